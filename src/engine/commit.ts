@@ -1,0 +1,157 @@
+/**
+ * A commit in the making: the after-images of the records that changed since the last one.
+ *
+ * A record that changes again before the commit is written has its image overwritten in place, so a
+ * thousand updates of one counter are one image. To find it, the record's slot remembers where in the
+ * stream of all images its last one lies; a position before the commit's start is an old one.
+ */
+import { ByteWriter, copyBytes } from "../wire/bytes.ts";
+import {
+  IMAGE_HEADER_BYTES,
+  IMAGE_VALUE,
+  imageBytes,
+  imageKind,
+  ImageKind,
+  patchImage,
+  ROW_HEADER_BYTES,
+  writeImage,
+  writeRowHeader,
+} from "./image.ts";
+import { IMAGE_AT, Kind, kindOf, META, type Segment } from "./segment.ts";
+
+/** Positions in the stream are u32; from here on it starts anew, and all slots forget theirs. */
+const POSITION_MAX = 2 ** 31;
+
+export class Commit {
+  readonly #out = new ByteWriter(64 * 1024);
+  /** Position in the stream of the first byte of `#out`. Position 0 stands for "no image". */
+  #start = 1;
+  #deadBytes = 0;
+
+  constructor() {
+    this.#out.reserve(ROW_HEADER_BYTES);
+  }
+
+  get isEmpty(): boolean {
+    return this.#out.length === ROW_HEADER_BYTES;
+  }
+
+  /** Bytes of the images gathered so far. */
+  get bytes(): number {
+    return this.#out.length - ROW_HEADER_BYTES;
+  }
+
+  /** A counter changed, or a record's expiry. */
+  changed(segment: Segment, slot: number): void {
+    const at = this.#imageOf(segment, slot);
+    if (at < 0) this.#append(segment, slot);
+    else patchImage(this.#out.view, at, segment, slot, kindOf(segment.slots[slot + META]!) === Kind.buffer);
+  }
+
+  /** A buffer's value changed, perhaps its length and unit too. */
+  replaced(segment: Segment, slot: number): void {
+    const at = this.#imageOf(segment, slot);
+    if (at >= 0) this.#kill(at);
+    this.#append(segment, slot);
+  }
+
+  /** The record in the slot is about to be removed before its time. */
+  removed(segment: Segment, slot: number): void {
+    let at = this.#imageOf(segment, slot);
+    if (at < 0) at = this.#append(segment, slot);
+    const { view } = this.#out;
+    const valueBytes = imageBytes(view, at) - IMAGE_HEADER_BYTES - view.getUint16(at + 2, true);
+    view.setUint8(at, ImageKind.tombstone);
+    view.setUint32(at + IMAGE_VALUE, valueBytes, true);
+    this.#deadBytes += valueBytes;
+  }
+
+  /**
+   * Ends the commit: its rows, none of them longer than `rowBytesMax`, and an empty commit after it.
+   * The rows are views that stay valid until the next change.
+   */
+  take(nowMs: number, rowBytesMax: number): Uint8Array[] {
+    if (this.#deadBytes > 0) this.#compact();
+    const rows = this.#cut(nowMs, rowBytesMax);
+    this.#start += this.#out.length;
+    this.#out.reset();
+    this.#out.reserve(ROW_HEADER_BYTES);
+    return rows;
+  }
+
+  /** True when positions run out: `restart` must follow before the next change. */
+  get isExhausted(): boolean {
+    return this.#start > POSITION_MAX;
+  }
+
+  /** Starts the stream anew. The slots of all records must have forgotten their positions. */
+  restart(): void {
+    this.#start = 1;
+  }
+
+  /** Where in `#out` the slot's image of this commit begins, or -1. */
+  #imageOf(segment: Segment, slot: number): number {
+    return Math.max(-1, segment.slots[slot + IMAGE_AT]! - this.#start);
+  }
+
+  #append(segment: Segment, slot: number): number {
+    const at = writeImage(this.#out, segment, slot);
+    segment.slots[slot + IMAGE_AT] = this.#start + at;
+    return at;
+  }
+
+  #kill(at: number): void {
+    this.#out.view.setUint8(at, ImageKind.superseded);
+    this.#deadBytes += imageBytes(this.#out.view, at);
+  }
+
+  /** Drops superseded images and the values behind tombstones. */
+  #compact(): void {
+    const { bytes, view } = this.#out;
+    const end = this.#out.length;
+    let to = ROW_HEADER_BYTES;
+    for (let at = ROW_HEADER_BYTES, length = 0; at < end; at += length) {
+      length = imageBytes(view, at);
+      const kind = imageKind(bytes, at);
+      if (kind === ImageKind.superseded) continue;
+      let kept = length;
+      if (kind === ImageKind.tombstone) {
+        kept = IMAGE_HEADER_BYTES + view.getUint16(at + 2, true);
+        view.setUint32(at + IMAGE_VALUE, 0, true);
+      }
+      if (to !== at) copyBytes(bytes, at, bytes, to, kept);
+      to += kept;
+    }
+    // The stream moves on by what was written, or an old position could match again.
+    this.#start += end - to;
+    this.#out.length = to;
+    this.#deadBytes = 0;
+  }
+
+  #cut(nowMs: number, rowBytesMax: number): Uint8Array[] {
+    const { bytes, view } = this.#out;
+    const end = this.#out.length;
+    if (end <= rowBytesMax) {
+      writeRowHeader(view, nowMs);
+      return [bytes.subarray(0, end)];
+    }
+    const rows: Uint8Array[] = [];
+    let from = ROW_HEADER_BYTES;
+    for (let at = from, length = 0; at < end; at += length) {
+      length = imageBytes(view, at);
+      if (at + length - from + ROW_HEADER_BYTES > rowBytesMax) {
+        rows.push(rowOf(bytes.subarray(from, at), nowMs));
+        from = at;
+      }
+    }
+    rows.push(rowOf(bytes.subarray(from, end), nowMs));
+    return rows;
+  }
+}
+
+function rowOf(images: Uint8Array, nowMs: number): Uint8Array {
+  const row = new Uint8Array(ROW_HEADER_BYTES + images.length);
+  writeRowHeader(new DataView(row.buffer), nowMs);
+  row.set(images, ROW_HEADER_BYTES);
+  return row;
+}

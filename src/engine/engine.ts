@@ -1,0 +1,256 @@
+/**
+ * The deterministic state machine of a shard: batches in, answers and rows out; time is an argument.
+ *
+ * Nothing here knows where rows are kept. The same rows, in the same order, give the same records.
+ */
+import {
+  BATCH_HEADER_BYTES,
+  BATCH_VERSION,
+  PART_HEADER_BYTES,
+  readPlacement,
+  SECTION_HEADER_BYTES,
+} from "../wire/batch.ts";
+import { ByteWriter } from "../wire/bytes.ts";
+import { protocolByCode } from "../wire/throttr/protocol.ts";
+import type { HashKey } from "./hash.ts";
+import {
+  IMAGE_EXPIRES,
+  IMAGE_HEADER_BYTES,
+  IMAGE_VALUE,
+  imageBytes,
+  imageKind,
+  ImageKind,
+  readRowHeader,
+  ROW_HEADER_BYTES,
+  writeImage,
+  writeRowHeader,
+} from "./image.ts";
+import { Records } from "./records.ts";
+import { EXPIRES_HIGH, EXPIRES_LOW, META, SLOT_WORDS, type Segment } from "./segment.ts";
+import { HASH_END } from "./table.ts";
+import { ThrottrRequests } from "./throttr.ts";
+import { U64 } from "./time.ts";
+
+export interface EngineOptions {
+  /** Seed of the table's hash: 64 random bits. */
+  hashKey: HashKey;
+  /** Budget of the record table's memory, in bytes. New records beyond it are refused. */
+  bytesMax: number;
+}
+
+/** What a shard holds, counted now. Records past their time count until they are collected. */
+export interface EngineFigures {
+  records: number;
+  bytes: number;
+  refusedForSpace: number;
+}
+
+export class Engine {
+  readonly #records: Records;
+  readonly #answer = new ByteWriter(64 * 1024);
+  readonly #throttr: ThrottrRequests;
+  readonly #expires = new U64();
+
+  constructor({ hashKey, bytesMax }: EngineOptions) {
+    this.#records = new Records(hashKey, bytesMax);
+    this.#throttr = new ThrottrRequests(this.#records, this.#answer);
+  }
+
+  get figures(): EngineFigures {
+    const { table, refusedForSpace } = this.#records;
+    return { records: table.records, bytes: table.bytes, refusedForSpace };
+  }
+
+  /** Moves the clock, never backwards. Restored records that have expired by then are left out. */
+  advance(nowMs: number): void {
+    this.#records.advance(nowMs);
+  }
+
+  /**
+   * Executes a batch at a time and returns the answer. Formats: `wire/batch.ts`.
+   *
+   * @param batch whole frames only, as dispatch makes them
+   * @param nowMs milliseconds since the epoch; an earlier time than the last one counts as the last one
+   * @throws RangeError before anything is applied when the batch is not readable
+   */
+  apply(batch: Uint8Array, nowMs: number): Uint8Array<ArrayBuffer> {
+    const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
+    readPlacement(view);
+    assertSections(view);
+    this.#records.advance(nowMs);
+    if (this.#records.commit.isExhausted && this.#records.commit.isEmpty) this.#records.forgetImages();
+    const answer = this.#answer;
+    answer.reset();
+    answer.u8(BATCH_VERSION);
+    for (let at = BATCH_HEADER_BYTES; at < batch.length; ) {
+      const protocol = protocolByCode(batch[at]!)!;
+      const replyBytesMax = view.getUint32(at + 4, true);
+      const from = at + SECTION_HEADER_BYTES;
+      const end = from + view.getUint32(at + 8, true);
+      const part = answer.reserve(PART_HEADER_BYTES);
+      const frames = this.#throttr.execute(protocol, batch, from, end, replyBytesMax);
+      answer.view.setUint32(part, frames, true);
+      answer.view.setUint32(part + 4, answer.length - part - PART_HEADER_BYTES, true);
+      at = end;
+    }
+    return answer.take();
+  }
+
+  /** True when something has changed since the last commit was taken. */
+  get isDirty(): boolean {
+    return !this.#records.commit.isEmpty;
+  }
+
+  /** Ends the commit in the making: its rows, in order. They are valid until the next change. */
+  takeCommit(rowBytesMax: number): Uint8Array[] {
+    return this.#records.commit.take(this.#records.nowMs, rowBytesMax);
+  }
+
+  /**
+   * Applies a row of a snapshot or a journal. Rows of a commit must come in the order they were taken.
+   *
+   * @throws RangeError for a row that this release can't read
+   */
+  restore(row: Uint8Array): void {
+    const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+    this.#records.advance(readRowHeader(view));
+    for (let at = ROW_HEADER_BYTES, length = 0; at < row.length; at += length) {
+      length = imageBytes(view, at);
+      if (at + length > row.length) throw new RangeError("row: cut short");
+      this.#restoreImage(row, view, at);
+    }
+  }
+
+  #restoreImage(row: Uint8Array, view: DataView, at: number): void {
+    const kind = imageKind(row, at);
+    const keyAt = at + IMAGE_HEADER_BYTES;
+    const keyBytes = view.getUint16(at + 2, true);
+    const low = view.getUint32(at + IMAGE_VALUE, true);
+    this.#records.restore(
+      row[at + 1]!,
+      row,
+      keyAt,
+      keyBytes,
+      kind,
+      row[at]! >>> 2,
+      keyAt + keyBytes,
+      kind === ImageKind.counter ? 0 : low,
+      view.getUint32(at + IMAGE_VALUE + 4, true),
+      low,
+      this.#expires.set(
+        view.getUint32(at + IMAGE_EXPIRES + 4, true),
+        view.getUint32(at + IMAGE_EXPIRES, true),
+      ),
+    );
+  }
+
+  /**
+   * One step of a snapshot: rows with the images of all live records from `cursor` on, until
+   * `bytesMax` is reached. A snapshot is what all steps together give; changes between the steps may
+   * be in it or not, so the rows of every commit since its first step must be replayed after it.
+   *
+   * @param cursor 0 at first, then what the last step returned
+   * @returns the next cursor, or null when everything has been visited
+   */
+  snapshotStep(
+    cursor: number,
+    bytesMax: number,
+    rowBytesMax: number,
+  ): { rows: Uint8Array[]; cursor: number | null } {
+    const { table } = this.#records;
+    const rows: Uint8Array[] = [];
+    const out = new ByteWriter(Math.min(bytesMax, 64 * 1024));
+    const cut = (): void => {
+      if (out.length <= ROW_HEADER_BYTES) return;
+      writeRowHeader(out.view, this.#records.nowMs);
+      rows.push(out.take());
+      out.length = ROW_HEADER_BYTES;
+    };
+    out.reserve(ROW_HEADER_BYTES);
+    let written = 0;
+    while (cursor < HASH_END && written + out.length < bytesMax) {
+      const segment = table.segmentAt(cursor);
+      this.#forEachLive(segment, (slot) => {
+        const before = out.length;
+        writeImage(out, segment, slot);
+        if (out.length <= rowBytesMax) return;
+        // The image that did not fit begins the next row.
+        const image = out.bytes.slice(before, out.length);
+        out.length = before;
+        written += before;
+        cut();
+        out.copy(image);
+      });
+      cursor = table.hashAfter(cursor);
+    }
+    cut();
+    return { rows, cursor: cursor < HASH_END ? cursor : null };
+  }
+
+  #forEachLive(segment: Segment, visit: (slot: number) => void): void {
+    const { slots } = segment;
+    const { now } = this.#records;
+    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+      if (slots[slot + META] === 0) continue;
+      const expires = this.#expires.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!);
+      if (!expires.notAfter(now.high, now.low)) visit(slot);
+    }
+  }
+
+  /**
+   * Collects expired records from the first segment, from `cursor` on, that may hold any.
+   *
+   * @returns the cursor to go on from, or null when the walk is done
+   */
+  sweepStep(cursor: number, nowMs: number): number | null {
+    const { table, now } = this.#records;
+    this.#records.advance(nowMs);
+    for (let hash = cursor; hash < HASH_END; ) {
+      const segment = table.segmentAt(hash);
+      const next = table.hashAfter(hash);
+      if (this.#expires.set(segment.earliestHigh, segment.earliestLow).notAfter(now.high, now.low)) {
+        table.sweep(hash, now);
+        return next < HASH_END ? next : null;
+      }
+      hash = next;
+    }
+    return null;
+  }
+
+  /**
+   * The earliest expiry, when a record with an earlier one than all before has been written since the
+   * last call; else null. In whole milliseconds: the first one at which the record is gone.
+   */
+  takeEarlierDeadline(): number | null {
+    const records = this.#records;
+    if (!records.earliestMoved) return null;
+    records.earliestMoved = false;
+    return records.earliest.toMsCeil();
+  }
+
+  /** The earliest expiry of all records, found anew, or null when none expires; it may be too early. */
+  findDeadline(): number | null {
+    const { earliest, table } = this.#records;
+    earliest.set(0xffffffff, 0xffffffff);
+    for (const { earliestHigh, earliestLow } of table.segments()) {
+      if (!earliest.notAfter(earliestHigh, earliestLow)) earliest.set(earliestHigh, earliestLow);
+    }
+    this.#records.earliestMoved = false;
+    return earliest.high === 0xffffffff && earliest.low === 0xffffffff ? null : earliest.toMsCeil();
+  }
+}
+
+/** Checks all section headers, so that an unreadable batch is refused before any of it is applied. */
+function assertSections(view: DataView): void {
+  for (let at = BATCH_HEADER_BYTES; at < view.byteLength; ) {
+    const cut = at + SECTION_HEADER_BYTES > view.byteLength;
+    const length = cut ? 0 : view.getUint32(at + 8, true);
+    if (cut || at + SECTION_HEADER_BYTES + length > view.byteLength) {
+      throw new RangeError("batch: cut short");
+    }
+    if (protocolByCode(view.getUint8(at)) === undefined) {
+      throw new RangeError(`batch: unknown protocol ${view.getUint8(at)}`);
+    }
+    at += SECTION_HEADER_BYTES + length;
+  }
+}

@@ -1,0 +1,103 @@
+/**
+ * After-images: what the journal and the snapshots consist of.
+ *
+ *     image = tag u8 (kind 2 bits, unit 3 bits), keyspace u8, key length u16,
+ *             expires at u64 (ns since the epoch), value u64, key, bytes
+ *
+ * Little-endian. A counter's value is its quota; any other image's value is the count of bytes behind
+ * the key. An image says all there is to know of a record, so applying it twice, or applying images of
+ * one record in order, always ends in the last one's state.
+ *
+ *     row = version u8, reserved 3, written at u64 (ms since the epoch), image*
+ */
+import type { ByteWriter } from "../wire/bytes.ts";
+import {
+  EXPIRES_HIGH,
+  EXPIRES_LOW,
+  HIGH,
+  KEY_AT,
+  keyLengthOf,
+  keyspaceOf,
+  Kind,
+  kindOf,
+  LOW,
+  META,
+  unitOf,
+  type Segment,
+} from "./segment.ts";
+
+export const ROW_VERSION = 1;
+export const ROW_HEADER_BYTES = 12;
+export const IMAGE_HEADER_BYTES = 20;
+
+/** Kinds of image beside the kinds of record. */
+export const ImageKind = { ...Kind, tombstone: 0, superseded: 3 } as const;
+
+export const IMAGE_EXPIRES = 4;
+export const IMAGE_VALUE = 12;
+
+export function writeRowHeader(row: DataView, nowMs: number): void {
+  row.setUint32(0, ROW_VERSION, true);
+  row.setUint32(4, nowMs >>> 0, true);
+  row.setUint32(8, Math.floor(nowMs / 2 ** 32), true);
+}
+
+/**
+ * Milliseconds since the epoch at which a row was written.
+ *
+ * @throws RangeError for a row of a version that this release does not know
+ */
+export function readRowHeader(row: DataView): number {
+  const version = row.getUint8(0);
+  if (version !== ROW_VERSION) throw new RangeError(`row_version: ${version} is not ${ROW_VERSION}`);
+  return row.getUint32(4, true) + row.getUint32(8, true) * 2 ** 32;
+}
+
+/** Appends the image of the record in a slot and returns where it begins. */
+export function writeImage(out: ByteWriter, segment: Segment, slot: number): number {
+  const { slots, arena } = segment;
+  const meta = slots[slot + META]!;
+  const keyLength = keyLengthOf(meta);
+  const isBuffer = kindOf(meta) === Kind.buffer;
+  const valueBytes = isBuffer ? slots[slot + LOW]! : 0;
+  const at = out.reserve(IMAGE_HEADER_BYTES + keyLength + valueBytes);
+  const { view } = out;
+  view.setUint8(at, kindOf(meta) | (unitOf(meta) << 2));
+  view.setUint8(at + 1, keyspaceOf(meta));
+  view.setUint16(at + 2, keyLength, true);
+  patchImage(view, at, segment, slot, isBuffer);
+  const keyAt = slots[slot + KEY_AT]!;
+  const target = out.bytes;
+  const from = at + IMAGE_HEADER_BYTES;
+  for (let i = 0; i < keyLength; i++) target[from + i] = arena[keyAt + i]!;
+  if (valueBytes > 0) {
+    target.set(arena.subarray(keyAt + keyLength, keyAt + keyLength + valueBytes), from + keyLength);
+  }
+  return at;
+}
+
+/** Writes the fields of an image that change while the record lives: expiry and value. */
+export function patchImage(
+  view: DataView,
+  at: number,
+  { slots }: Segment,
+  slot: number,
+  isBuffer: boolean,
+): void {
+  view.setUint32(at + IMAGE_EXPIRES, slots[slot + EXPIRES_LOW]!, true);
+  view.setUint32(at + IMAGE_EXPIRES + 4, slots[slot + EXPIRES_HIGH]!, true);
+  view.setUint32(at + IMAGE_VALUE, slots[slot + LOW]!, true);
+  view.setUint32(at + IMAGE_VALUE + 4, isBuffer ? 0 : slots[slot + HIGH]!, true);
+}
+
+/** Kind of the image at `at`. */
+export function imageKind(bytes: Uint8Array, at: number): number {
+  return bytes[at]! & 0x3;
+}
+
+/** Bytes that the image at `at` takes. */
+export function imageBytes(view: DataView, at: number): number {
+  const isCounter = (view.getUint8(at) & 0x3) === ImageKind.counter;
+  const valueBytes = isCounter ? 0 : view.getUint32(at + IMAGE_VALUE, true);
+  return IMAGE_HEADER_BYTES + view.getUint16(at + 2, true) + valueBytes;
+}

@@ -1,0 +1,267 @@
+/**
+ * Live records: the table seen through the clock, with every change noted for the commit.
+ *
+ * A record whose time has come is absent here, whether or not it was collected. Removing it takes no
+ * image: whoever replays the journal knows its expiry and the time.
+ */
+import { copyBytes } from "../wire/bytes.ts";
+import { Commit } from "./commit.ts";
+import type { HashKey } from "./hash.ts";
+import {
+  EXPIRES_HIGH,
+  EXPIRES_LOW,
+  HIGH,
+  IMAGE_AT,
+  KEY_AT,
+  keyLengthOf,
+  Kind,
+  kindOf,
+  LOW,
+  META,
+  recordMeta,
+  KEY_MASK,
+  SLOT_WORDS,
+  unitOf,
+  type Segment,
+} from "./segment.ts";
+import { HASH_END, Table } from "./table.ts";
+import { U64 } from "./time.ts";
+
+/** Keyspaces keep apart what different protocols call a key. Part of the stored formats: 0 to 15. */
+export const Keyspace = { throttr: 0 } as const;
+
+/** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
+const GROWTH_SHIFT = 3;
+/** A full table is swept for space at most so often. */
+const SPACE_SWEEP_INTERVAL_MS = 1000;
+
+export class Records {
+  readonly table: Table;
+  readonly bytesMax: number;
+  readonly commit = new Commit();
+  /** Present time, ns. It never goes back. */
+  readonly now = new U64();
+  nowMs = 0;
+  /** Requests for a new record that were refused because the byte budget was used up. */
+  refusedForSpace = 0;
+  /** No record expires before this time point. */
+  readonly earliest = new U64().set(0xffffffff, 0xffffffff);
+  /** A record has been written that expires before all the others. */
+  earliestMoved = false;
+
+  #spaceSweptAtMs = -Infinity;
+
+  /** @param bytesMax budget of the table's memory, in bytes */
+  constructor(hashKey: HashKey, bytesMax: number) {
+    this.bytesMax = bytesMax;
+    this.table = new Table(hashKey);
+  }
+
+  /** Moves the clock, never backwards: what has expired must stay so. */
+  advance(nowMs: number): void {
+    if (nowMs <= this.nowMs) return;
+    this.nowMs = nowMs;
+    this.now.setMs(nowMs);
+  }
+
+  /** Kind of the live record under a key, which is then the record at hand; 0 when there is none. */
+  find(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
+    const { table, now } = this;
+    if (!table.find(keyspace, bytes, at, length)) return 0;
+    const { slots } = table.segment;
+    const high = slots[table.slot + EXPIRES_HIGH]!;
+    if (high < now.high || (high === now.high && slots[table.slot + EXPIRES_LOW]! <= now.low)) {
+      table.remove();
+      return 0;
+    }
+    return kindOf(slots[table.slot + META]!);
+  }
+
+  get segment(): Segment {
+    return this.table.segment;
+  }
+
+  get slot(): number {
+    return this.table.slot;
+  }
+
+  get unit(): number {
+    return unitOf(this.segment.slots[this.slot + META]!);
+  }
+
+  /**
+   * Adds a counter under the key that the last `find` missed. One that expires at once leaves no trace.
+   *
+   * @returns false when the byte budget refuses it
+   */
+  addCounter(
+    keyspace: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    unit: number,
+    quotaHigh: number,
+    quotaLow: number,
+    expires: U64,
+  ): boolean {
+    if (expires.notAfter(this.now.high, this.now.low)) return true;
+    if (!this.#create(keyspace, bytes, at, length, Kind.counter, unit, 0)) return false;
+    const { slots } = this.segment;
+    slots[this.slot + HIGH] = quotaHigh;
+    slots[this.slot + LOW] = quotaLow;
+    this.#setExpiry(expires);
+    this.commit.changed(this.segment, this.slot);
+    return true;
+  }
+
+  /** Adds a buffer under the key that the last `find` missed; the value follows at `valueAt`. */
+  addBuffer(
+    keyspace: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    unit: number,
+    valueAt: number,
+    valueBytes: number,
+    expires: U64,
+  ): boolean {
+    if (expires.notAfter(this.now.high, this.now.low)) return true;
+    if (!this.#create(keyspace, bytes, at, length, Kind.buffer, unit, valueBytes)) return false;
+    this.#setValue(bytes, valueAt, valueBytes);
+    this.#setExpiry(expires);
+    this.commit.changed(this.segment, this.slot);
+    return true;
+  }
+
+  /** Replaces value, unit and expiry of the buffer at hand. False when the byte budget refuses it. */
+  replaceBuffer(
+    bytes: Uint8Array,
+    unit: number,
+    valueAt: number,
+    valueBytes: number,
+    expires: U64,
+  ): boolean {
+    if (expires.notAfter(this.now.high, this.now.low)) {
+      this.remove();
+      return true;
+    }
+    const bytesMax = this.bytesMax + (this.bytesMax >>> GROWTH_SHIFT);
+    if (!this.table.resizeValue(valueBytes, bytesMax)) {
+      this.refusedForSpace++;
+      return false;
+    }
+    const { slots } = this.segment;
+    const key = slots[this.slot + META]! & KEY_MASK;
+    slots[this.slot + META] = recordMeta(key, Kind.buffer, unit);
+    this.#setValue(bytes, valueAt, valueBytes);
+    this.#setExpiry(expires);
+    this.commit.replaced(this.segment, this.slot);
+    return true;
+  }
+
+  setQuota(high: number, low: number): void {
+    const { segment, slot } = this.table;
+    segment.slots[slot + HIGH] = high;
+    segment.slots[slot + LOW] = low;
+    this.commit.changed(segment, slot);
+  }
+
+  /** Moves the expiry of the record at hand; one in the past removes it. */
+  setExpiry(expires: U64): void {
+    if (expires.notAfter(this.now.high, this.now.low)) {
+      this.remove();
+      return;
+    }
+    this.#setExpiry(expires);
+    this.commit.changed(this.segment, this.slot);
+  }
+
+  /** Removes the record at hand before its time. */
+  remove(): void {
+    this.commit.removed(this.segment, this.slot);
+    this.table.remove();
+  }
+
+  /** Puts back what an image says, whatever the budget. `expires` may be in the past. */
+  restore(
+    keyspace: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    kind: number,
+    unit: number,
+    valueAt: number,
+    valueBytes: number,
+    quotaHigh: number,
+    quotaLow: number,
+    expires: U64,
+  ): void {
+    const { table } = this;
+    if (table.find(keyspace, bytes, at, length)) {
+      const { slots } = table.segment;
+      if (kind === Kind.counter && kindOf(slots[table.slot + META]!) === Kind.counter) {
+        slots[table.slot + META] = recordMeta(slots[table.slot + META]! & KEY_MASK, kind, unit);
+        slots[table.slot + HIGH] = quotaHigh;
+        slots[table.slot + LOW] = quotaLow;
+        this.#setExpiry(expires);
+        return;
+      }
+      table.remove();
+    }
+    if (kind === 0 || expires.notAfter(this.now.high, this.now.low)) return;
+    table.create(keyspace, bytes, at, length, kind, unit, valueBytes, Infinity);
+    if (kind === Kind.counter) {
+      table.segment.slots[table.slot + HIGH] = quotaHigh;
+      table.segment.slots[table.slot + LOW] = quotaLow;
+    } else {
+      this.#setValue(bytes, valueAt, valueBytes);
+    }
+    this.#setExpiry(expires);
+  }
+
+  /** Makes all slots forget where their images lie: the stream of commits starts anew. */
+  forgetImages(): void {
+    for (const { slots } of this.table.segments()) {
+      for (let at = IMAGE_AT; at < slots.length; at += SLOT_WORDS) slots[at] = 0;
+    }
+    this.commit.restart();
+  }
+
+  #create(
+    keyspace: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    kind: number,
+    unit: number,
+    valueBytes: number,
+  ): boolean {
+    const { table, bytesMax } = this;
+    if (table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)) return true;
+    if (this.nowMs - this.#spaceSweptAtMs >= SPACE_SWEEP_INTERVAL_MS) {
+      this.#spaceSweptAtMs = this.nowMs;
+      for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) table.sweep(hash, this.now);
+      table.find(keyspace, bytes, at, length);
+      if (table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)) return true;
+    }
+    this.refusedForSpace++;
+    return false;
+  }
+
+  #setValue(bytes: Uint8Array, at: number, length: number): void {
+    const { slots, arena } = this.segment;
+    const keyBytes = keyLengthOf(slots[this.slot + META]!);
+    copyBytes(bytes, at, arena, slots[this.slot + KEY_AT]! + keyBytes, length);
+  }
+
+  #setExpiry(expires: U64): void {
+    const { segment, slot } = this.table;
+    segment.slots[slot + EXPIRES_HIGH] = expires.high;
+    segment.slots[slot + EXPIRES_LOW] = expires.low;
+    segment.noteExpiry(expires.high, expires.low);
+    if (!this.earliest.notAfter(expires.high, expires.low)) {
+      this.earliest.set(expires.high, expires.low);
+      this.earliestMoved = true;
+    }
+  }
+}

@@ -1,0 +1,271 @@
+/**
+ * A segment: the records of one range of hashes, in one open-addressing table and one byte arena.
+ *
+ * A slot is eight u32 words, so that a probe touches one cache line. Collisions go to the next slot;
+ * deletion closes the gap behind itself, so there are no tombstones to collect. Keys and buffer values
+ * lie in the arena, a value right behind its key.
+ */
+import { copyBytes } from "../wire/bytes.ts";
+
+export const SLOT_WORDS = 8;
+export const HASH = 0;
+/** Kind, unit, keyspace and key length: see the masks below. 0 stands for a free slot. */
+export const META = 1;
+export const KEY_AT = 2;
+/** Where the record's image lies in the stream of commits, see `Commit`. */
+export const IMAGE_AT = 3;
+/** Counter: low half of the quota. Buffer: length of the value. */
+export const LOW = 4;
+/** Counter: high half of the quota. Buffer: bytes that the arena has reserved for the value. */
+export const HIGH = 5;
+export const EXPIRES_LOW = 6;
+export const EXPIRES_HIGH = 7;
+
+export const Kind = { counter: 1, buffer: 2 } as const;
+
+const KIND_MASK = 0x3;
+const UNIT_SHIFT = 2;
+const UNIT_MASK = 0x7;
+const KEYSPACE_SHIFT = 5;
+const KEY_LENGTH_SHIFT = 9;
+/** The bits of `META` that belong to the key. */
+export const KEY_MASK = 0x1ffffe0;
+
+export function keyMeta(keyspace: number, keyLength: number): number {
+  return (keyLength << KEY_LENGTH_SHIFT) | (keyspace << KEYSPACE_SHIFT);
+}
+
+export function recordMeta(key: number, kind: number, unit: number): number {
+  return key | (unit << UNIT_SHIFT) | kind;
+}
+
+export const kindOf = (meta: number): number => meta & KIND_MASK;
+export const unitOf = (meta: number): number => (meta >>> UNIT_SHIFT) & UNIT_MASK;
+export const keyspaceOf = (meta: number): number => (meta >>> KEYSPACE_SHIFT) & 0xf;
+export const keyLengthOf = (meta: number): number => meta >>> KEY_LENGTH_SHIFT;
+
+const NO_SLOTS = new Uint32Array(0);
+const NO_BYTES = new Uint8Array(0);
+const CAPACITY_MIN = 16;
+const ARENA_BYTES_MIN = 256;
+
+/** Slots that may be taken of a capacity: 7 of 8. */
+const fullAt = (capacity: number): number => capacity - (capacity >>> 3);
+
+export class Segment {
+  slots = NO_SLOTS;
+  capacity = 0;
+  count = 0;
+  arena = NO_BYTES;
+  arenaUsed = 0;
+  arenaDead = 0;
+  /** No record expires before this time point. It may be too early, never too late. */
+  earliestHigh = 0xffffffff;
+  earliestLow = 0xffffffff;
+
+  /** Leading bits of the hash that all records share. */
+  readonly depth: number;
+
+  constructor(depth: number) {
+    this.depth = depth;
+  }
+
+  get bytes(): number {
+    return this.slots.byteLength + this.arena.byteLength;
+  }
+
+  get isFull(): boolean {
+    return this.count >= fullAt(this.capacity);
+  }
+
+  get arenaLive(): number {
+    return this.arenaUsed - this.arenaDead;
+  }
+
+  /** First word of the slot that holds the key, or -1. */
+  find(hash: number, key: number, bytes: Uint8Array, at: number): number {
+    const { slots, capacity } = this;
+    if (capacity === 0) return -1;
+    let index = home(hash, capacity);
+    for (;;) {
+      const slot = index * SLOT_WORDS;
+      const meta = slots[slot + META]!;
+      if (meta === 0) return -1;
+      if (
+        slots[slot + HASH] === hash &&
+        (meta & KEY_MASK) === key &&
+        equalBytes(this.arena, slots[slot + KEY_AT]!, bytes, at, keyLengthOf(meta))
+      ) {
+        return slot;
+      }
+      if (++index === capacity) index = 0;
+    }
+  }
+
+  /** Takes a free slot for a hash that is not in the segment; there must be one. */
+  take(hash: number): number {
+    const { slots, capacity } = this;
+    let index = home(hash, capacity);
+    while (slots[index * SLOT_WORDS + META] !== 0) if (++index === capacity) index = 0;
+    this.count++;
+    return index * SLOT_WORDS;
+  }
+
+  /** Frees a slot and closes the gap, so that every other record stays reachable from its home. */
+  free(slot: number): void {
+    const { slots, capacity } = this;
+    this.arenaDead += arenaBytesOf(slots, slot);
+    this.count--;
+    let gap = slot / SLOT_WORDS;
+    let index = gap;
+    for (;;) {
+      if (++index === capacity) index = 0;
+      const from = index * SLOT_WORDS;
+      if (slots[from + META] === 0) break;
+      const wanted = home(slots[from + HASH]!, capacity);
+      const reachable = gap <= index ? gap < wanted && wanted <= index : gap < wanted || wanted <= index;
+      if (reachable) continue;
+      slots.copyWithin(gap * SLOT_WORDS, from, from + SLOT_WORDS);
+      gap = index;
+    }
+    slots[gap * SLOT_WORDS + META] = 0;
+  }
+
+  /** Reserves arena bytes; there must be room. */
+  place(count: number): number {
+    const at = this.arenaUsed;
+    this.arenaUsed += count;
+    return at;
+  }
+
+  /** Notes that a record of this segment expires at a time point. */
+  noteExpiry(high: number, low: number): void {
+    if (high < this.earliestHigh || (high === this.earliestHigh && low < this.earliestLow)) {
+      this.earliestHigh = high;
+      this.earliestLow = low;
+    }
+  }
+
+  /** Capacity that the next growth of the slots leads to. */
+  get nextCapacity(): number {
+    return Math.max(CAPACITY_MIN, Math.ceil(this.capacity * 1.5));
+  }
+
+  /** Length that the arena has once it is made to hold `extra` more bytes. */
+  nextArenaBytes(extra: number): number {
+    const needed = this.arenaLive + extra;
+    return Math.max(ARENA_BYTES_MIN, needed + (needed >>> 2));
+  }
+
+  /** Moves all records to a table of another capacity. */
+  resizeSlots(capacity: number): void {
+    const old = this.slots;
+    this.slots = new Uint32Array(capacity * SLOT_WORDS);
+    this.capacity = capacity;
+    this.count = 0;
+    for (let slot = 0; slot < old.length; slot += SLOT_WORDS) {
+      if (old[slot + META] === 0) continue;
+      const target = this.take(old[slot + HASH]!);
+      for (let word = 0; word < SLOT_WORDS; word++) this.slots[target + word] = old[slot + word]!;
+    }
+  }
+
+  /** Moves all keys and values to an arena of another length, without the dead bytes. */
+  resizeArena(bytes: number): void {
+    const old = this.arena;
+    const arena = new Uint8Array(bytes);
+    if (this.arenaDead === 0) {
+      arena.set(old.subarray(0, this.arenaUsed));
+    } else {
+      let used = 0;
+      const { slots } = this;
+      for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+        if (slots[slot + META] === 0) continue;
+        used += moveBytes(slots, slot, old, arena, used);
+      }
+      this.arenaUsed = used;
+      this.arenaDead = 0;
+    }
+    this.arena = arena;
+  }
+
+  /** Gives memory back when most of it holds nothing. */
+  shrink(): void {
+    if (this.count === 0) {
+      this.slots = NO_SLOTS;
+      this.capacity = 0;
+      this.arena = NO_BYTES;
+      this.arenaUsed = 0;
+      this.arenaDead = 0;
+      return;
+    }
+    if (this.count < this.capacity >>> 2) this.resizeSlots(capacityFor(this.count));
+    if (this.arenaLive < this.arena.length >>> 1 && this.arena.length > ARENA_BYTES_MIN) {
+      this.resizeArena(this.nextArenaBytes(0));
+    }
+  }
+
+  /** The two halves of this segment, by the next bit of the hash. */
+  split(): [Segment, Segment] {
+    const halves: [Segment, Segment] = [new Segment(this.depth + 1), new Segment(this.depth + 1)];
+    const counts: [number, number] = [0, 0];
+    const arenaBytes: [number, number] = [0, 0];
+    const { slots } = this;
+    const bit = 31 - this.depth;
+    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+      if (slots[slot + META] === 0) continue;
+      const side = (slots[slot + HASH]! >>> bit) & 1;
+      counts[side]!++;
+      arenaBytes[side]! += arenaBytesOf(slots, slot);
+    }
+    for (const side of [0, 1] as const) {
+      const half = halves[side];
+      half.resizeSlots(capacityFor(counts[side]));
+      half.arena = new Uint8Array(Math.max(ARENA_BYTES_MIN, arenaBytes[side] + (arenaBytes[side] >>> 2)));
+      half.earliestHigh = this.earliestHigh;
+      half.earliestLow = this.earliestLow;
+    }
+    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+      if (slots[slot + META] === 0) continue;
+      const half = halves[(slots[slot + HASH]! >>> bit) & 1]!;
+      const target = half.take(slots[slot + HASH]!);
+      for (let word = 0; word < SLOT_WORDS; word++) half.slots[target + word] = slots[slot + word]!;
+      half.arenaUsed += moveBytes(half.slots, target, this.arena, half.arena, half.arenaUsed);
+    }
+    return halves;
+  }
+}
+
+/** The slot where the search for a hash begins: its low 16 bits, scaled to the capacity. */
+function home(hash: number, capacity: number): number {
+  return ((hash & 0xffff) * capacity) >>> 16;
+}
+
+/** A capacity at which `count` records fill three slots of four. */
+function capacityFor(count: number): number {
+  return Math.max(CAPACITY_MIN, Math.ceil((count * 4) / 3));
+}
+
+function arenaBytesOf(slots: Uint32Array, slot: number): number {
+  const meta = slots[slot + META]!;
+  return keyLengthOf(meta) + (kindOf(meta) === Kind.buffer ? slots[slot + HIGH]! : 0);
+}
+
+/** Copies a record's key and value to `target[at…]`, points the slot there, returns the bytes taken. */
+function moveBytes(
+  slots: Uint32Array,
+  slot: number,
+  source: Uint8Array,
+  target: Uint8Array,
+  at: number,
+): number {
+  const count = arenaBytesOf(slots, slot);
+  copyBytes(source, slots[slot + KEY_AT]!, target, at, count);
+  slots[slot + KEY_AT] = at;
+  return count;
+}
+
+function equalBytes(a: Uint8Array, at: number, b: Uint8Array, bt: number, length: number): boolean {
+  for (let i = 0; i < length; i++) if (a[at + i] !== b[bt + i]) return false;
+  return true;
+}

@@ -1,0 +1,226 @@
+/**
+ * The record table: segments behind a directory, by the leading bits of the key's hash.
+ *
+ * A segment that is full splits in two, and only its own records move: memory never holds an old and
+ * a new table of the whole size (extendible hashing). Segments lie in the order of the hashes, so a
+ * walk by hash visits every record that stays, whatever splits meanwhile.
+ */
+import { copyBytes } from "../wire/bytes.ts";
+import { hashBytes, type HashKey } from "./hash.ts";
+import {
+  EXPIRES_HIGH,
+  EXPIRES_LOW,
+  HASH,
+  HIGH,
+  IMAGE_AT,
+  KEY_AT,
+  keyLengthOf,
+  keyMeta,
+  keyspaceOf,
+  LOW,
+  META,
+  recordMeta,
+  Segment,
+  SLOT_WORDS,
+} from "./segment.ts";
+import type { U64 } from "./time.ts";
+
+/** A full segment of so many slots splits instead of growing. */
+const SPLIT_CAPACITY = 8192;
+/** A segment with more live arena bytes splits, too: what a segment copies when it grows is bounded. */
+const SPLIT_ARENA_BYTES = 256 * 1024;
+const SPLIT_ARENA_DEPTH_MAX = 12;
+const SPLIT_DEPTH_MAX = 16;
+
+export const HASH_END = 2 ** 32;
+
+export class Table {
+  /** Segment and slot of the record that `find` found or `create` made. */
+  segment: Segment;
+  slot = -1;
+
+  records = 0;
+  /** Bytes allocated for slots and arenas. */
+  bytes = 0;
+
+  readonly #hashKey: HashKey;
+  #directory: Segment[];
+  #depth = 0;
+  #hash = 0;
+
+  /** @param hashKey random per table, so that nobody can prepare keys that collide */
+  constructor(hashKey: HashKey) {
+    this.#hashKey = hashKey;
+    this.segment = new Segment(0);
+    this.#directory = [this.segment];
+  }
+
+  /** Looks a key up. True leaves the record in `segment` and `slot`. */
+  find(keyspace: number, bytes: Uint8Array, at: number, length: number): boolean {
+    this.#hash = hashBytes(this.#hashKey, keyspace, bytes, at, length);
+    this.segment = this.#segmentOf(this.#hash);
+    this.slot = this.segment.find(this.#hash, keyMeta(keyspace, length), bytes, at);
+    return this.slot >= 0;
+  }
+
+  /**
+   * Adds the record whose key the last `find` missed, with room for a value. The caller fills in
+   * value and expiry. False when that would take the table beyond `bytesMax`: nothing has changed.
+   */
+  create(
+    keyspace: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    kind: number,
+    unit: number,
+    valueBytes: number,
+    bytesMax: number,
+  ): boolean {
+    if (!this.#makeRoom(1, length + valueBytes, bytesMax)) return false;
+    const { segment } = this;
+    const slot = segment.take(this.#hash);
+    const keyAt = segment.place(length + valueBytes);
+    copyBytes(bytes, at, segment.arena, keyAt, length);
+    const { slots } = segment;
+    slots[slot + HASH] = this.#hash;
+    slots[slot + META] = recordMeta(keyMeta(keyspace, length), kind, unit);
+    slots[slot + KEY_AT] = keyAt;
+    slots[slot + IMAGE_AT] = 0;
+    slots[slot + LOW] = valueBytes;
+    slots[slot + HIGH] = valueBytes;
+    this.slot = slot;
+    this.records++;
+    return true;
+  }
+
+  /**
+   * Makes room for a value of another length in the buffer at hand. False when that would take the
+   * table beyond `bytesMax`: nothing has changed.
+   */
+  resizeValue(valueBytes: number, bytesMax: number): boolean {
+    let { segment, slot } = this;
+    const oldBytes = segment.slots[slot + HIGH]!;
+    // A value far shorter than its room gives the room back.
+    if (valueBytes > oldBytes || valueBytes < oldBytes >>> 1) {
+      const meta = segment.slots[slot + META]!;
+      const length = keyLengthOf(meta);
+      const hash = segment.slots[slot + HASH]!;
+      const key = segment.arena.slice(segment.slots[slot + KEY_AT]!, segment.slots[slot + KEY_AT]! + length);
+      this.#hash = hash;
+      if (!this.#makeRoom(0, length + valueBytes, bytesMax)) return false;
+      segment = this.segment;
+      slot = segment.find(hash, keyMeta(keyspaceOf(meta), length), key, 0);
+      this.slot = slot;
+      const keyAt = segment.place(length + valueBytes);
+      copyBytes(key, 0, segment.arena, keyAt, length);
+      segment.arenaDead += length + oldBytes;
+      segment.slots[slot + KEY_AT] = keyAt;
+      segment.slots[slot + HIGH] = valueBytes;
+    }
+    segment.slots[slot + LOW] = valueBytes;
+    return true;
+  }
+
+  /** Removes the record at hand. */
+  remove(): void {
+    this.segment.free(this.slot);
+    this.slot = -1;
+    this.records--;
+  }
+
+  /** The segment that covers a hash. */
+  segmentAt(hash: number): Segment {
+    return this.#segmentOf(hash);
+  }
+
+  /** The first hash behind the segment that covers a hash; `HASH_END` behind the last. */
+  hashAfter(hash: number): number {
+    const span = 2 ** (32 - this.#segmentOf(hash).depth);
+    return (Math.floor(hash / span) + 1) * span;
+  }
+
+  /** Removes what has expired from the segment that covers a hash, and gives its memory back. */
+  sweep(hash: number, now: U64): void {
+    const segment = this.#segmentOf(hash);
+    const bytesBefore = segment.bytes;
+    const { slots } = segment;
+    let earliestHigh = 0xffffffff;
+    let earliestLow = 0xffffffff;
+    for (let slot = 0; slot < slots.length; ) {
+      const meta = slots[slot + META]!;
+      if (meta !== 0) {
+        const high = slots[slot + EXPIRES_HIGH]!;
+        const low = slots[slot + EXPIRES_LOW]!;
+        if (high < now.high || (high === now.high && low <= now.low)) {
+          segment.free(slot);
+          this.records--;
+          continue;
+        }
+        if (high < earliestHigh || (high === earliestHigh && low < earliestLow)) {
+          earliestHigh = high;
+          earliestLow = low;
+        }
+      }
+      slot += SLOT_WORDS;
+    }
+    segment.earliestHigh = earliestHigh;
+    segment.earliestLow = earliestLow;
+    segment.shrink();
+    this.bytes += segment.bytes - bytesBefore;
+  }
+
+  /** Every segment once, in the order of hashes. */
+  *segments(): Generator<Segment> {
+    for (let hash = 0; hash < HASH_END; hash = this.hashAfter(hash)) yield this.#segmentOf(hash);
+  }
+
+  #segmentOf(hash: number): Segment {
+    return this.#directory[this.#depth === 0 ? 0 : hash >>> (32 - this.#depth)]!;
+  }
+
+  /** Grows or splits until the segment of `#hash` has the slots and arena bytes asked for. */
+  #makeRoom(slots: number, arenaBytes: number, bytesMax: number): boolean {
+    for (;;) {
+      const { segment } = this;
+      const needsSlots = slots > 0 && segment.isFull;
+      const needsArena = segment.arenaUsed + arenaBytes > segment.arena.length;
+      if (!needsSlots && !needsArena) return true;
+      const tooManySlots =
+        needsSlots && segment.capacity >= SPLIT_CAPACITY && segment.depth < SPLIT_DEPTH_MAX;
+      const tooManyBytes =
+        needsArena &&
+        segment.count > 1 &&
+        segment.arenaLive + arenaBytes > SPLIT_ARENA_BYTES &&
+        segment.depth < SPLIT_ARENA_DEPTH_MAX;
+      if (tooManySlots || tooManyBytes) {
+        // Halves are never larger than what they came from by more than their slack.
+        if (this.bytes + (segment.bytes >>> 2) > bytesMax) return false;
+        this.#split(segment);
+        continue;
+      }
+      const before = segment.bytes;
+      const capacity = needsSlots ? segment.nextCapacity : segment.capacity;
+      const arena = needsArena ? segment.nextArenaBytes(arenaBytes) : segment.arena.length;
+      const after = capacity * SLOT_WORDS * 4 + arena;
+      if (after > before && this.bytes + after - before > bytesMax) return false;
+      if (needsSlots) segment.resizeSlots(capacity);
+      if (needsArena) segment.resizeArena(arena);
+      this.bytes += after - before;
+    }
+  }
+
+  #split(segment: Segment): void {
+    if (segment.depth === this.#depth) {
+      this.#directory = this.#directory.flatMap((entry) => [entry, entry]);
+      this.#depth++;
+    }
+    const halves = segment.split();
+    const span = 2 ** (this.#depth - segment.depth);
+    const first = Math.floor((this.#hash >>> (32 - this.#depth)) / span) * span;
+    this.#directory.fill(halves[0], first, first + span / 2);
+    this.#directory.fill(halves[1], first + span / 2, first + span);
+    this.bytes += halves[0].bytes + halves[1].bytes - segment.bytes;
+    this.segment = this.#segmentOf(this.#hash);
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * Journal and snapshots of one shard in its SQLite database.
+ *
+ * A generation is a snapshot and the journal that began with it. Cutting the journal means: open the
+ * journal of the next generation, write the next snapshot beside the present one a step at a time,
+ * then name the next generation in the one row that says which is in force, and drop the tables of
+ * the old one. Dropping a table writes no rows, where deleting would be billed row by row, and a
+ * crash at any point leaves a generation in force that is whole.
+ */
+import type { Engine } from "../engine/engine.ts";
+import type { Placement } from "../wire/batch.ts";
+
+const FORMAT_VERSION = 1;
+/** A blob is at most 2 MB on the platform; the rest is for the row around it. */
+const ROW_BYTES_MAX = 1_900_000;
+/** What one step of a snapshot may write: the pause that a commit may see. */
+const SNAPSHOT_STEP_BYTES = 1 << 20;
+/** Rows that a cut writes beside the snapshot's: two tables of two, and the row that names them. */
+const CUT_ROWS = 5;
+/** A cut may add one row to ten commits. */
+const COMMITS_PER_CUT_ROW = 10;
+const JOURNAL_BYTES_MIN = 4 << 20;
+const JOURNAL_ROWS_MIN = 4096;
+/** Beyond this a cut no longer waits for its share of commits: start-up has to read all of it. */
+const JOURNAL_BYTES_MAX = 128 << 20;
+
+export class Journal {
+  readonly #sql: SqlStorage;
+  readonly #engine: Engine;
+  #placement: Placement | null = null;
+  #generation = 0;
+  /** Generation that commits go to: the one in force, or the next while a snapshot is being written. */
+  #open = 0;
+  #rows = 0;
+  #bytes = 0;
+  #cursor: number | null = null;
+  #snapshotRows = 0;
+
+  constructor(sql: SqlStorage, engine: Engine) {
+    this.#sql = sql;
+    this.#engine = engine;
+  }
+
+  /** What the data was written under; null before first use. */
+  get placement(): Placement | null {
+    return this.#placement;
+  }
+
+  /** Bytes and rows of the journal, both since it was last cut. */
+  get figures(): { rows: number; bytes: number } {
+    return { rows: this.#rows, bytes: this.#bytes };
+  }
+
+  /**
+   * Loads snapshot and journal into the engine.
+   *
+   * @throws Error when the data is of a format that this release does not know
+   */
+  load(): void {
+    if (!this.#hasTable("shard")) return;
+    const state = this.#sql
+      .exec<{ format: number; shards: number; fingerprint: number; generation: number }>(
+        "SELECT format, shards, fingerprint, generation FROM shard",
+      )
+      .one();
+    if (state.format !== FORMAT_VERSION) {
+      throw new Error(`format_unknown: the data has format ${state.format}, this release reads ${FORMAT_VERSION}`);
+    }
+    this.#placement = { shards: state.shards, fingerprint: state.fingerprint };
+    this.#generation = this.#open = state.generation;
+    this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
+    this.#restoreJournal(this.#generation);
+    const next = this.#generation + 1;
+    if (!this.#hasTable(`journal_${next}`)) return;
+    // A cut was under way: what it wrote of its snapshot is of no use, its journal is.
+    this.#restoreJournal(next);
+    this.#open = next;
+    this.#sql.exec(`DROP TABLE snapshot_${next}`);
+    this.#sql.exec(`CREATE TABLE snapshot_${next} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
+    this.#cursor = 0;
+  }
+
+  /** Records what the data is written under, at first use. */
+  create(placement: Placement): void {
+    this.#sql.exec(
+      "CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER)",
+    );
+    this.#sql.exec(
+      "INSERT INTO shard VALUES (?, ?, ?, 0)",
+      FORMAT_VERSION,
+      placement.shards,
+      placement.fingerprint,
+    );
+    this.#createGeneration(0);
+    this.#placement = placement;
+  }
+
+  /** Writes the engine's commit, as one row if it fits one, and a step of a snapshot if one is due. */
+  append(): void {
+    for (const row of this.#engine.takeCommit(ROW_BYTES_MAX)) {
+      this.#sql.exec(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
+      this.#rows++;
+      this.#bytes += row.length;
+    }
+    if (this.#cursor === null && this.#isCutDue()) this.beginCut();
+    else this.stepCut();
+  }
+
+  /** True when most of what is stored is of records that are gone. */
+  get isMostlyDead(): boolean {
+    const { records, bytes } = this.#engine.figures;
+    if (records === 0) return this.#rows > 0 || this.#snapshotRows > 0;
+    return this.#bytes > JOURNAL_BYTES_MIN && this.#bytes > 2 * bytes;
+  }
+
+  /** Begins a cut, unless one is under way. */
+  beginCut(): void {
+    if (this.#cursor !== null) return;
+    this.#open = this.#generation + 1;
+    this.#createGeneration(this.#open);
+    this.#rows = 0;
+    this.#bytes = 0;
+    this.#snapshotRows = 0;
+    this.#cursor = 0;
+  }
+
+  /** One step of the cut that is under way; true while there is more to do. Commits step it too. */
+  stepCut(): boolean {
+    if (this.#cursor === null) return false;
+    const step = this.#engine.snapshotStep(this.#cursor, SNAPSHOT_STEP_BYTES, ROW_BYTES_MAX);
+    for (const row of step.rows) {
+      this.#sql.exec(`INSERT INTO snapshot_${this.#open} (row) VALUES (?)`, row);
+      this.#snapshotRows++;
+    }
+    this.#cursor = step.cursor;
+    if (step.cursor !== null) return true;
+    this.#sql.exec("UPDATE shard SET generation = ?", this.#open);
+    this.#sql.exec(`DROP TABLE snapshot_${this.#generation}`);
+    this.#sql.exec(`DROP TABLE journal_${this.#generation}`);
+    this.#generation = this.#open;
+    return false;
+  }
+
+  #isCutDue(): boolean {
+    if (this.#bytes >= JOURNAL_BYTES_MAX) return true;
+    const { bytes } = this.#engine.figures;
+    const snapshotRows = Math.ceil(bytes / SNAPSHOT_STEP_BYTES) + 1;
+    if (this.#rows < COMMITS_PER_CUT_ROW * (snapshotRows + CUT_ROWS)) return false;
+    return this.#rows >= JOURNAL_ROWS_MIN || this.#bytes >= Math.max(JOURNAL_BYTES_MIN, bytes / 2);
+  }
+
+  #createGeneration(generation: number): void {
+    for (const name of ["snapshot", "journal"]) {
+      this.#sql.exec(`CREATE TABLE ${name}_${generation} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
+    }
+  }
+
+  #restoreJournal(generation: number): void {
+    this.#restore(`journal_${generation}`, (bytes) => {
+      this.#rows++;
+      this.#bytes += bytes;
+    });
+  }
+
+  #restore(table: string, count: (bytes: number) => void): void {
+    const rows = this.#sql.exec<{ row: ArrayBuffer }>(`SELECT row FROM ${table} ORDER BY n`);
+    for (const { row } of rows) {
+      count(row.byteLength);
+      this.#engine.restore(new Uint8Array(row));
+    }
+  }
+
+  #hasTable(name: string): boolean {
+    const found = this.#sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name);
+    return found.toArray().length > 0;
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * Settings: every variable of the deployment, with its range and default, in one place.
+ *
+ * `wrangler.toml` repeats the defaults with comments, README lists them; a test keeps the three alike.
+ */
+import * as v from "valibot";
+
+function integer(name: string, fallback: number, min: number, max: number) {
+  const message = `${name}: an integer from ${min} to ${max} is expected`;
+  return v.pipe(
+    v.optional(v.union([v.string(), v.number()]), fallback),
+    v.transform((value) => (value === "" ? fallback : Number(value))),
+    v.number(message),
+    v.integer(message),
+    v.minValue(min, message),
+    v.maxValue(max, message),
+  );
+}
+
+function choice<const T extends readonly string[]>(name: string, fallback: T[number], names: T) {
+  return v.pipe(
+    v.optional(v.string(), fallback),
+    v.transform((value) => (value === "" ? fallback : value)),
+    v.picklist(names, `${name}: one of ${names.map((n) => n || "(empty)").join(", ")} is expected`),
+  );
+}
+
+const text = v.optional(v.string(), "");
+
+const LOCATION_HINTS = ["", "wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"];
+
+const MEBIBYTE = 1 << 20;
+
+const schema = v.object({
+  ACCESS: choice("ACCESS", "token", ["token", "open"]),
+  TOKEN_SECRET: text,
+  TOKEN_SECRET_PREVIOUS: text,
+  CORS_ORIGINS: text,
+  SHARDS: integer("SHARDS", 4, 1, 128),
+  SHARD_SECRET: text,
+  SHARD_BYTES_MAX: integer("SHARD_BYTES_MAX", 24 * MEBIBYTE, MEBIBYTE, 112 * MEBIBYTE),
+  DURABILITY: choice("DURABILITY", "strict", ["strict", "relaxed"]),
+  LOCATION_HINT: choice("LOCATION_HINT", "", LOCATION_HINTS),
+  FRAME_BYTES_MAX: integer("FRAME_BYTES_MAX", MEBIBYTE, 1024, 1_800_000),
+  BODY_BYTES_MAX: integer("BODY_BYTES_MAX", 8 * MEBIBYTE, 1024, 24 * MEBIBYTE),
+  UNANSWERED_BYTES_MAX: integer("UNANSWERED_BYTES_MAX", 4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),
+  HUB_CONNECTIONS_MAX: integer("HUB_CONNECTIONS_MAX", 10_000, 1, 32_000),
+  TCP_DEFAULT_SIZE: choice("TCP_DEFAULT_SIZE", "uint16", ["uint8", "uint16", "uint32", "uint64"]),
+});
+
+/** The variables as they are set, checked, with defaults filled in. */
+export type Settings = v.InferOutput<typeof schema>;
+
+/** A variable has a value that it can't have. */
+export class SettingsError extends Error {
+  override readonly name = "SettingsError";
+}
+
+const read = new WeakMap<object, Settings>();
+
+/**
+ * The settings of an environment.
+ *
+ * @throws SettingsError that names the variable and its range
+ */
+export function readSettings(env: object): Settings {
+  let settings = read.get(env);
+  if (settings === undefined) {
+    const result = v.safeParse(schema, env);
+    if (!result.success) {
+      throw new SettingsError(`config_invalid: ${result.issues.map((i) => i.message).join("; ")}`);
+    }
+    settings = result.output;
+    read.set(env, settings);
+  }
+  return settings;
+}

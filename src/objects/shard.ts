@@ -1,0 +1,200 @@
+/**
+ * Shard: the object that owns a part of a namespace's records.
+ *
+ * State lives in memory, SQLite holds the journal. A call applies its batch at once, before its first
+ * `await`, so calls are applied in the order they arrive; then it waits for the one flush that writes
+ * what all calls of the moment have changed. Reads wait for that flush too: what they saw might not
+ * survive a crash before it. The platform's output gate holds the answers until the row is on disk.
+ */
+import { DurableObject } from "cloudflare:workers";
+import { Engine } from "../engine/engine.ts";
+import { readPlacement, type Placement } from "../wire/batch.ts";
+import { readSettings, type Settings } from "./settings.ts";
+import { Journal } from "./journal.ts";
+import { logWarning } from "./log.ts";
+import { shardName } from "./placement.ts";
+
+/** An alarm is set at most so often: each costs a row. */
+const ALARM_INTERVAL_MS = 1000;
+/** Segments that an alarm sweeps before it lets requests through. */
+const SWEEP_STEPS = 8;
+/** With relaxed durability: how long a change may wait for its row. */
+const RELAXED_FLUSH_MS = 50;
+const FULL_LOG_INTERVAL_MS = 60_000;
+
+/** What a shard holds and what its journal has grown to. */
+export interface ShardFigures {
+  records: number;
+  bytes: number;
+  refusedForSpace: number;
+  journalRows: number;
+  journalBytes: number;
+}
+
+export class Shard extends DurableObject<Env> {
+  readonly #settings: Settings;
+  readonly #engine: Engine;
+  readonly #journal: Journal;
+  /** The flush that everything applied by now waits for; null when nothing waits. */
+  #flush: Promise<void> | null = null;
+  #claim: Promise<void> | null = null;
+  #alarmAtMs = Infinity;
+  #alarmSetAtMs = -Infinity;
+  #alarmDelay: Promise<void> | null = null;
+  #refusalsLogged = 0;
+  #fullLoggedAtMs = -Infinity;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#settings = readSettings(env);
+    const [low, high] = crypto.getRandomValues(new Uint32Array(2)) as unknown as [number, number];
+    this.#engine = new Engine({ hashKey: { low, high }, bytesMax: this.#settings.SHARD_BYTES_MAX });
+    this.#journal = new Journal(ctx.storage.sql, this.#engine);
+    void ctx.blockConcurrencyWhile(async () => {
+      this.#engine.advance(Date.now());
+      this.#journal.load();
+      // The alarm that woke the object is not there any more: then there is none until a deadline.
+      this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
+    });
+  }
+
+  /**
+   * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`.
+   *
+   * @throws Error `shards_mismatch` when the data was written under another placement,
+   * `batch_version` or `batch` when the batch is not readable; in each case nothing is applied
+   */
+  async apply(batch: Uint8Array): Promise<Uint8Array> {
+    const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
+    if (this.#journal.placement === null) await this.#claimPlacement(placement);
+    this.#assertPlacement(placement);
+    const answer = this.#engine.apply(batch, Date.now());
+    this.#logRefusals();
+    if (this.#settings.DURABILITY === "strict") {
+      if (this.#flush !== null || this.#engine.isDirty) await this.#flushed(0);
+    } else if (this.#engine.isDirty) {
+      this.ctx.waitUntil(this.#flushed(RELAXED_FLUSH_MS));
+    }
+    return answer;
+  }
+
+  /** Records the placement of a namespace at its first use; returns the one that is in force. */
+  claim(placement: Placement): Placement {
+    if (this.#journal.placement === null) this.#journal.create(placement);
+    return this.#journal.placement!;
+  }
+
+  /** Counts of what the shard holds. */
+  figures(): ShardFigures {
+    const { rows, bytes } = this.#journal.figures;
+    return { ...this.#engine.figures, journalRows: rows, journalBytes: bytes };
+  }
+
+  /** Collects what has expired, a few segments at a time, and gives storage back. */
+  override async alarm(): Promise<void> {
+    this.#alarmAtMs = Infinity;
+    let cursor: number | null = 0;
+    for (let step = 1; cursor !== null; step++) {
+      cursor = this.#engine.sweepStep(cursor, Date.now());
+      if (step % SWEEP_STEPS === 0) await scheduler.wait(0);
+    }
+    if (this.#journal.isMostlyDead) {
+      this.#journal.beginCut();
+      while (this.#journal.stepCut()) await scheduler.wait(0);
+    }
+    const deadlineMs = this.#engine.findDeadline();
+    if (deadlineMs !== null) await this.#setAlarm(deadlineMs);
+  }
+
+  /** The first batch of a shard asks shard 0, so that no two shards ever hold data of two placements. */
+  async #claimPlacement(placement: Placement): Promise<void> {
+    this.#claim ??= this.#askForPlacement(placement).finally(() => (this.#claim = null));
+    await this.#claim;
+  }
+
+  async #askForPlacement(placement: Placement): Promise<void> {
+    const { namespace, index } = shardName.parse(this.ctx.id.name!);
+    if (index === 0) {
+      this.claim(placement);
+      return;
+    }
+    const first = this.env.SHARD.getByName(shardName.format(namespace, 0));
+    const inForce = await first.claim(placement);
+    assertSamePlacement(inForce, placement);
+    this.claim(placement);
+  }
+
+  #assertPlacement(placement: Placement): void {
+    assertSamePlacement(this.#journal.placement!, placement);
+  }
+
+  #flushed(delayMs: number): Promise<void> {
+    this.#flush ??= scheduler.wait(delayMs).then(() => this.#write());
+    return this.#flush;
+  }
+
+  async #write(): Promise<void> {
+    this.#flush = null;
+    try {
+      if (this.#engine.isDirty) this.#journal.append();
+      await this.#armAlarm();
+    } catch (error) {
+      // Memory is ahead of the disk: start again from the disk, and let every caller know.
+      this.ctx.abort(`journal_failed: ${String(error)}`);
+      throw error;
+    }
+  }
+
+  async #armAlarm(): Promise<void> {
+    const deadlineMs = this.#engine.takeEarlierDeadline();
+    if (deadlineMs !== null) await this.#setAlarm(deadlineMs);
+  }
+
+  /** Sets the alarm, unless it rings earlier anyway; at most once per interval. */
+  async #setAlarm(deadlineMs: number): Promise<void> {
+    if (deadlineMs >= this.#alarmAtMs) return;
+    const nowMs = Date.now();
+    const waitMs = this.#alarmSetAtMs + ALARM_INTERVAL_MS - nowMs;
+    if (waitMs > 0 && this.#alarmAtMs !== Infinity) {
+      this.#alarmDelay ??= scheduler.wait(waitMs).then(async () => {
+        this.#alarmDelay = null;
+        const earliestMs = this.#engine.findDeadline();
+        if (earliestMs !== null) await this.#setAlarm(earliestMs);
+      });
+      this.ctx.waitUntil(this.#alarmDelay);
+      return;
+    }
+    this.#alarmSetAtMs = nowMs;
+    this.#alarmAtMs = Math.max(deadlineMs, nowMs + ALARM_INTERVAL_MS);
+    await this.ctx.storage.setAlarm(this.#alarmAtMs);
+  }
+
+  #logRefusals(): void {
+    const { refusedForSpace, bytes } = this.#engine.figures;
+    if (refusedForSpace === this.#refusalsLogged) return;
+    const nowMs = Date.now();
+    if (nowMs - this.#fullLoggedAtMs < FULL_LOG_INTERVAL_MS) return;
+    logWarning("shard_full", {
+      shard: this.ctx.id.name,
+      refused: refusedForSpace - this.#refusalsLogged,
+      bytes,
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+    });
+    this.#refusalsLogged = refusedForSpace;
+    this.#fullLoggedAtMs = nowMs;
+  }
+}
+
+function assertSamePlacement(inForce: Placement, asked: Placement): void {
+  if (inForce.shards !== asked.shards) {
+    throw new Error(
+      `shards_mismatch: the data of this namespace is spread over SHARDS=${inForce.shards}, ` +
+        `this deployment says SHARDS=${asked.shards}; set it back to ${inForce.shards}`,
+    );
+  }
+  if (inForce.fingerprint !== asked.fingerprint) {
+    throw new Error(
+      "shards_mismatch: the data of this namespace was spread with another SHARD_SECRET; set it back",
+    );
+  }
+}

@@ -1,0 +1,97 @@
+/** A byte buffer that grows as it is written to and is used again for the next message. */
+export class ByteWriter {
+  bytes: Uint8Array<ArrayBuffer>;
+  view: DataView<ArrayBuffer>;
+  length = 0;
+
+  constructor(capacity = 1024) {
+    this.bytes = new Uint8Array(capacity);
+    this.view = new DataView(this.bytes.buffer);
+  }
+
+  /** Makes room for `count` more bytes and returns where they begin. They count as written. */
+  reserve(count: number): number {
+    const at = this.length;
+    const end = at + count;
+    if (end > this.bytes.length) this.#grow(end);
+    this.length = end;
+    return at;
+  }
+
+  // `reserve` may replace the buffer, so it runs before the buffer is looked at.
+
+  u8(value: number): void {
+    const at = this.reserve(1);
+    this.bytes[at] = value;
+  }
+
+  u16(value: number): void {
+    const at = this.reserve(2);
+    this.view.setUint16(at, value, true);
+  }
+
+  u32(value: number): void {
+    const at = this.reserve(4);
+    this.view.setUint32(at, value, true);
+  }
+
+  /** Appends `source[from, to)`. */
+  copy(source: Uint8Array, from = 0, to = source.length): void {
+    const at = this.reserve(to - from);
+    copyBytes(source, from, this.bytes, at, to - from);
+  }
+
+  /** What was written, as a copy of its own. */
+  take(): Uint8Array<ArrayBuffer> {
+    return this.bytes.slice(0, this.length);
+  }
+
+  /** Forgets what was written; keeps the buffer unless it has outgrown `keepBytesMax`. */
+  reset(keepBytesMax = 1 << 20): void {
+    this.length = 0;
+    if (this.bytes.length > keepBytesMax) {
+      this.bytes = new Uint8Array(1024);
+      this.view = new DataView(this.bytes.buffer);
+    }
+  }
+
+  #grow(needed: number): void {
+    const grown = new Uint8Array(Math.max(needed, this.bytes.length * 2));
+    grown.set(this.bytes);
+    this.bytes = grown;
+    this.view = new DataView(grown.buffer);
+  }
+}
+
+// Below this many bytes a loop is faster than a call into the runtime.
+const LOOP_BYTES_MAX = 48;
+
+/** Copies `count` bytes between arrays, or within one when the target lies before the source. */
+export function copyBytes(
+  source: Uint8Array,
+  from: number,
+  target: Uint8Array,
+  at: number,
+  count: number,
+): void {
+  if (count <= LOOP_BYTES_MAX) {
+    for (let i = 0; i < count; i++) target[at + i] = source[from + i]!;
+  } else if (source === target) {
+    target.copyWithin(at, from, from + count);
+  } else {
+    target.set(source.subarray(from, from + count), at);
+  }
+}
+
+/** Appends a u64 given as two u32 halves in `width` little-endian bytes. */
+export function writeUint(
+  target: Uint8Array,
+  at: number,
+  width: number,
+  high: number,
+  low: number,
+): void {
+  for (let i = 0; i < width; i++) {
+    target[at + i] = i < 4 ? low >>> (8 * i) : high >>> (8 * (i - 4));
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * Replies: how long is the reply that begins here?
+ *
+ * Source: protocol reference, "7.3 layouts", last column. The six requests answer alike in every
+ * dialect that has them.
+ */
+import type { Protocol } from "./protocol.ts";
+import { RequestType, STATUS_SUCCESS } from "./requests.ts";
+
+/** The reply is not complete in the bytes at hand. */
+export const REPLY_INCOMPLETE = 0;
+
+/**
+ * Length in bytes of the reply at `at`, status included.
+ *
+ * @param protocol what the connection speaks
+ * @param type type of the request that it answers
+ * @param bytes replies, back to back
+ * @param at where the reply begins
+ * @param end where the bytes at hand end
+ * @returns the length, or `REPLY_INCOMPLETE` when the bytes end before it does
+ */
+export function replyLength(
+  protocol: Protocol,
+  type: number,
+  bytes: Uint8Array,
+  at: number,
+  end: number,
+): number {
+  if (at >= end) return REPLY_INCOMPLETE;
+  if (bytes[at] !== STATUS_SUCCESS) return 1;
+  const n = protocol.valueSize;
+  let length = 1;
+  if (type === RequestType.query) {
+    length = 2 + 2 * n;
+  } else if (type === RequestType.get) {
+    length = 2 + 2 * n;
+    if (at + length > end) return REPLY_INCOMPLETE;
+    for (let i = 0, weight = 1; i < n; i++, weight *= 256) length += bytes[at + 2 + n + i]! * weight;
+  }
+  return at + length > end ? REPLY_INCOMPLETE : length;
+}

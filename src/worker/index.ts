@@ -1,0 +1,11 @@
+/** The Worker: its doors, and the objects behind them. */
+import { router } from "./router.ts";
+import { serveTcp } from "./tcp.ts";
+
+export { Hub } from "../objects/hub.ts";
+export { Shard } from "../objects/shard.ts";
+
+export default {
+  fetch: (request, env, ctx) => router.fetch(request, env, ctx),
+  connect: (socket, env) => serveTcp(socket, env),
+} satisfies ExportedHandler<Env> & { connect(socket: Socket, env: Env): Promise<void> };

@@ -1,0 +1,115 @@
+/** The HTTP and WebSocket doors: routes, tokens, origins, errors. */
+import { Hono, type Context } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { cors } from "hono/cors";
+import { readSettings, SettingsError, type Settings } from "../objects/settings.ts";
+import { DIALECTS, protocolByName, VALUE_SIZES, type Protocol } from "../wire/throttr/protocol.ts";
+import { openConnection } from "./hubs.ts";
+import { Problem } from "./problem.ts";
+import { answerBody } from "./throttr-http.ts";
+import { assertConfigured, authenticate, type Credentials } from "./token.ts";
+
+type AppContext = Context<{ Bindings: Env }>;
+
+const SUBPROTOCOL = "throttr";
+const BEARER_SUBPROTOCOL = "bearer.";
+
+export const router = new Hono<{ Bindings: Env }>();
+
+router.onError((error) => {
+  if (error instanceof Problem) return error.toResponse();
+  if (error instanceof SettingsError) return new Problem(500, "config_invalid", error.message).toResponse();
+  console.error(JSON.stringify({ event: "request_failed", error: String(error) }));
+  return new Problem(500, "internal", "the request failed").toResponse();
+});
+
+router.notFound((c) => new Problem(404, "not_found", `no route ${c.req.path}`).toResponse());
+
+router.use(
+  cors({
+    origin: (origin, c: AppContext) => (isListed(origin, readSettings(c.env)) ? origin : null),
+    allowMethods: ["GET", "POST"],
+    allowHeaders: ["authorization", "content-type"],
+    maxAge: 86_400,
+  }),
+);
+
+// A browser sends any page's requests, and opens any page's WebSockets: pages must be listed.
+router.use(async (c, next) => {
+  const origin = c.req.header("origin");
+  if (origin !== undefined && origin !== new URL(c.req.url).origin && !isListed(origin, readSettings(c.env))) {
+    throw new Problem(403, "origin_not_allowed", `CORS_ORIGINS does not list ${origin}`);
+  }
+  await next();
+});
+
+router.get("/health", (c) => {
+  assertConfigured(readSettings(c.env));
+  return c.json({ status: "ok" });
+});
+
+router.post("/throttr/:dialect/:size", async (c, next) => {
+  const bytesMax = readSettings(c.env).BODY_BYTES_MAX;
+  return await bodyLimit({
+    maxSize: bytesMax,
+    onError: () => new Problem(413, "body_too_large", `a body may have ${bytesMax} bytes`).toResponse(),
+  })(c, next);
+});
+
+router.post("/throttr/:dialect/:size", async (c) => {
+  const protocol = protocolOf(c);
+  const settings = readSettings(c.env);
+  const access = await authenticate(settings, credentialsOf(c));
+  return await answerBody(c.env, settings, protocol, access, new Uint8Array(await c.req.arrayBuffer()));
+});
+
+router.get("/throttr/:dialect/:size", async (c) => {
+  const protocol = protocolOf(c);
+  const access = await authenticate(readSettings(c.env), credentialsOf(c));
+  if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
+    throw new Problem(426, "upgrade_required", "GET opens a WebSocket; frames over HTTP are sent with POST");
+  }
+  const response = await openConnection(c.env, {
+    protocolCode: protocol.code,
+    transport: "websocket",
+    access,
+    subprotocol: subprotocolsOf(c).includes(SUBPROTOCOL) ? SUBPROTOCOL : null,
+  });
+  if (response.status === 101) return response;
+  throw new Problem(503, "connections_max", "the namespace has as many connections as it may have (HUB_CONNECTIONS_MAX)");
+});
+
+router.all("/throttr/:dialect/:size", (c) => {
+  protocolOf(c);
+  const response = new Problem(405, "method_not_allowed", "POST frames, or GET to open a WebSocket").toResponse();
+  response.headers.set("allow", "GET, POST");
+  return response;
+});
+
+function protocolOf(c: AppContext): Protocol {
+  const { dialect, size } = c.req.param() as { dialect: string; size: string };
+  const protocol = protocolByName(dialect, size);
+  if (protocol !== undefined) return protocol;
+  throw new Problem(
+    404,
+    "protocol_unknown",
+    `/throttr/${dialect}/${size}: dialects are ${DIALECTS.join(", ")}, sizes ${VALUE_SIZES.join(", ")}`,
+  );
+}
+
+function credentialsOf(c: AppContext): Credentials {
+  const ticket = c.req.query("ticket");
+  if (ticket !== undefined) return { token: ticket, isTicket: true };
+  const bearer = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "")?.[1];
+  const offered = subprotocolsOf(c).find((name) => name.startsWith(BEARER_SUBPROTOCOL));
+  return { token: bearer ?? offered?.slice(BEARER_SUBPROTOCOL.length) ?? null, isTicket: false };
+}
+
+function subprotocolsOf(c: AppContext): string[] {
+  return (c.req.header("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
+}
+
+function isListed(origin: string, { CORS_ORIGINS }: Settings): boolean {
+  const origins = CORS_ORIGINS.split(",").map((listed) => listed.trim());
+  return origins.includes("*") || origins.includes(origin);
+}

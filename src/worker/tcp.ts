@@ -1,0 +1,166 @@
+/**
+ * The TCP door: carries a TCP connection over an internal WebSocket to the Hub.
+ *
+ * It knows nothing of frames. It reads from the client while the Hub keeps up, writes what the Hub
+ * answers, and gives up on a client that does not read. What the two say to each other: `wire/bridge.ts`.
+ */
+import { ALL_SCOPES } from "../objects/access.ts";
+import { logWarning } from "../objects/log.ts";
+import { readSettings } from "../objects/settings.ts";
+import { BRIDGE_END, bridgeWindow, drainedMessage, parseBridgeMessage } from "../wire/bridge.ts";
+import { openConnection } from "./hubs.ts";
+import { protocolOfPort } from "./ports.ts";
+
+/** Written bytes are told to the Hub in portions. */
+const DRAINED_PORTION_BYTES = 64 << 10;
+/** A client that leaves replies unread for so long is given up. */
+const STALLED_TIMEOUT_MS = 30_000;
+
+/** Serves one TCP connection until it ends. */
+export async function serveTcp(socket: Socket, env: Env): Promise<void> {
+  const { localAddress } = await socket.opened;
+  const port = Number(/\d+$/.exec(localAddress ?? "")?.[0]);
+  const settings = readSettings(env);
+  const protocol = protocolOfPort(port, settings.TCP_DEFAULT_SIZE);
+  const refused =
+    settings.ACCESS !== "open" ? "access_not_open" : protocol === undefined ? "port_unknown" : null;
+  if (refused !== null || protocol === undefined) {
+    logWarning("tcp_refused", { code: refused, port });
+    await socket.close();
+    return;
+  }
+  const response = await openConnection(env, {
+    protocolCode: protocol.code,
+    transport: "tcp",
+    access: { namespace: "default", scopes: ALL_SCOPES, keyPrefixes: [], expiresAtMs: null },
+    subprotocol: null,
+  });
+  if (response.webSocket === null) {
+    logWarning("tcp_refused", { code: "connections_max", port });
+    await socket.close();
+    return;
+  }
+  await new Bridge(socket, response.webSocket, bridgeWindow(settings.FRAME_BYTES_MAX)).run();
+}
+
+class Bridge {
+  readonly #hub: WebSocket;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
+  readonly #windowBytes: number;
+  readonly #ended = Promise.withResolvers<void>();
+  /** Bytes sent to the Hub that it has not consumed. */
+  #sentBytes = 0;
+  #credit: (() => void) | null = null;
+  /** Bytes given to the writer that it has not written. */
+  #unwrittenBytes = 0;
+  #drainedBytes = 0;
+  /** Goes up with everything written: shows a stalled client. */
+  #writes = 0;
+  #stallTimer: ReturnType<typeof setTimeout> | null = null;
+  #isOver = false;
+
+  constructor(socket: Socket, hub: WebSocket, windowBytes: number) {
+    this.#hub = hub;
+    this.#reader = (socket.readable as ReadableStream<Uint8Array>).getReader();
+    this.#writer = (socket.writable as WritableStream<Uint8Array>).getWriter();
+    this.#windowBytes = windowBytes;
+  }
+
+  async run(): Promise<void> {
+    const hub = this.#hub;
+    hub.binaryType = "arraybuffer";
+    hub.addEventListener("message", (event) => this.#fromHub(event.data as ArrayBuffer));
+    hub.addEventListener("close", () => void this.#finish());
+    hub.addEventListener("error", () => void this.#finish());
+    hub.accept();
+    void this.#pump();
+    await this.#ended.promise;
+  }
+
+  /** Client to Hub. */
+  async #pump(): Promise<void> {
+    try {
+      for (;;) {
+        if (this.#sentBytes >= this.#windowBytes) {
+          await new Promise<void>((resolve) => (this.#credit = resolve));
+        }
+        const { value, done } = await this.#reader.read();
+        if (this.#isOver) return;
+        if (done) break;
+        this.#sentBytes += value.length;
+        this.#hub.send(value);
+      }
+      this.#hub.send(BRIDGE_END);
+    } catch {
+      // The client has reset the connection.
+      this.#hub.close(1000);
+      await this.#finish();
+    }
+  }
+
+  /** Hub to client. */
+  #fromHub(message: ArrayBuffer): void {
+    const { consumedBytes, replies } = parseBridgeMessage(message);
+    this.#sentBytes -= consumedBytes;
+    if (this.#credit !== null && this.#sentBytes < this.#windowBytes) {
+      this.#credit();
+      this.#credit = null;
+    }
+    if (replies.length === 0) return;
+    this.#unwrittenBytes += replies.length;
+    if (this.#unwrittenBytes > DRAINED_PORTION_BYTES) this.#watch();
+    this.#writer.write(replies).then(
+      () => this.#written(replies.length),
+      () => this.#abort(),
+    );
+  }
+
+  #written(bytes: number): void {
+    this.#writes++;
+    this.#unwrittenBytes -= bytes;
+    this.#drainedBytes += bytes;
+    if (this.#drainedBytes < DRAINED_PORTION_BYTES || this.#isOver) return;
+    this.#hub.send(drainedMessage(this.#drainedBytes));
+    this.#drainedBytes = 0;
+  }
+
+  /** Gives the client up when nothing could be written to it for too long. */
+  #watch(): void {
+    if (this.#stallTimer !== null) return;
+    const writes = this.#writes;
+    this.#stallTimer = setTimeout(() => {
+      this.#stallTimer = null;
+      if (this.#isOver || this.#unwrittenBytes === 0) return;
+      if (this.#writes !== writes) return this.#watch();
+      logWarning("tcp_stalled", { unwrittenBytes: this.#unwrittenBytes });
+      this.#abort();
+    }, STALLED_TIMEOUT_MS);
+  }
+
+  #abort(): void {
+    if (this.#isOver) return;
+    this.#hub.close(1000);
+    this.#writer.abort(new Error("stalled")).catch(() => {});
+    this.#end();
+  }
+
+  /** The Hub has ended the connection: what it sent is written, then the client is closed. */
+  async #finish(): Promise<void> {
+    if (this.#isOver) return;
+    try {
+      await this.#writer.close();
+    } catch {
+      // The client is gone already.
+    }
+    this.#end();
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);
+    this.#credit?.();
+    this.#reader.cancel().catch(() => {});
+    this.#ended.resolve();
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Tokens: who may do what in which namespace.
+ *
+ * A token is a JWT (HS256) signed with `TOKEN_SECRET`; nothing about it is stored.
+ */
+import { verify } from "hono/jwt";
+import { JwtTokenExpired, JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
+import * as v from "valibot";
+import { ALL_SCOPES, type Access } from "../objects/access.ts";
+import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
+import type { Settings } from "../objects/settings.ts";
+import { Problem } from "./problem.ts";
+
+/** A token in a URL ends up in logs: it must not live longer than this. */
+export const TICKET_TTL_S_MAX = 300;
+const PREFIXES_MAX = 16;
+const PREFIX_BYTES_MAX = 255;
+
+const encoder = new TextEncoder();
+
+const prefixes = v.optional(
+  v.pipe(
+    v.array(
+      v.pipe(
+        v.string(),
+        v.transform((prefix) => encoder.encode(prefix)),
+        v.maxLength(PREFIX_BYTES_MAX, `a prefix has at most ${PREFIX_BYTES_MAX} bytes`),
+      ),
+    ),
+    v.maxLength(PREFIXES_MAX, `at most ${PREFIXES_MAX} prefixes`),
+  ),
+  [],
+);
+
+const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
+
+const claimsSchema = v.object({
+  ns: v.pipe(
+    v.string("ns: a namespace is expected"),
+    v.regex(/^[\w.-]{1,64}$/, "ns: 1 to 64 letters, digits, dots, dashes or underscores are expected"),
+  ),
+  scopes: v.array(
+    v.picklist(scopeNames, `scopes: ${scopeNames.join(", ")} are known`),
+    "scopes: a list is expected",
+  ),
+  exp: v.number("exp: seconds since the epoch are expected"),
+  iat: v.optional(v.number("iat: seconds since the epoch are expected")),
+  keyPrefixes: prefixes,
+  channelPrefixes: prefixes,
+});
+
+/** What a token says, as it is signed. */
+export type Claims = v.InferInput<typeof claimsSchema>;
+
+/** What `ACCESS=open` gives to anyone. */
+const OPEN: Access = { namespace: "default", scopes: ALL_SCOPES, keyPrefixes: [], expiresAtMs: null };
+
+/** Where a request carries its token. */
+export interface Credentials {
+  readonly token: string | null;
+  /** The token came in the URL. */
+  readonly isTicket: boolean;
+}
+
+/**
+ * What the bearer of the credentials may do.
+ *
+ * @throws Problem 401 `token_missing`, `token_expired`, `token_invalid`, `ticket_too_long`;
+ * 503 `access_not_configured` when the deployment says neither how to check tokens nor to be open
+ */
+export async function authenticate(settings: Settings, credentials: Credentials): Promise<Access> {
+  assertConfigured(settings);
+  const { token, isTicket } = credentials;
+  if (token === null) {
+    if (settings.ACCESS === "open") return OPEN;
+    throw new Problem(401, "token_missing", "send a token as Authorization: Bearer, as WebSocket subprotocol bearer.<token>, or as ?ticket=");
+  }
+  const claims = parseClaims(await verified(settings, token));
+  if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
+    throw new Problem(401, "ticket_too_long", `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart`);
+  }
+  return {
+    namespace: claims.ns,
+    scopes: claims.scopes.reduce((bits, name) => bits | Scope[name], 0),
+    keyPrefixes: claims.keyPrefixes,
+    expiresAtMs: claims.exp * 1000,
+  };
+}
+
+/** @throws Problem 503 when nothing says who may come in */
+export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
+  if (ACCESS === "open" || TOKEN_SECRET !== "") return;
+  throw new Problem(
+    503,
+    "access_not_configured",
+    "this deployment lets nobody in: set the secret TOKEN_SECRET (wrangler secret put TOKEN_SECRET), or ACCESS=open to serve anyone",
+  );
+}
+
+async function verified({ TOKEN_SECRET, TOKEN_SECRET_PREVIOUS }: Settings, token: string): Promise<unknown> {
+  if (TOKEN_SECRET === "") {
+    throw new Problem(401, "token_invalid", "a token was sent, but TOKEN_SECRET is not set: nothing can be checked");
+  }
+  try {
+    return await verify(token, TOKEN_SECRET, "HS256");
+  } catch (error) {
+    if (error instanceof JwtTokenSignatureMismatched && TOKEN_SECRET_PREVIOUS !== "") {
+      return await verified({ TOKEN_SECRET: TOKEN_SECRET_PREVIOUS, TOKEN_SECRET_PREVIOUS: "" } as Settings, token);
+    }
+    if (error instanceof JwtTokenExpired) {
+      throw new Problem(401, "token_expired", "the token has expired");
+    }
+    throw new Problem(401, "token_invalid", "the token is not a JWT signed with this deployment's TOKEN_SECRET");
+  }
+}
+
+function parseClaims(payload: unknown): v.InferOutput<typeof claimsSchema> {
+  const result = v.safeParse(claimsSchema, payload);
+  if (result.success) return result.output;
+  throw new Problem(401, "token_invalid", result.issues.map(({ message }) => message).join("; "));
+}
