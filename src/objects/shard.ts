@@ -37,6 +37,8 @@ export class Shard extends DurableObject<Env> {
   readonly #journal: Journal;
   /** The flush that everything applied by now waits for; null when nothing waits. */
   #flush: Promise<void> | null = null;
+  /** The commit that is on its way to the disk; null when the disk is idle. */
+  #syncing: Promise<void> | null = null;
   #claim: Promise<void> | null = null;
   #alarmAtMs = Infinity;
   #alarmSetAtMs = -Infinity;
@@ -70,10 +72,9 @@ export class Shard extends DurableObject<Env> {
     this.#assertPlacement(placement);
     const answer = this.#engine.apply(batch, Date.now());
     this.#logRefusals();
-    if (this.#settings.DURABILITY === "strict") {
-      if (this.#flush !== null || this.#engine.isDirty) await this.#flushed(0);
-    } else if (this.#engine.isDirty) {
-      this.ctx.waitUntil(this.#flushed(RELAXED_FLUSH_MS));
+    if (this.#engine.isDirty) {
+      if (this.#settings.DURABILITY === "strict") await this.#flushed();
+      else this.ctx.waitUntil((this.#flush ??= this.#flushAfter(scheduler.wait(RELAXED_FLUSH_MS))));
     }
     return answer;
   }
@@ -128,21 +129,41 @@ export class Shard extends DurableObject<Env> {
     assertSamePlacement(this.#journal.placement!, placement);
   }
 
-  #flushed(delayMs: number): Promise<void> {
-    this.#flush ??= scheduler.wait(delayMs).then(() => this.#write());
+  /**
+   * The flush that covers everything applied so far. It is made at once when the disk is idle; while a
+   * commit is on its way to the disk, all that is applied meanwhile shares the next one.
+   */
+  #flushed(): Promise<void> {
+    if (this.#flush === null && this.#syncing === null) return this.#write();
+    this.#flush ??= this.#flushAfter(this.#syncing!);
     return this.#flush;
   }
 
-  async #write(): Promise<void> {
+  async #flushAfter(event: Promise<void>): Promise<void> {
+    await event;
     this.#flush = null;
+    await this.#write();
+  }
+
+  async #write(): Promise<void> {
     try {
-      if (this.#engine.isDirty) this.#journal.append();
+      this.#journal.append();
+      this.#syncing = this.#sync();
       await this.#armAlarm();
     } catch (error) {
       // Memory is ahead of the disk: start again from the disk, and let every caller know.
       this.ctx.abort(`journal_failed: ${String(error)}`);
       throw error;
     }
+  }
+
+  async #sync(): Promise<void> {
+    try {
+      await this.ctx.storage.sync();
+    } catch {
+      // The platform resets an object whose commit failed, and fails its calls.
+    }
+    this.#syncing = null;
   }
 
   async #armAlarm(): Promise<void> {

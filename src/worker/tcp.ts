@@ -13,6 +13,8 @@ import { protocolOfPort } from "./ports.ts";
 
 /** Written bytes are told to the Hub in portions. */
 const DRAINED_PORTION_BYTES = 64 << 10;
+/** What is read from the client at once, at most. */
+const READ_BYTES = 64 << 10;
 /** A client that leaves replies unread for so long is given up. */
 const STALLED_TIMEOUT_MS = 30_000;
 
@@ -45,7 +47,7 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
 
 class Bridge {
   readonly #hub: WebSocket;
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #reader: ReadableStreamBYOBReader;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #windowBytes: number;
   readonly #ended = Promise.withResolvers<void>();
@@ -62,7 +64,7 @@ class Bridge {
 
   constructor(socket: Socket, hub: WebSocket, windowBytes: number) {
     this.#hub = hub;
-    this.#reader = (socket.readable as ReadableStream<Uint8Array>).getReader();
+    this.#reader = (socket.readable as ReadableStream<Uint8Array>).getReader({ mode: "byob" });
     this.#writer = (socket.writable as WritableStream<Uint8Array>).getWriter();
     this.#windowBytes = windowBytes;
   }
@@ -80,16 +82,19 @@ class Bridge {
 
   /** Client to Hub. */
   async #pump(): Promise<void> {
+    // Without a buffer of our own the runtime reads 4 KiB at a time, and each read is a message.
+    let buffer = new ArrayBuffer(READ_BYTES);
     try {
       for (;;) {
         if (this.#sentBytes >= this.#windowBytes) {
           await new Promise<void>((resolve) => (this.#credit = resolve));
         }
-        const { value, done } = await this.#reader.read();
+        const { value, done } = await this.#reader.read(new Uint8Array(buffer));
         if (this.#isOver) return;
         if (done) break;
         this.#sentBytes += value.length;
         this.#hub.send(value);
+        buffer = value.buffer;
       }
       this.#hub.send(BRIDGE_END);
     } catch {
