@@ -9,7 +9,8 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const installed = `${root}node_modules/.package-lock.json`;
 const isCurrent =
-  existsSync(installed) && statSync(installed).mtimeMs >= statSync(`${root}package-lock.json`).mtimeMs;
+  existsSync(installed) &&
+  statSync(installed).mtimeMs >= statSync(`${root}package-lock.json`).mtimeMs;
 
 if (!isCurrent) {
   const npm = process.env.npm_execpath;

@@ -15,14 +15,21 @@ export interface ServerOptions {
   persistTo?: string;
   /** Variables that differ from the configuration's. `ACCESS` is `open` unless said otherwise. */
   variables?: Readonly<Record<string, string>>;
+  /** Environment of the process, beside this one's. */
+  environment?: Readonly<Record<string, string>>;
   stdio?: StdioOptions;
 }
 
 export interface Server {
   process: ChildProcess;
-  /** Ends the server and everything it started, at once. */
+  /** Sends SIGKILL to the server and everything it started, and does not wait. */
+  killNow(): void;
+  /** Ends the server and everything it started, at once; resolves when all of it is gone. */
   kill(): Promise<void>;
 }
+
+/** How long the ended processes may take to leave. */
+const GONE_TIMEOUT_MS = 2000;
 
 export function startServer(options: ServerOptions = {}): Server {
   const variables = { ACCESS: "open", ...options.variables };
@@ -38,30 +45,55 @@ export function startServer(options: ServerOptions = {}): Server {
     ...(options.persistTo === undefined ? [] : [`--persist-to=${options.persistTo}`]),
     ...Object.entries(variables).map(([name, value]) => `--var=${name}:${value}`),
   ];
+  // A group of its own: the runtime is a child of wrangler and must end with it.
+  const ownsGroup = options.stdio !== "inherit";
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
     stdio: options.stdio ?? ["ignore", "ignore", "inherit"],
-    // A group of its own: the runtime is a child of wrangler and must end with it.
-    detached: options.stdio !== "inherit",
-    env: { ...process.env, WRANGLER_SEND_METRICS: "false", CI: "true" },
+    detached: ownsGroup,
+    env: { ...process.env, WRANGLER_SEND_METRICS: "false", CI: "true", ...options.environment },
   });
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const killNow = (): void => void signal(child, ownsGroup, "SIGKILL");
   return {
     process: child,
+    killNow,
     kill: async () => {
-      const ended = new Promise((resolve) => child.once("exit", resolve));
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      process.kill(-child.pid!, "SIGKILL");
+      killNow();
       await ended;
+      // The runtime must be gone before its files and ports are used again. A container whose first
+      // process reaps nothing keeps the dead ones for ever; they hold nothing any more.
+      const deadline = performance.now() + GONE_TIMEOUT_MS;
+      while (signal(child, ownsGroup, 0) && performance.now() < deadline) {
+        await new Promise((resolve) => setTimeout(resolve, 10));
+      }
     },
   };
 }
 
+/** Sends a signal to a server's process, or to its group; 0 only asks. False when nobody is there. */
+function signal(child: ChildProcess, toGroup: boolean, name: NodeJS.Signals | 0): boolean {
+  if (child.pid === undefined) return false;
+  if (!toGroup) return child.exitCode === null && child.signalCode === null && child.kill(name);
+  try {
+    return process.kill(-child.pid, name);
+  } catch {
+    return false;
+  }
+}
+
 /** Waits until a server answers `GET /health` at a port and accepts connections at others. */
-export async function waitUntilReady(port: number, tcpPorts: readonly number[], timeoutMs = 60_000): Promise<void> {
+export async function waitUntilReady(
+  port: number,
+  tcpPorts: readonly number[],
+  timeoutMs = 60_000,
+): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     try {
-      const response = await fetch(`http://127.0.0.1:${port}/health`);
+      const response = await fetch(`http://127.0.0.1:${port}/health`, {
+        signal: AbortSignal.timeout(5000),
+      });
       await response.arrayBuffer();
       await Promise.all(tcpPorts.map(tryConnect));
       return;
@@ -83,9 +115,20 @@ function tryConnect(port: number): Promise<void> {
   });
 }
 
-/** The project's configuration with other ports, as text: several servers can run side by side. */
-export function configWithPorts(tcpPorts: Readonly<Record<number, number>>): string {
+/**
+ * The project's configuration with other ports, as text: several servers can run side by side.
+ *
+ * @param tcpPorts by the port that they stand in for; the others are not opened
+ * @param main the Worker's entry; the project's own by default
+ */
+export function configWithPorts(
+  tcpPorts: Readonly<Record<number, number>>,
+  main = `${ROOT}src/worker/index.ts`,
+): string {
   return readFileSync(`${ROOT}wrangler.toml`, "utf8")
-    .replace(/^main = "(.*)"/m, (_, main: string) => `main = ${JSON.stringify(ROOT + main)}`)
-    .replace(/^port = (\d+)/gm, (_, port: string) => `port = ${tcpPorts[Number(port)] ?? 0}`);
+    .replace(/^main = .*/m, () => `main = ${JSON.stringify(main)}`)
+    .replace(/^\[\[connect\]\]\nprotocol = "tcp"\nport = (\d+)\n/gm, (block, port: string) => {
+      const other = tcpPorts[Number(port)];
+      return other === undefined ? "" : block.replace(port, String(other));
+    });
 }

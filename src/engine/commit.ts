@@ -45,7 +45,14 @@ export class Commit {
   changed(segment: Segment, slot: number): void {
     const at = this.#imageOf(segment, slot);
     if (at < 0) this.#append(segment, slot);
-    else patchImage(this.#out.view, at, segment, slot, kindOf(segment.slots[slot + META]!) === Kind.buffer);
+    else
+      patchImage(
+        this.#out.view,
+        at,
+        segment,
+        slot,
+        kindOf(segment.slots[slot + META]!) === Kind.buffer,
+      );
   }
 
   /** A buffer's value changed, perhaps its length and unit too. */

@@ -78,11 +78,12 @@ export class Engine {
     readPlacement(view);
     assertSections(view);
     this.#records.advance(nowMs);
-    if (this.#records.commit.isExhausted && this.#records.commit.isEmpty) this.#records.forgetImages();
+    if (this.#records.commit.isExhausted && this.#records.commit.isEmpty)
+      this.#records.forgetImages();
     const answer = this.#answer;
     answer.reset();
     answer.u8(BATCH_VERSION);
-    for (let at = BATCH_HEADER_BYTES; at < batch.length; ) {
+    for (let at = BATCH_HEADER_BYTES; at < batch.length;) {
       const protocol = protocolByCode(batch[at]!)!;
       const replyBytesMax = view.getUint32(at + 4, true);
       const from = at + SECTION_HEADER_BYTES;
@@ -205,10 +206,12 @@ export class Engine {
   sweepStep(cursor: number, nowMs: number): number | null {
     const { table, now } = this.#records;
     this.#records.advance(nowMs);
-    for (let hash = cursor; hash < HASH_END; ) {
+    for (let hash = cursor; hash < HASH_END;) {
       const segment = table.segmentAt(hash);
       const next = table.hashAfter(hash);
-      if (this.#expires.set(segment.earliestHigh, segment.earliestLow).notAfter(now.high, now.low)) {
+      if (
+        this.#expires.set(segment.earliestHigh, segment.earliestLow).notAfter(now.high, now.low)
+      ) {
         table.sweep(hash, now);
         return next < HASH_END ? next : null;
       }
@@ -242,7 +245,7 @@ export class Engine {
 
 /** Checks all section headers, so that an unreadable batch is refused before any of it is applied. */
 function assertSections(view: DataView): void {
-  for (let at = BATCH_HEADER_BYTES; at < view.byteLength; ) {
+  for (let at = BATCH_HEADER_BYTES; at < view.byteLength;) {
     const cut = at + SECTION_HEADER_BYTES > view.byteLength;
     const length = cut ? 0 : view.getUint32(at + 8, true);
     if (cut || at + SECTION_HEADER_BYTES + length > view.byteLength) {

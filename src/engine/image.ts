@@ -49,7 +49,8 @@ export function writeRowHeader(row: DataView, nowMs: number): void {
  */
 export function readRowHeader(row: DataView): number {
   const version = row.getUint8(0);
-  if (version !== ROW_VERSION) throw new RangeError(`row_version: ${version} is not ${ROW_VERSION}`);
+  if (version !== ROW_VERSION)
+    throw new RangeError(`row_version: ${version} is not ${ROW_VERSION}`);
   return row.getUint32(4, true) + row.getUint32(8, true) * 2 ** 32;
 }
 

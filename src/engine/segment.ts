@@ -123,7 +123,8 @@ export class Segment {
       const from = index * SLOT_WORDS;
       if (slots[from + META] === 0) break;
       const wanted = home(slots[from + HASH]!, capacity);
-      const reachable = gap <= index ? gap < wanted && wanted <= index : gap < wanted || wanted <= index;
+      const reachable =
+        gap <= index ? gap < wanted && wanted <= index : gap < wanted || wanted <= index;
       if (reachable) continue;
       slots.copyWithin(gap * SLOT_WORDS, from, from + SLOT_WORDS);
       gap = index;
@@ -221,7 +222,9 @@ export class Segment {
     for (const side of [0, 1] as const) {
       const half = halves[side];
       half.resizeSlots(capacityFor(counts[side]));
-      half.arena = new Uint8Array(Math.max(ARENA_BYTES_MIN, arenaBytes[side] + (arenaBytes[side] >>> 2)));
+      half.arena = new Uint8Array(
+        Math.max(ARENA_BYTES_MIN, arenaBytes[side] + (arenaBytes[side] >>> 2)),
+      );
       half.earliestHigh = this.earliestHigh;
       half.earliestLow = this.earliestLow;
     }

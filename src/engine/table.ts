@@ -106,7 +106,10 @@ export class Table {
       const meta = segment.slots[slot + META]!;
       const length = keyLengthOf(meta);
       const hash = segment.slots[slot + HASH]!;
-      const key = segment.arena.slice(segment.slots[slot + KEY_AT]!, segment.slots[slot + KEY_AT]! + length);
+      const key = segment.arena.slice(
+        segment.slots[slot + KEY_AT]!,
+        segment.slots[slot + KEY_AT]! + length,
+      );
       this.#hash = hash;
       if (!this.#makeRoom(0, length + valueBytes, bytesMax)) return false;
       segment = this.segment;
@@ -147,7 +150,7 @@ export class Table {
     const { slots } = segment;
     let earliestHigh = 0xffffffff;
     let earliestLow = 0xffffffff;
-    for (let slot = 0; slot < slots.length; ) {
+    for (let slot = 0; slot < slots.length;) {
       const meta = slots[slot + META]!;
       if (meta !== 0) {
         const high = slots[slot + EXPIRES_HIGH]!;

@@ -16,7 +16,16 @@ import {
 } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
 import { Keyspace, type Records } from "./records.ts";
-import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, KEY_AT, keyLengthOf, Kind, LOW, META } from "./segment.ts";
+import {
+  EXPIRES_HIGH,
+  EXPIRES_LOW,
+  HIGH,
+  KEY_AT,
+  keyLengthOf,
+  Kind,
+  LOW,
+  META,
+} from "./segment.ts";
 import { U64, unitNs } from "./time.ts";
 
 const U32 = 2 ** 32;
@@ -164,7 +173,9 @@ export class ThrottrRequests {
         expires.set(this.#records.now.high, this.#records.now.low).add(amount.high, amount.low);
         break;
       case Change.increase:
-        expires.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!).add(amount.high, amount.low);
+        expires
+          .set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!)
+          .add(amount.high, amount.low);
         break;
       case Change.decrease:
         expires

@@ -157,7 +157,13 @@ export class Exchange {
         const part = this.#parts[owner]!;
         const { replies, at } = part;
         if (at === replies.length) break;
-        const length = replyLength(protocol, this.#types[this.#answered]!, replies, at, replies.length);
+        const length = replyLength(
+          protocol,
+          this.#types[this.#answered]!,
+          replies,
+          at,
+          replies.length,
+        );
         out.copy(replies, at, at + length);
         part.at += length;
       }
@@ -215,7 +221,8 @@ class Part {
     this.count -= count;
     let at = this.count === 0 ? frames.length : 0;
     if (at === 0) {
-      for (let i = 0; i < count; i++) at += frameLength(layouts, frames, at, frames.length, Infinity);
+      for (let i = 0; i < count; i++)
+        at += frameLength(layouts, frames, at, frames.length, Infinity);
     }
     this.frames = frames.subarray(at);
   }

@@ -6,12 +6,7 @@
  * again from it with the next message.
  */
 import { DurableObject } from "cloudflare:workers";
-import {
-  BRIDGE_END,
-  BRIDGE_WINDOW_BYTES,
-  bridgeMessage,
-  parseDrained,
-} from "../wire/bridge.ts";
+import { BRIDGE_END, BRIDGE_WINDOW_BYTES, bridgeMessage, parseDrained } from "../wire/bridge.ts";
 import { protocolByCode } from "../wire/throttr/protocol.ts";
 import type { Access } from "./access.ts";
 import { Dispatch } from "./dispatch.ts";
@@ -52,8 +47,6 @@ interface Attachment extends ConnectionParameters {
 
 /** More bytes of an unfinished frame than these keep the object awake instead. */
 const UNFINISHED_STORED_BYTES_MAX = 4096;
-/** How long the object stays awake for such a frame before it is refused. */
-const UNFINISHED_TIMEOUT_MS = 30_000;
 /** Reply bytes per shard and call. */
 const REPLY_BYTES_MAX = 256 << 10;
 /** Replies that a WebSocket client may call forth without sending anything more. */
@@ -82,7 +75,8 @@ export class Hub extends DurableObject<Env> {
     server.serializeAttachment(attachment);
     await this.#watchExpiry(parameters.access.expiresAtMs);
     const headers = new Headers();
-    if (parameters.subprotocol !== null) headers.set("sec-websocket-protocol", parameters.subprotocol);
+    if (parameters.subprotocol !== null)
+      headers.set("sec-websocket-protocol", parameters.subprotocol);
     return new Response(null, { status: 101, webSocket: client, headers });
   }
 
@@ -146,6 +140,7 @@ class Connection implements SessionHost {
   readonly #ctx: DurableObjectState;
   readonly #session: Session;
   readonly #isBridge: boolean;
+  readonly #stallTimeoutMs: number;
   #attachment: Attachment;
   /** Reply bytes that the bridge has not written to its peer, or that a client has not asked on for. */
   #undrainedBytes = 0;
@@ -166,6 +161,7 @@ class Connection implements SessionHost {
     this.#dispatch = dispatch;
     this.#ctx = ctx;
     this.#isBridge = attachment.transport === "tcp";
+    this.#stallTimeoutMs = settings.STALL_TIMEOUT_MS;
     const limits = {
       frameBytesMax: settings.FRAME_BYTES_MAX,
       unansweredBytesMax: settings.UNANSWERED_BYTES_MAX,
@@ -174,7 +170,10 @@ class Connection implements SessionHost {
     const unfinished = attachment.unfinished ?? undefined;
     this.#session = new Session(this, protocol, attachment.access, limits, unfinished);
     if (attachment.unfinished === null) {
-      this.#session.close({ code: 1011, reason: "frame_lost: the server restarted within a frame" });
+      this.#session.close({
+        code: 1011,
+        reason: "frame_lost: the server restarted within a frame",
+      });
     }
   }
 
@@ -186,7 +185,10 @@ class Connection implements SessionHost {
 
   receiveText(text: string): void {
     if (!this.#isBridge) {
-      this.#session.close({ code: 1003, reason: "text_message: frames are binary messages; the only text is ping" });
+      this.#session.close({
+        code: 1003,
+        reason: "text_message: frames are binary messages; the only text is ping",
+      });
     } else if (text === BRIDGE_END) {
       this.#session.end();
     } else {
@@ -262,11 +264,11 @@ class Connection implements SessionHost {
   /** Keeps the object in memory until the frame goes on, or refuses it. */
   #stayAwake(): void {
     const progress = this.#progress;
-    const timeout = scheduler.wait(UNFINISHED_TIMEOUT_MS).then(() => {
+    const timeout = scheduler.wait(this.#stallTimeoutMs).then(() => {
       if (this.#progress !== progress) return;
       this.#session.close({
         code: 1008,
-        reason: `frame_timeout: a frame was not completed within ${UNFINISHED_TIMEOUT_MS} ms`,
+        reason: `frame_timeout: a frame was not completed within ${this.#stallTimeoutMs} ms`,
       });
     });
     this.#ctx.waitUntil(timeout);

@@ -64,7 +64,9 @@ export class Journal {
       )
       .one();
     if (state.format !== FORMAT_VERSION) {
-      throw new Error(`format_unknown: the data has format ${state.format}, this release reads ${FORMAT_VERSION}`);
+      throw new Error(
+        `format_unknown: the data has format ${state.format}, this release reads ${FORMAT_VERSION}`,
+      );
     }
     this.#placement = { shards: state.shards, fingerprint: state.fingerprint };
     this.#generation = this.#open = state.generation;
@@ -151,7 +153,9 @@ export class Journal {
 
   #createGeneration(generation: number): void {
     for (const name of ["snapshot", "journal"]) {
-      this.#sql.exec(`CREATE TABLE ${name}_${generation} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
+      this.#sql.exec(
+        `CREATE TABLE ${name}_${generation} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`,
+      );
     }
   }
 
@@ -171,7 +175,10 @@ export class Journal {
   }
 
   #hasTable(name: string): boolean {
-    const found = this.#sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name);
+    const found = this.#sql.exec(
+      "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?",
+      name,
+    );
     return found.toArray().length > 0;
   }
 }

@@ -103,7 +103,10 @@ export class Session implements Sink {
   /** The access has ended: what is under way is answered, then the connection ends. */
   expire(): void {
     this.#keep(EMPTY, Infinity);
-    this.#endWith({ code: 1008, reason: "token_expired: the token of this connection has expired" });
+    this.#endWith({
+      code: 1008,
+      reason: "token_expired: the token of this connection has expired",
+    });
   }
 
   /** Ends the connection at once. */
@@ -136,7 +139,9 @@ export class Session implements Sink {
     const known = message.startsWith("shards_mismatch");
     this.close({
       code: 1011,
-      reason: known ? message : "outcome_unknown: a shard failed; what was not answered may have been applied",
+      reason: known
+        ? message
+        : "outcome_unknown: a shard failed; what was not answered may have been applied",
     });
   }
 
@@ -182,7 +187,11 @@ export class Session implements Sink {
     }
     if (scan.frames === 0) return;
     this.#exchangeBytes = scan.end;
-    const frames = { protocol: this.#protocol, bytes: bytes.subarray(0, scan.end), count: scan.frames };
+    const frames = {
+      protocol: this.#protocol,
+      bytes: bytes.subarray(0, scan.end),
+      count: scan.frames,
+    };
     this.#host.dispatch(frames, this.#access, this);
   }
 
@@ -200,6 +209,9 @@ export class Session implements Sink {
       };
     }
     const hex = type.toString(16).padStart(2, "0");
-    return { code: 1002, reason: `request_type_unknown: 0x${hex} in dialect ${this.#protocol.dialect}` };
+    return {
+      code: 1002,
+      reason: `request_type_unknown: 0x${hex} in dialect ${this.#protocol.dialect}`,
+    };
   }
 }

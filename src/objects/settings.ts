@@ -27,7 +27,20 @@ function choice<const T extends readonly string[]>(name: string, fallback: T[num
 
 const text = v.optional(v.string(), "");
 
-const LOCATION_HINTS = ["", "wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"];
+const LOCATION_HINTS = [
+  "",
+  "wnam",
+  "enam",
+  "sam",
+  "weur",
+  "eeur",
+  "apac",
+  "apac-ne",
+  "apac-se",
+  "oc",
+  "afr",
+  "me",
+];
 
 const MEBIBYTE = 1 << 20;
 
@@ -45,6 +58,7 @@ const schema = v.object({
   BODY_BYTES_MAX: integer("BODY_BYTES_MAX", 8 * MEBIBYTE, 1024, 24 * MEBIBYTE),
   UNANSWERED_BYTES_MAX: integer("UNANSWERED_BYTES_MAX", 4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),
   HUB_CONNECTIONS_MAX: integer("HUB_CONNECTIONS_MAX", 10_000, 1, 32_000),
+  STALL_TIMEOUT_MS: integer("STALL_TIMEOUT_MS", 30_000, 1000, 120_000),
   TCP_DEFAULT_SIZE: choice("TCP_DEFAULT_SIZE", "uint16", ["uint8", "uint16", "uint32", "uint64"]),
 });
 

@@ -2,7 +2,10 @@
 import { CONNECTION_HEADER, encodeParameters, type ConnectionParameters } from "../objects/hub.ts";
 
 /** Asks the namespace's Hub to take a connection. Status 101 with a socket, or 503 when it is full. */
-export async function openConnection(env: Env, parameters: ConnectionParameters): Promise<Response> {
+export async function openConnection(
+  env: Env,
+  parameters: ConnectionParameters,
+): Promise<Response> {
   const hub = env.HUB.getByName(parameters.access.namespace);
   return await hub.fetch("https://hub/", {
     headers: { upgrade: "websocket", [CONNECTION_HEADER]: encodeParameters(parameters) },

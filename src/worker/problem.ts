@@ -17,7 +17,12 @@ export class Problem extends Error {
   toResponse(): Response {
     const headers = new Headers({ "content-type": "application/problem+json" });
     if (this.status === 401) headers.set("www-authenticate", "Bearer");
-    const body = { title: TITLES[this.status] ?? "Error", status: this.status, code: this.code, detail: this.message };
+    const body = {
+      title: TITLES[this.status] ?? "Error",
+      status: this.status,
+      code: this.code,
+      detail: this.message,
+    };
     return new Response(JSON.stringify(body), { status: this.status, headers });
   }
 }

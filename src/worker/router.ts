@@ -18,7 +18,8 @@ export const router = new Hono<{ Bindings: Env }>();
 
 router.onError((error) => {
   if (error instanceof Problem) return error.toResponse();
-  if (error instanceof SettingsError) return new Problem(500, "config_invalid", error.message).toResponse();
+  if (error instanceof SettingsError)
+    return new Problem(500, "config_invalid", error.message).toResponse();
   console.error(JSON.stringify({ event: "request_failed", error: String(error) }));
   return new Problem(500, "internal", "the request failed").toResponse();
 });
@@ -37,7 +38,11 @@ router.use(
 // A browser sends any page's requests, and opens any page's WebSockets: pages must be listed.
 router.use(async (c, next) => {
   const origin = c.req.header("origin");
-  if (origin !== undefined && origin !== new URL(c.req.url).origin && !isListed(origin, readSettings(c.env))) {
+  if (
+    origin !== undefined &&
+    origin !== new URL(c.req.url).origin &&
+    !isListed(origin, readSettings(c.env))
+  ) {
     throw new Problem(403, "origin_not_allowed", `CORS_ORIGINS does not list ${origin}`);
   }
   await next();
@@ -52,7 +57,8 @@ router.post("/throttr/:dialect/:size", async (c, next) => {
   const bytesMax = readSettings(c.env).BODY_BYTES_MAX;
   return await bodyLimit({
     maxSize: bytesMax,
-    onError: () => new Problem(413, "body_too_large", `a body may have ${bytesMax} bytes`).toResponse(),
+    onError: () =>
+      new Problem(413, "body_too_large", `a body may have ${bytesMax} bytes`).toResponse(),
   })(c, next);
 });
 
@@ -60,14 +66,24 @@ router.post("/throttr/:dialect/:size", async (c) => {
   const protocol = protocolOf(c);
   const settings = readSettings(c.env);
   const access = await authenticate(settings, credentialsOf(c));
-  return await answerBody(c.env, settings, protocol, access, new Uint8Array(await c.req.arrayBuffer()));
+  return await answerBody(
+    c.env,
+    settings,
+    protocol,
+    access,
+    new Uint8Array(await c.req.arrayBuffer()),
+  );
 });
 
 router.get("/throttr/:dialect/:size", async (c) => {
   const protocol = protocolOf(c);
   const access = await authenticate(readSettings(c.env), credentialsOf(c));
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
-    throw new Problem(426, "upgrade_required", "GET opens a WebSocket; frames over HTTP are sent with POST");
+    throw new Problem(
+      426,
+      "upgrade_required",
+      "GET opens a WebSocket; frames over HTTP are sent with POST",
+    );
   }
   const response = await openConnection(c.env, {
     protocolCode: protocol.code,
@@ -76,12 +92,20 @@ router.get("/throttr/:dialect/:size", async (c) => {
     subprotocol: subprotocolsOf(c).includes(SUBPROTOCOL) ? SUBPROTOCOL : null,
   });
   if (response.status === 101) return response;
-  throw new Problem(503, "connections_max", "the namespace has as many connections as it may have (HUB_CONNECTIONS_MAX)");
+  throw new Problem(
+    503,
+    "connections_max",
+    "the namespace has as many connections as it may have (HUB_CONNECTIONS_MAX)",
+  );
 });
 
 router.all("/throttr/:dialect/:size", (c) => {
   protocolOf(c);
-  const response = new Problem(405, "method_not_allowed", "POST frames, or GET to open a WebSocket").toResponse();
+  const response = new Problem(
+    405,
+    "method_not_allowed",
+    "POST frames, or GET to open a WebSocket",
+  ).toResponse();
   response.headers.set("allow", "GET, POST");
   return response;
 });

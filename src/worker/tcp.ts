@@ -6,7 +6,7 @@
  */
 import { ALL_SCOPES } from "../objects/access.ts";
 import { logWarning } from "../objects/log.ts";
-import { readSettings } from "../objects/settings.ts";
+import { readSettings, type Settings } from "../objects/settings.ts";
 import { BRIDGE_END, bridgeWindow, drainedMessage, parseBridgeMessage } from "../wire/bridge.ts";
 import { openConnection } from "./hubs.ts";
 import { protocolOfPort } from "./ports.ts";
@@ -15,8 +15,6 @@ import { protocolOfPort } from "./ports.ts";
 const DRAINED_PORTION_BYTES = 64 << 10;
 /** What is read from the client at once, at most. */
 const READ_BYTES = 64 << 10;
-/** A client that leaves replies unread for so long is given up. */
-const STALLED_TIMEOUT_MS = 30_000;
 
 /** Serves one TCP connection until it ends. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
@@ -42,7 +40,7 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     await socket.close();
     return;
   }
-  await new Bridge(socket, response.webSocket, bridgeWindow(settings.FRAME_BYTES_MAX)).run();
+  await new Bridge(socket, response.webSocket, settings).run();
 }
 
 class Bridge {
@@ -50,6 +48,7 @@ class Bridge {
   readonly #reader: ReadableStreamBYOBReader;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #windowBytes: number;
+  readonly #stallTimeoutMs: number;
   readonly #ended = Promise.withResolvers<void>();
   /** Bytes sent to the Hub that it has not consumed. */
   #sentBytes = 0;
@@ -62,11 +61,12 @@ class Bridge {
   #stallTimer: ReturnType<typeof setTimeout> | null = null;
   #isOver = false;
 
-  constructor(socket: Socket, hub: WebSocket, windowBytes: number) {
+  constructor(socket: Socket, hub: WebSocket, settings: Settings) {
     this.#hub = hub;
     this.#reader = (socket.readable as ReadableStream<Uint8Array>).getReader({ mode: "byob" });
     this.#writer = (socket.writable as WritableStream<Uint8Array>).getWriter();
-    this.#windowBytes = windowBytes;
+    this.#windowBytes = bridgeWindow(settings.FRAME_BYTES_MAX);
+    this.#stallTimeoutMs = settings.STALL_TIMEOUT_MS;
   }
 
   async run(): Promise<void> {
@@ -140,7 +140,7 @@ class Bridge {
       if (this.#writes !== writes) return this.#watch();
       logWarning("tcp_stalled", { unwrittenBytes: this.#unwrittenBytes });
       this.#abort();
-    }, STALLED_TIMEOUT_MS);
+    }, this.#stallTimeoutMs);
   }
 
   #abort(): void {

@@ -5,7 +5,12 @@ import type { Frames, Sink } from "../objects/exchange.ts";
 import type { Settings } from "../objects/settings.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf } from "../wire/throttr/requests.ts";
-import { FRAME_INCOMPLETE, FRAME_TOO_LARGE, frameLength, scanFrames } from "../wire/throttr/scanner.ts";
+import {
+  FRAME_INCOMPLETE,
+  FRAME_TOO_LARGE,
+  frameLength,
+  scanFrames,
+} from "../wire/throttr/scanner.ts";
 import { Problem, problemOfFailure } from "./problem.ts";
 
 /** Reply bytes per shard that are held in memory; more are streamed. */
@@ -34,16 +39,34 @@ export async function answerBody(
 }
 
 function framesOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number): Frames {
-  const { frames, end, stop } = scanFrames(layoutsOf(protocol), bytes, 0, bytes.length, frameBytesMax);
+  const { frames, end, stop } = scanFrames(
+    layoutsOf(protocol),
+    bytes,
+    0,
+    bytes.length,
+    frameBytesMax,
+  );
   if (stop === FRAME_TOO_LARGE) {
-    throw new Problem(413, "frame_too_large", `frame at byte ${end}: a frame may have ${frameBytesMax} bytes; nothing was applied`);
+    throw new Problem(
+      413,
+      "frame_too_large",
+      `frame at byte ${end}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
+    );
   }
   if (stop !== FRAME_INCOMPLETE) {
     const hex = bytes[end]!.toString(16).padStart(2, "0");
-    throw new Problem(400, "request_type_unknown", `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`);
+    throw new Problem(
+      400,
+      "request_type_unknown",
+      `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`,
+    );
   }
   if (end < bytes.length) {
-    throw new Problem(400, "body_truncated", `the body ends inside the frame that begins at byte ${end}; nothing was applied`);
+    throw new Problem(
+      400,
+      "body_truncated",
+      `the body ends inside the frame that begins at byte ${end}; nothing was applied`,
+    );
   }
   return { protocol, bytes, count: frames };
 }
@@ -57,8 +80,16 @@ function assertAllowed({ protocol, bytes, count }: Frames, access: Access): void
     const keyBytes = bytes[at + layout.keySizeAt]!;
     if (!allows(access, layout, bytes, keyAt, keyBytes)) {
       throw allowsKey(access, bytes, keyAt, keyBytes)
-        ? new Problem(403, "scope_missing", `${layout.name} at byte ${at} needs the scope ${scopeName(layout.scope)}; nothing was applied`)
-        : new Problem(403, "prefix_missing", `${layout.name} at byte ${at}: its key begins with none of the token's keyPrefixes; nothing was applied`);
+        ? new Problem(
+            403,
+            "scope_missing",
+            `${layout.name} at byte ${at} needs the scope ${scopeName(layout.scope)}; nothing was applied`,
+          )
+        : new Problem(
+            403,
+            "prefix_missing",
+            `${layout.name} at byte ${at}: its key begins with none of the token's keyPrefixes; nothing was applied`,
+          );
     }
     at += frameLength(layouts, bytes, at, bytes.length, Infinity);
   }
@@ -82,9 +113,13 @@ class ResponseSink implements Sink {
   reply(replies: Uint8Array, isLast: boolean): void {
     this.#held.push(replies);
     if (!isLast) return;
-    if (this.#writer === null) this.#resolve(new Response(new Blob(this.#held), { headers: HEADERS }));
+    if (this.#writer === null)
+      this.#resolve(new Response(new Blob(this.#held), { headers: HEADERS }));
     // The reader going away is its own affair: everything has been applied.
-    else void this.#drain().then(() => this.#writer!.close()).catch(() => {});
+    else
+      void this.#drain()
+        .then(() => this.#writer!.close())
+        .catch(() => {});
   }
 
   room(): Promise<void> {

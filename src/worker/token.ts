@@ -37,7 +37,10 @@ const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
 const claimsSchema = v.object({
   ns: v.pipe(
     v.string("ns: a namespace is expected"),
-    v.regex(/^[\w.-]{1,64}$/, "ns: 1 to 64 letters, digits, dots, dashes or underscores are expected"),
+    v.regex(
+      /^[\w.-]{1,64}$/,
+      "ns: 1 to 64 letters, digits, dots, dashes or underscores are expected",
+    ),
   ),
   scopes: v.array(
     v.picklist(scopeNames, `scopes: ${scopeNames.join(", ")} are known`),
@@ -53,7 +56,12 @@ const claimsSchema = v.object({
 export type Claims = v.InferInput<typeof claimsSchema>;
 
 /** What `ACCESS=open` gives to anyone. */
-const OPEN: Access = { namespace: "default", scopes: ALL_SCOPES, keyPrefixes: [], expiresAtMs: null };
+const OPEN: Access = {
+  namespace: "default",
+  scopes: ALL_SCOPES,
+  keyPrefixes: [],
+  expiresAtMs: null,
+};
 
 /** Where a request carries its token. */
 export interface Credentials {
@@ -73,11 +81,19 @@ export async function authenticate(settings: Settings, credentials: Credentials)
   const { token, isTicket } = credentials;
   if (token === null) {
     if (settings.ACCESS === "open") return OPEN;
-    throw new Problem(401, "token_missing", "send a token as Authorization: Bearer, as WebSocket subprotocol bearer.<token>, or as ?ticket=");
+    throw new Problem(
+      401,
+      "token_missing",
+      "send a token as Authorization: Bearer, as WebSocket subprotocol bearer.<token>, or as ?ticket=",
+    );
   }
   const claims = parseClaims(await verified(settings, token));
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
-    throw new Problem(401, "ticket_too_long", `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart`);
+    throw new Problem(
+      401,
+      "ticket_too_long",
+      `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart`,
+    );
   }
   return {
     namespace: claims.ns,
@@ -97,20 +113,34 @@ export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
   );
 }
 
-async function verified({ TOKEN_SECRET, TOKEN_SECRET_PREVIOUS }: Settings, token: string): Promise<unknown> {
+async function verified(
+  { TOKEN_SECRET, TOKEN_SECRET_PREVIOUS }: Settings,
+  token: string,
+): Promise<unknown> {
   if (TOKEN_SECRET === "") {
-    throw new Problem(401, "token_invalid", "a token was sent, but TOKEN_SECRET is not set: nothing can be checked");
+    throw new Problem(
+      401,
+      "token_invalid",
+      "a token was sent, but TOKEN_SECRET is not set: nothing can be checked",
+    );
   }
   try {
     return await verify(token, TOKEN_SECRET, "HS256");
   } catch (error) {
     if (error instanceof JwtTokenSignatureMismatched && TOKEN_SECRET_PREVIOUS !== "") {
-      return await verified({ TOKEN_SECRET: TOKEN_SECRET_PREVIOUS, TOKEN_SECRET_PREVIOUS: "" } as Settings, token);
+      return await verified(
+        { TOKEN_SECRET: TOKEN_SECRET_PREVIOUS, TOKEN_SECRET_PREVIOUS: "" } as Settings,
+        token,
+      );
     }
     if (error instanceof JwtTokenExpired) {
       throw new Problem(401, "token_expired", "the token has expired");
     }
-    throw new Problem(401, "token_invalid", "the token is not a JWT signed with this deployment's TOKEN_SECRET");
+    throw new Problem(
+      401,
+      "token_invalid",
+      "the token is not a JWT signed with this deployment's TOKEN_SECRET",
+    );
   }
 }
 

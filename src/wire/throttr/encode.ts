@@ -31,7 +31,9 @@ export function encodeRequest(protocol: Protocol, request: Request): Uint8Array<
   const valueBytes = value?.length ?? 0;
   if (key.length > 255) throw new RangeError(`key: ${key.length} bytes, at most 255`);
   if (valueBytes >= 2 ** (8 * layout.valueSizeBytes)) {
-    throw new RangeError(`value: ${valueBytes} bytes do not fit ${layout.valueSizeBytes} bytes of size`);
+    throw new RangeError(
+      `value: ${valueBytes} bytes do not fit ${layout.valueSizeBytes} bytes of size`,
+    );
   }
   const frame = new Uint8Array(layout.headerBytes + key.length + valueBytes);
   frame[0] = type;

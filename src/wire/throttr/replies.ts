@@ -36,7 +36,8 @@ export function replyLength(
   } else if (type === RequestType.get) {
     length = 2 + 2 * n;
     if (at + length > end) return REPLY_INCOMPLETE;
-    for (let i = 0, weight = 1; i < n; i++, weight *= 256) length += bytes[at + 2 + n + i]! * weight;
+    for (let i = 0, weight = 1; i < n; i++, weight *= 256)
+      length += bytes[at + 2 + n + i]! * weight;
   }
   return at + length > end ? REPLY_INCOMPLETE : length;
 }

@@ -1,0 +1,188 @@
+/** Tokens: what they open, and what is said of those that don't. */
+import { createExecutionContext, reset } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import worker from "../../src/worker/index.ts";
+import { hex, unhex } from "../support/frames.ts";
+import { get, openSocket, post } from "./doors.ts";
+import { bearerOf, nowS, tokenOf } from "./tokens.ts";
+
+const INSERT = unhex("010500041e000161");
+const QUERY = unhex("020161");
+const PATH = "/throttr/7.3/uint16";
+
+afterEach(async () => {
+  await reset();
+});
+
+async function problemOf(
+  response: Response,
+): Promise<{ status: number; code: string; detail: string }> {
+  return await response.json();
+}
+
+describe("over HTTP", () => {
+  it("a token opens its namespace, and no other", async () => {
+    const one = await bearerOf({ ns: "one" });
+    const two = await bearerOf({ ns: "two" });
+    const statusOf = async (headers: HeadersInit, body: BodyInit): Promise<string> =>
+      hex(new Uint8Array(await (await post("7.3", "uint16", body, headers)).arrayBuffer())).slice(
+        0,
+        2,
+      );
+    expect(await statusOf(one, INSERT)).toBe("01");
+    expect(await statusOf(one, QUERY)).toBe("01");
+    expect(await statusOf(two, QUERY)).toBe("00");
+    expect(await statusOf({}, QUERY)).toBe("00");
+  });
+
+  it.each([
+    ["expired", { exp: nowS() - 10 }, "test-secret", "token_expired"],
+    ["badly signed", {}, "other-secret", "token_invalid"],
+    ["without a namespace", { ns: undefined }, "test-secret", "token_invalid"],
+    ["for a namespace with a slash", { ns: "a/0" }, "test-secret", "token_invalid"],
+    ["with an unknown scope", { scopes: ["root"] }, "test-secret", "token_invalid"],
+    ["without an end", { exp: undefined }, "test-secret", "token_invalid"],
+    ["with a prefix too long", { keyPrefixes: ["x".repeat(256)] }, "test-secret", "token_invalid"],
+  ])("%s: 401", async (_, claims, secret, code) => {
+    const response = await post("7.3", "uint16", QUERY, await bearerOf(claims as object, secret));
+    expect(response.headers.get("www-authenticate")).toBe("Bearer");
+    expect(await problemOf(response)).toMatchObject({ status: 401, code });
+  });
+
+  it.each([
+    ["alg none", `${btoa('{"alg":"none","typ":"JWT"}')}.${btoa('{"ns":"x"}')}.`],
+    ["garbage", "garbage"],
+    ["two dots", ".."],
+  ])("%s: 401", async (_, token) => {
+    const response = await post("7.3", "uint16", QUERY, { authorization: `Bearer ${token}` });
+    expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
+  });
+
+  it("a missing token: 401, where access is not open", async () => {
+    const request = new Request(`http://localhost${PATH}`, {
+      method: "POST",
+      body: QUERY,
+    }) as Parameters<typeof worker.fetch>[0];
+    const closed = { ...env, ACCESS: "token" } as Env;
+    const response = await worker.fetch(request, closed, createExecutionContext());
+    expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_missing" });
+  });
+
+  it("the previous secret is accepted while tokens are rotated", async () => {
+    const rotated = {
+      ...env,
+      TOKEN_SECRET: "new-secret",
+      TOKEN_SECRET_PREVIOUS: "test-secret",
+    } as Env;
+    for (const [secret, status] of [
+      ["test-secret", 200],
+      ["new-secret", 200],
+      ["third", 401],
+    ] as const) {
+      const init = { method: "POST", body: QUERY, headers: await bearerOf({}, secret) };
+      const request = new Request(`http://localhost${PATH}`, init) as Parameters<
+        typeof worker.fetch
+      >[0];
+      expect((await worker.fetch(request, rotated, createExecutionContext())).status).toBe(status);
+    }
+  });
+
+  it("a scope that is missing: 403 that names it, nothing applied", async () => {
+    const reader = await bearerOf({ scopes: ["read"] });
+    const problem = await problemOf(
+      await post("7.3", "uint16", unhex("020161" + "010500041e000161"), reader),
+    );
+    expect(problem).toMatchObject({ status: 403, code: "scope_missing" });
+    expect(problem.detail).toMatch(/INSERT at byte 3 needs the scope write/);
+    expect((await post("7.3", "uint16", QUERY, reader)).status).toBe(200);
+  });
+
+  it("a key outside the prefixes: 403 that says so, nothing applied", async () => {
+    const headers = await bearerOf({ keyPrefixes: ["user:", "ab"] });
+    const insert = (key: string): string =>
+      `010500041e00${(key.length / 2).toString(16).padStart(2, "0")}${key}`;
+    expect(
+      (await post("7.3", "uint16", unhex(insert("6162") + insert("616263")), headers)).status,
+    ).toBe(200);
+    const problem = await problemOf(
+      await post("7.3", "uint16", unhex(insert("616264") + insert("61")), headers),
+    );
+    expect(problem).toMatchObject({ status: 403, code: "prefix_missing" });
+    const response = await post("7.3", "uint16", unhex("0203616264"), headers);
+    expect(hex(new Uint8Array(await response.arrayBuffer()))).toBe("00");
+  });
+});
+
+describe("on a WebSocket", () => {
+  it("a token comes as a header, as a subprotocol, or as a ticket", async () => {
+    const token = await tokenOf({ ns: "shared", iat: nowS(), exp: nowS() + 60 });
+    const byHeader = await openSocket(PATH, { authorization: `Bearer ${token}` });
+    expect(hex(await byHeader.exchange(INSERT, 1))).toBe("01");
+    const bySubprotocol = await openSocket(PATH, {
+      "sec-websocket-protocol": `throttr, bearer.${token}`,
+    });
+    expect(hex(await bySubprotocol.exchange(INSERT, 1))).toBe("00");
+    const byTicket = await openSocket(`${PATH}?ticket=${token}`);
+    expect(hex(await byTicket.exchange(INSERT, 1))).toBe("00");
+    for (const door of [byHeader, bySubprotocol, byTicket]) await door.close();
+  });
+
+  it("the subprotocol throttr is confirmed, the token is not sent back", async () => {
+    const token = await tokenOf();
+    const response = await get(PATH, {
+      upgrade: "websocket",
+      "sec-websocket-protocol": `bearer.${token}, throttr`,
+    });
+    expect(response.headers.get("sec-websocket-protocol")).toBe("throttr");
+    response.webSocket!.accept();
+    response.webSocket!.close();
+  });
+
+  it("a ticket that lives too long: 401", async () => {
+    const token = await tokenOf({ iat: nowS(), exp: nowS() + 3600 });
+    const response = await get(`${PATH}?ticket=${token}`, { upgrade: "websocket" });
+    expect(await problemOf(response)).toMatchObject({ status: 401, code: "ticket_too_long" });
+  });
+
+  it("a bad token: 401 instead of a socket", async () => {
+    const headers = { upgrade: "websocket", ...(await bearerOf({}, "other")) };
+    expect((await get(PATH, headers)).status).toBe(401);
+  });
+
+  it("frames without scope or prefix are answered 0x00, in order, and not applied", async () => {
+    const door = await openSocket(
+      PATH,
+      await bearerOf({ scopes: ["read", "write"], keyPrefixes: ["b"] }),
+    );
+    expect(
+      hex(
+        await door.exchange(
+          unhex("010500041e000161" + "010500041e000162" + "020161" + "010500041e000162"),
+          4,
+        ),
+      ),
+    ).toBe("00010000");
+    await door.close();
+    const reader = await openSocket(PATH, await bearerOf({ scopes: ["read"] }));
+    expect(hex(await reader.exchange(unhex("010500041e000163" + "020163" + "040162"), 3))).toBe(
+      "000000",
+    );
+    await reader.close();
+    const all = await openSocket(PATH, await bearerOf());
+    expect(hex(await all.exchange(unhex("020161" + "020163"), 2))).toBe("0000");
+    expect(hex(await all.exchange(unhex("020162"), 6)).slice(0, 2)).toBe("01");
+    await all.close();
+  });
+
+  it("an expired token ends its connection, though nothing is sent", async () => {
+    const door = await openSocket(PATH, await bearerOf({ ns: "idle", exp: nowS() + 1 }));
+    const lasting = await openSocket(PATH, await bearerOf({ ns: "idle", exp: nowS() + 1000 }));
+    expect(await door.closed).toMatchObject({
+      code: 1008,
+      reason: expect.stringMatching(/^token_expired/) as string,
+    });
+    expect(hex(await lasting.exchange(QUERY, 1))).toBe("00");
+    await lasting.close();
+  });
+});

@@ -1,0 +1,275 @@
+/** Connections over WebSocket and TCP: streams, limits, hibernation, endings. */
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  reset,
+  runInDurableObject,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import { serveTcp } from "../../src/worker/tcp.ts";
+import { concat, frameOf, hex, unhex } from "../support/frames.ts";
+import type { ModelProtocol, ModelRequest } from "../support/model.ts";
+import { connectTcp, openPort, openSocket, post } from "./doors.ts";
+import { breakJournal, holdSync, shardStub } from "./shards.ts";
+
+const PATH = "/throttr/7.3/uint16";
+const INSERT = unhex("010500041e000161");
+const INCREASE = unhex("030001010001" + "61");
+const QUERY = unhex("020161");
+/** SET in uint32 of 65,536 bytes, less its value. */
+const LARGE_HEADER = unhex("0504" + "1e000000" + "01" + "00000100" + "6b");
+
+afterEach(async () => {
+  await reset();
+});
+
+describe("a WebSocket", () => {
+  it("answers the text ping, and is closed by any other text", async () => {
+    const door = await openSocket(PATH);
+    door.socket.send("ping");
+    expect(new TextDecoder().decode(await door.inbox.take(4))).toBe("pong");
+    door.socket.send("hello");
+    expect(await door.closed).toMatchObject({
+      code: 1003,
+      reason: expect.stringMatching(/^text_message/) as string,
+    });
+  });
+
+  it("answers everything before an unknown type, then closes with 1002", async () => {
+    const door = await openSocket(PATH);
+    door.socket.send(concat([INSERT, QUERY, unhex("77"), INSERT]));
+    expect(hex(await door.inbox.take(7)).slice(0, 10)).toBe("0101050004");
+    expect(await door.closed).toMatchObject({
+      code: 1002,
+      reason: "request_type_unknown: 0x77 in dialect 7.3",
+    });
+  });
+
+  it("closes with 1009 when a frame announces too much", async () => {
+    const door = await openSocket("/throttr/7.3/uint64");
+    door.socket.send(unhex("0504010000000000000001ffffffffffffffff"));
+    expect(await door.closed).toMatchObject({
+      code: 1009,
+      reason: expect.stringContaining("1048576") as string,
+    });
+  });
+
+  it("closes with 1013 a peer that sends more than may wait for replies", async () => {
+    await post("7.3", "uint16", INSERT);
+    const releases = await Promise.all([0, 1, 2, 3].map((index) => holdSync(shardStub(index))));
+    await post("7.3", "uint16", INCREASE);
+    const door = await openSocket(PATH);
+    door.socket.send(INCREASE);
+    const chunk = concat(Array.from({ length: 100_000 }, () => QUERY));
+    for (let i = 0; i < 16; i++) door.socket.send(chunk);
+    expect(await door.closed).toMatchObject({
+      code: 1013,
+      reason: expect.stringMatching(/^unanswered_bytes/) as string,
+    });
+    for (const release of releases) await release();
+  });
+
+  it("closes with 1013 when one message calls forth too many bytes", async () => {
+    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
+    const set: ModelRequest = {
+      type: "set",
+      key: "big",
+      ttlType: 6,
+      ttl: 10n,
+      value: new Uint8Array(1_000_000),
+    };
+    await post("7.3", "uint32", frameOf(protocol, set));
+    const door = await openSocket("/throttr/7.3/uint32");
+    door.socket.send(
+      concat(Array.from({ length: 100 }, () => frameOf(protocol, { type: "get", key: "big" }))),
+    );
+    expect(await door.closed).toMatchObject({
+      code: 1013,
+      reason: expect.stringMatching(/^reply_bytes/) as string,
+    });
+    expect((await post("7.3", "uint16", QUERY)).status).toBe(200);
+  });
+
+  it("keeps the order of its requests on a key, also when chunks overtake replies", async () => {
+    const door = await openSocket(PATH);
+    door.socket.send(INSERT);
+    for (let i = 0; i < 50; i++) door.socket.send(concat([INCREASE, QUERY]));
+    const replies = await door.inbox.take(1 + 50 * 7);
+    for (let i = 0; i < 50; i++) expect(replies[1 + 7 * i + 2]).toBe(6 + i);
+    await door.close();
+  });
+
+  it("survives hibernation, an unfinished frame included", async () => {
+    const door = await openSocket(PATH);
+    expect(hex(await door.exchange(concat([INSERT, unhex("0205")]), 1))).toBe("01");
+    await scheduler.wait(20);
+    await evictAllDurableObjects();
+    expect(hex(await door.exchange(unhex("6162636465"), 1))).toBe("00");
+    await evictAllDurableObjects();
+    expect(hex(await door.exchange(QUERY, 6)).slice(0, 6)).toBe("010500");
+    await door.close();
+  });
+
+  it("is closed when a large frame stays unfinished", async () => {
+    const door = await openSocket("/throttr/7.3/uint32");
+    door.socket.send(concat([LARGE_HEADER, new Uint8Array(10_000)]));
+    expect(await door.closed).toMatchObject({
+      code: 1008,
+      reason: expect.stringMatching(/^frame_timeout/) as string,
+    });
+  });
+
+  it("is not closed while a large frame comes slowly", async () => {
+    const door = await openSocket("/throttr/7.3/uint32");
+    door.socket.send(LARGE_HEADER);
+    for (let i = 0; i < 4; i++) {
+      await scheduler.wait(400);
+      door.socket.send(new Uint8Array(16_384));
+    }
+    expect(hex(await door.inbox.take(1))).toBe("01");
+    await door.close();
+  });
+
+  it("is closed when a large unfinished frame was lost, instead of misreading what follows", async () => {
+    const door = await openSocket(PATH);
+    await runInDurableObject(env.HUB.getByName("default"), (_, state) => {
+      const [socket] = state.getWebSockets();
+      socket!.serializeAttachment({
+        ...(socket!.deserializeAttachment() as object),
+        unfinished: null,
+      });
+    });
+    door.socket.send(new Uint8Array(100));
+    expect(await door.closed).toMatchObject({
+      code: 1011,
+      reason: expect.stringMatching(/^frame_lost/) as string,
+    });
+  });
+
+  it("closes with 1011 when a shard fails: nothing is answered 0x00 that may have been applied", async () => {
+    const door = await openSocket(PATH);
+    expect(hex(await door.exchange(INSERT, 1))).toBe("01");
+    for (let i = 0; i < 4; i++) await breakJournal(shardStub(i));
+    door.socket.send(INCREASE);
+    expect(await door.closed).toMatchObject({
+      code: 1011,
+      reason: expect.stringMatching(/^outcome_unknown/) as string,
+    });
+    expect((await door.inbox.take(0)).length).toBe(0);
+    const other = await openSocket(PATH);
+    expect(hex(await other.exchange(QUERY, 6)).slice(0, 6)).toBe("010500");
+    await other.close();
+  });
+
+  it("is not disturbed by a shard that was reset between its requests", async () => {
+    const door = await openSocket(PATH);
+    expect(hex(await door.exchange(INSERT, 1))).toBe("01");
+    const other = await openSocket(PATH);
+    await other.close();
+    expect(hex(await door.exchange(INCREASE, 1))).toBe("01");
+    await door.close();
+    await abortAllDurableObjects();
+    const again = await openSocket(PATH);
+    expect(hex(await again.exchange(QUERY, 6)).slice(0, 6)).toBe("010600");
+    await again.close();
+  });
+});
+
+describe("a TCP connection", () => {
+  it("answers everything that was sent before a half-close, then closes", async () => {
+    const door = await openPort(9002);
+    await door.write(concat([INSERT, ...Array.from({ length: 5000 }, () => INCREASE), QUERY]));
+    await door.end();
+    await door.closed;
+    const replies = await door.inbox.take(5007);
+    expect(replies.length).toBe(5007);
+    expect(hex(replies.subarray(5001, 5004))).toBe("01" + "8d13");
+  });
+
+  it("is closed after what came before an unknown type was answered", async () => {
+    const door = await openPort(9002);
+    await door.write(concat([INSERT, unhex("77")]));
+    await door.closed;
+    expect(hex(await door.inbox.take(1))).toBe("01");
+  });
+
+  it("on port 9000 speaks the default size", async () => {
+    const door = await openPort(9000);
+    expect(hex(await door.exchange(INSERT, 1))).toBe("01");
+    await door.close();
+  });
+
+  it("carries frames up to the limit, through its window", async () => {
+    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
+    const value = new Uint8Array(1_000_000).fill(7);
+    const door = await openPort(9004);
+    const set = frameOf(protocol, { type: "set", key: "big", ttlType: 6, ttl: 10n, value });
+    for (let i = 0; i < 5; i++) expect(hex(await door.exchange(set, 1))).toBe("01");
+    const get = frameOf(protocol, { type: "get", key: "big" });
+    const replies = await door.exchange(concat([get, get, get]), 3 * 1_000_010);
+    expect(replies.length).toBe(3 * 1_000_010);
+    expect(replies.at(-1)).toBe(7);
+    await door.close();
+  });
+
+  it.each([
+    ["where access is not open", { ACCESS: "token" }, "localhost:9002"],
+    ["on a port where nothing is spoken", {}, "localhost:9099"],
+  ])("is closed at once %s", async (_, variables, localAddress) => {
+    const toClient = new TransformStream<Uint8Array, Uint8Array>();
+    let isClosed = false;
+    const socket = {
+      opened: Promise.resolve({ localAddress, remoteAddress: "127.0.0.1:1" }),
+      readable: new ReadableStream(),
+      writable: toClient.writable,
+      close: async () => void (isClosed = true),
+    };
+    await serveTcp(socket as unknown as Socket, { ...env, ...variables } as Env);
+    expect(isClosed).toBe(true);
+  });
+});
+
+describe("limits", () => {
+  it("a TCP peer that never reads is held back, then given up; others don't notice", async () => {
+    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
+    const set: ModelRequest = {
+      type: "set",
+      key: "big",
+      ttlType: 6,
+      ttl: 10n,
+      value: new Uint8Array(500_000),
+    };
+    await post("7.3", "uint32", frameOf(protocol, set));
+    const peer = connectTcp(9004);
+    const gets = concat(
+      Array.from({ length: 20_000 }, () => frameOf(protocol, { type: "get", key: "big" })),
+    );
+    const writer = (peer.writable as WritableStream<Uint8Array>).getWriter();
+    const gone = (async () => {
+      for (;;) await writer.write(gets);
+    })().catch(() => "gone");
+    const other = await openPort(9002);
+    for (let i = 0; i < 20; i++) expect(hex(await other.exchange(QUERY, 1))).toBe("00");
+    await other.close();
+    expect(await Promise.race([gone, scheduler.wait(20_000)])).toBe("gone");
+  });
+
+  it("surplus connections are refused, and places become free again", async () => {
+    const doors = [];
+    for (let i = 0; i < 50; i++) doors.push(await openSocket(PATH));
+    await expect(openSocket(PATH)).rejects.toThrow(/connections_max/);
+    const tcp = await openPort(9002);
+    await tcp.closed;
+    await doors.pop()!.close();
+    await expect
+      .poll(() =>
+        openSocket(PATH).then(
+          (door) => door.close(),
+          (error: unknown) => String(error),
+        ),
+      )
+      .toBeUndefined();
+    for (const door of doors) await door.close();
+  });
+});

@@ -1,0 +1,278 @@
+/** What is acknowledged is there: after eviction, abort, alarm and failing disks, in any order. */
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  reset,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from "cloudflare:test";
+import fc from "fast-check";
+import { afterEach, describe, expect, inject, it } from "vitest";
+import { requestArbitrary } from "../support/arbitraries.ts";
+import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames.ts";
+import { Model, type ModelProtocol, type ModelRequest } from "../support/model.ts";
+import { ShardMap } from "../../src/objects/placement.ts";
+import { post } from "./doors.ts";
+import { bearerOf } from "./tokens.ts";
+import { breakJournal, holdSync, meterOf, shardStub } from "./shards.ts";
+
+const seed = inject("seed");
+const protocol: ModelProtocol = { dialect: "7.3", valueSize: 8 };
+const FOREVER = 1_000_000n;
+const HOURS = 6;
+
+afterEach(async () => {
+  await reset();
+});
+
+const insert = (key: string, quota = 1n): ModelRequest => ({
+  type: "insert",
+  key,
+  quota,
+  ttlType: HOURS,
+  ttl: FOREVER,
+});
+const query = (key: string): ModelRequest => ({ type: "query", key });
+const increase = (key: string): ModelRequest => ({
+  type: "update",
+  key,
+  attribute: 0,
+  change: 1,
+  value: 1n,
+});
+
+/** One shard addressed directly, as doors of a deployment with SHARDS=1 would. */
+const placement = new ShardMap("default", 1, "");
+const stub = () => shardStub(0);
+async function apply(...requests: ModelRequest[]): Promise<string> {
+  const frames = requests.map((request) => frameOf(protocol, request));
+  const answer = await stub().apply(batchOf([{ protocol, frames }], placement));
+  return hex(partsOf(answer)[0]!.replies);
+}
+
+/** Requests whose replies don't depend on the time between them. */
+const timeless = requestArbitrary(protocol)
+  .filter((request) => !(request.type === "update" && request.attribute === 1))
+  .map((request): ModelRequest => {
+    if (request.type === "insert" || request.type === "set")
+      return { ...request, ttlType: HOURS, ttl: FOREVER };
+    return request;
+  });
+
+const event = fc.oneof(
+  { weight: 3, arbitrary: fc.array(timeless, { minLength: 1, maxLength: 20 }) },
+  { weight: 1, arbitrary: fc.constantFrom("evict" as const, "abort" as const, "alarm" as const) },
+);
+
+/** The reply with its TTL, which time changes, masked. */
+function masked(request: ModelRequest, reply: number[]): string {
+  const copy = [...reply];
+  const at = request.type === "query" ? 10 : request.type === "get" ? 2 : -1;
+  if (at > 0 && reply.length > 1) copy.fill(0, at, at + 8);
+  return hex(copy);
+}
+
+describe("acknowledged writes", () => {
+  it("survive eviction, abort and alarm in any order", async () => {
+    let run = 0;
+    const property = fc.asyncProperty(
+      fc.array(event, { minLength: 1, maxLength: 15 }),
+      async (events) => {
+        const namespace = `run-${run++}`;
+        const headers = await bearerOf({ ns: namespace });
+        const model = new Model();
+        for (const happening of events) {
+          if (happening === "evict") await evictAllDurableObjects();
+          else if (happening === "abort") await abortAllDurableObjects();
+          else if (happening === "alarm")
+            for (let i = 0; i < 4; i++) await runDurableObjectAlarm(shardStub(i, namespace));
+          else await expectLikeModel(model, headers, happening);
+        }
+      },
+    );
+    await fc.assert(property, { seed, numRuns: 40 });
+  });
+
+  async function expectLikeModel(
+    model: Model,
+    headers: HeadersInit,
+    requests: ModelRequest[],
+  ): Promise<void> {
+    const body = concat(requests.map((request) => frameOf(protocol, request)));
+    const response = await post("7.3", "uint64", body, headers);
+    const replies = [...new Uint8Array(await response.arrayBuffer())];
+    let at = 0;
+    for (const request of requests) {
+      const expected = model.execute(protocol, request, 1_700_000_000_000);
+      const reply = replies.slice(at, at + expected.length);
+      expect(masked(request, reply)).toBe(masked(request, expected));
+      at += expected.length;
+    }
+    expect(at).toBe(replies.length);
+  }
+
+  it("survive many commits, with journal cuts between", async () => {
+    await apply(insert("k", 0n));
+    for (let i = 0; i < 4200; i++)
+      await stub().apply(
+        batchOf([{ protocol, frames: [frameOf(protocol, increase("k"))] }], placement),
+      );
+    const tables = await runInDurableObject(stub(), (_, { storage }) =>
+      storage.sql
+        .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+        .toArray()
+        .map(({ name }) => name),
+    );
+    expect(tables.filter((name) => !name.startsWith("_cf"))).toEqual([
+      "journal_1",
+      "shard",
+      "snapshot_1",
+    ]);
+    await abortAllDurableObjects();
+    expect((await apply(query("k"))).slice(0, 18)).toBe("01" + "6810000000000000");
+  });
+});
+
+describe("a reply", () => {
+  it("is not given when its row can't be written", async () => {
+    await apply(insert("before"));
+    await breakJournal(stub());
+    await expect(apply(insert("lost"))).rejects.toThrow(/disk full/);
+    expect(await apply(query("lost"))).toBe("00");
+    expect((await apply(query("before"))).slice(0, 2)).toBe("01");
+  });
+
+  it("does not tell a second caller of a change whose row is not written", async () => {
+    await apply(insert("before"));
+    const release = await holdSync(stub());
+    // The first commit is on its way to the disk; what follows waits for the next.
+    await apply(increase("before"));
+    const writer = apply(insert("lost"));
+    const reader = apply(query("lost"));
+    const refused = apply(insert("lost"));
+    const calls = [writer, reader, refused].map((call) =>
+      call.then(
+        () => "told",
+        () => "failed",
+      ),
+    );
+    expect(await Promise.race([...calls, scheduler.wait(50).then(() => "waiting")])).toBe(
+      "waiting",
+    );
+    await breakJournal(stub());
+    await release();
+    expect(await Promise.all(calls)).toEqual(["failed", "failed", "failed"]);
+    expect(await apply(query("lost"))).toBe("00");
+  });
+
+  it("over HTTP is outcome_unknown when the shard fails, and later requests are served", async () => {
+    const body = frameOf(protocol, insert("k"));
+    expect((await post("7.3", "uint64", body)).status).toBe(200);
+    for (let i = 0; i < 4; i++)
+      await runInDurableObject(shardStub(i), () => {}).then(() => breakJournal(shardStub(i)));
+    const failed = await post("7.3", "uint64", frameOf(protocol, increase("k")));
+    expect(failed.status).toBe(503);
+    expect(await failed.json()).toMatchObject({ code: "outcome_unknown" });
+    const response = await post("7.3", "uint64", frameOf(protocol, query("k")));
+    expect(hex(new Uint8Array(await response.arrayBuffer())).slice(0, 18)).toBe(
+      "01" + "0100000000000000",
+    );
+  });
+});
+
+describe("rows written", () => {
+  it("are one per commit, whatever the batch", async () => {
+    await apply(insert("k"));
+    const meter = await meterOf(stub());
+    await apply(increase("k"));
+    expect(meter.rows).toBe(1);
+    await apply(...Array.from({ length: 5000 }, (_, i) => insert(`key:${i}`)));
+    expect(meter.rows).toBe(2);
+    await apply(query("k"), query("absent"), insert("k"));
+    expect(meter.rows).toBe(2);
+  });
+
+  it("are shared by callers that come while a commit is on its way to the disk", async () => {
+    await apply(insert("k", 0n));
+    const meter = await meterOf(stub());
+    const release = await holdSync(stub());
+    await apply(increase("k"));
+    const calls = Array.from({ length: 16 }, () => apply(increase("k")));
+    await scheduler.wait(50);
+    await release();
+    await Promise.all(calls);
+    expect(meter.rows).toBe(2);
+    expect((await apply(query("k"))).slice(0, 4)).toBe("0111");
+  });
+
+  it("are at most 1.1 per commit, journal cuts and snapshots included", async () => {
+    await apply(...Array.from({ length: 40_000 }, (_, i) => insert(`key:${i}`)));
+    const meter = await meterOf(stub());
+    const commits = 8500;
+    const batch = batchOf(
+      [{ protocol, frames: [frameOf(protocol, increase("key:7"))] }],
+      placement,
+    );
+    for (let i = 0; i < commits; i++) await stub().apply(batch);
+    const { generation } = await runInDurableObject(stub(), (_, { storage }) =>
+      storage.sql.exec<{ generation: number }>("SELECT generation FROM shard").one(),
+    );
+    expect(generation).toBeGreaterThanOrEqual(2);
+    expect(meter.rows).toBeGreaterThan(commits);
+    expect(meter.rows).toBeLessThanOrEqual(commits * 1.1);
+  });
+});
+
+describe("alarm", () => {
+  const short = (key: string, ttl: bigint): ModelRequest => ({
+    type: "insert",
+    key,
+    quota: 1n,
+    ttlType: 3,
+    ttl,
+  });
+
+  it("is written for an earlier deadline only", async () => {
+    await apply(short("first", 60_000n));
+    const meter = await meterOf(stub());
+    await apply(short("later", 90_000n));
+    await apply(increase("first"));
+    await apply({ type: "purge", key: "first" });
+    expect(meter.alarms).toBe(0);
+    await scheduler.wait(1000);
+    await apply(short("earlier", 30_000n));
+    expect(meter.alarms).toBe(1);
+  });
+
+  it("is written at most once a second, and for the earliest deadline in the end", async () => {
+    await apply(short("first", 60_000n));
+    const meter = await meterOf(stub());
+    for (let i = 0; i < 20; i++) await apply(short(`k${i}`, BigInt(50_000 - 1000 * i)));
+    expect(meter.alarms).toBeLessThanOrEqual(1);
+    await scheduler.wait(1200);
+    expect(meter.alarms).toBeLessThanOrEqual(2);
+    const alarmAtMs = await runInDurableObject(stub(), (_, { storage }) => storage.getAlarm());
+    expect(alarmAtMs! - Date.now()).toBeLessThan(31_000);
+  });
+
+  it("collects what has expired, and gives storage back when nothing is left", async () => {
+    await apply(...Array.from({ length: 20_000 }, (_, i) => short(`key:${i}`, 10n)));
+    await scheduler.wait(20);
+    expect((await stub().figures()).records).toBe(20_000);
+    expect(await runDurableObjectAlarm(stub())).toBe(true);
+    const figures = await stub().figures();
+    expect(figures).toMatchObject({ records: 0, journalRows: 0, journalBytes: 0 });
+    expect(figures.bytes).toBeLessThan(100_000);
+    const { n } = await runInDurableObject(stub(), (_, { storage }) =>
+      storage.sql.exec<{ n: number }>("SELECT count(*) AS n FROM journal_1").one(),
+    );
+    expect(n).toBe(0);
+    await abortAllDurableObjects();
+    expect(await apply(query("key:1"))).toBe("00");
+  });
+
+  it("rings by itself: an expired record is collected though nobody asks", async () => {
+    await apply(short("k", 100n));
+    await expect.poll(async () => (await stub().figures()).records, { timeout: 5000 }).toBe(0);
+  });
+});

@@ -1,0 +1,291 @@
+/** The HTTP door: every refusal has its status and code, and applies nothing. */
+import { createExecutionContext, reset } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import worker from "../../src/worker/index.ts";
+import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames.ts";
+import type { ModelProtocol, ModelRequest } from "../support/model.ts";
+import { get, post } from "./doors.ts";
+
+const server = exports.default as unknown as Fetcher;
+const INSERT = "010500041e000161";
+const QUERY = "020161";
+
+afterEach(async () => {
+  await reset();
+});
+
+async function exchange(body: string, dialect = "7.3", size = "uint16"): Promise<string> {
+  const response = await post(dialect, size, unhex(body));
+  expect(response.status).toBe(200);
+  return hex(new Uint8Array(await response.arrayBuffer()));
+}
+
+async function expectProblem(response: Response, status: number, code: string): Promise<string> {
+  expect(response.headers.get("content-type")).toBe("application/problem+json");
+  const problem = (await response.json()) as Record<string, string | number>;
+  expect(problem).toMatchObject({ status, code });
+  expect(response.status).toBe(status);
+  return String(problem.detail);
+}
+
+/** Calls the Worker as a deployment with other variables would be called. */
+async function fetchWith(
+  variables: Record<string, unknown>,
+  path: string,
+  init: RequestInit = {},
+): Promise<Response> {
+  const request = new Request(`http://localhost${path}`, init) as Parameters<
+    typeof worker.fetch
+  >[0];
+  return await worker.fetch(request, { ...env, ...variables } as Env, createExecutionContext());
+}
+
+describe("replies", () => {
+  it("come back to back, in the order of the requests", async () => {
+    const reply = await exchange(INSERT + QUERY + "020162" + "04" + "0161" + QUERY);
+    expect(reply).toMatch(/^01010500041[de]00000100$/);
+  });
+
+  it("to an empty body are an empty body", async () => {
+    expect(await exchange("")).toBe("");
+  });
+
+  it("of 20,000 keys on four shards are in order", async () => {
+    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
+    const requests = Array.from({ length: 20_000 }, (_, i): ModelRequest => ({
+      type: "insert",
+      key: `key:${i}`,
+      quota: BigInt(i),
+      ttlType: 6,
+      ttl: 10n,
+    }));
+    const queries = requests.map(({ key }): ModelRequest => ({ type: "query", key }));
+    const body = concat([...requests, ...queries].map((request) => frameOf(protocol, request)));
+    const response = await post("7.3", "uint32", body);
+    const replies = new Uint8Array(await response.arrayBuffer());
+    expect(replies.length).toBe(20_000 * 11);
+    const view = new DataView(replies.buffer);
+    for (let i = 0; i < 20_000; i++)
+      expect(view.getUint32(20_000 + 10 * i + 1, true) === i).toBe(true);
+  });
+
+  it("larger than memory should hold are streamed, in order", async () => {
+    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
+    const valueOf = (i: number): Uint8Array => new Uint8Array(500_000).fill(i);
+    for (let i = 0; i < 8; i++) {
+      const set: ModelRequest = {
+        type: "set",
+        key: `key:${i}`,
+        ttlType: 6,
+        ttl: 10n,
+        value: valueOf(i),
+      };
+      await post("7.3", "uint32", frameOf(protocol, set));
+    }
+    const order = Array.from({ length: 80 }, (_, i) => (i * 5 + Math.floor(i / 8)) % 8);
+    const body = concat(order.map((i) => frameOf(protocol, { type: "get", key: `key:${i}` })));
+    const response = await post("7.3", "uint32", body);
+    const replies = new Uint8Array(await response.arrayBuffer());
+    expect(replies.length).toBe(80 * 500_010);
+    order.forEach((i, at) => {
+      expect(replies[at * 500_010 + 10]).toBe(i);
+      expect(replies[(at + 1) * 500_010 - 1]).toBe(i);
+    });
+  });
+
+  it("speak 7.1, 5 and every size", async () => {
+    expect(await exchange("0504" + "1e00" + "01" + "02" + "62" + "4142" + "060162", "7.1")).toMatch(
+      /^0101041[de]0002004142$/,
+    );
+    expect(await exchange("01" + "05" + "04" + "1e" + "01" + "61" + QUERY, "5", "uint8")).toMatch(
+      /^010105041[de]$/,
+    );
+  });
+
+  it("of one keyspace fit the reader: a quota too large reads as the maximum, a value too long as absent", async () => {
+    await exchange(
+      "01" + "0001000000000000" + "04" + "0002000000000000" + "01" + "61",
+      "7.3",
+      "uint64",
+    );
+    expect(await exchange(QUERY, "7.3", "uint8")).toBe("01ff04ff");
+    await exchange(
+      "05" + "04" + "1e000000" + "01" + "2c010000" + "62" + "00".repeat(300),
+      "7.3",
+      "uint32",
+    );
+    expect(await exchange("060162", "7.3", "uint8")).toBe("00");
+  });
+});
+
+describe("refusals", () => {
+  it.each([
+    ["/throttr/9/uint16", "7.3, 7.1, 5"],
+    ["/throttr/7.3/uint128", "uint8, uint16, uint32, uint64"],
+    ["/throttr/toString/uint16", "7.3, 7.1, 5"],
+  ])("%s: 404 that lists what there is", async (path, listed) => {
+    const response = await server.fetch(`http://localhost${path}`, { method: "POST", body: "x" });
+    const detail = await expectProblem(response, 404, "protocol_unknown");
+    for (const name of listed.split(", ")) expect(detail).toContain(name);
+  });
+
+  it("a body that ends inside a frame: 400, nothing applied", async () => {
+    expect(
+      await expectProblem(
+        await post("7.3", "uint16", unhex(INSERT + "0205")),
+        400,
+        "body_truncated",
+      ),
+    ).toContain("byte 8");
+    expect(await exchange(QUERY)).toBe("00");
+  });
+
+  it("an unknown request type: 400, nothing applied", async () => {
+    expect(
+      await expectProblem(
+        await post("7.3", "uint16", unhex(INSERT + "77")),
+        400,
+        "request_type_unknown",
+      ),
+    ).toContain("0x77");
+    await expectProblem(
+      await post("5", "uint16", unhex(INSERT + "060161")),
+      400,
+      "request_type_unknown",
+    );
+    expect(await exchange(QUERY)).toBe("00");
+  });
+
+  it.each([
+    ["uint64 near 2^64", "uint64", "0504" + "0100000000000000" + "01" + "ffffffffffffffff"],
+    ["uint32 of 2 MiB", "uint32", "0504" + "01000000" + "01" + "00002000"],
+  ])("a frame that announces too much, %s: 413, nothing applied", async (_, size, frame) => {
+    const insert =
+      size === "uint64"
+        ? "01" + "0500000000000000" + "04" + "1e00000000000000" + "0161"
+        : "01" + "05000000" + "04" + "1e000000" + "0161";
+    expect(
+      await expectProblem(await post("7.3", size, unhex(insert + frame)), 413, "frame_too_large"),
+    ).toContain("1048576");
+    expect(await exchange(QUERY)).toBe("00");
+  });
+
+  it("a body above the limit: 413", async () => {
+    await expectProblem(
+      await post("7.3", "uint16", new Uint8Array(9 << 20)),
+      413,
+      "body_too_large",
+    );
+  });
+
+  it("other methods: 405; a GET without upgrade: 426; other paths: 404", async () => {
+    const put = await server.fetch("http://localhost/throttr/7.3/uint16", { method: "PUT" });
+    expect(put.headers.get("allow")).toBe("GET, POST");
+    await expectProblem(put, 405, "method_not_allowed");
+    await expectProblem(await get("/throttr/7.3/uint16"), 426, "upgrade_required");
+    await expectProblem(await get("/nothing"), 404, "not_found");
+  });
+
+  it("a variable out of its range: 500 that names it", async () => {
+    const response = await fetchWith({ SHARDS: "1000" }, "/throttr/7.3/uint16", {
+      method: "POST",
+      body: bytesOf("x"),
+    });
+    expect(await expectProblem(response, 500, "config_invalid")).toContain(
+      "SHARDS: an integer from 1 to 128",
+    );
+  });
+
+  it("a deployment that says nothing about access: every request, and what to set", async () => {
+    for (const path of ["/health", "/throttr/7.3/uint16"]) {
+      const init = path === "/health" ? {} : { method: "POST", body: unhex(QUERY) };
+      const response = await fetchWith({ ACCESS: "token", TOKEN_SECRET: undefined }, path, init);
+      expect(await expectProblem(response, 503, "access_not_configured")).toContain("TOKEN_SECRET");
+    }
+  });
+});
+
+describe("shards", () => {
+  const send = (variables: Record<string, unknown>, body = INSERT): Promise<Response> =>
+    fetchWith(variables, "/throttr/7.3/uint16", { method: "POST", body: unhex(body) });
+
+  it.each([
+    ["fewer", "2"],
+    ["more", "8"],
+  ])(
+    "a deployment with %s than the data has is refused, and told the number",
+    async (_, shards) => {
+      const keys = Array.from({ length: 26 }, (_, i) => `0201${(97 + i).toString(16)}`).join("");
+      expect((await send({}, INSERT + keys)).status).toBe(200);
+      const detail = await expectProblem(
+        await send({ SHARDS: shards }, keys),
+        503,
+        "shards_mismatch",
+      );
+      expect(detail).toContain("SHARDS=4");
+      expect((await send({}, keys)).status).toBe(200);
+    },
+  );
+
+  it("a shard that is new asks the first one", async () => {
+    expect((await send({})).status).toBe(200);
+    for (let i = 0; i < 26; i++) {
+      const body = `0201${(97 + i).toString(16)}`;
+      await expectProblem(await send({ SHARDS: "128" }, body), 503, "shards_mismatch");
+    }
+  });
+
+  it("another secret for their choice is refused", async () => {
+    expect((await send({})).status).toBe(200);
+    expect(
+      await expectProblem(await send({ SHARD_SECRET: "other" }), 503, "shards_mismatch"),
+    ).toContain("SHARD_SECRET");
+  });
+});
+
+describe("web pages", () => {
+  const page = { origin: "https://page.example" };
+
+  it("of other origins are refused unless listed", async () => {
+    const refused = await post("7.3", "uint16", unhex(INSERT), page);
+    await expectProblem(refused, 403, "origin_not_allowed");
+    expect(await exchange(QUERY)).toBe("00");
+    await expectProblem(
+      await get("/throttr/7.3/uint16", { ...page, upgrade: "websocket" }),
+      403,
+      "origin_not_allowed",
+    );
+  });
+
+  it("that are listed may call, after a preflight too", async () => {
+    const variables = { CORS_ORIGINS: "https://other.example, https://page.example" };
+    const response = await fetchWith(variables, "/throttr/7.3/uint16", {
+      method: "POST",
+      body: unhex(QUERY),
+      headers: page,
+    });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("access-control-allow-origin")).toBe("https://page.example");
+    const preflight = await fetchWith(variables, "/throttr/7.3/uint16", {
+      method: "OPTIONS",
+      headers: {
+        ...page,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization",
+      },
+    });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get("access-control-allow-headers")).toContain("authorization");
+  });
+
+  it("of the server's own origin may call", async () => {
+    expect((await post("7.3", "uint16", unhex(QUERY), { origin: "http://localhost" })).status).toBe(
+      200,
+    );
+  });
+});
+
+it("GET /health says ok", async () => {
+  expect(await (await get("/health")).json()).toEqual({ status: "ok" });
+});

@@ -1,0 +1,11 @@
+/** What vitest.config.ts hands to the tests. */
+import "vitest";
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    /** Seed of all random choices. */
+    seed: number;
+    /** Recorded exchanges, one JSON object a line. */
+    throttrVectors: string;
+  }
+}

@@ -1,0 +1,301 @@
+/** The engine against the model: any requests, any times, restarts from what was written at any point. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
+import { protocolArbitrary, requestArbitrary } from "../support/arbitraries.ts";
+import { batchOf, frameOf, hex, partsOf } from "../support/frames.ts";
+import { Model, type ModelProtocol, type ModelRequest } from "../support/model.ts";
+
+const seed = inject("seed");
+
+interface Step {
+  sections: { protocol: ModelProtocol; requests: ModelRequest[] }[];
+  afterMs: number;
+  then: "commit" | "crash" | "crash after commit" | "snapshot step" | "sweep" | "nothing";
+}
+
+const section = protocolArbitrary.chain((protocol) =>
+  fc.record({
+    protocol: fc.constant(protocol),
+    requests: fc.array(requestArbitrary(protocol), { minLength: 1, maxLength: 30 }),
+  }),
+);
+
+const step: fc.Arbitrary<Step> = fc.record({
+  sections: fc.array(section, { minLength: 1, maxLength: 3 }),
+  afterMs: fc.oneof(fc.constantFrom(0, 1, 999, 1000, 60_000), fc.nat(5000), fc.nat(10_000_000)),
+  then: fc.constantFrom(
+    "commit",
+    "crash",
+    "crash after commit",
+    "snapshot step",
+    "sweep",
+    "nothing",
+  ),
+});
+
+/** What a shard's database holds, kept in arrays: the protocol of `objects/journal.ts`. */
+class Disk {
+  snapshot: Uint8Array[] = [];
+  journal: Uint8Array[] = [];
+  next: { snapshot: Uint8Array[]; journal: Uint8Array[]; cursor: number } | null = null;
+  readonly rowBytesMax: number;
+
+  constructor(rowBytesMax: number) {
+    this.rowBytesMax = rowBytesMax;
+  }
+
+  commit(engine: Engine): void {
+    if (!engine.isDirty) return;
+    const journal = this.next?.journal ?? this.journal;
+    for (const row of engine.takeCommit(this.rowBytesMax)) journal.push(row.slice());
+  }
+
+  snapshotStep(engine: Engine): void {
+    this.next ??= { snapshot: [], journal: [], cursor: 0 };
+    const { rows, cursor } = engine.snapshotStep(this.next.cursor, 500, this.rowBytesMax);
+    this.next.snapshot.push(...rows);
+    if (cursor !== null) {
+      this.next.cursor = cursor;
+      return;
+    }
+    this.snapshot = this.next.snapshot;
+    this.journal = this.next.journal;
+    this.next = null;
+  }
+
+  load(hashKey: { low: number; high: number }, nowMs: number): Engine {
+    const engine = new Engine({ hashKey, bytesMax: 64 << 20 });
+    engine.advance(nowMs);
+    for (const row of [...this.snapshot, ...this.journal, ...(this.next?.journal ?? [])])
+      engine.restore(row);
+    if (this.next !== null) this.next = { ...this.next, snapshot: [], cursor: 0 };
+    return engine;
+  }
+}
+
+describe("engine", () => {
+  it("answers as the model does, whatever is restarted when", () => {
+    const property = fc.property(
+      fc.array(step, { minLength: 1, maxLength: 25 }),
+      fc.integer(),
+      fc.constantFrom(400, 2000, 1_900_000),
+      (steps, hashSeed, rowBytesMax) => {
+        const disk = new Disk(rowBytesMax);
+        let nowMs = 1_700_000_000_000;
+        let restarts = 0;
+        let engine = disk.load({ low: hashSeed, high: 1 }, nowMs);
+        let model = new Model();
+        let durable = model.clone();
+        for (const { sections, afterMs, then } of steps) {
+          nowMs += afterMs;
+          const batch = batchOf(
+            sections.map(({ protocol, requests }) => ({
+              protocol,
+              frames: requests.map((request) => frameOf(protocol, request)),
+            })),
+          );
+          const answer = partsOf(engine.apply(batch, nowMs));
+          sections.forEach(({ protocol, requests }, index) => {
+            const expected = requests.flatMap((request) => model.execute(protocol, request, nowMs));
+            expect(answer[index]!.count).toBe(requests.length);
+            expect(hex(answer[index]!.replies)).toBe(hex(expected));
+          });
+          if (then !== "nothing" && then !== "crash") {
+            disk.commit(engine);
+            durable = model.clone();
+          }
+          if (then === "snapshot step") disk.snapshotStep(engine);
+          if (then === "sweep") {
+            for (let cursor: number | null = 0; cursor !== null;)
+              cursor = engine.sweepStep(cursor, nowMs);
+          }
+          if (then.startsWith("crash")) {
+            engine = disk.load({ low: hashSeed, high: ++restarts }, nowMs);
+            model = durable.clone();
+          }
+        }
+      },
+    );
+    fc.assert(property, { seed, numRuns: 300 });
+  });
+
+  it("keeps every record through growth, splits, deletion and reuse of space", () => {
+    const protocol = { dialect: "7.3", valueSize: 4 };
+    const engine = new Engine({ hashKey: { low: seed, high: 2 }, bytesMax: 64 << 20 });
+    const model = new Model();
+    const nowMs = 1_700_000_000_000;
+    const run = (requests: ModelRequest[]): void => {
+      const frames = requests.map((request) => frameOf(protocol, request));
+      const [part] = partsOf(engine.apply(batchOf([{ protocol, frames }]), nowMs));
+      const expected = requests.flatMap((request) => model.execute(protocol, request, nowMs));
+      expect(hex(part!.replies) === hex(expected)).toBe(true);
+    };
+    const keys = Array.from({ length: 30_000 }, (_, i) => `key:${i}`);
+    const insert = (key: string, i: number): ModelRequest => ({
+      type: "insert",
+      key,
+      quota: BigInt(i),
+      ttlType: 4,
+      ttl: 100n,
+    });
+    const query = (key: string): ModelRequest => ({ type: "query", key });
+    run(keys.map(insert));
+    const grown = engine.figures.bytes;
+    for (let round = 0; round < 3; round++) {
+      run(keys.filter((_, i) => i % 3 !== round).map((key) => ({ type: "purge", key })));
+      run(keys.map(query));
+      run(keys.map(insert));
+      run(keys.map(query));
+    }
+    expect(engine.figures.records).toBe(keys.length);
+    expect(engine.figures.bytes).toBeLessThan(grown * 1.3);
+  });
+});
+
+describe("byte budget", () => {
+  const protocol = { dialect: "7.3", valueSize: 4 };
+  const nowMs = 1_700_000_000_000;
+  const run = (engine: Engine, requests: ModelRequest[], atMs = nowMs): number[] => {
+    const frames = requests.map((request) => frameOf(protocol, request));
+    return [...partsOf(engine.apply(batchOf([{ protocol, frames }]), atMs))[0]!.replies];
+  };
+  const insert = (i: number): ModelRequest => ({
+    type: "insert",
+    key: `key:${i}`,
+    quota: 1n,
+    ttlType: 4,
+    ttl: 100n,
+  });
+
+  it("refuses new records beyond it, serves everything else, and takes new ones when old ones expire", () => {
+    const bytesMax = 1 << 20;
+    const engine = new Engine({ hashKey: { low: seed, high: 3 }, bytesMax });
+    const statuses = run(
+      engine,
+      Array.from({ length: 40_000 }, (_, i) => insert(i)),
+    );
+    const granted = statuses.filter((status) => status === 1).length;
+    expect(engine.figures.bytes).toBeLessThanOrEqual(bytesMax);
+    expect(engine.figures.refusedForSpace).toBe(40_000 - granted);
+    expect(granted).toBeGreaterThan(10_000);
+    const full = statuses.indexOf(0);
+    expect(
+      run(engine, [{ type: "update", key: "key:0", attribute: 0, change: 1, value: 1n }]),
+    ).toEqual([1]);
+    expect(run(engine, [{ type: "purge", key: "key:1" }])).toEqual([1]);
+    expect(run(engine, [insert(full)], nowMs + 100_000)).toEqual([1]);
+    expect(engine.figures.records).toBe(1);
+  });
+
+  it("lets buffers grow in a full shard by an eighth of the budget at most", () => {
+    const bytesMax = 1 << 20;
+    const engine = new Engine({ hashKey: { low: seed, high: 4 }, bytesMax });
+    const set = (i: number, bytes: number): ModelRequest => ({
+      type: "set",
+      key: `key:${i}`,
+      ttlType: 4,
+      ttl: 100n,
+      value: new Uint8Array(bytes),
+    });
+    run(
+      engine,
+      Array.from({ length: 12_000 }, (_, i) => set(i, 50)),
+    );
+    const statuses = run(
+      engine,
+      Array.from({ length: 2000 }, (_, i) => set(i, 5000)),
+    );
+    expect(statuses).toContain(1);
+    expect(statuses).toContain(0);
+    expect(engine.figures.bytes).toBeLessThanOrEqual(bytesMax * 1.125);
+    expect(run(engine, [{ type: "get", key: "key:0" }]).length).toBe(10 + 5000);
+  });
+});
+
+describe("commit", () => {
+  it("holds one image a record, however often it changed", () => {
+    const protocol = { dialect: "7.3", valueSize: 8 };
+    const engine = new Engine({ hashKey: { low: seed, high: 5 }, bytesMax: 1 << 20 });
+    const frames = [
+      frameOf(protocol, { type: "insert", key: "counter", quota: 0n, ttlType: 4, ttl: 100n }),
+      ...Array.from({ length: 1000 }, () =>
+        frameOf(protocol, { type: "update", key: "counter", attribute: 0, change: 1, value: 1n }),
+      ),
+      ...Array.from({ length: 1000 }, (_, i) =>
+        frameOf(protocol, {
+          type: "set",
+          key: "buffer",
+          ttlType: 4,
+          ttl: 100n,
+          value: new Uint8Array(i),
+        }),
+      ),
+    ];
+    engine.apply(batchOf([{ protocol, frames }]), 1000);
+    const rows = engine.takeCommit(1_900_000);
+    expect(rows).toHaveLength(1);
+    expect(rows[0]!.length).toBe(12 + 20 + "counter".length + 20 + "buffer".length + 999);
+  });
+
+  it("is cut into rows that fit, and starts anew long before positions run out", () => {
+    const protocol = { dialect: "7.3", valueSize: 4 };
+    const engine = new Engine({ hashKey: { low: seed, high: 6 }, bytesMax: 32 << 20 });
+    const frames = Array.from({ length: 20 }, (_, i) =>
+      frameOf(protocol, {
+        type: "set",
+        key: `key:${i}`,
+        ttlType: 4,
+        ttl: 100n,
+        value: new Uint8Array(100_000).fill(i),
+      }),
+    );
+    engine.apply(batchOf([{ protocol, frames }]), 1000);
+    const rows = engine.takeCommit(250_000).map((row) => row.slice());
+    expect(rows).toHaveLength(10);
+    expect(Math.max(...rows.map((row) => row.length))).toBeLessThanOrEqual(250_000);
+    const copy = new Engine({ hashKey: { low: 1, high: 1 }, bytesMax: 32 << 20 });
+    for (const row of rows) copy.restore(row);
+    expect(copy.figures.records).toBe(20);
+  });
+});
+
+describe("time", () => {
+  it("never goes back: what has expired stays so", () => {
+    const protocol = { dialect: "7.3", valueSize: 2 };
+    const engine = new Engine({ hashKey: { low: seed, high: 7 }, bytesMax: 1 << 20 });
+    const at = (request: ModelRequest, nowMs: number): number =>
+      partsOf(
+        engine.apply(batchOf([{ protocol, frames: [frameOf(protocol, request)] }]), nowMs),
+      )[0]!.replies[0]!;
+    expect(at({ type: "insert", key: "k", quota: 1n, ttlType: 3, ttl: 10n }, 1000)).toBe(1);
+    expect(at({ type: "query", key: "other" }, 1010)).toBe(0);
+    expect(at({ type: "query", key: "k" }, 1009)).toBe(0);
+  });
+
+  it("says which deadline is the earliest, once", () => {
+    const protocol = { dialect: "7.3", valueSize: 2 };
+    const engine = new Engine({ hashKey: { low: seed, high: 8 }, bytesMax: 1 << 20 });
+    const insert = (key: string, ttl: bigint): void => {
+      engine.apply(
+        batchOf([
+          {
+            protocol,
+            frames: [frameOf(protocol, { type: "insert", key, quota: 1n, ttlType: 3, ttl })],
+          },
+        ]),
+        1000,
+      );
+    };
+    expect(engine.takeEarlierDeadline()).toBeNull();
+    insert("a", 500n);
+    expect(engine.takeEarlierDeadline()).toBe(1500);
+    insert("b", 800n);
+    expect(engine.takeEarlierDeadline()).toBeNull();
+    insert("c", 20n);
+    expect(engine.takeEarlierDeadline()).toBe(1020);
+    for (let cursor: number | null = 0; cursor !== null;) cursor = engine.sweepStep(cursor, 1500);
+    expect(engine.figures.records).toBe(1);
+    expect(engine.findDeadline()).toBe(1800);
+  });
+});

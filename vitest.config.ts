@@ -1,0 +1,62 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { cloudflareTest } from "@cloudflare/vitest-plugin";
+import { defineConfig } from "vitest/config";
+
+/** Recorded exchanges: the folder that VECTORS names, else those beside the checkout, else the copy. */
+const vectorsFolder = [process.env.VECTORS, "../shared/vectors", "test/vectors"].find(
+  (folder) => folder !== undefined && existsSync(folder),
+)!;
+const throttrFolder = resolve(vectorsFolder, "throttr");
+const throttrVectors = readdirSync(throttrFolder)
+  .filter((name) => name.endsWith(".jsonl"))
+  .map((name) => readFileSync(resolve(throttrFolder, name), "utf8"))
+  .join("\n");
+
+/** Printed by every property test; set SEED to repeat a run. */
+const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          name: "unit",
+          include: ["test/unit/**/*.test.ts"],
+          provide: { seed },
+          testTimeout: 60_000,
+        },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: {
+              bindings: {
+                ACCESS: "open",
+                TOKEN_SECRET: "test-secret",
+                STALL_TIMEOUT_MS: "1000",
+                HUB_CONNECTIONS_MAX: "50",
+              },
+            },
+          }),
+        ],
+        test: {
+          name: "pool",
+          include: ["test/pool/**/*.test.ts"],
+          provide: { seed, throttrVectors },
+          testTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: "process",
+          include: ["test/process/**/*.test.ts"],
+          provide: { seed },
+          testTimeout: 300_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
