@@ -6,6 +6,9 @@ import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
+/** The TCP ports of `wrangler.toml`. */
+export const TCP_PORTS = [9000, 9001, 9002, 9004, 9008];
+
 export interface ServerOptions {
   /** Configuration file; the project's own by default. */
   config?: string;
@@ -27,6 +30,12 @@ export interface Server {
   /** Ends the server and everything it started, at once; resolves when all of it is gone. */
   kill(): Promise<void>;
 }
+
+/**
+ * `wrangler dev` writes a trace of every event to a database, in the thread that serves: with a small
+ * batch per event that takes most of the time. Its explorer writes a row whenever an object starts.
+ */
+const LEAN = { X_LOCAL_OBSERVABILITY: "false", X_LOCAL_EXPLORER: "false" };
 
 /** How long the ended processes may take to leave. */
 const GONE_TIMEOUT_MS = 2000;
@@ -51,7 +60,13 @@ export function startServer(options: ServerOptions = {}): Server {
     cwd: ROOT,
     stdio: options.stdio ?? ["ignore", "ignore", "inherit"],
     detached: ownsGroup,
-    env: { ...process.env, WRANGLER_SEND_METRICS: "false", CI: "true", ...options.environment },
+    env: {
+      ...LEAN,
+      ...process.env,
+      WRANGLER_SEND_METRICS: "false",
+      CI: "true",
+      ...options.environment,
+    },
   });
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
   const killNow = (): void => void signal(child, ownsGroup, "SIGKILL");

@@ -1,8 +1,19 @@
 /** `npm start`: the server on loopback, every door open, data kept in `.wrangler/state`. */
-import { startServer } from "./server.ts";
+import { startServer, TCP_PORTS, waitUntilReady } from "./server.ts";
 
-const server = startServer({ stdio: "inherit" });
+const HTTP_PORT = 8787;
+
+const server = startServer({ port: HTTP_PORT, stdio: "inherit" });
 for (const signal of ["SIGINT", "SIGTERM"] as const) {
   process.on(signal, () => server.process.kill(signal));
 }
 server.process.on("exit", (code) => process.exit(code ?? 0));
+
+await waitUntilReady(HTTP_PORT, TCP_PORTS);
+console.log(`
+Throttr Edge is ready, on loopback, without tokens.
+
+  HTTP       POST http://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
+  WebSocket  ws://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
+  TCP        127.0.0.1:9000 (default size), 9001 (uint8), 9002 (uint16), 9004 (uint32), 9008 (uint64)
+`);

@@ -218,7 +218,13 @@ class Connection implements SessionHost {
   send(replies: Uint8Array, consumedBytes: number): void {
     if (this.#isClosed) return;
     this.#undrainedBytes += replies.length;
-    this.#socket.send(this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies);
+    const message = this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies;
+    try {
+      this.#socket.send(message);
+    } catch {
+      // The peer has gone since; its close event is on the way.
+      this.abandon();
+    }
   }
 
   room(): Promise<void> | null {

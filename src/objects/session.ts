@@ -15,6 +15,7 @@ import {
 } from "../wire/throttr/scanner.ts";
 import type { Access } from "./access.ts";
 import type { Frames, Sink } from "./exchange.ts";
+import { failureOf } from "./failure.ts";
 
 /** Why the server ends a connection: WebSocket close code, and a reason that begins with a stable code. */
 export interface Ending {
@@ -135,14 +136,7 @@ export class Session implements Sink {
   }
 
   failed(error: unknown): void {
-    const message = error instanceof Error ? error.message : String(error);
-    const known = message.startsWith("shards_mismatch");
-    this.close({
-      code: 1011,
-      reason: known
-        ? message
-        : "outcome_unknown: a shard failed; what was not answered may have been applied",
-    });
+    this.close({ code: 1011, reason: failureOf(error).message });
   }
 
   #endWith(ending: Ending): void {

@@ -11,6 +11,7 @@ import { Engine } from "../engine/engine.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { Journal } from "./journal.ts";
+import { isRefusal } from "./failure.ts";
 import { logWarning } from "./log.ts";
 import { shardName } from "./placement.ts";
 
@@ -43,6 +44,8 @@ export class Shard extends DurableObject<Env> {
   #alarmAtMs = Infinity;
   #alarmSetAtMs = -Infinity;
   #alarmDelay: Promise<void> | null = null;
+  /** Why the data can't be read by this release: every batch is refused with it. */
+  #unreadable: Error | null = null;
   #refusalsLogged = 0;
   #fullLoggedAtMs = -Infinity;
 
@@ -53,8 +56,7 @@ export class Shard extends DurableObject<Env> {
     this.#engine = new Engine({ hashKey: { low, high }, bytesMax: this.#settings.SHARD_BYTES_MAX });
     this.#journal = new Journal(ctx.storage.sql, this.#engine);
     void ctx.blockConcurrencyWhile(async () => {
-      this.#engine.advance(Date.now());
-      this.#journal.load();
+      this.#load();
       // The alarm that woke the object is not there any more: then there is none until a deadline.
       this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
     });
@@ -64,9 +66,11 @@ export class Shard extends DurableObject<Env> {
    * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`.
    *
    * @throws Error `shards_mismatch` when the data was written under another placement,
+   * `format_unknown` or `row_version` when it was written by a release that this one does not know,
    * `batch_version` or `batch` when the batch is not readable; in each case nothing is applied
    */
   async apply(batch: Uint8Array): Promise<Uint8Array> {
+    if (this.#unreadable !== null) throw this.#unreadable;
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
     if (this.#journal.placement === null) await this.#claimPlacement(placement);
     this.#assertPlacement(placement);
@@ -81,8 +85,19 @@ export class Shard extends DurableObject<Env> {
 
   /** Records the placement of a namespace at its first use; returns the one that is in force. */
   claim(placement: Placement): Placement {
+    if (this.#unreadable !== null) throw this.#unreadable;
     if (this.#journal.placement === null) this.#journal.create(placement);
     return this.#journal.placement!;
+  }
+
+  #load(): void {
+    this.#engine.advance(Date.now());
+    try {
+      this.#journal.load();
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      this.#unreadable = error;
+    }
   }
 
   /** Counts of what the shard holds. */

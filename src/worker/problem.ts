@@ -1,4 +1,5 @@
 /** Errors over HTTP: problem details (RFC 9457) with a stable `code`. */
+import { failureOf } from "../objects/failure.ts";
 
 export class Problem extends Error {
   readonly status: number;
@@ -39,13 +40,8 @@ const TITLES: Readonly<Record<number, string>> = {
   503: "Service Unavailable",
 };
 
-/** What a failed call to an object is to the caller: whether it was applied is unknown, unless it was refused. */
+/** The answer to frames whose shard refused or failed them. */
 export function problemOfFailure(error: unknown): Problem {
-  const message = error instanceof Error ? error.message : String(error);
-  if (message.startsWith("shards_mismatch")) return new Problem(503, "shards_mismatch", message);
-  return new Problem(
-    503,
-    "outcome_unknown",
-    "a shard failed; what was not answered may have been applied or not, and was not retried",
-  );
+  const { code, message } = failureOf(error);
+  return new Problem(503, code, message);
 }

@@ -98,9 +98,8 @@ class Bridge {
       }
       this.#hub.send(BRIDGE_END);
     } catch {
-      // The client has reset the connection.
-      this.#hub.close(1000);
-      await this.#finish();
+      // The client has reset the connection, or the Hub has ended it.
+      this.#abort();
     }
   }
 
@@ -145,7 +144,7 @@ class Bridge {
 
   #abort(): void {
     if (this.#isOver) return;
-    this.#hub.close(1000);
+    if (this.#hub.readyState === WebSocket.OPEN) this.#hub.close(1000);
     this.#writer.abort(new Error("stalled")).catch(() => {});
     this.#end();
   }
@@ -153,6 +152,7 @@ class Bridge {
   /** The Hub has ended the connection: what it sent is written, then the client is closed. */
   async #finish(): Promise<void> {
     if (this.#isOver) return;
+    if (this.#unwrittenBytes > 0) this.#watch();
     try {
       await this.#writer.close();
     } catch {

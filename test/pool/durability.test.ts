@@ -276,3 +276,31 @@ describe("alarm", () => {
     await expect.poll(async () => (await stub().figures()).records, { timeout: 5000 }).toBe(0);
   });
 });
+
+describe("formats", () => {
+  it("of another release are refused by name, and kept", async () => {
+    await apply(insert("k"));
+    await runInDurableObject(stub(), (_, { storage }) =>
+      storage.sql.exec("UPDATE shard SET format = 99"),
+    );
+    await abortAllDurableObjects();
+    const frame = frameOf(protocol, query("k"));
+    const answer = stub().apply(batchOf([{ protocol, frames: [frame] }], placement));
+    await expect(answer).rejects.toThrow(/format_unknown: .* 99/);
+  });
+
+  it.each([
+    ["of another version", Uint8Array.of(9, 0, 1, 0, 0, 0, 0, 0), /batch_version/],
+    ["cut short", new Uint8Array(5), /batch_version/],
+    ["with a section cut short", Uint8Array.of(1, 0, 1, 0, 0, 0, 0, 0, 0x12), /batch: cut short/],
+    [
+      "of an unknown protocol",
+      Uint8Array.of(1, 0, 1, 0, 0, 0, 0, 0, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0),
+      /batch: unknown protocol/,
+    ],
+  ])("a batch %s is refused", async (_, batch, message) => {
+    const view = new DataView(batch.buffer);
+    if (batch.length >= 8) view.setUint32(4, placement.fingerprint, true);
+    await expect(stub().apply(batch)).rejects.toThrow(message);
+  });
+});

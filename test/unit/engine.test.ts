@@ -11,7 +11,7 @@ const seed = inject("seed");
 interface Step {
   sections: { protocol: ModelProtocol; requests: ModelRequest[] }[];
   afterMs: number;
-  then: "commit" | "crash" | "crash after commit" | "snapshot step" | "sweep" | "nothing";
+  next: "commit" | "crash" | "crash after commit" | "snapshot step" | "sweep" | "nothing";
 }
 
 const section = protocolArbitrary.chain((protocol) =>
@@ -24,7 +24,7 @@ const section = protocolArbitrary.chain((protocol) =>
 const step: fc.Arbitrary<Step> = fc.record({
   sections: fc.array(section, { minLength: 1, maxLength: 3 }),
   afterMs: fc.oneof(fc.constantFrom(0, 1, 999, 1000, 60_000), fc.nat(5000), fc.nat(10_000_000)),
-  then: fc.constantFrom(
+  next: fc.constantFrom(
     "commit",
     "crash",
     "crash after commit",
@@ -87,7 +87,7 @@ describe("engine", () => {
         let engine = disk.load({ low: hashSeed, high: 1 }, nowMs);
         let model = new Model();
         let durable = model.clone();
-        for (const { sections, afterMs, then } of steps) {
+        for (const { sections, afterMs, next } of steps) {
           nowMs += afterMs;
           const batch = batchOf(
             sections.map(({ protocol, requests }) => ({
@@ -101,16 +101,16 @@ describe("engine", () => {
             expect(answer[index]!.count).toBe(requests.length);
             expect(hex(answer[index]!.replies)).toBe(hex(expected));
           });
-          if (then !== "nothing" && then !== "crash") {
+          if (next !== "nothing" && next !== "crash") {
             disk.commit(engine);
             durable = model.clone();
           }
-          if (then === "snapshot step") disk.snapshotStep(engine);
-          if (then === "sweep") {
+          if (next === "snapshot step") disk.snapshotStep(engine);
+          if (next === "sweep") {
             for (let cursor: number | null = 0; cursor !== null;)
               cursor = engine.sweepStep(cursor, nowMs);
           }
-          if (then.startsWith("crash")) {
+          if (next.startsWith("crash")) {
             engine = disk.load({ low: hashSeed, high: ++restarts }, nowMs);
             model = durable.clone();
           }

@@ -60,7 +60,7 @@ describe("scanner", () => {
         { namespace: "n", scopes: ALL_SCOPES, keyPrefixes: [], expiresAtMs: null },
         { frameBytesMax: MAX, unansweredBytesMax: 4 * MAX },
       );
-      const ends = [...new Set([...cuts.map((cut) => cut % bytes.length), bytes.length])].sort(
+      const ends = [...new Set([...cuts.map((cut) => cut % bytes.length), bytes.length])].toSorted(
         (a, b) => a - b,
       );
       ends.reduce((from, to) => {

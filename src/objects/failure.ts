@@ -1,0 +1,31 @@
+/** What the failure of a call to a Shard means to whoever sent the frames. */
+
+/** Errors with these codes are refusals: nothing of the batch has been applied. */
+const REFUSALS = ["shards_mismatch", "format_unknown", "row_version", "batch_version"];
+
+export const OUTCOME_UNKNOWN =
+  "outcome_unknown: a shard failed; what was not answered may have been applied";
+
+export interface Failure {
+  readonly code: string;
+  /** Begins with the code. */
+  readonly message: string;
+}
+
+/** Errors keep their message across objects, and nothing else: the code is its first word. */
+export function failureOf(error: unknown): Failure {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = refusalCode(message);
+  return code === undefined
+    ? { code: "outcome_unknown", message: OUTCOME_UNKNOWN }
+    : { code, message };
+}
+
+/** True for an error that says that nothing has been applied, and why. */
+export function isRefusal(error: unknown): error is Error {
+  return error instanceof Error && refusalCode(error.message) !== undefined;
+}
+
+function refusalCode(message: string): string | undefined {
+  return REFUSALS.find((refusal) => message.startsWith(refusal));
+}
