@@ -5,7 +5,16 @@
  * length or by line ends only, so that the generator costs little beside what it measures.
  */
 import { connect, type Socket } from "node:net";
-import { blockOf, type Block, type Operation, type Protocol } from "./frames.ts";
+import {
+  blockOf,
+  KEYS,
+  setUpBytes,
+  setUpReply,
+  type Block,
+  type Operation,
+  type Protocol,
+} from "./frames.ts";
+import { ReplyCounter } from "./replies.ts";
 
 export interface Load {
   readonly port: number;
@@ -21,26 +30,35 @@ export interface Measurement {
   readonly opsPerS: number;
   readonly p50Ms: number;
   readonly p99Ms: number;
+  /** Of the operations, how many were refused: 0 to 1. */
+  readonly refusedShare: number;
 }
 
 class Connection {
+  readonly #load: Load;
+  readonly #index: number;
   readonly #socket: Socket;
   readonly #block: Block;
-  readonly #depth: number;
+  #replies: ReplyCounter;
+  #onReplies: (count: number) => void = () => {};
   #sent = 0;
   #received = 0;
-  #partialBytes = 0;
   /** One request at a time is timed: when reply number `#sample` arrives. */
   #sample = -1;
   #sampleAtMs = 0;
   latenciesMs: number[] = [];
 
   constructor(load: Load, index: number) {
+    this.#load = load;
+    this.#index = index;
     this.#block = blockOf(load.protocol, load.operation, index);
-    this.#depth = load.depth;
+    this.#replies = new ReplyCounter(setUpReply(load.protocol));
     this.#socket = connect(load.port, "127.0.0.1");
     this.#socket.setNoDelay(true);
-    this.#socket.on("data", (chunk: Buffer) => this.#receive(chunk));
+    this.#socket.on("data", (chunk: Buffer) => {
+      const count = this.#replies.count(chunk);
+      if (count > 0) this.#onReplies(count);
+    });
     this.#socket.on("error", (error) => {
       throw error;
     });
@@ -49,17 +67,33 @@ class Connection {
     });
   }
 
-  start(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#socket.once("connect", () => {
-        this.#send(this.#depth);
-        resolve();
-      });
+  /** Makes the keys that the operation needs. */
+  async setUp(): Promise<void> {
+    await new Promise((resolve) => this.#socket.once("connect", resolve));
+    const bytes = setUpBytes(this.#load.protocol, this.#load.operation, this.#index);
+    if (bytes === null) return;
+    let missing = KEYS;
+    await new Promise<void>((resolve) => {
+      this.#onReplies = (count) => {
+        missing -= count;
+        if (missing === 0) resolve();
+      };
+      this.#socket.write(bytes);
     });
+  }
+
+  start(): void {
+    this.#replies = new ReplyCounter(this.#block.reply);
+    this.#onReplies = (count) => this.#receive(count);
+    this.#send(this.#load.depth);
   }
 
   get received(): number {
     return this.#received;
+  }
+
+  get refused(): number {
+    return this.#replies.failures;
   }
 
   #send(count: number): void {
@@ -71,45 +105,59 @@ class Connection {
     while (count > 0) {
       const from = this.#sent % frames;
       const some = Math.min(count, frames - from);
+      this.#freshen(from, from + some);
       this.#socket.write(bytes.subarray(from * frameBytes, (from + some) * frameBytes));
       this.#sent += some;
       count -= some;
     }
   }
 
-  #receive(chunk: Buffer): void {
-    const { replyBytes, replyLines } = this.#block;
-    let count: number;
-    if (replyLines > 0) {
-      let lines = this.#partialBytes;
-      for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines++;
-      count = Math.floor(lines / replyLines);
-      this.#partialBytes = lines % replyLines;
-    } else {
-      const bytes = this.#partialBytes + chunk.length;
-      count = Math.floor(bytes / replyBytes);
-      this.#partialBytes = bytes % replyBytes;
+  /** Gives frames keys that were never used before, if the operation wants that. */
+  #freshen(from: number, to: number): void {
+    const { bytes, frameBytes, freshAt } = this.#block;
+    if (freshAt === null) return;
+    let number = this.#sent;
+    for (let frame = from; frame < to; frame++) {
+      bytes.writeUInt32LE(number++ >>> 0, frame * frameBytes + freshAt);
     }
-    if (count === 0) return;
+  }
+
+  #receive(count: number): void {
     this.#received += count;
     if (this.#received > this.#sample) this.latenciesMs.push(performance.now() - this.#sampleAtMs);
     this.#send(count);
   }
 }
 
+const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
+
 async function measure(load: Load): Promise<Measurement> {
-  const connections = Array.from({ length: load.connections }, (_, index) => new Connection(load, index));
-  await Promise.all(connections.map((connection) => connection.start()));
-  await new Promise((resolve) => setTimeout(resolve, load.warmUpMs));
-  const before = connections.reduce((sum, { received }) => sum + received, 0);
+  const connections = Array.from(
+    { length: load.connections },
+    (_, index) => new Connection(load, index),
+  );
+  const received = (): number => sum(connections.map((connection) => connection.received));
+  const refused = (): number => sum(connections.map((connection) => connection.refused));
+  await Promise.all(connections.map((connection) => connection.setUp()));
+  for (const connection of connections) connection.start();
+  await sleep(load.warmUpMs);
+  const before = { received: received(), refused: refused() };
   for (const connection of connections) connection.latenciesMs = [];
   const startMs = performance.now();
-  await new Promise((resolve) => setTimeout(resolve, load.durationMs));
+  await sleep(load.durationMs);
   const tookMs = performance.now() - startMs;
-  const after = connections.reduce((sum, { received }) => sum + received, 0);
-  const latencies = connections.flatMap((connection) => connection.latenciesMs).sort((a, b) => a - b);
-  const percentile = (share: number): number => latencies[Math.floor(latencies.length * share)] ?? NaN;
-  return { opsPerS: ((after - before) / tookMs) * 1000, p50Ms: percentile(0.5), p99Ms: percentile(0.99) };
+  const operations = received() - before.received;
+  const latenciesMs = connections.flatMap((connection) => connection.latenciesMs);
+  latenciesMs.sort((a, b) => a - b);
+  const percentile = (share: number): number =>
+    latenciesMs[Math.floor(latenciesMs.length * share)] ?? NaN;
+  return {
+    opsPerS: (operations / tookMs) * 1000,
+    p50Ms: percentile(0.5),
+    p99Ms: percentile(0.99),
+    refusedShare: (refused() - before.refused) / Math.max(1, operations),
+  };
 }
 
 const measurement = await measure(JSON.parse(process.argv[2]!) as Load);
