@@ -142,6 +142,18 @@ describe("a reply", () => {
     expect((await apply(query("before"))).slice(0, 2)).toBe("01");
   });
 
+  it("waits for its row", async () => {
+    await apply(insert("before"));
+    const release = await holdSync(stub());
+    await apply(increase("before"));
+    const meter = await meterOf(stub());
+    const call = apply(insert("k")).then((reply) => ({ reply, rows: meter.rows }));
+    expect(await Promise.race([call, scheduler.wait(50).then(() => "waiting")])).toBe("waiting");
+    expect(meter.rows).toBe(0);
+    await release();
+    expect(await call).toEqual({ reply: "01", rows: 1 });
+  });
+
   it("does not tell a second caller of a change whose row is not written", async () => {
     await apply(insert("before"));
     const release = await holdSync(stub());
