@@ -13,8 +13,9 @@ const throttrVectors = readdirSync(throttrFolder)
   .map((name) => readFileSync(resolve(throttrFolder, name), "utf8"))
   .join("\n");
 
-/** Printed by every property test; set SEED to repeat a run. */
+/** Of all random choices. */
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
+console.log(`seed ${seed}: SEED=${seed} repeats the random choices of this run`);
 
 export default defineConfig({
   test: {

@@ -87,7 +87,7 @@ export function startServer(options: ServerOptions = {}): Server {
 }
 
 /** Sends a signal to a server's process, or to its group; 0 only asks. False when nobody is there. */
-function signal(child: ChildProcess, toGroup: boolean, name: NodeJS.Signals | 0): boolean {
+function signal(child: ChildProcess, toGroup: boolean, name: "SIGKILL" | 0): boolean {
   if (child.pid === undefined) return false;
   if (!toGroup) return child.exitCode === null && child.signalCode === null && child.kill(name);
   try {

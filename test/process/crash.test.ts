@@ -1,0 +1,13 @@
+/** A real server process, killed under load: three rounds of what `npm run crash-test` does. */
+import { expect, inject, it } from "vitest";
+import { crashRounds } from "../../scripts/crash/rounds.ts";
+
+it("loses nothing that was acknowledged, and invents nothing, when it is killed", async ({
+  annotate,
+}) => {
+  const seed = inject("seed");
+  await annotate(`seed ${seed}`);
+  const { acknowledgedWrites, verifiedKeys } = await crashRounds(3, seed, console.log);
+  expect(acknowledgedWrites).toBeGreaterThan(0);
+  expect(verifiedKeys).toBeGreaterThan(0);
+});
