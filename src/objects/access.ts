@@ -13,6 +13,14 @@ export interface Access {
 
 export const ALL_SCOPES = Object.values(Scope).reduce((bits, bit) => bits | bit, 0);
 
+/** What `ACCESS=open` gives to anyone. */
+export const OPEN_ACCESS: Access = {
+  namespace: "default",
+  scopes: ALL_SCOPES,
+  keyPrefixes: [],
+  expiresAtMs: null,
+};
+
 /** True when no frame can be refused for want of a right. */
 export function isUnrestricted({ scopes, keyPrefixes }: Access): boolean {
   return scopes === ALL_SCOPES && keyPrefixes.length === 0;

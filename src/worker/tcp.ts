@@ -4,7 +4,7 @@
  * It knows nothing of frames. It reads from the client while the Hub keeps up, writes what the Hub
  * answers, and gives up on a client that does not read. What the two say to each other: `wire/bridge.ts`.
  */
-import { ALL_SCOPES } from "../objects/access.ts";
+import { OPEN_ACCESS } from "../objects/access.ts";
 import { logWarning } from "../objects/log.ts";
 import { readSettings, type Settings } from "../objects/settings.ts";
 import { BRIDGE_END, bridgeWindow, drainedMessage, parseBridgeMessage } from "../wire/bridge.ts";
@@ -32,7 +32,7 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   const response = await openConnection(env, {
     protocolCode: protocol.code,
     transport: "tcp",
-    access: { namespace: "default", scopes: ALL_SCOPES, keyPrefixes: [], expiresAtMs: null },
+    access: OPEN_ACCESS,
     subprotocol: null,
   });
   if (response.webSocket === null) {

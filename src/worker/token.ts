@@ -6,7 +6,7 @@
 import { verify } from "hono/jwt";
 import { JwtTokenExpired, JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
 import * as v from "valibot";
-import { ALL_SCOPES, type Access } from "../objects/access.ts";
+import { OPEN_ACCESS, type Access } from "../objects/access.ts";
 import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../objects/settings.ts";
 import { Problem } from "./problem.ts";
@@ -55,14 +55,6 @@ const claimsSchema = v.object({
 /** What a token says, as it is signed. */
 export type Claims = v.InferInput<typeof claimsSchema>;
 
-/** What `ACCESS=open` gives to anyone. */
-const OPEN: Access = {
-  namespace: "default",
-  scopes: ALL_SCOPES,
-  keyPrefixes: [],
-  expiresAtMs: null,
-};
-
 /** Where a request carries its token. */
 export interface Credentials {
   readonly token: string | null;
@@ -80,7 +72,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
   assertConfigured(settings);
   const { token, isTicket } = credentials;
   if (token === null) {
-    if (settings.ACCESS === "open") return OPEN;
+    if (settings.ACCESS === "open") return OPEN_ACCESS;
     throw new Problem(
       401,
       "token_missing",

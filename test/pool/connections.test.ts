@@ -11,7 +11,7 @@ import { serveTcp } from "../../src/worker/tcp.ts";
 import { concat, frameOf, hex, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
 import { connectTcp, openPort, openSocket, post } from "./doors.ts";
-import { breakJournal, holdSync, shardStub } from "./shards.ts";
+import { breakJournal, holdSync, meterOf, shardStub } from "./shards.ts";
 
 const PATH = "/throttr/7.3/uint16";
 const INSERT = unhex("010500041e000161");
@@ -228,6 +228,22 @@ describe("a TCP connection", () => {
     await serveTcp(socket as unknown as Socket, { ...env, ...variables } as Env);
     expect(isClosed).toBe(true);
   });
+});
+
+it("what connections bring while a call is under way goes into the next one", async () => {
+  await post("7.3", "uint16", INSERT);
+  const doors = await Promise.all(Array.from({ length: 20 }, () => openSocket(PATH)));
+  const meters = await Promise.all([0, 1, 2, 3].map((index) => meterOf(shardStub(index))));
+  const releases = await Promise.all([0, 1, 2, 3].map((index) => holdSync(shardStub(index))));
+  await post("7.3", "uint16", INCREASE);
+  for (const { socket } of doors) socket.send(INCREASE);
+  await scheduler.wait(50);
+  for (const release of releases) await release();
+  for (const { inbox } of doors) expect(hex(await inbox.take(1))).toBe("01");
+  // One for the body, one for the first of the connections, one for all the others.
+  expect(meters.reduce((sum, { rows }) => sum + rows, 0)).toBeLessThanOrEqual(3);
+  expect(hex(await doors[0]!.exchange(QUERY, 6)).slice(0, 6)).toBe("011a00");
+  for (const door of doors) await door.close();
 });
 
 describe("limits", () => {

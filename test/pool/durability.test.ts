@@ -204,6 +204,15 @@ describe("rows written", () => {
     expect(meter.rows).toBe(2);
   });
 
+  it("are one per shard for a body, however many frames it has", async () => {
+    const body = (requests: ModelRequest[]) => concat(requests.map((r) => frameOf(protocol, r)));
+    const keys = Array.from({ length: 5000 }, (_, i) => `key:${i}`);
+    await post("7.3", "uint64", body(keys.map((key) => insert(key))));
+    const meters = await Promise.all([0, 1, 2, 3].map((index) => meterOf(shardStub(index))));
+    await post("7.3", "uint64", body(keys.map(increase)));
+    expect(meters.map(({ rows }) => rows)).toEqual([1, 1, 1, 1]);
+  });
+
   it("are shared by callers that come while a commit is on its way to the disk", async () => {
     await apply(insert("k", 0n));
     const meter = await meterOf(stub());
