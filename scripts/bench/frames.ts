@@ -77,9 +77,14 @@ function updateRequest(key: Uint8Array, isUp: boolean): Request {
   return { type: "update", key, attribute: 0, change: isUp ? 1 : 2, value: 1n };
 }
 
-function redisCommand(...words: (string | Buffer)[]): Buffer {
+function redisCommand(...words: (string | Uint8Array)[]): Buffer {
   const parts = words.flatMap((word) => [`$${word.length}\r\n`, word, "\r\n"]);
-  return Buffer.concat([`*${words.length}\r\n`, ...parts].map((part) => Buffer.from(part)));
+  const encoder = new TextEncoder();
+  return Buffer.concat(
+    [`*${words.length}\r\n`, ...parts].map((part) =>
+      typeof part === "string" ? encoder.encode(part) : part,
+    ),
+  );
 }
 
 function redisFrame(operation: Operation, key: Buffer): Buffer {
@@ -137,13 +142,9 @@ export function blockOf(server: Protocol, operation: Operation, connection: numb
   };
 }
 
-/** Frames that make the keys of a connection, `KEYS` of them, or null when the operation needs none. */
-export function setUpBytes(
-  server: Protocol,
-  operation: Operation,
-  connection: number,
-): Buffer | null {
-  if (server === "echo" || operation === "INSERT") return null;
+/** Frames that make the keys of a connection, `KEYS` of them; none when the operation needs none. */
+export function setUpBytes(server: Protocol, operation: Operation, connection: number): Buffer {
+  if (server === "echo" || operation === "INSERT") return Buffer.alloc(0);
   const frames = Array.from({ length: KEYS }, (_, index) => {
     const key = keyOf(operation, connection, index);
     if (operation === "SET") return frameOf(server, operation, key, index);

@@ -71,7 +71,7 @@ class Connection {
   async setUp(): Promise<void> {
     await new Promise((resolve) => this.#socket.once("connect", resolve));
     const bytes = setUpBytes(this.#load.protocol, this.#load.operation, this.#index);
-    if (bytes === null) return;
+    if (bytes.length === 0) return;
     let missing = KEYS;
     await new Promise<void>((resolve) => {
       this.#onReplies = (count) => {

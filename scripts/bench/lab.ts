@@ -1,0 +1,231 @@
+/**
+ * The lab: everything that a run starts and writes, so that all of it can be ended and removed.
+ *
+ * Servers run from a copy of the sources: an edit during the run must not restart one.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { configWithPorts, ROOT, startServer, waitUntilReady, type Server } from "../server.ts";
+import { REDIS_FLUSH, type Protocol } from "./frames.ts";
+import type { Load, Measurement } from "./load.ts";
+
+/** Below the ports that the system gives to outgoing connections. */
+const PORT_MIN = 18_900;
+/** The port of the project's configuration that the spare TCP port stands in for. */
+const TCP_PORT = 9000;
+const WORKERS = "scripts/bench/workers";
+const LOAD = fileURLToPath(new URL("load.ts", import.meta.url));
+/** What a load may take beyond its warm-up and its duration before it is given up. */
+const LOAD_GRACE_MS = 60_000;
+const REDIS_READY_MS = 10_000;
+
+/** A server that load can be put on. */
+export interface Target {
+  readonly protocol: Protocol;
+  readonly port: number;
+}
+
+/** A server of this project, which can be killed and started again on its files. */
+export interface ThrottrTarget extends Target {
+  readonly httpPort: number;
+  kill(): Promise<void>;
+  start(): Promise<void>;
+}
+
+export class Lab {
+  readonly folder = mkdtempSync(join(tmpdir(), "throttr-bench-"));
+  readonly #servers = new Set<Server>();
+  readonly #children = new Set<ChildProcess>();
+  #nextPort = PORT_MIN;
+
+  constructor() {
+    for (const part of ["src", WORKERS]) {
+      cpSync(join(ROOT, part), join(this.folder, part), { recursive: true });
+    }
+    symlinkSync(join(ROOT, "node_modules"), join(this.folder, "node_modules"));
+  }
+
+  /** Starts a server with strict durability on files of its own. */
+  async startThrottr(
+    name: string,
+    variables: Readonly<Record<string, string>>,
+  ): Promise<ThrottrTarget> {
+    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
+    const main = join(this.folder, WORKERS, "figures-worker.ts");
+    const config = this.#writeConfig(name, configWithPorts({ [TCP_PORT]: port }, main));
+    const options = { DURABILITY: "strict", ...variables };
+    let server: Server;
+    const target: ThrottrTarget = {
+      protocol: "throttr",
+      port,
+      httpPort,
+      start: async () => {
+        server = await this.#startWrangler(config, httpPort, port, options);
+      },
+      kill: async () => {
+        await server.kill();
+        this.#servers.delete(server);
+      },
+    };
+    await target.start();
+    return target;
+  }
+
+  /** Starts the echo that is the platform's limit. */
+  async startEcho(): Promise<Target> {
+    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
+    const main = join(this.folder, WORKERS, "echo-worker.ts");
+    const config = this.#writeConfig("echo", echoConfig(main, port));
+    await this.#startWrangler(config, httpPort, port, {});
+    return { protocol: "echo", port };
+  }
+
+  /** Starts Redis with an append-only file that is synced every second; null when it is not installed. */
+  async startRedis(): Promise<Target | null> {
+    const port = await this.#sparePort();
+    const folder = join(this.folder, "redis");
+    mkdirSync(folder);
+    const args = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
+    args.push("--appendonly", "yes", "--appendfsync", "everysec");
+    const child = spawn("redis-server", args, { stdio: ["ignore", "ignore", "inherit"] });
+    this.#hold(child);
+    const isThere = await new Promise<boolean>((resolve) => {
+      child.once("spawn", () => resolve(true));
+      child.once("error", () => resolve(false));
+    });
+    if (!isThere) return null;
+    await waitForPort(port, REDIS_READY_MS);
+    return { protocol: "redis", port };
+  }
+
+  /** Makes Redis forget everything, so that what one measurement left does not weigh on the next. */
+  async flushRedis({ port }: Target): Promise<void> {
+    await new Promise<void>((resolve, reject) => {
+      const socket = connect(port, "127.0.0.1", () => socket.write(REDIS_FLUSH));
+      socket.once("data", () => {
+        socket.destroy();
+        resolve();
+      });
+      socket.once("error", reject);
+    });
+  }
+
+  /** Measures a load, in a process of its own. */
+  async measure(target: Target, load: Omit<Load, "protocol" | "port">): Promise<Measurement> {
+    const whole: Load = { ...load, protocol: target.protocol, port: target.port };
+    const child = spawn(process.execPath, [LOAD, JSON.stringify(whole)], {
+      stdio: ["ignore", "pipe", "inherit"],
+      timeout: load.warmUpMs + load.durationMs + LOAD_GRACE_MS,
+      killSignal: "SIGKILL",
+    });
+    this.#hold(child);
+    let output = "";
+    child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
+    const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
+    if (code !== 0) throw new Error(`the load failed: ${JSON.stringify(whole)}`);
+    return JSON.parse(output) as Measurement;
+  }
+
+  /** Ends everything that was started and removes everything that was written. */
+  async close(): Promise<void> {
+    const children = [...this.#children].map((child) => once(child, "exit"));
+    for (const child of this.#children) child.kill("SIGKILL");
+    await Promise.all([...this.#servers].map((server) => server.kill()));
+    await Promise.all(children);
+    this.closeNow();
+  }
+
+  /** As `close`, for a process that can't wait any more. */
+  closeNow(): void {
+    for (const server of this.#servers) server.killNow();
+    for (const child of this.#children) child.kill("SIGKILL");
+    this.#servers.clear();
+    this.#children.clear();
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+  }
+
+  async #startWrangler(
+    config: string,
+    port: number,
+    tcpPort: number,
+    variables: Readonly<Record<string, string>>,
+  ): Promise<Server> {
+    const persistTo = join(config, "..", "state");
+    const server = startServer({ config, port, persistTo, variables });
+    this.#servers.add(server);
+    const ended = new Promise<never>((_, reject) => {
+      server.process.once("exit", () => reject(new Error(`the server of ${config} has ended`)));
+    });
+    await Promise.race([waitUntilReady(port, [tcpPort]), ended]);
+    return server;
+  }
+
+  #writeConfig(name: string, text: string): string {
+    const folder = join(this.folder, name);
+    mkdirSync(folder);
+    const path = join(folder, "wrangler.toml");
+    writeFileSync(path, text);
+    return path;
+  }
+
+  #hold(child: ChildProcess): void {
+    this.#children.add(child);
+    const forget = (): boolean => this.#children.delete(child);
+    child.once("exit", forget);
+    child.once("error", forget);
+  }
+
+  async #sparePort(): Promise<number> {
+    while (!(await isSpare(this.#nextPort))) this.#nextPort++;
+    return this.#nextPort++;
+  }
+}
+
+function echoConfig(main: string, port: number): string {
+  const compatibilityDate = /^compatibility_date = .*/m.exec(configWithPorts({}))![0];
+  return `name = "echo"
+main = ${JSON.stringify(main)}
+${compatibilityDate}
+
+[[durable_objects.bindings]]
+name = "ECHO"
+class_name = "Echo"
+
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Echo"]
+
+[[connect]]
+protocol = "tcp"
+port = ${port}
+`;
+}
+
+function isSpare(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
+}
+
+async function waitForPort(port: number, timeoutMs: number): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  for (;;) {
+    const error = await new Promise<Error | null>((resolve) => {
+      const socket = connect(port, "127.0.0.1", () => {
+        socket.destroy();
+        resolve(null);
+      });
+      socket.once("error", resolve);
+    });
+    if (error === null) return;
+    if (performance.now() > deadlineMs) throw error;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
