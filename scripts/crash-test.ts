@@ -1,7 +1,8 @@
 /** `npm run crash-test [rounds] [-- --seed=N]`: kills the server under load and looks for lost writes. */
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
-import { crashRounds, CrashViolation } from "./crash/rounds.ts";
+import { crashRounds } from "./crash/rounds.ts";
+import { CrashViolation } from "./crash/violation.ts";
 
 const ROUNDS_DEFAULT = 10;
 const EXIT_VIOLATION = 1;

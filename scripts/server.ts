@@ -145,5 +145,8 @@ export function configWithPorts(
     .replace(/^\[\[connect\]\]\nprotocol = "tcp"\nport = (\d+)\n/gm, (block, port: string) => {
       const other = tcpPorts[Number(port)];
       return other === undefined ? "" : block.replace(port, String(other));
-    });
+    })
+    .replace(/^TCP_PORTS = .*/m, (line) =>
+      line.replace(/\d+(?==)/g, (port) => String(tcpPorts[Number(port)] ?? port)),
+    );
 }

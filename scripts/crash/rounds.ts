@@ -13,6 +13,7 @@ import { Random } from "./random.ts";
 import { Site } from "./site.ts";
 import { withTimeout } from "./timeout.ts";
 import { createShared, verify, type Verdict } from "./verify.ts";
+import { CrashViolation } from "./violation.ts";
 import { makeWorks, ownKeysOf } from "./work.ts";
 import { Writer } from "./writer.ts";
 
@@ -36,11 +37,6 @@ export interface CrashTotals {
   readonly cuts: number;
   /** Rounds that ended while a journal was being cut. */
   readonly killsWithinCuts: number;
-}
-
-/** The server has lost a write, made one up, or answered wrongly. */
-export class CrashViolation extends Error {
-  override readonly name = "CrashViolation";
 }
 
 /**
@@ -94,7 +90,9 @@ class Rounds {
   }
 
   async run(rounds: number): Promise<CrashTotals> {
-    await this.#ask(async (client) => await createShared(client, this.#works[0]!.shared));
+    await this.#ask("at first", async (client) => {
+      await createShared(client, this.#works[0]!.shared);
+    });
     for (let round = 1; round <= rounds; round++) await this.#round(round);
     return this.#totals;
   }
@@ -106,7 +104,7 @@ class Rounds {
     const inDoubt = this.#works.flatMap(ownKeysOf).reduce((sum, key) => sum + key.inDoubt, 0);
     const { completed, underWay } = inspectCuts(site.stateFolder, site.copyFolder);
     await site.start();
-    const { verifiedKeys, violations } = await this.#verify();
+    const { verifiedKeys, violations } = await this.#verify(round);
     this.#report(`round ${round}, after the crash`, violations);
     this.#log(
       `round ${round}: killed after ${loadMs} ms, ${acknowledgedWrites} writes acknowledged, ` +
@@ -142,21 +140,27 @@ class Rounds {
     isKilled = true;
     await this.#site.kill();
     // What the server had sent may still be on its way to us: it is acknowledged.
-    const ended = await withTimeout(Promise.all(ends), "connections did not end with the server");
+    const ended = await withTimeout(
+      Promise.all(ends),
+      `round ${round}: the connections did not end with the server`,
+    );
     const violations = [...writers.flatMap((writer) => writer.violations), ...ended.flat()];
     this.#report(`round ${round}, under load`, violations);
     return writers.reduce((sum, writer) => sum + writer.acknowledgedWrites, 0);
   }
 
-  async #verify(): Promise<Verdict> {
-    return await this.#ask(async (client) => await verify(client, this.#works));
+  async #verify(round: number): Promise<Verdict> {
+    return await this.#ask(
+      `round ${round}, after the crash`,
+      async (client) => await verify(client, this.#works),
+    );
   }
 
   /** Asks the server something over a connection that can say every value. */
-  async #ask<T>(question: (client: Client) => Promise<T>): Promise<T> {
+  async #ask<T>(when: string, question: (client: Client) => Promise<T>): Promise<T> {
     const client = await Client.connect(this.#site.tcpPort(WIDEST.valueSize), WIDEST);
     try {
-      return await withTimeout(question(client), "the server did not answer");
+      return await withTimeout(question(client), `${when}: the server did not answer`);
     } finally {
       client.close();
     }

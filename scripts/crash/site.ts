@@ -64,8 +64,7 @@ export class Site {
 
   /** Builds the Worker. Nothing else runs meanwhile. */
   build(): void {
-    const entry = join(ROOT, "scripts/crash/worker.mjs");
-    const config = this.#writeConfig("build.toml", entry);
+    const config = this.#writeConfig("build.toml", join(ROOT, "src/worker/index.ts"));
     const { status, stderr, stdout } = spawnSync(
       process.execPath,
       [
@@ -78,7 +77,7 @@ export class Site {
       { cwd: ROOT, encoding: "utf8", env: { ...process.env, ...this.#environment } },
     );
     if (status !== 0) throw new Error(`the Worker could not be built:\n${stdout}${stderr}`);
-    this.#writeConfig("wrangler.toml", join(this.folder, "worker/worker.js"), "no_bundle = true\n");
+    this.#writeConfig("wrangler.toml", join(this.folder, "worker/index.js"), "no_bundle = true\n");
   }
 
   /** Starts the server on the files that are there; resolves when it takes connections. */
@@ -92,7 +91,6 @@ export class Site {
       variables: {
         ACCESS: "open",
         DURABILITY: "strict",
-        CRASH_TCP_BASE: String(this.#portBase),
       },
       environment: this.#environment,
       stdio: ["ignore", log, log],

@@ -6,6 +6,7 @@ import { describe, observeGet, observeQuery, type Observation } from "./observat
 import type { OwnKey } from "./own-key.ts";
 import type { SharedCounter } from "./shared-counter.ts";
 import { nowNs, span } from "./span.ts";
+import { CrashViolation } from "./violation.ts";
 import { ownKeysOf, type Work } from "./work.ts";
 
 export interface Verdict {
@@ -24,7 +25,7 @@ const SHARED_TTL_HOURS = 10_000n;
 /**
  * Creates the shared counters, with 0 in them.
  *
- * @throws Error when one can't be created
+ * @throws CrashViolation when one can't be created
  */
 export async function createShared(
   client: Client,
@@ -38,7 +39,9 @@ export async function createShared(
     });
   }
   await answers(client);
-  if (created < shared.length) throw new Error("the shared counters could not be created");
+  if (created < shared.length) {
+    throw new CrashViolation("the shared counters could not be created");
+  }
 }
 
 /** Reads the keys of all connections, and settles each on what was found. */
@@ -95,7 +98,7 @@ async function answers(client: Client): Promise<void> {
       if (client.inFlight === 0) resolve();
     };
     void client.ended.then(() =>
-      reject(new Error("the server closed the connection before it had answered")),
+      reject(new CrashViolation("the server closed the connection before it had answered")),
     );
     client.flush();
   });

@@ -44,6 +44,8 @@ const LOCATION_HINTS = [
 
 const MEBIBYTE = 1 << 20;
 
+const TCP_PORTS = "9000=7.3, 9001=7.3/uint8, 9002=7.3/uint16, 9004=7.3/uint32, 9008=7.3/uint64";
+
 const schema = v.object({
   ACCESS: choice("ACCESS", "token", ["token", "open"]),
   TOKEN_SECRET: text,
@@ -59,6 +61,7 @@ const schema = v.object({
   UNANSWERED_BYTES_MAX: integer("UNANSWERED_BYTES_MAX", 4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),
   HUB_CONNECTIONS_MAX: integer("HUB_CONNECTIONS_MAX", 10_000, 1, 32_000),
   STALL_TIMEOUT_MS: integer("STALL_TIMEOUT_MS", 30_000, 1000, 120_000),
+  TCP_PORTS: v.optional(v.string(), TCP_PORTS),
   TCP_DEFAULT_SIZE: choice("TCP_DEFAULT_SIZE", "uint16", ["uint8", "uint16", "uint32", "uint64"]),
 });
 

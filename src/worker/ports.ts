@@ -1,20 +1,20 @@
-/** TCP ports and what is spoken on them. `wrangler.toml` opens the same ports in local runs. */
+/** TCP ports and what is spoken on them: the variable `TCP_PORTS`. */
+import { SettingsError, type Settings } from "../objects/settings.ts";
 import { protocolByName, type Protocol } from "../wire/throttr/protocol.ts";
-
-const PORTS: Readonly<Record<number, string | null>> = {
-  9000: null,
-  9001: "uint8",
-  9002: "uint16",
-  9004: "uint32",
-  9008: "uint64",
-};
 
 /**
  * The protocol of a port, or undefined when nothing is spoken there.
  *
- * @param defaultSize value size of port 9000, see `TCP_DEFAULT_SIZE`
+ * @throws SettingsError when `TCP_PORTS` says something for the port that can't be read
  */
-export function protocolOfPort(port: number, defaultSize: string): Protocol | undefined {
-  const size = PORTS[port];
-  return size === undefined ? undefined : protocolByName("7.3", size ?? defaultSize);
+export function protocolOfPort(port: number, settings: Settings): Protocol | undefined {
+  const entries = settings.TCP_PORTS.split(",").map((entry) => entry.trim());
+  const entry = entries.find((candidate) => candidate.startsWith(`${port}=`));
+  if (entry === undefined) return undefined;
+  const [dialect = "", size = settings.TCP_DEFAULT_SIZE] = entry.split("=")[1]!.split("/");
+  const protocol = protocolByName(dialect, size);
+  if (protocol === undefined) {
+    throw new SettingsError(`config_invalid: TCP_PORTS: ${entry} names no dialect and size`);
+  }
+  return protocol;
 }

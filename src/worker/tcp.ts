@@ -21,7 +21,7 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   const { localAddress } = await socket.opened;
   const port = Number(/\d+$/.exec(localAddress ?? "")?.[0]);
   const settings = readSettings(env);
-  const protocol = protocolOfPort(port, settings.TCP_DEFAULT_SIZE);
+  const protocol = protocolOfPort(port, settings);
   const refused =
     settings.ACCESS !== "open" ? "access_not_open" : protocol === undefined ? "port_unknown" : null;
   if (refused !== null || protocol === undefined) {
