@@ -1,7 +1,8 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { cloudflareTest } from "@cloudflare/vitest-plugin";
 import { defineConfig } from "vitest/config";
+import { configWithPorts } from "./scripts/server.ts";
 
 /** Recorded exchanges: the folder that VECTORS names, else those beside the checkout, else the copy. */
 const vectorsFolder = [process.env.VECTORS, "../shared/vectors", "test/vectors"].find(
@@ -12,6 +13,11 @@ const throttrVectors = readdirSync(throttrFolder)
   .filter((name) => name.endsWith(".jsonl"))
   .map((name) => readFileSync(resolve(throttrFolder, name), "utf8"))
   .join("\n");
+
+/** The project's configuration without open TCP ports: tests reach the handler itself. */
+const configPath = resolve(".wrangler/test.toml");
+mkdirSync(".wrangler", { recursive: true });
+writeFileSync(configPath, configWithPorts({}));
 
 /** Of all random choices. */
 const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
@@ -31,7 +37,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest({
-            wrangler: { configPath: "./wrangler.toml" },
+            wrangler: { configPath },
             miniflare: {
               bindings: {
                 ACCESS: "open",
