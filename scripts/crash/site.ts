@@ -19,6 +19,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { configWithPorts, ROOT, startServer, waitUntilReady, type Server } from "../server.ts";
+import { CrashViolation } from "./violation.ts";
 
 /** Ports below those that the system gives to outgoing connections; a block of ten for each run. */
 const PORT_MIN = 20_000;
@@ -80,7 +81,11 @@ export class Site {
     this.#writeConfig("wrangler.toml", join(this.folder, "worker/index.js"), "no_bundle = true\n");
   }
 
-  /** Starts the server on the files that are there; resolves when it takes connections. */
+  /**
+   * Starts the server on the files that are there; resolves when it takes connections.
+   *
+   * @throws CrashViolation when it does not
+   */
   async start(): Promise<void> {
     if (this.#isDisposed) throw new Error("the crash test has ended");
     const log = openSync(this.#logPath, "w");
@@ -101,7 +106,12 @@ export class Site {
       server.process.once("exit", () => reject(new Error("the server ended while it started")));
     });
     const tcpPorts = TCP_OFFSETS.map((offset) => this.#portBase + offset);
-    await Promise.race([waitUntilReady(this.#portBase + HTTP_OFFSET, tcpPorts), ended]);
+    try {
+      await Promise.race([waitUntilReady(this.#portBase + HTTP_OFFSET, tcpPorts), ended]);
+    } catch (error) {
+      const text = `the server did not start: ${String(error)}; its log ends with:\n`;
+      throw new CrashViolation(text + this.logTail(), { cause: error });
+    }
   }
 
   /** Kills the server at once; resolves when it is gone. */

@@ -31,6 +31,9 @@ import { HASH_END } from "./table.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { U64 } from "./time.ts";
 
+/** Replies of one answer: what a call may carry is bounded, and so is the memory on both sides. */
+const ANSWER_BYTES_MAX = 8 << 20;
+
 export interface EngineOptions {
   /** Seed of the table's hash: 64 random bits. */
   hashKey: HashKey;
@@ -85,7 +88,10 @@ export class Engine {
     answer.u8(BATCH_VERSION);
     for (let at = BATCH_HEADER_BYTES; at < batch.length;) {
       const protocol = protocolByCode(batch[at]!)!;
-      const replyBytesMax = view.getUint32(at + 4, true);
+      const replyBytesMax = Math.min(
+        view.getUint32(at + 4, true),
+        Math.max(0, ANSWER_BYTES_MAX - answer.length),
+      );
       const from = at + SECTION_HEADER_BYTES;
       const end = from + view.getUint32(at + 8, true);
       const part = answer.reserve(PART_HEADER_BYTES);

@@ -135,7 +135,10 @@ export class Records {
 
   /** Replaces value, unit and expiry of the buffer at hand. False when the byte budget refuses it. */
   replaceBuffer(
+    keyspace: number,
     bytes: Uint8Array,
+    at: number,
+    length: number,
     unit: number,
     valueAt: number,
     valueBytes: number,
@@ -146,7 +149,8 @@ export class Records {
       return true;
     }
     const bytesMax = this.bytesMax + (this.bytesMax >>> GROWTH_SHIFT);
-    if (!this.table.resizeValue(valueBytes, bytesMax)) {
+    const resize = (): boolean => this.table.resizeValue(valueBytes, bytesMax);
+    if (!resize() && !(this.#sweepForSpace(keyspace, bytes, at, length) && resize())) {
       this.refusedForSpace++;
       return false;
     }
@@ -238,14 +242,24 @@ export class Records {
   ): boolean {
     const { table, bytesMax } = this;
     if (table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)) return true;
-    if (this.nowMs - this.#spaceSweptAtMs >= SPACE_SWEEP_INTERVAL_MS) {
-      this.#spaceSweptAtMs = this.nowMs;
-      for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) table.sweep(hash, this.now);
-      table.find(keyspace, bytes, at, length);
-      if (table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)) return true;
+    if (
+      this.#sweepForSpace(keyspace, bytes, at, length) &&
+      table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)
+    ) {
+      return true;
     }
     this.refusedForSpace++;
     return false;
+  }
+
+  /** Collects all that has expired, unless that was done just now; looks the key up again. */
+  #sweepForSpace(keyspace: number, bytes: Uint8Array, at: number, length: number): boolean {
+    if (this.nowMs - this.#spaceSweptAtMs < SPACE_SWEEP_INTERVAL_MS) return false;
+    this.#spaceSweptAtMs = this.nowMs;
+    const { table } = this;
+    for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) table.sweep(hash, this.now);
+    table.find(keyspace, bytes, at, length);
+    return true;
   }
 
   #setValue(bytes: Uint8Array, at: number, length: number): void {

@@ -95,33 +95,38 @@ export class Table {
   }
 
   /**
-   * Makes room for a value of another length in the buffer at hand. False when that would take the
-   * table beyond `bytesMax`: nothing has changed.
+   * Makes room for a value of another length in the buffer at hand. False when a longer value would take
+   * the table beyond `bytesMax`: the record is as it was.
    */
   resizeValue(valueBytes: number, bytesMax: number): boolean {
-    let { segment, slot } = this;
-    const oldBytes = segment.slots[slot + HIGH]!;
-    // A value far shorter than its room gives the room back.
+    const oldBytes = this.segment.slots[this.slot + HIGH]!;
+    // A value far shorter than its room gives the room back, if there is room to move to.
     if (valueBytes > oldBytes || valueBytes < oldBytes >>> 1) {
-      const meta = segment.slots[slot + META]!;
-      const length = keyLengthOf(meta);
-      const hash = segment.slots[slot + HASH]!;
-      const key = segment.arena.slice(
-        segment.slots[slot + KEY_AT]!,
-        segment.slots[slot + KEY_AT]! + length,
-      );
-      this.#hash = hash;
-      if (!this.#makeRoom(0, length + valueBytes, bytesMax)) return false;
-      segment = this.segment;
-      slot = segment.find(hash, keyMeta(keyspaceOf(meta), length), key, 0);
-      this.slot = slot;
-      const keyAt = segment.place(length + valueBytes);
-      copyBytes(key, 0, segment.arena, keyAt, length);
-      segment.arenaDead += length + oldBytes;
-      segment.slots[slot + KEY_AT] = keyAt;
-      segment.slots[slot + HIGH] = valueBytes;
+      const hasMoved = this.#move(valueBytes, bytesMax);
+      if (!hasMoved && valueBytes > oldBytes) return false;
     }
-    segment.slots[slot + LOW] = valueBytes;
+    this.segment.slots[this.slot + LOW] = valueBytes;
+    return true;
+  }
+
+  /** Moves the buffer at hand to arena bytes that fit another value, without copying the old one. */
+  #move(valueBytes: number, bytesMax: number): boolean {
+    const { slots, arena } = this.segment;
+    const meta = slots[this.slot + META]!;
+    const length = keyLengthOf(meta);
+    const keyAt = slots[this.slot + KEY_AT]!;
+    const key = arena.slice(keyAt, keyAt + length);
+    this.#hash = slots[this.slot + HASH]!;
+    const hasRoom = this.#makeRoom(0, length + valueBytes, bytesMax);
+    // Making room may have split the segment, also when there was not enough in the end.
+    this.slot = this.segment.find(this.#hash, keyMeta(keyspaceOf(meta), length), key, 0);
+    if (!hasRoom) return false;
+    const { segment } = this;
+    const newAt = segment.place(length + valueBytes);
+    copyBytes(key, 0, segment.arena, newAt, length);
+    segment.arenaDead += length + segment.slots[this.slot + HIGH]!;
+    segment.slots[this.slot + KEY_AT] = newAt;
+    segment.slots[this.slot + HIGH] = valueBytes;
     return true;
   }
 

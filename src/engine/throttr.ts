@@ -209,7 +209,16 @@ export class ThrottrRequests {
     const valueBytes = this.#low;
     const valueAt = keyAt + keyBytes;
     return kind === Kind.buffer
-      ? this.#records.replaceBuffer(bytes, unit, valueAt, valueBytes, expires)
+      ? this.#records.replaceBuffer(
+          Keyspace.throttr,
+          bytes,
+          keyAt,
+          keyBytes,
+          unit,
+          valueAt,
+          valueBytes,
+          expires,
+        )
       : this.#records.addBuffer(
           Keyspace.throttr,
           bytes,

@@ -143,7 +143,7 @@ export class Exchange {
   /** One shard has it all: its replies are in order already. */
   #pass(part: Part): void {
     part.at = part.replies.length;
-    this.#emit(part.replies, part.frames.length === 0);
+    if (part.at > 0) this.#emit(part.replies, part.frames.length === 0);
   }
 
   #mergeParts(): void {

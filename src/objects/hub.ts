@@ -9,6 +9,7 @@ import { DurableObject } from "cloudflare:workers";
 import { BRIDGE_END, BRIDGE_WINDOW_BYTES, bridgeMessage, parseDrained } from "../wire/bridge.ts";
 import { protocolByCode } from "../wire/throttr/protocol.ts";
 import type { Access } from "./access.ts";
+import { alarmTime } from "./alarm.ts";
 import { Dispatch } from "./dispatch.ts";
 import type { Frames, Sink } from "./exchange.ts";
 import { logWarning } from "./log.ts";
@@ -51,7 +52,6 @@ const UNFINISHED_STORED_BYTES_MAX = 4096;
 const REPLY_BYTES_MAX = 256 << 10;
 /** Replies that a WebSocket client may call forth without sending anything more. */
 const REPLY_BYTES_UNASKED_MAX = 32 << 20;
-const EXPIRY_ALARM_INTERVAL_MS = 1000;
 
 export class Hub extends DurableObject<Env> {
   readonly #settings: Settings;
@@ -66,7 +66,7 @@ export class Hub extends DurableObject<Env> {
 
   override async fetch(request: Request): Promise<Response> {
     const parameters = decodeParameters(request.headers.get(CONNECTION_HEADER)!);
-    if (this.ctx.getWebSockets().length >= this.#settings.HUB_CONNECTIONS_MAX) {
+    if (this.#openSockets() >= this.#settings.HUB_CONNECTIONS_MAX) {
       return new Response("connections_max", { status: 503 });
     }
     const { 0: client, 1: server } = new WebSocketPair();
@@ -88,8 +88,8 @@ export class Hub extends DurableObject<Env> {
 
   override webSocketClose(socket: WebSocket, code: number): void {
     this.#forget(socket);
-    // Codes that only a lost connection has can't be sent back.
-    socket.close(code === 1005 || code === 1006 || code === 1015 ? 1000 : code);
+    // Not every code that can be received may be sent.
+    socket.close(code >= 3000 && code <= 4999 ? code : 1000);
   }
 
   override webSocketError(socket: WebSocket): void {
@@ -113,7 +113,13 @@ export class Hub extends DurableObject<Env> {
     if (expiresAtMs === null) return;
     const alarmAtMs = await this.ctx.storage.getAlarm();
     if (alarmAtMs !== null && alarmAtMs <= expiresAtMs) return;
-    await this.ctx.storage.setAlarm(Math.max(expiresAtMs, Date.now() + EXPIRY_ALARM_INTERVAL_MS));
+    await this.ctx.storage.setAlarm(alarmTime(expiresAtMs, Date.now()));
+  }
+
+  /** Sockets that the server has closed stay until the peer has gone: they don't count. */
+  #openSockets(): number {
+    const isOpen = ({ readyState }: WebSocket): boolean => readyState === WebSocket.OPEN;
+    return this.ctx.getWebSockets().filter(isOpen).length;
   }
 
   #forget(socket: WebSocket): void {
@@ -144,7 +150,10 @@ class Connection implements SessionHost {
   #attachment: Attachment;
   /** Reply bytes that the bridge has not written to its peer, or that a client has not asked on for. */
   #undrainedBytes = 0;
-  #drained: { resolve: () => void; reject: (reason: Error) => void } | null = null;
+  /** What further calls wait for; null while there is room. */
+  #drained: PromiseWithResolvers<void> | null = null;
+  /** Ends with the exchange under way: while it lasts the object must not hibernate. */
+  #busy: PromiseWithResolvers<void> | null = null;
   /** Counts what may end an unfinished frame: more bytes, or a reply. */
   #progress = 0;
   #isClosed = false;
@@ -193,7 +202,9 @@ class Connection implements SessionHost {
       this.#session.end();
     } else {
       this.#undrainedBytes -= parseDrained(text);
-      if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) this.#drained?.resolve();
+      if (this.#undrainedBytes > BRIDGE_WINDOW_BYTES) return;
+      this.#drained?.resolve();
+      this.#drained = null;
     }
   }
 
@@ -204,7 +215,7 @@ class Connection implements SessionHost {
   abandon(): void {
     this.#isClosed = true;
     this.#session.abandon();
-    this.#drained?.reject(new Error("closed"));
+    this.#release();
   }
 
   nowMs(): number {
@@ -212,6 +223,10 @@ class Connection implements SessionHost {
   }
 
   dispatch(frames: Frames, access: Access, sink: Sink): void {
+    if (this.#busy === null) {
+      this.#busy = Promise.withResolvers<void>();
+      this.#ctx.waitUntil(this.#busy.promise);
+    }
     this.#dispatch.send(frames, access, sink, REPLY_BYTES_MAX);
   }
 
@@ -237,9 +252,8 @@ class Connection implements SessionHost {
       return Promise.reject(new Error("closed"));
     }
     if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) return null;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#drained = { resolve, reject };
-    return promise;
+    this.#drained ??= Promise.withResolvers<void>();
+    return this.#drained.promise;
   }
 
   close({ code, reason }: Ending): void {
@@ -248,10 +262,22 @@ class Connection implements SessionHost {
     if (code !== 1000) logWarning("connection_closed", { code, reason });
     // A reason has at most 123 bytes; all of ours are ASCII.
     this.#socket.close(code, reason.slice(0, 123));
+    this.#release();
+  }
+
+  /** The connection has ended: nobody waits any more. */
+  #release(): void {
     this.#drained?.reject(new Error("closed"));
+    this.#idle();
+  }
+
+  #idle(): void {
+    this.#busy?.resolve();
+    this.#busy = null;
   }
 
   settled(unfinished: Uint8Array): void {
+    this.#idle();
     const stored = this.#attachment.unfinished;
     if (unfinished.length === 0 && stored?.length === 0) return;
     if (unfinished.length <= UNFINISHED_STORED_BYTES_MAX) {

@@ -97,15 +97,18 @@ export class Journal {
     this.#placement = placement;
   }
 
-  /** Writes the engine's commit, as one row if it fits one, and a step of a snapshot if one is due. */
+  /**
+   * Writes the engine's commit, as one row if it fits one, and a step of a snapshot if one is due. The
+   * commit goes first: a snapshot never knows what no journal does.
+   */
   append(): void {
-    for (const row of this.#engine.takeCommit(ROW_BYTES_MAX)) {
+    for (const row of this.#engine.isDirty ? this.#engine.takeCommit(ROW_BYTES_MAX) : []) {
       this.#sql.exec(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
       this.#rows++;
       this.#bytes += row.length;
     }
     if (this.#cursor === null && this.#isCutDue()) this.beginCut();
-    else this.stepCut();
+    else this.#stepCut();
   }
 
   /** True when most of what is stored is of records that are gone. */
@@ -126,21 +129,24 @@ export class Journal {
     this.#cursor = 0;
   }
 
-  /** One step of the cut that is under way; true while there is more to do. Commits step it too. */
-  stepCut(): boolean {
-    if (this.#cursor === null) return false;
+  /** True while the journal is being cut: every `append` takes a step. */
+  get isCutting(): boolean {
+    return this.#cursor !== null;
+  }
+
+  #stepCut(): void {
+    if (this.#cursor === null) return;
     const step = this.#engine.snapshotStep(this.#cursor, SNAPSHOT_STEP_BYTES, ROW_BYTES_MAX);
     for (const row of step.rows) {
       this.#sql.exec(`INSERT INTO snapshot_${this.#open} (row) VALUES (?)`, row);
       this.#snapshotRows++;
     }
     this.#cursor = step.cursor;
-    if (step.cursor !== null) return true;
+    if (step.cursor !== null) return;
     this.#sql.exec("UPDATE shard SET generation = ?", this.#open);
     this.#sql.exec(`DROP TABLE snapshot_${this.#generation}`);
     this.#sql.exec(`DROP TABLE journal_${this.#generation}`);
     this.#generation = this.#open;
-    return false;
   }
 
   #isCutDue(): boolean {

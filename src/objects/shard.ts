@@ -11,12 +11,11 @@ import { Engine } from "../engine/engine.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { Journal } from "./journal.ts";
+import { ALARM_INTERVAL_MS, alarmTime } from "./alarm.ts";
 import { isRefusal } from "./failure.ts";
 import { logWarning } from "./log.ts";
 import { shardName } from "./placement.ts";
 
-/** An alarm is set at most so often: each costs a row. */
-const ALARM_INTERVAL_MS = 1000;
 /** Segments that an alarm sweeps before it lets requests through. */
 const SWEEP_STEPS = 8;
 /** With relaxed durability: how long a change may wait for its row. */
@@ -109,14 +108,18 @@ export class Shard extends DurableObject<Env> {
   /** Collects what has expired, a few segments at a time, and gives storage back. */
   override async alarm(): Promise<void> {
     this.#alarmAtMs = Infinity;
+    if (this.#unreadable !== null) return;
     let cursor: number | null = 0;
     for (let step = 1; cursor !== null; step++) {
       cursor = this.#engine.sweepStep(cursor, Date.now());
       if (step % SWEEP_STEPS === 0) await scheduler.wait(0);
     }
     if (this.#journal.isMostlyDead) {
-      this.#journal.beginCut();
-      while (this.#journal.stepCut()) await scheduler.wait(0);
+      this.#mustWrite(() => this.#journal.beginCut());
+      while (this.#journal.isCutting) {
+        this.#mustWrite(() => this.#journal.append());
+        await scheduler.wait(0);
+      }
     }
     const deadlineMs = this.#engine.findDeadline();
     if (deadlineMs !== null) await this.#setAlarm(deadlineMs);
@@ -161,12 +164,16 @@ export class Shard extends DurableObject<Env> {
   }
 
   async #write(): Promise<void> {
+    this.#mustWrite(() => this.#journal.append());
+    this.#syncing = this.#sync();
+    await this.#armAlarm();
+  }
+
+  /** A write that fails leaves memory ahead of the disk: start again from the disk, and let every caller know. */
+  #mustWrite(write: () => void): void {
     try {
-      this.#journal.append();
-      this.#syncing = this.#sync();
-      await this.#armAlarm();
+      write();
     } catch (error) {
-      // Memory is ahead of the disk: start again from the disk, and let every caller know.
       this.ctx.abort(`journal_failed: ${String(error)}`);
       throw error;
     }
@@ -188,8 +195,8 @@ export class Shard extends DurableObject<Env> {
 
   /** Sets the alarm, unless it rings earlier anyway; at most once per interval. */
   async #setAlarm(deadlineMs: number): Promise<void> {
-    if (deadlineMs >= this.#alarmAtMs) return;
     const nowMs = Date.now();
+    if (alarmTime(deadlineMs, nowMs) >= this.#alarmAtMs) return;
     const waitMs = this.#alarmSetAtMs + ALARM_INTERVAL_MS - nowMs;
     if (waitMs > 0 && this.#alarmAtMs !== Infinity) {
       this.#alarmDelay ??= scheduler.wait(waitMs).then(async () => {
@@ -201,7 +208,7 @@ export class Shard extends DurableObject<Env> {
       return;
     }
     this.#alarmSetAtMs = nowMs;
-    this.#alarmAtMs = Math.max(deadlineMs, nowMs + ALARM_INTERVAL_MS);
+    this.#alarmAtMs = alarmTime(deadlineMs, nowMs);
     await this.ctx.storage.setAlarm(this.#alarmAtMs);
   }
 

@@ -124,9 +124,13 @@ function protocolOf(c: AppContext): Protocol {
 function credentialsOf(c: AppContext): Credentials {
   const ticket = c.req.query("ticket");
   if (ticket !== undefined) return { token: ticket, isTicket: true };
-  const bearer = /^Bearer +(\S+)$/i.exec(c.req.header("authorization") ?? "")?.[1];
+  const authorization = c.req.header("authorization");
+  // What is no bearer token is a bad one: it must not pass for none.
+  if (authorization !== undefined) {
+    return { token: /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "", isTicket: false };
+  }
   const offered = subprotocolsOf(c).find((name) => name.startsWith(BEARER_SUBPROTOCOL));
-  return { token: bearer ?? offered?.slice(BEARER_SUBPROTOCOL.length) ?? null, isTicket: false };
+  return { token: offered?.slice(BEARER_SUBPROTOCOL.length) ?? null, isTicket: false };
 }
 
 function subprotocolsOf(c: AppContext): string[] {

@@ -15,6 +15,8 @@ import { protocolOfPort } from "./ports.ts";
 const DRAINED_PORTION_BYTES = 64 << 10;
 /** What is read from the client at once, at most. */
 const READ_BYTES = 64 << 10;
+/** How long a client that goes on sending is listened to after its connection has ended. */
+const LINGER_MS = 1000;
 
 /** Serves one TCP connection until it ends. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
@@ -59,6 +61,9 @@ class Bridge {
   /** Goes up with everything written: shows a stalled client. */
   #writes = 0;
   #stallTimer: ReturnType<typeof setTimeout> | null = null;
+  /** The Hub has ended the connection. */
+  #isFinishing = false;
+  readonly #drainedInput = Promise.withResolvers<void>();
   #isOver = false;
 
   constructor(socket: Socket, hub: WebSocket, settings: Settings) {
@@ -80,27 +85,34 @@ class Bridge {
     await this.#ended.promise;
   }
 
-  /** Client to Hub. */
+  /** Client to Hub. What comes after the Hub has ended the connection is read, and dropped. */
   async #pump(): Promise<void> {
     // Without a buffer of our own the runtime reads 4 KiB at a time, and each read is a message.
     let buffer = new ArrayBuffer(READ_BYTES);
     try {
       for (;;) {
-        if (this.#sentBytes >= this.#windowBytes) {
+        if (this.#sentBytes >= this.#windowBytes && !this.#isFinishing) {
           await new Promise<void>((resolve) => (this.#credit = resolve));
         }
         const { value, done } = await this.#reader.read(new Uint8Array(buffer));
-        if (this.#isOver) return;
         if (done) break;
-        this.#sentBytes += value.length;
-        this.#hub.send(value);
+        if (!this.#isFinishing) {
+          this.#sentBytes += value.length;
+          this.#tell(value);
+        }
         buffer = value.buffer;
       }
-      this.#hub.send(BRIDGE_END);
+      this.#tell(BRIDGE_END);
     } catch {
-      // The client has reset the connection, or the Hub has ended it.
+      // The client has reset the connection.
       this.#abort();
     }
+    this.#drainedInput.resolve();
+  }
+
+  /** The Hub may have ended the connection already: then there is nothing to tell. */
+  #tell(message: Uint8Array | string): void {
+    if (this.#hub.readyState === WebSocket.OPEN) this.#hub.send(message);
   }
 
   /** Hub to client. */
@@ -124,8 +136,8 @@ class Bridge {
     this.#writes++;
     this.#unwrittenBytes -= bytes;
     this.#drainedBytes += bytes;
-    if (this.#drainedBytes < DRAINED_PORTION_BYTES || this.#isOver) return;
-    this.#hub.send(drainedMessage(this.#drainedBytes));
+    if (this.#drainedBytes < DRAINED_PORTION_BYTES) return;
+    this.#tell(drainedMessage(this.#drainedBytes));
     this.#drainedBytes = 0;
   }
 
@@ -151,10 +163,14 @@ class Bridge {
 
   /** The Hub has ended the connection: what it sent is written, then the client is closed. */
   async #finish(): Promise<void> {
-    if (this.#isOver) return;
+    if (this.#isFinishing || this.#isOver) return;
+    this.#isFinishing = true;
+    this.#credit?.();
     if (this.#unwrittenBytes > 0) this.#watch();
     try {
       await this.#writer.close();
+      // Closing over unread bytes would reset the connection, and the client lose its last replies.
+      await Promise.race([this.#drainedInput.promise, scheduler.wait(LINGER_MS)]);
     } catch {
       // The client is gone already.
     }

@@ -1,7 +1,7 @@
 /** The HTTP door: a body of frames in, their replies out. */
 import { allows, allowsKey, isUnrestricted, scopeName, type Access } from "../objects/access.ts";
 import { Dispatch } from "../objects/dispatch.ts";
-import type { Frames, Sink } from "../objects/exchange.ts";
+import type { Frames } from "../objects/exchange.ts";
 import type { Settings } from "../objects/settings.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf } from "../wire/throttr/requests.ts";
@@ -11,12 +11,11 @@ import {
   frameLength,
   scanFrames,
 } from "../wire/throttr/scanner.ts";
-import { Problem, problemOfFailure } from "./problem.ts";
+import { Problem } from "./problem.ts";
+import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
 
 /** Reply bytes per shard that are held in memory; more are streamed. */
 const REPLY_BYTES_MAX = 2 << 20;
-
-const HEADERS = { "content-type": "application/octet-stream", "cache-control": "no-store" };
 
 /**
  * Answers a body of frames.
@@ -32,7 +31,7 @@ export async function answerBody(
 ): Promise<Response> {
   const frames = framesOf(protocol, body, settings.FRAME_BYTES_MAX);
   assertAllowed(frames, access);
-  if (frames.count === 0) return new Response(null, { headers: HEADERS });
+  if (frames.count === 0) return new Response(null, { headers: REPLY_HEADERS });
   const sink = new ResponseSink();
   new Dispatch(env, access.namespace).send(frames, access, sink, REPLY_BYTES_MAX);
   return await sink.response;
@@ -92,53 +91,5 @@ function assertAllowed({ protocol, bytes, count }: Frames, access: Access): void
           );
     }
     at += frameLength(layouts, bytes, at, bytes.length, Infinity);
-  }
-}
-
-/** Makes a response of replies: whole when all come with the first calls, else streamed as it is read. */
-class ResponseSink implements Sink {
-  readonly response: Promise<Response>;
-  readonly #resolve: (response: Response) => void;
-  readonly #reject: (error: Problem) => void;
-  #held: Uint8Array[] = [];
-  #writer: WritableStreamDefaultWriter<Uint8Array> | null = null;
-
-  constructor() {
-    const { promise, resolve, reject } = Promise.withResolvers<Response>();
-    this.response = promise;
-    this.#resolve = resolve;
-    this.#reject = reject;
-  }
-
-  reply(replies: Uint8Array, isLast: boolean): void {
-    this.#held.push(replies);
-    if (!isLast) return;
-    if (this.#writer === null)
-      this.#resolve(new Response(new Blob(this.#held), { headers: HEADERS }));
-    // The reader going away is its own affair: everything has been applied.
-    else
-      void this.#drain()
-        .then(() => this.#writer!.close())
-        .catch(() => {});
-  }
-
-  room(): Promise<void> {
-    if (this.#writer === null) {
-      const { readable, writable } = new IdentityTransformStream();
-      this.#writer = writable.getWriter();
-      this.#resolve(new Response(readable, { headers: HEADERS }));
-    }
-    return this.#drain();
-  }
-
-  failed(error: unknown): void {
-    if (this.#writer === null) this.#reject(problemOfFailure(error));
-    else void this.#writer.abort(error).catch(() => {});
-  }
-
-  async #drain(): Promise<void> {
-    const held = this.#held;
-    this.#held = [];
-    for (const replies of held) await this.#writer!.write(replies);
   }
 }

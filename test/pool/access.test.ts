@@ -59,6 +59,11 @@ describe("over HTTP", () => {
     expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
   });
 
+  it("an Authorization that is no bearer token: 401, though access is open", async () => {
+    const response = await post("7.3", "uint16", QUERY, { authorization: "Basic dXNlcjpwYXNz" });
+    expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
+  });
+
   it("a missing token: 401, where access is not open", async () => {
     const request = new Request(`http://localhost${PATH}`, {
       method: "POST",
@@ -126,6 +131,12 @@ describe("on a WebSocket", () => {
     const byTicket = await openSocket(`${PATH}?ticket=${token}`);
     expect(hex(await byTicket.exchange(INSERT, 1))).toBe("00");
     for (const door of [byHeader, bySubprotocol, byTicket]) await door.close();
+  });
+
+  it("a token may end in the far future", async () => {
+    const door = await openSocket(PATH, await bearerOf({ ns: "far", exp: 9_999_999_999 }));
+    expect(hex(await door.exchange(QUERY, 1))).toBe("00");
+    await door.close();
   });
 
   it("the subprotocol throttr is confirmed, the token is not sent back", async () => {

@@ -11,6 +11,7 @@ import { serveTcp } from "../../src/worker/tcp.ts";
 import { concat, frameOf, hex, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
 import { connectTcp, openPort, openSocket, post } from "./doors.ts";
+import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "./large.ts";
 import { breakJournal, holdSync, meterOf, shardStub } from "./shards.ts";
 
 const PATH = "/throttr/7.3/uint16";
@@ -211,6 +212,40 @@ describe("a TCP connection", () => {
     expect(replies.length).toBe(3 * 1_000_010);
     expect(replies.at(-1)).toBe(7);
     await door.close();
+  });
+
+  it("gets large replies of several shards, in order", async () => {
+    const values = await setLargeValues();
+    const order = Array.from({ length: 24 }, (_, i) => values[1 + (i % 3)]!);
+    const door = await openPort(9004);
+    const gets = concat(order.map(({ key }) => frameOf(LARGE_PROTOCOL, { type: "get", key })));
+    const bytes = order.reduce((sum, { value }) => sum + 10 + value.length, 0);
+    expectLargeReplies(await door.exchange(gets, bytes), order);
+    await door.close();
+  });
+
+  it("is answered though many others ask for much at the same time", async () => {
+    const [, large] = await setLargeValues();
+    const { key, value } = large!;
+    const get = frameOf(LARGE_PROTOCOL, { type: "get", key });
+    const extend = frameOf(LARGE_PROTOCOL, {
+      type: "update",
+      key,
+      attribute: 1,
+      change: 1,
+      value: 1n,
+    });
+    const doors = await Promise.all(Array.from({ length: 40 }, () => openPort(9004)));
+    // While one call waits for the disk, all the others gather for the next.
+    const releases = await Promise.all([0, 1, 2, 3].map((index) => holdSync(shardStub(index))));
+    await post("7.3", "uint32", extend);
+    await doors[0]!.write(extend);
+    await scheduler.wait(50);
+    const exchanges = doors.slice(1).map((door) => door.exchange(get, 10 + value.length));
+    await scheduler.wait(50);
+    for (const release of releases) await release();
+    for (const reply of await Promise.all(exchanges)) expectLargeReplies(reply, [large!]);
+    for (const door of doors) await door.close();
   });
 
   it.each([

@@ -12,7 +12,7 @@ export interface Door {
 
 export type OpenDoor = (dialect: string, size: string) => Promise<Door>;
 
-const REPLY_TIMEOUT_MS = 2000;
+const REPLY_TIMEOUT_MS = 10_000;
 /** How long silence is listened to where no reply is expected. */
 const SILENCE_MS = 30;
 
@@ -20,12 +20,14 @@ const server = exports.default as unknown as Fetcher;
 
 /** Replies that arrive in any pieces, taken in the pieces one waits for. */
 export class Inbox {
-  #received: Uint8Array = new Uint8Array(0);
+  #chunks: Uint8Array[] = [];
+  #bytes = 0;
   #wake: (() => void) | null = null;
   isClosed = false;
 
   push(bytes: Uint8Array): void {
-    this.#received = concat([this.#received, bytes]);
+    this.#chunks.push(bytes);
+    this.#bytes += bytes.length;
     this.#wake?.();
   }
 
@@ -36,13 +38,15 @@ export class Inbox {
 
   async take(count: number): Promise<Uint8Array> {
     const timeout = scheduler.wait(count === 0 ? SILENCE_MS : REPLY_TIMEOUT_MS).then(() => true);
-    const isEnough = (): boolean => count > 0 && this.#received.length >= count;
+    const isEnough = (): boolean => count > 0 && this.#bytes >= count;
     while (!isEnough() && !this.isClosed) {
       const woken = new Promise<boolean>((resolve) => (this.#wake = () => resolve(false)));
       if (await Promise.race([woken, timeout])) break;
     }
-    const taken = this.#received.subarray(0, count === 0 ? undefined : count);
-    this.#received = this.#received.slice(taken.length);
+    const received = concat(this.#chunks);
+    const taken = received.subarray(0, count === 0 ? undefined : count);
+    this.#chunks = [received.subarray(taken.length)];
+    this.#bytes = received.length - taken.length;
     return taken;
   }
 }

@@ -292,6 +292,19 @@ describe("alarm", () => {
     expect(await apply(query("key:1"))).toBe("00");
   });
 
+  it("is never asked for at a time that the platform refuses", async () => {
+    const far = (key: string, ttl: bigint): ModelRequest =>
+      ({ ...insert(key), ttl }) as ModelRequest;
+    expect(await apply(far("far", 2_628_000n))).toBe("01");
+    expect(await apply(far("farther", 2n ** 64n - 1n))).toBe("01");
+    expect(await apply(short("near", 100n))).toBe("01");
+    await expect.poll(async () => (await stub().figures()).records, { timeout: 5000 }).toBe(2);
+    await abortAllDurableObjects();
+    expect(await apply(increase("far"))).toBe("01");
+    const alarmAtMs = await runInDurableObject(stub(), (_, { storage }) => storage.getAlarm());
+    expect(alarmAtMs).toBeGreaterThan(Date.now() + 300 * 86_400_000);
+  });
+
   it("rings by itself: an expired record is collected though nobody asks", async () => {
     await apply(short("k", 100n));
     await expect.poll(async () => (await stub().figures()).records, { timeout: 5000 }).toBe(0);
@@ -306,6 +319,31 @@ describe("formats", () => {
     );
     await abortAllDurableObjects();
     await expect(apply(query("k"))).rejects.toThrow(/format_unknown: .* 99/);
+  });
+
+  it("of rows that can't be read keep the shard from touching its data, alarms too", async () => {
+    // What can be read has expired by the time of the alarm: to it, the shard looks empty.
+    await apply({ type: "insert", key: "short", quota: 1n, ttlType: 3, ttl: 500n });
+    await apply(insert("k"));
+    await runInDurableObject(stub(), (_, { storage: { sql } }) => {
+      const [last] = sql
+        .exec<{ n: number; row: ArrayBuffer }>(
+          "SELECT n, row FROM journal_0 ORDER BY n DESC LIMIT 1",
+        )
+        .toArray();
+      const row = new Uint8Array(last!.row);
+      row[0] = 2;
+      sql.exec("UPDATE journal_0 SET row = ? WHERE n = ?", row, last!.n);
+    });
+    await abortAllDurableObjects();
+    await expect(apply(query("k"))).rejects.toThrow(/row_version: 2/);
+    await scheduler.wait(600);
+    await runDurableObjectAlarm(stub());
+    await abortAllDurableObjects();
+    const { rows } = await runInDurableObject(stub(), (_, { storage: { sql } }) =>
+      sql.exec<{ rows: number }>("SELECT count(*) AS rows FROM journal_0").one(),
+    );
+    expect(rows).toBe(2);
   });
 
   it.each([

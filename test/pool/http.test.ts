@@ -6,6 +6,7 @@ import worker from "../../src/worker/index.ts";
 import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
 import { get, post } from "./doors.ts";
+import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "./large.ts";
 
 const server = exports.default as unknown as Fetcher;
 const INSERT = "010500041e000161";
@@ -92,6 +93,17 @@ describe("replies", () => {
       expect(replies[at * 500_010 + 10]).toBe(i);
       expect(replies[(at + 1) * 500_010 - 1]).toBe(i);
     });
+  });
+
+  it("streamed from shards that take turns are in order", async () => {
+    const values = await setLargeValues();
+    const order = [0, 1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 0];
+    const gets = order.map((i) => frameOf(LARGE_PROTOCOL, { type: "get", key: values[i]!.key }));
+    const replies = await (await post("7.3", "uint32", concat(gets))).arrayBuffer();
+    expectLargeReplies(
+      new Uint8Array(replies),
+      order.map((i) => values[i]!),
+    );
   });
 
   it("speak 7.1, 5 and every size", async () => {

@@ -213,6 +213,22 @@ describe("byte budget", () => {
   });
 });
 
+describe("byte budget of a full shard", () => {
+  it("never refuses a value that is no longer than the one it replaces", () => {
+    const protocol = { dialect: "7.3", valueSize: 4 };
+    const engine = new Engine({ hashKey: { low: seed, high: 9 }, bytesMax: 1 << 20 });
+    const set = (i: number, bytes: number): number => {
+      const value = new Uint8Array(bytes).fill(i);
+      const request: ModelRequest = { type: "set", key: `key:${i}`, ttlType: 4, ttl: 100n, value };
+      const batch = batchOf([{ protocol, frames: [frameOf(protocol, request)] }]);
+      return partsOf(engine.apply(batch, 1_700_000_000_000))[0]!.replies[0]!;
+    };
+    const keys = Array.from({ length: 3000 }, (_, i) => i).filter((i) => set(i, 1000) === 1);
+    for (const i of keys) set(i, 3000);
+    for (const i of keys) expect(set(i, 400)).toBe(1);
+  });
+});
+
 describe("commit", () => {
   it("holds one image a record, however often it changed", () => {
     const protocol = { dialect: "7.3", valueSize: 8 };

@@ -1,0 +1,47 @@
+/** The body that is made of replies: in order, whoever asks for room when. */
+import { describe, expect, it } from "vitest";
+import { ResponseSink } from "../../src/worker/response-sink.ts";
+
+const part = (value: number, length = 100_000): Uint8Array => new Uint8Array(length).fill(value);
+
+describe("response sink", () => {
+  it("answers at once when all replies are there", async () => {
+    const sink = new ResponseSink();
+    sink.reply(part(1, 2), false);
+    sink.reply(part(2, 1), true);
+    expect(await (await sink.response).bytes()).toEqual(Uint8Array.of(1, 1, 2));
+  });
+
+  it("keeps the order of replies that come while others are being written", async () => {
+    const sink = new ResponseSink();
+    sink.reply(part(1), false);
+    sink.reply(part(2), false);
+    const rooms = [sink.room()];
+    for (const value of [3, 5, 7]) {
+      sink.reply(part(value), false);
+      sink.reply(part(value + 1), false);
+      rooms.push(sink.room());
+    }
+    sink.reply(part(9), true);
+    const body = await (await sink.response).bytes();
+    expect(body.length).toBe(900_000);
+    for (let i = 0; i < 9; i++) expect(body[i * 100_000]).toBe(i + 1);
+    await Promise.all(rooms);
+  });
+
+  it("is a 503 when a shard fails before anything was sent", async () => {
+    const sink = new ResponseSink();
+    sink.failed(new Error("reset"));
+    await expect(sink.response).rejects.toMatchObject({ status: 503, code: "outcome_unknown" });
+  });
+
+  it("ends in an error, not in silence, when a shard fails later", async () => {
+    const sink = new ResponseSink();
+    sink.reply(part(1), false);
+    const room = sink.room().catch(() => {});
+    const response = await sink.response;
+    sink.failed(new Error("reset"));
+    await expect(response.arrayBuffer()).rejects.toThrow();
+    await room;
+  });
+});
