@@ -41,7 +41,7 @@ describe("response sink", () => {
     const room = sink.room().catch(() => {});
     const response = await sink.response;
     sink.failed(new Error("reset"));
-    await expect(response.arrayBuffer()).rejects.toThrow();
+    await expect(response.arrayBuffer()).rejects.toThrow("reset");
     await room;
   });
 });
