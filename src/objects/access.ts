@@ -1,5 +1,6 @@
 /** What a caller may do: a namespace, scopes, prefixes, and until when. */
-import { Scope, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
+import type { Protocol } from "../wire/throttr/protocol.ts";
+import { Scope, scopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
 
 export interface Access {
   readonly namespace: string;
@@ -21,9 +22,10 @@ export const OPEN_ACCESS: Access = {
   expiresAtMs: null,
 };
 
-/** True when no frame can be refused for want of a right. */
-export function isUnrestricted({ scopes, keyPrefixes }: Access): boolean {
-  return scopes === ALL_SCOPES && keyPrefixes.length === 0;
+/** True when no frame of the protocol can be refused for want of a right. */
+export function isUnrestricted({ scopes, keyPrefixes }: Access, protocol: Protocol): boolean {
+  const needed = scopesOf(protocol);
+  return (scopes & needed) === needed && keyPrefixes.length === 0;
 }
 
 /** True when a frame with this layout and key may be executed. */

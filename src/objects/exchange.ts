@@ -54,29 +54,30 @@ export class Exchange {
   }
 
   start(map: ShardMap, lanes: readonly Lane[], access: Access): void {
-    if (map.shards === 1 && isUnrestricted(access)) {
+    const isOpen = isUnrestricted(access, this.#frames.protocol);
+    if (map.shards === 1 && isOpen) {
       this.#parts.push(new Part(lanes[0]!, this.#frames.bytes, this.#frames.count));
     } else {
-      this.#split(map, lanes, access);
+      this.#split(map, lanes, isOpen ? null : access);
     }
     for (const part of this.#parts) this.#submit(part);
     if (this.#parts.length === 0) this.#merge();
   }
 
-  #split(map: ShardMap, lanes: readonly Lane[], access: Access): void {
+  /** @param access what frames are checked against; null when all are allowed */
+  #split(map: ShardMap, lanes: readonly Lane[], access: Access | null): void {
     const { bytes, count } = this.#frames;
     this.#types = new Uint8Array(count);
     this.#owners = new Uint8Array(count);
     const partOfShard = new Int16Array(map.shards).fill(-1);
     const writers: ByteWriter[] = [];
-    const open = isUnrestricted(access);
     for (let frame = 0, at = 0; frame < count; frame++) {
       const layout = this.#layouts[bytes[at]!]!;
       const keyAt = at + layout.headerBytes;
       const keyBytes = bytes[at + layout.keySizeAt]!;
       const end = at + frameLength(this.#layouts, bytes, at, bytes.length, Infinity);
       this.#types[frame] = bytes[at]!;
-      if (open || allows(access, layout, bytes, keyAt, keyBytes)) {
+      if (access === null || allows(access, layout, bytes, keyAt, keyBytes)) {
         const shard = map.shardOf(Keyspace.throttr, bytes, keyAt, keyBytes);
         let part = partOfShard[shard]!;
         if (part < 0) {

@@ -71,7 +71,7 @@ function framesOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number):
 }
 
 function assertAllowed({ protocol, bytes, count }: Frames, access: Access): void {
-  if (isUnrestricted(access)) return;
+  if (isUnrestricted(access, protocol)) return;
   const layouts = layoutsOf(protocol);
   for (let frame = 0, at = 0; frame < count; frame++) {
     const layout = layouts[bytes[at]!]!;

@@ -86,16 +86,35 @@ const LAYOUTS: Readonly<Record<Dialect, readonly (readonly [number, LayoutOf])[]
   "5": COUNTERS,
 };
 
-const tables = new Map<number, readonly (Layout | undefined)[]>();
+interface Requests {
+  readonly layouts: readonly (Layout | undefined)[];
+  readonly scopes: number;
+}
+
+const requests = new Map<number, Requests>();
+
+function requestsOf(protocol: Protocol): Requests {
+  let known = requests.get(protocol.code);
+  if (known === undefined) {
+    const layouts = Array.from<Layout | undefined>({ length: 256 });
+    let scopes = 0;
+    for (const [type, layoutOf] of LAYOUTS[protocol.dialect]) {
+      const layout = layoutOf(protocol);
+      layouts[type] = layout;
+      scopes |= layout.scope;
+    }
+    known = { layouts, scopes };
+    requests.set(protocol.code, known);
+  }
+  return known;
+}
 
 /** The layouts of a protocol, indexed by request type; undefined for a type it does not know. */
 export function layoutsOf(protocol: Protocol): readonly (Layout | undefined)[] {
-  let table = tables.get(protocol.code);
-  if (table === undefined) {
-    const rows = Array.from<Layout | undefined>({ length: 256 });
-    for (const [type, layoutOf] of LAYOUTS[protocol.dialect]) rows[type] = layoutOf(protocol);
-    table = rows;
-    tables.set(protocol.code, table);
-  }
-  return table;
+  return requestsOf(protocol).layouts;
+}
+
+/** The scopes, as bits, that the requests of a protocol need. */
+export function scopesOf(protocol: Protocol): number {
+  return requestsOf(protocol).scopes;
 }
