@@ -7,11 +7,13 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import fc from "fast-check";
-import { afterEach, describe, expect, inject, it } from "vitest";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, inject, it, vi } from "vitest";
 import { requestArbitrary } from "../support/arbitraries.ts";
 import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames.ts";
 import { Model, type ModelProtocol, type ModelRequest } from "../support/model.ts";
 import { ShardMap } from "../../src/objects/placement.ts";
+import { Shard } from "../../src/objects/shard.ts";
 import { post } from "./doors.ts";
 import { bearerOf } from "./tokens.ts";
 import { breakJournal, holdSync, meterOf, shardStub } from "./shards.ts";
@@ -308,6 +310,47 @@ describe("alarm", () => {
   it("rings by itself: an expired record is collected though nobody asks", async () => {
     await apply(short("k", 100n));
     await expect.poll(async () => (await stub().figures()).records, { timeout: 5000 }).toBe(0);
+  });
+});
+
+describe("variables", () => {
+  /** Runs as the object would in a deployment with other variables. */
+  async function withShard(variables: object, run: (shard: Shard) => Promise<void>): Promise<void> {
+    await runInDurableObject(stub(), async (_, state) => {
+      const shard = new Shard(state, { ...env, ...variables } as Env);
+      // Events wait until the data is loaded; we are inside one.
+      await scheduler.wait(10);
+      await run(shard);
+    });
+  }
+  const batchOfRequests = (...requests: ModelRequest[]): Uint8Array =>
+    batchOf([{ protocol, frames: requests.map((r) => frameOf(protocol, r)) }], placement);
+
+  it("DURABILITY=relaxed replies first, and writes soon after", async () => {
+    await apply(insert("k"));
+    const meter = await meterOf(stub());
+    await withShard({ DURABILITY: "relaxed" }, async (shard) => {
+      await shard.apply(batchOfRequests(increase("k")));
+      expect(meter.rows).toBe(0);
+      await shard.apply(batchOfRequests(increase("k")));
+      await expect.poll(() => meter.rows).toBe(1);
+    });
+    await abortAllDurableObjects();
+    expect((await apply(query("k"))).slice(0, 4)).toBe("0103");
+  });
+
+  it("SHARD_BYTES_MAX refuses new records beyond it, says so, and serves everything else", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    await withShard({ SHARD_BYTES_MAX: "1048576" }, async (shard) => {
+      const inserts = Array.from({ length: 30_000 }, (_, i) => insert(`key:${i}`));
+      const [part] = partsOf(await shard.apply(batchOfRequests(...inserts)));
+      expect(part!.replies).toContain(0);
+      expect(shard.figures().bytes).toBeLessThanOrEqual(1 << 20);
+      const others = batchOfRequests(increase("key:0"), { type: "purge", key: "key:1" });
+      expect(hex(partsOf(await shard.apply(others))[0]!.replies)).toBe("0101");
+    });
+    expect(warn.mock.calls.flat().join()).toMatch(/"event":"shard_full".*"bytesMax":1048576/);
+    warn.mockRestore();
   });
 });
 
