@@ -111,11 +111,12 @@ export class Journal {
     else this.#stepCut();
   }
 
-  /** True when most of what is stored is of records that are gone. */
+  /** True when most of what is stored is of records that are gone, and it is worth the rows of a cut. */
   get isMostlyDead(): boolean {
     const { records, bytes } = this.#engine.figures;
-    if (records === 0) return this.#rows > 0 || this.#snapshotRows > 0;
-    return this.#bytes > JOURNAL_BYTES_MIN && this.#bytes > 2 * bytes;
+    if (this.#bytes > JOURNAL_BYTES_MIN) return this.#bytes > 2 * bytes;
+    if (records > 0) return false;
+    return this.#snapshotRows > CUT_ROWS || this.#rows >= COMMITS_PER_CUT_ROW * CUT_ROWS;
   }
 
   /** Begins a cut, unless one is under way. */
