@@ -248,6 +248,11 @@ describe("shards", () => {
     }
   });
 
+  it("are created where LOCATION_HINT says, and found again without it", async () => {
+    expect((await send({ LOCATION_HINT: "weur" })).status).toBe(200);
+    expect(await exchange(QUERY)).toMatch(/^010500/);
+  });
+
   it("another secret for their choice is refused", async () => {
     expect((await send({})).status).toBe(200);
     expect(
