@@ -55,7 +55,7 @@ export class Commit {
       );
   }
 
-  /** A buffer's value changed, perhaps its length and unit too. */
+  /** A buffer is new, or its value changed, perhaps its length and unit too. */
   replaced(segment: Segment, slot: number): void {
     const at = this.#imageOf(segment, slot);
     if (at >= 0) this.#kill(at);

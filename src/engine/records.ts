@@ -42,7 +42,7 @@ export class Records {
   /** Present time, ns. It never goes back. */
   readonly now = new U64();
   nowMs = 0;
-  /** Requests for a new record that were refused because the byte budget was used up. */
+  /** Requests for a new record, or a longer value, that the byte budget refused. */
   refusedForSpace = 0;
   /** No record expires before this time point. */
   readonly earliest = new U64().set(0xffffffff, 0xffffffff);
@@ -114,8 +114,13 @@ export class Records {
     return true;
   }
 
-  /** Adds a buffer under the key that the last `find` missed; the value follows at `valueAt`. */
-  addBuffer(
+  /**
+   * Sets the buffer under the key that was looked up last: replaces value, unit and expiry of the one
+   * at hand, or adds it. The value lies at `valueAt`. One that expires at once leaves no record.
+   *
+   * @returns false when the byte budget refuses it: what was there is as it was
+   */
+  setBuffer(
     keyspace: number,
     bytes: Uint8Array,
     at: number,
@@ -125,35 +130,15 @@ export class Records {
     valueBytes: number,
     expires: U64,
   ): boolean {
-    if (expires.notAfter(this.now.high, this.now.low)) return true;
-    if (!this.#create(keyspace, bytes, at, length, Kind.buffer, unit, valueBytes)) return false;
-    this.#setValue(bytes, valueAt, valueBytes);
-    this.#setExpiry(expires);
-    this.commit.changed(this.segment, this.slot);
-    return true;
-  }
-
-  /** Replaces value, unit and expiry of the buffer at hand. False when the byte budget refuses it. */
-  replaceBuffer(
-    keyspace: number,
-    bytes: Uint8Array,
-    at: number,
-    length: number,
-    unit: number,
-    valueAt: number,
-    valueBytes: number,
-    expires: U64,
-  ): boolean {
+    const exists = this.slot >= 0;
     if (expires.notAfter(this.now.high, this.now.low)) {
-      this.remove();
+      if (exists) this.remove();
       return true;
     }
-    const bytesMax = this.bytesMax + (this.bytesMax >>> GROWTH_SHIFT);
-    const resize = (): boolean => this.table.resizeValue(valueBytes, bytesMax);
-    if (!resize() && !(this.#sweepForSpace(keyspace, bytes, at, length) && resize())) {
-      this.refusedForSpace++;
-      return false;
-    }
+    const hasRoom = exists
+      ? this.#resize(keyspace, bytes, at, length, valueBytes)
+      : this.#create(keyspace, bytes, at, length, Kind.buffer, unit, valueBytes);
+    if (!hasRoom) return false;
     const { slots } = this.segment;
     const key = slots[this.slot + META]! & KEY_MASK;
     slots[this.slot + META] = recordMeta(key, Kind.buffer, unit);
@@ -245,6 +230,26 @@ export class Records {
     if (
       this.#sweepForSpace(keyspace, bytes, at, length) &&
       table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)
+    ) {
+      return true;
+    }
+    this.refusedForSpace++;
+    return false;
+  }
+
+  #resize(
+    keyspace: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    valueBytes: number,
+  ): boolean {
+    const { table } = this;
+    const bytesMax = this.bytesMax + (this.bytesMax >>> GROWTH_SHIFT);
+    if (table.resizeValue(valueBytes, bytesMax)) return true;
+    if (
+      this.#sweepForSpace(keyspace, bytes, at, length) &&
+      table.resizeValue(valueBytes, bytesMax)
     ) {
       return true;
     }

@@ -200,35 +200,21 @@ export class ThrottrRequests {
     const { headerBytes, keySizeAt, valueSizeAt, valueSizeBytes } = this.#layout;
     const unit = bytes[at + 1]!;
     if (unitNs(unit) === 0) return false;
-    const kind = this.#find(at);
-    if (kind === Kind.counter) return false;
+    if (this.#find(at) === Kind.counter) return false;
     const expires = this.#expiryAfter(at + 2, unit);
     const keyAt = at + headerBytes;
     const keyBytes = bytes[at + keySizeAt]!;
     this.#readUint(at + valueSizeAt, valueSizeBytes);
-    const valueBytes = this.#low;
-    const valueAt = keyAt + keyBytes;
-    return kind === Kind.buffer
-      ? this.#records.replaceBuffer(
-          Keyspace.throttr,
-          bytes,
-          keyAt,
-          keyBytes,
-          unit,
-          valueAt,
-          valueBytes,
-          expires,
-        )
-      : this.#records.addBuffer(
-          Keyspace.throttr,
-          bytes,
-          keyAt,
-          keyBytes,
-          unit,
-          valueAt,
-          valueBytes,
-          expires,
-        );
+    return this.#records.setBuffer(
+      Keyspace.throttr,
+      bytes,
+      keyAt,
+      keyBytes,
+      unit,
+      keyAt + keyBytes,
+      this.#low,
+      expires,
+    );
   }
 
   #get(at: number): void {

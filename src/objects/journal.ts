@@ -78,7 +78,7 @@ export class Journal {
     this.#restoreJournal(next);
     this.#open = next;
     this.#sql.exec(`DROP TABLE snapshot_${next}`);
-    this.#sql.exec(`CREATE TABLE snapshot_${next} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
+    this.#createTable(`snapshot_${next}`);
     this.#cursor = 0;
   }
 
@@ -159,11 +159,12 @@ export class Journal {
   }
 
   #createGeneration(generation: number): void {
-    for (const name of ["snapshot", "journal"]) {
-      this.#sql.exec(
-        `CREATE TABLE ${name}_${generation} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`,
-      );
-    }
+    this.#createTable(`snapshot_${generation}`);
+    this.#createTable(`journal_${generation}`);
+  }
+
+  #createTable(name: string): void {
+    this.#sql.exec(`CREATE TABLE ${name} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
   }
 
   #restoreJournal(generation: number): void {

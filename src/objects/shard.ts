@@ -72,7 +72,7 @@ export class Shard extends DurableObject<Env> {
     if (this.#unreadable !== null) throw this.#unreadable;
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
     if (this.#journal.placement === null) await this.#claimPlacement(placement);
-    this.#assertPlacement(placement);
+    assertSamePlacement(this.#journal.placement!, placement);
     const answer = this.#engine.apply(batch, Date.now());
     this.#logRefusals();
     if (this.#engine.isDirty) {
@@ -141,10 +141,6 @@ export class Shard extends DurableObject<Env> {
     const inForce = await first.claim(placement);
     assertSamePlacement(inForce, placement);
     this.claim(placement);
-  }
-
-  #assertPlacement(placement: Placement): void {
-    assertSamePlacement(this.#journal.placement!, placement);
   }
 
   /**

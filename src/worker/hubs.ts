@@ -1,5 +1,6 @@
 /** Opening connections: which Hub takes one, and how it is told what the connection is. */
-import { CONNECTION_HEADER, encodeParameters, type ConnectionParameters } from "../objects/hub.ts";
+import type { ConnectionParameters } from "../objects/connection.ts";
+import { CONNECTION_HEADER, encodeParameters } from "../objects/hub.ts";
 
 /** Asks the namespace's Hub to take a connection. Status 101 with a socket, or 503 when it is full. */
 export async function openConnection(
