@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** The TCP ports of `wrangler.toml`. */
-export const TCP_PORTS = [9000, 9001, 9002, 9004, 9008];
+export const TCP_PORTS = [9000, 9001, 9002, 9004, 9008, 9020];
 
 export interface ServerOptions {
   /** Configuration file; the project's own by default. */

@@ -25,9 +25,11 @@ import {
   writeImage,
   writeRowHeader,
 } from "./image.ts";
+import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, META, SLOT_WORDS, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
+import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { U64 } from "./time.ts";
 
@@ -39,6 +41,8 @@ export interface EngineOptions {
   hashKey: HashKey;
   /** Budget of the record table's memory, in bytes. New records beyond it are refused. */
   bytesMax: number;
+  /** The usage of records, and requests by type, are counted. */
+  isCounting: boolean;
 }
 
 /** What a shard holds, counted now. Records past their time count until they are collected. */
@@ -53,10 +57,17 @@ export class Engine {
   readonly #answer = new ByteWriter(64 * 1024);
   readonly #throttr: ThrottrRequests;
   readonly #expires = new U64();
+  readonly #isCounting: boolean;
+  /** What requests about all records read. */
+  readonly listing: Listing;
 
-  constructor({ hashKey, bytesMax }: EngineOptions) {
-    this.#records = new Records(hashKey, bytesMax);
-    this.#throttr = new ThrottrRequests(this.#records, this.#answer);
+  readonly #tally = new Tally();
+
+  constructor({ hashKey, bytesMax, isCounting }: EngineOptions) {
+    this.#isCounting = isCounting;
+    this.#records = new Records(hashKey, bytesMax, isCounting);
+    this.#throttr = new ThrottrRequests(this.#records, this.#answer, this.#tally.totals);
+    this.listing = new Listing(this.#records);
   }
 
   get figures(): EngineFigures {
@@ -81,6 +92,7 @@ export class Engine {
     readPlacement(view);
     assertSections(view);
     this.#records.advance(nowMs);
+    this.#tally.turn(this.#records.nowMs);
     if (this.#records.commit.isExhausted && this.#records.commit.isEmpty)
       this.#records.forgetImages();
     const answer = this.#answer;
@@ -96,11 +108,19 @@ export class Engine {
       const end = from + view.getUint32(at + 8, true);
       const part = answer.reserve(PART_HEADER_BYTES);
       const frames = this.#throttr.execute(protocol, batch, from, end, replyBytesMax);
+      const replyBytes = answer.length - part - PART_HEADER_BYTES;
       answer.view.setUint32(part, frames, true);
-      answer.view.setUint32(part + 4, answer.length - part - PART_HEADER_BYTES, true);
+      answer.view.setUint32(part + 4, replyBytes, true);
+      this.#tally.totals[TALLY_READ_BYTES]! += this.#throttr.endedAt - from;
+      this.#tally.totals[TALLY_WRITE_BYTES]! += replyBytes;
       at = end;
     }
     return answer.take();
+  }
+
+  /** Requests executed, by type, and bytes of them and of their replies; zeros where nothing is counted. */
+  tallyFigures(nowMs: number): TallyFigures {
+    return (this.#isCounting ? this.#tally : new Tally()).figures(nowMs);
   }
 
   /** True when something has changed since the last commit was taken. */

@@ -72,7 +72,8 @@ export function writeImage(out: ByteWriter, segment: Segment, slot: number): num
   const from = at + IMAGE_HEADER_BYTES;
   for (let i = 0; i < keyLength; i++) target[from + i] = arena[keyAt + i]!;
   if (valueBytes > 0) {
-    target.set(arena.subarray(keyAt + keyLength, keyAt + keyLength + valueBytes), from + keyLength);
+    const valueAt = segment.valueAt(slot);
+    target.set(arena.subarray(valueAt, valueAt + valueBytes), from + keyLength);
   }
   return at;
 }

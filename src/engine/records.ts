@@ -12,8 +12,6 @@ import {
   EXPIRES_LOW,
   HIGH,
   IMAGE_AT,
-  KEY_AT,
-  keyLengthOf,
   Kind,
   kindOf,
   LOW,
@@ -25,10 +23,9 @@ import {
   type Segment,
 } from "./segment.ts";
 import { HASH_END, Table } from "./table.ts";
+import { MINUTE_MS } from "./tally.ts";
 import { U64 } from "./time.ts";
-
-/** Keyspaces keep apart what different protocols call a key. Part of the stored formats: 0 to 15. */
-export const Keyspace = { throttr: 0 } as const;
+import { countRead, countWrite, readUsage, type Usage } from "./usage.ts";
 
 /** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
 const GROWTH_SHIFT = 3;
@@ -50,11 +47,16 @@ export class Records {
   earliestMoved = false;
 
   #spaceSweptAtMs = -Infinity;
+  /** Minutes since the epoch. */
+  #minute = 0;
 
-  /** @param bytesMax budget of the table's memory, in bytes */
-  constructor(hashKey: HashKey, bytesMax: number) {
+  /**
+   * @param bytesMax budget of the table's memory, in bytes
+   * @param isCounting the usage of records is counted
+   */
+  constructor(hashKey: HashKey, bytesMax: number, isCounting: boolean) {
     this.bytesMax = bytesMax;
-    this.table = new Table(hashKey);
+    this.table = new Table(hashKey, isCounting);
   }
 
   /** Moves the clock, never backwards: what has expired must stay so. */
@@ -62,6 +64,7 @@ export class Records {
     if (nowMs <= this.nowMs) return;
     this.nowMs = nowMs;
     this.now.setMs(nowMs);
+    this.#minute = Math.floor(nowMs / MINUTE_MS);
   }
 
   /** Kind of the live record under a key, which is then the record at hand; 0 when there is none. */
@@ -163,6 +166,51 @@ export class Records {
     }
     this.#setExpiry(expires);
     this.commit.changed(this.segment, this.slot);
+  }
+
+  /** Makes the counter at hand as if it were new; one that expires at once is removed. */
+  resetCounter(unit: number, quotaHigh: number, quotaLow: number, expires: U64): void {
+    if (expires.notAfter(this.now.high, this.now.low)) {
+      this.remove();
+      return;
+    }
+    const { slots } = this.segment;
+    const key = slots[this.slot + META]! & KEY_MASK;
+    slots[this.slot + META] = recordMeta(key, Kind.counter, unit);
+    slots[this.slot + HIGH] = quotaHigh;
+    slots[this.slot + LOW] = quotaLow;
+    this.#setExpiry(expires);
+    this.commit.replaced(this.segment, this.slot);
+  }
+
+  /** Counts a read of the record at hand. */
+  countRead(): void {
+    const segment = this.#segmentOfThisMinute();
+    if (segment !== null) countRead(segment.arena, segment.usageAt(this.slot));
+  }
+
+  /** Counts a write of the record at hand, if it is still there. */
+  countWrite(): void {
+    if (this.slot < 0) return;
+    const segment = this.#segmentOfThisMinute();
+    if (segment !== null) countWrite(segment.arena, segment.usageAt(this.slot));
+  }
+
+  /** Reads the usage of the record in a slot. False, and nothing read, where usage is not counted. */
+  readUsage(segment: Segment, slot: number, usage: Usage): boolean {
+    if (segment.usageBytes === 0) return false;
+    if (segment.minute !== this.#minute) segment.turnMinute(this.#minute);
+    const share = (this.nowMs % MINUTE_MS) / MINUTE_MS;
+    readUsage(segment.arena, segment.usageAt(slot), share, usage);
+    return true;
+  }
+
+  /** The segment at hand, with its usage moved to the present minute; null where usage is not counted. */
+  #segmentOfThisMinute(): Segment | null {
+    const { segment } = this.table;
+    if (segment.usageBytes === 0) return null;
+    if (segment.minute !== this.#minute) segment.turnMinute(this.#minute);
+    return segment;
   }
 
   /** Removes the record at hand before its time. */
@@ -268,9 +316,7 @@ export class Records {
   }
 
   #setValue(bytes: Uint8Array, at: number, length: number): void {
-    const { slots, arena } = this.segment;
-    const keyBytes = keyLengthOf(slots[this.slot + META]!);
-    copyBytes(bytes, at, arena, slots[this.slot + KEY_AT]! + keyBytes, length);
+    copyBytes(bytes, at, this.segment.arena, this.segment.valueAt(this.slot), length);
   }
 
   #setExpiry(expires: U64): void {

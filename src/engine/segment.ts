@@ -2,10 +2,11 @@
  * A segment: the records of one range of hashes, in one open-addressing table and one byte arena.
  *
  * A slot is eight u32 words, so that a probe touches one cache line. Collisions go to the next slot;
- * deletion closes the gap behind itself, so there are no tombstones to collect. Keys and buffer values
- * lie in the arena, a value right behind its key.
+ * deletion closes the gap behind itself, so there are no tombstones to collect. Keys, the usage of
+ * records (where it is counted) and buffer values lie in the arena, one behind the other.
  */
 import { copyBytes } from "../wire/bytes.ts";
+import { turnMinute, USAGE_BYTES } from "./usage.ts";
 
 export const SLOT_WORDS = 8;
 export const HASH = 0;
@@ -63,11 +64,17 @@ export class Segment {
   earliestHigh = 0xffffffff;
   earliestLow = 0xffffffff;
 
+  /** The minute that the usage of all records speaks of. */
+  minute = 0;
+
   /** Leading bits of the hash that all records share. */
   readonly depth: number;
+  /** Bytes behind each key that hold the usage of its record: 0 where it is not counted. */
+  readonly usageBytes: number;
 
-  constructor(depth: number) {
+  constructor(depth: number, isCounting: boolean) {
     this.depth = depth;
+    this.usageBytes = isCounting ? USAGE_BYTES : 0;
   }
 
   get bytes(): number {
@@ -114,7 +121,7 @@ export class Segment {
   /** Frees a slot and closes the gap, so that every other record stays reachable from its home. */
   free(slot: number): void {
     const { slots, capacity } = this;
-    this.arenaDead += arenaBytesOf(slots, slot);
+    this.arenaDead += this.#arenaBytesOf(slot);
     this.count--;
     let gap = slot / SLOT_WORDS;
     let index = gap;
@@ -137,6 +144,26 @@ export class Segment {
     const at = this.arenaUsed;
     this.arenaUsed += count;
     return at;
+  }
+
+  /** Where in the arena the usage of the record in a slot begins, if it is counted. */
+  usageAt(slot: number): number {
+    return this.slots[slot + KEY_AT]! + keyLengthOf(this.slots[slot + META]!);
+  }
+
+  /** Where in the arena the value of the buffer in a slot begins. */
+  valueAt(slot: number): number {
+    return this.usageAt(slot) + this.usageBytes;
+  }
+
+  /** Moves the usage of all records to a later minute. */
+  turnMinute(minute: number): void {
+    const isForgotten = minute > this.minute + 1;
+    const { slots } = this;
+    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+      if (slots[slot + META] !== 0) turnMinute(this.arena, this.usageAt(slot), isForgotten);
+    }
+    this.minute = minute;
   }
 
   /** Notes that a record of this segment expires at a time point. */
@@ -182,7 +209,7 @@ export class Segment {
       const { slots } = this;
       for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
         if (slots[slot + META] === 0) continue;
-        used += moveBytes(slots, slot, old, arena, used);
+        used += this.#moveBytes(slot, old, arena, used);
       }
       this.arenaUsed = used;
       this.arenaDead = 0;
@@ -208,7 +235,8 @@ export class Segment {
 
   /** The two halves of this segment, by the next bit of the hash. */
   split(): [Segment, Segment] {
-    const halves: [Segment, Segment] = [new Segment(this.depth + 1), new Segment(this.depth + 1)];
+    const half = (): Segment => new Segment(this.depth + 1, this.usageBytes > 0);
+    const halves: [Segment, Segment] = [half(), half()];
     const counts: [number, number] = [0, 0];
     const arenaBytes: [number, number] = [0, 0];
     const { slots } = this;
@@ -217,7 +245,7 @@ export class Segment {
       if (slots[slot + META] === 0) continue;
       const side = (slots[slot + HASH]! >>> bit) & 1;
       counts[side]!++;
-      arenaBytes[side]! += arenaBytesOf(slots, slot);
+      arenaBytes[side]! += this.#arenaBytesOf(slot);
     }
     for (const side of [0, 1] as const) {
       const half = halves[side];
@@ -227,15 +255,30 @@ export class Segment {
       );
       half.earliestHigh = this.earliestHigh;
       half.earliestLow = this.earliestLow;
+      half.minute = this.minute;
     }
     for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
       if (slots[slot + META] === 0) continue;
       const half = halves[(slots[slot + HASH]! >>> bit) & 1]!;
       const target = half.take(slots[slot + HASH]!);
       for (let word = 0; word < SLOT_WORDS; word++) half.slots[target + word] = slots[slot + word]!;
-      half.arenaUsed += moveBytes(half.slots, target, this.arena, half.arena, half.arenaUsed);
+      half.arenaUsed += half.#moveBytes(target, this.arena, half.arena, half.arenaUsed);
     }
     return halves;
+  }
+
+  #arenaBytesOf(slot: number): number {
+    const meta = this.slots[slot + META]!;
+    const valueBytes = kindOf(meta) === Kind.buffer ? this.slots[slot + HIGH]! : 0;
+    return keyLengthOf(meta) + this.usageBytes + valueBytes;
+  }
+
+  /** Copies what the arena holds of a record to `target[at…]`, points the slot there, returns the bytes taken. */
+  #moveBytes(slot: number, source: Uint8Array, target: Uint8Array, at: number): number {
+    const count = this.#arenaBytesOf(slot);
+    copyBytes(source, this.slots[slot + KEY_AT]!, target, at, count);
+    this.slots[slot + KEY_AT] = at;
+    return count;
   }
 }
 
@@ -247,25 +290,6 @@ function home(hash: number, capacity: number): number {
 /** A capacity at which `count` records fill three slots of four. */
 function capacityFor(count: number): number {
   return Math.max(CAPACITY_MIN, Math.ceil((count * 4) / 3));
-}
-
-function arenaBytesOf(slots: Uint32Array, slot: number): number {
-  const meta = slots[slot + META]!;
-  return keyLengthOf(meta) + (kindOf(meta) === Kind.buffer ? slots[slot + HIGH]! : 0);
-}
-
-/** Copies a record's key and value to `target[at…]`, points the slot there, returns the bytes taken. */
-function moveBytes(
-  slots: Uint32Array,
-  slot: number,
-  source: Uint8Array,
-  target: Uint8Array,
-  at: number,
-): number {
-  const count = arenaBytesOf(slots, slot);
-  copyBytes(source, slots[slot + KEY_AT]!, target, at, count);
-  slots[slot + KEY_AT] = at;
-  return count;
 }
 
 function equalBytes(a: Uint8Array, at: number, b: Uint8Array, bt: number, length: number): boolean {

@@ -44,14 +44,19 @@ export class Table {
   bytes = 0;
 
   readonly #hashKey: HashKey;
+  readonly #usageBytes: number;
   #directory: Segment[];
   #depth = 0;
   #hash = 0;
 
-  /** @param hashKey random per table, so that nobody can prepare keys that collide */
-  constructor(hashKey: HashKey) {
+  /**
+   * @param hashKey random per table, so that nobody can prepare keys that collide
+   * @param isCounting records have room for their usage
+   */
+  constructor(hashKey: HashKey, isCounting: boolean) {
     this.#hashKey = hashKey;
-    this.segment = new Segment(0);
+    this.segment = new Segment(0, isCounting);
+    this.#usageBytes = this.segment.usageBytes;
     this.#directory = [this.segment];
   }
 
@@ -77,10 +82,11 @@ export class Table {
     valueBytes: number,
     bytesMax: number,
   ): boolean {
-    if (!this.#makeRoom(1, length + valueBytes, bytesMax)) return false;
+    const arenaBytes = length + this.#usageBytes + valueBytes;
+    if (!this.#makeRoom(1, arenaBytes, bytesMax)) return false;
     const { segment } = this;
     const slot = segment.take(this.#hash);
-    const keyAt = segment.place(length + valueBytes);
+    const keyAt = segment.place(arenaBytes);
     copyBytes(bytes, at, segment.arena, keyAt, length);
     const { slots } = segment;
     slots[slot + HASH] = this.#hash;
@@ -115,16 +121,17 @@ export class Table {
     const meta = slots[this.slot + META]!;
     const length = keyLengthOf(meta);
     const keyAt = slots[this.slot + KEY_AT]!;
-    const key = arena.slice(keyAt, keyAt + length);
+    const keptBytes = length + this.#usageBytes;
+    const kept = arena.slice(keyAt, keyAt + keptBytes);
     this.#hash = slots[this.slot + HASH]!;
-    const hasRoom = this.#makeRoom(0, length + valueBytes, bytesMax);
+    const hasRoom = this.#makeRoom(0, keptBytes + valueBytes, bytesMax);
     // Making room may have split the segment, also when there was not enough in the end.
-    this.slot = this.segment.find(this.#hash, keyMeta(keyspaceOf(meta), length), key, 0);
+    this.slot = this.segment.find(this.#hash, keyMeta(keyspaceOf(meta), length), kept, 0);
     if (!hasRoom) return false;
     const { segment } = this;
-    const newAt = segment.place(length + valueBytes);
-    copyBytes(key, 0, segment.arena, newAt, length);
-    segment.arenaDead += length + segment.slots[this.slot + HIGH]!;
+    const newAt = segment.place(keptBytes + valueBytes);
+    copyBytes(kept, 0, segment.arena, newAt, keptBytes);
+    segment.arenaDead += keptBytes + segment.slots[this.slot + HIGH]!;
     segment.slots[this.slot + KEY_AT] = newAt;
     segment.slots[this.slot + HIGH] = valueBytes;
     return true;

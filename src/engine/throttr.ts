@@ -8,6 +8,7 @@ import type { Protocol } from "../wire/throttr/protocol.ts";
 import {
   Attribute,
   Change,
+  keyLength,
   layoutsOf,
   RequestType,
   STATUS_FAILURE,
@@ -15,36 +16,40 @@ import {
   type Layout,
 } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
-import { Keyspace, type Records } from "./records.ts";
-import {
-  EXPIRES_HIGH,
-  EXPIRES_LOW,
-  HIGH,
-  KEY_AT,
-  keyLengthOf,
-  Kind,
-  LOW,
-  META,
-} from "./segment.ts";
+import type { Records } from "./records.ts";
+import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
 import { U64, unitNs } from "./time.ts";
+import { USAGE_ROW_BYTES, writeUsage, type Usage } from "./usage.ts";
 
 const U32 = 2 ** 32;
+
+/** Units of dialect 2 by its TTL types: ns, ms, s. Units are those that TTL types 1 to 6 of 7.3 name. */
+const PAIR_UNITS: readonly number[] = [1, 3, 4];
 
 export class ThrottrRequests {
   readonly #records: Records;
   readonly #out: ByteWriter;
+  readonly #counts: Float64Array;
+  /** Where the last frame ended that `execute` has answered. */
+  endedAt = 0;
   #bytes: Uint8Array = new Uint8Array(0);
   #protocol!: Protocol;
   #layout!: Layout;
   /** The value field that was read last. */
   #high = 0;
   #low = 0;
+  /** The key of the request at hand. */
+  #keyAt = 0;
+  #keyBytes = 0;
   readonly #time = new U64();
   readonly #amount = new U64();
+  readonly #usage: Usage = { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 };
 
-  constructor(records: Records, out: ByteWriter) {
+  /** @param counts gets the number of requests of each type added */
+  constructor(records: Records, out: ByteWriter, counts: Float64Array) {
     this.#records = records;
     this.#out = out;
+    this.#counts = counts;
   }
 
   /**
@@ -69,42 +74,62 @@ export class ThrottrRequests {
     while (at < end && this.#out.length < limit) {
       const length = frameLength(layouts, bytes, at, end, Infinity);
       if (length <= 0 || at + length > end) throw new RangeError("frames: not whole");
-      this.#layout = layouts[bytes[at]!]!;
-      this.#request(at);
+      const type = bytes[at]!;
+      const layout = layouts[type]!;
+      this.#layout = layout;
+      this.#keyAt = at + layout.keyAt;
+      this.#keyBytes = keyLength(layout, bytes, at);
+      this.#counts[type]!++;
+      const { requestIdBytes } = protocol;
+      if (requestIdBytes > 0) this.#out.copy(bytes, at + 1, at + 1 + requestIdBytes);
+      this.#request(type, at + 1 + requestIdBytes);
       at += length;
       frames++;
     }
+    this.endedAt = at;
     return frames;
   }
 
-  #request(at: number): void {
-    switch (this.#bytes[at]) {
+  /** @param at where the fields begin, behind type and request id */
+  #request(type: number, at: number): void {
+    switch (type) {
       case RequestType.insert:
-        return this.#status(this.#insert(at));
+        return this.#write(this.#insert(at));
       case RequestType.query:
-        return this.#query(at);
+        return this.#query();
       case RequestType.update:
-        return this.#status(this.#update(at));
+        return this.#write(this.#update(at));
       case RequestType.purge:
-        return this.#status(this.#purge(at));
+        return this.#status(this.#purge());
       case RequestType.set:
-        return this.#status(this.#set(at));
+        return this.#write(this.#set(at));
       case RequestType.get:
-        return this.#get(at);
+        return this.#get();
+      case RequestType.stat:
+        return this.#stat();
+      default:
+        throw new RangeError(`frames: ${this.#layout.name} is not for a shard`);
     }
   }
 
   #insert(at: number): boolean {
     const n = this.#protocol.valueSize;
-    const unit = this.#bytes[at + 1 + n]!;
-    if (unitNs(unit) === 0 || this.#find(at) !== 0) return false;
-    const expires = this.#expiryAfter(at + 2 + n, unit);
-    this.#readUint(at + 1, n);
+    const unit = this.#unitOf(this.#bytes[at + n]!);
+    if (unitNs(unit) === 0) return false;
+    const exists = this.#find() !== 0;
+    // Dialect 2 resets what exists.
+    if (exists && this.#protocol.requestIdBytes === 0) return false;
+    const expires = this.#expiryAfter(at + 1 + n, unit);
+    this.#readUint(at, n);
+    if (exists) {
+      this.#records.resetCounter(unit, this.#high, this.#low, expires);
+      return true;
+    }
     return this.#records.addCounter(
-      Keyspace.throttr,
+      this.#protocol.keyspace,
       this.#bytes,
-      at + this.#layout.headerBytes,
-      this.#bytes[at + this.#layout.keySizeAt]!,
+      this.#keyAt,
+      this.#keyBytes,
       unit,
       this.#high,
       this.#low,
@@ -112,8 +137,9 @@ export class ThrottrRequests {
     );
   }
 
-  #query(at: number): void {
-    if (this.#find(at) !== Kind.counter) return this.#status(false);
+  #query(): void {
+    if (this.#find() !== Kind.counter) return this.#status(false);
+    this.#records.countRead();
     const { slots } = this.#records.segment;
     const { slot } = this.#records;
     const n = this.#protocol.valueSize;
@@ -125,11 +151,11 @@ export class ThrottrRequests {
   }
 
   #update(at: number): boolean {
-    const kind = this.#find(at);
+    const kind = this.#find();
     if (kind === 0) return false;
-    const change = this.#bytes[at + 2]!;
-    this.#readUint(at + 3, this.#protocol.valueSize);
-    switch (this.#bytes[at + 1]) {
+    const change = this.#bytes[at + 1]!;
+    this.#readUint(at + 2, this.#protocol.valueSize);
+    switch (this.#bytes[at]) {
       case Attribute.quota:
         return kind === Kind.counter && this.#updateQuota(change);
       case Attribute.ttl:
@@ -189,57 +215,62 @@ export class ThrottrRequests {
     return true;
   }
 
-  #purge(at: number): boolean {
-    if (this.#find(at) === 0) return false;
+  #purge(): boolean {
+    if (this.#find() === 0) return false;
     this.#records.remove();
     return true;
   }
 
   #set(at: number): boolean {
-    const bytes = this.#bytes;
-    const { headerBytes, keySizeAt, valueSizeAt, valueSizeBytes } = this.#layout;
-    const unit = bytes[at + 1]!;
+    const n = this.#protocol.valueSize;
+    const unit = this.#unitOf(this.#bytes[at]!);
     if (unitNs(unit) === 0) return false;
-    if (this.#find(at) === Kind.counter) return false;
-    const expires = this.#expiryAfter(at + 2, unit);
-    const keyAt = at + headerBytes;
-    const keyBytes = bytes[at + keySizeAt]!;
-    this.#readUint(at + valueSizeAt, valueSizeBytes);
+    if (this.#find() === Kind.counter) return false;
+    const expires = this.#expiryAfter(at + 1, unit);
+    this.#readUint(at + 2 + n, this.#layout.valueSizeBytes);
     return this.#records.setBuffer(
-      Keyspace.throttr,
-      bytes,
-      keyAt,
-      keyBytes,
+      this.#protocol.keyspace,
+      this.#bytes,
+      this.#keyAt,
+      this.#keyBytes,
       unit,
-      keyAt + keyBytes,
+      this.#keyAt + this.#keyBytes,
       this.#low,
       expires,
     );
   }
 
-  #get(at: number): void {
-    if (this.#find(at) !== Kind.buffer) return this.#status(false);
-    const { slots, arena } = this.#records.segment;
-    const { slot } = this.#records;
-    const valueBytes = slots[slot + LOW]!;
+  #get(): void {
+    if (this.#find() !== Kind.buffer) return this.#status(false);
+    const { segment, slot } = this.#records;
+    const valueBytes = segment.slots[slot + LOW]!;
     const { valueSize: n, maxHigh, maxLow } = this.#protocol;
     if (maxHigh === 0 && valueBytes > maxLow) return this.#status(false);
-    const valueAt = slots[slot + KEY_AT]! + keyLengthOf(slots[slot + META]!);
+    this.#records.countRead();
+    const valueAt = segment.valueAt(slot);
     const reply = this.#out.reserve(2 + 2 * n);
     this.#out.bytes[reply] = STATUS_SUCCESS;
     this.#putTtl(reply + 1);
     this.#putUint(reply + 2 + n, 0, valueBytes);
-    this.#out.copy(arena, valueAt, valueAt + valueBytes);
+    this.#out.copy(segment.arena, valueAt, valueAt + valueBytes);
   }
 
-  #find(at: number): number {
-    const { headerBytes, keySizeAt } = this.#layout;
-    return this.#records.find(
-      Keyspace.throttr,
-      this.#bytes,
-      at + headerBytes,
-      this.#bytes[at + keySizeAt]!,
-    );
+  #stat(): void {
+    if (this.#find() === 0) return this.#status(false);
+    const usage = this.#usage;
+    const { segment, slot } = this.#records;
+    const at = this.#out.reserve(1 + USAGE_ROW_BYTES);
+    this.#out.bytes[at] = STATUS_SUCCESS;
+    this.#out.bytes.fill(0, at + 1, at + 1 + USAGE_ROW_BYTES);
+    if (this.#records.readUsage(segment, slot, usage)) writeUsage(this.#out.view, at + 1, usage);
+  }
+
+  #find(): number {
+    return this.#records.find(this.#protocol.keyspace, this.#bytes, this.#keyAt, this.#keyBytes);
+  }
+
+  #unitOf(ttlType: number): number {
+    return this.#protocol.requestIdBytes === 0 ? ttlType : (PAIR_UNITS[ttlType] ?? 0);
   }
 
   /** Now plus the TTL at `at`. */
@@ -247,6 +278,12 @@ export class ThrottrRequests {
     this.#readUint(at, this.#protocol.valueSize);
     const { now } = this.#records;
     return this.#time.setDuration(this.#high, this.#low, unitNs(unit)).add(now.high, now.low);
+  }
+
+  /** Status of a write, which is counted if it succeeded. */
+  #write(success: boolean): void {
+    if (success) this.#records.countWrite();
+    this.#status(success);
   }
 
   #status(success: boolean): void {
@@ -257,7 +294,8 @@ export class ThrottrRequests {
   #putTtl(at: number): void {
     const { slots } = this.#records.segment;
     const { slot, unit, now } = this.#records;
-    this.#out.bytes[at] = unit;
+    const isPair = this.#protocol.requestIdBytes > 0;
+    this.#out.bytes[at] = isPair ? PAIR_UNITS.indexOf(unit) : unit;
     const left = this.#time
       .set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!)
       .subtract(now.high, now.low)

@@ -1,6 +1,13 @@
 /** What a caller may do: a namespace, scopes, prefixes, and until when. */
+import { beginsWithAny } from "../wire/bytes.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
-import { Scope, scopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
+import {
+  Scope,
+  shardScopesOf,
+  Target,
+  type Layout,
+  type ScopeName,
+} from "../wire/throttr/requests.ts";
 
 export interface Access {
   readonly namespace: string;
@@ -8,6 +15,8 @@ export interface Access {
   readonly scopes: number;
   /** Keys must begin with one of these; empty for any key. */
   readonly keyPrefixes: readonly Uint8Array[];
+  /** Channels must begin with one of these; empty for any channel. */
+  readonly channelPrefixes: readonly Uint8Array[];
   /** Milliseconds since the epoch at which the access ends; null for never. */
   readonly expiresAtMs: number | null;
 }
@@ -19,36 +28,30 @@ export const OPEN_ACCESS: Access = {
   namespace: "default",
   scopes: ALL_SCOPES,
   keyPrefixes: [],
+  channelPrefixes: [],
   expiresAtMs: null,
 };
 
-/** True when no frame of the protocol can be refused for want of a right. */
+/** True when no request of the protocol on a key can be refused for want of a right. */
 export function isUnrestricted({ scopes, keyPrefixes }: Access, protocol: Protocol): boolean {
-  const needed = scopesOf(protocol);
+  const needed = shardScopesOf(protocol);
   return (scopes & needed) === needed && keyPrefixes.length === 0;
 }
 
-/** True when a frame with this layout and key may be executed. */
-export function allows(
-  access: Access,
-  layout: Layout,
-  bytes: Uint8Array,
-  keyAt: number,
-  keyBytes: number,
-): boolean {
-  return (access.scopes & layout.scope) !== 0 && allowsKey(access, bytes, keyAt, keyBytes);
-}
+/** Why a request may not be executed; null when it may. */
+export type Refusal = "scope_missing" | "prefix_missing" | null;
 
-export function allowsKey(
-  { keyPrefixes }: Access,
-  bytes: Uint8Array,
-  keyAt: number,
-  keyBytes: number,
-): boolean {
-  if (keyPrefixes.length === 0) return true;
-  return keyPrefixes.some(
-    (prefix) => prefix.length <= keyBytes && prefix.every((byte, i) => bytes[keyAt + i] === byte),
-  );
+/** Whether the frame at `at` may be executed. */
+export function refusalOf(access: Access, layout: Layout, bytes: Uint8Array, at: number): Refusal {
+  if ((access.scopes & layout.scope) !== layout.scope) return "scope_missing";
+  if (layout.keySizeAt === 0) return null;
+  const isOnKey = layout.target === Target.shard;
+  const prefixes = isOnKey ? access.keyPrefixes : access.channelPrefixes;
+  // Of a pair the consumer must have the prefix, which lies behind the two sizes.
+  const from = at + (layout.pairSizeAt === 0 ? layout.keyAt : layout.headerBytes);
+  return beginsWithAny(prefixes, bytes, from, bytes[at + layout.keySizeAt]!)
+    ? null
+    : "prefix_missing";
 }
 
 /** Name of the scope that a bit stands for. */

@@ -1,77 +1,156 @@
 /**
- * Connection: a socket of the Hub as the host of a session.
+ * Connection: a socket of the Hub as the host of a session, and as a subscriber.
  *
- * What it needs to come back after hibernation is in the socket's attachment.
+ * What it needs to come back after hibernation is in the socket's attachment: the id, the subscriptions
+ * and the bytes of an unfinished frame at once, counters within a second.
  */
 import { BRIDGE_END, BRIDGE_WINDOW_BYTES, bridgeMessage, parseDrained } from "../wire/bridge.ts";
-import { protocolByCode } from "../wire/throttr/protocol.ts";
-import type { Access } from "./access.ts";
+import { beginsWithAny, binaryString, ByteWriter } from "../wire/bytes.ts";
+import { eventRecords, recordsAfter, startRecord } from "../wire/events.ts";
+import { forEachMessage, pushesOf, type Pushes } from "../wire/messages.ts";
+import { ConnectionKind, type ConnectionRow } from "../wire/throttr/connection-row.ts";
+import { protocolByCode, type Protocol } from "../wire/throttr/protocol.ts";
+import {
+  layoutsOf,
+  REQUEST_TYPES_END,
+  RequestType,
+  Scope,
+  STATUS_FAILURE,
+  STATUS_SUCCESS,
+  Target,
+} from "../wire/throttr/requests.ts";
+import { frameLength } from "../wire/throttr/scanner.ts";
+import { refusalOf, type Access } from "./access.ts";
+import type { Listened } from "./channel.ts";
+import { ownChannel } from "./connection-id.ts";
 import type { Dispatch } from "./dispatch.ts";
-import type { Frames, Sink } from "./exchange.ts";
 import { logWarning } from "./log.ts";
+import { EVERYBODY } from "./names.ts";
+import type { Batch, Roster } from "./roster.ts";
 import { Session, type Ending, type SessionHost } from "./session.ts";
 import type { Settings } from "./settings.ts";
+import type { Frames, Sink } from "./sink.ts";
+import {
+  addSubscription,
+  packSubscriptions,
+  unpackSubscriptions,
+  type Subscriptions,
+} from "./subscription.ts";
 
 /** What the Worker says of a connection when it opens one. */
 export interface ConnectionParameters {
   readonly protocolCode: number;
-  readonly transport: "websocket" | "tcp";
+  /** `events`: a listener of Server-Sent Events, who sends nothing. */
+  readonly transport: keyof typeof ConnectionKind;
   readonly access: Access;
   /** WebSocket subprotocol to confirm, if the client asked for it. */
   readonly subprotocol: string | null;
+  /** Address of the client, as far as it is known. */
+  readonly ip: string;
+  readonly port: number;
 }
 
 /** What outlives hibernation: at most 16 KiB. */
 export interface Attachment extends ConnectionParameters {
+  readonly id: Uint8Array;
+  readonly connectedAtMs: number;
+  /** Requests by type, then bytes: see `Place`. */
+  readonly counts: Float64Array;
+  /** Format: `subscription.ts`. */
+  readonly subscriptions: Uint8Array;
   /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */
   readonly unfinished: Uint8Array | null;
 }
 
+/** Places of counters behind those of request types. */
+const Place = {
+  readBytes: REQUEST_TYPES_END,
+  writeBytes: REQUEST_TYPES_END + 1,
+  publishedBytes: REQUEST_TYPES_END + 2,
+  receivedBytes: REQUEST_TYPES_END + 3,
+} as const;
+const PLACES = REQUEST_TYPES_END + 4;
+
 /** More bytes of an unfinished frame than these keep the object awake instead. */
-const UNFINISHED_STORED_BYTES_MAX = 4096;
+const UNFINISHED_STORED_BYTES_MAX = 1024;
+/** Of the attachment, what subscriptions and the prefixes of the access may take together. */
+const VARIABLE_BYTES_MAX = 14_000;
+/** What a prefix takes beside its bytes. */
+const PREFIX_OVERHEAD_BYTES = 16;
 /** Reply bytes per shard and call. */
 const REPLY_BYTES_MAX = 256 << 10;
 /** Replies that a WebSocket client may call forth without sending anything more. */
 const REPLY_BYTES_UNASKED_MAX = 32 << 20;
+/** Replies of the connection itself that are sent at once. */
+const OWN_REPLY_BYTES = 64 << 10;
+/** Bytes before the replies in a message to a bridge. */
+const BRIDGE_HEADER_BYTES = 4;
+
+/** What a connection needs of its Hub. */
+export interface ConnectionHub {
+  readonly state: DurableObjectState;
+  readonly settings: Settings;
+  readonly dispatch: Dispatch;
+  readonly roster: Roster;
+  /** Its counters have changed: they are to be stored before long. */
+  touched(connection: Connection): void;
+  /** It has ended. */
+  left(connection: Connection): void;
+}
 
 export class Connection implements SessionHost {
+  readonly id: Uint8Array;
+  readonly ownChannel: string;
+  readonly subscriptions: Subscriptions;
+  readonly subscriptionBytesMax: number;
+  readonly connectedAtMs: number;
+  /** Connections with the same form take the same bytes as pushes. */
+  readonly pushForm: number;
+
+  readonly #hub: ConnectionHub;
   readonly #socket: WebSocket;
-  readonly #dispatch: Dispatch;
-  readonly #ctx: DurableObjectState;
   readonly #session: Session;
+  readonly #protocol: Protocol;
   readonly #isBridge: boolean;
-  readonly #stallTimeoutMs: number;
+  readonly #counts: Float64Array;
   #attachment: Attachment;
   /** Reply bytes that the bridge has not written to its peer, or that a client has not asked on for. */
   #undrainedBytes = 0;
+  /** Push bytes that a client was sent since it was last heard of. */
+  #unheardBytes = 0;
+  #pingSeenMs = 0;
+  /** Pushes that wait for the end of a reply, or for a listener's start; null when none have to. */
+  #held: Pushes[] | null = null;
+  #heldBytes = 0;
   /** What further calls wait for; null while there is room. */
   #drained: PromiseWithResolvers<void> | null = null;
-  /** Ends with the exchange under way: while it lasts the object must not hibernate. */
+  /** Ends with the run under way: while it lasts the object must not hibernate. */
   #busy: PromiseWithResolvers<void> | null = null;
+  #isInNamespaceRun = false;
   /** Counts what may end an unfinished frame: more bytes, or a reply. */
   #progress = 0;
   #isClosed = false;
 
-  constructor(
-    socket: WebSocket,
-    attachment: Attachment,
-    dispatch: Dispatch,
-    settings: Settings,
-    ctx: DurableObjectState,
-  ) {
+  constructor(socket: WebSocket, attachment: Attachment, hub: ConnectionHub) {
     this.#socket = socket;
     this.#attachment = attachment;
-    this.#dispatch = dispatch;
-    this.#ctx = ctx;
-    this.#isBridge = attachment.transport === "tcp";
-    this.#stallTimeoutMs = settings.STALL_TIMEOUT_MS;
+    this.#hub = hub;
+    this.id = attachment.id;
+    this.ownChannel = ownChannel(attachment.id);
+    this.connectedAtMs = attachment.connectedAtMs;
+    this.subscriptions = unpackSubscriptions(attachment.subscriptions);
+    this.#isBridge = attachment.transport !== "websocket";
+    this.#protocol = protocolByCode(attachment.protocolCode)!;
+    this.pushForm = attachment.protocolCode | (ConnectionKind[attachment.transport] << 8);
+    this.#counts = attachment.counts;
+    const { access } = attachment;
+    this.subscriptionBytesMax = VARIABLE_BYTES_MAX - prefixBytes(access);
     const limits = {
-      frameBytesMax: settings.FRAME_BYTES_MAX,
-      unansweredBytesMax: settings.UNANSWERED_BYTES_MAX,
+      frameBytesMax: hub.settings.FRAME_BYTES_MAX,
+      unansweredBytesMax: hub.settings.UNANSWERED_BYTES_MAX,
     };
-    const protocol = protocolByCode(attachment.protocolCode)!;
     const unfinished = attachment.unfinished ?? undefined;
-    this.#session = new Session(this, protocol, attachment.access, limits, unfinished);
+    this.#session = new Session(this, this.#protocol, access, limits, this.#counts, unfinished);
     if (attachment.unfinished === null) {
       this.#session.close({
         code: 1011,
@@ -80,9 +159,47 @@ export class Connection implements SessionHost {
     }
   }
 
+  /** A new connection: subscribes it to what every connection hears, and stores it. */
+  static open(
+    socket: WebSocket,
+    parameters: ConnectionParameters,
+    id: Uint8Array,
+    hub: ConnectionHub,
+  ): Connection {
+    const connection = new Connection(
+      socket,
+      {
+        ...parameters,
+        id,
+        connectedAtMs: Date.now(),
+        counts: new Float64Array(PLACES),
+        subscriptions: new Uint8Array(0),
+        unfinished: new Uint8Array(0),
+      },
+      hub,
+    );
+    const { access, transport } = parameters;
+    if (transport !== "events" && (access.scopes & Scope.subscribe) !== 0) {
+      const isHeard = beginsWithAny(access.channelPrefixes, EVERYBODY_BYTES, 0, 1);
+      if (isHeard) addSubscription(connection, EVERYBODY, connection.connectedAtMs);
+      addSubscription(connection, connection.ownChannel, connection.connectedAtMs);
+    }
+    connection.store();
+    return connection;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   receive(chunk: Uint8Array): void {
     this.#progress++;
-    if (!this.#isBridge) this.#undrainedBytes = 0;
+    if (!this.#isBridge) {
+      this.#undrainedBytes = 0;
+      this.#unheardBytes = 0;
+    }
+    this.#counts[Place.readBytes]! += chunk.length;
+    this.#hub.touched(this);
     this.#session.receive(chunk);
   }
 
@@ -106,10 +223,81 @@ export class Connection implements SessionHost {
     this.#session.expire();
   }
 
+  /** The socket has gone. */
   abandon(): void {
-    this.#isClosed = true;
     this.#session.abandon();
-    this.#release();
+    this.#leave();
+  }
+
+  /**
+   * The listener of Server-Sent Events begins: what was pushed meanwhile follows what it is given again.
+   */
+  start({ sequence, replayFrom, replay }: Listened): void {
+    if (replay.length > 0)
+      this.#sendPush(this.#eventsOf({ sequence: replayFrom, messages: replay }));
+    this.#sendPush(bridged(startRecord(sequence)));
+    // What was on its way when the listener came is behind its start, or before it.
+    this.#held = (this.#held ?? []).map(({ bytes, ...rest }) => ({
+      ...rest,
+      bytes: bridgeMessage(0, recordsAfter(sequence, bytes.subarray(BRIDGE_HEADER_BYTES))),
+    }));
+    this.#releaseHeld();
+  }
+
+  /** Holds pushes back until `start`. */
+  prepare(): void {
+    this.#held = [];
+  }
+
+  /** The pushes of messages in this connection's form. */
+  pushesOf(channel: Uint8Array, batch: Batch): Pushes {
+    if (this.#attachment.transport === "events") return this.#eventsOf(batch);
+    const pushes = pushesOf(this.#protocol, channel, batch.messages);
+    if (!this.#isBridge || pushes.bytes.length === 0) return pushes;
+    return { ...pushes, bytes: bridgeMessage(0, pushes.bytes) };
+  }
+
+  /** Sends pushes, or holds them until the reply under way has ended. False when it can't take them. */
+  push(pushes: Pushes): boolean {
+    if (this.#isClosed || !this.#hasRoomFor(pushes)) return false;
+    this.#hub.touched(this);
+    this.#counts[Place.receivedBytes]! += pushes.payloadBytes;
+    if (this.#held === null) {
+      this.#sendPush(pushes);
+    } else {
+      this.#held.push(pushes);
+      this.#heldBytes += pushes.bytes.length;
+    }
+    return true;
+  }
+
+  /** The row that CONNECTIONS has of it. */
+  row(): ConnectionRow {
+    const { ip, port, transport } = this.#attachment;
+    const counts = this.#hub.settings.METRICS === "on" ? this.#counts : new Float64Array(PLACES);
+    const { used, reserved } = this.#session.pendingBytes;
+    return {
+      id: this.id,
+      kind: ConnectionKind[transport],
+      ip,
+      port,
+      connectedAtMs: this.connectedAtMs,
+      readBytes: counts[Place.readBytes]!,
+      writeBytes: counts[Place.writeBytes]!,
+      publishedBytes: counts[Place.publishedBytes]!,
+      receivedBytes: counts[Place.receivedBytes]!,
+      allocatedBytes: reserved,
+      consumedBytes: used,
+      counts,
+    };
+  }
+
+  /** Writes what outlives hibernation. */
+  store(): void {
+    if (this.#isClosed) return;
+    const subscriptions = packSubscriptions(this.subscriptions);
+    this.#attachment = { ...this.#attachment, subscriptions };
+    this.#socket.serializeAttachment(this.#attachment);
   }
 
   nowMs(): number {
@@ -119,26 +307,28 @@ export class Connection implements SessionHost {
   dispatch(frames: Frames, access: Access, sink: Sink): void {
     if (this.#busy === null) {
       this.#busy = Promise.withResolvers<void>();
-      this.#ctx.waitUntil(this.#busy.promise);
+      this.#hub.state.waitUntil(this.#busy.promise);
     }
-    this.#dispatch.send(frames, access, sink, REPLY_BYTES_MAX);
+    this.#isInNamespaceRun = frames.target === Target.namespace;
+    if (frames.target === Target.connection) void this.#answer(frames, access, sink);
+    else this.#hub.dispatch.send(frames, access, sink, REPLY_BYTES_MAX);
   }
 
   send(replies: Uint8Array, consumedBytes: number): void {
     if (this.#isClosed) return;
     this.#undrainedBytes += replies.length;
-    const message = this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies;
-    try {
-      this.#socket.send(message);
-    } catch {
-      // The peer has gone since; its close event is on the way.
-      this.abandon();
-    }
+    this.#counts[Place.writeBytes]! += replies.length;
+    this.#hub.touched(this);
+    this.#transmit(this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies);
+    if (!this.#isInNamespaceRun) return;
+    // Such a reply comes in pieces, and no push may come between them.
+    if (consumedBytes === 0) this.#held ??= [];
+    else this.#releaseHeld();
   }
 
   room(): Promise<void> | null {
     if (!this.#isBridge) {
-      if (this.#undrainedBytes <= REPLY_BYTES_UNASKED_MAX) return null;
+      if (this.#undrainedBytes <= REPLY_BYTES_UNASKED_MAX || this.#isHeard()) return null;
       this.#session.close({
         code: 1013,
         reason: `reply_bytes: more than ${REPLY_BYTES_UNASKED_MAX} bytes of replies to what was sent at once`,
@@ -150,24 +340,18 @@ export class Connection implements SessionHost {
     return this.#drained.promise;
   }
 
+  published(channel: string, payloadBytes: number): void {
+    this.#counts[Place.publishedBytes]! += payloadBytes;
+    const subscription = this.subscriptions.get(channel);
+    if (subscription !== undefined) subscription.readBytes += payloadBytes;
+  }
+
   close({ code, reason }: Ending): void {
     if (this.#isClosed) return;
-    this.#isClosed = true;
     if (code !== 1000) logWarning("connection_closed", { code, reason });
     // A reason has at most 123 bytes; all of ours are ASCII.
     this.#socket.close(code, reason.slice(0, 123));
-    this.#release();
-  }
-
-  /** The connection has ended: nobody waits any more. */
-  #release(): void {
-    this.#drained?.reject(new Error("closed"));
-    this.#idle();
-  }
-
-  #idle(): void {
-    this.#busy?.resolve();
-    this.#busy = null;
+    this.#leave();
   }
 
   settled(unfinished: Uint8Array): void {
@@ -175,28 +359,156 @@ export class Connection implements SessionHost {
     const stored = this.#attachment.unfinished;
     if (unfinished.length === 0 && stored?.length === 0) return;
     if (unfinished.length <= UNFINISHED_STORED_BYTES_MAX) {
-      this.#store(unfinished.slice());
+      this.#storeUnfinished(unfinished.slice());
     } else {
-      if (stored !== null) this.#store(null);
+      if (stored !== null) this.#storeUnfinished(null);
       this.#stayAwake();
     }
   }
 
-  #store(unfinished: Uint8Array | null): void {
+  /** Answers requests about the connection itself: WHOAMI, SUBSCRIBE, UNSUBSCRIBE. */
+  async #answer(frames: Frames, access: Access, sink: Sink): Promise<void> {
+    const { bytes, count, protocol } = frames;
+    const layouts = layoutsOf(protocol);
+    const out = new ByteWriter(Math.min(count, OWN_REPLY_BYTES));
+    const { roster } = this.#hub;
+    const pending: Promise<void>[] = [];
+    this.#hub.dispatch.countRequests(frames);
+    try {
+      for (let frame = 0, at = 0; frame < count; frame++) {
+        const layout = layouts[bytes[at]!]!;
+        if (bytes[at] === RequestType.whoami) {
+          if (layout.hasStatus) out.u8(STATUS_SUCCESS);
+          out.copy(this.id);
+        } else if (refusalOf(access, layout, bytes, at) !== null) {
+          out.u8(STATUS_FAILURE);
+        } else {
+          const channel = binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!);
+          const done =
+            bytes[at] === RequestType.subscribe
+              ? roster.subscribe(this, channel, Date.now())
+              : roster.unsubscribe(this, channel);
+          if (done !== null && done !== false) pending.push(done);
+          out.u8(done === false ? STATUS_FAILURE : STATUS_SUCCESS);
+        }
+        at += frameLength(layouts, bytes, at, bytes.length, Infinity);
+        if (out.length < OWN_REPLY_BYTES || frame === count - 1) continue;
+        await Promise.all(pending.splice(0));
+        sink.reply(out.take(), false);
+        out.reset();
+        await sink.room();
+      }
+      await Promise.all(pending);
+      this.store();
+      this.#hub.dispatch.countReplies(out.length);
+      sink.reply(out.take(), true);
+    } catch (error) {
+      sink.failed(error);
+    }
+  }
+
+  #eventsOf({ sequence, messages }: Batch): Pushes {
+    return bridged(eventRecords(sequence, messages), messages);
+  }
+
+  /** False, and the connection ended, when it leaves too much unread. */
+  #hasRoomFor({ bytes }: Pushes): boolean {
+    const { PUSH_BYTES_MAX } = this.#hub.settings;
+    const unread = (this.#isBridge ? this.#undrainedBytes : this.#unheardBytes) + this.#heldBytes;
+    if (unread + bytes.length <= PUSH_BYTES_MAX || this.#isHeard()) return true;
+    this.#session.close({
+      code: 1013,
+      reason: `push_bytes: more than ${PUSH_BYTES_MAX} bytes of pushes were left unread`,
+    });
+    return false;
+  }
+
+  /** True when a WebSocket client has sent the text ping, which the runtime answers, since it was asked last. */
+  #isHeard(): boolean {
+    if (this.#isBridge) return false;
+    const pingMs = this.#hub.state.getWebSocketAutoResponseTimestamp(this.#socket)?.getTime() ?? 0;
+    if (pingMs <= this.#pingSeenMs) return false;
+    this.#pingSeenMs = pingMs;
+    this.#undrainedBytes = 0;
+    this.#unheardBytes = 0;
+    return true;
+  }
+
+  #releaseHeld(): void {
+    const held = this.#held ?? [];
+    this.#held = null;
+    this.#heldBytes = 0;
+    for (const pushes of held) if (!this.#isClosed) this.#sendPush(pushes);
+  }
+
+  #sendPush(pushes: Pushes): void {
+    const bytes = pushes.bytes.length - (this.#isBridge ? BRIDGE_HEADER_BYTES : 0);
+    if (this.#isBridge) this.#undrainedBytes += bytes;
+    else this.#unheardBytes += bytes;
+    this.#counts[Place.writeBytes]! += bytes;
+    this.#transmit(pushes.bytes);
+  }
+
+  #transmit(message: Uint8Array): void {
+    try {
+      this.#socket.send(message);
+    } catch {
+      // The peer has gone since; its close event is on the way.
+      this.abandon();
+    }
+  }
+
+  /** The connection has ended: nobody waits any more. */
+  #leave(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#drained?.promise.catch(() => {});
+    this.#drained?.reject(new Error("closed"));
+    this.#idle();
+    this.#hub.left(this);
+  }
+
+  #idle(): void {
+    this.#busy?.resolve();
+    this.#busy = null;
+  }
+
+  #storeUnfinished(unfinished: Uint8Array | null): void {
     this.#attachment = { ...this.#attachment, unfinished };
-    this.#socket.serializeAttachment(this.#attachment);
+    this.store();
   }
 
   /** Keeps the object in memory until the frame goes on, or refuses it. */
   #stayAwake(): void {
     const progress = this.#progress;
-    const timeout = scheduler.wait(this.#stallTimeoutMs).then(() => {
+    const timeoutMs = this.#hub.settings.STALL_TIMEOUT_MS;
+    const timeout = scheduler.wait(timeoutMs).then(() => {
       if (this.#progress !== progress) return;
       this.#session.close({
         code: 1008,
-        reason: `frame_timeout: a frame was not completed within ${this.#stallTimeoutMs} ms`,
+        reason: `frame_timeout: a frame was not completed within ${timeoutMs} ms`,
       });
     });
-    this.#ctx.waitUntil(timeout);
+    this.#hub.state.waitUntil(timeout);
   }
+}
+
+const NO_MESSAGES = new Uint8Array(0);
+const EVERYBODY_BYTES = Uint8Array.from(EVERYBODY, (character) => character.charCodeAt(0));
+
+function bridged(records: Uint8Array, messages: Uint8Array = NO_MESSAGES): Pushes {
+  const isPushed: boolean[] = [];
+  let payloadBytes = 0;
+  forEachMessage(messages, (_, length) => {
+    isPushed.push(true);
+    payloadBytes += length;
+  });
+  return { bytes: bridgeMessage(0, records), payloadBytes, isPushed };
+}
+
+function prefixBytes({ keyPrefixes, channelPrefixes }: Access): number {
+  return [...keyPrefixes, ...channelPrefixes].reduce(
+    (sum, prefix) => sum + prefix.length + PREFIX_OVERHEAD_BYTES,
+    0,
+  );
 }

@@ -1,38 +1,105 @@
-/** Dispatch: one door's lanes to the shards of a namespace. */
+/** Dispatch: the way from one door to the objects of a namespace that answer requests. */
+import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
+import { layoutsOf, Target } from "../wire/throttr/requests.ts";
+import { frameLength } from "../wire/throttr/scanner.ts";
 import type { Access } from "./access.ts";
-import { Exchange, type Frames, type Sink } from "./exchange.ts";
-import { Lane } from "./lane.ts";
-import { ShardMap, shardName } from "./placement.ts";
+import { Exchange } from "./exchange.ts";
+import { NamespaceRequests } from "./namespace-requests.ts";
+import { shardName } from "./names.ts";
+import { ShardMap } from "./placement.ts";
+import { answerPublications } from "./publication.ts";
+import { Publisher } from "./publisher.ts";
 import { readSettings } from "./settings.ts";
+import { openShardLane, type ShardLane } from "./shard-lane.ts";
+import type { Frames, Sink } from "./sink.ts";
+
+/** Counts requests for INFO. */
+export interface Counter {
+  readonly tally: Tally;
+  /** Brings what was counted to where INFO finds it. */
+  readonly flush: () => Promise<void>;
+}
 
 export class Dispatch {
+  readonly publisher: Publisher;
   readonly #map: ShardMap;
-  readonly #lanes: readonly Lane[];
+  readonly #lanes: readonly ShardLane[];
+  readonly #namespaceRequests: NamespaceRequests;
+  readonly #tally: Tally;
+  readonly #isCounting: boolean;
 
-  constructor(env: Env, namespace: string) {
+  /** @param counter of the requests that no shard counts */
+  constructor(env: Env, namespace: string, { tally, flush }: Counter) {
     const settings = readSettings(env);
     const options =
       settings.LOCATION_HINT === ""
         ? {}
         : { locationHint: settings.LOCATION_HINT as DurableObjectLocationHint };
+    this.#tally = tally;
+    this.#isCounting = settings.METRICS === "on";
     this.#map = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);
-    this.#lanes = Array.from({ length: settings.SHARDS }, (_, index) => {
-      const name = shardName.format(namespace, index);
-      return new Lane(this.#map, () => {
-        const stub = env.SHARD.getByName(name, options);
+    this.publisher = new Publisher(env, namespace);
+    const names = Array.from({ length: settings.SHARDS }, (_, i) => shardName.format(namespace, i));
+    const stubOf = (name: string) => env.SHARD.getByName(name, options);
+    const shards = () => names.map(stubOf);
+    this.#namespaceRequests = new NamespaceRequests(env, this.#map, shards, flush);
+    this.#lanes = names.map((name) =>
+      openShardLane(this.#map, () => {
+        const stub = stubOf(name);
         return async (batch) => await stub.apply(batch);
-      });
-    });
+      }),
+    );
   }
 
   /**
-   * Sends frames to the shards that own their keys; replies come to the sink in request order.
+   * Sends a run to whom it is for; replies come to the sink in request order.
    *
-   * @param frames whole frames of the protocol's types; a frame that `access` does not allow is
-   * answered 0x00 without a call
+   * @param frames of any target but the connection
+   * @param access frames that it does not allow are refused without a call
    * @param replyBytesMax reply bytes per shard after which the sink is asked for room
    */
   send(frames: Frames, access: Access, sink: Sink, replyBytesMax: number): void {
-    new Exchange(frames, sink, replyBytesMax).start(this.#map, this.#lanes, access);
+    if (frames.target === Target.shard) {
+      new Exchange(frames, sink, replyBytesMax).start(this.#map, this.#lanes, access);
+      return;
+    }
+    this.countRequests(frames);
+    const counted = this.#counted(sink);
+    if (frames.target === Target.channel) {
+      void answerPublications(this.publisher, frames, access, counted);
+    } else if (frames.target === Target.namespace) {
+      void this.#namespaceRequests.answer(frames, access, counted);
+    } else {
+      counted.reply(new Uint8Array(frames.count), true);
+    }
+  }
+
+  /** Counts requests that no shard sees. */
+  countRequests({ protocol, bytes, count }: Frames): void {
+    if (!this.#isCounting) return;
+    this.#tally.turn(Date.now());
+    const { totals } = this.#tally;
+    const layouts = layoutsOf(protocol);
+    for (let frame = 0, at = 0; frame < count; frame++) {
+      totals[bytes[at]!]!++;
+      at += frameLength(layouts, bytes, at, bytes.length, Infinity);
+    }
+    totals[TALLY_READ_BYTES]! += bytes.length;
+  }
+
+  countReplies(bytes: number): void {
+    if (this.#isCounting) this.#tally.totals[TALLY_WRITE_BYTES]! += bytes;
+  }
+
+  #counted(sink: Sink): Sink {
+    return {
+      reply: (replies, isLast) => {
+        this.countReplies(replies.length);
+        sink.reply(replies, isLast);
+      },
+      room: () => sink.room(),
+      failed: (error) => sink.failed(error),
+      published: (channel, payloadBytes) => sink.published(channel, payloadBytes),
+    };
   }
 }

@@ -1,35 +1,17 @@
 /**
- * An exchange: the frames that a caller handed over at once, and their replies in the same order.
+ * An exchange: a run of requests on keys, and their replies in the same order.
  *
  * Frames are grouped by shard, one piece each; replies are merged as they come in. Replies that reach
  * the limit of a piece stop it: the rest is sent in a further call once the caller has room.
  */
 import { ByteWriter } from "../wire/bytes.ts";
-import type { Protocol } from "../wire/throttr/protocol.ts";
 import { replyLength } from "../wire/throttr/replies.ts";
-import { layoutsOf, STATUS_FAILURE, type Layout } from "../wire/throttr/requests.ts";
+import { keyLength, layoutsOf, STATUS_FAILURE, type Layout } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
-import { Keyspace } from "../engine/records.ts";
-import { allows, isUnrestricted, type Access } from "./access.ts";
-import type { Lane, Piece } from "./lane.ts";
+import { isUnrestricted, refusalOf, type Access } from "./access.ts";
 import type { ShardMap } from "./placement.ts";
-
-/** Who gets the replies. */
-export interface Sink {
-  /** The next replies in order. `isLast` with the last ones: then every frame is answered. */
-  reply(replies: Uint8Array, isLast: boolean): void;
-  /** Null when there is room for more replies, else a promise of it. Rejected when there never will be. */
-  room(): Promise<void> | null;
-  /** A call failed; no reply follows. What was not answered may have been applied or not. */
-  failed(error: unknown): void;
-}
-
-/** What an exchange is made of: whole frames only. */
-export interface Frames {
-  readonly protocol: Protocol;
-  readonly bytes: Uint8Array;
-  readonly count: number;
-}
+import type { FramesPiece, ShardLane } from "./shard-lane.ts";
+import type { Frames, Sink } from "./sink.ts";
 
 /** In place of a shard's index: the frame is refused here. */
 const REFUSED = 255;
@@ -44,6 +26,8 @@ export class Exchange {
   #types = new Uint8Array(0);
   #owners = new Uint8Array(0);
   #answered = 0;
+  #seekFrame = 0;
+  #seekAt = 0;
   #isOver = false;
 
   constructor(frames: Frames, sink: Sink, replyBytesMax: number) {
@@ -53,7 +37,7 @@ export class Exchange {
     this.#layouts = layoutsOf(frames.protocol);
   }
 
-  start(map: ShardMap, lanes: readonly Lane[], access: Access): void {
+  start(map: ShardMap, lanes: readonly ShardLane[], access: Access): void {
     const isOpen = isUnrestricted(access, this.#frames.protocol);
     if (map.shards === 1 && isOpen) {
       this.#parts.push(new Part(lanes[0]!, this.#frames.bytes, this.#frames.count));
@@ -65,20 +49,19 @@ export class Exchange {
   }
 
   /** @param access what frames are checked against; null when all are allowed */
-  #split(map: ShardMap, lanes: readonly Lane[], access: Access | null): void {
-    const { bytes, count } = this.#frames;
+  #split(map: ShardMap, lanes: readonly ShardLane[], access: Access | null): void {
+    const { protocol, bytes, count } = this.#frames;
     this.#types = new Uint8Array(count);
     this.#owners = new Uint8Array(count);
     const partOfShard = new Int16Array(map.shards).fill(-1);
     const writers: ByteWriter[] = [];
     for (let frame = 0, at = 0; frame < count; frame++) {
       const layout = this.#layouts[bytes[at]!]!;
-      const keyAt = at + layout.headerBytes;
-      const keyBytes = bytes[at + layout.keySizeAt]!;
       const end = at + frameLength(this.#layouts, bytes, at, bytes.length, Infinity);
       this.#types[frame] = bytes[at]!;
-      if (access === null || allows(access, layout, bytes, keyAt, keyBytes)) {
-        const shard = map.shardOf(Keyspace.throttr, bytes, keyAt, keyBytes);
+      if (access === null || refusalOf(access, layout, bytes, at) === null) {
+        const keyBytes = keyLength(layout, bytes, at);
+        const shard = map.shardOf(protocol.keyspace, bytes, at + layout.keyAt, keyBytes);
         let part = partOfShard[shard]!;
         if (part < 0) {
           part = partOfShard[shard] = writers.push(new ByteWriter(256)) - 1;
@@ -98,7 +81,8 @@ export class Exchange {
   }
 
   #submit(part: Part): void {
-    const piece: Piece = {
+    const piece: FramesPiece = {
+      bytes: part.frames.length,
       protocolCode: this.#frames.protocol.code,
       frames: part.frames,
       replyBytesMax: this.#replyBytesMax,
@@ -153,7 +137,7 @@ export class Exchange {
     while (this.#answered < count) {
       const owner = this.#owners[this.#answered]!;
       if (owner === REFUSED) {
-        out.u8(STATUS_FAILURE);
+        this.#refuse(out);
       } else {
         const part = this.#parts[owner]!;
         const { replies, at } = part;
@@ -174,6 +158,26 @@ export class Exchange {
     if (out.length > 0 || isLast) this.#emit(out.bytes.subarray(0, out.length), isLast);
   }
 
+  /** The failure of the next frame, which nobody was asked about. */
+  #refuse(out: ByteWriter): void {
+    const { protocol, bytes } = this.#frames;
+    const { requestIdBytes } = protocol;
+    if (requestIdBytes > 0) {
+      const at = this.#frameAt(this.#answered) + 1;
+      out.copy(bytes, at, at + requestIdBytes);
+    }
+    out.u8(STATUS_FAILURE);
+  }
+
+  /** Where a frame begins; frames are asked for in ascending order. */
+  #frameAt(frame: number): number {
+    const { bytes } = this.#frames;
+    for (; this.#seekFrame < frame; this.#seekFrame++) {
+      this.#seekAt += frameLength(this.#layouts, bytes, this.#seekAt, bytes.length, Infinity);
+    }
+    return this.#seekAt;
+  }
+
   #emit(replies: Uint8Array, isLast: boolean): void {
     if (isLast) this.#isOver = true;
     this.#sink.reply(replies, isLast);
@@ -189,7 +193,7 @@ export class Exchange {
 
 /** The frames of an exchange that one shard owns. */
 class Part {
-  readonly lane: Lane;
+  readonly lane: ShardLane;
   /** What is still to be answered: `count` frames. */
   frames: Uint8Array;
   count: number;
@@ -197,11 +201,11 @@ class Part {
   replies: Uint8Array = new Uint8Array(0);
   at = 0;
   /** The piece that is queued or under way. */
-  piece: Piece | null = null;
+  piece: FramesPiece | null = null;
   /** A further call waits for room. */
   isWaiting = false;
 
-  constructor(lane: Lane, frames: Uint8Array, count: number) {
+  constructor(lane: ShardLane, frames: Uint8Array, count: number) {
     this.lane = lane;
     this.frames = frames;
     this.count = count;

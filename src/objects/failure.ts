@@ -1,5 +1,7 @@
 /** What the failure of a call to a Shard means to whoever sent the frames. */
 
+import { logWarning } from "./log.ts";
+
 /** Errors with these codes are refusals: nothing of the batch has been applied. */
 const REFUSALS = ["shards_mismatch", "format_unknown", "row_version", "batch_version"];
 
@@ -12,8 +14,16 @@ export interface Failure {
   readonly message: string;
 }
 
+/** Logs what failed requests, and says what it means to whoever sent them. */
+export function reportFailure(error: unknown): Failure {
+  const failure = failureOf(error);
+  const stack = error instanceof Error ? error.stack : undefined;
+  logWarning("requests_failed", { code: failure.code, error: String(error), stack });
+  return failure;
+}
+
 /** Errors keep their message across objects, and nothing else: the code is its first word. */
-export function failureOf(error: unknown): Failure {
+function failureOf(error: unknown): Failure {
   const message = error instanceof Error ? error.message : String(error);
   const code = refusalCode(message);
   return code === undefined

@@ -1,61 +1,141 @@
 /**
  * Hub: the object where connections live, as hibernatable WebSockets.
  *
- * A WebSocket client is connected directly; a TCP client through the Worker's bridge, which speaks
- * `wire/bridge.ts`. All that must outlive hibernation is in the socket's attachment; the rest is made
- * again from it with the next message.
+ * A WebSocket client is connected directly; a TCP client, and a listener of Server-Sent Events, through
+ * a bridge in the Worker, which speaks `wire/bridge.ts`. All that must outlive hibernation is in the
+ * sockets' attachments; the rest is made again from them when the object starts.
  */
 import { DurableObject } from "cloudflare:workers";
+import { Tally, type TallyFigures } from "../engine/tally.ts";
+import { PageWriter } from "../wire/page.ts";
+import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
+import { compareBytes, binaryBytes } from "../wire/bytes.ts";
 import { alarmTime } from "./alarm.ts";
-import { Connection, type Attachment, type ConnectionParameters } from "./connection.ts";
+import { makeConnectionId, ownChannel } from "./connection-id.ts";
+import {
+  Connection,
+  type Attachment,
+  type ConnectionHub,
+  type ConnectionParameters,
+} from "./connection.ts";
 import { Dispatch } from "./dispatch.ts";
+import { logWarning } from "./log.ts";
+import { channelName, EVERYBODY, hubName, type HubPlace } from "./names.ts";
+import { Roster, type Batch } from "./roster.ts";
 import { readSettings, type Settings } from "./settings.ts";
 
 /** Carries the parameters of a connection, as JSON, in the upgrade request. */
 export const CONNECTION_HEADER = "x-throttr-connection";
 
+/** Counters of connections are stored at most so long after they have changed. */
+const STORE_DELAY_MS = 1000;
+
+/** What the Worker asks a Hub for. */
+export interface OpenRequest extends ConnectionParameters {
+  /** The channel of a listener of Server-Sent Events, as a binary string; null for other connections. */
+  readonly channel: string | null;
+  /** Number of the last message that such a listener has; null when it has none. */
+  readonly after: number | null;
+}
+
 /** Prefixes are bytes: JSON carries them as arrays of numbers. */
-export function encodeParameters(parameters: ConnectionParameters): string {
-  return JSON.stringify(parameters, (_, value: unknown) =>
+export function encodeOpenRequest(request: OpenRequest): string {
+  return JSON.stringify(request, (_, value: unknown) =>
     value instanceof Uint8Array ? [...value] : value,
-  );
+  ).replace(/[\u0080-\uffff]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
 }
 
-function decodeParameters(text: string): ConnectionParameters {
-  const parameters = JSON.parse(text) as ConnectionParameters;
-  const keyPrefixes = parameters.access.keyPrefixes.map((prefix) => Uint8Array.from(prefix));
-  return { ...parameters, access: { ...parameters.access, keyPrefixes } };
+function decodeOpenRequest(text: string): OpenRequest {
+  const request = JSON.parse(text) as OpenRequest;
+  const toBytes = (prefixes: readonly Uint8Array[]): Uint8Array[] =>
+    prefixes.map((prefix) => Uint8Array.from(prefix));
+  const { access } = request;
+  const keyPrefixes = toBytes(access.keyPrefixes);
+  const channelPrefixes = toBytes(access.channelPrefixes);
+  return { ...request, access: { ...access, keyPrefixes, channelPrefixes } };
 }
 
-export class Hub extends DurableObject<Env> {
-  readonly #settings: Settings;
+/** What came of messages that a channel's object gave to a Hub. */
+export interface Delivered {
+  /** Per batch and message: how many subscriptions took it. */
+  readonly delivered: number[][];
+  /** False: the Hub has no subscriber, and will say so when it has one. */
+  readonly isJoined: boolean;
+}
+
+/** What a Hub counts. */
+export interface HubFigures {
+  readonly tally: TallyFigures;
+  readonly connections: number;
+  readonly subscriptions: number;
+  /** A number for each channel with subscribers that tells it from others. */
+  readonly channelHashes: Float64Array;
+}
+
+/** Row of CHANNELS among objects: read bytes, write bytes, subscriptions, f64 each. */
+export const CHANNEL_PAGE_ROW_BYTES = 24;
+
+/** A subscription as CHANNEL has it. */
+export interface SubscriberFigures {
+  readonly id: Uint8Array;
+  readonly sinceMs: number;
+  readonly readBytes: number;
+  readonly writeBytes: number;
+}
+
+export class Hub extends DurableObject<Env> implements ConnectionHub {
+  readonly state: DurableObjectState;
+  readonly settings: Settings;
+  readonly dispatch: Dispatch;
+  readonly roster: Roster;
+  readonly #namespace: string;
+  readonly #name: string;
+  readonly #place: HubPlace;
+  readonly #tally: Tally;
   readonly #connections = new Map<WebSocket, Connection>();
-  #dispatch: Dispatch | null = null;
+  /** Connections that are being opened. */
+  #opening = 0;
+  /** The Directory knows of us, or is being told. */
+  #isListed: boolean;
+  #listing: Promise<void> | null = null;
+  #touched = new Set<Connection>();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#settings = readSettings(env);
+    this.state = ctx;
+    this.settings = readSettings(env);
+    this.#name = ctx.id.name!;
+    const { namespace, place } = hubName.parse(this.#name);
+    this.#namespace = namespace;
+    this.#place = place;
+    this.#tally = new Tally();
+    this.dispatch = new Dispatch(env, namespace, { tally: this.#tally, flush: async () => {} });
+    this.roster = new Roster(env, namespace, this.#name, this.settings.HUB_SUBSCRIPTIONS_MAX);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
+    for (const socket of ctx.getWebSockets()) {
+      if (socket.readyState === WebSocket.OPEN) this.#restore(socket);
+    }
+    this.#isListed = this.roster.size > 0;
   }
 
   override async fetch(request: Request): Promise<Response> {
-    const parameters = decodeParameters(request.headers.get(CONNECTION_HEADER)!);
-    if (this.#openSockets() >= this.#settings.HUB_CONNECTIONS_MAX) {
+    const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
+    if (this.roster.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
       return new Response("connections_max", { status: 503 });
     }
-    const { 0: client, 1: server } = new WebSocketPair();
-    this.ctx.acceptWebSocket(server);
-    const attachment: Attachment = { ...parameters, unfinished: new Uint8Array(0) };
-    server.serializeAttachment(attachment);
-    await this.#watchExpiry(parameters.access.expiresAtMs);
-    const headers = new Headers();
-    if (parameters.subprotocol !== null)
-      headers.set("sec-websocket-protocol", parameters.subprotocol);
-    return new Response(null, { status: 101, webSocket: client, headers });
+    this.#opening++;
+    try {
+      await this.#list();
+      return await this.#open(opening);
+    } finally {
+      this.#opening--;
+    }
   }
 
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
-    const connection = this.#connectionOf(socket);
+    const connection = this.#connections.get(socket) ?? this.#restore(socket);
     if (typeof message === "string") connection.receiveText(message);
     else connection.receive(new Uint8Array(message));
   }
@@ -74,13 +154,171 @@ export class Hub extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     const nowMs = Date.now();
     let nextMs = Infinity;
-    for (const socket of this.ctx.getWebSockets()) {
+    for (const [socket, connection] of this.#connections) {
       const { expiresAtMs } = (socket.deserializeAttachment() as Attachment).access;
       if (expiresAtMs === null) continue;
       if (expiresAtMs > nowMs) nextMs = Math.min(nextMs, expiresAtMs);
-      else this.#connectionOf(socket).expire();
+      else connection.expire();
     }
     if (nextMs < Infinity) await this.#watchExpiry(nextMs);
+  }
+
+  /** Pushes messages of a channel to its subscribers here. */
+  deliver(channel: string, batches: readonly Batch[]): Delivered {
+    const isJoined =
+      channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.isJoined(channel);
+    return { delivered: this.roster.deliver(channel, batches), isJoined };
+  }
+
+  /** Pushes messages to the connection whose own channel this is. */
+  deliverToOwner(channel: string, messages: Uint8Array): number[] {
+    return this.roster.deliverToOwner(channel, { sequence: null, messages });
+  }
+
+  figures(): HubFigures {
+    return {
+      tally: this.#tally.figures(Date.now()),
+      connections: this.roster.size,
+      ...this.roster.totals(),
+    };
+  }
+
+  /** Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`. */
+  connectionsPage(after: Uint8Array | null, bytesMax: number): Uint8Array {
+    const entries = Array.from(this.roster.connections(), (connection) => ({
+      connection,
+      key: connectionKey(connection),
+    }));
+    entries.sort((a, b) => compareKeys(a.key, b.key));
+    const page = new PageWriter(CONNECTION_ROW_BYTES, entries.length);
+    const behind = entries.filter(({ key }) => after === null || compareKeys(key, after) > 0);
+    let i = 0;
+    for (; i < behind.length && page.length < bytesMax; i++) {
+      const { connection, key } = behind[i]!;
+      const at = page.add(key, 0, key.length);
+      writeConnectionRow(page.bytes, page.view, at, connection.row());
+    }
+    return page.take(i === behind.length);
+  }
+
+  /** Channels with subscribers here, by name, behind a name. Format: `wire/page.ts`. */
+  channelsPage(after: Uint8Array | null, bytesMax: number): Uint8Array {
+    const names = this.roster.channels();
+    const page = new PageWriter(CHANNEL_PAGE_ROW_BYTES, names.length);
+    const behind = names.filter(
+      (name) => after === null || compareKeys(binaryBytes(name), after) > 0,
+    );
+    let i = 0;
+    for (; i < behind.length && page.length < bytesMax; i++) {
+      const name = behind[i]!;
+      const { readBytes, writeBytes, subscriptions } = this.roster.figuresOf(name);
+      const at = page.add(binaryBytes(name), 0, name.length);
+      page.view.setFloat64(at, readBytes);
+      page.view.setFloat64(at + 8, writeBytes);
+      page.view.setFloat64(at + 16, subscriptions);
+    }
+    return page.take(i === behind.length);
+  }
+
+  /** The row of a connection in CONNECTIONS; null when it is not here. */
+  connectionRow(id: Uint8Array): Uint8Array | null {
+    const connection = this.roster.byOwnChannel(ownChannel(id));
+    if (connection === undefined) return null;
+    const row = new Uint8Array(CONNECTION_ROW_BYTES);
+    writeConnectionRow(row, new DataView(row.buffer), 0, connection.row());
+    return row;
+  }
+
+  /** The subscriptions to a channel here. */
+  subscribers(channel: string): SubscriberFigures[] {
+    return Array.from(
+      this.roster.subscribers(channel),
+      ([{ id }, { sinceMs, readBytes, writeBytes }]) => ({ id, sinceMs, readBytes, writeBytes }),
+    );
+  }
+
+  touched(connection: Connection): void {
+    if (this.settings.METRICS === "off") return;
+    if (this.#touched.size === 0) this.ctx.waitUntil(this.#storeLater());
+    this.#touched.add(connection);
+  }
+
+  left(connection: Connection): void {
+    this.#touched.delete(connection);
+    this.ctx.waitUntil(this.roster.remove(connection).then(() => this.#unlist()));
+  }
+
+  async #open(opening: OpenRequest): Promise<Response> {
+    const { channel, after, ...parameters } = opening;
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.ctx.acceptWebSocket(server);
+    const random = crypto.getRandomValues(new Uint8Array(16));
+    const id = makeConnectionId(this.#place, random);
+    const connection = Connection.open(server, parameters, id, this);
+    this.#connections.set(server, connection);
+    this.roster.add(connection);
+    if (channel !== null) await this.#listen(connection, channel, after);
+    await this.#watchExpiry(parameters.access.expiresAtMs);
+    const headers = new Headers();
+    if (parameters.subprotocol !== null)
+      headers.set("sec-websocket-protocol", parameters.subprotocol);
+    return new Response(null, { status: 101, webSocket: client, headers });
+  }
+
+  /** Subscribes a listener of Server-Sent Events to its channel. */
+  async #listen(connection: Connection, channel: string, after: number | null): Promise<void> {
+    connection.prepare();
+    const done = this.roster.subscribe(connection, channel, Date.now());
+    if (done === false) {
+      connection.close({ code: 1013, reason: "subscriptions_max: the Hub has as many as it may" });
+      return;
+    }
+    await done;
+    const stub =
+      channel === EVERYBODY
+        ? this.env.DIRECTORY.getByName(this.#namespace)
+        : this.env.CHANNEL.getByName(channelName.format(this.#namespace, channel));
+    connection.start(await stub.listen(this.#name, after));
+    connection.store();
+  }
+
+  #restore(socket: WebSocket): Connection {
+    const attachment = socket.deserializeAttachment() as Attachment;
+    const connection = new Connection(socket, attachment, this);
+    this.#connections.set(socket, connection);
+    if (!connection.isClosed) this.roster.add(connection);
+    return connection;
+  }
+
+  #forget(socket: WebSocket): void {
+    // A socket that ends while the object sleeps was not restored: its channels must hear of it.
+    const connection = this.#connections.get(socket) ?? this.#restore(socket);
+    this.#connections.delete(socket);
+    connection.abandon();
+  }
+
+  /** Makes the Directory know of this Hub; after that, somebody is counted as being here. */
+  async #list(): Promise<void> {
+    if (!this.#isListed) {
+      this.#isListed = true;
+      const directory = this.env.DIRECTORY.getByName(this.#namespace);
+      this.#listing = (this.#listing ?? Promise.resolve()).then(() => directory.join(this.#name));
+      this.#listing.catch(() => (this.#isListed = false));
+    }
+    await this.#listing;
+  }
+
+  async #unlist(): Promise<void> {
+    if (!this.#isListed || this.roster.size + this.#opening > 0) return;
+    this.#isListed = false;
+    const directory = this.env.DIRECTORY.getByName(this.#namespace);
+    this.#listing = (this.#listing ?? Promise.resolve())
+      .then(() => directory.leave(this.#name))
+      .catch((error: unknown) => {
+        // It finds out by itself when it asks next.
+        logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
+      });
+    await this.#listing;
   }
 
   async #watchExpiry(expiresAtMs: number | null): Promise<void> {
@@ -90,25 +328,22 @@ export class Hub extends DurableObject<Env> {
     await this.ctx.storage.setAlarm(alarmTime(expiresAtMs, Date.now()));
   }
 
-  /** Sockets that the server has closed stay until the peer has gone: they don't count. */
-  #openSockets(): number {
-    const isOpen = ({ readyState }: WebSocket): boolean => readyState === WebSocket.OPEN;
-    return this.ctx.getWebSockets().filter(isOpen).length;
+  async #storeLater(): Promise<void> {
+    await scheduler.wait(STORE_DELAY_MS);
+    const touched = this.#touched;
+    this.#touched = new Set();
+    for (const connection of touched) connection.store();
   }
+}
 
-  #forget(socket: WebSocket): void {
-    this.#connections.get(socket)?.abandon();
-    this.#connections.delete(socket);
-  }
+/** Connections are in the order of this: connected at, then id. */
+function connectionKey({ connectedAtMs, id }: Connection): Uint8Array {
+  const key = new Uint8Array(8 + id.length);
+  new DataView(key.buffer).setBigUint64(0, BigInt(connectedAtMs));
+  key.set(id, 8);
+  return key;
+}
 
-  #connectionOf(socket: WebSocket): Connection {
-    let connection = this.#connections.get(socket);
-    if (connection === undefined) {
-      const attachment = socket.deserializeAttachment() as Attachment;
-      this.#dispatch ??= new Dispatch(this.env, attachment.access.namespace);
-      connection = new Connection(socket, attachment, this.#dispatch, this.#settings, this.ctx);
-      this.#connections.set(socket, connection);
-    }
-    return connection;
-  }
+function compareKeys(a: Uint8Array, b: Uint8Array): number {
+  return compareBytes(a, 0, a.length, b, 0, b.length);
 }

@@ -1,5 +1,5 @@
 /**
- * Which shard owns a key, and what the objects of a namespace are called.
+ * Which shard owns a key.
  *
  * Every door must choose alike, so the hash that chooses depends on nothing but the namespace and,
  * where one is set, a secret that keeps strangers from aiming all their keys at one shard.
@@ -9,15 +9,6 @@ import type { Placement } from "../wire/batch.ts";
 
 const encoder = new TextEncoder();
 const NAME_KEY: HashKey = { low: 0x9e3779b9, high: 0x7f4a7c15 };
-
-/** Names of Shard objects: `namespace/index`. Namespaces have no slash. */
-export const shardName = {
-  format: (namespace: string, index: number): string => `${namespace}/${index}`,
-  parse(name: string): { namespace: string; index: number } {
-    const [namespace, index] = name.split("/");
-    return { namespace: namespace!, index: Number(index) };
-  },
-};
 
 export class ShardMap implements Placement {
   readonly namespace: string;

@@ -1,21 +1,22 @@
 /**
  * Session: one connection's byte stream, whatever carries it.
  *
- * It finds the frames, hands over all it has as one exchange at a time, and sends the replies in
- * order. What arrives meanwhile waits for the next exchange, so a connection's requests are applied in
- * the order they were sent. It knows no socket and no clock: its host has them.
+ * It finds the frames and hands them over a run at a time, all it has of one target, and sends the
+ * replies in order. What arrives meanwhile waits for the next run, so a connection's requests are
+ * applied in the order they were sent. It knows no socket and no clock: its host has them.
  */
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, type Layout } from "../wire/throttr/requests.ts";
 import {
   FRAME_INCOMPLETE,
   FRAME_TOO_LARGE,
-  FRAME_UNKNOWN,
-  scanFrames,
+  RUN_ENDS,
+  scanRun,
+  type Run,
 } from "../wire/throttr/scanner.ts";
-import type { Access } from "./access.ts";
-import type { Frames, Sink } from "./exchange.ts";
-import { failureOf } from "./failure.ts";
+import { refusalOf, scopeName, type Access } from "./access.ts";
+import { reportFailure } from "./failure.ts";
+import type { Frames, Sink } from "./sink.ts";
 
 /** Why the server ends a connection: WebSocket close code, and a reason that begins with a stable code. */
 export interface Ending {
@@ -30,6 +31,8 @@ export interface SessionHost {
   /** Sends replies. `consumedBytes` of the peer's bytes have been answered with them for good. */
   send(replies: Uint8Array, consumedBytes: number): void;
   room(): Promise<void> | null;
+  /** The peer has published to a channel. */
+  published(channel: string, payloadBytes: number): void;
   close(ending: Ending): void;
   /** Nothing is under way any more; the bytes of an unfinished frame are left. */
   settled(unfinished: Uint8Array): void;
@@ -48,23 +51,34 @@ export class Session implements Sink {
   readonly #layouts: readonly (Layout | undefined)[];
   readonly #access: Access;
   readonly #limits: SessionLimits;
-  /** Received and not yet part of an exchange: `#pending[0, #pendingBytes)`. */
+  /** Requests seen, by type. */
+  readonly counts: Float64Array;
+  /** Received and not yet part of a run: `#pending[#pendingAt, #pendingEnd)`. */
   #pending: Uint8Array;
-  #pendingBytes: number;
+  #pendingAt = 0;
+  #pendingEnd: number;
   /** Scanning before there are so many pending bytes finds nothing new. */
   #neededBytes = 1;
-  /** Bytes of the exchange under way; 0 when there is none. */
-  #exchangeBytes = 0;
-  /** How the connection ends once the exchange under way is answered. */
+  /** Bytes of the run under way; 0 when there is none. */
+  #runBytes = 0;
+  /** A run is being looked for: one that is answered at once does not look for the next itself. */
+  #isLooking = false;
+  /** The next run waits for room. */
+  #isWaiting = false;
+  /** How the connection ends once the run under way is answered. */
   #ending: Ending | null = null;
   #isClosed = false;
 
-  /** @param unfinished bytes of an unfinished frame that an earlier session of the connection left */
+  /**
+   * @param counts of requests by type, which go on from here
+   * @param unfinished bytes of an unfinished frame that an earlier session of the connection left
+   */
   constructor(
     host: SessionHost,
     protocol: Protocol,
     access: Access,
     limits: SessionLimits,
+    counts: Float64Array,
     unfinished: Uint8Array = EMPTY,
   ) {
     this.#host = host;
@@ -72,8 +86,14 @@ export class Session implements Sink {
     this.#layouts = layoutsOf(protocol);
     this.#access = access;
     this.#limits = limits;
+    this.counts = counts;
     this.#pending = unfinished;
-    this.#pendingBytes = unfinished.length;
+    this.#pendingEnd = unfinished.length;
+  }
+
+  /** Bytes that wait to become part of a run, and those reserved for them. */
+  get pendingBytes(): { used: number; reserved: number } {
+    return { used: this.#pendingEnd - this.#pendingAt, reserved: this.#pending.length };
   }
 
   /** The next bytes of the stream. They may end anywhere. */
@@ -84,7 +104,7 @@ export class Session implements Sink {
       this.expire();
       return;
     }
-    const unanswered = this.#exchangeBytes + this.#pendingBytes + chunk.length;
+    const unanswered = this.#runBytes + this.#pendingEnd - this.#pendingAt + chunk.length;
     if (unanswered > this.#limits.unansweredBytesMax) {
       this.close({
         code: 1013,
@@ -125,10 +145,10 @@ export class Session implements Sink {
 
   reply(replies: Uint8Array, isLast: boolean): void {
     if (this.#isClosed) return;
-    this.#host.send(replies, isLast ? this.#exchangeBytes : 0);
+    this.#host.send(replies, isLast ? this.#runBytes : 0);
     if (!isLast) return;
-    this.#exchangeBytes = 0;
-    this.#next();
+    this.#runBytes = 0;
+    if (!this.#isLooking) this.#next();
   }
 
   room(): Promise<void> | null {
@@ -136,66 +156,120 @@ export class Session implements Sink {
   }
 
   failed(error: unknown): void {
-    this.close({ code: 1011, reason: failureOf(error).message });
+    if (this.#isClosed) return;
+    this.close({ code: 1011, reason: reportFailure(error).message });
+  }
+
+  published(channel: string, payloadBytes: number): void {
+    this.#host.published(channel, payloadBytes);
   }
 
   #endWith(ending: Ending): void {
     if (this.#ending !== null || this.#isClosed) return;
     this.#ending = ending;
-    if (this.#exchangeBytes === 0) this.close(ending);
+    if (this.#runBytes === 0 && !this.#isWaiting) this.close(ending);
   }
 
   #append(chunk: Uint8Array): void {
-    const length = this.#pendingBytes + chunk.length;
-    if (this.#pendingBytes === 0) {
-      this.#pending = chunk;
-    } else {
-      if (length > this.#pending.length) {
-        const grown = new Uint8Array(Math.max(length, this.#pending.length * 2));
-        grown.set(this.#pending.subarray(0, this.#pendingBytes));
-        this.#pending = grown;
-      }
-      this.#pending.set(chunk, this.#pendingBytes);
+    const bytes = this.#pendingEnd - this.#pendingAt;
+    if (bytes === 0) {
+      this.#keep(chunk, this.#neededBytes);
+      return;
     }
-    this.#pendingBytes = length;
+    if (this.#pendingEnd + chunk.length > this.#pending.length) {
+      const moved = new Uint8Array((bytes + chunk.length) * 2);
+      moved.set(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
+      this.#pending = moved;
+      this.#pendingAt = 0;
+      this.#pendingEnd = bytes;
+    }
+    this.#pending.set(chunk, this.#pendingEnd);
+    this.#pendingEnd += chunk.length;
   }
 
-  /** Starts an exchange of all whole frames that wait, unless one is under way. */
+  /** Starts runs until one is not answered at once, or nothing whole is left. */
   #next(): void {
-    if (this.#exchangeBytes > 0 || this.#isClosed) return;
-    if (this.#pendingBytes >= this.#neededBytes) this.#startExchange();
-    if (this.#exchangeBytes > 0 || this.#isClosed) return;
+    this.#isLooking = true;
+    while (this.#canStart() && this.#hasRoom()) this.#startRun();
+    this.#isLooking = false;
+    if (this.#runBytes > 0 || this.#isWaiting || this.#isClosed) return;
     if (this.#ending !== null) this.close(this.#ending);
-    else this.#host.settled(this.#pending.subarray(0, this.#pendingBytes));
+    else this.#host.settled(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
   }
 
-  #startExchange(): void {
+  #canStart(): boolean {
+    const bytes = this.#pendingEnd - this.#pendingAt;
+    const isFree = this.#runBytes === 0 && !this.#isWaiting && !this.#isClosed;
+    return isFree && bytes >= this.#neededBytes;
+  }
+
+  /** A run begins when the peer has taken what is on its way to it; looks again once it has. */
+  #hasRoom(): boolean {
+    const room = this.#host.room();
+    if (room === null) return true;
+    this.#isWaiting = true;
+    room.then(
+      () => {
+        this.#isWaiting = false;
+        this.#next();
+      },
+      () => {
+        // The host has closed the connection.
+      },
+    );
+    return false;
+  }
+
+  #startRun(): void {
     const bytes = this.#pending;
+    const at = this.#pendingAt;
     const { frameBytesMax } = this.#limits;
-    const scan = scanFrames(this.#layouts, bytes, 0, this.#pendingBytes, frameBytesMax);
-    if (scan.stop === FRAME_INCOMPLETE) {
-      this.#keep(bytes.slice(scan.end, this.#pendingBytes), scan.needed);
-    } else {
-      this.#ending = this.#unreadable(scan.stop, bytes[scan.end]!);
-      this.#keep(EMPTY, Infinity);
-    }
-    if (scan.frames === 0) return;
-    this.#exchangeBytes = scan.end;
-    const frames = {
+    const run = scanRun(this.#layouts, bytes, at, this.#pendingEnd, frameBytesMax, this.counts);
+    this.#keepRest(run);
+    if (run.frames === 0 || this.#isRefused(bytes, at)) return;
+    this.#runBytes = run.end - at;
+    const frames: Frames = {
       protocol: this.#protocol,
-      bytes: bytes.subarray(0, scan.end),
-      count: scan.frames,
+      target: run.target,
+      bytes: bytes.subarray(at, run.end),
+      count: run.frames,
     };
     this.#host.dispatch(frames, this.#access, this);
   }
 
+  /** Keeps what lies behind a run, or nothing when it can't be read. */
+  #keepRest({ stop, end, needed }: Run): void {
+    if (stop === RUN_ENDS) {
+      this.#pendingAt = end;
+      this.#neededBytes = 1;
+    } else if (stop === FRAME_INCOMPLETE) {
+      this.#keep(this.#pending.slice(end, this.#pendingEnd), needed);
+    } else {
+      this.#ending = this.#unreadable(stop, this.#pending[end]!);
+      this.#keep(EMPTY, Infinity);
+    }
+  }
+
+  /** A refused request whose reply has no status ends the connection: there is no other way to say no. */
+  #isRefused(bytes: Uint8Array, at: number): boolean {
+    const layout = this.#layouts[bytes[at]!]!;
+    if (layout.hasStatus || refusalOf(this.#access, layout, bytes, at) === null) return false;
+    this.#keep(EMPTY, Infinity);
+    this.#ending = {
+      code: 1008,
+      reason: `scope_missing: ${layout.name} needs the scope ${scopeName(layout.scope)}`,
+    };
+    return true;
+  }
+
   #keep(pending: Uint8Array, neededBytes: number): void {
     this.#pending = pending;
-    this.#pendingBytes = pending.length;
+    this.#pendingAt = 0;
+    this.#pendingEnd = pending.length;
     this.#neededBytes = neededBytes;
   }
 
-  #unreadable(stop: typeof FRAME_UNKNOWN | typeof FRAME_TOO_LARGE, type: number): Ending {
+  #unreadable(stop: number, type: number): Ending {
     if (stop === FRAME_TOO_LARGE) {
       return {
         code: 1009,

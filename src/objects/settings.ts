@@ -44,7 +44,8 @@ const LOCATION_HINTS = [
 
 const MEBIBYTE = 1 << 20;
 
-const TCP_PORTS = "9000=7.3, 9001=7.3/uint8, 9002=7.3/uint16, 9004=7.3/uint32, 9008=7.3/uint64";
+const TCP_PORTS =
+  "9000=7.3, 9001=7.3/uint8, 9002=7.3/uint16, 9004=7.3/uint32, 9008=7.3/uint64, 9020=2";
 
 const schema = v.object({
   ACCESS: choice("ACCESS", "token", ["token", "open"]),
@@ -59,7 +60,12 @@ const schema = v.object({
   FRAME_BYTES_MAX: integer("FRAME_BYTES_MAX", MEBIBYTE, 1024, 1_800_000),
   BODY_BYTES_MAX: integer("BODY_BYTES_MAX", 8 * MEBIBYTE, 1024, 24 * MEBIBYTE),
   UNANSWERED_BYTES_MAX: integer("UNANSWERED_BYTES_MAX", 4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),
+  METRICS: choice("METRICS", "on", ["on", "off"]),
+  HUBS_MAX: integer("HUBS_MAX", 16, 1, 256),
   HUB_CONNECTIONS_MAX: integer("HUB_CONNECTIONS_MAX", 10_000, 1, 32_000),
+  HUB_SUBSCRIPTIONS_MAX: integer("HUB_SUBSCRIPTIONS_MAX", 100_000, 1, 1_000_000),
+  PUSH_BYTES_MAX: integer("PUSH_BYTES_MAX", 8 * MEBIBYTE, MEBIBYTE / 16, 64 * MEBIBYTE),
+  REPLAY_MESSAGES_MAX: integer("REPLAY_MESSAGES_MAX", 0, 0, 1000),
   STALL_TIMEOUT_MS: integer("STALL_TIMEOUT_MS", 30_000, 1000, 120_000),
   TCP_PORTS: v.optional(v.string(), TCP_PORTS),
   TCP_DEFAULT_SIZE: choice("TCP_DEFAULT_SIZE", "uint16", ["uint8", "uint16", "uint32", "uint64"]),

@@ -8,19 +8,29 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../engine/engine.ts";
+import type { ListingPart, ListingQuery, ListingTotals } from "../engine/listing.ts";
+import type { TallyFigures } from "../engine/tally.ts";
+import { Keyspace } from "../wire/keyspace.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { Journal } from "./journal.ts";
 import { ALARM_INTERVAL_MS, alarmTime } from "./alarm.ts";
 import { isRefusal } from "./failure.ts";
 import { logWarning } from "./log.ts";
-import { shardName } from "./placement.ts";
+import { shardName } from "./names.ts";
 
 /** Segments that an alarm sweeps before it lets requests through. */
 const SWEEP_STEPS = 8;
 /** With relaxed durability: how long a change may wait for its row. */
 const RELAXED_FLUSH_MS = 50;
 const FULL_LOG_INTERVAL_MS = 60_000;
+
+/** What INFO says of a shard. */
+export interface ShardSummary {
+  totals: ListingTotals;
+  tally: TallyFigures;
+  startedAtMs: number;
+}
 
 /** What a shard holds and what its journal has grown to. */
 export interface ShardFigures {
@@ -35,6 +45,7 @@ export class Shard extends DurableObject<Env> {
   readonly #settings: Settings;
   readonly #engine: Engine;
   readonly #journal: Journal;
+  readonly #startedAtMs = Date.now();
   /** The flush that everything applied by now waits for; null when nothing waits. */
   #flush: Promise<void> | null = null;
   /** The commit that is on its way to the disk; null when the disk is idle. */
@@ -52,7 +63,11 @@ export class Shard extends DurableObject<Env> {
     super(ctx, env);
     this.#settings = readSettings(env);
     const [low, high] = crypto.getRandomValues(new Uint32Array(2)) as unknown as [number, number];
-    this.#engine = new Engine({ hashKey: { low, high }, bytesMax: this.#settings.SHARD_BYTES_MAX });
+    this.#engine = new Engine({
+      hashKey: { low, high },
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+      isCounting: this.#settings.METRICS === "on",
+    });
     this.#journal = new Journal(ctx.storage.sql, this.#engine);
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
@@ -75,11 +90,58 @@ export class Shard extends DurableObject<Env> {
     assertSamePlacement(this.#journal.placement!, placement);
     const answer = this.#engine.apply(batch, Date.now());
     this.#logRefusals();
-    if (this.#engine.isDirty) {
-      if (this.#settings.DURABILITY === "strict") await this.#flushed();
-      else this.ctx.waitUntil((this.#flush ??= this.#flushAfter(scheduler.wait(RELAXED_FLUSH_MS))));
-    }
+    await this.#settled();
     return answer;
+  }
+
+  /**
+   * The records behind a key, in the order of keys: see `Listing.page`.
+   *
+   * @throws Error as `apply`
+   */
+  async page(
+    placement: Placement,
+    query: ListingQuery,
+    after: Uint8Array | null,
+    bytesMax: number,
+    recordsMax: number,
+  ): Promise<Uint8Array> {
+    this.#look(placement);
+    const page = this.#engine.listing.page(query, after, bytesMax, recordsMax);
+    await this.#settled();
+    return page;
+  }
+
+  /** A step of the plan by which all records are listed: see `Listing.plan`. */
+  plan(
+    placement: Placement,
+    query: ListingQuery,
+    cursor: number,
+  ): { parts: ListingPart[]; cursor: number | null } {
+    this.#look(placement);
+    return this.#engine.listing.plan(query, cursor);
+  }
+
+  /** The fragments of parts of a plan: see `Listing.fragments`. */
+  async fragments(
+    query: ListingQuery,
+    parts: ListingPart[],
+    to: number,
+    firstIndex: number,
+  ): Promise<Uint8Array> {
+    this.#engine.advance(Date.now());
+    const fragments = this.#engine.listing.fragments(query, parts, to, firstIndex);
+    await this.#settled();
+    return fragments;
+  }
+
+  /** What INFO says of the shard. */
+  async summary(placement: Placement): Promise<ShardSummary> {
+    this.#look(placement);
+    const totals = this.#engine.listing.totals(Keyspace.throttr);
+    await this.#settled();
+    const tally = this.#engine.tallyFigures(Date.now());
+    return { totals, tally, startedAtMs: this.#startedAtMs };
   }
 
   /** Records the placement of a namespace at its first use; returns the one that is in force. */
@@ -87,6 +149,20 @@ export class Shard extends DurableObject<Env> {
     if (this.#unreadable !== null) throw this.#unreadable;
     if (this.#journal.placement === null) this.#journal.create(placement);
     return this.#journal.placement!;
+  }
+
+  /** Before records are listed: the clock moves, and data of another placement is refused. */
+  #look(placement: Placement): void {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    if (this.#journal.placement !== null) assertSamePlacement(this.#journal.placement, placement);
+    this.#engine.advance(Date.now());
+  }
+
+  /** Resolves when all that was seen may be told: at once, when nothing waits for the disk. */
+  async #settled(): Promise<void> {
+    if (!this.#engine.isDirty) return;
+    if (this.#settings.DURABILITY === "strict") await this.#flushed();
+    else this.ctx.waitUntil((this.#flush ??= this.#flushAfter(scheduler.wait(RELAXED_FLUSH_MS))));
   }
 
   #load(): void {

@@ -95,3 +95,45 @@ export function writeUint(
     target[at + i] = i < 4 ? low >>> (8 * i) : high >>> (8 * (i - 4));
   }
 }
+
+/** True when `bytes[at, at + length)` begins with one of the prefixes, or there are none. */
+export function beginsWithAny(
+  prefixes: readonly Uint8Array[],
+  bytes: Uint8Array,
+  at: number,
+  length: number,
+): boolean {
+  if (prefixes.length === 0) return true;
+  return prefixes.some(
+    (prefix) => prefix.length <= length && prefix.every((byte, i) => bytes[at + i] === byte),
+  );
+}
+
+/** Order of byte strings: by their bytes, the shorter first where one begins with the other. */
+export function compareBytes(
+  a: Uint8Array,
+  aAt: number,
+  aLength: number,
+  b: Uint8Array,
+  bAt: number,
+  bLength: number,
+): number {
+  const length = Math.min(aLength, bLength);
+  for (let i = 0; i < length; i++) {
+    const difference = a[aAt + i]! - b[bAt + i]!;
+    if (difference !== 0) return difference;
+  }
+  return aLength - bLength;
+}
+
+/** Bytes as a string of as many characters, U+0000 to U+00FF: what maps take as a key. */
+export function binaryString(bytes: Uint8Array, at: number, length: number): string {
+  let text = "";
+  for (let i = at; i < at + length; i++) text += String.fromCharCode(bytes[i]!);
+  return text;
+}
+
+/** The bytes of a binary string. */
+export function binaryBytes(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+}

@@ -1,14 +1,56 @@
-/** Opening connections: which Hub takes one, and how it is told what the connection is. */
-import type { ConnectionParameters } from "../objects/connection.ts";
-import { CONNECTION_HEADER, encodeParameters } from "../objects/hub.ts";
+/**
+ * Opening connections: which Hub takes one, and how it is told what the connection is.
+ *
+ * Each location of clients has Hubs of its own, so that they live near. They are filled one after the
+ * other; where there was room last is remembered for a while.
+ */
+import { CONNECTION_HEADER, encodeOpenRequest, type OpenRequest } from "../objects/hub.ts";
+import { hubName } from "../objects/names.ts";
+import type { Settings } from "../objects/settings.ts";
 
-/** Asks the namespace's Hub to take a connection. Status 101 with a socket, or 503 when it is full. */
+/** Location of clients of whom nothing is known. */
+export const NOWHERE = "XXX";
+/** After so long the first Hub is tried again: connections may have ended there. */
+const REMEMBERED_MS = 60_000;
+const REMEMBERED_MAX = 1000;
+
+const roomAt = new Map<string, { index: number; untilMs: number }>();
+
+/** Where the client of a request is, in three letters. */
+export function locationOf(request: Request): string {
+  const colo = (request.cf as { colo?: unknown } | undefined)?.colo;
+  return typeof colo === "string" && /^[A-Z]{3}$/.test(colo) ? colo : NOWHERE;
+}
+
+/**
+ * Asks the Hubs of a location, one after the other, to take a connection.
+ *
+ * @returns status 101 with a socket, or 503 when all are full
+ */
 export async function openConnection(
   env: Env,
-  parameters: ConnectionParameters,
+  { HUBS_MAX }: Settings,
+  location: string,
+  opening: OpenRequest,
 ): Promise<Response> {
-  const hub = env.HUB.getByName(parameters.access.namespace);
-  return await hub.fetch("https://hub/", {
-    headers: { upgrade: "websocket", [CONNECTION_HEADER]: encodeParameters(parameters) },
-  });
+  const { namespace } = opening.access;
+  const headers = { upgrade: "websocket", [CONNECTION_HEADER]: encodeOpenRequest(opening) };
+  const key = `${namespace}/${location}`;
+  const remembered = roomAt.get(key);
+  const first = remembered !== undefined && remembered.untilMs > Date.now() ? remembered.index : 0;
+  for (let i = 0; i < HUBS_MAX; i++) {
+    const index = (first + i) % HUBS_MAX;
+    const hub = env.HUB.getByName(hubName.format(namespace, { location, index }));
+    const response = await hub.fetch("https://hub/", { headers });
+    if (response.status !== 503) {
+      if (i > 0) remember(key, index);
+      return response;
+    }
+  }
+  return new Response("connections_max", { status: 503 });
+}
+
+function remember(key: string, index: number): void {
+  if (roomAt.size >= REMEMBERED_MAX) roomAt.clear();
+  roomAt.set(key, { index, untilMs: Date.now() + REMEMBERED_MS });
 }

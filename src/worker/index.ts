@@ -2,6 +2,8 @@
 import { router } from "./router.ts";
 import { serveTcp } from "./tcp.ts";
 
+export { Channel } from "../objects/channel.ts";
+export { Directory } from "../objects/directory.ts";
 export { Hub } from "../objects/hub.ts";
 export { Shard } from "../objects/shard.ts";
 

@@ -11,8 +11,9 @@ export function protocolOfPort(port: number, settings: Settings): Protocol | und
   const entries = settings.TCP_PORTS.split(",").map((entry) => entry.trim());
   const entry = entries.find((candidate) => candidate.startsWith(`${port}=`));
   if (entry === undefined) return undefined;
-  const [dialect = "", size = settings.TCP_DEFAULT_SIZE] = entry.split("=")[1]!.split("/");
-  const protocol = protocolByName(dialect, size);
+  const [dialect = "", size] = entry.split("=")[1]!.split("/");
+  const sizeless = size === undefined ? protocolByName(dialect, undefined) : undefined;
+  const protocol = sizeless ?? protocolByName(dialect, size ?? settings.TCP_DEFAULT_SIZE);
   if (protocol === undefined) {
     throw new SettingsError(`config_invalid: TCP_PORTS: ${entry} names no dialect and size`);
   }

@@ -1,5 +1,5 @@
 /** Errors over HTTP: problem details (RFC 9457) with a stable `code`. */
-import { failureOf } from "../objects/failure.ts";
+import { reportFailure } from "../objects/failure.ts";
 
 export class Problem extends Error {
   readonly status: number;
@@ -42,6 +42,6 @@ const TITLES: Readonly<Record<number, string>> = {
 
 /** The answer to frames whose shard refused or failed them. */
 export function problemOfFailure(error: unknown): Problem {
-  const { code, message } = failureOf(error);
+  const { code, message } = reportFailure(error);
   return new Problem(503, code, message);
 }

@@ -1,5 +1,6 @@
 /** Makes a response of replies: whole when all come with the first calls, else streamed as it is read. */
-import type { Sink } from "../objects/exchange.ts";
+import type { Sink } from "../objects/sink.ts";
+import { reportFailure } from "../objects/failure.ts";
 import { type Problem, problemOfFailure } from "./problem.ts";
 
 export const REPLY_HEADERS = {
@@ -7,10 +8,12 @@ export const REPLY_HEADERS = {
   "cache-control": "no-store",
 };
 
-export class ResponseSink implements Sink {
+export class ResponseSink implements Omit<Sink, "published"> {
   readonly response: Promise<Response>;
   readonly #resolve: (response: Response) => void;
   readonly #reject: (error: Problem) => void;
+  /** Bytes of replies that are held in memory. */
+  heldBytes = 0;
   #held: Uint8Array[] = [];
   #drained: Promise<void> = Promise.resolve();
   #writer: WritableStreamDefaultWriter<Uint8Array> | null = null;
@@ -24,6 +27,7 @@ export class ResponseSink implements Sink {
 
   reply(replies: Uint8Array, isLast: boolean): void {
     this.#held.push(replies);
+    this.heldBytes += replies.length;
     if (!isLast) return;
     if (this.#writer === null) {
       this.#resolve(new Response(new Blob(this.#held), { headers: REPLY_HEADERS }));
@@ -46,13 +50,17 @@ export class ResponseSink implements Sink {
 
   failed(error: unknown): void {
     if (this.#writer === null) this.#reject(problemOfFailure(error));
-    else void this.#writer.abort(error).catch(() => {});
+    else {
+      reportFailure(error);
+      void this.#writer.abort(error).catch(() => {});
+    }
   }
 
   /** Writes what is held, after all that was held before. */
   #drain(): Promise<void> {
     const held = this.#held;
     this.#held = [];
+    this.heldBytes = 0;
     this.#drained = this.#drained.then(() => this.#write(held));
     return this.#drained;
   }

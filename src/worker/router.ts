@@ -3,8 +3,15 @@ import { Hono, type Context } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { cors } from "hono/cors";
 import { readSettings, SettingsError, type Settings } from "../objects/settings.ts";
-import { DIALECTS, protocolByName, VALUE_SIZES, type Protocol } from "../wire/throttr/protocol.ts";
-import { openConnection } from "./hubs.ts";
+import {
+  protocolByName,
+  SIZED_DIALECTS,
+  VALUE_SIZES,
+  type Protocol,
+} from "../wire/throttr/protocol.ts";
+import { DoorCounter } from "./counter.ts";
+import { channelOf, openListener, publishMessage } from "./channels.ts";
+import { locationOf, openConnection } from "./hubs.ts";
 import { Problem } from "./problem.ts";
 import { answerBody } from "./throttr-http.ts";
 import { assertConfigured, authenticate, type Credentials } from "./token.ts";
@@ -30,7 +37,7 @@ router.use(
   cors({
     origin: (origin, c: AppContext) => (isListed(origin, readSettings(c.env)) ? origin : null),
     allowMethods: ["GET", "POST"],
-    allowHeaders: ["authorization", "content-type"],
+    allowHeaders: ["authorization", "content-type", "last-event-id"],
     maxAge: 86_400,
   }),
 );
@@ -53,7 +60,9 @@ router.get("/health", (c) => {
   return c.json({ status: "ok" });
 });
 
-router.post("/throttr/:dialect/:size", async (c, next) => {
+const THROTTR_PATHS = ["/throttr/:dialect", "/throttr/:dialect/:size"];
+
+router.on("POST", THROTTR_PATHS, async (c, next) => {
   const bytesMax = readSettings(c.env).BODY_BYTES_MAX;
   return await bodyLimit({
     maxSize: bytesMax,
@@ -62,7 +71,7 @@ router.post("/throttr/:dialect/:size", async (c, next) => {
   })(c, next);
 });
 
-router.post("/throttr/:dialect/:size", async (c) => {
+router.on("POST", THROTTR_PATHS, async (c) => {
   const protocol = protocolOf(c);
   const settings = readSettings(c.env);
   const access = await authenticate(settings, credentialsOf(c));
@@ -71,13 +80,15 @@ router.post("/throttr/:dialect/:size", async (c) => {
     settings,
     protocol,
     access,
+    DoorCounter.of(c.env, c.executionCtx, access.namespace),
     new Uint8Array(await c.req.arrayBuffer()),
   );
 });
 
-router.get("/throttr/:dialect/:size", async (c) => {
+router.on("GET", THROTTR_PATHS, async (c) => {
   const protocol = protocolOf(c);
-  const access = await authenticate(readSettings(c.env), credentialsOf(c));
+  const settings = readSettings(c.env);
+  const access = await authenticate(settings, credentialsOf(c));
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
     throw new Problem(
       426,
@@ -85,39 +96,84 @@ router.get("/throttr/:dialect/:size", async (c) => {
       "GET opens a WebSocket; frames over HTTP are sent with POST",
     );
   }
-  const response = await openConnection(c.env, {
+  const response = await openConnection(c.env, settings, locationOf(c.req.raw), {
     protocolCode: protocol.code,
     transport: "websocket",
     access,
     subprotocol: subprotocolsOf(c).includes(SUBPROTOCOL) ? SUBPROTOCOL : null,
+    ip: c.req.header("cf-connecting-ip") ?? "",
+    port: 0,
+    channel: null,
+    after: null,
   });
   if (response.status === 101) return response;
-  throw new Problem(
-    503,
-    "connections_max",
-    "the namespace has as many connections as it may have (HUB_CONNECTIONS_MAX)",
-  );
+  throw connectionsMax();
 });
 
-router.all("/throttr/:dialect/:size", (c) => {
-  protocolOf(c);
-  const response = new Problem(
-    405,
-    "method_not_allowed",
-    "POST frames, or GET to open a WebSocket",
-  ).toResponse();
+for (const path of THROTTR_PATHS) {
+  router.all(path, (c) => {
+    protocolOf(c);
+    return methodNotAllowed("POST frames, or GET to open a WebSocket");
+  });
+}
+
+router.post("/channels/:channel{.+}", async (c, next) => {
+  const bytesMax = readSettings(c.env).FRAME_BYTES_MAX;
+  return await bodyLimit({
+    maxSize: bytesMax,
+    onError: () =>
+      new Problem(413, "body_too_large", `a message may have ${bytesMax} bytes`).toResponse(),
+  })(c, next);
+});
+
+router.post("/channels/:channel{.+}", async (c) => {
+  const channel = channelOf(c.req.url);
+  const access = await authenticate(readSettings(c.env), credentialsOf(c));
+  const counter = DoorCounter.of(c.env, c.executionCtx, access.namespace);
+  const payload = new Uint8Array(await c.req.arrayBuffer());
+  return c.json(await publishMessage(c.env, access, counter, channel, payload));
+});
+
+router.get("/channels/:channel{.+}", async (c) => {
+  const channel = channelOf(c.req.url);
+  const settings = readSettings(c.env);
+  const access = await authenticate(settings, credentialsOf(c));
+  const after = c.req.header("last-event-id") ?? c.req.query("lastEventId") ?? null;
+  const opened = await openListener(c.env, settings, locationOf(c.req.raw), access, {
+    channel,
+    after,
+    ip: c.req.header("cf-connecting-ip") ?? "",
+  });
+  if (opened === null) throw connectionsMax();
+  return opened;
+});
+
+router.all("/channels/:channel{.+}", () =>
+  methodNotAllowed("POST a message, or GET to listen to Server-Sent Events"),
+);
+
+function methodNotAllowed(detail: string): Response {
+  const response = new Problem(405, "method_not_allowed", detail).toResponse();
   response.headers.set("allow", "GET, POST");
   return response;
-});
+}
 
 function protocolOf(c: AppContext): Protocol {
-  const { dialect, size } = c.req.param() as { dialect: string; size: string };
+  const { dialect, size } = c.req.param() as { dialect: string; size?: string };
   const protocol = protocolByName(dialect, size);
   if (protocol !== undefined) return protocol;
   throw new Problem(
     404,
     "protocol_unknown",
-    `/throttr/${dialect}/${size}: dialects are ${DIALECTS.join(", ")}, sizes ${VALUE_SIZES.join(", ")}`,
+    `${c.req.path}: dialects are ${SIZED_DIALECTS.join(", ")}, each with a size, ${VALUE_SIZES.join(", ")}; and 2, without one`,
+  );
+}
+
+function connectionsMax(): Problem {
+  return new Problem(
+    503,
+    "connections_max",
+    "the namespace has as many connections from this location as it may have (HUBS_MAX times HUB_CONNECTIONS_MAX)",
   );
 }
 

@@ -8,7 +8,7 @@ import { OPEN_ACCESS } from "../objects/access.ts";
 import { logWarning } from "../objects/log.ts";
 import { readSettings, type Settings } from "../objects/settings.ts";
 import { BRIDGE_END, bridgeWindow, drainedMessage, parseBridgeMessage } from "../wire/bridge.ts";
-import { openConnection } from "./hubs.ts";
+import { NOWHERE, openConnection } from "./hubs.ts";
 import { protocolOfPort } from "./ports.ts";
 
 /** Written bytes are told to the Hub in portions. */
@@ -20,7 +20,7 @@ const LINGER_MS = 1000;
 
 /** Serves one TCP connection until it ends. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
-  const { localAddress } = await socket.opened;
+  const { localAddress, remoteAddress } = await socket.opened;
   const port = Number(/\d+$/.exec(localAddress ?? "")?.[0]);
   const settings = readSettings(env);
   const protocol = protocolOfPort(port, settings);
@@ -31,11 +31,14 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     await socket.close();
     return;
   }
-  const response = await openConnection(env, {
+  const response = await openConnection(env, settings, NOWHERE, {
     protocolCode: protocol.code,
     transport: "tcp",
     access: OPEN_ACCESS,
     subprotocol: null,
+    ...addressOf(remoteAddress ?? ""),
+    channel: null,
+    after: null,
   });
   if (response.webSocket === null) {
     logWarning("tcp_refused", { code: "connections_max", port });
@@ -43,6 +46,12 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     return;
   }
   await new Bridge(socket, response.webSocket, settings).run();
+}
+
+/** An address like `127.0.0.1:4242` or `[::1]:4242`. */
+function addressOf(text: string): { ip: string; port: number } {
+  const parts = /^\[?(.*?)\]?:(\d+)$/.exec(text);
+  return { ip: parts?.[1] ?? "", port: Number(parts?.[2] ?? 0) };
 }
 
 class Bridge {

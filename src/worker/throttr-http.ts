@@ -1,21 +1,18 @@
 /** The HTTP door: a body of frames in, their replies out. */
-import { allows, allowsKey, isUnrestricted, scopeName, type Access } from "../objects/access.ts";
-import { Dispatch } from "../objects/dispatch.ts";
-import type { Frames } from "../objects/exchange.ts";
+import { isUnrestricted, refusalOf, scopeName, type Access } from "../objects/access.ts";
+import { Dispatch, type Counter } from "../objects/dispatch.ts";
 import type { Settings } from "../objects/settings.ts";
+import type { Frames, Sink } from "../objects/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
-import { layoutsOf } from "../wire/throttr/requests.ts";
-import {
-  FRAME_INCOMPLETE,
-  FRAME_TOO_LARGE,
-  frameLength,
-  scanFrames,
-} from "../wire/throttr/scanner.ts";
+import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
+import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameLength, scanRun } from "../wire/throttr/scanner.ts";
 import { Problem } from "./problem.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
 
 /** Reply bytes per shard that are held in memory; more are streamed. */
 const REPLY_BYTES_MAX = 2 << 20;
+/** Runs of a body: each needs calls of its own, and the platform allows a request 1,000 of them. */
+const RUNS_MAX = 500;
 
 /**
  * Answers a body of frames.
@@ -27,68 +24,141 @@ export async function answerBody(
   settings: Settings,
   protocol: Protocol,
   access: Access,
+  counter: Counter,
   body: Uint8Array,
 ): Promise<Response> {
-  const frames = framesOf(protocol, body, settings.FRAME_BYTES_MAX);
-  assertAllowed(frames, access);
-  if (frames.count === 0) return new Response(null, { headers: REPLY_HEADERS });
+  const runs = runsOf(protocol, body, settings.FRAME_BYTES_MAX);
+  for (const run of runs) assertAllowed(run, access, body);
+  if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
   const sink = new ResponseSink();
-  new Dispatch(env, access.namespace).send(frames, access, sink, REPLY_BYTES_MAX);
+  const dispatch = new Dispatch(env, access.namespace, counter);
+  new BodyAnswer(runs, (run, to) => dispatch.send(run, access, to, REPLY_BYTES_MAX), sink).start();
   return await sink.response;
 }
 
-function framesOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number): Frames {
-  const { frames, end, stop } = scanFrames(
-    layoutsOf(protocol),
-    bytes,
-    0,
-    bytes.length,
-    frameBytesMax,
-  );
-  if (stop === FRAME_TOO_LARGE) {
-    throw new Problem(
-      413,
-      "frame_too_large",
-      `frame at byte ${end}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
-    );
+/** Sends the runs of a body one after the other, and joins their replies. */
+class BodyAnswer implements Sink {
+  readonly #runs: readonly Frames[];
+  readonly #send: (run: Frames, sink: Sink) => void;
+  readonly #sink: ResponseSink;
+  #next = 0;
+
+  constructor(
+    runs: readonly Frames[],
+    send: (run: Frames, sink: Sink) => void,
+    sink: ResponseSink,
+  ) {
+    this.#runs = runs;
+    this.#send = send;
+    this.#sink = sink;
   }
-  if (stop !== FRAME_INCOMPLETE) {
-    const hex = bytes[end]!.toString(16).padStart(2, "0");
-    throw new Problem(
-      400,
-      "request_type_unknown",
-      `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`,
-    );
+
+  start(): void {
+    this.#send(this.#runs[this.#next++]!, this);
   }
-  if (end < bytes.length) {
-    throw new Problem(
-      400,
-      "body_truncated",
-      `the body ends inside the frame that begins at byte ${end}; nothing was applied`,
-    );
+
+  reply(replies: Uint8Array, isLast: boolean): void {
+    const isEnd = isLast && this.#next === this.#runs.length;
+    this.#sink.reply(replies, isEnd);
+    if (isEnd || !isLast) return;
+    const room = this.#sink.heldBytes > REPLY_BYTES_MAX ? this.#sink.room() : null;
+    if (room === null) this.start();
+    else {
+      room.then(
+        () => this.start(),
+        (error: unknown) => this.failed(error),
+      );
+    }
   }
-  return { protocol, bytes, count: frames };
+
+  room(): Promise<void> {
+    return this.#sink.room();
+  }
+
+  failed(error: unknown): void {
+    this.#sink.failed(error);
+  }
+
+  published(): void {
+    // Nobody counts what a body has published.
+  }
 }
 
-function assertAllowed({ protocol, bytes, count }: Frames, access: Access): void {
-  if (isUnrestricted(access, protocol)) return;
+function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number): Frames[] {
+  const layouts = layoutsOf(protocol);
+  const counts = new Float64Array(REQUEST_TYPES_END);
+  const runs: Frames[] = [];
+  for (let at = 0; at < bytes.length;) {
+    const run = scanRun(layouts, bytes, at, bytes.length, frameBytesMax, counts);
+    const { target, frames, end, stop } = run;
+    if (frames > 0) {
+      runs.push({ protocol, target, bytes: bytes.subarray(at, end), count: frames });
+      at = end;
+    }
+    if (stop === FRAME_TOO_LARGE) {
+      throw new Problem(
+        413,
+        "frame_too_large",
+        `frame at byte ${end}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
+      );
+    }
+    if (stop === FRAME_UNKNOWN) {
+      const hex = bytes[end]!.toString(16).padStart(2, "0");
+      throw new Problem(
+        400,
+        "request_type_unknown",
+        `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`,
+      );
+    }
+    if (frames === 0) {
+      throw new Problem(
+        400,
+        "body_truncated",
+        `the body ends inside the frame that begins at byte ${end}; nothing was applied`,
+      );
+    }
+  }
+  if (runs.length > RUNS_MAX) {
+    throw new Problem(
+      413,
+      "runs_max",
+      `the body changes ${runs.length} times between requests on keys, PUBLISH and requests on the namespace, ` +
+        `each of which is a run of its own: a body may have ${RUNS_MAX} runs; nothing was applied`,
+    );
+  }
+  return runs;
+}
+
+function assertAllowed(
+  { protocol, target, bytes, count }: Frames,
+  access: Access,
+  body: Uint8Array,
+): void {
+  if (target === Target.shard && isUnrestricted(access, protocol)) return;
   const layouts = layoutsOf(protocol);
   for (let frame = 0, at = 0; frame < count; frame++) {
     const layout = layouts[bytes[at]!]!;
-    const keyAt = at + layout.headerBytes;
-    const keyBytes = bytes[at + layout.keySizeAt]!;
-    if (!allows(access, layout, bytes, keyAt, keyBytes)) {
-      throw allowsKey(access, bytes, keyAt, keyBytes)
-        ? new Problem(
-            403,
-            "scope_missing",
-            `${layout.name} at byte ${at} needs the scope ${scopeName(layout.scope)}; nothing was applied`,
-          )
-        : new Problem(
-            403,
-            "prefix_missing",
-            `${layout.name} at byte ${at}: its key begins with none of the token's keyPrefixes; nothing was applied`,
-          );
+    const where = `${layout.name} at byte ${bytes.byteOffset - body.byteOffset + at}`;
+    if (target === Target.connection) {
+      throw new Problem(
+        400,
+        "needs_connection",
+        `${where} needs a connection: send it over WebSocket or TCP; nothing was applied`,
+      );
+    }
+    const refusal = refusalOf(access, layout, bytes, at);
+    if (refusal === "scope_missing") {
+      const scope = scopeName(layout.scope);
+      throw new Problem(403, refusal, `${where} needs the scope ${scope}; nothing was applied`);
+    }
+    if (refusal !== null) {
+      const isOnKey = target === Target.shard;
+      throw new Problem(
+        403,
+        refusal,
+        `${where}: its ${isOnKey ? "key" : "channel"} begins with none of the token's ` +
+          `${isOnKey ? "keyPrefixes" : "channelPrefixes"}; nothing was applied`,
+      );
     }
     at += frameLength(layouts, bytes, at, bytes.length, Infinity);
   }

@@ -91,6 +91,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
     namespace: claims.ns,
     scopes: claims.scopes.reduce((bits, name) => bits | Scope[name], 0),
     keyPrefixes: claims.keyPrefixes,
+    channelPrefixes: claims.channelPrefixes,
     expiresAtMs: claims.exp * 1000,
   };
 }

@@ -11,6 +11,7 @@ import { serveTcp } from "../../src/worker/tcp.ts";
 import { concat, frameOf, hex, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
 import { connectTcp, openPort, openSocket, post } from "./doors.ts";
+import { hubStub } from "./hubs.ts";
 import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "./large.ts";
 import { breakJournal, holdSync, meterOf, shardStub } from "./shards.ts";
 
@@ -134,13 +135,14 @@ describe("a WebSocket", () => {
 
   it("is closed when a large unfinished frame was lost, instead of misreading what follows", async () => {
     const door = await openSocket(PATH);
-    await runInDurableObject(env.HUB.getByName("default"), (_, state) => {
+    await runInDurableObject(hubStub(), (_, state) => {
       const [socket] = state.getWebSockets();
       socket!.serializeAttachment({
         ...(socket!.deserializeAttachment() as object),
         unfinished: null,
       });
     });
+    await evictAllDurableObjects();
     door.socket.send(new Uint8Array(100));
     expect(await door.closed).toMatchObject({
       code: 1011,
@@ -308,7 +310,7 @@ describe("limits", () => {
 
   it("surplus connections are refused, and places become free again", async () => {
     const doors = [];
-    for (let i = 0; i < 50; i++) doors.push(await openSocket(PATH));
+    for (let i = 0; i < 60; i++) doors.push(await openSocket(PATH));
     await expect(openSocket(PATH)).rejects.toThrow(/connections_max/);
     const tcp = await openPort(9002);
     await tcp.closed;

@@ -111,7 +111,7 @@ export async function openSocket(
     inbox,
     closed: closed.promise,
     async exchange(request, replyBytes) {
-      socket.send(request);
+      if (request.length > 0) socket.send(request);
       return await inbox.take(replyBytes);
     },
     close: async () => socket.close(1000),
@@ -156,7 +156,7 @@ export async function openPort(port: number): Promise<TcpDoor> {
     write: (bytes) => writer.write(bytes),
     end: () => writer.close(),
     async exchange(request, replyBytes) {
-      await writer.write(request);
+      if (request.length > 0) await writer.write(request);
       return await inbox.take(replyBytes);
     },
     close: async () => {

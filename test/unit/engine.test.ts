@@ -65,7 +65,7 @@ class Disk {
   }
 
   load(hashKey: { low: number; high: number }, nowMs: number): Engine {
-    const engine = new Engine({ hashKey, bytesMax: 64 << 20 });
+    const engine = new Engine({ hashKey, bytesMax: 64 << 20, isCounting: true });
     engine.advance(nowMs);
     for (const row of [...this.snapshot, ...this.journal, ...(this.next?.journal ?? [])])
       engine.restore(row);
@@ -122,7 +122,11 @@ describe("engine", () => {
 
   it("keeps every record through growth, splits, deletion and reuse of space", () => {
     const protocol = { dialect: "7.3", valueSize: 4 };
-    const engine = new Engine({ hashKey: { low: seed, high: 2 }, bytesMax: 64 << 20 });
+    const engine = new Engine({
+      hashKey: { low: seed, high: 2 },
+      bytesMax: 64 << 20,
+      isCounting: true,
+    });
     const model = new Model();
     const nowMs = 1_700_000_000_000;
     const run = (requests: ModelRequest[]): void => {
@@ -170,7 +174,7 @@ describe("byte budget", () => {
 
   it("refuses new records beyond it, serves everything else, and takes new ones when old ones expire", () => {
     const bytesMax = 1 << 20;
-    const engine = new Engine({ hashKey: { low: seed, high: 3 }, bytesMax });
+    const engine = new Engine({ hashKey: { low: seed, high: 3 }, bytesMax, isCounting: true });
     const statuses = run(
       engine,
       Array.from({ length: 40_000 }, (_, i) => insert(i)),
@@ -190,7 +194,7 @@ describe("byte budget", () => {
 
   it("lets buffers grow in a full shard by an eighth of the budget at most", () => {
     const bytesMax = 1 << 20;
-    const engine = new Engine({ hashKey: { low: seed, high: 4 }, bytesMax });
+    const engine = new Engine({ hashKey: { low: seed, high: 4 }, bytesMax, isCounting: true });
     const set = (i: number, bytes: number): ModelRequest => ({
       type: "set",
       key: `key:${i}`,
@@ -216,7 +220,11 @@ describe("byte budget", () => {
 describe("byte budget of a full shard", () => {
   it("never refuses a value that is no longer than the one it replaces", () => {
     const protocol = { dialect: "7.3", valueSize: 4 };
-    const engine = new Engine({ hashKey: { low: seed, high: 9 }, bytesMax: 1 << 20 });
+    const engine = new Engine({
+      hashKey: { low: seed, high: 9 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
     const set = (i: number, bytes: number): number => {
       const value = new Uint8Array(bytes).fill(i);
       const request: ModelRequest = { type: "set", key: `key:${i}`, ttlType: 4, ttl: 100n, value };
@@ -232,7 +240,11 @@ describe("byte budget of a full shard", () => {
 describe("commit", () => {
   it("holds one image a record, however often it changed", () => {
     const protocol = { dialect: "7.3", valueSize: 8 };
-    const engine = new Engine({ hashKey: { low: seed, high: 5 }, bytesMax: 1 << 20 });
+    const engine = new Engine({
+      hashKey: { low: seed, high: 5 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
     const frames = [
       frameOf(protocol, { type: "insert", key: "counter", quota: 0n, ttlType: 4, ttl: 100n }),
       ...Array.from({ length: 1000 }, () =>
@@ -256,7 +268,11 @@ describe("commit", () => {
 
   it("is cut into rows that fit, and starts anew long before positions run out", () => {
     const protocol = { dialect: "7.3", valueSize: 4 };
-    const engine = new Engine({ hashKey: { low: seed, high: 6 }, bytesMax: 32 << 20 });
+    const engine = new Engine({
+      hashKey: { low: seed, high: 6 },
+      bytesMax: 32 << 20,
+      isCounting: true,
+    });
     const frames = Array.from({ length: 20 }, (_, i) =>
       frameOf(protocol, {
         type: "set",
@@ -270,7 +286,7 @@ describe("commit", () => {
     const rows = engine.takeCommit(250_000).map((row) => row.slice());
     expect(rows).toHaveLength(10);
     expect(Math.max(...rows.map((row) => row.length))).toBeLessThanOrEqual(250_000);
-    const copy = new Engine({ hashKey: { low: 1, high: 1 }, bytesMax: 32 << 20 });
+    const copy = new Engine({ hashKey: { low: 1, high: 1 }, bytesMax: 32 << 20, isCounting: true });
     for (const row of rows) copy.restore(row);
     expect(copy.figures.records).toBe(20);
   });
@@ -279,7 +295,11 @@ describe("commit", () => {
 describe("time", () => {
   it("never goes back: what has expired stays so", () => {
     const protocol = { dialect: "7.3", valueSize: 2 };
-    const engine = new Engine({ hashKey: { low: seed, high: 7 }, bytesMax: 1 << 20 });
+    const engine = new Engine({
+      hashKey: { low: seed, high: 7 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
     const at = (request: ModelRequest, nowMs: number): number =>
       partsOf(
         engine.apply(batchOf([{ protocol, frames: [frameOf(protocol, request)] }]), nowMs),
@@ -291,7 +311,11 @@ describe("time", () => {
 
   it("says which deadline is the earliest, once", () => {
     const protocol = { dialect: "7.3", valueSize: 2 };
-    const engine = new Engine({ hashKey: { low: seed, high: 8 }, bytesMax: 1 << 20 });
+    const engine = new Engine({
+      hashKey: { low: seed, high: 8 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
     const insert = (key: string, ttl: bigint): void => {
       engine.apply(
         batchOf([

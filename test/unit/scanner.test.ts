@@ -1,16 +1,17 @@
 /** The scanner: any cut of any stream gives the same frames; announced sizes reserve nothing. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { ALL_SCOPES } from "../../src/objects/access.ts";
+import { OPEN_ACCESS } from "../../src/objects/access.ts";
 import { Session, type Ending } from "../../src/objects/session.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
-import { layoutsOf } from "../../src/wire/throttr/requests.ts";
+import { layoutsOf, REQUEST_TYPES_END, Target } from "../../src/wire/throttr/requests.ts";
 import {
   FRAME_INCOMPLETE,
   FRAME_TOO_LARGE,
   FRAME_UNKNOWN,
   frameLength,
-  scanFrames,
+  scanRun,
+  type Run,
 } from "../../src/wire/throttr/scanner.ts";
 import { protocolArbitrary, requestArbitrary } from "../support/arbitraries.ts";
 import { concat, frameOf, hex, protocolOf, unhex } from "../support/frames.ts";
@@ -53,12 +54,14 @@ describe("scanner", () => {
           },
           send: () => {},
           room: () => null,
+          published: () => {},
           close: () => expect.unreachable(),
           settled: () => {},
         },
         protocolOf(protocol),
-        { namespace: "n", scopes: ALL_SCOPES, keyPrefixes: [], expiresAtMs: null },
+        { ...OPEN_ACCESS, namespace: "n" },
         { frameBytesMax: MAX, unansweredBytesMax: 4 * MAX },
+        new Float64Array(REQUEST_TYPES_END),
       );
       const ends = [...new Set([...cuts.map((cut) => cut % bytes.length), bytes.length])].toSorted(
         (a, b) => a - b,
@@ -94,10 +97,12 @@ describe("scanner", () => {
   it("says how many bytes it needs", () => {
     const layouts = layoutsOf(protocolByName("7.3", "uint16")!);
     const header = unhex("02016b" + "0504010001");
-    const found = { frames: 1, end: 3, stop: FRAME_INCOMPLETE, needed: 7 };
-    expect(scanFrames(layouts, header, 0, header.length, MAX)).toEqual(found);
+    const scan = (bytes: Uint8Array): Run =>
+      scanRun(layouts, bytes, 0, bytes.length, MAX, new Float64Array(REQUEST_TYPES_END));
+    const found = { target: Target.shard, frames: 1, end: 3, stop: FRAME_INCOMPLETE, needed: 7 };
+    expect(scan(header)).toEqual(found);
     const known = unhex("05040100010400" + "6b");
-    expect(scanFrames(layouts, known, 0, known.length, MAX).needed).toBe(7 + 1 + 4);
+    expect(scan(known).needed).toBe(7 + 1 + 4);
   });
 });
 
@@ -138,12 +143,14 @@ describe("session", () => {
           pending.push(() => sink.reply(new Uint8Array(count), true)),
         send: (replies) => sent.push(replies.length),
         room: () => null,
+        published: () => {},
         close: (ending) => endings.push(ending),
         settled: () => {},
       },
       protocolByName("7.3", protocolName)!,
-      { namespace: "n", scopes: ALL_SCOPES, keyPrefixes: [], expiresAtMs },
+      { ...OPEN_ACCESS, namespace: "n", expiresAtMs },
       { frameBytesMax: 1000, unansweredBytesMax: 5000 },
+      new Float64Array(REQUEST_TYPES_END),
     );
     return { session, endings, sent, pending, clock };
   }

@@ -3,24 +3,34 @@
  *
  * Source: protocol reference, "Dialects and doors".
  */
+import { Keyspace } from "../keyspace.ts";
 
 /** Bytes of a dynamic field (quota, TTL, value size): uint8, uint16, uint32 or uint64. */
 export type ValueSize = 1 | 2 | 4 | 8;
 
 /** Dialects that this release serves. */
-export type Dialect = "7.3" | "7.1" | "5";
+export type Dialect = "7.3" | "7.1" | "5" | "2";
 
 /** What a door speaks. The `code` names it in one byte wherever a protocol is stored or sent. */
 export interface Protocol {
   readonly code: number;
   readonly dialect: Dialect;
   readonly valueSize: ValueSize;
+  /** Where its keys live. Dialect 2 has pairs (consumer, resource) in a keyspace of their own. */
+  readonly keyspace: number;
+  /** Bytes of the request id behind the type of a request and before every reply: 0, or 4 in dialect 2. */
+  readonly requestIdBytes: number;
   /** Largest value of a dynamic field as two u32 halves. */
   readonly maxHigh: number;
   readonly maxLow: number;
 }
 
-const DIALECT_CODES: Readonly<Record<Dialect, number>> = { "7.3": 0x10, "7.1": 0x20, "5": 0x30 };
+const DIALECT_CODES: Readonly<Record<Dialect, number>> = {
+  "7.3": 0x10,
+  "7.1": 0x20,
+  "5": 0x30,
+  "2": 0x40,
+};
 
 const VALUE_SIZE_NAMES: Readonly<Record<string, ValueSize>> = {
   uint8: 1,
@@ -29,21 +39,31 @@ const VALUE_SIZE_NAMES: Readonly<Record<string, ValueSize>> = {
   uint64: 8,
 };
 
-export const DIALECTS = Object.keys(DIALECT_CODES) as readonly Dialect[];
+/** Dialect 2 has no sizes: its values are u64. */
+const SIZELESS_DIALECT = "2";
+const SIZELESS_VALUE_SIZE = 8;
+
+export const SIZED_DIALECTS: readonly Dialect[] = ["7.3", "7.1", "5"];
 export const VALUE_SIZES = Object.keys(VALUE_SIZE_NAMES);
 
 const protocols = new Map<number, Protocol>();
-for (const dialect of DIALECTS) {
-  for (const valueSize of Object.values(VALUE_SIZE_NAMES)) {
-    const code = DIALECT_CODES[dialect] | valueSize;
-    protocols.set(code, {
-      code,
-      dialect,
-      valueSize,
-      maxHigh: valueSize === 8 ? 0xffffffff : 0,
-      maxLow: valueSize >= 4 ? 0xffffffff : 2 ** (8 * valueSize) - 1,
-    });
-  }
+for (const dialect of SIZED_DIALECTS) {
+  for (const valueSize of Object.values(VALUE_SIZE_NAMES)) add(dialect, valueSize);
+}
+add(SIZELESS_DIALECT, SIZELESS_VALUE_SIZE);
+
+function add(dialect: Dialect, valueSize: ValueSize): void {
+  const isSizeless = dialect === SIZELESS_DIALECT;
+  const code = DIALECT_CODES[dialect] | valueSize;
+  protocols.set(code, {
+    code,
+    dialect,
+    valueSize,
+    keyspace: isSizeless ? Keyspace.throttrPairs : Keyspace.throttr,
+    requestIdBytes: isSizeless ? 4 : 0,
+    maxHigh: valueSize === 8 ? 0xffffffff : 0,
+    maxLow: valueSize >= 4 ? 0xffffffff : 2 ** (8 * valueSize) - 1,
+  });
 }
 
 /** The protocol a code stands for, or undefined for a code that this release does not know. */
@@ -54,12 +74,18 @@ export function protocolByCode(code: number): Protocol | undefined {
 /**
  * The protocol behind the names that paths use.
  *
- * @param dialect `7.3`, `7.1` or `5`
- * @param size `uint8`, `uint16`, `uint32` or `uint64`
+ * @param dialect `7.3`, `7.1`, `5` or `2`
+ * @param size `uint8`, `uint16`, `uint32` or `uint64`; undefined for dialect 2, which has no sizes
  * @returns undefined when either name is unknown
  */
-export function protocolByName(dialect: string, size: string): Protocol | undefined {
-  const valueSize = Object.hasOwn(VALUE_SIZE_NAMES, size) ? VALUE_SIZE_NAMES[size] : undefined;
-  if (valueSize === undefined || !Object.hasOwn(DIALECT_CODES, dialect)) return undefined;
+export function protocolByName(dialect: string, size: string | undefined): Protocol | undefined {
+  if (!Object.hasOwn(DIALECT_CODES, dialect)) return undefined;
+  const isSizeless = dialect === SIZELESS_DIALECT;
+  if (isSizeless !== (size === undefined)) return undefined;
+  const valueSize = size === undefined ? SIZELESS_VALUE_SIZE : valueSizeOf(size);
   return protocols.get(DIALECT_CODES[dialect as Dialect] | valueSize);
+}
+
+function valueSizeOf(name: string): number {
+  return Object.hasOwn(VALUE_SIZE_NAMES, name) ? VALUE_SIZE_NAMES[name]! : 0;
 }

@@ -1,8 +1,8 @@
 /**
- * Replies: how long is the reply that begins here?
+ * Replies of shards: how long is the reply that begins here?
  *
- * Source: protocol reference, "7.3 layouts", last column. The six requests answer alike in every
- * dialect that has them.
+ * Source: protocol reference, "7.3 layouts", last column. Requests on keys answer alike in every
+ * dialect that has them; dialect 2 puts the request id before the status.
  */
 import type { Protocol } from "./protocol.ts";
 import { RequestType, STATUS_SUCCESS } from "./requests.ts";
@@ -10,11 +10,14 @@ import { RequestType, STATUS_SUCCESS } from "./requests.ts";
 /** The reply is not complete in the bytes at hand. */
 export const REPLY_INCOMPLETE = 0;
 
+/** Status, and four u64: reads and writes per minute, reads, writes. */
+const STAT_REPLY_BYTES = 33;
+
 /**
- * Length in bytes of the reply at `at`, status included.
+ * Length in bytes of the reply at `at`, request id and status included.
  *
  * @param protocol what the connection speaks
- * @param type type of the request that it answers
+ * @param type type of the request on a key that it answers
  * @param bytes replies, back to back
  * @param at where the reply begins
  * @param end where the bytes at hand end
@@ -27,12 +30,15 @@ export function replyLength(
   at: number,
   end: number,
 ): number {
-  if (at >= end) return REPLY_INCOMPLETE;
-  if (bytes[at] !== STATUS_SUCCESS) return 1;
+  const statusAt = at + protocol.requestIdBytes;
+  if (statusAt >= end) return REPLY_INCOMPLETE;
+  if (bytes[statusAt] !== STATUS_SUCCESS) return protocol.requestIdBytes + 1;
   const n = protocol.valueSize;
-  let length = 1;
+  let length = protocol.requestIdBytes + 1;
   if (type === RequestType.query) {
-    length = 2 + 2 * n;
+    length += 1 + 2 * n;
+  } else if (type === RequestType.stat) {
+    length = STAT_REPLY_BYTES;
   } else if (type === RequestType.get) {
     length = 2 + 2 * n;
     if (at + length > end) return REPLY_INCOMPLETE;

@@ -2,7 +2,7 @@
  * The request types and where their fields lie, per protocol.
  *
  * A request type is one row of `LAYOUTS`; scanner, dispatch and engine read the same row. Source:
- * protocol reference, "7.3 layouts", "7.1 to the letter", "Scopes".
+ * protocol reference, "7.3 layouts", "7.1 to the letter", "Dialect 2", "Scopes".
  */
 import type { Dialect, Protocol } from "./protocol.ts";
 
@@ -13,7 +13,24 @@ export const RequestType = {
   purge: 0x04,
   set: 0x05,
   get: 0x06,
+  list: 0x07,
+  info: 0x08,
+  stat: 0x09,
+  stats: 0x10,
+  subscribe: 0x11,
+  unsubscribe: 0x12,
+  publish: 0x13,
+  connections: 0x14,
+  connection: 0x15,
+  channels: 0x16,
+  channel: 0x17,
+  whoami: 0x18,
+  /** A push to a subscriber; as a request it is always refused. */
+  event: 0x19,
 } as const;
+
+/** Request types are below this: arrays that count by type have so many places. */
+export const REQUEST_TYPES_END = 0x1a;
 
 export const Attribute = { quota: 0, ttl: 1 } as const;
 export const Change = { patch: 0, increase: 1, decrease: 2 } as const;
@@ -24,71 +41,167 @@ export const STATUS_FAILURE = 0x00;
 /** The rights a request can need, as bits, so that a connection's rights fit one number. */
 export const Scope = { read: 1, write: 2, publish: 4, subscribe: 8, admin: 16 } as const;
 export type ScopeName = keyof typeof Scope;
+/** For requests that everybody may send. */
+const NO_SCOPE = 0;
+
+/** Who answers a request. Requests in a row with one target are handed over together: a run. */
+export const Target = {
+  /** The shard that owns its key. */
+  shard: 0,
+  /** The object of its channel. */
+  channel: 1,
+  /** The connection that it came on. */
+  connection: 2,
+  /** All objects of the namespace; such a request is a run of its own. */
+  namespace: 3,
+  /** Nobody: it is refused. */
+  nobody: 4,
+} as const;
+export type Target = (typeof Target)[keyof typeof Target];
 
 /** Where the fields of a request lie. Offsets count from the type byte; 0 stands for "no such field". */
 export interface Layout {
   readonly name: string;
+  readonly target: Target;
   /** Bytes before the first variable field. */
   readonly headerBytes: number;
-  /** Offset of the one-byte key size. The key begins at `headerBytes`. */
+  /** Offset of the one-byte size of the key, or of the channel. */
   readonly keySizeAt: number;
-  /** Offset of the value size. The value follows the key. */
+  /** Offset of the second size where a key is a pair: it follows the first. */
+  readonly pairSizeAt: number;
+  /** Offset of the key: behind the header. The key of a pair begins with its two sizes. */
+  readonly keyAt: number;
+  /** Offset of the value size. The value, or the payload, follows the key. */
   readonly valueSizeAt: number;
   readonly valueSizeBytes: number;
-  /** Bit of the scope that the request needs. */
+  /** Bit of the scope that the request needs; 0 for none. */
   readonly scope: number;
+  /** A success begins with a status byte, so there is a way to say no. */
+  readonly hasStatus: boolean;
+}
+
+/** Length of the key of the frame at `at`, as it is stored: a pair has its two sizes in front. */
+export function keyLength(layout: Layout, bytes: Uint8Array, at: number): number {
+  const first = bytes[at + layout.keySizeAt]!;
+  return layout.pairSizeAt === 0 ? first : 2 + first + bytes[at + layout.pairSizeAt]!;
 }
 
 type LayoutOf = (protocol: Protocol) => Layout;
 
-const withKey =
-  (name: string, keySizeAt: (n: number) => number, scope: number): LayoutOf =>
-  ({ valueSize }) => ({
-    name,
-    headerBytes: keySizeAt(valueSize) + 1,
-    keySizeAt: keySizeAt(valueSize),
-    valueSizeAt: 0,
-    valueSizeBytes: 0,
-    scope,
-  });
+const PLAIN = {
+  headerBytes: 1,
+  keySizeAt: 0,
+  pairSizeAt: 0,
+  keyAt: 0,
+  valueSizeAt: 0,
+  valueSizeBytes: 0,
+  hasStatus: true,
+} as const;
 
-const insert = withKey("INSERT", (n) => 1 + n + 1 + n, Scope.write);
-const query = withKey("QUERY", () => 1, Scope.read);
-const update = withKey("UPDATE", (n) => 3 + n, Scope.write);
-const purge = withKey("PURGE", () => 1, Scope.write);
-const get = withKey("GET", () => 1, Scope.read);
+/** A request on a key: `sizeAt` says where its size stands, without the request id of dialect 2. */
+const onKey =
+  (name: string, sizeAt: (n: number) => number, scope: number): LayoutOf =>
+  ({ valueSize, requestIdBytes }) => {
+    const keySizeAt = sizeAt(valueSize) + requestIdBytes;
+    const isPair = requestIdBytes > 0;
+    const headerBytes = keySizeAt + (isPair ? 2 : 1);
+    return {
+      ...PLAIN,
+      name,
+      target: Target.shard,
+      headerBytes,
+      keySizeAt,
+      pairSizeAt: isPair ? keySizeAt + 1 : 0,
+      keyAt: isPair ? keySizeAt : headerBytes,
+      scope,
+    };
+  };
 
 const set: LayoutOf = ({ valueSize, dialect }) => {
   const valueSizeBytes = dialect === "7.1" ? 1 : valueSize;
+  const headerBytes = 3 + valueSize + valueSizeBytes;
   return {
+    ...PLAIN,
     name: "SET",
-    headerBytes: 3 + valueSize + valueSizeBytes,
+    target: Target.shard,
+    headerBytes,
     keySizeAt: 2 + valueSize,
+    keyAt: headerBytes,
     valueSizeAt: 3 + valueSize,
     valueSizeBytes,
     scope: Scope.write,
   };
 };
 
-const COUNTERS: readonly (readonly [number, LayoutOf])[] = [
-  [RequestType.insert, insert],
-  [RequestType.query, query],
-  [RequestType.update, update],
-  [RequestType.purge, purge],
+/** A request with nothing but a channel. */
+const onChannel =
+  (name: string, target: Target, scope: number): LayoutOf =>
+  () => ({ ...PLAIN, name, target, headerBytes: 2, keySizeAt: 1, keyAt: 2, scope });
+
+/** A request with a channel and a payload. */
+const withPayload =
+  (name: string, target: Target, scope: number): LayoutOf =>
+  ({ valueSize }) => ({
+    ...PLAIN,
+    name,
+    target,
+    headerBytes: 2 + valueSize,
+    keySizeAt: 1,
+    keyAt: 2 + valueSize,
+    valueSizeAt: 2,
+    valueSizeBytes: valueSize,
+    scope,
+  });
+
+/** A request of its type byte alone. In 7.1 its reply has no status. */
+const alone =
+  (name: string, target: Target, scope: number): LayoutOf =>
+  ({ dialect }) => ({ ...PLAIN, name, target, scope, hasStatus: dialect !== "7.1" });
+
+/** 7.3 asks by id, 7.1 by the position in the answer to CONNECTIONS. */
+const connection: LayoutOf = ({ dialect }) => ({
+  ...PLAIN,
+  name: "CONNECTION",
+  target: Target.namespace,
+  headerBytes: dialect === "7.1" ? 5 : 17,
+  scope: Scope.admin,
+});
+
+type Row = readonly [type: number, LayoutOf];
+
+const COUNTERS: readonly Row[] = [
+  [RequestType.insert, onKey("INSERT", (n) => 1 + n + 1 + n, Scope.write)],
+  [RequestType.query, onKey("QUERY", () => 1, Scope.read)],
+  [RequestType.update, onKey("UPDATE", (n) => 3 + n, Scope.write)],
+  [RequestType.purge, onKey("PURGE", () => 1, Scope.write)],
 ];
-const BUFFERS: readonly (readonly [number, LayoutOf])[] = [
+const SINCE_7_1: readonly Row[] = [
+  ...COUNTERS,
   [RequestType.set, set],
-  [RequestType.get, get],
+  [RequestType.get, onKey("GET", () => 1, Scope.read)],
+  [RequestType.list, alone("LIST", Target.namespace, Scope.read)],
+  [RequestType.info, alone("INFO", Target.namespace, Scope.read)],
+  [RequestType.stat, onKey("STAT", () => 1, Scope.read)],
+  [RequestType.stats, alone("STATS", Target.namespace, Scope.read)],
+  [RequestType.subscribe, onChannel("SUBSCRIBE", Target.connection, Scope.subscribe)],
+  [RequestType.unsubscribe, onChannel("UNSUBSCRIBE", Target.connection, Scope.subscribe)],
+  [RequestType.publish, withPayload("PUBLISH", Target.channel, Scope.publish)],
+  [RequestType.connections, alone("CONNECTIONS", Target.namespace, Scope.admin)],
+  [RequestType.connection, connection],
+  [RequestType.channels, alone("CHANNELS", Target.namespace, Scope.admin)],
+  [RequestType.channel, onChannel("CHANNEL", Target.namespace, Scope.admin)],
+  [RequestType.whoami, alone("WHOAMI", Target.connection, NO_SCOPE)],
 ];
-const LAYOUTS: Readonly<Record<Dialect, readonly (readonly [number, LayoutOf])[]>> = {
-  "7.3": [...COUNTERS, ...BUFFERS],
-  "7.1": [...COUNTERS, ...BUFFERS],
+const LAYOUTS: Readonly<Record<Dialect, readonly Row[]>> = {
+  "7.3": [...SINCE_7_1, [RequestType.event, withPayload("EVENT", Target.nobody, NO_SCOPE)]],
+  "7.1": SINCE_7_1,
   "5": COUNTERS,
+  "2": COUNTERS,
 };
 
 interface Requests {
   readonly layouts: readonly (Layout | undefined)[];
-  readonly scopes: number;
+  readonly shardScopes: number;
 }
 
 const requests = new Map<number, Requests>();
@@ -97,13 +210,13 @@ function requestsOf(protocol: Protocol): Requests {
   let known = requests.get(protocol.code);
   if (known === undefined) {
     const layouts = Array.from<Layout | undefined>({ length: 256 });
-    let scopes = 0;
+    let shardScopes = 0;
     for (const [type, layoutOf] of LAYOUTS[protocol.dialect]) {
       const layout = layoutOf(protocol);
       layouts[type] = layout;
-      scopes |= layout.scope;
+      if (layout.target === Target.shard) shardScopes |= layout.scope;
     }
-    known = { layouts, scopes };
+    known = { layouts, shardScopes };
     requests.set(protocol.code, known);
   }
   return known;
@@ -114,7 +227,7 @@ export function layoutsOf(protocol: Protocol): readonly (Layout | undefined)[] {
   return requestsOf(protocol).layouts;
 }
 
-/** The scopes, as bits, that the requests of a protocol need. */
-export function scopesOf(protocol: Protocol): number {
-  return requestsOf(protocol).scopes;
+/** The scopes, as bits, that the requests of a protocol on keys need. */
+export function shardScopesOf(protocol: Protocol): number {
+  return requestsOf(protocol).shardScopes;
 }

@@ -4,7 +4,7 @@
  * The scanner keeps no state of its own. It answers from the bytes at hand, so any cut of a stream
  * gives the same frames: whoever calls it keeps the bytes it asked more for.
  */
-import type { Layout } from "./requests.ts";
+import { keyLength, Target, type Layout } from "./requests.ts";
 
 /** More bytes are needed before the length can be told. */
 export const FRAME_INCOMPLETE = 0;
@@ -12,6 +12,8 @@ export const FRAME_INCOMPLETE = 0;
 export const FRAME_UNKNOWN = -1;
 /** The frame announces more bytes than the limit: the stream can't be read further. */
 export const FRAME_TOO_LARGE = -2;
+/** The next frame belongs to another run. */
+export const RUN_ENDS = -3;
 
 /**
  * Length in bytes of the frame at `at`, header included. The bytes at hand may end before it does.
@@ -34,48 +36,70 @@ export function frameLength(
   const layout = layouts[bytes[at]!];
   if (layout === undefined) return FRAME_UNKNOWN;
   if (at + layout.headerBytes > end) return FRAME_INCOMPLETE;
-  let length = layout.headerBytes + bytes[at + layout.keySizeAt]!;
-  if (layout.valueSizeAt !== 0) {
-    const sizeAt = at + layout.valueSizeAt;
-    // A double holds any u64 closely enough to compare it with a limit far below 2^53.
-    for (let i = 0, weight = 1; i < layout.valueSizeBytes; i++, weight *= 256) {
-      length += bytes[sizeAt + i]! * weight;
-    }
-  }
+  if (layout.keySizeAt === 0) return layout.headerBytes;
+  let length = layout.keyAt + keyLength(layout, bytes, at);
+  if (layout.valueSizeAt !== 0) length += valueLength(layout, bytes, at);
   return length > frameBytesMax ? FRAME_TOO_LARGE : length;
 }
 
-/** What `scanFrames` found. */
-export interface Scan {
+/** Length of the value, or the payload, of the frame at `at`; its header must be complete. */
+export function valueLength(layout: Layout, bytes: Uint8Array, at: number): number {
+  const sizeAt = at + layout.valueSizeAt;
+  let length = 0;
+  // A double holds any u64 closely enough to compare it with a limit far below 2^53.
+  for (let i = 0, weight = 1; i < layout.valueSizeBytes; i++, weight *= 256) {
+    length += bytes[sizeAt + i]! * weight;
+  }
+  return length;
+}
+
+/** What `scanRun` found. */
+export interface Run {
+  /** Who answers the frames; without meaning when there are none. */
+  target: Target;
   /** Whole frames before `end`. */
   frames: number;
   /** Where the last whole frame ends. */
   end: number;
   /** Why the scan stopped at `end`: `FRAME_INCOMPLETE` also when nothing is left. */
-  stop: typeof FRAME_INCOMPLETE | typeof FRAME_UNKNOWN | typeof FRAME_TOO_LARGE;
+  stop: typeof FRAME_INCOMPLETE | typeof FRAME_UNKNOWN | typeof FRAME_TOO_LARGE | typeof RUN_ENDS;
   /** Bytes, from `end` on, without which scanning again finds no further frame. */
   needed: number;
 }
 
-/** Counts the whole frames of `bytes` in `[at, end)` and says where and why they stop. */
-export function scanFrames(
+/**
+ * Finds the run that begins at `at`: whole frames in a row that have one target, a single one when the
+ * target is the namespace.
+ *
+ * @param counts gets the number of frames of each type added
+ */
+export function scanRun(
   layouts: readonly (Layout | undefined)[],
   bytes: Uint8Array,
   at: number,
   end: number,
   frameBytesMax: number,
-): Scan {
+  counts: Float64Array,
+): Run {
   let frames = 0;
+  let target: Target = Target.nobody;
   for (;;) {
     const length = frameLength(layouts, bytes, at, end, frameBytesMax);
     if (length > 0 && at + length <= end) {
+      const type = bytes[at]!;
+      const next = layouts[type]!.target;
+      if (frames > 0 && (next !== target || next === Target.namespace)) {
+        return { target, frames, end: at, stop: RUN_ENDS, needed: 1 };
+      }
+      target = next;
+      counts[type]!++;
       frames++;
       at += length;
       continue;
     }
-    if (length > 0) return { frames, end: at, stop: FRAME_INCOMPLETE, needed: length };
-    const stop = length as Scan["stop"];
+    if (length > 0) return { target, frames, end: at, stop: FRAME_INCOMPLETE, needed: length };
+    const stop = length as Run["stop"];
     const header = at < end ? (layouts[bytes[at]!]?.headerBytes ?? 1) : 1;
-    return { frames, end: at, stop, needed: header };
+    return { target, frames, end: at, stop, needed: header };
   }
 }

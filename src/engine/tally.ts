@@ -1,0 +1,63 @@
+/**
+ * Tally: counts by request type, and of bytes, in all and in the last 60 seconds.
+ *
+ * The last 60 seconds are this minute and as much of the last one as still counts.
+ */
+import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
+
+/** Places of a tally beside the request types. */
+export const TALLY_READ_BYTES = REQUEST_TYPES_END;
+export const TALLY_WRITE_BYTES = REQUEST_TYPES_END + 1;
+const PLACES = REQUEST_TYPES_END + 2;
+
+export const MINUTE_MS = 60_000;
+
+/** Figures of one or several tallies: totals, then the last 60 seconds, by place. */
+export type TallyFigures = Float64Array;
+
+export class Tally {
+  /** Counted so far, by place. Whoever counts adds to it, once `turn` has been told the time. */
+  readonly totals = new Float64Array(PLACES);
+  readonly #atMinute = new Float64Array(PLACES);
+  readonly #lastMinute = new Float64Array(PLACES);
+  #minute = 0;
+
+  /** Moves the clock: what is counted from now on belongs to the minute of `nowMs`. */
+  turn(nowMs: number): void {
+    const minute = Math.floor(nowMs / MINUTE_MS);
+    if (minute <= this.#minute) return;
+    const isNext = minute === this.#minute + 1;
+    for (let place = 0; place < PLACES; place++) {
+      const total = this.totals[place]!;
+      this.#lastMinute[place] = isNext ? total - this.#atMinute[place]! : 0;
+      this.#atMinute[place] = total;
+    }
+    this.#minute = minute;
+  }
+
+  figures(nowMs: number): TallyFigures {
+    this.turn(nowMs);
+    const left = 1 - (nowMs % MINUTE_MS) / MINUTE_MS;
+    const figures = new Float64Array(2 * PLACES);
+    for (let place = 0; place < PLACES; place++) {
+      const total = this.totals[place]!;
+      figures[place] = total;
+      figures[PLACES + place] = Math.round(
+        total - this.#atMinute[place]! + this.#lastMinute[place]! * left,
+      );
+    }
+    return figures;
+  }
+}
+
+/** Adds figures up. */
+export function sumFigures(all: Iterable<TallyFigures>): TallyFigures {
+  const sum = new Float64Array(2 * PLACES);
+  for (const figures of all) for (let i = 0; i < sum.length; i++) sum[i]! += figures[i]!;
+  return sum;
+}
+
+/** Total and last 60 seconds of a place. */
+export function placeOf(figures: TallyFigures, place: number): [total: number, perMinute: number] {
+  return [figures[place]!, figures[PLACES + place]!];
+}

@@ -1,0 +1,289 @@
+/**
+ * Channel: the object of one channel of a namespace. It knows the Hubs that have subscribers, and gives
+ * each message to each of them once.
+ *
+ * A Hub joins with its first subscriber and leaves with its last one; one that has died is dropped when
+ * it says, the next time it is asked, that it has nobody. Messages are numbered once somebody has
+ * listened over HTTP, who can then see what was missed.
+ */
+import { DurableObject } from "cloudflare:workers";
+import { forEachMessage, writeMessage } from "../wire/messages.ts";
+import { ByteWriter } from "../wire/bytes.ts";
+import type { Delivered, Hub } from "./hub.ts";
+import { Lane, type Piece } from "./lane.ts";
+import { logWarning } from "./log.ts";
+import { channelName } from "./names.ts";
+import { readSettings } from "./settings.ts";
+
+/** A Hub that takes longer is not waited for until it has answered. */
+const HUB_TIMEOUT_MS = 2000;
+/** Messages that wait for a Hub that is slow; more are lost to it. */
+const HUB_QUEUE_BYTES_MAX = 8 << 20;
+/** How far the stored sequence number runs ahead of the one in use. */
+const SEQUENCES_RESERVED = 10_000;
+/** The exact sequence number is stored when nothing has been published for so long. */
+const SETTLE_MS = 1000;
+/** How long the sequence number of a channel is kept that nobody uses. */
+const KEPT_MS = 86_400_000;
+/** Replayed at once, at most: of more messages the latest are given. */
+const REPLAY_BYTES_MAX = 4 << 20;
+
+/** What came of messages. */
+export interface Published {
+  /** Per message: how many subscriptions took it. */
+  readonly delivered: readonly number[];
+  /** Number of the first message; null in a channel whose messages are not numbered. */
+  readonly sequence: number | null;
+}
+
+/** Where a listener begins: the number of the last message so far, and those that it is given again. */
+export interface Listened {
+  readonly sequence: number;
+  readonly replayFrom: number;
+  /** Format: `wire/messages.ts`. */
+  readonly replay: Uint8Array;
+}
+
+interface Member {
+  readonly lane: Lane<Delivery>;
+  /** Goes up whenever the Hub joins: what it said before that is out of date. */
+  joins: number;
+  isSlow: boolean;
+}
+
+interface Delivery extends Piece {
+  readonly sequence: number | null;
+  readonly messages: Uint8Array;
+  done(delivered: readonly number[]): void;
+}
+
+export class Channel extends DurableObject<Env> {
+  readonly #channel: string;
+  readonly #members = new Map<string, Member>();
+  readonly #replayMax: number;
+  #isNumbered: boolean;
+  /** Number of the last message. */
+  #sequence: number;
+  /** Stored: numbers up to this one may have been used. */
+  #reserved: number;
+  #isSettling = false;
+  #publishedAtMs = 0;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#channel = channelName.parse(ctx.id.name!).channel;
+    this.#replayMax = readSettings(env).REPLAY_MESSAGES_MAX;
+    const { kv } = ctx.storage;
+    const sequence = kv.get<number>("sequence");
+    this.#isNumbered = sequence !== undefined || this.#replayMax > 0;
+    this.#sequence = this.#reserved = sequence ?? 0;
+    for (const [key] of kv.list({ prefix: "hub:" })) this.#add(key.slice("hub:".length));
+  }
+
+  /** A Hub has a subscriber from now on. */
+  join(hub: string): void {
+    const member = this.#members.get(hub);
+    if (member !== undefined) {
+      member.joins++;
+      return;
+    }
+    this.ctx.storage.kv.put(`hub:${hub}`, 1);
+    this.#add(hub);
+  }
+
+  /** A Hub has no subscriber any more. */
+  leave(hub: string): void {
+    if (this.#members.delete(hub)) this.#forget(hub);
+  }
+
+  /** Names of the Hubs that have subscribers. */
+  hubs(): string[] {
+    return [...this.#members.keys()];
+  }
+
+  /**
+   * A Hub has somebody who wants numbered messages: numbers them from now on.
+   *
+   * @param after number of the last message that the listener has; null when it has none
+   */
+  listen(hub: string, after: number | null): Listened {
+    this.join(hub);
+    if (!this.#isNumbered || this.#reserved === 0) {
+      this.#isNumbered = true;
+      this.#reserve();
+      this.#settle();
+    }
+    return { sequence: this.#sequence, ...this.#replay(after) };
+  }
+
+  /**
+   * Gives messages to all subscribers. Returns when every Hub has them that is not slow.
+   *
+   * @param messages format: `wire/messages.ts`
+   */
+  async publish(messages: Uint8Array, count: number): Promise<Published> {
+    const sequence = this.#number(messages, count);
+    const all = [...this.#members].map(([hub, member]) =>
+      this.#deliver(hub, member, sequence, messages, count),
+    );
+    const delivered = Array.from({ length: count }, () => 0);
+    for (const some of await Promise.all(all)) {
+      some.forEach((subscriptions, i) => (delivered[i]! += subscriptions));
+    }
+    return { delivered, sequence };
+  }
+
+  /** Forgets a channel that nobody uses. */
+  override async alarm(): Promise<void> {
+    const nowMs = Date.now();
+    if (this.#members.size > 0 || nowMs - this.#publishedAtMs < KEPT_MS) {
+      await this.ctx.storage.setAlarm(nowMs + KEPT_MS);
+      return;
+    }
+    this.#isNumbered = this.#replayMax > 0;
+    this.#sequence = this.#reserved = 0;
+    await this.ctx.storage.deleteAll();
+  }
+
+  /** Asks Hubs that seem to have nobody, and drops those that say so. */
+  protected async verify(hubs: readonly string[]): Promise<void> {
+    await Promise.all(
+      hubs.map(async (hub) => {
+        const member = this.#members.get(hub);
+        if (member !== undefined) await this.#deliver(hub, member, null, new Uint8Array(0), 0);
+      }),
+    );
+  }
+
+  #add(hub: string): void {
+    const member: Member = {
+      lane: new Lane<Delivery>(() => this.#carryTo(hub, member)),
+      joins: 0,
+      isSlow: false,
+    };
+    this.#members.set(hub, member);
+  }
+
+  #forget(hub: string): void {
+    this.ctx.storage.kv.delete(`hub:${hub}`);
+    // What holds nothing any more costs nothing any more.
+    if (this.#members.size === 0 && !this.#isNumbered) void this.ctx.storage.deleteAll();
+  }
+
+  /** Messages that a Hub takes; zeros when that is not known in time. */
+  async #deliver(
+    hub: string,
+    member: Member,
+    sequence: number | null,
+    messages: Uint8Array,
+    count: number,
+  ): Promise<readonly number[]> {
+    const nobody = Array.from({ length: count }, () => 0);
+    if (member.lane.queuedBytes > HUB_QUEUE_BYTES_MAX) {
+      logWarning("hub_slow", { channel: this.ctx.id.name, hub, lost: count });
+      return nobody;
+    }
+    const { promise, resolve } = Promise.withResolvers<readonly number[]>();
+    const delivery: Delivery = {
+      bytes: messages.length,
+      sequence,
+      messages,
+      done: resolve,
+      failed: (error) => {
+        logWarning("hub_failed", { channel: this.ctx.id.name, hub, error: String(error) });
+        resolve(nobody);
+      },
+    };
+    const isWaitedFor = !member.isSlow;
+    member.lane.submit(delivery);
+    if (!isWaitedFor) return nobody;
+    const timer = setTimeout(() => {
+      member.isSlow = true;
+      resolve(nobody);
+    }, HUB_TIMEOUT_MS);
+    const delivered = await promise;
+    clearTimeout(timer);
+    return delivered;
+  }
+
+  #carryTo(hub: string, member: Member): (deliveries: readonly Delivery[]) => Promise<void> {
+    const stub = (this.env.HUB as DurableObjectNamespace<Hub>).getByName(hub);
+    return async (deliveries) => {
+      const { joins } = member;
+      const batches = deliveries.map(({ sequence, messages }) => ({ sequence, messages }));
+      const answer: Delivered = await stub.deliver(this.#channel, batches);
+      member.isSlow = false;
+      deliveries.forEach((delivery, i) => delivery.done(answer.delivered[i]!));
+      const isGone = !answer.isJoined && member.joins === joins;
+      if (isGone && this.#members.get(hub) === member) this.leave(hub);
+    };
+  }
+
+  #number(messages: Uint8Array, count: number): number | null {
+    this.#publishedAtMs = Date.now();
+    if (!this.#isNumbered) return null;
+    const first = this.#sequence + 1;
+    this.#sequence += count;
+    if (this.#sequence > this.#reserved) this.#reserve();
+    this.#keep(messages, first);
+    this.#settle();
+    return first;
+  }
+
+  /** Numbers that are used before the next ones are reserved are not used twice, whatever happens. */
+  #reserve(): void {
+    this.#reserved = this.#sequence + SEQUENCES_RESERVED;
+    this.ctx.storage.kv.put("sequence", this.#reserved);
+  }
+
+  /** Stores the exact number once it is quiet, so that an object that comes back leaves no gap. */
+  #settle(): void {
+    if (this.#isSettling) return;
+    this.#isSettling = true;
+    this.ctx.waitUntil(this.#settleLater());
+  }
+
+  async #settleLater(): Promise<void> {
+    let settled = -1;
+    while (settled !== this.#sequence) {
+      settled = this.#sequence;
+      await scheduler.wait(SETTLE_MS);
+    }
+    this.#isSettling = false;
+    this.#reserved = this.#sequence;
+    this.ctx.storage.kv.put("sequence", this.#sequence);
+    if ((await this.ctx.storage.getAlarm()) === null) {
+      await this.ctx.storage.setAlarm(Date.now() + KEPT_MS);
+    }
+  }
+
+  /** Stores messages over those that are no longer among the last ones. */
+  #keep(messages: Uint8Array, first: number): void {
+    if (this.#replayMax === 0) return;
+    let sequence = first;
+    forEachMessage(messages, (at, length) => {
+      const kept = { sequence, payload: messages.slice(at, at + length) };
+      this.ctx.storage.kv.put(`message:${sequence % this.#replayMax}`, kept);
+      sequence++;
+    });
+  }
+
+  #replay(after: number | null): { replayFrom: number; replay: Uint8Array } {
+    const payloads: Uint8Array[] = [];
+    let bytes = 0;
+    let sequence = this.#sequence;
+    const first = Math.max((after ?? sequence) + 1, sequence - this.#replayMax + 1);
+    for (; sequence >= first; sequence--) {
+      const kept = this.ctx.storage.kv.get<{ sequence: number; payload: Uint8Array }>(
+        `message:${sequence % this.#replayMax}`,
+      );
+      if (kept?.sequence !== sequence) break;
+      bytes += kept.payload.length;
+      if (bytes > REPLAY_BYTES_MAX && payloads.length > 0) break;
+      payloads.push(kept.payload);
+    }
+    const out = new ByteWriter(bytes + 64);
+    for (const payload of payloads.toReversed()) writeMessage(out, payload, 0, payload.length);
+    return { replayFrom: sequence + 1, replay: out.take() };
+  }
+}

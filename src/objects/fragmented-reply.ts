@@ -1,0 +1,102 @@
+/**
+ * A reply in fragments, made of merged pages.
+ *
+ * The count of fragments goes first, so the pages are gone through twice: to count, and to send. Rows
+ * that have gone meanwhile leave short or empty fragments; rows that have come go into the last one.
+ */
+import { ByteWriter } from "../wire/bytes.ts";
+import type { PageReader } from "../wire/page.ts";
+import { FragmentCounter, FragmentWriter } from "../wire/throttr/fragments.ts";
+import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
+import type { Merge } from "./merge.ts";
+import type { Sink } from "./sink.ts";
+
+/** Fragments are sent when there are so many bytes of them. */
+const CHUNK_BYTES = 32 << 10;
+/** What the last fragment may grow to when rows have come meanwhile. */
+const LAST_FRAGMENT_BYTES_MAX = 64 << 10;
+
+/** Writes the row of the entries with one key over zeros. */
+type WriteRow = (entries: readonly PageReader[], target: Uint8Array, at: number) => void;
+
+/** Status, where the dialect has one, and the count of fragments. */
+export function writeHead(hasStatus: boolean, fragments: number): Uint8Array {
+  const head = new ByteWriter(16);
+  if (hasStatus) head.u8(STATUS_SUCCESS);
+  head.u32(fragments);
+  head.u32(0);
+  return head.take();
+}
+
+export class FragmentedReply {
+  readonly #sink: Sink;
+  readonly #hasStatus: boolean;
+  readonly #rowBytes: number;
+  readonly #hasNames: boolean;
+
+  /** @param hasNames keys follow the rows of a fragment */
+  constructor(sink: Sink, hasStatus: boolean, rowBytes: number, hasNames: boolean) {
+    this.#sink = sink;
+    this.#hasStatus = hasStatus;
+    this.#rowBytes = rowBytes;
+    this.#hasNames = hasNames;
+  }
+
+  /** Sends all rows of a merge that has been opened. */
+  async send(merge: Merge, writeRow: WriteRow): Promise<void> {
+    const counter = new FragmentCounter(this.#rowBytes);
+    for (;;) {
+      const wait = merge.feed();
+      if (wait !== null) await wait;
+      const [entry] = merge.next();
+      if (entry === undefined) break;
+      counter.add(this.#nameBytes(entry));
+      merge.skip();
+    }
+    const head = writeHead(this.#hasStatus, counter.count);
+    if (counter.count === 0) this.#sink.reply(head, true);
+    else await this.#sendFragments(merge, writeRow, head, counter.count);
+  }
+
+  async #sendFragments(
+    merge: Merge,
+    writeRow: WriteRow,
+    head: Uint8Array,
+    count: number,
+  ): Promise<void> {
+    const writer = new FragmentWriter(this.#rowBytes);
+    const { out } = writer;
+    out.copy(head);
+    await merge.open();
+    for (;;) {
+      const wait = merge.feed();
+      if (wait !== null) await wait;
+      const entries = merge.next();
+      if (entries.length === 0) break;
+      const { bytes, keyAt } = entries[0]!;
+      const nameBytes = this.#nameBytes(entries[0]!);
+      if (writer.nextIndex === count) {
+        if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) break;
+      } else if (writer.isFullFor(nameBytes)) {
+        writer.cut();
+        if (out.length >= CHUNK_BYTES) await this.#flush(out);
+      }
+      const row = writer.add(bytes, keyAt, nameBytes);
+      writeRow(entries, writer.rowBytes, row);
+      merge.skip();
+    }
+    while (writer.nextIndex <= count) writer.cut();
+    this.#sink.reply(out.take(), true);
+  }
+
+  async #flush(out: ByteWriter): Promise<void> {
+    this.#sink.reply(out.take(), false);
+    out.reset();
+    const room = this.#sink.room();
+    if (room !== null) await room;
+  }
+
+  #nameBytes({ keyLength }: PageReader): number {
+    return this.#hasNames ? keyLength : 0;
+  }
+}

@@ -1,0 +1,80 @@
+/** Merges the pages of several objects into one sequence of rows in the order of their keys. */
+import { compareBytes } from "../wire/bytes.ts";
+import { PageReader } from "../wire/page.ts";
+
+/** Asks an object for the page behind a key; null for its first page. */
+export type PageSource = (after: Uint8Array | null) => Promise<Uint8Array>;
+
+interface Stream {
+  readonly source: PageSource;
+  reader: PageReader;
+  /** The entry at hand has not been given yet. */
+  hasEntry: boolean;
+}
+
+export class Merge {
+  readonly #sources: readonly PageSource[];
+  #streams: Stream[] = [];
+  /** First pages, while they are all there is. */
+  #whole: readonly Uint8Array[] | null = null;
+
+  constructor(sources: readonly PageSource[]) {
+    this.#sources = sources;
+  }
+
+  /** Begins at the first key; again without asking anybody when all fitted the first pages. */
+  async open(): Promise<void> {
+    const pages = this.#whole ?? (await Promise.all(this.#sources.map((source) => source(null))));
+    this.#streams = pages.map((page, i) => ({
+      source: this.#sources[i]!,
+      reader: new PageReader(page),
+      hasEntry: false,
+    }));
+    for (const stream of this.#streams) stream.hasEntry = stream.reader.next();
+    this.#whole = this.#streams.every(({ reader }) => reader.isLast) ? pages : null;
+  }
+
+  /** Rows of all objects when they were first asked; equal keys count once for each object. */
+  get total(): number {
+    return this.#streams.reduce((sum, { reader }) => sum + reader.total, 0);
+  }
+
+  /** Resolves when `next` can go on; null when it can at once. */
+  feed(): Promise<void> | null {
+    const starved = this.#streams.filter(({ hasEntry, reader }) => !hasEntry && !reader.isLast);
+    if (starved.length === 0) return null;
+    return Promise.all(
+      starved.map(async (stream) => {
+        stream.reader = new PageReader(await stream.source(stream.reader.key()));
+        stream.hasEntry = stream.reader.next();
+      }),
+    ).then(() => {});
+  }
+
+  /**
+   * The entries with the next key, one from each object that has it, valid until the next call; empty at
+   * the end. `feed` must have been awaited before each call.
+   */
+  next(): readonly PageReader[] {
+    const open = this.#streams.filter(({ hasEntry }) => hasEntry);
+    const equal: Stream[] = [];
+    for (const stream of open) {
+      const order = equal.length === 0 ? 0 : compareEntries(stream.reader, equal[0]!.reader);
+      if (order < 0) equal.length = 0;
+      if (order <= 0) equal.push(stream);
+    }
+    this.#given = equal;
+    return equal.map(({ reader }) => reader);
+  }
+
+  /** Moves behind the entries that `next` gave. */
+  skip(): void {
+    for (const stream of this.#given) stream.hasEntry = stream.reader.next();
+  }
+
+  #given: readonly Stream[] = [];
+}
+
+function compareEntries(a: PageReader, b: PageReader): number {
+  return compareBytes(a.bytes, a.keyAt, a.keyLength, b.bytes, b.keyAt, b.keyLength);
+}

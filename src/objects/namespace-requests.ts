@@ -1,0 +1,420 @@
+/**
+ * Requests about all of a namespace: LIST, STATS, INFO, CONNECTIONS, CONNECTION, CHANNELS, CHANNEL.
+ *
+ * Their answers are gathered from all shards, or from all Hubs, and streamed: a fragment goes out before
+ * the next ones are asked for. Nothing of it is a snapshot.
+ */
+import type { ListingPart, ListingQuery, ListingTotals } from "../engine/listing.ts";
+import {
+  placeOf,
+  sumFigures,
+  TALLY_READ_BYTES,
+  TALLY_WRITE_BYTES,
+  type TallyFigures,
+} from "../engine/tally.ts";
+import type { Placement } from "../wire/batch.ts";
+import { binaryString, ByteWriter, compareBytes } from "../wire/bytes.ts";
+import type { PageReader } from "../wire/page.ts";
+import {
+  CONNECTION_ROW_BYTES,
+  connectionRowBytes,
+  connectionRowOf,
+} from "../wire/throttr/connection-row.ts";
+import { listRowBytes } from "../wire/throttr/fragments.ts";
+import { encodeInfo } from "../wire/throttr/info.ts";
+import {
+  layoutsOf,
+  RequestType,
+  STATUS_FAILURE,
+  STATUS_SUCCESS,
+  type Layout,
+} from "../wire/throttr/requests.ts";
+import { refusalOf, type Access } from "./access.ts";
+import { placeOfChannel, placeOfConnection } from "./connection-id.ts";
+import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
+import type { Hub, SubscriberFigures } from "./hub.ts";
+import { inTime } from "./in-time.ts";
+import { Merge, type PageSource } from "./merge.ts";
+import { channelName, EVERYBODY, hubName } from "./names.ts";
+import type { ShardMap } from "./placement.ts";
+import type { Shard } from "./shard.ts";
+import type { Frames, Sink } from "./sink.ts";
+import { VERSION } from "./version.ts";
+
+/** Up to so many records are listed in the order of their keys. */
+const ORDERED_RECORDS_MAX = 16_384;
+/** Pages of all objects that are asked at once. */
+const PAGES_BYTES = 256 << 10;
+const PAGE_BYTES_MIN = 4 << 10;
+/** Fragments of one call to a shard. */
+const CALL_FRAGMENTS = 32;
+const HASH_END = 2 ** 32;
+const STATS_ROW_BYTES = 33;
+const SUBSCRIBER_ROW_BYTES = 40;
+
+export class NamespaceRequests {
+  readonly #env: Env;
+  readonly #namespace: string;
+  /** A plain object: it goes along with calls. */
+  readonly #placement: Placement;
+  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #flush: () => Promise<void>;
+
+  /**
+   * @param shards makes stubs of all shards
+   * @param flush brings what the caller has counted to where INFO finds it
+   */
+  constructor(
+    env: Env,
+    { namespace, shards: count, fingerprint }: ShardMap,
+    shards: () => DurableObjectStub<Shard>[],
+    flush: () => Promise<void>,
+  ) {
+    this.#env = env;
+    this.#namespace = namespace;
+    this.#placement = { shards: count, fingerprint };
+    this.#shards = shards;
+    this.#flush = flush;
+  }
+
+  /** Answers a run of one request. */
+  async answer(frames: Frames, access: Access, sink: Sink): Promise<void> {
+    const { protocol, bytes } = frames;
+    const layout = layoutsOf(protocol)[bytes[0]!]!;
+    try {
+      if (refusalOf(access, layout, bytes, 0) === null) {
+        await this.#request(frames, layout, access, sink);
+      } else {
+        sink.reply(Uint8Array.of(STATUS_FAILURE), true);
+      }
+    } catch (error) {
+      sink.failed(error);
+    }
+  }
+
+  async #request(frames: Frames, layout: Layout, access: Access, sink: Sink): Promise<void> {
+    switch (frames.bytes[0]) {
+      case RequestType.list:
+        return await this.#list("list", frames, layout, access, sink);
+      case RequestType.stats:
+        return await this.#list("stats", frames, layout, access, sink);
+      case RequestType.info:
+        return await this.#info(frames, layout, sink);
+      case RequestType.connections:
+        return await this.#connections(frames, layout, sink);
+      case RequestType.connection:
+        return await this.#connection(frames, sink);
+      case RequestType.channels:
+        return await this.#channels(frames, layout, sink);
+      case RequestType.channel:
+        return await this.#channel(frames, layout, sink);
+    }
+  }
+
+  async #list(
+    rows: ListingQuery["rows"],
+    { protocol }: Frames,
+    { hasStatus }: Layout,
+    access: Access,
+    sink: Sink,
+  ): Promise<void> {
+    const query: ListingQuery = {
+      rows,
+      valueSize: protocol.valueSize,
+      keyspace: protocol.keyspace,
+      prefixes: access.keyPrefixes,
+    };
+    const shards = this.#shards();
+    const pageBytes = pageBytesOf(shards.length);
+    const merge = new Merge(
+      shards.map((shard): PageSource => {
+        return async (after) =>
+          await shard.page(this.#placement, query, after, pageBytes, ORDERED_RECORDS_MAX);
+      }),
+    );
+    await merge.open();
+    if (merge.total > ORDERED_RECORDS_MAX) {
+      await this.#stream(query, shards, hasStatus, sink);
+      return;
+    }
+    const rowBytes = rows === "list" ? listRowBytes(protocol.valueSize) : STATS_ROW_BYTES;
+    await new FragmentedReply(sink, hasStatus, rowBytes, true).send(
+      merge,
+      ([entry], target, at) => {
+        const { bytes, rowAt } = entry!;
+        target.set(bytes.subarray(rowAt, rowAt + rowBytes), at);
+      },
+    );
+  }
+
+  /** Many records: shard by shard, as they lie. */
+  async #stream(
+    query: ListingQuery,
+    shards: readonly DurableObjectStub<Shard>[],
+    hasStatus: boolean,
+    sink: Sink,
+  ): Promise<void> {
+    const plans = await Promise.all(shards.map((shard) => this.#plan(shard, query)));
+    const fragments = plans.flat().reduce((sum, part) => sum + part.fragments, 0);
+    sink.reply(writeHead(hasStatus, fragments), fragments === 0);
+    const calls = shards.flatMap((shard, i) =>
+      callsOf(plans[i]!).map((call) => ({ shard, ...call })),
+    );
+    let index = 1;
+    for (const [i, { shard, parts, to, fragments: count }] of calls.entries()) {
+      const room = sink.room();
+      if (room !== null) await room;
+      sink.reply(await shard.fragments(query, parts, to, index), i === calls.length - 1);
+      index += count;
+    }
+  }
+
+  async #plan(shard: DurableObjectStub<Shard>, query: ListingQuery): Promise<ListingPart[]> {
+    const parts: ListingPart[] = [];
+    for (let cursor: number | null = 0; cursor !== null;) {
+      const step: { parts: ListingPart[]; cursor: number | null } = await shard.plan(
+        this.#placement,
+        query,
+        cursor,
+      );
+      parts.push(...step.parts);
+      cursor = step.cursor;
+    }
+    return parts;
+  }
+
+  async #info({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
+    await this.#flush();
+    const [survey, ...summaries] = await Promise.all([
+      this.#directory().survey(),
+      ...this.#shards().map((shard) => shard.summary(this.#placement)),
+    ]);
+    const hubs = await this.#askHubs(survey.hubs, (hub) => hub.figures());
+    await this.#suspect(hubs, ({ connections }) => connections === 0);
+    const figures = sumFigures([
+      survey.figures,
+      ...summaries.map(({ tally }): TallyFigures => tally),
+      ...hubs.map(({ answer }) => answer.tally),
+    ]);
+    const sumOf = (count: (totals: ListingTotals) => number): number =>
+      summaries.reduce((sum, { totals }) => sum + count(totals), 0);
+    const channels = new Set(hubs.flatMap(({ answer }) => [...answer.channelHashes]));
+    const counters = sumOf((totals) => totals.counters);
+    const info = encodeInfo({
+      nowMs: Date.now(),
+      requests: (type) => placeOf(figures, type),
+      readBytes: placeOf(figures, TALLY_READ_BYTES),
+      writeBytes: placeOf(figures, TALLY_WRITE_BYTES),
+      counters,
+      buffers: sumOf((totals) => totals.buffers),
+      counterBytes: counters * protocol.valueSize,
+      bufferBytes: sumOf((totals) => totals.bufferBytes),
+      subscriptions: hubs.reduce((sum, { answer }) => sum + answer.subscriptions, 0),
+      channels: channels.size,
+      runningSinceMs: Math.min(...summaries.map(({ startedAtMs }) => startedAtMs)),
+      connections: hubs.reduce((sum, { answer }) => sum + answer.connections, 0),
+      version: VERSION,
+    });
+    const out = new ByteWriter(info.length + 1);
+    if (hasStatus) out.u8(STATUS_SUCCESS);
+    out.copy(info);
+    sink.reply(out.take(), true);
+  }
+
+  async #connections({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
+    const merge = await this.#mergeOfHubs((hub, after, bytesMax) =>
+      hub.connectionsPage(after, bytesMax),
+    );
+    await merge.open();
+    const rowBytes = connectionRowBytes(protocol.dialect);
+    await new FragmentedReply(sink, hasStatus, rowBytes, false).send(
+      merge,
+      ([entry], target, at) => {
+        target.set(connectionRowOf(protocol.dialect, entry!.bytes, entry!.rowAt), at);
+      },
+    );
+  }
+
+  /** 7.3 asks by id, 7.1 by position. */
+  async #connection({ protocol, bytes }: Frames, sink: Sink): Promise<void> {
+    const row =
+      protocol.dialect === "7.1"
+        ? await this.#connectionAt(new DataView(bytes.buffer, bytes.byteOffset).getUint32(1, true))
+        : await this.#connectionOf(bytes.slice(1));
+    if (row === null) {
+      sink.reply(Uint8Array.of(STATUS_FAILURE), true);
+      return;
+    }
+    const out = new ByteWriter(1 + CONNECTION_ROW_BYTES);
+    out.u8(STATUS_SUCCESS);
+    out.copy(connectionRowOf(protocol.dialect, row, 0));
+    sink.reply(out.take(), true);
+  }
+
+  async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
+    const place = placeOfConnection(id);
+    if (place === null) return null;
+    const name = hubName.format(this.#namespace, place);
+    return (await inTime(this.#hub(name).connectionRow(id), name)) ?? null;
+  }
+
+  async #connectionAt(index: number): Promise<Uint8Array | null> {
+    const merge = await this.#mergeOfHubs((hub, after, bytesMax) =>
+      hub.connectionsPage(after, bytesMax),
+    );
+    await merge.open();
+    for (let i = 0; ; i++) {
+      const wait = merge.feed();
+      if (wait !== null) await wait;
+      const [entry] = merge.next();
+      if (entry === undefined) return null;
+      if (i === index) return entry.bytes.slice(entry.rowAt, entry.rowAt + CONNECTION_ROW_BYTES);
+      merge.skip();
+    }
+  }
+
+  async #channels({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
+    const merge = await this.#mergeOfHubs((hub, after, bytesMax) =>
+      hub.channelsPage(after, bytesMax),
+    );
+    await merge.open();
+    const isShort = protocol.dialect === "7.1";
+    await new FragmentedReply(sink, hasStatus, isShort ? 21 : 25, true).send(
+      merge,
+      (entries, target, at) => {
+        const view = new DataView(target.buffer);
+        view.setUint8(at, entries[0]!.keyLength);
+        view.setBigUint64(at + 1, sumAt(entries, 0), true);
+        view.setBigUint64(at + 9, sumAt(entries, 8), true);
+        const subscriptions = sumAt(entries, 16);
+        if (isShort) view.setUint32(at + 17, Number(subscriptions), true);
+        else view.setBigUint64(at + 17, subscriptions, true);
+      },
+    );
+  }
+
+  async #channel({ bytes }: Frames, layout: Layout, sink: Sink): Promise<void> {
+    const channel = binaryString(bytes, layout.keyAt, bytes[layout.keySizeAt]!);
+    const hubs = await this.#askHubs(await this.#hubsOf(channel), (hub) =>
+      hub.subscribers(channel),
+    );
+    const rows: SubscriberFigures[] = hubs.flatMap(({ answer }) => answer);
+    if (rows.length === 0) {
+      sink.reply(Uint8Array.of(STATUS_FAILURE), true);
+      return;
+    }
+    rows.sort(
+      (a, b) => a.sinceMs - b.sinceMs || compareBytes(a.id, 0, a.id.length, b.id, 0, b.id.length),
+    );
+    const out = new ByteWriter(9 + rows.length * SUBSCRIBER_ROW_BYTES);
+    out.u8(STATUS_SUCCESS);
+    out.u32(rows.length);
+    out.u32(0);
+    for (const { id, sinceMs, readBytes, writeBytes } of rows) {
+      out.copy(id);
+      const at = out.reserve(24);
+      out.view.setBigUint64(at, BigInt(sinceMs) * 1_000_000n, true);
+      out.view.setBigUint64(at + 8, BigInt(readBytes), true);
+      out.view.setBigUint64(at + 16, BigInt(writeBytes), true);
+    }
+    sink.reply(out.take(), true);
+  }
+
+  /** The Hubs that have subscribers of a channel. */
+  async #hubsOf(channel: string): Promise<string[]> {
+    const namespace = this.#namespace;
+    if (channel === EVERYBODY) return await this.#directory().hubs();
+    const stub = this.#env.CHANNEL.getByName(channelName.format(namespace, channel));
+    const hubs = await stub.hubs();
+    const place = placeOfChannel(channel);
+    return place === null ? hubs : [...new Set([...hubs, hubName.format(namespace, place)])];
+  }
+
+  /** Merges pages of all Hubs that have connections. */
+  async #mergeOfHubs(
+    page: (
+      hub: DurableObjectStub<Hub>,
+      after: Uint8Array | null,
+      bytesMax: number,
+    ) => Promise<Uint8Array>,
+  ): Promise<Merge> {
+    const hubs = await this.#directory().hubs();
+    const bytesMax = pageBytesOf(hubs.length);
+    const firsts = await this.#askHubs(hubs, (hub) => page(hub, null, bytesMax));
+    await this.#suspect(firsts, (first) => isEmptyPage(first));
+    return new Merge(
+      firsts.map(({ hub, answer }) => {
+        let first: Uint8Array | null = answer;
+        return async (after) => {
+          const kept = first;
+          first = null;
+          if (after === null && kept !== null) return kept;
+          return await page(this.#hub(hub), after, bytesMax);
+        };
+      }),
+    );
+  }
+
+  /** Asks Hubs at once; those that fail or take too long are left out. */
+  async #askHubs<T extends object>(
+    hubs: readonly string[],
+    ask: (hub: DurableObjectStub<Hub>) => Promise<T>,
+  ): Promise<{ hub: string; answer: T }[]> {
+    const answers = await Promise.all(
+      hubs.map(async (hub): Promise<{ hub: string; answer: T }[]> => {
+        const answer = await inTime(ask(this.#hub(hub)), hub);
+        return answer === undefined ? [] : [{ hub, answer }];
+      }),
+    );
+    return answers.flat();
+  }
+
+  /** Lets the Directory look after Hubs that have nobody. */
+  async #suspect<T>(
+    asked: readonly { hub: string; answer: T }[],
+    isEmpty: (answer: T) => boolean,
+  ): Promise<void> {
+    const empty = asked.filter(({ answer }) => isEmpty(answer)).map(({ hub }) => hub);
+    if (empty.length > 0) await this.#directory().suspect(empty);
+  }
+
+  #directory() {
+    return this.#env.DIRECTORY.getByName(this.#namespace);
+  }
+
+  #hub(name: string): DurableObjectStub<Hub> {
+    return this.#env.HUB.getByName(name);
+  }
+}
+
+function pageBytesOf(objects: number): number {
+  return Math.max(PAGE_BYTES_MIN, Math.floor(PAGES_BYTES / Math.max(1, objects)));
+}
+
+function isEmptyPage(page: Uint8Array): boolean {
+  return new DataView(page.buffer, page.byteOffset).getUint32(4, true) === 0;
+}
+
+/** Groups the parts of a shard into calls. */
+function callsOf(parts: readonly ListingPart[]): {
+  parts: ListingPart[];
+  to: number;
+  fragments: number;
+}[] {
+  const calls: { parts: ListingPart[]; to: number; fragments: number }[] = [];
+  for (const part of parts) {
+    const last = calls.at(-1);
+    if (last !== undefined && last.fragments + part.fragments <= CALL_FRAGMENTS) {
+      last.parts.push(part);
+      last.fragments += part.fragments;
+    } else {
+      if (last !== undefined) last.to = part.from;
+      calls.push({ parts: [part], to: HASH_END, fragments: part.fragments });
+    }
+  }
+  return calls;
+}
+
+function sumAt(entries: readonly PageReader[], offset: number): bigint {
+  return BigInt(entries.reduce((sum, { view, rowAt }) => sum + view.getFloat64(rowAt + offset), 0));
+}

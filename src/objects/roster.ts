@@ -1,0 +1,276 @@
+/**
+ * Roster: who in a Hub is subscribed to what.
+ *
+ * It tells a channel's object when the first subscriber comes and when the last one goes, one after the
+ * other, so that the two never disagree for good. A connection's own channel is nobody else's affair:
+ * whoever publishes to it reads the Hub in its name.
+ */
+import { hashBytes } from "../engine/hash.ts";
+import { binaryBytes } from "../wire/bytes.ts";
+import { forEachMessage, type Pushes } from "../wire/messages.ts";
+import type { Channel } from "./channel.ts";
+import type { Connection } from "./connection.ts";
+import { logWarning } from "./log.ts";
+import { channelName, EVERYBODY } from "./names.ts";
+import { addSubscription, type Subscription } from "./subscription.ts";
+
+/** Messages of one channel, and the number of the first. */
+export interface Batch {
+  readonly sequence: number | null;
+  /** Format: `wire/messages.ts`. */
+  readonly messages: Uint8Array;
+}
+
+interface Audience {
+  readonly members: Map<Connection, Subscription>;
+  /** The channel's object knows of us, or is being told. */
+  isJoined: boolean;
+  /** What it is being told; null when it has been told everything. */
+  telling: Promise<void> | null;
+}
+
+/** Row of CHANNELS, before a dialect gives it its form. */
+export interface ChannelFigures {
+  readBytes: number;
+  writeBytes: number;
+  subscriptions: number;
+}
+
+export class Roster {
+  readonly #env: Env;
+  readonly #namespace: string;
+  readonly #hub: string;
+  readonly #subscriptionsMax: number;
+  readonly #audiences = new Map<string, Audience>();
+  readonly #byOwnChannel = new Map<string, Connection>();
+  /** Subscriptions beside those that every connection begins with. */
+  #count = 0;
+
+  /** @param hub name of the Hub's object */
+  constructor(env: Env, namespace: string, hub: string, subscriptionsMax: number) {
+    this.#env = env;
+    this.#namespace = namespace;
+    this.#hub = hub;
+    this.#subscriptionsMax = subscriptionsMax;
+  }
+
+  get size(): number {
+    return this.#byOwnChannel.size;
+  }
+
+  connections(): Iterable<Connection> {
+    return this.#byOwnChannel.values();
+  }
+
+  byOwnChannel(channel: string): Connection | undefined {
+    return this.#byOwnChannel.get(channel);
+  }
+
+  /** Takes a connection in, with the subscriptions that it has; their channels know of us. */
+  add(connection: Connection): void {
+    this.#byOwnChannel.set(connection.ownChannel, connection);
+    for (const [channel, subscription] of connection.subscriptions) {
+      if (channel === connection.ownChannel) continue;
+      const audience = this.#audienceOf(channel);
+      audience.isJoined = true;
+      this.#admit(channel, audience, connection, subscription);
+    }
+  }
+
+  /** Forgets a connection. Resolves when the channels know that it left without subscribers. */
+  async remove(connection: Connection): Promise<void> {
+    if (!this.#byOwnChannel.delete(connection.ownChannel)) return;
+    const leaving = Array.from(connection.subscriptions.keys(), (channel) =>
+      this.#dismiss(connection, channel),
+    );
+    await Promise.all(leaving.filter((left) => left !== null));
+  }
+
+  /**
+   * Subscribes a connection. False when a limit forbids it; null when it is done; else a promise of it,
+   * which is rejected, and the subscription gone, when the channel can't be told.
+   */
+  subscribe(connection: Connection, channel: string, nowMs: number): Promise<void> | null | false {
+    const isOwn = channel === connection.ownChannel;
+    if (connection.subscriptions.has(channel)) {
+      return isOwn ? null : this.#audienceOf(channel).telling;
+    }
+    if (this.#counts(channel) && !isOwn && this.#count >= this.#subscriptionsMax) return false;
+    const subscription = addSubscription(connection, channel, nowMs);
+    if (subscription === null) return false;
+    if (isOwn) return null;
+    const audience = this.#audienceOf(channel);
+    this.#admit(channel, audience, connection, subscription);
+    if (channel === EVERYBODY || audience.isJoined) return audience.telling;
+    audience.isJoined = true;
+    return this.#tell(audience, (stub) => stub.join(this.#hub), channel).catch((error: unknown) => {
+      audience.isJoined = false;
+      connection.subscriptions.delete(channel);
+      void this.#dismiss(connection, channel);
+      throw error;
+    });
+  }
+
+  /** Ends a subscription. False when there was none; else as `subscribe`. */
+  unsubscribe(connection: Connection, channel: string): Promise<void> | null | false {
+    if (!connection.subscriptions.delete(channel)) return false;
+    return this.#dismiss(connection, channel);
+  }
+
+  /** True while the channel's object has to know of us. */
+  isJoined(channel: string): boolean {
+    return this.#audiences.get(channel)?.isJoined ?? false;
+  }
+
+  /** Pushes messages to the subscribers of a channel; returns how many took each, by batch. */
+  deliver(channel: string, batches: readonly Batch[]): number[][] {
+    const audience = this.#audiences.get(channel);
+    const name = binaryBytes(channel);
+    return batches.map((batch) => {
+      const delivered = Array.from({ length: countOf(batch) }, () => 0);
+      const forms = new Map<number, Pushes>();
+      for (const [connection, subscription] of audience?.members ?? []) {
+        let pushes = forms.get(connection.pushForm);
+        if (pushes === undefined) {
+          pushes = connection.pushesOf(name, batch);
+          forms.set(connection.pushForm, pushes);
+        }
+        push(connection, subscription, pushes, delivered);
+      }
+      return delivered;
+    });
+  }
+
+  /** Pushes messages to the connection that has this own channel. */
+  deliverToOwner(channel: string, batch: Batch): number[] {
+    const delivered = Array.from({ length: countOf(batch) }, () => 0);
+    const owner = this.#byOwnChannel.get(channel);
+    const subscription = owner?.subscriptions.get(channel);
+    if (owner !== undefined && subscription !== undefined) {
+      push(owner, subscription, owner.pushesOf(binaryBytes(channel), batch), delivered);
+    }
+    return delivered;
+  }
+
+  /** The subscriptions to a channel. */
+  *subscribers(channel: string): Generator<[Connection, Subscription]> {
+    yield* this.#audiences.get(channel)?.members ?? [];
+    const owner = this.#byOwnChannel.get(channel);
+    const subscription = owner?.subscriptions.get(channel);
+    if (owner !== undefined && subscription !== undefined) yield [owner, subscription];
+  }
+
+  /** Names of all channels with subscribers, in order. */
+  channels(): string[] {
+    const names = new Set<string>();
+    for (const [channel, { members }] of this.#audiences) if (members.size > 0) names.add(channel);
+    for (const { ownChannel, subscriptions } of this.connections()) {
+      if (subscriptions.has(ownChannel)) names.add(ownChannel);
+    }
+    return [...names].toSorted((a, b) => (a < b ? -1 : 1));
+  }
+
+  figuresOf(channel: string): ChannelFigures {
+    const figures = { readBytes: 0, writeBytes: 0, subscriptions: 0 };
+    for (const [, { readBytes, writeBytes }] of this.subscribers(channel)) {
+      figures.readBytes += readBytes;
+      figures.writeBytes += writeBytes;
+      figures.subscriptions++;
+    }
+    return figures;
+  }
+
+  /** Subscriptions of all kinds, and a number of 53 bits for each channel that tells it from others. */
+  totals(): { subscriptions: number; channelHashes: Float64Array } {
+    let subscriptions = 0;
+    for (const connection of this.connections()) subscriptions += connection.subscriptions.size;
+    return { subscriptions, channelHashes: Float64Array.from(this.channels(), channelHash) };
+  }
+
+  #counts(channel: string): boolean {
+    return channel !== EVERYBODY;
+  }
+
+  #audienceOf(channel: string): Audience {
+    let audience = this.#audiences.get(channel);
+    if (audience === undefined) {
+      audience = { members: new Map(), isJoined: false, telling: null };
+      this.#audiences.set(channel, audience);
+    }
+    return audience;
+  }
+
+  #admit(
+    channel: string,
+    audience: Audience,
+    connection: Connection,
+    subscription: Subscription,
+  ): void {
+    audience.members.set(connection, subscription);
+    if (this.#counts(channel)) this.#count++;
+  }
+
+  #dismiss(connection: Connection, channel: string): Promise<void> | null {
+    const audience = this.#audiences.get(channel);
+    if (audience === undefined || !audience.members.delete(connection)) return null;
+    if (this.#counts(channel)) this.#count--;
+    if (audience.members.size > 0) return null;
+    if (channel === EVERYBODY || !audience.isJoined) {
+      if (audience.telling === null) this.#audiences.delete(channel);
+      return null;
+    }
+    audience.isJoined = false;
+    return this.#tell(audience, (stub) => stub.leave(this.#hub), channel).catch(
+      (error: unknown) => {
+        // It finds out by itself with the next message.
+        logWarning("leave_failed", { channel, error: String(error) });
+      },
+    );
+  }
+
+  /** Tells the channel's object something, after all that it was told before. */
+  #tell(
+    audience: Audience,
+    call: (stub: DurableObjectStub<Channel>) => Promise<void>,
+    channel: string,
+  ): Promise<void> {
+    const name = channelName.format(this.#namespace, channel);
+    const told = (audience.telling ?? Promise.resolve())
+      .catch(() => {})
+      .then(() => call(this.#env.CHANNEL.getByName(name)))
+      .finally(() => {
+        if (audience.telling !== told) return;
+        audience.telling = null;
+        if (audience.members.size === 0 && !audience.isJoined) this.#audiences.delete(channel);
+      });
+    audience.telling = told;
+    return told;
+  }
+}
+
+function push(
+  connection: Connection,
+  subscription: Subscription,
+  pushes: Pushes,
+  delivered: number[],
+): void {
+  if (pushes.bytes.length === 0 || !connection.push(pushes)) return;
+  subscription.writeBytes += pushes.payloadBytes;
+  pushes.isPushed.forEach((isPushed, i) => {
+    if (isPushed) delivered[i]!++;
+  });
+}
+
+function countOf({ messages }: Batch): number {
+  let count = 0;
+  forEachMessage(messages, () => count++);
+  return count;
+}
+
+const HASH_KEY = { low: 0x8f1bbcdc, high: 0x5a827999 };
+
+function channelHash(channel: string): number {
+  const bytes = binaryBytes(channel);
+  const high = hashBytes(HASH_KEY, 0, bytes, 0, bytes.length) & 0x1fffff;
+  return high * 2 ** 32 + hashBytes(HASH_KEY, 1, bytes, 0, bytes.length);
+}

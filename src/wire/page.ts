@@ -1,0 +1,95 @@
+/**
+ * A page: a stretch of an object's rows in the order of their keys, as objects tell each other of them.
+ *
+ *     page = version u8, is last u8, row bytes u16, total u32, entry*
+ *     entry = key length u8, row, key
+ *
+ * Little-endian. `total` counts all rows of the object, whatever the page holds. Whoever asks gives the
+ * last key that it has, so nothing is kept between two pages; rows that come and go meanwhile are seen
+ * or not.
+ */
+import { ByteWriter } from "./bytes.ts";
+
+const PAGE_VERSION = 1;
+const HEADER_BYTES = 8;
+
+export class PageWriter {
+  readonly #out: ByteWriter;
+  readonly #rowBytes: number;
+
+  constructor(rowBytes: number, total: number) {
+    this.#rowBytes = rowBytes;
+    this.#out = new ByteWriter(4096);
+    this.#out.u8(PAGE_VERSION);
+    this.#out.u8(0);
+    this.#out.u16(rowBytes);
+    this.#out.u32(total);
+  }
+
+  /** Bytes written so far. */
+  get length(): number {
+    return this.#out.length;
+  }
+
+  get view(): DataView {
+    return this.#out.view;
+  }
+
+  get bytes(): Uint8Array {
+    return this.#out.bytes;
+  }
+
+  /** Adds an entry with a row of zeros, and returns where in `bytes` the row begins. */
+  add(key: Uint8Array, at: number, length: number): number {
+    const entry = this.#out.reserve(1 + this.#rowBytes + length);
+    this.#out.bytes[entry] = length;
+    const row = entry + 1;
+    this.#out.bytes.set(key.subarray(at, at + length), row + this.#rowBytes);
+    return row;
+  }
+
+  /** @param isLast no rows lie behind those of this page */
+  take(isLast: boolean): Uint8Array<ArrayBuffer> {
+    this.#out.bytes[1] = isLast ? 1 : 0;
+    return this.#out.take();
+  }
+}
+
+/** Goes through the entries of a page. */
+export class PageReader {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+  readonly rowBytes: number;
+  readonly total: number;
+  readonly isLast: boolean;
+  /** Of the entry at hand. */
+  rowAt = 0;
+  keyAt = 0;
+  keyLength = 0;
+  #next = HEADER_BYTES;
+
+  /** @throws RangeError for a page of a version that this release does not know */
+  constructor(bytes: Uint8Array) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    if (bytes[0] !== PAGE_VERSION) throw new RangeError(`page_version: expected ${PAGE_VERSION}`);
+    this.isLast = bytes[1] === 1;
+    this.rowBytes = this.view.getUint16(2, true);
+    this.total = this.view.getUint32(4, true);
+  }
+
+  /** Moves to the next entry; false behind the last one. */
+  next(): boolean {
+    if (this.#next === this.bytes.length) return false;
+    this.keyLength = this.bytes[this.#next]!;
+    this.rowAt = this.#next + 1;
+    this.keyAt = this.rowAt + this.rowBytes;
+    this.#next = this.keyAt + this.keyLength;
+    return true;
+  }
+
+  /** Key of the entry at hand, as a copy. */
+  key(): Uint8Array<ArrayBuffer> {
+    return this.bytes.slice(this.keyAt, this.keyAt + this.keyLength);
+  }
+}

@@ -1,0 +1,133 @@
+/** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
+import { refusalOf, type Access } from "../objects/access.ts";
+import type { Counter } from "../objects/dispatch.ts";
+import { Publisher } from "../objects/publisher.ts";
+import type { Settings } from "../objects/settings.ts";
+import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
+import { writeMessage } from "../wire/messages.ts";
+import { protocolByName } from "../wire/throttr/protocol.ts";
+import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
+import { EventStream } from "./event-stream.ts";
+import { openConnection } from "./hubs.ts";
+import { Problem, problemOfFailure } from "./problem.ts";
+import { TALLY_READ_BYTES } from "../engine/tally.ts";
+
+const PREFIX = "/channels/";
+const CHANNEL_BYTES_MAX = 255;
+
+/** Listeners have no frames; their connection speaks this for form's sake. */
+const PROTOCOL = protocolByName("7.3", "uint64")!;
+const LAYOUTS = layoutsOf(PROTOCOL);
+
+/**
+ * The channel that a URL names, as a binary string. What is percent-encoded is taken byte by byte: a
+ * name need not be text.
+ *
+ * @throws Problem 400 `channel_invalid` when an escape is none, or the name is longer than 255 bytes
+ */
+export function channelOf(url: string): string {
+  const path = new URL(url).pathname.slice(PREFIX.length);
+  if (/%(?![\da-f]{2})/i.test(path)) {
+    throw new Problem(400, "channel_invalid", "the channel has a % that begins no escape");
+  }
+  const channel = path.replace(/%(..)/g, (_, hex: string) =>
+    String.fromCharCode(Number.parseInt(hex, 16)),
+  );
+  if (channel.length > CHANNEL_BYTES_MAX) {
+    throw new Problem(
+      400,
+      "channel_invalid",
+      `the channel has ${channel.length} bytes, at most ${CHANNEL_BYTES_MAX} are possible`,
+    );
+  }
+  return channel;
+}
+
+/** What became of a message. */
+export interface PublishAnswer {
+  /** Subscriptions that took it. */
+  delivered: number;
+  /** Its number in the channel; null as long as nobody has listened over HTTP. */
+  sequence: number | null;
+}
+
+/**
+ * Publishes one message.
+ *
+ * @throws Problem 403 `scope_missing`, `prefix_missing`; 503 `outcome_unknown`
+ */
+export async function publishMessage(
+  env: Env,
+  access: Access,
+  { tally }: Counter,
+  channel: string,
+  payload: Uint8Array,
+): Promise<PublishAnswer> {
+  assertAllowed(access, RequestType.publish, channel);
+  tally.turn(Date.now());
+  tally.totals[RequestType.publish]!++;
+  tally.totals[TALLY_READ_BYTES]! += payload.length;
+  const messages = new ByteWriter(payload.length + 4);
+  writeMessage(messages, payload, 0, payload.length);
+  try {
+    const publisher = new Publisher(env, access.namespace);
+    const { delivered, sequence } = await publisher.publish(channel, messages.take(), 1);
+    return { delivered: delivered[0]!, sequence };
+  } catch (error) {
+    throw problemOfFailure(error);
+  }
+}
+
+/** How a listener wants to listen. */
+export interface Listening {
+  readonly channel: string;
+  /** `Last-Event-ID`, as it was sent; null when it was not. */
+  readonly after: string | null;
+  readonly ip: string;
+}
+
+/**
+ * Opens a stream of Server-Sent Events; null when all Hubs are full.
+ *
+ * @throws Problem 403 `scope_missing`, `prefix_missing`
+ */
+export async function openListener(
+  env: Env,
+  settings: Settings,
+  location: string,
+  access: Access,
+  { channel, after, ip }: Listening,
+): Promise<Response | null> {
+  assertAllowed(access, RequestType.subscribe, channel);
+  const sequence = after === null || !/^\d{1,15}$/.test(after) ? null : Number(after);
+  const response = await openConnection(env, settings, location, {
+    protocolCode: PROTOCOL.code,
+    transport: "events",
+    access,
+    subprotocol: null,
+    ip,
+    port: 0,
+    channel,
+    after: sequence,
+  });
+  if (response.webSocket === null) return null;
+  return new EventStream(response.webSocket).response;
+}
+
+function assertAllowed(access: Access, type: number, channel: string): void {
+  const layout = LAYOUTS[type]!;
+  // The check reads frames: this one has the channel, and nothing else.
+  const frame = new Uint8Array(layout.keyAt + channel.length);
+  frame[0] = type;
+  frame[layout.keySizeAt] = channel.length;
+  frame.set(binaryBytes(channel), layout.keyAt);
+  const refusal = refusalOf(access, layout, frame, 0);
+  if (refusal === null) return;
+  throw new Problem(
+    403,
+    refusal,
+    refusal === "scope_missing"
+      ? `this needs the scope ${layout.name.toLowerCase()}`
+      : "the channel begins with none of the token's channelPrefixes",
+  );
+}
