@@ -24,60 +24,86 @@ const HEADERS = {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
+/** Text that waits to be read; once it is, so many bytes of the Hub's are drained. */
+interface Waiting {
+  readonly text: string;
+  readonly bytes: number;
+}
+
 export class EventStream {
   readonly response: Response;
   readonly #hub: WebSocket;
-  readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #heartbeat: ReturnType<typeof setInterval>;
-  #isOver = false;
+  readonly #waiting: Waiting[] = [];
+  /** The reader waits for text. */
+  #isWanted: (() => void) | null = null;
+  /** Why there will be no more text than what waits; null while there may be. */
+  #ending: "closed" | "unread" | null = null;
 
   constructor(hub: WebSocket) {
-    const { readable, writable } = new IdentityTransformStream();
+    const readable = new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => await this.#pull(controller),
+        cancel: () => this.#end("closed"),
+      },
+      { highWaterMark: 0 },
+    );
     this.response = new Response(readable, { headers: HEADERS });
     this.#hub = hub;
-    this.#writer = writable.getWriter();
-    this.#writer.closed.catch(() => this.#end());
-    this.#heartbeat = setInterval(() => this.#write(": \n\n", 0), HEARTBEAT_MS);
+    this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS);
     hub.binaryType = "arraybuffer";
     hub.addEventListener("message", ({ data }) => this.#fromHub(data as ArrayBuffer));
-    hub.addEventListener("close", ({ code }) => this.#finish(code));
-    hub.addEventListener("error", () => this.#finish(TRY_AGAIN_LATER));
+    hub.addEventListener("close", ({ code }) => {
+      this.#end(code === TRY_AGAIN_LATER ? "unread" : "closed");
+    });
+    hub.addEventListener("error", () => this.#end("closed"));
     hub.accept();
-    this.#write(`retry: ${RETRY_MS}\n\n`, 0);
+    this.#push({ text: `retry: ${RETRY_MS}\n\n`, bytes: 0 });
   }
 
   #fromHub(message: ArrayBuffer): void {
     const { replies } = parseBridgeMessage(message);
-    this.#write(parseRecords(replies).map(eventText).join(""), replies.length);
+    const text = parseRecords(replies).map(eventText).join("");
+    this.#push({ text, bytes: replies.length });
   }
 
-  /** Writes text; then `bytes` of the Hub's are drained. */
-  #write(text: string, bytes: number): void {
-    if (this.#isOver) return;
-    this.#writer.write(encoder.encode(text)).then(
-      () => {
-        if (bytes > 0 && this.#hub.readyState === WebSocket.OPEN) {
-          this.#hub.send(drainedMessage(bytes));
-        }
-      },
-      () => this.#end(),
-    );
+  /** Says nothing to a stream that has something to say. */
+  #beat(): void {
+    if (this.#waiting.length === 0) this.#push({ text: ": \n\n", bytes: 0 });
   }
 
-  /** The Hub has ended the connection: what it sent is written first. */
-  #finish(code: number): void {
-    if (this.#isOver) return;
-    const ended =
-      code === TRY_AGAIN_LATER ? this.#writer.abort(new Error("unread")) : this.#writer.close();
-    ended.catch(() => {});
-    this.#end();
+  #push(waiting: Waiting): void {
+    if (this.#ending !== null) return;
+    this.#waiting.push(waiting);
+    this.#isWanted?.();
   }
 
-  #end(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    if (this.#waiting.length === 0 && this.#ending === null) {
+      await new Promise<void>((resolve) => (this.#isWanted = resolve));
+      this.#isWanted = null;
+    }
+    const next = this.#ending === "unread" ? undefined : this.#waiting.shift();
+    if (next !== undefined) {
+      controller.enqueue(encoder.encode(next.text));
+      if (next.bytes > 0) this.#tell(drainedMessage(next.bytes));
+    } else if (this.#ending === "unread") {
+      controller.error(new Error("unread"));
+    } else {
+      controller.close();
+    }
+  }
+
+  #tell(message: string): void {
+    if (this.#hub.readyState === WebSocket.OPEN) this.#hub.send(message);
+  }
+
+  #end(ending: "closed" | "unread"): void {
+    if (this.#ending !== null) return;
+    this.#ending = ending;
     clearInterval(this.#heartbeat);
     if (this.#hub.readyState === WebSocket.OPEN) this.#hub.close(1000);
+    this.#isWanted?.();
   }
 }
 

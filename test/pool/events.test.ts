@@ -1,0 +1,310 @@
+/** Channels over HTTP: Server-Sent Events to listen, POST to publish. */
+import { evictAllDurableObjects, runInDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { channelName } from "../../src/objects/names.ts";
+import { hex, unhex } from "../support/frames.ts";
+import { openSocket, post } from "./doors.ts";
+import { hubStub } from "./hubs.ts";
+import { bearerOf, nowS, tokenOf } from "./tokens.ts";
+import { withSettings } from "./variables.ts";
+
+const server = exports.default as unknown as Fetcher;
+const WS = "/throttr/7.3/uint16";
+
+let namespaces = 0;
+const freshNamespace = (): string => `events-${namespaces++}`;
+
+interface Event {
+  id?: string;
+  event?: string;
+  data: string;
+}
+
+/** Reads a stream of events as a browser does. */
+class Listener {
+  readonly response: Response;
+  readonly #reader: ReadableStreamDefaultReader<string>;
+  #text = "";
+  /** What a browser would send as Last-Event-ID. */
+  lastEventId = "";
+
+  constructor(response: Response) {
+    this.response = response;
+    this.#reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  }
+
+  /** The next event with data; null at the end of the stream. */
+  async next(): Promise<Event | null> {
+    for (;;) {
+      const end = this.#text.indexOf("\n\n");
+      if (end < 0) {
+        const { value, done } = await this.#reader.read();
+        if (done) return null;
+        this.#text += value;
+        continue;
+      }
+      const event = this.#parse(this.#text.slice(0, end));
+      this.#text = this.#text.slice(end + 2);
+      if (event !== null) return event;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#reader.cancel();
+  }
+
+  #parse(block: string): Event | null {
+    const data: string[] = [];
+    const event: Event = { data: "" };
+    for (const line of block.split("\n")) {
+      const [, field = "", value = ""] = /^([^:]*):? ?(.*)$/s.exec(line) ?? [];
+      if (field === "data") data.push(value);
+      if (field === "event") event.event = value;
+      if (field === "id") event.id = this.lastEventId = value;
+    }
+    return data.length === 0 ? null : { ...event, data: data.join("\n") };
+  }
+}
+
+async function listen(path: string, headers: Record<string, string>): Promise<Listener> {
+  const response = await server.fetch(`http://localhost${path}`, { headers });
+  expect(response.status).toBe(200);
+  expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+  return new Listener(response);
+}
+
+async function publish(
+  path: string,
+  headers: HeadersInit,
+  body: BodyInit = "hello",
+): Promise<{ delivered: number; sequence: number | null }> {
+  const response = await server.fetch(`http://localhost${path}`, { method: "POST", body, headers });
+  expect(response.status).toBe(200);
+  return await response.json();
+}
+
+describe("Server-Sent Events", () => {
+  it("carry what is published, numbered", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const listener = await listen("/channels/news", headers);
+    expect(await publish("/channels/news", headers, "one")).toEqual({ delivered: 1, sequence: 1 });
+    expect(await publish("/channels/news", headers, "two")).toEqual({ delivered: 1, sequence: 2 });
+    expect(await listener.next()).toEqual({ id: "1", data: "one" });
+    expect(await listener.next()).toEqual({ id: "2", data: "two" });
+    await listener.close();
+  });
+
+  it("carry what connections publish, and the other way round", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const listener = await listen("/channels/room", headers);
+    const door = await openSocket(WS, headers);
+    const frame = unhex("1304" + "0200" + "726f6f6d" + "6869");
+    expect(hex(await door.exchange(frame, 1))).toBe("01");
+    expect(await listener.next()).toEqual({ id: "1", data: "hi" });
+    expect(hex(await door.exchange(unhex("1104" + "726f6f6d"), 1))).toBe("01");
+    expect(await publish("/channels/room", headers, "yo")).toEqual({ delivered: 2, sequence: 2 });
+    expect(hex(await door.inbox.take(10))).toBe("1904" + "0200" + "726f6f6d" + "796f");
+    await listener.close();
+    await door.close();
+  });
+
+  it("carry lines, and as base64 what is no text", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const listener = await listen("/channels/c", headers);
+    await publish("/channels/c", headers, "one\ntwo\n\nfour: five\n");
+    await publish("/channels/c", headers, "");
+    await publish("/channels/c", headers, "a\rb");
+    await publish("/channels/c", headers, Uint8Array.of(0xff, 0, 10));
+    await publish("/channels/c", headers, "\ufeffgrüße ✓");
+    expect((await listener.next())!.data).toBe("one\ntwo\n\nfour: five\n");
+    expect((await listener.next())!.data).toBe("");
+    expect(await listener.next()).toEqual({ id: "3", event: "base64", data: btoa("a\rb") });
+    expect(await listener.next()).toEqual({ id: "4", event: "base64", data: "/wAK" });
+    expect((await listener.next())!.data).toBe("\ufeffgrüße ✓");
+    await listener.close();
+  });
+
+  it("tell a listener that comes back what it has missed", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const first = await listen("/channels/gap", headers);
+    await publish("/channels/gap", headers, "1");
+    expect((await first.next())!.id).toBe("1");
+    await first.close();
+    await expect.poll(async () => (await publish("/channels/gap", headers, "x")).delivered).toBe(0);
+    const { sequence } = await publish("/channels/gap", headers, "missed");
+    const second = await listen("/channels/gap", { ...headers, "last-event-id": "1" });
+    await publish("/channels/gap", headers, "next");
+    expect(await second.next()).toEqual({ id: String(sequence! + 1), data: "next" });
+    await second.close();
+  });
+
+  it("go on numbering where they were when all objects have slept", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const listener = await listen("/channels/sleep", headers);
+    for (let i = 1; i <= 3; i++) await publish("/channels/sleep", headers, String(i));
+    for (let i = 1; i <= 3; i++) expect((await listener.next())!.id).toBe(String(i));
+    await evictAllDurableObjects();
+    expect(await publish("/channels/sleep", headers)).toEqual({ delivered: 1, sequence: 4 });
+    expect((await listener.next())!.id).toBe("4");
+    await listener.close();
+  });
+
+  it("never use a number twice, though the object dies before it stored the last one", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const listener = await listen("/channels/die", headers);
+    await publish("/channels/die", headers);
+    const stub = env.CHANNEL.getByName(channelName.format(ns, "die"));
+    await expect(runInDurableObject(stub, (_, ctx) => ctx.abort("test"))).rejects.toThrow();
+    const { delivered, sequence } = await publish("/channels/die", headers);
+    expect(delivered).toBe(1);
+    expect(sequence).toBeGreaterThan(1);
+    await listener.close();
+  });
+
+  it("of a channel that nobody uses are forgotten after a day", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    await (await listen("/channels/old", headers)).close();
+    const stub = env.CHANNEL.getByName(channelName.format(ns, "old"));
+    await expect.poll(() => stub.hubs()).toEqual([]);
+    await evictAllDurableObjects();
+    expect(await runDurableObjectAlarm(stub)).toBe(true);
+    await evictAllDurableObjects();
+    expect(await publish("/channels/old", headers)).toEqual({ delivered: 0, sequence: null });
+  });
+
+  it("cost no row where nobody has listened over HTTP", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    expect(await publish("/channels/plain", headers)).toEqual({ delivered: 0, sequence: null });
+    const stub = env.CHANNEL.getByName(channelName.format(ns, "plain"));
+    const stored = await runInDurableObject(
+      stub,
+      (_, { storage }) => [...storage.kv.list()].length,
+    );
+    expect(stored).toBe(0);
+  });
+
+  it("of everybody come from *, of one's own id only to oneself", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const listener = await listen("/channels/*", headers);
+    expect((await publish("/channels/*", headers, "all")).delivered).toBe(1);
+    expect((await listener.next())!.data).toBe("all");
+    const door = await openSocket(WS, headers);
+    const id = hex((await door.exchange(unhex("18"), 17)).subarray(1));
+    expect((await publish(`/channels/${id}`, headers, "dm")).delivered).toBe(1);
+    expect((await door.inbox.take(38)).length).toBe(38);
+    await door.close();
+    await listener.close();
+  });
+
+  it("name channels byte by byte", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const listener = await listen("/channels/a%2Fb%ff%00", headers);
+    expect((await publish("/channels/a/b%FF%00", headers)).delivered).toBe(1);
+    expect((await publish("/channels/a%252Fb", headers)).delivered).toBe(0);
+    await listener.close();
+    const name = "%61".repeat(255);
+    expect((await publish(`/channels/${name}`, headers)).delivered).toBe(0);
+    const long = await server.fetch(`http://localhost/channels/${name}b`, {
+      method: "POST",
+      headers,
+    });
+    expect(await long.json()).toMatchObject({ status: 400, code: "channel_invalid" });
+    const broken = await server.fetch("http://localhost/channels/%zz", { headers });
+    expect(await broken.json()).toMatchObject({ status: 400, code: "channel_invalid" });
+  });
+
+  it("end with the token", async () => {
+    const token = await tokenOf({ ns: freshNamespace(), iat: nowS(), exp: nowS() + 2 });
+    const response = await server.fetch(`http://localhost/channels/t?ticket=${token}`);
+    const listener = new Listener(response);
+    expect(await listener.next()).toBe(null);
+  });
+
+  it("need their scopes and prefixes", async () => {
+    const ns = freshNamespace();
+    const reader = await bearerOf({
+      ns,
+      scopes: ["read", "subscribe"],
+      channelPrefixes: ["room:"],
+    });
+    const get = async (path: string, headers: HeadersInit): Promise<unknown> =>
+      await (await server.fetch(`http://localhost${path}`, { headers })).json();
+    expect(await get("/channels/other", reader)).toMatchObject({ code: "prefix_missing" });
+    expect(await get("/channels/a", await bearerOf({ ns, scopes: ["publish"] }))).toMatchObject({
+      status: 403,
+      code: "scope_missing",
+    });
+    const posted = await server.fetch("http://localhost/channels/room:1", {
+      method: "POST",
+      headers: reader,
+    });
+    expect(await posted.json()).toMatchObject({ status: 403, code: "scope_missing" });
+    await (await listen("/channels/room:1", reader)).close();
+  });
+
+  it("show as connections of kind 3, subscribed to their channel only", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const listener = await listen("/channels/only", headers);
+    const response = await post("7.3", "uint16", unhex("14"), headers);
+    const answer = new Uint8Array(await response.arrayBuffer());
+    expect(answer.length).toBe(1 + 8 + 16 + 237);
+    expect(answer[25 + 17]).toBe(3);
+    const id = hex(answer.subarray(25, 41));
+    const direct = await publish(`/channels/${id}`, headers);
+    expect(direct.delivered).toBe(0);
+    expect((await publish("/channels/*", headers)).delivered).toBe(0);
+    await listener.close();
+    await expect.poll(() => runInDurableObject(hubStub(0, ns), (hub) => hub.roster.size)).toBe(0);
+  });
+
+  it("of a listener that does not read end; the others don't notice", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const reader = await listen("/channels/fire", headers);
+    await listen("/channels/fire", headers);
+    const payload = "x".repeat(500_000);
+    let delivered = 2;
+    for (let i = 0; i < 30 && delivered === 2; i++) {
+      ({ delivered } = await publish("/channels/fire", headers, payload));
+      expect((await reader.next())!.data.length).toBe(payload.length);
+    }
+    expect(delivered).toBe(1);
+    await reader.close();
+  });
+});
+
+describe("with messages kept", () => {
+  it("a listener that comes back gets the last ones again", async () => {
+    await withSettings({ REPLAY_MESSAGES_MAX: 3 }, async () => {
+      const headers = await bearerOf({ ns: freshNamespace() });
+      for (let i = 1; i <= 5; i++) await publish("/channels/kept", headers, `m${i}`);
+      await evictAllDurableObjects();
+      /** What a listener gets until the message that is published when it has come. */
+      const seenFrom = async (lastEventId: string): Promise<string[]> => {
+        const listener = await listen("/channels/kept", {
+          ...headers,
+          "last-event-id": lastEventId,
+        });
+        const { sequence } = await publish("/channels/kept", headers, "end");
+        const seen: string[] = [];
+        while (seen.at(-1) !== `${sequence}:end`) {
+          const event = await listener.next();
+          seen.push(`${event!.id}:${event!.data}`);
+        }
+        await listener.close();
+        return seen;
+      };
+      expect(await seenFrom("4")).toEqual(["5:m5", "6:end"]);
+      expect(await seenFrom("1")).toEqual(["4:m4", "5:m5", "6:end", "7:end"]);
+      expect(await seenFrom("7")).toEqual(["8:end"]);
+      expect(await seenFrom("99")).toEqual(["9:end"]);
+      expect(await seenFrom("none")).toEqual(["10:end"]);
+    });
+  });
+});
