@@ -1,0 +1,94 @@
+/** Ids of connections, and the rows that speak of them. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import {
+  makeConnectionId,
+  ownChannel,
+  placeOfChannel,
+  placeOfConnection,
+} from "../../src/objects/connection-id.ts";
+import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../../src/wire/throttr/connection-row.ts";
+import { hex } from "../support/frames.ts";
+
+const seed = inject("seed");
+
+const place = fc.record({
+  location: fc.string({
+    unit: fc.constantFrom(..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"),
+    minLength: 3,
+    maxLength: 3,
+  }),
+  index: fc.nat(255),
+});
+const random = fc.uint8Array({ minLength: 16, maxLength: 16 });
+
+describe("connection ids", () => {
+  it("are version 4 UUIDs that name their Hub", () => {
+    const property = fc.property(place, random, (hub, bytes) => {
+      const id = makeConnectionId(hub, bytes);
+      expect(hex(id)).toMatch(/^[\da-f]{12}4[\da-f]{3}[89ab][\da-f]{15}$/);
+      expect(placeOfConnection(id)).toEqual(hub);
+      expect(placeOfChannel(ownChannel(id))).toEqual(hub);
+      expect(placeOfChannel(ownChannel(id).toUpperCase() + "g")).toBe(null);
+    });
+    fc.assert(property, { seed });
+  });
+
+  it("keep all random bits beside those that name the Hub", () => {
+    const hub = { location: "FRA", index: 7 };
+    const property = fc.property(random, (bytes) => {
+      const id = makeConnectionId(hub, bytes);
+      for (const at of [0, 1, 2, 3, 4, 5, 7, 9, 10, 11, 12]) expect(id[at]).toBe(bytes[at]);
+    });
+    fc.assert(property, { seed });
+    // Ids of one Hub have nothing in common where they name it.
+    const ends = Array.from({ length: 256 }, (_, i) => {
+      const bytes = new Uint8Array(16).fill(i);
+      return makeConnectionId(hub, bytes)[15]!;
+    });
+    expect(new Set(ends).size).toBeGreaterThan(100);
+  });
+
+  it("are not read out of other bytes", () => {
+    expect(placeOfConnection(new Uint8Array(16))).toBe(null);
+    expect(placeOfConnection(new Uint8Array(15))).toBe(null);
+    expect(placeOfChannel("news")).toBe(null);
+    expect(placeOfChannel("")).toBe(null);
+  });
+});
+
+describe("the row of a connection", () => {
+  const fieldOf = (ip: string): string => {
+    const row = new Uint8Array(CONNECTION_ROW_BYTES);
+    writeConnectionRow(row, new DataView(row.buffer), 0, {
+      id: new Uint8Array(16),
+      kind: 0,
+      ip,
+      port: 4242,
+      connectedAtMs: 0,
+      readBytes: 0,
+      writeBytes: 0,
+      publishedBytes: 0,
+      receivedBytes: 0,
+      allocatedBytes: 0,
+      consumedBytes: 0,
+      counts: new Float64Array(32),
+    });
+    return `${row[18]} ${hex(row.subarray(19, 35))}`;
+  };
+  const text = (ip: string): string => hex(new TextEncoder().encode(ip)).padEnd(32, "0");
+
+  it.each([
+    ["127.0.0.1", `4 ${text("127.0.0.1")}`],
+    ["255.255.255.255", `4 ${text("255.255.255.255")}`],
+    ["", `4 ${text("")}`],
+    ["::1", `6 ${text("::1")}`],
+    ["2001:db8::8a2e:1", `6 ${text("2001:db8::8a2e:1")}`],
+    ["2001:db8:0:0:8:800:200c:417a", "6 20010db80000000000080800200c417a"],
+    ["2001:db8::8:800:200c:417a", "6 20010db80000000000080800200c417a"],
+    ["2001:0db8:0000:0000:0000::1", "6 20010db8000000000000000000000001"],
+    ["::ffff:192.168.100.200", "6 00000000000000000000ffffc0a864c8"],
+  ])("has the address %s as text, or as 16 bytes when that is too long", (ip, expected) => {
+    expect(fieldOf(ip)).toBe(expected);
+  });
+});

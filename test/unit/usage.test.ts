@@ -1,0 +1,272 @@
+/** Usage of records and tallies: exact while small, close when large, and only the last minute counts. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
+import { placeOf, sumFigures, Tally, TALLY_READ_BYTES } from "../../src/engine/tally.ts";
+import {
+  countRead,
+  countWrite,
+  readUsage,
+  turnMinute,
+  USAGE_BYTES,
+} from "../../src/engine/usage.ts";
+import { VERSION } from "../../src/objects/version.ts";
+import { batchOf, concat, frameOf, partsOf, unhex } from "../support/frames.ts";
+import type { ModelProtocol, ModelRequest } from "../support/model.ts";
+import packageJson from "../../package.json" with { type: "json" };
+
+const seed = inject("seed");
+const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
+const MINUTE_MS = 60_000;
+/** The start of a minute. */
+const START_MS = 1_800_000_000_000;
+
+function usageOf(bytes: Uint8Array, share = 0) {
+  const usage = { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 };
+  readUsage(bytes, 0, share, usage);
+  return usage;
+}
+
+describe("usage", () => {
+  it("is exact to 4,095 in a minute, and in all", () => {
+    const bytes = new Uint8Array(USAGE_BYTES);
+    for (let i = 1; i <= 4095; i++) {
+      countRead(bytes, 0);
+      if (i % 3 === 0) countWrite(bytes, 0);
+      expect(usageOf(bytes)).toEqual({
+        readsPerMinute: i,
+        writesPerMinute: Math.floor(i / 3),
+        reads: i,
+        writes: Math.floor(i / 3),
+      });
+    }
+  });
+
+  it("is close beyond: within a thousandth, and the total exact", () => {
+    const bytes = new Uint8Array(USAGE_BYTES);
+    for (let i = 1; i <= 3_000_000; i++) {
+      countWrite(bytes, 0);
+      if (i % 99_991 !== 0) continue;
+      const { writes, writesPerMinute, reads } = usageOf(bytes);
+      expect(writes).toBe(i);
+      expect(Math.abs(writesPerMinute - i) / i).toBeLessThan(0.001);
+      expect(reads).toBe(0);
+    }
+  });
+
+  it("stops before it would start anew, and goes on counting minutes", () => {
+    const bytes = new Uint8Array(USAGE_BYTES);
+    bytes.fill(0xff, 0, 4);
+    for (let i = 0; i < 100_000; i++) countRead(bytes, 0);
+    const { reads, readsPerMinute } = usageOf(bytes);
+    expect(reads).toBeGreaterThanOrEqual(0xffff0000);
+    expect(Math.abs(readsPerMinute - 100_000)).toBeLessThan(200);
+  });
+
+  it("of the last minute fades, and is forgotten after two", () => {
+    const bytes = new Uint8Array(USAGE_BYTES);
+    const property = fc.property(
+      fc.nat(200_000),
+      fc.double({ min: 0, max: 1, noNaN: true }),
+      (count, share) => {
+        bytes.fill(0);
+        for (let i = 0; i < count; i++) countRead(bytes, 0);
+        turnMinute(bytes, 0, false);
+        const { readsPerMinute, reads } = usageOf(bytes, share);
+        expect(reads).toBe(count);
+        const tolerance = count < 16 ? 0.51 : count / 7 + 0.51;
+        expect(Math.abs(readsPerMinute - count * (1 - share))).toBeLessThanOrEqual(tolerance);
+        turnMinute(bytes, 0, true);
+        expect(usageOf(bytes).readsPerMinute).toBe(0);
+      },
+    );
+    fc.assert(property, { seed, numRuns: 50 });
+  });
+});
+
+describe("the usage of records", () => {
+  type Counts = { readsPerMinute: number; writesPerMinute: number; reads: number; writes: number };
+
+  function statsOf(engine: Engine, keys: readonly string[], nowMs: number): (Counts | null)[] {
+    const frames = keys.map((key) =>
+      concat([Uint8Array.of(9, key.length), new TextEncoder().encode(key)]),
+    );
+    const [part] = partsOf(engine.apply(batchOf([{ protocol: U16, frames }]), nowMs));
+    const view = new DataView(part!.replies.buffer, part!.replies.byteOffset);
+    let at = 0;
+    return keys.map(() => {
+      if (part!.replies[at++] === 0) return null;
+      const [readsPerMinute, writesPerMinute, reads, writes] = [0, 8, 16, 24].map((offset) =>
+        Number(view.getBigUint64(at + offset, true)),
+      ) as [number, number, number, number];
+      at += 32;
+      return { readsPerMinute, writesPerMinute, reads, writes };
+    });
+  }
+
+  it("follows them through growth, splits, moves and removals", () => {
+    const keys = Array.from({ length: 12_000 }, (_, i) => `k${i}`);
+    const step = fc.record({
+      key: fc.nat(keys.length - 1),
+      type: fc.constantFrom("query", "get", "update", "set", "purge", "insert"),
+      bytes: fc.nat(300),
+    });
+    const property = fc.property(fc.array(step, { minLength: 200, maxLength: 600 }), (steps) => {
+      const engine = new Engine({
+        hashKey: { low: seed, high: 7 },
+        bytesMax: 64 << 20,
+        isCounting: true,
+      });
+      const nowMs = START_MS;
+      const model = new Map<string, { kind: string; reads: number; writes: number }>();
+      const run = (requests: ModelRequest[]): void => {
+        const frames = requests.map((request) => frameOf(U16, request));
+        engine.apply(batchOf([{ protocol: U16, frames }]), nowMs);
+        engine.takeCommit(1 << 20);
+      };
+      const requestOf = (type: string, key: string, bytes: number): ModelRequest => {
+        if (type === "insert") return { type, key, quota: 1n, ttlType: 6, ttl: 9n };
+        if (type === "set") return { type, key, ttlType: 6, ttl: 9n, value: new Uint8Array(bytes) };
+        if (type === "update") return { type, key, attribute: 1, change: 1, value: 1n };
+        return { type: type as "query" | "get" | "purge", key };
+      };
+      const count = (type: string, key: string): void => {
+        const record = model.get(key);
+        if (type === "insert" && record === undefined)
+          model.set(key, { kind: "counter", reads: 0, writes: 1 });
+        else if (type === "set" && record === undefined)
+          model.set(key, { kind: "buffer", reads: 0, writes: 1 });
+        else if (record === undefined) return;
+        else if (type === "purge") model.delete(key);
+        else if (type === "update" || (type === "set" && record.kind === "buffer")) record.writes++;
+        else if (type === "query" && record.kind === "counter") record.reads++;
+        else if (type === "get" && record.kind === "buffer") record.reads++;
+      };
+      run(keys.slice(0, 6000).map((key) => requestOf("insert", key, 0)));
+      for (const key of keys.slice(0, 6000)) count("insert", key);
+      run(steps.map(({ type, key, bytes }) => requestOf(type, keys[key]!, bytes)));
+      for (const { type, key } of steps) count(type, keys[key]!);
+      run(keys.slice(6000).map((key) => requestOf("insert", key, 0)));
+      for (const key of keys.slice(6000)) count("insert", key);
+      const expected = keys.map((key) => {
+        const record = model.get(key);
+        if (record === undefined) return null;
+        const { reads, writes } = record;
+        return { readsPerMinute: reads, writesPerMinute: writes, reads, writes };
+      });
+      expect(statsOf(engine, keys, nowMs)).toEqual(expected);
+    });
+    fc.assert(property, { seed, numRuns: 10 });
+  });
+
+  it("forgets the minute before last", () => {
+    const engine = new Engine({
+      hashKey: { low: seed, high: 8 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
+    const insert = frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n });
+    const query = frameOf(U16, { type: "query", key: "k" });
+    const at = (nowMs: number, frames: Uint8Array[] = []): Counts => {
+      if (frames.length > 0) engine.apply(batchOf([{ protocol: U16, frames }]), nowMs);
+      return statsOf(engine, ["k"], nowMs)[0]!;
+    };
+    at(START_MS, [insert, query, query, query, query]);
+    expect(at(START_MS + 59_999)).toEqual({
+      readsPerMinute: 4,
+      writesPerMinute: 1,
+      reads: 4,
+      writes: 1,
+    });
+    expect(at(START_MS + MINUTE_MS).readsPerMinute).toBe(4);
+    expect(at(START_MS + 1.5 * MINUTE_MS).readsPerMinute).toBe(2);
+    expect(at(START_MS + 1.5 * MINUTE_MS, [query]).readsPerMinute).toBe(3);
+    expect(at(START_MS + 3 * MINUTE_MS)).toEqual({
+      readsPerMinute: 0,
+      writesPerMinute: 0,
+      reads: 5,
+      writes: 1,
+    });
+  });
+
+  it("is zeros where nothing is counted", () => {
+    const engine = new Engine({
+      hashKey: { low: 1, high: 8 },
+      bytesMax: 1 << 20,
+      isCounting: false,
+    });
+    const insert = frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n });
+    engine.apply(batchOf([{ protocol: U16, frames: [insert] }]), START_MS);
+    expect(statsOf(engine, ["k", "none"], START_MS)).toEqual([
+      { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 },
+      null,
+    ]);
+    expect(engine.tallyFigures(START_MS).every((figure) => figure === 0)).toBe(true);
+  });
+
+  it("takes at most 16 bytes a record", () => {
+    const bytesOfRecords = (isCounting: boolean): number => {
+      const engine = new Engine({
+        hashKey: { low: seed, high: 3 },
+        bytesMax: 256 << 20,
+        isCounting,
+      });
+      for (let from = 0; from < 200_000; from += 1000) {
+        const frames = Array.from({ length: 1000 }, (_, i) =>
+          frameOf(U16, {
+            type: "insert",
+            key: `key:${from + i}`.padEnd(16, "-"),
+            quota: 1n,
+            ttlType: 6,
+            ttl: 9n,
+          }),
+        );
+        engine.apply(batchOf([{ protocol: U16, frames }]), START_MS);
+        engine.takeCommit(1 << 20);
+      }
+      return engine.figures.bytes / 200_000;
+    };
+    const extra = bytesOfRecords(true) - bytesOfRecords(false);
+    expect(extra).toBeGreaterThan(USAGE_BYTES - 1);
+    expect(extra).toBeLessThanOrEqual(16);
+  });
+});
+
+describe("a tally", () => {
+  it("tells totals and the last 60 seconds, and adds up", () => {
+    const tally = new Tally();
+    tally.turn(START_MS);
+    tally.totals[1]! += 10;
+    tally.totals[TALLY_READ_BYTES]! += 1000;
+    expect(placeOf(tally.figures(START_MS), 1)).toEqual([10, 10]);
+    tally.turn(START_MS + MINUTE_MS);
+    tally.totals[1]! += 5;
+    expect(placeOf(tally.figures(START_MS + MINUTE_MS), 1)).toEqual([15, 15]);
+    expect(placeOf(tally.figures(START_MS + 1.5 * MINUTE_MS), 1)).toEqual([15, 10]);
+    const sum = sumFigures([
+      tally.figures(START_MS + 1.5 * MINUTE_MS),
+      tally.figures(START_MS + 1.5 * MINUTE_MS),
+    ]);
+    expect(placeOf(sum, 1)).toEqual([30, 20]);
+    expect(placeOf(sum, TALLY_READ_BYTES)).toEqual([2000, 1000]);
+    expect(placeOf(tally.figures(START_MS + 4 * MINUTE_MS), 1)).toEqual([15, 0]);
+  });
+
+  it("counts requests by type where they are executed", () => {
+    const engine = new Engine({
+      hashKey: { low: 1, high: 8 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
+    const frames = [unhex("02016b"), unhex("02016b"), unhex("04016b")];
+    engine.apply(batchOf([{ protocol: U16, frames }]), START_MS);
+    const figures = engine.tallyFigures(START_MS);
+    expect([1, 2, 4].map((type) => placeOf(figures, type)[0])).toEqual([0, 2, 1]);
+    expect(placeOf(figures, TALLY_READ_BYTES)[0]).toBe(9);
+  });
+});
+
+it("INFO tells the version of the package", () => {
+  expect(VERSION).toBe(packageJson.version);
+  expect(VERSION.length).toBeLessThanOrEqual(16);
+});
