@@ -15,5 +15,6 @@ Throttr Edge is ready, on loopback, without tokens.
 
   HTTP       POST http://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
   WebSocket  ws://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
-  TCP        127.0.0.1:9000 (default size), 9001 (uint8), 9002 (uint16), 9004 (uint32), 9008 (uint64)
+  TCP        127.0.0.1:9000 (default size), 9001 (uint8), 9002 (uint16), 9004 (uint32), 9008 (uint64), 9020 (dialect 2)
+  Channels   curl -N http://127.0.0.1:${HTTP_PORT}/channels/news, and curl -d hello to publish
 `);
