@@ -22,7 +22,7 @@ const HUB_QUEUE_BYTES_MAX = 8 << 20;
 /** How far the stored sequence number runs ahead of the one in use. */
 const SEQUENCES_RESERVED = 10_000;
 /** The exact sequence number is stored when nothing has been published for so long. */
-const SETTLE_MS = 1000;
+const SETTLE_MS = 500;
 /** How long the sequence number of a channel is kept that nobody uses. */
 const KEPT_MS = 86_400_000;
 /** Replayed at once, at most: of more messages the latest are given. */
@@ -89,6 +89,7 @@ export class Channel extends DurableObject<Env> {
     }
     this.ctx.storage.kv.put(`hub:${hub}`, 1);
     this.#add(hub);
+    this.ctx.waitUntil(this.#lookAfter());
   }
 
   /** A Hub has no subscriber any more. */
@@ -133,8 +134,9 @@ export class Channel extends DurableObject<Env> {
     return { delivered, sequence };
   }
 
-  /** Forgets a channel that nobody uses. */
+  /** Looks whether anybody is left of those who have joined, and forgets a channel that nobody uses. */
   override async alarm(): Promise<void> {
+    await this.verify(this.hubs());
     const nowMs = Date.now();
     if (this.#members.size > 0 || nowMs - this.#publishedAtMs < KEPT_MS) {
       await this.ctx.storage.setAlarm(nowMs + KEPT_MS);
@@ -252,9 +254,13 @@ export class Channel extends DurableObject<Env> {
     this.#isSettling = false;
     this.#reserved = this.#sequence;
     this.ctx.storage.kv.put("sequence", this.#sequence);
-    if ((await this.ctx.storage.getAlarm()) === null) {
-      await this.ctx.storage.setAlarm(Date.now() + KEPT_MS);
-    }
+    await this.#lookAfter();
+  }
+
+  /** What is stored is looked after once a day. */
+  async #lookAfter(): Promise<void> {
+    if ((await this.ctx.storage.getAlarm()) !== null) return;
+    await this.ctx.storage.setAlarm(Date.now() + KEPT_MS);
   }
 
   /** Stores messages over those that are no longer among the last ones. */

@@ -83,6 +83,8 @@ const REPLY_BYTES_MAX = 256 << 10;
 const REPLY_BYTES_UNASKED_MAX = 32 << 20;
 /** Replies of the connection itself that are sent at once. */
 const OWN_REPLY_BYTES = 64 << 10;
+/** Unread bytes of all clients behind bridges in a Hub; beyond it, each may leave one window. */
+const BACKLOG_BYTES_MAX = 32 << 20;
 /** Bytes before the replies in a message to a bridge. */
 const BRIDGE_HEADER_BYTES = 4;
 
@@ -92,6 +94,8 @@ export interface ConnectionHub {
   readonly settings: Settings;
   readonly dispatch: Dispatch;
   readonly roster: Roster;
+  /** Bytes that clients behind bridges have not read, of all connections. */
+  backlogBytes: number;
   /** Its counters have changed: they are to be stored before long. */
   touched(connection: Connection): void;
   /** It has ended. */
@@ -212,7 +216,7 @@ export class Connection implements SessionHost {
     } else if (text === BRIDGE_END) {
       this.#session.end();
     } else {
-      this.#undrainedBytes -= parseDrained(text);
+      this.#undrain(parseDrained(text));
       if (this.#undrainedBytes > BRIDGE_WINDOW_BYTES) return;
       this.#drained?.resolve();
       this.#drained = null;
@@ -316,7 +320,7 @@ export class Connection implements SessionHost {
 
   send(replies: Uint8Array, consumedBytes: number): void {
     if (this.#isClosed) return;
-    this.#undrainedBytes += replies.length;
+    this.#undrain(-replies.length);
     this.#counts[Place.writeBytes]! += replies.length;
     this.#hub.touched(this);
     this.#transmit(this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies);
@@ -413,14 +417,21 @@ export class Connection implements SessionHost {
 
   /** False, and the connection ended, when it leaves too much unread. */
   #hasRoomFor({ bytes }: Pushes): boolean {
-    const { PUSH_BYTES_MAX } = this.#hub.settings;
+    const isTight = this.#isBridge && this.#hub.backlogBytes > BACKLOG_BYTES_MAX;
+    const bytesMax = isTight ? BRIDGE_WINDOW_BYTES : this.#hub.settings.PUSH_BYTES_MAX;
     const unread = (this.#isBridge ? this.#undrainedBytes : this.#unheardBytes) + this.#heldBytes;
-    if (unread + bytes.length <= PUSH_BYTES_MAX || this.#isHeard()) return true;
+    if (unread + bytes.length <= bytesMax || this.#isHeard()) return true;
     this.#session.close({
       code: 1013,
-      reason: `push_bytes: more than ${PUSH_BYTES_MAX} bytes of pushes were left unread`,
+      reason: `push_bytes: more than ${bytesMax} bytes of pushes were left unread`,
     });
     return false;
+  }
+
+  /** So many bytes have been read, or are to be read when negative. */
+  #undrain(bytes: number): void {
+    this.#undrainedBytes -= bytes;
+    if (this.#isBridge) this.#hub.backlogBytes -= bytes;
   }
 
   /** True when a WebSocket client has sent the text ping, which the runtime answers, since it was asked last. */
@@ -443,7 +454,7 @@ export class Connection implements SessionHost {
 
   #sendPush(pushes: Pushes): void {
     const bytes = pushes.bytes.length - (this.#isBridge ? BRIDGE_HEADER_BYTES : 0);
-    if (this.#isBridge) this.#undrainedBytes += bytes;
+    if (this.#isBridge) this.#undrain(-bytes);
     else this.#unheardBytes += bytes;
     this.#counts[Place.writeBytes]! += bytes;
     this.#transmit(pushes.bytes);
@@ -462,6 +473,7 @@ export class Connection implements SessionHost {
   #leave(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    if (this.#isBridge) this.#undrain(this.#undrainedBytes);
     this.#drained?.promise.catch(() => {});
     this.#drained?.reject(new Error("closed"));
     this.#idle();

@@ -95,6 +95,8 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   readonly #place: HubPlace;
   readonly #tally: Tally;
   readonly #connections = new Map<WebSocket, Connection>();
+  /** Bytes that clients behind bridges have not read. */
+  backlogBytes = 0;
   /** Connections that are being opened. */
   #opening = 0;
   /** The Directory knows of us, or is being told. */
@@ -185,39 +187,32 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
   /** Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`. */
   connectionsPage(after: Uint8Array | null, bytesMax: number): Uint8Array {
-    const entries = Array.from(this.roster.connections(), (connection) => ({
-      connection,
-      key: connectionKey(connection),
-    }));
-    entries.sort((a, b) => compareKeys(a.key, b.key));
-    const page = new PageWriter(CONNECTION_ROW_BYTES, entries.length);
-    const behind = entries.filter(({ key }) => after === null || compareKeys(key, after) > 0);
-    let i = 0;
-    for (; i < behind.length && page.length < bytesMax; i++) {
-      const { connection, key } = behind[i]!;
+    const connections = this.roster.connections();
+    const page = new PageWriter(CONNECTION_ROW_BYTES, connections.length);
+    let i = firstBehind(connections, connectionKey, after);
+    for (; i < connections.length && page.length < bytesMax; i++) {
+      const connection = connections[i]!;
+      const key = connectionKey(connection);
       const at = page.add(key, 0, key.length);
       writeConnectionRow(page.bytes, page.view, at, connection.row());
     }
-    return page.take(i === behind.length);
+    return page.take(i === connections.length);
   }
 
   /** Channels with subscribers here, by name, behind a name. Format: `wire/page.ts`. */
   channelsPage(after: Uint8Array | null, bytesMax: number): Uint8Array {
     const names = this.roster.channels();
     const page = new PageWriter(CHANNEL_PAGE_ROW_BYTES, names.length);
-    const behind = names.filter(
-      (name) => after === null || compareKeys(binaryBytes(name), after) > 0,
-    );
-    let i = 0;
-    for (; i < behind.length && page.length < bytesMax; i++) {
-      const name = behind[i]!;
+    let i = firstBehind(names, binaryBytes, after);
+    for (; i < names.length && page.length < bytesMax; i++) {
+      const name = names[i]!;
       const { readBytes, writeBytes, subscriptions } = this.roster.figuresOf(name);
       const at = page.add(binaryBytes(name), 0, name.length);
       page.view.setFloat64(at, readBytes);
       page.view.setFloat64(at + 8, writeBytes);
       page.view.setFloat64(at + 16, subscriptions);
     }
-    return page.take(i === behind.length);
+    return page.take(i === names.length);
   }
 
   /** The row of a connection in CONNECTIONS; null when it is not here. */
@@ -257,7 +252,9 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     const connection = Connection.open(server, parameters, id, this);
     this.#connections.set(server, connection);
     this.roster.add(connection);
-    if (channel !== null) await this.#listen(connection, channel, after);
+    if (channel !== null && !(await this.#listen(connection, channel, after))) {
+      return new Response("subscriptions_max", { status: 503 });
+    }
     await this.#watchExpiry(parameters.access.expiresAtMs);
     const headers = new Headers();
     if (parameters.subprotocol !== null)
@@ -265,21 +262,27 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return new Response(null, { status: 101, webSocket: client, headers });
   }
 
-  /** Subscribes a listener of Server-Sent Events to its channel. */
-  async #listen(connection: Connection, channel: string, after: number | null): Promise<void> {
+  /** Subscribes a listener of Server-Sent Events to its channel. False when a limit forbids it. */
+  async #listen(connection: Connection, channel: string, after: number | null): Promise<boolean> {
     connection.prepare();
-    const done = this.roster.subscribe(connection, channel, Date.now());
-    if (done === false) {
-      connection.close({ code: 1013, reason: "subscriptions_max: the Hub has as many as it may" });
-      return;
+    try {
+      const done = this.roster.subscribe(connection, channel, Date.now());
+      if (done === false) {
+        connection.close({ code: 1013, reason: "subscriptions_max" });
+        return false;
+      }
+      await done;
+      const stub =
+        channel === EVERYBODY
+          ? this.#directory()
+          : this.env.CHANNEL.getByName(channelName.format(this.#namespace, channel));
+      connection.start(await stub.listen(this.#name, after));
+      connection.store();
+      return true;
+    } catch (error) {
+      connection.close({ code: 1011, reason: "channel_failed" });
+      throw error;
     }
-    await done;
-    const stub =
-      channel === EVERYBODY
-        ? this.env.DIRECTORY.getByName(this.#namespace)
-        : this.env.CHANNEL.getByName(channelName.format(this.#namespace, channel));
-    connection.start(await stub.listen(this.#name, after));
-    connection.store();
   }
 
   #restore(socket: WebSocket): Connection {
@@ -301,7 +304,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   async #list(): Promise<void> {
     if (!this.#isListed) {
       this.#isListed = true;
-      const directory = this.env.DIRECTORY.getByName(this.#namespace);
+      const directory = this.#directory();
       this.#listing = (this.#listing ?? Promise.resolve()).then(() => directory.join(this.#name));
       this.#listing.catch(() => (this.#isListed = false));
     }
@@ -311,7 +314,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   async #unlist(): Promise<void> {
     if (!this.#isListed || this.roster.size + this.#opening > 0) return;
     this.#isListed = false;
-    const directory = this.env.DIRECTORY.getByName(this.#namespace);
+    const directory = this.#directory();
     this.#listing = (this.#listing ?? Promise.resolve())
       .then(() => directory.leave(this.#name))
       .catch((error: unknown) => {
@@ -319,6 +322,10 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
         logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
       });
     await this.#listing;
+  }
+
+  #directory() {
+    return this.env.DIRECTORY.getByName(this.#namespace);
   }
 
   async #watchExpiry(expiresAtMs: number | null): Promise<void> {
@@ -344,6 +351,19 @@ function connectionKey({ connectedAtMs, id }: Connection): Uint8Array {
   return key;
 }
 
-function compareKeys(a: Uint8Array, b: Uint8Array): number {
-  return compareBytes(a, 0, a.length, b, 0, b.length);
+/** Index of the first of ordered entries whose key lies behind another; 0 when there is no other. */
+function firstBehind<T>(
+  entries: readonly T[],
+  keyOf: (entry: T) => Uint8Array,
+  after: Uint8Array | null,
+): number {
+  let from = 0;
+  let to = after === null ? 0 : entries.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const key = keyOf(entries[middle]!);
+    if (compareBytes(key, 0, key.length, after!, 0, after!.length) > 0) to = middle;
+    else from = middle + 1;
+  }
+  return from;
 }

@@ -21,20 +21,20 @@ export type Carry<P extends Piece> = (pieces: readonly P[]) => Promise<void>;
 
 export class Lane<P extends Piece> {
   readonly #connect: () => Carry<P>;
+  readonly #idle: () => void;
   #carry: Carry<P> | null = null;
   #queue: P[] = [];
   #isBusy = false;
   /** Bytes that wait for a call. */
   queuedBytes = 0;
 
-  /** @param connect makes a stub; again after a call has failed, since that has failed the stub */
-  constructor(connect: () => Carry<P>) {
+  /**
+   * @param connect makes a stub; again after a call has failed, since that has failed the stub
+   * @param idle is called whenever nothing is under way or waits any more
+   */
+  constructor(connect: () => Carry<P>, idle: () => void = () => {}) {
     this.#connect = connect;
-  }
-
-  /** True when nothing is under way or waits. */
-  get isIdle(): boolean {
-    return !this.#isBusy;
+    this.#idle = idle;
   }
 
   submit(piece: P): void {
@@ -64,6 +64,7 @@ export class Lane<P extends Piece> {
       }
     }
     this.#isBusy = false;
+    this.#idle();
   }
 
   #nextPieces(): P[] {

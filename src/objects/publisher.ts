@@ -38,26 +38,22 @@ export class Publisher {
    * @param messages format: `wire/messages.ts`
    */
   async publish(channel: string, messages: Uint8Array, count: number): Promise<Published> {
-    const lane = this.#laneOf(channel);
-    try {
-      return await new Promise<Published>((resolve, reject) => {
-        lane.submit({
-          bytes: messages.length,
-          messages,
-          count,
-          published: resolve,
-          failed: reject,
-        });
-      });
-    } finally {
-      if (lane.isIdle) this.#lanes.delete(channel);
-    }
+    const { promise, resolve, reject } = Promise.withResolvers<Published>();
+    this.#laneOf(channel).submit({
+      bytes: messages.length,
+      messages,
+      count,
+      published: resolve,
+      failed: reject,
+    });
+    return await promise;
   }
 
   #laneOf(channel: string): Lane<Publication> {
     let lane = this.#lanes.get(channel);
     if (lane === undefined) {
-      lane = new Lane<Publication>(() => this.#carryTo(channel));
+      const forget = (): void => void this.#lanes.delete(channel);
+      lane = new Lane<Publication>(() => this.#carryTo(channel), forget);
       this.#lanes.set(channel, lane);
     }
     return lane;

@@ -43,6 +43,10 @@ export class Roster {
   readonly #subscriptionsMax: number;
   readonly #audiences = new Map<string, Audience>();
   readonly #byOwnChannel = new Map<string, Connection>();
+  /** Names of all channels with subscribers, in order; null when that has changed since. */
+  #names: readonly string[] | null = null;
+  /** All connections by connected at and id; null when that has changed since. */
+  #ordered: readonly Connection[] | null = null;
   /** Subscriptions beside those that every connection begins with. */
   #count = 0;
 
@@ -58,8 +62,12 @@ export class Roster {
     return this.#byOwnChannel.size;
   }
 
-  connections(): Iterable<Connection> {
-    return this.#byOwnChannel.values();
+  /** All connections, by connected at, then id. */
+  connections(): readonly Connection[] {
+    this.#ordered ??= [...this.#byOwnChannel.values()].toSorted(
+      (a, b) => a.connectedAtMs - b.connectedAtMs || (a.ownChannel < b.ownChannel ? -1 : 1),
+    );
+    return this.#ordered;
   }
 
   byOwnChannel(channel: string): Connection | undefined {
@@ -69,6 +77,8 @@ export class Roster {
   /** Takes a connection in, with the subscriptions that it has; their channels know of us. */
   add(connection: Connection): void {
     this.#byOwnChannel.set(connection.ownChannel, connection);
+    this.#ordered = null;
+    this.#names = null;
     for (const [channel, subscription] of connection.subscriptions) {
       if (channel === connection.ownChannel) continue;
       const audience = this.#audienceOf(channel);
@@ -80,6 +90,8 @@ export class Roster {
   /** Forgets a connection. Resolves when the channels know that it left without subscribers. */
   async remove(connection: Connection): Promise<void> {
     if (!this.#byOwnChannel.delete(connection.ownChannel)) return;
+    this.#ordered = null;
+    this.#names = null;
     const leaving = Array.from(connection.subscriptions.keys(), (channel) =>
       this.#dismiss(connection, channel),
     );
@@ -98,6 +110,7 @@ export class Roster {
     if (this.#counts(channel) && !isOwn && this.#count >= this.#subscriptionsMax) return false;
     const subscription = addSubscription(connection, channel, nowMs);
     if (subscription === null) return false;
+    this.#names = null;
     if (isOwn) return null;
     const audience = this.#audienceOf(channel);
     this.#admit(channel, audience, connection, subscription);
@@ -114,6 +127,7 @@ export class Roster {
   /** Ends a subscription. False when there was none; else as `subscribe`. */
   unsubscribe(connection: Connection, channel: string): Promise<void> | null | false {
     if (!connection.subscriptions.delete(channel)) return false;
+    this.#names = null;
     return this.#dismiss(connection, channel);
   }
 
@@ -161,10 +175,15 @@ export class Roster {
   }
 
   /** Names of all channels with subscribers, in order. */
-  channels(): string[] {
+  channels(): readonly string[] {
+    this.#names ??= this.#channels();
+    return this.#names;
+  }
+
+  #channels(): string[] {
     const names = new Set<string>();
     for (const [channel, { members }] of this.#audiences) if (members.size > 0) names.add(channel);
-    for (const { ownChannel, subscriptions } of this.connections()) {
+    for (const { ownChannel, subscriptions } of this.#byOwnChannel.values()) {
       if (subscriptions.has(ownChannel)) names.add(ownChannel);
     }
     return [...names].toSorted((a, b) => (a < b ? -1 : 1));
@@ -183,7 +202,8 @@ export class Roster {
   /** Subscriptions of all kinds, and a number of 53 bits for each channel that tells it from others. */
   totals(): { subscriptions: number; channelHashes: Float64Array } {
     let subscriptions = 0;
-    for (const connection of this.connections()) subscriptions += connection.subscriptions.size;
+    for (const connection of this.#byOwnChannel.values())
+      subscriptions += connection.subscriptions.size;
     return { subscriptions, channelHashes: Float64Array.from(this.channels(), channelHash) };
   }
 

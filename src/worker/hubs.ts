@@ -6,7 +6,9 @@
  */
 import { CONNECTION_HEADER, encodeOpenRequest, type OpenRequest } from "../objects/hub.ts";
 import { hubName } from "../objects/names.ts";
+import { logWarning } from "../objects/log.ts";
 import type { Settings } from "../objects/settings.ts";
+import { Problem } from "./problem.ts";
 
 /** Location of clients of whom nothing is known. */
 export const NOWHERE = "XXX";
@@ -41,13 +43,23 @@ export async function openConnection(
   for (let i = 0; i < HUBS_MAX; i++) {
     const index = (first + i) % HUBS_MAX;
     const hub = env.HUB.getByName(hubName.format(namespace, { location, index }));
-    const response = await hub.fetch("https://hub/", { headers });
+    const response = await askHub(hub, headers);
     if (response.status !== 503) {
       if (i > 0) remember(key, index);
       return response;
     }
   }
   return new Response("connections_max", { status: 503 });
+}
+
+/** @throws Problem 503 `hub_failed` */
+async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
+  try {
+    return await hub.fetch("https://hub/", { headers });
+  } catch (error) {
+    logWarning("hub_failed", { error: String(error) });
+    throw new Problem(503, "hub_failed", "the object that takes connections failed: try again");
+  }
 }
 
 function remember(key: string, index: number): void {

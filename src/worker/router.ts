@@ -106,7 +106,7 @@ router.on("GET", THROTTR_PATHS, async (c) => {
     channel: null,
     after: null,
   });
-  if (response.status === 101) return response;
+  if (response.webSocket !== null) return response;
   throw connectionsMax();
 });
 
