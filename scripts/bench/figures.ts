@@ -5,7 +5,9 @@
 import { firstReplyMs, sendAll } from "./client.ts";
 import { counterFrame, FRAMES, queryFrame, updateFrame } from "./frames.ts";
 import type { Lab, ThrottrTarget } from "./lab.ts";
-import { median, SHARD_BYTES_MAX } from "./matrix.ts";
+import { SHARD_BYTES_MAX } from "./matrix.ts";
+import { COUNTERS, counterKey, fillCounters, KEY_BYTES } from "./million.ts";
+import { median } from "./percentile.ts";
 
 export interface Figures {
   readonly million: MillionFigures;
@@ -45,9 +47,6 @@ interface ShardFigures {
   readonly journalBytes: number;
 }
 
-const COUNTERS = 1_000_000;
-const KEY_BYTES = 16;
-const FILL_DEPTH = 8192;
 /** Restarts that are timed; the median counts. */
 const STARTS = 3;
 const STATUS_FAILURE = 0;
@@ -68,30 +67,20 @@ export async function measureFigures(lab: Lab): Promise<Figures> {
   await full.kill();
   const empty = await lab.startThrottr("empty", variables);
   // The very first request of a shard makes its tables; that is no part of a start.
-  await firstReplyMs(empty.port, queryFrame(keyOf(0)), STATUS_FAILURE);
+  await firstReplyMs(empty.port, queryFrame(counterKey(0)), STATUS_FAILURE);
   const emptyMs = await restartMs(empty, STATUS_FAILURE);
   const rows = await measureRows(empty);
   await empty.kill();
   return { million, coldStart: { emptyMs, millionMs }, rows };
 }
 
-function keyOf(index: number): Buffer {
-  return Buffer.from(String(index).padStart(KEY_BYTES, "k"));
-}
-
-async function readFigures({ httpPort }: ThrottrTarget): Promise<ShardFigures> {
+export async function readFigures({ httpPort }: ThrottrTarget): Promise<ShardFigures> {
   const response = await fetch(`http://127.0.0.1:${httpPort}/bench/figures`);
   return (await response.json()) as ShardFigures;
 }
 
 async function fill(server: ThrottrTarget): Promise<MillionFigures> {
-  await sendAll({
-    port: server.port,
-    count: COUNTERS,
-    depth: FILL_DEPTH,
-    frames: (from, to) =>
-      Buffer.concat(Array.from({ length: to - from }, (_, i) => counterFrame(keyOf(from + i)))),
-  });
+  await fillCounters(server.port);
   const { records, bytes, journalRows, journalBytes } = await readFigures(server);
   if (records !== COUNTERS) throw new Error(`${COUNTERS} counters were made, ${records} are there`);
   const overheadBytes = bytes / COUNTERS - KEY_BYTES;
@@ -110,7 +99,7 @@ async function restartMs(server: ThrottrTarget, status: number): Promise<number>
   for (let start = 0; start < STARTS; start++) {
     await server.kill();
     await server.start();
-    tookMs.push(await firstReplyMs(server.port, queryFrame(keyOf(COUNTERS - 1)), status));
+    tookMs.push(await firstReplyMs(server.port, queryFrame(counterKey(COUNTERS - 1)), status));
   }
   return median(tookMs);
 }

@@ -77,7 +77,8 @@ function updateRequest(key: Uint8Array, isUp: boolean): Request {
   return { type: "update", key, attribute: 0, change: isUp ? 1 : 2, value: 1n };
 }
 
-function redisCommand(...words: (string | Uint8Array)[]): Buffer {
+/** A command as Redis reads it. */
+export function redisCommand(...words: (string | Uint8Array)[]): Buffer {
   const parts = words.flatMap((word) => [`$${word.length}\r\n`, word, "\r\n"]);
   const encoder = new TextEncoder();
   return Buffer.concat(
@@ -158,6 +159,9 @@ export function setUpBytes(server: Protocol, operation: Operation, connection: n
 export function setUpReply(server: Protocol): ReplyShape {
   return server === "redis" ? { kind: "lines", lines: 1 } : { kind: "status" };
 }
+
+/** First byte of an answer of Redis that is an error: a minus sign. */
+export const REDIS_ERROR = 0x2d;
 
 /** Makes Redis forget everything. */
 export const REDIS_FLUSH = redisCommand("FLUSHALL", "SYNC");

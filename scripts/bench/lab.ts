@@ -11,15 +11,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { configWithPorts, ROOT, startServer, waitUntilReady, type Server } from "../server.ts";
-import { REDIS_FLUSH, type Protocol } from "./frames.ts";
+import { REDIS_ERROR, REDIS_FLUSH, type Protocol } from "./frames.ts";
 import type { Load, Measurement } from "./load.ts";
+import { runtimeMemory, type RuntimeMemory } from "./runtime-memory.ts";
 
 /** Below the ports that the system gives to outgoing connections. */
 const PORT_MIN = 18_900;
 /** The port of the project's configuration that the spare TCP port stands in for. */
 const TCP_PORT = 9000;
 const WORKERS = "scripts/bench/workers";
-const LOAD = fileURLToPath(new URL("load.ts", import.meta.url));
+/** Load generators: each takes what it is to do, and prints what it has measured, as JSON. */
+const GENERATORS = fileURLToPath(new URL(".", import.meta.url));
 /** What a load may take beyond its warm-up and its duration before it is given up. */
 const LOAD_GRACE_MS = 60_000;
 const REDIS_READY_MS = 10_000;
@@ -30,9 +32,18 @@ export interface Target {
   readonly port: number;
 }
 
+/** A bare object of the platform, as a yardstick. */
+export interface BareTarget {
+  readonly port: number;
+  readonly httpPort: number;
+  kill(): Promise<void>;
+}
+
 /** A server of this project, which can be killed and started again on its files. */
 export interface ThrottrTarget extends Target {
   readonly httpPort: number;
+  /** Memory of the runtime that the server runs in. */
+  memory(): RuntimeMemory;
   kill(): Promise<void>;
   start(): Promise<void>;
 }
@@ -64,6 +75,7 @@ export class Lab {
       protocol: "throttr",
       port,
       httpPort,
+      memory: () => runtimeMemory(server.process.pid!, httpPort),
       start: async () => {
         server = await this.#startWrangler(config, httpPort, port, options);
       },
@@ -76,13 +88,15 @@ export class Lab {
     return target;
   }
 
-  /** Starts the echo that is the platform's limit. */
+  /** Starts the echo that is the platform's limit for requests. */
   async startEcho(): Promise<Target> {
-    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
-    const main = join(this.folder, WORKERS, "echo-worker.ts");
-    const config = this.#writeConfig("echo", echoConfig(main, port));
-    await this.#startWrangler(config, httpPort, port, {});
+    const { port } = await this.#startBare("echo", "Echo");
     return { protocol: "echo", port };
+  }
+
+  /** Starts the broadcast that is the platform's limit for fan-out. */
+  async startBroadcast(): Promise<BareTarget> {
+    return await this.#startBare("broadcast", "Broadcast");
   }
 
   /** Starts Redis with an append-only file that is synced every second; null when it is not installed. */
@@ -104,12 +118,22 @@ export class Lab {
   }
 
   /** Makes Redis forget everything, so that what one measurement left does not weigh on the next. */
-  async flushRedis({ port }: Target): Promise<void> {
+  async flushRedis(redis: Target): Promise<void> {
+    await this.tellRedis(redis, REDIS_FLUSH);
+  }
+
+  /**
+   * Sends Redis a command, and waits for its answer.
+   *
+   * @throws Error when that is an error
+   */
+  async tellRedis({ port }: Target, command: Buffer): Promise<void> {
     await new Promise<void>((resolve, reject) => {
-      const socket = connect(port, "127.0.0.1", () => socket.write(REDIS_FLUSH));
-      socket.once("data", () => {
+      const socket = connect(port, "127.0.0.1", () => socket.write(command));
+      socket.once("data", (answer: Buffer) => {
         socket.destroy();
-        resolve();
+        if (answer[0] === REDIS_ERROR) reject(new Error(answer.toString("latin1")));
+        else resolve();
       });
       socket.once("error", reject);
     });
@@ -118,17 +142,27 @@ export class Lab {
   /** Measures a load, in a process of its own. */
   async measure(target: Target, load: Omit<Load, "protocol" | "port">): Promise<Measurement> {
     const whole: Load = { ...load, protocol: target.protocol, port: target.port };
-    const child = spawn(process.execPath, [LOAD, JSON.stringify(whole)], {
+    return await this.generate<Measurement>("load.ts", whole, load.warmUpMs + load.durationMs);
+  }
+
+  /**
+   * Runs a load generator, in a process of its own, and returns what it has measured.
+   *
+   * @param load what it is told
+   * @param durationMs how long it is meant to take
+   */
+  async generate<T>(generator: string, load: object, durationMs: number): Promise<T> {
+    const child = spawn(process.execPath, [join(GENERATORS, generator), JSON.stringify(load)], {
       stdio: ["ignore", "pipe", "inherit"],
-      timeout: load.warmUpMs + load.durationMs + LOAD_GRACE_MS,
+      timeout: durationMs + LOAD_GRACE_MS,
       killSignal: "SIGKILL",
     });
     this.#hold(child);
     let output = "";
     child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
     const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
-    if (code !== 0) throw new Error(`the load failed: ${JSON.stringify(whole)}`);
-    return JSON.parse(output) as Measurement;
+    if (code !== 0) throw new Error(`${generator} failed: ${JSON.stringify(load)}`);
+    return JSON.parse(output) as T;
   }
 
   /** Ends everything that was started and removes everything that was written. */
@@ -147,6 +181,19 @@ export class Lab {
     this.#servers.clear();
     this.#children.clear();
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+  }
+
+  /** Starts a Worker in front of one object, whose class is all that it has. */
+  async #startBare(name: string, className: string): Promise<BareTarget> {
+    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
+    const main = join(this.folder, WORKERS, `${name}-worker.ts`);
+    const config = this.#writeConfig(name, bareConfig(name, className, main, port));
+    const server = await this.#startWrangler(config, httpPort, port, {});
+    const kill = async (): Promise<void> => {
+      await server.kill();
+      this.#servers.delete(server);
+    };
+    return { port, httpPort, kill };
   }
 
   async #startWrangler(
@@ -186,19 +233,19 @@ export class Lab {
   }
 }
 
-function echoConfig(main: string, port: number): string {
+function bareConfig(name: string, className: string, main: string, port: number): string {
   const compatibilityDate = /^compatibility_date = .*/m.exec(configWithPorts({}))![0];
-  return `name = "echo"
+  return `name = "${name}"
 main = ${JSON.stringify(main)}
 ${compatibilityDate}
 
 [[durable_objects.bindings]]
-name = "ECHO"
-class_name = "Echo"
+name = "${name.toUpperCase()}"
+class_name = "${className}"
 
 [[migrations]]
 tag = "v1"
-new_sqlite_classes = ["Echo"]
+new_sqlite_classes = ["${className}"]
 
 [[connect]]
 protocol = "tcp"

@@ -14,6 +14,7 @@ import {
   type Operation,
   type Protocol,
 } from "./frames.ts";
+import { percentile } from "./percentile.ts";
 import { ReplyCounter } from "./replies.ts";
 
 export interface Load {
@@ -150,12 +151,10 @@ async function measure(load: Load): Promise<Measurement> {
   const operations = received() - before.received;
   const latenciesMs = connections.flatMap((connection) => connection.latenciesMs);
   latenciesMs.sort((a, b) => a - b);
-  const percentile = (share: number): number =>
-    latenciesMs[Math.floor(latenciesMs.length * share)] ?? NaN;
   return {
     opsPerS: (operations / tookMs) * 1000,
-    p50Ms: percentile(0.5),
-    p99Ms: percentile(0.99),
+    p50Ms: percentile(latenciesMs, 0.5),
+    p99Ms: percentile(latenciesMs, 0.99),
     refusedShare: (refused() - before.refused) / Math.max(1, operations),
   };
 }

@@ -4,10 +4,13 @@
  * `--help` lists the flags. Everything that it starts and writes is ended and removed with it.
  */
 import { spawnSync } from "node:child_process";
-import { measureFigures, type Figures } from "./figures.ts";
+import { measureFanOut } from "./fan-out.ts";
+import { measureFigures } from "./figures.ts";
 import { Lab } from "./lab.ts";
+import { measureList } from "./list.ts";
 import { measureMatrix, type Cell } from "./matrix.ts";
-import { readOptions, UsageError, type Options } from "./options.ts";
+import { measureMetrics } from "./metrics.ts";
+import { readOptions, UsageError, type Options, type Part } from "./options.ts";
 import {
   aimsOf,
   aimsText,
@@ -17,25 +20,45 @@ import {
   tableHead,
   tableRow,
 } from "./report.ts";
+import { fanOutText, listText, metricsText } from "./report-parts.ts";
+
+/** Hands over what a part gives, when the run measures it. */
+type Measure = <T>(
+  part: Part,
+  measure: () => Promise<T>,
+  text?: (result: T) => string,
+) => Promise<T | null>;
 
 async function run(lab: Lab, options: Options): Promise<void> {
   const say = (text: string): void => {
     if (!options.isJson) process.stdout.write(`${text}\n`);
   };
+  const ifAsked: Measure = async (part, measure, text) => {
+    if (!options.parts.includes(part)) return null;
+    const result = await measure();
+    if (text !== undefined) say(`\n${text(result)}`);
+    return result;
+  };
   const redis = await lab.startRedis();
   const machine = describeMachine(lab.folder, redis && redisVersion());
-  say(`${headerText(machine, options)}\n\n${tableHead()}`);
+  say(headerText(machine, options));
   const cells: Cell[] = [];
-  await measureMatrix(lab, redis, options, (measured) => {
-    cells.push(...measured);
-    for (const cell of measured) say(tableRow(cell));
+  await ifAsked("table", async () => {
+    say(`\n${tableHead()}`);
+    await measureMatrix(lab, redis, options, (measured) => {
+      cells.push(...measured);
+      for (const cell of measured) say(tableRow(cell));
+    });
   });
-  const figures: Figures | null = options.hasFigures ? await measureFigures(lab) : null;
-  if (figures !== null) say(`\n${figuresText(figures)}`);
-  const aims = aimsOf(cells, figures);
+  const figures = await ifAsked("figures", () => measureFigures(lab), figuresText);
+  const fanOut = await ifAsked("fan-out", () => measureFanOut(lab, options), fanOutText);
+  const list = await ifAsked("list", () => measureList(lab, redis, options), listText);
+  const metrics = await ifAsked("metrics", () => measureMetrics(lab, options), metricsText);
+  const aims = aimsOf(cells, figures, metrics);
   say(`\n${aimsText(aims)}`);
   if (!options.isJson) return;
-  process.stdout.write(`${JSON.stringify({ machine, options, cells, figures, aims }, null, 2)}\n`);
+  const all = { machine, options, cells, figures, fanOut, list, metrics, aims };
+  process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
 }
 
 function redisVersion(): string {

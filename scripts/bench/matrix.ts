@@ -6,6 +6,7 @@ import type { Operation } from "./frames.ts";
 import type { Lab, Target, ThrottrTarget } from "./lab.ts";
 import type { Measurement } from "./load.ts";
 import type { Options } from "./options.ts";
+import { median } from "./percentile.ts";
 
 /** What a cell was measured as. Echo and Redis know no shards, the echo no operations. */
 export interface Cell {
@@ -157,9 +158,4 @@ function medianMeasurement(measurements: readonly Measurement[]): Measurement {
     p99Ms: median(measurements.map((measurement) => measurement.p99Ms)),
     refusedShare: median(measurements.map((measurement) => measurement.refusedShare)),
   };
-}
-
-/** The middle one; of an even number, the upper of the two in the middle. */
-export function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1]!;
 }

@@ -2,8 +2,16 @@
 import { parseArgs } from "node:util";
 import { FRAMES, OPERATIONS, type Operation } from "./frames.ts";
 
+/** What can be measured. */
+export type Part = "table" | "figures" | "fan-out" | "list" | "metrics";
+
+export const PARTS: readonly Part[] = ["table", "figures", "fan-out", "list", "metrics"];
+
 export interface Options {
   readonly isJson: boolean;
+  /** Fewer rounds and depths of what is not in the table, too. */
+  readonly isQuick: boolean;
+  readonly parts: readonly Part[];
   readonly operations: readonly Operation[];
   readonly depths: readonly number[];
   readonly connections: readonly number[];
@@ -12,14 +20,14 @@ export interface Options {
   readonly durationMs: number;
   /** Each cell is measured so often, with the others in between; the median counts. */
   readonly rounds: number;
-  /** Measure what is not in the table, too: bytes per key, cold start, rows per operation. */
-  readonly hasFigures: boolean;
 }
 
 const USAGE = `Usage: npm run bench -- [flags]
 
-  --quick              UPDATE only, 1 connection, 1 shard, short durations
+  --quick              UPDATE only, 1 connection, 1 shard, short durations, fewer rounds
   --json               JSON instead of a table
+  --parts LIST         of table, figures (bytes per key, cold start, rows per operation), fan-out,
+                       list (of 1,000,000 keys), metrics (what METRICS=on costs)  (all)
   --operations LIST    of UPDATE, QUERY, INSERT, SET            (all)
   --depths LIST        requests under way per connection        (1,32,1024,8192)
   --connections LIST                                            (1,16)
@@ -27,7 +35,7 @@ const USAGE = `Usage: npm run bench -- [flags]
   --duration MS        measured time of a cell and round        (700; 500 with --quick)
   --warm-up MS         before each measurement                  (300)
   --rounds N           measurements of a cell; the median counts (3)
-  --table-only         no bytes per key, cold start and rows per operation
+  --table-only         as --parts table
 `;
 
 /** A flag has a value that it can't have, or the flags are asked for. */
@@ -47,14 +55,23 @@ export function readOptions(args: readonly string[]): Options {
   const isQuick = flags.quick === true;
   return {
     isJson: flags.json === true,
-    operations: operationsOf(flags.operations ?? (isQuick ? "UPDATE" : OPERATIONS.join(","))),
+    isQuick,
+    parts: namesOf(
+      "parts",
+      flags.parts ?? (flags["table-only"] ? "table" : PARTS.join(",")),
+      PARTS,
+    ),
+    operations: namesOf(
+      "operations",
+      (flags.operations ?? (isQuick ? "UPDATE" : OPERATIONS.join(","))).toUpperCase(),
+      OPERATIONS,
+    ),
     depths: integers("depths", flags.depths ?? "1,32,1024,8192", FRAMES),
     connections: integers("connections", flags.connections ?? (isQuick ? "1" : "1,16"), 1000),
     shards: integers("shards", flags.shards ?? (isQuick ? "1" : "1,4"), 128),
     warmUpMs: integer("warm-up", flags["warm-up"] ?? "300", 60_000),
     durationMs: integer("duration", flags.duration ?? (isQuick ? "500" : "700"), 600_000),
     rounds: integer("rounds", flags.rounds ?? "3", 100),
-    hasFigures: flags["table-only"] !== true,
   };
 }
 
@@ -65,6 +82,7 @@ function parseFlags(args: readonly string[]) {
       options: {
         quick: { type: "boolean" },
         json: { type: "boolean" },
+        parts: { type: "string" },
         operations: { type: "string" },
         depths: { type: "string" },
         connections: { type: "string" },
@@ -81,13 +99,13 @@ function parseFlags(args: readonly string[]) {
   }
 }
 
-function operationsOf(list: string): Operation[] {
-  const names = list.toUpperCase().split(",");
-  const unknown = names.find((name) => !OPERATIONS.includes(name as Operation));
+function namesOf<T extends string>(flag: string, list: string, valid: readonly T[]): T[] {
+  const names = list.split(",");
+  const unknown = names.find((name) => !valid.includes(name as T));
   if (unknown !== undefined) {
-    throw new UsageError(`--operations: ${unknown} is none of ${OPERATIONS.join(", ")}`);
+    throw new UsageError(`--${flag}: ${unknown} is none of ${valid.join(", ")}`);
   }
-  return names as Operation[];
+  return names as T[];
 }
 
 function integers(flag: string, list: string, max: number): number[] {

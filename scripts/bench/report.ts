@@ -3,7 +3,9 @@ import { statfsSync, readFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { ROOT } from "../server.ts";
 import type { Figures } from "./figures.ts";
+import { count, percent } from "./format.ts";
 import type { Cell } from "./matrix.ts";
+import type { MetricsFigures } from "./metrics.ts";
 import type { Options } from "./options.ts";
 
 export interface Machine {
@@ -127,8 +129,12 @@ export function figuresText({ million, coldStart, rows }: Figures): string {
   ].join("\n");
 }
 
-/** Compares with the aims: UPDATE, 1 connection, 1 shard; memory; cold start. */
-export function aimsOf(cells: readonly Cell[], figures: Figures | null): Aim[] {
+/** Compares with the aims: UPDATE, 1 connection, 1 shard; memory; cold start; what metrics cost. */
+export function aimsOf(
+  cells: readonly Cell[],
+  figures: Figures | null,
+  metrics: MetricsFigures | null,
+): Aim[] {
   const at = (depth: number): Cell | undefined =>
     cells.find(
       (cell) =>
@@ -140,6 +146,9 @@ export function aimsOf(cells: readonly Cell[], figures: Figures | null): Aim[] {
   const [one, some, many] = [at(1), at(32), at(1024)];
   const opsPerS = (value: number): string => `${count(value)}/s`;
   const times = (value: number): string => `${value.toFixed(2)} x`;
+  const bytes = (value: number): string => `${value.toFixed(1)} bytes`;
+  const lostAt = (depth: number): number | undefined =>
+    metrics?.server.find((cost) => cost.depth === depth)?.lostShare;
   return [
     atLeast("UPDATE, depth 1,024", 1e6, many?.server.opsPerS, opsPerS),
     atLeast("UPDATE, depth 1,024: Redis", many?.redis?.opsPerS, many?.server.opsPerS, opsPerS),
@@ -150,18 +159,16 @@ export function aimsOf(cells: readonly Cell[], figures: Figures | null): Aim[] {
       one && one.server.p50Ms / one.echo.p50Ms,
       times,
     ),
-    atMost(
-      "bytes per counter beside the key",
-      64,
-      figures?.million.overheadBytes,
-      (value) => `${value.toFixed(1)} bytes`,
-    ),
+    atMost("bytes per counter beside the key", 64, figures?.million.overheadBytes, bytes),
     atMost(
       "cold start with 1,000,000 counters",
       1000,
       figures?.coldStart.millionMs,
       (value) => `${value.toFixed(0)} ms`,
     ),
+    atMost("METRICS=on: UPDATEs lost, depth 1,024", 0.05, lostAt(1024), percent),
+    atMost("METRICS=on: UPDATEs lost, depth 8,192", 0.05, lostAt(8192), percent),
+    atMost("METRICS=on: bytes per key", 16, metrics?.memory.bytesPerKey, bytes),
   ];
 }
 
@@ -212,10 +219,7 @@ export function aimsText(aims: readonly Aim[]): string {
       isMet === null
         ? "not measured"
         : `${isMet ? "met, " : "MISSED by "}${percent(Math.abs(margin!))}${isMet ? " to spare" : ""}`;
-    return `  ${name.padEnd(36)}${wanted.padEnd(18)}${measured.padStart(14)}  ${verdict}`;
+    return `  ${name.padEnd(39)}${wanted.padEnd(18)}${measured.padStart(14)}  ${verdict}`;
   });
   return ["aims (1 connection, 1 shard, strict)", ...lines].join("\n");
 }
-
-const count = (value: number): string => Math.round(value).toLocaleString("en-US");
-const percent = (share: number): string => `${(share * 100).toFixed(share < 0.1 ? 1 : 0)} %`;

@@ -255,6 +255,7 @@ export class Channel extends DurableObject<Env> {
     this.#reserved = this.#sequence;
     this.ctx.storage.kv.put("sequence", this.#sequence);
     await this.#lookAfter();
+    await this.ctx.storage.sync();
   }
 
   /** What is stored is looked after once a day. */
