@@ -35,6 +35,24 @@ export class Tally {
     this.#minute = minute;
   }
 
+  /** Adds what another tally has counted. */
+  absorb(figures: TallyFigures, nowMs: number): void {
+    this.turn(nowMs);
+    for (let place = 0; place < PLACES; place++) {
+      const total = figures[place]!;
+      this.totals[place]! += total;
+      // What is older than a minute counts for none.
+      this.#atMinute[place]! += total - figures[PLACES + place]!;
+    }
+  }
+
+  /** Starts anew; what was counted so far is returned, and is another's now. */
+  release(nowMs: number): TallyFigures {
+    const figures = this.figures(nowMs);
+    for (const counts of [this.totals, this.#atMinute, this.#lastMinute]) counts.fill(0);
+    return figures;
+  }
+
   figures(nowMs: number): TallyFigures {
     this.turn(nowMs);
     const left = 1 - (nowMs % MINUTE_MS) / MINUTE_MS;

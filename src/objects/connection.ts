@@ -183,7 +183,9 @@ export class Connection implements SessionHost {
       hub,
     );
     const { access, transport } = parameters;
-    if (transport !== "events" && (access.scopes & Scope.subscribe) !== 0) {
+    // Older dialects have no pushes, and their clients could not read one.
+    const canSubscribe = layoutsOf(connection.#protocol)[RequestType.subscribe] !== undefined;
+    if (transport !== "events" && canSubscribe && (access.scopes & Scope.subscribe) !== 0) {
       const isHeard = beginsWithAny(access.channelPrefixes, EVERYBODY_BYTES, 0, 1);
       if (isHeard) addSubscription(connection, EVERYBODY, connection.connectedAtMs);
       addSubscription(connection, connection.ownChannel, connection.connectedAtMs);

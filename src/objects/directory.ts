@@ -17,6 +17,12 @@ export class Directory extends Channel {
     totals.forEach((count, place) => (this.#tally.totals[place]! += count));
   }
 
+  /** A Hub has no connections any more, and what it has counted is to be kept here. */
+  retire(hub: string, figures: TallyFigures): void {
+    this.#tally.absorb(figures, Date.now());
+    this.leave(hub);
+  }
+
   /** The Hubs that have connections, and what HTTP callers have asked. */
   survey(): { hubs: string[]; figures: TallyFigures } {
     return { hubs: this.hubs(), figures: this.#tally.figures(Date.now()) };

@@ -316,7 +316,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     this.#isListed = false;
     const directory = this.#directory();
     this.#listing = (this.#listing ?? Promise.resolve())
-      .then(() => directory.leave(this.#name))
+      .then(() => directory.retire(this.#name, this.#tally.release(Date.now())))
       .catch((error: unknown) => {
         // It finds out by itself when it asks next.
         logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });

@@ -157,7 +157,7 @@ describe("Server-Sent Events", () => {
     const listener = await listen("/channels/die", headers);
     await publish("/channels/die", headers);
     const stub = env.CHANNEL.getByName(channelName.format(ns, "die"));
-    await expect(runInDurableObject(stub, (_, ctx) => ctx.abort("test"))).rejects.toThrow();
+    await expect(runInDurableObject(stub, (_, ctx) => ctx.abort("test"))).rejects.toThrow("test");
     const { delivered, sequence } = await publish("/channels/die", headers);
     expect(delivered).toBe(1);
     expect(sequence).toBeGreaterThan(1);

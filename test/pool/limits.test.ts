@@ -251,7 +251,7 @@ describe("Hubs", () => {
     const headers = await bearerOf({ ns });
     await openFrom("CDG", headers);
     const hub = env.HUB.getByName(`${ns}/CDG/0`);
-    await expect(runInDurableObject(hub, (_, ctx) => ctx.abort("died"))).rejects.toThrow();
+    await expect(runInDurableObject(hub, (_, ctx) => ctx.abort("died"))).rejects.toThrow("died");
     const directory = env.DIRECTORY.getByName(ns);
     expect(await directory.hubs()).toEqual([`${ns}/CDG/0`]);
     const info = new Uint8Array(

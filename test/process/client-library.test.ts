@@ -150,7 +150,8 @@ describe.each([1, 2, 4, 8])("a library with values of %i bytes", (n) => {
         const from = at + 16;
         at = from + rows * rowBytes;
         if (bytes.length < at) return 0;
-        for (let row = 0; hasNames && row < rows; row++) at += bytes[from + row * rowBytes]!;
+        const named = hasNames ? rows : 0;
+        for (let row = 0; row < named; row++) at += bytes[from + row * rowBytes]!;
       }
       return at;
     };

@@ -1,0 +1,115 @@
+/** Dialect 2: its frames, and its semantics as a plain map, written from the protocol's text. */
+
+/** A consumer or a resource: one character a byte. */
+export type Pair = readonly [consumer: string, resource: string];
+
+export type PairRequest =
+  | { type: "insert"; pair: Pair; quota: bigint; ttlType: number; ttl: bigint }
+  | { type: "query" | "purge"; pair: Pair }
+  | { type: "update"; pair: Pair; attribute: number; change: number; value: bigint };
+
+const TYPES = { insert: 1, query: 2, update: 3, purge: 4 } as const;
+
+/** The frame of a request with an id. */
+export function pairFrame(id: number, request: PairRequest): number[] {
+  const [consumer, resource] = request.pair;
+  return [
+    TYPES[request.type],
+    ...uint(BigInt(id), 4),
+    ...fieldsOf(request),
+    consumer.length,
+    resource.length,
+    ...charCodes(consumer),
+    ...charCodes(resource),
+  ];
+}
+
+function fieldsOf(request: PairRequest): number[] {
+  switch (request.type) {
+    case "insert":
+      return [...uint(request.quota, 8), request.ttlType, ...uint(request.ttl, 8)];
+    case "update":
+      return [request.attribute, request.change, ...uint(request.value, 8)];
+    default:
+      return [];
+  }
+}
+
+const charCodes = (text: string): number[] => Array.from(text, (char) => char.charCodeAt(0));
+
+const uint = (value: bigint, width: number): number[] =>
+  Array.from({ length: width }, (_, i) => Number((value >> BigInt(8 * i)) & 255n));
+
+/** Nanoseconds, milliseconds, seconds. */
+const UNITS_NS: Readonly<Record<number, bigint>> = { 0: 1n, 1: 1_000_000n, 2: 1_000_000_000n };
+export const MAX_U64 = 2n ** 64n - 1n;
+
+interface Quota {
+  quota: bigint;
+  ttlType: number;
+  /** Expiry in nanoseconds since the epoch. */
+  expires: bigint;
+}
+
+/** What a reply says, beside the request id. */
+export interface PairReply {
+  success: boolean;
+  found?: { quota: bigint; ttlType: number; ttl: bigint };
+}
+
+export class PairModel {
+  readonly #quotas = new Map<string, Quota>();
+
+  /** The reply to a request at a time, in nanoseconds since the epoch. */
+  execute(request: PairRequest, now: bigint): PairReply {
+    const key = JSON.stringify(request.pair);
+    const kept = this.#quotas.get(key);
+    const live = kept !== undefined && kept.expires > now ? kept : undefined;
+    switch (request.type) {
+      case "insert": {
+        const unit = UNITS_NS[request.ttlType];
+        if (unit === undefined) return { success: false };
+        const { quota, ttlType, ttl } = request;
+        this.#quotas.set(key, { quota, ttlType, expires: saturated(now + ttl * unit) });
+        return { success: true };
+      }
+      case "query": {
+        if (live === undefined) return { success: false };
+        const ttl = (live.expires - now) / UNITS_NS[live.ttlType]!;
+        return { success: true, found: { quota: live.quota, ttlType: live.ttlType, ttl } };
+      }
+      case "purge":
+        this.#quotas.delete(key);
+        return { success: live !== undefined };
+      case "update":
+        if (live === undefined) return { success: false };
+        return { success: updated(live, request.attribute, request.change, request.value, now) };
+    }
+  }
+}
+
+function updated(
+  record: Quota,
+  attribute: number,
+  change: number,
+  value: bigint,
+  now: bigint,
+): boolean {
+  if (attribute === 0) {
+    const results = [value, record.quota + value, record.quota - value];
+    const quota = results[change];
+    if (quota === undefined || quota < 0n || quota > MAX_U64) return false;
+    record.quota = quota;
+    return true;
+  }
+  if (attribute === 1) {
+    const span = value * UNITS_NS[record.ttlType]!;
+    const expires = [now + span, record.expires + span, record.expires - span][change];
+    if (expires === undefined) return false;
+    record.expires = saturated(expires);
+    return true;
+  }
+  return false;
+}
+
+const saturated = (value: bigint): bigint => (value < 0n ? 0n : value > MAX_U64 ? MAX_U64 : value);
