@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { configWithPorts, ROOT, startServer, waitUntilReady, type Server } from "../server.ts";
 import { REDIS_ERROR, REDIS_FLUSH, type Protocol } from "./frames.ts";
 import type { Load, Measurement } from "./load.ts";
-import { runtimeMemory, type RuntimeMemory } from "./runtime-memory.ts";
+import { Runtime } from "./runtime.ts";
 
 /** Below the ports that the system gives to outgoing connections. */
 const PORT_MIN = 18_900;
@@ -32,19 +32,16 @@ export interface Target {
   readonly port: number;
 }
 
-/** A bare object of the platform, as a yardstick. */
-export interface BareTarget {
-  readonly port: number;
+/** What is reached over HTTP. */
+export interface HttpTarget {
   readonly httpPort: number;
+  /** What the server runs in since it was started last; null where that is not known. */
+  runtime(): Runtime | null;
   kill(): Promise<void>;
 }
 
 /** A server of this project, which can be killed and started again on its files. */
-export interface ThrottrTarget extends Target {
-  readonly httpPort: number;
-  /** Memory of the runtime that the server runs in. */
-  memory(): RuntimeMemory;
-  kill(): Promise<void>;
+export interface ThrottrTarget extends Target, HttpTarget {
   start(): Promise<void>;
 }
 
@@ -75,9 +72,9 @@ export class Lab {
       protocol: "throttr",
       port,
       httpPort,
-      memory: () => runtimeMemory(server.process.pid!, httpPort),
+      runtime: () => Runtime.find(server.process.pid!, httpPort),
       start: async () => {
-        server = await this.#startWrangler(config, httpPort, port, options);
+        server = await this.#startWrangler(config, httpPort, [port], options);
       },
       kill: async () => {
         await server.kill();
@@ -90,13 +87,25 @@ export class Lab {
 
   /** Starts the echo that is the platform's limit for requests. */
   async startEcho(): Promise<Target> {
-    const { port } = await this.#startBare("echo", "Echo");
+    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
+    const config = this.#writeBareConfig("echo", "Echo", port);
+    await this.#startWrangler(config, httpPort, [port], {});
     return { protocol: "echo", port };
   }
 
   /** Starts the broadcast that is the platform's limit for fan-out. */
-  async startBroadcast(): Promise<BareTarget> {
-    return await this.#startBare("broadcast", "Broadcast");
+  async startBroadcast(): Promise<HttpTarget> {
+    const httpPort = await this.#sparePort();
+    const config = this.#writeBareConfig("broadcast", "Broadcast", null);
+    const server = await this.#startWrangler(config, httpPort, [], {});
+    return {
+      httpPort,
+      runtime: () => Runtime.find(server.process.pid!, httpPort),
+      kill: async () => {
+        await server.kill();
+        this.#servers.delete(server);
+      },
+    };
   }
 
   /** Starts Redis with an append-only file that is synced every second; null when it is not installed. */
@@ -183,23 +192,10 @@ export class Lab {
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   }
 
-  /** Starts a Worker in front of one object, whose class is all that it has. */
-  async #startBare(name: string, className: string): Promise<BareTarget> {
-    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
-    const main = join(this.folder, WORKERS, `${name}-worker.ts`);
-    const config = this.#writeConfig(name, bareConfig(name, className, main, port));
-    const server = await this.#startWrangler(config, httpPort, port, {});
-    const kill = async (): Promise<void> => {
-      await server.kill();
-      this.#servers.delete(server);
-    };
-    return { port, httpPort, kill };
-  }
-
   async #startWrangler(
     config: string,
     port: number,
-    tcpPort: number,
+    tcpPorts: readonly number[],
     variables: Readonly<Record<string, string>>,
   ): Promise<Server> {
     const persistTo = join(config, "..", "state");
@@ -208,7 +204,7 @@ export class Lab {
     const ended = new Promise<never>((_, reject) => {
       server.process.once("exit", () => reject(new Error(`the server of ${config} has ended`)));
     });
-    await Promise.race([waitUntilReady(port, [tcpPort]), ended]);
+    await Promise.race([waitUntilReady(port, tcpPorts), ended]);
     return server;
   }
 
@@ -218,6 +214,12 @@ export class Lab {
     const path = join(folder, "wrangler.toml");
     writeFileSync(path, text);
     return path;
+  }
+
+  /** Of a Worker in front of one object, whose class is all that it has. */
+  #writeBareConfig(name: string, className: string, port: number | null): string {
+    const main = join(this.folder, WORKERS, `${name}-worker.ts`);
+    return this.#writeConfig(name, bareConfig(name, className, main, port));
   }
 
   #hold(child: ChildProcess): void {
@@ -233,7 +235,7 @@ export class Lab {
   }
 }
 
-function bareConfig(name: string, className: string, main: string, port: number): string {
+function bareConfig(name: string, className: string, main: string, port: number | null): string {
   const compatibilityDate = /^compatibility_date = .*/m.exec(configWithPorts({}))![0];
   return `name = "${name}"
 main = ${JSON.stringify(main)}
@@ -246,11 +248,7 @@ class_name = "${className}"
 [[migrations]]
 tag = "v1"
 new_sqlite_classes = ["${className}"]
-
-[[connect]]
-protocol = "tcp"
-port = ${port}
-`;
+${port === null ? "" : `\n[[connect]]\nprotocol = "tcp"\nport = ${port}\n`}`;
 }
 
 function isSpare(port: number): Promise<boolean> {

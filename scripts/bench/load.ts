@@ -16,6 +16,7 @@ import {
 } from "./frames.ts";
 import { percentile } from "./percentile.ts";
 import { ReplyCounter } from "./replies.ts";
+import { Runtime } from "./runtime.ts";
 
 export interface Load {
   readonly port: number;
@@ -25,6 +26,8 @@ export interface Load {
   readonly connections: number;
   readonly warmUpMs: number;
   readonly durationMs: number;
+  /** Process whose time on processors is measured, too. */
+  readonly runtimePid?: number;
 }
 
 export interface Measurement {
@@ -33,6 +36,8 @@ export interface Measurement {
   readonly p99Ms: number;
   /** Of the operations, how many were refused: 0 to 1. */
   readonly refusedShare: number;
+  /** Operations in a second of the runtime's time on processors, where that was asked for and is known. */
+  readonly opsPerProcessorS?: number;
 }
 
 class Connection {
@@ -145,9 +150,12 @@ async function measure(load: Load): Promise<Measurement> {
   await sleep(load.warmUpMs);
   const before = { received: received(), refused: refused() };
   for (const connection of connections) connection.latenciesMs = [];
+  const runtime = load.runtimePid === undefined ? null : new Runtime(load.runtimePid);
+  const startProcessorMs = runtime?.processorMs ?? 0;
   const startMs = performance.now();
   await sleep(load.durationMs);
   const tookMs = performance.now() - startMs;
+  const processorMs = (runtime?.processorMs ?? 0) - startProcessorMs;
   const operations = received() - before.received;
   const latenciesMs = connections.flatMap((connection) => connection.latenciesMs);
   latenciesMs.sort((a, b) => a - b);
@@ -156,6 +164,7 @@ async function measure(load: Load): Promise<Measurement> {
     p50Ms: percentile(latenciesMs, 0.5),
     p99Ms: percentile(latenciesMs, 0.99),
     refusedShare: (refused() - before.refused) / Math.max(1, operations),
+    ...(processorMs > 0 && { opsPerProcessorS: (operations / processorMs) * 1000 }),
   };
 }
 

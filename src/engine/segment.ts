@@ -181,8 +181,7 @@ export class Segment {
 
   /** Length that the arena has once it is made to hold `extra` more bytes. */
   nextArenaBytes(extra: number): number {
-    const needed = this.arenaLive + extra;
-    return Math.max(ARENA_BYTES_MIN, needed + (needed >>> 2));
+    return roomyBytes(this.arenaLive + extra);
   }
 
   /** Moves all records to a table of another capacity. */
@@ -250,9 +249,7 @@ export class Segment {
     for (const side of [0, 1] as const) {
       const half = halves[side];
       half.resizeSlots(capacityFor(counts[side]));
-      half.arena = new Uint8Array(
-        Math.max(ARENA_BYTES_MIN, arenaBytes[side] + (arenaBytes[side] >>> 2)),
-      );
+      half.arena = new Uint8Array(roomyBytes(arenaBytes[side]));
       half.earliestHigh = this.earliestHigh;
       half.earliestLow = this.earliestLow;
       half.minute = this.minute;
@@ -290,6 +287,11 @@ function home(hash: number, capacity: number): number {
 /** A capacity at which `count` records fill three slots of four. */
 function capacityFor(count: number): number {
   return Math.max(CAPACITY_MIN, Math.ceil((count * 4) / 3));
+}
+
+/** Length of an arena that holds `bytes` and may grow by an eighth. */
+function roomyBytes(bytes: number): number {
+  return Math.max(ARENA_BYTES_MIN, bytes + (bytes >>> 3));
 }
 
 function equalBytes(a: Uint8Array, at: number, b: Uint8Array, bt: number, length: number): boolean {

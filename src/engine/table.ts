@@ -27,7 +27,7 @@ import type { U64 } from "./time.ts";
 
 /** A full segment of so many slots splits instead of growing. */
 const SPLIT_CAPACITY = 8192;
-/** A segment with more live arena bytes splits, too: what a segment copies when it grows is bounded. */
+/** A segment with more bytes of keys and values splits, too: what a segment copies when it grows is bounded. */
 const SPLIT_ARENA_BYTES = 256 * 1024;
 const SPLIT_ARENA_DEPTH_MAX = 12;
 const SPLIT_DEPTH_MAX = 16;
@@ -206,7 +206,7 @@ export class Table {
       const tooManyBytes =
         needsArena &&
         segment.count > 1 &&
-        segment.arenaLive + arenaBytes > SPLIT_ARENA_BYTES &&
+        segment.arenaLive - segment.count * this.#usageBytes + arenaBytes > SPLIT_ARENA_BYTES &&
         segment.depth < SPLIT_ARENA_DEPTH_MAX;
       if (tooManySlots || tooManyBytes) {
         // Halves are never larger than what they came from by more than their slack.

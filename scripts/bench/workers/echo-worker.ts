@@ -1,10 +1,15 @@
-/** The platform's limit for requests: a Durable Object that sends every message back. */
+/**
+ * The platform's limit: a Durable Object that sends every message back, behind the same kind of TCP
+ * door as the server's (`src/worker/tcp.ts`).
+ */
 import { DurableObject } from "cloudflare:workers";
-import { serveThrough } from "./tcp-door.ts";
 
 interface EchoEnv {
   readonly ECHO: DurableObjectNamespace<Echo>;
 }
+
+/** As in `src/worker/tcp.ts`. */
+const READ_BYTES = 64 << 10;
 
 export class Echo extends DurableObject {
   override fetch(): Response {
@@ -22,7 +27,37 @@ export class Echo extends DurableObject {
   }
 }
 
+async function serve(socket: Socket, env: EchoEnv): Promise<void> {
+  const echo = env.ECHO.getByName("echo");
+  const response = await echo.fetch("https://echo/", { headers: { upgrade: "websocket" } });
+  const webSocket = response.webSocket!;
+  const writer = (socket.writable as WritableStream<Uint8Array>).getWriter();
+  webSocket.binaryType = "arraybuffer";
+  webSocket.addEventListener("message", ({ data }) => {
+    writer.write(new Uint8Array(data as ArrayBuffer)).catch(() => {});
+  });
+  webSocket.accept();
+  await pump(socket, webSocket);
+  webSocket.close(1000);
+}
+
+/** Client to object, until the client is gone. */
+async function pump(socket: Socket, webSocket: WebSocket): Promise<void> {
+  const reader = (socket.readable as ReadableStream<Uint8Array>).getReader({ mode: "byob" });
+  let buffer = new ArrayBuffer(READ_BYTES);
+  try {
+    for (;;) {
+      const { value, done } = await reader.read(new Uint8Array(buffer));
+      if (done) return;
+      webSocket.send(value);
+      buffer = value.buffer;
+    }
+  } catch {
+    // The client has reset the connection.
+  }
+}
+
 export default {
   fetch: () => new Response("ok"),
-  connect: async (socket, env) => await serveThrough(socket, env.ECHO.getByName("echo")),
+  connect: serve,
 } satisfies ExportedHandler<EchoEnv> & { connect(socket: Socket, env: EchoEnv): Promise<void> };
