@@ -403,6 +403,7 @@ export class Connection implements SessionHost {
         sink.reply(out.take(), false);
         out.reset();
         await sink.room();
+        if (this.#isClosed) return;
       }
       await Promise.all(pending);
       this.store();

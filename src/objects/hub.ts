@@ -240,7 +240,8 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
   left(connection: Connection): void {
     this.#touched.delete(connection);
-    this.ctx.waitUntil(this.roster.remove(connection).then(() => this.#unlist()));
+    // Both at once: who comes meanwhile must find the Hub listed, or list it.
+    this.ctx.waitUntil(Promise.all([this.roster.remove(connection), this.#unlist()]));
   }
 
   async #open(opening: OpenRequest): Promise<Response> {

@@ -22,14 +22,14 @@ export type Carry<P extends Piece> = (pieces: readonly P[]) => Promise<void>;
 export class Lane<P extends Piece> {
   readonly #connect: () => Carry<P>;
   readonly #idle: () => void;
-  #carry: Carry<P> | null = null;
   #queue: P[] = [];
   #isBusy = false;
   /** Bytes that wait for a call. */
   queuedBytes = 0;
 
   /**
-   * @param connect makes a stub; again after a call has failed, since that has failed the stub
+   * @param connect makes a stub, whenever there is something to carry again: an object that was reset
+   * meanwhile has failed its stubs; again after a call has failed
    * @param idle is called whenever nothing is under way or waits any more
    */
   constructor(connect: () => Carry<P>, idle: () => void = () => {}) {
@@ -53,13 +53,14 @@ export class Lane<P extends Piece> {
 
   async #run(): Promise<void> {
     this.#isBusy = true;
+    let carry: Carry<P> | null = null;
     while (this.#queue.length > 0) {
       const pieces = this.#nextPieces();
       try {
-        this.#carry ??= this.#connect();
-        await this.#carry(pieces);
+        carry ??= this.#connect();
+        await carry(pieces);
       } catch (error) {
-        this.#carry = null;
+        carry = null;
         for (const piece of pieces) piece.failed(error);
       }
     }

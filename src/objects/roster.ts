@@ -107,6 +107,8 @@ export class Roster {
     if (connection.subscriptions.has(channel)) {
       return isOwn ? null : this.#audienceOf(channel).telling;
     }
+    // A connection that has ended meanwhile must leave nothing behind.
+    if (!this.#byOwnChannel.has(connection.ownChannel)) return false;
     if (this.#counts(channel) && !isOwn && this.#count >= this.#subscriptionsMax) return false;
     const subscription = addSubscription(connection, channel, nowMs);
     if (subscription === null) return false;
