@@ -18,7 +18,9 @@ import { readSettings } from "./settings.ts";
 /** A Hub that takes longer is not waited for until it has answered. */
 const HUB_TIMEOUT_MS = 2000;
 /** Messages that wait for a Hub that is slow; more are lost to it. */
-const HUB_QUEUE_BYTES_MAX = 8 << 20;
+const SLOW_QUEUE_BYTES_MAX = 8 << 20;
+/** As many wait for any Hub: their publishers wait, too. */
+const QUEUE_BYTES_MAX = 48 << 20;
 /** How far the stored sequence number runs ahead of the one in use. */
 const SEQUENCES_RESERVED = 10_000;
 /** The exact sequence number is stored when nothing has been published for so long. */
@@ -44,6 +46,13 @@ export interface Listened {
   readonly replay: Uint8Array;
 }
 
+/** What is stored of a channel whose messages are numbered. */
+interface Numbering {
+  /** No number above this one has been used. */
+  readonly sequence: number;
+  readonly usedAtMs: number;
+}
+
 interface Member {
   readonly lane: Lane<Delivery>;
   /** Goes up whenever the Hub joins: what it said before that is out of date. */
@@ -67,16 +76,18 @@ export class Channel extends DurableObject<Env> {
   /** Stored: numbers up to this one may have been used. */
   #reserved: number;
   #isSettling = false;
-  #publishedAtMs = 0;
+  /** When the channel was last used by somebody who counts on its numbers. */
+  #usedAtMs: number;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#channel = channelName.parse(ctx.id.name!).channel;
     this.#replayMax = readSettings(env).REPLAY_MESSAGES_MAX;
     const { kv } = ctx.storage;
-    const sequence = kv.get<number>("sequence");
-    this.#isNumbered = sequence !== undefined || this.#replayMax > 0;
-    this.#sequence = this.#reserved = sequence ?? 0;
+    const numbering = kv.get<Numbering>("numbering");
+    this.#isNumbered = numbering !== undefined || this.#replayMax > 0;
+    this.#sequence = this.#reserved = numbering?.sequence ?? 0;
+    this.#usedAtMs = numbering?.usedAtMs ?? 0;
     for (const [key] of kv.list({ prefix: "hub:" })) this.#add(key.slice("hub:".length));
   }
 
@@ -109,11 +120,12 @@ export class Channel extends DurableObject<Env> {
    */
   listen(hub: string, after: number | null): Listened {
     this.join(hub);
+    this.#usedAtMs = Date.now();
     if (!this.#isNumbered || this.#reserved === 0) {
       this.#isNumbered = true;
       this.#reserve();
-      this.#settle();
     }
+    this.#settle();
     return { sequence: this.#sequence, ...this.#replay(after) };
   }
 
@@ -138,7 +150,7 @@ export class Channel extends DurableObject<Env> {
   override async alarm(): Promise<void> {
     await this.verify(this.hubs());
     const nowMs = Date.now();
-    if (this.#members.size > 0 || nowMs - this.#publishedAtMs < KEPT_MS) {
+    if (this.#members.size > 0 || nowMs - this.#usedAtMs < KEPT_MS) {
       await this.ctx.storage.setAlarm(nowMs + KEPT_MS);
       return;
     }
@@ -168,8 +180,6 @@ export class Channel extends DurableObject<Env> {
 
   #forget(hub: string): void {
     this.ctx.storage.kv.delete(`hub:${hub}`);
-    // What holds nothing any more costs nothing any more.
-    if (this.#members.size === 0 && !this.#isNumbered) void this.ctx.storage.deleteAll();
   }
 
   /** Messages that a Hub takes; zeros when that is not known in time. */
@@ -181,7 +191,8 @@ export class Channel extends DurableObject<Env> {
     count: number,
   ): Promise<readonly number[]> {
     const nobody = Array.from({ length: count }, () => 0);
-    if (member.lane.queuedBytes > HUB_QUEUE_BYTES_MAX) {
+    const queueBytesMax = member.isSlow ? SLOW_QUEUE_BYTES_MAX : QUEUE_BYTES_MAX;
+    if (member.lane.queuedBytes > queueBytesMax) {
       logWarning("hub_slow", { channel: this.ctx.id.name, hub, lost: count });
       return nobody;
     }
@@ -192,6 +203,7 @@ export class Channel extends DurableObject<Env> {
       messages,
       done: resolve,
       failed: (error) => {
+        member.isSlow = false;
         logWarning("hub_failed", { channel: this.ctx.id.name, hub, error: String(error) });
         resolve(nobody);
       },
@@ -222,20 +234,25 @@ export class Channel extends DurableObject<Env> {
   }
 
   #number(messages: Uint8Array, count: number): number | null {
-    this.#publishedAtMs = Date.now();
     if (!this.#isNumbered) return null;
+    this.#usedAtMs = Date.now();
     const first = this.#sequence + 1;
     this.#sequence += count;
-    if (this.#sequence > this.#reserved) this.#reserve();
-    this.#keep(messages, first);
+    if (this.#replayMax > 0) this.#keep(messages, first);
+    else if (this.#sequence > this.#reserved) this.#reserve();
     this.#settle();
     return first;
   }
 
   /** Numbers that are used before the next ones are reserved are not used twice, whatever happens. */
   #reserve(): void {
-    this.#reserved = this.#sequence + SEQUENCES_RESERVED;
-    this.ctx.storage.kv.put("sequence", this.#reserved);
+    this.#reserved = this.#sequence + (this.#replayMax > 0 ? 0 : SEQUENCES_RESERVED);
+    this.#storeNumbering(this.#reserved);
+  }
+
+  #storeNumbering(sequence: number): void {
+    const numbering: Numbering = { sequence, usedAtMs: this.#usedAtMs };
+    this.ctx.storage.kv.put("numbering", numbering);
   }
 
   /** Stores the exact number once it is quiet, so that an object that comes back leaves no gap. */
@@ -253,7 +270,7 @@ export class Channel extends DurableObject<Env> {
     }
     this.#isSettling = false;
     this.#reserved = this.#sequence;
-    this.ctx.storage.kv.put("sequence", this.#sequence);
+    this.#storeNumbering(this.#sequence);
     await this.#lookAfter();
     await this.ctx.storage.sync();
   }
@@ -264,9 +281,9 @@ export class Channel extends DurableObject<Env> {
     await this.ctx.storage.setAlarm(Date.now() + KEPT_MS);
   }
 
-  /** Stores messages over those that are no longer among the last ones. */
+  /** Stores messages, and the number of the last one, over those that are no longer among the last. */
   #keep(messages: Uint8Array, first: number): void {
-    if (this.#replayMax === 0) return;
+    this.#storeNumbering(this.#sequence);
     let sequence = first;
     forEachMessage(messages, (at, length) => {
       const kept = { sequence, payload: messages.slice(at, at + length) };

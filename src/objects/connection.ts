@@ -6,7 +6,7 @@
  */
 import { BRIDGE_END, BRIDGE_WINDOW_BYTES, bridgeMessage, parseDrained } from "../wire/bridge.ts";
 import { beginsWithAny, binaryString, ByteWriter } from "../wire/bytes.ts";
-import { eventRecords, recordsAfter, startRecord } from "../wire/events.ts";
+import { eventRecords, startRecord } from "../wire/events.ts";
 import { forEachMessage, pushesOf, type Pushes } from "../wire/messages.ts";
 import { ConnectionKind, type ConnectionRow } from "../wire/throttr/connection-row.ts";
 import { protocolByCode, type Protocol } from "../wire/throttr/protocol.ts";
@@ -18,6 +18,7 @@ import {
   STATUS_FAILURE,
   STATUS_SUCCESS,
   Target,
+  type Layout,
 } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
 import { refusalOf, type Access } from "./access.ts";
@@ -58,6 +59,9 @@ export interface Attachment extends ConnectionParameters {
   readonly counts: Float64Array;
   /** Format: `subscription.ts`. */
   readonly subscriptions: Uint8Array;
+  /** Bytes on their way to a bridge's peer, and push bytes since a WebSocket peer was heard of. */
+  readonly undrainedBytes: number;
+  readonly unheardBytes: number;
   /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */
   readonly unfinished: Uint8Array | null;
 }
@@ -81,6 +85,8 @@ const PREFIX_OVERHEAD_BYTES = 16;
 const REPLY_BYTES_MAX = 256 << 10;
 /** Replies that a WebSocket client may call forth without sending anything more. */
 const REPLY_BYTES_UNASKED_MAX = 32 << 20;
+/** Changes of subscriptions that are waited for together. */
+const PENDING_MAX = 1000;
 /** Replies of the connection itself that are sent at once. */
 const OWN_REPLY_BYTES = 64 << 10;
 /** Unread bytes of all clients behind bridges in a Hub; beyond it, each may leave one window. */
@@ -124,8 +130,10 @@ export class Connection implements SessionHost {
   #unheardBytes = 0;
   #pingSeenMs = 0;
   /** Pushes that wait for the end of a reply, or for a listener's start; null when none have to. */
-  #held: Pushes[] | null = null;
+  #held: { pushes: Pushes; sequence: number | null }[] | null = null;
   #heldBytes = 0;
+  /** Number of the last message before a listener's start. */
+  #startSequence: number | null = null;
   /** What further calls wait for; null while there is room. */
   #drained: PromiseWithResolvers<void> | null = null;
   /** Ends with the run under way: while it lasts the object must not hibernate. */
@@ -147,6 +155,8 @@ export class Connection implements SessionHost {
     this.#protocol = protocolByCode(attachment.protocolCode)!;
     this.pushForm = attachment.protocolCode | (ConnectionKind[attachment.transport] << 8);
     this.#counts = attachment.counts;
+    this.#undrain(-attachment.undrainedBytes);
+    this.#unheardBytes = attachment.unheardBytes;
     const { access } = attachment;
     this.subscriptionBytesMax = VARIABLE_BYTES_MAX - prefixBytes(access);
     const limits = {
@@ -178,6 +188,8 @@ export class Connection implements SessionHost {
         connectedAtMs: Date.now(),
         counts: new Float64Array(PLACES),
         subscriptions: new Uint8Array(0),
+        undrainedBytes: 0,
+        unheardBytes: 0,
         unfinished: new Uint8Array(0),
       },
       hub,
@@ -239,14 +251,11 @@ export class Connection implements SessionHost {
    * The listener of Server-Sent Events begins: what was pushed meanwhile follows what it is given again.
    */
   start({ sequence, replayFrom, replay }: Listened): void {
+    if (this.#isClosed) return;
+    this.#startSequence = sequence;
     if (replay.length > 0)
       this.#sendPush(this.#eventsOf({ sequence: replayFrom, messages: replay }));
     this.#sendPush(bridged(startRecord(sequence)));
-    // What was on its way when the listener came is behind its start, or before it.
-    this.#held = (this.#held ?? []).map(({ bytes, ...rest }) => ({
-      ...rest,
-      bytes: bridgeMessage(0, recordsAfter(sequence, bytes.subarray(BRIDGE_HEADER_BYTES))),
-    }));
     this.#releaseHeld();
   }
 
@@ -264,14 +273,14 @@ export class Connection implements SessionHost {
   }
 
   /** Sends pushes, or holds them until the reply under way has ended. False when it can't take them. */
-  push(pushes: Pushes): boolean {
-    if (this.#isClosed || !this.#hasRoomFor(pushes)) return false;
+  push(pushes: Pushes, sequence: number | null): boolean {
+    if (this.#isClosed || this.#isKnown(sequence) || !this.#hasRoomFor(pushes)) return false;
     this.#hub.touched(this);
     this.#counts[Place.receivedBytes]! += pushes.payloadBytes;
     if (this.#held === null) {
       this.#sendPush(pushes);
     } else {
-      this.#held.push(pushes);
+      this.#held.push({ pushes, sequence });
       this.#heldBytes += pushes.bytes.length;
     }
     return true;
@@ -301,8 +310,12 @@ export class Connection implements SessionHost {
   /** Writes what outlives hibernation. */
   store(): void {
     if (this.#isClosed) return;
-    const subscriptions = packSubscriptions(this.subscriptions);
-    this.#attachment = { ...this.#attachment, subscriptions };
+    this.#attachment = {
+      ...this.#attachment,
+      subscriptions: packSubscriptions(this.subscriptions),
+      undrainedBytes: this.#undrainedBytes,
+      unheardBytes: this.#unheardBytes,
+    };
     this.#socket.serializeAttachment(this.#attachment);
   }
 
@@ -377,41 +390,55 @@ export class Connection implements SessionHost {
     const { bytes, count, protocol } = frames;
     const layouts = layoutsOf(protocol);
     const out = new ByteWriter(Math.min(count, OWN_REPLY_BYTES));
-    const { roster } = this.#hub;
-    const pending: Promise<void>[] = [];
-    this.#hub.dispatch.countRequests(frames);
+    const pending = new Set<Promise<void>>();
+    const { dispatch } = this.#hub;
+    dispatch.countRequests(frames);
     try {
       for (let frame = 0, at = 0; frame < count; frame++) {
         const layout = layouts[bytes[at]!]!;
         if (bytes[at] === RequestType.whoami) {
           if (layout.hasStatus) out.u8(STATUS_SUCCESS);
           out.copy(this.id);
-        } else if (refusalOf(access, layout, bytes, at) !== null) {
-          out.u8(STATUS_FAILURE);
         } else {
-          const channel = binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!);
-          const done =
-            bytes[at] === RequestType.subscribe
-              ? roster.subscribe(this, channel, Date.now())
-              : roster.unsubscribe(this, channel);
-          if (done !== null && done !== false) pending.push(done);
+          const done = this.#changeSubscription(access, layout, bytes, at);
+          if (done !== null && done !== false) pending.add(done);
           out.u8(done === false ? STATUS_FAILURE : STATUS_SUCCESS);
         }
         at += frameLength(layouts, bytes, at, bytes.length, Infinity);
-        if (out.length < OWN_REPLY_BYTES || frame === count - 1) continue;
-        await Promise.all(pending.splice(0));
-        sink.reply(out.take(), false);
+        const isLast = frame === count - 1;
+        if (!isLast && out.length < OWN_REPLY_BYTES && pending.size < PENDING_MAX) continue;
+        await Promise.all(pending);
+        pending.clear();
+        if (this.#isClosed) return;
+        if (isLast) this.store();
+        dispatch.countReplies(out.length);
+        sink.reply(out.take(), isLast);
         out.reset();
-        await sink.room();
+        if (!isLast) await sink.room();
         if (this.#isClosed) return;
       }
-      await Promise.all(pending);
-      this.store();
-      this.#hub.dispatch.countReplies(out.length);
-      sink.reply(out.take(), true);
     } catch (error) {
       sink.failed(error);
     }
+  }
+
+  /** Executes the SUBSCRIBE or UNSUBSCRIBE at `at`. Returns as `Roster.subscribe`. */
+  #changeSubscription(
+    access: Access,
+    layout: Layout,
+    bytes: Uint8Array,
+    at: number,
+  ): Promise<void> | null | false {
+    const { roster } = this.#hub;
+    const channel = binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!);
+    const refusal = refusalOf(access, layout, bytes, at);
+    // No prefix keeps a connection from its own channel.
+    const isAllowed =
+      refusal === null || (refusal === "prefix_missing" && channel === this.ownChannel);
+    if (!isAllowed) return false;
+    return bytes[at] === RequestType.subscribe
+      ? roster.subscribe(this, channel, Date.now())
+      : roster.unsubscribe(this, channel);
   }
 
   #eventsOf({ sequence, messages }: Batch): Pushes {
@@ -452,7 +479,15 @@ export class Connection implements SessionHost {
     const held = this.#held ?? [];
     this.#held = null;
     this.#heldBytes = 0;
-    for (const pushes of held) if (!this.#isClosed) this.#sendPush(pushes);
+    for (const { pushes, sequence } of held) {
+      if (!this.#isClosed && !this.#isKnown(sequence)) this.#sendPush(pushes);
+    }
+  }
+
+  /** A listener has these messages already, or they were published before it came. */
+  #isKnown(sequence: number | null): boolean {
+    if (this.#attachment.transport !== "events" || this.#startSequence === null) return false;
+    return sequence === null || sequence <= this.#startSequence;
   }
 
   #sendPush(pushes: Pushes): void {

@@ -3,7 +3,14 @@
 import { logWarning } from "./log.ts";
 
 /** Errors with these codes are refusals: nothing of the batch has been applied. */
-const REFUSALS = ["shards_mismatch", "format_unknown", "row_version", "batch_version"];
+const REFUSALS = [
+  "shards_mismatch",
+  "format_unknown",
+  "row_version",
+  "batch_version",
+  "listing_lost",
+  "listing_outgrown",
+];
 
 export const OUTCOME_UNKNOWN =
   "outcome_unknown: a shard failed; what was not answered may have been applied";

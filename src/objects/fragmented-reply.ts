@@ -14,7 +14,7 @@ import type { Sink } from "./sink.ts";
 /** Fragments are sent when there are so many bytes of them. */
 const CHUNK_BYTES = 32 << 10;
 /** What the last fragment may grow to when rows have come meanwhile. */
-const LAST_FRAGMENT_BYTES_MAX = 64 << 10;
+const LAST_FRAGMENT_BYTES_MAX = 1 << 20;
 
 /** Writes the row of the entries with one key over zeros. */
 type WriteRow = (entries: readonly PageReader[], target: Uint8Array, at: number) => void;
@@ -76,7 +76,9 @@ export class FragmentedReply {
       const { bytes, keyAt } = entries[0]!;
       const nameBytes = this.#nameBytes(entries[0]!);
       if (writer.nextIndex === count) {
-        if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) break;
+        if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) {
+          throw new Error("listing_outgrown: records came faster than they could be listed");
+        }
       } else if (writer.isFullFor(nameBytes)) {
         writer.cut();
         if (out.length >= CHUNK_BYTES) await this.#flush(out);

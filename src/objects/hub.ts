@@ -9,7 +9,7 @@ import { DurableObject } from "cloudflare:workers";
 import { Tally, type TallyFigures } from "../engine/tally.ts";
 import { PageWriter } from "../wire/page.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
-import { compareBytes, binaryBytes } from "../wire/bytes.ts";
+import { beginsWithAny, binaryBytes, compareBytes } from "../wire/bytes.ts";
 import { alarmTime } from "./alarm.ts";
 import { makeConnectionId, ownChannel } from "./connection-id.ts";
 import {
@@ -103,6 +103,8 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   #isListed: boolean;
   #listing: Promise<void> | null = null;
   #touched = new Set<Connection>();
+  /** The first token to expire, of those that were watched since the object started or the alarm rang. */
+  #earliestExpiryMs = Infinity;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -155,6 +157,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   /** Ends the connections whose token has expired. */
   override async alarm(): Promise<void> {
     const nowMs = Date.now();
+    this.#earliestExpiryMs = Infinity;
     let nextMs = Infinity;
     for (const [socket, connection] of this.#connections) {
       const { expiresAtMs } = (socket.deserializeAttachment() as Attachment).access;
@@ -168,7 +171,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   /** Pushes messages of a channel to its subscribers here. */
   deliver(channel: string, batches: readonly Batch[]): Delivered {
     const isJoined =
-      channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.isJoined(channel);
+      channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.confirm(channel);
     return { delivered: this.roster.deliver(channel, batches), isJoined };
   }
 
@@ -200,8 +203,14 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   }
 
   /** Channels with subscribers here, by name, behind a name. Format: `wire/page.ts`. */
-  channelsPage(after: Uint8Array | null, bytesMax: number): Uint8Array {
-    const names = this.roster.channels();
+  channelsPage(
+    after: Uint8Array | null,
+    bytesMax: number,
+    prefixes: readonly Uint8Array[],
+  ): Uint8Array {
+    const names = this.roster
+      .channels()
+      .filter((name) => beginsWithAny(prefixes, binaryBytes(name), 0, name.length));
     const page = new PageWriter(CHANNEL_PAGE_ROW_BYTES, names.length);
     let i = firstBehind(names, binaryBytes, after);
     for (; i < names.length && page.length < bytesMax; i++) {
@@ -233,7 +242,6 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   }
 
   touched(connection: Connection): void {
-    if (this.settings.METRICS === "off") return;
     if (this.#touched.size === 0) this.ctx.waitUntil(this.#storeLater());
     this.#touched.add(connection);
   }
@@ -246,6 +254,9 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
   async #open(opening: OpenRequest): Promise<Response> {
     const { channel, after, ...parameters } = opening;
+    if (channel !== null && channel !== EVERYBODY && this.roster.isFull) {
+      return new Response("subscriptions_max", { status: 503 });
+    }
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const random = crypto.getRandomValues(new Uint8Array(16));
@@ -306,7 +317,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     if (!this.#isListed) {
       this.#isListed = true;
       const directory = this.#directory();
-      this.#listing = (this.#listing ?? Promise.resolve()).then(() => directory.join(this.#name));
+      this.#listing = this.#afterListing(() => directory.join(this.#name));
       this.#listing.catch(() => (this.#isListed = false));
     }
     await this.#listing;
@@ -316,13 +327,18 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     if (!this.#isListed || this.roster.size + this.#opening > 0) return;
     this.#isListed = false;
     const directory = this.#directory();
-    this.#listing = (this.#listing ?? Promise.resolve())
-      .then(() => directory.retire(this.#name, this.#tally.release(Date.now())))
-      .catch((error: unknown) => {
-        // It finds out by itself when it asks next.
-        logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
-      });
+    this.#listing = this.#afterListing(() =>
+      directory.retire(this.#name, this.#tally.release(Date.now())),
+    ).catch((error: unknown) => {
+      // It finds out by itself when it asks next.
+      logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
+    });
     await this.#listing;
+  }
+
+  /** Tells the Directory something after all that it was told before, whatever came of that. */
+  #afterListing(tell: () => Promise<void>): Promise<void> {
+    return (this.#listing ?? Promise.resolve()).catch(() => {}).then(tell);
   }
 
   #directory() {
@@ -331,9 +347,11 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
   async #watchExpiry(expiresAtMs: number | null): Promise<void> {
     if (expiresAtMs === null) return;
+    // Others may come to watch while this one asks for the alarm.
+    this.#earliestExpiryMs = Math.min(this.#earliestExpiryMs, expiresAtMs);
     const alarmAtMs = await this.ctx.storage.getAlarm();
-    if (alarmAtMs !== null && alarmAtMs <= expiresAtMs) return;
-    await this.ctx.storage.setAlarm(alarmTime(expiresAtMs, Date.now()));
+    if (alarmAtMs !== null && alarmAtMs <= this.#earliestExpiryMs) return;
+    await this.ctx.storage.setAlarm(alarmTime(this.#earliestExpiryMs, Date.now()));
   }
 
   async #storeLater(): Promise<void> {

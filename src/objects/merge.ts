@@ -2,8 +2,12 @@
 import { compareBytes } from "../wire/bytes.ts";
 import { PageReader } from "../wire/page.ts";
 
-/** Asks an object for the page behind a key; null for its first page. */
-export type PageSource = (after: Uint8Array | null) => Promise<Uint8Array>;
+/**
+ * Asks an object for the page behind a key; null for its first page.
+ *
+ * @param isFirst it has not been asked before: now it may say that it has too much to be merged
+ */
+export type PageSource = (after: Uint8Array | null, isFirst: boolean) => Promise<Uint8Array>;
 
 interface Stream {
   readonly source: PageSource;
@@ -24,13 +28,18 @@ export class Merge {
 
   /** Begins at the first key; again without asking anybody when all fitted the first pages. */
   async open(): Promise<void> {
-    const pages = this.#whole ?? (await Promise.all(this.#sources.map((source) => source(null))));
+    const isFirst = this.#streams.length === 0;
+    const pages =
+      this.#whole ?? (await Promise.all(this.#sources.map((source) => source(null, isFirst))));
     this.#streams = pages.map((page, i) => ({
       source: this.#sources[i]!,
       reader: new PageReader(page),
       hasEntry: false,
     }));
-    for (const stream of this.#streams) stream.hasEntry = stream.reader.next();
+    for (const stream of this.#streams) {
+      stream.hasEntry = stream.reader.next();
+      if (!isFirst) assertGoesOn(stream);
+    }
     this.#whole = this.#streams.every(({ reader }) => reader.isLast) ? pages : null;
   }
 
@@ -45,8 +54,9 @@ export class Merge {
     if (starved.length === 0) return null;
     return Promise.all(
       starved.map(async (stream) => {
-        stream.reader = new PageReader(await stream.source(stream.reader.key()));
+        stream.reader = new PageReader(await stream.source(stream.reader.key(), false));
         stream.hasEntry = stream.reader.next();
+        assertGoesOn(stream);
       }),
     ).then(() => {});
   }
@@ -73,6 +83,12 @@ export class Merge {
   }
 
   #given: readonly Stream[] = [];
+}
+
+/** @throws Error when an object says that it has too much, after others have been merged with it */
+function assertGoesOn({ hasEntry, reader }: Stream): void {
+  if (hasEntry || reader.isLast) return;
+  throw new Error("listing_outgrown: records came faster than they could be listed");
 }
 
 function compareEntries(a: PageReader, b: PageReader): number {

@@ -14,7 +14,7 @@ import {
 } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
 import { binaryString, ByteWriter, compareBytes } from "../wire/bytes.ts";
-import type { PageReader } from "../wire/page.ts";
+import { PageWriter, type PageReader } from "../wire/page.ts";
 import {
   CONNECTION_ROW_BYTES,
   connectionRowBytes,
@@ -37,12 +37,14 @@ import { inTime } from "./in-time.ts";
 import { Merge, type PageSource } from "./merge.ts";
 import { channelName, EVERYBODY, hubName } from "./names.ts";
 import type { ShardMap } from "./placement.ts";
-import type { Shard } from "./shard.ts";
+import type { Shard, ShardPlan } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { VERSION } from "./version.ts";
 
 /** Up to so many records are listed in the order of their keys. */
 const ORDERED_RECORDS_MAX = 16_384;
+/** A shard may grow to so many records while they are being listed. */
+const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
 /** Pages of all objects that are asked at once. */
 const PAGES_BYTES = 256 << 10;
 const PAGE_BYTES_MIN = 4 << 10;
@@ -105,7 +107,7 @@ export class NamespaceRequests {
       case RequestType.connection:
         return await this.#connection(frames, sink);
       case RequestType.channels:
-        return await this.#channels(frames, layout, sink);
+        return await this.#channels(frames, layout, access, sink);
       case RequestType.channel:
         return await this.#channel(frames, layout, sink);
     }
@@ -128,8 +130,10 @@ export class NamespaceRequests {
     const pageBytes = pageBytesOf(shards.length);
     const merge = new Merge(
       shards.map((shard): PageSource => {
-        return async (after) =>
-          await shard.page(this.#placement, query, after, pageBytes, ORDERED_RECORDS_MAX);
+        return async (after, isFirst) => {
+          const recordsMax = isFirst ? ORDERED_RECORDS_MAX : MERGED_RECORDS_MAX;
+          return await shard.page(this.#placement, query, after, pageBytes, recordsMax);
+        };
       }),
     );
     await merge.open();
@@ -155,32 +159,38 @@ export class NamespaceRequests {
     sink: Sink,
   ): Promise<void> {
     const plans = await Promise.all(shards.map((shard) => this.#plan(shard, query)));
-    const fragments = plans.flat().reduce((sum, part) => sum + part.fragments, 0);
+    const fragments = plans
+      .flatMap(({ parts }) => parts)
+      .reduce((sum, part) => sum + part.fragments, 0);
     sink.reply(writeHead(hasStatus, fragments), fragments === 0);
     const calls = shards.flatMap((shard, i) =>
-      callsOf(plans[i]!).map((call) => ({ shard, ...call })),
+      callsOf(plans[i]!.parts).map((call) => ({ shard, hashes: plans[i]!.hashes, ...call })),
     );
     let index = 1;
-    for (const [i, { shard, parts, to, fragments: count }] of calls.entries()) {
+    for (const [i, { shard, hashes, parts, to, fragments: count }] of calls.entries()) {
       const room = sink.room();
       if (room !== null) await room;
-      sink.reply(await shard.fragments(query, parts, to, index), i === calls.length - 1);
+      const replies = await shard.fragments(this.#placement, hashes, query, parts, to, index);
+      sink.reply(replies, i === calls.length - 1);
       index += count;
     }
   }
 
-  async #plan(shard: DurableObjectStub<Shard>, query: ListingQuery): Promise<ListingPart[]> {
+  async #plan(shard: DurableObjectStub<Shard>, query: ListingQuery): Promise<ShardPlan> {
     const parts: ListingPart[] = [];
+    let hashes: string | null = null;
     for (let cursor: number | null = 0; cursor !== null;) {
-      const step: { parts: ListingPart[]; cursor: number | null } = await shard.plan(
+      const step: ShardPlan & { cursor: number | null } = await shard.plan(
         this.#placement,
+        hashes,
         query,
         cursor,
       );
       parts.push(...step.parts);
+      hashes = step.hashes;
       cursor = step.cursor;
     }
-    return parts;
+    return { hashes: hashes!, parts };
   }
 
   async #info({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
@@ -273,9 +283,14 @@ export class NamespaceRequests {
     }
   }
 
-  async #channels({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
+  async #channels(
+    { protocol }: Frames,
+    { hasStatus }: Layout,
+    { channelPrefixes }: Access,
+    sink: Sink,
+  ): Promise<void> {
     const merge = await this.#mergeOfHubs((hub, after, bytesMax) =>
-      hub.channelsPage(after, bytesMax),
+      hub.channelsPage(after, bytesMax, channelPrefixes),
     );
     await merge.open();
     const isShort = protocol.dialect === "7.1";
@@ -349,7 +364,9 @@ export class NamespaceRequests {
           const kept = first;
           first = null;
           if (after === null && kept !== null) return kept;
-          return await page(this.#hub(hub), after, bytesMax);
+          // A Hub that dies meanwhile has nothing more.
+          const next = await inTime(page(this.#hub(hub), after, bytesMax), hub);
+          return next ?? new PageWriter(0, 0).take(true);
         };
       }),
     );

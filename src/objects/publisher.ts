@@ -20,10 +20,16 @@ interface Publication extends Piece {
 /** Publishes some messages to one channel. */
 type Call = (messages: Uint8Array, count: number) => Promise<Published>;
 
+/** Calls to channels that may be under way from one place. */
+const CALLS_MAX = 128;
+
 export class Publisher {
   readonly #env: Env;
   readonly #namespace: string;
   readonly #lanes = new Map<string, Lane<Publication>>();
+  #calls = 0;
+  /** Those who wait for one of the calls to end. */
+  readonly #waiting: (() => void)[] = [];
 
   constructor(env: Env, namespace: string) {
     this.#env = env;
@@ -38,6 +44,19 @@ export class Publisher {
    * @param messages format: `wire/messages.ts`
    */
   async publish(channel: string, messages: Uint8Array, count: number): Promise<Published> {
+    if (this.#calls === CALLS_MAX)
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#calls++;
+    try {
+      return await this.#submit(channel, messages, count);
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#calls--;
+      else next();
+    }
+  }
+
+  async #submit(channel: string, messages: Uint8Array, count: number): Promise<Published> {
     const { promise, resolve, reject } = Promise.withResolvers<Published>();
     this.#laneOf(channel).submit({
       bytes: messages.length,

@@ -8,9 +8,8 @@
 import { hashBytes } from "../engine/hash.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { forEachMessage, type Pushes } from "../wire/messages.ts";
-import type { Channel } from "./channel.ts";
+import { Audience, type Membership } from "./audience.ts";
 import type { Connection } from "./connection.ts";
-import { logWarning } from "./log.ts";
 import { channelName, EVERYBODY } from "./names.ts";
 import { addSubscription, type Subscription } from "./subscription.ts";
 
@@ -19,14 +18,6 @@ export interface Batch {
   readonly sequence: number | null;
   /** Format: `wire/messages.ts`. */
   readonly messages: Uint8Array;
-}
-
-interface Audience {
-  readonly members: Map<Connection, Subscription>;
-  /** The channel's object knows of us, or is being told. */
-  isJoined: boolean;
-  /** What it is being told; null when it has been told everything. */
-  telling: Promise<void> | null;
 }
 
 /** Row of CHANNELS, before a dialect gives it its form. */
@@ -48,7 +39,7 @@ export class Roster {
   /** All connections by connected at and id; null when that has changed since. */
   #ordered: readonly Connection[] | null = null;
   /** Subscriptions beside those that every connection begins with. */
-  #count = 0;
+  #subscriptions = 0;
 
   /** @param hub name of the Hub's object */
   constructor(env: Env, namespace: string, hub: string, subscriptionsMax: number) {
@@ -81,9 +72,8 @@ export class Roster {
     this.#names = null;
     for (const [channel, subscription] of connection.subscriptions) {
       if (channel === connection.ownChannel) continue;
-      const audience = this.#audienceOf(channel);
-      audience.isJoined = true;
-      this.#admit(channel, audience, connection, subscription);
+      this.#audienceOf(channel).restore(connection, subscription);
+      this.#count(channel, 1);
     }
   }
 
@@ -105,23 +95,23 @@ export class Roster {
   subscribe(connection: Connection, channel: string, nowMs: number): Promise<void> | null | false {
     const isOwn = channel === connection.ownChannel;
     if (connection.subscriptions.has(channel)) {
-      return isOwn ? null : this.#audienceOf(channel).telling;
+      return isOwn ? null : this.#audienceOf(channel).settle();
     }
     // A connection that has ended meanwhile must leave nothing behind.
     if (!this.#byOwnChannel.has(connection.ownChannel)) return false;
-    if (this.#counts(channel) && !isOwn && this.#count >= this.#subscriptionsMax) return false;
+    if (channel !== EVERYBODY && !isOwn && this.isFull) return false;
     const subscription = addSubscription(connection, channel, nowMs);
     if (subscription === null) return false;
     this.#names = null;
     if (isOwn) return null;
     const audience = this.#audienceOf(channel);
-    this.#admit(channel, audience, connection, subscription);
-    if (channel === EVERYBODY || audience.isJoined) return audience.telling;
-    audience.isJoined = true;
-    return this.#tell(audience, (stub) => stub.join(this.#hub), channel).catch((error: unknown) => {
-      audience.isJoined = false;
+    audience.members.set(connection, subscription);
+    this.#count(channel, 1);
+    const telling = audience.settle();
+    if (telling === null) return null;
+    return telling.catch(async (error: unknown) => {
       connection.subscriptions.delete(channel);
-      void this.#dismiss(connection, channel);
+      await this.#dismiss(connection, channel);
       throw error;
     });
   }
@@ -133,9 +123,14 @@ export class Roster {
     return this.#dismiss(connection, channel);
   }
 
-  /** True while the channel's object has to know of us. */
-  isJoined(channel: string): boolean {
-    return this.#audiences.get(channel)?.isJoined ?? false;
+  /** What a channel's object is told when it asks: whether it has to know of us. */
+  confirm(channel: string): boolean {
+    return this.#audiences.get(channel)?.confirm() ?? false;
+  }
+
+  /** There are as many subscriptions as there may be. */
+  get isFull(): boolean {
+    return this.#subscriptions >= this.#subscriptionsMax;
   }
 
   /** Pushes messages to the subscribers of a channel; returns how many took each, by batch. */
@@ -151,7 +146,7 @@ export class Roster {
           pushes = connection.pushesOf(name, batch);
           forms.set(connection.pushForm, pushes);
         }
-        push(connection, subscription, pushes, delivered);
+        push(connection, subscription, pushes, batch, delivered);
       }
       return delivered;
     });
@@ -163,7 +158,8 @@ export class Roster {
     const owner = this.#byOwnChannel.get(channel);
     const subscription = owner?.subscriptions.get(channel);
     if (owner !== undefined && subscription !== undefined) {
-      push(owner, subscription, owner.pushesOf(binaryBytes(channel), batch), delivered);
+      const pushes = owner.pushesOf(binaryBytes(channel), batch);
+      push(owner, subscription, pushes, batch, delivered);
     }
     return delivered;
   }
@@ -209,64 +205,34 @@ export class Roster {
     return { subscriptions, channelHashes: Float64Array.from(this.channels(), channelHash) };
   }
 
-  #counts(channel: string): boolean {
-    return channel !== EVERYBODY;
+  #count(channel: string, change: number): void {
+    if (channel !== EVERYBODY) this.#subscriptions += change;
   }
 
   #audienceOf(channel: string): Audience {
     let audience = this.#audiences.get(channel);
     if (audience === undefined) {
-      audience = { members: new Map(), isJoined: false, telling: null };
+      const membership = channel === EVERYBODY ? null : this.#membershipOf(channel);
+      audience = new Audience(membership, () => this.#audiences.delete(channel));
       this.#audiences.set(channel, audience);
     }
     return audience;
   }
 
-  #admit(
-    channel: string,
-    audience: Audience,
-    connection: Connection,
-    subscription: Subscription,
-  ): void {
-    audience.members.set(connection, subscription);
-    if (this.#counts(channel)) this.#count++;
+  #membershipOf(channel: string): Membership {
+    const name = channelName.format(this.#namespace, channel);
+    return {
+      join: async () => await this.#env.CHANNEL.getByName(name).join(this.#hub),
+      leave: async () => await this.#env.CHANNEL.getByName(name).leave(this.#hub),
+    };
   }
 
   #dismiss(connection: Connection, channel: string): Promise<void> | null {
     const audience = this.#audiences.get(channel);
     if (audience === undefined || !audience.members.delete(connection)) return null;
-    if (this.#counts(channel)) this.#count--;
-    if (audience.members.size > 0) return null;
-    if (channel === EVERYBODY || !audience.isJoined) {
-      if (audience.telling === null) this.#audiences.delete(channel);
-      return null;
-    }
-    audience.isJoined = false;
-    return this.#tell(audience, (stub) => stub.leave(this.#hub), channel).catch(
-      (error: unknown) => {
-        // It finds out by itself with the next message.
-        logWarning("leave_failed", { channel, error: String(error) });
-      },
-    );
-  }
-
-  /** Tells the channel's object something, after all that it was told before. */
-  #tell(
-    audience: Audience,
-    call: (stub: DurableObjectStub<Channel>) => Promise<void>,
-    channel: string,
-  ): Promise<void> {
-    const name = channelName.format(this.#namespace, channel);
-    const told = (audience.telling ?? Promise.resolve())
-      .catch(() => {})
-      .then(() => call(this.#env.CHANNEL.getByName(name)))
-      .finally(() => {
-        if (audience.telling !== told) return;
-        audience.telling = null;
-        if (audience.members.size === 0 && !audience.isJoined) this.#audiences.delete(channel);
-      });
-    audience.telling = told;
-    return told;
+    this.#count(channel, -1);
+    // That others could not join is their affair.
+    return audience.settle()?.catch(() => {}) ?? null;
   }
 }
 
@@ -274,9 +240,10 @@ function push(
   connection: Connection,
   subscription: Subscription,
   pushes: Pushes,
+  { sequence }: Batch,
   delivered: number[],
 ): void {
-  if (pushes.bytes.length === 0 || !connection.push(pushes)) return;
+  if (pushes.bytes.length === 0 || !connection.push(pushes, sequence)) return;
   subscription.writeBytes += pushes.payloadBytes;
   pushes.isPushed.forEach((isPushed, i) => {
     if (isPushed) delivered[i]!++;

@@ -25,6 +25,13 @@ const SWEEP_STEPS = 8;
 const RELAXED_FLUSH_MS = 50;
 const FULL_LOG_INTERVAL_MS = 60_000;
 
+/** How the records of a shard are listed. */
+export interface ShardPlan {
+  /** Names the hashes that parts are made of. */
+  hashes: string;
+  parts: ListingPart[];
+}
+
 /** What INFO says of a shard. */
 export interface ShardSummary {
   totals: ListingTotals;
@@ -46,6 +53,7 @@ export class Shard extends DurableObject<Env> {
   readonly #engine: Engine;
   readonly #journal: Journal;
   readonly #startedAtMs = Date.now();
+  readonly #hashes = crypto.randomUUID();
   /** The flush that everything applied by now waits for; null when nothing waits. */
   #flush: Promise<void> | null = null;
   /** The commit that is on its way to the disk; null when the disk is idle. */
@@ -115,21 +123,30 @@ export class Shard extends DurableObject<Env> {
   /** A step of the plan by which all records are listed: see `Listing.plan`. */
   plan(
     placement: Placement,
+    hashes: string | null,
     query: ListingQuery,
     cursor: number,
-  ): { parts: ListingPart[]; cursor: number | null } {
+  ): ShardPlan & { cursor: number | null } {
     this.#look(placement);
-    return this.#engine.listing.plan(query, cursor);
+    this.#assertSameHashes(hashes ?? this.#hashes);
+    return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
   }
 
-  /** The fragments of parts of a plan: see `Listing.fragments`. */
+  /**
+   * The fragments of parts of a plan: see `Listing.fragments`.
+   *
+   * @throws Error `listing_lost` when the object has started anew since the plan; or as `apply`
+   */
   async fragments(
+    placement: Placement,
+    hashes: string,
     query: ListingQuery,
     parts: ListingPart[],
     to: number,
     firstIndex: number,
   ): Promise<Uint8Array> {
-    this.#engine.advance(Date.now());
+    this.#look(placement);
+    this.#assertSameHashes(hashes);
     const fragments = this.#engine.listing.fragments(query, parts, to, firstIndex);
     await this.#settled();
     return fragments;
@@ -156,6 +173,13 @@ export class Shard extends DurableObject<Env> {
     if (this.#unreadable !== null) throw this.#unreadable;
     if (this.#journal.placement !== null) assertSamePlacement(this.#journal.placement, placement);
     this.#engine.advance(Date.now());
+  }
+
+  /** Hashes are others in every instance: parts of another one's plan mean nothing here. */
+  #assertSameHashes(hashes: string): void {
+    if (hashes !== this.#hashes) {
+      throw new Error("listing_lost: a shard was restarted while its records were being listed");
+    }
   }
 
   /** Resolves when all that was seen may be told: at once, when nothing waits for the disk. */

@@ -62,15 +62,3 @@ export function parseRecords(bytes: Uint8Array): EventRecord[] {
   }
   return records;
 }
-
-/** The records of messages behind `sequence`; of those that are not numbered, none. */
-export function recordsAfter(sequence: number, bytes: Uint8Array): Uint8Array {
-  const out = new ByteWriter(bytes.length + HEADER_BYTES);
-  for (const record of parseRecords(bytes)) {
-    if (record.sequence === null || record.sequence <= sequence || record.payload === null)
-      continue;
-    writeHeader(out, record.sequence, record.payload.length);
-    out.copy(record.payload);
-  }
-  return out.take();
-}

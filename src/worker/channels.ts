@@ -26,7 +26,9 @@ const LAYOUTS = layoutsOf(PROTOCOL);
  * @throws Problem 400 `channel_invalid` when an escape is none, or the name is longer than 255 bytes
  */
 export function channelOf(url: string): string {
-  const path = new URL(url).pathname.slice(PREFIX.length);
+  const { pathname } = new URL(url);
+  if (!pathname.startsWith(PREFIX)) throw new Problem(404, "not_found", `no route ${pathname}`);
+  const path = pathname.slice(PREFIX.length);
   if (/%(?![\da-f]{2})/i.test(path)) {
     throw new Problem(400, "channel_invalid", "the channel has a % that begins no escape");
   }

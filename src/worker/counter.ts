@@ -49,6 +49,11 @@ export class DoorCounter {
     const untold = totals.map((total, place) => total - this.#told[place]!);
     if (untold.every((count) => count === 0)) return;
     this.#told = totals.slice();
-    await env.DIRECTORY.getByName(this.#namespace).count(untold);
+    try {
+      await env.DIRECTORY.getByName(this.#namespace).count(untold);
+    } catch (error) {
+      this.#told = this.#told.map((told, place) => told - untold[place]!);
+      throw error;
+    }
   }
 }

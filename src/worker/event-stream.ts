@@ -24,11 +24,8 @@ const HEADERS = {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Text that waits to be read; once it is, so many bytes of the Hub's are drained. */
-interface Waiting {
-  readonly text: string;
-  readonly bytes: number;
-}
+/** What waits to be read: text of our own, or records of the Hub, which become text when they are. */
+type Waiting = string | Uint8Array;
 
 export class EventStream {
   readonly response: Response;
@@ -58,18 +55,16 @@ export class EventStream {
     });
     hub.addEventListener("error", () => this.#end("closed"));
     hub.accept();
-    this.#push({ text: `retry: ${RETRY_MS}\n\n`, bytes: 0 });
+    this.#push(`retry: ${RETRY_MS}\n\n`);
   }
 
   #fromHub(message: ArrayBuffer): void {
-    const { replies } = parseBridgeMessage(message);
-    const text = parseRecords(replies).map(eventText).join("");
-    this.#push({ text, bytes: replies.length });
+    this.#push(parseBridgeMessage(message).replies);
   }
 
   /** Says nothing to a stream that has something to say. */
   #beat(): void {
-    if (this.#waiting.length === 0) this.#push({ text: ": \n\n", bytes: 0 });
+    if (this.#waiting.length === 0) this.#push(": \n\n");
   }
 
   #push(waiting: Waiting): void {
@@ -85,8 +80,10 @@ export class EventStream {
     }
     const next = this.#ending === "unread" ? undefined : this.#waiting.shift();
     if (next !== undefined) {
-      controller.enqueue(encoder.encode(next.text));
-      if (next.bytes > 0) this.#tell(drainedMessage(next.bytes));
+      const isText = typeof next === "string";
+      const text = isText ? next : parseRecords(next).map(eventText).join("");
+      controller.enqueue(encoder.encode(text));
+      if (!isText) this.#tell(drainedMessage(next.length));
     } else if (this.#ending === "unread") {
       controller.error(new Error("unread"));
     } else {

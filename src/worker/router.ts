@@ -55,6 +55,14 @@ router.use(async (c, next) => {
   await next();
 });
 
+// Whatever answers GET is asked for HEAD, too: but here GET opens something that stays open.
+router.use(async (c, next) => {
+  if (c.req.method === "HEAD" && c.req.path !== "/health") {
+    return methodNotAllowed("there is no HEAD");
+  }
+  return await next();
+});
+
 router.get("/health", (c) => {
   assertConfigured(readSettings(c.env));
   return c.json({ status: "ok" });
@@ -101,7 +109,7 @@ router.on("GET", THROTTR_PATHS, async (c) => {
     transport: "websocket",
     access,
     subprotocol: subprotocolsOf(c).includes(SUBPROTOCOL) ? SUBPROTOCOL : null,
-    ip: c.req.header("cf-connecting-ip") ?? "",
+    ip: ipOf(c),
     port: 0,
     channel: null,
     after: null,
@@ -142,7 +150,7 @@ router.get("/channels/:channel{.+}", async (c) => {
   const opened = await openListener(c.env, settings, locationOf(c.req.raw), access, {
     channel,
     after,
-    ip: c.req.header("cf-connecting-ip") ?? "",
+    ip: ipOf(c),
   });
   if (opened === null) throw connectionsMax();
   return opened;
@@ -167,6 +175,11 @@ function protocolOf(c: AppContext): Protocol {
     "protocol_unknown",
     `${c.req.path}: dialects are ${SIZED_DIALECTS.join(", ")}, each with a size, ${VALUE_SIZES.join(", ")}; and 2, without one`,
   );
+}
+
+/** Address of the client; an IPv6 address has at most 45 characters. */
+function ipOf(c: AppContext): string {
+  return (c.req.header("cf-connecting-ip") ?? "").slice(0, 45);
 }
 
 function connectionsMax(): Problem {

@@ -3,6 +3,7 @@ import { isUnrestricted, refusalOf, scopeName, type Access } from "../objects/ac
 import { Dispatch, type Counter } from "../objects/dispatch.ts";
 import type { Settings } from "../objects/settings.ts";
 import type { Frames, Sink } from "../objects/sink.ts";
+import { binaryString } from "../wire/bytes.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameLength, scanRun } from "../wire/throttr/scanner.ts";
@@ -13,6 +14,8 @@ import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
 const REPLY_BYTES_MAX = 2 << 20;
 /** Runs of a body: each needs calls of its own, and the platform allows a request 1,000 of them. */
 const RUNS_MAX = 500;
+/** Channels that a body publishes to: one call each. */
+const CHANNELS_MAX = 400;
 
 /**
  * Answers a body of frames.
@@ -118,6 +121,14 @@ function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number): F
       );
     }
   }
+  const channels = channelsOf(runs);
+  if (channels > CHANNELS_MAX) {
+    throw new Problem(
+      413,
+      "channels_max",
+      `the body publishes to more than ${CHANNELS_MAX} channels; nothing was applied`,
+    );
+  }
   if (runs.length > RUNS_MAX) {
     throw new Problem(
       413,
@@ -127,6 +138,21 @@ function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number): F
     );
   }
   return runs;
+}
+
+/** How many channels a body publishes to; counted no further than to one too many. */
+function channelsOf(runs: readonly Frames[]): number {
+  const channels = new Set<string>();
+  for (const { protocol, target, bytes, count } of runs) {
+    if (target !== Target.channel) continue;
+    const layouts = layoutsOf(protocol);
+    for (let frame = 0, at = 0; frame < count && channels.size <= CHANNELS_MAX; frame++) {
+      const layout = layouts[bytes[at]!]!;
+      channels.add(binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!));
+      at += frameLength(layouts, bytes, at, bytes.length, Infinity);
+    }
+  }
+  return channels.size;
 }
 
 function assertAllowed(

@@ -171,6 +171,11 @@ describe("Server-Sent Events", () => {
     const stub = env.CHANNEL.getByName(channelName.format(ns, "old"));
     await expect.poll(() => stub.hubs()).toEqual([]);
     await evictAllDurableObjects();
+    const twoDaysAgoMs = Date.now() - 2 * 86_400_000;
+    await runInDurableObject(stub, (_, { storage }) => {
+      storage.kv.put("numbering", { sequence: 7, usedAtMs: twoDaysAgoMs });
+    });
+    await evictAllDurableObjects();
     expect(await runDurableObjectAlarm(stub)).toBe(true);
     await evictAllDurableObjects();
     expect(await publish("/channels/old", headers)).toEqual({ delivered: 0, sequence: null });
