@@ -1,0 +1,89 @@
+/**
+ * Fixed windows: each quota counts up to its limit in a window that starts with the first request that
+ * is counted, not on a grid. A request counts in all quotas or in none.
+ *
+ * Source: rate limit reference, "Algorithms". The state holds starts and counts, the configuration lengths and
+ * limits: a quota that the state does not have starts fresh, one that the configuration does not have
+ * is forgotten. A window whose counts were all given back has not started.
+ */
+import {
+  TTL_FACTOR,
+  type FixedWindowConfiguration,
+  type QuotaConfiguration,
+} from "../../wire/ratelimit/configuration.ts";
+import { fixedWindowCodec, type CountedWindow } from "../../wire/ratelimit/fixed-window-state.ts";
+import { upToEnd } from "./moments.ts";
+import { TTL_NS_MIN, type Strategy } from "./strategy.ts";
+
+type State = readonly CountedWindow[];
+
+/** @param prefix of the names of results */
+export function fixedWindow({ quotas }: FixedWindowConfiguration, prefix = ""): Strategy<State> {
+  const resultNames = quotas.map(({ name }) => prefix + name);
+
+  return {
+    codec: fixedWindowCodec(quotas[0]!.name),
+    leadingQuotas: quotas.length,
+    judge: (state, nowNs, cost) =>
+      quotas.map((quota, i) => {
+        const { limit, windowNs } = quota;
+        const window = liveWindow(state, quota, nowNs);
+        const count = window?.count ?? 0;
+        return {
+          name: resultNames[i]!,
+          allowed: count + cost <= limit,
+          limit,
+          remaining: Math.max(0, limit - count),
+          resetNs: cost > limit ? null : upToEnd((window?.startNs ?? nowNs) + windowNs),
+        };
+      }),
+    charge: (state, nowNs, cost, results) =>
+      quotas.map((quota, i) => {
+        results[i]!.remaining -= cost;
+        const window = liveWindow(state, quota, nowNs);
+        return {
+          name: quota.name,
+          count: (window?.count ?? 0) + cost,
+          startNs: window?.startNs ?? nowNs,
+        };
+      }),
+    refund: (state, nowNs, cost) => {
+      const windows: CountedWindow[] = [];
+      let isLive = false;
+      for (const quota of quotas) {
+        const window = windowOf(state, quota);
+        if (window === undefined) continue;
+        const isRefunded = liveWindow(state, quota, nowNs) !== undefined;
+        const count = isRefunded ? Math.max(0, window.count - cost) : window.count;
+        windows.push({ ...window, count });
+        isLive ||= isRefunded;
+      }
+      return isLive ? windows : null;
+    },
+    ttlNs: (state, nowNs) => {
+      let leftNs = 0n;
+      for (const quota of quotas) {
+        const window = windowOf(state, quota);
+        if (window === undefined) continue;
+        const windowLeftNs = window.startNs + quota.windowNs - nowNs;
+        if (windowLeftNs > leftNs) leftNs = windowLeftNs;
+      }
+      return leftNs < TTL_NS_MIN ? TTL_NS_MIN : upToEnd(leftNs * BigInt(TTL_FACTOR));
+    },
+  };
+}
+
+function windowOf(state: State | null, { name }: QuotaConfiguration): CountedWindow | undefined {
+  return state?.find((window) => window.name === name);
+}
+
+/** The window of a quota, unless it has ended or not started. */
+function liveWindow(
+  state: State | null,
+  quota: QuotaConfiguration,
+  nowNs: bigint,
+): CountedWindow | undefined {
+  const window = windowOf(state, quota);
+  if (window === undefined || window.count === 0) return undefined;
+  return nowNs - window.startNs >= quota.windowNs ? undefined : window;
+}

@@ -1,0 +1,170 @@
+/**
+ * A limiter: one checked configuration, ready to decide over the stored states of any number of keys.
+ *
+ * It knows no clock and no storage: whoever asks gives the stored text and the present, and stores what
+ * comes back. Source: rate limit reference.
+ */
+import {
+  checkAmount,
+  checkConfiguration,
+  type BucketConfiguration,
+} from "../../wire/ratelimit/configuration.ts";
+import { composite, PRIMARY_PREFIX, SECONDARY_PREFIX } from "./composite.ts";
+import { fixedWindow } from "./fixed-window.ts";
+import { gcra } from "./gcra.ts";
+import { leakyBucket } from "./leaky-bucket.ts";
+import { slidingWindow } from "./sliding-window.ts";
+import { DEFAULT_QUOTA, type QuotaResult, type Strategy } from "./strategy.ts";
+import { tokenBucket } from "./token-bucket.ts";
+
+/** The answer to one request. */
+export interface Decision {
+  readonly allowed: boolean;
+  /** `cost_exceeds_limit`: no wait helps. Null for a grant and for a refusal that time ends. */
+  readonly reason: "cost_exceeds_limit" | null;
+  /** Of the quota with the smallest `remaining`. */
+  readonly limit: number;
+  /** The smallest one of all quotas. */
+  readonly remaining: number;
+  /**
+   * When granted, that of the quota with the smallest `remaining`. When refused, the first moment at
+   * which the same cost is granted if nobody else comes; null with a reason.
+   */
+  readonly resetNs: bigint | null;
+  /** From the present to `resetNs` of a refusal; 0 when granted, null with a reason. */
+  readonly retryAfterNs: bigint | null;
+  /** In the order of the configuration. A limit that a primary refuses shows the primary's only. */
+  readonly quotas: readonly QuotaResult[];
+  /** The text to store; null: write nothing. */
+  readonly state: string | null;
+  /** How long it is to be stored, ns; 0 without a state. */
+  readonly ttlNs: bigint;
+}
+
+/**
+ * All three take the stored text, or null for none, and the present, 0 to `NOW_NS_MAX` ns since the
+ * epoch. Resetting a key is to delete what is stored.
+ *
+ * All three throw StateError (`state_invalid`) for a text that is no state of this strategy, RangeError
+ * for another present, and RateLimitError (`cost_invalid`) for a cost that is not an integer from 1 to
+ * 2^53 - 1.
+ */
+export interface Limiter {
+  /** Grants a cost and charges it, or refuses it and writes nothing. */
+  limit(stored: string | null, nowNs: bigint, cost?: number): Decision;
+  /** What `limit` would say to a cost of 1, with `remaining` before the charge. It writes nothing. */
+  peek(stored: string | null, nowNs: bigint): Decision;
+  /** Gives a cost back, clamped to fresh, and says what `peek` would say then. */
+  refund(stored: string | null, nowNs: bigint, cost?: number): Decision;
+}
+
+/** Latest present: no time that follows from it and a checked configuration leaves int64. Year 2116. */
+export const NOW_NS_MAX = 2n ** 62n;
+
+/**
+ * A limiter of a configuration from outside.
+ *
+ * @throws RateLimitError that names field and range
+ */
+export function createLimiter(value: unknown): Limiter {
+  const configuration = checkConfiguration(value);
+  switch (configuration.strategy) {
+    case "fixed_window":
+      return limiterOf(fixedWindow(configuration));
+    case "sliding_window":
+      return limiterOf(slidingWindow(configuration));
+    case "composite": {
+      const primary = fixedWindow(configuration.primary, PRIMARY_PREFIX);
+      const name = SECONDARY_PREFIX + DEFAULT_QUOTA;
+      return withBucket(configuration.secondary, name, (secondary) =>
+        limiterOf(composite(primary, secondary)),
+      );
+    }
+    default:
+      return withBucket(configuration, DEFAULT_QUOTA, limiterOf);
+  }
+}
+
+/** Whatever the state of the strategy is, `use` takes it. */
+function withBucket(
+  configuration: BucketConfiguration,
+  name: string,
+  use: <State>(strategy: Strategy<State>) => Limiter,
+): Limiter {
+  switch (configuration.strategy) {
+    case "token_bucket":
+      return use(tokenBucket(configuration, name));
+    case "leaky_bucket":
+      return use(leakyBucket(configuration, name));
+    case "gcra":
+      return use(gcra(configuration, name));
+  }
+}
+
+function limiterOf<State>(strategy: Strategy<State>): Limiter {
+  const { codec, leadingQuotas } = strategy;
+
+  function stateOf(stored: string | null, nowNs: bigint): State | null {
+    if (nowNs < 0n || nowNs > NOW_NS_MAX) {
+      throw new RangeError(`now_invalid: nowNs: 0 to ${NOW_NS_MAX} is expected, got ${nowNs}`);
+    }
+    return stored === null ? null : codec.decode(stored);
+  }
+
+  function answer(
+    quotas: readonly QuotaResult[],
+    shown: readonly QuotaResult[],
+    nowNs: bigint,
+    written: State | null,
+  ): Decision {
+    let tightest = quotas[0]!;
+    let allowed = true;
+    let isNever = false;
+    let refusedUntilNs = nowNs;
+    for (const quota of quotas) {
+      if (quota.remaining < tightest.remaining) tightest = quota;
+      if (quota.allowed) continue;
+      allowed = false;
+      if (quota.resetNs === null) isNever = true;
+      else if (quota.resetNs > refusedUntilNs) refusedUntilNs = quota.resetNs;
+    }
+    return {
+      allowed,
+      reason: isNever ? "cost_exceeds_limit" : null,
+      limit: tightest.limit,
+      remaining: tightest.remaining,
+      resetNs: isNever ? null : allowed ? tightest.resetNs : refusedUntilNs,
+      retryAfterNs: isNever ? null : refusedUntilNs - nowNs,
+      quotas: shown,
+      state: written === null ? null : codec.encode(written),
+      ttlNs: written === null ? 0n : strategy.ttlNs(written, nowNs),
+    };
+  }
+
+  function look(state: State | null, nowNs: bigint, written: State | null): Decision {
+    const quotas = strategy.judge(state, nowNs, 1);
+    return answer(quotas, quotas, nowNs, written);
+  }
+
+  return {
+    limit: (stored, nowNs, cost = 1) => {
+      checkAmount(cost, "cost", "cost_invalid");
+      const state = stateOf(stored, nowNs);
+      const quotas = strategy.judge(state, nowNs, cost);
+      if (quotas.every(({ allowed }) => allowed)) {
+        const written = strategy.charge(state, nowNs, cost, quotas);
+        return answer(quotas, quotas, nowNs, written);
+      }
+      const leading = quotas.slice(0, leadingQuotas);
+      const isLeading = leading.some(({ allowed }) => !allowed);
+      return answer(quotas, isLeading ? leading : quotas, nowNs, null);
+    },
+    peek: (stored, nowNs) => look(stateOf(stored, nowNs), nowNs, null),
+    refund: (stored, nowNs, cost = 1) => {
+      checkAmount(cost, "cost", "cost_invalid");
+      const state = stateOf(stored, nowNs);
+      const written = state === null ? null : strategy.refund(state, nowNs, cost);
+      return look(written ?? state, nowNs, written);
+    },
+  };
+}

@@ -1,0 +1,57 @@
+/**
+ * What every strategy of rate limiting can do with a state, so that one limiter serves them all.
+ *
+ * States are values: nothing changes one. Times are int64 nanoseconds since the epoch.
+ */
+import type { Codec } from "../../wire/ratelimit/state.ts";
+
+/** What one quota says to a request. */
+export interface QuotaResult {
+  /** `default` where a strategy has one limit only; in a composite behind `primary_` or `secondary_`. */
+  readonly name: string;
+  readonly allowed: boolean;
+  /** The most that it could ever grant at once. */
+  readonly limit: number;
+  /** Further grants of cost 1 at this very moment, 0 to `limit`. */
+  remaining: number;
+  /**
+   * When refused, the first moment at which the same cost is granted if nobody else comes. When granted:
+   * buckets, the present; GCRA, the new arrival time and the whole limit; windows, their end. Never
+   * behind the end of int64. Null for a cost above `limit`, which is never granted.
+   */
+  readonly resetNs: bigint | null;
+}
+
+export interface Strategy<State> {
+  readonly codec: Codec<State>;
+  /** How many results, the first ones, hide the others in a refusal that is theirs. */
+  readonly leadingQuotas: number;
+  /**
+   * What each quota says to a cost, with `remaining` as it is before the cost is charged.
+   *
+   * @param state null for none
+   * @param cost an integer, 1 or more
+   */
+  judge(state: State | null, nowNs: bigint, cost: number): readonly QuotaResult[];
+  /**
+   * Charges a cost that all quotas allow.
+   *
+   * @param quotas what `judge` said; `remaining` becomes what it is afterwards
+   * @returns the state to be stored
+   */
+  charge(state: State | null, nowNs: bigint, cost: number, quotas: readonly QuotaResult[]): State;
+  /**
+   * Gives a cost back: the inverse of `charge` on what was stored, clamped to fresh.
+   *
+   * @returns null when the state has ended, so that there is nothing to give back to
+   */
+  refund(state: State, nowNs: bigint, cost: number): State | null;
+  /** How long a state that is stored now is kept, ns. */
+  ttlNs(state: State, nowNs: bigint): bigint;
+}
+
+/** Name of the result of a strategy that has one limit only. */
+export const DEFAULT_QUOTA = "default";
+
+/** Shortest TTL, ns. */
+export const TTL_NS_MIN = 1_000_000_000n;

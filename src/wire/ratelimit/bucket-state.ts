@@ -1,0 +1,55 @@
+/**
+ * States of token buckets and leaky buckets.
+ *
+ *     12|tokens|last refill    32|level|last leak
+ *
+ * Version 1 had capacity and rate behind; the configuration has them now.
+ */
+import { formatFloat, readAmount, readFloat, readInt64 } from "./numbers.ts";
+import { readState, withoutEnd, type Codec, type Form, type Forms } from "./state.ts";
+
+export interface BucketState {
+  /** Tokens that are left, or the level that has not leaked: 0 up, with fractions. */
+  readonly amount: number;
+  /** When that was so, int64 ns since the epoch. */
+  readonly atNs: bigint;
+}
+
+const current: Form<BucketState> = {
+  fields: "amount|time",
+  read: (fields) => (fields.length === 2 ? bucketOf(fields) : null),
+};
+const second: Form<BucketState> = {
+  fields: "amount|time|",
+  read: (fields) => current.read(withoutEnd(fields)),
+};
+const first: Form<BucketState> = {
+  fields: "amount|time|capacity|rate",
+  read: (fields) =>
+    fields.length === 4 && fields.slice(2).every((field) => readFloat(field) !== null)
+      ? bucketOf(fields)
+      : null,
+};
+
+function bucketOf([amountText, timeText]: readonly string[]): BucketState | null {
+  const amount = readAmount(amountText!);
+  const atNs = readInt64(timeText!);
+  return amount === null || atNs === null ? null : { amount, atNs };
+}
+
+/** @param id digit of the strategy in headers */
+function codecOf(strategy: string, id: string): Codec<BucketState> {
+  const forms: Forms<BucketState> = new Map([
+    [`${id}2`, current],
+    [`${id}1`, first],
+    ["v2", second],
+    ["v1", first],
+  ]);
+  return {
+    encode: ({ amount, atNs }) => `${id}2|${formatFloat(amount)}|${atNs}`,
+    decode: (text) => readState(strategy, forms, text),
+  };
+}
+
+export const tokenBucketCodec = codecOf("token_bucket", "1");
+export const leakyBucketCodec = codecOf("leaky_bucket", "3");

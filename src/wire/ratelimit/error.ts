@@ -1,0 +1,42 @@
+/** What a rate limit is refused for before anything is decided: codes are stable, words are not. */
+
+export type RateLimitErrorCode =
+  | "strategy_unknown"
+  | "combination_invalid"
+  | "burst_invalid"
+  | "rate_invalid"
+  | "quotas_invalid"
+  | "quota_name_invalid"
+  | "quota_name_taken"
+  | "quota_ratio_taken"
+  | "limit_invalid"
+  | "window_invalid"
+  | "time_overflow"
+  | "base_key_invalid"
+  | "key_invalid"
+  | "cost_invalid";
+
+/** Longest stretch of a wrong value that a message shows. */
+const SHOWN_MAX = 100;
+
+/** A configuration, key or cost that no limiter takes. */
+export class RateLimitError extends Error {
+  override readonly name = "RateLimitError";
+  readonly code: RateLimitErrorCode;
+  /** Path of the field, such as `secondary.rate` or `quotas[2].limit`. */
+  readonly field: string;
+
+  /** @param expected the range, as a sentence: "an integer from 1 to 8 is expected" */
+  constructor(code: RateLimitErrorCode, field: string, expected: string, got: unknown) {
+    super(`${code}: ${field}: ${expected}, got ${shown(got)}`);
+    this.code = code;
+    this.field = field;
+  }
+}
+
+/** A value in a message: short, and whatever it is. */
+export function shown(value: unknown): string {
+  const isText = typeof value === "string";
+  const text = isText ? JSON.stringify(value.slice(0, SHOWN_MAX + 1)) : String(value);
+  return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
+}

@@ -1,0 +1,75 @@
+/**
+ * States of fixed windows: `23|N|name|count|start|…`, N from 1 to 8, starts int64 ns since the epoch.
+ *
+ * Versions 1 and 2 had one window without a name, version 1 with its length behind, ns: that window
+ * belongs to the first quota of the configuration.
+ */
+import { isName } from "./keys.ts";
+import { readCount, readInt64 } from "./numbers.ts";
+import { readState, withoutEnd, type Codec, type Form, type Forms } from "./state.ts";
+
+export interface CountedWindow {
+  /** Of its quota. */
+  readonly name: string;
+  /** What was counted, 0 to 2^53 - 1. */
+  readonly count: number;
+  readonly startNs: bigint;
+}
+
+const WINDOWS_MAX = 8;
+/** Name, count, start. */
+const WINDOW_FIELDS = 3;
+
+const current: Form<readonly CountedWindow[]> = {
+  fields: "N|name|count|start|…",
+  read: ([size = "", ...fields]) => {
+    const count = readCount(size);
+    if (count === null || count < 1 || count > WINDOWS_MAX) return null;
+    if (fields.length !== count * WINDOW_FIELDS) return null;
+    const windows: CountedWindow[] = [];
+    for (let i = 0; i < fields.length; i += WINDOW_FIELDS) {
+      const window = windowOf(fields[i]!, fields[i + 1]!, fields[i + 2]!);
+      if (window === null || windows.some(({ name }) => name === window.name)) return null;
+      windows.push(window);
+    }
+    return windows;
+  },
+};
+
+function windowOf(name: string, countText: string, startText: string): CountedWindow | null {
+  const count = readCount(countText);
+  const startNs = readInt64(startText);
+  return count === null || startNs === null || !isName(name) ? null : { name, count, startNs };
+}
+
+/** @param firstQuota name of the first quota, whose the window of an old state is */
+export function fixedWindowCodec(firstQuota: string): Codec<readonly CountedWindow[]> {
+  const single = (fields: readonly string[]): readonly CountedWindow[] | null => {
+    const window = windowOf(firstQuota, fields[0]!, fields[1]!);
+    return window === null ? null : [window];
+  };
+  const second: Form<readonly CountedWindow[]> = {
+    fields: "count|start|",
+    read: (fields) => (withoutEnd(fields).length === 2 ? single(fields) : null),
+  };
+  const first: Form<readonly CountedWindow[]> = {
+    fields: "count|start|length",
+    read: (fields) =>
+      fields.length === 3 && readInt64(fields[2]!) !== null ? single(fields) : null,
+  };
+  const forms: Forms<readonly CountedWindow[]> = new Map([
+    ["23", current],
+    ["22", second],
+    ["21", first],
+    ["v2", second],
+    ["v1", first],
+  ]);
+  return {
+    encode: (windows) => {
+      let text = `23|${windows.length}`;
+      for (const { name, count, startNs } of windows) text += `|${name}|${count}|${startNs}`;
+      return text;
+    },
+    decode: (text) => readState("fixed_window", forms, text),
+  };
+}

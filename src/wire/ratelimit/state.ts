@@ -1,0 +1,54 @@
+/**
+ * Stored states: a header that names strategy and version, then fields, all between `|`.
+ *
+ * Only the current form is written; every form that a release of the library has written is read. The
+ * oldest headers, `v1` and `v2`, don't name a strategy: the configuration of the limiter does.
+ * Source: data format of the library, "Header Format" and "Internal Version History".
+ */
+import { shown } from "./error.ts";
+
+/** A stored state is of another strategy, of no known version, or damaged. */
+export class StateError extends Error {
+  override readonly name = "StateError";
+  readonly code = "state_invalid";
+
+  /** @param expected the forms that would have been read */
+  constructor(strategy: string, expected: string, text: string) {
+    super(`state_invalid: ${strategy}: expected ${expected}, got ${shown(text)}`);
+  }
+}
+
+/** How the states of one strategy are written and read. */
+export interface Codec<State> {
+  /** The current form. */
+  encode(state: State): string;
+  /** @throws StateError for anything but a state of this strategy, in any of its versions */
+  decode(text: string): State;
+}
+
+/** One version of a state. */
+export interface Form<State> {
+  /** Names of the fields, for messages. */
+  readonly fields: string;
+  /** The state, or null where the fields are not what they should be. */
+  read(fields: readonly string[]): State | null;
+}
+
+/** Forms by header; the first one is the current one. */
+export type Forms<State> = ReadonlyMap<string, Form<State>>;
+
+/** @throws StateError */
+export function readState<State>(strategy: string, forms: Forms<State>, text: string): State {
+  const [header = "", ...fields] = text.split("|");
+  const form = forms.get(header);
+  const state = form?.read(fields) ?? null;
+  if (state !== null) return state;
+  const expected =
+    form === undefined ? `one of ${[...forms.keys()].join(", ")}` : `${header}|${form.fields}`;
+  throw new StateError(strategy, expected, text);
+}
+
+/** The fields of a form whose writer ended it with a `|`: that is no field, and may be missing. */
+export function withoutEnd(fields: readonly string[]): readonly string[] {
+  return fields.at(-1) === "" ? fields.slice(0, -1) : fields;
+}
