@@ -23,6 +23,8 @@ export class Audience {
   /** How often the object has heard, when it asked, that nobody is here: it may have dropped us. */
   #denials = 0;
   #telling: Promise<void> | null = null;
+  /** How often somebody has come to wait until the object knows. */
+  #arrivals = 0;
 
   /**
    * @param membership null for a channel whose object need not be told
@@ -41,6 +43,7 @@ export class Audience {
 
   /** After members have come or gone: null when the object knows, else a promise that it does. */
   settle(): Promise<void> | null {
+    this.#arrivals++;
     const hasMembers = this.members.size > 0;
     if (this.#membership !== null && this.#telling === null && this.#isTold !== hasMembers) {
       this.#telling = this.#tell(this.#membership);
@@ -64,14 +67,24 @@ export class Audience {
           this.#isTold = false;
           await leave(membership);
         } else {
-          const denials = this.#denials;
-          await membership.join();
-          this.#isTold = this.#denials === denials;
+          await this.#join(membership);
         }
       }
     } finally {
       this.#telling = null;
       if (this.members.size === 0) this.#emptied();
+    }
+  }
+
+  async #join(membership: Membership): Promise<void> {
+    const denials = this.#denials;
+    const arrivals = this.#arrivals;
+    try {
+      await membership.join();
+      this.#isTold = this.#denials === denials;
+    } catch (error) {
+      // Whoever has come since has not been refused yet: it is tried again for them.
+      if (this.#arrivals === arrivals) throw error;
     }
   }
 }

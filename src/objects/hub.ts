@@ -127,7 +127,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   override async fetch(request: Request): Promise<Response> {
     const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
     if (this.roster.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
-      return new Response("connections_max", { status: 503 });
+      return new Response(null, { status: 503 });
     }
     this.#opening++;
     try {
@@ -255,7 +255,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   async #open(opening: OpenRequest): Promise<Response> {
     const { channel, after, ...parameters } = opening;
     if (channel !== null && channel !== EVERYBODY && this.roster.isFull) {
-      return new Response("subscriptions_max", { status: 503 });
+      return new Response(null, { status: 503 });
     }
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
@@ -265,7 +265,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     this.#connections.set(server, connection);
     this.roster.add(connection);
     if (channel !== null && !(await this.#listen(connection, channel, after))) {
-      return new Response("subscriptions_max", { status: 503 });
+      return new Response(null, { status: 503 });
     }
     await this.#watchExpiry(parameters.access.expiresAtMs);
     const headers = new Headers();

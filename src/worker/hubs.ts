@@ -49,7 +49,7 @@ export async function openConnection(
       return response;
     }
   }
-  return new Response("connections_max", { status: 503 });
+  return new Response(null, { status: 503 });
 }
 
 /** @throws Problem 503 `hub_failed` */
