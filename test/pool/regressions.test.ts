@@ -1,0 +1,494 @@
+/** What has gone wrong once: races, failures of other objects at bad times, and clients that ask for much. */
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { Channel } from "../../src/objects/channel.ts";
+import { Hub } from "../../src/objects/hub.ts";
+import { channelName } from "../../src/objects/names.ts";
+import { Shard } from "../../src/objects/shard.ts";
+import { parseFragments } from "../support/fragments.ts";
+import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames.ts";
+import type { ModelProtocol } from "../support/model.ts";
+import { openSocket, post, type Door } from "./doors.ts";
+import { hubStub } from "./hubs.ts";
+import { shardStub } from "./shards.ts";
+import { bearerOf, nowS } from "./tokens.ts";
+import { withSettings } from "./variables.ts";
+
+const server = exports.default as unknown as Fetcher;
+const WS = "/throttr/7.3/uint16";
+const WHOAMI = unhex("18");
+const WHOAMI_REPLY_BYTES = 17;
+const SHARDS = 4;
+
+type HeaderFields = Record<string, string>;
+
+let namespaces = 0;
+const freshNamespace = (): string => `regressions-${namespaces++}`;
+
+const onChannel = (type: number, channel: string): Uint8Array =>
+  concat([Uint8Array.of(type, channel.length), bytesOf(channel)]);
+const subscribe = (channel: string): Uint8Array => onChannel(0x11, channel);
+const unsubscribe = (channel: string): Uint8Array => onChannel(0x12, channel);
+/** PUBLISH of a short text on a door with 2-byte sizes. */
+const publish = (channel: string, text: string): Uint8Array =>
+  concat([Uint8Array.of(0x13, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]);
+
+async function statusOf(door: Door, request: Uint8Array): Promise<number> {
+  return (await door.exchange(request, 1))[0]!;
+}
+
+function channelStub(ns: string, channel: string): DurableObjectStub<Channel> {
+  return env.CHANNEL.getByName(channelName.format(ns, channel));
+}
+
+async function listen(
+  channel: string,
+  headers: HeaderFields,
+  lastEventId: number | null = null,
+): Promise<Response> {
+  const since: HeaderFields = lastEventId === null ? {} : { "last-event-id": String(lastEventId) };
+  return await server.fetch(`http://localhost/channels/${channel}`, {
+    headers: { ...headers, ...since },
+  });
+}
+
+async function publishOverHttp(
+  channel: string,
+  headers: HeaderFields,
+  body: BodyInit,
+): Promise<{ delivered: number; sequence: number | null }> {
+  const url = `http://localhost/channels/${channel}`;
+  const response = await server.fetch(url, { method: "POST", headers, body });
+  expect(response.status).toBe(200);
+  return await response.json();
+}
+
+/** Reads a stream of events for a while; what events with ids and data it had. */
+async function eventsWithin(response: Response, ms: number): Promise<[number, string][]> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const end = scheduler.wait(ms).then(() => null);
+  let text = "";
+  for (;;) {
+    const read = await Promise.race([reader.read(), end]);
+    if (read === null || read.done) break;
+    text += read.value;
+  }
+  await reader.cancel();
+  return Array.from(text.matchAll(/^id: (\d+)\ndata: (.*)$/gm), ([, id, data]) => [
+    Number(id),
+    data!,
+  ]);
+}
+
+/** Where calls of objects stop. It is polled: objects can't resolve each other's promises. */
+class Barrier {
+  calls = 0;
+  #isOpen = false;
+
+  async pass(): Promise<void> {
+    this.calls++;
+    while (!this.#isOpen) await scheduler.wait(2);
+  }
+
+  async reached(): Promise<void> {
+    while (this.calls === 0) await scheduler.wait(2);
+  }
+
+  open(): void {
+    this.#isOpen = true;
+  }
+}
+
+type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+/** Until the end of the test, what is called in all objects of a class before a method. */
+function before(
+  { prototype }: { prototype: object },
+  name: string,
+  act: (...args: unknown[]) => Promise<void>,
+): void {
+  const methods = prototype as Record<string, Method>;
+  const method = methods[name]!;
+  methods[name] = async function (...args) {
+    await act(...args);
+    return await method.apply(this, args);
+  };
+  onTestFinished(() => {
+    methods[name] = method;
+  });
+}
+
+describe("a Hub", () => {
+  it("that could not be listed once takes the next connection", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    let joins = 0;
+    before(Channel, "join", async () => {
+      if (joins++ === 0) throw new Error("join fails");
+    });
+    await expect(openSocket(WS, headers)).rejects.toThrow("hub_failed");
+    const door = await openSocket(WS, headers);
+    expect(await statusOf(door, WHOAMI)).toBe(1);
+    await door.close();
+  });
+
+  it("keeps nothing of a connection that has closed within a run of SUBSCRIBE", async () => {
+    const ns = freshNamespace();
+    const door = await openSocket(WS, await bearerOf({ ns }));
+    const held = new Barrier();
+    before(Channel, "join", async () => await held.pass());
+    // So many replies are sent before all SUBSCRIBEs have been read.
+    const whoamis = new Uint8Array(4000).fill(WHOAMI[0]!);
+    const names = Array.from({ length: 50 }, (_, i) => `left:${i}`);
+    door.socket.send(concat([subscribe("first"), whoamis, ...names.map(subscribe)]));
+    await held.reached();
+    await door.close();
+    const sizeOf = async (): Promise<number> =>
+      await runInDurableObject(hubStub(0, ns), ({ roster }) => roster.size);
+    await expect.poll(sizeOf).toBe(0);
+    held.open();
+    await scheduler.wait(200);
+    await runInDurableObject(hubStub(0, ns), ({ roster }) => {
+      expect(roster.channels()).toEqual([]);
+      expect(roster.totals().subscriptions).toBe(0);
+    });
+    expect(await channelStub(ns, "first").hubs()).toEqual([]);
+    expect(await channelStub(ns, "left:0").hubs()).toEqual([]);
+  });
+
+  it("keeps no socket of listeners that it has refused", async () => {
+    await withSettings({ HUB_SUBSCRIPTIONS_MAX: 0 }, async () => {
+      const ns = freshNamespace();
+      const response = await listen("c", await bearerOf({ ns }));
+      expect(response.status).toBe(503);
+      for (const index of [0, 1, 2]) {
+        await runInDurableObject(hubStub(index, ns), ({ roster }, ctx) => {
+          expect(ctx.getWebSockets()).toEqual([]);
+          expect(roster.size).toBe(0);
+        });
+      }
+    });
+  });
+
+  it("ends each connection when its token expires, whichever came first", async () => {
+    const ns = freshNamespace();
+    const [short, long] = await Promise.all([
+      openSocket(WS, await bearerOf({ ns, exp: nowS() + 2 })),
+      openSocket(WS, await bearerOf({ ns, exp: nowS() + 3600 })),
+    ]);
+    const late = scheduler.wait(4000).then(() => "still open");
+    expect(await Promise.race([short.closed, late])).toMatchObject({
+      code: 1008,
+      reason: expect.stringContaining("token_expired") as string,
+    });
+    expect(await statusOf(long, WHOAMI)).toBe(1);
+    await long.close();
+  });
+
+  it("remembers over hibernation what a listener has left unread", async () => {
+    await withSettings({ PUSH_BYTES_MAX: 262_144 }, async () => {
+      const ns = freshNamespace();
+      const headers = await bearerOf({ ns });
+      const unread = await listen("c", headers);
+      const payload = new Uint8Array(200_000).fill(65);
+      const delivered: number[] = [];
+      for (let i = 0; i < 3; i++) {
+        if (i > 0) await evictDurableObject(hubStub(0, ns));
+        delivered.push((await publishOverHttp("c", headers, payload)).delivered);
+      }
+      expect(delivered[0]).toBe(1);
+      expect(delivered[2]).toBe(0);
+      await unread.body!.cancel();
+    });
+  });
+});
+
+describe("requests over HTTP", () => {
+  it.each(["/channels/x", WS])("with HEAD to %s open no connection", async (path) => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const response = await server.fetch(`http://localhost${path}`, { method: "HEAD", headers });
+    expect(response.status).toBe(405);
+    expect(await env.DIRECTORY.getByName(ns).hubs()).toEqual([]);
+  });
+
+  it("publish nothing when an escape hides the route", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const door = await openSocket(WS, headers);
+    // Where the name begins in the path, with the escape and without it.
+    const names = ["x", "ls/x"];
+    expect(hex(await door.exchange(concat(names.map(subscribe)), 2))).toBe("0101");
+    const url = "http://localhost/%63hannels/x";
+    const response = await server.fetch(url, { method: "POST", headers, body: "m" });
+    expect(response.status).toBe(404);
+    expect(hex(await door.inbox.take(0))).toBe("");
+    await door.close();
+  });
+
+  it("may claim to come from an address of any length", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const door = await openSocket(WS, { ...headers, "cf-connecting-ip": "1".repeat(17_000) });
+    expect((await door.exchange(WHOAMI, WHOAMI_REPLY_BYTES)).length).toBe(WHOAMI_REPLY_BYTES);
+    await evictDurableObject(hubStub(0, ns));
+    expect(await statusOf(door, subscribe("c"))).toBe(1);
+    await door.close();
+  });
+});
+
+describe("one write", () => {
+  it("of PUBLISH to many channels calls some of them at a time", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const door = await openSocket(WS, headers);
+    const calls = new Barrier();
+    before(Channel, "publish", async () => await calls.pass());
+    const count = 1000;
+    const frames = Array.from({ length: count }, (_, i) => publish(`many:${i}`, "m"));
+    door.socket.send(concat(frames));
+    // Until no more of them come while none is answered.
+    for (let seen = -1; seen !== calls.calls;) {
+      seen = calls.calls;
+      await scheduler.wait(200);
+    }
+    const underWay = calls.calls;
+    calls.open();
+    expect(hex(await door.inbox.take(count))).toBe("00".repeat(count));
+    expect(calls.calls).toBe(count);
+    expect(underWay).toBeGreaterThan(0);
+    expect(underWay).toBeLessThanOrEqual(256);
+    await door.close();
+  });
+
+  it("of many SUBSCRIBEs and UNSUBSCRIBEs tells the channel of the last ones", async () => {
+    const ns = freshNamespace();
+    const door = await openSocket(WS, await bearerOf({ ns }));
+    let calls = 0;
+    for (const name of ["join", "leave"]) before(Channel, name, async () => void calls++);
+    const changes = Array.from({ length: 1000 }, () => [subscribe("x"), unsubscribe("x")]);
+    expect(hex(await door.exchange(concat(changes.flat()), 2000))).toBe("01".repeat(2000));
+    expect(calls).toBeLessThanOrEqual(6);
+    expect(await channelStub(ns, "x").hubs()).toEqual([]);
+    await door.close();
+  });
+});
+
+describe("subscribers", () => {
+  it("go on receiving when another's SUBSCRIBE fails late", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const [leaver, stayer, publisher] = [
+      await openSocket(WS, headers),
+      await openSocket(WS, headers),
+      await openSocket(WS, headers),
+    ];
+    const joining = new Barrier();
+    before(Channel, "join", async () => {
+      if (joining.calls > 0) return;
+      await joining.pass();
+      throw new Error("join fails");
+    });
+    leaver.socket.send(concat([subscribe("x"), unsubscribe("x")]));
+    await joining.reached();
+    stayer.socket.send(subscribe("x"));
+    await scheduler.wait(50);
+    joining.open();
+    expect(hex(await stayer.inbox.take(1))).toBe("01");
+    for (const text of ["a", "b", "c"])
+      expect(await statusOf(publisher, publish("x", text))).toBe(1);
+    const pushed = ["a", "b", "c"].map((text) => "1901010078" + hex(bytesOf(text))).join("");
+    expect(hex(await stayer.inbox.take(pushed.length / 2))).toBe(pushed);
+    for (const door of [leaver, stayer, publisher]) await door.close();
+  });
+
+  it("that read get everything that is published at once", async () => {
+    await withSettings({ PUSH_BYTES_MAX: 64 << 20 }, async () => {
+      const headers = await bearerOf({ ns: freshNamespace() });
+      const door = await openSocket(WS.replace("16", "32"), headers);
+      expect(await statusOf(door, subscribe("big"))).toBe(1);
+      const listener = await listen("big", headers);
+      const reading = listener.body!.pipeTo(new WritableStream()).catch(() => {});
+      const payload = new Uint8Array(1_000_000).fill(65);
+      const answers = await Promise.all(
+        Array.from({ length: 30 }, () => publishOverHttp("big", headers, payload)),
+      );
+      expect(answers.map(({ delivered }) => delivered)).toEqual(answers.map(() => 2));
+      const pushBytes = 30 * (6 + "big".length + payload.length);
+      expect((await door.inbox.take(pushBytes)).length).toBe(pushBytes);
+      await door.close();
+      void reading;
+    });
+  });
+
+  it("are counted again after a delivery that was slow, and failed", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const [door, publisher] = [await openSocket(WS, headers), await openSocket(WS, headers)];
+    expect(await statusOf(door, subscribe("x"))).toBe(1);
+    const delivery = new Barrier();
+    before(Hub, "deliver", async () => {
+      if (delivery.calls > 0) return;
+      await delivery.pass();
+      throw new Error("deliver fails");
+    });
+    expect(await statusOf(publisher, publish("x", "a"))).toBe(0);
+    delivery.open();
+    await scheduler.wait(100);
+    expect(await statusOf(publisher, publish("x", "b"))).toBe(1);
+    expect(hex(await door.inbox.take(6))).toBe("190101007862");
+    for (const open of [door, publisher]) await open.close();
+  });
+});
+
+describe("numbered messages", () => {
+  it("come once to a listener that comes back while they are being delivered", async () => {
+    await withSettings({ REPLAY_MESSAGES_MAX: 100 }, async () => {
+      const ns = freshNamespace();
+      const headers = await bearerOf({ ns });
+      const other = eventsWithin(await listen("c", headers), 1000);
+      const delivery = new Barrier();
+      before(Hub, "deliver", async (channel) => {
+        if (channel === "c" && delivery.calls === 0) await delivery.pass();
+      });
+      const texts = ["one", "two", "three"];
+      const published = texts.map((text) => publishOverHttp("c", headers, text));
+      await delivery.reached();
+      await scheduler.wait(50);
+      const returning = eventsWithin(await listen("c", headers, 0), 500);
+      await scheduler.wait(50);
+      delivery.open();
+      const sequences = (await Promise.all(published)).map(({ sequence }) => sequence);
+      const inOrder = [1, 2, 3].map((id) => [id, texts[sequences.indexOf(id)]]);
+      expect(await returning).toEqual(inOrder);
+      expect(await other).toEqual(inOrder);
+    });
+  });
+
+  it("are replayed under their numbers after the channel has died", async () => {
+    await withSettings({ REPLAY_MESSAGES_MAX: 100 }, async () => {
+      const ns = freshNamespace();
+      const headers = await bearerOf({ ns });
+      for (const text of ["a", "b", "c", "d", "e"]) await publishOverHttp("c", headers, text);
+      const died = runInDurableObject(channelStub(ns, "c"), (_, ctx) => ctx.abort("died"));
+      await expect(died).rejects.toThrow("died");
+      expect(await eventsWithin(await listen("c", headers, 2), 300)).toEqual([
+        [3, "c"],
+        [4, "d"],
+        [5, "e"],
+      ]);
+    });
+  });
+
+  it("go on after the daily alarm of a channel that has been used since", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const reading = eventsWithin(await listen("c", headers), 100);
+    for (const text of ["a", "b", "c"]) await publishOverHttp("c", headers, text);
+    expect((await reading).map(([id]) => id)).toEqual([1, 2, 3]);
+    const stub = channelStub(ns, "c");
+    await expect.poll(() => stub.hubs()).toEqual([]);
+    await evictDurableObject(stub);
+    expect(await runDurableObjectAlarm(stub)).toBe(true);
+    expect((await publishOverHttp("c", headers, "d")).sequence).toBe(4);
+  });
+});
+
+describe("LIST", () => {
+  const LIST = unhex("07");
+  const SHAPE = { hasStatus: true, rowBytes: 13, hasNames: true };
+  const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
+  const REQUESTS_MAX = 20_000;
+
+  const keysOf = (prefix: string, count: number, bytes: number): string[] =>
+    Array.from({ length: count }, (_, i) => prefix + String(i).padStart(bytes - 1, "0"));
+
+  async function forEach(
+    keys: readonly string[],
+    type: "insert" | "purge",
+    headers: HeaderFields,
+  ): Promise<void> {
+    for (let at = 0; at < keys.length; at += REQUESTS_MAX) {
+      const frames = keys
+        .slice(at, at + REQUESTS_MAX)
+        .map((key) =>
+          type === "purge"
+            ? frameOf(U16, { type, key })
+            : frameOf(U16, { type, key, quota: 5n, ttlType: 6, ttl: 2n }),
+        );
+      expect((await post("7.3", "uint16", concat(frames), headers)).status).toBe(200);
+    }
+  }
+
+  /** The keys of an answer; null when it has failed, or ends before its end. */
+  async function keysIn(
+    response: Response,
+    afterFirstChunk: () => Promise<void> = async () => {},
+  ): Promise<string[] | null> {
+    if (!response.ok) return null;
+    const reader = response.body!.getReader();
+    const chunks: Uint8Array[] = [];
+    for (;;) {
+      const read = await reader.read().catch(() => null);
+      if (read === null) return null;
+      if (read.done) break;
+      chunks.push(read.value);
+      if (chunks.length === 1) await afterFirstChunk();
+    }
+    try {
+      const fragments = parseFragments(concat(chunks), SHAPE);
+      return fragments.flatMap(({ rows }) => rows.map(({ name }) => name));
+    } catch {
+      return null;
+    }
+  }
+
+  it("of many records fails when their shards restart meanwhile", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    await forEach(keysOf("k", 30_000, 41), "insert", headers);
+    const response = await post("7.3", "uint16", LIST, headers);
+    const keys = await keysIn(response, async () => {
+      for (let i = 0; i < SHARDS; i++) await evictDurableObject(shardStub(i, ns));
+    });
+    expect(keys).toBe(null);
+  });
+
+  /** Things that happen while records are sent, each before the so many-th page is asked for. */
+  type Meanwhile = readonly (readonly [page: number, type: "insert" | "purge", count: number])[];
+
+  it.each<[string, string[], string, Meanwhile]>([
+    ["many come before they are sent", keysOf("z", 2000, 250), "a", [[1, "insert", 12_000]]],
+    ["they become too many to be ordered", keysOf("k", 16_000, 41), "n", [[1, "insert", 70_000]]],
+    [
+      "they are too many to be ordered for a while",
+      keysOf("k", 16_000, 41),
+      "n",
+      [
+        [SHARDS + 1, "insert", 60_000],
+        [SHARDS + 9, "purge", 60_000],
+      ],
+    ],
+  ])("has all that stay once, or fails, when %s", async (_, kept, prefix, meanwhile) => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    await forEach(kept, "insert", headers);
+    const stops = meanwhile.map(([page, ...what]) => ({ page, what, barrier: new Barrier() }));
+    let firstPages = 0;
+    let pages = 0;
+    before(Shard, "page", async (_placement, _query, after) => {
+      // All pages are asked for twice: to be counted, then to be sent.
+      if (after === null) firstPages++;
+      if (firstPages > SHARDS) pages++;
+      const asked = pages;
+      for (const { page, barrier } of stops) if (asked >= page) await barrier.pass();
+    });
+    const answer = post("7.3", "uint16", LIST, headers).then((response) => keysIn(response));
+    for (const { what, barrier } of stops) {
+      await Promise.race([barrier.reached(), answer]);
+      const [type, count] = what;
+      await forEach(keysOf(prefix, count, 7), type, headers);
+      barrier.open();
+    }
+    const keys = await answer;
+    if (keys === null) return;
+    const stayed = keys.filter((key) => !key.startsWith(prefix));
+    expect(stayed.toSorted()).toEqual(kept.toSorted());
+    expect(new Set(keys).size).toBe(keys.length);
+  });
+});
