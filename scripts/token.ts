@@ -2,7 +2,7 @@
 import { parseArgs } from "node:util";
 import { sign } from "hono/jwt";
 
-const USAGE = `npm run token -- --ns NAMESPACE [options]
+const USAGE = `npm run -s token -- --ns NAMESPACE [options]
 
   --ns NAMESPACE         namespace that the token opens
   --scopes LIST          of read, write, publish, subscribe, admin; default read,write
