@@ -238,7 +238,8 @@ export class Listing {
   }
 }
 
-function rowBytesOf({ rows, valueSize }: ListingQuery): number {
+/** Bytes of a row, as LIST or STATS has it. */
+export function rowBytesOf({ rows, valueSize }: ListingQuery): number {
   return rows === "list" ? listRowBytes(valueSize) : 1 + USAGE_ROW_BYTES;
 }
 

@@ -105,7 +105,7 @@ export class Channel extends DurableObject<Env> {
 
   /** A Hub has no subscriber any more. */
   leave(hub: string): void {
-    if (this.#members.delete(hub)) this.#forget(hub);
+    if (this.#members.delete(hub)) this.ctx.storage.kv.delete(`hub:${hub}`);
   }
 
   /** Names of the Hubs that have subscribers. */
@@ -176,10 +176,6 @@ export class Channel extends DurableObject<Env> {
       isSlow: false,
     };
     this.#members.set(hub, member);
-  }
-
-  #forget(hub: string): void {
-    this.ctx.storage.kv.delete(`hub:${hub}`);
   }
 
   /** Messages that a Hub takes; zeros when that is not known in time. */

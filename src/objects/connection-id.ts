@@ -5,6 +5,7 @@
  * are masked with a hash of the random ones: nothing about ids of one Hub looks alike.
  */
 import { hashBytes, type HashKey } from "../engine/hash.ts";
+import { bytesOfHex, hexOf } from "../wire/bytes.ts";
 import type { HubPlace } from "./names.ts";
 
 export const CONNECTION_ID_BYTES = 16;
@@ -48,14 +49,12 @@ export function placeOfConnection(id: Uint8Array): HubPlace | null {
 /** The Hub behind a channel that is named like a connection, else null. */
 export function placeOfChannel(channel: string): HubPlace | null {
   if (!/^[\da-f]{32}$/.test(channel)) return null;
-  return placeOfConnection(
-    Uint8Array.from(channel.match(/../g)!, (pair) => Number.parseInt(pair, 16)),
-  );
+  return placeOfConnection(bytesOfHex(channel));
 }
 
 /** Name of a connection's own channel: its id as 32 lowercase hex digits. */
 export function ownChannel(id: Uint8Array): string {
-  return Array.from(id, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hexOf(id);
 }
 
 function maskOf(id: Uint8Array): number {

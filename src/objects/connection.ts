@@ -5,12 +5,13 @@
  * and the bytes of an unfinished frame at once, counters within a second.
  */
 import { BRIDGE_END, BRIDGE_WINDOW_BYTES, bridgeMessage, parseDrained } from "../wire/bridge.ts";
-import { beginsWithAny, binaryString, ByteWriter } from "../wire/bytes.ts";
+import { beginsWithAny, binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { eventRecords, startRecord } from "../wire/events.ts";
 import { forEachMessage, pushesOf, type Pushes } from "../wire/messages.ts";
 import { ConnectionKind, type ConnectionRow } from "../wire/throttr/connection-row.ts";
 import { protocolByCode, type Protocol } from "../wire/throttr/protocol.ts";
 import {
+  channelOfFrame,
   layoutsOf,
   REQUEST_TYPES_END,
   RequestType,
@@ -204,6 +205,11 @@ export class Connection implements SessionHost {
     }
     connection.store();
     return connection;
+  }
+
+  /** Milliseconds since the epoch at which its access ends; null for never. */
+  get expiresAtMs(): number | null {
+    return this.#attachment.access.expiresAtMs;
   }
 
   get isClosed(): boolean {
@@ -430,7 +436,7 @@ export class Connection implements SessionHost {
     at: number,
   ): Promise<void> | null | false {
     const { roster } = this.#hub;
-    const channel = binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!);
+    const channel = channelOfFrame(layout, bytes, at);
     const refusal = refusalOf(access, layout, bytes, at);
     // No prefix keeps a connection from its own channel.
     const isAllowed =
@@ -544,7 +550,7 @@ export class Connection implements SessionHost {
 }
 
 const NO_MESSAGES = new Uint8Array(0);
-const EVERYBODY_BYTES = Uint8Array.from(EVERYBODY, (character) => character.charCodeAt(0));
+const EVERYBODY_BYTES = binaryBytes(EVERYBODY);
 
 function bridged(records: Uint8Array, messages: Uint8Array = NO_MESSAGES): Pushes {
   const isPushed: boolean[] = [];

@@ -11,15 +11,14 @@ import { Channel } from "./channel.ts";
 export class Directory extends Channel {
   readonly #tally = new Tally();
 
-  /** Adds what a door has counted. */
-  count(totals: Float64Array): void {
-    this.#tally.turn(Date.now());
-    totals.forEach((count, place) => (this.#tally.totals[place]! += count));
+  /** Keeps what a door, or a Hub, has counted. */
+  absorb(figures: TallyFigures): void {
+    this.#tally.absorb(figures, Date.now());
   }
 
   /** A Hub has no connections any more, and what it has counted is to be kept here. */
   retire(hub: string, figures: TallyFigures): void {
-    this.#tally.absorb(figures, Date.now());
+    this.absorb(figures);
     this.leave(hub);
   }
 

@@ -8,7 +8,7 @@ import { ByteWriter } from "../wire/bytes.ts";
 import type { PageReader } from "../wire/page.ts";
 import { FragmentCounter, FragmentWriter } from "../wire/throttr/fragments.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
-import type { Merge } from "./merge.ts";
+import { listingOutgrown, type Merge } from "./merge.ts";
 import type { Sink } from "./sink.ts";
 
 /** Fragments are sent when there are so many bytes of them. */
@@ -23,8 +23,7 @@ type WriteRow = (entries: readonly PageReader[], target: Uint8Array, at: number)
 export function writeHead(hasStatus: boolean, fragments: number): Uint8Array {
   const head = new ByteWriter(16);
   if (hasStatus) head.u8(STATUS_SUCCESS);
-  head.u32(fragments);
-  head.u32(0);
+  head.u64(fragments);
   return head.take();
 }
 
@@ -45,14 +44,10 @@ export class FragmentedReply {
   /** Sends all rows of a merge that has been opened. */
   async send(merge: Merge, writeRow: WriteRow): Promise<void> {
     const counter = new FragmentCounter(this.#rowBytes);
-    for (;;) {
-      const wait = merge.feed();
-      if (wait !== null) await wait;
-      const [entry] = merge.next();
-      if (entry === undefined) break;
-      counter.add(this.#nameBytes(entry));
-      merge.skip();
-    }
+    await merge.forEach(([entry]) => {
+      counter.add(this.#nameBytes(entry!));
+      return null;
+    });
     const head = writeHead(this.#hasStatus, counter.count);
     if (counter.count === 0) this.#sink.reply(head, true);
     else await this.#sendFragments(merge, writeRow, head, counter.count);
@@ -68,25 +63,18 @@ export class FragmentedReply {
     const { out } = writer;
     out.copy(head);
     await merge.open();
-    for (;;) {
-      const wait = merge.feed();
-      if (wait !== null) await wait;
-      const entries = merge.next();
-      if (entries.length === 0) break;
+    await merge.forEach((entries) => {
       const { bytes, keyAt } = entries[0]!;
       const nameBytes = this.#nameBytes(entries[0]!);
       if (writer.nextIndex === count) {
-        if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) {
-          throw new Error("listing_outgrown: records came faster than they could be listed");
-        }
+        if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) throw listingOutgrown();
       } else if (writer.isFullFor(nameBytes)) {
         writer.cut();
-        if (out.length >= CHUNK_BYTES) await this.#flush(out);
       }
       const row = writer.add(bytes, keyAt, nameBytes);
       writeRow(entries, writer.rowBytes, row);
-      merge.skip();
-    }
+      return out.length >= CHUNK_BYTES ? this.#flush(out) : null;
+    });
     while (writer.nextIndex <= count) writer.cut();
     this.#sink.reply(out.take(), true);
   }

@@ -11,6 +11,7 @@ import { PageWriter } from "../wire/page.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
 import { beginsWithAny, binaryBytes, compareBytes } from "../wire/bytes.ts";
 import { alarmTime } from "./alarm.ts";
+import { channelStub } from "./channel-stub.ts";
 import { makeConnectionId, ownChannel } from "./connection-id.ts";
 import {
   Connection,
@@ -20,7 +21,7 @@ import {
 } from "./connection.ts";
 import { Dispatch } from "./dispatch.ts";
 import { logWarning } from "./log.ts";
-import { channelName, EVERYBODY, hubName, type HubPlace } from "./names.ts";
+import { EVERYBODY, hubName, type HubPlace } from "./names.ts";
 import { Roster, type Batch } from "./roster.ts";
 import { readSettings, type Settings } from "./settings.ts";
 
@@ -159,8 +160,8 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     const nowMs = Date.now();
     this.#earliestExpiryMs = Infinity;
     let nextMs = Infinity;
-    for (const [socket, connection] of this.#connections) {
-      const { expiresAtMs } = (socket.deserializeAttachment() as Attachment).access;
+    for (const connection of this.#connections.values()) {
+      const { expiresAtMs } = connection;
       if (expiresAtMs === null) continue;
       if (expiresAtMs > nowMs) nextMs = Math.min(nextMs, expiresAtMs);
       else connection.expire();
@@ -208,9 +209,10 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     bytesMax: number,
     prefixes: readonly Uint8Array[],
   ): Uint8Array {
-    const names = this.roster
-      .channels()
-      .filter((name) => beginsWithAny(prefixes, binaryBytes(name), 0, name.length));
+    const all = this.roster.channels();
+    const isAllowed = (name: string): boolean =>
+      beginsWithAny(prefixes, binaryBytes(name), 0, name.length);
+    const names = prefixes.length === 0 ? all : all.filter(isAllowed);
     const page = new PageWriter(CHANNEL_PAGE_ROW_BYTES, names.length);
     let i = firstBehind(names, binaryBytes, after);
     for (; i < names.length && page.length < bytesMax; i++) {
@@ -284,10 +286,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
         return false;
       }
       await done;
-      const stub =
-        channel === EVERYBODY
-          ? this.#directory()
-          : this.env.CHANNEL.getByName(channelName.format(this.#namespace, channel));
+      const stub = channelStub(this.env, this.#namespace, channel);
       connection.start(await stub.listen(this.#name, after));
       connection.store();
       return true;

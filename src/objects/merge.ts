@@ -9,6 +9,9 @@ import { PageReader } from "../wire/page.ts";
  */
 export type PageSource = (after: Uint8Array | null, isFirst: boolean) => Promise<Uint8Array>;
 
+/** Null to go on, a promise to wait for, false to end. */
+type Visited = Promise<void> | null | false;
+
 interface Stream {
   readonly source: PageSource;
   reader: PageReader;
@@ -48,24 +51,25 @@ export class Merge {
     return this.#streams.reduce((sum, { reader }) => sum + reader.total, 0);
   }
 
-  /** Resolves when `next` can go on; null when it can at once. */
-  feed(): Promise<void> | null {
-    const starved = this.#streams.filter(({ hasEntry, reader }) => !hasEntry && !reader.isLast);
-    if (starved.length === 0) return null;
-    return Promise.all(
-      starved.map(async (stream) => {
-        stream.reader = new PageReader(await stream.source(stream.reader.key(), false));
-        stream.hasEntry = stream.reader.next();
-        assertGoesOn(stream);
-      }),
-    ).then(() => {});
+  /**
+   * Visits each key in order, from where `open` began: the entries with it, one from each object that
+   * has it, valid until `visit` returns. What it returns is waited for; false ends the walk.
+   */
+  async forEach(visit: (entries: readonly PageReader[]) => Visited): Promise<void> {
+    for (;;) {
+      const starved = this.#streams.filter(({ hasEntry, reader }) => !hasEntry && !reader.isLast);
+      if (starved.length > 0) await Promise.all(starved.map(feed));
+      const next = this.#next();
+      if (next.length === 0) return;
+      const visited = visit(next.map(({ reader }) => reader));
+      if (visited === false) return;
+      if (visited !== null) await visited;
+      for (const stream of next) stream.hasEntry = stream.reader.next();
+    }
   }
 
-  /**
-   * The entries with the next key, one from each object that has it, valid until the next call; empty at
-   * the end. `feed` must have been awaited before each call.
-   */
-  next(): readonly PageReader[] {
+  /** The streams that have the smallest key. */
+  #next(): readonly Stream[] {
     const open = this.#streams.filter(({ hasEntry }) => hasEntry);
     const equal: Stream[] = [];
     for (const stream of open) {
@@ -73,22 +77,25 @@ export class Merge {
       if (order < 0) equal.length = 0;
       if (order <= 0) equal.push(stream);
     }
-    this.#given = equal;
-    return equal.map(({ reader }) => reader);
+    return equal;
   }
+}
 
-  /** Moves behind the entries that `next` gave. */
-  skip(): void {
-    for (const stream of this.#given) stream.hasEntry = stream.reader.next();
-  }
-
-  #given: readonly Stream[] = [];
+async function feed(stream: Stream): Promise<void> {
+  stream.reader = new PageReader(await stream.source(stream.reader.key(), false));
+  stream.hasEntry = stream.reader.next();
+  assertGoesOn(stream);
 }
 
 /** @throws Error when an object says that it has too much, after others have been merged with it */
 function assertGoesOn({ hasEntry, reader }: Stream): void {
   if (hasEntry || reader.isLast) return;
-  throw new Error("listing_outgrown: records came faster than they could be listed");
+  throw listingOutgrown();
+}
+
+/** Why a listing fails that would else show less than there is. */
+export function listingOutgrown(): Error {
+  return new Error("listing_outgrown: records came faster than they could be listed");
 }
 
 function compareEntries(a: PageReader, b: PageReader): number {

@@ -1,5 +1,5 @@
 /** What the objects of a namespace are called. Namespaces have no slash. */
-import { binaryString } from "../wire/bytes.ts";
+import { binaryBytes, binaryString, bytesOfHex, hexOf } from "../wire/bytes.ts";
 
 /** The channel that everybody hears. */
 export const EVERYBODY = "*";
@@ -34,20 +34,13 @@ export const hubName = {
  * they are binary strings: one character a byte.
  */
 export const channelName = {
-  format(namespace: string, channel: string): string {
-    let hex = "";
-    for (let i = 0; i < channel.length; i++) {
-      hex += channel.charCodeAt(i).toString(16).padStart(2, "0");
-    }
-    return `${namespace}/${hex}`;
-  },
+  format: (namespace: string, channel: string): string =>
+    `${namespace}/${hexOf(binaryBytes(channel))}`,
   parse(name: string): { namespace: string; channel: string } {
     const slash = name.indexOf("/");
     // The Directory of a namespace, `namespace`, is the object of the channel that everybody hears.
     if (slash < 0) return { namespace: name, channel: EVERYBODY };
-    const bytes = Uint8Array.from(name.slice(slash + 1).match(/../g) ?? [], (pair) =>
-      Number.parseInt(pair, 16),
-    );
+    const bytes = bytesOfHex(name.slice(slash + 1));
     return { namespace: name.slice(0, slash), channel: binaryString(bytes, 0, bytes.length) };
   },
 };

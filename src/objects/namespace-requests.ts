@@ -4,7 +4,13 @@
  * Their answers are gathered from all shards, or from all Hubs, and streamed: a fragment goes out before
  * the next ones are asked for. Nothing of it is a snapshot.
  */
-import type { ListingPart, ListingQuery, ListingTotals } from "../engine/listing.ts";
+import {
+  rowBytesOf,
+  type ListingPart,
+  type ListingQuery,
+  type ListingTotals,
+} from "../engine/listing.ts";
+import { HASH_END } from "../engine/table.ts";
 import {
   placeOf,
   sumFigures,
@@ -13,16 +19,16 @@ import {
   type TallyFigures,
 } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
-import { binaryString, ByteWriter, compareBytes } from "../wire/bytes.ts";
+import { ByteWriter, compareBytes } from "../wire/bytes.ts";
 import { PageWriter, type PageReader } from "../wire/page.ts";
 import {
   CONNECTION_ROW_BYTES,
   connectionRowBytes,
   connectionRowOf,
 } from "../wire/throttr/connection-row.ts";
-import { listRowBytes } from "../wire/throttr/fragments.ts";
 import { encodeInfo } from "../wire/throttr/info.ts";
 import {
+  channelOfFrame,
   layoutsOf,
   RequestType,
   STATUS_FAILURE,
@@ -30,12 +36,13 @@ import {
   type Layout,
 } from "../wire/throttr/requests.ts";
 import { refusalOf, type Access } from "./access.ts";
+import { channelStub } from "./channel-stub.ts";
 import { placeOfChannel, placeOfConnection } from "./connection-id.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
 import type { Hub, SubscriberFigures } from "./hub.ts";
 import { inTime } from "./in-time.ts";
 import { Merge, type PageSource } from "./merge.ts";
-import { channelName, EVERYBODY, hubName } from "./names.ts";
+import { hubName } from "./names.ts";
 import type { ShardMap } from "./placement.ts";
 import type { Shard, ShardPlan } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
@@ -50,8 +57,6 @@ const PAGES_BYTES = 256 << 10;
 const PAGE_BYTES_MIN = 4 << 10;
 /** Fragments of one call to a shard. */
 const CALL_FRAGMENTS = 32;
-const HASH_END = 2 ** 32;
-const STATS_ROW_BYTES = 33;
 const SUBSCRIBER_ROW_BYTES = 40;
 
 export class NamespaceRequests {
@@ -141,7 +146,7 @@ export class NamespaceRequests {
       await this.#stream(query, shards, hasStatus, sink);
       return;
     }
-    const rowBytes = rows === "list" ? listRowBytes(protocol.valueSize) : STATS_ROW_BYTES;
+    const rowBytes = rowBytesOf(query);
     await new FragmentedReply(sink, hasStatus, rowBytes, true).send(
       merge,
       ([entry], target, at) => {
@@ -273,14 +278,14 @@ export class NamespaceRequests {
       hub.connectionsPage(after, bytesMax),
     );
     await merge.open();
-    for (let i = 0; ; i++) {
-      const wait = merge.feed();
-      if (wait !== null) await wait;
-      const [entry] = merge.next();
-      if (entry === undefined) return null;
-      if (i === index) return entry.bytes.slice(entry.rowAt, entry.rowAt + CONNECTION_ROW_BYTES);
-      merge.skip();
-    }
+    let row: Uint8Array | null = null;
+    let position = 0;
+    await merge.forEach(([entry]) => {
+      if (position++ < index) return null;
+      row = entry!.bytes.slice(entry!.rowAt, entry!.rowAt + CONNECTION_ROW_BYTES);
+      return false;
+    });
+    return row;
   }
 
   async #channels(
@@ -309,7 +314,7 @@ export class NamespaceRequests {
   }
 
   async #channel({ bytes }: Frames, layout: Layout, sink: Sink): Promise<void> {
-    const channel = binaryString(bytes, layout.keyAt, bytes[layout.keySizeAt]!);
+    const channel = channelOfFrame(layout, bytes, 0);
     const hubs = await this.#askHubs(await this.#hubsOf(channel), (hub) =>
       hub.subscribers(channel),
     );
@@ -323,8 +328,7 @@ export class NamespaceRequests {
     );
     const out = new ByteWriter(9 + rows.length * SUBSCRIBER_ROW_BYTES);
     out.u8(STATUS_SUCCESS);
-    out.u32(rows.length);
-    out.u32(0);
+    out.u64(rows.length);
     for (const { id, sinceMs, readBytes, writeBytes } of rows) {
       out.copy(id);
       const at = out.reserve(24);
@@ -337,12 +341,9 @@ export class NamespaceRequests {
 
   /** The Hubs that have subscribers of a channel. */
   async #hubsOf(channel: string): Promise<string[]> {
-    const namespace = this.#namespace;
-    if (channel === EVERYBODY) return await this.#directory().hubs();
-    const stub = this.#env.CHANNEL.getByName(channelName.format(namespace, channel));
-    const hubs = await stub.hubs();
+    const hubs = await channelStub(this.#env, this.#namespace, channel).hubs();
     const place = placeOfChannel(channel);
-    return place === null ? hubs : [...new Set([...hubs, hubName.format(namespace, place)])];
+    return place === null ? hubs : [...new Set([...hubs, hubName.format(this.#namespace, place)])];
   }
 
   /** Merges pages of all Hubs that have connections. */

@@ -3,9 +3,9 @@
  *
  * A run may name any number of channels: it is published a wave of some channels at a time.
  */
-import { binaryString, ByteWriter } from "../wire/bytes.ts";
+import { ByteWriter } from "../wire/bytes.ts";
 import { writeMessage } from "../wire/messages.ts";
-import { layoutsOf, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
+import { channelOfFrame, layoutsOf, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { frameLength, valueLength } from "../wire/throttr/scanner.ts";
 import { refusalOf, type Access } from "./access.ts";
 import type { Publisher } from "./publisher.ts";
@@ -69,7 +69,7 @@ function nextWave(
     const layout = layouts[bytes[at]!]!;
     const end = at + frameLength(layouts, bytes, at, bytes.length, Infinity);
     if (refusalOf(access, layout, bytes, at) === null) {
-      const channel = binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!);
+      const channel = channelOfFrame(layout, bytes, at);
       let to = wave.get(channel);
       if (to === undefined) {
         if (wave.size === WAVE_CHANNELS_MAX) break;

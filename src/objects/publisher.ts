@@ -6,10 +6,11 @@
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import type { Published } from "./channel.ts";
+import { channelStub } from "./channel-stub.ts";
 import { placeOfChannel } from "./connection-id.ts";
 import { inTime } from "./in-time.ts";
 import { Lane, type Carry, type Piece } from "./lane.ts";
-import { channelName, EVERYBODY, hubName } from "./names.ts";
+import { hubName } from "./names.ts";
 
 interface Publication extends Piece {
   readonly messages: Uint8Array;
@@ -95,11 +96,7 @@ export class Publisher {
   }
 
   #callOf(channel: string): Call {
-    if (channel === EVERYBODY) {
-      const directory = this.#env.DIRECTORY.getByName(this.#namespace);
-      return async (messages, count) => await directory.publish(messages, count);
-    }
-    const stub = this.#env.CHANNEL.getByName(channelName.format(this.#namespace, channel));
+    const stub = channelStub(this.#env, this.#namespace, channel);
     const toChannel: Call = async (messages, count) => await stub.publish(messages, count);
     const place = placeOfChannel(channel);
     if (place === null) return toChannel;

@@ -9,8 +9,9 @@ import { hashBytes } from "../engine/hash.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { forEachMessage, type Pushes } from "../wire/messages.ts";
 import { Audience, type Membership } from "./audience.ts";
+import { channelStub } from "./channel-stub.ts";
 import type { Connection } from "./connection.ts";
-import { channelName, EVERYBODY } from "./names.ts";
+import { EVERYBODY } from "./names.ts";
 import { addSubscription, type Subscription } from "./subscription.ts";
 
 /** Messages of one channel, and the number of the first. */
@@ -220,10 +221,10 @@ export class Roster {
   }
 
   #membershipOf(channel: string): Membership {
-    const name = channelName.format(this.#namespace, channel);
+    const stub = () => channelStub(this.#env, this.#namespace, channel);
     return {
-      join: async () => await this.#env.CHANNEL.getByName(name).join(this.#hub),
-      leave: async () => await this.#env.CHANNEL.getByName(name).leave(this.#hub),
+      join: async () => await stub().join(this.#hub),
+      leave: async () => await stub().leave(this.#hub),
     };
   }
 

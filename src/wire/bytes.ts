@@ -35,6 +35,12 @@ export class ByteWriter {
     this.view.setUint32(at, value, true);
   }
 
+  /** Appends a u64, from 0 to 2^53. */
+  u64(value: number): void {
+    this.u32(value >>> 0);
+    this.u32(Math.floor(value / 2 ** 32));
+  }
+
   /** Appends `source[from, to)`. */
   copy(source: Uint8Array, from = 0, to = source.length): void {
     const at = this.reserve(to - from);
@@ -136,4 +142,14 @@ export function binaryString(bytes: Uint8Array, at: number, length: number): str
 /** The bytes of a binary string. */
 export function binaryBytes(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
+}
+
+/** Bytes as lowercase hex digits. */
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The bytes of pairs of hex digits. */
+export function bytesOfHex(text: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(text.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16));
 }

@@ -14,7 +14,6 @@ const counters = new Map<string, DoorCounter>();
 export class DoorCounter {
   readonly tally = new Tally();
   readonly #namespace: string;
-  #told = this.tally.totals.slice();
   #flushAtMs = -Infinity;
 
   private constructor(namespace: string) {
@@ -45,14 +44,12 @@ export class DoorCounter {
   }
 
   async #flush(env: Env): Promise<void> {
-    const { totals } = this.tally;
-    const untold = totals.map((total, place) => total - this.#told[place]!);
-    if (untold.every((count) => count === 0)) return;
-    this.#told = totals.slice();
+    const figures = this.tally.release(Date.now());
+    if (figures.every((count) => count === 0)) return;
     try {
-      await env.DIRECTORY.getByName(this.#namespace).count(untold);
+      await env.DIRECTORY.getByName(this.#namespace).absorb(figures);
     } catch (error) {
-      this.#told = this.#told.map((told, place) => told - untold[place]!);
+      this.tally.absorb(figures, Date.now());
       throw error;
     }
   }

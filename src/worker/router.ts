@@ -1,5 +1,5 @@
 /** The HTTP and WebSocket doors: routes, tokens, origins, errors. */
-import { Hono, type Context } from "hono";
+import { Hono, type Context, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { cors } from "hono/cors";
 import { readSettings, SettingsError, type Settings } from "../objects/settings.ts";
@@ -70,14 +70,7 @@ router.get("/health", (c) => {
 
 const THROTTR_PATHS = ["/throttr/:dialect", "/throttr/:dialect/:size"];
 
-router.on("POST", THROTTR_PATHS, async (c, next) => {
-  const bytesMax = readSettings(c.env).BODY_BYTES_MAX;
-  return await bodyLimit({
-    maxSize: bytesMax,
-    onError: () =>
-      new Problem(413, "body_too_large", `a body may have ${bytesMax} bytes`).toResponse(),
-  })(c, next);
-});
+router.on("POST", THROTTR_PATHS, limitBody("BODY_BYTES_MAX", "a body"));
 
 router.on("POST", THROTTR_PATHS, async (c) => {
   const protocol = protocolOf(c);
@@ -125,14 +118,7 @@ for (const path of THROTTR_PATHS) {
   });
 }
 
-router.post("/channels/:channel{.+}", async (c, next) => {
-  const bytesMax = readSettings(c.env).FRAME_BYTES_MAX;
-  return await bodyLimit({
-    maxSize: bytesMax,
-    onError: () =>
-      new Problem(413, "body_too_large", `a message may have ${bytesMax} bytes`).toResponse(),
-  })(c, next);
-});
+router.post("/channels/:channel{.+}", limitBody("FRAME_BYTES_MAX", "a message"));
 
 router.post("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
@@ -159,6 +145,21 @@ router.get("/channels/:channel{.+}", async (c) => {
 router.all("/channels/:channel{.+}", () =>
   methodNotAllowed("POST a message, or GET to listen to Server-Sent Events"),
 );
+
+/** Refuses a body that is longer than a variable allows. */
+function limitBody(
+  variable: "BODY_BYTES_MAX" | "FRAME_BYTES_MAX",
+  what: string,
+): MiddlewareHandler<{ Bindings: Env }> {
+  return async (c, next) => {
+    const bytesMax = readSettings(c.env)[variable];
+    return await bodyLimit({
+      maxSize: bytesMax,
+      onError: () =>
+        new Problem(413, "body_too_large", `${what} may have ${bytesMax} bytes`).toResponse(),
+    })(c, next);
+  };
+}
 
 function methodNotAllowed(detail: string): Response {
   const response = new Problem(405, "method_not_allowed", detail).toResponse();

@@ -3,9 +3,8 @@ import { isUnrestricted, refusalOf, scopeName, type Access } from "../objects/ac
 import { Dispatch, type Counter } from "../objects/dispatch.ts";
 import type { Settings } from "../objects/settings.ts";
 import type { Frames, Sink } from "../objects/sink.ts";
-import { binaryString } from "../wire/bytes.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
-import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
+import { channelOfFrame, layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameLength, scanRun } from "../wire/throttr/scanner.ts";
 import { Problem } from "./problem.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
@@ -148,7 +147,7 @@ function channelsOf(runs: readonly Frames[]): number {
     const layouts = layoutsOf(protocol);
     for (let frame = 0, at = 0; frame < count && channels.size <= CHANNELS_MAX; frame++) {
       const layout = layouts[bytes[at]!]!;
-      channels.add(binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!));
+      channels.add(channelOfFrame(layout, bytes, at));
       at += frameLength(layouts, bytes, at, bytes.length, Infinity);
     }
   }

@@ -63,10 +63,8 @@ export class FragmentWriter {
 
   /** Ends the fragment in the making, empty or not. */
   cut(): void {
-    this.out.u32(this.#index++);
-    this.out.u32(0);
-    this.out.u32(this.#count);
-    this.out.u32(0);
+    this.out.u64(this.#index++);
+    this.out.u64(this.#count);
     this.out.copy(this.#rows.bytes, 0, this.#rows.length);
     this.out.copy(this.#names.bytes, 0, this.#names.length);
     this.#rows.reset();

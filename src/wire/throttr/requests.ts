@@ -4,6 +4,7 @@
  * A request type is one row of `LAYOUTS`; scanner, dispatch and engine read the same row. Source:
  * protocol reference, "7.3 layouts", "7.1 to the letter", "Dialect 2", "Scopes".
  */
+import { binaryString } from "../bytes.ts";
 import type { Dialect, Protocol } from "./protocol.ts";
 
 export const RequestType = {
@@ -84,6 +85,11 @@ export interface Layout {
 export function keyLength(layout: Layout, bytes: Uint8Array, at: number): number {
   const first = bytes[at + layout.keySizeAt]!;
   return layout.pairSizeAt === 0 ? first : 2 + first + bytes[at + layout.pairSizeAt]!;
+}
+
+/** Channel of the frame at `at`, as a binary string. */
+export function channelOfFrame(layout: Layout, bytes: Uint8Array, at: number): string {
+  return binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!);
 }
 
 type LayoutOf = (protocol: Protocol) => Layout;
