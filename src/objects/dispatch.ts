@@ -87,6 +87,14 @@ export class Dispatch {
     totals[TALLY_READ_BYTES]! += bytes.length;
   }
 
+  /** Counts a request that came as no frame. */
+  countRequest(type: number, bytes: number): void {
+    if (!this.#isCounting) return;
+    this.#tally.turn(Date.now());
+    this.#tally.totals[type]!++;
+    this.#tally.totals[TALLY_READ_BYTES]! += bytes;
+  }
+
   countReplies(bytes: number): void {
     if (this.#isCounting) this.#tally.totals[TALLY_WRITE_BYTES]! += bytes;
   }

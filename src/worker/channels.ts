@@ -1,7 +1,6 @@
 /** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
 import { refusalOf, type Access } from "../objects/access.ts";
-import type { Counter } from "../objects/dispatch.ts";
-import { Publisher } from "../objects/publisher.ts";
+import { Dispatch, type Counter } from "../objects/dispatch.ts";
 import type { Settings } from "../objects/settings.ts";
 import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { writeMessage } from "../wire/messages.ts";
@@ -10,7 +9,6 @@ import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
 import { EventStream } from "./event-stream.ts";
 import { openConnection } from "./hubs.ts";
 import { Problem, problemOfFailure } from "./problem.ts";
-import { TALLY_READ_BYTES } from "../engine/tally.ts";
 
 const PREFIX = "/channels/";
 const CHANNEL_BYTES_MAX = 255;
@@ -61,19 +59,17 @@ export interface PublishAnswer {
 export async function publishMessage(
   env: Env,
   access: Access,
-  { tally }: Counter,
+  counter: Counter,
   channel: string,
   payload: Uint8Array,
 ): Promise<PublishAnswer> {
   assertAllowed(access, RequestType.publish, channel);
-  tally.turn(Date.now());
-  tally.totals[RequestType.publish]!++;
-  tally.totals[TALLY_READ_BYTES]! += payload.length;
+  const dispatch = new Dispatch(env, access.namespace, counter);
+  dispatch.countRequest(RequestType.publish, payload.length);
   const messages = new ByteWriter(payload.length + 4);
   writeMessage(messages, payload, 0, payload.length);
   try {
-    const publisher = new Publisher(env, access.namespace);
-    const { delivered, sequence } = await publisher.publish(channel, messages.take(), 1);
+    const { delivered, sequence } = await dispatch.publisher.publish(channel, messages.take(), 1);
     return { delivered: delivered[0]!, sequence };
   } catch (error) {
     throw problemOfFailure(error);

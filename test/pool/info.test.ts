@@ -440,9 +440,11 @@ describe("without metrics", () => {
   });
 
   /** Asks a deployment whose variable is off. */
-  const postUncounted: typeof post = async (dialect, size, body, headers) => {
-    const init = { method: "POST", body, headers: headers ?? {} };
-    const request = new Request(`http://localhost/throttr/${dialect}/${size}`, init);
+  const postUncounted: typeof post = async (dialect, size, body, headers) =>
+    await postTo(`/throttr/${dialect}/${size}`, body, headers ?? {});
+
+  const postTo = async (path: string, body: BodyInit, headers: HeadersInit): Promise<Response> => {
+    const request = new Request(`http://localhost${path}`, { method: "POST", body, headers });
     return await worker.fetch(
       request as Parameters<typeof worker.fetch>[0],
       { ...env, METRICS: "off" } as Env,
@@ -461,6 +463,7 @@ describe("without metrics", () => {
         "01" + "00".repeat(32),
         "01" + "00".repeat(32),
       ]);
+      expect((await postTo("/channels/x", "message", space.headers)).status).toBe(200);
       const info = await space.info();
       for (let index = 1; index <= 42; index++) expect(info.at(index), `field ${index}`).toBe(0n);
       expect(info.held).toEqual([2n, 1n, 1n, 2n, 2n]);
