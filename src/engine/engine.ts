@@ -27,6 +27,7 @@ import {
 } from "./image.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
+import { Scan } from "./scan.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, META, SLOT_WORDS, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
@@ -36,6 +37,8 @@ import { U64 } from "./time.ts";
 /** Replies of one answer: what a call may carry is bounded, and so is the memory on both sides. */
 const ANSWER_BYTES_MAX = 8 << 20;
 
+const ANSWER_TTL_MS = 600_000;
+
 export interface EngineOptions {
   /** Seed of the table's hash: 64 random bits. */
   hashKey: HashKey;
@@ -43,6 +46,8 @@ export interface EngineOptions {
   bytesMax: number;
   /** The usage of records, and requests by type, are counted. */
   isCounting: boolean;
+  /** How long the answer to a command with an idempotency key is kept, ms; 10 minutes unless given. */
+  answerTtlMs?: number;
 }
 
 /** What a shard holds, counted now. Records past their time count until they are collected. */
@@ -60,14 +65,21 @@ export class Engine {
   readonly #isCounting: boolean;
   /** What requests about all records read. */
   readonly listing: Listing;
+  readonly scan: Scan;
 
   readonly #tally = new Tally();
 
-  constructor({ hashKey, bytesMax, isCounting }: EngineOptions) {
+  constructor({ hashKey, bytesMax, isCounting, answerTtlMs = ANSWER_TTL_MS }: EngineOptions) {
     this.#isCounting = isCounting;
     this.#records = new Records(hashKey, bytesMax, isCounting);
-    this.#throttr = new ThrottrRequests(this.#records, this.#answer, this.#tally.totals);
+    this.#throttr = new ThrottrRequests(
+      this.#records,
+      this.#answer,
+      this.#tally.totals,
+      answerTtlMs,
+    );
     this.listing = new Listing(this.#records);
+    this.scan = new Scan(this.#records);
   }
 
   get figures(): EngineFigures {

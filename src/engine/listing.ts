@@ -6,9 +6,10 @@
  * whenever whoever asks has room. Nothing is kept between two calls. Records that stay are in one part
  * and one fragment, whatever happens to others meanwhile; a part never has more fragments than planned.
  */
-import { beginsWithAny, compareBytes } from "../wire/bytes.ts";
+import { compareBytes } from "../wire/bytes.ts";
 import { PageWriter } from "../wire/page.ts";
 import { FragmentCounter, FragmentWriter, listRowBytes } from "../wire/throttr/fragments.ts";
+import { forEachLive } from "./live.ts";
 import type { Records } from "./records.ts";
 import {
   EXPIRES_HIGH,
@@ -16,12 +17,10 @@ import {
   HASH,
   KEY_AT,
   keyLengthOf,
-  keyspaceOf,
   Kind,
   kindOf,
   LOW,
   META,
-  SLOT_WORDS,
   unitOf,
   type Segment,
 } from "./segment.ts";
@@ -70,7 +69,7 @@ export class Listing {
     const totals: ListingTotals = { counters: 0, buffers: 0, bufferBytes: 0 };
     for (const segment of this.#records.table.segments()) {
       const { slots } = segment;
-      this.#forEach(segment, keyspace, [], (slot) => {
+      forEachLive(segment, this.#records.now, keyspace, [], (slot) => {
         if (kindOf(slots[slot + META]!) === Kind.counter) totals.counters++;
         else {
           totals.buffers++;
@@ -96,7 +95,7 @@ export class Listing {
     const found = new Found();
     let total = 0;
     for (const segment of this.#records.table.segments()) {
-      this.#forEach(segment, query.keyspace, query.prefixes, (slot) => {
+      forEachLive(segment, this.#records.now, query.keyspace, query.prefixes, (slot) => {
         if (total++ < recordsMax) found.add(segment, slot);
       });
     }
@@ -139,7 +138,7 @@ export class Listing {
     const { slots } = segment;
     let bytes = 0;
     const matching: number[] = [];
-    this.#forEach(segment, query.keyspace, query.prefixes, (slot) => {
+    forEachLive(segment, this.#records.now, query.keyspace, query.prefixes, (slot) => {
       bytes += rowBytes + keyLengthOf(slots[slot + META]!);
       matching.push(slot);
     });
@@ -187,7 +186,7 @@ export class Listing {
     for (let hash = from; hash < to; hash = table.hashAfter(hash)) {
       const segment = table.segmentAt(hash);
       const { slots, arena } = segment;
-      this.#forEach(segment, query.keyspace, query.prefixes, (slot) => {
+      forEachLive(segment, this.#records.now, query.keyspace, query.prefixes, (slot) => {
         if (slots[slot + HASH]! < from || slots[slot + HASH]! >= to) return;
         const keyBytes = keyLengthOf(slots[slot + META]!);
         // The last fragment takes what has come since the plan.
@@ -195,24 +194,6 @@ export class Listing {
         const row = writer.add(arena, slots[slot + KEY_AT]!, keyBytes);
         this.#writeRow(query, writer.rows, row, segment, slot);
       });
-    }
-  }
-
-  /** Visits the live records of a keyspace whose keys have one of the prefixes. */
-  #forEach(
-    segment: Segment,
-    keyspace: number,
-    prefixes: readonly Uint8Array[],
-    visit: (slot: number) => void,
-  ): void {
-    const { slots, arena } = segment;
-    const { now } = this.#records;
-    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
-      const meta = slots[slot + META]!;
-      if (meta === 0 || keyspaceOf(meta) !== keyspace) continue;
-      const high = slots[slot + EXPIRES_HIGH]!;
-      if (high < now.high || (high === now.high && slots[slot + EXPIRES_LOW]! <= now.low)) continue;
-      if (beginsWithAny(prefixes, arena, slots[slot + KEY_AT]!, keyLengthOf(meta))) visit(slot);
     }
   }
 

@@ -5,6 +5,7 @@
  * image: whoever replays the journal knows its expiry and the time.
  */
 import { copyBytes } from "../wire/bytes.ts";
+import { Change } from "../wire/throttr/requests.ts";
 import { Commit } from "./commit.ts";
 import type { HashKey } from "./hash.ts";
 import {
@@ -27,6 +28,7 @@ import { MINUTE_MS } from "./tally.ts";
 import { U64 } from "./time.ts";
 import { countRead, countWrite, readUsage, type Usage } from "./usage.ts";
 
+const U32 = 2 ** 32;
 /** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
 const GROWTH_SHIFT = 3;
 /** A full table is swept for space at most so often. */
@@ -46,6 +48,8 @@ export class Records {
   /** A record has been written that expires before all the others. */
   earliestMoved = false;
 
+  readonly #expires = new U64();
+  readonly #amount = new U64();
   #spaceSweptAtMs = -Infinity;
   /** Minutes since the epoch. */
   #minute = 0;
@@ -86,6 +90,11 @@ export class Records {
 
   get slot(): number {
     return this.table.slot;
+  }
+
+  /** Kind of the record at hand. */
+  get kind(): number {
+    return kindOf(this.segment.slots[this.slot + META]!);
   }
 
   get unit(): number {
@@ -151,21 +160,82 @@ export class Records {
     return true;
   }
 
-  setQuota(high: number, low: number): void {
+  /**
+   * Changes the quota of the counter at hand by an amount, or to it.
+   *
+   * @param change one of `Change`
+   * @returns false, and nothing changed, when the quota would leave 0 to the given maximum
+   */
+  changeQuota(
+    change: number,
+    amountHigh: number,
+    amountLow: number,
+    maxHigh: number,
+    maxLow: number,
+  ): boolean {
+    const { slots } = this.segment;
+    const low = slots[this.slot + LOW]!;
+    const high = slots[this.slot + HIGH]!;
+    if (change === Change.decrease) {
+      const highLeft = high - amountHigh - (low < amountLow ? 1 : 0);
+      if (highLeft < 0) return false;
+      this.#setQuota(highLeft, (low - amountLow) >>> 0);
+      return true;
+    }
+    if (change === Change.increase) {
+      const lowSum = low + amountLow;
+      const highSum = high + amountHigh + (lowSum >= U32 ? 1 : 0);
+      if (highSum > maxHigh || (highSum === maxHigh && lowSum % U32 > maxLow)) return false;
+      this.#setQuota(highSum, lowSum >>> 0);
+      return true;
+    }
+    if (change !== Change.patch) return false;
+    this.#setQuota(amountHigh, amountLow);
+    return true;
+  }
+
+  #setQuota(high: number, low: number): void {
     const { segment, slot } = this.table;
     segment.slots[slot + HIGH] = high;
     segment.slots[slot + LOW] = low;
     this.commit.changed(segment, slot);
   }
 
-  /** Moves the expiry of the record at hand; one in the past removes it. */
-  setExpiry(expires: U64): void {
+  /**
+   * Changes the expiry of the record at hand by a duration, or to the present and the duration; one that
+   * has come removes the record.
+   *
+   * @param change one of `Change`
+   * @param count of `unit` nanoseconds, as halves
+   * @returns false for another change
+   */
+  changeExpiry(change: number, countHigh: number, countLow: number, unit: number): boolean {
+    const amount = this.#amount.setDuration(countHigh, countLow, unit);
+    const { slots } = this.segment;
+    const expires = this.#expires.set(
+      slots[this.slot + EXPIRES_HIGH]!,
+      slots[this.slot + EXPIRES_LOW]!,
+    );
+    switch (change) {
+      case Change.patch:
+        expires.set(this.now.high, this.now.low).add(amount.high, amount.low);
+        break;
+      case Change.increase:
+        expires.add(amount.high, amount.low);
+        break;
+      case Change.decrease:
+        expires.subtract(amount.high, amount.low);
+        break;
+      default:
+        return false;
+    }
     if (expires.notAfter(this.now.high, this.now.low)) {
       this.remove();
-      return;
+      return true;
     }
     this.#setExpiry(expires);
     this.commit.changed(this.segment, this.slot);
+    return true;
   }
 
   /** Makes the counter at hand as if it were new; one that expires at once is removed. */

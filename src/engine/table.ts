@@ -185,6 +185,22 @@ export class Table {
     this.bytes += segment.bytes - bytesBefore;
   }
 
+  /** Removes those records of the segment that covers a hash of which `isToGo` says so; their number. */
+  removeWhere(hash: number, isToGo: (segment: Segment, slot: number) => boolean): number {
+    const segment = this.#segmentOf(hash);
+    const recordsBefore = this.records;
+    for (let slot = 0; slot < segment.slots.length;) {
+      if (segment.slots[slot + META] !== 0 && isToGo(segment, slot)) {
+        // What follows moves up: the slot is looked at again.
+        segment.free(slot);
+        this.records--;
+      } else {
+        slot += SLOT_WORDS;
+      }
+    }
+    return recordsBefore - this.records;
+  }
+
   /** Every segment once, in the order of hashes. */
   *segments(): Generator<Segment> {
     for (let hash = 0; hash < HASH_END; hash = this.hashAfter(hash)) yield this.#segmentOf(hash);

@@ -37,6 +37,7 @@ export class Tally {
 
   /** Adds what another tally has counted. */
   absorb(figures: TallyFigures, nowMs: number): void {
+    if (!isReadable(figures)) return;
     this.turn(nowMs);
     for (let place = 0; place < PLACES; place++) {
       const total = figures[place]!;
@@ -71,8 +72,16 @@ export class Tally {
 /** Adds figures up. */
 export function sumFigures(all: Iterable<TallyFigures>): TallyFigures {
   const sum = new Float64Array(2 * PLACES);
-  for (const figures of all) for (let i = 0; i < sum.length; i++) sum[i]! += figures[i]!;
+  for (const figures of all) {
+    if (!isReadable(figures)) continue;
+    for (let i = 0; i < sum.length; i++) sum[i]! += figures[i]!;
+  }
   return sum;
+}
+
+/** False for figures of a release that counts other types: during a deployment they are left out. */
+function isReadable(figures: TallyFigures): boolean {
+  return figures.length === 2 * PLACES;
 }
 
 /** Total and last 60 seconds of a place. */

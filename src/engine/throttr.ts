@@ -4,10 +4,10 @@
  * One method a request type. Source: protocol reference, "7.3 layouts" and "Semantics".
  */
 import { writeUint, type ByteWriter } from "../wire/bytes.ts";
+import { COMMANDS_START } from "../wire/edge/command.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import {
   Attribute,
-  Change,
   keyLength,
   layoutsOf,
   RequestType,
@@ -16,12 +16,11 @@ import {
   type Layout,
 } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
+import { Commands } from "./commands.ts";
 import type { Records } from "./records.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
 import { U64, unitNs } from "./time.ts";
 import { USAGE_ROW_BYTES, writeUsage, type Usage } from "./usage.ts";
-
-const U32 = 2 ** 32;
 
 /** Units of dialect 2 by its TTL types: ns, ms, s. Units are those that TTL types 1 to 6 of 7.3 name. */
 const PAIR_UNITS: readonly number[] = [1, 3, 4];
@@ -42,12 +41,16 @@ export class ThrottrRequests {
   #keyAt = 0;
   #keyBytes = 0;
   readonly #time = new U64();
-  readonly #amount = new U64();
+  readonly #commands: Commands;
   readonly #usage: Usage = { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 };
 
-  /** @param counts gets the number of requests of each type added */
-  constructor(records: Records, out: ByteWriter, counts: Float64Array) {
+  /**
+   * @param counts gets the number of requests of each type added
+   * @param answerTtlMs see `Commands`
+   */
+  constructor(records: Records, out: ByteWriter, counts: Float64Array, answerTtlMs: number) {
     this.#records = records;
+    this.#commands = new Commands(records, out, answerTtlMs);
     this.#out = out;
     this.#counts = counts;
   }
@@ -82,7 +85,8 @@ export class ThrottrRequests {
       this.#counts[type]!++;
       const { requestIdBytes } = protocol;
       if (requestIdBytes > 0) this.#out.copy(bytes, at + 1, at + 1 + requestIdBytes);
-      this.#request(type, at + 1 + requestIdBytes);
+      if (type >= COMMANDS_START) this.#commands.execute(bytes, at, at + length);
+      else this.#request(type, at + 1 + requestIdBytes);
       at += length;
       frames++;
     }
@@ -155,64 +159,23 @@ export class ThrottrRequests {
     if (kind === 0) return false;
     const change = this.#bytes[at + 1]!;
     this.#readUint(at + 2, this.#protocol.valueSize);
+    const { maxHigh, maxLow } = this.#protocol;
     switch (this.#bytes[at]) {
       case Attribute.quota:
-        return kind === Kind.counter && this.#updateQuota(change);
+        return (
+          kind === Kind.counter &&
+          this.#records.changeQuota(change, this.#high, this.#low, maxHigh, maxLow)
+        );
       case Attribute.ttl:
-        return this.#updateTtl(change);
+        return this.#records.changeExpiry(
+          change,
+          this.#high,
+          this.#low,
+          unitNs(this.#records.unit),
+        );
       default:
         return false;
     }
-  }
-
-  #updateQuota(change: number): boolean {
-    const { slots } = this.#records.segment;
-    const { slot } = this.#records;
-    const low = slots[slot + LOW]!;
-    const high = slots[slot + HIGH]!;
-    if (change === Change.decrease) {
-      const highLeft = high - this.#high - (low < this.#low ? 1 : 0);
-      if (highLeft < 0) return false;
-      this.#records.setQuota(highLeft, (low - this.#low) >>> 0);
-      return true;
-    }
-    if (change === Change.increase) {
-      const lowSum = low + this.#low;
-      const highSum = high + this.#high + (lowSum >= U32 ? 1 : 0);
-      const { maxHigh, maxLow } = this.#protocol;
-      if (highSum > maxHigh || (highSum === maxHigh && lowSum % U32 > maxLow)) return false;
-      this.#records.setQuota(highSum, lowSum >>> 0);
-      return true;
-    }
-    if (change !== Change.patch) return false;
-    this.#records.setQuota(this.#high, this.#low);
-    return true;
-  }
-
-  #updateTtl(change: number): boolean {
-    const { slots } = this.#records.segment;
-    const { slot } = this.#records;
-    const amount = this.#amount.setDuration(this.#high, this.#low, unitNs(this.#records.unit));
-    const expires = this.#time;
-    switch (change) {
-      case Change.patch:
-        expires.set(this.#records.now.high, this.#records.now.low).add(amount.high, amount.low);
-        break;
-      case Change.increase:
-        expires
-          .set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!)
-          .add(amount.high, amount.low);
-        break;
-      case Change.decrease:
-        expires
-          .set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!)
-          .subtract(amount.high, amount.low);
-        break;
-      default:
-        return false;
-    }
-    this.#records.setExpiry(expires);
-    return true;
   }
 
   #purge(): boolean {

@@ -1,13 +1,7 @@
 /** What a caller may do: a namespace, scopes, prefixes, and until when. */
 import { beginsWithAny } from "../wire/bytes.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
-import {
-  Scope,
-  shardScopesOf,
-  Target,
-  type Layout,
-  type ScopeName,
-} from "../wire/throttr/requests.ts";
+import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
 
 export interface Access {
   readonly namespace: string;
@@ -44,14 +38,22 @@ export type Refusal = "scope_missing" | "prefix_missing" | null;
 /** Whether the frame at `at` may be executed. */
 export function refusalOf(access: Access, layout: Layout, bytes: Uint8Array, at: number): Refusal {
   if ((access.scopes & layout.scope) !== layout.scope) return "scope_missing";
-  if (layout.keySizeAt === 0) return null;
-  const isOnKey = layout.target === Target.shard;
-  const prefixes = isOnKey ? access.keyPrefixes : access.channelPrefixes;
+  if (layout.prefixes === null) return null;
+  const prefixes = access[layout.prefixes];
   // Of a pair the consumer must have the prefix, which lies behind the two sizes.
   const from = at + (layout.pairSizeAt === 0 ? layout.keyAt : layout.headerBytes);
   return beginsWithAny(prefixes, bytes, from, bytes[at + layout.keySizeAt]!)
     ? null
     : "prefix_missing";
+}
+
+/** Why, for people; begins with the code. */
+export function refusalText(refusal: NonNullable<Refusal>, layout: Layout): string {
+  if (refusal === "scope_missing") {
+    return `scope_missing: ${layout.name} needs the scope ${scopeName(layout.scope)}`;
+  }
+  const what = layout.prefixes === "keyPrefixes" ? "key" : "channel";
+  return `prefix_missing: ${layout.name}: the ${what} begins with none of the token's ${what}Prefixes`;
 }
 
 /** Name of the scope that a bit stands for. */

@@ -5,15 +5,16 @@
  * the limit of a piece stop it: the rest is sent in a further call once the caller has room.
  */
 import { ByteWriter } from "../wire/bytes.ts";
+import { COMMANDS_START, writeError } from "../wire/edge/command.ts";
 import { replyLength } from "../wire/throttr/replies.ts";
 import { keyLength, layoutsOf, STATUS_FAILURE, type Layout } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
-import { isUnrestricted, refusalOf, type Access } from "./access.ts";
+import { isUnrestricted, refusalOf, refusalText, type Access } from "./access.ts";
 import type { ShardMap } from "./placement.ts";
 import type { FramesPiece, ShardLane } from "./shard-lane.ts";
 import type { Frames, Sink } from "./sink.ts";
 
-/** In place of a shard's index: the frame is refused here. */
+/** In place of a part's index: the frame is refused here. */
 const REFUSED = 255;
 
 export class Exchange {
@@ -29,6 +30,7 @@ export class Exchange {
   #seekFrame = 0;
   #seekAt = 0;
   #isOver = false;
+  #access: Access | null = null;
 
   constructor(frames: Frames, sink: Sink, replyBytesMax: number) {
     this.#frames = frames;
@@ -39,6 +41,7 @@ export class Exchange {
 
   start(map: ShardMap, lanes: readonly ShardLane[], access: Access): void {
     const isOpen = isUnrestricted(access, this.#frames.protocol);
+    this.#access = access;
     if (map.shards === 1 && isOpen) {
       this.#parts.push(new Part(lanes[0]!, this.#frames.bytes, this.#frames.count));
     } else {
@@ -162,6 +165,13 @@ export class Exchange {
   #refuse(out: ByteWriter): void {
     const { protocol, bytes } = this.#frames;
     const { requestIdBytes } = protocol;
+    const type = this.#types[this.#answered]!;
+    if (type >= COMMANDS_START) {
+      const layout = this.#layouts[type]!;
+      const refusal = refusalOf(this.#access!, layout, bytes, this.#frameAt(this.#answered))!;
+      writeError(out, refusalText(refusal, layout));
+      return;
+    }
     if (requestIdBytes > 0) {
       const at = this.#frameAt(this.#answered) + 1;
       out.copy(bytes, at, at + requestIdBytes);

@@ -20,6 +20,7 @@ import {
 } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
 import { ByteWriter, compareBytes } from "../wire/bytes.ts";
+import { Command, COMMANDS_START, writeError } from "../wire/edge/command.ts";
 import { PageWriter, type PageReader } from "../wire/page.ts";
 import {
   CONNECTION_ROW_BYTES,
@@ -35,7 +36,7 @@ import {
   STATUS_SUCCESS,
   type Layout,
 } from "../wire/throttr/requests.ts";
-import { refusalOf, type Access } from "./access.ts";
+import { refusalOf, refusalText, type Access } from "./access.ts";
 import { channelStub } from "./channel-stub.ts";
 import { placeOfChannel, placeOfConnection } from "./connection-id.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
@@ -44,6 +45,7 @@ import { inTime } from "./in-time.ts";
 import { Merge, type PageSource } from "./merge.ts";
 import { hubName } from "./names.ts";
 import type { ShardMap } from "./placement.ts";
+import { Scans } from "./scans.ts";
 import type { Shard, ShardPlan } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { VERSION } from "./version.ts";
@@ -66,6 +68,7 @@ export class NamespaceRequests {
   readonly #placement: Placement;
   readonly #shards: () => DurableObjectStub<Shard>[];
   readonly #flush: () => Promise<void>;
+  readonly #scans: Scans;
 
   /**
    * @param shards makes stubs of all shards
@@ -82,6 +85,7 @@ export class NamespaceRequests {
     this.#placement = { shards: count, fingerprint };
     this.#shards = shards;
     this.#flush = flush;
+    this.#scans = new Scans(this.#placement, shards);
   }
 
   /** Answers a run of one request. */
@@ -89,11 +93,9 @@ export class NamespaceRequests {
     const { protocol, bytes } = frames;
     const layout = layoutsOf(protocol)[bytes[0]!]!;
     try {
-      if (refusalOf(access, layout, bytes, 0) === null) {
-        await this.#request(frames, layout, access, sink);
-      } else {
-        sink.reply(Uint8Array.of(STATUS_FAILURE), true);
-      }
+      const refusal = refusalOf(access, layout, bytes, 0);
+      if (refusal === null) await this.#request(frames, layout, access, sink);
+      else sink.reply(refusalReply(bytes[0]!, refusalText(refusal, layout)), true);
     } catch (error) {
       sink.failed(error);
     }
@@ -115,6 +117,11 @@ export class NamespaceRequests {
         return await this.#channels(frames, layout, access, sink);
       case RequestType.channel:
         return await this.#channel(frames, layout, sink);
+      case Command.scan:
+        sink.reply(await this.#scans.scan(frames.bytes, access), true);
+        return;
+      case Command.remove:
+        sink.reply(await this.#scans.remove(frames.bytes, access), true);
     }
   }
 
@@ -403,6 +410,13 @@ export class NamespaceRequests {
   #hub(name: string): DurableObjectStub<Hub> {
     return this.#env.HUB.getByName(name);
   }
+}
+
+function refusalReply(type: number, text: string): Uint8Array {
+  if (type < COMMANDS_START) return Uint8Array.of(STATUS_FAILURE);
+  const out = new ByteWriter(text.length + 8);
+  writeError(out, text);
+  return out.take();
 }
 
 function pageBytesOf(objects: number): number {

@@ -9,6 +9,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../engine/engine.ts";
 import type { ListingPart, ListingQuery, ListingTotals } from "../engine/listing.ts";
+import type { ScanQuery } from "../engine/scan.ts";
 import type { TallyFigures } from "../engine/tally.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
@@ -30,6 +31,15 @@ export interface ShardPlan {
   /** Names the hashes that parts are made of. */
   hashes: string;
   parts: ListingPart[];
+}
+
+/** What a step of a removal has done. */
+export interface ShardRemoval {
+  /** Names the hashes that the cursor is one of. */
+  hashes: string;
+  removed: number;
+  /** Where to go on; null when all is done. */
+  cursor: number | null;
 }
 
 /** What INFO says of a shard. */
@@ -75,6 +85,7 @@ export class Shard extends DurableObject<Env> {
       hashKey: { low, high },
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       isCounting: this.#settings.METRICS === "on",
+      answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,
     });
     this.#journal = new Journal(ctx.storage.sql, this.#engine);
     void ctx.blockConcurrencyWhile(async () => {
@@ -118,6 +129,38 @@ export class Shard extends DurableObject<Env> {
     const page = this.#engine.listing.page(query, after, bytesMax, recordsMax);
     await this.#settled();
     return page;
+  }
+
+  /** Records in the order of their keys: see `Scan.page`. */
+  async scan(
+    placement: Placement,
+    query: ScanQuery,
+    after: Uint8Array | null,
+    recordsMax: number,
+  ): Promise<Uint8Array> {
+    this.#look(placement);
+    const page = this.#engine.scan.page(query, after, recordsMax);
+    await this.#settled();
+    return page;
+  }
+
+  /**
+   * A step of a removal: see `Scan.remove`. Where the object has started anew since the last step, it
+   * begins again.
+   *
+   * @param hashes what the last step returned, null at first
+   */
+  async remove(
+    placement: Placement,
+    query: ScanQuery,
+    hashes: string | null,
+    cursor: number,
+  ): Promise<ShardRemoval> {
+    this.#look(placement);
+    const from = hashes === this.#hashes ? cursor : 0;
+    const step = this.#engine.scan.remove(query, from);
+    await this.#settled();
+    return { hashes: this.#hashes, ...step };
   }
 
   /** A step of the plan by which all records are listed: see `Listing.plan`. */

@@ -41,6 +41,11 @@ export class ByteWriter {
     this.u32(Math.floor(value / 2 ** 32));
   }
 
+  f64(value: number): void {
+    const at = this.reserve(8);
+    this.view.setFloat64(at, value, true);
+  }
+
   /** Appends `source[from, to)`. */
   copy(source: Uint8Array, from = 0, to = source.length): void {
     const at = this.reserve(to - from);

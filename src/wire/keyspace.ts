@@ -1,2 +1,7 @@
 /** Keyspaces keep apart what different protocols call a key. Part of the stored formats: 0 to 15. */
-export const Keyspace = { throttr: 0, throttrPairs: 1 } as const;
+export const Keyspace = {
+  throttr: 0,
+  throttrPairs: 1,
+  /** Answers to commands with an idempotency key. */
+  answers: 2,
+} as const;

@@ -6,6 +6,7 @@ export { Channel } from "../objects/channel.ts";
 export { Directory } from "../objects/directory.ts";
 export { Hub } from "../objects/hub.ts";
 export { Shard } from "../objects/shard.ts";
+export { Throttr } from "./rpc.ts";
 
 export default {
   fetch: (request, env, ctx) => router.fetch(request, env, ctx),

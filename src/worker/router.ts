@@ -2,10 +2,12 @@
 import { Hono, type Context, type MiddlewareHandler } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { cors } from "hono/cors";
+import type { Access } from "../objects/access.ts";
 import { readSettings, SettingsError, type Settings } from "../objects/settings.ts";
 import {
   protocolByName,
   SIZED_DIALECTS,
+  SIZELESS_DIALECTS,
   VALUE_SIZES,
   type Protocol,
 } from "../wire/throttr/protocol.ts";
@@ -14,6 +16,7 @@ import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { locationOf, openConnection } from "./hubs.ts";
 import { Problem } from "./problem.ts";
 import { answerBody } from "./throttr-http.ts";
+import { trustedAccess } from "./trust.ts";
 import { assertConfigured, authenticate, type Credentials } from "./token.ts";
 
 type AppContext = Context<{ Bindings: Env }>;
@@ -75,7 +78,7 @@ router.on("POST", THROTTR_PATHS, limitBody("BODY_BYTES_MAX", "a body"));
 router.on("POST", THROTTR_PATHS, async (c) => {
   const protocol = protocolOf(c);
   const settings = readSettings(c.env);
-  const access = await authenticate(settings, credentialsOf(c));
+  const access = await accessOf(c);
   return await answerBody(
     c.env,
     settings,
@@ -89,7 +92,7 @@ router.on("POST", THROTTR_PATHS, async (c) => {
 router.on("GET", THROTTR_PATHS, async (c) => {
   const protocol = protocolOf(c);
   const settings = readSettings(c.env);
-  const access = await authenticate(settings, credentialsOf(c));
+  const access = await accessOf(c);
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
     throw new Problem(
       426,
@@ -122,7 +125,7 @@ router.post("/channels/:channel{.+}", limitBody("FRAME_BYTES_MAX", "a message"))
 
 router.post("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
-  const access = await authenticate(readSettings(c.env), credentialsOf(c));
+  const access = await accessOf(c);
   const counter = DoorCounter.of(c.env, c.executionCtx, access.namespace);
   const payload = new Uint8Array(await c.req.arrayBuffer());
   return c.json(await publishMessage(c.env, access, counter, channel, payload));
@@ -131,7 +134,7 @@ router.post("/channels/:channel{.+}", async (c) => {
 router.get("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
   const settings = readSettings(c.env);
-  const access = await authenticate(settings, credentialsOf(c));
+  const access = await accessOf(c);
   const after = c.req.header("last-event-id") ?? c.req.query("lastEventId") ?? null;
   const opened = await openListener(c.env, settings, locationOf(c.req.raw), access, {
     channel,
@@ -174,7 +177,7 @@ function protocolOf(c: AppContext): Protocol {
   throw new Problem(
     404,
     "protocol_unknown",
-    `${c.req.path}: dialects are ${SIZED_DIALECTS.join(", ")}, each with a size, ${VALUE_SIZES.join(", ")}; and 2, without one`,
+    `${c.req.path}: dialects are ${SIZED_DIALECTS.join(", ")}, each with a size, ${VALUE_SIZES.join(", ")}; and without one ${SIZELESS_DIALECTS.join(", ")}`,
   );
 }
 
@@ -188,6 +191,13 @@ function connectionsMax(): Problem {
     503,
     "connections_max",
     "the namespace has as many connections from this location as it may have (HUBS_MAX times HUB_CONNECTIONS_MAX)",
+  );
+}
+
+/** What the caller may do: by its token, or by the binding that it came over. */
+async function accessOf(c: AppContext): Promise<Access> {
+  return (
+    trustedAccess(c.executionCtx) ?? (await authenticate(readSettings(c.env), credentialsOf(c)))
   );
 }
 

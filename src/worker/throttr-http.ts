@@ -1,20 +1,14 @@
 /** The HTTP door: a body of frames in, their replies out. */
-import { isUnrestricted, refusalOf, scopeName, type Access } from "../objects/access.ts";
+import type { Access } from "../objects/access.ts";
 import { Dispatch, type Counter } from "../objects/dispatch.ts";
 import type { Settings } from "../objects/settings.ts";
 import type { Frames, Sink } from "../objects/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
-import { channelOfFrame, layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
-import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameLength, scanRun } from "../wire/throttr/scanner.ts";
-import { Problem } from "./problem.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
+import { assertAllowed, RunSequence, runsOf } from "./runs.ts";
 
 /** Reply bytes per shard that are held in memory; more are streamed. */
 const REPLY_BYTES_MAX = 2 << 20;
-/** Runs of a body: each needs calls of its own, and the platform allows a request 1,000 of them. */
-const RUNS_MAX = 500;
-/** Channels that a body publishes to: one call each. */
-const CHANNELS_MAX = 400;
 
 /**
  * Answers a body of frames.
@@ -34,157 +28,7 @@ export async function answerBody(
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
   const sink = new ResponseSink();
   const dispatch = new Dispatch(env, access.namespace, counter);
-  new BodyAnswer(runs, (run, to) => dispatch.send(run, access, to, REPLY_BYTES_MAX), sink).start();
+  const send = (run: Frames, to: Sink): void => dispatch.send(run, access, to, REPLY_BYTES_MAX);
+  new RunSequence(runs, send, sink, REPLY_BYTES_MAX).start();
   return await sink.response;
-}
-
-/** Sends the runs of a body one after the other, and joins their replies. */
-class BodyAnswer implements Sink {
-  readonly #runs: readonly Frames[];
-  readonly #send: (run: Frames, sink: Sink) => void;
-  readonly #sink: ResponseSink;
-  #next = 0;
-
-  constructor(
-    runs: readonly Frames[],
-    send: (run: Frames, sink: Sink) => void,
-    sink: ResponseSink,
-  ) {
-    this.#runs = runs;
-    this.#send = send;
-    this.#sink = sink;
-  }
-
-  start(): void {
-    this.#send(this.#runs[this.#next++]!, this);
-  }
-
-  reply(replies: Uint8Array, isLast: boolean): void {
-    const isEnd = isLast && this.#next === this.#runs.length;
-    this.#sink.reply(replies, isEnd);
-    if (isEnd || !isLast) return;
-    const room = this.#sink.heldBytes > REPLY_BYTES_MAX ? this.#sink.room() : null;
-    if (room === null) this.start();
-    else {
-      room.then(
-        () => this.start(),
-        (error: unknown) => this.failed(error),
-      );
-    }
-  }
-
-  room(): Promise<void> {
-    return this.#sink.room();
-  }
-
-  failed(error: unknown): void {
-    this.#sink.failed(error);
-  }
-
-  published(): void {
-    // Nobody counts what a body has published.
-  }
-}
-
-function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number): Frames[] {
-  const layouts = layoutsOf(protocol);
-  const counts = new Float64Array(REQUEST_TYPES_END);
-  const runs: Frames[] = [];
-  for (let at = 0; at < bytes.length;) {
-    const run = scanRun(layouts, bytes, at, bytes.length, frameBytesMax, counts);
-    const { target, frames, end, stop } = run;
-    if (frames > 0) {
-      runs.push({ protocol, target, bytes: bytes.subarray(at, end), count: frames });
-      at = end;
-    }
-    if (stop === FRAME_TOO_LARGE) {
-      throw new Problem(
-        413,
-        "frame_too_large",
-        `frame at byte ${end}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
-      );
-    }
-    if (stop === FRAME_UNKNOWN) {
-      const hex = bytes[end]!.toString(16).padStart(2, "0");
-      throw new Problem(
-        400,
-        "request_type_unknown",
-        `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`,
-      );
-    }
-    if (frames === 0) {
-      throw new Problem(
-        400,
-        "body_truncated",
-        `the body ends inside the frame that begins at byte ${end}; nothing was applied`,
-      );
-    }
-  }
-  const channels = channelsOf(runs);
-  if (channels > CHANNELS_MAX) {
-    throw new Problem(
-      413,
-      "channels_max",
-      `the body publishes to more than ${CHANNELS_MAX} channels; nothing was applied`,
-    );
-  }
-  if (runs.length > RUNS_MAX) {
-    throw new Problem(
-      413,
-      "runs_max",
-      `the body changes ${runs.length} times between requests on keys, PUBLISH and requests on the namespace, ` +
-        `each of which is a run of its own: a body may have ${RUNS_MAX} runs; nothing was applied`,
-    );
-  }
-  return runs;
-}
-
-/** How many channels a body publishes to; counted no further than to one too many. */
-function channelsOf(runs: readonly Frames[]): number {
-  const channels = new Set<string>();
-  for (const { protocol, target, bytes, count } of runs) {
-    if (target !== Target.channel) continue;
-    const layouts = layoutsOf(protocol);
-    for (let frame = 0, at = 0; frame < count && channels.size <= CHANNELS_MAX; frame++) {
-      const layout = layouts[bytes[at]!]!;
-      channels.add(channelOfFrame(layout, bytes, at));
-      at += frameLength(layouts, bytes, at, bytes.length, Infinity);
-    }
-  }
-  return channels.size;
-}
-
-function assertAllowed(
-  { protocol, target, bytes, count }: Frames,
-  access: Access,
-  body: Uint8Array,
-): void {
-  if (target === Target.shard && isUnrestricted(access, protocol)) return;
-  const layouts = layoutsOf(protocol);
-  for (let frame = 0, at = 0; frame < count; frame++) {
-    const layout = layouts[bytes[at]!]!;
-    const where = `${layout.name} at byte ${bytes.byteOffset - body.byteOffset + at}`;
-    if (target === Target.connection) {
-      throw new Problem(
-        400,
-        "needs_connection",
-        `${where} needs a connection: send it over WebSocket or TCP; nothing was applied`,
-      );
-    }
-    const refusal = refusalOf(access, layout, bytes, at);
-    if (refusal === "scope_missing") {
-      const scope = scopeName(layout.scope);
-      throw new Problem(403, refusal, `${where} needs the scope ${scope}; nothing was applied`);
-    }
-    if (refusal !== null) {
-      const isOnKey = target === Target.shard;
-      throw new Problem(
-        403,
-        refusal,
-        `${where}: its ${isOnKey ? "key" : "channel"} begins with none of the token's ` +
-          `${isOnKey ? "keyPrefixes" : "channelPrefixes"}; nothing was applied`,
-      );
-    }
-    at += frameLength(layouts, bytes, at, bytes.length, Infinity);
-  }
 }

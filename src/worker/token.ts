@@ -32,25 +32,49 @@ const prefixes = v.optional(
   [],
 );
 
-const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
+export const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
 
-const claimsSchema = v.object({
-  ns: v.pipe(
-    v.string("ns: a namespace is expected"),
+/** @param field where the name stands, for the message */
+export const namespaceName = (field: string) =>
+  v.pipe(
+    v.string(`${field}: a namespace is expected`),
     v.regex(
       /^[\w.-]{1,64}$/,
-      "ns: 1 to 64 letters, digits, dots, dashes or underscores are expected",
+      `${field}: 1 to 64 letters, digits, dots, dashes or underscores are expected`,
     ),
-  ),
+  );
+
+/** What a grant says of rights, whoever gives it. */
+export const grantFields = {
   scopes: v.array(
     v.picklist(scopeNames, `scopes: ${scopeNames.join(", ")} are known`),
     "scopes: a list is expected",
   ),
-  exp: v.number("exp: seconds since the epoch are expected"),
-  iat: v.optional(v.number("iat: seconds since the epoch are expected")),
   keyPrefixes: prefixes,
   channelPrefixes: prefixes,
+};
+
+const claimsSchema = v.object({
+  ns: namespaceName("ns"),
+  exp: v.number("exp: seconds since the epoch are expected"),
+  iat: v.optional(v.number("iat: seconds since the epoch are expected")),
+  ...grantFields,
 });
+
+/** The access that a grant gives. */
+export function accessOf(
+  namespace: string,
+  grant: {
+    readonly scopes: readonly ScopeName[];
+    readonly keyPrefixes: readonly Uint8Array[];
+    readonly channelPrefixes: readonly Uint8Array[];
+  },
+  expiresAtMs: number | null,
+): Access {
+  const { scopes, keyPrefixes, channelPrefixes } = grant;
+  const bits = scopes.reduce((sum, name) => sum | Scope[name], 0);
+  return { namespace, scopes: bits, keyPrefixes, channelPrefixes, expiresAtMs };
+}
 
 /** What a token says, as it is signed. */
 export type Claims = v.InferInput<typeof claimsSchema>;
@@ -87,13 +111,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
       `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart`,
     );
   }
-  return {
-    namespace: claims.ns,
-    scopes: claims.scopes.reduce((bits, name) => bits | Scope[name], 0),
-    keyPrefixes: claims.keyPrefixes,
-    channelPrefixes: claims.channelPrefixes,
-    expiresAtMs: claims.exp * 1000,
-  };
+  return accessOf(claims.ns, claims, claims.exp * 1000);
 }
 
 /** @throws Problem 503 when nothing says who may come in */

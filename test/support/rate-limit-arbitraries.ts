@@ -51,7 +51,7 @@ const anyRate = fc.oneof(
 );
 const exactRate = fc.constantFrom(...EXACT_RATES);
 
-const windowNs = fc.oneof(
+export const windowNs = fc.oneof(
   fc.constantFrom(1n, 2n, 1_000_000_000n, 60_000_000_000n),
   fc.bigInt(1n, 10_000_000_000n),
 );
@@ -112,7 +112,7 @@ function paceNs(configuration: RateLimitConfiguration): bigint {
   }
 }
 
-const cost = fc.oneof(
+export const cost = fc.oneof(
   { weight: 3, arbitrary: fc.constant(1) },
   { weight: 2, arbitrary: fc.integer({ min: 1, max: 5 }) },
   { weight: 1, arbitrary: fc.integer({ min: 1, max: 14 }) },

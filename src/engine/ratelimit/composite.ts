@@ -6,11 +6,6 @@
 import { compositeCodec, type CompositeState } from "../../wire/ratelimit/composite-state.ts";
 import type { Strategy } from "./strategy.ts";
 
-/** Prefixes of the names of results. */
-export const PRIMARY_PREFIX = "primary_";
-export const SECONDARY_PREFIX = "secondary_";
-
-/** Of two strategies whose results have their prefixes. */
 export function composite<Primary, Secondary>(
   primary: Strategy<Primary>,
   secondary: Strategy<Secondary>,

@@ -17,20 +17,16 @@ import { TTL_NS_MIN, type Strategy } from "./strategy.ts";
 
 type State = readonly CountedWindow[];
 
-/** @param prefix of the names of results */
-export function fixedWindow({ quotas }: FixedWindowConfiguration, prefix = ""): Strategy<State> {
-  const resultNames = quotas.map(({ name }) => prefix + name);
-
+export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<State> {
   return {
     codec: fixedWindowCodec(quotas[0]!.name),
     leadingQuotas: quotas.length,
     judge: (state, nowNs, cost) =>
-      quotas.map((quota, i) => {
+      quotas.map((quota) => {
         const { limit, windowNs } = quota;
         const window = liveWindow(state, quota, nowNs);
         const count = window?.count ?? 0;
         return {
-          name: resultNames[i]!,
           allowed: count + cost <= limit,
           limit,
           remaining: Math.max(0, limit - count),

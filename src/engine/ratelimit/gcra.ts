@@ -6,10 +6,10 @@
 import { bucketTtlSeconds, type BucketConfiguration } from "../../wire/ratelimit/configuration.ts";
 import { gcraCodec } from "../../wire/ratelimit/gcra-state.ts";
 import { upToEnd } from "./moments.ts";
-import { DEFAULT_QUOTA, type Strategy } from "./strategy.ts";
+import type { Strategy } from "./strategy.ts";
 
 /** The state is the theoretical arrival time of the next request. */
-export function gcra({ burst, rate }: BucketConfiguration, name = DEFAULT_QUOTA): Strategy<bigint> {
+export function gcra({ burst, rate }: BucketConfiguration): Strategy<bigint> {
   const ttlNs = BigInt(bucketTtlSeconds(burst, rate)) * 1_000_000_000n;
   const emissionNs = BigInt(Math.trunc(1e9 / rate));
   const limitNs = BigInt(burst) * emissionNs;
@@ -28,7 +28,6 @@ export function gcra({ burst, rate }: BucketConfiguration, name = DEFAULT_QUOTA)
       const resetNs = allowed ? nextNs + limitNs : nextNs - limitNs;
       return [
         {
-          name,
           allowed,
           limit: burst,
           remaining: roomNs > 0n ? Number(roomNs / emissionNs) : 0,

@@ -9,13 +9,20 @@ import {
   checkConfiguration,
   type BucketConfiguration,
 } from "../../wire/ratelimit/configuration.ts";
-import { composite, PRIMARY_PREFIX, SECONDARY_PREFIX } from "./composite.ts";
+import { resultNames } from "../../wire/ratelimit/names.ts";
+import { composite } from "./composite.ts";
 import { fixedWindow } from "./fixed-window.ts";
 import { gcra } from "./gcra.ts";
 import { leakyBucket } from "./leaky-bucket.ts";
 import { slidingWindow } from "./sliding-window.ts";
-import { DEFAULT_QUOTA, type QuotaResult, type Strategy } from "./strategy.ts";
+import type { QuotaJudgement, Strategy } from "./strategy.ts";
 import { tokenBucket } from "./token-bucket.ts";
+
+/** What one quota says to a request, under its name. */
+export interface QuotaResult extends QuotaJudgement {
+  /** Of `resultNames`. */
+  readonly name: string;
+}
 
 /** The answer to one request. */
 export interface Decision {
@@ -68,40 +75,40 @@ export const NOW_NS_MAX = 2n ** 62n;
  */
 export function createLimiter(value: unknown): Limiter {
   const configuration = checkConfiguration(value);
+  const names = resultNames(configuration);
   switch (configuration.strategy) {
     case "fixed_window":
-      return limiterOf(fixedWindow(configuration));
+      return limiterOf(fixedWindow(configuration), names);
     case "sliding_window":
-      return limiterOf(slidingWindow(configuration));
+      return limiterOf(slidingWindow(configuration), names);
     case "composite": {
-      const primary = fixedWindow(configuration.primary, PRIMARY_PREFIX);
-      const name = SECONDARY_PREFIX + DEFAULT_QUOTA;
-      return withBucket(configuration.secondary, name, (secondary) =>
-        limiterOf(composite(primary, secondary)),
+      const primary = fixedWindow(configuration.primary);
+      return withBucket(configuration.secondary, (secondary) =>
+        limiterOf(composite(primary, secondary), names),
       );
     }
     default:
-      return withBucket(configuration, DEFAULT_QUOTA, limiterOf);
+      return withBucket(configuration, (strategy) => limiterOf(strategy, names));
   }
 }
 
 /** Whatever the state of the strategy is, `use` takes it. */
 function withBucket(
   configuration: BucketConfiguration,
-  name: string,
   use: <State>(strategy: Strategy<State>) => Limiter,
 ): Limiter {
   switch (configuration.strategy) {
     case "token_bucket":
-      return use(tokenBucket(configuration, name));
+      return use(tokenBucket(configuration));
     case "leaky_bucket":
-      return use(leakyBucket(configuration, name));
+      return use(leakyBucket(configuration));
     case "gcra":
-      return use(gcra(configuration, name));
+      return use(gcra(configuration));
   }
 }
 
-function limiterOf<State>(strategy: Strategy<State>): Limiter {
+/** @param names of what the strategy's quotas say, in their order */
+function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): Limiter {
   const { codec, leadingQuotas } = strategy;
 
   function stateOf(stored: string | null, nowNs: bigint): State | null {
@@ -112,8 +119,8 @@ function limiterOf<State>(strategy: Strategy<State>): Limiter {
   }
 
   function answer(
-    quotas: readonly QuotaResult[],
-    shown: readonly QuotaResult[],
+    quotas: readonly QuotaJudgement[],
+    shown: readonly QuotaJudgement[],
     nowNs: bigint,
     written: State | null,
   ): Decision {
@@ -135,7 +142,13 @@ function limiterOf<State>(strategy: Strategy<State>): Limiter {
       remaining: tightest.remaining,
       resetNs: isNever ? null : allowed ? tightest.resetNs : refusedUntilNs,
       retryAfterNs: isNever ? null : refusedUntilNs - nowNs,
-      quotas: shown,
+      quotas: shown.map(({ allowed, limit, remaining, resetNs }, i) => ({
+        name: names[i]!,
+        allowed,
+        limit,
+        remaining,
+        resetNs,
+      })),
       state: written === null ? null : codec.encode(written),
       ttlNs: written === null ? 0n : strategy.ttlNs(written, nowNs),
     };

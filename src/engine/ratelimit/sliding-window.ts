@@ -12,7 +12,7 @@ import {
   type SlidingWindowState,
 } from "../../wire/ratelimit/sliding-window-state.ts";
 import { upToEnd } from "./moments.ts";
-import { DEFAULT_QUOTA, TTL_NS_MIN, type Strategy } from "./strategy.ts";
+import { TTL_NS_MIN, type Strategy } from "./strategy.ts";
 
 export function slidingWindow({
   limit,
@@ -61,7 +61,6 @@ export function slidingWindow({
       const allowed = cost <= remaining;
       return [
         {
-          name: DEFAULT_QUOTA,
           allowed,
           limit,
           remaining,

@@ -6,9 +6,7 @@
 import type { Codec } from "../../wire/ratelimit/state.ts";
 
 /** What one quota says to a request. */
-export interface QuotaResult {
-  /** `default` where a strategy has one limit only; in a composite behind `primary_` or `secondary_`. */
-  readonly name: string;
+export interface QuotaJudgement {
   readonly allowed: boolean;
   /** The most that it could ever grant at once. */
   readonly limit: number;
@@ -27,31 +25,34 @@ export interface Strategy<State> {
   /** How many results, the first ones, hide the others in a refusal that is theirs. */
   readonly leadingQuotas: number;
   /**
-   * What each quota says to a cost, with `remaining` as it is before the cost is charged.
+   * What each quota says to a cost, with `remaining` as it is before the cost is charged. Always as
+   * many, in the order of `resultNames`.
    *
    * @param state null for none
    * @param cost an integer, 1 or more
    */
-  judge(state: State | null, nowNs: bigint, cost: number): readonly QuotaResult[];
+  judge(state: State | null, nowNs: bigint, cost: number): readonly QuotaJudgement[];
   /**
    * Charges a cost that all quotas allow.
    *
    * @param quotas what `judge` said; `remaining` becomes what it is afterwards
    * @returns the state to be stored
    */
-  charge(state: State | null, nowNs: bigint, cost: number, quotas: readonly QuotaResult[]): State;
+  charge(
+    state: State | null,
+    nowNs: bigint,
+    cost: number,
+    quotas: readonly QuotaJudgement[],
+  ): State;
   /**
    * Gives a cost back: the inverse of `charge` on what was stored, clamped to fresh.
    *
-   * @returns null when the state has ended, so that there is nothing to give back to
+   * @returns null when the state is fresh or has ended, so that there is nothing to give back to
    */
   refund(state: State, nowNs: bigint, cost: number): State | null;
   /** How long a state that is stored now is kept, ns. */
   ttlNs(state: State, nowNs: bigint): bigint;
 }
-
-/** Name of the result of a strategy that has one limit only. */
-export const DEFAULT_QUOTA = "default";
 
 /** Shortest TTL, ns. */
 export const TTL_NS_MIN = 1_000_000_000n;

@@ -6,7 +6,7 @@
  * Version 1 had capacity and rate behind; the configuration has them now.
  */
 import { formatFloat, readAmount, readFloat, readInt64 } from "./numbers.ts";
-import { readState, withoutEnd, type Codec, type Form, type Forms } from "./state.ts";
+import { configuredForm, endedForm, readState, type Codec, type Form } from "./state.ts";
 
 export interface BucketState {
   /** Tokens that are left, or the level that has not leaked: 0 up, with fractions. */
@@ -17,32 +17,21 @@ export interface BucketState {
 
 const current: Form<BucketState> = {
   fields: "amount|time",
-  read: (fields) => (fields.length === 2 ? bucketOf(fields) : null),
+  read: (fields) => {
+    if (fields.length !== 2) return null;
+    const amount = readAmount(fields[0]!);
+    const atNs = readInt64(fields[1]!);
+    return amount === null || atNs === null ? null : { amount, atNs };
+  },
 };
-const second: Form<BucketState> = {
-  fields: "amount|time|",
-  read: (fields) => current.read(withoutEnd(fields)),
-};
-const first: Form<BucketState> = {
-  fields: "amount|time|capacity|rate",
-  read: (fields) =>
-    fields.length === 4 && fields.slice(2).every((field) => readFloat(field) !== null)
-      ? bucketOf(fields)
-      : null,
-};
-
-function bucketOf([amountText, timeText]: readonly string[]): BucketState | null {
-  const amount = readAmount(amountText!);
-  const atNs = readInt64(timeText!);
-  return amount === null || atNs === null ? null : { amount, atNs };
-}
+const first = configuredForm(current, ["capacity", "rate"], readFloat);
 
 /** @param id digit of the strategy in headers */
 function codecOf(strategy: string, id: string): Codec<BucketState> {
-  const forms: Forms<BucketState> = new Map([
+  const forms = new Map([
     [`${id}2`, current],
     [`${id}1`, first],
-    ["v2", second],
+    ["v2", endedForm(current)],
     ["v1", first],
   ]);
   return {

@@ -1,5 +1,5 @@
 /** States of composites: `51|primary$secondary`, once `cmp1|primary$secondary`; parts of any version. */
-import { StateError, type Codec } from "./state.ts";
+import { checkSize, StateError, type Codec } from "./state.ts";
 
 export interface CompositeState<Primary, Secondary> {
   readonly primary: Primary;
@@ -16,6 +16,7 @@ export function compositeCodec<Primary, Secondary>(
     encode: ({ primary, secondary }) =>
       `51|${primaryCodec.encode(primary)}$${secondaryCodec.encode(secondary)}`,
     decode: (text) => {
+      checkSize("composite", text);
       const parts = COMPOSITE.exec(text);
       if (parts === null) {
         throw new StateError("composite", "51|primary$secondary or cmp1|primary$secondary", text);

@@ -112,6 +112,13 @@ function checkSingle(
       return { strategy, quotas: checkQuotas(fields.quotas, `${path}quotas`) };
     case "sliding_window":
       return { strategy, ...checkWindow(fields, path) };
+    case "composite":
+      throw new RateLimitError(
+        "combination_invalid",
+        `${path}strategy`,
+        "a strategy that is no composite itself is expected",
+        strategy,
+      );
     default:
       throw new RateLimitError(
         "strategy_unknown",

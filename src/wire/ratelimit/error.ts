@@ -1,6 +1,7 @@
 /** What a rate limit is refused for before anything is decided: codes are stable, words are not. */
 
 export type RateLimitErrorCode =
+  | "configuration_invalid"
   | "strategy_unknown"
   | "combination_invalid"
   | "burst_invalid"
@@ -36,7 +37,14 @@ export class RateLimitError extends Error {
 
 /** A value in a message: short, and whatever it is. */
 export function shown(value: unknown): string {
-  const isText = typeof value === "string";
-  const text = isText ? JSON.stringify(value.slice(0, SHOWN_MAX + 1)) : String(value);
+  const text = textOf(value);
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === "string") return JSON.stringify(value.slice(0, SHOWN_MAX + 1));
+  // Objects tell themselves how to become text: they may be too deep for it, or not able to.
+  if (typeof value === "object" && value !== null)
+    return Array.isArray(value) ? "a list" : "an object";
+  return typeof value === "function" ? "a function" : String(value);
 }

@@ -6,7 +6,7 @@
  */
 import { isName } from "./keys.ts";
 import { readCount, readInt64 } from "./numbers.ts";
-import { readState, withoutEnd, type Codec, type Form, type Forms } from "./state.ts";
+import { configuredForm, endedForm, readState, type Codec, type Form } from "./state.ts";
 
 export interface CountedWindow {
   /** Of its quota. */
@@ -44,20 +44,16 @@ function windowOf(name: string, countText: string, startText: string): CountedWi
 
 /** @param firstQuota name of the first quota, whose the window of an old state is */
 export function fixedWindowCodec(firstQuota: string): Codec<readonly CountedWindow[]> {
-  const single = (fields: readonly string[]): readonly CountedWindow[] | null => {
-    const window = windowOf(firstQuota, fields[0]!, fields[1]!);
-    return window === null ? null : [window];
+  const single: Form<readonly CountedWindow[]> = {
+    fields: "count|start",
+    read: (fields) => {
+      const window = fields.length === 2 ? windowOf(firstQuota, fields[0]!, fields[1]!) : null;
+      return window === null ? null : [window];
+    },
   };
-  const second: Form<readonly CountedWindow[]> = {
-    fields: "count|start|",
-    read: (fields) => (withoutEnd(fields).length === 2 ? single(fields) : null),
-  };
-  const first: Form<readonly CountedWindow[]> = {
-    fields: "count|start|length",
-    read: (fields) =>
-      fields.length === 3 && readInt64(fields[2]!) !== null ? single(fields) : null,
-  };
-  const forms: Forms<readonly CountedWindow[]> = new Map([
+  const second = endedForm(single);
+  const first = configuredForm(single, ["length"], readInt64);
+  const forms = new Map([
     ["23", current],
     ["22", second],
     ["21", first],

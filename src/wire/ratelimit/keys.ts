@@ -1,4 +1,4 @@
-/** Names in rate limits: base keys, keys and quota names, and the key that a state is stored under. */
+/** What rate limits may be called: base keys, keys and quotas, and the key that a state is stored under. */
 import { RateLimitError, type RateLimitErrorCode } from "./error.ts";
 
 const NAME_BYTES_MAX = 64;

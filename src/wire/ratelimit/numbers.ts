@@ -11,7 +11,8 @@ const INT64_MIN = -(2n ** 63n);
 const EXPONENT_MIN = -4;
 const EXPONENT_END = 6;
 
-const FLOAT_TEXT = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+// Digits match in one way only: a long text that is no number is refused in one pass.
+const FLOAT_TEXT = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 const INTEGER_TEXT = /^[+-]?\d+$/;
 
 /**
@@ -36,10 +37,10 @@ export function readFloat(text: string): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** As `readFloat`, for amounts: null below zero too. */
+/** As `readFloat`, for amounts: null below zero too, and 0 for -0. */
 export function readAmount(text: string): number | null {
   const value = readFloat(text);
-  return value !== null && value >= 0 ? value : null;
+  return value !== null && value >= 0 ? Math.abs(value) : null;
 }
 
 /** The int64 of a decimal text; null for anything else. */
@@ -49,9 +50,9 @@ export function readInt64(text: string): bigint | null {
   return value >= INT64_MIN && value <= INT64_MAX ? value : null;
 }
 
-/** A count, 0 to 2^53 - 1; null for anything else. */
+/** A count, 0 to 2^53 - 1; null for anything else, and 0 for -0. */
 export function readCount(text: string): number | null {
   if (!INTEGER_TEXT.test(text)) return null;
   const count = Number(text);
-  return count >= 0 && Number.isSafeInteger(count) ? count : null;
+  return count >= 0 && Number.isSafeInteger(count) ? Math.abs(count) : null;
 }

@@ -37,8 +37,18 @@ export interface Form<State> {
 /** Forms by header; the first one is the current one. */
 export type Forms<State> = ReadonlyMap<string, Form<State>>;
 
+/** More than any state has: eight windows with the longest names, in a composite, stay below 1000. */
+const STATE_CHARACTERS_MAX = 1024;
+
+/** @throws StateError for a text that is not even looked at */
+export function checkSize(strategy: string, text: string): void {
+  if (text.length <= STATE_CHARACTERS_MAX) return;
+  throw new StateError(strategy, `at most ${STATE_CHARACTERS_MAX} characters`, text);
+}
+
 /** @throws StateError */
 export function readState<State>(strategy: string, forms: Forms<State>, text: string): State {
+  checkSize(strategy, text);
   const [header = "", ...fields] = text.split("|");
   const form = forms.get(header);
   const state = form?.read(fields) ?? null;
@@ -48,7 +58,31 @@ export function readState<State>(strategy: string, forms: Forms<State>, text: st
   throw new StateError(strategy, expected, text);
 }
 
-/** The fields of a form whose writer ended it with a `|`: that is no field, and may be missing. */
-export function withoutEnd(fields: readonly string[]): readonly string[] {
-  return fields.at(-1) === "" ? fields.slice(0, -1) : fields;
+/** The form of a writer that ended it with a `|`: that begins no field, and may be missing. */
+export function endedForm<State>(form: Form<State>): Form<State> {
+  return {
+    fields: `${form.fields}|`,
+    read: (fields) => form.read(fields.at(-1) === "" ? fields.slice(0, -1) : fields),
+  };
+}
+
+/**
+ * The form of a writer that put the configuration behind the state. The limiter has its own now.
+ *
+ * @param names of the fields behind
+ * @param read gives null where such a field is no number
+ */
+export function configuredForm<State>(
+  form: Form<State>,
+  names: readonly string[],
+  read: (field: string) => unknown,
+): Form<State> {
+  return {
+    fields: [form.fields, ...names].join("|"),
+    read: (fields) => {
+      const size = Math.max(0, fields.length - names.length);
+      const isConfigured = fields.slice(size).every((field) => read(field) !== null);
+      return isConfigured ? form.read(fields.slice(0, size)) : null;
+    },
+  };
 }

@@ -3,6 +3,7 @@
  *
  * Source: protocol reference, "INFO, u64 i at offset 1 + 8i".
  */
+import { Command } from "../edge/command.ts";
 import { RequestType } from "./requests.ts";
 
 const FIGURES = 52;
@@ -57,7 +58,11 @@ export function encodeInfo(info: Info): Uint8Array {
   const bytes = new Uint8Array(INFO_BYTES);
   const view = new DataView(bytes.buffer);
   const rates = INFO_TYPES.map(info.requests);
-  const all = rates.reduce<Rate>((sum, rate) => [sum[0] + rate[0], sum[1] + rate[1]], [0, 0]);
+  const others = Object.values(Command).map(info.requests);
+  const all = [...rates, ...others].reduce<Rate>(
+    (sum, rate) => [sum[0] + rate[0], sum[1] + rate[1]],
+    [0, 0],
+  );
   const figures = [
     Math.floor(info.nowMs / 1000),
     ...all,
@@ -79,4 +84,66 @@ export function encodeInfo(info: Info): Uint8Array {
     bytes[FIGURES * 8 + i] = info.version.charCodeAt(i);
   }
   return bytes;
+}
+
+/** What INFO tells, by name. Figures per minute are estimates. */
+export interface InfoFigures {
+  /** The server's clock, s since the epoch. */
+  readonly nowSeconds: number;
+  readonly requests: number;
+  readonly requestsPerMinute: number;
+  /** By request type of the Throttr protocol, in lowercase. */
+  readonly requestsByType: Readonly<Record<string, { total: number; perMinute: number }>>;
+  readonly readBytes: number;
+  readonly readBytesPerMinute: number;
+  readonly writeBytes: number;
+  readonly writeBytesPerMinute: number;
+  readonly keys: number;
+  readonly counters: number;
+  readonly buffers: number;
+  readonly counterBytes: number;
+  readonly bufferBytes: number;
+  readonly subscriptions: number;
+  readonly channels: number;
+  /** The earliest start of a shard that is awake, ms since the epoch. */
+  readonly runningSinceMs: number;
+  readonly connections: number;
+  readonly version: string;
+}
+
+const TYPE_NAMES = new Map<number, string>(
+  Object.entries(RequestType).map(([name, type]) => [type, name]),
+);
+
+/** Reads the answer to INFO, without the status of 7.3. */
+export function decodeInfo(bytes: Uint8Array): InfoFigures {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const figure = (i: number): number => Number(view.getBigUint64(8 * i, true));
+  const requestsByType = Object.fromEntries(
+    INFO_TYPES.map((type, i) => [
+      TYPE_NAMES.get(type)!,
+      { total: figure(3 + 2 * i), perMinute: figure(4 + 2 * i) },
+    ]),
+  );
+  const version = new TextDecoder().decode(bytes.subarray(FIGURES * 8)).replace(/\0+$/, "");
+  return {
+    nowSeconds: figure(0),
+    requests: figure(1),
+    requestsPerMinute: figure(2),
+    requestsByType,
+    readBytes: figure(39),
+    readBytesPerMinute: figure(40),
+    writeBytes: figure(41),
+    writeBytesPerMinute: figure(42),
+    keys: figure(43),
+    counters: figure(44),
+    buffers: figure(45),
+    counterBytes: figure(46),
+    bufferBytes: figure(47),
+    subscriptions: figure(48),
+    channels: figure(49),
+    runningSinceMs: figure(50) / 1e6,
+    connections: figure(51),
+    version,
+  };
 }

@@ -9,7 +9,7 @@ import { Keyspace } from "../keyspace.ts";
 export type ValueSize = 1 | 2 | 4 | 8;
 
 /** Dialects that this release serves. */
-export type Dialect = "7.3" | "7.1" | "5" | "2";
+export type Dialect = "7.3" | "7.1" | "5" | "2" | "edge";
 
 /** What a door speaks. The `code` names it in one byte wherever a protocol is stored or sent. */
 export interface Protocol {
@@ -30,6 +30,7 @@ const DIALECT_CODES: Readonly<Record<Dialect, number>> = {
   "7.1": 0x20,
   "5": 0x30,
   "2": 0x40,
+  edge: 0x50,
 };
 
 const VALUE_SIZE_NAMES: Readonly<Record<string, ValueSize>> = {
@@ -39,8 +40,8 @@ const VALUE_SIZE_NAMES: Readonly<Record<string, ValueSize>> = {
   uint64: 8,
 };
 
-/** Dialect 2 has no sizes: its values are u64. */
-const SIZELESS_DIALECT = "2";
+/** Dialects without sizes: their values are u64. `edge` is 7.3 and the commands of `wire/edge`. */
+export const SIZELESS_DIALECTS: readonly Dialect[] = ["2", "edge"];
 const SIZELESS_VALUE_SIZE = 8;
 
 export const SIZED_DIALECTS: readonly Dialect[] = ["7.3", "7.1", "5"];
@@ -50,17 +51,17 @@ const protocols = new Map<number, Protocol>();
 for (const dialect of SIZED_DIALECTS) {
   for (const valueSize of Object.values(VALUE_SIZE_NAMES)) add(dialect, valueSize);
 }
-add(SIZELESS_DIALECT, SIZELESS_VALUE_SIZE);
+for (const dialect of SIZELESS_DIALECTS) add(dialect, SIZELESS_VALUE_SIZE);
 
 function add(dialect: Dialect, valueSize: ValueSize): void {
-  const isSizeless = dialect === SIZELESS_DIALECT;
+  const isPair = dialect === "2";
   const code = DIALECT_CODES[dialect] | valueSize;
   protocols.set(code, {
     code,
     dialect,
     valueSize,
-    keyspace: isSizeless ? Keyspace.throttrPairs : Keyspace.throttr,
-    requestIdBytes: isSizeless ? 4 : 0,
+    keyspace: isPair ? Keyspace.throttrPairs : Keyspace.throttr,
+    requestIdBytes: isPair ? 4 : 0,
     maxHigh: valueSize === 8 ? 0xffffffff : 0,
     maxLow: valueSize >= 4 ? 0xffffffff : 2 ** (8 * valueSize) - 1,
   });
@@ -74,13 +75,13 @@ export function protocolByCode(code: number): Protocol | undefined {
 /**
  * The protocol behind the names that paths use.
  *
- * @param dialect `7.3`, `7.1`, `5` or `2`
- * @param size `uint8`, `uint16`, `uint32` or `uint64`; undefined for dialect 2, which has no sizes
+ * @param dialect `7.3`, `7.1`, `5`, `2` or `edge`
+ * @param size `uint8`, `uint16`, `uint32` or `uint64`; undefined for a dialect without sizes
  * @returns undefined when either name is unknown
  */
 export function protocolByName(dialect: string, size: string | undefined): Protocol | undefined {
   if (!Object.hasOwn(DIALECT_CODES, dialect)) return undefined;
-  const isSizeless = dialect === SIZELESS_DIALECT;
+  const isSizeless = SIZELESS_DIALECTS.includes(dialect as Dialect);
   if (isSizeless !== (size === undefined)) return undefined;
   const valueSize = size === undefined ? SIZELESS_VALUE_SIZE : valueSizeOf(size);
   return protocols.get(DIALECT_CODES[dialect as Dialect] | valueSize);

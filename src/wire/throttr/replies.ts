@@ -4,6 +4,7 @@
  * Source: protocol reference, "7.3 layouts", last column. Requests on keys answer alike in every
  * dialect that has them; dialect 2 puts the request id before the status.
  */
+import { COMMANDS_START, REPLY_HEADER_BYTES } from "../edge/command.ts";
 import type { Protocol } from "./protocol.ts";
 import { RequestType, STATUS_SUCCESS } from "./requests.ts";
 
@@ -30,6 +31,7 @@ export function replyLength(
   at: number,
   end: number,
 ): number {
+  if (type >= COMMANDS_START) return commandReplyLength(bytes, at, end);
   const statusAt = at + protocol.requestIdBytes;
   if (statusAt >= end) return REPLY_INCOMPLETE;
   if (bytes[statusAt] !== STATUS_SUCCESS) return protocol.requestIdBytes + 1;
@@ -44,6 +46,15 @@ export function replyLength(
     if (at + length > end) return REPLY_INCOMPLETE;
     for (let i = 0, weight = 1; i < n; i++, weight *= 256)
       length += bytes[at + 2 + n + i]! * weight;
+  }
+  return at + length > end ? REPLY_INCOMPLETE : length;
+}
+
+function commandReplyLength(bytes: Uint8Array, at: number, end: number): number {
+  if (at + REPLY_HEADER_BYTES > end) return REPLY_INCOMPLETE;
+  let length = REPLY_HEADER_BYTES;
+  for (let i = 1, weight = 1; i < REPLY_HEADER_BYTES; i++, weight *= 256) {
+    length += bytes[at + i]! * weight;
   }
   return at + length > end ? REPLY_INCOMPLETE : length;
 }

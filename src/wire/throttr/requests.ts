@@ -5,6 +5,7 @@
  * protocol reference, "7.3 layouts", "7.1 to the letter", "Dialect 2", "Scopes".
  */
 import { binaryString } from "../bytes.ts";
+import { Command, COMMAND_HEADER_BYTES } from "../edge/command.ts";
 import type { Dialect, Protocol } from "./protocol.ts";
 
 export const RequestType = {
@@ -31,7 +32,7 @@ export const RequestType = {
 } as const;
 
 /** Request types are below this: arrays that count by type have so many places. */
-export const REQUEST_TYPES_END = 0x1a;
+export const REQUEST_TYPES_END = 0x30;
 
 export const Attribute = { quota: 0, ttl: 1 } as const;
 export const Change = { patch: 0, increase: 1, decrease: 2 } as const;
@@ -77,6 +78,8 @@ export interface Layout {
   readonly valueSizeBytes: number;
   /** Bit of the scope that the request needs; 0 for none. */
   readonly scope: number;
+  /** Which prefixes of a token the key must have; null where it may be any. */
+  readonly prefixes: "keyPrefixes" | "channelPrefixes" | null;
   /** A success begins with a status byte, so there is a way to say no. */
   readonly hasStatus: boolean;
 }
@@ -101,6 +104,7 @@ const PLAIN = {
   keyAt: 0,
   valueSizeAt: 0,
   valueSizeBytes: 0,
+  prefixes: null,
   hasStatus: true,
 } as const;
 
@@ -120,6 +124,7 @@ const onKey =
       pairSizeAt: isPair ? keySizeAt + 1 : 0,
       keyAt: isPair ? keySizeAt : headerBytes,
       scope,
+      prefixes: "keyPrefixes",
     };
   };
 
@@ -136,13 +141,39 @@ const set: LayoutOf = ({ valueSize, dialect }) => {
     valueSizeAt: 3 + valueSize,
     valueSizeBytes,
     scope: Scope.write,
+    prefixes: "keyPrefixes",
   };
 };
+
+/** A request of the edge dialect: all have the same fields. */
+const command =
+  (name: string, target: Target, scope: number): LayoutOf =>
+  () => ({
+    ...PLAIN,
+    name,
+    target,
+    headerBytes: COMMAND_HEADER_BYTES,
+    keySizeAt: 2,
+    keyAt: COMMAND_HEADER_BYTES,
+    valueSizeAt: 3,
+    valueSizeBytes: 4,
+    scope,
+    prefixes: target === Target.shard ? "keyPrefixes" : null,
+  });
 
 /** A request with nothing but a channel. */
 const onChannel =
   (name: string, target: Target, scope: number): LayoutOf =>
-  () => ({ ...PLAIN, name, target, headerBytes: 2, keySizeAt: 1, keyAt: 2, scope });
+  () => ({
+    ...PLAIN,
+    name,
+    target,
+    headerBytes: 2,
+    keySizeAt: 1,
+    keyAt: 2,
+    scope,
+    prefixes: "channelPrefixes",
+  });
 
 /** A request with a channel and a payload. */
 const withPayload =
@@ -157,6 +188,7 @@ const withPayload =
     valueSizeAt: 2,
     valueSizeBytes: valueSize,
     scope,
+    prefixes: "channelPrefixes",
   });
 
 /** A request of its type byte alone. In 7.1 its reply has no status. */
@@ -198,11 +230,31 @@ const SINCE_7_1: readonly Row[] = [
   [RequestType.channel, onChannel("CHANNEL", Target.namespace, Scope.admin)],
   [RequestType.whoami, alone("WHOAMI", Target.connection, NO_SCOPE)],
 ];
+const SINCE_7_3: readonly Row[] = [
+  ...SINCE_7_1,
+  [RequestType.event, withPayload("EVENT", Target.nobody, NO_SCOPE)],
+];
+const COMMANDS: readonly Row[] = [
+  [Command.read, command("READ", Target.shard, Scope.read)],
+  [Command.insert, command("INSERT", Target.shard, Scope.write)],
+  [Command.increment, command("INCREMENT", Target.shard, Scope.write)],
+  [Command.change, command("CHANGE", Target.shard, Scope.write)],
+  [Command.expire, command("EXPIRE", Target.shard, Scope.write)],
+  [Command.purge, command("PURGE", Target.shard, Scope.write)],
+  [Command.set, command("SET", Target.shard, Scope.write)],
+  [Command.compareAndSet, command("COMPARE_AND_SET", Target.shard, Scope.write)],
+  [Command.limit, command("LIMIT", Target.shard, Scope.write)],
+  [Command.peek, command("PEEK", Target.shard, Scope.read)],
+  [Command.refund, command("REFUND", Target.shard, Scope.write)],
+  [Command.scan, command("SCAN", Target.namespace, Scope.read)],
+  [Command.remove, command("REMOVE", Target.namespace, Scope.admin)],
+];
 const LAYOUTS: Readonly<Record<Dialect, readonly Row[]>> = {
-  "7.3": [...SINCE_7_1, [RequestType.event, withPayload("EVENT", Target.nobody, NO_SCOPE)]],
+  "7.3": SINCE_7_3,
   "7.1": SINCE_7_1,
   "5": COUNTERS,
   "2": COUNTERS,
+  edge: [...SINCE_7_3, ...COMMANDS],
 };
 
 interface Requests {

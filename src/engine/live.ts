@@ -1,0 +1,42 @@
+/** The live records of a segment: those of one keyspace whose time has not come. */
+import { beginsWithAny } from "../wire/bytes.ts";
+import type { U64 } from "./time.ts";
+import {
+  EXPIRES_HIGH,
+  EXPIRES_LOW,
+  KEY_AT,
+  keyLengthOf,
+  keyspaceOf,
+  META,
+  SLOT_WORDS,
+  type Segment,
+} from "./segment.ts";
+
+/** True for a slot with a live record of the keyspace whose key has one of the prefixes. */
+export function isLive(
+  segment: Segment,
+  slot: number,
+  now: U64,
+  keyspace: number,
+  prefixes: readonly Uint8Array[],
+): boolean {
+  const { slots, arena } = segment;
+  const meta = slots[slot + META]!;
+  if (meta === 0 || keyspaceOf(meta) !== keyspace) return false;
+  const high = slots[slot + EXPIRES_HIGH]!;
+  if (high < now.high || (high === now.high && slots[slot + EXPIRES_LOW]! <= now.low)) return false;
+  return beginsWithAny(prefixes, arena, slots[slot + KEY_AT]!, keyLengthOf(meta));
+}
+
+/** Visits the live records of a keyspace whose keys have one of the prefixes. */
+export function forEachLive(
+  segment: Segment,
+  now: U64,
+  keyspace: number,
+  prefixes: readonly Uint8Array[],
+  visit: (slot: number) => void,
+): void {
+  for (let slot = 0; slot < segment.slots.length; slot += SLOT_WORDS) {
+    if (isLive(segment, slot, now, keyspace, prefixes)) visit(slot);
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * What token bucket and leaky bucket have in common: an amount that time frees, and that costs take from.
+ *
+ * Source: rate limit reference, "Algorithms". Amounts are doubles, and each bucket has one formula for each
+ * question, whoever asks it: a grant, a peek, or the search for the moment of a reset.
+ */
+import type { BucketState } from "../../wire/ratelimit/bucket-state.ts";
+import { bucketTtlSeconds, type BucketConfiguration } from "../../wire/ratelimit/configuration.ts";
+import type { Codec } from "../../wire/ratelimit/state.ts";
+import { amountBetween, firstMoment, nsFor } from "./moments.ts";
+import type { QuotaJudgement, Strategy } from "./strategy.ts";
+
+/** How a bucket counts. */
+export interface Bucket {
+  readonly codec: Codec<BucketState>;
+  /** The amount of a bucket that nobody has used. */
+  readonly fresh: number;
+  /** The amount when so much more is free, up to fresh; below 0, when so much is taken. */
+  freed(amount: number, by: number): number;
+  /** What is free, -Infinity to `burst`; `fits` has the last word, as either may round. */
+  free(amount: number): number;
+  /** Whether a cost is granted. Once it is, freeing more does not change that. */
+  fits(amount: number, cost: number): boolean;
+}
+
+export function bucketStrategy(
+  { burst, rate }: BucketConfiguration,
+  bucket: Bucket,
+): Strategy<BucketState> {
+  const ttlNs = BigInt(bucketTtlSeconds(burst, rate)) * 1_000_000_000n;
+
+  function amountAt(state: BucketState | null, ns: bigint): number {
+    return state === null
+      ? bucket.fresh
+      : bucket.freed(state.amount, amountBetween(state.atNs, ns, rate));
+  }
+
+  /** The greatest cost that fits. */
+  function roomAt(amount: number): number {
+    let room = Math.max(0, Math.floor(bucket.free(amount)));
+    while (room > 0 && !bucket.fits(amount, room)) room--;
+    while (bucket.fits(amount, room + 1)) room++;
+    return room;
+  }
+
+  function judge(state: BucketState | null, nowNs: bigint, cost: number): QuotaJudgement {
+    const amount = amountAt(state, nowNs);
+    const allowed = bucket.fits(amount, cost);
+    let resetNs: bigint | null = nowNs;
+    if (cost > burst) {
+      resetNs = null;
+    } else if (!allowed) {
+      const estimateNs = nowNs + nsFor(cost - bucket.free(amount), rate);
+      resetNs = firstMoment(nowNs, estimateNs, (ns) => bucket.fits(amountAt(state, ns), cost));
+    }
+    return { allowed, limit: burst, remaining: roomAt(amount), resetNs };
+  }
+
+  return {
+    codec: bucket.codec,
+    leadingQuotas: 1,
+    judge: (state, nowNs, cost) => [judge(state, nowNs, cost)],
+    charge: (state, nowNs, cost, [quota]) => {
+      const amount = bucket.freed(amountAt(state, nowNs), -cost);
+      quota!.remaining = roomAt(amount);
+      return { amount, atNs: nowNs };
+    },
+    refund: (state, nowNs, cost) => {
+      if (amountAt(state, nowNs) === bucket.fresh) return null;
+      const amount = bucket.freed(state.amount, cost);
+      // Stored as more than fresh when the burst was more: nothing is missing there.
+      if (bucket.free(amount) <= bucket.free(state.amount)) return null;
+      return { amount, atNs: state.atNs };
+    },
+    ttlNs: () => ttlNs,
+  };
+}

@@ -1,0 +1,71 @@
+/** Arguments of calls, checked and brought to the form that commands have. */
+import { ThrottrError } from "./error.ts";
+import { IDEMPOTENCY_KEY_BYTES_MAX } from "./command.ts";
+
+/** A key, a channel or a value: bytes, or text that stands for its UTF-8 bytes. */
+export type Text = string | Uint8Array;
+
+const KEY_BYTES_MAX = 255;
+/** No frame is larger, whatever the server's `FRAME_BYTES_MAX` is. */
+const VALUE_BYTES_MAX = 1_800_000;
+const U64_MAX = (1n << 64n) - 1n;
+
+const encoder = new TextEncoder();
+
+/** The bytes of a text. */
+export function bytesOf(text: Text, field: string): Uint8Array {
+  if (typeof text === "string") return encoder.encode(text);
+  if (text instanceof Uint8Array) return text;
+  throw new ThrottrError(`${field}_invalid`, `${field}: text or a Uint8Array is expected`);
+}
+
+/** @throws ThrottrError `key_invalid`, `channel_invalid`, … beyond 255 bytes */
+export function nameOf(text: Text, field: "key" | "channel" | "prefix" | "after"): Uint8Array {
+  const bytes = bytesOf(text, field);
+  if (bytes.length <= KEY_BYTES_MAX) return bytes;
+  throw new ThrottrError(
+    `${field}_invalid`,
+    `${field}: at most ${KEY_BYTES_MAX} bytes are possible, got ${bytes.length}`,
+  );
+}
+
+/** @throws ThrottrError `value_invalid` beyond what a frame may have */
+export function valueOf(text: Text, field = "value"): Uint8Array {
+  const bytes = bytesOf(text, field);
+  if (bytes.length <= VALUE_BYTES_MAX) return bytes;
+  throw new ThrottrError(
+    `${field}_invalid`,
+    `${field}: at most ${VALUE_BYTES_MAX} bytes are possible, got ${bytes.length}`,
+  );
+}
+
+/** @throws ThrottrError `quota_invalid`, `amount_invalid`, … for anything but 0 to 2^64 - 1 */
+export function u64Of(value: bigint | number, field: string): bigint {
+  const isWhole = typeof value === "bigint" || Number.isSafeInteger(value);
+  const whole = isWhole ? BigInt(value) : -1n;
+  if (whole >= 0n && whole <= U64_MAX) return whole;
+  throw new ThrottrError(
+    `${field}_invalid`,
+    `${field}: a bigint or safe integer from 0 to 2^64 - 1 is expected, got ${String(value)}`,
+  );
+}
+
+/** @throws ThrottrError `ttl_invalid` */
+export function ttlOf(ttlMs: number, field = "ttlMs"): number {
+  if (typeof ttlMs === "number" && Number.isSafeInteger(ttlMs) && ttlMs >= 0) return ttlMs;
+  throw new ThrottrError(
+    "ttl_invalid",
+    `${field}: milliseconds are expected, an integer from 0 to ${Number.MAX_SAFE_INTEGER}, got ${String(ttlMs)}`,
+  );
+}
+
+/** @throws ThrottrError `idempotency_key_invalid` */
+export function idempotencyKeyOf(text: Text | undefined): Uint8Array | null {
+  if (text === undefined) return null;
+  const bytes = bytesOf(text, "idempotency_key");
+  if (bytes.length >= 1 && bytes.length <= IDEMPOTENCY_KEY_BYTES_MAX) return bytes;
+  throw new ThrottrError(
+    "idempotency_key_invalid",
+    `idempotencyKey: 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes are expected, got ${bytes.length}`,
+  );
+}

@@ -1,0 +1,154 @@
+/**
+ * Rate limits as callers speak of them: milliseconds and plain numbers, where the core has nanoseconds.
+ *
+ * Source: rate limit reference, "The API that people know".
+ */
+import { checkConfiguration, type RateLimitConfiguration } from "../ratelimit/configuration.ts";
+import { RateLimitError } from "../ratelimit/error.ts";
+import { resultNames } from "../ratelimit/names.ts";
+import type { LimitDecision } from "./decision.ts";
+
+/** `burst` at once, and `rate` a second in the long run. */
+export interface BucketStrategy {
+  readonly strategy: "token_bucket" | "leaky_bucket" | "gcra";
+  /** An integer above 0. */
+  readonly burst: number;
+  /** Per second, above 0; need not be whole. */
+  readonly rate: number;
+}
+
+export interface Quota {
+  /** 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`. */
+  readonly name: string;
+  /** An integer above 0. */
+  readonly limit: number;
+  /** Above 0. */
+  readonly windowMs: number;
+}
+
+/** 1 to 8 quotas, all of which must have room; no two of the same name or the same ratio. */
+export interface FixedWindowStrategy {
+  readonly strategy: "fixed_window";
+  readonly quotas: readonly Quota[];
+}
+
+/** `limit` requests in any `windowMs`, as two buckets approximate it. */
+export interface SlidingWindowStrategy {
+  readonly strategy: "sliding_window";
+  readonly limit: number;
+  readonly windowMs: number;
+}
+
+/** Both must allow a request, and are charged together. */
+export interface CompositeStrategy {
+  readonly strategy: "composite";
+  readonly primary: FixedWindowStrategy;
+  readonly secondary: BucketStrategy;
+}
+
+export type LimitStrategy =
+  BucketStrategy | FixedWindowStrategy | SlidingWindowStrategy | CompositeStrategy;
+
+/** What one quota of a limit says. */
+export interface QuotaResult {
+  readonly allowed: boolean;
+  readonly limit: number;
+  /** Further requests of cost 1 that it would allow at once. */
+  readonly remaining: number;
+  /** Milliseconds since the epoch; null where no wait helps. */
+  readonly reset: number | null;
+}
+
+/** What a limit says. */
+export interface LimitResult {
+  readonly success: boolean;
+  /** Of the quota with the smallest `remaining`. */
+  readonly limit: number;
+  readonly remaining: number;
+  /**
+   * Milliseconds since the epoch: of a refusal, when the same request is allowed if nobody else comes;
+   * null where no wait helps.
+   */
+  readonly reset: number | null;
+  /** 0 where it is allowed; null where no wait helps. A retry after it succeeds if nobody else comes. */
+  readonly retryAfterMs: number | null;
+  /** Why it was refused, where it was not for want of room: no wait helps. */
+  readonly reason?: "cost_exceeds_limit";
+  /**
+   * By name: `default` where the strategy has one limit; of a composite `primary_…` and
+   * `secondary_default`. Where the primary of a composite refuses, the primary's only.
+   */
+  readonly quotas: Readonly<Record<string, QuotaResult>>;
+}
+
+/**
+ * The checked configuration of a strategy.
+ *
+ * @throws RateLimitError that names field and range
+ */
+export function configurationOf(strategy: LimitStrategy): RateLimitConfiguration {
+  switch (strategy?.strategy) {
+    case "fixed_window":
+      return checkConfiguration(fixedWindowOf(strategy));
+    case "sliding_window":
+      return checkConfiguration({ ...strategy, windowNs: windowNsOf(strategy.windowMs, "") });
+    case "composite":
+      return checkConfiguration({ ...strategy, primary: primaryOf(strategy.primary) });
+    default:
+      return checkConfiguration(strategy);
+  }
+}
+
+function primaryOf(primary: FixedWindowStrategy): unknown {
+  return primary?.strategy === "fixed_window" ? fixedWindowOf(primary, "primary.") : primary;
+}
+
+function fixedWindowOf({ strategy, quotas }: FixedWindowStrategy, path = ""): unknown {
+  if (!Array.isArray(quotas)) return { strategy, quotas };
+  return {
+    strategy,
+    quotas: (quotas as readonly Quota[]).map((quota, i) => ({
+      ...quota,
+      windowNs: windowNsOf(quota?.windowMs, `${path}quotas[${i}].`),
+    })),
+  };
+}
+
+function windowNsOf(windowMs: unknown, path: string): bigint {
+  if (typeof windowMs === "number" && windowMs > 0 && Number.isFinite(windowMs)) {
+    return BigInt(Math.round(windowMs * 1e6));
+  }
+  throw new RateLimitError(
+    "window_invalid",
+    `${path}windowMs`,
+    "milliseconds above 0 are expected",
+    windowMs,
+  );
+}
+
+/** The result of a decision about a configuration. */
+export function limitResultOf(
+  configuration: RateLimitConfiguration,
+  decision: LimitDecision,
+): LimitResult {
+  const names = resultNames(configuration);
+  const quotas: Record<string, QuotaResult> = {};
+  decision.quotas.forEach(({ allowed, limit, remaining, resetNs }, i) => {
+    quotas[names[i]!] = { allowed, limit, remaining, reset: msOf(resetNs) };
+  });
+  const { allowed, limit, remaining, resetNs, retryAfterNs } = decision;
+  return {
+    success: allowed,
+    limit,
+    remaining,
+    reset: msOf(resetNs),
+    retryAfterMs: msOf(retryAfterNs),
+    ...(resetNs === null ? { reason: "cost_exceeds_limit" as const } : {}),
+    quotas,
+  };
+}
+
+/** Rounded up: whoever waits so long has waited long enough. */
+function msOf(ns: bigint | null): number | null {
+  return ns === null ? null : Number((ns + 999_999n) / 1_000_000n);
+}

@@ -1,0 +1,152 @@
+/**
+ * An operation: one call as a frame to be sent, and its reply as a result.
+ *
+ * Operations know no transport. Whoever sends them puts as many as there are into one message, and gives
+ * each its reply: they come in the same order.
+ */
+import type { ByteWriter } from "../bytes.ts";
+import { INFO_BYTES } from "../throttr/info.ts";
+import { protocolByName } from "../throttr/protocol.ts";
+import { replyLength } from "../throttr/replies.ts";
+import { RequestType, STATUS_SUCCESS } from "../throttr/requests.ts";
+import { COMMAND_HEADER_BYTES, Flag, REPLY_HEADER_BYTES } from "./command.ts";
+import { ThrottrError } from "./error.ts";
+
+/** The edge dialect, which operations are frames of. */
+export const EDGE = protocolByName("edge", undefined)!;
+
+export interface Operation<Result> {
+  /** Request type of the frame. */
+  readonly type: number;
+  /** Executing it twice is as good as once: it only reads, or has an idempotency key. */
+  readonly isRepeatable: boolean;
+  readonly frame: Uint8Array<ArrayBuffer>;
+  /**
+   * The result of a reply, whole and without what follows.
+   *
+   * @throws ThrottrError when the reply is an error
+   */
+  readonly read: (reply: Uint8Array) => Result;
+}
+
+const decoder = new TextDecoder();
+
+/** What a command is made of. */
+export interface CommandParts {
+  readonly type: number;
+  readonly key: Uint8Array;
+  readonly idempotencyKey?: Uint8Array | null;
+  readonly isReading?: boolean;
+  /** Writes the body, without the idempotency key. */
+  readonly body?: (out: ByteWriter) => void;
+}
+
+/** The reply of a command behind its status and size. */
+export interface CommandReply {
+  readonly bytes: Uint8Array;
+  readonly view: DataView;
+}
+
+/**
+ * An operation that is a command.
+ *
+ * @param scratch is written to, and left empty
+ */
+export function commandOf<Result>(
+  scratch: ByteWriter,
+  { type, key, idempotencyKey = null, isReading = false, body }: CommandParts,
+  read: (reply: CommandReply) => Result,
+): Operation<Result> {
+  const out = scratch;
+  out.reset();
+  out.u8(type);
+  out.u8(idempotencyKey === null ? 0 : Flag.isOnce);
+  out.u8(key.length);
+  out.u32(0);
+  out.copy(key);
+  if (idempotencyKey !== null) {
+    out.u8(idempotencyKey.length);
+    out.copy(idempotencyKey);
+  }
+  body?.(out);
+  out.view.setUint32(3, out.length - COMMAND_HEADER_BYTES - key.length, true);
+  return {
+    type,
+    isRepeatable: isReading || idempotencyKey !== null,
+    frame: out.take(),
+    read: (reply) => read(replyOf(reply)),
+  };
+}
+
+function replyOf(reply: Uint8Array): CommandReply {
+  const bytes = reply.subarray(REPLY_HEADER_BYTES);
+  if (reply[0] !== STATUS_SUCCESS) throw ThrottrError.from(decoder.decode(bytes));
+  return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
+}
+
+/** The outcome of one operation of several. */
+export type Settled<Result> =
+  | { readonly ok: true; readonly value: Result }
+  | { readonly ok: false; readonly error: ThrottrError };
+
+/** The message that operations are sent in: their frames back to back. */
+export function messageOf(operations: readonly Operation<unknown>[]): Uint8Array<ArrayBuffer> {
+  if (operations.length === 1) return operations[0]!.frame;
+  const message = new Uint8Array(operations.reduce((sum, { frame }) => sum + frame.length, 0));
+  let at = 0;
+  for (const { frame } of operations) {
+    message.set(frame, at);
+    at += frame.length;
+  }
+  return message;
+}
+
+/**
+ * Length of the reply that begins at `at`, to a command, PUBLISH, SUBSCRIBE, UNSUBSCRIBE or INFO.
+ *
+ * @returns 0 when it is not complete
+ */
+export function operationReplyLength(
+  type: number,
+  bytes: Uint8Array,
+  at: number,
+  end: number,
+): number {
+  if (type !== RequestType.info) return replyLength(EDGE, type, bytes, at, end);
+  if (at >= end) return 0;
+  const length = bytes[at] === STATUS_SUCCESS ? 1 + INFO_BYTES : 1;
+  return at + length > end ? 0 : length;
+}
+
+/**
+ * The results of the replies to operations, in the same order.
+ *
+ * @throws ThrottrError `reply_invalid` when there are fewer or more replies than operations
+ */
+export function settle<Result>(
+  operations: readonly Operation<Result>[],
+  replies: Uint8Array,
+): Settled<Result>[] {
+  let at = 0;
+  const settled = operations.map((operation): Settled<Result> => {
+    const length = operationReplyLength(operation.type, replies, at, replies.length);
+    if (length === 0) throw new ThrottrError("reply_invalid", "replies are missing");
+    const reply = replies.subarray(at, at + length);
+    at += length;
+    return settleOne(operation, reply);
+  });
+  if (at !== replies.length) throw new ThrottrError("reply_invalid", "there are too many replies");
+  return settled;
+}
+
+/** The result of one reply. */
+export function settleOne<Result>(
+  operation: Operation<Result>,
+  reply: Uint8Array,
+): Settled<Result> {
+  try {
+    return { ok: true, value: operation.read(reply) };
+  } catch (error) {
+    return { ok: false, error: ThrottrError.from(error) };
+  }
+}

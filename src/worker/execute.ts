@@ -1,0 +1,139 @@
+/** Executes what comes whole from a caller who waits for it all: operations, or a message of frames. */
+import { refusalOf, refusalText, type Access } from "../objects/access.ts";
+import { Dispatch, type Counter } from "../objects/dispatch.ts";
+import { reportFailure } from "../objects/failure.ts";
+import type { Settings } from "../objects/settings.ts";
+import type { Frames, Sink } from "../objects/sink.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { EDGE, messageOf, settle, type Operation, type Settled } from "../wire/edge/operation.ts";
+import { layoutsOf } from "../wire/throttr/requests.ts";
+import { assertAllowed, RunSequence, runsOf, type RunSink } from "./runs.ts";
+
+/** Reply bytes of one call to a shard; what is left is asked for in a further one. */
+const CALL_REPLY_BYTES_MAX = 2 << 20;
+/** Replies that are held: a call between Workers carries 32 MiB. */
+const REPLY_BYTES_MAX = 24 << 20;
+
+/** Where a caller is: what executing for it needs. */
+export interface Caller {
+  readonly env: Env;
+  readonly settings: Settings;
+  readonly access: Access;
+  readonly counter: Counter;
+}
+
+/**
+ * Executes operations in order, each shard's in one call, and gives what became of each. One that the
+ * access does not allow is refused by itself.
+ *
+ * @throws Problem 413 when there is too much of it; nothing was applied
+ * @throws ThrottrError `outcome_unknown` when a shard failed, `reply_too_large`: what was applied is unknown
+ */
+export async function execute<Result>(
+  caller: Caller,
+  operations: readonly Operation<Result>[],
+): Promise<Settled<Result>[]> {
+  const refused = operations.map((operation) => refusalError(operation, caller.access));
+  const allowed = operations.filter((_, i) => refused[i] === null);
+  const replies =
+    allowed.length === 0 ? [] : settle(allowed, await send(caller, messageOf(allowed)));
+  let next = 0;
+  return refused.map((error) => (error === null ? replies[next++]! : { ok: false, error }));
+}
+
+/**
+ * Executes one operation.
+ *
+ * @throws ThrottrError that the operation is refused with; or as `execute`
+ */
+export async function executeOne<Result>(
+  caller: Caller,
+  operation: Operation<Result>,
+): Promise<Result> {
+  const error = refusalError(operation, caller.access);
+  if (error !== null) throw error;
+  return operation.read(await send(caller, operation.frame));
+}
+
+/**
+ * Executes a message of frames of the edge dialect and gives their replies.
+ *
+ * @throws Problem when a frame can't be read or is not allowed; then nothing has been applied
+ * @throws ThrottrError as `execute`
+ */
+export async function exchange(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
+  const runs = runsOf(EDGE, message, caller.settings.FRAME_BYTES_MAX);
+  for (const run of runs) assertAllowed(run, caller.access, message);
+  return await sendRuns(caller, runs);
+}
+
+async function send(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
+  return await sendRuns(caller, runsOf(EDGE, message, caller.settings.FRAME_BYTES_MAX));
+}
+
+async function sendRuns(
+  { env, access, counter }: Caller,
+  runs: readonly Frames[],
+): Promise<Uint8Array> {
+  if (runs.length === 0) return new Uint8Array(0);
+  const dispatch = new Dispatch(env, access.namespace, counter);
+  const collected = new Collected();
+  const toDispatch = (run: Frames, sink: Sink): void =>
+    dispatch.send(run, access, sink, CALL_REPLY_BYTES_MAX);
+  new RunSequence(runs, toDispatch, collected, REPLY_BYTES_MAX).start();
+  return await collected.replies;
+}
+
+/** Collects replies. */
+class Collected implements RunSink {
+  readonly replies: Promise<Uint8Array>;
+  readonly #resolve: (replies: Uint8Array) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #parts: Uint8Array[] = [];
+  heldBytes = 0;
+
+  constructor() {
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+    this.replies = promise;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  reply(replies: Uint8Array, isLast: boolean): void {
+    this.#parts.push(replies);
+    this.heldBytes += replies.length;
+    if (isLast) this.#resolve(this.#joined());
+  }
+
+  room(): Promise<void> | null {
+    if (this.heldBytes <= REPLY_BYTES_MAX) return null;
+    return Promise.reject(new Error(REPLY_TOO_LARGE));
+  }
+
+  failed(error: unknown): void {
+    if (error instanceof Error && error.message === REPLY_TOO_LARGE) {
+      this.#reject(ThrottrError.from(error));
+      return;
+    }
+    this.#reject(ThrottrError.from(reportFailure(error).message));
+  }
+
+  #joined(): Uint8Array {
+    if (this.#parts.length === 1) return this.#parts[0]!;
+    const joined = new Uint8Array(this.heldBytes);
+    let at = 0;
+    for (const part of this.#parts) {
+      joined.set(part, at);
+      at += part.length;
+    }
+    return joined;
+  }
+}
+
+const REPLY_TOO_LARGE = `reply_too_large: the replies to a call may have ${REPLY_BYTES_MAX} bytes; ask for less at once`;
+
+function refusalError({ type, frame }: Operation<unknown>, access: Access): ThrottrError | null {
+  const layout = layoutsOf(EDGE)[type]!;
+  const refusal = refusalOf(access, layout, frame, 0);
+  return refusal === null ? null : ThrottrError.from(refusalText(refusal, layout));
+}

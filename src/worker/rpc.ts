@@ -1,0 +1,124 @@
+/**
+ * Throttr over a service binding: what other Workers of the account call.
+ *
+ * Whoever may bind is trusted; `props` of the binding say what it is given. What the calls do is
+ * described where the operations are, in `wire/edge`.
+ */
+import { WorkerEntrypoint } from "cloudflare:workers";
+import { readSettings } from "../objects/settings.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { LimitResult } from "../wire/edge/limit.ts";
+import type { Operation } from "../wire/edge/operation.ts";
+import * as operations from "../wire/edge/operations.ts";
+import type {
+  BatchCall,
+  BatchOutcome,
+  BatchOutcomes,
+  OperationCalls,
+  ThrottrService,
+} from "../wire/edge/service.ts";
+import { DoorCounter } from "./counter.ts";
+import { exchange, execute, executeOne, type Caller } from "./execute.ts";
+import { Problem } from "./problem.ts";
+import { router } from "./router.ts";
+import { accessOfProps, trust } from "./trust.ts";
+
+/** Operations of one batch. */
+const BATCH_MAX = 10_000;
+
+type AnyOperation = (...parameters: unknown[]) => Operation<unknown>;
+
+const table = new Map(Object.entries(operations) as [string, AnyOperation][]);
+
+/** The calls of operations are added below, from their table. */
+const Entrypoint = WorkerEntrypoint<Env> as unknown as new (
+  ...parameters: ConstructorParameters<typeof WorkerEntrypoint<Env>>
+) => WorkerEntrypoint<Env> & OperationCalls;
+
+export class Throttr extends Entrypoint implements ThrottrService {
+  static {
+    for (const [name, operation] of table) {
+      const call = async function (this: Throttr, ...parameters: unknown[]): Promise<unknown> {
+        return await this.#failing(async () => {
+          return await executeOne(this.#caller(), operation(...parameters));
+        });
+      };
+      Object.defineProperty(this.prototype, name, { value: call });
+    }
+  }
+
+  override async fetch(request: Request): Promise<Response> {
+    trust(this.ctx, accessOfProps(this.ctx.props));
+    return await router.fetch(request, this.env, this.ctx);
+  }
+
+  async exchange(frames: Uint8Array): Promise<Uint8Array> {
+    const caller = this.#caller();
+    const bytesMax = caller.settings.BODY_BYTES_MAX;
+    if (frames.length > bytesMax) {
+      throw new ThrottrError(
+        "body_too_large",
+        `a message may have ${bytesMax} bytes (BODY_BYTES_MAX), got ${frames.length}`,
+      );
+    }
+    return await this.#failing(async () => await exchange(caller, frames));
+  }
+
+  async limitMany(requests: readonly operations.LimitRequest[]): Promise<LimitResult[]> {
+    assertCount(requests.length);
+    const settled = await this.#failing(async () => {
+      return await execute(this.#caller(), requests.map(operations.limit));
+    });
+    return settled.map((result) => {
+      if (!result.ok) throw result.error;
+      return result.value;
+    });
+  }
+
+  async batch<const Calls extends readonly BatchCall[]>(
+    calls: Calls,
+  ): Promise<BatchOutcomes<Calls>> {
+    assertCount(calls.length);
+    const settled = await this.#failing(async () => {
+      return await execute(this.#caller(), calls.map(operationOf));
+    });
+    const outcomes = settled.map((result): BatchOutcome<unknown> => {
+      if (result.ok) return result;
+      const { code, message } = result.error;
+      return { ok: false, error: { code, message } };
+    });
+    return outcomes as BatchOutcomes<Calls>;
+  }
+
+  /** Whatever fails is an error with a code. */
+  async #failing<Result>(run: () => Promise<Result>): Promise<Result> {
+    try {
+      return await run();
+    } catch (error) {
+      if (error instanceof Problem) throw new ThrottrError(error.code, error.message);
+      throw ThrottrError.from(error);
+    }
+  }
+
+  #caller(): Caller {
+    const { env, ctx } = this;
+    const access = accessOfProps(ctx.props);
+    return {
+      env,
+      settings: readSettings(env),
+      access,
+      counter: DoorCounter.of(env, ctx, access.namespace),
+    };
+  }
+}
+
+function assertCount(count: number): void {
+  if (count <= BATCH_MAX) return;
+  throw new ThrottrError("batch_too_large", `at most ${BATCH_MAX} operations, got ${count}`);
+}
+
+function operationOf([name, ...parameters]: BatchCall): Operation<unknown> {
+  const operation = table.get(name);
+  if (operation !== undefined) return operation(...parameters);
+  throw new ThrottrError("operation_unknown", `there is no operation ${name as string}`);
+}

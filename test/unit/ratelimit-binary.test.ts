@@ -1,0 +1,180 @@
+/** Rate limit configurations in binary: whole, cut short, changed, and of bytes that mean nothing. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { ByteWriter } from "../../src/wire/bytes.ts";
+import { readConfiguration, writeConfiguration } from "../../src/wire/ratelimit/binary.ts";
+import {
+  checkConfiguration,
+  type RateLimitConfiguration,
+} from "../../src/wire/ratelimit/configuration.ts";
+import { RateLimitError } from "../../src/wire/ratelimit/error.ts";
+import { resultNames } from "../../src/wire/ratelimit/names.ts";
+import { STRATEGIES } from "../support/rate-limit-arbitraries.ts";
+import { extremeConfiguration } from "../support/rate-limit-extremes.ts";
+
+const seed = inject("seed");
+const RUNS = { seed, numRuns: 1000 };
+const anyConfiguration = fc.oneof(...STRATEGIES.map(extremeConfiguration));
+
+function bytesOf(configuration: RateLimitConfiguration): Uint8Array {
+  const out = new ByteWriter(1);
+  writeConfiguration(out, configuration);
+  return out.take();
+}
+
+const read = (bytes: Uint8Array): RateLimitConfiguration =>
+  readConfiguration(bytes, 0, bytes.length);
+
+function codeOf(bytes: Uint8Array): string {
+  try {
+    read(bytes);
+  } catch (error) {
+    if (error instanceof RateLimitError) return error.code;
+    throw error;
+  }
+  return "none";
+}
+
+/** Checks that bytes are refused, or are those of a configuration that is taken. */
+function expectRefusedOrTaken(bytes: Uint8Array): void {
+  let configuration: RateLimitConfiguration;
+  try {
+    configuration = read(bytes);
+  } catch (error) {
+    if (error instanceof RateLimitError) return;
+    throw error;
+  }
+  expect(checkConfiguration(configuration)).toEqual(configuration);
+  expect(bytesOf(configuration)).toEqual(Uint8Array.from(bytes));
+}
+
+describe("configurations", () => {
+  it("come back from their bytes, wherever these lie", () => {
+    const around = fc.uint8Array({ maxLength: 20 });
+    const property = fc.property(
+      anyConfiguration,
+      around,
+      around,
+      (configuration, before, behind) => {
+        const bytes = bytesOf(configuration);
+        const at = before.length;
+        const whole = Uint8Array.from([...before, ...bytes, ...behind]);
+        expect(readConfiguration(whole, at, at + bytes.length)).toEqual(configuration);
+        expect(readConfiguration(whole.subarray(at), 0, bytes.length)).toEqual(configuration);
+      },
+    );
+    fc.assert(property, RUNS);
+  });
+
+  it("are refused when they are cut short or something follows", () => {
+    const property = fc.property(anyConfiguration, fc.nat(), fc.nat(255), (value, cut, more) => {
+      const bytes = bytesOf(value);
+      const short = bytes.subarray(0, cut % bytes.length);
+      expect(codeOf(short)).toBe("configuration_invalid");
+      expect(codeOf(Uint8Array.from([...bytes, more]))).toBe("configuration_invalid");
+      expect(() => readConfiguration(bytes, bytes.length, bytes.length)).toThrow(RateLimitError);
+    });
+    fc.assert(property, RUNS);
+  });
+
+  it("are refused or are others when bytes of them change", () => {
+    const change = fc.tuple(fc.nat(), fc.nat(255));
+    const property = fc.property(
+      anyConfiguration,
+      fc.array(change, { minLength: 1, maxLength: 4 }),
+      fc.nat(),
+      (configuration, changes, cut) => {
+        const bytes = bytesOf(configuration);
+        for (const [at, value] of changes) bytes[at % bytes.length] = value;
+        expectRefusedOrTaken(bytes);
+        expectRefusedOrTaken(bytes.subarray(cut % bytes.length));
+      },
+    );
+    fc.assert(property, RUNS);
+  });
+
+  it("are refused or taken from any bytes", () => {
+    const property = fc.property(fc.nat(7), fc.uint8Array({ maxLength: 60 }), (first, rest) => {
+      expectRefusedOrTaken(Uint8Array.from([first, ...rest]));
+    });
+    fc.assert(property, RUNS);
+  });
+
+  it.each([
+    ["composites in composites", 5],
+    ["as many quotas as there may be", 2],
+    ["quotas and names of the greatest sizes", 255],
+  ])("are refused from a megabyte of %s", (_what, byte) => {
+    expect(codeOf(new Uint8Array(1_000_000).fill(byte))).toBe("configuration_invalid");
+    const bytes = new Uint8Array(1_000_000).fill(byte);
+    bytes[0] = 2;
+    expect(codeOf(bytes)).toBe("configuration_invalid");
+  });
+
+  it("have these bytes", () => {
+    const hexOf = (configuration: RateLimitConfiguration): string =>
+      Buffer.from(bytesOf(configuration)).toString("hex");
+    expect(hexOf({ strategy: "gcra", burst: 1, rate: 2.5 })).toBe(
+      "04" + "000000000000f03f" + "0000000000000440",
+    );
+    const fixed = "02" + "01" + "03" + "646179" + "000000000000f03f" + "00ca9a3b00000000";
+    const quotas = [{ name: "day", limit: 1, windowNs: 1_000_000_000n }];
+    expect(hexOf({ strategy: "fixed_window", quotas })).toBe(fixed);
+    expect(
+      hexOf({
+        strategy: "composite",
+        primary: { strategy: "fixed_window", quotas },
+        secondary: { strategy: "leaky_bucket", burst: 1, rate: 2.5 },
+      }),
+    ).toBe("05" + fixed + "03" + "000000000000f03f" + "0000000000000440");
+    expect(hexOf({ strategy: "sliding_window", limit: 1, windowNs: 2n ** 40n })).toBe(
+      "06" + "000000000000f03f" + "0000000000010000",
+    );
+  });
+
+  it.each([
+    ["", "configuration_invalid", "configuration", "1 more bytes are expected, got 0"],
+    ["00", "configuration_invalid", "strategy", "the number of a strategy is expected, got 0"],
+    ["0505", "configuration_invalid", "primary.strategy", "the number of a strategy is expected"],
+    ["01" + "00".repeat(15), "configuration_invalid", "configuration", "8 more bytes"],
+    [
+      "01" + "00".repeat(17),
+      "configuration_invalid",
+      "configuration",
+      "no more bytes are expected",
+    ],
+    ["01" + "00".repeat(16), "burst_invalid", "burst", "an integer from 1"],
+    ["06" + "000000000000f03f" + "ff".repeat(8), "time_overflow", "windowNs", "at most"],
+    ["0200", "quotas_invalid", "quotas", "1 to 8 quotas"],
+    [`0201` + "01ff" + "00".repeat(16), "quota_name_invalid", "quotas[0].name", "1 to 64 bytes"],
+    ["05" + "01" + "000000000000f03f".repeat(2) + "0200", "quotas_invalid", "secondary.quotas", ""],
+  ])("of %j: %s of %s", (hex, code, field, message) => {
+    const check = (): unknown => read(Uint8Array.from(Buffer.from(hex, "hex")));
+    expect(check).toThrow(RateLimitError);
+    expect(check).toThrow(expect.objectContaining({ code, field }));
+    expect(check).toThrow(`${code}: ${field}: ${message}`);
+  });
+});
+
+describe("names of results", () => {
+  const primary = {
+    strategy: "fixed_window",
+    quotas: [
+      { name: "b", limit: 1, windowNs: 1n },
+      { name: "a", limit: 1, windowNs: 2n },
+    ],
+  } as const;
+  const secondary = { strategy: "gcra", burst: 1, rate: 1 } as const;
+
+  it.each([
+    [secondary, ["default"]],
+    [{ strategy: "sliding_window", limit: 1, windowNs: 1n } as const, ["default"]],
+    [primary, ["b", "a"]],
+    [
+      { strategy: "composite", primary, secondary } as const,
+      ["primary_b", "primary_a", "secondary_default"],
+    ],
+  ])("of %o: %j", (configuration, names) => {
+    expect(resultNames(configuration)).toEqual(names);
+  });
+});
