@@ -1,0 +1,229 @@
+/** The middleware: asks a limiter before a request is handled, and tells the client what it said. */
+import type { Context, Env, MiddlewareHandler, Next } from "hono";
+import type { RateLimiter } from "../ratelimit/rate-limiter.ts";
+import type { Decision, RateLimitResult } from "../ratelimit/result.ts";
+import { RateLimitError } from "../wire/ratelimit/error.ts";
+import {
+  fieldsOf,
+  HEADER_STYLES,
+  isCumulative,
+  retryAfterSeconds,
+  type Field,
+  type HeaderStyle,
+} from "./headers.ts";
+import { policiesOf, type Policy } from "./policies.ts";
+import { problemOf, type RateLimitProblem } from "./problem.ts";
+
+/**
+ * What the middleware needs of a limiter.
+ *
+ * @example
+ * const limiter: RequestLimiter = new RateLimiter({ throttr, name: "api", strategy });
+ */
+export type RequestLimiter = Pick<RateLimiter, "name" | "strategy" | "clock" | "limit" | "refund">;
+
+/**
+ * How requests are limited.
+ *
+ * @example
+ * const options: RateLimitOptions = {
+ *   limiter,
+ *   key: (c) => c.req.header("cf-connecting-ip") ?? "unknown",
+ *   skip: (c) => c.req.path === "/health",
+ * };
+ */
+export interface RateLimitOptions<E extends Env = Env, Name extends string = string> {
+  /** Who decides; a function where it depends on the request, or on bindings that come with it. */
+  readonly limiter: RequestLimiter | ((c: Context<E>) => RequestLimiter | Promise<RequestLimiter>);
+  /** Who is limited: any text but none, which is an error (`key_invalid`). */
+  readonly key?: (c: Context<E>) => string | Promise<string>;
+  /** Another name of `key`. */
+  readonly keyGenerator?: (c: Context<E>) => string | Promise<string>;
+  /** What a request costs, an integer from 1; 1 unless given. */
+  readonly cost?: number | ((c: Context<E>) => number | Promise<number>);
+  /** True for requests that are not limited: nobody is asked, nothing is set. */
+  readonly skip?: (c: Context<E>) => boolean | Promise<boolean>;
+  /** Gives back what a request cost that was not successful. */
+  readonly skipFailedRequests?: boolean;
+  /** Gives back what a request cost that was successful. */
+  readonly skipSuccessfulRequests?: boolean;
+  /** Whether a request that has been handled was successful: its status is below 400 unless given. */
+  readonly requestWasSuccessful?: (c: Context<E>) => boolean | Promise<boolean>;
+  /** Which fields the response has; false for none but `Retry-After`. `draft-8` unless given. */
+  readonly headers?: HeaderStyle | false;
+  /** Where the result stands in `c.var`: `rateLimit` unless given. */
+  readonly requestPropertyName?: Name;
+  /** Is told of every refusal before it is answered; in shadow mode too. */
+  readonly onLimited?: (c: Context<E>, result: RateLimitResult) => void | Promise<void>;
+  /**
+   * Answers a refused request; problem details unless given. Header fields are added to what it returns,
+   * `Retry-After` too unless it has one. It may serve the request all the same: `await next()`.
+   */
+  readonly handler?: (
+    c: Context<E>,
+    next: Next,
+    result: RateLimitResult,
+  ) => Response | void | Promise<Response | void>;
+}
+
+/**
+ * What the middleware sets.
+ *
+ * @example
+ * const app = new Hono<{ Variables: RateLimitVariables }>();
+ */
+export type RateLimitVariables<Name extends string = "rateLimit", Result = RateLimitResult> = {
+  [Key in Name]: Result;
+};
+
+/**
+ * Middleware that limits requests.
+ *
+ * A request that is allowed goes on, with the result in `c.var.rateLimit`; one that is refused is answered
+ * with 429 and problem details, or 503 where the limit could not be asked and `onError` of the limiter is
+ * "closed". Without `onError` an error of the limiter is thrown on, to the application's `onError`.
+ *
+ * The cost is given back, if it is, before the response is sent; not where the limiter could not be asked.
+ *
+ * @example
+ * import { Hono } from "hono";
+ * import { rateLimit } from "throttr-edge/hono";
+ * import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
+ *
+ * const app = new Hono<{ Bindings: Env }>();
+ * const strategy = tokenBucket({ burst: 10, rate: 1 });
+ *
+ * app.use(
+ *   "/api/*",
+ *   rateLimit<{ Bindings: Env }>({
+ *     limiter: (c) => new RateLimiter({ throttr: c.env.THROTTR, name: "api", strategy }),
+ *     key: (c) => c.req.header("cf-connecting-ip") ?? "unknown",
+ *   }),
+ * );
+ *
+ * @throws RateLimitError `configuration_invalid` unless there is one of `key` and `keyGenerator`, and for
+ *   `headers` that nobody knows
+ */
+export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(
+  options: RateLimitOptions<E, Name> & { readonly skip?: never },
+): MiddlewareHandler<E & { Variables: RateLimitVariables<Name> }>;
+/** With `skip` there may be no result. */
+export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(
+  options: RateLimitOptions<E, Name>,
+): MiddlewareHandler<E & { Variables: RateLimitVariables<Name, RateLimitResult | undefined> }>;
+export function rateLimit<E extends Env>(options: RateLimitOptions<E>): MiddlewareHandler<E> {
+  const { limiter, cost = 1, headers = "draft-8", skip, onLimited, handler } = options;
+  const { skipFailedRequests = false, skipSuccessfulRequests = false } = options;
+  const { requestPropertyName = "rateLimit", requestWasSuccessful = isBelow400 } = options;
+  const keyOf = keyFunctionOf(options);
+  checkHeaders(headers);
+
+  async function isGivenBack(c: Context<E>): Promise<boolean> {
+    if (!skipFailedRequests && !skipSuccessfulRequests) return false;
+    return (await requestWasSuccessful(c)) ? skipSuccessfulRequests : skipFailedRequests;
+  }
+
+  /** @returns the result of giving it back, if that was done */
+  async function serve(
+    c: Context<E>,
+    next: Next,
+    refund: () => Promise<RateLimitResult>,
+  ): Promise<RateLimitResult | null> {
+    try {
+      await next();
+    } catch (error) {
+      if (skipFailedRequests) await refund();
+      throw error;
+    }
+    return (await isGivenBack(c)) ? await refund() : null;
+  }
+
+  async function refuse(c: Context<E>, next: Next, result: RateLimitResult, policies: Policy[]) {
+    const response =
+      handler === undefined
+        ? problemResponse(c, problemOf(result, policies))
+        : await handler(c, next, result);
+    if (!response || c.finalized) return;
+    c.res = response;
+    const seconds = retryAfterSeconds(result);
+    if (seconds === null || c.res.headers.has(RETRY_AFTER)) return;
+    c.header(RETRY_AFTER, String(seconds));
+  }
+
+  return async (c, next) => {
+    if (await skip?.(c)) {
+      await next();
+      return;
+    }
+    const chosen = typeof limiter === "function" ? await limiter(c) : limiter;
+    const key = await keyOf(c);
+    const charge = { cost: typeof cost === "function" ? await cost(c) : cost };
+    const result = await chosen.limit(key, charge);
+    setVariable(c, requestPropertyName, result);
+
+    const { success, reason } = decisionIn(result);
+    const policies = policiesOf(chosen.name, chosen.strategy);
+    let told = result;
+    if (!success) await onLimited?.(c, result);
+    if (!result.success) await refuse(c, next, result, policies);
+    else if (!success || reason !== undefined) await next();
+    else told = (await serve(c, next, async () => await chosen.refund(key, charge))) ?? result;
+
+    if (!c.finalized) return;
+    if (headers !== false && c.res.status !== SWITCHING_PROTOCOLS) {
+      const decision = decisionIn(told);
+      setFields(c, headers, fieldsOf(headers, policies, decision, presentOf(decision, chosen)));
+    }
+    return c.res;
+  };
+}
+
+const RETRY_AFTER = "Retry-After";
+/** Such a response can't be copied, and nobody reads its fields. */
+const SWITCHING_PROTOCOLS = 101;
+
+function keyFunctionOf<E extends Env>({
+  key,
+  keyGenerator,
+}: RateLimitOptions<E>): (c: Context<E>) => string | Promise<string> {
+  const keyOf = key ?? keyGenerator;
+  if (keyOf !== undefined && (key === undefined || keyGenerator === undefined)) return keyOf;
+  const expected = "a function is expected, either as key or as keyGenerator";
+  throw new RateLimitError("configuration_invalid", "key", expected, keyOf);
+}
+
+function checkHeaders(headers: HeaderStyle | false): void {
+  if (headers === false || HEADER_STYLES.includes(headers)) return;
+  const expected = `false or one of ${HEADER_STYLES.join(", ")} is expected`;
+  throw new RateLimitError("configuration_invalid", "headers", expected, headers);
+}
+
+function isBelow400<E extends Env>(c: Context<E>): boolean {
+  return c.res.status < 400;
+}
+
+/** What was decided, whether or not it was to be. */
+function decisionIn(result: RateLimitResult): Decision {
+  return result.shadow ?? result;
+}
+
+/** By the server's clock where the decision says it, else by ours. */
+function presentOf({ reset, retryAfterMs }: Decision, { clock }: RequestLimiter): number {
+  return reset !== null && retryAfterMs ? reset - retryAfterMs : clock.now();
+}
+
+function setVariable<E extends Env>(c: Context<E>, name: string, result: RateLimitResult): void {
+  (c as unknown as Context<{ Variables: Record<string, RateLimitResult> }>).set(name, result);
+}
+
+function problemResponse<E extends Env>(c: Context<E>, problem: RateLimitProblem): Response {
+  const headers = { "content-type": "application/problem+json" };
+  return c.body(JSON.stringify(problem), problem.status, headers);
+}
+
+function setFields<E extends Env>(c: Context<E>, style: HeaderStyle, fields: Field[]): void {
+  for (const [name, value] of fields) {
+    if (isCumulative(style)) c.header(name, value, { append: true });
+    else if (!c.res.headers.has(name)) c.header(name, value);
+  }
+}

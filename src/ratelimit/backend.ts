@@ -1,0 +1,25 @@
+/** What a limiter asks: a client, or a service binding, whichever has these methods. */
+import type { LimitResult } from "../wire/edge/limit.ts";
+import type { LimitRequest } from "../wire/edge/operations.ts";
+
+/**
+ * Decides limits. A client of Throttr Edge is one, and so is the binding of a Worker to it.
+ *
+ * Errors have a message that begins with a stable code and a colon.
+ *
+ * @example
+ * const backend: LimitBackend = env.THROTTR;
+ * const limiter = new RateLimiter({ throttr: backend, name: "api", strategy });
+ */
+export interface LimitBackend {
+  /** Asks a limit, and charges the cost if it allows it. */
+  limit(request: LimitRequest): PromiseLike<LimitResult>;
+  /** Asks many limits at once; the results are in the order of the requests. */
+  limitMany(requests: readonly LimitRequest[]): PromiseLike<readonly LimitResult[]>;
+  /** What a limit would say to a cost of 1. */
+  peek(request: LimitRequest): PromiseLike<LimitResult>;
+  /** Gives a cost back; the result is as that of `peek`. */
+  refund(request: LimitRequest): PromiseLike<LimitResult>;
+  /** Forgets the state of a limit for a key; false where there is none. */
+  reset(request: Omit<LimitRequest, "cost">): PromiseLike<boolean>;
+}

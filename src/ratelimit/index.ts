@@ -1,0 +1,38 @@
+/** Rate limits for applications: `throttr-edge/ratelimit`. */
+export { ThrottrError } from "../wire/edge/error.ts";
+export type {
+  BucketStrategy,
+  CompositeStrategy,
+  FixedWindowStrategy,
+  LimitResult,
+  LimitStrategy,
+  Quota,
+  QuotaResult,
+  SlidingWindowStrategy,
+} from "../wire/edge/limit.ts";
+export type { LimitRequest } from "../wire/edge/operations.ts";
+export { RateLimitError, type RateLimitErrorCode } from "../wire/ratelimit/error.ts";
+export type { LimitBackend } from "./backend.ts";
+export { systemClock, type Clock } from "./clock.ts";
+export type { Duration, Window } from "./duration.ts";
+export { encodeKey } from "./key.ts";
+export {
+  RateLimiter,
+  type AskOptions,
+  type KeyedRequest,
+  type LimitOptions,
+  type RateLimiterOptions,
+} from "./rate-limiter.ts";
+export { RefusalCache } from "./refusals.ts";
+export type { Decision, RateLimitResult } from "./result.ts";
+export {
+  composite,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  slidingWindow,
+  tokenBucket,
+  type BucketOptions,
+  type QuotaOptions,
+  type WindowOptions,
+} from "./strategies.ts";

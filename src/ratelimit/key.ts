@@ -1,0 +1,81 @@
+/**
+ * Keys of strangers as keys of the core: any text becomes 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`, and no
+ * two texts become the same.
+ *
+ *     as it is   a text of that form that does not begin with "."
+ *     escaped    ".", then the text, each byte of its UTF-8 that the form does not have, each "+" and a
+ *                leading "." as "+" and two hex digits: "/a" is ".+2Fa"
+ *     hashed     ".", then the SHA-256 of the UTF-8 in base64url, without padding
+ *
+ * Escaped is what fits into 64 bytes, hashed the rest. The first begins without ".", the second has a "+"
+ * behind it, the third has none.
+ */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { isName } from "../wire/ratelimit/keys.ts";
+import { shown } from "../wire/ratelimit/error.ts";
+
+const MARKER = ".";
+const ESCAPE = "+";
+const KEY_BYTES_MAX = 64;
+/** What need not be escaped, wherever it stands. */
+const PLAIN = /^[A-Za-z0-9_\-:.@]$/;
+
+const encoder = new TextEncoder();
+
+/**
+ * The key that the state of any key is stored under.
+ *
+ * Texts that look alike but have other code points have other keys: normalize them before, if you like.
+ *
+ * @example
+ * await encodeKey("203.0.113.7"); // "203.0.113.7"
+ * await encodeKey("2001:db8::1"); // "2001:db8::1"
+ * await encodeKey("/a b"); // ".+2Fa+20b"
+ *
+ * @throws ThrottrError `key_invalid` for an empty one
+ */
+export async function encodeKey(key: string): Promise<string> {
+  if (typeof key !== "string" || key === "") {
+    throw new ThrottrError("key_invalid", `key: text is expected, not empty, got ${shown(key)}`);
+  }
+  if (!key.startsWith(MARKER) && isName(key)) return key;
+  return escaped(key) ?? (await hashed(key));
+}
+
+/** Null where it does not fit. */
+function escaped(key: string): string | null {
+  // No text has fewer bytes than code units.
+  if (key.length >= KEY_BYTES_MAX) return null;
+  let text = MARKER;
+  for (const [i, byte] of bytesOf(key).entries()) {
+    const character = String.fromCharCode(byte);
+    const isPlain = PLAIN.test(character) && !(i === 0 && character === MARKER);
+    text += isPlain ? character : ESCAPE + hexOf(byte);
+  }
+  return text.length <= KEY_BYTES_MAX ? text : null;
+}
+
+async function hashed(key: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", Uint8Array.from(bytesOf(key)));
+  const base64 = btoa(String.fromCharCode(...new Uint8Array(digest)));
+  return MARKER + base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+function hexOf(byte: number): string {
+  return byte.toString(16).toUpperCase().padStart(2, "0");
+}
+
+/**
+ * UTF-8, and of half a surrogate pair the three bytes that it would have if it were a character: an
+ * encoder makes U+FFFD of every one of them, so that keys would collide.
+ */
+function bytesOf(key: string): Uint8Array {
+  if (key.isWellFormed()) return encoder.encode(key);
+  const bytes: number[] = [];
+  for (const character of key) {
+    const code = character.codePointAt(0)!;
+    if (character.isWellFormed()) bytes.push(...encoder.encode(character));
+    else bytes.push(0xe0 | (code >> 12), 0x80 | ((code >> 6) & 0x3f), 0x80 | (code & 0x3f));
+  }
+  return Uint8Array.from(bytes);
+}

@@ -1,0 +1,400 @@
+/** A rate limiter as callers know it: a name, a strategy, and a policy for when the limit can't be asked. */
+import { idempotencyKeyOf, type Text } from "../wire/edge/argument.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { configurationOf, type LimitResult, type LimitStrategy } from "../wire/edge/limit.ts";
+import type { LimitRequest } from "../wire/edge/operations.ts";
+import { checkAmount } from "../wire/ratelimit/configuration.ts";
+import { RateLimitError } from "../wire/ratelimit/error.ts";
+import { checkName } from "../wire/ratelimit/keys.ts";
+import type { LimitBackend } from "./backend.ts";
+import { systemClock, TIMER_MS_MAX, type Clock } from "./clock.ts";
+import { encodeKey } from "./key.ts";
+import { RefusalCache } from "./refusals.ts";
+import { decisionOf, shadowOf, type Decision, type RateLimitResult } from "./result.ts";
+import { limitMinOf } from "./strategies.ts";
+import { pause, within } from "./wait.ts";
+
+/** Longer than any answer should take, and short enough for somebody who waits for a page. */
+const TIMEOUT_MS = 5_000;
+
+/**
+ * How a limiter works.
+ *
+ * @example
+ * const options: RateLimiterOptions = {
+ *   throttr: env.THROTTR,
+ *   name: "login",
+ *   strategy: slidingWindow({ limit: 5, window: "1 m" }),
+ *   timeoutMs: 500,
+ *   onError: "closed",
+ * };
+ */
+export interface RateLimiterOptions {
+  /** Who decides: a client, or the service binding of a Worker. */
+  readonly throttr: LimitBackend;
+  /**
+   * Names the limit: 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`. The state of a key is stored under
+   * `name:key`, `name:key:c` for a composite: where keys come from strangers, name no limit as another
+   * one and a colon (`api` and `api:login`).
+   */
+  readonly name: string;
+  /** What it counts. */
+  readonly strategy: LimitStrategy;
+  /**
+   * How long an answer may take: 1 to 2^31 - 1, or Infinity; 5,000 unless given. A call that took longer
+   * may have been applied.
+   */
+  readonly timeoutMs?: number;
+  /**
+   * What to answer where the limit can't be asked, or not in time: "open" allows, "closed" refuses, with
+   * `reason` "timeout" or "error". Unless given, the call throws. Wrong arguments always throw, and so
+   * does `reset`.
+   */
+  readonly onError?: "open" | "closed";
+  /**
+   * Remembers refusals until their reset, and answers them without a call: true, or a cache that several
+   * limiters share; false unless given. What this limiter gives back or resets is seen at once, what
+   * others do, when the refusal ends. A call with an idempotency key is always sent.
+   */
+  readonly cache?: boolean | RefusalCache;
+  /**
+   * Decides, charges and reports, but never refuses: every result is a success, and `shadow` is what was
+   * decided. A failure does not throw then: it is a refusal in `shadow`, a success where `onError` is
+   * "open". `blockUntilReady` does not wait. False unless given.
+   */
+  readonly shadow?: boolean;
+  /** The platform's unless given. */
+  readonly clock?: Clock;
+}
+
+/**
+ * What may be said with a request.
+ *
+ * @example
+ * await limiter.limit("ada", { cost: 5, signal: AbortSignal.timeout(100) });
+ */
+export interface LimitOptions extends AskOptions {
+  /** An integer from 1; 1 unless given. */
+  readonly cost?: number | undefined;
+  /** 1 to 64 bytes: a repeated call with the same one is charged once, and answered as the first one was. */
+  readonly idempotencyKey?: Text | undefined;
+}
+
+/**
+ * What may be said with every call.
+ *
+ * @example
+ * await limiter.peek("ada", { signal: request.signal });
+ */
+export interface AskOptions {
+  /** Ends the wait: the call throws its reason. What was sent may have been applied. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * One of many requests.
+ *
+ * @example
+ * await limiter.limitMany(["ada", { key: "bob", cost: 2 }]);
+ */
+export interface KeyedRequest extends Omit<LimitOptions, "signal"> {
+  readonly key: string;
+}
+
+/**
+ * A rate limiter. Keys are any text but none: IP addresses, e-mail addresses, paths; see `encodeKey`.
+ *
+ * Methods throw ThrottrError: `key_invalid`, `cost_invalid`, `idempotency_key_invalid` for wrong
+ * arguments, and, without `onError`, what the backend says, or `timeout`.
+ *
+ * @example
+ * import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
+ *
+ * const limiter = new RateLimiter({
+ *   throttr: env.THROTTR,
+ *   name: "api",
+ *   strategy: tokenBucket({ burst: 10, rate: 1 }),
+ *   onError: "open",
+ * });
+ * const { success, retryAfterMs } = await limiter.limit("203.0.113.7");
+ */
+export class RateLimiter {
+  readonly name: string;
+  readonly strategy: LimitStrategy;
+  readonly clock: Clock;
+  readonly #throttr: LimitBackend;
+  readonly #timeoutMs: number;
+  readonly #onError: "open" | "closed" | undefined;
+  readonly #isShadow: boolean;
+  readonly #cache: RefusalCache | null;
+  /** Of what the cache may share: what is refused by one strategy may be granted by another. */
+  readonly #cacheScope: string;
+  readonly #limitMin: number;
+
+  /** @throws RateLimitError with code and field */
+  constructor(options: RateLimiterOptions) {
+    const { throttr, name, strategy, timeoutMs = TIMEOUT_MS, onError, cache = false } = options;
+    configurationOf(strategy);
+    this.name = checkName(name, "name", "base_key_invalid");
+    this.strategy = strategy;
+    this.clock = options.clock ?? systemClock;
+    // A stub is whatever its platform makes of it: only what is missing is told apart.
+    check("throttr", "a client or a service binding is expected", throttr, throttr != null);
+    const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
+    check(
+      "timeoutMs",
+      `1 to ${TIMER_MS_MAX}, or Infinity, is expected`,
+      timeoutMs,
+      typeof timeoutMs === "number" && isTimeout,
+    );
+    const isPolicy = onError === undefined || onError === "open" || onError === "closed";
+    check("onError", "one of open, closed is expected", onError, isPolicy);
+    const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
+    check("cache", "true, false or a RefusalCache is expected", cache, isCache);
+    this.#throttr = throttr;
+    this.#timeoutMs = timeoutMs;
+    this.#onError = onError;
+    this.#isShadow = options.shadow ?? false;
+    this.#cache = cache === true ? new RefusalCache() : cache || null;
+    this.#cacheScope = `${name}\n${JSON.stringify(strategy)}\n`;
+    this.#limitMin = limitMinOf(strategy);
+  }
+
+  /**
+   * Asks the limit, and charges the cost if it allows it.
+   *
+   * @example
+   * const { success, remaining } = await limiter.limit("ada", { cost: 2 });
+   */
+  async limit(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
+    const stored = await encodeKey(key);
+    const request = this.#requestOf(stored, options);
+    const [decision] = await this.#decide([request], options.signal, async () => {
+      return [await this.#throttr.limit(request)];
+    });
+    return this.#shown(decision!);
+  }
+
+  /**
+   * Asks for many keys in one call; the results are in their order. Where one of them fails, all do, and
+   * the others may have been charged.
+   *
+   * @example
+   * const [ada, bob] = await limiter.limitMany(["ada", { key: "bob", cost: 2 }]);
+   */
+  async limitMany(
+    keys: readonly (string | KeyedRequest)[],
+    { signal }: AskOptions = {},
+  ): Promise<RateLimitResult[]> {
+    const entries = keys.map((entry) => (typeof entry === "string" ? { key: entry } : entry));
+    const stored = await Promise.all(entries.map(async ({ key }) => await encodeKey(key)));
+    const requests = entries.map((entry, i) => this.#requestOf(stored[i]!, entry));
+    const decisions = await this.#decide(requests, signal, async (asked) => {
+      return await this.#throttr.limitMany(asked);
+    });
+    return decisions.map((decision) => this.#shown(decision));
+  }
+
+  /**
+   * What the limit would say to a cost of 1; `remaining` is what it is before. Nothing is charged, and the
+   * cache is not asked.
+   *
+   * @example
+   * const { remaining } = await limiter.peek("ada");
+   */
+  async peek(key: string, { signal }: AskOptions = {}): Promise<RateLimitResult> {
+    const stored = await encodeKey(key);
+    const request = this.#requestOf(stored);
+    const call = async (): Promise<Decision> => decisionOf(await this.#throttr.peek(request));
+    return this.#shown(await this.#answerOf(call, signal, (fallback) => fallback));
+  }
+
+  /**
+   * Gives a cost back; the result is as that of `peek`. More than was charged can't be given back.
+   *
+   * @example
+   * if (upload.failed) await limiter.refund("ada", { cost: 5 });
+   */
+  async refund(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
+    const stored = await encodeKey(key);
+    const request = this.#requestOf(stored, options);
+    const call = async (): Promise<Decision> => {
+      return decisionOf(await this.#changing(stored, this.#throttr.refund(request)));
+    };
+    return this.#shown(await this.#answerOf(call, options.signal, (fallback) => fallback));
+  }
+
+  /**
+   * Forgets all that was charged to a key; false where there is nothing. It throws where it fails,
+   * whatever `onError` is.
+   *
+   * @example
+   * await limiter.reset("ada");
+   */
+  async reset(key: string, { signal }: AskOptions = {}): Promise<boolean> {
+    const stored = await encodeKey(key);
+    const { name, strategy } = this;
+    const request = { name, key: stored, strategy };
+    return await this.#call(async () => {
+      return await this.#changing(stored, this.#throttr.reset(request));
+    }, signal);
+  }
+
+  /**
+   * Asks until the limit allows it: after a refusal it waits `retryAfterMs`, and asks again. Where that
+   * would be longer than what is left of the timeout, or no wait helps, it does not wait: the result is
+   * the refusal, with `reason` "timeout" or its own. Those who wait have no order among them.
+   *
+   * The timeout is for the waits. Each call has the limiter's own, and one that fails ends it.
+   *
+   * @example
+   * const { success } = await limiter.blockUntilReady("ada", 2_000);
+   *
+   * @param timeoutMs 0 or more; Infinity waits as long as it takes
+   */
+  async blockUntilReady(
+    key: string,
+    timeoutMs: number,
+    { cost, signal }: Omit<LimitOptions, "idempotencyKey"> = {},
+  ): Promise<RateLimitResult> {
+    if (typeof timeoutMs !== "number" || !(timeoutMs >= 0)) {
+      const detail = `timeoutMs: milliseconds from 0 are expected, got ${String(timeoutMs)}`;
+      throw new ThrottrError("timeout_invalid", detail);
+    }
+    const untilMs = this.clock.now() + timeoutMs;
+    for (;;) {
+      const result = await this.limit(key, { cost, signal });
+      const { success, retryAfterMs } = result;
+      if (success || retryAfterMs === null) return result;
+      if (retryAfterMs > untilMs - this.clock.now()) return { ...result, reason: "timeout" };
+      await pause(retryAfterMs, this.clock, signal);
+    }
+  }
+
+  #requestOf(key: string, { cost = 1, idempotencyKey }: LimitOptions = {}): LimitRequest {
+    try {
+      checkAmount(cost, "cost", "cost_invalid");
+    } catch (error) {
+      throw ThrottrError.from(error);
+    }
+    idempotencyKeyOf(idempotencyKey);
+    const { name, strategy } = this;
+    const once = idempotencyKey === undefined ? {} : { idempotencyKey };
+    return { name, key, strategy, cost, ...once };
+  }
+
+  /** Decisions on requests: remembered refusals, and the answers to what is asked, if anything is. */
+  async #decide(
+    requests: readonly LimitRequest[],
+    signal: AbortSignal | undefined,
+    ask: (asked: readonly LimitRequest[]) => Promise<readonly LimitResult[]>,
+  ): Promise<Decision[]> {
+    signal?.throwIfAborted();
+    const remembered = requests.map((request) => this.#remembered(request));
+    const asked = requests.filter((_, i) => remembered[i] === null);
+    if (asked.length === 0) return remembered as Decision[];
+    const answers = await this.#answerOf(
+      async () => {
+        const moment = this.#cache?.moment ?? 0;
+        const results = await ask(asked);
+        if (results.length !== asked.length) {
+          const detail = `${asked.length} results are expected, got ${results.length}`;
+          throw new ThrottrError("reply_invalid", detail);
+        }
+        return asked.map((request, i) => this.#noted(request, moment, decisionOf(results[i]!)));
+      },
+      signal,
+      (fallback) => asked.map(() => fallback),
+    );
+    let at = 0;
+    return remembered.map((decision) => decision ?? answers[at++]!);
+  }
+
+  #remembered({ key, cost = 1, idempotencyKey }: LimitRequest): Decision | null {
+    if (this.#cache === null || idempotencyKey !== undefined || cost > this.#limitMin) return null;
+    const nowMs = this.clock.now();
+    const refusal = this.#cache.find(this.#cacheScope + key, cost, nowMs);
+    if (refusal === null) return null;
+    const retryAfterMs = Math.ceil(refusal.untilMs - nowMs);
+    return { ...refusal.decision, retryAfterMs, cached: true };
+  }
+
+  #noted(
+    { key, cost = 1, idempotencyKey }: LimitRequest,
+    moment: number,
+    decision: Decision,
+  ): Decision {
+    // What answers a repeated call may have been decided long ago.
+    if (this.#cache === null || idempotencyKey !== undefined) return decision;
+    const id = this.#cacheScope + key;
+    const { success, retryAfterMs } = decision;
+    if (success) {
+      this.#cache.drop(id);
+    } else if (retryAfterMs !== null) {
+      const atMs = this.clock.now();
+      const untilMs = atMs + retryAfterMs;
+      this.#cache.remember(id, moment, { cost, decision, atMs, untilMs });
+    }
+    return decision;
+  }
+
+  /** A call that may give something back, whether it is known or not. */
+  async #changing<Result>(key: string, call: PromiseLike<Result>): Promise<Result> {
+    try {
+      return await call;
+    } finally {
+      this.#cache?.forget(this.#cacheScope + key);
+    }
+  }
+
+  /** What a call comes to; where it fails, what the policy makes of it. */
+  async #answerOf<Answer>(
+    call: () => Promise<Answer>,
+    signal: AbortSignal | undefined,
+    answerWith: (fallback: Decision) => Answer,
+  ): Promise<Answer> {
+    try {
+      return await this.#call(call, signal);
+    } catch (error) {
+      const isDecided = this.#onError !== undefined || this.#isShadow;
+      if (!isDecided || signal?.aborted || !(error instanceof ThrottrError)) throw error;
+      return answerWith(this.#fallbackFor(error));
+    }
+  }
+
+  /** @throws ThrottrError, or the reason of the signal */
+  async #call<Answer>(
+    call: () => Promise<Answer>,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer> {
+    signal?.throwIfAborted();
+    try {
+      return await within(call(), { clock: this.clock, timeoutMs: this.#timeoutMs, signal });
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw ThrottrError.from(cause);
+    }
+  }
+
+  #fallbackFor(error: ThrottrError): Decision {
+    const success = this.#onError === "open";
+    return {
+      success,
+      limit: this.#limitMin,
+      remaining: 0,
+      reset: null,
+      retryAfterMs: success ? 0 : null,
+      reason: error.code === "timeout" ? "timeout" : "error",
+      quotas: {},
+      error,
+    };
+  }
+
+  #shown(decision: Decision): RateLimitResult {
+    return this.#isShadow ? shadowOf(decision) : decision;
+  }
+}
+
+function check(field: string, expected: string, got: unknown, isValid: boolean): void {
+  if (!isValid) throw new RateLimitError("configuration_invalid", field, expected, got);
+}

@@ -1,0 +1,64 @@
+/** Waiting that ends: with an answer, a timeout or a signal. Whatever ends it, no timer is left behind. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { TIMER_MS_MAX, type Clock } from "./clock.ts";
+
+/** What a call may take. */
+export interface Patience {
+  readonly clock: Clock;
+  /** 1 to 2^31 - 1, or Infinity. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+/**
+ * What a call that is under way comes to, if it does in time. It goes on all the same where it does not.
+ *
+ * @param patience.signal one that has not fired yet
+ * @throws ThrottrError `timeout`, the reason of the signal, or what the call throws
+ */
+export async function within<Result>(
+  call: Promise<Result>,
+  { clock, timeoutMs, signal }: Patience,
+): Promise<Result> {
+  let stopTimer = (): void => {};
+  let abort = (): void => {};
+  const cutOff = new Promise<never>((_, reject) => {
+    abort = () => {
+      reject(signal?.reason as Error);
+    };
+    signal?.addEventListener("abort", abort);
+    if (timeoutMs === Infinity) return;
+    stopTimer = clock.after(timeoutMs, () => {
+      const detail = `no answer within ${timeoutMs} ms; the request may have been applied`;
+      reject(new ThrottrError("timeout", detail));
+    });
+  });
+  try {
+    return await Promise.race([call, cutOff]);
+  } finally {
+    stopTimer();
+    signal?.removeEventListener("abort", abort);
+  }
+}
+
+/**
+ * Lets time pass: the delay, or as much of it as one timer can take.
+ *
+ * @throws the reason of the signal
+ */
+export async function pause(
+  delayMs: number,
+  clock: Clock,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  signal?.throwIfAborted();
+  let stopTimer = (): void => {};
+  const over = new Promise<void>((resolve) => {
+    stopTimer = clock.after(Math.min(delayMs, TIMER_MS_MAX), resolve);
+  });
+  try {
+    await within(over, { clock, timeoutMs: Infinity, signal });
+  } finally {
+    stopTimer();
+  }
+}

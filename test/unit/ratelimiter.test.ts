@@ -1,0 +1,658 @@
+/** Rate limiters: what they answer, wait for, and do where the limit can't be asked. */
+import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
+import { afterEach, beforeEach, describe, expect, expectTypeOf, it } from "vitest";
+import {
+  composite,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  RateLimiter,
+  RateLimitError,
+  slidingWindow,
+  systemClock,
+  ThrottrError,
+  tokenBucket,
+  type LimitBackend,
+  type LimitStrategy,
+  type QuotaOptions,
+  type RateLimiterOptions,
+  type WindowOptions,
+} from "../../src/ratelimit/index.ts";
+import { FakeBackend, FakeClock, settle, START_MS } from "../support/ratelimiter-backend.ts";
+
+const BUCKET = tokenBucket({ burst: 3, rate: 1 });
+const WINDOW = fixedWindow({ limit: 2, window: "10 s" });
+
+let clock: FakeClock;
+let throttr: FakeBackend;
+const unhandled: unknown[] = [];
+const note = (reason: unknown): void => {
+  unhandled.push(reason);
+};
+
+beforeEach(() => {
+  clock = new FakeClock();
+  throttr = new FakeBackend(clock);
+  unhandled.length = 0;
+  process.on("unhandledRejection", note);
+});
+
+afterEach(async () => {
+  await settle();
+  process.off("unhandledRejection", note);
+  assert.equal(clock.timers, 0);
+  assert.deepEqual(unhandled, []);
+});
+
+function limiterOf(options: Partial<RateLimiterOptions> = {}): RateLimiter {
+  return new RateLimiter({ throttr, name: "api", strategy: BUCKET, clock, ...options });
+}
+
+async function thrownBy(call: () => unknown): Promise<unknown> {
+  try {
+    await call();
+  } catch (error) {
+    return error;
+  }
+  return null;
+}
+
+/** Settles a promise while time passes. */
+async function meanwhile<Result>(call: Promise<Result>, byMs: number): Promise<Result> {
+  const settled = call.catch(() => {});
+  await clock.advance(byMs);
+  await settled;
+  return await call;
+}
+
+describe("strategies", () => {
+  const windows = [
+    ["10 s", 10_000],
+    ["10s", 10_000],
+    ["500 ms", 500],
+    ["1 m", 60_000],
+    ["1.5 h", 5_400_000],
+    ["1 d", 86_400_000],
+  ] as const;
+  it.each(windows)("read a window of %s", (window, windowMs) => {
+    expect(slidingWindow({ limit: 1, window })).toEqual(slidingWindow({ limit: 1, windowMs }));
+    expect(slidingWindow({ limit: 1, windowMs })).toEqual({
+      strategy: "sliding_window",
+      limit: 1,
+      windowMs,
+    });
+  });
+
+  it("are what the core knows", () => {
+    expect(tokenBucket({ burst: 3, rate: 0.5 })).toEqual({
+      strategy: "token_bucket",
+      burst: 3,
+      rate: 0.5,
+    });
+    expect(leakyBucket({ burst: 3, rate: 1 }).strategy).toBe("leaky_bucket");
+    expect(gcra({ burst: 3, rate: 1 }).strategy).toBe("gcra");
+    expect(fixedWindow({ limit: 2, window: "1 s" })).toEqual({
+      strategy: "fixed_window",
+      quotas: [{ name: "default", limit: 2, windowMs: 1_000 }],
+    });
+    const quotas: QuotaOptions[] = [
+      { name: "burst", limit: 10, window: "1 s" },
+      { name: "daily", limit: 1000, windowMs: 86_400_000 },
+    ];
+    expect(fixedWindow(quotas).quotas).toEqual([
+      { name: "burst", limit: 10, windowMs: 1_000 },
+      { name: "daily", limit: 1000, windowMs: 86_400_000 },
+    ]);
+    expect(composite({ primary: WINDOW, secondary: BUCKET })).toEqual({
+      strategy: "composite",
+      primary: WINDOW,
+      secondary: BUCKET,
+    });
+  });
+
+  const wrong: [string, () => unknown, string, string][] = [
+    ["burst", () => tokenBucket({ burst: 0, rate: 1 }), "burst_invalid", "burst"],
+    ["rate", () => leakyBucket({ burst: 1, rate: Infinity }), "rate_invalid", "rate"],
+    ["rate of GCRA", () => gcra({ burst: 1, rate: 2e9 }), "rate_invalid", "rate"],
+    ["limit", () => fixedWindow({ limit: 1.5, window: "1 s" }), "limit_invalid", "quotas[0].limit"],
+    ["window", () => slidingWindow({ limit: 1, windowMs: 0 }), "window_invalid", "windowMs"],
+    [
+      "window in words",
+      () => slidingWindow({ limit: 1, window: "1e3 s" }),
+      "window_invalid",
+      "window",
+    ],
+    [
+      "window in another unit",
+      () => slidingWindow({ limit: 1, window: "1 week" } as unknown as WindowOptions),
+      "window_invalid",
+      "window",
+    ],
+    [
+      "two windows",
+      () =>
+        fixedWindow([
+          { name: "a", limit: 1, window: "1 s", windowMs: 1 } as unknown as QuotaOptions,
+        ]),
+      "window_invalid",
+      "quotas[0].window",
+    ],
+    [
+      "no window",
+      () => slidingWindow({ limit: 1 } as unknown as WindowOptions),
+      "window_invalid",
+      "windowMs",
+    ],
+    ["quotas", () => fixedWindow([]), "quotas_invalid", "quotas"],
+    [
+      "names",
+      () => fixedWindow([{ name: "a b", limit: 1, window: "1 s" }]),
+      "quota_name_invalid",
+      "quotas[0].name",
+    ],
+    [
+      "pairs",
+      () => composite({ primary: BUCKET as never, secondary: BUCKET }),
+      "combination_invalid",
+      "primary.strategy",
+    ],
+  ];
+  it.each(wrong)("refuse a wrong %s", async (_, build, code, field) => {
+    const error = await thrownBy(build);
+    expect(error).toBeInstanceOf(RateLimitError);
+    expect(error).toMatchObject({ code, field });
+  });
+});
+
+describe("construction", () => {
+  const wrong: [string, Record<string, unknown>, string, string][] = [
+    ["name", { name: "" }, "base_key_invalid", "name"],
+    ["name with a space", { name: "a b" }, "base_key_invalid", "name"],
+    ["strategy", { strategy: { strategy: "none" } }, "strategy_unknown", "strategy"],
+    ["missing strategy", { strategy: undefined }, "strategy_unknown", "strategy"],
+    ["missing backend", { throttr: undefined }, "configuration_invalid", "throttr"],
+    ["timeout", { timeoutMs: 0 }, "configuration_invalid", "timeoutMs"],
+    ["timeout beyond timers", { timeoutMs: 2 ** 31 }, "configuration_invalid", "timeoutMs"],
+    ["timeout as text", { timeoutMs: "500" }, "configuration_invalid", "timeoutMs"],
+    ["timeout NaN", { timeoutMs: NaN }, "configuration_invalid", "timeoutMs"],
+    ["policy", { onError: "ajar" }, "configuration_invalid", "onError"],
+    ["cache", { cache: new Map() }, "configuration_invalid", "cache"],
+  ];
+  it.each(wrong)("refuses a wrong %s", async (_, options, code, field) => {
+    const error = await thrownBy(() => limiterOf(options as Partial<RateLimiterOptions>));
+    expect(error).toBeInstanceOf(RateLimitError);
+    expect(error).toMatchObject({ code, field });
+  });
+
+  it("takes the ends of the range", () => {
+    for (const timeoutMs of [1, 2 ** 31 - 1, Infinity]) limiterOf({ timeoutMs });
+  });
+
+  it("takes whoever has the methods", () => {
+    expectTypeOf<FakeBackend>().toExtend<LimitBackend>();
+    expectTypeOf<Omit<FakeBackend, "peek">>().not.toExtend<LimitBackend>();
+  });
+});
+
+describe("limit", () => {
+  it("grants and refuses as the strategy says", async () => {
+    const limiter = limiterOf();
+    expect(await limiter.limit("ada", { cost: 2 })).toEqual({
+      success: true,
+      limit: 3,
+      remaining: 1,
+      reset: START_MS,
+      retryAfterMs: 0,
+      quotas: { default: { allowed: true, limit: 3, remaining: 1, reset: START_MS } },
+    });
+    expect(await limiter.limit("ada", { cost: 2 })).toEqual({
+      success: false,
+      limit: 3,
+      remaining: 1,
+      reset: START_MS + 1_000,
+      retryAfterMs: 1_000,
+      quotas: { default: { allowed: false, limit: 3, remaining: 1, reset: START_MS + 1_000 } },
+    });
+    expect(await limiter.limit("ada", { cost: 4 })).toMatchObject({
+      success: false,
+      reason: "cost_exceeds_limit",
+      reset: null,
+      retryAfterMs: null,
+    });
+    expect(await limiter.limit("bob")).toMatchObject({ success: true, remaining: 2 });
+  });
+
+  it("sends what it is told, in one call", async () => {
+    await limiterOf().limit("ada", { cost: 2, idempotencyKey: "once" });
+    expect(throttr.calls).toEqual([
+      {
+        method: "limit",
+        requests: [{ name: "api", key: "ada", strategy: BUCKET, cost: 2, idempotencyKey: "once" }],
+      },
+    ]);
+  });
+
+  it("drops what a transport adds to an answer", async () => {
+    const limit: LimitBackend["limit"] = async (request) => {
+      const result = await throttr.limit(request);
+      return { ...result, [Symbol.for("dispose")]: () => {}, extra: true };
+    };
+    const backend: LimitBackend = Object.assign(new FakeBackend(clock), { limit });
+    const result = await limiterOf({ throttr: backend }).limit("ada");
+    expect(new Set(Reflect.ownKeys(result))).toEqual(
+      new Set(["success", "limit", "remaining", "reset", "retryAfterMs", "quotas"]),
+    );
+  });
+
+  const wrong: [string, (limiter: RateLimiter) => Promise<unknown>, string][] = [
+    ["an empty key", (limiter) => limiter.limit(""), "key_invalid"],
+    ["a key that is no text", (limiter) => limiter.limit(7 as never), "key_invalid"],
+    ["a cost of 0", (limiter) => limiter.limit("ada", { cost: 0 }), "cost_invalid"],
+    ["half a cost", (limiter) => limiter.refund("ada", { cost: 0.5 }), "cost_invalid"],
+    [
+      "a cost that is no number",
+      (limiter) => limiter.limitMany([{ key: "a", cost: NaN }]),
+      "cost_invalid",
+    ],
+    ["an empty key among many", (limiter) => limiter.limitMany(["a", ""]), "key_invalid"],
+    ["an empty key to peek", (limiter) => limiter.peek(""), "key_invalid"],
+    ["an empty key to reset", (limiter) => limiter.reset(""), "key_invalid"],
+    [
+      "an empty idempotency key",
+      (limiter) => limiter.limit("ada", { idempotencyKey: "" }),
+      "idempotency_key_invalid",
+    ],
+    ["a wrong timeout", (limiter) => limiter.blockUntilReady("ada", -1), "timeout_invalid"],
+    ["no timeout", (limiter) => limiter.blockUntilReady("ada", NaN), "timeout_invalid"],
+  ];
+  it.each(wrong)("refuses %s, whatever the policy", async (_, call, code) => {
+    for (const options of [{}, { onError: "open" }, { shadow: true }] as const) {
+      const error = await thrownBy(() => call(limiterOf(options)));
+      expect(error).toBeInstanceOf(ThrottrError);
+      expect(error).toMatchObject({ code });
+    }
+    expect(throttr.calls).toEqual([]);
+  });
+});
+
+describe("limitMany, peek, refund, reset", () => {
+  it("asks for many keys in one call, in their order", async () => {
+    const limiter = limiterOf();
+    const results = await limiter.limitMany(["ada", { key: "bob", cost: 3 }, "/a", "ada", "bob"]);
+    expect(results.map(({ success, remaining }) => [success, remaining])).toEqual([
+      [true, 2],
+      [true, 0],
+      [true, 2],
+      [true, 1],
+      [false, 0],
+    ]);
+    expect(throttr.calls.map(({ method }) => method)).toEqual(["limitMany"]);
+    expect(throttr.calls[0]!.requests.map(({ key }) => key)).toEqual([
+      "ada",
+      "bob",
+      ".+2Fa",
+      "ada",
+      "bob",
+    ]);
+    expect(await limiter.limitMany([])).toEqual([]);
+    expect(throttr.calls).toHaveLength(1);
+  });
+
+  it("takes no answer that has another length", async () => {
+    const limitMany: LimitBackend["limitMany"] = async () => [];
+    const backend: LimitBackend = Object.assign(new FakeBackend(clock), { limitMany });
+    const error = await thrownBy(() => limiterOf({ throttr: backend }).limitMany(["a"]));
+    expect(error).toMatchObject({ code: "reply_invalid" });
+  });
+
+  it("peeks without charging", async () => {
+    const limiter = limiterOf();
+    expect(await limiter.peek("ada")).toMatchObject({ success: true, remaining: 3 });
+    await limiter.limit("ada", { cost: 3 });
+    expect(await limiter.peek("ada")).toMatchObject({
+      success: false,
+      remaining: 0,
+      retryAfterMs: 1_000,
+    });
+  });
+
+  it("gives back, and forgets", async () => {
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 3 });
+    expect(await limiter.refund("ada", { cost: 2 })).toMatchObject({ success: true, remaining: 2 });
+    expect(await limiter.reset("ada")).toBe(true);
+    expect(await limiter.reset("ada")).toBe(false);
+    expect(await limiter.peek("ada")).toMatchObject({ remaining: 3 });
+  });
+});
+
+describe("a call that fails", () => {
+  const broken = new Error("ThrottrError: outcome_unknown: the shard failed");
+  const figures = { limit: 3, remaining: 0, reset: null, quotas: {} };
+  type Ask = (limiter: RateLimiter) => Promise<unknown>;
+  const asks: [string, Ask][] = [
+    ["limit", (limiter) => limiter.limit("ada")],
+    ["peek", (limiter) => limiter.peek("ada")],
+    ["refund", (limiter) => limiter.refund("ada")],
+    ["blockUntilReady", (limiter) => limiter.blockUntilReady("ada", 60_000)],
+    ["limitMany", async (limiter) => (await limiter.limitMany(["ada", "bob"]))[1]],
+  ];
+
+  it.each(asks)("throws without a policy: %s", async (_, ask) => {
+    throttr.failure = broken;
+    const error = await thrownBy(() => ask(limiterOf()));
+    expect(error).toBeInstanceOf(ThrottrError);
+    expect(error).toMatchObject({ code: "outcome_unknown" });
+  });
+
+  it.each(asks)("is a success or a refusal as the policy says: %s", async (_, ask) => {
+    throttr.failure = broken;
+    const error = expect.objectContaining({ code: "outcome_unknown" });
+    expect(await ask(limiterOf({ onError: "open" }))).toEqual({
+      success: true,
+      retryAfterMs: 0,
+      reason: "error",
+      error,
+      ...figures,
+    });
+    expect(await ask(limiterOf({ onError: "closed" }))).toEqual({
+      success: false,
+      retryAfterMs: null,
+      reason: "error",
+      error,
+      ...figures,
+    });
+  });
+
+  it.each(asks)("is one that takes too long: %s", async (_, ask) => {
+    throttr.hold();
+    const error = await thrownBy(() => meanwhile(ask(limiterOf()), 5_000));
+    expect(error).toBeInstanceOf(ThrottrError);
+    expect(error).toMatchObject({ code: "timeout" });
+    const open = await meanwhile(ask(limiterOf({ timeoutMs: 7, onError: "open" })), 7);
+    expect(open).toMatchObject({ success: true, reason: "timeout", ...figures });
+    const closed = await meanwhile(ask(limiterOf({ timeoutMs: 7, onError: "closed" })), 7);
+    expect(closed).toMatchObject({ success: false, reason: "timeout", ...figures });
+    await throttr.release();
+  });
+
+  it("is not one that is answered in time", async () => {
+    throttr.hold();
+    const call = limiterOf({ timeoutMs: 10 }).limit("ada");
+    await clock.advance(9);
+    await throttr.release();
+    expect(await call).toMatchObject({ success: true });
+  });
+
+  it("may wait for ever, if that is wanted", async () => {
+    throttr.hold();
+    const call = limiterOf({ timeoutMs: Infinity }).limit("ada");
+    await clock.advance(1e12);
+    expect(clock.timers).toBe(0);
+    await throttr.release();
+    expect(await call).toMatchObject({ success: true });
+  });
+
+  it("may fail after it was given up, and nobody is told", async () => {
+    let fail: (error: Error) => void = () => {};
+    const limit: LimitBackend["limit"] = () => {
+      return new Promise((_, reject) => {
+        fail = reject;
+      });
+    };
+    const backend: LimitBackend = Object.assign(new FakeBackend(clock), { limit });
+    const call = limiterOf({ throttr: backend, timeoutMs: 5, onError: "open" }).limit("ada");
+    expect(await meanwhile(call, 5)).toMatchObject({ reason: "timeout" });
+    fail(broken);
+    await settle();
+  });
+
+  it("throws where a reset fails, whatever the policy", async () => {
+    throttr.failure = broken;
+    const error = await thrownBy(() => limiterOf({ onError: "open" }).reset("ada"));
+    expect(error).toMatchObject({ code: "outcome_unknown" });
+  });
+
+  it("may be one that throws at once", async () => {
+    const limit: LimitBackend["limit"] = () => {
+      throw new TypeError("not a stub");
+    };
+    const backend: LimitBackend = Object.assign(new FakeBackend(clock), { limit });
+    const error = await thrownBy(() => limiterOf({ throttr: backend }).limit("ada"));
+    expect(error).toMatchObject({ code: "internal" });
+  });
+
+  it("names the smallest limit of a strategy", async () => {
+    throttr.failure = broken;
+    const strategies: [LimitStrategy, number][] = [
+      [slidingWindow({ limit: 7, window: "1 s" }), 7],
+      [
+        fixedWindow([
+          { name: "a", limit: 9, window: "1 s" },
+          { name: "b", limit: 8, window: "1 h" },
+        ]),
+        8,
+      ],
+      [composite({ primary: WINDOW, secondary: BUCKET }), 2],
+    ];
+    for (const [strategy, limit] of strategies) {
+      const result = await limiterOf({ strategy, onError: "open" }).limit("ada");
+      expect(result.limit).toBe(limit);
+    }
+  });
+});
+
+describe("a signal", () => {
+  const reason = new Error("enough");
+
+  it("that has fired asks nobody", async () => {
+    const limiter = limiterOf({ onError: "open", cache: true });
+    const signal = AbortSignal.abort(reason);
+    const calls = [
+      () => limiter.limit("ada", { signal }),
+      () => limiter.limitMany(["ada"], { signal }),
+      () => limiter.limitMany([], { signal }),
+      () => limiter.peek("ada", { signal }),
+      () => limiter.refund("ada", { signal }),
+      () => limiter.reset("ada", { signal }),
+      () => limiter.blockUntilReady("ada", 1_000, { signal }),
+    ];
+    for (const call of calls) expect(await thrownBy(call)).toBe(reason);
+    expect(throttr.calls).toEqual([]);
+  });
+
+  it("ends a call, whatever the policy", async () => {
+    throttr.hold();
+    for (const thrown of [reason, new ThrottrError("timeout", "mine")]) {
+      const controller = new AbortController();
+      const { signal } = controller;
+      const call = limiterOf({ onError: "open" }).limit("ada", { signal });
+      const error = thrownBy(() => call);
+      await settle();
+      controller.abort(thrown);
+      expect(await error).toBe(thrown);
+    }
+    await throttr.release();
+  });
+
+  it("ends a wait", async () => {
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 3 });
+    const controller = new AbortController();
+    const { signal } = controller;
+    const error = thrownBy(() => limiter.blockUntilReady("ada", 60_000, { signal }));
+    await clock.advance(999);
+    expect(clock.timers).toBe(1);
+    controller.abort(reason);
+    expect(await error).toBe(reason);
+  });
+
+  it("ends a wait before it begins", async () => {
+    const own = new FakeClock();
+    const limiter = limiterOf({ clock: own });
+    await limiter.limit("ada", { cost: 3 });
+    const controller = new AbortController();
+    const { signal } = controller;
+    let looks = 0;
+    own.now = () => {
+      looks++;
+      // The first look is for the timeout, the second for what is left of it after the refusal.
+      if (looks === 2) controller.abort(reason);
+      return own.nowMs;
+    };
+    const error = await thrownBy(() => limiter.blockUntilReady("ada", 60_000, { signal }));
+    expect(error).toBe(reason);
+    expect(looks).toBe(2);
+    expect(own.timers).toBe(0);
+  });
+
+  it("is not listened to for longer than a call takes", async () => {
+    const { signal } = new AbortController();
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 3, signal });
+    await meanwhile(limiter.blockUntilReady("ada", 60_000, { signal }), 1_000);
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+  });
+});
+
+describe("blockUntilReady", () => {
+  it("waits just as long as it must", async () => {
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 3 });
+    let result: unknown = null;
+    const call = limiter.blockUntilReady("ada", 2_000, { cost: 2 }).then((granted) => {
+      result = granted;
+    });
+    await clock.advance(1_999);
+    expect(result).toBeNull();
+    await clock.advance(1);
+    await call;
+    expect(result).toMatchObject({ success: true, remaining: 0 });
+    expect(throttr.calls).toHaveLength(3);
+  });
+
+  it("does not wait where that would be too long", async () => {
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 3 });
+    expect(await limiter.blockUntilReady("ada", 999)).toMatchObject({
+      success: false,
+      reason: "timeout",
+      retryAfterMs: 1_000,
+      limit: 3,
+    });
+    expect(await limiter.blockUntilReady("ada", 0)).toMatchObject({ reason: "timeout" });
+    expect(clock.nowMs).toBe(START_MS);
+  });
+
+  it("does not wait for what is never granted", async () => {
+    const result = await limiterOf().blockUntilReady("ada", Infinity, { cost: 4 });
+    expect(result).toMatchObject({ success: false, reason: "cost_exceeds_limit" });
+  });
+
+  it("waits again where others came first, as long as time is left", async () => {
+    const limiter = limiterOf();
+    await limiter.limit("ada", { cost: 3 });
+    const call = limiter.blockUntilReady("ada", 2_500);
+    await clock.advance(500);
+    throttr.skewMs = 500;
+    await limiter.limit("ada");
+    throttr.skewMs = 0;
+    // Somebody was there first, so it is granted after 2 s, not after 1.
+    expect(await meanwhile(call, 5_000)).toMatchObject({ success: true });
+    expect(throttr.calls).toHaveLength(5);
+
+    await limiter.reset("ada");
+    await limiter.limit("ada", { cost: 3 });
+    const late = limiter.blockUntilReady("ada", 1_500);
+    await clock.advance(999);
+    throttr.skewMs = 1;
+    await limiter.limit("ada");
+    throttr.skewMs = 0;
+    expect(await meanwhile(late, 5_000)).toMatchObject({ success: false, reason: "timeout" });
+  });
+
+  it("works with a cache", async () => {
+    const limiter = limiterOf({ cache: true });
+    await limiter.limit("ada", { cost: 3 });
+    await limiter.limit("ada");
+    const result = await meanwhile(limiter.blockUntilReady("ada", 3_000, { cost: 3 }), 3_000);
+    expect(result).toMatchObject({ success: true, remaining: 0 });
+  });
+
+  it("waits longer than a timer can", async () => {
+    const strategy = fixedWindow({ limit: 1, window: "60 d" });
+    const limiter = limiterOf({ strategy });
+    await limiter.limit("ada");
+    const call = limiter.blockUntilReady("ada", Infinity);
+    expect(await meanwhile(call, 60 * 86_400_000)).toMatchObject({ success: true });
+    expect(Math.max(...clock.delaysMs)).toBeLessThanOrEqual(2 ** 31 - 1);
+  });
+});
+
+describe("shadow mode", () => {
+  it("reports what was decided, and refuses nothing", async () => {
+    const limiter = limiterOf({ shadow: true });
+    const granted = await limiter.limit("ada", { cost: 3 });
+    expect(granted).toMatchObject({ success: true, shadow: { success: true, remaining: 0 } });
+    const refused = await limiter.limit("ada");
+    expect(refused).toEqual({
+      success: true,
+      limit: 3,
+      remaining: 0,
+      reset: START_MS + 1_000,
+      retryAfterMs: 0,
+      quotas: expect.anything(),
+      shadow: {
+        success: false,
+        limit: 3,
+        remaining: 0,
+        reset: START_MS + 1_000,
+        retryAfterMs: 1_000,
+        quotas: expect.anything(),
+      },
+    });
+    expect(await limiter.limit("ada", { cost: 9 })).toMatchObject({
+      success: true,
+      shadow: { success: false, reason: "cost_exceeds_limit" },
+    });
+    expect(await limiter.blockUntilReady("ada", 60_000)).toMatchObject({
+      success: true,
+      shadow: { success: false },
+    });
+    expect(await limiter.peek("ada")).toMatchObject({ success: true, shadow: { success: false } });
+    expect((await limiter.limitMany(["ada"]))[0]).toMatchObject({ shadow: { success: false } });
+  });
+
+  it("throws for no failure", async () => {
+    throttr.failure = new Error("no network");
+    const error = expect.objectContaining({ code: "internal" });
+    expect(await limiterOf({ shadow: true }).limit("ada")).toMatchObject({
+      success: true,
+      shadow: { success: false, reason: "error", error },
+    });
+    expect(await limiterOf({ shadow: true, onError: "open" }).limit("ada")).toMatchObject({
+      success: true,
+      shadow: { success: true, reason: "error", error },
+    });
+  });
+});
+
+describe("the clock of the platform", () => {
+  it("tells the time, calls back, and can be told not to", async () => {
+    expect(Math.abs(systemClock.now() - Date.now())).toBeLessThan(60_000);
+    const called: string[] = [];
+    const cancel = systemClock.after(1, () => called.push("cancelled"));
+    cancel();
+    await new Promise<void>((resolve) => {
+      systemClock.after(5, resolve);
+    });
+    expect(called).toEqual([]);
+  });
+
+  it("is the one of limiters unless they are given another", async () => {
+    const limiter = new RateLimiter({ throttr, name: "api", strategy: BUCKET });
+    expect(limiter.clock).toBe(systemClock);
+    expect(await limiter.limit("ada")).toMatchObject({ success: true });
+  });
+});
