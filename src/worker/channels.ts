@@ -7,11 +7,11 @@ import { writeMessage } from "../wire/messages.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
 import { EventStream } from "./event-stream.ts";
+import { escapedName } from "./escaped-name.ts";
 import { openConnection } from "./hubs.ts";
 import { Problem, problemOfFailure } from "./problem.ts";
 
 const PREFIX = "/channels/";
-const CHANNEL_BYTES_MAX = 255;
 
 /** Listeners have no frames; their connection speaks this for form's sake. */
 const PROTOCOL = protocolByName("7.3", "uint64")!;
@@ -26,21 +26,7 @@ const LAYOUTS = layoutsOf(PROTOCOL);
 export function channelOf(url: string): string {
   const { pathname } = new URL(url);
   if (!pathname.startsWith(PREFIX)) throw new Problem(404, "not_found", `no route ${pathname}`);
-  const path = pathname.slice(PREFIX.length);
-  if (/%(?![\da-f]{2})/i.test(path)) {
-    throw new Problem(400, "channel_invalid", "the channel has a % that begins no escape");
-  }
-  const channel = path.replace(/%(..)/g, (_, hex: string) =>
-    String.fromCharCode(Number.parseInt(hex, 16)),
-  );
-  if (channel.length > CHANNEL_BYTES_MAX) {
-    throw new Problem(
-      400,
-      "channel_invalid",
-      `the channel has ${channel.length} bytes, at most ${CHANNEL_BYTES_MAX} are possible`,
-    );
-  }
-  return channel;
+  return escapedName(pathname.slice(PREFIX.length), "channel");
 }
 
 /** What became of a message. */

@@ -102,12 +102,13 @@ class Collected implements RunSink {
   reply(replies: Uint8Array, isLast: boolean): void {
     this.#parts.push(replies);
     this.heldBytes += replies.length;
-    if (isLast) this.#resolve(this.#joined());
+    if (!isLast) return;
+    if (this.#isTooLarge) this.#reject(ThrottrError.from(REPLY_TOO_LARGE));
+    else this.#resolve(this.#joined());
   }
 
   room(): Promise<void> | null {
-    if (this.heldBytes <= REPLY_BYTES_MAX) return null;
-    return Promise.reject(new Error(REPLY_TOO_LARGE));
+    return this.#isTooLarge ? Promise.reject(new Error(REPLY_TOO_LARGE)) : null;
   }
 
   failed(error: unknown): void {
@@ -116,6 +117,10 @@ class Collected implements RunSink {
       return;
     }
     this.#reject(ThrottrError.from(reportFailure(error).message));
+  }
+
+  get #isTooLarge(): boolean {
+    return this.heldBytes > REPLY_BYTES_MAX;
   }
 
   #joined(): Uint8Array {

@@ -1,44 +1,63 @@
 /** Errors over HTTP: problem details (RFC 9457) with a stable `code`. */
 import { reportFailure } from "../objects/failure.ts";
+import type { ThrottrError } from "../wire/edge/error.ts";
+import { meaningOf, type ProblemCode } from "./problem-codes.ts";
+
+/** What is wrong with one field of a request. */
+export interface FieldError {
+  /** Its path, such as `strategy.quotas[0].limit`; empty for the whole. */
+  readonly field: string;
+  /** For people: what is expected, and what came. */
+  readonly message: string;
+}
 
 export class Problem extends Error {
   readonly status: number;
   readonly code: string;
+  readonly errors: readonly FieldError[];
 
   /**
    * @param code stable, for programs
    * @param detail for people: names the field and the limit
    */
-  constructor(status: number, code: string, detail: string) {
+  constructor(status: number, code: string, detail: string, errors: readonly FieldError[] = []) {
     super(detail);
     this.status = status;
     this.code = code;
+    this.errors = errors;
+  }
+
+  /** A problem with the status that its code has. */
+  static of(code: ProblemCode, detail: string, errors?: readonly FieldError[]): Problem {
+    return new Problem(meaningOf(code)[0], code, detail, errors);
+  }
+
+  /** What a call was refused for, as HTTP tells it; null where the code says nothing to a caller. */
+  static from({ code, message }: ThrottrError): Problem | null {
+    const [status] = meaningOf(code);
+    return status === 500 ? null : new Problem(status, code, message.slice(code.length + 2));
   }
 
   toResponse(): Response {
-    const headers = new Headers({ "content-type": "application/problem+json" });
+    const headers = new Headers({
+      "content-type": "application/problem+json",
+      "cache-control": "no-store",
+    });
     if (this.status === 401) headers.set("www-authenticate", "Bearer");
-    const body = {
-      title: TITLES[this.status] ?? "Error",
+    return new Response(JSON.stringify(this), { status: this.status, headers });
+  }
+
+  toJSON(): object {
+    return {
+      type: `/docs#${this.code}`,
+      title: meaningOf(this.code)[1],
       status: this.status,
       code: this.code,
       detail: this.message,
+      ...(this.errors.length > 0 ? { errors: this.errors } : {}),
     };
-    return new Response(JSON.stringify(body), { status: this.status, headers });
   }
 }
-
-const TITLES: Readonly<Record<number, string>> = {
-  400: "Bad Request",
-  401: "Unauthorized",
-  403: "Forbidden",
-  404: "Not Found",
-  405: "Method Not Allowed",
-  413: "Content Too Large",
-  426: "Upgrade Required",
-  500: "Internal Server Error",
-  503: "Service Unavailable",
-};
 
 /** The answer to frames whose shard refused or failed them. */
 export function problemOfFailure(error: unknown): Problem {

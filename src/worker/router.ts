@@ -1,6 +1,5 @@
 /** The HTTP and WebSocket doors: routes, tokens, origins, errors. */
-import { Hono, type Context, type MiddlewareHandler } from "hono";
-import { bodyLimit } from "hono/body-limit";
+import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
 import type { Access } from "../objects/access.ts";
 import { readSettings, SettingsError, type Settings } from "../objects/settings.ts";
@@ -11,6 +10,8 @@ import {
   VALUE_SIZES,
   type Protocol,
 } from "../wire/throttr/protocol.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { limitBody } from "./body-limit.ts";
 import { DoorCounter } from "./counter.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { locationOf, openConnection } from "./hubs.ts";
@@ -18,6 +19,7 @@ import { Problem } from "./problem.ts";
 import { answerBody } from "./throttr-http.ts";
 import { trustedAccess } from "./trust.ts";
 import { assertConfigured, authenticate, type Credentials } from "./token.ts";
+import { serveJson } from "./v1/serve.ts";
 
 type AppContext = Context<{ Bindings: Env }>;
 
@@ -27,7 +29,8 @@ const BEARER_SUBPROTOCOL = "bearer.";
 export const router = new Hono<{ Bindings: Env }>();
 
 router.onError((error) => {
-  if (error instanceof Problem) return error.toResponse();
+  const problem = error instanceof ThrottrError ? Problem.from(error) : error;
+  if (problem instanceof Problem) return problem.toResponse();
   if (error instanceof SettingsError)
     return new Problem(500, "config_invalid", error.message).toResponse();
   console.error(JSON.stringify({ event: "request_failed", error: String(error) }));
@@ -39,8 +42,8 @@ router.notFound((c) => new Problem(404, "not_found", `no route ${c.req.path}`).t
 router.use(
   cors({
     origin: (origin, c: AppContext) => (isListed(origin, readSettings(c.env)) ? origin : null),
-    allowMethods: ["GET", "POST"],
-    allowHeaders: ["authorization", "content-type", "last-event-id"],
+    allowMethods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
+    allowHeaders: ["accept", "authorization", "content-type", "idempotency-key", "last-event-id"],
     maxAge: 86_400,
   }),
 );
@@ -60,7 +63,7 @@ router.use(async (c, next) => {
 
 // Whatever answers GET is asked for HEAD, too: but here GET opens something that stays open.
 router.use(async (c, next) => {
-  if (c.req.method === "HEAD" && c.req.path !== "/health") {
+  if (c.req.method === "HEAD" && /^\/(?:throttr|channels)\//.test(c.req.path)) {
     return methodNotAllowed("there is no HEAD");
   }
   return await next();
@@ -149,20 +152,7 @@ router.all("/channels/:channel{.+}", () =>
   methodNotAllowed("POST a message, or GET to listen to Server-Sent Events"),
 );
 
-/** Refuses a body that is longer than a variable allows. */
-function limitBody(
-  variable: "BODY_BYTES_MAX" | "FRAME_BYTES_MAX",
-  what: string,
-): MiddlewareHandler<{ Bindings: Env }> {
-  return async (c, next) => {
-    const bytesMax = readSettings(c.env)[variable];
-    return await bodyLimit({
-      maxSize: bytesMax,
-      onError: () =>
-        new Problem(413, "body_too_large", `${what} may have ${bytesMax} bytes`).toResponse(),
-    })(c, next);
-  };
-}
+serveJson(router, accessOf);
 
 function methodNotAllowed(detail: string): Response {
   const response = new Problem(405, "method_not_allowed", detail).toResponse();

@@ -53,6 +53,9 @@ export class Throttr extends Entrypoint implements ThrottrService {
   }
 
   async exchange(frames: Uint8Array): Promise<Uint8Array> {
+    if (!(frames instanceof Uint8Array)) {
+      throw new ThrottrError("frames_invalid", "frames: a Uint8Array is expected");
+    }
     const caller = this.#caller();
     const bytesMax = caller.settings.BODY_BYTES_MAX;
     if (frames.length > bytesMax) {

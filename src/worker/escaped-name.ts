@@ -1,0 +1,30 @@
+/** Names in URLs: percent-encoded byte by byte, for a name need not be text. */
+import { Problem } from "./problem.ts";
+
+const NAME_BYTES_MAX = 255;
+
+/** The bytes that an escaped text stands for, as a binary string; null when an escape is none. */
+export function unescaped(text: string): string | null {
+  if (/%(?![\da-f]{2})/i.test(text)) return null;
+  return text.replace(/%(..)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+/**
+ * The name that an escaped part of a URL's path stands for, as a binary string.
+ *
+ * @throws Problem 400 `key_invalid`, `channel_invalid`, `name_invalid` when an escape is none, or the
+ * name is longer than 255 bytes
+ */
+export function escapedName(part: string, what: "key" | "channel" | "name"): string {
+  const name = unescaped(part);
+  if (name === null) {
+    throw Problem.of(`${what}_invalid`, `the ${what} has a % that begins no escape`);
+  }
+  if (name.length > NAME_BYTES_MAX) {
+    throw Problem.of(
+      `${what}_invalid`,
+      `the ${what} has ${name.length} bytes, at most ${NAME_BYTES_MAX} are possible`,
+    );
+  }
+  return name;
+}

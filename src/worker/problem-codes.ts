@@ -1,0 +1,91 @@
+/** The codes of problems over HTTP: the status of each, and what it means in a few words. */
+
+type Meaning = readonly [status: number, title: string];
+
+const CODES = {
+  json_invalid: [400, "The body is no JSON in UTF-8"],
+  body_invalid: [400, "A field of the body is missing, unknown or out of range"],
+  query_invalid: [400, "A query parameter is missing, unknown or out of range"],
+  key_invalid: [400, "A key is too long, or badly escaped"],
+  channel_invalid: [400, "A channel is too long, or badly escaped"],
+  name_invalid: [400, "The name of a limit is too long, or badly escaped"],
+  idempotency_key_invalid: [400, "Idempotency-Key is none, or is not taken here"],
+  namespace_mismatch: [400, "The body names another namespace than the token"],
+  value_invalid: [400, "A value is too long"],
+  expected_invalid: [400, "An expected value is too long"],
+  payload_invalid: [400, "A payload is too long"],
+  prefix_invalid: [400, "A prefix is too long"],
+  after_invalid: [400, "A cursor is too long"],
+  limit_invalid: [400, "A limit is out of range"],
+  quota_invalid: [400, "A quota is out of range"],
+  amount_invalid: [400, "An amount is out of range"],
+  by_invalid: [400, "An amount is out of range"],
+  ttl_invalid: [400, "A TTL is out of range"],
+  unit_invalid: [400, "A unit of time is unknown"],
+  change_invalid: [400, "A kind of change is unknown"],
+  cost_invalid: [400, "A cost is out of range"],
+  configuration_invalid: [400, "A strategy is none"],
+  strategy_unknown: [400, "A strategy is unknown"],
+  combination_invalid: [400, "Strategies do not go together"],
+  base_key_invalid: [400, "The name of a limit has other characters than it may have"],
+  burst_invalid: [400, "A burst is out of range"],
+  rate_invalid: [400, "A rate is out of range"],
+  quotas_invalid: [400, "A strategy has too few quotas, or too many"],
+  quota_name_invalid: [400, "The name of a quota has other characters than it may have"],
+  quota_name_taken: [400, "Two quotas have one name"],
+  quota_ratio_taken: [400, "Two quotas have one ratio of limit to window"],
+  window_invalid: [400, "A window is out of range"],
+  time_overflow: [400, "A limit needs more time than can be told"],
+  request_type_unknown: [400, "A frame has a type that the dialect does not know"],
+  body_truncated: [400, "The body ends inside a frame"],
+  needs_connection: [400, "A frame needs a connection"],
+  token_missing: [401, "There is no token"],
+  token_invalid: [401, "The token is none of this deployment"],
+  token_expired: [401, "The token has expired"],
+  ticket_too_long: [401, "The ticket lives too long"],
+  scope_missing: [403, "The token lacks a scope"],
+  prefix_missing: [403, "A key or channel begins with none of the token's prefixes"],
+  origin_not_allowed: [403, "Pages of this origin may not call"],
+  key_absent: [404, "There is no record under the key"],
+  not_found: [404, "There is no such route"],
+  protocol_unknown: [404, "There is no such dialect, or no such size"],
+  method_not_allowed: [405, "The route has no such method"],
+  exists: [409, "There is a record under the key"],
+  kind_mismatch: [409, "The record under the key is of another kind"],
+  quota_overflow: [409, "The quota would leave 2^64 - 1"],
+  state_invalid: [409, "The buffer under the key is no state of this limit"],
+  answer_lost: [409, "It was applied before, its answer was too long to be kept"],
+  body_too_large: [413, "The body is too large"],
+  frame_too_large: [413, "A key and a value together are too large"],
+  runs_max: [413, "The body changes too often between kinds of requests"],
+  channels_max: [413, "The body publishes to too many channels"],
+  idempotency_conflict: [422, "The idempotency key came with another call on this key"],
+  upgrade_required: [426, "GET opens a WebSocket here"],
+  internal: [500, "The server has a fault"],
+  config_invalid: [500, "A variable of the deployment is out of range"],
+  access_not_configured: [503, "The deployment lets nobody in"],
+  outcome_unknown: [503, "A shard failed: what was asked may have been applied"],
+  format_unknown: [
+    503,
+    "The data is of a release that this one does not know; nothing was applied",
+  ],
+  row_version: [503, "The data is of a release that this one does not know; nothing was applied"],
+  batch_version: [503, "The deployment is being updated; nothing was applied"],
+  shards_mismatch: [503, "The data is spread in another way; nothing was applied"],
+  listing_lost: [503, "A shard was restarted while it was listed: ask again"],
+  listing_outgrown: [503, "Records came faster than they could be listed: ask again"],
+  hub_failed: [503, "The object that takes connections failed"],
+  connections_max: [503, "There are as many connections as there may be"],
+  shard_full: [507, "A shard is full; nothing was applied"],
+  reply_too_large: [507, "The answer is too large: ask for less at once"],
+} as const satisfies Record<string, Meaning>;
+
+export type ProblemCode = keyof typeof CODES;
+
+/** All codes, in the order of their status. */
+export const PROBLEM_CODES = Object.keys(CODES) as ProblemCode[];
+
+/** Status and title of a code; those of `internal` for one that nobody knows. */
+export function meaningOf(code: string): Meaning {
+  return Object.hasOwn(CODES, code) ? CODES[code as ProblemCode] : CODES.internal;
+}

@@ -1,0 +1,73 @@
+/** Routes of channels. Listening has a door of its own: `GET /channels/{channel}`. */
+import { beginsWithAny, binaryString, compareBytes } from "../../wire/bytes.ts";
+import { SCAN_RECORDS_MAX } from "../../wire/edge/command.ts";
+import { RequestType } from "../../wire/throttr/requests.ts";
+import { publishMessage } from "../channels.ts";
+import { exchange } from "../execute.ts";
+import { Problem } from "../problem.ts";
+import { channelRows, type ChannelRow } from "./channel-rows.ts";
+import { ok, route } from "./route.ts";
+import { channelsAnswer, messageAnswer, messageBody, noQuery, pageQuery } from "./schemas.ts";
+import { textFields, urlBase64Of } from "./text.ts";
+
+const tag = "channels";
+const NOTHING = new Uint8Array(0);
+
+export const channelRoutes = [
+  route({
+    method: "POST",
+    path: "/v1/channels/{channel}",
+    id: "publish",
+    tag,
+    summary: "Publish a message",
+    description: "Listeners of `GET /channels/{channel}` and subscribers on connections get it.",
+    scope: "publish",
+    query: noQuery,
+    body: messageBody,
+    answers: { 200: { description: "What became of it.", schema: messageAnswer } },
+    errors: ["frame_too_large"],
+    example: { url: "/v1/channels/news", body: { payload: "hello" } },
+    answer: async ({ caller, path, body }) => {
+      const { env, settings, access, counter } = caller;
+      const payload = (body.payload ?? body.payloadBase64)!;
+      if (payload.length > settings.FRAME_BYTES_MAX) {
+        throw Problem.of(
+          "frame_too_large",
+          `a message may have ${settings.FRAME_BYTES_MAX} bytes (FRAME_BYTES_MAX), got ${payload.length}`,
+        );
+      }
+      const channel = binaryString(path.channel, 0, path.channel.length);
+      return ok(await publishMessage(env, access, counter, channel, payload));
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/channels",
+    id: "listChannels",
+    tag,
+    summary: "List channels that have subscriptions",
+    scope: "admin",
+    query: pageQuery,
+    body: undefined,
+    answers: { 200: { description: "A page; no snapshot.", schema: channelsAnswer } },
+    errors: ["reply_too_large"],
+    example: { url: "/v1/channels?prefix=ne&limit=100" },
+    answer: async ({ caller, query }) => {
+      const { prefix = NOTHING, limit = SCAN_RECORDS_MAX, cursor = null } = query;
+      const reply = await exchange(caller, Uint8Array.of(RequestType.channels));
+      const page: ChannelRow[] = [];
+      for (const row of channelRows(reply)) {
+        const { name } = row;
+        const isBehind =
+          cursor === null || compareBytes(name, 0, name.length, cursor, 0, cursor.length) > 0;
+        if (isBehind && beginsWithAny([prefix], name, 0, name.length)) page.push(row);
+        if (page.length > limit) break;
+      }
+      const isLast = page.length <= limit;
+      const channels = page
+        .slice(0, limit)
+        .map(({ name, ...figures }) => ({ ...textFields("channel", name), ...figures }));
+      return ok({ channels, cursor: isLast ? null : urlBase64Of(page[limit - 1]!.name) });
+    },
+  }),
+];

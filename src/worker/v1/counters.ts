@@ -1,0 +1,143 @@
+/** Routes of counters. */
+import * as operations from "../../wire/edge/operations.ts";
+import type { CounterChange, CounterRecord } from "../../wire/edge/operations.ts";
+import { executeOne } from "../execute.ts";
+import { Problem } from "../problem.ts";
+import { recordRoutes } from "./records.ts";
+import { created, ok, present, route, type Answer } from "./route.ts";
+import {
+  amountBody,
+  components,
+  incrementBody,
+  insertBody,
+  noQuery,
+  quotaAnswer,
+  quotaBody,
+} from "./schemas.ts";
+
+const tag = "counters";
+
+const changed = { 200: { description: "What became of it.", schema: components.CounterChange } };
+
+const inJson = (counter: CounterRecord): object => ({
+  ...counter,
+  quota: String(counter.quota),
+});
+
+const changeOf = (change: CounterChange | null): Answer => ok(inJson(present(change, "counter")));
+
+export const counterRoutes = [
+  route({
+    method: "PUT",
+    path: "/v1/counters/{key}",
+    id: "insertCounter",
+    tag,
+    summary: "Insert a counter",
+    description: "Only where there is no record under the key: one that is there stays as it is.",
+    scope: "write",
+    once: "one",
+    query: noQuery,
+    body: insertBody,
+    answers: { 201: { description: "It was inserted." } },
+    errors: ["exists", "shard_full"],
+    example: { url: "/v1/counters/visits", body: { quota: "100", ttlMs: 60_000 } },
+    answer: async ({ caller, path, body, once }) => {
+      const isNew = await executeOne(
+        caller,
+        operations.insert(path.key, { quota: body.quota, ttlMs: body.ttlMs, ...once }),
+      );
+      if (isNew) return created;
+      throw Problem.of("exists", "there is a record under the key; nothing was changed");
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/counters/{key}",
+    id: "queryCounter",
+    tag,
+    summary: "Read a counter",
+    scope: "read",
+    query: noQuery,
+    body: undefined,
+    answers: { 200: { description: "The counter.", schema: components.Counter } },
+    errors: ["key_absent", "kind_mismatch"],
+    example: { url: "/v1/counters/visits" },
+    answer: async ({ caller, path }) => {
+      const counter = await executeOne(caller, operations.query(path.key));
+      return ok(inJson(present(counter, "counter")));
+    },
+  }),
+  route({
+    method: "PATCH",
+    path: "/v1/counters/{key}",
+    id: "patchCounter",
+    tag,
+    summary: "Set the quota of a counter",
+    scope: "write",
+    once: "one",
+    query: noQuery,
+    body: quotaBody,
+    answers: changed,
+    errors: ["key_absent", "kind_mismatch"],
+    example: { url: "/v1/counters/visits", body: { quota: 7 } },
+    answer: async ({ caller, path, body, once }) => {
+      return changeOf(await executeOne(caller, operations.patch(path.key, body.quota, once)));
+    },
+  }),
+  ...recordRoutes("counter"),
+  route({
+    method: "POST",
+    path: "/v1/counters/{key}/increment",
+    id: "incrementCounter",
+    tag,
+    summary: "Add to a counter, or make one",
+    description: "Where there is no counter, one is made of the amount and the TTL.",
+    scope: "write",
+    once: "one",
+    query: noQuery,
+    body: incrementBody,
+    answers: { 200: { description: "The new quota.", schema: quotaAnswer } },
+    errors: ["kind_mismatch", "quota_overflow", "shard_full"],
+    example: { url: "/v1/counters/visits/increment", body: { ttlMs: 60_000 } },
+    answer: async ({ caller, path, body, once }) => {
+      const { by, ttlMs } = body;
+      const options = { by, ttlMs, ...once };
+      const quota = await executeOne(caller, operations.increment(path.key, options));
+      return ok({ quota: String(quota) });
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/counters/{key}/increase",
+    id: "increaseCounter",
+    tag,
+    summary: "Add to the quota of a counter",
+    scope: "write",
+    once: "one",
+    query: noQuery,
+    body: amountBody,
+    answers: changed,
+    errors: ["key_absent", "kind_mismatch"],
+    example: { url: "/v1/counters/visits/increase", body: { amount: 5 } },
+    answer: async ({ caller, path, body, once }) => {
+      return changeOf(await executeOne(caller, operations.increase(path.key, body.amount, once)));
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/counters/{key}/decrease",
+    id: "decreaseCounter",
+    tag,
+    summary: "Subtract from the quota of a counter, if it has as much",
+    scope: "write",
+    once: "one",
+    query: noQuery,
+    body: amountBody,
+    answers: changed,
+    errors: ["key_absent", "kind_mismatch"],
+    example: { url: "/v1/counters/visits/decrease", body: { amount: 5 } },
+    answer: async ({ caller, path, body, once }) => {
+      return changeOf(await executeOne(caller, operations.decrease(path.key, body.amount, once)));
+    },
+  }),
+];

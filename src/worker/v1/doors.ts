@@ -1,0 +1,88 @@
+/** The other doors over HTTP, as far as the document tells of them: the README has the rest. */
+import type { DocumentOperation } from "./document.ts";
+
+interface Door extends DocumentOperation {
+  readonly method: string;
+  readonly path: string;
+}
+
+const token = (scope: string): DocumentOperation["security"] => [
+  { bearer: [scope] },
+  { ticket: [scope] },
+];
+
+const problem = { description: "A problem.", content: { "application/problem+json": {} } };
+
+const channel = {
+  name: "channel",
+  in: "path",
+  required: true,
+  description: "1 to 255 bytes, percent-encoded.",
+  schema: { type: "string" },
+} as const;
+
+const shell = (source: string): DocumentOperation["x-codeSamples"] => [{ lang: "Shell", source }];
+
+const tags = ["other doors"];
+
+export const DOORS: readonly Door[] = [
+  {
+    method: "GET",
+    path: "/channels/{channel}",
+    operationId: "listen",
+    tags,
+    summary: "Listen to a channel with Server-Sent Events",
+    description:
+      "A payload that is UTF-8 without a carriage return comes as it is, any other in base64 as an event named `base64`. The name may have `/` as it is.",
+    security: token("subscribe"),
+    parameters: [
+      channel,
+      {
+        name: "lastEventId",
+        in: "query",
+        required: false,
+        description:
+          "As the header `Last-Event-ID`: the number of the last message that was seen; those after it are sent again, as far as they are kept.",
+        schema: { type: "string" },
+      },
+    ],
+    responses: {
+      200: { description: "Messages, as they come.", content: { "text/event-stream": {} } },
+      default: problem,
+    },
+    "x-codeSamples": shell(
+      'curl -N "$SERVER/channels/news" \\\n  -H "Authorization: Bearer $TOKEN"',
+    ),
+  },
+  {
+    method: "POST",
+    path: "/channels/{channel}",
+    operationId: "post",
+    tags,
+    summary: "Publish the body as a message",
+    security: token("publish"),
+    parameters: [channel],
+    requestBody: { required: true, content: { "*/*": {} } },
+    responses: {
+      200: { description: "What became of it.", content: { "application/json": {} } },
+      default: problem,
+    },
+    "x-codeSamples": shell(
+      'curl "$SERVER/channels/news" \\\n  -H "Authorization: Bearer $TOKEN" \\\n  -d hello',
+    ),
+  },
+  {
+    method: "GET",
+    path: "/health",
+    operationId: "health",
+    tags,
+    summary: "Whether the deployment is configured",
+    security: [],
+    parameters: [],
+    responses: {
+      200: { description: "It is.", content: { "application/json": {} } },
+      default: problem,
+    },
+    "x-codeSamples": shell('curl "$SERVER/health"'),
+  },
+];

@@ -1,0 +1,100 @@
+/** Routes about all of a namespace: listing, figures, removal. */
+import type { ListedRecord } from "../../wire/edge/operations.ts";
+import * as operations from "../../wire/edge/operations.ts";
+import { executeOne } from "../execute.ts";
+import { Problem } from "../problem.ts";
+import { ok, route } from "./route.ts";
+import {
+  components,
+  flushBody,
+  noQuery,
+  pageQuery,
+  prefixQuery,
+  recordsAnswer,
+  removedAnswer,
+} from "./schemas.ts";
+import { textFields, urlBase64Of } from "./text.ts";
+
+const removed = { 200: { description: "How many there were.", schema: removedAnswer } };
+
+function inJson({ key, kind, quota, bytes, expiresAtMs }: ListedRecord): object {
+  const value = kind === "counter" ? { quota: String(quota) } : { bytes };
+  return { ...textFields("key", key), kind, ...value, expiresAtMs };
+}
+
+export const namespaceRoutes = [
+  route({
+    method: "GET",
+    path: "/v1/records",
+    id: "listRecords",
+    tag: "records",
+    summary: "List records in the order of their keys",
+    scope: "read",
+    query: pageQuery,
+    body: undefined,
+    answers: { 200: { description: "A page; no snapshot.", schema: recordsAnswer } },
+    errors: [],
+    example: { url: "/v1/records?prefix=user:&limit=100" },
+    answer: async ({ caller, query }) => {
+      const { records, cursor } = await executeOne(caller, operations.list(query));
+      return ok({
+        records: records.map(inJson),
+        cursor: cursor === null ? null : urlBase64Of(cursor),
+      });
+    },
+  }),
+  route({
+    method: "GET",
+    path: "/v1/info",
+    id: "info",
+    tag: "records",
+    summary: "Figures of the namespace",
+    description: "Figures per minute are estimates.",
+    scope: "read",
+    query: noQuery,
+    body: undefined,
+    answers: { 200: { description: "The figures.", schema: components.Info } },
+    errors: [],
+    example: { url: "/v1/info" },
+    answer: async ({ caller }) => ok(await executeOne(caller, operations.info())),
+  }),
+  route({
+    method: "DELETE",
+    path: "/v1/records",
+    id: "removeRecords",
+    tag: "admin",
+    summary: "Remove all records whose keys begin with a prefix",
+    scope: "admin",
+    query: prefixQuery,
+    body: undefined,
+    answers: removed,
+    errors: [],
+    example: { url: "/v1/records?prefix=session:" },
+    answer: async ({ caller, query }) => {
+      return ok({ removed: await executeOne(caller, operations.removeAll(query.prefix)) });
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/admin/flush",
+    id: "flush",
+    tag: "admin",
+    summary: "Remove all records of the namespace",
+    description: "Those that the token's `keyPrefixes` allow, if it has any.",
+    scope: "admin",
+    query: noQuery,
+    body: flushBody,
+    answers: removed,
+    errors: ["namespace_mismatch"],
+    example: { url: "/v1/admin/flush", body: { namespace: "default" } },
+    answer: async ({ caller, body }) => {
+      if (body.namespace !== caller.access.namespace) {
+        throw Problem.of(
+          "namespace_mismatch",
+          "namespace: the name of the token's own namespace is expected; nothing was removed",
+        );
+      }
+      return ok({ removed: await executeOne(caller, operations.removeAll("")) });
+    },
+  }),
+];

@@ -1,0 +1,202 @@
+/** The OpenAPI document, made of the routes and their schemas. */
+import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from "@valibot/to-json-schema";
+import { VERSION } from "../../objects/version.ts";
+import { meaningOf, type ProblemCode } from "../problem-codes.ts";
+import { codesOf, SHARED_CODES } from "./codes.ts";
+import { DOORS } from "./doors.ts";
+import { RAW_TYPE } from "./request.ts";
+import {
+  PROBLEM_TYPE,
+  SCHEMA_REF,
+  type DocumentOperation,
+  type DocumentResponse,
+  type JsonSchema,
+  type OpenApiDocument,
+  type Parameter,
+  type ResponseReference,
+} from "./document.ts";
+import type { AnswerDescription, Route, Schema } from "./route.ts";
+import { ROUTES } from "./routes.ts";
+import { components } from "./schemas.ts";
+
+export const ABOUT: readonly string[] = [
+  "Exact counters, expiring buffers, rate limits and channels over HTTP. `/docs` shows this as a page, `/openapi.json` has it for programs.",
+  "A token opens its namespace: `Authorization: Bearer …`, or `?ticket=` with one that lives at most 300 s. Without a scope of the token the answer is 403.",
+  "Quotas are 64-bit: answers have them as strings of digits. Times are in milliseconds.",
+  "Keys, values and payloads are bytes. In a URL they are percent-encoded, byte by byte (`/` is `%2F`). In JSON they are text where they are UTF-8, else base64 in a field with `Base64` behind its name. The empty key, `.` and `..` have no URL.",
+  "With `Idempotency-Key` (1 to 64 characters) a call may be sent again: within `IDEMPOTENCY_TTL_MS`, it is not applied twice on its record, and gets the answer of the first one.",
+  "Errors are problem details (RFC 9457) with a stable `code`. Fields and parameters that nobody knows are refused.",
+];
+
+const CONVERSION: ConversionConfig = {
+  target: "draft-2020-12",
+  typeMode: "input",
+  ignoreActions: ["raw_check"],
+  definitions: components,
+  overrideRef: ({ referenceId }) => SCHEMA_REF + referenceId,
+};
+
+let known: OpenApiDocument | null = null;
+let knownText: string | null = null;
+
+/** The document; made when it is first asked for. */
+export function openApiDocument(): OpenApiDocument {
+  return (known ??= documentOf(ROUTES));
+}
+
+export function documentText(): string {
+  return (knownText ??= JSON.stringify(openApiDocument()));
+}
+
+function documentOf(routes: readonly Route[]): OpenApiDocument {
+  const paths: Record<string, Record<string, DocumentOperation>> = {};
+  const add = (path: string, method: string, operation: DocumentOperation): void => {
+    (paths[path] ??= {})[method.toLowerCase()] = operation;
+  };
+  for (const route of routes) add(route.path, route.method, operationOf(route));
+  for (const { path, method, ...operation } of DOORS) add(path, method, operation);
+  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
+  const tags = new Set(operations.flatMap(({ tags }) => tags));
+  return {
+    openapi: "3.1.1",
+    info: { title: "Throttr Edge", version: VERSION, description: ABOUT.join("\n\n") },
+    servers: [{ url: "/" }],
+    tags: [...tags].map((name) => ({ name })),
+    paths,
+    components: {
+      schemas: toJsonSchemaDefs(components, CONVERSION) as unknown as Record<string, JsonSchema>,
+      responses: SHARED_RESPONSES,
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer", bearerFormat: "JWT" },
+        ticket: { type: "apiKey", in: "query", name: "ticket" },
+      },
+    },
+  };
+}
+
+function operationOf(route: Route): DocumentOperation {
+  const { id, tag, summary, description, scope } = route;
+  const requestBody = requestBodyOf(route);
+  return {
+    operationId: id,
+    tags: [tag],
+    summary,
+    ...(description === undefined ? {} : { description }),
+    security: [{ bearer: [scope] }, { ticket: [scope] }],
+    parameters: parametersOf(route),
+    ...(requestBody === null ? {} : { requestBody }),
+    responses: responsesOf(route),
+    "x-codeSamples": [{ lang: "Shell", source: curlOf(route) }],
+  };
+}
+
+const PATH_DESCRIPTIONS: Readonly<Record<string, string>> = {
+  key: "1 to 255 bytes, percent-encoded.",
+  channel: "1 to 255 bytes, percent-encoded.",
+  name: "Names the limit: 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`.",
+  limited: "Names who is limited, of the same characters.",
+};
+
+function parametersOf({ path, query, rawQuery, once }: Route): Parameter[] {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
+  const parameters = names.map((name): Parameter => ({
+    name,
+    in: "path",
+    required: true,
+    description: PATH_DESCRIPTIONS[name === "key" && names.includes("name") ? "limited" : name]!,
+    schema: { type: "string" },
+  }));
+  parameters.push(...queryParameters(query, true));
+  if (rawQuery !== undefined) parameters.push(...queryParameters(rawQuery, false));
+  if (once !== undefined) {
+    parameters.push({
+      name: "Idempotency-Key",
+      in: "header",
+      required: false,
+      description: "1 to 64 characters of ASCII, in quotes or without.",
+      schema: { type: "string" },
+    });
+  }
+  return parameters;
+}
+
+/** @param isAlways false where the query is needed with some bodies only */
+function queryParameters(schema: Schema, isAlways: boolean): Parameter[] {
+  const { properties = {}, required = [] } = jsonSchemaOf(schema);
+  return Object.entries(properties).map(([name, { description, ...property }]) => ({
+    name,
+    in: "query",
+    required: isAlways && required.includes(name),
+    ...(description === undefined ? {} : { description }),
+    schema: property,
+  }));
+}
+
+function requestBodyOf({
+  body,
+  rawQuery,
+  example,
+}: Route): NonNullable<DocumentOperation["requestBody"]> | null {
+  if (body === undefined) return null;
+  const content = {
+    "application/json": { schema: jsonSchemaOf(body), example: example.body },
+    ...(rawQuery === undefined ? {} : { [RAW_TYPE]: {} }),
+  };
+  return { required: true, content };
+}
+
+/** Problems that any route may answer with, by status. */
+const SHARED_RESPONSES = problemsOf(SHARED_CODES);
+const SHARED_REFERENCES = Object.fromEntries(
+  Object.keys(SHARED_RESPONSES).map((status): [string, ResponseReference] => [
+    status,
+    { $ref: `#/components/responses/${status}` },
+  ]),
+);
+
+function responsesOf(route: Route): DocumentOperation["responses"] {
+  const answers = Object.entries(route.answers).map(
+    ([status, answer]): [string, DocumentResponse] => [status, responseOf(answer)],
+  );
+  return { ...Object.fromEntries(answers), ...problemsOf(codesOf(route)), ...SHARED_REFERENCES };
+}
+
+function problemsOf(codes: readonly ProblemCode[]): Record<string, DocumentResponse> {
+  const problems: Record<string, DocumentResponse> = {};
+  for (const [status, same] of Map.groupBy(codes, (code) => meaningOf(code)[0])) {
+    problems[status] = {
+      description: same.map((code) => `\`${code}\`: ${meaningOf(code)[1]}.`).join("\n\n"),
+      content: { [PROBLEM_TYPE]: { schema: problemOf(same) } },
+    };
+  }
+  return problems;
+}
+
+function responseOf({ description, schema, isRaw }: AnswerDescription): DocumentResponse {
+  if (schema === undefined) return { description };
+  const content = {
+    "application/json": { schema: jsonSchemaOf(schema) },
+    ...(isRaw === true ? { [RAW_TYPE]: {} } : {}),
+  };
+  return { description, content };
+}
+
+function problemOf(codes: readonly ProblemCode[]): JsonSchema {
+  return {
+    allOf: [{ $ref: `${SCHEMA_REF}Problem` }, { properties: { code: { enum: codes } } }],
+  };
+}
+
+function jsonSchemaOf(schema: Schema): JsonSchema {
+  const { $schema: _, $defs: __, ...converted } = toJsonSchema(schema, CONVERSION);
+  return converted as unknown as JsonSchema;
+}
+
+function curlOf({ method, example: { url, body } }: Route): string {
+  const lines = [
+    `curl${method === "GET" ? "" : ` -X ${method}`} "$SERVER${url}"`,
+    `-H "Authorization: Bearer $TOKEN"`,
+  ];
+  if (body !== undefined) lines.push(`-d '${JSON.stringify(body)}'`);
+  return lines.join(" \\\n  ");
+}

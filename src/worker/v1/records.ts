@@ -1,0 +1,53 @@
+/** Routes that records of either kind have: to remove one, and to change how long it lives. */
+import * as operations from "../../wire/edge/operations.ts";
+import { executeOne } from "../execute.ts";
+import { nothing, ok, present, route, type Route } from "./route.ts";
+import { components, noQuery, ttlBody } from "./schemas.ts";
+
+const EITHER_KIND = "Whatever kind the record is of: counters and buffers share one set of keys.";
+
+export function recordRoutes(kind: "counter" | "buffer"): readonly Route[] {
+  const tag = `${kind}s` as const;
+  const [name, example] = kind === "counter" ? ["Counter", "visits"] : ["Buffer", "page"];
+  return [
+    route({
+      method: "DELETE",
+      path: `/v1/${tag}/{key}`,
+      id: `purge${name}`,
+      tag,
+      summary: `Remove a ${kind}`,
+      description: EITHER_KIND,
+      scope: "write",
+      once: "one",
+      query: noQuery,
+      body: undefined,
+      answers: { 204: { description: "It was removed." } },
+      errors: ["key_absent"],
+      example: { url: `/v1/${tag}/${example}` },
+      answer: async ({ caller, path, once }) => {
+        const isRemoved = await executeOne(caller, operations.purge(path.key, once));
+        present(isRemoved || null, kind);
+        return nothing;
+      },
+    }),
+    route({
+      method: "POST",
+      path: `/v1/${tag}/{key}/ttl`,
+      id: `expire${name}`,
+      tag,
+      summary: `Change how long a ${kind} lives`,
+      description: `${EITHER_KIND} One whose end has come by it is answered \`key_absent\`.`,
+      scope: "write",
+      once: "one",
+      query: noQuery,
+      body: ttlBody,
+      answers: { 200: { description: "How long it lives now.", schema: components.Remaining } },
+      errors: ["key_absent"],
+      example: { url: `/v1/${tag}/${example}/ttl`, body: { ttlMs: 60_000, change: "increase" } },
+      answer: async ({ caller, path, body, once }) => {
+        const options = { ...body, ...once };
+        return ok(present(await executeOne(caller, operations.ttl(path.key, options)), kind));
+      },
+    }),
+  ];
+}

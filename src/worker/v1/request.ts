@@ -1,0 +1,130 @@
+/** Reads a request of the JSON door: path, query, body, and the headers that mean something. */
+import * as v from "valibot";
+import { binaryBytes } from "../../wire/bytes.ts";
+import { IDEMPOTENCY_KEY_BYTES_MAX } from "../../wire/edge/command.ts";
+import { shown } from "../../wire/ratelimit/error.ts";
+import { escapedName, unescaped } from "../escaped-name.ts";
+import { Problem, type FieldError } from "../problem.ts";
+import { parseJson } from "./json.ts";
+import { refuseFields, type Call, type Route, type Schema } from "./route.ts";
+
+export const RAW_TYPE = "application/octet-stream";
+/** Errors that are told. */
+const ERRORS_MAX = 20;
+/** Of a larger body the first error is told: to find them all takes memory. */
+const LISTED_BYTES_MAX = 64 << 10;
+
+type Input = Omit<Call<string, Schema, Schema | undefined>, "caller">;
+
+/**
+ * What a route is asked.
+ *
+ * @throws Problem 400 with the code of what is wrong, and its field
+ */
+export async function readRequest(route: Route, request: Request): Promise<Input> {
+  const url = new URL(request.url);
+  const path = namesOf(route.path, url.pathname);
+  const once = onceOf(route, request.headers.get("idempotency-key"));
+  const isRaw = route.rawQuery !== undefined && typeOf(request) === RAW_TYPE;
+  const query = checked(isRaw ? route.rawQuery : route.query, queryOf(url), "query_invalid");
+  const body = await bodyOf(route, request, isRaw ? (query as object) : null);
+  const accept = request.headers.get("accept") ?? "";
+  const isRawWanted = accept.includes(RAW_TYPE) && !accept.includes("application/json");
+  return { path, query, body, once, isRawWanted };
+}
+
+/** @param rawFields fields beside `value`, which is the body as it is; null for a body in JSON */
+async function bodyOf(
+  { body }: Route,
+  request: Request,
+  rawFields: object | null,
+): Promise<unknown> {
+  if (body === undefined) return undefined;
+  const bytes = new Uint8Array(await request.arrayBuffer());
+  if (rawFields !== null) return { ...rawFields, value: bytes };
+  return checked(body, parseJson(bytes), "body_invalid", bytes.length <= LISTED_BYTES_MAX);
+}
+
+/** The names of a path by what its pattern calls them. They are read from the URL as it came. */
+function namesOf(pattern: string, pathname: string): Record<string, Uint8Array> {
+  const parts = pathname.split("/");
+  const names: Record<string, Uint8Array> = {};
+  pattern.split("/").forEach((part, i) => {
+    if (!part.startsWith("{")) return;
+    const what = part.slice(1, -1) as "key" | "channel" | "name";
+    names[what] = binaryBytes(escapedName(parts[i]!, what));
+  });
+  return names;
+}
+
+/** The parameters of a query as binary strings; the ticket is not one of them. */
+function queryOf({ search }: URL): Record<string, string> {
+  const parameters = new Map<string, string>();
+  for (const pair of search.slice(1).split("&")) {
+    if (pair === "") continue;
+    const [name, ...rest] = pair.replaceAll("+", " ").split("=");
+    const value = unescaped(rest.join("="));
+    const field = unescaped(name!) ?? name!;
+    if (value === null) {
+      refuseFields("query_invalid", [{ field, message: "a % that begins no escape" }]);
+    }
+    if (parameters.has(field)) refuseFields("query_invalid", [{ field, message: "it came twice" }]);
+    parameters.set(field, value);
+  }
+  parameters.delete("ticket");
+  return Object.fromEntries(parameters);
+}
+
+function typeOf({ headers }: Request): string {
+  return (headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
+}
+
+/** The key that a header says, as a string of structured fields or without quotes. */
+function onceOf({ once, method, scope }: Route, header: string | null): Input["once"] {
+  const isReading = method === "GET" || scope === "read";
+  if (header === null || isReading) return {};
+  if (once === undefined) {
+    throw Problem.of(
+      "idempotency_key_invalid",
+      "Idempotency-Key: it is not taken here; the request would be applied again",
+    );
+  }
+  const quoted = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/.exec(header)?.[1]?.replace(/\\(.)/g, "$1");
+  const key = quoted ?? (/^[!#-~]+$/.test(header) ? header : "");
+  if (key.length >= 1 && key.length <= IDEMPOTENCY_KEY_BYTES_MAX) return { idempotencyKey: key };
+  throw Problem.of(
+    "idempotency_key_invalid",
+    `Idempotency-Key: 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} characters of ASCII are expected, in quotes or without, got ${shown(header)}`,
+  );
+}
+
+function checked(
+  schema: Schema | undefined,
+  input: unknown,
+  code: "body_invalid" | "query_invalid",
+  isListed = true,
+): unknown {
+  const result = v.safeParse(schema!, input, { abortEarly: !isListed });
+  if (result.success) return result.output;
+  return refuseFields(code, result.issues.slice(0, ERRORS_MAX).map(fieldError));
+}
+
+function fieldError(issue: v.BaseIssue<unknown>): FieldError {
+  const field = (issue.path ?? []).reduce(
+    (path, { key }) =>
+      typeof key === "number"
+        ? `${path}[${key}]`
+        : `${path}${path === "" ? "" : "."}${String(key)}`,
+    "",
+  );
+  return { field, message: messageOf(issue) };
+}
+
+function messageOf({ type, expected, message, input }: v.BaseIssue<unknown>): string {
+  if (type === "strict_object") {
+    if (expected === "Object") return `an object is expected, got ${shown(input)}`;
+    return expected === "never" ? "there is no such field" : "it is missing";
+  }
+  // A check of several fields says it all.
+  return type === "raw_check" ? message : `${message}, got ${shown(input)}`;
+}

@@ -1,0 +1,15 @@
+/** All routes of the JSON door. */
+import { bufferRoutes } from "./buffers.ts";
+import { channelRoutes } from "./channels.ts";
+import { counterRoutes } from "./counters.ts";
+import { limitRoutes } from "./limits.ts";
+import { namespaceRoutes } from "./namespace.ts";
+import type { Route } from "./route.ts";
+
+export const ROUTES: readonly Route[] = [
+  ...counterRoutes,
+  ...bufferRoutes,
+  ...limitRoutes,
+  ...channelRoutes,
+  ...namespaceRoutes,
+];

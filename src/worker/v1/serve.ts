@@ -1,0 +1,77 @@
+/** Serves the routes of the JSON door, the document that describes them, and the page that shows it. */
+import type { Context, Hono } from "hono";
+import { readSettings } from "../../objects/settings.ts";
+import type { Access } from "../../objects/access.ts";
+import { Scope } from "../../wire/throttr/requests.ts";
+import { limitBody } from "../body-limit.ts";
+import { DoorCounter } from "../counter.ts";
+import { Problem } from "../problem.ts";
+import { pageResponse } from "./page.ts";
+import { documentText } from "./openapi.ts";
+import { RAW_TYPE, readRequest } from "./request.ts";
+import type { Answer, Route } from "./route.ts";
+import { ROUTES } from "./routes.ts";
+
+type AppContext = Context<{ Bindings: Env }>;
+
+const HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
+/** The document and the page change with a deployment only. */
+const DOCUMENT_HEADERS = { "cache-control": "public, max-age=300" };
+
+/** @param accessOf what a caller may do; throws a Problem for one who is not known */
+export function serveJson(
+  router: Hono<{ Bindings: Env }>,
+  accessOf: (c: AppContext) => Promise<Access>,
+): void {
+  for (const route of ROUTES) {
+    router.on(
+      route.method,
+      patternOf(route),
+      limitBody("BODY_BYTES_MAX", "a body"),
+      async (c) => await serve(route, c, await accessOf(c)),
+    );
+  }
+  for (const pattern of new Set(ROUTES.map(patternOf))) {
+    const methods = ROUTES.filter((route) => patternOf(route) === pattern).map((r) => r.method);
+    router.all(pattern, () => methodNotAllowed(methods));
+  }
+  router.get("/openapi.json", (c) =>
+    c.body(documentText(), 200, { ...DOCUMENT_HEADERS, "content-type": "application/json" }),
+  );
+  router.get("/docs", async () => await pageResponse(DOCUMENT_HEADERS));
+}
+
+async function serve(route: Route, c: AppContext, access: Access): Promise<Response> {
+  if ((access.scopes & Scope[route.scope]) === 0) {
+    throw Problem.of("scope_missing", `this needs the scope ${route.scope}`);
+  }
+  const input = await readRequest(route, c.req.raw);
+  const caller = {
+    env: c.env,
+    settings: readSettings(c.env),
+    access,
+    counter: DoorCounter.of(c.env, c.executionCtx, access.namespace),
+  };
+  return responseOf(await route.answer({ caller, ...input }));
+}
+
+function responseOf({ status, json, bytes }: Answer): Response {
+  if (bytes !== undefined) {
+    return new Response(bytes, { status, headers: { ...HEADERS, "content-type": RAW_TYPE } });
+  }
+  if (json === undefined) return new Response(null, { status, headers: HEADERS });
+  const headers = { ...HEADERS, "content-type": "application/json" };
+  return new Response(JSON.stringify(json), { status, headers });
+}
+
+function methodNotAllowed(methods: readonly string[]): Response {
+  const allowed = methods.join(", ");
+  const response = Problem.of("method_not_allowed", `${allowed} are possible`).toResponse();
+  response.headers.set("allow", allowed);
+  return response;
+}
+
+/** The path as the router knows it. */
+function patternOf({ path }: Route): string {
+  return path.replace(/\{(\w+)\}/g, ":$1");
+}

@@ -1,0 +1,299 @@
+/** What is told of the JSON door: the OpenAPI document and the page are whole, and true. */
+import { reset } from "cloudflare:test";
+import { exports } from "cloudflare:workers";
+import * as v from "valibot";
+import { afterEach, describe, expect, it } from "vitest";
+import { meaningOf, PROBLEM_CODES, type ProblemCode } from "../../src/worker/problem-codes.ts";
+import { Problem } from "../../src/worker/problem.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
+import { codesOf, SHARED_CODES } from "../../src/worker/v1/codes.ts";
+import type {
+  DocumentOperation,
+  DocumentResponse,
+  OpenApiDocument,
+} from "../../src/worker/v1/document.ts";
+import { DOORS } from "../../src/worker/v1/doors.ts";
+import { ROUTES } from "../../src/worker/v1/routes.ts";
+import { readRequest } from "../../src/worker/v1/request.ts";
+import { calling, gotOf, routeOf } from "./v1-calls.ts";
+
+const server = exports.default as unknown as Fetcher;
+
+afterEach(async () => {
+  await reset();
+});
+
+const fetchText = async (path: string): Promise<Response> =>
+  await server.fetch(`http://localhost${path}`);
+const documentOf = async (): Promise<OpenApiDocument> =>
+  await (await fetchText("/openapi.json")).json();
+
+function operationsOf({ paths }: OpenApiDocument): [string, string, DocumentOperation][] {
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]): [string, string, DocumentOperation] => [
+      method.toUpperCase(),
+      path,
+      operation,
+    ]),
+  );
+}
+
+/** All values of a key, wherever in a document. */
+function valuesOf(key: string, within: unknown): unknown[] {
+  if (typeof within !== "object" || within === null) return [];
+  return Object.entries(within).flatMap(([name, value]) => [
+    ...(name === key ? [value] : []),
+    ...valuesOf(key, value),
+  ]);
+}
+
+function at(document: unknown, reference: string): unknown {
+  return reference
+    .slice(2)
+    .split("/")
+    .reduce((value, name) => (value as Record<string, unknown> | undefined)?.[name], document);
+}
+
+describe("the document", () => {
+  it("is OpenAPI 3.1, needs no token, and may be kept a while", async () => {
+    const response = await fetchText("/openapi.json");
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("application/json");
+    expect(response.headers.get("cache-control")).toContain("max-age");
+    const { openapi, info, servers } = (await response.json()) as OpenApiDocument;
+    expect(openapi).toBe("3.1.1");
+    expect(info).toMatchObject({ title: "Throttr Edge", version: expect.stringMatching(/^\d/) });
+    expect(servers).toEqual([{ url: "/" }]);
+  });
+
+  it("tells of every route and door, and of no other", async () => {
+    const told = operationsOf(await documentOf()).map(([method, path]) => `${method} ${path}`);
+    const served = [...ROUTES, ...DOORS].map(({ method, path }) => `${method} ${path}`);
+    expect(told.toSorted()).toEqual(served.toSorted());
+    expect(new Set(told).size).toBe(told.length);
+  });
+
+  it("has operations with ids of their own, tags that are listed, and all their path parameters", async () => {
+    const document = await documentOf();
+    const operations = operationsOf(document);
+    const ids = operations.map(([, , { operationId }]) => operationId);
+    expect(new Set(ids).size).toBe(ids.length);
+    const tags = document.tags.map(({ name }) => name);
+    for (const [, path, operation] of operations) {
+      for (const tag of operation.tags) expect(tags).toContain(tag);
+      const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+      const parameters = operation.parameters.filter((parameter) => parameter.in === "path");
+      expect(parameters.map(({ name }) => name)).toEqual(names);
+      expect(parameters.every(({ required }) => required)).toBe(true);
+      const all = operation.parameters.map((parameter) => `${parameter.in} ${parameter.name}`);
+      expect(new Set(all).size).toBe(all.length);
+    }
+  });
+
+  it("has no reference to nothing, and no schema that nobody refers to", async () => {
+    const document = await documentOf();
+    const references = valuesOf("$ref", document) as string[];
+    expect(references.length).toBeGreaterThan(50);
+    expect(references.filter((reference) => at(document, reference) === undefined)).toEqual([]);
+    const schemas = Object.keys(document.components.schemas);
+    expect(schemas.filter((name) => !references.includes(`#/components/schemas/${name}`))).toEqual(
+      [],
+    );
+  });
+
+  it("describes what each route takes: a body, a query, an idempotency key, a scope", async () => {
+    const document = await documentOf();
+    for (const route of ROUTES) {
+      const operation = document.paths[route.path]![route.method.toLowerCase()]!;
+      expect(operation.security).toEqual([{ bearer: [route.scope] }, { ticket: [route.scope] }]);
+      expect(operation.requestBody !== undefined).toBe(route.body !== undefined);
+      const headers = operation.parameters.filter((parameter) => parameter.in === "header");
+      expect(headers.map(({ name }) => name)).toEqual(
+        route.once === undefined ? [] : ["Idempotency-Key"],
+      );
+    }
+  });
+
+  it("says which parameters of a query are needed", async () => {
+    const needed = operationsOf(await documentOf()).flatMap(([, , { operationId, parameters }]) =>
+      parameters
+        .filter((parameter) => parameter.in === "query" && parameter.required)
+        .map(({ name }) => `${operationId} ${name}`),
+    );
+    expect(needed).toEqual(["resetLimit strategy", "removeRecords prefix"]);
+  });
+
+  it("has every answer and code of each route, under its status", async () => {
+    const document = await documentOf();
+    for (const route of ROUTES) {
+      const { responses } = document.paths[route.path]![route.method.toLowerCase()]!;
+      const codes = [...codesOf(route), ...SHARED_CODES];
+      const statuses = [
+        ...Object.keys(route.answers),
+        ...codes.map((code) => String(meaningOf(code)[0])),
+      ];
+      expect(Object.keys(responses).toSorted()).toEqual([...new Set(statuses)].toSorted());
+      for (const code of codes) {
+        const response = responses[meaningOf(code)[0]]!;
+        const resolved = ("$ref" in response ? at(document, response.$ref) : response) as
+          DocumentResponse | undefined;
+        expect(valuesOf("enum", resolved).flat()).toContain(code);
+      }
+    }
+  });
+
+  it("has examples that the routes accept", async () => {
+    const document = await documentOf();
+    for (const route of ROUTES) {
+      const { method, example } = route;
+      expect(routeOf(method, example.url)).toBe(route);
+      const body = example.body === undefined ? {} : { body: JSON.stringify(example.body) };
+      const request = new Request(`http://localhost${example.url}`, { method, ...body });
+      await expect(readRequest(route, request)).resolves.toBeDefined();
+      const operation = document.paths[route.path]![method.toLowerCase()]!;
+      const [sample] = operation["x-codeSamples"];
+      expect(sample!.source).toContain(`$SERVER${example.url}"`);
+      if (method !== "GET") expect(sample!.source).toContain(`-X ${method}`);
+      if (example.body !== undefined) {
+        expect(JSON.parse(/-d '(.*)'$/.exec(sample!.source)![1]!)).toEqual(example.body);
+      }
+    }
+  });
+
+  it("tells of other doors that are there", async () => {
+    const call = calling({});
+    expect((await call("GET", "/health")).json).toEqual({ status: "ok" });
+    const posted = await call("POST", "/channels/a%2Fb", { body: "message" });
+    expect(posted.json).toEqual({ delivered: 0, sequence: null });
+    const listening = await server.fetch("http://localhost/channels/a/b");
+    expect(listening.headers.get("content-type")).toContain("text/event-stream");
+    await listening.body!.cancel();
+    expect(DOORS).toHaveLength(3);
+  });
+});
+
+describe("the page", () => {
+  const pageOf = async (): Promise<string> => await (await fetchText("/docs")).text();
+
+  it("shows every operation, schema and code, each once and under its own anchor", async () => {
+    const page = await pageOf();
+    const ids = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id!);
+    expect(new Set(ids).size).toBe(ids.length);
+    const document = await documentOf();
+    for (const [method, path, operation] of operationsOf(document)) {
+      expect(ids).toContain(operation.operationId);
+      expect(page).toContain(`<code>${method} ${path}</code>`);
+    }
+    for (const name of Object.keys(document.components.schemas)) {
+      expect(ids).toContain(`schema-${name}`);
+    }
+    for (const code of PROBLEM_CODES) expect(ids).toContain(code);
+  });
+
+  it("links to nothing but itself", async () => {
+    const page = await pageOf();
+    const ids = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => `#${id}`));
+    const links = [...page.matchAll(/ (?:href|src)="([^"]*)"/g)].map(([, link]) => link!);
+    expect(links.length).toBeGreaterThan(100);
+    expect(links.filter((link) => !ids.has(link))).toEqual([]);
+    expect(page).not.toMatch(/https?:\/\/|@import|url\(/);
+  });
+
+  it("has no script, no handler and no inline style, and a policy that allows none", async () => {
+    const response = await fetchText("/docs");
+    const page = await response.text();
+    expect(page).not.toMatch(/<script|<iframe|<link|<img|<form| on\w+=| style=|javascript:/i);
+    const style = /<style>([^]*?)<\/style>/.exec(page)![1]!;
+    const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(style));
+    const base64 = btoa(String.fromCharCode(...new Uint8Array(hash)));
+    expect(response.headers.get("content-security-policy")).toBe(
+      `default-src 'none'; style-src 'sha256-${base64}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    );
+    expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8");
+    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
+  });
+
+  it("nests its elements, and escapes what they hold", async () => {
+    const page = (await pageOf()).replace("<!doctype html>", "");
+    const open: string[] = [];
+    for (const [, slash, name] of page.matchAll(/<(\/?)(\w+)[^>]*?(?<!\/)>/g)) {
+      if (slash === "") open.push(name!);
+      else expect(open.pop()).toBe(name);
+    }
+    expect(open).toEqual([]);
+    expect(page.replace(/<\/?\w+(?: [\w-]+="[^"<>]*")*\s*\/?>/g, "")).not.toMatch(/[<>]/);
+    expect(page).toContain("light-dark");
+    expect(page).toContain('name="viewport"');
+  });
+
+  it("shows an example of each route that can be run", async () => {
+    const page = await pageOf();
+    for (const { example } of ROUTES) {
+      expect(page).toContain(`$SERVER${example.url.replaceAll("&", "&amp;")}&quot;`);
+    }
+  });
+});
+
+declare global {
+  interface ImportMeta {
+    /** Modules of files, by their paths: the test runner puts them here. */
+    glob<Module>(pattern: string, options: object): Record<string, Module>;
+  }
+}
+
+describe("the codes", () => {
+  const sources = import.meta.glob<string>("../../src/{wire,engine,objects,worker}/**/*.ts", {
+    query: "?raw",
+    import: "default",
+    eager: true,
+  });
+
+  it("that the sources throw are known to HTTP", () => {
+    // Callers over a service binding are told by other means.
+    const others = ["worker/rpc.ts", "worker/trust.ts"];
+    const told = Object.entries(sources).filter(
+      ([path]) => !others.some((other) => path.endsWith(other)),
+    );
+    const thrown = told.flatMap(([, source]) => [
+      ...source.matchAll(
+        /(?:new (?:ThrottrError|RateLimitError)\(|new Problem\(\s*\d+,|checkAmount\(.*|checkName\(.*)\s*"([a-z_]+)"/g,
+      ),
+      ...source.matchAll(/Refusal\(\s*["`]([a-z_]+):/g),
+    ]);
+    const codes = new Set(thrown.map(([, code]) => code!));
+    expect(codes.size).toBeGreaterThan(25);
+    // What who writes frames is told, and what is a fault of the server.
+    for (const code of ["flags_invalid", "options_invalid", "reply_invalid"]) codes.delete(code);
+    expect([...codes].filter((code) => !PROBLEM_CODES.includes(code as ProblemCode))).toEqual([]);
+  });
+
+  it("have a status of errors and a sentence each, in the order of the status", () => {
+    const statuses = PROBLEM_CODES.map((code) => meaningOf(code)[0]);
+    expect(statuses).toEqual(statuses.toSorted((a, b) => a - b));
+    for (const code of PROBLEM_CODES) {
+      const [status, title] = meaningOf(code);
+      expect(status).toBeGreaterThanOrEqual(400);
+      expect(title).toMatch(/^[A-Z].*[^.]$/);
+    }
+  });
+
+  it("of faults are for nobody to read", () => {
+    expect(Problem.from(ThrottrError.from(new Error("inner matters")))).toBe(null);
+    expect(Problem.from(new ThrottrError("nobody_knows", "inner matters"))).toBe(null);
+    expect(Problem.from(new ThrottrError("shard_full", "why"))).toMatchObject({
+      status: 507,
+      code: "shard_full",
+      message: "why",
+    });
+  });
+
+  it.each(["toString", "__proto__", "nobody_knows"])("%s is none", (code) => {
+    expect(meaningOf(code)).toBe(meaningOf("internal"));
+  });
+
+  it("are told of routes that nobody serves", async () => {
+    const got = await gotOf(await fetchText("/v1/none"));
+    expect(got.json).toMatchObject({ code: "not_found", type: "/docs#not_found" });
+    expect(v.is(v.string(), got.json.title)).toBe(true);
+  });
+});

@@ -1,0 +1,289 @@
+/** What is true of every route of the JSON door: each is asked from the one table of them. */
+import { createExecutionContext, reset } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import worker from "../../src/worker/index.ts";
+import { Scope, type ScopeName } from "../../src/wire/throttr/requests.ts";
+import type { Route } from "../../src/worker/v1/route.ts";
+import { ROUTES } from "../../src/worker/v1/routes.ts";
+import {
+  calling,
+  expectProblem,
+  fieldsOf,
+  freshNamespace,
+  gotOf,
+  type Calling,
+  type Got,
+} from "./v1-calls.ts";
+import { bearerOf } from "./tokens.ts";
+
+const ALL_SCOPES = Object.keys(Scope) as ScopeName[];
+const TTL_MS = 60_000;
+
+afterEach(async () => {
+  await reset();
+});
+
+const insertVisits = ["PUT", "/v1/counters/visits", { quota: "100", ttlMs: TTL_MS }] as const;
+const setVisits = ["PUT", "/v1/buffers/visits", { value: "hello", ttlMs: TTL_MS }] as const;
+const setPage = ["PUT", "/v1/buffers/page", { value: "hello", ttlMs: TTL_MS }] as const;
+const strategy = { strategy: "token_bucket", burst: 10, rate: 2 };
+const charge = ["POST", "/v1/limits/api/user:42", { strategy, cost: 3 }] as const;
+const ttl = { ttlMs: expect.any(Number), expiresAtMs: expect.any(Number) };
+const limited = (remaining: number) => ({
+  success: true,
+  limit: 10,
+  remaining,
+  reset: expect.any(Number),
+  retryAfterMs: 0,
+  quotas: { default: { allowed: true, limit: 10, remaining, reset: expect.any(Number) } },
+});
+
+type Before = readonly (readonly [method: string, url: string, body: unknown])[];
+
+/** By route: what is there before its example is sent, and what it answers then. */
+const SUCCESSES: Readonly<
+  Record<string, readonly [before: Before, status: number, json: unknown]>
+> = {
+  insertCounter: [[], 201, null],
+  queryCounter: [[insertVisits], 200, { quota: "100", ...ttl }],
+  patchCounter: [[insertVisits], 200, { applied: true, quota: "7", ...ttl }],
+  purgeCounter: [[insertVisits], 204, null],
+  expireCounter: [[insertVisits], 200, ttl],
+  incrementCounter: [[insertVisits], 200, { quota: "101" }],
+  increaseCounter: [[insertVisits], 200, { applied: true, quota: "105", ...ttl }],
+  decreaseCounter: [[insertVisits], 200, { applied: true, quota: "95", ...ttl }],
+  setBuffer: [[], 204, null],
+  getBuffer: [[setPage], 200, { value: "hello", ...ttl }],
+  purgeBuffer: [[setPage], 204, null],
+  expireBuffer: [[setPage], 200, ttl],
+  compareAndSetBuffer: [[setPage], 200, { applied: true }],
+  limit: [[], 200, limited(8)],
+  peekLimit: [[charge], 200, limited(7)],
+  refundLimit: [[charge], 200, limited(9)],
+  resetLimit: [[charge], 204, null],
+  limitMany: [[], 200, { results: [{ result: limited(9) }] }],
+  publish: [[], 200, { delivered: 0, sequence: null }],
+  listChannels: [[], 200, { channels: [], cursor: null }],
+  listRecords: [
+    [["PUT", "/v1/counters/user:1", { quota: 5, ttlMs: TTL_MS }], insertVisits],
+    200,
+    {
+      records: [{ key: "user:1", kind: "counter", quota: "5", expiresAtMs: expect.any(Number) }],
+      cursor: null,
+    },
+  ],
+  info: [[insertVisits, setPage], 200, expect.objectContaining({ keys: 2, counterBytes: 8 })],
+  removeRecords: [
+    [["PUT", "/v1/counters/session:1", { quota: 5, ttlMs: TTL_MS }], insertVisits],
+    200,
+    { removed: 1 },
+  ],
+  flush: [[insertVisits, setPage], 200, { removed: 2 }],
+};
+
+/** The body of a route's example; that of `flush` names the namespace. */
+function bodyOf({ id, example }: Route, ns: string): unknown {
+  return id === "flush" ? { namespace: ns } : example.body;
+}
+
+async function send(call: Calling, route: Route, ns: string, more: object = {}): Promise<Got> {
+  const body = bodyOf(route, ns);
+  const json = body === undefined ? {} : { json: { ...body, ...more } };
+  return await call(route.method, route.example.url, json);
+}
+
+/** Calls with a token of a new namespace. */
+async function newcomer(
+  claims: Parameters<typeof bearerOf>[0] = {},
+): Promise<{ ns: string; call: Calling }> {
+  const ns = freshNamespace();
+  return { ns, call: calling(await bearerOf({ ns, ...claims })) };
+}
+
+/** Calls the Worker as a deployment with other variables would be called. */
+async function fetchWith(
+  variables: Record<string, unknown>,
+  path: string,
+  init: RequestInit,
+): Promise<Got> {
+  const request = new Request(`http://localhost${path}`, init) as Parameters<
+    typeof worker.fetch
+  >[0];
+  const changed = { ...env, ...variables } as Env;
+  return await gotOf(await worker.fetch(request, changed, createExecutionContext()));
+}
+
+const idOf = ({ id }: Route): [string, Route] => [id, ROUTES.find((route) => route.id === id)!];
+const withBody = ROUTES.filter(({ body }) => body !== undefined);
+const writing = ROUTES.filter(({ method, scope }) => method !== "GET" && scope !== "read");
+
+describe("the example of", () => {
+  it("each route is in the table below, by its id", () => {
+    expect(Object.keys(SUCCESSES).toSorted()).toEqual(ROUTES.map(({ id }) => id).toSorted());
+  });
+
+  it.each(ROUTES.map(idOf))("%s is answered", async (id, route) => {
+    const { ns, call } = await newcomer();
+    const [before, status, json] = SUCCESSES[id]!;
+    for (const [method, url, body] of before) {
+      expect((await call(method, url, { json: body })).status).toBeLessThan(300);
+    }
+    const got = await send(call, route, ns);
+    expect([got.status, got.json]).toEqual([status, json]);
+  });
+});
+
+describe("without a record", () => {
+  it.each(ROUTES.filter(({ errors }) => errors.includes("key_absent")).map(idOf))(
+    "%s answers key_absent",
+    async (_, route) => {
+      const { ns, call } = await newcomer();
+      expectProblem(await send(call, route, ns), "key_absent");
+    },
+  );
+});
+
+describe("on a record of the other kind", () => {
+  it.each(ROUTES.filter(({ errors }) => errors.includes("kind_mismatch")).map(idOf))(
+    "%s answers kind_mismatch, and changes nothing",
+    async (_, route) => {
+      const { ns, call } = await newcomer();
+      const isCounter = route.tag === "counters";
+      const key = isCounter ? "visits" : route.tag === "limits" ? "api%3Auser%3A42" : "page";
+      const [, , body] = isCounter ? setVisits : insertVisits;
+      const url = `/v1/${isCounter ? "buffers" : "counters"}/${key}`;
+      await call("PUT", url, { json: body });
+      expectProblem(await send(call, route, ns), "kind_mismatch");
+      const { json } = await call("GET", url);
+      expect(json).toMatchObject(isCounter ? { value: "hello" } : { quota: "100" });
+    },
+  );
+});
+
+describe("a field that nobody knows", () => {
+  it.each(withBody.map(idOf))("in the body of %s is refused, by name", async (_, route) => {
+    const { ns, call } = await newcomer();
+    const got = await send(call, route, ns, { typo: 1 });
+    expectProblem(got, "body_invalid");
+    expect(fieldsOf(got)).toEqual({ typo: "there is no such field" });
+  });
+
+  it.each(ROUTES.map(idOf))("in the query of %s is refused, by name", async (_, route) => {
+    const { ns, call } = await newcomer();
+    const { method, example } = route;
+    const url = `${example.url}${example.url.includes("?") ? "&" : "?"}typo=1`;
+    const body = bodyOf(route, ns);
+    const got = await call(method, url, body === undefined ? {} : { json: body });
+    expectProblem(got, "query_invalid");
+    expect(fieldsOf(got)).toEqual({ typo: "there is no such field" });
+  });
+});
+
+describe("a body", () => {
+  it.each(withBody.map(idOf))("of %s that is no JSON is refused", async (_, route) => {
+    const { call } = await newcomer();
+    const { method, example } = route;
+    for (const body of ["", "{", "[1,]", "hello", new Uint8Array([0x22, 0xff, 0x22])]) {
+      expectProblem(await call(method, example.url, { body }), "json_invalid");
+    }
+  });
+
+  it.each(withBody.map(idOf))("of %s that is no object is refused", async (_, route) => {
+    const { call } = await newcomer();
+    const { method, example } = route;
+    for (const json of [null, 1, "text", true, []]) {
+      expectProblem(await call(method, example.url, { json }), "body_invalid");
+    }
+  });
+
+  it.each(withBody.map(idOf))("of %s needs its fields", async (_, route) => {
+    const { call } = await newcomer();
+    const got = await call(route.method, route.example.url, { json: {} });
+    expectProblem(got, "body_invalid");
+    expect(Object.values(fieldsOf(got)).join()).toMatch(/it is missing|either \w+ or \w+/);
+  });
+
+  it.each(withBody.map(idOf))("of %s above BODY_BYTES_MAX is refused", async (_, route) => {
+    const body = JSON.stringify({ typo: "x".repeat(1024) });
+    const init = { method: route.method, body };
+    expectProblem(
+      await fetchWith({ BODY_BYTES_MAX: "1024" }, route.example.url, init),
+      "body_too_large",
+    );
+  });
+});
+
+describe("a token", () => {
+  it.each(ROUTES.map(idOf))("without the scope of %s is refused", async (_, route) => {
+    const scopes = ALL_SCOPES.filter((scope) => scope !== route.scope);
+    const { ns, call } = await newcomer({ scopes });
+    const got = await send(call, route, ns);
+    expectProblem(got, "scope_missing");
+    expect(got.json.detail).toContain(route.scope);
+  });
+
+  it.each(ROUTES.map(idOf))("with no other scope than that of %s will do", async (_, route) => {
+    const { ns, call } = await newcomer({ scopes: [route.scope] });
+    expect((await send(call, route, ns)).status).not.toBe(403);
+  });
+
+  it.each(ROUTES.filter(({ path }) => /\{(key|channel)\}/.test(path)).map(idOf))(
+    "whose prefixes the name in %s lacks is refused",
+    async (_, route) => {
+      const prefixes = { keyPrefixes: ["other:"], channelPrefixes: ["other:"] };
+      const { ns, call } = await newcomer(prefixes);
+      expectProblem(await send(call, route, ns), "prefix_missing");
+    },
+  );
+
+  it.each(ROUTES.map(idOf))("is needed by %s, unless access is open", async (_, route) => {
+    const body = route.example.body === undefined ? {} : { body: "{" };
+    const init = { method: route.method, ...body };
+    expectProblem(await fetchWith({ ACCESS: "token" }, route.example.url, init), "token_missing");
+  });
+});
+
+describe("an idempotency key", () => {
+  it.each(writing.filter(({ once }) => once === undefined).map(idOf))(
+    "is refused by %s, which would be applied again",
+    async (_, route) => {
+      const { ns, call } = await newcomer();
+      const body = bodyOf(route, ns);
+      const got = await call(route.method, route.example.url, {
+        ...(body === undefined ? {} : { json: body }),
+        headers: { "idempotency-key": "a" },
+      });
+      expectProblem(got, "idempotency_key_invalid");
+    },
+  );
+
+  it.each(writing.filter(({ once }) => once !== undefined).map(idOf))(
+    "makes %s apply once, and answer the same again",
+    async (id, route) => {
+      const { ns, call } = await newcomer();
+      const [before, status, json] = SUCCESSES[id]!;
+      for (const [method, url, body] of before) await call(method, url, { json: body });
+      const body = bodyOf(route, ns);
+      const sent = {
+        ...(body === undefined ? {} : { json: body }),
+        headers: { "idempotency-key": '"a key"' },
+      };
+      const first = await call(route.method, route.example.url, sent);
+      expect([first.status, first.json]).toEqual([status, json]);
+      const second = await call(route.method, route.example.url, sent);
+      expect([second.status, second.json]).toEqual([first.status, first.json]);
+    },
+  );
+});
+
+describe("a method that a path does not have", () => {
+  it.each([...new Set(ROUTES.map(({ path }) => path))])("%s says which it has", async (path) => {
+    const { call } = await newcomer();
+    const methods = ROUTES.filter((route) => route.path === path).map(({ method }) => method);
+    const url = path.replace(/\{\w+\}/g, "x");
+    const got = await call("PROPFIND", url);
+    expectProblem(got, "method_not_allowed");
+    expect(got.headers.get("allow")).toBe(methods.join(", "));
+  });
+});
