@@ -284,7 +284,8 @@ describe("alarm", () => {
     }
     expect((await stub().figures()).records).toBe(12_000);
     await scheduler.wait(600);
-    expect(await runDurableObjectAlarm(stub())).toBe(true);
+    // On a slow machine it has rung already.
+    await runDurableObjectAlarm(stub());
     const figures = await stub().figures();
     expect(figures).toMatchObject({ records: 0, journalRows: 0, journalBytes: 0 });
     expect(figures.bytes).toBeLessThan(100_000);

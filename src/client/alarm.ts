@@ -1,0 +1,33 @@
+/** One timer for many deadlines: it is set to the earliest. */
+import type { Clock } from "./clock.ts";
+
+export class Alarm {
+  readonly #clock: Clock;
+  readonly #ring: (nowMs: number) => number;
+  #atMs = Infinity;
+  #timer: unknown = null;
+
+  /** @param ring does what is due, and gives the next deadline; `Infinity` when there is none */
+  constructor(clock: Clock, ring: (nowMs: number) => number) {
+    this.#clock = clock;
+    this.#ring = ring;
+  }
+
+  /** Sees to it that the alarm rings at a deadline, if not before. */
+  setBy(atMs: number): void {
+    if (atMs >= this.#atMs) return;
+    this.clear();
+    this.#atMs = atMs;
+    const delayMs = Math.max(0, Math.ceil(atMs - this.#clock.nowMs()));
+    this.#timer = this.#clock.setTimer(() => {
+      this.#atMs = Infinity;
+      this.setBy(this.#ring(this.#clock.nowMs()));
+    }, delayMs);
+  }
+
+  clear(): void {
+    if (this.#atMs === Infinity) return;
+    this.#clock.clearTimer(this.#timer);
+    this.#atMs = Infinity;
+  }
+}

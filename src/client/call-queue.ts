@@ -1,0 +1,70 @@
+/** Calls that wait to be sent: bounded, in order, and any may go before its turn. */
+import type { Call, CallOwner } from "./call.ts";
+
+export class CallQueue implements CallOwner {
+  readonly #callsMax: number;
+  readonly #bytesMax: number;
+  #calls = new Set<Call>();
+  #bytes = 0;
+
+  constructor(callsMax: number, bytesMax: number) {
+    this.#callsMax = callsMax;
+    this.#bytesMax = bytesMax;
+  }
+
+  get size(): number {
+    return this.#calls.size;
+  }
+
+  /** False when there is no room for it. */
+  add(call: Call): boolean {
+    const { length } = call.operation.frame;
+    const isTooMuch = this.#bytes + length > this.#bytesMax && this.#calls.size > 0;
+    if (isTooMuch || this.#calls.size === this.#callsMax) return false;
+    this.#hold(call);
+    return true;
+  }
+
+  /** Puts calls that had left before all others, room or not. */
+  addFirst(calls: readonly Call[]): void {
+    if (calls.length === 0) return;
+    const others = this.#calls;
+    this.#calls = new Set();
+    for (const call of calls) this.#hold(call);
+    for (const call of others) this.#calls.add(call);
+  }
+
+  /** Takes calls off the front: as many as fit, and the first one anyway if asked to. */
+  take(bytesMax: number, isFirstAnyway: boolean): Call[] {
+    const taken: Call[] = [];
+    let bytes = 0;
+    for (const call of this.#calls) {
+      bytes += call.operation.frame.length;
+      if (bytes > bytesMax && !(isFirstAnyway && taken.length === 0)) break;
+      taken.push(call);
+    }
+    for (const call of taken) {
+      this.released(call);
+      call.owner = null;
+    }
+    return taken;
+  }
+
+  takeAll(): Call[] {
+    return this.take(Infinity, false);
+  }
+
+  released(call: Call): void {
+    if (this.#calls.delete(call)) this.#bytes -= call.operation.frame.length;
+  }
+
+  [Symbol.iterator](): IterableIterator<Call> {
+    return this.#calls.values();
+  }
+
+  #hold(call: Call): void {
+    this.#calls.add(call);
+    this.#bytes += call.operation.frame.length;
+    call.owner = this;
+  }
+}

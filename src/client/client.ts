@@ -1,0 +1,232 @@
+/** The client: the operations as methods, and subscriptions. */
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { Text } from "../wire/edge/argument.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { LimitResult } from "../wire/edge/limit.ts";
+import type { Operation } from "../wire/edge/operation.ts";
+import * as operations from "../wire/edge/operations.ts";
+import type {
+  BufferRecord,
+  CompareAndSetOptions,
+  CompareAndSetResult,
+  CounterChange,
+  CounterRecord,
+  IncrementOptions,
+  InsertOptions,
+  LimitRequest,
+  ListOptions,
+  Once,
+  RecordPage,
+  Remaining,
+  SetOptions,
+  TtlOptions,
+} from "../wire/edge/operations.ts";
+import type { InfoFigures } from "../wire/throttr/info.ts";
+import type { CallOptions } from "./call.ts";
+import { Connection } from "./connection.ts";
+import { ExchangeLane } from "./exchange-lane.ts";
+import { settingsOf, type ClientOptions } from "./options.ts";
+import { Pipeline } from "./pipeline.ts";
+import type { SubscribeOptions, Subscription } from "./subscription.ts";
+import type { Transport } from "./transport.ts";
+
+/**
+ * A client of a Throttr server.
+ *
+ * Calls that are made in one turn, without an `await` between them, travel as one message, and those
+ * that concern one key are applied in the order in which they were made, but for those that are sent
+ * again. Calls of different turns are, too, over a WebSocket; over HTTP and service bindings only if the
+ * first was awaited.
+ *
+ * Each is settled once: with its result, or with a ThrottrError. Beside the codes of the server there are
+ * `timeout`, `aborted`, `closed`, `queue_full`, `connection_failed`, `outcome_unknown` and
+ * `option_invalid`; messages of the first three say whether the call was sent. Nothing that may have
+ * been applied is sent again, unless it only reads or has an idempotency key: it fails with
+ * `outcome_unknown`. What a server refuses over HTTP or a service binding, it refuses for the whole
+ * message: where a part of it may pass, it is sent again in halves, else all of its calls get the same
+ * error.
+ *
+ * @example
+ * const throttr = new ThrottrClient(http("https://throttr.example.com", { token }));
+ * const [views, page] = await Promise.all([
+ *   throttr.increment("views", { ttlMs: 60_000 }),
+ *   throttr.get("page"),
+ * ]);
+ */
+export class ThrottrClient {
+  readonly #pipeline: Pipeline;
+  readonly #connection: Connection;
+
+  /** @throws ThrottrError `option_invalid` */
+  constructor(transport: Transport, options: ClientOptions = {}) {
+    const settings = settingsOf(options);
+    const exchange = transport.exchange?.bind(transport);
+    this.#connection = new Connection(transport, settings, exchange === undefined);
+    const lane = exchange === undefined ? this.#connection : new ExchangeLane(exchange, settings);
+    this.#pipeline = new Pipeline(lane, settings);
+  }
+
+  /** {@link operations.insert} */
+  insert(key: Text, options: InsertOptions & CallOptions): Promise<boolean> {
+    return this.#call(() => operations.insert(key, options), options);
+  }
+
+  /** {@link operations.query} */
+  query(key: Text, options?: CallOptions): Promise<CounterRecord | null> {
+    return this.#call(() => operations.query(key), options);
+  }
+
+  /** {@link operations.increment} */
+  increment(key: Text, options: IncrementOptions & CallOptions): Promise<bigint> {
+    return this.#call(() => operations.increment(key, options), options);
+  }
+
+  /** {@link operations.increase} */
+  increase(
+    key: Text,
+    amount: bigint | number,
+    options?: Once & CallOptions,
+  ): Promise<CounterChange | null> {
+    return this.#call(() => operations.increase(key, amount, options), options);
+  }
+
+  /** {@link operations.decrease} */
+  decrease(
+    key: Text,
+    amount: bigint | number,
+    options?: Once & CallOptions,
+  ): Promise<CounterChange | null> {
+    return this.#call(() => operations.decrease(key, amount, options), options);
+  }
+
+  /** {@link operations.patch} */
+  patch(
+    key: Text,
+    quota: bigint | number,
+    options?: Once & CallOptions,
+  ): Promise<CounterChange | null> {
+    return this.#call(() => operations.patch(key, quota, options), options);
+  }
+
+  /** {@link operations.ttl} */
+  ttl(key: Text, options: TtlOptions & CallOptions): Promise<Remaining | null> {
+    return this.#call(() => operations.ttl(key, options), options);
+  }
+
+  /** {@link operations.purge} */
+  purge(key: Text, options?: Once & CallOptions): Promise<boolean> {
+    return this.#call(() => operations.purge(key, options), options);
+  }
+
+  /** {@link operations.set} */
+  set(key: Text, value: Text, options: SetOptions & CallOptions): Promise<void> {
+    return this.#call(() => operations.set(key, value, options), options);
+  }
+
+  /** {@link operations.get} */
+  get(key: Text, options?: CallOptions): Promise<BufferRecord | null> {
+    return this.#call(() => operations.get(key), options);
+  }
+
+  /** {@link operations.compareAndSet} */
+  compareAndSet(
+    key: Text,
+    options: CompareAndSetOptions & CallOptions,
+  ): Promise<CompareAndSetResult> {
+    return this.#call(() => operations.compareAndSet(key, options), options);
+  }
+
+  /** {@link operations.limit} */
+  limit(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
+    return this.#call(() => operations.limit(request), options);
+  }
+
+  /**
+   * Asks many limits in one message. It rejects with the first error, if there is one: the other limits
+   * may have been charged. Whoever wants to tell them apart calls `limit` as often, in one turn.
+   */
+  limitMany(requests: readonly LimitRequest[], options?: CallOptions): Promise<LimitResult[]> {
+    return this.#calls(() => requests.map(operations.limit), options);
+  }
+
+  /** {@link operations.peek} */
+  peek(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
+    return this.#call(() => operations.peek(request), options);
+  }
+
+  /** {@link operations.refund} */
+  refund(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
+    return this.#call(() => operations.refund(request), options);
+  }
+
+  /** {@link operations.reset} */
+  reset(request: Omit<LimitRequest, "cost">, options?: CallOptions): Promise<boolean> {
+    return this.#call(() => operations.reset(request), options);
+  }
+
+  /** {@link operations.publish} */
+  publish(channel: Text, payload: Text, options?: CallOptions): Promise<boolean> {
+    return this.#call(() => operations.publish(channel, payload), options);
+  }
+
+  /** {@link operations.list} */
+  list(options?: ListOptions & CallOptions): Promise<RecordPage> {
+    return this.#call(() => operations.list(options), options);
+  }
+
+  /** {@link operations.removeAll} */
+  removeAll(prefix: Text, options?: CallOptions): Promise<number> {
+    return this.#call(() => operations.removeAll(prefix), options);
+  }
+
+  /** {@link operations.info} */
+  info(options?: CallOptions): Promise<InfoFigures> {
+    return this.#call(() => operations.info(), options);
+  }
+
+  /**
+   * Subscribes to a channel, over a WebSocket whatever calls go over. It comes back by itself when the
+   * connection was lost.
+   *
+   * @throws ThrottrError `channel_invalid`, `option_invalid`, `closed`
+   */
+  subscribe(channel: Text, options: SubscribeOptions = {}): Subscription {
+    if (this.#pipeline.isClosed) throw new ThrottrError("closed", "the client was closed");
+    return this.#connection.subscribe(channel, options);
+  }
+
+  /** Closes the connection, ends subscriptions, and fails what is under way with `closed`. */
+  close(): Promise<void> {
+    this.#pipeline.close();
+    this.#connection.close();
+    return Promise.resolve();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #call<Result>(make: () => Operation<Result>, options: CallOptions = {}): Promise<Result> {
+    try {
+      return this.#pipeline.call(make(), options);
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+
+  #calls<Result>(
+    make: () => readonly Operation<Result>[],
+    options: CallOptions = {},
+  ): Promise<Result[]> {
+    try {
+      return Promise.all(make().map((operation) => this.#pipeline.call(operation, options)));
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+}
+
+/** Whatever is wrong with a call, its promise says it. */
+function rejected(error: unknown): Promise<never> {
+  return Promise.reject(ThrottrError.from(error));
+}

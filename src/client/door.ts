@@ -1,0 +1,66 @@
+/** Where a server's door for this client is, and what opens it. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { platform } from "./platform.ts";
+
+/** Path of the door, below the origin of a deployment. */
+export const DOOR_PATH = "/throttr/edge";
+
+/**
+ * A token, or a function that gets one: it is called before each request and each connection, so tokens
+ * may be short-lived.
+ *
+ * @example
+ * const token = async () => (await fetch("/ticket")).text();
+ * const throttr = new ThrottrClient(webSocket("https://throttr.example.com", { token }));
+ */
+export type Token = string | (() => string | Promise<string>);
+
+const SCHEMES: Readonly<Record<string, readonly [http: string, ws: string]>> = {
+  "http:": ["http:", "ws:"],
+  "https:": ["https:", "wss:"],
+  "ws:": ["http:", "ws:"],
+  "wss:": ["https:", "wss:"],
+};
+
+/**
+ * The address of the door.
+ *
+ * @param url of the deployment, `http`, `https`, `ws` or `wss`; with a path if that is not the usual one
+ * @throws ThrottrError `option_invalid`
+ */
+export function doorOf(url: string, scheme: "http" | "ws"): string {
+  const door = parse(url);
+  const schemes = door === null ? undefined : SCHEMES[door.protocol];
+  if (door === null || schemes === undefined) {
+    throw new ThrottrError(
+      "option_invalid",
+      `url: an address that begins with http, https, ws or wss is expected, got ${url}`,
+    );
+  }
+  door.protocol = schemes[scheme === "http" ? 0 : 1];
+  if (door.pathname === "/") door.pathname = DOOR_PATH;
+  door.hash = "";
+  return door.href;
+}
+
+function parse(url: string): InstanceType<typeof platform.URL> | null {
+  try {
+    return new platform.URL(url, platform.location?.href);
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * A token that is valid now; null where none is needed.
+ *
+ * @throws ThrottrError `connection_failed` when the function has none
+ */
+export async function tokenOf(token: Token | undefined): Promise<string | null> {
+  if (typeof token !== "function") return token ?? null;
+  try {
+    return await token();
+  } catch (cause) {
+    throw new ThrottrError("connection_failed", `there is no token: ${String(cause)}`, { cause });
+  }
+}

@@ -1,0 +1,166 @@
+/** The lane of transports that carry one message, and its replies back, at a time: HTTP and RPC. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { messageOf } from "../wire/edge/operation.ts";
+import { Alarm } from "./alarm.ts";
+import { backoffMs } from "./backoff.ts";
+import { outcomeUnknown, type Call, type CallOwner } from "./call.ts";
+import type { Lane } from "./lane.ts";
+import { messagesOf } from "./message.ts";
+import type { Settings } from "./options.ts";
+import { platform } from "./platform.ts";
+import { ReplyStream } from "./reply-stream.ts";
+import { isOfAPart, toSendAgain } from "./resend.ts";
+import type { Transport } from "./transport.ts";
+
+type Exchange = NonNullable<Transport["exchange"]>;
+
+/** The replies were more than the server could hold, what was applied is unknown. Fewer calls may fit. */
+const REPLY_TOO_LARGE = "reply_too_large";
+
+export class ExchangeLane implements Lane {
+  readonly #exchange: Exchange;
+  readonly #settings: Settings;
+  readonly #turns = new Set<Turn>();
+
+  constructor(exchange: Exchange, settings: Settings) {
+    this.#exchange = exchange;
+    this.#settings = settings;
+  }
+
+  send(calls: readonly Call[]): void {
+    const turn = new Turn(calls, this.#exchange, this.#settings, () => this.#turns.delete(turn));
+    this.#turns.add(turn);
+    void turn.run();
+  }
+
+  close(): void {
+    for (const turn of this.#turns) turn.close();
+  }
+}
+
+/**
+ * The calls of one turn. Its messages go one after the other, so calls of one turn are applied in the
+ * order in which they were made, but for those that are sent again.
+ *
+ * Each turn has a timer of its own: in a Worker, timers belong to the request that sets them.
+ */
+class Turn implements CallOwner {
+  readonly #calls: readonly Call[];
+  readonly #open: Set<Call>;
+  readonly #exchange: Exchange;
+  readonly #settings: Settings;
+  readonly #onEnd: () => void;
+  readonly #alarm: Alarm;
+  readonly #aborter = new platform.AbortController();
+  #underWay = 0;
+
+  constructor(calls: readonly Call[], exchange: Exchange, settings: Settings, onEnd: () => void) {
+    this.#calls = calls;
+    this.#open = new Set(calls);
+    this.#exchange = exchange;
+    this.#settings = settings;
+    this.#onEnd = onEnd;
+    this.#alarm = new Alarm(settings.clock, (nowMs) => this.#expire(nowMs));
+    for (const call of calls) {
+      call.owner = this;
+      this.#alarm.setBy(call.deadlineMs);
+    }
+  }
+
+  async run(): Promise<void> {
+    for (const message of messagesOf(this.#calls)) {
+      const again = await this.#attempt(message);
+      if (again.length > 0) void this.#repeat(again);
+    }
+  }
+
+  close(): void {
+    for (const call of this.#open) call.close();
+  }
+
+  released(call: Call): void {
+    this.#open.delete(call);
+    if (this.#open.size > 0) return;
+    this.#alarm.clear();
+    if (this.#underWay > 0) this.#aborter.abort();
+    this.#onEnd();
+  }
+
+  #expire(nowMs: number): number {
+    let nextMs = Infinity;
+    for (const call of this.#open) {
+      call.expire(nowMs);
+      if (!call.isSettled) nextMs = Math.min(nextMs, call.deadlineMs);
+    }
+    return nextMs;
+  }
+
+  async #repeat(calls: readonly Call[]): Promise<void> {
+    const { clock } = this.#settings;
+    let again = calls;
+    for (let step = 0; again.length > 0; step++) {
+      const delayMs = backoffMs(this.#settings, step, clock.random());
+      await new Promise<void>((resolve) => clock.setTimer(resolve, delayMs));
+      again = await this.#attempt(again);
+    }
+  }
+
+  /** Sends calls in one message. Gives those that are to be sent again. */
+  async #attempt(calls: readonly Call[]): Promise<Call[]> {
+    const open = calls.filter(({ isSettled }) => !isSettled);
+    if (open.length === 0) return [];
+    for (const call of open) call.isSent = true;
+    const error = await this.#carry(open);
+    if (error === null) return [];
+    const unanswered = open.filter(({ isSettled }) => !isSettled);
+    if (error.code === REPLY_TOO_LARGE) {
+      const again = repeatable(unanswered, error);
+      if (open.length > 1) return await this.#halves(again);
+      for (const call of again) call.fail(error);
+      return [];
+    }
+    if (isOfAPart(error) && open.length > 1) return await this.#halves(unanswered);
+    return toSendAgain(unanswered, error, this.#settings.attemptsMax);
+  }
+
+  async #halves(calls: readonly Call[]): Promise<Call[]> {
+    const half = Math.ceil(calls.length / 2);
+    const again = await this.#attempt(calls.slice(0, half));
+    return [...again, ...(await this.#attempt(calls.slice(half)))];
+  }
+
+  /** Carries a message there and its replies back. Gives what was wrong, if there are calls without one. */
+  async #carry(calls: readonly Call[]): Promise<ThrottrError | null> {
+    const replies = new ReplyStream<Call>(() => {
+      throw new ThrottrError("reply_invalid", "there is a push among replies");
+    });
+    for (const call of calls) replies.expect(call);
+    const message = messageOf(calls.map(({ operation }) => operation));
+    try {
+      replies.read(await this.#underSignal(message));
+    } catch (error) {
+      if (error instanceof ThrottrError && error.code !== "reply_invalid") return error;
+      return outcomeUnknown(error instanceof Error ? error.message : String(error), error);
+    }
+    return replies.unanswered.length === 0 ? null : outcomeUnknown("replies are missing");
+  }
+
+  /** Whoever waits for it is aborted when no call does any more. */
+  async #underSignal(message: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
+    this.#underWay++;
+    try {
+      return await this.#exchange(message, this.#aborter.signal);
+    } finally {
+      this.#underWay--;
+    }
+  }
+}
+
+/** Calls that may be sent again, whatever became of them; the others fail. */
+function repeatable(calls: readonly Call[], error: ThrottrError): Call[] {
+  return calls.filter((call) => {
+    call.isLost = true;
+    if (!call.operation.isRepeatable) call.fail(outcomeUnknown(error.message, error));
+    return !call.isSettled;
+  });
+}

@@ -1,0 +1,82 @@
+/** Transport over HTTP: a message is the body of a request, its replies that of the answer. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { outcomeUnknown } from "./call.ts";
+import { doorOf, tokenOf } from "./door.ts";
+import { errorOfResponse, shown } from "./failure.ts";
+import { platform, type Fetch, type FetchResponse } from "./platform.ts";
+import type { Transport } from "./transport.ts";
+import { webSocket, type WebSocketOptions } from "./web-socket-transport.ts";
+
+/**
+ * How to make requests; subscriptions open a WebSocket.
+ *
+ * @example
+ * const throttr = new ThrottrClient(http("https://throttr.example.com", { token: env.TOKEN }));
+ */
+export interface HttpOptions extends WebSocketOptions {
+  /** The runtime's unless given. */
+  readonly fetch?: Fetch;
+}
+
+/** What runtimes say of a server that they could not reach: nothing was sent. */
+const UNREACHED: readonly unknown[] = [
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "ConnectionRefused",
+];
+
+/**
+ * Carries calls over HTTP: those of one turn in one request.
+ *
+ * @param url of the deployment; `/throttr/edge` unless it has a path
+ * @throws ThrottrError `option_invalid`
+ *
+ * @example
+ * const throttr = new ThrottrClient(http("https://throttr.example.com", { token }));
+ * const views = await throttr.increment("views", { ttlMs: 60_000 });
+ */
+export function http(url: string, options: HttpOptions = {}): Transport {
+  const door = doorOf(url, "http");
+  const socket = webSocket(url, options);
+  const send: Fetch = options.fetch ?? ((url, init) => platform.fetch(url, init));
+  return {
+    exchange: async (message, signal) => {
+      const token = await tokenOf(options.token);
+      const headers: Record<string, string> = { "content-type": "application/octet-stream" };
+      if (token !== null) headers["authorization"] = `Bearer ${token}`;
+      const response = await reach(() =>
+        send(door, { method: "POST", headers, body: message, signal }),
+      );
+      if (!response.ok) throw await refusal(response);
+      return new Uint8Array(await response.arrayBuffer());
+    },
+    connect: (events) => socket.connect(events),
+  };
+}
+
+async function reach(send: () => Promise<FetchResponse>): Promise<FetchResponse> {
+  try {
+    return await send();
+  } catch (error) {
+    const detail = `the request has failed: ${String(error)}`;
+    if (!UNREACHED.includes(codeOf(error))) throw outcomeUnknown(detail, error);
+    throw new ThrottrError("connection_failed", detail, { cause: error });
+  }
+}
+
+function codeOf(error: unknown): unknown {
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
+  return cause?.code ?? code;
+}
+
+/** What an answer that is no success means. The server's own problems say when nothing was applied. */
+async function refusal(response: FetchResponse): Promise<ThrottrError> {
+  const { status } = response;
+  const text = await response.text();
+  const error = await errorOfResponse({ text: async () => text });
+  if (error !== null) return error;
+  const detail = `HTTP ${status}: ${shown(text)}`;
+  return status >= 500 ? outcomeUnknown(detail) : new ThrottrError("response_invalid", detail);
+}

@@ -1,0 +1,57 @@
+/**
+ * The client of Throttr Edge: for Workers, Node 20 and newer, Deno, Bun and browsers.
+ *
+ * @example
+ * import { http, ThrottrClient } from "throttr-edge/client";
+ *
+ * const throttr = new ThrottrClient(http("https://throttr.example.com", { token }));
+ * await throttr.increment("views", { ttlMs: 60_000 });
+ */
+export { serviceBinding, type ThrottrBinding } from "./binding-transport.ts";
+export type { CallOptions } from "./call.ts";
+export { ThrottrClient } from "./client.ts";
+export type { Clock } from "./clock.ts";
+export type { Token } from "./door.ts";
+export { http, type HttpOptions } from "./http-transport.ts";
+export type { ClientOptions } from "./options.ts";
+export type { Fetch, PlatformSocketConstructor, Signal } from "./platform.ts";
+export type { Message, SubscribeOptions, Subscription } from "./subscription.ts";
+export type { Ending, Socket, SocketEvents, Transport } from "./transport.ts";
+export { webSocket, type WebSocketOptions } from "./web-socket-transport.ts";
+export type { Text } from "../wire/edge/argument.ts";
+export { ThrottrError } from "../wire/edge/error.ts";
+export type {
+  BucketStrategy,
+  CompositeStrategy,
+  FixedWindowStrategy,
+  LimitResult,
+  LimitStrategy,
+  Quota,
+  QuotaResult,
+  SlidingWindowStrategy,
+} from "../wire/edge/limit.ts";
+export type {
+  BufferRecord,
+  ChangeName,
+  CompareAndSetOptions,
+  CompareAndSetResult,
+  CounterChange,
+  CounterRecord,
+  IncrementOptions,
+  InsertOptions,
+  LimitRequest,
+  ListedRecord,
+  ListOptions,
+  Once,
+  RecordPage,
+  Remaining,
+  SetOptions,
+  TtlOptions,
+} from "../wire/edge/operations.ts";
+export type { InfoFigures } from "../wire/throttr/info.ts";
+export type {
+  BatchCall,
+  BatchOutcome,
+  BatchOutcomes,
+  ThrottrService,
+} from "../wire/edge/service.ts";

@@ -1,0 +1,194 @@
+/**
+ * A link: a socket that is opened when it is needed, and again when it was lost; that gives signs of
+ * life, and is given up when the other side gives none.
+ */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { backoffMs } from "./backoff.ts";
+import type { Settings } from "./options.ts";
+import type { Ending, Socket, Transport } from "./transport.ts";
+
+/**
+ * A server takes a silent peer for one that does not read: it is pinged, at the latest, whenever so many
+ * bytes have come.
+ */
+const UNHEARD_BYTES_MAX = 64 << 10;
+/** A connection that lasted so long was a good one: waits begin from the shortest again. */
+const STABLE_MS = 5000;
+
+/** Who uses a link. */
+export interface LinkHost {
+  opened(): void;
+  /** @throws ThrottrError when the bytes make no sense: then the link is given up */
+  received(bytes: Uint8Array): void;
+  /**
+   * The socket has ended, or could not be opened.
+   *
+   * @param failures how often in a row it could not be opened
+   * @returns whether another one is needed
+   */
+  ended(ending: Ending, failures: number): boolean;
+}
+
+type State = "idle" | "connecting" | "open" | "waiting" | "closed";
+
+export class Link {
+  readonly #transport: Transport;
+  readonly #settings: Settings;
+  readonly #host: LinkHost;
+  #state: State = "idle";
+  #socket: Socket | null = null;
+  /** Counts sockets: what an earlier one says is not heard. */
+  #generation = 0;
+  /** Of the state: how long opening may take, how long to wait, when to ping. */
+  #timer: unknown = null;
+  #failures = 0;
+  /** Waits since the last good connection. */
+  #step = 0;
+  #openedAtMs = 0;
+  #isHeard = true;
+  #unheardBytes = 0;
+
+  constructor(transport: Transport, settings: Settings, host: LinkHost) {
+    this.#transport = transport;
+    this.#settings = settings;
+    this.#host = host;
+  }
+
+  get isOpen(): boolean {
+    return this.#state === "open";
+  }
+
+  /** Sees to it that there is a socket, soon. */
+  open(): void {
+    if (this.#state === "idle") this.#connect();
+  }
+
+  send(message: Uint8Array<ArrayBuffer>): void {
+    try {
+      this.#socket!.send(message);
+    } catch (error) {
+      this.drop(`a message could not be sent: ${String(error)}`, error);
+    }
+  }
+
+  /** Gives the socket up. */
+  drop(detail: string, cause?: unknown): void {
+    this.#end({ error: connectionFailed(detail, cause), isFinal: false });
+  }
+
+  /** Ends the socket: nobody needs it for now. */
+  release(): void {
+    this.#leave("idle");
+  }
+
+  /** Ends it for good. */
+  close(): void {
+    this.#leave("closed");
+  }
+
+  #connect(): void {
+    const { timeoutMs } = this.#settings;
+    const generation = ++this.#generation;
+    const isCurrent = (): boolean => generation === this.#generation;
+    this.#state = "connecting";
+    this.#setTimer(timeoutMs, () => this.drop(`no connection within ${timeoutMs} ms`));
+    this.#socket = this.#transport.connect({
+      opened: () => {
+        if (isCurrent()) this.#opened();
+      },
+      received: (bytes) => {
+        if (isCurrent()) this.#received(bytes);
+      },
+      ponged: () => {
+        if (isCurrent()) this.#isHeard = true;
+      },
+      closed: (ending) => {
+        if (isCurrent()) this.#end(ending);
+      },
+    });
+  }
+
+  #opened(): void {
+    this.#state = "open";
+    this.#failures = 0;
+    this.#openedAtMs = this.#settings.clock.nowMs();
+    this.#isHeard = true;
+    this.#unheardBytes = 0;
+    this.#awaitPing();
+    this.#host.opened();
+  }
+
+  #received(bytes: Uint8Array): void {
+    this.#isHeard = true;
+    this.#unheardBytes += bytes.length;
+    try {
+      this.#host.received(bytes);
+    } catch (error) {
+      this.drop(ThrottrError.from(error).message, error);
+    }
+    if (this.isOpen && this.#unheardBytes >= UNHEARD_BYTES_MAX) this.#ping();
+  }
+
+  #awaitPing(): void {
+    const { pingIntervalMs } = this.#settings;
+    this.#setTimer(pingIntervalMs, () => {
+      if (!this.#isHeard) {
+        this.drop(`the server has given no sign of life for ${pingIntervalMs} ms`);
+        return;
+      }
+      this.#isHeard = false;
+      this.#awaitPing();
+      this.#ping();
+    });
+  }
+
+  #ping(): void {
+    this.#unheardBytes = 0;
+    try {
+      this.#socket!.ping();
+    } catch (error) {
+      this.drop(`a ping could not be sent: ${String(error)}`, error);
+    }
+  }
+
+  #end(ending: Ending): void {
+    const state = this.#state;
+    if (state !== "connecting" && state !== "open") return;
+    const { clock } = this.#settings;
+    if (state === "connecting") this.#failures++;
+    else if (clock.nowMs() - this.#openedAtMs >= STABLE_MS) this.#step = 0;
+    this.#leave("waiting");
+    const isNeeded = this.#host.ended(ending, this.#failures);
+    if (this.#state !== "waiting") return;
+    if (!isNeeded) {
+      this.release();
+      return;
+    }
+    const delayMs = backoffMs(this.#settings, this.#step++, clock.random());
+    this.#setTimer(delayMs, () => this.#connect());
+  }
+
+  #leave(state: State): void {
+    const socket = this.#socket;
+    this.#socket = null;
+    this.#generation++;
+    this.#clearTimer();
+    this.#state = state;
+    if (state !== "waiting") this.#failures = this.#step = 0;
+    socket?.close();
+  }
+
+  #setTimer(delayMs: number, run: () => void): void {
+    this.#clearTimer();
+    this.#timer = this.#settings.clock.setTimer(run, delayMs);
+  }
+
+  #clearTimer(): void {
+    if (this.#timer !== null) this.#settings.clock.clearTimer(this.#timer);
+    this.#timer = null;
+  }
+}
+
+function connectionFailed(detail: string, cause: unknown): ThrottrError {
+  return new ThrottrError("connection_failed", detail, cause === undefined ? {} : { cause });
+}

@@ -1,0 +1,42 @@
+/** Messages: calls that are carried together, within what a server takes at once. */
+import { EDGE } from "../wire/edge/operation.ts";
+import { layoutsOf, Target } from "../wire/throttr/requests.ts";
+import type { Call } from "./call.ts";
+
+/** Bytes of a message, unless one call alone has more. Servers take 8 MiB unless told otherwise. */
+export const MESSAGE_BYTES_MAX = 1 << 20;
+/** Runs: calls in a row that the same kind of object answers. Servers take 500. */
+const RUNS_MAX = 100;
+/** Publications: each may be to a channel of its own, of which servers take 400. */
+const PUBLICATIONS_MAX = 400;
+
+const LAYOUTS = layoutsOf(EDGE);
+
+/** Splits calls into messages, in order. */
+export function messagesOf(calls: readonly Call[]): Call[][] {
+  const messages: Call[][] = [];
+  let message: Call[] = [];
+  let bytes = 0;
+  let runs = 0;
+  let publications = 0;
+  let target: Target = Target.nobody;
+  for (const call of calls) {
+    const { frame, type } = call.operation;
+    const next = LAYOUTS[type]!.target;
+    bytes += frame.length;
+    publications += next === Target.channel ? 1 : 0;
+    runs += next !== target || next === Target.namespace ? 1 : 0;
+    target = next;
+    const isFull = bytes > MESSAGE_BYTES_MAX || runs > RUNS_MAX || publications > PUBLICATIONS_MAX;
+    if (isFull && message.length > 0) {
+      messages.push(message);
+      message = [];
+      bytes = frame.length;
+      runs = 1;
+      publications = next === Target.channel ? 1 : 0;
+    }
+    message.push(call);
+  }
+  if (message.length > 0) messages.push(message);
+  return messages;
+}

@@ -1,0 +1,87 @@
+/** Options of a client, checked and completed. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { BackoffBounds } from "./backoff.ts";
+import { systemClock, type Clock } from "./clock.ts";
+
+/** Timers of the runtimes take no more. */
+const DELAY_MS_MAX = 2 ** 31 - 1;
+const COUNT_MAX = 2 ** 31 - 1;
+
+/**
+ * How a client behaves.
+ *
+ * @example
+ * const throttr = new ThrottrClient(http("https://throttr.example.com"), { timeoutMs: 2000 });
+ */
+export interface ClientOptions {
+  /** How long a call, or the opening of a connection, may take, in ms: 1 to 2^31 - 1; 10,000 unless given. */
+  readonly timeoutMs?: number;
+  /**
+   * How often a call that may be sent again is sent, and how often in a row a connection is tried before
+   * the calls that wait for it fail: 1 to 100; 3 unless given.
+   */
+  readonly attemptsMax?: number;
+  /** Calls that may wait for a connection: from 1; 16,384 unless given. More fail with `queue_full`. */
+  readonly queueMax?: number;
+  /** Bytes of the calls that wait for a connection: from 1; 16 MiB unless given. */
+  readonly queueBytesMax?: number;
+  /**
+   * How often a connection is asked for a sign of life, in ms: 1 to 2^31 - 1; 15,000 unless given. One
+   * that gives none until it is asked again is replaced.
+   */
+  readonly pingIntervalMs?: number;
+  /** Largest wait before a second attempt, in ms; it doubles with each further one. 200 unless given. */
+  readonly backoffBaseMs?: number;
+  /** Largest wait before any attempt, in ms; 30,000 unless given. */
+  readonly backoffMaxMs?: number;
+  /** The runtime's unless given. */
+  readonly clock?: Clock;
+}
+
+/** Options with nothing left out. */
+export interface Settings extends BackoffBounds {
+  readonly timeoutMs: number;
+  readonly attemptsMax: number;
+  readonly queueMax: number;
+  readonly queueBytesMax: number;
+  readonly pingIntervalMs: number;
+  readonly clock: Clock;
+}
+
+/** @throws ThrottrError `option_invalid` */
+export function settingsOf(options: ClientOptions): Settings {
+  return {
+    timeoutMs: wholeOption("timeoutMs", options.timeoutMs, 10_000, DELAY_MS_MAX),
+    attemptsMax: wholeOption("attemptsMax", options.attemptsMax, 3, 100),
+    queueMax: wholeOption("queueMax", options.queueMax, 16_384, COUNT_MAX),
+    queueBytesMax: wholeOption("queueBytesMax", options.queueBytesMax, 16 << 20, COUNT_MAX),
+    pingIntervalMs: wholeOption("pingIntervalMs", options.pingIntervalMs, 15_000, DELAY_MS_MAX),
+    backoffBaseMs: wholeOption("backoffBaseMs", options.backoffBaseMs, 200, DELAY_MS_MAX),
+    backoffMaxMs: wholeOption("backoffMaxMs", options.backoffMaxMs, 30_000, DELAY_MS_MAX),
+    clock: options.clock ?? systemClock,
+  };
+}
+
+/** A `timeoutMs`. @throws ThrottrError `option_invalid` */
+export function timeoutOf(timeoutMs: number | undefined, otherwise: number): number {
+  return wholeOption("timeoutMs", timeoutMs, otherwise, DELAY_MS_MAX);
+}
+
+/**
+ * An option that is an integer from 1.
+ *
+ * @throws ThrottrError `option_invalid`
+ */
+export function wholeOption(
+  name: string,
+  value: number | undefined,
+  otherwise: number,
+  max = COUNT_MAX,
+): number {
+  if (value === undefined) return otherwise;
+  if (Number.isInteger(value) && value >= 1 && value <= max) return value;
+  throw new ThrottrError(
+    "option_invalid",
+    `${name}: an integer from 1 to ${max} is expected, got ${String(value)}`,
+  );
+}

@@ -1,0 +1,47 @@
+/** The pipeline: gathers the calls of one turn, so that they travel together. */
+import type { Operation } from "../wire/edge/operation.ts";
+import { Call, type CallOptions } from "./call.ts";
+import type { Lane } from "./lane.ts";
+import { timeoutOf, type Settings } from "./options.ts";
+import { platform } from "./platform.ts";
+
+export class Pipeline {
+  readonly #lane: Lane;
+  readonly #settings: Settings;
+  #gathered: Call[] = [];
+  #isClosed = false;
+
+  constructor(lane: Lane, settings: Settings) {
+    this.#lane = lane;
+    this.#settings = settings;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** @throws ThrottrError `option_invalid` */
+  call<Result>(operation: Operation<Result>, options: CallOptions): Promise<Result> {
+    const { clock, timeoutMs } = this.#settings;
+    const timeout = timeoutOf(options.timeoutMs, timeoutMs);
+    const call = new Call(operation, clock.nowMs(), timeout, options.signal);
+    if (this.#isClosed) call.close();
+    if (!call.isSettled && this.#gathered.push(call) === 1) {
+      platform.queueMicrotask(() => this.#flush());
+    }
+    // What it resolves with is what the operation reads.
+    return call.promise as Promise<Result>;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const call of this.#gathered) call.close();
+    this.#lane.close();
+  }
+
+  #flush(): void {
+    const calls = this.#gathered.filter(({ isSettled }) => !isSettled);
+    this.#gathered = [];
+    if (calls.length > 0) this.#lane.send(calls);
+  }
+}

@@ -1,0 +1,119 @@
+/** A WebSocket of any runtime as the socket that the core knows. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { errorOfText } from "./failure.ts";
+import type { PlatformSocket } from "./platform.ts";
+import type { Ending, Socket, SocketEvents } from "./transport.ts";
+
+/** A WebSocket that was made. */
+export interface MadeSocket {
+  readonly socket: PlatformSocket;
+  /** Begins with it, where it is open but has to be told to; then there is no event. */
+  readonly accept?: () => void;
+}
+
+/** How to get a WebSocket. */
+export interface SocketSource {
+  /**
+   * Gets all that it takes.
+   *
+   * @returns what makes it: nothing that happens to it is missed. Or why the server has refused
+   * @throws anything when it can't be made now
+   */
+  readonly prepare: () => Promise<(() => MadeSocket) | Ending>;
+  /** Whether one that the server ends with an error of this code can be had again. */
+  readonly canReturnFrom: (code: string) => boolean;
+}
+
+/** Begins to open a WebSocket. */
+export function openSocket(source: SocketSource, events: SocketEvents): Socket {
+  return new OpeningSocket(source, events);
+}
+
+class OpeningSocket implements Socket {
+  readonly #source: SocketSource;
+  readonly #events: SocketEvents;
+  #socket: PlatformSocket | null = null;
+  #isEnded = false;
+
+  constructor(source: SocketSource, events: SocketEvents) {
+    this.#source = source;
+    this.#events = events;
+    void this.#open();
+  }
+
+  send(message: Uint8Array<ArrayBuffer>): void {
+    this.#socket!.send(message);
+  }
+
+  ping(): void {
+    this.#socket!.send("ping");
+  }
+
+  close(): void {
+    this.#isEnded = true;
+    this.#shut();
+  }
+
+  async #open(): Promise<void> {
+    try {
+      const prepared = await this.#source.prepare();
+      if (typeof prepared === "function") this.#use(prepared());
+      else this.#end(prepared);
+    } catch (error) {
+      this.#fail(error instanceof ThrottrError ? error : lost(String(error), error));
+    }
+  }
+
+  #use({ socket, accept }: MadeSocket): void {
+    this.#socket = socket;
+    if (this.#isEnded) {
+      accept?.();
+      this.#shut();
+      return;
+    }
+    socket.binaryType = "arraybuffer";
+    socket.addEventListener("open", () => {
+      if (!this.#isEnded) this.#events.opened();
+    });
+    socket.addEventListener("message", ({ data }) => this.#receive(data));
+    socket.addEventListener("close", ({ code, reason }) => {
+      this.#fail(errorOfText(reason) ?? lost(`the connection was closed: ${code} ${reason}`));
+    });
+    socket.addEventListener("error", (event) => {
+      const message = "message" in event ? String(event.message) : "";
+      this.#fail(lost(`the connection has failed${message === "" ? "" : `: ${message}`}`));
+    });
+    if (accept === undefined) return;
+    accept();
+    this.#events.opened();
+  }
+
+  #receive(data: unknown): void {
+    if (this.#isEnded) return;
+    if (typeof data === "string") this.#events.ponged();
+    else if (data instanceof ArrayBuffer) this.#events.received(new Uint8Array(data));
+    else this.#fail(lost("a message came that is no ArrayBuffer, as binaryType asks for"));
+  }
+
+  #fail(error: ThrottrError): void {
+    this.#end({ error, isFinal: !this.#source.canReturnFrom(error.code) });
+  }
+
+  #end(ending: Ending): void {
+    if (this.#isEnded) return;
+    this.close();
+    this.#events.closed(ending);
+  }
+
+  #shut(): void {
+    try {
+      this.#socket?.close(1000);
+    } catch {
+      // It was closed already.
+    }
+  }
+}
+
+function lost(detail: string, cause?: unknown): ThrottrError {
+  return new ThrottrError("connection_failed", detail, cause === undefined ? {} : { cause });
+}

@@ -1,0 +1,106 @@
+/**
+ * What the client needs of the runtime that it is in, by shape: Workers, Node, Deno, Bun and browsers
+ * all have it, and none of their type libraries is needed.
+ */
+
+/**
+ * Ends calls and subscriptions: an `AbortSignal`, as the `fetch` of the types at hand takes it.
+ *
+ * @example
+ * const signal: Signal = AbortSignal.timeout(100);
+ * const counter = await throttr.query("views", { signal });
+ */
+export type Signal = typeof globalThis extends {
+  fetch: (input: never, init?: infer Init) => unknown;
+}
+  ? NonNullable<Init> extends { signal?: infer Known }
+    ? NonNullable<Known>
+    : SignalShape
+  : SignalShape;
+
+interface SignalShape {
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  addEventListener(type: "abort", listener: () => void): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+}
+
+/** A request as the client makes it. */
+export interface FetchInit {
+  readonly method: "POST";
+  readonly headers: Record<string, string>;
+  readonly body: Uint8Array<ArrayBuffer>;
+  readonly signal: Signal;
+}
+
+/** Of an answer, what the client reads. */
+export interface FetchResponse {
+  readonly ok: boolean;
+  readonly status: number;
+  arrayBuffer(): Promise<ArrayBuffer>;
+  text(): Promise<string>;
+}
+
+/**
+ * `fetch`, as far as the client uses it.
+ *
+ * @example
+ * const logged: Fetch = async (url, init) => {
+ *   console.log(url, init.body.length);
+ *   return await fetch(url, init);
+ * };
+ * const throttr = new ThrottrClient(http("https://throttr.example.com", { fetch: logged }));
+ */
+export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
+
+/** A WebSocket, as far as the client uses it. */
+export interface PlatformSocket {
+  binaryType: string;
+  send(data: string | Uint8Array<ArrayBuffer>): void;
+  close(code?: number, reason?: string): void;
+  addEventListener(type: "open", listener: () => void): void;
+  addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
+  addEventListener(
+    type: "close",
+    listener: (event: { readonly code: number; readonly reason: string }) => void,
+  ): void;
+  addEventListener(type: "error", listener: (event: object) => void): void;
+}
+
+/**
+ * The class `WebSocket`, or one like it.
+ *
+ * @example
+ * class Logged extends WebSocket {
+ *   constructor(url: string, protocols: string[]) {
+ *     console.log(url);
+ *     super(url, protocols);
+ *   }
+ * }
+ * const transport = webSocket("https://throttr.example.com", { WebSocket: Logged });
+ */
+export type PlatformSocketConstructor = new (url: string, protocols: string[]) => PlatformSocket;
+
+interface PlatformUrl {
+  protocol: string;
+  pathname: string;
+  hash: string;
+  readonly href: string;
+}
+
+interface Platform {
+  readonly AbortController: new () => { readonly signal: Signal; abort(): void };
+  readonly URL: new (url: string, base?: string) => PlatformUrl;
+  /** In web pages. */
+  readonly location?: { readonly href: string };
+  readonly performance: { now(): number };
+  /** None in Node 20. */
+  readonly WebSocket?: PlatformSocketConstructor;
+  clearTimeout(timer: unknown): void;
+  fetch(url: string, init: FetchInit): Promise<FetchResponse>;
+  queueMicrotask(run: () => void): void;
+  setTimeout(run: () => void, delayMs: number): unknown;
+}
+
+/** The runtime's globals. They are looked up when they are used, so whoever replaces one is heard. */
+export const platform = globalThis as unknown as Platform;

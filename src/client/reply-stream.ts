@@ -1,0 +1,127 @@
+/**
+ * The stream of bytes from a server: replies, each to the first call that has none yet, and pushes
+ * between them. It may be cut anywhere.
+ */
+import { ByteWriter } from "../wire/bytes.ts";
+import { COMMANDS_START, STATUS_ERROR } from "../wire/edge/command.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { EDGE, operationReplyLength, type Operation } from "../wire/edge/operation.ts";
+import {
+  layoutsOf,
+  RequestType,
+  STATUS_FAILURE,
+  STATUS_SUCCESS,
+} from "../wire/throttr/requests.ts";
+import { frameLength } from "../wire/throttr/scanner.ts";
+import { Fifo } from "./fifo.ts";
+
+/** More bytes of one reply or push are held for an error of the server's. */
+const REPLY_BYTES_MAX = 32 << 20;
+const INCOMPLETE = 0;
+
+const LAYOUTS = layoutsOf(EDGE);
+const PUSH = LAYOUTS[RequestType.event]!;
+
+/** Somebody who was promised a reply. */
+export interface Expected {
+  readonly operation: Operation<unknown>;
+  /** @param bytes the whole reply; they are the stream's, and must be copied if they are kept */
+  reply(bytes: Uint8Array): void;
+}
+
+/** Takes a push. The bytes are the stream's. */
+export type OnPush = (channel: Uint8Array, payload: Uint8Array) => void;
+
+export class ReplyStream<Entry extends Expected> {
+  readonly #onPush: OnPush;
+  readonly #expected = new Fifo<Entry>();
+  #unansweredBytes = 0;
+  /** The beginning of a reply or push whose end has not come. */
+  readonly #rest = new ByteWriter(0);
+
+  constructor(onPush: OnPush) {
+    this.#onPush = onPush;
+  }
+
+  /** Those without a reply, in order. */
+  get unanswered(): readonly Entry[] {
+    return [...this.#expected];
+  }
+
+  /** Bytes of the frames without a reply. */
+  get unansweredBytes(): number {
+    return this.#unansweredBytes;
+  }
+
+  /** The next reply but those promised before is for this one. */
+  expect(entry: Entry): void {
+    this.#expected.push(entry);
+    this.#unansweredBytes += entry.operation.frame.length;
+  }
+
+  /**
+   * Reads the next bytes.
+   *
+   * @throws ThrottrError `reply_invalid` when they are no replies to what was asked
+   */
+  read(chunk: Uint8Array): void {
+    const rest = this.#rest;
+    if (rest.length === 0) {
+      const at = this.#readWhole(chunk);
+      rest.copy(chunk, at);
+    } else {
+      rest.copy(chunk);
+      const bytes = rest.bytes.subarray(0, rest.length);
+      const at = this.#readWhole(bytes);
+      if (at > 0) {
+        rest.reset();
+        rest.copy(bytes, at);
+      }
+    }
+    if (rest.length > REPLY_BYTES_MAX) {
+      throw replyInvalid(`a reply or push has more than ${REPLY_BYTES_MAX} bytes`);
+    }
+  }
+
+  /** Reads what is whole; gives where the rest begins. */
+  #readWhole(bytes: Uint8Array): number {
+    let at = 0;
+    while (at < bytes.length) {
+      const length =
+        bytes[at] === RequestType.event ? this.#readPush(bytes, at) : this.#readReply(bytes, at);
+      if (length === INCOMPLETE) break;
+      at += length;
+    }
+    return at;
+  }
+
+  #readPush(bytes: Uint8Array, at: number): number {
+    const length = frameLength(LAYOUTS, bytes, at, bytes.length, Infinity);
+    if (length <= 0 || at + length > bytes.length) return INCOMPLETE;
+    const channelAt = at + PUSH.keyAt;
+    const payloadAt = channelAt + bytes[at + PUSH.keySizeAt]!;
+    this.#onPush(bytes.subarray(channelAt, payloadAt), bytes.subarray(payloadAt, at + length));
+    return length;
+  }
+
+  #readReply(bytes: Uint8Array, at: number): number {
+    const entry = this.#expected.peek();
+    if (entry === undefined) throw replyInvalid("there is a reply that nobody asked for");
+    const { type, frame } = entry.operation;
+    const status = bytes[at]!;
+    const failure = type >= COMMANDS_START ? STATUS_ERROR : STATUS_FAILURE;
+    if (status !== STATUS_SUCCESS && status !== failure) {
+      throw replyInvalid(`a reply to 0x${type.toString(16)} begins with ${status}`);
+    }
+    const length = operationReplyLength(type, bytes, at, bytes.length);
+    if (length === INCOMPLETE) return INCOMPLETE;
+    this.#expected.shift();
+    this.#unansweredBytes -= frame.length;
+    entry.reply(bytes.subarray(at, at + length));
+    return length;
+  }
+}
+
+function replyInvalid(detail: string): ThrottrError {
+  return new ThrottrError("reply_invalid", detail);
+}

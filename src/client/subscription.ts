@@ -1,0 +1,277 @@
+/** Subscriptions: messages of a channel, as an iterator that holds a bounded number of them. */
+/// <reference lib="esnext.disposable" preserve="true" />
+import { ThrottrError } from "../wire/edge/error.ts";
+import { Fifo } from "./fifo.ts";
+import { wholeOption } from "./options.ts";
+import { platform, type Signal } from "./platform.ts";
+
+/**
+ * A message of a channel.
+ *
+ * @example
+ * for await (const message of throttr.subscribe("news")) console.log(message.text());
+ */
+export interface Message {
+  readonly channel: string;
+  readonly payload: Uint8Array<ArrayBuffer>;
+  /** Messages that were dropped before this one, with `overflow: "drop_oldest"`. */
+  readonly missed: number;
+  /** The payload as UTF-8 text. */
+  text(): string;
+}
+
+/**
+ * How to subscribe.
+ *
+ * @example
+ * const news = throttr.subscribe("news", {
+ *   overflow: "drop_oldest",
+ *   queueMax: 10,
+ *   onReconnect: () => reloadEverything(),
+ * });
+ */
+export interface SubscribeOptions {
+  /** Ends the subscription, as `return()` does. */
+  readonly signal?: Signal | undefined;
+  /** How long the server may take to confirm it, in ms: 1 to 2^31 - 1; that of the client unless given. */
+  readonly timeoutMs?: number | undefined;
+  /** Messages that may wait to be asked for: from 1; 1,000 unless given. */
+  readonly queueMax?: number | undefined;
+  /** Bytes that these messages may have: from 1; 16 MiB unless given. A single one may have more. */
+  readonly queueBytesMax?: number | undefined;
+  /**
+   * What becomes of a message for which there is no room: the subscription ends with `queue_full`, or
+   * the oldest messages are dropped for it. `error` unless given.
+   */
+  readonly overflow?: "error" | "drop_oldest" | undefined;
+  /** Called when the subscription is back after a connection was lost: messages may have been missed. */
+  readonly onReconnect?: (() => void) | undefined;
+}
+
+/**
+ * The messages of a channel from now on. It ends with `return()`, which leaving a loop calls, with its
+ * signal, and with the client; or it throws what ended it, once the messages before are read.
+ *
+ * @example
+ * const news = throttr.subscribe("news");
+ * await news.ready;
+ * for await (const message of news) {
+ *   if (message.text() === "enough") break;
+ * }
+ */
+export interface Subscription extends AsyncIterable<Message, void, undefined> {
+  readonly channel: string;
+  /**
+   * Resolves when the server has confirmed: messages that are published after that come. Rejects when
+   * the subscription ends before: `subscribe_refused`, `timeout`, `connection_failed`, …
+   */
+  readonly ready: Promise<void>;
+  next(): Promise<IteratorResult<Message, void>>;
+  return(): Promise<IteratorResult<Message, void>>;
+  [Symbol.asyncIterator](): Subscription;
+  /** As `return()`. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+interface Waiter {
+  readonly resolve: (result: IteratorResult<Message, void>) => void;
+  readonly reject: (error: ThrottrError) => void;
+}
+
+const QUEUE_MAX = 1000;
+const QUEUE_BYTES_MAX = 16 << 20;
+const DONE: IteratorResult<Message, void> = { done: true, value: undefined };
+
+const decoder = new TextDecoder();
+
+class ReceivedMessage implements Message {
+  readonly channel: string;
+  readonly payload: Uint8Array<ArrayBuffer>;
+  missed = 0;
+
+  constructor(channel: string, payload: Uint8Array<ArrayBuffer>) {
+    this.channel = channel;
+    this.payload = payload;
+  }
+
+  text(): string {
+    return decoder.decode(this.payload);
+  }
+}
+
+/** A subscription, as the connection sees it. */
+export class Listener implements Subscription {
+  readonly channel: string;
+  readonly name: Uint8Array;
+  readonly ready: Promise<void>;
+  readonly deadlineMs: number;
+  /** It is confirmed, or has ended: its deadline has no meaning any more. */
+  isSettled = false;
+  isEnded = false;
+  readonly #timeoutMs: number;
+  readonly #queueMax: number;
+  readonly #queueBytesMax: number;
+  readonly #isDropping: boolean;
+  readonly #signal: Signal | null;
+  readonly #onReconnect: (() => void) | null;
+  readonly #onEnd: (listener: Listener) => void;
+  readonly #queue = new Fifo<ReceivedMessage>();
+  #queueBytes = 0;
+  readonly #waiters = new Fifo<Waiter>();
+  /** What `next` is to throw, once. */
+  #error: ThrottrError | null = null;
+  #confirm!: () => void;
+  #refuse!: (error: ThrottrError) => void;
+
+  /**
+   * @param name bytes of the channel's name
+   * @param onEnd is called once, when it needs no messages any more
+   * @throws ThrottrError `option_invalid`
+   */
+  constructor(
+    name: Uint8Array,
+    options: SubscribeOptions,
+    nowMs: number,
+    timeoutMs: number,
+    onEnd: (listener: Listener) => void,
+  ) {
+    this.name = name;
+    this.channel = decoder.decode(name);
+    this.#queueMax = wholeOption("queueMax", options.queueMax, QUEUE_MAX);
+    this.#queueBytesMax = wholeOption("queueBytesMax", options.queueBytesMax, QUEUE_BYTES_MAX);
+    this.#isDropping = isDropping(options.overflow);
+    this.#onReconnect = options.onReconnect ?? null;
+    this.#onEnd = onEnd;
+    this.#timeoutMs = timeoutMs;
+    this.deadlineMs = nowMs + timeoutMs;
+    this.ready = new Promise((resolve, reject) => {
+      this.#confirm = resolve;
+      this.#refuse = reject;
+    });
+    // Not everybody waits for it.
+    this.ready.catch(() => {});
+    this.#signal = options.signal ?? null;
+    if (this.#signal?.aborted === true) this.#abort();
+    else this.#signal?.addEventListener("abort", this.#abort);
+  }
+
+  /** The server has confirmed it, or once more after a new connection. */
+  confirm(): void {
+    if (!this.isSettled) {
+      this.isSettled = true;
+      this.#confirm();
+    } else if (this.#onReconnect !== null) {
+      // What it throws is not for us.
+      platform.queueMicrotask(this.#onReconnect);
+    }
+  }
+
+  deliver(payload: Uint8Array): void {
+    const message = new ReceivedMessage(this.channel, payload.slice());
+    const waiter = this.#waiters.shift();
+    if (waiter !== undefined) {
+      waiter.resolve({ done: false, value: message });
+      return;
+    }
+    if (!this.#hasRoomFor(payload.length)) {
+      if (!this.#isDropping) {
+        this.fail(
+          new ThrottrError(
+            "queue_full",
+            `${this.#queue.length} messages of channel ${this.channel} wait to be read, there is no room for another`,
+          ),
+        );
+        return;
+      }
+      this.#makeRoomFor(message);
+    }
+    this.#queue.push(message);
+    this.#queueBytes += payload.length;
+  }
+
+  /** Ends it with an error, behind the messages that it holds. */
+  fail(error: ThrottrError): void {
+    if (this.isEnded) return;
+    const waiter = this.#waiters.shift();
+    if (waiter === undefined) this.#error = error;
+    else waiter.reject(error);
+    this.#leave(error);
+  }
+
+  /** Ends it at once, without an error. */
+  end(code: string, detail: string): void {
+    this.#queue.clear();
+    this.#queueBytes = 0;
+    this.#error = null;
+    if (!this.isEnded) this.#leave(new ThrottrError(code, detail));
+  }
+
+  /** Fails it if its time to be confirmed is up. */
+  expire(nowMs: number): void {
+    if (nowMs < this.deadlineMs) return;
+    this.fail(new ThrottrError("timeout", `not subscribed within ${this.#timeoutMs} ms`));
+  }
+
+  next(): Promise<IteratorResult<Message, void>> {
+    const message = this.#take();
+    if (message !== undefined) return Promise.resolve({ done: false, value: message });
+    const error = this.#error;
+    this.#error = null;
+    if (error !== null) return Promise.reject(error);
+    if (this.isEnded) return Promise.resolve(DONE);
+    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }));
+  }
+
+  return(): Promise<IteratorResult<Message, void>> {
+    this.end("closed", "the subscription was ended");
+    return Promise.resolve(DONE);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
+
+  readonly #abort = (): void => {
+    this.end("aborted", "the signal of the subscription was aborted");
+  };
+
+  #leave(error: ThrottrError): void {
+    this.isEnded = true;
+    this.isSettled = true;
+    this.#refuse(error);
+    for (const { resolve } of this.#waiters) resolve(DONE);
+    this.#waiters.clear();
+    this.#signal?.removeEventListener("abort", this.#abort);
+    this.#onEnd(this);
+  }
+
+  #hasRoomFor(bytes: number): boolean {
+    const { length } = this.#queue;
+    const fits = this.#queueBytes + bytes <= this.#queueBytesMax || length === 0;
+    return fits && length < this.#queueMax;
+  }
+
+  #makeRoomFor(message: ReceivedMessage): void {
+    let missed = 0;
+    while (!this.#hasRoomFor(message.payload.length)) missed += this.#take()!.missed + 1;
+    (this.#queue.peek() ?? message).missed += missed;
+  }
+
+  #take(): ReceivedMessage | undefined {
+    const message = this.#queue.shift();
+    this.#queueBytes -= message?.payload.length ?? 0;
+    return message;
+  }
+}
+
+function isDropping(overflow: SubscribeOptions["overflow"] = "error"): boolean {
+  if (overflow === "error" || overflow === "drop_oldest") return overflow === "drop_oldest";
+  throw new ThrottrError(
+    "option_invalid",
+    `overflow: error or drop_oldest is expected, got ${String(overflow)}`,
+  );
+}

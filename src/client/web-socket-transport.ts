@@ -1,0 +1,57 @@
+/** Transport over a WebSocket: calls, replies and pushes share one connection. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { doorOf, tokenOf, type Token } from "./door.ts";
+import { platform, type PlatformSocketConstructor } from "./platform.ts";
+import { openSocket, type MadeSocket } from "./platform-socket.ts";
+import type { Ending, Transport } from "./transport.ts";
+
+const SUBPROTOCOL = "throttr";
+const BEARER_SUBPROTOCOL = "bearer.";
+
+/**
+ * How to open WebSockets.
+ *
+ * @example
+ * import WebSocket from "ws"; // Node 20 has none of its own
+ * const throttr = new ThrottrClient(webSocket("https://throttr.example.com", { token, WebSocket }));
+ */
+export interface WebSocketOptions {
+  /** None where the deployment is open to all. */
+  readonly token?: Token;
+  /** The runtime's unless given. */
+  readonly WebSocket?: PlatformSocketConstructor;
+}
+
+/**
+ * Carries calls over a WebSocket, which is opened when it is needed and again when it was lost.
+ *
+ * @param url of the deployment; `/throttr/edge` unless it has a path
+ * @throws ThrottrError `option_invalid`
+ *
+ * @example
+ * const throttr = new ThrottrClient(webSocket("https://throttr.example.com", { token }));
+ * for await (const message of throttr.subscribe("news")) console.log(message.text());
+ */
+export function webSocket(url: string, options: WebSocketOptions = {}): Transport {
+  const door = doorOf(url, "ws");
+  const source = {
+    prepare: async () => await prepare(door, options),
+    canReturnFrom: (code: string) =>
+      code !== "token_expired" || typeof options.token === "function",
+  };
+  return { connect: (events) => openSocket(source, events) };
+}
+
+async function prepare(
+  door: string,
+  options: WebSocketOptions,
+): Promise<(() => MadeSocket) | Ending> {
+  const WebSocket = options.WebSocket ?? platform.WebSocket;
+  if (WebSocket === undefined) {
+    const detail = "this runtime has no WebSocket: pass one as the option WebSocket";
+    return { error: new ThrottrError("web_socket_missing", detail), isFinal: true };
+  }
+  const token = await tokenOf(options.token);
+  const bearer = token === null ? [] : [BEARER_SUBPROTOCOL + token];
+  return () => ({ socket: new WebSocket(door, [SUBPROTOCOL, ...bearer]) });
+}

@@ -1,0 +1,548 @@
+/** Calls over transports that carry a message at a time: HTTP and RPC. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { serviceBinding } from "../../src/client/binding-transport.ts";
+import { ThrottrClient } from "../../src/client/client.ts";
+import { http, type HttpOptions } from "../../src/client/http-transport.ts";
+import type { FetchResponse } from "../../src/client/platform.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
+import { FakeClock, turn } from "../support/client-clock.ts";
+import {
+  FakeHttp,
+  failure,
+  problem,
+  responseOf,
+  success,
+  type Answer,
+} from "../support/client-http.ts";
+import { framesOf, quotaOf, replyTo } from "../support/client-server.ts";
+import { concat } from "../support/frames.ts";
+
+const seed = inject("seed");
+const URL = "https://throttr.example.com";
+const TTL = { ttlMs: 1000 };
+
+function start(answers: readonly Answer[] = [], options: HttpOptions = {}) {
+  const server = new FakeHttp(answers);
+  const clock = new FakeClock();
+  const client = new ThrottrClient(http(URL, { fetch: server.fetch, ...options }), { clock });
+  return { server, clock, client };
+}
+
+const never: Answer = () => new Promise<FetchResponse>(() => {});
+
+/** Answers when it is told to. */
+function held() {
+  let release!: () => void;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  const answer: Answer = async (request) => {
+    await released;
+    return await success(request);
+  };
+  return { answer, release };
+}
+
+async function codesOf(calls: readonly Promise<unknown>[]): Promise<unknown[]> {
+  return await Promise.all(
+    calls.map((call) =>
+      call.then(
+        (value) => value,
+        (error: ThrottrError) => error.code,
+      ),
+    ),
+  );
+}
+
+/** Message of the error that a call fails with. */
+async function messageOf(call: Promise<unknown>): Promise<string> {
+  return await call.then(
+    () => "none",
+    (error: ThrottrError) => error.message,
+  );
+}
+
+describe("a turn", () => {
+  it("is one request, with the token that is valid now", async () => {
+    let tokens = 0;
+    const { server, client } = start([], { token: async () => `token-${++tokens}` });
+    const calls = ["a", "b"].map((key) => client.increment(key, TTL));
+    expect(await Promise.all(calls)).toEqual([quotaOf("a"), quotaOf("b")]);
+    expect((await client.query("c"))?.quota).toBe(quotaOf("c"));
+    expect(server.names).toEqual([["a", "b"], ["c"]]);
+    expect(server.requests.map(({ headers }) => headers["authorization"])).toEqual([
+      "Bearer token-1",
+      "Bearer token-2",
+    ]);
+    expect(server.requests[0]).toMatchObject({
+      url: "https://throttr.example.com/throttr/edge",
+      method: "POST",
+    });
+  });
+
+  it("has no authorization without a token", async () => {
+    const { server, client } = start();
+    await client.query("a");
+    expect(server.requests[0]!.headers).toEqual({ "content-type": "application/octet-stream" });
+  });
+
+  it("of limitMany is one, too, and gives nothing for nothing", async () => {
+    const { server, client } = start([problem(403, "scope_missing")]);
+    expect(await client.limitMany([])).toEqual([]);
+    expect(server.requests).toHaveLength(0);
+    const strategy = { strategy: "gcra", burst: 1, rate: 1 } as const;
+    const request = { name: "api", key: "a", strategy };
+    await expect(client.limitMany([request])).rejects.toThrow(/^scope_missing: /);
+  });
+
+  it("that is too much for one message takes several, one after the other, in order", async () => {
+    const first = held();
+    const { server, client } = start([first.answer]);
+    const value = new Uint8Array(300_000);
+    const calls = Array.from({ length: 8 }, (_, i) => client.set(`key ${i}`, value, TTL));
+    await turn();
+    expect(server.names).toHaveLength(1);
+    first.release();
+    await Promise.all(calls);
+    expect(server.names.map(({ length }) => length)).toEqual([3, 3, 2]);
+    expect(server.names.flat()).toEqual(Array.from({ length: 8 }, (_, i) => `key ${i}`));
+  });
+
+  it("is split in order, whatever it is made of, within the limits", async () => {
+    const kinds = fc.array(fc.constantFrom("key", "channel", "namespace", "large"), {
+      minLength: 1,
+      maxLength: 1000,
+      size: "max",
+    });
+    await fc.assert(
+      fc.asyncProperty(kinds, fc.integer({ min: 1, max: 300 }), async (kinds, repeats) => {
+        const { server, client } = start();
+        const large = new Uint8Array(200_000);
+        const runs = kinds
+          .slice(0, 200)
+          .flatMap((kind) =>
+            Array.from(
+              { length: kind === "large" ? 1 : Math.ceil(repeats / kinds.length) },
+              () => kind,
+            ),
+          );
+        const calls = runs.map((kind, i) => {
+          if (kind === "key") return client.query(`${i}`);
+          if (kind === "channel") return client.publish(`${i}`, "x");
+          return kind === "large" ? client.set(`${i}`, large, TTL) : client.removeAll(`${i}`);
+        });
+        await Promise.all(calls);
+        expect(server.names.flat()).toEqual(runs.map((_, i) => `${i}`));
+        for (const { frames, body } of server.requests) {
+          expect(body.length).toBeLessThanOrEqual(1 << 20);
+          const kindOf = (i: number): unknown =>
+            runs[Number(frames[i]!.name)]!.replace("large", "key");
+          const changes = frames.filter(
+            (_, i) => i === 0 || kindOf(i) === "namespace" || kindOf(i) !== kindOf(i - 1),
+          );
+          expect(changes.length).toBeLessThanOrEqual(100);
+        }
+      }),
+      { seed, numRuns: 30 },
+    );
+  });
+
+  it.each([
+    [
+      "changes between kinds",
+      (client: ThrottrClient, i: number) =>
+        i % 2 === 0 ? client.query(`${i}`) : client.publish(`${i}`, "x"),
+    ],
+    ["requests on the namespace", (client: ThrottrClient, i: number) => client.removeAll(`${i}`)],
+  ])("has at most 100 %s at once", async (_, call) => {
+    const { server, client } = start();
+    await Promise.all(Array.from({ length: 250 }, (_, i) => call(client, i)));
+    expect(server.names.map(({ length }) => length)).toEqual([100, 100, 50]);
+  });
+
+  it("publishes to at most 400 channels at once", async () => {
+    const { server, client } = start();
+    await Promise.all(Array.from({ length: 900 }, (_, i) => client.publish(`${i}`, "x")));
+    expect(server.names.map(({ length }) => length)).toEqual([400, 400, 100]);
+  });
+
+  it("carries a frame of more than 1 MiB by itself", async () => {
+    const { server, client } = start();
+    await Promise.all([
+      client.query("a"),
+      client.set("b", new Uint8Array(1_500_000), TTL),
+      client.query("c"),
+    ]);
+    expect(server.names).toEqual([["a"], ["b"], ["c"]]);
+  });
+});
+
+describe("a refusal", () => {
+  it.each([
+    [401, "token_expired"],
+    [403, "origin_not_allowed"],
+    [404, "protocol_unknown"],
+    [503, "connections_max"],
+    [503, "shards_mismatch"],
+    [500, "config_invalid"],
+  ])("%s %s is final, and every call of the message gets it", async (status, code) => {
+    const { server, client } = start([problem(status, code)]);
+    const calls = [client.increment("a", TTL), client.query("b")];
+    expect(await codesOf(calls)).toEqual([code, code]);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it.each(["scope_missing", "prefix_missing", "frame_too_large", "body_too_large", "runs_max"])(
+    "%s of a message: the calls that may pass do",
+    async (code) => {
+      const bad = new Set(["b", "f"]);
+      const strict: Answer = (request) =>
+        request.frames.some(({ name }) => bad.has(name))
+          ? problem(403, code)(request)
+          : success(request);
+      const { server, client } = start(Array.from({ length: 50 }, () => strict));
+      const keys = Array.from("abcdefgh");
+      const calls = keys.map((key) => client.increment(key, TTL));
+      expect(await codesOf(calls)).toEqual(keys.map((key) => (bad.has(key) ? code : quotaOf(key))));
+      const applied = server.requests.filter(
+        ({ frames }) => !frames.some(({ name }) => bad.has(name)),
+      );
+      expect(applied.flatMap(({ frames }) => frames.map(({ name }) => name))).toEqual(
+        Array.from("acdegh"),
+      );
+    },
+  );
+
+  it("by something that is not the server is none of its codes", async () => {
+    const { client } = start([() => responseOf(429, "slow down"), () => responseOf(404, "{}")]);
+    await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 429: slow down");
+    await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 404: {}");
+  });
+});
+
+describe("a failure", () => {
+  it.each<[string, Answer]>([
+    ["503 outcome_unknown", problem(503, "outcome_unknown")],
+    ["500 internal", problem(500, "internal")],
+    ["a gateway", () => responseOf(520, "<html>")],
+    ["the network", failure("fetch failed", "ECONNRESET")],
+    ["a single word", failure("terminated")],
+    ["too few replies", () => responseOf(200, "")],
+    ["no replies", () => responseOf(200, "<html>")],
+    [
+      "too many replies",
+      async (request) =>
+        responseOf(
+          200,
+          concat([new Uint8Array(await (await success(request)).arrayBuffer()), Uint8Array.of(1)]),
+        ),
+    ],
+    [
+      "a body that breaks off",
+      () => ({ ...responseOf(200, ""), arrayBuffer: () => Promise.reject(new Error("aborted")) }),
+    ],
+  ])("of %s leaves the outcome unknown; what may be sent again is", async (name, answer) => {
+    const { server, clock, client } = start([answer]);
+    const calls = [
+      client.increment("a", TTL),
+      client.query("b"),
+      client.increment("c", { ...TTL, idempotencyKey: "1" }),
+    ];
+    const seen = codesOf(calls);
+    await clock.pass(200);
+    if (name === "too many replies") {
+      expect(server.names).toEqual([["a", "b", "c"]]);
+      return;
+    }
+    const [a, b, c] = await seen;
+    expect(a).toBe("outcome_unknown");
+    expect(b).toMatchObject({ quota: quotaOf("b") });
+    expect(c).toBe(quotaOf("c"));
+    expect(server.names).toEqual([
+      ["a", "b", "c"],
+      ["b", "c"],
+    ]);
+  });
+
+  it("after some replies leaves those as they are", async () => {
+    const half: Answer = ({ frames }) => responseOf(200, concat(frames.slice(0, 2).map(replyTo)));
+    const { server, clock, client } = start([half]);
+    const seen = codesOf(["a", "b", "c"].map((key) => client.increment(key, TTL)));
+    await clock.pass(1000);
+    expect(await seen).toEqual([quotaOf("a"), quotaOf("b"), "outcome_unknown"]);
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it("to reach the server at all: everything is sent again", async () => {
+    const { server, clock, client } = start([failure("fetch failed", "ECONNREFUSED")]);
+    const call = client.increment("a", TTL);
+    await clock.pass(200);
+    expect(await call).toBe(quotaOf("a"));
+    expect(server.names).toEqual([["a"], ["a"]]);
+  });
+
+  it("to get a token, too", async () => {
+    let tokens = 0;
+    const token = (): string => {
+      if (tokens++ === 0) throw new Error("not now");
+      return "token";
+    };
+    const { server, clock, client } = start([], { token });
+    const call = client.increment("a", TTL);
+    await clock.pass(200);
+    expect(await call).toBe(quotaOf("a"));
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it("three times is enough, with growing waits", async () => {
+    const refused = failure("fetch failed", "ECONNREFUSED");
+    const { server, clock, client } = start([refused, refused, refused]);
+    const call = codesOf([client.increment("a", TTL)]);
+    await turn();
+    expect(clock.pendingMs[0]).toBe(199);
+    await clock.pass(199);
+    expect(clock.pendingMs[0]).toBe(399);
+    await clock.pass(399);
+    expect(await call).toEqual(["connection_failed"]);
+    expect(server.requests).toHaveLength(3);
+    expect(clock.pendingMs).toEqual([]);
+  });
+
+  it("then time runs out: it is known whether something was sent", async () => {
+    const unsent = start([failure("fetch failed", "ECONNREFUSED")]);
+    const lost = start([failure("fetch failed")]);
+    const messages = [unsent, lost].map(({ client }) =>
+      messageOf(client.increment("a", { ...TTL, idempotencyKey: "1", timeoutMs: 100 })),
+    );
+    for (const { clock } of [unsent, lost]) await clock.pass(1000);
+    expect(await messages[0]).toMatch(/^timeout: .* nothing was applied$/);
+    expect(await messages[1]).toMatch(/^timeout: .* whether it was applied is unknown$/);
+    for (const { server } of [unsent, lost]) expect(server.requests).toHaveLength(1);
+  });
+
+  it("then a refusal: the first attempt may still have been applied", async () => {
+    const { clock, client } = start([failure("fetch failed"), problem(401, "token_expired")]);
+    const call = client.increment("a", { ...TTL, idempotencyKey: "1" });
+    const message = messageOf(call);
+    await clock.pass(1000);
+    expect(await message).toMatch(
+      /^outcome_unknown: an earlier attempt was lost, then token_expired: /,
+    );
+  });
+});
+
+describe("a call", () => {
+  it("that is aborted, or late, ends the request if it is the last one of it", async () => {
+    const { server, clock, client } = start([never]);
+    const aborter = new AbortController();
+    const calls = codesOf([
+      client.increment("a", { ...TTL, signal: aborter.signal }),
+      client.increment("b", { ...TTL, timeoutMs: 500 }),
+    ]);
+    await turn();
+    aborter.abort();
+    await clock.pass(499);
+    expect(server.requests[0]!.signal.aborted).toBe(false);
+    await clock.pass(1);
+    expect(server.requests[0]!.signal.aborted).toBe(true);
+    expect(await calls).toEqual(["aborted", "timeout"]);
+    expect(clock.pendingMs).toEqual([]);
+  });
+
+  it("that is aborted before its turn ends is not sent", async () => {
+    const { server, client } = start();
+    const aborter = new AbortController();
+    const aborted = codesOf([client.query("a", { signal: aborter.signal })]);
+    const other = client.query("b");
+    aborter.abort();
+    await other;
+    expect(await aborted).toEqual(["aborted"]);
+    expect(server.names).toEqual([["b"]]);
+  });
+
+  it("that is answered leaves nothing behind", async () => {
+    const { server, clock, client } = start();
+    await client.query("a");
+    await turn();
+    expect(clock.pendingMs).toEqual([]);
+    expect(server.requests[0]!.signal.aborted).toBe(false);
+  });
+
+  it("that is under way when the client is closed says so", async () => {
+    const { server, client } = start([never]);
+    const call = client.increment("a", TTL);
+    const message = messageOf(call);
+    await turn();
+    await client.close();
+    expect(await message).toMatch(/^closed: .* whether it was applied is unknown$/);
+    expect(server.requests[0]!.signal.aborted).toBe(true);
+    await expect(client.query("a")).rejects.toThrow(/^closed: /);
+  });
+});
+
+describe("a service binding", () => {
+  function startBinding(exchange: (frames: Uint8Array) => Promise<Uint8Array>) {
+    const messages: string[][] = [];
+    const binding = {
+      fetch: async () => null,
+      exchange: async (frames: Uint8Array) => {
+        messages.push(framesOf(frames).map(({ name }) => name));
+        return await exchange(frames);
+      },
+    };
+    const clock = new FakeClock();
+    return { messages, clock, client: new ThrottrClient(serviceBinding(binding), { clock }) };
+  }
+  const replies = async (frames: Uint8Array): Promise<Uint8Array> =>
+    concat(framesOf(frames).map(replyTo));
+
+  it("carries a turn in one call", async () => {
+    const { messages, client } = startBinding(replies);
+    const calls = ["a", "b"].map((key) => client.increment(key, TTL));
+    expect(await Promise.all(calls)).toEqual([quotaOf("a"), quotaOf("b")]);
+    expect(messages).toEqual([["a", "b"]]);
+  });
+
+  it.each([
+    ["scope_missing: INCREMENT needs the scope write", "scope_missing"],
+    ["Error: body_too_large: too much", "body_too_large"],
+    ["props_invalid: props of the service binding", "props_invalid"],
+  ])("that throws %j refuses", async (message, code) => {
+    const { messages, client } = startBinding(() => Promise.reject(new Error(message)));
+    expect(await codesOf([client.increment("a", TTL)])).toEqual([code]);
+    expect(messages).toHaveLength(1);
+  });
+
+  it.each([
+    "outcome_unknown: a shard failed",
+    "internal: it broke",
+    "Network connection lost.",
+    "disconnected: peer",
+    "terminated",
+  ])("that throws %j leaves the outcome unknown", async (message) => {
+    let calls = 0;
+    const { messages, clock, client } = startBinding(async (frames) => {
+      if (calls++ === 0) throw new Error(message);
+      return await replies(frames);
+    });
+    const seen = codesOf([client.increment("a", TTL), client.query("b")]);
+    await clock.pass(200);
+    expect(await seen).toMatchObject(["outcome_unknown", { quota: quotaOf("b") }]);
+    expect(messages).toEqual([["a", "b"], ["b"]]);
+  });
+
+  it("whose replies are too many for one call is asked for fewer at once", async () => {
+    const { messages, client } = startBinding(async (frames) => {
+      if (framesOf(frames).length > 2) throw new ThrottrError("reply_too_large", "too much");
+      return await replies(frames);
+    });
+    const calls = ["a", "b", "c", "d"].map((key) => client.query(key));
+    const increment = client.increment("e", TTL);
+    expect(await codesOf([...calls, increment])).toMatchObject([
+      { quota: quotaOf("a") },
+      { quota: quotaOf("b") },
+      { quota: quotaOf("c") },
+      { quota: quotaOf("d") },
+      "outcome_unknown",
+    ]);
+    expect(messages).toEqual([
+      ["a", "b", "c", "d", "e"],
+      ["a", "b"],
+      ["c", "d"],
+    ]);
+  });
+
+  it("whose replies were too many may have applied what it refuses then", async () => {
+    const codes = ["reply_too_large", "props_invalid", "props_invalid"];
+    const { client } = startBinding(() => Promise.reject(new ThrottrError(codes.shift()!, "")));
+    const calls = ["a", "b"].map((idempotencyKey) =>
+      client.increment("a", { ...TTL, idempotencyKey }),
+    );
+    expect(await codesOf(calls)).toEqual(["outcome_unknown", "outcome_unknown"]);
+  });
+
+  it("whose reply to one call is too large refuses it", async () => {
+    const { messages, client } = startBinding(() =>
+      Promise.reject(new ThrottrError("reply_too_large", "too much")),
+    );
+    expect(await codesOf([client.query("a")])).toEqual(["reply_too_large"]);
+    expect(messages).toEqual([["a"]]);
+  });
+});
+
+describe("whatever happens", () => {
+  it("a call is settled once, with its own result, and none is applied twice", async () => {
+    const answers = fc.array(
+      fc.constantFrom<Answer | "executed">(
+        success,
+        "executed",
+        failure("fetch failed", "ECONNREFUSED"),
+        problem(403, "scope_missing"),
+        problem(401, "token_expired"),
+        never,
+      ),
+      { maxLength: 12 },
+    );
+    const turns = fc.array(
+      fc.array(fc.constantFrom("once", "repeatable", "reading"), { minLength: 1, maxLength: 8 }),
+      { minLength: 1, maxLength: 4 },
+    );
+    await fc.assert(
+      fc.asyncProperty(turns, answers, async (turns, answers) => {
+        const executions = new Map<string, number>();
+        const executing =
+          (answer: Answer): Answer =>
+          (request) => {
+            for (const { name } of request.frames)
+              executions.set(name, (executions.get(name) ?? 0) + 1);
+            return answer(request);
+          };
+        const executed = [success, never, ...answers].map((answer) => {
+          if (answer === "executed") return executing(failure("fetch failed"));
+          return answer === success || answer === never ? executing(answer) : answer;
+        });
+        const { clock, client } = start([
+          ...executed.slice(2),
+          ...Array.from({ length: 100 }, () => executed[0]!),
+        ]);
+        const made = turns.flatMap((kinds, t) =>
+          kinds.map((kind, i) => ({ kind, key: `${t}:${i}` })),
+        );
+        const outcomes: unknown[] = [];
+        for (const [t, kinds] of turns.entries()) {
+          kinds.forEach((kind, i) => {
+            const key = `${t}:${i}`;
+            const call =
+              kind === "reading"
+                ? client.query(key).then((counter) => counter?.quota)
+                : client.increment(key, {
+                    ...TTL,
+                    ...(kind === "repeatable" ? { idempotencyKey: key } : {}),
+                  });
+            const at = outcomes.push("pending") - 1;
+            call.then(
+              (quota) => (outcomes[at] = quota),
+              (error: unknown) => (outcomes[at] = error),
+            );
+          });
+          await clock.pass(100);
+        }
+        await clock.pass(20_000);
+        made.forEach(({ kind, key }, at) => {
+          const outcome = outcomes[at];
+          const times = executions.get(key) ?? 0;
+          if (kind === "once") expect(times).toBeLessThanOrEqual(1);
+          if (!(outcome instanceof ThrottrError)) {
+            expect(outcome).toBe(quotaOf(key));
+            expect(times).toBeGreaterThan(0);
+          } else if (
+            outcome.code !== "outcome_unknown" &&
+            !outcome.message.includes("is unknown")
+          ) {
+            expect(times).toBe(0);
+          }
+        });
+      }),
+      { seed, numRuns: 500 },
+    );
+  });
+});

@@ -1,0 +1,270 @@
+/** WebSockets of any runtime as transports: addresses, tokens, openings, endings. */
+import { describe, expect, it } from "vitest";
+import { serviceBinding } from "../../src/client/binding-transport.ts";
+import { http } from "../../src/client/http-transport.ts";
+import type { PlatformSocket } from "../../src/client/platform.ts";
+import type { SocketEvents, Transport } from "../../src/client/transport.ts";
+import { webSocket } from "../../src/client/web-socket-transport.ts";
+import { turn } from "../support/client-clock.ts";
+import { responseOf } from "../support/client-http.ts";
+
+type Listener = (event: never) => void;
+
+/** A WebSocket that the test plays. */
+class FakeWebSocket implements PlatformSocket {
+  static made: FakeWebSocket[] = [];
+  binaryType = "blob";
+  readonly url: string;
+  readonly protocols: readonly string[];
+  readonly sent: unknown[] = [];
+  readonly closes: unknown[] = [];
+  isAccepted = false;
+  readonly #listeners = new Map<string, Listener>();
+
+  constructor(url: string, protocols: string[]) {
+    if (protocols.some((protocol) => protocol.includes(" "))) throw new SyntaxError("protocol");
+    this.url = url;
+    this.protocols = protocols;
+    FakeWebSocket.made.push(this);
+  }
+
+  accept(): void {
+    this.isAccepted = true;
+  }
+
+  send(data: unknown): void {
+    this.sent.push(data);
+  }
+
+  close(code?: number): void {
+    this.closes.push(code);
+    throw new Error("closed already");
+  }
+
+  addEventListener(type: string, listener: Listener): void {
+    this.#listeners.set(type, listener);
+  }
+
+  emit(type: string, event: object = {}): void {
+    this.#listeners.get(type)?.(event as never);
+  }
+}
+
+/** Connects, and writes down what is told. */
+async function connect(transport: Transport) {
+  FakeWebSocket.made = [];
+  const told: unknown[] = [];
+  const events: SocketEvents = {
+    opened: () => told.push("opened"),
+    received: (bytes) => told.push([...bytes]),
+    ponged: () => told.push("ponged"),
+    closed: ({ error, isFinal }) => told.push(["closed", error.message, isFinal]),
+  };
+  const socket = transport.connect(events);
+  await turn();
+  const [made] = FakeWebSocket.made;
+  return { told, socket, made: made! };
+}
+
+describe("addresses", () => {
+  it.each([
+    ["https://a.example", "wss://a.example/throttr/edge"],
+    ["http://a.example:8787/", "ws://a.example:8787/throttr/edge"],
+    ["wss://a.example/behind/a/proxy", "wss://a.example/behind/a/proxy"],
+    ["ws://a.example/?x=1#y", "ws://a.example/throttr/edge?x=1"],
+  ])("%s is %s", async (url, expected) => {
+    const { made } = await connect(webSocket(url, { WebSocket: FakeWebSocket }));
+    expect(made.url).toBe(expected);
+    const { made: other } = await connect(http(url, { WebSocket: FakeWebSocket }));
+    expect(other.url).toBe(expected);
+  });
+
+  it.each(["a.example", "ftp://a.example", "/throttr/edge", ""])("%j is refused", (url) => {
+    expect(() => webSocket(url)).toThrow(/^option_invalid: url: /);
+    expect(() => http(url)).toThrow(/^option_invalid: url: /);
+  });
+
+  it("may be relative in web pages", async () => {
+    const globals = globalThis as { location?: unknown };
+    globals.location = { href: "https://page.example/news/today" };
+    try {
+      const { made } = await connect(webSocket("/api/throttr", { WebSocket: FakeWebSocket }));
+      expect(made.url).toBe("wss://page.example/api/throttr");
+    } finally {
+      delete globals.location;
+    }
+  });
+});
+
+describe("a WebSocket", () => {
+  const open = (token?: string | (() => string)): Transport =>
+    webSocket("https://a.example", {
+      WebSocket: FakeWebSocket,
+      ...(token === undefined ? {} : { token }),
+    });
+
+  it("offers the subprotocol, and the token as another", async () => {
+    expect((await connect(open())).made.protocols).toEqual(["throttr"]);
+    expect((await connect(open("abc"))).made.protocols).toEqual(["throttr", "bearer.abc"]);
+    let tokens = 0;
+    const transport = open(() => `t${++tokens}`);
+    await connect(transport);
+    expect((await connect(transport)).made.protocols).toEqual(["throttr", "bearer.t2"]);
+  });
+
+  it("carries bytes and pings", async () => {
+    const { made, told, socket } = await connect(open());
+    expect(made.binaryType).toBe("arraybuffer");
+    made.emit("open");
+    socket.send(Uint8Array.of(1, 2));
+    socket.ping();
+    made.emit("message", { data: Uint8Array.of(3, 4).buffer });
+    made.emit("message", { data: "pong" });
+    expect(made.sent).toEqual([Uint8Array.of(1, 2), "ping"]);
+    expect(told).toEqual(["opened", [3, 4], "ponged"]);
+  });
+
+  it.each([
+    ["abc", true],
+    [() => "abc", false],
+  ])("ends with the code that the server gives; with a token of %s", async (token, isFinal) => {
+    const { made, told } = await connect(open(token));
+    made.emit("open");
+    made.emit("close", { code: 1008, reason: "token_expired: the token has expired" });
+    expect(told).toEqual(["opened", ["closed", "token_expired: the token has expired", isFinal]]);
+  });
+
+  it.each([
+    ["close", { code: 1006, reason: "" }, "the connection was closed: 1006 "],
+    [
+      "close",
+      { code: 1001, reason: "leaving: now" },
+      "the connection was closed: 1001 leaving: now",
+    ],
+    ["error", {}, "the connection has failed"],
+    ["error", { message: "no route" }, "the connection has failed: no route"],
+    ["message", { data: {} }, "a message came that is no ArrayBuffer, as binaryType asks for"],
+  ])("ends once, with %s %j", async (type, event, detail) => {
+    const { made, told } = await connect(open());
+    made.emit(type, event);
+    made.emit("error");
+    made.emit("close", { code: 1006, reason: "" });
+    made.emit("message", { data: new ArrayBuffer(1) });
+    expect(told).toEqual([["closed", `connection_failed: ${detail}`, false]]);
+    expect(made.closes).toEqual([1000]);
+  });
+
+  it("says nothing once it is closed", async () => {
+    const { made, told, socket } = await connect(open());
+    socket.close();
+    made.emit("open");
+    made.emit("message", { data: new ArrayBuffer(1) });
+    made.emit("close", { code: 1000, reason: "" });
+    expect(told).toEqual([]);
+    expect(made.closes).toEqual([1000]);
+  });
+
+  it("that is closed before it is made is closed then", async () => {
+    FakeWebSocket.made = [];
+    const told: unknown[] = [];
+    const closed = (): void => void told.push("closed");
+    const nothing = (): void => {};
+    const socket = open().connect({ opened: nothing, received: nothing, ponged: nothing, closed });
+    socket.close();
+    await turn();
+    expect(FakeWebSocket.made.map(({ closes }) => closes)).toEqual([[1000]]);
+    expect(told).toEqual([]);
+  });
+
+  it("that fails at once, in the turn in which it was made, has failed", async () => {
+    const Failing = class extends FakeWebSocket {
+      constructor(url: string, protocols: string[]) {
+        super(url, protocols);
+        void Promise.resolve().then(() => this.emit("error", { message: "bad port" }));
+      }
+    };
+    const { told } = await connect(webSocket("https://a.example", { WebSocket: Failing }));
+    expect(told).toEqual([
+      ["closed", "connection_failed: the connection has failed: bad port", false],
+    ]);
+  });
+
+  it("that can't be made has failed", async () => {
+    expect((await connect(open("a b"))).told).toEqual([
+      ["closed", "connection_failed: SyntaxError: protocol", false],
+    ]);
+    const token = (): string => {
+      throw new Error("not now");
+    };
+    expect((await connect(open(token))).told).toEqual([
+      ["closed", "connection_failed: there is no token: Error: not now", false],
+    ]);
+  });
+
+  it("is asked for where the runtime has none", async () => {
+    const globals = globalThis as { WebSocket?: unknown };
+    const { WebSocket } = globals;
+    globals.WebSocket = undefined;
+    try {
+      const { told } = await connect(webSocket("https://a.example"));
+      expect(told).toMatchObject([
+        ["closed", expect.stringMatching(/^web_socket_missing: /), true],
+      ]);
+    } finally {
+      globals.WebSocket = WebSocket;
+    }
+  });
+
+  it("is the runtime's unless given", async () => {
+    const globals = globalThis as { WebSocket?: unknown };
+    const { WebSocket } = globals;
+    globals.WebSocket = FakeWebSocket;
+    try {
+      expect((await connect(webSocket("https://a.example"))).made.url).toContain("wss://a.example");
+    } finally {
+      globals.WebSocket = WebSocket;
+    }
+  });
+});
+
+describe("a WebSocket over a service binding", () => {
+  const bindingOf = (answer: object) => {
+    const requests: unknown[] = [];
+    const fetch = async (...request: unknown[]): Promise<unknown> => {
+      requests.push(request);
+      return answer;
+    };
+    return { requests, transport: serviceBinding({ fetch }) };
+  };
+
+  it("is asked for, accepted, and open at once", async () => {
+    const webSocket = new FakeWebSocket("", []);
+    const { requests, transport } = bindingOf({ status: 101, webSocket });
+    const { told } = await connect(transport);
+    expect(requests).toEqual([
+      [
+        "https://throttr/throttr/edge",
+        { headers: { upgrade: "websocket", "sec-websocket-protocol": "throttr" } },
+      ],
+    ]);
+    expect(webSocket).toMatchObject({ isAccepted: true, binaryType: "arraybuffer" });
+    webSocket.emit("message", { data: Uint8Array.of(1).buffer });
+    expect(told).toEqual(["opened", [1]]);
+  });
+
+  it.each([
+    [403, "scope_missing", true],
+    [503, "connections_max", false],
+  ])("that is refused with %s %s", async (status, code, isFinal) => {
+    const problem = JSON.stringify({ code, detail: "so it is" });
+    const { transport } = bindingOf({ ...responseOf(status, problem), webSocket: null });
+    expect((await connect(transport)).told).toEqual([["closed", `${code}: so it is`, isFinal]]);
+  });
+
+  it("that something else refuses has failed", async () => {
+    const { transport } = bindingOf({ ...responseOf(502, "<html>"), webSocket: null });
+    expect((await connect(transport)).told).toEqual([
+      ["closed", "connection_failed: HTTP 502", false],
+    ]);
+  });
+});
