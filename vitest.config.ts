@@ -60,6 +60,7 @@ export default defineConfig({
         test: {
           name: "process",
           include: ["test/process/**/*.test.ts"],
+          globalSetup: ["test/process/build.ts"],
           provide: { seed },
           testTimeout: 300_000,
           fileParallelism: false,

@@ -12,6 +12,8 @@ export const TCP_PORTS = [9000, 9001, 9002, 9004, 9008, 9020];
 export interface ServerOptions {
   /** Configuration file; the project's own by default. */
   config?: string;
+  /** Configuration files of Workers that run beside it, for service bindings. */
+  beside?: readonly string[];
   /** HTTP port, 8787 by default. TCP ports are those of the configuration. */
   port?: number;
   /** Folder where data is kept; `.wrangler/state` by default. */
@@ -51,6 +53,7 @@ export function startServer(options: ServerOptions = {}): Server {
     "--show-interactive-dev-session=false",
     "--log-level=warn",
     ...(options.config === undefined ? [] : [`--config=${options.config}`]),
+    ...(options.beside ?? []).map((config) => `--config=${config}`),
     ...(options.persistTo === undefined ? [] : [`--persist-to=${options.persistTo}`]),
     ...Object.entries(variables).map(([name, value]) => `--var=${name}:${value}`),
   ];

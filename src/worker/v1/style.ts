@@ -7,8 +7,8 @@ h2 { margin-top: 3rem; border-bottom: 1px solid var(--line) }
 h3 { margin-bottom: .25rem }
 h3 code { display: block; font-weight: normal; overflow-wrap: anywhere }
 h4 { margin: 1rem 0 .25rem }
-nav { columns: 18rem }
-nav h2 { font-size: 1rem; margin: 0; border: 0 }
+nav { columns: 18rem; margin-top: 2rem }
+nav h2 { font-size: 1rem; margin: 0; border: 0; break-after: avoid }
 nav ul { margin: 0 0 1rem; padding: 0; list-style: none; break-inside: avoid }
 p { margin: .25rem 0 }
 a { color: var(--link) }

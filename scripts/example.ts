@@ -1,0 +1,21 @@
+/** Runs an example beside the server, both locally: `npm run example -- hono-api`. */
+import { readdirSync } from "node:fs";
+import { ROOT, startServer } from "./server.ts";
+
+const EXAMPLES = `${ROOT}examples`;
+const names = readdirSync(EXAMPLES, { withFileTypes: true })
+  .filter((entry) => entry.isDirectory())
+  .map(({ name }) => name);
+const [name = ""] = process.argv.slice(2);
+
+if (!names.includes(name)) {
+  console.error(`which example? npm run example -- ${names.join(" | ")}`);
+  process.exit(1);
+}
+console.log(`${name}: http://127.0.0.1:8787`);
+const server = startServer({
+  config: `${EXAMPLES}/${name}/wrangler.toml`,
+  beside: [`${ROOT}wrangler.toml`],
+  stdio: "inherit",
+});
+server.process.on("exit", (code) => process.exit(code ?? 0));

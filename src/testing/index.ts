@@ -1,0 +1,111 @@
+/**
+ * The whole server inside a test: in the runtime that it is deployed to, on a free port of loopback.
+ *
+ * Needs `miniflare`, which is installed beside `wrangler`, and Node.
+ *
+ * @module
+ */
+import { readFile } from "node:fs/promises";
+import * as miniflare from "miniflare";
+import { http } from "../client/http-transport.ts";
+import { ThrottrClient } from "../client/client.ts";
+
+/** The Worker's name among those of a test. */
+const NAME = "throttr-edge";
+const COMPATIBILITY_DATE = "2026-10-23";
+const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
+
+/** How the server is to be. */
+export interface TestServerOptions {
+  /**
+   * Variables and secrets that differ from their defaults, such as `{ SHARDS: "1" }`. `ACCESS` is `open`
+   * unless said otherwise: then no token is needed.
+   */
+  readonly variables?: Readonly<Record<string, string>>;
+  /** Token of the client, where `ACCESS` is `token`. */
+  readonly token?: string;
+}
+
+/** A server of a test. */
+export interface TestServer extends AsyncDisposable {
+  /** Where it is: `http://127.0.0.1:…/`. */
+  readonly url: string;
+  /** Calls it. */
+  readonly client: ThrottrClient;
+  /** Removes all records of the client's namespace; for between two tests. */
+  flush(): Promise<void>;
+  /** Ends client and server; what was stored is gone. */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts the server.
+ *
+ * @throws Error when miniflare can't start it
+ *
+ * @example
+ * const server = await startThrottr();
+ * await server.client.increment("views", { ttlMs: 60_000 }); // 1n
+ * await server.close();
+ */
+export async function startThrottr(options: TestServerOptions = {}): Promise<TestServer> {
+  const worker = await throttrWorker(options);
+  const runtime = startMiniflare({ host: "127.0.0.1", port: 0, workers: [worker] });
+  const { href: url } = await runtime.ready;
+  const { token } = options;
+  const client = new ThrottrClient(http(url, token === undefined ? {} : { token }));
+  const close = async (): Promise<void> => {
+    await client.close();
+    await runtime.dispose();
+  };
+  return {
+    url,
+    client,
+    flush: async () => void (await client.removeAll("")),
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+/** A Worker among the `workers` of miniflare, in the form of its version 4. */
+export type TestWorker = {
+  readonly name: string;
+  readonly compatibilityDate: string;
+  readonly modules: { type: "ESModule"; path: string; contents: string }[];
+  readonly bindings: Record<string, string>;
+  readonly durableObjects: Record<string, { className: string; useSQLite: boolean }>;
+};
+
+/**
+ * The server as a Worker beside yours, which reaches it as
+ * `serviceBindings: { THROTTR: { name: "throttr-edge", entrypoint: "Throttr" } }`.
+ *
+ * @example
+ * new Miniflare({ workers: [{ name: "mine", … }, await throttrWorker()] });
+ */
+export async function throttrWorker({
+  variables = {},
+}: Pick<TestServerOptions, "variables"> = {}): Promise<TestWorker> {
+  const contents = await readFile(new URL("./worker.js", import.meta.url), "utf8");
+  return {
+    name: NAME,
+    compatibilityDate: COMPATIBILITY_DATE,
+    modules: [{ type: "ESModule", path: "worker.js", contents }],
+    bindings: { ACCESS: "open", ...variables },
+    durableObjects: Object.fromEntries(
+      CLASSES.map((className) => [className.toUpperCase(), { className, useSQLite: true }]),
+    ),
+  };
+}
+
+interface Runtime {
+  readonly ready: Promise<URL>;
+  dispose(): Promise<void>;
+}
+
+/** Version 5 takes the options of version 4 when it is asked to. */
+function startMiniflare(options: object): Runtime {
+  const { Miniflare, convertV4MiniflareOptions: convert } = miniflare;
+  const isVersion4 = typeof convert !== "function";
+  return new Miniflare((isVersion4 ? options : convert(options as never)) as never);
+}

@@ -1,0 +1,87 @@
+/** The package as its users have it: what was built, by the names that it is imported by. */
+import { readFileSync } from "node:fs";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ThrottrError } from "throttr-edge/client";
+import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
+import { startThrottr, throttrWorker, type TestServer } from "throttr-edge/testing";
+
+const HOUR_MS = 3_600_000;
+
+describe("the testing helper", () => {
+  let server: TestServer;
+
+  beforeAll(async () => {
+    server = await startThrottr({ variables: { SHARDS: "2" } });
+  });
+
+  afterAll(async () => {
+    await server.close();
+  });
+
+  it("starts a server and gives a client", async () => {
+    const { client } = server;
+    expect(await client.increment("views", { ttlMs: HOUR_MS })).toBe(1n);
+    await client.set("page", "text", { ttlMs: HOUR_MS });
+    expect(new TextDecoder().decode((await client.get("page"))!.value)).toBe("text");
+    await expect(client.get("views")).rejects.toThrow(ThrottrError);
+    await server.flush();
+    expect((await client.list()).records).toEqual([]);
+  });
+
+  it("serves messages to those who listen", async () => {
+    const { client } = server;
+    const messages = client.subscribe("news")[Symbol.asyncIterator]();
+    const first = messages.next();
+    while (!(await client.publish("news", "hello")));
+    expect((await first).value!.text()).toBe("hello");
+    await messages.return!();
+  });
+
+  it("limits", async () => {
+    const limiter = new RateLimiter({
+      throttr: server.client,
+      name: "api",
+      strategy: tokenBucket({ burst: 2, rate: 0.001 }),
+    });
+    const results = await Promise.all([1, 2, 3].map(() => limiter.limit("ada")));
+    expect(results.map(({ success }) => success)).toEqual([true, true, false]);
+  });
+
+  it("asks for tokens where the variables say so", async () => {
+    await using closed = await startThrottr({ variables: { ACCESS: "token", TOKEN_SECRET: "s" } });
+    await expect(closed.client.query("a")).rejects.toMatchObject({ code: "token_missing" });
+  });
+
+  it("gives the server as a Worker beside another", async () => {
+    const mine = {
+      name: "mine",
+      compatibilityDate: "2026-10-23",
+      modules: [
+        {
+          type: "ESModule" as const,
+          path: "mine.js",
+          contents: `export default {
+            async fetch(request, env) {
+              return new Response(String(await env.THROTTR.increment("views", { ttlMs: 60000 })));
+            },
+          };`,
+        },
+      ],
+      serviceBindings: { THROTTR: { name: "throttr-edge", entrypoint: "Throttr" } },
+    };
+    const options = convertV4MiniflareOptions({ workers: [mine, await throttrWorker()] });
+    const runtime = new Miniflare(options);
+    try {
+      expect(await (await runtime.dispatchFetch("http://localhost/")).text()).toBe("1");
+      expect(await (await runtime.dispatchFetch("http://localhost/")).text()).toBe("2");
+    } finally {
+      await runtime.dispose();
+    }
+  });
+
+  it("has the compatibility date of wrangler.toml", async () => {
+    const [, date] = /^compatibility_date = "(.*)"/m.exec(readFileSync("wrangler.toml", "utf8"))!;
+    expect((await throttrWorker()).compatibilityDate).toBe(date);
+  });
+});

@@ -1,0 +1,43 @@
+/** Builds the package: the libraries that callers import, and the server as one file. */
+import { defineConfig } from "tsdown";
+
+/** What the platform, or whoever installs the package, has. */
+const OUTSIDE = [/^node:/, /^cloudflare:/, /^hono(\/|$)/, "hono-rate-limiter", "miniflare"];
+
+export default defineConfig([
+  {
+    name: "library",
+    entry: {
+      client: "src/client/index.ts",
+      ratelimit: "src/ratelimit/index.ts",
+      hono: "src/hono/index.ts",
+      testing: "src/testing/index.ts",
+    },
+    platform: "neutral",
+    target: "es2024",
+    tsconfig: "tsconfig.library.json",
+    dts: { generator: "tsgo" },
+    // Declarations come from the compiler of TypeScript 7, which the plugin calls experimental.
+    suppressWarnings: /TypeScript 7\.0/,
+    deps: { neverBundle: OUTSIDE, onlyBundle: [] },
+    publint: { strict: true },
+    attw: { profile: "esm-only", level: "error" },
+  },
+  {
+    name: "worker",
+    entry: { worker: "src/worker/index.ts" },
+    platform: "browser",
+    target: "es2024",
+    tsconfig: "tsconfig.worker.json",
+    dts: false,
+    minify: true,
+    // Durable Objects and entrypoints are found by the names of their classes.
+    outputOptions: { keepNames: true },
+    deps: {
+      neverBundle: [/^cloudflare:/],
+      alwaysBundle: [/^(?!cloudflare:)/],
+      onlyBundle: ["hono", "valibot", "@valibot/to-json-schema"],
+      onlyImport: [/^cloudflare:/],
+    },
+  },
+]);
