@@ -21,7 +21,7 @@ import {
   Target,
   type Layout,
 } from "../wire/throttr/requests.ts";
-import { frameLength } from "../wire/throttr/scanner.ts";
+import { frameEnd } from "../wire/throttr/scanner.ts";
 import { refusalOf, type Access } from "./access.ts";
 import type { Listened } from "./channel.ts";
 import { ownChannel } from "./connection-id.ts";
@@ -410,7 +410,7 @@ export class Connection implements SessionHost {
           if (done !== null && done !== false) pending.add(done);
           out.u8(done === false ? STATUS_FAILURE : STATUS_SUCCESS);
         }
-        at += frameLength(layouts, bytes, at, bytes.length, Infinity);
+        at = frameEnd(layouts, bytes, at);
         const isLast = frame === count - 1;
         if (!isLast && out.length < OWN_REPLY_BYTES && pending.size < PENDING_MAX) continue;
         await Promise.all(pending);

@@ -1,7 +1,7 @@
 /** Dispatch: the way from one door to the objects of a namespace that answer requests. */
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
-import { frameLength } from "../wire/throttr/scanner.ts";
+import { frameEnd } from "../wire/throttr/scanner.ts";
 import type { Access } from "./access.ts";
 import { Exchange } from "./exchange.ts";
 import { NamespaceRequests } from "./namespace-requests.ts";
@@ -82,7 +82,7 @@ export class Dispatch {
     const layouts = layoutsOf(protocol);
     for (let frame = 0, at = 0; frame < count; frame++) {
       totals[bytes[at]!]!++;
-      at += frameLength(layouts, bytes, at, bytes.length, Infinity);
+      at = frameEnd(layouts, bytes, at);
     }
     totals[TALLY_READ_BYTES]! += bytes.length;
   }

@@ -8,7 +8,7 @@ import { ByteWriter } from "../wire/bytes.ts";
 import { COMMANDS_START, writeError } from "../wire/edge/command.ts";
 import { replyLength } from "../wire/throttr/replies.ts";
 import { keyLength, layoutsOf, STATUS_FAILURE, type Layout } from "../wire/throttr/requests.ts";
-import { frameLength } from "../wire/throttr/scanner.ts";
+import { frameEnd } from "../wire/throttr/scanner.ts";
 import { isUnrestricted, refusalOf, refusalText, type Access } from "./access.ts";
 import type { ShardMap } from "./placement.ts";
 import type { FramesPiece, ShardLane } from "./shard-lane.ts";
@@ -60,7 +60,7 @@ export class Exchange {
     const writers: ByteWriter[] = [];
     for (let frame = 0, at = 0; frame < count; frame++) {
       const layout = this.#layouts[bytes[at]!]!;
-      const end = at + frameLength(this.#layouts, bytes, at, bytes.length, Infinity);
+      const end = frameEnd(this.#layouts, bytes, at);
       this.#types[frame] = bytes[at]!;
       if (access === null || refusalOf(access, layout, bytes, at) === null) {
         const keyBytes = keyLength(layout, bytes, at);
@@ -183,7 +183,7 @@ export class Exchange {
   #frameAt(frame: number): number {
     const { bytes } = this.#frames;
     for (; this.#seekFrame < frame; this.#seekFrame++) {
-      this.#seekAt += frameLength(this.#layouts, bytes, this.#seekAt, bytes.length, Infinity);
+      this.#seekAt = frameEnd(this.#layouts, bytes, this.#seekAt);
     }
     return this.#seekAt;
   }
@@ -236,8 +236,7 @@ class Part {
     this.count -= count;
     let at = this.count === 0 ? frames.length : 0;
     if (at === 0) {
-      for (let i = 0; i < count; i++)
-        at += frameLength(layouts, frames, at, frames.length, Infinity);
+      for (let i = 0; i < count; i++) at = frameEnd(layouts, frames, at);
     }
     this.frames = frames.subarray(at);
   }

@@ -6,7 +6,7 @@
 import { ByteWriter } from "../wire/bytes.ts";
 import { writeMessage } from "../wire/messages.ts";
 import { channelOfFrame, layoutsOf, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
-import { frameLength, valueLength } from "../wire/throttr/scanner.ts";
+import { frameEnd, valueLength } from "../wire/throttr/scanner.ts";
 import { refusalOf, type Access } from "./access.ts";
 import type { Publisher } from "./publisher.ts";
 import type { Frames, Sink } from "./sink.ts";
@@ -67,7 +67,7 @@ function nextWave(
   for (; progress.frame < count; progress.frame++) {
     const { at } = progress;
     const layout = layouts[bytes[at]!]!;
-    const end = at + frameLength(layouts, bytes, at, bytes.length, Infinity);
+    const end = frameEnd(layouts, bytes, at);
     if (refusalOf(access, layout, bytes, at) === null) {
       const channel = channelOfFrame(layout, bytes, at);
       let to = wave.get(channel);

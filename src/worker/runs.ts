@@ -5,7 +5,7 @@ import { isUnrestricted, refusalOf, scopeName, type Access } from "../objects/ac
 import type { Frames, Sink } from "../objects/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { channelOfFrame, layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
-import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameLength, scanRun } from "../wire/throttr/scanner.ts";
+import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";
 import { Problem } from "./problem.ts";
 
 /** Runs of a message: each needs calls of its own, and the platform allows a request 1,000 of them. */
@@ -138,7 +138,7 @@ function channelsOf(runs: readonly Frames[]): number {
     for (let frame = 0, at = 0; frame < count && channels.size <= CHANNELS_MAX; frame++) {
       const layout = layouts[bytes[at]!]!;
       channels.add(channelOfFrame(layout, bytes, at));
-      at += frameLength(layouts, bytes, at, bytes.length, Infinity);
+      at = frameEnd(layouts, bytes, at);
     }
   }
   return channels.size;
@@ -181,6 +181,6 @@ export function assertAllowed(
           `${isOnKey ? "keyPrefixes" : "channelPrefixes"}; nothing was applied`,
       );
     }
-    at += frameLength(layouts, bytes, at, bytes.length, Infinity);
+    at = frameEnd(layouts, bytes, at);
   }
 }

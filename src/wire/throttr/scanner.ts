@@ -42,6 +42,15 @@ export function frameLength(
   return length > frameBytesMax ? FRAME_TOO_LARGE : length;
 }
 
+/** Where the whole frame at `at` ends. */
+export function frameEnd(
+  layouts: readonly (Layout | undefined)[],
+  bytes: Uint8Array,
+  at: number,
+): number {
+  return at + frameLength(layouts, bytes, at, bytes.length, Infinity);
+}
+
 /** Length of the value, or the payload, of the frame at `at`; its header must be complete. */
 export function valueLength(layout: Layout, bytes: Uint8Array, at: number): number {
   const sizeAt = at + layout.valueSizeAt;
