@@ -32,8 +32,14 @@ const MILLISECONDS = 3;
 const SECONDS = 4;
 /** No limiter writes a longer state. */
 const STATE_BYTES_MAX = 4096;
+/** No configuration of a limiter is longer: eight quotas with the longest names, and a bucket, stay below. */
+const CONFIGURATION_BYTES_MAX = 1024;
 /** Longer answers are not kept for those who ask again. */
 const ANSWER_BYTES_MAX = 64 << 10;
+/** They have nothing to be applied once, and whoever may only read must not fill the shard with answers. */
+const READING: readonly number[] = [Command.read, Command.peek];
+
+const COMPARE_OPTIONS = CompareOption.isExpected | CompareOption.isRemoval;
 
 const FINGERPRINT_BYTES = 8;
 /** Part of what is stored: an answer must be found to be that of the same request. */
@@ -84,13 +90,21 @@ export class Commands {
     this.#end = end;
     const start = this.#out.length;
     try {
-      if ((bytes[at + 1]! & Flag.isOnce) !== 0) this.#once();
+      if (this.#isOnce(bytes[at + 1]!)) this.#once();
       else this.#answer();
     } catch (error) {
       if (!isRefusal(error)) throw error;
       this.#out.length = start;
       writeError(this.#out, error.message);
     }
+  }
+
+  #isOnce(flags: number): boolean {
+    if (flags === 0) return false;
+    if (flags === Flag.isOnce && !READING.includes(this.#type)) return true;
+    throw new Refusal(
+      `flags_invalid: 0 is possible and, for commands that write, ${Flag.isOnce}, got ${flags}`,
+    );
   }
 
   #answer(): void {
@@ -128,6 +142,7 @@ export class Commands {
   }
 
   #read(): void {
+    this.#need(0);
     const isThere = this.#find() !== 0;
     if (isThere) this.#records.countRead();
     this.#outcome(isThere);
@@ -202,6 +217,9 @@ export class Commands {
   #compareAndSet(): void {
     this.#need(1 + TTL_BYTES + 4, Infinity);
     const options = this.#bytes[this.#takeAt(1)]!;
+    if ((options & ~COMPARE_OPTIONS) !== 0) {
+      throw new Refusal(`options_invalid: 0 to ${COMPARE_OPTIONS} are possible, got ${options}`);
+    }
     const unit = this.#takeTtl();
     const expectedBytes = this.#view.getUint32(this.#takeAt(4), true);
     this.#need(expectedBytes, Infinity);
@@ -223,8 +241,10 @@ export class Commands {
 
   #limit(): void {
     const isPeek = this.#type === Command.peek;
-    this.#need(isPeek ? 0 : 8, Infinity);
-    const cost = isPeek ? 1 : this.#view.getFloat64(this.#takeAt(8), true);
+    const costBytes = isPeek ? 0 : 8;
+    this.#need(costBytes, costBytes + CONFIGURATION_BYTES_MAX);
+    const costAt = this.#takeAt(costBytes);
+    const cost = isPeek ? 1 : this.#view.getFloat64(costAt, true);
     const limiter = this.#limiters.of(this.#bytes, this.#at, this.#end);
     const kind = this.#find();
     if (kind !== 0) this.#assertKind(kind, Kind.buffer);
@@ -328,7 +348,7 @@ export class Commands {
       );
     }
     if (length === FINGERPRINT_BYTES) {
-      throw new Refusal("answer_lost: the call was applied before, its answer was not kept");
+      throw new Refusal("answer_lost: the call was executed before, its answer was not kept");
     }
     this.#out.copy(segment.arena, at + FINGERPRINT_BYTES, at + length);
   }
@@ -468,9 +488,8 @@ export class Commands {
   #need(bytes: number, bytesMax = bytes): void {
     const left = this.#end - this.#at;
     if (left >= bytes && left <= bytesMax) return;
-    const range = bytesMax === Infinity ? `at least ${bytes}` : String(bytes);
     throw new Refusal(
-      `body_invalid: ${range} further bytes of body are expected, there are ${left}`,
+      `body_invalid: ${rangeText(bytes, bytesMax)} further bytes of body are expected, there are ${left}`,
     );
   }
 
@@ -497,6 +516,11 @@ export class Commands {
 
 const SHARD_FULL =
   "shard_full: the shard's records take SHARD_BYTES_MAX bytes; nothing was applied";
+
+function rangeText(from: number, to: number): string {
+  if (to === Infinity) return `at least ${from}`;
+  return from === to ? String(from) : `${from} to ${to}`;
+}
 
 const unitInvalid = (type: number): string =>
   `unit_invalid: units are 1 to 6 (ns, us, ms, s, min, h), got ${type}`;

@@ -17,7 +17,7 @@ import {
   writeImage,
   writeRowHeader,
 } from "./image.ts";
-import { IMAGE_AT, Kind, kindOf, META, type Segment } from "./segment.ts";
+import { IMAGE_AT, keyLengthOf, Kind, kindOf, LOW, META, type Segment } from "./segment.ts";
 
 /** Positions in the stream are u32; from here on it starts anew, and all slots forget theirs. */
 const POSITION_MAX = 2 ** 31;
@@ -60,6 +60,18 @@ export class Commit {
     const at = this.#imageOf(segment, slot);
     if (at >= 0) this.#kill(at);
     this.#append(segment, slot);
+  }
+
+  /** A buffer is new, or its value changed, but not its length. */
+  rewritten(segment: Segment, slot: number): void {
+    const at = this.#imageOf(segment, slot);
+    if (at < 0) {
+      this.#append(segment, slot);
+      return;
+    }
+    const { slots, arena } = segment;
+    const to = at + IMAGE_HEADER_BYTES + keyLengthOf(slots[slot + META]!);
+    copyBytes(arena, segment.valueAt(slot), this.#out.bytes, to, slots[slot + LOW]!);
   }
 
   /** The record in the slot is about to be removed before its time. */

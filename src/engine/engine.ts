@@ -11,6 +11,7 @@ import {
   SECTION_HEADER_BYTES,
 } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
+import { Keyspace } from "../wire/keyspace.ts";
 import { protocolByCode } from "../wire/throttr/protocol.ts";
 import type { HashKey } from "./hash.ts";
 import {
@@ -29,6 +30,8 @@ import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
 import { Scan } from "./scan.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, META, SLOT_WORDS, type Segment } from "./segment.ts";
+import { SemaphoreRequests } from "./semaphores/requests.ts";
+import { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END } from "./table.ts";
 import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
 import { ThrottrRequests } from "./throttr.ts";
@@ -38,16 +41,19 @@ import { U64 } from "./time.ts";
 const ANSWER_BYTES_MAX = 8 << 20;
 
 const ANSWER_TTL_MS = 600_000;
+const SEMAPHORE_INTERVAL_MS = 86_400_000;
 
 export interface EngineOptions {
   /** Seed of the table's hash: 64 random bits. */
   hashKey: HashKey;
-  /** Budget of the record table's memory, in bytes. New records beyond it are refused. */
+  /** Budget of the memory of records and their indexes, in bytes. New records beyond it are refused. */
   bytesMax: number;
   /** The usage of records, and requests by type, are counted. */
   isCounting: boolean;
   /** How long the answer to a command with an idempotency key is kept, ms; 10 minutes unless given. */
   answerTtlMs?: number;
+  /** Over which maxima of semaphores are taken, ms; a day unless given. */
+  semaphoreIntervalMs?: number;
 }
 
 /** What a shard holds, counted now. Records past their time count until they are collected. */
@@ -66,10 +72,19 @@ export class Engine {
   /** What requests about all records read. */
   readonly listing: Listing;
   readonly scan: Scan;
+  readonly semaphores: Semaphores;
+  /** What connections of the yrmcds protocol ask. */
+  readonly semaphoreRequests: SemaphoreRequests;
 
   readonly #tally = new Tally();
 
-  constructor({ hashKey, bytesMax, isCounting, answerTtlMs = ANSWER_TTL_MS }: EngineOptions) {
+  constructor({
+    hashKey,
+    bytesMax,
+    isCounting,
+    answerTtlMs = ANSWER_TTL_MS,
+    semaphoreIntervalMs = SEMAPHORE_INTERVAL_MS,
+  }: EngineOptions) {
     this.#isCounting = isCounting;
     this.#records = new Records(hashKey, bytesMax, isCounting);
     this.#throttr = new ThrottrRequests(
@@ -80,11 +95,13 @@ export class Engine {
     );
     this.listing = new Listing(this.#records);
     this.scan = new Scan(this.#records);
+    this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
+    this.semaphoreRequests = new SemaphoreRequests(this.semaphores);
   }
 
   get figures(): EngineFigures {
-    const { table, refusedForSpace } = this.#records;
-    return { records: table.records, bytes: table.bytes, refusedForSpace };
+    const { table, bytesBeside, refusedForSpace } = this.#records;
+    return { records: table.records, bytes: table.bytes + bytesBeside, refusedForSpace };
   }
 
   /** Moves the clock, never backwards. Restored records that have expired by then are left out. */
@@ -162,11 +179,15 @@ export class Engine {
 
   #restoreImage(row: Uint8Array, view: DataView, at: number): void {
     const kind = imageKind(row, at);
+    const keyspace = row[at + 1]!;
     const keyAt = at + IMAGE_HEADER_BYTES;
     const keyBytes = view.getUint16(at + 2, true);
     const low = view.getUint32(at + IMAGE_VALUE, true);
+    if (keyspace === Keyspace.semaphores || keyspace === Keyspace.holdings) {
+      this.semaphores.noteRestored();
+    }
     this.#records.restore(
-      row[at + 1]!,
+      keyspace,
       row,
       keyAt,
       keyBytes,

@@ -14,7 +14,7 @@ export interface HashKey {
 /**
  * Hash of `bytes[at, at + length)`.
  *
- * @param tag 0 to 3, mixed in beside the length: the same bytes under another tag hash differently
+ * @param tag mixed in beside the length: the same bytes hash differently under tags whose low two bits differ
  * @returns u32
  */
 export function hashBytes(

@@ -1,5 +1,6 @@
 /** The live records of a segment: those of one keyspace whose time has not come. */
 import { beginsWithAny } from "../wire/bytes.ts";
+import { Keyspace } from "../wire/keyspace.ts";
 import type { U64 } from "./time.ts";
 import {
   EXPIRES_HIGH,
@@ -12,6 +13,9 @@ import {
   type Segment,
 } from "./segment.ts";
 
+/** A pair has the sizes of its two names in front. */
+const PAIR_SIZES_BYTES = 2;
+
 /** True for a slot with a live record of the keyspace whose key has one of the prefixes. */
 export function isLive(
   segment: Segment,
@@ -20,12 +24,28 @@ export function isLive(
   keyspace: number,
   prefixes: readonly Uint8Array[],
 ): boolean {
-  const { slots, arena } = segment;
+  const { slots } = segment;
   const meta = slots[slot + META]!;
   if (meta === 0 || keyspaceOf(meta) !== keyspace) return false;
   const high = slots[slot + EXPIRES_HIGH]!;
   if (high < now.high || (high === now.high && slots[slot + EXPIRES_LOW]! <= now.low)) return false;
-  return beginsWithAny(prefixes, arena, slots[slot + KEY_AT]!, keyLengthOf(meta));
+  return hasPrefix(segment, slot, prefixes);
+}
+
+/**
+ * True for a record whose key has one of the prefixes, or where there are none. Of a pair it is the
+ * consumer that must have it, as with tokens.
+ */
+export function hasPrefix(
+  { slots, arena }: Segment,
+  slot: number,
+  prefixes: readonly Uint8Array[],
+): boolean {
+  const meta = slots[slot + META]!;
+  const at = slots[slot + KEY_AT]!;
+  return keyspaceOf(meta) === Keyspace.throttrPairs
+    ? beginsWithAny(prefixes, arena, at + PAIR_SIZES_BYTES, arena[at]!)
+    : beginsWithAny(prefixes, arena, at, keyLengthOf(meta));
 }
 
 /** Visits the live records of a keyspace whose keys have one of the prefixes. */

@@ -41,6 +41,8 @@ export class Records {
   /** Present time, ns. It never goes back. */
   readonly now = new U64();
   nowMs = 0;
+  /** Bytes of what is kept beside the table and counts against the same budget. */
+  bytesBeside = 0;
   /** Requests for a new record, or a longer value, that the byte budget refused. */
   refusedForSpace = 0;
   /** No record expires before this time point. */
@@ -55,7 +57,7 @@ export class Records {
   #minute = 0;
 
   /**
-   * @param bytesMax budget of the table's memory, in bytes
+   * @param bytesMax budget of the memory of the table and what is kept beside it, in bytes
    * @param isCounting the usage of records is counted
    */
   constructor(hashKey: HashKey, bytesMax: number, isCounting: boolean) {
@@ -158,6 +160,44 @@ export class Records {
     this.#setExpiry(expires);
     this.commit.replaced(this.segment, this.slot);
     return true;
+  }
+
+  /**
+   * Adds a buffer that does not expire under the key that the last `find` missed. The caller writes its
+   * value, all of it, and notes that for the commit.
+   *
+   * @returns false when the byte budget refuses it
+   */
+  addBuffer(
+    keyspace: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    valueBytes: number,
+  ): boolean {
+    if (!this.#create(keyspace, bytes, at, length, Kind.buffer, 0, valueBytes)) return false;
+    const { segment, slot } = this.table;
+    segment.slots[slot + EXPIRES_HIGH] = 0xffffffff;
+    segment.slots[slot + EXPIRES_LOW] = 0xffffffff;
+    return true;
+  }
+
+  /**
+   * Takes bytes of the budget for what is kept beside the table.
+   *
+   * @returns false when the budget does not have them
+   */
+  reserve(bytes: number): boolean {
+    if (!this.#hasBytes(bytes) && !(this.#sweepAll() && this.#hasBytes(bytes))) {
+      this.refusedForSpace++;
+      return false;
+    }
+    this.bytesBeside += bytes;
+    return true;
+  }
+
+  #hasBytes(bytes: number): boolean {
+    return this.table.bytes + this.bytesBeside + bytes <= this.bytesMax;
   }
 
   /**
@@ -343,7 +383,8 @@ export class Records {
     unit: number,
     valueBytes: number,
   ): boolean {
-    const { table, bytesMax } = this;
+    const { table } = this;
+    const bytesMax = this.bytesMax - this.bytesBeside;
     if (table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)) return true;
     if (
       this.#sweepForSpace(keyspace, bytes, at, length) &&
@@ -363,7 +404,7 @@ export class Records {
     valueBytes: number,
   ): boolean {
     const { table } = this;
-    const bytesMax = this.bytesMax + (this.bytesMax >>> GROWTH_SHIFT);
+    const bytesMax = this.bytesMax + (this.bytesMax >>> GROWTH_SHIFT) - this.bytesBeside;
     if (table.resizeValue(valueBytes, bytesMax)) return true;
     if (
       this.#sweepForSpace(keyspace, bytes, at, length) &&
@@ -375,13 +416,19 @@ export class Records {
     return false;
   }
 
-  /** Collects all that has expired, unless that was done just now; looks the key up again. */
+  /** As `#sweepAll`; looks the key up again. */
   #sweepForSpace(keyspace: number, bytes: Uint8Array, at: number, length: number): boolean {
+    if (!this.#sweepAll()) return false;
+    this.table.find(keyspace, bytes, at, length);
+    return true;
+  }
+
+  /** Collects all that has expired, unless that was done just now. */
+  #sweepAll(): boolean {
     if (this.nowMs - this.#spaceSweptAtMs < SPACE_SWEEP_INTERVAL_MS) return false;
     this.#spaceSweptAtMs = this.nowMs;
     const { table } = this;
     for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) table.sweep(hash, this.now);
-    table.find(keyspace, bytes, at, length);
     return true;
   }
 

@@ -7,7 +7,7 @@
 import { compareBytes } from "../wire/bytes.ts";
 import { SCAN_ROW_BYTES } from "../wire/edge/command.ts";
 import { PageWriter } from "../wire/page.ts";
-import { forEachLive, isLive } from "./live.ts";
+import { forEachLive, hasPrefix, isLive } from "./live.ts";
 import type { Records } from "./records.ts";
 import {
   EXPIRES_HIGH,
@@ -30,9 +30,9 @@ const REMOVE_STEP_RECORDS = 4096;
 /** Which records. */
 export interface ScanQuery {
   readonly keyspace: number;
-  /** Keys begin with this. */
+  /** Keys begin with this, consumers where they are pairs. */
   readonly prefix: Uint8Array;
-  /** Keys begin with one of these, too; empty for all keys. */
+  /** They begin with one of these, too; empty for all keys. */
   readonly prefixes: readonly Uint8Array[];
 }
 
@@ -65,10 +65,12 @@ export class Scan {
       isCut ||= found.length > recordsMax;
       found = found.slice(0, recordsMax);
     };
+    const asked = [prefix];
     for (const segment of this.#records.table.segments()) {
       forEachLive(segment, this.#records.now, keyspace, prefixes, (slot) => {
+        if (!hasPrefix(segment, slot, asked)) return;
         const place = { segment, slot };
-        if (!beginsWith(place, prefix) || (after !== null && !isBehind(place, after))) return;
+        if (after !== null && !isBehind(place, after)) return;
         found.push(place);
         if (found.length === 2 * recordsMax) keepFirst();
       });
@@ -89,11 +91,12 @@ export class Scan {
     cursor: number,
   ): { removed: number; cursor: number | null } {
     const { table, now, commit } = this.#records;
+    const asked = [prefix];
     let removed = 0;
     while (cursor < HASH_END && removed < REMOVE_STEP_RECORDS) {
       removed += table.removeWhere(cursor, (segment, slot) => {
         if (!isLive(segment, slot, now, keyspace, prefixes)) return false;
-        if (!beginsWith({ segment, slot }, prefix)) return false;
+        if (!hasPrefix(segment, slot, asked)) return false;
         commit.removed(segment, slot);
         return true;
       });
@@ -115,13 +118,6 @@ function writeRow(page: PageWriter, { segment, slot }: Place): void {
   view.setUint32(at + 6, slots[slot + EXPIRES_HIGH]!, true);
   view.setUint32(at + 10, slots[slot + LOW]!, true);
   view.setUint32(at + 14, kindOf(meta) === Kind.counter ? slots[slot + HIGH]! : 0, true);
-}
-
-function beginsWith({ segment, slot }: Place, prefix: Uint8Array): boolean {
-  const { slots, arena } = segment;
-  if (keyLengthOf(slots[slot + META]!) < prefix.length) return false;
-  const at = slots[slot + KEY_AT]!;
-  return prefix.every((byte, i) => arena[at + i] === byte);
 }
 
 function isBehind({ segment, slot }: Place, key: Uint8Array): boolean {

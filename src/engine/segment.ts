@@ -109,6 +109,19 @@ export class Segment {
     }
   }
 
+  /** First word of the first slot with a hash of which `isIt` says so, or -1. */
+  findWhere(hash: number, isIt: (segment: Segment, slot: number) => boolean): number {
+    const { slots, capacity } = this;
+    if (capacity === 0) return -1;
+    let index = home(hash, capacity);
+    for (;;) {
+      const slot = index * SLOT_WORDS;
+      if (slots[slot + META] === 0) return -1;
+      if (slots[slot + HASH] === hash && isIt(this, slot)) return slot;
+      if (++index === capacity) index = 0;
+    }
+  }
+
   /** Takes a free slot for a hash that is not in the segment; there must be one. */
   take(hash: number): number {
     const { slots, capacity } = this;

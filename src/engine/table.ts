@@ -68,6 +68,14 @@ export class Table {
     return this.slot >= 0;
   }
 
+  /** Looks up a record whose hash is known by what it is. True leaves it in `segment` and `slot`. */
+  findWhere(hash: number, isIt: (segment: Segment, slot: number) => boolean): boolean {
+    this.#hash = hash;
+    this.segment = this.#segmentOf(hash);
+    this.slot = this.segment.findWhere(hash, isIt);
+    return this.slot >= 0;
+  }
+
   /**
    * Adds the record whose key the last `find` missed, with room for a value. The caller fills in
    * value and expiry. False when that would take the table beyond `bytesMax`: nothing has changed.

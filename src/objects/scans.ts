@@ -7,6 +7,7 @@ import {
   REPLY_HEADER_BYTES,
   RemoveOption,
   SCAN_RECORDS_MAX,
+  ScanOption,
   writeError,
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -14,6 +15,10 @@ import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import type { Access } from "./access.ts";
 import { Merge } from "./merge.ts";
 import type { Shard, ShardRemoval } from "./shard.ts";
+
+/** Limit and options. */
+const SCAN_FIELDS_BYTES = 3;
+const KEY_BYTES_MAX = 255;
 
 export class Scans {
   readonly #placement: Placement;
@@ -27,15 +32,15 @@ export class Scans {
 
   /** Answers a SCAN. */
   async scan(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    const { prefix, body } = partsOf(frame);
-    if (body.length < 2) return errorReply("body_invalid: SCAN needs a limit of 2 bytes");
-    const limit = body[0]! | (body[1]! << 8);
-    if (limit < 1 || limit > SCAN_RECORDS_MAX) {
-      return errorReply(
-        `limit_invalid: 1 to ${SCAN_RECORDS_MAX} records are possible, got ${limit}`,
-      );
-    }
-    const after = body.length === 2 ? null : body.slice(2);
+    return await answerOf(async (out) => await this.#scan(scanOf(frame), access, out));
+  }
+
+  /** Answers a REMOVE: all shards at once, each a step at a time, so that others come between. */
+  async remove(frame: Uint8Array, access: Access): Promise<Uint8Array> {
+    return await answerOf(async (out) => await this.#remove(removalOf(frame), access, out));
+  }
+
+  async #scan({ prefix, limit, after }: ScanParts, access: Access, out: ByteWriter): Promise<void> {
     const query = queryOf(prefix, Keyspace.throttr, access);
     const merge = new Merge(
       this.#shards().map((shard) => {
@@ -43,8 +48,6 @@ export class Scans {
       }),
     );
     await merge.open();
-    const out = new ByteWriter(4096);
-    const start = beginReply(out);
     const isLastAt = out.reserve(1);
     let rows = 0;
     let isLast = true;
@@ -60,14 +63,13 @@ export class Scans {
       return null;
     });
     out.bytes[isLastAt] = isLast ? 1 : 0;
-    return endReply(out, start);
   }
 
-  /** Answers a REMOVE: shard after shard, a step at a time, so that others come between. */
-  async remove(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    const { prefix, body } = partsOf(frame);
-    if (body.length !== 1) return errorReply("body_invalid: REMOVE needs its options, 1 byte");
-    const isEverything = (body[0]! & RemoveOption.everything) !== 0;
+  async #remove(
+    { prefix, isEverything }: RemovalParts,
+    access: Access,
+    out: ByteWriter,
+  ): Promise<void> {
     const keyspaces = isEverything ? [Keyspace.throttr, Keyspace.throttrPairs] : [Keyspace.throttr];
     const counts = await Promise.all(
       this.#shards().flatMap((shard) =>
@@ -76,12 +78,7 @@ export class Scans {
         }),
       ),
     );
-    const out = new ByteWriter(16);
-    const start = beginReply(out);
-    const at = out.reserve(8);
-    const removed = counts.reduce((sum, count) => sum + count, 0);
-    out.view.setFloat64(at, removed, true);
-    return endReply(out, start);
+    out.f64(counts.reduce((sum, count) => sum + count, 0));
   }
 
   async #removeFrom(shard: DurableObjectStub<Shard>, query: ScanQuery): Promise<number> {
@@ -97,9 +94,64 @@ export class Scans {
   }
 }
 
+interface ScanParts {
+  readonly prefix: Uint8Array;
+  readonly limit: number;
+  /** Null for the first page. */
+  readonly after: Uint8Array | null;
+}
+
+interface RemovalParts {
+  readonly prefix: Uint8Array;
+  readonly isEverything: boolean;
+}
+
+/** A command that is refused. The message begins with a stable code. */
+class Refusal extends Error {}
+
+/** @throws Refusal */
+function scanOf(frame: Uint8Array): ScanParts {
+  const { prefix, body } = partsOf(frame);
+  if (body.length < SCAN_FIELDS_BYTES) {
+    throw new Refusal(
+      `body_invalid: at least ${SCAN_FIELDS_BYTES} bytes are expected, got ${body.length}`,
+    );
+  }
+  const limit = body[0]! | (body[1]! << 8);
+  if (limit < 1 || limit > SCAN_RECORDS_MAX) {
+    throw new Refusal(`limit_invalid: 1 to ${SCAN_RECORDS_MAX} are possible, got ${limit}`);
+  }
+  const isBehind = isSet(body[2]!, ScanOption.isBehind);
+  const key = body.slice(SCAN_FIELDS_BYTES);
+  const keyBytesMax = isBehind ? KEY_BYTES_MAX : 0;
+  if (key.length > keyBytesMax) {
+    throw new Refusal(
+      `after_invalid: a key of at most ${keyBytesMax} bytes is expected, got ${key.length}`,
+    );
+  }
+  return { prefix, limit, after: isBehind ? key : null };
+}
+
+/** @throws Refusal */
+function removalOf(frame: Uint8Array): RemovalParts {
+  const { prefix, body } = partsOf(frame);
+  if (body.length !== 1) {
+    throw new Refusal(`body_invalid: 1 byte is expected, got ${body.length}`);
+  }
+  return { prefix, isEverything: isSet(body[0]!, RemoveOption.everything) };
+}
+
 function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
+  const flags = frame[1]!;
+  if (flags !== 0) throw new Refusal(`flags_invalid: 0 is expected, got ${flags}`);
   const end = COMMAND_HEADER_BYTES + frame[2]!;
   return { prefix: frame.slice(COMMAND_HEADER_BYTES, end), body: frame.subarray(end) };
+}
+
+/** Whether the one option that there is is set. */
+function isSet(options: number, option: number): boolean {
+  if ((options & ~option) === 0) return options !== 0;
+  throw new Refusal(`options_invalid: 0 and ${option} are possible, got ${options}`);
 }
 
 /** A plain object of arrays of their own: it goes along with calls. */
@@ -107,20 +159,18 @@ function queryOf(prefix: Uint8Array, keyspace: number, { keyPrefixes }: Access):
   return { keyspace, prefix, prefixes: keyPrefixes };
 }
 
-function beginReply(out: ByteWriter): number {
-  out.u8(STATUS_SUCCESS);
-  const start = out.length;
-  out.u32(0);
-  return start;
-}
-
-function endReply(out: ByteWriter, start: number): Uint8Array {
-  out.view.setUint32(start, out.length - start - (REPLY_HEADER_BYTES - 1), true);
-  return out.take();
-}
-
-function errorReply(message: string): Uint8Array {
-  const out = new ByteWriter(message.length + 8);
-  writeError(out, message);
+/** @param write writes the body of a success, or throws a Refusal */
+async function answerOf(write: (out: ByteWriter) => Promise<void>): Promise<Uint8Array> {
+  const out = new ByteWriter(4096);
+  try {
+    out.u8(STATUS_SUCCESS);
+    const sizeAt = out.reserve(REPLY_HEADER_BYTES - 1);
+    await write(out);
+    out.view.setUint32(sizeAt, out.length - REPLY_HEADER_BYTES, true);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    out.reset();
+    writeError(out, error.message);
+  }
   return out.take();
 }

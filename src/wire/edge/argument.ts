@@ -12,9 +12,20 @@ const U64_MAX = (1n << 64n) - 1n;
 
 const encoder = new TextEncoder();
 
-/** The bytes of a text. */
+/**
+ * The bytes of a text.
+ *
+ * @throws ThrottrError `key_invalid`, … for what is no text, and for half of a surrogate pair: UTF-8 has
+ * none, and texts that differ must not become the same bytes
+ */
 export function bytesOf(text: Text, field: string): Uint8Array {
-  if (typeof text === "string") return encoder.encode(text);
+  if (typeof text === "string") {
+    if (text.isWellFormed()) return encoder.encode(text);
+    throw new ThrottrError(
+      `${field}_invalid`,
+      `${field}: text has a surrogate without its other half`,
+    );
+  }
   if (text instanceof Uint8Array) return text;
   throw new ThrottrError(`${field}_invalid`, `${field}: text or a Uint8Array is expected`);
 }

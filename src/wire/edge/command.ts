@@ -36,7 +36,10 @@ export const Command = {
   peek: 0x29,
   /** Gives a cost back: cost f64, configuration. Reply: decision. */
   refund: 0x2a,
-  /** Records in the order of their keys: limit u16, key to go on behind. The key is a prefix. Reply: page. */
+  /**
+   * Records in the order of their keys: limit u16, options u8 (`ScanOption`), key to go on behind. The
+   * key is a prefix. Reply: page.
+   */
   scan: 0x2b,
   /** Removes all records of a prefix, the key: options u8 (`RemoveOption`). Reply: count f64. */
   remove: 0x2c,
@@ -46,8 +49,11 @@ export const Command = {
 export const COMMANDS_START = 0x20;
 export const COMMAND_HEADER_BYTES = 7;
 
+/** `isOnce`: the body begins with an idempotency key; for commands on one key that write. */
 export const Flag = { isOnce: 1 } as const;
 export const CompareOption = { isExpected: 1, isRemoval: 2 } as const;
+/** `isBehind`: the page begins behind a key, which may be the empty one; else at the start. */
+export const ScanOption = { isBehind: 1 } as const;
 export const RemoveOption = { everything: 1 } as const;
 
 export const STATUS_ERROR = 0x02;

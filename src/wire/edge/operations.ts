@@ -21,6 +21,7 @@ import {
   RemoveOption,
   SCAN_RECORDS_MAX,
   SCAN_ROW_BYTES,
+  ScanOption,
 } from "./command.ts";
 import { readDecision } from "./decision.ts";
 import { ThrottrError } from "./error.ts";
@@ -416,6 +417,7 @@ export function list(options: ListOptions = {}): Operation<RecordPage> {
   const after = cursor === undefined ? null : nameOf(cursor, "after");
   return reading(Command.scan, nameOf(options.prefix ?? "", "prefix"), pageOf, (out) => {
     out.u16(recordsMax);
+    out.u8(after === null ? 0 : ScanOption.isBehind);
     if (after !== null) out.copy(after);
   });
 }

@@ -1,0 +1,44 @@
+/**
+ * Holders: who holds resources of counters.
+ *
+ *     holder = kind u8, id 16
+ *
+ * Part of the stored formats.
+ */
+export const HOLDER_BYTES = 17;
+export const HOLDER_ID_BYTES = 16;
+
+export const HolderKind = {
+  /** Holds until it releases, or ends. */
+  connection: 1,
+  /** Holds resources of one counter until it is released, or its time ends. */
+  lease: 2,
+} as const;
+
+/**
+ * The holder that a connection is.
+ *
+ * @throws RangeError when the id has not 16 bytes
+ */
+export function connectionHolder(id: Uint8Array): Uint8Array<ArrayBuffer> {
+  return holderOf(HolderKind.connection, id);
+}
+
+/**
+ * The holder that a lease is.
+ *
+ * @throws RangeError when the id has not 16 bytes
+ */
+export function leaseHolder(id: Uint8Array): Uint8Array<ArrayBuffer> {
+  return holderOf(HolderKind.lease, id);
+}
+
+function holderOf(kind: number, id: Uint8Array): Uint8Array<ArrayBuffer> {
+  if (id.length !== HOLDER_ID_BYTES) {
+    throw new RangeError(`holder_id: ${HOLDER_ID_BYTES} bytes are expected, got ${id.length}`);
+  }
+  const holder = new Uint8Array(HOLDER_BYTES);
+  holder[0] = kind;
+  holder.set(id, 1);
+  return holder;
+}

@@ -1,0 +1,89 @@
+/**
+ * Numbers of counters: what holdings have in place of a name, which may be long.
+ *
+ * A number leads to the hash of the counter's name, and so to its record. Numbers are small, for those
+ * of counters that are gone are given out again.
+ */
+const NUMBERS_MIN = 16;
+
+export class Numbers {
+  /** By number: the hash; of one that is free, -1 less the next free one. Number 0 is never given out. */
+  #hashes = new Float64Array(0);
+  #end = 1;
+  #free = 0;
+  /** Numbers in use. */
+  count = 0;
+
+  get bytes(): number {
+    return this.#hashes.byteLength;
+  }
+
+  /** Bytes that `grow` would add: 0 as long as there is a number left. */
+  get growthBytes(): number {
+    if (this.#free !== 0 || this.#end < this.#hashes.length) return 0;
+    return this.#nextLength * 8 - this.bytes;
+  }
+
+  grow(): void {
+    this.#resize(this.#nextLength);
+  }
+
+  get #nextLength(): number {
+    return Math.max(NUMBERS_MIN, Math.ceil(this.#hashes.length * 1.5));
+  }
+
+  #resize(length: number): void {
+    const grown = new Float64Array(length);
+    grown.set(this.#hashes);
+    this.#hashes = grown;
+  }
+
+  /** Gives out a number for a hash; there must be one left. */
+  take(hash: number): number {
+    let number = this.#free;
+    if (number === 0) number = this.#end++;
+    else this.#free = -1 - this.#hashes[number]!;
+    this.#hashes[number] = hash;
+    this.count++;
+    return number;
+  }
+
+  free(number: number): void {
+    this.#hashes[number] = -1 - this.#free;
+    this.#free = number;
+    this.count--;
+  }
+
+  hashOf(number: number): number {
+    return this.#hashes[number]!;
+  }
+
+  clear(): void {
+    this.#hashes = new Float64Array(0);
+    this.#end = 1;
+    this.#free = 0;
+    this.count = 0;
+  }
+
+  /** Sets the hash of a number that was given out before; `endClaims` follows the last claim. */
+  claim(number: number, hash: number): void {
+    if (number >= this.#hashes.length) this.#resize(Math.max(number + 1, this.#nextLength));
+    // Those that are passed over are free until they are claimed.
+    if (number >= this.#end) {
+      this.#hashes.fill(-1, this.#end, number);
+      this.#end = number + 1;
+    }
+    this.#hashes[number] = hash;
+    this.count++;
+  }
+
+  /** Finds the numbers that are free between those that were claimed. */
+  endClaims(): void {
+    this.#free = 0;
+    for (let number = this.#end - 1; number > 0; number--) {
+      if (this.#hashes[number]! >= 0) continue;
+      this.#hashes[number] = -1 - this.#free;
+      this.#free = number;
+    }
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * The requests on counters: reads frames in place, changes semaphores, writes replies.
+ *
+ * Source: counter protocol reference, "Packet specifications".
+ */
+import type { ByteWriter } from "../../wire/bytes.ts";
+import { Opcode, Status } from "../../wire/yrmcds/protocol.ts";
+import { writeError, writeNumber, writeSuccess } from "../../wire/yrmcds/replies.ts";
+import { RequestView } from "../../wire/yrmcds/request.ts";
+import { FRAME_INCOMPLETE } from "../../wire/throttr/scanner.ts";
+import { frameLength } from "../../wire/yrmcds/scanner.ts";
+import { ABSENT, type Semaphores } from "./semaphores.ts";
+
+/** Well-formed requests, those that were refused too. */
+export interface RequestCounts {
+  noop: number;
+  get: number;
+  acquire: number;
+  release: number;
+}
+
+export class SemaphoreRequests {
+  readonly counts: RequestCounts = { noop: 0, get: 0, acquire: 0, release: 0 };
+  /** Where the last frame ended that `execute` has answered. */
+  endedAt = 0;
+  readonly #semaphores: Semaphores;
+  readonly #request = new RequestView();
+
+  constructor(semaphores: Semaphores) {
+    this.#semaphores = semaphores;
+  }
+
+  /**
+   * Executes the frames of one connection in `bytes[at, end)` until all are answered or their replies
+   * reach `replyBytesMax`; the reply that crosses the limit is still written.
+   *
+   * @param holder the connection
+   * @returns the number of frames answered
+   * @throws RangeError when the bytes are not whole frames, or one of them is Stats or Dump, which concern
+   * all shards: doors never send such
+   */
+  execute(
+    bytes: Uint8Array,
+    at: number,
+    end: number,
+    holder: Uint8Array,
+    out: ByteWriter,
+    replyBytesMax: number,
+    nowMs: number,
+  ): number {
+    const limit = out.length + replyBytesMax;
+    let frames = 0;
+    while (at < end && out.length < limit) {
+      const length = frameLength(bytes, at, end, Infinity);
+      if (length === FRAME_INCOMPLETE || at + length > end) {
+        throw new RangeError("frames: not whole");
+      }
+      this.#request.read(bytes, at);
+      this.#answer(bytes, holder, out, nowMs);
+      at += length;
+      frames++;
+    }
+    this.endedAt = at;
+    return frames;
+  }
+
+  #answer(bytes: Uint8Array, holder: Uint8Array, out: ByteWriter, nowMs: number): void {
+    const { status, opcode, opaque } = this.#request;
+    if (status !== Status.success) return writeError(out, opcode, opaque, status);
+    switch (opcode) {
+      case Opcode.noop:
+        this.counts.noop++;
+        return writeSuccess(out, opcode, opaque);
+      case Opcode.get:
+        this.counts.get++;
+        return this.#get(bytes, out, nowMs);
+      case Opcode.acquire:
+        this.counts.acquire++;
+        return this.#acquire(bytes, holder, out, nowMs);
+      case Opcode.release:
+        this.counts.release++;
+        return this.#release(bytes, holder, out, nowMs);
+      default:
+        throw new RangeError(`frames: opcode 0x${opcode.toString(16)} is not for a shard`);
+    }
+  }
+
+  #get(bytes: Uint8Array, out: ByteWriter, nowMs: number): void {
+    const { opcode, opaque, nameAt, nameBytes } = this.#request;
+    const consumption = this.#semaphores.get(bytes, nameAt, nameBytes, nowMs);
+    if (consumption === ABSENT) writeError(out, opcode, opaque, Status.notFound);
+    else writeNumber(out, opcode, opaque, consumption);
+  }
+
+  #acquire(bytes: Uint8Array, holder: Uint8Array, out: ByteWriter, nowMs: number): void {
+    const { opcode, opaque, nameAt, nameBytes, resources, maximum } = this.#request;
+    const status = this.#semaphores.acquire(
+      bytes,
+      nameAt,
+      nameBytes,
+      resources,
+      maximum,
+      holder,
+      nowMs,
+    );
+    if (status === Status.success) writeNumber(out, opcode, opaque, resources);
+    else writeError(out, opcode, opaque, status);
+  }
+
+  #release(bytes: Uint8Array, holder: Uint8Array, out: ByteWriter, nowMs: number): void {
+    const { opcode, opaque, nameAt, nameBytes, resources } = this.#request;
+    const status = this.#semaphores.release(bytes, nameAt, nameBytes, resources, holder, nowMs);
+    if (status === Status.success) writeSuccess(out, opcode, opaque);
+    else writeError(out, opcode, opaque, status);
+  }
+}

@@ -1,0 +1,318 @@
+/**
+ * Counters and holdings as records, and the index that leads from holders to them.
+ *
+ * One counter is at hand, one holder, and one record: that of the counter or that of its holding by the
+ * holder, whichever was looked up last. Adding or removing a record moves others, so the counter is looked
+ * up again behind that: by its number, without its name. No method checks what semaphores are about.
+ *
+ * The memory of the index counts against the budget as it is allocated. In all, with the usage of records
+ * counted, a counter takes about 100 bytes and its name, what a connection holds of one 110, a connection
+ * that holds anything 40, and a lease 170.
+ */
+import { copyBytes } from "../../wire/bytes.ts";
+import { Keyspace } from "../../wire/keyspace.ts";
+import type { HashKey } from "../hash.ts";
+import type { Records } from "../records.ts";
+import {
+  HASH,
+  KEY_AT,
+  keyLengthOf,
+  keyspaceOf,
+  META,
+  SLOT_WORDS,
+  type Segment,
+} from "../segment.ts";
+import { HOLDER_BYTES, HolderKind } from "./holder.ts";
+import { Holdings } from "./holdings.ts";
+import { Numbers } from "./numbers.ts";
+import {
+  AMOUNT,
+  CONSUMPTION,
+  COUNTER_BYTES,
+  ENDS_AT,
+  HOLDING_BYTES,
+  HOLDING_KEY_BYTES,
+  HOLDING_NUMBER,
+  LEASE_BYTES,
+  MAXIMUM,
+  NUMBER,
+  readMs,
+  readU32,
+  ROW,
+  UPDATED_AT,
+  writeMs,
+  writeU32,
+} from "./stored.ts";
+
+/** An index that takes more than so many bytes for a counter or a holding is to be made anew. */
+const INDEX_BYTES_EACH_MAX = 256;
+const INDEX_BYTES_MIN = 64 << 10;
+
+export class SemaphoreRecords {
+  readonly holdings: Holdings;
+  readonly #records: Records;
+  readonly #numbers = new Numbers();
+  /** Rows have been restored that the index does not know of. */
+  #isStale = false;
+  #nameBytes = 0;
+  /** Counters that there were at the start, or came since. */
+  countersSeen = 0;
+  /** Number of the counter at hand. */
+  #number = 0;
+  /** Key of the holding: the holder at hand, and a number. */
+  readonly #key = new Uint8Array(HOLDING_KEY_BYTES);
+  readonly #isAtHand = (segment: Segment, slot: number): boolean =>
+    keyspaceOf(segment.slots[slot + META]!) === Keyspace.semaphores &&
+    readU32(segment.arena, segment.valueAt(slot) + NUMBER) === this.#number;
+
+  constructor(records: Records, hashKey: HashKey) {
+    this.#records = records;
+    this.holdings = new Holdings(hashKey);
+  }
+
+  get counters(): number {
+    return this.#numbers.count;
+  }
+
+  /** Bytes of counters, of holdings, and of the index. */
+  get bytes(): number {
+    const { count, ends } = this.holdings;
+    const slotBytes = SLOT_WORDS * 4 + this.#records.segment.usageBytes;
+    const holdingBytes = slotBytes + HOLDING_KEY_BYTES + HOLDING_BYTES;
+    return (
+      this.counters * (slotBytes + COUNTER_BYTES) +
+      this.#nameBytes +
+      count * holdingBytes +
+      ends.count * (LEASE_BYTES - HOLDING_BYTES) +
+      this.#indexBytes
+    );
+  }
+
+  // Fields of the record at hand, if that is a counter's.
+
+  get consumption(): number {
+    return this.#read(CONSUMPTION);
+  }
+
+  get maximum(): number {
+    return this.#read(MAXIMUM);
+  }
+
+  get updatedAtMs(): number {
+    const { segment, slot } = this.#records.table;
+    return readMs(segment.arena, segment.valueAt(slot) + UPDATED_AT);
+  }
+
+  /** Writes the counter whose record is at hand. */
+  write(consumption: number, maximum: number, updatedAtMs: number): void {
+    const { segment, slot } = this.#records.table;
+    const at = segment.valueAt(slot);
+    writeU32(segment.arena, at + CONSUMPTION, consumption);
+    writeU32(segment.arena, at + MAXIMUM, maximum);
+    writeMs(segment.arena, at + UPDATED_AT, updatedAtMs);
+    this.#records.commit.rewritten(segment, slot);
+  }
+
+  /** Looks up the counter whose name is `bytes[at, at + length)`. */
+  find(bytes: Uint8Array, at: number, length: number): boolean {
+    if (this.#records.find(Keyspace.semaphores, bytes, at, length) === 0) return false;
+    this.#number = this.#read(NUMBER);
+    return true;
+  }
+
+  /** Looks up the record of the counter at hand. */
+  seek(): void {
+    const hash = this.#numbers.hashOf(this.#number);
+    if (!this.#records.table.findWhere(hash, this.#isAtHand)) {
+      throw new Error(`semaphores: there is no counter ${this.#number}`);
+    }
+  }
+
+  /** Adds a counter, yet to be written, under the name that was looked up last. False when there is no room. */
+  add(bytes: Uint8Array, at: number, length: number): boolean {
+    const records = this.#records;
+    const { growthBytes } = this.#numbers;
+    if (growthBytes > 0) {
+      if (!records.reserve(growthBytes)) return false;
+      this.#numbers.grow();
+    }
+    if (!records.addBuffer(Keyspace.semaphores, bytes, at, length, COUNTER_BYTES)) return false;
+    const { segment, slot } = records.table;
+    this.#number = this.#numbers.take(segment.slots[slot + HASH]!);
+    writeU32(segment.arena, segment.valueAt(slot) + NUMBER, this.#number);
+    this.#nameBytes += length;
+    this.countersSeen++;
+    return true;
+  }
+
+  /** Takes the counter at hand back, that was just added and has not been written. */
+  takeBack(nameBytes: number): void {
+    this.seek();
+    this.#records.table.remove();
+    this.#forget(this.#number, nameBytes);
+    this.countersSeen--;
+  }
+
+  /** Removes the counters of the segment that covers a hash without consumption since a time. */
+  removeIdle(hash: number, sinceMs: number): number {
+    const { table, commit, now } = this.#records;
+    const removed = table.removeWhere(hash, (segment, slot) => {
+      const meta = segment.slots[slot + META]!;
+      if (keyspaceOf(meta) !== Keyspace.semaphores) return false;
+      const at = segment.valueAt(slot);
+      if (readU32(segment.arena, at + CONSUMPTION) > 0) return false;
+      if (readMs(segment.arena, at + UPDATED_AT) >= sinceMs) return false;
+      this.#forget(readU32(segment.arena, at + NUMBER), keyLengthOf(meta));
+      commit.removed(segment, slot);
+      return true;
+    });
+    if (removed > 0) table.sweep(hash, now);
+    return removed;
+  }
+
+  #forget(number: number, nameBytes: number): void {
+    this.#numbers.free(number);
+    this.#nameBytes -= nameBytes;
+  }
+
+  /** Has a holder at hand. */
+  setHolder(holder: Uint8Array): void {
+    copyBytes(holder, 0, this.#key, 0, HOLDER_BYTES);
+  }
+
+  /** What the holder at hand holds of the counter at hand, looked up; 0 for nothing. */
+  findAmount(): number {
+    writeU32(this.#key, HOLDING_NUMBER, this.#number);
+    const isThere = this.#records.find(Keyspace.holdings, this.#key, 0, HOLDING_KEY_BYTES) !== 0;
+    return isThere ? this.#read(AMOUNT) : 0;
+  }
+
+  /** Amount of a holding of the index, looked up; its counter and its holder are at hand then. */
+  seekAmount(row: number): number {
+    this.holdings.copyHolder(row, this.#key);
+    this.#number = this.holdings.numberOf(row);
+    const amount = this.findAmount();
+    if (amount === 0) throw new Error(`semaphores: there is no holding of ${this.#number}`);
+    return amount;
+  }
+
+  /** Sets the amount of the holding whose record is at hand; 0 removes it. */
+  setAmount(amount: number): void {
+    if (amount === 0) {
+      this.holdings.remove(this.#read(ROW));
+      this.#records.remove();
+      return;
+    }
+    const { segment, slot } = this.#records.table;
+    writeU32(segment.arena, segment.valueAt(slot) + AMOUNT, amount);
+    this.#records.commit.rewritten(segment, slot);
+  }
+
+  /**
+   * Adds the holding that was looked up last and was not there. False when there is no room.
+   *
+   * @param endsAtMs of a lease
+   */
+  addHolding(amount: number, endsAtMs: number): boolean {
+    const { holdings } = this;
+    const { growthBytes } = holdings;
+    const isLease = this.#key[0] === HolderKind.lease;
+    if (growthBytes > 0) {
+      if (!this.#records.reserve(growthBytes)) return false;
+      holdings.grow();
+    }
+    const isAdded = this.#records.addBuffer(
+      Keyspace.holdings,
+      this.#key,
+      0,
+      HOLDING_KEY_BYTES,
+      isLease ? LEASE_BYTES : HOLDING_BYTES,
+    );
+    if (!isAdded) return false;
+    const row = holdings.add(this.#key, this.#number);
+    const { segment, slot } = this.#records.table;
+    const at = segment.valueAt(slot);
+    writeU32(segment.arena, at + AMOUNT, amount);
+    writeU32(segment.arena, at + ROW, row);
+    if (isLease) {
+      writeMs(segment.arena, at + ENDS_AT, endsAtMs);
+      holdings.ends.add(row, endsAtMs);
+    }
+    this.#records.commit.rewritten(segment, slot);
+    return true;
+  }
+
+  /** Moves the end of a lease. */
+  setEnd(row: number, endsAtMs: number): void {
+    this.seekAmount(row);
+    const { segment, slot } = this.#records.table;
+    writeMs(segment.arena, segment.valueAt(slot) + ENDS_AT, endsAtMs);
+    this.#records.commit.rewritten(segment, slot);
+    this.holdings.ends.move(row, endsAtMs);
+  }
+
+  #read(field: number): number {
+    const { segment, slot } = this.#records.table;
+    return readU32(segment.arena, segment.valueAt(slot) + field);
+  }
+
+  get #indexBytes(): number {
+    return this.#numbers.bytes + this.holdings.bytes;
+  }
+
+  /** Says that records of counters or holdings have been restored. */
+  noteRestored(): void {
+    this.#isStale = true;
+  }
+
+  /** Makes the index, if it does not know all that was restored. */
+  ensureIndex(): void {
+    if (this.#isStale) this.#makeIndex();
+  }
+
+  /** Makes the index anew, if it has far more memory than it needs. */
+  trimIndex(): void {
+    const inUse = (this.#numbers.count + this.holdings.count) * INDEX_BYTES_EACH_MAX;
+    if (this.#indexBytes > INDEX_BYTES_MIN + inUse) this.#makeIndex();
+  }
+
+  /** Makes the index of what the table holds, whatever the budget. */
+  #makeIndex(): void {
+    const numbers = this.#numbers;
+    const bytesBefore = this.#indexBytes;
+    const countersGone = this.countersSeen - numbers.count;
+    numbers.clear();
+    this.holdings.clear();
+    this.#nameBytes = 0;
+    for (const segment of this.#records.table.segments()) this.#indexSegment(segment);
+    numbers.endClaims();
+    this.countersSeen = countersGone + numbers.count;
+    this.#records.bytesBeside += this.#indexBytes - bytesBefore;
+    this.#isStale = false;
+  }
+
+  #indexSegment(segment: Segment): void {
+    const { slots, arena } = segment;
+    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+      const meta = slots[slot + META]!;
+      if (meta === 0) continue;
+      const at = segment.valueAt(slot);
+      if (keyspaceOf(meta) === Keyspace.semaphores) {
+        this.#numbers.claim(readU32(arena, at + NUMBER), slots[slot + HASH]!);
+        this.#nameBytes += keyLengthOf(meta);
+      } else if (keyspaceOf(meta) === Keyspace.holdings) {
+        this.#indexHolding(arena, slots[slot + KEY_AT]!, at);
+      }
+    }
+  }
+
+  #indexHolding(arena: Uint8Array, keyAt: number, valueAt: number): void {
+    const { holdings } = this;
+    const key = this.#key;
+    copyBytes(arena, keyAt, key, 0, HOLDING_KEY_BYTES);
+    if (holdings.growthBytes > 0) holdings.grow();
+    const row = holdings.add(key, readU32(key, HOLDING_NUMBER));
+    writeU32(arena, valueAt + ROW, row);
+    if (key[0] === HolderKind.lease) holdings.ends.add(row, readMs(arena, valueAt + ENDS_AT));
+  }
+}

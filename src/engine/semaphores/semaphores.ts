@@ -1,0 +1,394 @@
+/**
+ * Distributed semaphores: counters that say how much of a resource is in use, and who holds how much.
+ *
+ * Counters and holdings are records, so they are journalled, restored and budgeted as all others. The
+ * consumption of a counter is the sum of the amounts of its holdings, after every call. A lease that has
+ * ended has given back what it held at its end, to the millisecond, whenever that is looked at.
+ *
+ * Every method takes the present time, milliseconds since the epoch; an earlier one than the last counts
+ * as the last. Source: counter protocol reference, "Packet specifications", "End of a connection" and
+ * "Statistics".
+ */
+import { ByteWriter } from "../../wire/bytes.ts";
+import { Keyspace } from "../../wire/keyspace.ts";
+import { writePageEntry } from "../../wire/yrmcds/dump.ts";
+import { NAME_BYTES_MAX, Status } from "../../wire/yrmcds/protocol.ts";
+import type { HashKey } from "../hash.ts";
+import { forEachLive } from "../live.ts";
+import type { Records } from "../records.ts";
+import { KEY_AT, keyLengthOf, META } from "../segment.ts";
+import { HASH_END } from "../table.ts";
+import { leaseHolder } from "./holder.ts";
+import type { ConnectionPage } from "./holdings.ts";
+import { SemaphoreRecords } from "./semaphore-records.ts";
+import { CONSUMPTION, MAXIMUM, readMs, readU32, UPDATED_AT } from "./stored.ts";
+
+/** In place of a consumption: there is no such counter. */
+export const ABSENT = -1;
+
+/** Slots that one step of a collection looks at, at least. */
+const COLLECT_STEP_SLOTS = 1 << 16;
+
+/** What became of a lease that was asked for. */
+export interface LeaseOutcome {
+  /** `success`, `invalidArguments`, `resourceNotAvailable` or `outOfMemory`. */
+  status: Status;
+  /** When the lease ends, milliseconds since the epoch; null without success. */
+  endsAtMs: number | null;
+}
+
+/** What Stats says of a shard. */
+export interface SemaphoreFigures {
+  /** Counters that exist. */
+  objects: number;
+  /** Counters that were there at the start, and those that came since. */
+  totalObjects: number;
+  holdings: number;
+  /** Connections and leases that hold anything. */
+  holders: number;
+  /** Of counters, of holdings, and of the index. */
+  usedBytes: number;
+  /** Rounds of collection since the start, and how long they took. */
+  collections: number;
+  lastCollectionMicroseconds: number;
+  totalCollectionMicroseconds: number;
+}
+
+/** Entries of Dump, format `wire/yrmcds/dump.ts`, and where to go on. */
+export interface DumpPage {
+  entries: Uint8Array<ArrayBuffer>;
+  /** null behind the last page. */
+  cursor: number | null;
+}
+
+export class Semaphores {
+  readonly #records: Records;
+  readonly #stored: SemaphoreRecords;
+  readonly #intervalMs: number;
+  #collections = 0;
+  #lastCollectionMicroseconds = 0;
+  #totalCollectionMicroseconds = 0;
+
+  /**
+   * @param hashKey 64 random bits
+   * @param intervalMs `consumption_stats.interval`: over which maxima are taken, and after which a counter
+   * that nobody holds is collected
+   */
+  constructor(records: Records, hashKey: HashKey, intervalMs: number) {
+    this.#records = records;
+    this.#stored = new SemaphoreRecords(records, hashKey);
+    this.#intervalMs = intervalMs;
+  }
+
+  /** Says that records of counters or holdings have been restored. */
+  noteRestored(): void {
+    this.#stored.noteRestored();
+  }
+
+  /** Moves the clock; what leases held that have ended by now is given back. Returns their number. */
+  expire(nowMs: number): number {
+    const records = this.#records;
+    records.advance(nowMs);
+    if (records.commit.isExhausted && records.commit.isEmpty) records.forgetImages();
+    this.#stored.ensureIndex();
+    const { ends } = this.#stored.holdings;
+    let ended = 0;
+    for (; ends.earliestMs <= records.nowMs; ended++) {
+      this.#giveBack(ends.earliestRow, ends.earliestMs);
+    }
+    return ended;
+  }
+
+  /** When the next lease ends, milliseconds since the epoch; null when none does. */
+  nextLeaseEnd(nowMs: number): number | null {
+    this.expire(nowMs);
+    const { earliestMs } = this.#stored.holdings.ends;
+    return earliestMs === Infinity ? null : earliestMs;
+  }
+
+  /** Consumption of the counter whose name is `bytes[at, at + length)`, or `ABSENT`. */
+  get(bytes: Uint8Array, at: number, length: number, nowMs: number): number {
+    this.expire(nowMs);
+    return this.#stored.find(bytes, at, length) ? this.#stored.consumption : ABSENT;
+  }
+
+  /**
+   * Acquires resources of the counter whose name is `bytes[at, at + length)` for a connection.
+   *
+   * @param resources 1 to 2^32 - 1
+   * @param maximum that the consumption may reach: `resources` to 2^32 - 1
+   * @returns `success`, or `resourceNotAvailable` or `outOfMemory`, which change nothing
+   */
+  acquire(
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    resources: number,
+    maximum: number,
+    holder: Uint8Array,
+    nowMs: number,
+  ): Status {
+    this.expire(nowMs);
+    this.#stored.setHolder(holder);
+    return this.#acquire(bytes, at, length, resources, maximum, 0);
+  }
+
+  /**
+   * Gives back resources of the counter whose name is `bytes[at, at + length)` that a connection holds.
+   *
+   * @param resources 0 to 2^32 - 1
+   * @returns `success`, or `notFound` or `notAcquired`, which change nothing
+   */
+  release(
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    resources: number,
+    holder: Uint8Array,
+    nowMs: number,
+  ): Status {
+    this.expire(nowMs);
+    if (!this.#stored.find(bytes, at, length)) return Status.notFound;
+    this.#stored.setHolder(holder);
+    const amount = this.#stored.findAmount();
+    if (amount === 0 || resources > amount) return Status.notAcquired;
+    this.#stored.setAmount(amount - resources);
+    this.#released(resources, this.#records.nowMs);
+    return Status.success;
+  }
+
+  /** Gives back all that a holder holds, for it is no more. Returns of how many counters that was. */
+  releaseAll(holder: Uint8Array, nowMs: number): number {
+    this.expire(nowMs);
+    const { holdings } = this.#stored;
+    let released = 0;
+    for (let row = holdings.firstOf(holder), next = 0; row !== 0; row = next, released++) {
+      next = holdings.next(row);
+      this.#giveBack(row, this.#records.nowMs);
+    }
+    return released;
+  }
+
+  /**
+   * Acquires resources of a counter until a lease is released or ends. A lease that exists is not acquired
+   * again: with the same name and resources it is renewed, so a call whose answer was lost may be made
+   * again; with others the arguments are invalid.
+   *
+   * @param name 1 to 65,535 bytes
+   * @param ttlMs from now to the end of the lease, 1 or more
+   * @param leaseId 16 bytes
+   * @throws RangeError `ttl_invalid` or `holder_id` when the time or the id is not possible
+   */
+  acquireLease(
+    name: Uint8Array,
+    resources: number,
+    maximum: number,
+    ttlMs: number,
+    leaseId: Uint8Array,
+    nowMs: number,
+  ): LeaseOutcome {
+    this.expire(nowMs);
+    const endsAtMs = this.#endOf(ttlMs);
+    const holder = leaseHolder(leaseId);
+    const isValid = resources > 0 && maximum >= resources && isU32(resources) && isU32(maximum);
+    if (!isValid || name.length === 0 || name.length > NAME_BYTES_MAX) {
+      return { status: Status.invalidArguments, endsAtMs: null };
+    }
+    this.#stored.setHolder(holder);
+    const row = this.#stored.holdings.firstOf(holder);
+    const status =
+      row === 0
+        ? this.#acquire(name, 0, name.length, resources, maximum, endsAtMs)
+        : this.#acquireAgain(row, name, resources, endsAtMs);
+    return { status, endsAtMs: status === Status.success ? endsAtMs : null };
+  }
+
+  #acquireAgain(row: number, name: Uint8Array, resources: number, endsAtMs: number): Status {
+    const isSame =
+      this.#stored.find(name, 0, name.length) && this.#stored.findAmount() === resources;
+    if (!isSame) return Status.invalidArguments;
+    this.#stored.setEnd(row, endsAtMs);
+    return Status.success;
+  }
+
+  /**
+   * Lets a lease end `ttlMs` from now. Returns when, milliseconds since the epoch; null when there is no
+   * such lease, or no more.
+   *
+   * @throws RangeError as `acquireLease`
+   */
+  renew(leaseId: Uint8Array, ttlMs: number, nowMs: number): number | null {
+    this.expire(nowMs);
+    const endsAtMs = this.#endOf(ttlMs);
+    const row = this.#stored.holdings.firstOf(leaseHolder(leaseId));
+    if (row === 0) return null;
+    this.#stored.setEnd(row, endsAtMs);
+    return endsAtMs;
+  }
+
+  /**
+   * Gives back what a lease holds. False when there is no such lease, or no more.
+   *
+   * @throws RangeError `holder_id` when the id is not possible
+   */
+  releaseLease(leaseId: Uint8Array, nowMs: number): boolean {
+    return this.releaseAll(leaseHolder(leaseId), nowMs) > 0;
+  }
+
+  /**
+   * A step of a collection: counters go that nobody holds and that have not changed in this interval.
+   *
+   * @param cursor 0 at first, then what the last step returned
+   * @returns how many went, and where to go on: null when all have been looked at
+   */
+  collectStep(cursor: number, nowMs: number): { collected: number; cursor: number | null } {
+    this.expire(nowMs);
+    const { table, nowMs: presentMs } = this.#records;
+    const boundaryMs = this.#boundary(presentMs);
+    let collected = 0;
+    let hash = cursor;
+    for (let looked = 0; hash < HASH_END && looked < COLLECT_STEP_SLOTS;) {
+      looked += table.segmentAt(hash).capacity;
+      collected += this.#stored.removeIdle(hash, boundaryMs);
+      hash = table.hashAfter(hash);
+    }
+    if (hash < HASH_END) return { collected, cursor: hash };
+    this.#stored.trimIndex();
+    return { collected, cursor: null };
+  }
+
+  /** Counts a collection that has come to its end, and what it took. */
+  noteCollection(microseconds: number): void {
+    this.#collections++;
+    this.#lastCollectionMicroseconds = microseconds;
+    this.#totalCollectionMicroseconds += microseconds;
+  }
+
+  /** When the next collection is due, milliseconds since the epoch; null as long as there are no counters. */
+  nextCollection(nowMs: number): number | null {
+    this.expire(nowMs);
+    if (this.#stored.counters === 0) return null;
+    return this.#boundary(this.#records.nowMs) + this.#intervalMs;
+  }
+
+  /**
+   * A page of Dump. A counter that is there all the while is on one page; one that comes or goes may be
+   * on one or not.
+   *
+   * @param cursor 0 for the first page, then what the last page says
+   * @param bytesMax at which a page ends; the segment that crosses it is on it to its end
+   * @param prefixes names begin with one of them; empty for all names
+   */
+  dump(cursor: number, bytesMax: number, prefixes: readonly Uint8Array[], nowMs: number): DumpPage {
+    this.expire(nowMs);
+    const { table, now, nowMs: presentMs } = this.#records;
+    const boundaryMs = this.#boundary(presentMs);
+    const out = new ByteWriter(4096);
+    let hash = cursor;
+    for (; hash < HASH_END && out.length < bytesMax; hash = table.hashAfter(hash)) {
+      const segment = table.segmentAt(hash);
+      const { slots, arena } = segment;
+      forEachLive(segment, now, Keyspace.semaphores, prefixes, (slot) => {
+        const at = segment.valueAt(slot);
+        const consumption = readU32(arena, at + CONSUMPTION);
+        const isOfInterval = readMs(arena, at + UPDATED_AT) >= boundaryMs;
+        const maximum = isOfInterval ? readU32(arena, at + MAXIMUM) : consumption;
+        const nameBytes = keyLengthOf(slots[slot + META]!);
+        writePageEntry(out, consumption, maximum, arena, slots[slot + KEY_AT]!, nameBytes);
+      });
+    }
+    return { entries: out.take(), cursor: hash < HASH_END ? hash : null };
+  }
+
+  /** Some connections that hold anything: see `Holdings.connections`. */
+  connections(cursor: number, connectionsMax: number, nowMs: number): ConnectionPage {
+    this.expire(nowMs);
+    return this.#stored.holdings.connections(cursor, connectionsMax);
+  }
+
+  /** Counts of what the shard holds now. */
+  figures(nowMs: number): SemaphoreFigures {
+    this.expire(nowMs);
+    const { counters, countersSeen, holdings, bytes } = this.#stored;
+    return {
+      objects: counters,
+      totalObjects: countersSeen,
+      holdings: holdings.count,
+      holders: holdings.holders,
+      usedBytes: bytes,
+      collections: this.#collections,
+      lastCollectionMicroseconds: this.#lastCollectionMicroseconds,
+      totalCollectionMicroseconds: this.#totalCollectionMicroseconds,
+    };
+  }
+
+  /**
+   * Acquires for the holder at hand.
+   *
+   * @param endsAtMs of a lease
+   */
+  #acquire(
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    resources: number,
+    maximum: number,
+    endsAtMs: number,
+  ): Status {
+    const stored = this.#stored;
+    const isThere = stored.find(bytes, at, length);
+    const before = isThere ? stored.consumption : 0;
+    // Numbers hold the sum of two u32 exactly.
+    const consumption = before + resources;
+    if (consumption > maximum) return Status.resourceNotAvailable;
+    if (!isThere && !stored.add(bytes, at, length)) return Status.outOfMemory;
+    const amount = stored.findAmount();
+    if (amount > 0) {
+      stored.setAmount(amount + resources);
+    } else if (!stored.addHolding(resources, endsAtMs)) {
+      if (!isThere) stored.takeBack(length);
+      return Status.outOfMemory;
+    }
+    stored.seek();
+    const { nowMs } = this.#records;
+    const isOfInterval = isThere && stored.updatedAtMs >= this.#boundary(nowMs);
+    const maximumSeen = isOfInterval ? Math.max(stored.maximum, consumption) : consumption;
+    stored.write(consumption, maximumSeen, nowMs);
+    return Status.success;
+  }
+
+  /** Gives back all of a holding at a time: now, or at the end of the lease. */
+  #giveBack(row: number, atMs: number): void {
+    const amount = this.#stored.seekAmount(row);
+    this.#stored.setAmount(0);
+    this.#released(amount, atMs);
+  }
+
+  /** Writes that resources of the counter at hand were given back at a time. */
+  #released(resources: number, atMs: number): void {
+    const stored = this.#stored;
+    stored.seek();
+    const { consumption } = stored;
+    const isOfInterval = stored.updatedAtMs >= this.#boundary(atMs);
+    stored.write(consumption - resources, isOfInterval ? stored.maximum : consumption, atMs);
+  }
+
+  #endOf(ttlMs: number): number {
+    const endsAtMs = this.#records.nowMs + ttlMs;
+    if (!Number.isSafeInteger(ttlMs) || ttlMs < 1 || !Number.isSafeInteger(endsAtMs)) {
+      throw new RangeError(
+        `ttl_invalid: ttlMs: a whole number of milliseconds, 1 or more, is expected, got ${ttlMs}`,
+      );
+    }
+    return endsAtMs;
+  }
+
+  /** First millisecond of the interval that a time point is in. */
+  #boundary(atMs: number): number {
+    return Math.floor(atMs / this.#intervalMs) * this.#intervalMs;
+  }
+}
+
+function isU32(value: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value < 2 ** 32;
+}
