@@ -68,6 +68,10 @@ export class Shard extends DurableObject<Env> {
   #flush: Promise<void> | null = null;
   /** The commit that is on its way to the disk; null when the disk is idle. */
   #syncing: Promise<void> | null = null;
+  /** Calls come faster than commits end: each flush lets those arrive that wait to be heard. */
+  #isBusy = false;
+  /** Calls that share the next flush. */
+  #sharing = 0;
   #claim: Promise<void> | null = null;
   #alarmAtMs = Infinity;
   #alarmSetAtMs = -Infinity;
@@ -288,12 +292,23 @@ export class Shard extends DurableObject<Env> {
 
   /**
    * The flush that covers everything applied so far. It is made at once when the disk is idle; while a
-   * commit is on its way to the disk, all that is applied meanwhile shares the next one.
+   * commit is on its way to the disk, all that is applied meanwhile shares the next one. Among many
+   * callers a commit ends when the calls that its end calls forth have not been heard yet: then a flush
+   * waits a turn for them, until one has been of a single call again.
    */
   #flushed(): Promise<void> {
-    if (this.#flush === null && this.#syncing === null) return this.#write();
-    this.#flush ??= this.#flushAfter(this.#syncing!);
+    if (this.#syncing !== null) this.#isBusy = true;
+    if (this.#flush === null && !this.#isBusy) return this.#write();
+    this.#sharing++;
+    this.#flush ??= this.#flushAfter(this.#gathered());
     return this.#flush;
+  }
+
+  async #gathered(): Promise<void> {
+    if (this.#syncing !== null) await this.#syncing;
+    await scheduler.wait(0);
+    this.#isBusy = this.#sharing > 1;
+    this.#sharing = 0;
   }
 
   async #flushAfter(event: Promise<void>): Promise<void> {
