@@ -14,6 +14,9 @@ import type { Transport } from "./transport.ts";
 
 type Exchange = NonNullable<Transport["exchange"]>;
 
+/** How often the calls of a turn are sent in halves: a server that goes on refusing means all of them. */
+const HALVINGS_MAX = 32;
+
 /** The replies were more than the server could hold, what was applied is unknown. Fewer calls may fit. */
 const REPLY_TOO_LARGE = "reply_too_large";
 
@@ -53,6 +56,7 @@ class Turn implements CallOwner {
   readonly #alarm: Alarm;
   readonly #aborter = new platform.AbortController();
   #underWay = 0;
+  #halvings = 0;
 
   constructor(calls: readonly Call[], exchange: Exchange, settings: Settings, onEnd: () => void) {
     this.#calls = calls;
@@ -119,7 +123,9 @@ class Turn implements CallOwner {
       for (const call of again) call.fail(error);
       return [];
     }
-    if (isOfAPart(error) && open.length > 1) return await this.#halves(unanswered);
+    if (isOfAPart(error) && open.length > 1 && this.#halvings++ < HALVINGS_MAX) {
+      return await this.#halves(unanswered);
+    }
     return toSendAgain(unanswered, error, this.#settings.attemptsMax);
   }
 

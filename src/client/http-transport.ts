@@ -4,6 +4,7 @@ import { outcomeUnknown } from "./call.ts";
 import { doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, shown } from "./failure.ts";
 import { platform, type Fetch, type FetchResponse } from "./platform.ts";
+import { readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";
 import { webSocket, type WebSocketOptions } from "./web-socket-transport.ts";
 
@@ -17,6 +18,13 @@ export interface HttpOptions extends WebSocketOptions {
   /** The runtime's unless given. */
   readonly fetch?: Fetch;
 }
+
+/** Of replies; a server's own are shorter. */
+const REPLY_BYTES_MAX = 32 << 20;
+/** Of an answer that says what is wrong. */
+const PROBLEM_BYTES_MAX = 64 << 10;
+
+const decoder = new TextDecoder();
 
 /** What runtimes say of a server that they could not reach: nothing was sent. */
 const UNREACHED: readonly unknown[] = [
@@ -50,7 +58,7 @@ export function http(url: string, options: HttpOptions = {}): Transport {
         send(door, { method: "POST", headers, body: message, signal }),
       );
       if (!response.ok) throw await refusal(response);
-      return new Uint8Array(await response.arrayBuffer());
+      return await readWhole(response, REPLY_BYTES_MAX);
     },
     connect: (events) => socket.connect(events),
   };
@@ -74,7 +82,7 @@ function codeOf(error: unknown): unknown {
 /** What an answer that is no success means. The server's own problems say when nothing was applied. */
 async function refusal(response: FetchResponse): Promise<ThrottrError> {
   const { status } = response;
-  const text = await response.text();
+  const text = decoder.decode(await readWhole(response, PROBLEM_BYTES_MAX));
   const error = await errorOfResponse({ text: async () => text });
   if (error !== null) return error;
   const detail = `HTTP ${status}: ${shown(text)}`;

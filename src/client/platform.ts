@@ -33,10 +33,20 @@ export interface FetchInit {
   readonly signal: Signal;
 }
 
+/** A body as it comes in. */
+interface BodyShape {
+  getReader(): {
+    read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
+    cancel(): Promise<void>;
+  };
+}
+
 /** Of an answer, what the client reads. */
 export interface FetchResponse {
   readonly ok: boolean;
   readonly status: number;
+  /** Missing where a runtime, or a `fetch` of one's own, has no streams. */
+  readonly body?: BodyShape | null;
   arrayBuffer(): Promise<ArrayBuffer>;
   text(): Promise<string>;
 }

@@ -34,8 +34,11 @@ const SECONDS = 4;
 const STATE_BYTES_MAX = 4096;
 /** No configuration of a limiter is longer: eight quotas with the longest names, and a bucket, stay below. */
 const CONFIGURATION_BYTES_MAX = 1024;
-/** Longer answers are not kept for those who ask again. */
-const ANSWER_BYTES_MAX = 64 << 10;
+/**
+ * Longer answers are those of commands that have changed nothing: they are not kept, and whoever asks again
+ * is answered anew.
+ */
+const ANSWER_BYTES_MAX = 1024;
 /** They have nothing to be applied once, and whoever may only read must not fill the shard with answers. */
 const READING: readonly number[] = [Command.read, Command.peek];
 
@@ -95,7 +98,7 @@ export class Commands {
     } catch (error) {
       if (!isRefusal(error)) throw error;
       this.#out.length = start;
-      writeError(this.#out, error.message);
+      writeError(this.#out, error instanceof StateError ? error.publicMessage : error.message);
     }
   }
 
@@ -154,7 +157,7 @@ export class Commands {
     const unit = this.#takeTtl();
     const isNew = this.#find() === 0;
     if (isNew) this.#addCounter(quota, unit);
-    this.#outcome(isNew);
+    this.#out.u8(isNew ? 1 : 0);
   }
 
   #increment(): void {
@@ -195,7 +198,7 @@ export class Commands {
       this.#records.changeExpiry(change, high, low, unit);
       this.#records.countWrite();
     }
-    this.#outcome(isThere);
+    this.#outcome(isThere, false);
   }
 
   #purge(): void {
@@ -281,7 +284,8 @@ export class Commands {
     const { now } = this.#records;
     scratch.reset();
     scratch.copy(this.#bytes, this.#keyAt, this.#keyAt + this.#keyBytes);
-    for (let i = 0; i < state.length; i++) scratch.u8(state.charCodeAt(i));
+    const stateAt = scratch.reserve(state.length);
+    for (let i = 0; i < state.length; i++) scratch.bytes[stateAt + i] = state.charCodeAt(i);
     this.#expires.setBig(ttlNs).add(now.high, now.low);
     this.#setFromScratch(Keyspace.throttr, this.#keyBytes, SECONDS);
     this.#records.countWrite();
@@ -354,10 +358,12 @@ export class Commands {
   }
 
   #keepAnswer(idAt: number, idBytes: number, nameBytes: number, start: number): void {
-    const answerBytes = this.#out.length - start;
-    if (answerBytes > ANSWER_BYTES_MAX) return;
     this.#writeAnswerName(idAt, idBytes);
     if (!this.#findAnswer(nameBytes)) return;
+    if (this.#out.length - start > ANSWER_BYTES_MAX) {
+      this.#records.remove();
+      return;
+    }
     this.#scratch.copy(this.#out.bytes, start, this.#out.length);
     this.#setExpiryOfAnswer();
     const { bytes, length } = this.#scratch;
@@ -449,8 +455,8 @@ export class Commands {
     return this.#records.find(Keyspace.throttr, this.#bytes, this.#keyAt, this.#keyBytes);
   }
 
-  /** Writes what became of the command, and the record that it left, if there is one. */
-  #outcome(isApplied: boolean): void {
+  /** Writes what became of the command, and the record that it left, if there is one, with its value or without. */
+  #outcome(isApplied: boolean, hasValue = true): void {
     const out = this.#out;
     out.u8(isApplied ? 1 : 0);
     const { segment, slot, unit, now } = this.#records;
@@ -466,6 +472,7 @@ export class Commands {
     out.u32(high);
     out.u32(left.low);
     out.u32(left.high);
+    if (!hasValue) return;
     if (isCounter) {
       out.u32(slots[slot + LOW]!);
       out.u32(slots[slot + HIGH]!);

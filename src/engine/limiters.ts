@@ -7,6 +7,9 @@ const LIMITERS_MAX = 1024;
 
 export class Limiters {
   readonly #limiters = new Map<string, Limiter>();
+  /** The one that was asked for last, and its configuration. */
+  #last: Limiter | null = null;
+  #lastBytes: Uint8Array = new Uint8Array(0);
 
   /**
    * The limiter of the configuration in `bytes[at, end)`.
@@ -14,6 +17,7 @@ export class Limiters {
    * @throws RateLimitError when it is none
    */
   of(bytes: Uint8Array, at: number, end: number): Limiter {
+    if (this.#last !== null && this.#isLast(bytes, at, end)) return this.#last;
     const name = binaryString(bytes, at, end - at);
     let limiter = this.#limiters.get(name);
     if (limiter === undefined) {
@@ -21,6 +25,15 @@ export class Limiters {
       if (this.#limiters.size === LIMITERS_MAX) this.#limiters.clear();
       this.#limiters.set(name, limiter);
     }
+    this.#last = limiter;
+    this.#lastBytes = bytes.slice(at, end);
     return limiter;
+  }
+
+  #isLast(bytes: Uint8Array, at: number, end: number): boolean {
+    const last = this.#lastBytes;
+    if (last.length !== end - at) return false;
+    for (let i = 0; i < last.length; i++) if (last[i] !== bytes[at + i]) return false;
+    return true;
   }
 }

@@ -34,7 +34,7 @@ export function isLive(
 
 /**
  * True for a record whose key has one of the prefixes, or where there are none. Of a pair it is the
- * consumer that must have it, as with tokens.
+ * consumer that must have it, as with tokens; of an answer the key of the command.
  */
 export function hasPrefix(
   { slots, arena }: Segment,
@@ -43,9 +43,18 @@ export function hasPrefix(
 ): boolean {
   const meta = slots[slot + META]!;
   const at = slots[slot + KEY_AT]!;
-  return keyspaceOf(meta) === Keyspace.throttrPairs
-    ? beginsWithAny(prefixes, arena, at + PAIR_SIZES_BYTES, arena[at]!)
-    : beginsWithAny(prefixes, arena, at, keyLengthOf(meta));
+  const bytes = keyLengthOf(meta);
+  switch (keyspaceOf(meta)) {
+    case Keyspace.throttrPairs:
+      return beginsWithAny(prefixes, arena, at + PAIR_SIZES_BYTES, arena[at]!);
+    case Keyspace.answers: {
+      // The idempotency key stands before it, and its size before both.
+      const idBytes = 1 + arena[at]!;
+      return beginsWithAny(prefixes, arena, at + idBytes, bytes - idBytes);
+    }
+    default:
+      return beginsWithAny(prefixes, arena, at, bytes);
+  }
 }
 
 /** Visits the live records of a keyspace whose keys have one of the prefixes. */

@@ -1,8 +1,8 @@
 /**
  * Scan: the records of a prefix in the order of their keys, a page at a time, and their removal.
  *
- * A page is found in one walk over all records, which keeps no more than twice the records that it may
- * have: memory is bounded, whatever the shard holds.
+ * A page is found in one walk over all records, which keeps few more than the page may have: memory is
+ * bounded, whatever the shard holds.
  */
 import { compareBytes } from "../wire/bytes.ts";
 import { SCAN_ROW_BYTES } from "../wire/edge/command.ts";
@@ -26,6 +26,9 @@ import { HASH_END } from "./table.ts";
 
 /** Records that one step of a removal removes, at least, unless there are no more. */
 const REMOVE_STEP_RECORDS = 4096;
+
+/** Records beyond those of a page that are gathered before they are put in order. */
+const SCAN_SLACK_RECORDS = 256;
 
 /** Which records. */
 export interface ScanQuery {
@@ -60,19 +63,25 @@ export class Scan {
   ): Uint8Array<ArrayBuffer> {
     let found: Place[] = [];
     let isCut = false;
+    /** Once there are enough, the last of the first: nothing behind it is kept. */
+    let end: Place | null = null;
     const keepFirst = (): void => {
       found.sort((a, b) => compareKeys(a, b));
       isCut ||= found.length > recordsMax;
       found = found.slice(0, recordsMax);
+      end = found.length === recordsMax ? found.at(-1)! : null;
     };
     const asked = [prefix];
     for (const segment of this.#records.table.segments()) {
       forEachLive(segment, this.#records.now, keyspace, prefixes, (slot) => {
         if (!hasPrefix(segment, slot, asked)) return;
-        const place = { segment, slot };
-        if (after !== null && !isBehind(place, after)) return;
-        found.push(place);
-        if (found.length === 2 * recordsMax) keepFirst();
+        if (after !== null && !isBehind(segment, slot, after)) return;
+        if (end !== null && compareSlots(segment, slot, end) > 0) {
+          isCut = true;
+          return;
+        }
+        found.push({ segment, slot });
+        if (found.length >= recordsMax + SCAN_SLACK_RECORDS) keepFirst();
       });
     }
     keepFirst();
@@ -120,17 +129,20 @@ function writeRow(page: PageWriter, { segment, slot }: Place): void {
   view.setUint32(at + 14, kindOf(meta) === Kind.counter ? slots[slot + HIGH]! : 0, true);
 }
 
-function isBehind({ segment, slot }: Place, key: Uint8Array): boolean {
-  const { slots, arena } = segment;
+function isBehind({ slots, arena }: Segment, slot: number, key: Uint8Array): boolean {
   const length = keyLengthOf(slots[slot + META]!);
   return compareBytes(arena, slots[slot + KEY_AT]!, length, key, 0, key.length) > 0;
 }
 
 function compareKeys(a: Place, b: Place): number {
+  return compareSlots(a.segment, a.slot, b);
+}
+
+function compareSlots({ slots, arena }: Segment, slot: number, b: Place): number {
   return compareBytes(
-    a.segment.arena,
-    a.segment.slots[a.slot + KEY_AT]!,
-    keyLengthOf(a.segment.slots[a.slot + META]!),
+    arena,
+    slots[slot + KEY_AT]!,
+    keyLengthOf(slots[slot + META]!),
     b.segment.arena,
     b.segment.slots[b.slot + KEY_AT]!,
     keyLengthOf(b.segment.slots[b.slot + META]!),

@@ -50,13 +50,14 @@ export function refusalOf(access: Access, layout: Layout, bytes: Uint8Array, at:
 /** Why, for people; begins with the code. */
 export function refusalText(refusal: NonNullable<Refusal>, layout: Layout): string {
   if (refusal === "scope_missing") {
-    return `scope_missing: ${layout.name} needs the scope ${scopeName(layout.scope)}`;
+    return `scope_missing: ${layout.name} needs the scope ${scopeNames(layout.scope)}`;
   }
   const what = layout.prefixes === "keyPrefixes" ? "key" : "channel";
   return `prefix_missing: ${layout.name}: the ${what} begins with none of the token's ${what}Prefixes`;
 }
 
-/** Name of the scope that a bit stands for. */
-export function scopeName(bit: number): ScopeName {
-  return (Object.keys(Scope) as ScopeName[]).find((name) => Scope[name] === bit)!;
+/** Names of the scopes that bits stand for. */
+export function scopeNames(bits: number): string {
+  const names = (Object.keys(Scope) as ScopeName[]).filter((name) => (bits & Scope[name]) !== 0);
+  return names.join(" and ");
 }

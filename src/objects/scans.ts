@@ -65,16 +65,20 @@ export class Scans {
     out.bytes[isLastAt] = isLast ? 1 : 0;
   }
 
+  /** Answers are forgotten with everything, and are no records that count. */
   async #remove(
     { prefix, isEverything }: RemovalParts,
     access: Access,
     out: ByteWriter,
   ): Promise<void> {
-    const keyspaces = isEverything ? [Keyspace.throttr, Keyspace.throttrPairs] : [Keyspace.throttr];
+    const keyspaces = isEverything
+      ? [Keyspace.throttr, Keyspace.throttrPairs, Keyspace.answers]
+      : [Keyspace.throttr];
     const counts = await Promise.all(
       this.#shards().flatMap((shard) =>
         keyspaces.map(async (keyspace) => {
-          return await this.#removeFrom(shard, queryOf(prefix, keyspace, access));
+          const count = await this.#removeFrom(shard, queryOf(prefix, keyspace, access));
+          return keyspace === Keyspace.answers ? 0 : count;
         }),
       ),
     );

@@ -14,7 +14,7 @@ import {
   scanRun,
   type Run,
 } from "../wire/throttr/scanner.ts";
-import { refusalOf, scopeName, type Access } from "./access.ts";
+import { refusalOf, scopeNames, type Access } from "./access.ts";
 import { reportFailure } from "./failure.ts";
 import type { Frames, Sink } from "./sink.ts";
 
@@ -257,7 +257,7 @@ export class Session implements Sink {
     this.#keep(EMPTY, Infinity);
     this.#ending = {
       code: 1008,
-      reason: `scope_missing: ${layout.name} needs the scope ${scopeName(layout.scope)}`,
+      reason: `scope_missing: ${layout.name} needs the scope ${scopeNames(layout.scope)}`,
     };
     return true;
   }

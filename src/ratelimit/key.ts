@@ -2,9 +2,9 @@
  * Keys of strangers as keys of the core: any text becomes 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`, and no
  * two texts become the same.
  *
- *     as it is   a text of that form that does not begin with "."
- *     escaped    ".", then the text, each byte of its UTF-8 that the form does not have, each "+" and a
- *                leading "." as "+" and two hex digits: "/a" is ".+2Fa"
+ *     as it is   a text of that form that does not begin with "." nor end with ":c"
+ *     escaped    ".", then the text, each byte of its UTF-8 that the form does not have, each "+", a
+ *                leading "." and the ":" of ":c" at the end as "+" and two hex digits: "/a" is ".+2Fa"
  *     hashed     ".", then the SHA-256 of the UTF-8 in base64url, without padding
  *
  * Escaped is what fits into 64 bytes, hashed the rest. The first begins without ".", the second has a "+"
@@ -16,6 +16,8 @@ import { shown } from "../wire/ratelimit/error.ts";
 
 const MARKER = ".";
 const ESCAPE = "+";
+/** States of composites are stored behind it: no other state must seem to be one. */
+const COMPOSITE_END = ":c";
 const KEY_BYTES_MAX = 64;
 /** What need not be escaped, wherever it stands. */
 const PLAIN = /^[A-Za-z0-9_\-:.@]$/;
@@ -38,7 +40,7 @@ export async function encodeKey(key: string): Promise<string> {
   if (typeof key !== "string" || key === "") {
     throw new ThrottrError("key_invalid", `key: text is expected, not empty, got ${shown(key)}`);
   }
-  if (!key.startsWith(MARKER) && isName(key)) return key;
+  if (!key.startsWith(MARKER) && !key.endsWith(COMPOSITE_END) && isName(key)) return key;
   return escaped(key) ?? (await hashed(key));
 }
 
@@ -47,9 +49,11 @@ function escaped(key: string): string | null {
   // No text has fewer bytes than code units.
   if (key.length >= KEY_BYTES_MAX) return null;
   let text = MARKER;
-  for (const [i, byte] of bytesOf(key).entries()) {
+  const bytes = bytesOf(key);
+  const endAt = key.endsWith(COMPOSITE_END) ? bytes.length - COMPOSITE_END.length : -1;
+  for (const [i, byte] of bytes.entries()) {
     const character = String.fromCharCode(byte);
-    const isPlain = PLAIN.test(character) && !(i === 0 && character === MARKER);
+    const isPlain = PLAIN.test(character) && !(i === 0 && character === MARKER) && i !== endAt;
     text += isPlain ? character : ESCAPE + hexOf(byte);
   }
   return text.length <= KEY_BYTES_MAX ? text : null;

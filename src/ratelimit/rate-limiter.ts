@@ -267,7 +267,8 @@ export class RateLimiter {
       const { success, retryAfterMs } = result;
       if (success || retryAfterMs === null) return result;
       if (retryAfterMs > untilMs - this.clock.now()) return { ...result, reason: "timeout" };
-      await pause(retryAfterMs, this.clock, signal);
+      // A wait of 0 would be a loop that lets nobody else run.
+      await pause(Math.max(1, retryAfterMs), this.clock, signal);
     }
   }
 

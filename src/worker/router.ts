@@ -11,6 +11,7 @@ import {
   type Protocol,
 } from "../wire/throttr/protocol.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import type { App } from "./app.ts";
 import { limitBody } from "./body-limit.ts";
 import { DoorCounter } from "./counter.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
@@ -21,12 +22,12 @@ import { trustedAccess } from "./trust.ts";
 import { assertConfigured, authenticate, type Credentials } from "./token.ts";
 import { serveJson } from "./v1/serve.ts";
 
-type AppContext = Context<{ Bindings: Env }>;
+type AppContext = Context<App>;
 
 const SUBPROTOCOL = "throttr";
 const BEARER_SUBPROTOCOL = "bearer.";
 
-export const router = new Hono<{ Bindings: Env }>();
+export const router = new Hono<App>();
 
 router.onError((error) => {
   const problem = error instanceof ThrottrError ? Problem.from(error) : error;
@@ -76,16 +77,21 @@ router.get("/health", (c) => {
 
 const THROTTR_PATHS = ["/throttr/:dialect", "/throttr/:dialect/:size"];
 
+// Nothing of a body is read before it is known whose it is, and what it is to be.
+router.on("POST", THROTTR_PATHS, async (c, next) => {
+  protocolOf(c);
+  c.set("access", await accessOf(c));
+  await next();
+});
+
 router.on("POST", THROTTR_PATHS, limitBody("BODY_BYTES_MAX", "a body"));
 
 router.on("POST", THROTTR_PATHS, async (c) => {
-  const protocol = protocolOf(c);
-  const settings = readSettings(c.env);
-  const access = await accessOf(c);
+  const { access } = c.var;
   return await answerBody(
     c.env,
-    settings,
-    protocol,
+    readSettings(c.env),
+    protocolOf(c),
     access,
     DoorCounter.of(c.env, c.executionCtx, access.namespace),
     new Uint8Array(await c.req.arrayBuffer()),
@@ -124,11 +130,17 @@ for (const path of THROTTR_PATHS) {
   });
 }
 
+router.post("/channels/:channel{.+}", async (c, next) => {
+  channelOf(c.req.url);
+  c.set("access", await accessOf(c));
+  await next();
+});
+
 router.post("/channels/:channel{.+}", limitBody("FRAME_BYTES_MAX", "a message"));
 
 router.post("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
-  const access = await accessOf(c);
+  const { access } = c.var;
   const counter = DoorCounter.of(c.env, c.executionCtx, access.namespace);
   const payload = new Uint8Array(await c.req.arrayBuffer());
   return c.json(await publishMessage(c.env, access, counter, channel, payload));

@@ -7,6 +7,7 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { readSettings } from "../objects/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import { shown } from "../wire/ratelimit/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
@@ -40,7 +41,10 @@ export class Throttr extends Entrypoint implements ThrottrService {
     for (const [name, operation] of table) {
       const call = async function (this: Throttr, ...parameters: unknown[]): Promise<unknown> {
         return await this.#failing(async () => {
-          return await executeOne(this.#caller(), operation(...parameters));
+          return await executeOne(
+            this.#caller(),
+            made(() => operation(...parameters)),
+          );
         });
       };
       Object.defineProperty(this.prototype, name, { value: call });
@@ -68,9 +72,8 @@ export class Throttr extends Entrypoint implements ThrottrService {
   }
 
   async limitMany(requests: readonly operations.LimitRequest[]): Promise<LimitResult[]> {
-    assertCount(requests.length);
     const settled = await this.#failing(async () => {
-      return await execute(this.#caller(), requests.map(operations.limit));
+      return await execute(this.#caller(), listOf(requests, operations.limit));
     });
     return settled.map((result) => {
       if (!result.ok) throw result.error;
@@ -81,9 +84,8 @@ export class Throttr extends Entrypoint implements ThrottrService {
   async batch<const Calls extends readonly BatchCall[]>(
     calls: Calls,
   ): Promise<BatchOutcomes<Calls>> {
-    assertCount(calls.length);
     const settled = await this.#failing(async () => {
-      return await execute(this.#caller(), calls.map(operationOf));
+      return await execute(this.#caller(), listOf(calls, operationOf));
     });
     const outcomes = settled.map((result): BatchOutcome<unknown> => {
       if (result.ok) return result;
@@ -115,13 +117,33 @@ export class Throttr extends Entrypoint implements ThrottrService {
   }
 }
 
-function assertCount(count: number): void {
-  if (count <= BATCH_MAX) return;
-  throw new ThrottrError("batch_too_large", `at most ${BATCH_MAX} operations, got ${count}`);
+/** @throws ThrottrError `argument_invalid`, `batch_too_large`, or that of an argument */
+function listOf<Item, Result>(
+  items: readonly Item[],
+  operation: (item: Item) => Operation<Result>,
+): Operation<Result>[] {
+  if (!Array.isArray(items)) throw new ThrottrError("argument_invalid", "a list is expected");
+  if (items.length > BATCH_MAX) {
+    throw new ThrottrError(
+      "batch_too_large",
+      `at most ${BATCH_MAX} operations are possible, got ${items.length}`,
+    );
+  }
+  return items.map((item: Item) => made(() => operation(item)));
+}
+
+/** An operation; what its maker trips over, because no type has kept it out, is a wrong argument. */
+function made<Result>(make: () => Operation<Result>): Operation<Result> {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof ThrottrError) throw error;
+    throw new ThrottrError("argument_invalid", String(error));
+  }
 }
 
 function operationOf([name, ...parameters]: BatchCall): Operation<unknown> {
   const operation = table.get(name);
   if (operation !== undefined) return operation(...parameters);
-  throw new ThrottrError("operation_unknown", `there is no operation ${name as string}`);
+  throw new ThrottrError("operation_unknown", `there is no operation ${shown(name)}`);
 }

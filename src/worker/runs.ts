@@ -1,7 +1,7 @@
 /**
  * Runs of a message that comes whole: found, checked, and sent one after the other.
  */
-import { isUnrestricted, refusalOf, scopeName, type Access } from "../objects/access.ts";
+import { isUnrestricted, refusalOf, scopeNames, type Access } from "../objects/access.ts";
 import type { Frames, Sink } from "../objects/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { channelOfFrame, layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
@@ -169,7 +169,7 @@ export function assertAllowed(
     }
     const refusal = refusalOf(access, layout, bytes, at);
     if (refusal === "scope_missing") {
-      const scope = scopeName(layout.scope);
+      const scope = scopeNames(layout.scope);
       throw new Problem(403, refusal, `${where} needs the scope ${scope}; nothing was applied`);
     }
     if (refusal !== null) {

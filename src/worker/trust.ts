@@ -25,7 +25,10 @@ const EVERYTHING: BindingProps = {};
  * @throws ThrottrError `props_invalid`
  */
 export function accessOfProps(props: unknown): Access {
-  const given = typeof props === "object" && props !== null ? props : EVERYTHING;
+  const given = props ?? EVERYTHING;
+  if (typeof given !== "object" || Array.isArray(given)) {
+    throw new ThrottrError("props_invalid", "props of the service binding: an object is expected");
+  }
   let access = known.get(given);
   if (access === undefined) {
     const result = v.safeParse(propsSchema, given);

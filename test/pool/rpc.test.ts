@@ -206,6 +206,42 @@ describe("props of the binding", () => {
     expect(await codeOf(bad.query("a"))).toBe("props_invalid");
   });
 
+  it.each([
+    { namespace: "" },
+    { namespace: "n".repeat(65) },
+    { namespace: 5 },
+    { scopes: ["root"] },
+    { scopes: "read" },
+    { keyPrefixes: "a" },
+    { keyPrefixes: ["k".repeat(256)] },
+    { keyPrefixes: Array.from({ length: 17 }, (_, i) => `${i}`) },
+    { channelPrefixes: [5] },
+    { nameSpace: "misspelt" },
+  ])("are refused when they are none: %j", async (props) => {
+    const bad = entrypoint({ props });
+    expect(await codeOf(bad.query("a"))).toBe("props_invalid");
+    expect(await codeOf(bad.exchange(new Uint8Array(0)))).toBe("props_invalid");
+    expect(await codeOf(bad.fetch("http://localhost/health"))).toBe("props_invalid");
+  });
+
+  it("stand for a token over WebSocket", async () => {
+    const bound = entrypoint({ props: { namespace: "other", keyPrefixes: ["a"] } });
+    const response = await bound.fetch("http://localhost/throttr/edge", {
+      headers: { upgrade: "websocket" },
+    });
+    const socket = response.webSocket!;
+    socket.binaryType = "arraybuffer";
+    const received: number[] = [];
+    socket.addEventListener("message", ({ data }) => {
+      received.push(...new Uint8Array(data as ArrayBuffer));
+    });
+    socket.accept();
+    // QUERY of "b", which is refused, and READ of "a".
+    socket.send(Uint8Array.of(0x02, 1, 0x62, 0x20, 0, 1, 0, 0, 0, 0, 0x61));
+    await expect.poll(() => received).toEqual([0, 1, 1, 0, 0, 0, 0]);
+    socket.close(1000);
+  });
+
   it("stand for a token over HTTP", async () => {
     const other = entrypoint({ props: { namespace: "other", scopes: [] } });
     const response = await other.fetch("http://localhost/throttr/7.3/uint16", {
@@ -221,6 +257,12 @@ describe("props of the binding", () => {
 describe("bad input", () => {
   it.each([
     ["key_invalid", () => throttr.query("k".repeat(256))],
+    ["key_invalid", () => throttr.query("a\ud800")],
+    ["key_invalid", () => throttr.query(5 as never)],
+    ["value_invalid", () => throttr.set("a", "\udc00", { ttlMs: 1 })],
+    ["channel_invalid", () => throttr.publish("\ud800\ud800", "x")],
+    ["prefix_invalid", () => throttr.list({ prefix: "\udfff" })],
+    ["after_invalid", () => throttr.list({ cursor: "k".repeat(256) })],
     ["ttl_invalid", () => throttr.increment("a", { ttlMs: 1.5 })],
     ["ttl_invalid", () => throttr.insert("a", { quota: 1 } as never)],
     ["quota_invalid", () => throttr.insert("a", { quota: -1, ttlMs: 1 })],

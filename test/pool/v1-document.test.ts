@@ -105,7 +105,7 @@ describe("the document", () => {
     const document = await documentOf();
     for (const route of ROUTES) {
       const operation = document.paths[route.path]![route.method.toLowerCase()]!;
-      expect(operation.security).toEqual([{ bearer: [route.scope] }, { ticket: [route.scope] }]);
+      expect(operation.security).toEqual([{ bearer: route.scopes }, { ticket: route.scopes }]);
       expect(operation.requestBody !== undefined).toBe(route.body !== undefined);
       const headers = operation.parameters.filter((parameter) => parameter.in === "header");
       expect(headers.map(({ name }) => name)).toEqual(

@@ -13,13 +13,13 @@ import type { ByteWriter } from "../bytes.ts";
 export const Command = {
   /** The record under the key. Reply: outcome with record. */
   read: 0x20,
-  /** A new counter: quota u64, TTL. Reply: outcome with record; not applied where there is a record. */
+  /** A new counter: quota u64, TTL. Reply: outcome; not applied where there is a record. */
   insert: 0x21,
   /** Adds to a counter, or makes one of it: amount u64, TTL of a new one. Reply: outcome with record. */
   increment: 0x22,
   /** Changes a quota: change u8, amount u64. Reply: outcome with record. */
   change: 0x23,
-  /** Changes a TTL: change u8, TTL. Reply: outcome with record. */
+  /** Changes a TTL: change u8, TTL. Reply: outcome with record, without its value. */
   expire: 0x24,
   /** Removes a record. Reply: outcome. */
   purge: 0x25,

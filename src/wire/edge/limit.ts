@@ -115,7 +115,7 @@ function fixedWindowOf({ strategy, quotas }: FixedWindowStrategy, path = ""): un
 }
 
 function windowNsOf(windowMs: unknown, path: string): bigint {
-  if (typeof windowMs === "number" && windowMs > 0 && Number.isFinite(windowMs)) {
+  if (typeof windowMs === "number" && windowMs > 0 && Number.isFinite(windowMs * 1e6)) {
     return BigInt(Math.round(windowMs * 1e6));
   }
   throw new RateLimitError(
@@ -132,10 +132,12 @@ export function limitResultOf(
   decision: LimitDecision,
 ): LimitResult {
   const names = resultNames(configuration);
-  const quotas: Record<string, QuotaResult> = {};
-  decision.quotas.forEach(({ allowed, limit, remaining, resetNs }, i) => {
-    quotas[names[i]!] = { allowed, limit, remaining, reset: msOf(resetNs) };
-  });
+  const quotas: Record<string, QuotaResult> = Object.fromEntries(
+    decision.quotas.map(({ allowed, limit, remaining, resetNs }, i) => [
+      names[i]!,
+      { allowed, limit, remaining, reset: msOf(resetNs) },
+    ]),
+  );
   const { allowed, limit, remaining, resetNs, retryAfterNs } = decision;
   return {
     success: allowed,

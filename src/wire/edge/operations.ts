@@ -7,7 +7,7 @@
 import { ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
 import type { RateLimitConfiguration } from "../ratelimit/configuration.ts";
-import { RateLimitError } from "../ratelimit/error.ts";
+import { RateLimitError, shown } from "../ratelimit/error.ts";
 import { storageKey } from "../ratelimit/keys.ts";
 import { decodeInfo, type InfoFigures } from "../throttr/info.ts";
 import { Change, layoutsOf, RequestType, STATUS_SUCCESS } from "../throttr/requests.ts";
@@ -245,10 +245,10 @@ function change(
 export function ttl(key: Text, options: TtlOptions): Operation<Remaining | null> {
   const ttlMs = ttlOf(options.ttlMs);
   const { change: name = "patch" } = options;
-  if (!Object.hasOwn(Change, name)) {
+  if (typeof name !== "string" || !Object.hasOwn(Change, name)) {
     throw new ThrottrError(
       "change_invalid",
-      `change: one of ${Object.keys(Change).join(", ")} is expected, got ${name}`,
+      `change: one of ${Object.keys(Change).join(", ")} is expected, got ${shown(name)}`,
     );
   }
   return onKey(Command.expire, key, options, remainingOf, (out) => {
@@ -355,7 +355,7 @@ function onLimit(type: number, request: LimitRequest): Operation<LimitResult> {
   if (!Number.isSafeInteger(cost) || cost < 1) {
     throw new ThrottrError(
       "cost_invalid",
-      `cost: an integer from 1 to ${Number.MAX_SAFE_INTEGER} is expected, got ${String(cost)}`,
+      `cost: an integer from 1 to ${Number.MAX_SAFE_INTEGER} is expected, got ${shown(cost)}`,
     );
   }
   const isPeek = type === Command.peek;
@@ -411,7 +411,7 @@ export function list(options: ListOptions = {}): Operation<RecordPage> {
   if (!Number.isInteger(recordsMax) || recordsMax < 1 || recordsMax > SCAN_RECORDS_MAX) {
     throw new ThrottrError(
       "limit_invalid",
-      `limit: an integer from 1 to ${SCAN_RECORDS_MAX} is expected, got ${String(recordsMax)}`,
+      `limit: an integer from 1 to ${SCAN_RECORDS_MAX} is expected, got ${shown(recordsMax)}`,
     );
   }
   const after = cursor === undefined ? null : nameOf(cursor, "after");

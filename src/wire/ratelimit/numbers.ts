@@ -22,10 +22,11 @@ const INTEGER_TEXT = /^[+-]?\d+$/;
  */
 export function formatFloat(value: number): string {
   if (Object.is(value, -0)) return "-0";
+  const size = Math.abs(value);
+  // Here JavaScript's own text has no exponent either.
+  if (size === 0 || (size >= 10 ** EXPONENT_MIN && size < 10 ** EXPONENT_END)) return String(value);
   const [digits, exponentText] = value.toExponential().split("e") as [string, string];
   const exponent = Number(exponentText);
-  // Between the two exponents JavaScript's own text has no exponent either.
-  if (exponent >= EXPONENT_MIN && exponent < EXPONENT_END) return String(value);
   const sign = exponent < 0 ? "-" : "+";
   return `${digits}e${sign}${String(Math.abs(exponent)).padStart(2, "0")}`;
 }

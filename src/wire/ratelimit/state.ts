@@ -11,10 +11,14 @@ import { shown } from "./error.ts";
 export class StateError extends Error {
   override readonly name = "StateError";
   readonly code = "state_invalid";
+  /** The message without what was read, which not everybody may see who asks for a decision. */
+  readonly publicMessage: string;
 
   /** @param expected the forms that would have been read */
   constructor(strategy: string, expected: string, text: string) {
-    super(`state_invalid: ${strategy}: expected ${expected}, got ${shown(text)}`);
+    const publicMessage = `state_invalid: ${strategy}: expected ${expected}`;
+    super(`${publicMessage}, got ${shown(text)}`);
+    this.publicMessage = publicMessage;
   }
 }
 

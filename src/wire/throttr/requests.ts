@@ -76,7 +76,7 @@ export interface Layout {
   /** Offset of the value size. The value, or the payload, follows the key. */
   readonly valueSizeAt: number;
   readonly valueSizeBytes: number;
-  /** Bit of the scope that the request needs; 0 for none. */
+  /** Bits of the scopes that the request needs; 0 for none. */
   readonly scope: number;
   /** Which prefixes of a token the key must have; null where it may be any. */
   readonly prefixes: "keyPrefixes" | "channelPrefixes" | null;
@@ -242,7 +242,7 @@ const COMMANDS: readonly Row[] = [
   [Command.expire, command("EXPIRE", Target.shard, Scope.write)],
   [Command.purge, command("PURGE", Target.shard, Scope.write)],
   [Command.set, command("SET", Target.shard, Scope.write)],
-  [Command.compareAndSet, command("COMPARE_AND_SET", Target.shard, Scope.write)],
+  [Command.compareAndSet, command("COMPARE_AND_SET", Target.shard, Scope.read | Scope.write)],
   [Command.limit, command("LIMIT", Target.shard, Scope.write)],
   [Command.peek, command("PEEK", Target.shard, Scope.read)],
   [Command.refund, command("REFUND", Target.shard, Scope.write)],

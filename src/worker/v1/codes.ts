@@ -30,7 +30,10 @@ export function codesOf(route: Route): ProblemCode[] {
   add(route.path.includes("{name}"), "name_invalid");
   add(route.path.includes("{channel}"), "channel_invalid");
   add(route.body !== undefined, "json_invalid", "body_invalid", "body_too_large");
-  add(route.method !== "GET" && route.scope !== "read", "idempotency_key_invalid");
+  add(
+    route.method !== "GET" && route.scopes.some((scope) => scope !== "read"),
+    "idempotency_key_invalid",
+  );
   add(route.once === "one", "idempotency_conflict", "answer_lost", "shard_full");
   return PROBLEM_CODES.filter((code) => codes.has(code));
 }

@@ -75,14 +75,14 @@ function documentOf(routes: readonly Route[]): OpenApiDocument {
 }
 
 function operationOf(route: Route): DocumentOperation {
-  const { id, tag, summary, description, scope } = route;
+  const { id, tag, summary, description, scopes } = route;
   const requestBody = requestBodyOf(route);
   return {
     operationId: id,
     tags: [tag],
     summary,
     ...(description === undefined ? {} : { description }),
-    security: [{ bearer: [scope] }, { ticket: [scope] }],
+    security: [{ bearer: scopes }, { ticket: scopes }],
     parameters: parametersOf(route),
     ...(requestBody === null ? {} : { requestBody }),
     responses: responsesOf(route),

@@ -105,7 +105,7 @@ function pageOf(document: OpenApiDocument): Markup {
 
 function sectionOf({ method, path, operation }: Listed): Markup {
   const { operationId, summary, description, parameters, requestBody, responses } = operation;
-  const scope = operation.security[0]?.bearer?.[0];
+  const scope = operation.security[0]?.bearer?.join(" and ");
   return html`<section id="${operationId}">
     <h3>
       <a href="#${operationId}">${summary}</a>

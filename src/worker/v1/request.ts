@@ -9,6 +9,8 @@ import { parseJson } from "./json.ts";
 import { refuseFields, type Call, type Route, type Schema } from "./route.ts";
 
 export const RAW_TYPE = "application/octet-stream";
+/** Of a field's name, what is told. */
+const FIELD_LENGTH_MAX = 100;
 /** Errors that are told. */
 const ERRORS_MAX = 20;
 /** Of a larger body the first error is told: to find them all takes memory. */
@@ -80,8 +82,8 @@ function typeOf({ headers }: Request): string {
 }
 
 /** The key that a header says, as a string of structured fields or without quotes. */
-function onceOf({ once, method, scope }: Route, header: string | null): Input["once"] {
-  const isReading = method === "GET" || scope === "read";
+function onceOf({ once, method, scopes }: Route, header: string | null): Input["once"] {
+  const isReading = method === "GET" || scopes.every((scope) => scope === "read");
   if (header === null || isReading) return {};
   if (once === undefined) {
     throw Problem.of(
@@ -114,7 +116,7 @@ function fieldError(issue: v.BaseIssue<unknown>): FieldError {
     (path, { key }) =>
       typeof key === "number"
         ? `${path}[${key}]`
-        : `${path}${path === "" ? "" : "."}${String(key)}`,
+        : `${path}${path === "" ? "" : "."}${String(key).slice(0, FIELD_LENGTH_MAX)}`,
     "",
   );
   return { field, message: messageOf(issue) };

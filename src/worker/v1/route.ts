@@ -54,7 +54,8 @@ interface Description {
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  readonly scope: ScopeName;
+  /** All of them are needed. */
+  readonly scopes: readonly ScopeName[];
   /** It takes `Idempotency-Key`, for the one record that it is about, or for each of many. */
   readonly once?: "one" | "each";
   readonly answers: Readonly<Partial<Record<Answer["status"], AnswerDescription>>>;

@@ -3,6 +3,7 @@ import type { Context, Hono } from "hono";
 import { readSettings } from "../../objects/settings.ts";
 import type { Access } from "../../objects/access.ts";
 import { Scope } from "../../wire/throttr/requests.ts";
+import type { App } from "../app.ts";
 import { limitBody } from "../body-limit.ts";
 import { DoorCounter } from "../counter.ts";
 import { Problem } from "../problem.ts";
@@ -12,23 +13,26 @@ import { RAW_TYPE, readRequest } from "./request.ts";
 import type { Answer, Route } from "./route.ts";
 import { ROUTES } from "./routes.ts";
 
-type AppContext = Context<{ Bindings: Env }>;
+type AppContext = Context<App>;
 
 const HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
 /** The document and the page change with a deployment only. */
 const DOCUMENT_HEADERS = { "cache-control": "public, max-age=300" };
 
 /** @param accessOf what a caller may do; throws a Problem for one who is not known */
-export function serveJson(
-  router: Hono<{ Bindings: Env }>,
-  accessOf: (c: AppContext) => Promise<Access>,
-): void {
+export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promise<Access>): void {
   for (const route of ROUTES) {
     router.on(
       route.method,
       patternOf(route),
+      async (c, next) => {
+        const access = await accessOf(c);
+        assertScopes(route, access);
+        c.set("access", access);
+        await next();
+      },
       limitBody("BODY_BYTES_MAX", "a body"),
-      async (c) => await serve(route, c, await accessOf(c)),
+      async (c) => await serve(route, c, c.var.access),
     );
   }
   for (const pattern of new Set(ROUTES.map(patternOf))) {
@@ -41,10 +45,14 @@ export function serveJson(
   router.get("/docs", async () => await pageResponse(DOCUMENT_HEADERS));
 }
 
-async function serve(route: Route, c: AppContext, access: Access): Promise<Response> {
-  if ((access.scopes & Scope[route.scope]) === 0) {
-    throw Problem.of("scope_missing", `this needs the scope ${route.scope}`);
+function assertScopes({ scopes }: Route, access: Access): void {
+  for (const scope of scopes) {
+    if ((access.scopes & Scope[scope]) !== 0) continue;
+    throw Problem.of("scope_missing", `this needs the scope ${scopes.join(" and ")}`);
   }
+}
+
+async function serve(route: Route, c: AppContext, access: Access): Promise<Response> {
   const input = await readRequest(route, c.req.raw);
   const caller = {
     env: c.env,

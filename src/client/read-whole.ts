@@ -1,0 +1,36 @@
+/** Reads a body that may be longer than it should be. */
+import { outcomeUnknown } from "./call.ts";
+import type { FetchResponse } from "./platform.ts";
+
+/**
+ * The bytes of a body.
+ *
+ * @throws ThrottrError `outcome_unknown` when there are more than `bytesMax`: what was asked was applied or
+ * not, and nobody reads what it came to
+ */
+export async function readWhole(
+  response: FetchResponse,
+  bytesMax: number,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const { body } = response;
+  if (body === null || body === undefined) return new Uint8Array(await response.arrayBuffer());
+  const reader = body.getReader();
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    parts.push(value!);
+    length += value!.length;
+    if (length <= bytesMax) continue;
+    await reader.cancel();
+    throw outcomeUnknown(`the server has sent more than ${bytesMax} bytes`);
+  }
+  const whole = new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

@@ -1,0 +1,10 @@
+/** What the routes have at hand. */
+import type { Access } from "../objects/access.ts";
+
+export interface App {
+  Bindings: Env;
+  Variables: {
+    /** Of a caller who is known; set before a body is read. */
+    access: Access;
+  };
+}
