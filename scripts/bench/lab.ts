@@ -20,6 +20,9 @@ const PORT_MIN = 18_900;
 /** The port of the project's configuration that the spare TCP port stands in for. */
 const TCP_PORT = 9000;
 const WORKERS = "scripts/bench/workers";
+/** Of the project's configuration: what service bindings name. */
+const SERVER_NAME = "throttr-edge";
+const STRICT = { DURABILITY: "strict" };
 /** Load generators: each takes what it is to do, and prints what it has measured, as JSON. */
 const GENERATORS = fileURLToPath(new URL(".", import.meta.url));
 /** What a load may take beyond its warm-up and its duration before it is given up. */
@@ -40,9 +43,21 @@ export interface HttpTarget {
   kill(): Promise<void>;
 }
 
-/** A server of this project, which can be killed and started again on its files. */
-export interface ThrottrTarget extends Target, HttpTarget {
+/** A server that can be killed and started again on its files. */
+export interface RestartableTarget extends HttpTarget {
   start(): Promise<void>;
+}
+
+/** A server of this project. */
+export interface ThrottrTarget extends Target, RestartableTarget {}
+
+/** What `wrangler dev` is started with. */
+interface WranglerOptions {
+  readonly config: string;
+  /** Configurations of Workers that are bound to. */
+  readonly beside?: readonly string[];
+  readonly tcpPorts?: readonly number[];
+  readonly variables?: Readonly<Record<string, string>>;
 }
 
 export class Lab {
@@ -64,48 +79,54 @@ export class Lab {
     variables: Readonly<Record<string, string>>,
   ): Promise<ThrottrTarget> {
     const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
-    const main = join(this.folder, WORKERS, "figures-worker.ts");
-    const config = this.#writeConfig(name, configWithPorts({ [TCP_PORT]: port }, main));
-    const options = { DURABILITY: "strict", ...variables };
-    let server: Server;
-    const target: ThrottrTarget = {
-      protocol: "throttr",
-      port,
-      httpPort,
-      runtime: () => Runtime.find(server.process.pid!, httpPort),
-      start: async () => {
-        server = await this.#startWrangler(config, httpPort, [port], options);
-      },
-      kill: async () => {
-        await server.kill();
-        this.#servers.delete(server);
-      },
-    };
-    await target.start();
-    return target;
+    const config = this.#writeConfig(
+      name,
+      configWithPorts({ [TCP_PORT]: port }, this.#main("figures")),
+    );
+    const target = await this.#start(httpPort, {
+      config,
+      tcpPorts: [port],
+      variables: { ...STRICT, ...variables },
+    });
+    return { protocol: "throttr", port, ...target };
+  }
+
+  /** Starts a Worker that is bound to a server with strict durability, both on files of their own. */
+  async startBound(
+    name: string,
+    variables: Readonly<Record<string, string>>,
+  ): Promise<RestartableTarget> {
+    const bindings = ["Throttr", "Bare", "Meter"];
+    const server = withVariables(configWithPorts({}, this.#main("metered")), {
+      ...STRICT,
+      ...variables,
+    });
+    return await this.#start(await this.#sparePort(), {
+      config: this.#writeConfig(name, callerConfig("checks", this.#main("checks"), bindings)),
+      beside: [this.#writeConfig(`${name}-server`, server)],
+    });
   }
 
   /** Starts the echo that is the platform's limit for requests. */
   async startEcho(): Promise<Target> {
     const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
-    const config = this.#writeBareConfig("echo", "Echo", port);
-    await this.#startWrangler(config, httpPort, [port], {});
+    const config = this.#writeConfig("echo", bareConfig("echo", "Echo", this.#main("echo"), port));
+    await this.#start(httpPort, { config, tcpPorts: [port] });
     return { protocol: "echo", port };
   }
 
   /** Starts the broadcast that is the platform's limit for fan-out. */
   async startBroadcast(): Promise<HttpTarget> {
-    const httpPort = await this.#sparePort();
-    const config = this.#writeBareConfig("broadcast", "Broadcast", null);
-    const server = await this.#startWrangler(config, httpPort, [], {});
-    return {
-      httpPort,
-      runtime: () => Runtime.find(server.process.pid!, httpPort),
-      kill: async () => {
-        await server.kill();
-        this.#servers.delete(server);
-      },
-    };
+    const main = this.#main("broadcast");
+    const config = this.#writeConfig("broadcast", bareConfig("broadcast", "Broadcast", main, null));
+    return await this.#start(await this.#sparePort(), { config });
+  }
+
+  /** Starts counters, one for each key, that are the yardstick for rate limits. */
+  async startCounter(): Promise<RestartableTarget> {
+    const text = bareConfig("counter", "Counter", this.#main("counter"), null);
+    const config = this.#writeConfig("counter", text);
+    return await this.#start(await this.#sparePort(), { config });
   }
 
   /** Starts Redis with an append-only file that is synced every second; null when it is not installed. */
@@ -192,14 +213,28 @@ export class Lab {
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   }
 
-  async #startWrangler(
-    config: string,
-    port: number,
-    tcpPorts: readonly number[],
-    variables: Readonly<Record<string, string>>,
-  ): Promise<Server> {
+  /** Starts `wrangler dev`, on files beside its configuration. */
+  async #start(httpPort: number, options: WranglerOptions): Promise<RestartableTarget> {
+    let server: Server;
+    const target: RestartableTarget = {
+      httpPort,
+      runtime: () => Runtime.find(server.process.pid!, httpPort),
+      start: async () => {
+        server = await this.#startWrangler(httpPort, options);
+      },
+      kill: async () => {
+        await server.kill();
+        this.#servers.delete(server);
+      },
+    };
+    await target.start();
+    return target;
+  }
+
+  async #startWrangler(port: number, options: WranglerOptions): Promise<Server> {
+    const { config, beside = [], tcpPorts = [], variables = {} } = options;
     const persistTo = join(config, "..", "state");
-    const server = startServer({ config, port, persistTo, variables });
+    const server = startServer({ config, beside, port, persistTo, variables });
     this.#servers.add(server);
     const ended = new Promise<never>((_, reject) => {
       server.process.once("exit", () => reject(new Error(`the server of ${config} has ended`)));
@@ -208,18 +243,17 @@ export class Lab {
     return server;
   }
 
+  /** The entry of a Worker for the benchmark. */
+  #main(name: string): string {
+    return join(this.folder, WORKERS, `${name}-worker.ts`);
+  }
+
   #writeConfig(name: string, text: string): string {
     const folder = join(this.folder, name);
     mkdirSync(folder);
     const path = join(folder, "wrangler.toml");
     writeFileSync(path, text);
     return path;
-  }
-
-  /** Of a Worker in front of one object, whose class is all that it has. */
-  #writeBareConfig(name: string, className: string, port: number | null): string {
-    const main = join(this.folder, WORKERS, `${name}-worker.ts`);
-    return this.#writeConfig(name, bareConfig(name, className, main, port));
   }
 
   #hold(child: ChildProcess): void {
@@ -235,12 +269,39 @@ export class Lab {
   }
 }
 
-function bareConfig(name: string, className: string, main: string, port: number | null): string {
+/** The project's configuration with other variables: flags of `wrangler dev` are for its first Worker. */
+function withVariables(config: string, variables: Readonly<Record<string, string>>): string {
+  return Object.entries(variables).reduce((text, [name, value]) => {
+    const line = new RegExp(`^${name} = .*`, "m");
+    if (!line.test(text)) throw new Error(`no variable of the configuration: ${name}`);
+    return text.replace(line, () => `${name} = ${JSON.stringify(value)}`);
+  }, config);
+}
+
+/**
+ * Of a Worker that has nothing but what it is bound to.
+ *
+ * @param entrypoints of the server, each bound under its name in capitals
+ */
+function callerConfig(name: string, main: string, entrypoints: readonly string[]): string {
   const compatibilityDate = /^compatibility_date = .*/m.exec(configWithPorts({}))![0];
+  const services = entrypoints.map(
+    (entrypoint) => `
+[[services]]
+binding = "${entrypoint.toUpperCase()}"
+service = "${SERVER_NAME}"
+entrypoint = "${entrypoint}"
+`,
+  );
   return `name = "${name}"
 main = ${JSON.stringify(main)}
 ${compatibilityDate}
+${services.join("")}`;
+}
 
+/** Of a Worker in front of one object, whose class is all that it has. */
+function bareConfig(name: string, className: string, main: string, port: number | null): string {
+  return `${callerConfig(name, main, [])}
 [[durable_objects.bindings]]
 name = "${name.toUpperCase()}"
 class_name = "${className}"

@@ -7,6 +7,7 @@ import { spawnSync } from "node:child_process";
 import { measureFanOut } from "./fan-out.ts";
 import { measureFigures } from "./figures.ts";
 import { Lab } from "./lab.ts";
+import { measureLimits } from "./limits.ts";
 import { measureList } from "./list.ts";
 import { measureMatrix, type Cell } from "./matrix.ts";
 import { measureMetrics } from "./metrics.ts";
@@ -20,6 +21,7 @@ import {
   tableHead,
   tableRow,
 } from "./report.ts";
+import { limitsText } from "./report-limits.ts";
 import { fanOutText, listText, metricsText } from "./report-parts.ts";
 
 /** Hands over what a part gives, when the run measures it. */
@@ -54,10 +56,11 @@ async function run(lab: Lab, options: Options): Promise<void> {
   const fanOut = await ifAsked("fan-out", () => measureFanOut(lab, options), fanOutText);
   const list = await ifAsked("list", () => measureList(lab, redis, options), listText);
   const metrics = await ifAsked("metrics", () => measureMetrics(lab, options), metricsText);
+  const limits = await ifAsked("limits", () => measureLimits(lab, redis, options), limitsText);
   const aims = aimsOf(cells, figures, metrics);
   say(`\n${aimsText(aims)}`);
   if (!options.isJson) return;
-  const all = { machine, options, cells, figures, fanOut, list, metrics, aims };
+  const all = { machine, options, cells, figures, fanOut, list, metrics, limits, aims };
   process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
 }
 

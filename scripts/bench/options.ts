@@ -3,9 +3,8 @@ import { parseArgs } from "node:util";
 import { FRAMES, OPERATIONS, type Operation } from "./frames.ts";
 
 /** What can be measured. */
-export type Part = "table" | "figures" | "fan-out" | "list" | "metrics";
-
-export const PARTS: readonly Part[] = ["table", "figures", "fan-out", "list", "metrics"];
+export const PARTS = ["table", "figures", "fan-out", "list", "metrics", "limits"] as const;
+export type Part = (typeof PARTS)[number];
 
 export interface Options {
   readonly isJson: boolean;
@@ -24,10 +23,11 @@ export interface Options {
 
 const USAGE = `Usage: npm run bench -- [flags]
 
-  --quick              UPDATE only, 1 connection, 1 shard, short durations, fewer rounds
+  --quick              UPDATE only, 1 connection, 1 shard, short durations, fewer keys and rounds
   --json               JSON instead of a table
   --parts LIST         of table, figures (bytes per key, cold start, rows per operation), fan-out,
-                       list (of 1,000,000 keys), metrics (what METRICS=on costs)  (all)
+                       list (of 1,000,000 keys), metrics (what METRICS=on costs),
+                       limits (rate limits over a service binding)  (all)
   --operations LIST    of UPDATE, QUERY, INSERT, SET            (all)
   --depths LIST        requests under way per connection        (1,32,1024,8192)
   --connections LIST                                            (1,16)

@@ -128,7 +128,7 @@ function costRow(what: string, { onOpsPerS, offOpsPerS, lostShare, lostShares }:
 }
 
 /** Fields in columns: a negative width aligns to the left. */
-function rowOf(fields: readonly string[], widths: readonly number[]): string {
+export function rowOf(fields: readonly string[], widths: readonly number[]): string {
   const columns = fields.map((field, column) => {
     const width = widths[column]!;
     return width < 0 ? field.padEnd(-width) : field.padStart(width);
