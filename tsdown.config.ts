@@ -17,6 +17,8 @@ export default defineConfig([
     target: "es2024",
     tsconfig: "tsconfig.library.json",
     dts: { generator: "tsgo" },
+    // `await using` works with clients and test servers; the types of a project need not have it.
+    banner: { dts: '/// <reference lib="esnext.disposable" />' },
     // Declarations come from the compiler of TypeScript 7, which the plugin calls experimental.
     suppressWarnings: /TypeScript 7\.0/,
     deps: { neverBundle: OUTSIDE, onlyBundle: [] },

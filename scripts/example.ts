@@ -1,7 +1,8 @@
 /** Runs an example beside the server, both locally: `npm run example -- hono-api`. */
 import { readdirSync } from "node:fs";
-import { ROOT, startServer } from "./server.ts";
+import { ROOT, startServer, waitUntilReady } from "./server.ts";
 
+const PORT = 8787;
 const EXAMPLES = `${ROOT}examples`;
 const names = readdirSync(EXAMPLES, { withFileTypes: true })
   .filter((entry) => entry.isDirectory())
@@ -12,10 +13,12 @@ if (!names.includes(name)) {
   console.error(`which example? npm run example -- ${names.join(" | ")}`);
   process.exit(1);
 }
-console.log(`${name}: http://127.0.0.1:8787`);
 const server = startServer({
   config: `${EXAMPLES}/${name}/wrangler.toml`,
   beside: [`${ROOT}wrangler.toml`],
+  port: PORT,
   stdio: "inherit",
 });
 server.process.on("exit", (code) => process.exit(code ?? 0));
+await waitUntilReady(PORT, []);
+console.log(`${name} is ready: http://127.0.0.1:${PORT}`);

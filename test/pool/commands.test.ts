@@ -364,7 +364,7 @@ describe("pushes", () => {
 });
 
 /** Commands by the scopes they need, each on the key "user:1". */
-const NEEDS: readonly [string, string, Uint8Array][] = [
+const NEEDS: readonly [string, ScopeName[], Uint8Array][] = [
   ["READ", ["read"], read("user:1")],
   ["INSERT", ["write"], insert("user:1", 1n, FOREVER)],
   ["INCREMENT", ["write"], increment("user:1", 1n, FOREVER)],
@@ -374,7 +374,7 @@ const NEEDS: readonly [string, string, Uint8Array][] = [
   ["SET", ["write"], set("user:1", bytesOf("x"), FOREVER)],
   [
     "COMPARE_AND_SET",
-    "read and write",
+    ["read", "write"],
     compareAndSet("user:1", 0, bytesOf(""), bytesOf("x"), FOREVER),
   ],
   ["LIMIT", ["write"], limit("user:1", BUCKET, 1)],

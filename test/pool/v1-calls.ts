@@ -31,7 +31,7 @@ export interface Got {
 
 export type Calling = (method: string, url: string, sent?: Sent) => Promise<Got>;
 
-export function routeById(id: string): Route {
+function routeById(id: string): Route {
   const route = ROUTES.find((candidate) => candidate.id === id);
   if (route === undefined) throw new Error(`no route ${id}`);
   return route;

@@ -1,5 +1,7 @@
 /** The package as its users have it: what was built, by the names that it is imported by. */
-import { readFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ThrottrError } from "throttr-edge/client";
@@ -80,8 +82,41 @@ describe("the testing helper", () => {
     }
   });
 
-  it("has the compatibility date of wrangler.toml", async () => {
+  it("has a compatibility date that is no newer than that of wrangler.toml", async () => {
     const [, date] = /^compatibility_date = "(.*)"/m.exec(readFileSync("wrangler.toml", "utf8"))!;
-    expect((await throttrWorker()).compatibilityDate).toBe(date);
+    expect((await throttrWorker()).compatibilityDate <= date!).toBe(true);
+  });
+});
+
+describe("the declarations", () => {
+  it("are whole in a project that has but what the language and the web have", () => {
+    const folder = resolve(".wrangler/consumer");
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(
+      `${folder}/index.ts`,
+      `import { http, ThrottrClient } from "throttr-edge/client";
+import { rateLimit } from "throttr-edge/hono";
+import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
+const throttr = new ThrottrClient(http("http://127.0.0.1"));
+const strategy = tokenBucket({ burst: 1, rate: 1 });
+export const limiter = new RateLimiter({ throttr, name: "api", strategy });
+export const middleware = rateLimit({ limiter, key: () => "ada" });
+`,
+    );
+    const options = {
+      strict: true,
+      noEmit: true,
+      skipLibCheck: false,
+      target: "es2022",
+      lib: ["es2022", "dom", "dom.iterable"],
+      module: "esnext",
+      moduleResolution: "bundler",
+      types: [],
+    };
+    const config = { compilerOptions: options, files: ["index.ts"] };
+    writeFileSync(`${folder}/tsconfig.json`, JSON.stringify(config));
+    const compiler = "node_modules/typescript/bin/tsc";
+    const run = () => execFileSync(process.execPath, [compiler, "-p", folder], { stdio: "pipe" });
+    expect(run).not.toThrow();
   });
 });

@@ -145,6 +145,31 @@ describe("a scan", () => {
     fc.assert(property, { seed, numRuns: 300 });
   });
 
+  it("of many records gives the same pages, whatever order they lie in", () => {
+    const property = fc.property(
+      fc.integer({ min: 1, max: 900 }),
+      fc.nat(1_000_000),
+      fc.constantFrom(1, 2, 100, 255, 256, 257, 600),
+      (count, start, recordsMax) => {
+        const engine = engineOf();
+        const keys = Array.from({ length: count }, (_, i) => `${(start + i * 7919) % 1_000_003}`);
+        run(
+          engine,
+          keys.map((key) => insert(key, 1n, FOREVER)),
+        );
+        const expected = inOrder(keys);
+        const page = pageOf(engine, queryOf(), null, recordsMax);
+        expect(page.keys).toEqual(expected.slice(0, recordsMax));
+        expect(page.isLast).toBe(count <= recordsMax);
+        const after = expected[Math.floor(count / 3)]!;
+        expect(pageOf(engine, queryOf(), after, recordsMax).keys).toEqual(
+          expected.filter((key) => key > after).slice(0, recordsMax),
+        );
+      },
+    );
+    fc.assert(property, { seed, numRuns: 150 });
+  });
+
   it("shows what stays once, whatever comes and goes between its pages", () => {
     const property = fc.property(
       fc.uniqueArray(keyArbitrary, { minLength: 1, maxLength: 60 }),

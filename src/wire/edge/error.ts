@@ -20,8 +20,12 @@ export class ThrottrError extends Error {
     this.code = code;
   }
 
-  /** The error that a message says, or that another one stands for. */
-  static from(cause: unknown, otherwise = "internal"): ThrottrError {
+  /**
+   * The error that a message says, or that another one stands for.
+   *
+   * @param otherwise the code of one that says none: a call may have been applied, as far as is known
+   */
+  static from(cause: unknown, otherwise = "outcome_unknown"): ThrottrError {
     if (cause instanceof ThrottrError) return cause;
     const message = cause instanceof Error ? cause.message : String(cause);
     const code = CODE.exec(message)?.[1];
