@@ -31,12 +31,6 @@ export interface Got {
 
 export type Calling = (method: string, url: string, sent?: Sent) => Promise<Got>;
 
-function routeById(id: string): Route {
-  const route = ROUTES.find((candidate) => candidate.id === id);
-  if (route === undefined) throw new Error(`no route ${id}`);
-  return route;
-}
-
 /** The route behind a method and a URL. */
 export function routeOf(method: string, url: string): Route | undefined {
   const { pathname } = new URL(url, "http://localhost");
