@@ -20,7 +20,7 @@ export interface HttpOptions extends WebSocketOptions {
 }
 
 /** Of replies; a server's own are shorter. */
-const REPLY_BYTES_MAX = 32 << 20;
+const REPLY_BYTES_MAX = 128 << 20;
 /** Of an answer that says what is wrong. */
 const PROBLEM_BYTES_MAX = 64 << 10;
 

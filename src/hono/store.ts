@@ -151,6 +151,6 @@ async function failing<Result>(call: () => Promise<Result>): Promise<Result> {
   try {
     return await call();
   } catch (error) {
-    throw ThrottrError.from(error);
+    throw ThrottrError.from(error, "outcome_unknown");
   }
 }

@@ -373,7 +373,7 @@ export class RateLimiter {
       return await within(call(), { clock: this.clock, timeoutMs: this.#timeoutMs, signal });
     } catch (cause) {
       signal?.throwIfAborted();
-      throw ThrottrError.from(cause);
+      throw ThrottrError.from(cause, "outcome_unknown");
     }
   }
 

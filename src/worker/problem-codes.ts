@@ -54,7 +54,7 @@ const CODES = {
   kind_mismatch: [409, "The record under the key is of another kind"],
   quota_overflow: [409, "The quota would leave 2^64 - 1"],
   state_invalid: [409, "The buffer under the key is no state of this limit"],
-  answer_lost: [409, "It was applied before, its answer was too long to be kept"],
+  answer_lost: [409, "It was executed before, there was no room to keep its answer"],
   body_too_large: [413, "The body is too large"],
   frame_too_large: [413, "A key and a value together are too large"],
   runs_max: [413, "The body changes too often between kinds of requests"],

@@ -101,7 +101,7 @@ export class Throttr extends Entrypoint implements ThrottrService {
       return await run();
     } catch (error) {
       if (error instanceof Problem) throw new ThrottrError(error.code, error.message);
-      throw ThrottrError.from(error, "internal");
+      throw ThrottrError.from(error);
     }
   }
 

@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
+import { Limiters } from "../../src/engine/limiters.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import { layoutsOf, Target } from "../../src/wire/throttr/requests.ts";
 import { frameLength } from "../../src/wire/throttr/scanner.ts";
@@ -197,6 +198,23 @@ describe("limits", () => {
         expect(new DataView(body.buffer).getFloat64(1, true)).toBe(burst);
       }
     }
+  });
+});
+
+describe("limiters", () => {
+  it("are made once for each configuration, and forgotten when there are too many", () => {
+    const limiters = new Limiters();
+    const of = (burst: number) => {
+      const bytes = configurationBytes({ strategy: "token_bucket", burst, rate: 1 });
+      return limiters.of(bytes, 0, bytes.length);
+    };
+    const first = of(1);
+    of(2);
+    expect(of(1)).toBe(first);
+    for (let burst = 2; burst <= 1024; burst++) of(burst);
+    expect(of(1)).toBe(first);
+    of(1025);
+    expect(of(1)).not.toBe(first);
   });
 });
 

@@ -23,9 +23,10 @@ export class ThrottrError extends Error {
   /**
    * The error that a message says, or that another one stands for.
    *
-   * @param otherwise the code of one that says none: a call may have been applied, as far as is known
+   * @param otherwise the code of one that says none; of a call that may have been applied, as far as is
+   * known, `outcome_unknown`
    */
-  static from(cause: unknown, otherwise = "outcome_unknown"): ThrottrError {
+  static from(cause: unknown, otherwise = "internal"): ThrottrError {
     if (cause instanceof ThrottrError) return cause;
     const message = cause instanceof Error ? cause.message : String(cause);
     const code = CODE.exec(message)?.[1];
