@@ -1,4 +1,5 @@
 /** Reads a body that may be longer than it should be. */
+import { joinBytes } from "../wire/bytes.ts";
 import { outcomeUnknown } from "./call.ts";
 import type { FetchResponse } from "./platform.ts";
 
@@ -8,10 +9,7 @@ import type { FetchResponse } from "./platform.ts";
  * @throws ThrottrError `outcome_unknown` when there are more than `bytesMax`: what was asked was applied or
  * not, and nobody reads what it came to
  */
-export async function readWhole(
-  response: FetchResponse,
-  bytesMax: number,
-): Promise<Uint8Array<ArrayBuffer>> {
+export async function readWhole(response: FetchResponse, bytesMax: number): Promise<Uint8Array> {
   const { body } = response;
   if (body === null || body === undefined) return new Uint8Array(await response.arrayBuffer());
   const reader = body.getReader();
@@ -26,11 +24,5 @@ export async function readWhole(
     await reader.cancel();
     throw outcomeUnknown(`the server has sent more than ${bytesMax} bytes`);
   }
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
+  return joinBytes(parts);
 }

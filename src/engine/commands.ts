@@ -61,6 +61,8 @@ export class Commands {
   readonly #limiters = new Limiters();
   /** A key and a value that are not in the request next to each other. */
   readonly #scratch = new ByteWriter(256);
+  /** Name and fingerprint of the answer that is to be kept, and the answer behind them. */
+  readonly #kept = new ByteWriter(256);
   readonly #expires = new U64();
   readonly #left = new U64();
 
@@ -287,7 +289,9 @@ export class Commands {
     const stateAt = scratch.reserve(state.length);
     for (let i = 0; i < state.length; i++) scratch.bytes[stateAt + i] = state.charCodeAt(i);
     this.#expires.setBig(ttlNs).add(now.high, now.low);
-    this.#setFromScratch(Keyspace.throttr, this.#keyBytes, SECONDS);
+    if (!this.#setFrom(scratch, Keyspace.throttr, this.#keyBytes, SECONDS)) {
+      throw new Refusal(SHARD_FULL);
+    }
     this.#records.countWrite();
   }
 
@@ -309,36 +313,37 @@ export class Commands {
     if (this.#findAnswer(nameBytes)) return this.#repeat(nameBytes);
     // First of all, so that what is applied is known to have been, whatever room is left afterwards.
     this.#setExpiryOfAnswer();
-    this.#setFromScratch(Keyspace.answers, nameBytes, MILLISECONDS);
+    if (!this.#setFrom(this.#kept, Keyspace.answers, nameBytes, MILLISECONDS)) {
+      throw new Refusal(SHARD_FULL);
+    }
     const start = this.#out.length;
     try {
       this.#answer();
     } catch (error) {
-      this.#writeAnswerName(idAt, idBytes);
       if (this.#findAnswer(nameBytes)) this.#records.remove();
       throw error;
     }
-    this.#keepAnswer(idAt, idBytes, nameBytes, start);
+    this.#keepAnswer(nameBytes, start);
   }
 
-  /** Writes name and fingerprint of the answer to the scratch; returns the bytes of the name. */
+  /** Writes name and fingerprint of the answer; returns the bytes of the name. */
   #writeAnswerName(idAt: number, idBytes: number): number {
-    const scratch = this.#scratch;
-    scratch.reset();
-    scratch.u8(idBytes);
-    scratch.copy(this.#bytes, idAt, idAt + idBytes);
-    scratch.copy(this.#bytes, this.#keyAt, this.#keyAt + this.#keyBytes);
-    const nameBytes = scratch.length;
+    const kept = this.#kept;
+    kept.reset();
+    kept.u8(idBytes);
+    kept.copy(this.#bytes, idAt, idAt + idBytes);
+    kept.copy(this.#bytes, this.#keyAt, this.#keyAt + this.#keyBytes);
+    const nameBytes = kept.length;
     const bodyAt = idAt + idBytes;
     for (const key of FINGERPRINT_KEYS) {
       const body = hashBytes(key, 0, this.#bytes, bodyAt, this.#end - bodyAt);
-      scratch.u32((body ^ (this.#type * 0x9e3779b1)) >>> 0);
+      kept.u32((body ^ (this.#type * 0x9e3779b1)) >>> 0);
     }
     return nameBytes;
   }
 
   #findAnswer(nameBytes: number): boolean {
-    return this.#records.find(Keyspace.answers, this.#scratch.bytes, 0, nameBytes) !== 0;
+    return this.#records.find(Keyspace.answers, this.#kept.bytes, 0, nameBytes) !== 0;
   }
 
   #repeat(nameBytes: number): void {
@@ -346,7 +351,7 @@ export class Commands {
     const at = segment.valueAt(slot);
     const length = segment.slots[slot + LOW]!;
     for (let i = 0; i < FINGERPRINT_BYTES; i++) {
-      if (segment.arena[at + i] === this.#scratch.bytes[nameBytes + i]) continue;
+      if (segment.arena[at + i] === this.#kept.bytes[nameBytes + i]) continue;
       throw new Refusal(
         "idempotency_conflict: the idempotency key came with another call on this key before",
       );
@@ -357,26 +362,16 @@ export class Commands {
     this.#out.copy(segment.arena, at + FINGERPRINT_BYTES, at + length);
   }
 
-  #keepAnswer(idAt: number, idBytes: number, nameBytes: number, start: number): void {
-    this.#writeAnswerName(idAt, idBytes);
+  #keepAnswer(nameBytes: number, start: number): void {
     if (!this.#findAnswer(nameBytes)) return;
     if (this.#out.length - start > ANSWER_BYTES_MAX) {
       this.#records.remove();
       return;
     }
-    this.#scratch.copy(this.#out.bytes, start, this.#out.length);
+    this.#kept.copy(this.#out.bytes, start, this.#out.length);
     this.#setExpiryOfAnswer();
-    const { bytes, length } = this.#scratch;
-    this.#records.setBuffer(
-      Keyspace.answers,
-      bytes,
-      0,
-      nameBytes,
-      MILLISECONDS,
-      nameBytes,
-      length - nameBytes,
-      this.#expires,
-    );
+    // Where there is no room, what has been set before says that the answer is lost.
+    this.#setFrom(this.#kept, Keyspace.answers, nameBytes, MILLISECONDS);
   }
 
   #setExpiryOfAnswer(): void {
@@ -384,22 +379,27 @@ export class Commands {
     this.#expires.setDuration(0, this.#answerTtlMs, unitNs(MILLISECONDS)).add(now.high, now.low);
   }
 
-  /** Sets the buffer that was looked up last to what the scratch has behind its key. */
-  #setFromScratch(keyspace: number, keyBytes: number, unit: number): void {
-    const { bytes, length } = this.#scratch;
-    const valueBytes = length - keyBytes;
-    const expires = this.#expires;
-    const isSet = this.#records.setBuffer(
+  /**
+   * Sets the buffer that was looked up last to what a writer has behind its key.
+   *
+   * @returns false when the byte budget refuses it
+   */
+  #setFrom(
+    { bytes, length }: ByteWriter,
+    keyspace: number,
+    keyBytes: number,
+    unit: number,
+  ): boolean {
+    return this.#records.setBuffer(
       keyspace,
       bytes,
       0,
       keyBytes,
       unit,
       keyBytes,
-      valueBytes,
-      expires,
+      length - keyBytes,
+      this.#expires,
     );
-    if (!isSet) throw new Refusal(SHARD_FULL);
   }
 
   #setBuffer(unit: number, valueAt: number, valueBytes: number): void {

@@ -76,10 +76,7 @@ export class Scan {
       forEachLive(segment, this.#records.now, keyspace, prefixes, (slot) => {
         if (!hasPrefix(segment, slot, asked)) return;
         if (after !== null && !isBehind(segment, slot, after)) return;
-        if (end !== null && compareSlots(segment, slot, end) > 0) {
-          isCut = true;
-          return;
-        }
+        if (end !== null && compareSlots(segment, slot, end) > 0) return;
         found.push({ segment, slot });
         if (found.length >= recordsMax + SCAN_SLACK_RECORDS) keepFirst();
       });

@@ -149,6 +149,20 @@ export function binaryBytes(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }
 
+/** Byte strings back to back; the only one of a list as it is. */
+export function joinBytes<Part extends Uint8Array>(
+  parts: readonly Part[],
+): Part | Uint8Array<ArrayBuffer> {
+  if (parts.length === 1) return parts[0]!;
+  const joined = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    joined.set(part, at);
+    at += part.length;
+  }
+  return joined;
+}
+
 /** Bytes as lowercase hex digits. */
 export function hexOf(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

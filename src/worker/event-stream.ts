@@ -7,6 +7,7 @@
  */
 import { parseBridgeMessage, drainedMessage } from "../wire/bridge.ts";
 import { parseRecords, type EventRecord } from "../wire/events.ts";
+import { base64Of, textOf } from "./text.ts";
 
 /** Comments that keep proxies from closing a silent stream, and show that a listener has gone. */
 const HEARTBEAT_MS = 15_000;
@@ -22,7 +23,6 @@ const HEADERS = {
 };
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** What waits to be read: text of our own, or records of the Hub, which become text when they are. */
 type Waiting = string | Uint8Array;
@@ -109,22 +109,8 @@ function eventText({ sequence, payload }: EventRecord): string {
   // An event without data is none: it only tells the listener where it is.
   if (payload === null) return `${id}\n`;
   const text = textOf(payload);
-  if (text === null) return `${id}event: base64\ndata: ${base64Of(payload)}\n\n`;
+  // A carriage return would not come through as it is.
+  if (text === null || text.includes("\r"))
+    return `${id}event: base64\ndata: ${base64Of(payload)}\n\n`;
   return `${id}data: ${text.replaceAll("\n", "\ndata: ")}\n\n`;
-}
-
-/** Null when the payload is no UTF-8, or would not come through as it is. */
-function textOf(payload: Uint8Array): string | null {
-  try {
-    const text = decoder.decode(payload);
-    return text.includes("\r") ? null : text;
-  } catch {
-    return null;
-  }
-}
-
-function base64Of(payload: Uint8Array): string {
-  let binary = "";
-  for (const byte of payload) binary += String.fromCharCode(byte);
-  return btoa(binary);
 }

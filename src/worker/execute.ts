@@ -4,6 +4,7 @@ import { Dispatch, type Counter } from "../objects/dispatch.ts";
 import { reportFailure } from "../objects/failure.ts";
 import type { Settings } from "../objects/settings.ts";
 import type { Frames, Sink } from "../objects/sink.ts";
+import { joinBytes } from "../wire/bytes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { EDGE, messageOf, settle, type Operation, type Settled } from "../wire/edge/operation.ts";
 import { layoutsOf } from "../wire/throttr/requests.ts";
@@ -104,7 +105,7 @@ class Collected implements RunSink {
     this.heldBytes += replies.length;
     if (!isLast) return;
     if (this.#isTooLarge) this.#reject(ThrottrError.from(REPLY_TOO_LARGE));
-    else this.#resolve(this.#joined());
+    else this.#resolve(joinBytes(this.#parts));
   }
 
   room(): Promise<void> | null {
@@ -121,17 +122,6 @@ class Collected implements RunSink {
 
   get #isTooLarge(): boolean {
     return this.heldBytes > REPLY_BYTES_MAX;
-  }
-
-  #joined(): Uint8Array {
-    if (this.#parts.length === 1) return this.#parts[0]!;
-    const joined = new Uint8Array(this.heldBytes);
-    let at = 0;
-    for (const part of this.#parts) {
-      joined.set(part, at);
-      at += part.length;
-    }
-    return joined;
   }
 }
 

@@ -1,6 +1,7 @@
-/** What a shard's database holds, kept in arrays: the protocol of `objects/journal.ts`. */
-import { Engine } from "../../src/engine/engine.ts";
+/** The disk of tests of commands, and what its engines hold. */
+import type { Engine } from "../../src/engine/engine.ts";
 import { IMAGE_HEADER_BYTES, imageBytes, ROW_HEADER_BYTES } from "../../src/engine/image.ts";
+import { Disk } from "./disk.ts";
 import { hex } from "./frames.ts";
 
 export interface DiskOptions {
@@ -9,47 +10,21 @@ export interface DiskOptions {
   readonly bytesMax: number;
 }
 
-export class CommandDisk {
+/** A disk whose engines have the same options each time, but for their hashes. */
+export class CommandDisk extends Disk {
   readonly #options: DiskOptions;
-  #snapshot: Uint8Array[] = [];
-  #journal: Uint8Array[] = [];
-  #next: { snapshot: Uint8Array[]; journal: Uint8Array[]; cursor: number } | null = null;
   #starts = 0;
 
   constructor(options: DiskOptions) {
+    super(options.rowBytesMax);
     this.#options = options;
   }
 
-  commit(engine: Engine): void {
-    if (!engine.isDirty) return;
-    const journal = this.#next?.journal ?? this.#journal;
-    for (const row of engine.takeCommit(this.#options.rowBytesMax)) journal.push(row.slice());
-  }
-
-  snapshotStep(engine: Engine): void {
-    this.#next ??= { snapshot: [], journal: [], cursor: 0 };
-    const { rows, cursor } = engine.snapshotStep(this.#next.cursor, 500, this.#options.rowBytesMax);
-    this.#next.snapshot.push(...rows);
-    if (cursor !== null) {
-      this.#next.cursor = cursor;
-      return;
-    }
-    this.#snapshot = this.#next.snapshot;
-    this.#journal = this.#next.journal;
-    this.#next = null;
-  }
-
   /** An engine with what was written. */
-  load(seed: number, nowMs: number): Engine {
+  start(seed: number, nowMs: number): Engine {
     const { bytesMax, answerTtlMs } = this.#options;
     const hashKey = { low: seed, high: this.#starts++ };
-    const engine = new Engine({ hashKey, bytesMax, answerTtlMs, isCounting: true });
-    engine.advance(nowMs);
-    for (const row of [...this.#snapshot, ...this.#journal, ...(this.#next?.journal ?? [])]) {
-      engine.restore(row);
-    }
-    if (this.#next !== null) this.#next = { ...this.#next, snapshot: [], cursor: 0 };
-    return engine;
+    return this.load({ hashKey, bytesMax, answerTtlMs, isCounting: true }, nowMs);
   }
 }
 

@@ -39,7 +39,7 @@ class Shard {
 
   constructor(bytesMax = 8 << 20) {
     this.#disk = new CommandDisk({ rowBytesMax: 1_900_000, answerTtlMs: ANSWER_TTL_MS, bytesMax });
-    this.engine = this.#disk.load(seed, this.nowMs);
+    this.engine = this.#disk.start(seed, this.nowMs);
   }
 
   send(...frames: Uint8Array[]): CommandReply[] {
@@ -58,11 +58,11 @@ class Shard {
 
   restart(): void {
     this.#disk.commit(this.engine);
-    this.engine = this.#disk.load(seed, this.nowMs);
+    this.engine = this.#disk.start(seed, this.nowMs);
   }
 
   crash(): void {
-    this.engine = this.#disk.load(seed, this.nowMs);
+    this.engine = this.#disk.start(seed, this.nowMs);
   }
 }
 

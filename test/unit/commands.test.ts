@@ -142,7 +142,7 @@ describe("commands", () => {
         });
         let nowMs = START_MS;
         let latestMs = nowMs;
-        let engine = disk.load(hashSeed, nowMs);
+        let engine = disk.start(hashSeed, nowMs);
         let model = new CommandModel(ANSWER_TTL_MS);
         model.advance(nowMs);
         let durable = model.clone();
@@ -175,7 +175,7 @@ describe("commands", () => {
           if (next.startsWith("crash")) {
             // The clock of the machine may have gone back meanwhile; that of the records has not.
             nowMs = latestMs;
-            engine = disk.load(hashSeed, nowMs);
+            engine = disk.start(hashSeed, nowMs);
             model = durable.restarted();
             model.advance(nowMs);
           }
@@ -200,14 +200,14 @@ describe("commands", () => {
           answerTtlMs: ANSWER_TTL_MS,
           bytesMax: 1 << 20,
         });
-        const engine = disk.load(seed, START_MS);
+        const engine = disk.start(seed, START_MS);
         for (const frame of frames) {
           const before = imagesOf(engine);
           const { replies } = partsOf(engine.apply(edgeBatch([frame]), START_MS))[0]!;
           const [reply] = commandReplies(replies);
           if (reply!.isError) expect(imagesOf(engine)).toEqual(before);
           disk.commit(engine);
-          expect(imagesOf(disk.load(seed, START_MS))).toEqual(imagesOf(engine));
+          expect(imagesOf(disk.start(seed, START_MS))).toEqual(imagesOf(engine));
         }
       },
     );

@@ -1,8 +1,9 @@
 /** The engine against the model: any requests, any times, restarts from what was written at any point. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { Engine } from "../../src/engine/engine.ts";
+import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
 import { protocolArbitrary, requestArbitrary } from "../support/arbitraries.ts";
+import { Disk } from "../support/disk.ts";
 import { batchOf, frameOf, hex, partsOf } from "../support/frames.ts";
 import { Model, type ModelProtocol, type ModelRequest } from "../support/model.ts";
 
@@ -34,45 +35,11 @@ const step: fc.Arbitrary<Step> = fc.record({
   ),
 });
 
-/** What a shard's database holds, kept in arrays: the protocol of `objects/journal.ts`. */
-class Disk {
-  snapshot: Uint8Array[] = [];
-  journal: Uint8Array[] = [];
-  next: { snapshot: Uint8Array[]; journal: Uint8Array[]; cursor: number } | null = null;
-  readonly rowBytesMax: number;
-
-  constructor(rowBytesMax: number) {
-    this.rowBytesMax = rowBytesMax;
-  }
-
-  commit(engine: Engine): void {
-    if (!engine.isDirty) return;
-    const journal = this.next?.journal ?? this.journal;
-    for (const row of engine.takeCommit(this.rowBytesMax)) journal.push(row.slice());
-  }
-
-  snapshotStep(engine: Engine): void {
-    this.next ??= { snapshot: [], journal: [], cursor: 0 };
-    const { rows, cursor } = engine.snapshotStep(this.next.cursor, 500, this.rowBytesMax);
-    this.next.snapshot.push(...rows);
-    if (cursor !== null) {
-      this.next.cursor = cursor;
-      return;
-    }
-    this.snapshot = this.next.snapshot;
-    this.journal = this.next.journal;
-    this.next = null;
-  }
-
-  load(hashKey: { low: number; high: number }, nowMs: number): Engine {
-    const engine = new Engine({ hashKey, bytesMax: 64 << 20, isCounting: true });
-    engine.advance(nowMs);
-    for (const row of [...this.snapshot, ...this.journal, ...(this.next?.journal ?? [])])
-      engine.restore(row);
-    if (this.next !== null) this.next = { ...this.next, snapshot: [], cursor: 0 };
-    return engine;
-  }
-}
+const optionsOf = (low: number, high: number): EngineOptions => ({
+  hashKey: { low, high },
+  bytesMax: 64 << 20,
+  isCounting: true,
+});
 
 describe("engine", () => {
   it("answers as the model does, whatever is restarted when", () => {
@@ -84,7 +51,7 @@ describe("engine", () => {
         const disk = new Disk(rowBytesMax);
         let nowMs = 1_700_000_000_000;
         let restarts = 0;
-        let engine = disk.load({ low: hashSeed, high: 1 }, nowMs);
+        let engine = disk.load(optionsOf(hashSeed, 1), nowMs);
         let model = new Model();
         let durable = model.clone();
         for (const { sections, afterMs, next } of steps) {
@@ -111,7 +78,7 @@ describe("engine", () => {
               cursor = engine.sweepStep(cursor, nowMs);
           }
           if (next.startsWith("crash")) {
-            engine = disk.load({ low: hashSeed, high: ++restarts }, nowMs);
+            engine = disk.load(optionsOf(hashSeed, ++restarts), nowMs);
             model = durable.clone();
           }
         }

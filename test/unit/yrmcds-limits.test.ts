@@ -11,7 +11,7 @@ import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
 import { Status } from "../../src/wire/yrmcds/protocol.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { batchOf, bytesOf, concat, frameOf, hex } from "../support/frames.ts";
-import { Disk } from "../support/yrmcds-disk.ts";
+import { Disk } from "../support/disk.ts";
 import { textOf } from "../support/yrmcds-model.ts";
 import { framesOf } from "../support/yrmcds-server.ts";
 

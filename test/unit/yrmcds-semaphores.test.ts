@@ -8,7 +8,7 @@ import { decodeDumpEntry } from "../../src/wire/yrmcds/client.ts";
 import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
 import { concat, hex } from "../support/frames.ts";
 import { amountArbitrary, frameArbitrary, nameArbitrary } from "../support/yrmcds-arbitraries.ts";
-import { Disk } from "../support/yrmcds-disk.ts";
+import { Disk } from "../support/disk.ts";
 import { SemaphoreModel, textOf, type ModelEntry } from "../support/yrmcds-model.ts";
 import { framesOf } from "../support/yrmcds-server.ts";
 

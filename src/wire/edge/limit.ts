@@ -7,6 +7,8 @@ import { checkConfiguration, type RateLimitConfiguration } from "../ratelimit/co
 import { RateLimitError } from "../ratelimit/error.ts";
 import { resultNames } from "../ratelimit/names.ts";
 import type { LimitDecision } from "./decision.ts";
+import { ThrottrError } from "./error.ts";
+import { msOf } from "./milliseconds.ts";
 
 /** `burst` at once, and `rate` a second in the long run. */
 export interface BucketStrategy {
@@ -135,7 +137,7 @@ export function limitResultOf(
   const quotas: Record<string, QuotaResult> = Object.fromEntries(
     decision.quotas.map(({ allowed, limit, remaining, resetNs }, i) => [
       names[i]!,
-      { allowed, limit, remaining, reset: msOf(resetNs) },
+      { allowed, limit, remaining, reset: msOrNull(resetNs) },
     ]),
   );
   const { allowed, limit, remaining, resetNs, retryAfterNs } = decision;
@@ -143,14 +145,20 @@ export function limitResultOf(
     success: allowed,
     limit,
     remaining,
-    reset: msOf(resetNs),
-    retryAfterMs: msOf(retryAfterNs),
+    reset: msOrNull(resetNs),
+    retryAfterMs: msOrNull(retryAfterNs),
     ...(resetNs === null ? { reason: "cost_exceeds_limit" as const } : {}),
     quotas,
   };
 }
 
-/** Rounded up: whoever waits so long has waited long enough. */
-function msOf(ns: bigint | null): number | null {
-  return ns === null ? null : Number((ns + 999_999n) / 1_000_000n);
+const msOrNull = (ns: bigint | null): number | null => (ns === null ? null : msOf(ns));
+
+/** Turns what the rate limit core throws into what callers catch. */
+export function checked<Result>(check: () => Result): Result {
+  try {
+    return check();
+  } catch (error) {
+    throw error instanceof RateLimitError ? ThrottrError.from(error) : error;
+  }
 }

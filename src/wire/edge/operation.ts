@@ -4,7 +4,7 @@
  * Operations know no transport. Whoever sends them puts as many as there are into one message, and gives
  * each its reply: they come in the same order.
  */
-import type { ByteWriter } from "../bytes.ts";
+import { joinBytes, type ByteWriter } from "../bytes.ts";
 import { INFO_BYTES } from "../throttr/info.ts";
 import { protocolByName } from "../throttr/protocol.ts";
 import { replyLength } from "../throttr/replies.ts";
@@ -91,14 +91,7 @@ export type Settled<Result> =
 
 /** The message that operations are sent in: their frames back to back. */
 export function messageOf(operations: readonly Operation<unknown>[]): Uint8Array<ArrayBuffer> {
-  if (operations.length === 1) return operations[0]!.frame;
-  const message = new Uint8Array(operations.reduce((sum, { frame }) => sum + frame.length, 0));
-  let at = 0;
-  for (const { frame } of operations) {
-    message.set(frame, at);
-    at += frame.length;
-  }
-  return message;
+  return joinBytes(operations.map(({ frame }) => frame));
 }
 
 /**

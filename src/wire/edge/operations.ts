@@ -7,7 +7,7 @@
 import { ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
 import type { RateLimitConfiguration } from "../ratelimit/configuration.ts";
-import { RateLimitError, shown } from "../ratelimit/error.ts";
+import { shown } from "../ratelimit/error.ts";
 import { storageKey } from "../ratelimit/keys.ts";
 import { decodeInfo, type InfoFigures } from "../throttr/info.ts";
 import { Change, layoutsOf, RequestType, STATUS_SUCCESS } from "../throttr/requests.ts";
@@ -25,7 +25,14 @@ import {
 } from "./command.ts";
 import { readDecision } from "./decision.ts";
 import { ThrottrError } from "./error.ts";
-import { configurationOf, limitResultOf, type LimitResult, type LimitStrategy } from "./limit.ts";
+import {
+  checked,
+  configurationOf,
+  limitResultOf,
+  type LimitResult,
+  type LimitStrategy,
+} from "./limit.ts";
+import { msOf } from "./milliseconds.ts";
 import { commandOf, EDGE, type CommandReply, type Operation } from "./operation.ts";
 
 /** A call that may be sent again without being applied twice. */
@@ -377,15 +384,6 @@ function limitOf({ name, key, strategy }: Omit<LimitRequest, "cost">): {
   return { configuration, key: storageKey(name, key, configuration.strategy === "composite") };
 }
 
-/** Turns what the rate limit core throws into what callers catch. */
-function checked<Result>(check: () => Result): Result {
-  try {
-    return check();
-  } catch (error) {
-    throw error instanceof RateLimitError ? ThrottrError.from(error) : error;
-  }
-}
-
 /** Publishes a message. True if a subscription took it. */
 export function publish(channel: Text, payload: Text): Operation<boolean> {
   const name = nameOf(channel, "channel");
@@ -529,9 +527,4 @@ function pageOf({ bytes, view }: CommandReply): RecordPage {
   }
   const isLast = bytes[0] === 1;
   return { records, cursor: isLast ? null : records.at(-1)!.key };
-}
-
-/** Milliseconds, rounded up. */
-function msOf(ns: bigint): number {
-  return Number((ns + 999_999n) / 1_000_000n);
 }

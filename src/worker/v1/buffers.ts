@@ -11,7 +11,7 @@ import {
   rawQuery,
   setBody,
 } from "./schemas.ts";
-import { textFields } from "./text.ts";
+import { textFields } from "../text.ts";
 
 const tag = "buffers";
 

@@ -8,7 +8,7 @@ import { Problem } from "../problem.ts";
 import { channelRows, type ChannelRow } from "./channel-rows.ts";
 import { ok, route } from "./route.ts";
 import { channelsAnswer, messageAnswer, messageBody, noQuery, pageQuery } from "./schemas.ts";
-import { textFields, urlBase64Of } from "./text.ts";
+import { textFields, urlBase64Of } from "../text.ts";
 
 const tag = "channels";
 const NOTHING = new Uint8Array(0);

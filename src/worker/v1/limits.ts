@@ -1,11 +1,11 @@
 /** Routes of rate limits. */
 import { binaryString } from "../../wire/bytes.ts";
+import { IDEMPOTENCY_KEY_BYTES_MAX } from "../../wire/edge/command.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { LimitResult } from "../../wire/edge/limit.ts";
+import { checked, type LimitResult } from "../../wire/edge/limit.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import type { LimitRequest } from "../../wire/edge/operations.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
-import { RateLimitError } from "../../wire/ratelimit/error.ts";
 import { storageKey } from "../../wire/ratelimit/keys.ts";
 import { execute, executeOne } from "../execute.ts";
 import { Problem } from "../problem.ts";
@@ -41,6 +41,11 @@ const limitErrors = [...nameErrors, ...strategyErrors];
 /** Names of limits are ASCII: whatever else comes is refused as it is. */
 const nameOf = (bytes: Uint8Array): string => binaryString(bytes, 0, bytes.length);
 
+const namesOf = (path: { name: Uint8Array; key: Uint8Array }): { name: string; key: string } => ({
+  name: nameOf(path.name),
+  key: nameOf(path.key),
+});
+
 export const limitRoutes = [
   route({
     method: "POST",
@@ -58,7 +63,7 @@ export const limitRoutes = [
     errors: [...limitErrors, "shard_full"],
     example: { url: "/v1/limits/api/user:42", body: { strategy, cost: 2 } },
     answer: async ({ caller, path, body, once }) => {
-      const request = { name: nameOf(path.name), key: nameOf(path.key), ...body, ...once };
+      const request = { ...namesOf(path), ...body, ...once };
       return ok(await executeOne(caller, operations.limit(request)));
     },
   }),
@@ -76,7 +81,7 @@ export const limitRoutes = [
     errors: limitErrors,
     example: { url: "/v1/limits/api/user:42/peek", body: { strategy } },
     answer: async ({ caller, path, body }) => {
-      const request = { name: nameOf(path.name), key: nameOf(path.key), ...body };
+      const request = { ...namesOf(path), ...body };
       return ok(await executeOne(caller, operations.peek(request)));
     },
   }),
@@ -94,7 +99,7 @@ export const limitRoutes = [
     errors: [...limitErrors, "shard_full"],
     example: { url: "/v1/limits/api/user:42/refund", body: { strategy, cost: 2 } },
     answer: async ({ caller, path, body, once }) => {
-      const request = { name: nameOf(path.name), key: nameOf(path.key), ...body, ...once };
+      const request = { ...namesOf(path), ...body, ...once };
       return ok(await executeOne(caller, operations.refund(request)));
     },
   }),
@@ -113,8 +118,9 @@ export const limitRoutes = [
     example: { url: "/v1/limits/api/user:42?strategy=token_bucket" },
     answer: async ({ caller, path, query, once }) => {
       const isComposite = query.strategy === "composite";
-      const key = checked(() => storageKey(nameOf(path.name), nameOf(path.key), isComposite));
-      const isRemoved = await executeOne(caller, operations.purge(key, once));
+      const { name, key } = namesOf(path);
+      const stored = checked(() => storageKey(name, key, isComposite));
+      const isRemoved = await executeOne(caller, operations.purge(stored, once));
       present(isRemoved || null, "state");
       return nothing;
     },
@@ -158,7 +164,7 @@ export const limitRoutes = [
 
 /** Bytes of a key that are left to the number of a request. */
 const NUMBER_BYTES = `.${LIMIT_REQUESTS_MAX - 1}`.length;
-const KEY_BYTES_MAX = 64 - NUMBER_BYTES;
+const KEY_BYTES_MAX = IDEMPOTENCY_KEY_BYTES_MAX - NUMBER_BYTES;
 
 /** A key of its own for each request of many: two of them may be on one record. */
 function onceOf(key: string | undefined, i: number): { idempotencyKey?: string } {
@@ -180,12 +186,4 @@ function attempt(request: LimitRequest): Operation<LimitResult> | ThrottrError {
 
 function errorOf({ code, message }: ThrottrError): object {
   return { error: { code, detail: message.slice(code.length + 2) } };
-}
-
-function checked<Result>(check: () => Result): Result {
-  try {
-    return check();
-  } catch (error) {
-    throw error instanceof RateLimitError ? ThrottrError.from(error) : error;
-  }
 }

@@ -13,7 +13,7 @@ import {
   recordsAnswer,
   removedAnswer,
 } from "./schemas.ts";
-import { textFields, urlBase64Of } from "./text.ts";
+import { textFields, urlBase64Of } from "../text.ts";
 
 const removed = { 200: { description: "How many there were.", schema: removedAnswer } };
 

@@ -8,7 +8,7 @@ import * as v from "valibot";
 import { binaryBytes } from "../../wire/bytes.ts";
 import { SCAN_RECORDS_MAX } from "../../wire/edge/command.ts";
 import { Change } from "../../wire/throttr/requests.ts";
-import { bytesOfBase64, bytesOfText, bytesOfUrlBase64 } from "./text.ts";
+import { bytesOfBase64, bytesOfText, bytesOfUrlBase64 } from "../text.ts";
 
 const U64_MAX = (1n << 64n) - 1n;
 const U64_DIGITS = /^\d{1,20}$/;
