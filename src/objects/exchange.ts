@@ -53,7 +53,7 @@ export class Exchange {
 
   /** @param access what frames are checked against; null when all are allowed */
   #split(map: ShardMap, lanes: readonly ShardLane[], access: Access | null): void {
-    const { protocol, bytes, count } = this.#frames;
+    const { bytes, count } = this.#frames;
     this.#types = new Uint8Array(count);
     this.#owners = new Uint8Array(count);
     const partOfShard = new Int16Array(map.shards).fill(-1);
@@ -64,7 +64,7 @@ export class Exchange {
       this.#types[frame] = bytes[at]!;
       if (access === null || refusalOf(access, layout, bytes, at) === null) {
         const keyBytes = keyLength(layout, bytes, at);
-        const shard = map.shardOf(protocol.keyspace, bytes, at + layout.keyAt, keyBytes);
+        const shard = map.shardOf(layout.keyspace, bytes, at + layout.keyAt, keyBytes);
         let part = partOfShard[shard]!;
         if (part < 0) {
           part = partOfShard[shard] = writers.push(new ByteWriter(256)) - 1;

@@ -6,6 +6,7 @@
  */
 import { binaryString } from "../bytes.ts";
 import { Command, COMMAND_HEADER_BYTES } from "../edge/command.ts";
+import { Keyspace } from "../keyspace.ts";
 import type { Dialect, Protocol } from "./protocol.ts";
 
 export const RequestType = {
@@ -32,7 +33,7 @@ export const RequestType = {
 } as const;
 
 /** Request types are below this: arrays that count by type have so many places. */
-export const REQUEST_TYPES_END = 0x30;
+export const REQUEST_TYPES_END = 0x40;
 
 export const Attribute = { quota: 0, ttl: 1 } as const;
 export const Change = { patch: 0, increase: 1, decrease: 2 } as const;
@@ -65,6 +66,8 @@ export type Target = (typeof Target)[keyof typeof Target];
 export interface Layout {
   readonly name: string;
   readonly target: Target;
+  /** Where the key lives, of a request on a key. */
+  readonly keyspace: number;
   /** Bytes before the first variable field. */
   readonly headerBytes: number;
   /** Offset of the one-byte size of the key, or of the channel. */
@@ -98,6 +101,7 @@ export function channelOfFrame(layout: Layout, bytes: Uint8Array, at: number): s
 type LayoutOf = (protocol: Protocol) => Layout;
 
 const PLAIN = {
+  keyspace: Keyspace.throttr,
   headerBytes: 1,
   keySizeAt: 0,
   pairSizeAt: 0,
@@ -111,7 +115,7 @@ const PLAIN = {
 /** A request on a key: `sizeAt` says where its size stands, without the request id of dialect 2. */
 const onKey =
   (name: string, sizeAt: (n: number) => number, scope: number): LayoutOf =>
-  ({ valueSize, requestIdBytes }) => {
+  ({ valueSize, requestIdBytes, keyspace }) => {
     const keySizeAt = sizeAt(valueSize) + requestIdBytes;
     const isPair = requestIdBytes > 0;
     const headerBytes = keySizeAt + (isPair ? 2 : 1);
@@ -119,6 +123,7 @@ const onKey =
       ...PLAIN,
       name,
       target: Target.shard,
+      keyspace,
       headerBytes,
       keySizeAt,
       pairSizeAt: isPair ? keySizeAt + 1 : 0,
@@ -147,11 +152,12 @@ const set: LayoutOf = ({ valueSize, dialect }) => {
 
 /** A request of the edge dialect: all have the same fields. */
 const command =
-  (name: string, target: Target, scope: number): LayoutOf =>
+  (name: string, target: Target, scope: number, keyspace: number = Keyspace.throttr): LayoutOf =>
   () => ({
     ...PLAIN,
     name,
     target,
+    keyspace,
     headerBytes: COMMAND_HEADER_BYTES,
     keySizeAt: 2,
     keyAt: COMMAND_HEADER_BYTES,
