@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
 /** The TCP ports of `wrangler.toml`. */
-export const TCP_PORTS = [9000, 9001, 9002, 9004, 9008, 9020];
+export const TCP_PORTS = [9000, 9001, 9002, 9004, 9008, 9020, 11215, 11216];
 
 export interface ServerOptions {
   /** Configuration file; the project's own by default. */
@@ -18,7 +18,10 @@ export interface ServerOptions {
   port?: number;
   /** Folder where data is kept; `.wrangler/state` by default. */
   persistTo?: string;
-  /** Variables that differ from the configuration's. `ACCESS` is `open` unless said otherwise. */
+  /**
+   * Variables that differ from the configuration's. `ACCESS` is `open` and `COUNTER_ENABLE` `on` unless
+   * said otherwise.
+   */
   variables?: Readonly<Record<string, string>>;
   /** Environment of the process, beside this one's. */
   environment?: Readonly<Record<string, string>>;
@@ -43,7 +46,7 @@ const LEAN = { X_LOCAL_OBSERVABILITY: "false", X_LOCAL_EXPLORER: "false" };
 const GONE_TIMEOUT_MS = 2000;
 
 export function startServer(options: ServerOptions = {}): Server {
-  const variables = { ACCESS: "open", ...options.variables };
+  const variables = { ACCESS: "open", COUNTER_ENABLE: "on", ...options.variables };
   const args = [
     `${ROOT}node_modules/wrangler/bin/wrangler.js`,
     "dev",
@@ -135,8 +138,12 @@ function tryConnect(port: number): Promise<void> {
   });
 }
 
+/** The tables of the configuration that build and serve the dashboard. */
+const DASHBOARD_TABLES = /^\[(?:build|assets)\]\n(?:[a-z].*\n?)*/gm;
+
 /**
- * The project's configuration with other ports, as text: several servers can run side by side.
+ * The project's configuration with other ports, as text: several servers can run side by side. It has
+ * no dashboard, and so nothing to build.
  *
  * @param tcpPorts by the port that they stand in for; the others are not opened
  * @param main the Worker's entry; the project's own by default
@@ -145,7 +152,8 @@ export function configWithPorts(
   tcpPorts: Readonly<Record<number, number>>,
   main = `${ROOT}src/worker/index.ts`,
 ): string {
-  return readFileSync(`${ROOT}wrangler.toml`, "utf8")
+  return projectConfig()
+    .replace(DASHBOARD_TABLES, "")
     .replace(/^main = .*/m, () => `main = ${JSON.stringify(main)}`)
     .replace(/^\[\[connect\]\]\nprotocol = "tcp"\nport = (\d+)\n/gm, (block, port: string) => {
       const other = tcpPorts[Number(port)];
@@ -155,3 +163,15 @@ export function configWithPorts(
       line.replace(/\d+(?==)/g, (port) => String(tcpPorts[Number(port)] ?? port)),
     );
 }
+
+/** What a configuration of another folder needs besides, to build and serve the dashboard. */
+export function dashboardConfig(): string {
+  return [...projectConfig().matchAll(DASHBOARD_TABLES)]
+    .join("\n")
+    .replace(/^watch_dir = .*/m, () => `cwd = ${JSON.stringify(ROOT)}`)
+    .replace(/^directory = "(.*)"/m, (_, path: string) => {
+      return `directory = ${JSON.stringify(ROOT + path)}`;
+    });
+}
+
+const projectConfig = (): string => readFileSync(`${ROOT}wrangler.toml`, "utf8");

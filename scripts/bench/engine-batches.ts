@@ -28,7 +28,11 @@ export function batchesOf(
 function batchOf(protocol: Protocol, frames: readonly Uint8Array[]): Uint8Array {
   const out = new ByteWriter();
   writeBatchHeader(out, { shards: 1, fingerprint: 0 });
-  writeSection(out, protocol.code, REPLY_BYTES_MAX, Buffer.concat(frames));
+  writeSection(out, {
+    protocolCode: protocol.code,
+    replyBytesMax: REPLY_BYTES_MAX,
+    frames: Buffer.concat(frames),
+  });
   return out.take();
 }
 

@@ -21,6 +21,13 @@ import type {
   SetOptions,
   TtlOptions,
 } from "../wire/edge/operations.ts";
+import type {
+  ExportOptions,
+  ExportPage,
+  RestoreOptions,
+  RestoreResult,
+  StoredRecord,
+} from "../wire/edge/transfer.ts";
 import type { InfoFigures } from "../wire/throttr/info.ts";
 import type { CallOptions } from "./call.ts";
 import { Connection } from "./connection.ts";
@@ -172,6 +179,16 @@ export class ThrottrClient {
   /** {@link operations.list} */
   list(options?: ListOptions & CallOptions): Promise<RecordPage> {
     return this.#call(() => operations.list(options), options);
+  }
+
+  /** {@link operations.exportPage} */
+  exportPage(options?: ExportOptions & CallOptions): Promise<ExportPage> {
+    return this.#call(() => operations.exportPage(options), options);
+  }
+
+  /** {@link operations.restore} */
+  restore(record: StoredRecord, options?: RestoreOptions & CallOptions): Promise<RestoreResult> {
+    return this.#call(() => operations.restore(record, options), options);
   }
 
   /** {@link operations.removeAll} */

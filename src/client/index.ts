@@ -48,6 +48,21 @@ export type {
   SetOptions,
   TtlOptions,
 } from "../wire/edge/operations.ts";
+export type {
+  ExportedKey,
+  ExportedRecord,
+  ExportOptions,
+  ExportPage,
+  RecordEnd,
+  RecordKey,
+  RestoreOptions,
+  RestorePolicyName,
+  RestoreResult,
+  StoredBuffer,
+  StoredCounter,
+  StoredRecord,
+  TtlUnit,
+} from "../wire/edge/transfer.ts";
 export type { InfoFigures } from "../wire/throttr/info.ts";
 export type {
   BatchCall,

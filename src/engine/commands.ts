@@ -11,6 +11,7 @@ import {
   CompareOption,
   Flag,
   IDEMPOTENCY_KEY_BYTES_MAX,
+  PAIR_COMMAND_HEADER_BYTES,
   RecordKind,
   REPLY_HEADER_BYTES,
   TTL_BYTES,
@@ -24,7 +25,11 @@ import { Change, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { hashBytes, type HashKey } from "./hash.ts";
 import { Limiters } from "./limiters.ts";
 import type { Records } from "./records.ts";
+import { Refusal, SHARD_FULL, unitInvalid } from "./refusal.ts";
+import { Restore } from "./restore.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
+import { SEMAPHORE_COMMANDS, SemaphoreCommands } from "./semaphore-commands.ts";
+import type { Semaphores } from "./semaphores/semaphores.ts";
 import { U64, unitNs } from "./time.ts";
 
 /** TTL types, as LIST shows them: of answers that are kept, and of states of limiters. */
@@ -39,8 +44,17 @@ const CONFIGURATION_BYTES_MAX = 1024;
  * is answered anew.
  */
 const ANSWER_BYTES_MAX = 1024;
-/** They have nothing to be applied once, and whoever may only read must not fill the shard with answers. */
-const READING: readonly number[] = [Command.read, Command.peek];
+/**
+ * They have nothing to be applied once: they read, and whoever may only read must not fill the shard with
+ * answers; or they say what the record is to be, or name their lease, however often.
+ */
+const WITHOUT_ONCE: readonly number[] = [
+  Command.read,
+  Command.peek,
+  Command.restore,
+  Command.restorePair,
+  ...SEMAPHORE_COMMANDS,
+];
 
 const COMPARE_OPTIONS = CompareOption.isExpected | CompareOption.isRemoval;
 
@@ -51,14 +65,13 @@ const FINGERPRINT_KEYS: readonly HashKey[] = [
   { low: 0x13198a2e, high: 0x03707344 },
 ];
 
-/** A command that is refused: nothing has been changed. The message begins with a stable code. */
-class Refusal extends Error {}
-
 export class Commands {
   readonly #records: Records;
   readonly #out: ByteWriter;
   readonly #answerTtlMs: number;
   readonly #limiters = new Limiters();
+  readonly #restore: Restore;
+  readonly #semaphoreCommands: SemaphoreCommands;
   /** A key and a value that are not in the request next to each other. */
   readonly #scratch = new ByteWriter(256);
   /** Name and fingerprint of the answer that is to be kept, and the answer behind them. */
@@ -76,10 +89,12 @@ export class Commands {
   #end = 0;
 
   /** @param answerTtlMs how long the answer to a command with an idempotency key is kept */
-  constructor(records: Records, out: ByteWriter, answerTtlMs: number) {
+  constructor(records: Records, semaphores: Semaphores, out: ByteWriter, answerTtlMs: number) {
     this.#records = records;
     this.#out = out;
     this.#answerTtlMs = answerTtlMs;
+    this.#restore = new Restore(records);
+    this.#semaphoreCommands = new SemaphoreCommands(records, semaphores, out);
   }
 
   /** Executes the command in `bytes[at, end)` and writes its reply. */
@@ -89,8 +104,13 @@ export class Commands {
       this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     }
     this.#type = bytes[at]!;
-    this.#keyAt = at + COMMAND_HEADER_BYTES;
-    this.#keyBytes = bytes[at + 2]!;
+    if (this.#type === Command.restorePair) {
+      this.#keyAt = at + PAIR_COMMAND_HEADER_BYTES;
+      this.#keyBytes = 2 + bytes[this.#keyAt]! + bytes[this.#keyAt + 1]!;
+    } else {
+      this.#keyAt = at + COMMAND_HEADER_BYTES;
+      this.#keyBytes = bytes[at + 2]!;
+    }
     this.#at = this.#keyAt + this.#keyBytes;
     this.#end = end;
     const start = this.#out.length;
@@ -106,9 +126,9 @@ export class Commands {
 
   #isOnce(flags: number): boolean {
     if (flags === 0) return false;
-    if (flags === Flag.isOnce && !READING.includes(this.#type)) return true;
+    if (flags === Flag.isOnce && !WITHOUT_ONCE.includes(this.#type)) return true;
     throw new Refusal(
-      `flags_invalid: 0 is possible and, for commands that write, ${Flag.isOnce}, got ${flags}`,
+      `flags_invalid: 0 is possible and, for commands that take an idempotency key, ${Flag.isOnce}, got ${flags}`,
     );
   }
 
@@ -141,6 +161,15 @@ export class Commands {
       case Command.peek:
       case Command.refund:
         return this.#limit();
+      case Command.restore:
+        return this.#restored(Keyspace.throttr);
+      case Command.restorePair:
+        return this.#restored(Keyspace.throttrPairs);
+      case Command.acquire:
+      case Command.renew:
+      case Command.release:
+      case Command.semaphore:
+        return this.#onSemaphore();
       default:
         throw new RangeError(`frames: command 0x${this.#type.toString(16)} is not for a shard`);
     }
@@ -267,6 +296,16 @@ export class Commands {
       this.#store(decision.state, decision.ttlNs);
     }
     writeDecision(this.#out, decision);
+  }
+
+  #restored(keyspace: number): void {
+    const key = { keyspace, at: this.#keyAt, length: this.#keyBytes };
+    this.#out.u8(this.#restore.execute(this.#bytes, this.#view, key, this.#at, this.#end));
+  }
+
+  #onSemaphore(): void {
+    const name = { at: this.#keyAt, length: this.#keyBytes };
+    this.#semaphoreCommands.execute(this.#type, this.#bytes, this.#view, name, this.#at, this.#end);
   }
 
   /** The text of the buffer at hand. */
@@ -521,16 +560,10 @@ export class Commands {
   }
 }
 
-const SHARD_FULL =
-  "shard_full: the shard's records take SHARD_BYTES_MAX bytes; nothing was applied";
-
 function rangeText(from: number, to: number): string {
   if (to === Infinity) return `at least ${from}`;
   return from === to ? String(from) : `${from} to ${to}`;
 }
-
-const unitInvalid = (type: number): string =>
-  `unit_invalid: units are 1 to 6 (ns, us, ms, s, min, h), got ${type}`;
 
 function assertChange(change: number): void {
   if (change <= Change.decrease) return;

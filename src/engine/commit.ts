@@ -55,7 +55,7 @@ export class Commit {
       );
   }
 
-  /** A buffer is new, or its value changed, perhaps its length and unit too. */
+  /** A buffer is new, or its value changed, perhaps its length and unit too; or a counter was reset. */
   replaced(segment: Segment, slot: number): void {
     const at = this.#imageOf(segment, slot);
     if (at >= 0) this.#kill(at);
@@ -120,8 +120,13 @@ export class Commit {
   }
 
   #kill(at: number): void {
-    this.#out.view.setUint8(at, ImageKind.superseded);
-    this.#deadBytes += imageBytes(this.#out.view, at);
+    const { view } = this.#out;
+    const bytes = imageBytes(view, at);
+    // A counter's value is its quota: from now on it is read as the count of bytes behind the key.
+    const valueBytes = bytes - IMAGE_HEADER_BYTES - view.getUint16(at + 2, true);
+    view.setUint32(at + IMAGE_VALUE, valueBytes, true);
+    view.setUint8(at, ImageKind.superseded);
+    this.#deadBytes += bytes;
   }
 
   /** Drops superseded images and the values behind tombstones. */

@@ -9,10 +9,12 @@ import {
   PART_HEADER_BYTES,
   readPlacement,
   SECTION_HEADER_BYTES,
+  SectionFlag,
 } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import { protocolByCode } from "../wire/throttr/protocol.ts";
+import { anyProtocolByCode } from "../wire/protocols.ts";
+import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
 import {
   IMAGE_EXPIRES,
@@ -30,6 +32,7 @@ import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
 import { Scan } from "./scan.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, META, SLOT_WORDS, type Segment } from "./segment.ts";
+import { HOLDER_BYTES } from "./semaphores/holder.ts";
 import { SemaphoreRequests } from "./semaphores/requests.ts";
 import { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END } from "./table.ts";
@@ -72,6 +75,7 @@ export class Engine {
   /** What requests about all records read. */
   readonly listing: Listing;
   readonly scan: Scan;
+  readonly exporting: Export;
   readonly semaphores: Semaphores;
   /** What connections of the yrmcds protocol ask. */
   readonly semaphoreRequests: SemaphoreRequests;
@@ -87,16 +91,18 @@ export class Engine {
   }: EngineOptions) {
     this.#isCounting = isCounting;
     this.#records = new Records(hashKey, bytesMax, isCounting);
+    this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
     this.#throttr = new ThrottrRequests(
       this.#records,
+      this.semaphores,
       this.#answer,
       this.#tally.totals,
       answerTtlMs,
     );
     this.listing = new Listing(this.#records);
-    this.scan = new Scan(this.#records);
-    this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
-    this.semaphoreRequests = new SemaphoreRequests(this.semaphores);
+    this.scan = new Scan(this.#records, this.semaphores);
+    this.exporting = new Export(this.#records);
+    this.semaphoreRequests = new SemaphoreRequests(this.semaphores, this.#tally.totals);
   }
 
   get figures(): EngineFigures {
@@ -128,7 +134,7 @@ export class Engine {
     answer.reset();
     answer.u8(BATCH_VERSION);
     for (let at = BATCH_HEADER_BYTES; at < batch.length;) {
-      const protocol = protocolByCode(batch[at]!)!;
+      const protocol = anyProtocolByCode(batch[at]!)!;
       const replyBytesMax = Math.min(
         view.getUint32(at + 4, true),
         Math.max(0, ANSWER_BYTES_MAX - answer.length),
@@ -136,15 +142,47 @@ export class Engine {
       const from = at + SECTION_HEADER_BYTES;
       const end = from + view.getUint32(at + 8, true);
       const part = answer.reserve(PART_HEADER_BYTES);
-      const frames = this.#throttr.execute(protocol, batch, from, end, replyBytesMax);
+      const frames =
+        protocol.dialect === "yrmcds"
+          ? this.#counterSection(batch, at, from, end, replyBytesMax)
+          : this.#throttr.execute(protocol, batch, from, end, replyBytesMax);
       const replyBytes = answer.length - part - PART_HEADER_BYTES;
       answer.view.setUint32(part, frames, true);
       answer.view.setUint32(part + 4, replyBytes, true);
-      this.#tally.totals[TALLY_READ_BYTES]! += this.#throttr.endedAt - from;
-      this.#tally.totals[TALLY_WRITE_BYTES]! += replyBytes;
+      if (protocol.dialect !== "yrmcds") {
+        this.#tally.totals[TALLY_READ_BYTES]! += this.#throttr.endedAt - from;
+        this.#tally.totals[TALLY_WRITE_BYTES]! += replyBytes;
+      }
       at = end;
     }
     return answer.take();
+  }
+
+  /** Executes the section at `at` of the counter protocol; returns how many frames it has answered. */
+  #counterSection(
+    batch: Uint8Array,
+    at: number,
+    from: number,
+    end: number,
+    replyBytesMax: number,
+  ): number {
+    const framesAt = from + HOLDER_BYTES;
+    const holder = batch.subarray(from, framesAt);
+    const { nowMs } = this.#records;
+    if ((batch[at + 1]! & SectionFlag.hasEnded) !== 0) {
+      this.semaphores.releaseAll(holder, nowMs);
+      return 0;
+    }
+    const { semaphoreRequests } = this;
+    return semaphoreRequests.execute(
+      batch,
+      framesAt,
+      end,
+      holder,
+      this.#answer,
+      replyBytesMax,
+      nowMs,
+    );
   }
 
   /** Requests executed, by type, and bytes of them and of their replies; zeros where nothing is counted. */
@@ -310,9 +348,15 @@ function assertSections(view: DataView): void {
     if (cut || at + SECTION_HEADER_BYTES + length > view.byteLength) {
       throw new RangeError("batch: cut short");
     }
-    if (protocolByCode(view.getUint8(at)) === undefined) {
+    const protocol = anyProtocolByCode(view.getUint8(at));
+    if (protocol === undefined) {
       throw new RangeError(`batch: unknown protocol ${view.getUint8(at)}`);
     }
+    const holderBytes = view.getUint16(at + 2, true);
+    if (holderBytes !== (protocol.dialect === "yrmcds" ? HOLDER_BYTES : 0)) {
+      throw new RangeError(`batch: a holder of ${holderBytes} bytes in ${protocol.dialect}`);
+    }
+    if (holderBytes > length) throw new RangeError("batch: cut short");
     at += SECTION_HEADER_BYTES + length;
   }
 }

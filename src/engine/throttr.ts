@@ -5,6 +5,7 @@
  */
 import { writeUint, type ByteWriter } from "../wire/bytes.ts";
 import { COMMANDS_START } from "../wire/edge/command.ts";
+import { PAIR_UNITS } from "../wire/throttr/pair-units.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import {
   Attribute,
@@ -19,11 +20,9 @@ import { frameLength } from "../wire/throttr/scanner.ts";
 import { Commands } from "./commands.ts";
 import type { Records } from "./records.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
+import type { Semaphores } from "./semaphores/semaphores.ts";
 import { U64, unitNs } from "./time.ts";
 import { USAGE_ROW_BYTES, writeUsage, type Usage } from "./usage.ts";
-
-/** Units of dialect 2 by its TTL types: ns, ms, s. Units are those that TTL types 1 to 6 of 7.3 name. */
-const PAIR_UNITS: readonly number[] = [1, 3, 4];
 
 export class ThrottrRequests {
   readonly #records: Records;
@@ -48,9 +47,15 @@ export class ThrottrRequests {
    * @param counts gets the number of requests of each type added
    * @param answerTtlMs see `Commands`
    */
-  constructor(records: Records, out: ByteWriter, counts: Float64Array, answerTtlMs: number) {
+  constructor(
+    records: Records,
+    semaphores: Semaphores,
+    out: ByteWriter,
+    counts: Float64Array,
+    answerTtlMs: number,
+  ) {
     this.#records = records;
-    this.#commands = new Commands(records, out, answerTtlMs);
+    this.#commands = new Commands(records, semaphores, out, answerTtlMs);
     this.#out = out;
     this.#counts = counts;
   }

@@ -9,7 +9,8 @@ import { beginsWithAny, binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { eventRecords, startRecord } from "../wire/events.ts";
 import { forEachMessage, pushesOf, type Pushes } from "../wire/messages.ts";
 import { ConnectionKind, type ConnectionRow } from "../wire/throttr/connection-row.ts";
-import { protocolByCode, type Protocol } from "../wire/throttr/protocol.ts";
+import type { Protocol } from "../wire/throttr/protocol.ts";
+import { anyProtocolByCode, type AnyProtocol } from "../wire/protocols.ts";
 import {
   channelOfFrame,
   layoutsOf,
@@ -26,12 +27,13 @@ import { refusalOf, type Access } from "./access.ts";
 import type { Listened } from "./channel.ts";
 import { ownChannel } from "./connection-id.ts";
 import type { Dispatch } from "./dispatch.ts";
+import { Holder } from "./holder.ts";
 import { logWarning } from "./log.ts";
 import { EVERYBODY } from "./names.ts";
 import type { Batch, Roster } from "./roster.ts";
 import { Session, type Ending, type SessionHost } from "./session.ts";
 import type { Settings } from "./settings.ts";
-import type { Frames, Sink } from "./sink.ts";
+import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
 import {
   addSubscription,
   packSubscriptions,
@@ -65,6 +67,8 @@ export interface Attachment extends ConnectionParameters {
   readonly unheardBytes: number;
   /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */
   readonly unfinished: Uint8Array | null;
+  /** Of the counter protocol: shards that may have it hold something, see `Holder`. */
+  readonly shards: Uint8Array;
 }
 
 /** Places of counters behind those of request types. */
@@ -121,7 +125,11 @@ export class Connection implements SessionHost {
   readonly #hub: ConnectionHub;
   readonly #socket: WebSocket;
   readonly #session: Session;
-  readonly #protocol: Protocol;
+  readonly #protocol: AnyProtocol;
+  /** The protocol, if it is one of Throttr's. */
+  readonly #throttr: Protocol | null;
+  /** What a connection of the counter protocol is to shards; null for others. */
+  readonly #holder: Holder | null;
   readonly #isBridge: boolean;
   readonly #counts: Float64Array;
   #attachment: Attachment;
@@ -140,8 +148,12 @@ export class Connection implements SessionHost {
   /** Ends with the run under way: while it lasts the object must not hibernate. */
   #busy: PromiseWithResolvers<void> | null = null;
   #isInNamespaceRun = false;
+  /** Who waits for answers about the connection itself; null when nobody does. */
+  #answering: Sink | null = null;
   /** Counts what may end an unfinished frame: more bytes, or a reply. */
   #progress = 0;
+  /** The peer is there: what it is sent may reach it. */
+  #hasPeer = true;
   #isClosed = false;
 
   constructor(socket: WebSocket, attachment: Attachment, hub: ConnectionHub) {
@@ -153,7 +165,11 @@ export class Connection implements SessionHost {
     this.connectedAtMs = attachment.connectedAtMs;
     this.subscriptions = unpackSubscriptions(attachment.subscriptions);
     this.#isBridge = attachment.transport !== "websocket";
-    this.#protocol = protocolByCode(attachment.protocolCode)!;
+    this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
+    this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
+    this.#holder = this.isCounter
+      ? new Holder(attachment.id, attachment.shards, (shards) => this.#storeShards(shards))
+      : null;
     this.pushForm = attachment.protocolCode | (ConnectionKind[attachment.transport] << 8);
     this.#counts = attachment.counts;
     this.#undrain(-attachment.undrainedBytes);
@@ -192,12 +208,15 @@ export class Connection implements SessionHost {
         undrainedBytes: 0,
         unheardBytes: 0,
         unfinished: new Uint8Array(0),
+        shards: new Uint8Array(0),
       },
       hub,
     );
     const { access, transport } = parameters;
     // Older dialects have no pushes, and their clients could not read one.
-    const canSubscribe = layoutsOf(connection.#protocol)[RequestType.subscribe] !== undefined;
+    const throttr = connection.#throttr;
+    const canSubscribe =
+      throttr !== null && layoutsOf(throttr)[RequestType.subscribe] !== undefined;
     if (transport !== "events" && canSubscribe && (access.scopes & Scope.subscribe) !== 0) {
       const isHeard = beginsWithAny(access.channelPrefixes, EVERYBODY_BYTES, 0, 1);
       if (isHeard) addSubscription(connection, EVERYBODY, connection.connectedAtMs);
@@ -205,6 +224,15 @@ export class Connection implements SessionHost {
     }
     connection.store();
     return connection;
+  }
+
+  /** It speaks the counter protocol. */
+  get isCounter(): boolean {
+    return this.#throttr === null;
+  }
+
+  get transport(): ConnectionParameters["transport"] {
+    return this.#attachment.transport;
   }
 
   /** Milliseconds since the epoch at which its access ends; null for never. */
@@ -247,10 +275,16 @@ export class Connection implements SessionHost {
     this.#session.expire();
   }
 
-  /** The socket has gone. */
-  abandon(): void {
-    this.#session.abandon();
-    this.#leave();
+  /** The peer has gone: what it sent before is executed, then the connection ends. */
+  hangUp(): void {
+    this.#hasPeer = false;
+    this.#drained?.resolve();
+    this.#drained = null;
+    this.#session.end();
+    // Nobody wants to be subscribed any more.
+    const answering = this.#answering;
+    this.#answering = null;
+    answering?.reply(NOTHING, true);
   }
 
   /**
@@ -273,14 +307,15 @@ export class Connection implements SessionHost {
   /** The pushes of messages in this connection's form. */
   pushesOf(channel: Uint8Array, batch: Batch): Pushes {
     if (this.#attachment.transport === "events") return this.#eventsOf(batch);
-    const pushes = pushesOf(this.#protocol, channel, batch.messages);
+    const pushes = pushesOf(this.#throttr!, channel, batch.messages);
     if (!this.#isBridge || pushes.bytes.length === 0) return pushes;
     return { ...pushes, bytes: bridgeMessage(0, pushes.bytes) };
   }
 
   /** Sends pushes, or holds them until the reply under way has ended. False when it can't take them. */
   push(pushes: Pushes, sequence: number | null): boolean {
-    if (this.#isClosed || this.#isKnown(sequence) || !this.#hasRoomFor(pushes)) return false;
+    if (this.#isClosed || !this.#hasPeer || this.#isKnown(sequence) || !this.#hasRoomFor(pushes))
+      return false;
     this.#hub.touched(this);
     this.#counts[Place.receivedBytes]! += pushes.payloadBytes;
     if (this.#held === null) {
@@ -322,21 +357,28 @@ export class Connection implements SessionHost {
       undrainedBytes: this.#undrainedBytes,
       unheardBytes: this.#unheardBytes,
     };
-    this.#socket.serializeAttachment(this.#attachment);
+    if (this.#hasPeer) this.#socket.serializeAttachment(this.#attachment);
   }
 
   nowMs(): number {
     return Date.now();
   }
 
-  dispatch(frames: Frames, access: Access, sink: Sink): void {
+  dispatch(frames: AnyFrames, access: Access, sink: Sink): void {
     if (this.#busy === null) {
       this.#busy = Promise.withResolvers<void>();
       this.#hub.state.waitUntil(this.#busy.promise);
     }
     this.#isInNamespaceRun = frames.target === Target.namespace;
-    if (frames.target === Target.connection) void this.#answer(frames, access, sink);
-    else this.#hub.dispatch.send(frames, access, sink, REPLY_BYTES_MAX);
+    if (!isThrottr(frames)) {
+      const held = { ...frames, holder: this.#holder! };
+      this.#hub.dispatch.send(held, access, sink, REPLY_BYTES_MAX);
+    } else if (frames.target === Target.connection) {
+      if (this.#hasPeer) void this.#answer(frames, access, sink);
+      else sink.reply(NOTHING, true);
+    } else {
+      this.#hub.dispatch.send(frames, access, sink, REPLY_BYTES_MAX);
+    }
   }
 
   send(replies: Uint8Array, consumedBytes: number): void {
@@ -352,6 +394,9 @@ export class Connection implements SessionHost {
   }
 
   room(): Promise<void> | null {
+    // What is under way must not go on behind the connection's end, which gives back what it holds.
+    if (this.#isClosed) return Promise.reject(new Error("closed"));
+    if (!this.#hasPeer) return null;
     if (!this.#isBridge) {
       if (this.#undrainedBytes <= REPLY_BYTES_UNASKED_MAX || this.#isHeard()) return null;
       this.#session.close({
@@ -375,7 +420,7 @@ export class Connection implements SessionHost {
     if (this.#isClosed) return;
     if (code !== 1000) logWarning("connection_closed", { code, reason });
     // A reason has at most 123 bytes; all of ours are ASCII.
-    this.#socket.close(code, reason.slice(0, 123));
+    if (this.#hasPeer) this.#socket.close(code, reason.slice(0, 123));
     this.#leave();
   }
 
@@ -398,6 +443,7 @@ export class Connection implements SessionHost {
     const out = new ByteWriter(Math.min(count, OWN_REPLY_BYTES));
     const pending = new Set<Promise<void>>();
     const { dispatch } = this.#hub;
+    this.#answering = sink;
     dispatch.countRequests(frames);
     try {
       for (let frame = 0, at = 0; frame < count; frame++) {
@@ -415,16 +461,19 @@ export class Connection implements SessionHost {
         if (!isLast && out.length < OWN_REPLY_BYTES && pending.size < PENDING_MAX) continue;
         await Promise.all(pending);
         pending.clear();
-        if (this.#isClosed) return;
-        if (isLast) this.store();
+        if (this.#isClosed || this.#answering !== sink) return;
+        if (isLast) {
+          this.#answering = null;
+          this.store();
+        }
         dispatch.countReplies(out.length);
         sink.reply(out.take(), isLast);
         out.reset();
         if (!isLast) await sink.room();
-        if (this.#isClosed) return;
+        if (this.#isClosed || this.#answering !== sink) return;
       }
     } catch (error) {
-      sink.failed(error);
+      if (this.#answering === sink) sink.failed(error);
     }
   }
 
@@ -505,11 +554,12 @@ export class Connection implements SessionHost {
   }
 
   #transmit(message: Uint8Array): void {
+    if (!this.#hasPeer) return;
     try {
       this.#socket.send(message);
     } catch {
       // The peer has gone since; its close event is on the way.
-      this.abandon();
+      this.#hasPeer = false;
     }
   }
 
@@ -522,11 +572,19 @@ export class Connection implements SessionHost {
     this.#drained?.reject(new Error("closed"));
     this.#idle();
     this.#hub.left(this);
+    if (this.#holder !== null) {
+      this.#hub.state.waitUntil(this.#hub.dispatch.release(this.#holder, this.#protocol));
+    }
   }
 
   #idle(): void {
     this.#busy?.resolve();
     this.#busy = null;
+  }
+
+  #storeShards(shards: Uint8Array): void {
+    this.#attachment = { ...this.#attachment, shards };
+    this.store();
   }
 
   #storeUnfinished(unfinished: Uint8Array | null): void {
@@ -549,10 +607,10 @@ export class Connection implements SessionHost {
   }
 }
 
-const NO_MESSAGES = new Uint8Array(0);
+const NOTHING = new Uint8Array(0);
 const EVERYBODY_BYTES = binaryBytes(EVERYBODY);
 
-function bridged(records: Uint8Array, messages: Uint8Array = NO_MESSAGES): Pushes {
+function bridged(records: Uint8Array, messages: Uint8Array = NOTHING): Pushes {
   const isPushed: boolean[] = [];
   let payloadBytes = 0;
   forEachMessage(messages, (_, length) => {

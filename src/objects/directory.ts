@@ -5,26 +5,52 @@
  * object of that channel, with two things more: it drops Hubs that turn out to be empty, and it counts
  * what HTTP callers ask, who have no Hub that could.
  */
-import { Tally, type TallyFigures } from "../engine/tally.ts";
+import { sumFigures, Tally, type TallyFigures } from "../engine/tally.ts";
 import { Channel } from "./channel.ts";
+import { DataPoints } from "./data-points.ts";
+
+/** What a Directory says of its namespace. */
+export interface DirectorySurvey {
+  hubs: string[];
+  /** What HTTP callers have asked, and what was asked in Hubs that have no connections any more. */
+  figures: TallyFigures;
+  /** The first of the two. Figures of Hubs that come and go by their own names would be counted twice. */
+  doors: TallyFigures;
+}
 
 export class Directory extends Channel {
-  readonly #tally = new Tally();
+  readonly #doors = new Tally();
+  readonly #retired = new Tally();
+  readonly #points: DataPoints | null;
 
-  /** Keeps what a door, or a Hub, has counted. */
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#points = DataPoints.of(
+      env,
+      (work) => ctx.waitUntil(work),
+      { namespace: ctx.id.name!, kind: "door", name: "" },
+      () => ({ tally: this.#doors.figures(Date.now()) }),
+    );
+  }
+
+  /** Keeps what a door has counted. */
   absorb(figures: TallyFigures): void {
-    this.#tally.absorb(figures, Date.now());
+    this.#doors.absorb(figures, Date.now());
+    this.#points?.note();
   }
 
   /** A Hub has no connections any more, and what it has counted is to be kept here. */
   retire(hub: string, figures: TallyFigures): void {
-    this.absorb(figures);
+    this.#retired.absorb(figures, Date.now());
     this.leave(hub);
   }
 
-  /** The Hubs that have connections, and what HTTP callers have asked. */
-  survey(): { hubs: string[]; figures: TallyFigures } {
-    return { hubs: this.hubs(), figures: this.#tally.figures(Date.now()) };
+  /** The Hubs that have connections, and what was counted beside them. */
+  survey(): DirectorySurvey {
+    const nowMs = Date.now();
+    const doors = this.#doors.figures(nowMs);
+    const figures = sumFigures([doors, this.#retired.figures(nowMs)]);
+    return { hubs: this.hubs(), figures, doors };
   }
 
   /** These Hubs had no connections when they were asked. */

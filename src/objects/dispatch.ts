@@ -2,8 +2,11 @@
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
+import type { AnyProtocol } from "../wire/protocols.ts";
+import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
 import type { Access } from "./access.ts";
 import { Exchange } from "./exchange.ts";
+import { CounterRequests } from "./counter-requests.ts";
 import { NamespaceRequests } from "./namespace-requests.ts";
 import { shardName } from "./names.ts";
 import { ShardMap } from "./placement.ts";
@@ -11,7 +14,11 @@ import { answerPublications } from "./publication.ts";
 import { Publisher } from "./publisher.ts";
 import { readSettings } from "./settings.ts";
 import { openShardLane, type ShardLane } from "./shard-lane.ts";
-import type { Frames, Sink } from "./sink.ts";
+
+import type { Holder } from "./holder.ts";
+import { logWarning } from "./log.ts";
+import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
+import type { Survey } from "./survey.ts";
 
 /** Counts requests for INFO. */
 export interface Counter {
@@ -25,6 +32,7 @@ export class Dispatch {
   readonly #map: ShardMap;
   readonly #lanes: readonly ShardLane[];
   readonly #namespaceRequests: NamespaceRequests;
+  readonly #counterRequests: CounterRequests;
   readonly #tally: Tally;
   readonly #isCounting: boolean;
 
@@ -43,6 +51,9 @@ export class Dispatch {
     const stubOf = (name: string) => env.SHARD.getByName(name, options);
     const shards = () => names.map(stubOf);
     this.#namespaceRequests = new NamespaceRequests(env, this.#map, shards, flush);
+    const { fingerprint } = this.#map;
+    const placement = { shards: settings.SHARDS, fingerprint };
+    this.#counterRequests = new CounterRequests(env, namespace, placement, shards, tally);
     this.#lanes = names.map((name) =>
       openShardLane(this.#map, () => {
         const stub = stubOf(name);
@@ -58,11 +69,48 @@ export class Dispatch {
    * @param access frames that it does not allow are refused without a call
    * @param replyBytesMax reply bytes per shard after which the sink is asked for room
    */
-  send(frames: Frames, access: Access, sink: Sink, replyBytesMax: number): void {
+  send(frames: AnyFrames, access: Access, sink: Sink, replyBytesMax: number): void {
     if (frames.target === Target.shard) {
       new Exchange(frames, sink, replyBytesMax).start(this.#map, this.#lanes, access);
-      return;
+    } else if (isThrottr(frames)) {
+      this.#sendBesideShards(frames, access, sink);
+    } else {
+      void this.#counterRequests.answer(frames as Frames<CounterProtocol>, sink);
     }
+  }
+
+  /**
+   * Tells the shards that a holder is no more, behind all that they were sent for it: they release what it
+   * holds. One that can't be told finds out by itself.
+   */
+  async release(holder: Holder, protocol: AnyProtocol): Promise<void> {
+    await Promise.all(
+      holder.shards().map(async (shard) => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.#lanes[shard]?.submit({
+          bytes: holder.bytes.length,
+          protocolCode: protocol.code,
+          frames: new Uint8Array(0),
+          replyBytesMax: 0,
+          holder: holder.bytes,
+          hasEnded: true,
+          answered: () => resolve(),
+          failed: (error) => {
+            logWarning("release_failed", { shard, error: String(error) });
+            resolve();
+          },
+        });
+        await promise;
+      }),
+    );
+  }
+
+  /** What all objects of the namespace say of themselves: see `survey.ts`. */
+  async survey(): Promise<Survey> {
+    return await this.#namespaceRequests.survey();
+  }
+
+  #sendBesideShards(frames: Frames, access: Access, sink: Sink): void {
     this.countRequests(frames);
     const counted = this.#counted(sink);
     if (frames.target === Target.channel) {

@@ -5,68 +5,71 @@
  * the limit of a piece stop it: the rest is sent in a further call once the caller has room.
  */
 import { ByteWriter } from "../wire/bytes.ts";
-import { COMMANDS_START, writeError } from "../wire/edge/command.ts";
-import { replyLength } from "../wire/throttr/replies.ts";
-import { keyLength, layoutsOf, STATUS_FAILURE, type Layout } from "../wire/throttr/requests.ts";
-import { frameEnd } from "../wire/throttr/scanner.ts";
-import { isUnrestricted, refusalOf, refusalText, type Access } from "./access.ts";
+import { framingOf, type Framing } from "../wire/framing.ts";
+import { isUnrestricted, type Access } from "./access.ts";
 import type { ShardMap } from "./placement.ts";
+import { Refuser } from "./refuser.ts";
 import type { FramesPiece, ShardLane } from "./shard-lane.ts";
-import type { Frames, Sink } from "./sink.ts";
+import { isThrottr, type AnyFrames, type Sink } from "./sink.ts";
 
 /** In place of a part's index: the frame is refused here. */
 const REFUSED = 255;
 
 export class Exchange {
-  readonly #frames: Frames;
+  readonly #frames: AnyFrames;
   readonly #sink: Sink;
   readonly #replyBytesMax: number;
-  readonly #layouts: readonly (Layout | undefined)[];
+  readonly #framing: Framing;
   readonly #parts: Part[] = [];
-  /** Per frame: request type, and index into `#parts` or `REFUSED`. Empty when one shard has it all. */
+  /** Per frame: its first byte, and index into `#parts` or `REFUSED`. Empty when one shard has it all. */
   #types = new Uint8Array(0);
   #owners = new Uint8Array(0);
   #answered = 0;
   #seekFrame = 0;
   #seekAt = 0;
   #isOver = false;
-  #access: Access | null = null;
+  /** Null when every frame is allowed. */
+  #refuser: Refuser | null = null;
 
-  constructor(frames: Frames, sink: Sink, replyBytesMax: number) {
+  constructor(frames: AnyFrames, sink: Sink, replyBytesMax: number) {
     this.#frames = frames;
     this.#sink = sink;
     this.#replyBytesMax = replyBytesMax;
-    this.#layouts = layoutsOf(frames.protocol);
+    this.#framing = framingOf(frames.protocol);
   }
 
   start(map: ShardMap, lanes: readonly ShardLane[], access: Access): void {
-    const isOpen = isUnrestricted(access, this.#frames.protocol);
-    this.#access = access;
-    if (map.shards === 1 && isOpen) {
-      this.#parts.push(new Part(lanes[0]!, this.#frames.bytes, this.#frames.count));
+    const frames = this.#frames;
+    // Rights to use the counter protocol were asked for when the connection was opened.
+    if (isThrottr(frames) && !isUnrestricted(access, frames.protocol)) {
+      this.#refuser = new Refuser(frames.protocol, access);
+    }
+    if (map.shards === 1 && this.#refuser === null) {
+      frames.holder?.note(0);
+      this.#parts.push(new Part(lanes[0]!, frames.bytes, frames.count));
     } else {
-      this.#split(map, lanes, isOpen ? null : access);
+      this.#split(map, lanes);
     }
     for (const part of this.#parts) this.#submit(part);
     if (this.#parts.length === 0) this.#merge();
   }
 
-  /** @param access what frames are checked against; null when all are allowed */
-  #split(map: ShardMap, lanes: readonly ShardLane[], access: Access | null): void {
-    const { bytes, count } = this.#frames;
+  #split(map: ShardMap, lanes: readonly ShardLane[]): void {
+    const { bytes, count, holder } = this.#frames;
+    const framing = this.#framing;
+    const refuser = this.#refuser;
     this.#types = new Uint8Array(count);
     this.#owners = new Uint8Array(count);
     const partOfShard = new Int16Array(map.shards).fill(-1);
     const writers: ByteWriter[] = [];
     for (let frame = 0, at = 0; frame < count; frame++) {
-      const layout = this.#layouts[bytes[at]!]!;
-      const end = frameEnd(this.#layouts, bytes, at);
+      const end = framing.frameEnd(bytes, at);
       this.#types[frame] = bytes[at]!;
-      if (access === null || refusalOf(access, layout, bytes, at) === null) {
-        const keyBytes = keyLength(layout, bytes, at);
-        const shard = map.shardOf(layout.keyspace, bytes, at + layout.keyAt, keyBytes);
+      if (refuser === null || !refuser.isRefused(bytes, at)) {
+        const shard = framing.shardOf(map, bytes, at);
         let part = partOfShard[shard]!;
         if (part < 0) {
+          holder?.note(shard);
           part = partOfShard[shard] = writers.push(new ByteWriter(256)) - 1;
           this.#parts.push(new Part(lanes[shard]!, bytes, 0));
         }
@@ -84,15 +87,17 @@ export class Exchange {
   }
 
   #submit(part: Part): void {
+    const { protocol, holder } = this.#frames;
     const piece: FramesPiece = {
-      bytes: part.frames.length,
-      protocolCode: this.#frames.protocol.code,
+      bytes: part.frames.length + (holder === undefined ? 0 : holder.bytes.length),
+      protocolCode: protocol.code,
       frames: part.frames,
       replyBytesMax: this.#replyBytesMax,
+      ...(holder === undefined ? {} : { holder: holder.bytes }),
       answered: (count, replies) => {
         part.piece = null;
         if (this.#isOver) return;
-        part.skip(this.#layouts, count);
+        part.skip(this.#framing, count);
         part.replies = replies;
         part.at = 0;
         this.#merge();
@@ -135,7 +140,7 @@ export class Exchange {
   }
 
   #mergeParts(): void {
-    const { protocol, count } = this.#frames;
+    const { count } = this.#frames;
     const out = new ByteWriter(256);
     while (this.#answered < count) {
       const owner = this.#owners[this.#answered]!;
@@ -145,13 +150,8 @@ export class Exchange {
         const part = this.#parts[owner]!;
         const { replies, at } = part;
         if (at === replies.length) break;
-        const length = replyLength(
-          protocol,
-          this.#types[this.#answered]!,
-          replies,
-          at,
-          replies.length,
-        );
+        const type = this.#types[this.#answered]!;
+        const length = this.#framing.replyLength(type, replies, at, replies.length);
         out.copy(replies, at, at + length);
         part.at += length;
       }
@@ -163,27 +163,14 @@ export class Exchange {
 
   /** The failure of the next frame, which nobody was asked about. */
   #refuse(out: ByteWriter): void {
-    const { protocol, bytes } = this.#frames;
-    const { requestIdBytes } = protocol;
-    const type = this.#types[this.#answered]!;
-    if (type >= COMMANDS_START) {
-      const layout = this.#layouts[type]!;
-      const refusal = refusalOf(this.#access!, layout, bytes, this.#frameAt(this.#answered))!;
-      writeError(out, refusalText(refusal, layout));
-      return;
-    }
-    if (requestIdBytes > 0) {
-      const at = this.#frameAt(this.#answered) + 1;
-      out.copy(bytes, at, at + requestIdBytes);
-    }
-    out.u8(STATUS_FAILURE);
+    this.#refuser!.write(out, this.#frames.bytes, this.#frameAt(this.#answered));
   }
 
   /** Where a frame begins; frames are asked for in ascending order. */
   #frameAt(frame: number): number {
     const { bytes } = this.#frames;
     for (; this.#seekFrame < frame; this.#seekFrame++) {
-      this.#seekAt = frameEnd(this.#layouts, bytes, this.#seekAt);
+      this.#seekAt = this.#framing.frameEnd(bytes, this.#seekAt);
     }
     return this.#seekAt;
   }
@@ -231,12 +218,12 @@ class Part {
   }
 
   /** Drops the first `count` frames. */
-  skip(layouts: readonly (Layout | undefined)[], count: number): void {
+  skip(framing: Framing, count: number): void {
     const { frames } = this;
     this.count -= count;
     let at = this.count === 0 ? frames.length : 0;
     if (at === 0) {
-      for (let i = 0; i < count; i++) at = frameEnd(layouts, frames, at);
+      for (let i = 0; i < count; i++) at = framing.frameEnd(frames, at);
     }
     this.frames = frames.subarray(at);
   }

@@ -6,19 +6,22 @@
  * sockets' attachments; the rest is made again from them when the object starts.
  */
 import { DurableObject } from "cloudflare:workers";
-import { Tally, type TallyFigures } from "../engine/tally.ts";
+import { Tally, TALLY_COUNTER_CONNECTIONS, type TallyFigures } from "../engine/tally.ts";
+import type { Transport } from "../wire/overview.ts";
 import { PageWriter } from "../wire/page.ts";
+import { anyProtocolByCode } from "../wire/protocols.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
-import { beginsWithAny, binaryBytes, compareBytes } from "../wire/bytes.ts";
+import { beginsWithAny, binaryBytes, compareBytes, joinBytes } from "../wire/bytes.ts";
 import { alarmTime } from "./alarm.ts";
 import { channelStub } from "./channel-stub.ts";
-import { makeConnectionId, ownChannel } from "./connection-id.ts";
+import { CONNECTION_ID_BYTES, makeConnectionId, ownChannel } from "./connection-id.ts";
 import {
   Connection,
   type Attachment,
   type ConnectionHub,
   type ConnectionParameters,
 } from "./connection.ts";
+import { DataPoints } from "./data-points.ts";
 import { Dispatch } from "./dispatch.ts";
 import { logWarning } from "./log.ts";
 import { EVERYBODY, hubName, type HubPlace } from "./names.ts";
@@ -70,6 +73,9 @@ export interface Delivered {
 export interface HubFigures {
   readonly tally: TallyFigures;
   readonly connections: number;
+  readonly byTransport: Readonly<Record<Transport, number>>;
+  /** Those of the counter protocol among them. */
+  readonly counterConnections: number;
   readonly subscriptions: number;
   /** A number for each channel with subscribers that tells it from others. */
   readonly channelHashes: Float64Array;
@@ -95,11 +101,14 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   readonly #name: string;
   readonly #place: HubPlace;
   readonly #tally: Tally;
+  readonly #points: DataPoints | null;
   readonly #connections = new Map<WebSocket, Connection>();
   /** Bytes that clients behind bridges have not read. */
   backlogBytes = 0;
   /** Connections that are being opened. */
   #opening = 0;
+  /** Connections of the counter protocol. */
+  #counterConnections = 0;
   /** The Directory knows of us, or is being told. */
   #isListed: boolean;
   #listing: Promise<void> | null = null;
@@ -116,6 +125,12 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     this.#namespace = namespace;
     this.#place = place;
     this.#tally = new Tally();
+    this.#points = DataPoints.of(
+      env,
+      (work) => ctx.waitUntil(work),
+      { namespace, kind: "hub", name: `${place.location}/${place.index}` },
+      () => this.figures(),
+    );
     this.dispatch = new Dispatch(env, namespace, { tally: this.#tally, flush: async () => {} });
     this.roster = new Roster(env, namespace, this.#name, this.settings.HUB_SUBSCRIPTIONS_MAX);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
@@ -185,8 +200,20 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return {
       tally: this.#tally.figures(Date.now()),
       connections: this.roster.size,
+      byTransport: this.roster.transports(),
+      counterConnections: this.#counterConnections,
       ...this.roster.totals(),
     };
+  }
+
+  /** Those of some connections, 16 bytes each, that are no more. */
+  gone(ids: Uint8Array): Uint8Array {
+    const gone: Uint8Array[] = [];
+    for (let at = 0; at < ids.length; at += CONNECTION_ID_BYTES) {
+      const id = ids.subarray(at, at + CONNECTION_ID_BYTES);
+      if (this.roster.byOwnChannel(ownChannel(id)) === undefined) gone.push(id);
+    }
+    return joinBytes(gone);
   }
 
   /** Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`. */
@@ -246,10 +273,12 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   touched(connection: Connection): void {
     if (this.#touched.size === 0) this.ctx.waitUntil(this.#storeLater());
     this.#touched.add(connection);
+    this.#points?.note();
   }
 
   left(connection: Connection): void {
     this.#touched.delete(connection);
+    if (connection.isCounter) this.#counterConnections--;
     // Both at once: who comes meanwhile must find the Hub listed, or list it.
     this.ctx.waitUntil(Promise.all([this.roster.remove(connection), this.#unlist()]));
   }
@@ -259,13 +288,14 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     if (channel !== null && channel !== EVERYBODY && this.roster.isFull) {
       return new Response(null, { status: 503 });
     }
+    if (this.#isSurplus(parameters.protocolCode)) return new Response(null, { status: 429 });
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const random = crypto.getRandomValues(new Uint8Array(16));
     const id = makeConnectionId(this.#place, random);
     const connection = Connection.open(server, parameters, id, this);
     this.#connections.set(server, connection);
-    this.roster.add(connection);
+    this.#join(connection);
     if (channel !== null && !(await this.#listen(connection, channel, after))) {
       return new Response(null, { status: 503 });
     }
@@ -274,6 +304,16 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     if (parameters.subprotocol !== null)
       headers.set("sec-websocket-protocol", parameters.subprotocol);
     return new Response(null, { status: 101, webSocket: client, headers });
+  }
+
+  /** Whether there are as many connections of the counter protocol as there may be. */
+  #isSurplus(protocolCode: number): boolean {
+    const { COUNTER_CONNECTIONS_MAX } = this.settings;
+    return (
+      COUNTER_CONNECTIONS_MAX > 0 &&
+      this.#counterConnections >= COUNTER_CONNECTIONS_MAX &&
+      anyProtocolByCode(protocolCode)!.dialect === "yrmcds"
+    );
   }
 
   /** Subscribes a listener of Server-Sent Events to its channel. False when a limit forbids it. */
@@ -300,15 +340,23 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     const attachment = socket.deserializeAttachment() as Attachment;
     const connection = new Connection(socket, attachment, this);
     this.#connections.set(socket, connection);
-    if (!connection.isClosed) this.roster.add(connection);
+    if (!connection.isClosed) this.#join(connection);
     return connection;
+  }
+
+  #join(connection: Connection): void {
+    this.roster.add(connection);
+    if (!connection.isCounter) return;
+    this.#counterConnections++;
+    this.#tally.turn(Date.now());
+    this.#tally.totals[TALLY_COUNTER_CONNECTIONS]!++;
   }
 
   #forget(socket: WebSocket): void {
     // A socket that ends while the object sleeps was not restored: its channels must hear of it.
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
-    connection.abandon();
+    connection.hangUp();
   }
 
   /** Makes the Directory know of this Hub; after that, somebody is counted as being here. */
@@ -326,9 +374,10 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     if (!this.#isListed || this.roster.size + this.#opening > 0) return;
     this.#isListed = false;
     const directory = this.#directory();
-    this.#listing = this.#afterListing(() =>
-      directory.retire(this.#name, this.#tally.release(Date.now())),
-    ).catch((error: unknown) => {
+    this.#listing = this.#afterListing(() => {
+      this.#points?.flush();
+      return directory.retire(this.#name, this.#tally.release(Date.now()));
+    }).catch((error: unknown) => {
       // It finds out by itself when it asks next.
       logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
     });

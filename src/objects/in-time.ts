@@ -3,14 +3,24 @@ import { logWarning } from "./log.ts";
 
 const TIMEOUT_MS = 2000;
 
-/** What a call returns; undefined when it fails, or takes longer than two seconds. */
-export async function inTime<T>(call: Promise<T>, object: string): Promise<T | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), TIMEOUT_MS);
+/**
+ * What a call returns; undefined when it fails, or takes longer than two seconds.
+ *
+ * @param object its name, for the log
+ */
+export async function inTime<T>(
+  call: Promise<T>,
+  object: string,
+  event: "hub_failed" | "shard_failed" = "hub_failed",
+): Promise<T | undefined> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    late.reject(new Error(`no answer within ${TIMEOUT_MS} ms`));
+  }, TIMEOUT_MS);
   try {
     return await Promise.race([call, late.promise]);
   } catch (error) {
-    logWarning("hub_failed", { object, error: String(error) });
+    logWarning(event, { object, error: String(error) });
     return undefined;
   } finally {
     clearTimeout(timer);

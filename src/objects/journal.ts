@@ -35,6 +35,7 @@ export class Journal {
   #bytes = 0;
   #cursor: number | null = null;
   #snapshotRows = 0;
+  #rowsWritten = 0;
 
   constructor(sql: SqlStorage, engine: Engine) {
     this.#sql = sql;
@@ -49,6 +50,11 @@ export class Journal {
   /** Bytes and rows of the journal, both since it was last cut. */
   get figures(): { rows: number; bytes: number } {
     return { rows: this.#rows, bytes: this.#bytes };
+  }
+
+  /** Rows that were written since this object was made, snapshots and tables among them, as they are billed. */
+  get rowsWritten(): number {
+    return this.#rowsWritten;
   }
 
   /**
@@ -77,17 +83,17 @@ export class Journal {
     // A cut was under way: what it wrote of its snapshot is of no use, its journal is.
     this.#restoreJournal(next);
     this.#open = next;
-    this.#sql.exec(`DROP TABLE snapshot_${next}`);
+    this.#write(`DROP TABLE snapshot_${next}`);
     this.#createTable(`snapshot_${next}`);
     this.#cursor = 0;
   }
 
   /** Records what the data is written under, at first use. */
   create(placement: Placement): void {
-    this.#sql.exec(
+    this.#write(
       "CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER)",
     );
-    this.#sql.exec(
+    this.#write(
       "INSERT INTO shard VALUES (?, ?, ?, 0)",
       FORMAT_VERSION,
       placement.shards,
@@ -103,7 +109,7 @@ export class Journal {
    */
   append(): void {
     for (const row of this.#engine.isDirty ? this.#engine.takeCommit(ROW_BYTES_MAX) : []) {
-      this.#sql.exec(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
+      this.#write(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
       this.#rows++;
       this.#bytes += row.length;
     }
@@ -139,14 +145,14 @@ export class Journal {
     if (this.#cursor === null) return;
     const step = this.#engine.snapshotStep(this.#cursor, SNAPSHOT_STEP_BYTES, ROW_BYTES_MAX);
     for (const row of step.rows) {
-      this.#sql.exec(`INSERT INTO snapshot_${this.#open} (row) VALUES (?)`, row);
+      this.#write(`INSERT INTO snapshot_${this.#open} (row) VALUES (?)`, row);
       this.#snapshotRows++;
     }
     this.#cursor = step.cursor;
     if (step.cursor !== null) return;
-    this.#sql.exec("UPDATE shard SET generation = ?", this.#open);
-    this.#sql.exec(`DROP TABLE snapshot_${this.#generation}`);
-    this.#sql.exec(`DROP TABLE journal_${this.#generation}`);
+    this.#write("UPDATE shard SET generation = ?", this.#open);
+    this.#write(`DROP TABLE snapshot_${this.#generation}`);
+    this.#write(`DROP TABLE journal_${this.#generation}`);
     this.#generation = this.#open;
   }
 
@@ -164,7 +170,7 @@ export class Journal {
   }
 
   #createTable(name: string): void {
-    this.#sql.exec(`CREATE TABLE ${name} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
+    this.#write(`CREATE TABLE ${name} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
   }
 
   #restoreJournal(generation: number): void {
@@ -180,6 +186,11 @@ export class Journal {
       count(row.byteLength);
       this.#engine.restore(new Uint8Array(row));
     }
+  }
+
+  /** Executes what writes, and counts its rows. */
+  #write(query: string, ...bindings: readonly unknown[]): void {
+    this.#rowsWritten += this.#sql.exec(query, ...bindings).rowsWritten;
   }
 
   #hasTable(name: string): boolean {

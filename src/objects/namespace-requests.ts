@@ -11,13 +11,7 @@ import {
   type ListingTotals,
 } from "../engine/listing.ts";
 import { HASH_END } from "../engine/table.ts";
-import {
-  placeOf,
-  sumFigures,
-  TALLY_READ_BYTES,
-  TALLY_WRITE_BYTES,
-  type TallyFigures,
-} from "../engine/tally.ts";
+import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
 import { ByteWriter, compareBytes } from "../wire/bytes.ts";
 import { Command, COMMANDS_START, writeError } from "../wire/edge/command.ts";
@@ -37,17 +31,22 @@ import {
   type Layout,
 } from "../wire/throttr/requests.ts";
 import { refusalOf, refusalText, type Access } from "./access.ts";
+import { askHubs } from "./ask-hubs.ts";
 import { channelStub } from "./channel-stub.ts";
 import { placeOfChannel, placeOfConnection } from "./connection-id.ts";
+import { Exports } from "./exports.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
 import type { Hub, SubscriberFigures } from "./hub.ts";
 import { inTime } from "./in-time.ts";
 import { Merge, type PageSource } from "./merge.ts";
 import { hubName } from "./names.ts";
+import { channelsOf, figuresOf } from "./overview.ts";
 import type { ShardMap } from "./placement.ts";
 import { Scans } from "./scans.ts";
+import { SemaphoreScans } from "./semaphore-scans.ts";
 import type { Shard, ShardPlan } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
+import { heardHubs, Surveyor, type Survey } from "./survey.ts";
 import { VERSION } from "./version.ts";
 
 /** Up to so many records are listed in the order of their keys. */
@@ -68,7 +67,10 @@ export class NamespaceRequests {
   readonly #placement: Placement;
   readonly #shards: () => DurableObjectStub<Shard>[];
   readonly #flush: () => Promise<void>;
+  readonly #surveyor: Surveyor;
   readonly #scans: Scans;
+  readonly #exports: Exports;
+  readonly #semaphoreScans: SemaphoreScans;
 
   /**
    * @param shards makes stubs of all shards
@@ -76,16 +78,19 @@ export class NamespaceRequests {
    */
   constructor(
     env: Env,
-    { namespace, shards: count, fingerprint }: ShardMap,
+    map: ShardMap,
     shards: () => DurableObjectStub<Shard>[],
     flush: () => Promise<void>,
   ) {
     this.#env = env;
-    this.#namespace = namespace;
-    this.#placement = { shards: count, fingerprint };
+    this.#namespace = map.namespace;
+    this.#placement = { shards: map.shards, fingerprint: map.fingerprint };
     this.#shards = shards;
     this.#flush = flush;
+    this.#surveyor = new Surveyor(env, map.namespace, this.#placement, shards);
     this.#scans = new Scans(this.#placement, shards);
+    this.#exports = new Exports(map, shards);
+    this.#semaphoreScans = new SemaphoreScans(map, shards);
   }
 
   /** Answers a run of one request. */
@@ -99,6 +104,12 @@ export class NamespaceRequests {
     } catch (error) {
       sink.failed(error);
     }
+  }
+
+  /** What all objects of the namespace say; those that don't answer within 2 s are left out. */
+  async survey(): Promise<Survey> {
+    await this.#flush();
+    return await this.#surveyor.survey();
   }
 
   async #request(frames: Frames, layout: Layout, access: Access, sink: Sink): Promise<void> {
@@ -122,6 +133,15 @@ export class NamespaceRequests {
         return;
       case Command.remove:
         sink.reply(await this.#scans.remove(frames.bytes, access), true);
+        return;
+      case Command.export:
+        sink.reply(await this.#exports.answer(frames.bytes, access), true);
+        return;
+      case Command.semaphores:
+        sink.reply(await this.#semaphoreScans.semaphores(frames.bytes, access), true);
+        return;
+      case Command.holders:
+        sink.reply(await this.#semaphoreScans.holders(frames.bytes), true);
     }
   }
 
@@ -207,20 +227,11 @@ export class NamespaceRequests {
 
   async #info({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
     await this.#flush();
-    const [survey, ...summaries] = await Promise.all([
-      this.#directory().survey(),
-      ...this.#shards().map((shard) => shard.summary(this.#placement)),
-    ]);
-    const hubs = await this.#askHubs(survey.hubs, (hub) => hub.figures());
-    await this.#suspect(hubs, ({ connections }) => connections === 0);
-    const figures = sumFigures([
-      survey.figures,
-      ...summaries.map(({ tally }): TallyFigures => tally),
-      ...hubs.map(({ answer }) => answer.tally),
-    ]);
+    const survey = await this.#surveyor.whole();
+    const figures = figuresOf(survey);
+    const hubs = heardHubs(survey);
     const sumOf = (count: (totals: ListingTotals) => number): number =>
-      summaries.reduce((sum, { totals }) => sum + count(totals), 0);
-    const channels = new Set(hubs.flatMap(({ answer }) => [...answer.channelHashes]));
+      survey.shards.reduce((sum, { totals }) => sum + count(totals), 0);
     const counters = sumOf((totals) => totals.counters);
     const info = encodeInfo({
       nowMs: Date.now(),
@@ -231,10 +242,10 @@ export class NamespaceRequests {
       buffers: sumOf((totals) => totals.buffers),
       counterBytes: counters * protocol.valueSize,
       bufferBytes: sumOf((totals) => totals.bufferBytes),
-      subscriptions: hubs.reduce((sum, { answer }) => sum + answer.subscriptions, 0),
-      channels: channels.size,
-      runningSinceMs: Math.min(...summaries.map(({ startedAtMs }) => startedAtMs)),
-      connections: hubs.reduce((sum, { answer }) => sum + answer.connections, 0),
+      subscriptions: hubs.reduce((sum, hub) => sum + hub.subscriptions, 0),
+      channels: channelsOf(hubs),
+      runningSinceMs: Math.min(...survey.shards.map(({ startedAtMs }) => startedAtMs)),
+      connections: hubs.reduce((sum, hub) => sum + hub.connections, 0),
       version: VERSION,
     });
     const out = new ByteWriter(info.length + 1);
@@ -322,7 +333,7 @@ export class NamespaceRequests {
 
   async #channel({ bytes }: Frames, layout: Layout, sink: Sink): Promise<void> {
     const channel = channelOfFrame(layout, bytes, 0);
-    const hubs = await this.#askHubs(await this.#hubsOf(channel), (hub) =>
+    const hubs = await askHubs(this.#env, await this.#hubsOf(channel), (hub) =>
       hub.subscribers(channel),
     );
     const rows: SubscriberFigures[] = hubs.flatMap(({ answer }) => answer);
@@ -363,7 +374,7 @@ export class NamespaceRequests {
   ): Promise<Merge> {
     const hubs = await this.#directory().hubs();
     const bytesMax = pageBytesOf(hubs.length);
-    const firsts = await this.#askHubs(hubs, (hub) => page(hub, null, bytesMax));
+    const firsts = await askHubs(this.#env, hubs, (hub) => page(hub, null, bytesMax));
     await this.#suspect(firsts, (first) => isEmptyPage(first));
     return new Merge(
       firsts.map(({ hub, answer }) => {
@@ -378,20 +389,6 @@ export class NamespaceRequests {
         };
       }),
     );
-  }
-
-  /** Asks Hubs at once; those that fail or take too long are left out. */
-  async #askHubs<T extends object>(
-    hubs: readonly string[],
-    ask: (hub: DurableObjectStub<Hub>) => Promise<T>,
-  ): Promise<{ hub: string; answer: T }[]> {
-    const answers = await Promise.all(
-      hubs.map(async (hub): Promise<{ hub: string; answer: T }[]> => {
-        const answer = await inTime(ask(this.#hub(hub)), hub);
-        return answer === undefined ? [] : [{ hub, answer }];
-      }),
-    );
-    return answers.flat();
   }
 
   /** Lets the Directory look after Hubs that have nobody. */

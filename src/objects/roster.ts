@@ -8,6 +8,7 @@
 import { hashBytes } from "../engine/hash.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { forEachMessage, type Pushes } from "../wire/messages.ts";
+import type { Transport } from "../wire/overview.ts";
 import { Audience, type Membership } from "./audience.ts";
 import { channelStub } from "./channel-stub.ts";
 import type { Connection } from "./connection.ts";
@@ -196,6 +197,13 @@ export class Roster {
       figures.subscriptions++;
     }
     return figures;
+  }
+
+  /** Connections, by what carries them. */
+  transports(): Record<Transport, number> {
+    const transports = { tcp: 0, websocket: 0, events: 0 };
+    for (const { transport } of this.#byOwnChannel.values()) transports[transport]++;
+    return transports;
   }
 
   /** Subscriptions of all kinds, and a number of 53 bits for each channel that tells it from others. */

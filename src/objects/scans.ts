@@ -32,7 +32,9 @@ export class Scans {
 
   /** Answers a SCAN. */
   async scan(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await answerOf(async (out) => await this.#scan(scanOf(frame), access, out));
+    return await answerOf(
+      async (out) => await this.#scan(scanOf(frame, KEY_BYTES_MAX), access, out),
+    );
   }
 
   /** Answers a REMOVE: all shards at once, each a step at a time, so that others come between. */
@@ -98,7 +100,8 @@ export class Scans {
   }
 }
 
-interface ScanParts {
+/** Which rows are asked for. */
+export interface ScanParts {
   readonly prefix: Uint8Array;
   readonly limit: number;
   /** Null for the first page. */
@@ -111,10 +114,13 @@ interface RemovalParts {
 }
 
 /** A command that is refused. The message begins with a stable code. */
-class Refusal extends Error {}
+export class Refusal extends Error {}
 
-/** @throws Refusal */
-function scanOf(frame: Uint8Array): ScanParts {
+/**
+ * @param afterBytesMax of the key to go on behind
+ * @throws Refusal
+ */
+export function scanOf(frame: Uint8Array, afterBytesMax: number): ScanParts {
   const { prefix, body } = partsOf(frame);
   if (body.length < SCAN_FIELDS_BYTES) {
     throw new Refusal(
@@ -127,7 +133,7 @@ function scanOf(frame: Uint8Array): ScanParts {
   }
   const isBehind = isSet(body[2]!, ScanOption.isBehind);
   const key = body.slice(SCAN_FIELDS_BYTES);
-  const keyBytesMax = isBehind ? KEY_BYTES_MAX : 0;
+  const keyBytesMax = isBehind ? afterBytesMax : 0;
   if (key.length > keyBytesMax) {
     throw new Refusal(
       `after_invalid: a key of at most ${keyBytesMax} bytes is expected, got ${key.length}`,
@@ -145,7 +151,7 @@ function removalOf(frame: Uint8Array): RemovalParts {
   return { prefix, isEverything: isSet(body[0]!, RemoveOption.everything) };
 }
 
-function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
+export function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
   const flags = frame[1]!;
   if (flags !== 0) throw new Refusal(`flags_invalid: 0 is expected, got ${flags}`);
   const end = COMMAND_HEADER_BYTES + frame[2]!;
@@ -159,12 +165,12 @@ function isSet(options: number, option: number): boolean {
 }
 
 /** A plain object of arrays of their own: it goes along with calls. */
-function queryOf(prefix: Uint8Array, keyspace: number, { keyPrefixes }: Access): ScanQuery {
+export function queryOf(prefix: Uint8Array, keyspace: number, { keyPrefixes }: Access): ScanQuery {
   return { keyspace, prefix, prefixes: keyPrefixes };
 }
 
 /** @param write writes the body of a success, or throws a Refusal */
-async function answerOf(write: (out: ByteWriter) => Promise<void>): Promise<Uint8Array> {
+export async function answerOf(write: (out: ByteWriter) => Promise<void>): Promise<Uint8Array> {
   const out = new ByteWriter(4096);
   try {
     out.u8(STATUS_SUCCESS);

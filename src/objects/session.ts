@@ -5,18 +5,13 @@
  * replies in order. What arrives meanwhile waits for the next run, so a connection's requests are
  * applied in the order they were sent. It knows no socket and no clock: its host has them.
  */
-import type { Protocol } from "../wire/throttr/protocol.ts";
-import { layoutsOf, type Layout } from "../wire/throttr/requests.ts";
-import {
-  FRAME_INCOMPLETE,
-  FRAME_TOO_LARGE,
-  RUN_ENDS,
-  scanRun,
-  type Run,
-} from "../wire/throttr/scanner.ts";
+import { framingOf, type Framing } from "../wire/framing.ts";
+import type { AnyProtocol } from "../wire/protocols.ts";
+import { layoutsOf } from "../wire/throttr/requests.ts";
+import { FRAME_INCOMPLETE, FRAME_TOO_LARGE, RUN_ENDS, type Run } from "../wire/throttr/scanner.ts";
 import { refusalOf, scopeNames, type Access } from "./access.ts";
 import { reportFailure } from "./failure.ts";
-import type { Frames, Sink } from "./sink.ts";
+import type { AnyFrames, Sink } from "./sink.ts";
 
 /** Why the server ends a connection: WebSocket close code, and a reason that begins with a stable code. */
 export interface Ending {
@@ -27,7 +22,7 @@ export interface Ending {
 /** What carries a session. */
 export interface SessionHost {
   nowMs(): number;
-  dispatch(frames: Frames, access: Access, sink: Sink): void;
+  dispatch(frames: AnyFrames, access: Access, sink: Sink): void;
   /** Sends replies. `consumedBytes` of the peer's bytes have been answered with them for good. */
   send(replies: Uint8Array, consumedBytes: number): void;
   room(): Promise<void> | null;
@@ -47,8 +42,8 @@ const EMPTY = new Uint8Array(0);
 
 export class Session implements Sink {
   readonly #host: SessionHost;
-  readonly #protocol: Protocol;
-  readonly #layouts: readonly (Layout | undefined)[];
+  readonly #protocol: AnyProtocol;
+  readonly #framing: Framing;
   readonly #access: Access;
   readonly #limits: SessionLimits;
   /** Requests seen, by type. */
@@ -75,7 +70,7 @@ export class Session implements Sink {
    */
   constructor(
     host: SessionHost,
-    protocol: Protocol,
+    protocol: AnyProtocol,
     access: Access,
     limits: SessionLimits,
     counts: Float64Array,
@@ -83,7 +78,7 @@ export class Session implements Sink {
   ) {
     this.#host = host;
     this.#protocol = protocol;
-    this.#layouts = layoutsOf(protocol);
+    this.#framing = framingOf(protocol);
     this.#access = access;
     this.#limits = limits;
     this.counts = counts;
@@ -224,11 +219,11 @@ export class Session implements Sink {
     const bytes = this.#pending;
     const at = this.#pendingAt;
     const { frameBytesMax } = this.#limits;
-    const run = scanRun(this.#layouts, bytes, at, this.#pendingEnd, frameBytesMax, this.counts);
+    const run = this.#framing.scanRun(bytes, at, this.#pendingEnd, frameBytesMax, this.counts);
     this.#keepRest(run);
     if (run.frames === 0 || this.#isRefused(bytes, at)) return;
     this.#runBytes = run.end - at;
-    const frames: Frames = {
+    const frames: AnyFrames = {
       protocol: this.#protocol,
       target: run.target,
       bytes: bytes.subarray(at, run.end),
@@ -252,7 +247,8 @@ export class Session implements Sink {
 
   /** A refused request whose reply has no status ends the connection: there is no other way to say no. */
   #isRefused(bytes: Uint8Array, at: number): boolean {
-    const layout = this.#layouts[bytes[at]!]!;
+    if (this.#protocol.dialect === "yrmcds") return false;
+    const layout = layoutsOf(this.#protocol)[bytes[at]!]!;
     if (layout.hasStatus || refusalOf(this.#access, layout, bytes, at) === null) return false;
     this.#keep(EMPTY, Infinity);
     this.#ending = {

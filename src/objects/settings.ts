@@ -45,7 +45,8 @@ const LOCATION_HINTS = [
 const MEBIBYTE = 1 << 20;
 
 const TCP_PORTS =
-  "9000=7.3, 9001=7.3/uint8, 9002=7.3/uint16, 9004=7.3/uint32, 9008=7.3/uint64, 9020=2";
+  "9000=7.3, 9001=7.3/uint8, 9002=7.3/uint16, 9004=7.3/uint32, 9008=7.3/uint64, 9020=2, " +
+  "11215=yrmcds, 11216=yrmcds/today";
 
 const schema = v.object({
   ACCESS: choice("ACCESS", "token", ["token", "open"]),
@@ -68,6 +69,15 @@ const schema = v.object({
   IDEMPOTENCY_TTL_MS: integer("IDEMPOTENCY_TTL_MS", 600_000, 1000, 86_400_000),
   REPLAY_MESSAGES_MAX: integer("REPLAY_MESSAGES_MAX", 0, 0, 1000),
   STALL_TIMEOUT_MS: integer("STALL_TIMEOUT_MS", 30_000, 1000, 120_000),
+  COUNTER_ENABLE: choice("COUNTER_ENABLE", "off", ["on", "off"]),
+  COUNTER_CONNECTIONS_MAX: integer("COUNTER_CONNECTIONS_MAX", 0, 0, 32_000),
+  COUNTER_STATS_INTERVAL_MS: integer(
+    "COUNTER_STATS_INTERVAL_MS",
+    86_400_000,
+    10_000,
+    31 * 86_400_000,
+  ),
+  HOLDER_TIMEOUT_MS: integer("HOLDER_TIMEOUT_MS", 15_000, 3000, 600_000),
   TCP_PORTS: v.optional(v.string(), TCP_PORTS),
   TCP_DEFAULT_SIZE: choice("TCP_DEFAULT_SIZE", "uint16", ["uint8", "uint16", "uint32", "uint64"]),
 });

@@ -6,16 +6,13 @@ import {
   writeBatchHeader,
   writeSection,
   type Placement,
+  type Section,
 } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import { Lane, type Piece } from "./lane.ts";
 
-/** Whole frames of one caller for one shard. */
-export interface FramesPiece extends Piece {
-  readonly protocolCode: number;
-  readonly frames: Uint8Array;
-  /** The shard answers frames until their replies have reached so many bytes. */
-  readonly replyBytesMax: number;
+/** Whole frames of one caller for one shard, or the end of a holder. */
+export interface FramesPiece extends Piece, Section {
   /** Replies to the first `count` frames have arrived; the others were not applied. */
   answered(count: number, replies: Uint8Array): void;
 }
@@ -34,12 +31,10 @@ export function openShardLane(placement: Placement, connect: () => Call): ShardL
 
 function batchOf(placement: Placement, pieces: readonly FramesPiece[]): Uint8Array {
   let bytes = 8;
-  for (const { frames } of pieces) bytes += SECTION_HEADER_BYTES + frames.length;
+  for (const piece of pieces) bytes += SECTION_HEADER_BYTES + piece.bytes;
   const out = new ByteWriter(bytes);
   writeBatchHeader(out, placement);
-  for (const piece of pieces) {
-    writeSection(out, piece.protocolCode, piece.replyBytesMax, piece.frames);
-  }
+  for (const piece of pieces) writeSection(out, piece);
   return out.bytes;
 }
 

@@ -10,15 +10,19 @@ import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../engine/engine.ts";
 import type { ListingPart, ListingQuery, ListingTotals } from "../engine/listing.ts";
 import type { ScanQuery } from "../engine/scan.ts";
+import type { RequestCounts } from "../engine/semaphores/requests.ts";
+import type { DumpPage, SemaphoreFigures } from "../engine/semaphores/semaphores.ts";
 import type { TallyFigures } from "../engine/tally.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
+import { DataPoints } from "./data-points.ts";
 import { Journal } from "./journal.ts";
 import { ALARM_INTERVAL_MS, alarmTime } from "./alarm.ts";
 import { isRefusal } from "./failure.ts";
-import { logWarning } from "./log.ts";
+import { logError, logWarning } from "./log.ts";
 import { shardName } from "./names.ts";
+import { SemaphoreWork } from "./semaphore-work.ts";
 
 /** Segments that an alarm sweeps before it lets requests through. */
 const SWEEP_STEPS = 8;
@@ -47,21 +51,40 @@ export interface ShardSummary {
   totals: ListingTotals;
   tally: TallyFigures;
   startedAtMs: number;
+  figures: ShardFigures;
+  semaphores: SemaphoreFigures;
+}
+
+/** What Stats of the counter protocol says of a shard. */
+export interface CounterFigures {
+  semaphores: SemaphoreFigures;
+  requests: RequestCounts;
+}
+
+/** A page of Dump: see `Semaphores.dump`. */
+export interface ShardDump extends DumpPage {
+  /** Names the hashes that the cursor is one of. */
+  hashes: string;
 }
 
 /** What a shard holds and what its journal has grown to. */
 export interface ShardFigures {
   records: number;
   bytes: number;
+  bytesMax: number;
   refusedForSpace: number;
   journalRows: number;
   journalBytes: number;
+  /** Since the object started; an alarm that is set is one. */
+  rowsWritten: number;
 }
 
 export class Shard extends DurableObject<Env> {
   readonly #settings: Settings;
   readonly #engine: Engine;
   readonly #journal: Journal;
+  readonly #points: DataPoints | null;
+  readonly #semaphoreWork: SemaphoreWork;
   readonly #startedAtMs = Date.now();
   readonly #hashes = crypto.randomUUID();
   /** The flush that everything applied by now waits for; null when nothing waits. */
@@ -75,6 +98,7 @@ export class Shard extends DurableObject<Env> {
   #claim: Promise<void> | null = null;
   #alarmAtMs = Infinity;
   #alarmSetAtMs = -Infinity;
+  #alarmsSet = 0;
   #alarmDelay: Promise<void> | null = null;
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
@@ -90,12 +114,22 @@ export class Shard extends DurableObject<Env> {
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       isCounting: this.#settings.METRICS === "on",
       answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,
+      semaphoreIntervalMs: this.#settings.COUNTER_STATS_INTERVAL_MS,
     });
     this.#journal = new Journal(ctx.storage.sql, this.#engine);
+    this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
+    const { namespace, index } = shardName.parse(ctx.id.name!);
+    this.#points = DataPoints.of(
+      env,
+      (work) => ctx.waitUntil(work),
+      { namespace, kind: "shard", name: String(index) },
+      () => ({ tally: this.#engine.tallyFigures(Date.now()), ...this.figures() }),
+    );
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
       // The alarm that woke the object is not there any more: then there is none until a deadline.
       this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
+      this.#semaphoreWork.start(this.#alarmAtMs);
     });
   }
 
@@ -112,6 +146,7 @@ export class Shard extends DurableObject<Env> {
     if (this.#journal.placement === null) await this.#claimPlacement(placement);
     assertSamePlacement(this.#journal.placement!, placement);
     const answer = this.#engine.apply(batch, Date.now());
+    this.#points?.note();
     this.#logRefusals();
     await this.#settled();
     return answer;
@@ -144,6 +179,20 @@ export class Shard extends DurableObject<Env> {
   ): Promise<Uint8Array> {
     this.#look(placement);
     const page = this.#engine.scan.page(query, after, recordsMax);
+    await this.#settled();
+    return page;
+  }
+
+  /** Records with their values, in the order of their keys: see `Export.page`. */
+  async exportPage(
+    placement: Placement,
+    query: ScanQuery,
+    after: Uint8Array | null,
+    recordsMax: number,
+    bytesMax: number,
+  ): Promise<Uint8Array> {
+    this.#look(placement);
+    const page = this.#engine.exporting.page(query, after, recordsMax, bytesMax);
     await this.#settled();
     return page;
   }
@@ -203,9 +252,38 @@ export class Shard extends DurableObject<Env> {
   async summary(placement: Placement): Promise<ShardSummary> {
     this.#look(placement);
     const totals = this.#engine.listing.totals(Keyspace.throttr);
+    const semaphores = this.#engine.semaphores.figures(Date.now());
     await this.#settled();
     const tally = this.#engine.tallyFigures(Date.now());
-    return { totals, tally, startedAtMs: this.#startedAtMs };
+    const figures = this.figures();
+    return { totals, tally, startedAtMs: this.#startedAtMs, figures, semaphores };
+  }
+
+  /** What Stats of the counter protocol says of the shard. */
+  async counterFigures(placement: Placement): Promise<CounterFigures> {
+    this.#look(placement);
+    const semaphores = this.#engine.semaphores.figures(Date.now());
+    await this.#settled();
+    return { semaphores, requests: { ...this.#engine.semaphoreRequests.counts } };
+  }
+
+  /**
+   * A page of Dump: see `Semaphores.dump`. Where the object has started anew since the last page, it
+   * begins again.
+   *
+   * @param hashes what the last page said, null at first
+   */
+  async dump(
+    placement: Placement,
+    hashes: string | null,
+    cursor: number,
+    bytesMax: number,
+  ): Promise<ShardDump> {
+    this.#look(placement);
+    const from = hashes === this.#hashes ? cursor : 0;
+    const page = this.#engine.semaphores.dump(from, bytesMax, [], Date.now());
+    await this.#settled();
+    return { hashes: this.#hashes, ...page };
   }
 
   /** Records the placement of a namespace at its first use; returns the one that is in force. */
@@ -249,10 +327,16 @@ export class Shard extends DurableObject<Env> {
   /** Counts of what the shard holds. */
   figures(): ShardFigures {
     const { rows, bytes } = this.#journal.figures;
-    return { ...this.#engine.figures, journalRows: rows, journalBytes: bytes };
+    return {
+      ...this.#engine.figures,
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+      journalRows: rows,
+      journalBytes: bytes,
+      rowsWritten: this.#journal.rowsWritten + this.#alarmsSet,
+    };
   }
 
-  /** Collects what has expired, a few segments at a time, and gives storage back. */
+  /** Collects what has expired, a few segments at a time, and gives resources and storage back. */
   override async alarm(): Promise<void> {
     this.#alarmAtMs = Infinity;
     if (this.#unreadable !== null) return;
@@ -261,6 +345,8 @@ export class Shard extends DurableObject<Env> {
       cursor = this.#engine.sweepStep(cursor, Date.now());
       if (step % SWEEP_STEPS === 0) await scheduler.wait(0);
     }
+    await this.#semaphoreWork.run();
+    await this.#settled();
     if (this.#journal.isMostlyDead) {
       this.#mustWrite(() => this.#journal.beginCut());
       while (this.#journal.isCutting) {
@@ -268,8 +354,11 @@ export class Shard extends DurableObject<Env> {
         await scheduler.wait(0);
       }
     }
-    const deadlineMs = this.#engine.findDeadline();
-    if (deadlineMs !== null) await this.#setAlarm(deadlineMs);
+    await this.#setAlarm(this.#findDeadline());
+  }
+
+  #findDeadline(): number {
+    return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.nextMs());
   }
 
   /** The first batch of a shard asks shard 0, so that no two shards ever hold data of two placements. */
@@ -328,6 +417,7 @@ export class Shard extends DurableObject<Env> {
     try {
       write();
     } catch (error) {
+      logError("journal_failed", { shard: this.ctx.id.name, error: String(error) });
       this.ctx.abort(`journal_failed: ${String(error)}`);
       throw error;
     }
@@ -343,26 +433,27 @@ export class Shard extends DurableObject<Env> {
   }
 
   async #armAlarm(): Promise<void> {
-    const deadlineMs = this.#engine.takeEarlierDeadline();
-    if (deadlineMs !== null) await this.#setAlarm(deadlineMs);
+    const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
+    await this.#setAlarm(Math.min(recordsMs, this.#semaphoreWork.nextMs()));
   }
 
   /** Sets the alarm, unless it rings earlier anyway; at most once per interval. */
   async #setAlarm(deadlineMs: number): Promise<void> {
+    if (deadlineMs === Infinity) return;
     const nowMs = Date.now();
     if (alarmTime(deadlineMs, nowMs) >= this.#alarmAtMs) return;
     const waitMs = this.#alarmSetAtMs + ALARM_INTERVAL_MS - nowMs;
     if (waitMs > 0 && this.#alarmAtMs !== Infinity) {
       this.#alarmDelay ??= scheduler.wait(waitMs).then(async () => {
         this.#alarmDelay = null;
-        const earliestMs = this.#engine.findDeadline();
-        if (earliestMs !== null) await this.#setAlarm(earliestMs);
+        await this.#setAlarm(this.#findDeadline());
       });
       this.ctx.waitUntil(this.#alarmDelay);
       return;
     }
     this.#alarmSetAtMs = nowMs;
     this.#alarmAtMs = alarmTime(deadlineMs, nowMs);
+    this.#alarmsSet++;
     await this.ctx.storage.setAlarm(this.#alarmAtMs);
   }
 

@@ -1,13 +1,25 @@
 /** What requests come as, and where their replies go. */
+import type { AnyProtocol } from "../wire/protocols.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import type { Target } from "../wire/throttr/requests.ts";
+import type { Holder } from "./holder.ts";
 
 /** A run: whole frames that one target answers. */
-export interface Frames {
-  readonly protocol: Protocol;
+export interface Frames<P extends AnyProtocol = Protocol> {
+  readonly protocol: P;
   readonly target: Target;
   readonly bytes: Uint8Array;
   readonly count: number;
+  /** Who holds what frames of the counter protocol acquire. */
+  readonly holder?: Holder;
+}
+
+/** A run of any protocol. */
+export type AnyFrames = Frames<AnyProtocol>;
+
+/** Whether a run is of a Throttr protocol. */
+export function isThrottr(frames: AnyFrames): frames is Frames {
+  return frames.protocol.dialect !== "yrmcds";
 }
 
 /** Who gets the replies. */

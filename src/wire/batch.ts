@@ -2,11 +2,13 @@
  * What a door and a Shard say to each other: a batch of frames, and the replies to it.
  *
  *     batch  = version u8, reserved u8, shards u16, placement u32, section*
- *     section = protocol u8, reserved u8, reserved u16, reply bytes max u32, length u32, frames
+ *     section = protocol u8, flags u8 (`SectionFlag`), holder bytes u16, reply bytes max u32, length u32,
+ *               [holder,] frames
  *     answer = version u8, part*               one part per section, in order
  *     part   = frames answered u32, length u32, replies
  *
- * All little-endian. Frames travel as the client sent them, so that nothing is encoded twice. The
+ * All little-endian. Sections of the counter protocol say who holds what their frames acquire. Frames
+ * travel as the client sent them, so that nothing is encoded twice. The
  * Shard stops a section when its replies have reached the section's limit: fewer frames are answered
  * than were sent, the rest was not applied, and the door sends it again in a further call. Doors of
  * one release meet objects of another during every deployment: both sides check the version.
@@ -17,6 +19,20 @@ export const BATCH_VERSION = 1;
 export const BATCH_HEADER_BYTES = 8;
 export const SECTION_HEADER_BYTES = 12;
 export const PART_HEADER_BYTES = 8;
+
+/** `hasEnded`: the holder is no more, and gives back all that it holds; such a section has no frames. */
+export const SectionFlag = { hasEnded: 1 } as const;
+
+/** Frames of one caller, and whose they are. */
+export interface Section {
+  readonly protocolCode: number;
+  readonly frames: Uint8Array;
+  /** The shard answers frames until their replies have reached so many bytes. */
+  readonly replyBytesMax: number;
+  /** Of sections of the counter protocol. */
+  readonly holder?: Uint8Array;
+  readonly hasEnded?: boolean;
+}
 
 /** Where a batch belongs: what a Shard compares with what its data was written under. */
 export interface Placement {
@@ -33,17 +49,16 @@ export function writeBatchHeader(out: ByteWriter, placement: Placement): void {
   out.u32(placement.fingerprint);
 }
 
-export function writeSection(
-  out: ByteWriter,
-  protocolCode: number,
-  replyBytesMax: number,
-  frames: Uint8Array,
-): void {
+const NO_HOLDER = new Uint8Array(0);
+
+export function writeSection(out: ByteWriter, section: Section): void {
+  const { protocolCode, frames, replyBytesMax, holder = NO_HOLDER, hasEnded = false } = section;
   out.u8(protocolCode);
-  out.u8(0);
-  out.u16(0);
+  out.u8(hasEnded ? SectionFlag.hasEnded : 0);
+  out.u16(holder.length);
   out.u32(replyBytesMax);
-  out.u32(frames.length);
+  out.u32(holder.length + frames.length);
+  out.copy(holder);
   out.copy(frames);
 }
 

@@ -2,7 +2,9 @@
  * A page: a stretch of an object's rows in the order of their keys, as objects tell each other of them.
  *
  *     page = version u8, is last u8, row bytes u16, total u32, entry*
- *     entry = key length u8, row, key
+ *     entry = key length, row, key
+ *
+ * The length is a u8 in version 1, and a u16 in version 2, which has keys of more than 255 bytes.
  *
  * Little-endian. `total` counts all rows of the object, whatever the page holds. Whoever asks gives the
  * last key that it has, so nothing is kept between two pages; rows that come and go meanwhile are seen
@@ -10,17 +12,21 @@
  */
 import { ByteWriter } from "./bytes.ts";
 
-const PAGE_VERSION = 1;
 const HEADER_BYTES = 8;
+
+/** And bytes of a key's length. */
+type PageVersion = 1 | 2;
 
 export class PageWriter {
   readonly #out: ByteWriter;
   readonly #rowBytes: number;
+  readonly #version: PageVersion;
 
-  constructor(rowBytes: number, total: number) {
+  constructor(rowBytes: number, total: number, version: PageVersion = 1) {
     this.#rowBytes = rowBytes;
+    this.#version = version;
     this.#out = new ByteWriter(4096);
-    this.#out.u8(PAGE_VERSION);
+    this.#out.u8(version);
     this.#out.u8(0);
     this.#out.u16(rowBytes);
     this.#out.u32(total);
@@ -41,9 +47,10 @@ export class PageWriter {
 
   /** Adds an entry with a row of zeros, and returns where in `bytes` the row begins. */
   add(key: Uint8Array, at: number, length: number): number {
-    const entry = this.#out.reserve(1 + this.#rowBytes + length);
+    const entry = this.#out.reserve(this.#version + this.#rowBytes + length);
     this.#out.bytes[entry] = length;
-    const row = entry + 1;
+    if (this.#version === 2) this.#out.bytes[entry + 1] = length >>> 8;
+    const row = entry + this.#version;
     this.#out.bytes.set(key.subarray(at, at + length), row + this.#rowBytes);
     return row;
   }
@@ -63,16 +70,20 @@ export class PageReader {
   readonly total: number;
   readonly isLast: boolean;
   /** Of the entry at hand. */
+  entryAt = 0;
   rowAt = 0;
   keyAt = 0;
   keyLength = 0;
+  readonly #version: PageVersion;
   #next = HEADER_BYTES;
 
   /** @throws RangeError for a page of a version that this release does not know */
   constructor(bytes: Uint8Array) {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    if (bytes[0] !== PAGE_VERSION) throw new RangeError(`page_version: expected ${PAGE_VERSION}`);
+    const version = bytes[0];
+    if (version !== 1 && version !== 2) throw new RangeError("page_version: expected 1 or 2");
+    this.#version = version;
     this.isLast = bytes[1] === 1;
     this.rowBytes = this.view.getUint16(2, true);
     this.total = this.view.getUint32(4, true);
@@ -81,8 +92,10 @@ export class PageReader {
   /** Moves to the next entry; false behind the last one. */
   next(): boolean {
     if (this.#next === this.bytes.length) return false;
-    this.keyLength = this.bytes[this.#next]!;
-    this.rowAt = this.#next + 1;
+    const isWide = this.#version === 2;
+    this.entryAt = this.#next;
+    this.keyLength = isWide ? this.view.getUint16(this.#next, true) : this.bytes[this.#next]!;
+    this.rowAt = this.#next + this.#version;
     this.keyAt = this.rowAt + this.rowBytes;
     this.#next = this.keyAt + this.keyLength;
     return true;

@@ -12,10 +12,10 @@ export function unescaped(text: string): string | null {
 /**
  * The name that an escaped part of a URL's path stands for, as a binary string.
  *
- * @throws Problem 400 `key_invalid`, `channel_invalid`, `name_invalid` when an escape is none, or the
- * name is longer than 255 bytes
+ * @throws Problem 400 `key_invalid`, `channel_invalid`, `name_invalid`, `lease_invalid` when an escape is
+ * none, or the name is longer than 255 bytes
  */
-export function escapedName(part: string, what: "key" | "channel" | "name"): string {
+export function escapedName(part: string, what: "key" | "channel" | "name" | "lease"): string {
   const name = unescaped(part);
   if (name === null) {
     throw Problem.of(`${what}_invalid`, `the ${what} has a % that begins no escape`);

@@ -1,7 +1,8 @@
 /** The HTTP and WebSocket doors: routes, tokens, origins, errors. */
 import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
-import type { Access } from "../objects/access.ts";
+import { scopeNames, type Access } from "../objects/access.ts";
+import { logError } from "../objects/log.ts";
 import { readSettings, SettingsError, type Settings } from "../objects/settings.ts";
 import {
   protocolByName,
@@ -10,17 +11,26 @@ import {
   VALUE_SIZES,
   type Protocol,
 } from "../wire/throttr/protocol.ts";
+import type { AnyProtocol } from "../wire/protocols.ts";
+import { Scope } from "../wire/throttr/requests.ts";
+import { COUNTER_PROTOCOLS, type CounterProtocol } from "../wire/yrmcds/dialect.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { limitBody } from "./body-limit.ts";
 import { DoorCounter } from "./counter.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { locationOf, openConnection } from "./hubs.ts";
+import { openLive } from "./live.ts";
+import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
+import { metricsOf } from "./metrics/metrics.ts";
 import { Problem } from "./problem.ts";
+import { askSurvey, type Asker } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
 import { trustedAccess } from "./trust.ts";
 import { assertConfigured, authenticate, type Credentials } from "./token.ts";
-import { serveJson } from "./v1/serve.ts";
+import { liveQuery } from "./v1/overview.ts";
+import { readQuery } from "./v1/request.ts";
+import { assertScopes, serveJson } from "./v1/serve.ts";
 
 type AppContext = Context<App>;
 
@@ -34,7 +44,7 @@ router.onError((error) => {
   if (problem instanceof Problem) return problem.toResponse();
   if (error instanceof SettingsError)
     return new Problem(500, "config_invalid", error.message).toResponse();
-  console.error(JSON.stringify({ event: "request_failed", error: String(error) }));
+  logError("request_failed", { error: String(error), stack: error.stack });
   return new Problem(500, "internal", "the request failed").toResponse();
 });
 
@@ -62,9 +72,11 @@ router.use(async (c, next) => {
   await next();
 });
 
+const HEADLESS = /^\/(?:throttr\/|channels\/|yrmcds\/|v1\/overview\/live$)/;
+
 // Whatever answers GET is asked for HEAD, too: but here GET opens something that stays open.
 router.use(async (c, next) => {
-  if (c.req.method === "HEAD" && /^\/(?:throttr|channels)\//.test(c.req.path)) {
+  if (c.req.method === "HEAD" && HEADLESS.test(c.req.path)) {
     return methodNotAllowed("there is no HEAD");
   }
   return await next();
@@ -100,15 +112,47 @@ router.on("POST", THROTTR_PATHS, async (c) => {
 
 router.on("GET", THROTTR_PATHS, async (c) => {
   const protocol = protocolOf(c);
-  const settings = readSettings(c.env);
   const access = await accessOf(c);
+  return await openWebSocket(
+    c,
+    protocol,
+    access,
+    "GET opens a WebSocket; frames over HTTP are sent with POST",
+  );
+});
+
+const COUNTER_PATHS = ["/yrmcds/counter", "/yrmcds/counter/:form"];
+
+router.on("GET", COUNTER_PATHS, async (c) => {
+  const protocol = counterProtocolOf(c);
+  const access = await accessOf(c);
+  assertMayCount(access);
+  return await openWebSocket(
+    c,
+    protocol,
+    access,
+    "GET opens a WebSocket; semaphores over HTTP are at /v1/semaphores",
+  );
+});
+
+for (const path of COUNTER_PATHS) {
+  router.all(path, (c) => {
+    counterProtocolOf(c);
+    return methodNotAllowed("GET opens a WebSocket");
+  });
+}
+
+/** @throws Problem 426 with a text for whoever opens none; 503 */
+async function openWebSocket(
+  c: AppContext,
+  protocol: AnyProtocol,
+  access: Access,
+  upgradeText: string,
+): Promise<Response> {
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
-    throw new Problem(
-      426,
-      "upgrade_required",
-      "GET opens a WebSocket; frames over HTTP are sent with POST",
-    );
+    throw new Problem(426, "upgrade_required", upgradeText);
   }
+  const settings = readSettings(c.env);
   const response = await openConnection(c.env, settings, locationOf(c.req.raw), {
     protocolCode: protocol.code,
     transport: "websocket",
@@ -120,8 +164,8 @@ router.on("GET", THROTTR_PATHS, async (c) => {
     after: null,
   });
   if (response.webSocket !== null) return response;
-  throw connectionsMax();
-});
+  throw response.status === 429 ? counterConnectionsMax() : connectionsMax();
+}
 
 for (const path of THROTTR_PATHS) {
   router.all(path, (c) => {
@@ -164,11 +208,35 @@ router.all("/channels/:channel{.+}", () =>
   methodNotAllowed("POST a message, or GET to listen to Server-Sent Events"),
 );
 
+router.get("/metrics", async (c) => {
+  const survey = await askSurvey(await watcherOf(c));
+  const text = expositionOf(metricsOf(c.var.access.namespace, survey));
+  return c.body(text, 200, { "content-type": EXPOSITION_TYPE, "cache-control": "no-store" });
+});
+
+router.get("/v1/overview/live", async (c) => {
+  const watcher = await watcherOf(c);
+  const { intervalMs } = readQuery(liveQuery, c.req.raw);
+  return await openLive(watcher, intervalMs);
+});
+
+for (const path of ["/metrics", "/v1/overview/live"]) {
+  router.all(path, () => methodNotAllowed("GET is possible", "GET"));
+}
+
 serveJson(router, accessOf);
 
-function methodNotAllowed(detail: string): Response {
+/** Whoever may know what the namespace is doing. */
+async function watcherOf(c: AppContext): Promise<Asker> {
+  const access = await accessOf(c);
+  assertScopes(["admin"], access);
+  c.set("access", access);
+  return { env: c.env, access, counter: DoorCounter.of(c.env, c.executionCtx, access.namespace) };
+}
+
+function methodNotAllowed(detail: string, allowed = "GET, POST"): Response {
   const response = new Problem(405, "method_not_allowed", detail).toResponse();
-  response.headers.set("allow", "GET, POST");
+  response.headers.set("allow", allowed);
   return response;
 }
 
@@ -183,9 +251,50 @@ function protocolOf(c: AppContext): Protocol {
   );
 }
 
+/** @throws Problem 404 */
+function counterProtocolOf(c: AppContext): CounterProtocol {
+  const form = c.req.param("form");
+  const name = form === undefined ? "yrmcds" : `yrmcds/${form}`;
+  const isServed = readSettings(c.env).COUNTER_ENABLE === "on";
+  if (isServed && Object.hasOwn(COUNTER_PROTOCOLS, name)) return COUNTER_PROTOCOLS[name]!;
+  throw new Problem(
+    404,
+    "protocol_unknown",
+    isServed
+      ? `${c.req.path}: /yrmcds/counter and /yrmcds/counter/today are possible`
+      : "the counter protocol is not served: COUNTER_ENABLE is off",
+  );
+}
+
+/**
+ * A connection of the counter protocol may ask for everything, so it needs what any of it needs.
+ *
+ * @throws Problem 403
+ */
+function assertMayCount({ scopes, keyPrefixes }: Access): void {
+  const needed = Scope.read | Scope.write;
+  if ((scopes & needed) !== needed) {
+    throw Problem.of("scope_missing", `this needs the scope ${scopeNames(needed)}`);
+  }
+  if (keyPrefixes.length > 0) {
+    throw Problem.of(
+      "prefix_missing",
+      "a token with keyPrefixes can't open the counter protocol: use /v1/semaphores",
+    );
+  }
+}
+
 /** Address of the client; an IPv6 address has at most 45 characters. */
 function ipOf(c: AppContext): string {
   return (c.req.header("cf-connecting-ip") ?? "").slice(0, 45);
+}
+
+function counterConnectionsMax(): Problem {
+  return new Problem(
+    503,
+    "connections_max",
+    "there are as many connections of the counter protocol as there may be (COUNTER_CONNECTIONS_MAX)",
+  );
 }
 
 function connectionsMax(): Problem {

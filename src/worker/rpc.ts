@@ -18,8 +18,11 @@ import type {
   OperationCalls,
   ThrottrService,
 } from "../wire/edge/service.ts";
+import type { Text } from "../wire/edge/argument.ts";
+import type { AcquireOptions } from "../wire/edge/semaphores.ts";
 import { DoorCounter } from "./counter.ts";
 import { exchange, execute, executeOne, type Caller } from "./execute.ts";
+import { withNewLeaseId } from "./lease-id.ts";
 import { Problem } from "./problem.ts";
 import { router } from "./router.ts";
 import { accessOfProps, trust } from "./trust.ts";
@@ -29,7 +32,17 @@ const BATCH_MAX = 10_000;
 
 type AnyOperation = (...parameters: unknown[]) => Operation<unknown>;
 
-const table = new Map(Object.entries(operations) as [string, AnyOperation][]);
+const table = new Map(
+  Object.entries({ ...operations, acquire: acquireByNewLease }) as [string, AnyOperation][],
+);
+
+/** Whoever names no lease gets a new one. */
+function acquireByNewLease(
+  name: Text,
+  options: AcquireOptions,
+): ReturnType<typeof operations.acquire> {
+  return operations.acquire(name, withNewLeaseId(options));
+}
 
 /** The calls of operations are added below, from their table. */
 const Entrypoint = WorkerEntrypoint<Env> as unknown as new (

@@ -4,12 +4,11 @@
  * It knows nothing of frames. It reads from the client while the Hub keeps up, writes what the Hub
  * answers, and gives up on a client that does not read. What the two say to each other: `wire/bridge.ts`.
  */
-import { OPEN_ACCESS } from "../objects/access.ts";
 import { logWarning } from "../objects/log.ts";
 import { readSettings, type Settings } from "../objects/settings.ts";
 import { BRIDGE_END, bridgeWindow, drainedMessage, parseBridgeMessage } from "../wire/bridge.ts";
 import { NOWHERE, openConnection } from "./hubs.ts";
-import { protocolOfPort } from "./ports.ts";
+import { accessOfPort, refusalOfPort, tcpPort } from "./ports.ts";
 
 /** Written bytes are told to the Hub in portions. */
 const DRAINED_PORTION_BYTES = 64 << 10;
@@ -23,18 +22,17 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   const { localAddress, remoteAddress } = await socket.opened;
   const port = Number(/\d+$/.exec(localAddress ?? "")?.[0]);
   const settings = readSettings(env);
-  const protocol = protocolOfPort(port, settings);
-  const refused =
-    settings.ACCESS !== "open" ? "access_not_open" : protocol === undefined ? "port_unknown" : null;
-  if (refused !== null || protocol === undefined) {
-    logWarning("tcp_refused", { code: refused, port });
+  const served = tcpPort(port, settings);
+  const code = refusalOfPort(served, settings);
+  if (served === undefined || code !== null) {
+    logWarning("tcp_refused", { code, port });
     await socket.close();
     return;
   }
   const response = await openConnection(env, settings, NOWHERE, {
-    protocolCode: protocol.code,
+    protocolCode: served.protocol.code,
     transport: "tcp",
-    access: OPEN_ACCESS,
+    access: accessOfPort(served, settings)!,
     subprotocol: null,
     ...addressOf(remoteAddress ?? ""),
     channel: null,

@@ -138,7 +138,11 @@ export function batchIn(
   const out = new ByteWriter();
   writeBatchHeader(out, ONE_SHARD);
   for (const { protocol, frames } of sections) {
-    writeSection(out, protocol.code, replyBytesMax, concat(frames));
+    writeSection(out, {
+      protocolCode: protocol.code,
+      replyBytesMax,
+      frames: concat(frames),
+    });
   }
   return out.take();
 }

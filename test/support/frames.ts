@@ -39,7 +39,11 @@ export function batchOf(
   const out = new ByteWriter();
   writeBatchHeader(out, placement);
   for (const { protocol, frames, replyBytesMax = 1 << 23 } of sections) {
-    writeSection(out, protocolOf(protocol).code, replyBytesMax, concat(frames));
+    writeSection(out, {
+      protocolCode: protocolOf(protocol).code,
+      replyBytesMax,
+      frames: concat(frames),
+    });
   }
   return out.take();
 }

@@ -9,6 +9,12 @@ import { writeError, writeNumber, writeSuccess } from "../../wire/yrmcds/replies
 import { RequestView } from "../../wire/yrmcds/request.ts";
 import { FRAME_INCOMPLETE } from "../../wire/throttr/scanner.ts";
 import { frameLength } from "../../wire/yrmcds/scanner.ts";
+import {
+  TALLY_COUNTER_ACQUIRE,
+  TALLY_COUNTER_GET,
+  TALLY_COUNTER_NOOP,
+  TALLY_COUNTER_RELEASE,
+} from "../tally.ts";
 import { ABSENT, type Semaphores } from "./semaphores.ts";
 
 /** Well-formed requests, those that were refused too. */
@@ -24,10 +30,13 @@ export class SemaphoreRequests {
   /** Where the last frame ended that `execute` has answered. */
   endedAt = 0;
   readonly #semaphores: Semaphores;
+  readonly #totals: Float64Array;
   readonly #request = new RequestView();
 
-  constructor(semaphores: Semaphores) {
+  /** @param totals of a tally: requests are counted there, too */
+  constructor(semaphores: Semaphores, totals: Float64Array) {
     this.#semaphores = semaphores;
+    this.#totals = totals;
   }
 
   /**
@@ -70,15 +79,19 @@ export class SemaphoreRequests {
     switch (opcode) {
       case Opcode.noop:
         this.counts.noop++;
+        this.#totals[TALLY_COUNTER_NOOP]!++;
         return writeSuccess(out, opcode, opaque);
       case Opcode.get:
         this.counts.get++;
+        this.#totals[TALLY_COUNTER_GET]!++;
         return this.#get(bytes, out, nowMs);
       case Opcode.acquire:
         this.counts.acquire++;
+        this.#totals[TALLY_COUNTER_ACQUIRE]!++;
         return this.#acquire(bytes, holder, out, nowMs);
       case Opcode.release:
         this.counts.release++;
+        this.#totals[TALLY_COUNTER_RELEASE]!++;
         return this.#release(bytes, holder, out, nowMs);
       default:
         throw new RangeError(`frames: opcode 0x${opcode.toString(16)} is not for a shard`);

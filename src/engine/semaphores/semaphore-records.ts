@@ -74,6 +74,11 @@ export class SemaphoreRecords {
     return this.#numbers.count;
   }
 
+  /** Number of the counter at hand. */
+  get number(): number {
+    return this.#number;
+  }
+
   /** Bytes of counters, of holdings, and of the index. */
   get bytes(): number {
     const { count, ends } = this.holdings;

@@ -21,7 +21,7 @@ import { HASH_END } from "../table.ts";
 import { leaseHolder } from "./holder.ts";
 import type { ConnectionPage } from "./holdings.ts";
 import { SemaphoreRecords } from "./semaphore-records.ts";
-import { CONSUMPTION, MAXIMUM, readMs, readU32, UPDATED_AT } from "./stored.ts";
+import { CONSUMPTION, readMaximum, readU32 } from "./stored.ts";
 
 /** In place of a consumption: there is no such counter. */
 export const ABSENT = -1;
@@ -52,6 +52,13 @@ export interface SemaphoreFigures {
   collections: number;
   lastCollectionMicroseconds: number;
   totalCollectionMicroseconds: number;
+}
+
+/** What is in use of a resource. */
+export interface SemaphoreEntry {
+  consumption: number;
+  /** The largest consumption in this interval. */
+  maximum: number;
 }
 
 /** Entries of Dump, format `wire/yrmcds/dump.ts`, and where to go on. */
@@ -99,6 +106,25 @@ export class Semaphores {
     return ended;
   }
 
+  /**
+   * When there is something to do next, as of the last time that was told: a lease ends, or a collection is
+   * due. Milliseconds since the epoch; Infinity when there is nothing.
+   */
+  get deadlineMs(): number {
+    this.#stored.ensureIndex();
+    const { counters, holdings } = this.#stored;
+    const collectAtMs =
+      counters === 0 ? Infinity : this.#boundary(this.#records.nowMs) + this.#intervalMs;
+    return Math.min(holdings.ends.earliestMs, collectAtMs);
+  }
+
+  /** True when a connection holds anything. */
+  get hasConnections(): boolean {
+    this.#stored.ensureIndex();
+    const { holdings } = this.#stored;
+    return holdings.count > holdings.ends.count;
+  }
+
   /** When the next lease ends, milliseconds since the epoch; null when none does. */
   nextLeaseEnd(nowMs: number): number | null {
     this.expire(nowMs);
@@ -110,6 +136,36 @@ export class Semaphores {
   get(bytes: Uint8Array, at: number, length: number, nowMs: number): number {
     this.expire(nowMs);
     return this.#stored.find(bytes, at, length) ? this.#stored.consumption : ABSENT;
+  }
+
+  /** What Dump says of the counter whose name is `bytes[at, at + length)`; null when there is none. */
+  entry(bytes: Uint8Array, at: number, length: number, nowMs: number): SemaphoreEntry | null {
+    this.expire(nowMs);
+    const stored = this.#stored;
+    if (!stored.find(bytes, at, length)) return null;
+    const { consumption } = stored;
+    const isOfInterval = stored.updatedAtMs >= this.#boundary(this.#records.nowMs);
+    return { consumption, maximum: isOfInterval ? stored.maximum : consumption };
+  }
+
+  /** Number of the counter whose name is `bytes[at, at + length)`; 0 when there is none. */
+  numberOf(bytes: Uint8Array, at: number, length: number, nowMs: number): number {
+    this.expire(nowMs);
+    return this.#stored.find(bytes, at, length) ? this.#stored.number : 0;
+  }
+
+  /** What a lease holds of the counter whose name is `bytes[at, at + length)`; 0 for nothing. */
+  leaseAmount(
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+    leaseId: Uint8Array,
+    nowMs: number,
+  ): number {
+    this.expire(nowMs);
+    if (!this.#stored.find(bytes, at, length)) return 0;
+    this.#stored.setHolder(leaseHolder(leaseId));
+    return this.#stored.findAmount();
   }
 
   /**
@@ -291,8 +347,7 @@ export class Semaphores {
       forEachLive(segment, now, Keyspace.semaphores, prefixes, (slot) => {
         const at = segment.valueAt(slot);
         const consumption = readU32(arena, at + CONSUMPTION);
-        const isOfInterval = readMs(arena, at + UPDATED_AT) >= boundaryMs;
-        const maximum = isOfInterval ? readU32(arena, at + MAXIMUM) : consumption;
+        const maximum = readMaximum(arena, at, boundaryMs);
         const nameBytes = keyLengthOf(slots[slot + META]!);
         writePageEntry(out, consumption, maximum, arena, slots[slot + KEY_AT]!, nameBytes);
       });
@@ -381,6 +436,11 @@ export class Semaphores {
       );
     }
     return endsAtMs;
+  }
+
+  /** First millisecond of the present interval. */
+  get intervalStartMs(): number {
+    return this.#boundary(this.#records.nowMs);
   }
 
   /** First millisecond of the interval that a time point is in. */

@@ -42,6 +42,12 @@ export function readMs(bytes: Uint8Array, at: number): number {
   return readU32(bytes, at) + readU32(bytes, at + 4) * 2 ** 32;
 }
 
+/** The largest consumption, of the counter stored at `at`, since an interval began. */
+export function readMaximum(bytes: Uint8Array, at: number, startMs: number): number {
+  const isOfInterval = readMs(bytes, at + UPDATED_AT) >= startMs;
+  return readU32(bytes, at + (isOfInterval ? MAXIMUM : CONSUMPTION));
+}
+
 export function writeMs(bytes: Uint8Array, at: number, ms: number): void {
   writeU32(bytes, at, ms >>> 0);
   writeU32(bytes, at + 4, Math.floor(ms / 2 ** 32));

@@ -1,7 +1,7 @@
 /** Arguments of calls, checked and brought to the form that commands have. */
 import { shown } from "../ratelimit/error.ts";
 import { ThrottrError } from "./error.ts";
-import { IDEMPOTENCY_KEY_BYTES_MAX } from "./command.ts";
+import { IDEMPOTENCY_KEY_BYTES_MAX, LEASE_TTL_MS_MAX, U32_MAX } from "./command.ts";
 
 /** A key, a channel or a value: bytes, or text that stands for its UTF-8 bytes. */
 export type Text = string | Uint8Array;
@@ -48,12 +48,26 @@ function asciiOf(text: string): Uint8Array | null {
 }
 
 /** @throws ThrottrError `key_invalid`, `channel_invalid`, … beyond 255 bytes */
-export function nameOf(text: Text, field: "key" | "channel" | "prefix" | "after"): Uint8Array {
+export function nameOf(
+  text: Text,
+  field: "key" | "channel" | "prefix" | "after",
+  bytesMax = KEY_BYTES_MAX,
+): Uint8Array {
   const bytes = bytesOf(text, field);
-  if (bytes.length <= KEY_BYTES_MAX) return bytes;
+  if (bytes.length <= bytesMax) return bytes;
   throw new ThrottrError(
     `${field}_invalid`,
-    `${field}: at most ${KEY_BYTES_MAX} bytes are possible, got ${bytes.length}`,
+    `${field}: at most ${bytesMax} bytes are possible, got ${bytes.length}`,
+  );
+}
+
+/** The name of a semaphore. @throws ThrottrError `name_invalid` */
+export function semaphoreNameOf(text: Text): Uint8Array {
+  const bytes = bytesOf(text, "name");
+  if (bytes.length >= 1 && bytes.length <= KEY_BYTES_MAX) return bytes;
+  throw new ThrottrError(
+    "name_invalid",
+    `name: 1 to ${KEY_BYTES_MAX} bytes are expected, got ${bytes.length}`,
   );
 }
 
@@ -84,6 +98,24 @@ export function ttlOf(ttlMs: number, field = "ttlMs"): number {
   throw new ThrottrError(
     "ttl_invalid",
     `${field}: milliseconds are expected, an integer from 0 to ${Number.MAX_SAFE_INTEGER}, got ${shown(ttlMs)}`,
+  );
+}
+
+/** @throws ThrottrError `resources_invalid`, `maximum_invalid` */
+export function resourcesOf(value: number, field: "resources" | "maximum", min: number): number {
+  if (Number.isInteger(value) && value >= min && value <= U32_MAX) return value;
+  throw new ThrottrError(
+    `${field}_invalid`,
+    `${field}: an integer from ${min} to ${U32_MAX} is expected, got ${shown(value)}`,
+  );
+}
+
+/** The TTL of a lease. @throws ThrottrError `ttl_invalid` */
+export function leaseTtlOf(ttlMs: number): number {
+  if (Number.isInteger(ttlMs) && ttlMs >= 1 && ttlMs <= LEASE_TTL_MS_MAX) return ttlMs;
+  throw new ThrottrError(
+    "ttl_invalid",
+    `ttlMs: milliseconds are expected, an integer from 1 to ${LEASE_TTL_MS_MAX}, got ${shown(ttlMs)}`,
   );
 }
 

@@ -43,18 +43,58 @@ export const Command = {
   scan: 0x2b,
   /** Removes all records of a prefix, the key: options u8 (`RemoveOption`). Reply: count f64. */
   remove: 0x2c,
+  /**
+   * Lets a lease hold resources of a semaphore, the key, until it is released or ends: lease id 16,
+   * resources u32, maximum u32, TTL. A lease that is there, of the same resources, is renewed. Reply:
+   * lease; not applied where the consumption would exceed the maximum.
+   */
+  acquire: 0x2d,
+  /** Lets a lease of a semaphore end at another time: lease id 16, TTL. Reply: lease. */
+  renew: 0x2e,
+  /** Gives back what a lease of a semaphore holds: lease id 16. Reply: outcome. */
+  release: 0x2f,
+  /** What is in use of a semaphore. Reply: outcome, consumption u32, maximum u32. */
+  semaphore: 0x30,
+  /** Semaphores in the order of their names: as SCAN. Reply: page. */
+  semaphores: 0x31,
+  /** Who holds a semaphore, the key, in the order of holders: as SCAN. Reply: page. */
+  holders: 0x32,
+  /**
+   * Puts a record back as it was: policy u8 (`RestorePolicy`), kind u8, unit u8, expiry u64 in ns since
+   * the epoch, quota u64 or value. Reply: outcome u8 (`RestoreOutcome`).
+   */
+  restore: 0x33,
+  /**
+   * Records with their values, shard by shard and in each in the order of their keys: limit u16, bytes
+   * max u32, options u8 (`ExportOption`), key to go on behind. The key is a prefix, of consumers where
+   * the records are pairs. Reply: last u8, rows: see `engine/export.ts`. Keys of pairs begin with the
+   * sizes of their two names, one byte each.
+   */
+  export: 0x34,
+  /**
+   * As `restore`, of a pair of dialect 2, which has a header of its own:
+   *
+   *     type u8, flags u8, body size u32, consumer size u8, resource size u8, consumer, resource, body
+   */
+  restorePair: 0x35,
 } as const;
 
 /** Commands begin here; types below are Throttr's own. */
 export const COMMANDS_START = 0x20;
 export const COMMAND_HEADER_BYTES = 7;
 
-/** `isOnce`: the body begins with an idempotency key; for commands on one key that write. */
+/** `isOnce`: the body begins with an idempotency key; for commands on one record that write. */
 export const Flag = { isOnce: 1 } as const;
 export const CompareOption = { isExpected: 1, isRemoval: 2 } as const;
 /** `isBehind`: the page begins behind a key, which may be the empty one; else at the start. */
 export const ScanOption = { isBehind: 1 } as const;
 export const RemoveOption = { everything: 1 } as const;
+/** What becomes of a live record that is there already. */
+export const RestorePolicy = { keep: 0, replace: 1 } as const;
+/** What became of the one that was to be put back; `expired`: its end had come before. */
+export const RestoreOutcome = { kept: 0, restored: 1, expired: 2 } as const;
+/** `isBehind` as in `ScanOption`; `isPairs`: the pairs of dialect 2, not the keys of the others. */
+export const ExportOption = { isBehind: 1, isPairs: 2 } as const;
 
 export const STATUS_ERROR = 0x02;
 /** Status and size. */
@@ -73,6 +113,16 @@ export const IDEMPOTENCY_KEY_BYTES_MAX = 64;
 export const SCAN_RECORDS_MAX = 1000;
 /** A row of a page, before its key: key size u8, kind u8, unit u8, expiry u64 ns, quota or bytes u64. */
 export const SCAN_ROW_BYTES = 19;
+/** Policy, kind, unit and expiry. */
+export const RESTORE_FIELDS_BYTES = 11;
+/** What stands before the two sizes of a pair. */
+export const PAIR_COMMAND_HEADER_BYTES = 6;
+/** Records of one page of an export. */
+export const EXPORT_RECORDS_MAX = 10_000;
+/** Bytes of the rows of one page of an export, unless a single record has more. */
+export const EXPORT_BYTES_MAX = 1 << 20;
+/** A row of an export, before its key: key size u16, kind u8, unit u8, expiry u64 ns, value size u32. */
+export const EXPORT_ROW_BYTES = 16;
 
 /** Writes an error in place of a reply. */
 export function writeError(out: ByteWriter, message: string): void {
@@ -81,3 +131,21 @@ export function writeError(out: ByteWriter, message: string): void {
   out.u32(text.length);
   out.copy(text);
 }
+
+export const LEASE_ID_BYTES = 16;
+/** A day: what a caller held that is no more comes back to others by then. Whoever needs longer renews. */
+export const LEASE_TTL_MS_MAX = 86_400_000;
+/** A lease, behind its outcome: resources u32, end u64 in ns since the epoch, time left u64 in ns. */
+export const LEASE_BYTES = 20;
+/** Resources and maxima are 32-bit. */
+export const U32_MAX = 2 ** 32 - 1;
+
+/** Names of semaphores that came over the counter protocol; those of commands have 255 at most. */
+export const SEMAPHORE_NAME_BYTES_MAX = 65_535;
+/** A row of a page, before its name: name size u16, consumption u32, maximum u32. */
+export const SEMAPHORE_ROW_BYTES = 10;
+/** A row of a page: resources u32, end u64 in ns since the epoch or 0 for none, kind u8, id 16. */
+export const HOLDER_ROW_BYTES = 29;
+/** Kind and id: what a page of holders goes on behind. */
+export const HOLDER_CURSOR_BYTES = 1 + LEASE_ID_BYTES;
+export const HOLDER_KINDS = { 1: "connection", 2: "lease" } as const;

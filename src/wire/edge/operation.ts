@@ -18,7 +18,7 @@ export const EDGE = protocolByName("edge", undefined)!;
 export interface Operation<Result> {
   /** Request type of the frame. */
   readonly type: number;
-  /** Executing it twice is as good as once: it only reads, or has an idempotency key. */
+  /** Executing it twice is as good as once: it only reads, or has an idempotency key, or a lease. */
   readonly isRepeatable: boolean;
   readonly frame: Uint8Array<ArrayBuffer>;
   /**
@@ -36,7 +36,8 @@ export interface CommandParts {
   readonly type: number;
   readonly key: Uint8Array;
   readonly idempotencyKey?: Uint8Array | null;
-  readonly isReading?: boolean;
+  /** Executing it twice is as good as once, even without an idempotency key. */
+  readonly isRepeatable?: boolean;
   /** Writes the body, without the idempotency key. */
   readonly body?: (out: ByteWriter) => void;
 }
@@ -54,7 +55,7 @@ export interface CommandReply {
  */
 export function commandOf<Result>(
   scratch: ByteWriter,
-  { type, key, idempotencyKey = null, isReading = false, body }: CommandParts,
+  { type, key, idempotencyKey = null, isRepeatable = false, body }: CommandParts,
   read: (reply: CommandReply) => Result,
 ): Operation<Result> {
   const out = scratch;
@@ -72,13 +73,14 @@ export function commandOf<Result>(
   out.view.setUint32(3, out.length - COMMAND_HEADER_BYTES - key.length, true);
   return {
     type,
-    isRepeatable: isReading || idempotencyKey !== null,
+    isRepeatable: isRepeatable || idempotencyKey !== null,
     frame: out.take(),
     read: (reply) => read(replyOf(reply)),
   };
 }
 
-function replyOf(reply: Uint8Array): CommandReply {
+/** @throws ThrottrError when the reply is an error */
+export function replyOf(reply: Uint8Array): CommandReply {
   const bytes = reply.subarray(REPLY_HEADER_BYTES);
   if (reply[0] !== STATUS_SUCCESS) throw ThrottrError.from(decoder.decode(bytes));
   return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) };

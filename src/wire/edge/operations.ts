@@ -1,5 +1,5 @@
 /**
- * The operations that callers know, by name: counters, buffers, rate limits, messages, listings.
+ * The operations that callers know, by name: counters, buffers, rate limits, semaphores, messages, listings.
  *
  * Each checks its arguments and makes an `Operation`. RPC, the JSON door and the client offer the same
  * ones, so this is where they are described.
@@ -34,6 +34,9 @@ import {
 } from "./limit.ts";
 import { msOf } from "./milliseconds.ts";
 import { commandOf, EDGE, type CommandReply, type Operation } from "./operation.ts";
+
+export { acquire, holders, inspectSemaphore, release, renew, semaphores } from "./semaphores.ts";
+export { exportPage, restore } from "./transfer.ts";
 
 /** A call that may be sent again without being applied twice. */
 export interface Once {
@@ -464,7 +467,7 @@ function reading<Result>(
   read: (reply: CommandReply) => Result,
   body: (out: ByteWriter) => void = () => {},
 ): Operation<Result> {
-  return commandOf(scratch, { type, key: nameOf(key, "key"), isReading: true, body }, read);
+  return commandOf(scratch, { type, key: nameOf(key, "key"), isRepeatable: true, body }, read);
 }
 
 function writeU64(out: ByteWriter, value: bigint): void {

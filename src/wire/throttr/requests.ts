@@ -5,7 +5,7 @@
  * protocol reference, "7.3 layouts", "7.1 to the letter", "Dialect 2", "Scopes".
  */
 import { binaryString } from "../bytes.ts";
-import { Command, COMMAND_HEADER_BYTES } from "../edge/command.ts";
+import { Command, COMMAND_HEADER_BYTES, PAIR_COMMAND_HEADER_BYTES } from "../edge/command.ts";
 import { Keyspace } from "../keyspace.ts";
 import type { Dialect, Protocol } from "./protocol.ts";
 
@@ -167,6 +167,34 @@ const command =
     prefixes: target === Target.shard ? "keyPrefixes" : null,
   });
 
+/** A request of the edge dialect on a pair of dialect 2. */
+const pairCommand =
+  (name: string, scope: number): LayoutOf =>
+  () => ({
+    ...PLAIN,
+    name,
+    target: Target.shard,
+    keyspace: Keyspace.throttrPairs,
+    headerBytes: PAIR_COMMAND_HEADER_BYTES + 2,
+    keySizeAt: PAIR_COMMAND_HEADER_BYTES,
+    pairSizeAt: PAIR_COMMAND_HEADER_BYTES + 1,
+    keyAt: PAIR_COMMAND_HEADER_BYTES,
+    valueSizeAt: 2,
+    valueSizeBytes: 4,
+    scope,
+    prefixes: "keyPrefixes",
+  });
+
+/** A command on a semaphore. */
+const onSemaphore = (name: string, scope: number): LayoutOf =>
+  command(name, Target.shard, scope, Keyspace.semaphores);
+
+/** It concerns one name, but looks at all that the shard holds: so it is a run of its own. */
+const holders: LayoutOf = (protocol) => ({
+  ...command("HOLDERS", Target.namespace, Scope.admin, Keyspace.semaphores)(protocol),
+  prefixes: "keyPrefixes",
+});
+
 /** A request with nothing but a channel. */
 const onChannel =
   (name: string, target: Target, scope: number): LayoutOf =>
@@ -254,6 +282,15 @@ const COMMANDS: readonly Row[] = [
   [Command.refund, command("REFUND", Target.shard, Scope.write)],
   [Command.scan, command("SCAN", Target.namespace, Scope.read)],
   [Command.remove, command("REMOVE", Target.namespace, Scope.admin)],
+  [Command.acquire, onSemaphore("ACQUIRE", Scope.write)],
+  [Command.renew, onSemaphore("RENEW", Scope.write)],
+  [Command.release, onSemaphore("RELEASE", Scope.write)],
+  [Command.semaphore, onSemaphore("SEMAPHORE", Scope.read)],
+  [Command.semaphores, command("SEMAPHORES", Target.namespace, Scope.read, Keyspace.semaphores)],
+  [Command.holders, holders],
+  [Command.restore, command("RESTORE", Target.shard, Scope.write)],
+  [Command.export, command("EXPORT", Target.namespace, Scope.read)],
+  [Command.restorePair, pairCommand("RESTORE_PAIR", Scope.write)],
 ];
 const LAYOUTS: Readonly<Record<Dialect, readonly Row[]>> = {
   "7.3": SINCE_7_3,

@@ -28,6 +28,7 @@ export function codesOf(route: Route): ProblemCode[] {
   };
   add(route.path.includes("{key}"), "key_invalid");
   add(route.path.includes("{name}"), "name_invalid");
+  add(route.path.includes("{lease}"), "lease_invalid");
   add(route.path.includes("{channel}"), "channel_invalid");
   add(route.body !== undefined, "json_invalid", "body_invalid", "body_too_large");
   add(

@@ -73,6 +73,46 @@ export const DOORS: readonly Door[] = [
   },
   {
     method: "GET",
+    path: "/v1/overview/live",
+    operationId: "watchOverview",
+    tags,
+    summary: "What the namespace is doing, live, with Server-Sent Events",
+    description:
+      "Each event is the answer of `GET /v1/overview`; the first comes at once. The stream ends with its token. There may be 32 in one place, else the answer is 503 `listeners_max`.",
+    security: token("admin"),
+    parameters: [
+      {
+        name: "intervalMs",
+        in: "query",
+        required: false,
+        description: "From event to event, in ms: 1,000 to 60,000, and 1,000 unless given.",
+        schema: { type: "integer", minimum: 1000, maximum: 60_000, default: 1000 },
+      },
+    ],
+    responses: {
+      200: { description: "Figures, as they come.", content: { "text/event-stream": {} } },
+      default: problem,
+    },
+    "x-codeSamples": shell(
+      'curl -N "$SERVER/v1/overview/live?intervalMs=5000" \\\n  -H "Authorization: Bearer $TOKEN"',
+    ),
+  },
+  {
+    method: "GET",
+    path: "/metrics",
+    operationId: "metrics",
+    tags,
+    summary: "Metrics of the namespace, as Prometheus scrapes them",
+    security: token("admin"),
+    parameters: [],
+    responses: {
+      200: { description: "Text, version 0.0.4.", content: { "text/plain": {} } },
+      default: problem,
+    },
+    "x-codeSamples": shell('curl "$SERVER/metrics" \\\n  -H "Authorization: Bearer $TOKEN"'),
+  },
+  {
+    method: "GET",
     path: "/health",
     operationId: "health",
     tags,

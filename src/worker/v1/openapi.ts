@@ -20,7 +20,7 @@ import { ROUTES } from "./routes.ts";
 import { components } from "./schemas.ts";
 
 export const ABOUT: readonly string[] = [
-  "Exact counters, expiring buffers, rate limits and channels over HTTP. `/docs` shows this as a page, `/openapi.json` has it for programs.",
+  "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this as a page, `/openapi.json` has it for programs.",
   "A token opens its namespace: `Authorization: Bearer …`, or `?ticket=` with one that lives at most 300 s. Without a scope of the token the answer is 403.",
   "Quotas are 64-bit: answers have them as strings of digits. Times are in milliseconds.",
   "Keys, values and payloads are bytes. In a URL they are percent-encoded, byte by byte (`/` is `%2F`). In JSON they are text where they are UTF-8, else base64 in a field with `Base64` behind its name. The empty key, `.` and `..` have no URL.",
@@ -95,6 +95,8 @@ const PATH_DESCRIPTIONS: Readonly<Record<string, string>> = {
   channel: "1 to 255 bytes, percent-encoded.",
   name: "Names the limit: 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`.",
   limited: "Names who is limited, of the same characters.",
+  semaphore: "Names the semaphore: 1 to 255 bytes, percent-encoded.",
+  lease: "A UUID.",
 };
 
 function parametersOf({ path, query, rawQuery, once }: Route): Parameter[] {
@@ -103,7 +105,7 @@ function parametersOf({ path, query, rawQuery, once }: Route): Parameter[] {
     name,
     in: "path",
     required: true,
-    description: PATH_DESCRIPTIONS[name === "key" && names.includes("name") ? "limited" : name]!,
+    description: PATH_DESCRIPTIONS[subjectOf(name, path)]!,
     schema: { type: "string" },
   }));
   parameters.push(...queryParameters(query, true));
@@ -118,6 +120,12 @@ function parametersOf({ path, query, rawQuery, once }: Route): Parameter[] {
     });
   }
   return parameters;
+}
+
+/** What a name in a path stands for. */
+function subjectOf(name: string, path: string): string {
+  if (name === "key" && path.includes("{name}")) return "limited";
+  return name === "name" && path.startsWith("/v1/semaphores/") ? "semaphore" : name;
 }
 
 /** @param isAlways false where the query is needed with some bodies only */

@@ -35,6 +35,18 @@ export async function readRequest(route: Route, request: Request): Promise<Input
   return { path, query, body, once, isRawWanted };
 }
 
+/**
+ * What the query of a request says, where that is all it is asked.
+ *
+ * @throws Problem 400 `query_invalid`
+ */
+export function readQuery<Query extends Schema>(
+  schema: Query,
+  request: Request,
+): v.InferOutput<Query> {
+  return checked(schema, queryOf(new URL(request.url)), "query_invalid");
+}
+
 /** @param rawFields fields beside `value`, which is the body as it is; null for a body in JSON */
 async function bodyOf(
   { body }: Route,
@@ -53,7 +65,7 @@ function namesOf(pattern: string, pathname: string): Record<string, Uint8Array> 
   const names: Record<string, Uint8Array> = {};
   pattern.split("/").forEach((part, i) => {
     if (!part.startsWith("{")) return;
-    const what = part.slice(1, -1) as "key" | "channel" | "name";
+    const what = part.slice(1, -1) as "key" | "channel" | "name" | "lease";
     names[what] = binaryBytes(escapedName(parts[i]!, what));
   });
   return names;

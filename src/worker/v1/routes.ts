@@ -4,12 +4,16 @@ import { channelRoutes } from "./channels.ts";
 import { counterRoutes } from "./counters.ts";
 import { limitRoutes } from "./limits.ts";
 import { namespaceRoutes } from "./namespace.ts";
+import { overviewRoutes } from "./overview.ts";
 import type { Route } from "./route.ts";
+import { semaphoreRoutes } from "./semaphores.ts";
 
 export const ROUTES: readonly Route[] = [
   ...counterRoutes,
   ...bufferRoutes,
   ...limitRoutes,
+  ...semaphoreRoutes,
   ...channelRoutes,
   ...namespaceRoutes,
+  ...overviewRoutes,
 ];

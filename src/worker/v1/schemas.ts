@@ -6,7 +6,13 @@
  */
 import * as v from "valibot";
 import { binaryBytes } from "../../wire/bytes.ts";
-import { SCAN_RECORDS_MAX } from "../../wire/edge/command.ts";
+import {
+  HOLDER_CURSOR_BYTES,
+  LEASE_TTL_MS_MAX,
+  SCAN_RECORDS_MAX,
+  SEMAPHORE_NAME_BYTES_MAX,
+  U32_MAX,
+} from "../../wire/edge/command.ts";
 import { Change } from "../../wire/throttr/requests.ts";
 import { bytesOfBase64, bytesOfText, bytesOfUrlBase64 } from "../text.ts";
 
@@ -54,7 +60,7 @@ function positive(max: number, description: string) {
 }
 
 /** An integer in a query. */
-function queryInteger(min: number, max: number, description: string) {
+export function queryInteger(min: number, max: number, description: string) {
   const message = `an integer from ${min} to ${max} is expected`;
   return v.pipe(
     v.string(message),
@@ -154,7 +160,31 @@ const U64Text = v.pipe(
 
 const CHANGES = Object.keys(Change) as (keyof typeof Change)[];
 
+const LEASE_ID = /^[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}$/;
+const leaseIdMessage = "a UUID is expected";
+const leaseTtlMs = integer(
+  1,
+  LEASE_TTL_MS_MAX,
+  "From now to the end of the lease, in ms: a day at most. What a caller held that is no more is in use until then.",
+);
+const resources = integer(1, U32_MAX, "How much is held.");
+
 /** Bodies of requests. */
+export const leaseBody = v.strictObject({
+  resources: v.optional(resources, 1),
+  maximum: integer(1, U32_MAX, "What all that is held together must not exceed."),
+  ttlMs: leaseTtlMs,
+  leaseId: v.exactOptional(
+    v.pipe(
+      v.string(leaseIdMessage),
+      v.regex(LEASE_ID, leaseIdMessage),
+      v.description("A UUID; a new one unless given."),
+    ),
+  ),
+});
+
+export const renewBody = v.strictObject({ ttlMs: leaseTtlMs });
+
 export const insertBody = v.strictObject({ quota: U64, ttlMs });
 
 export const incrementBody = v.strictObject({
@@ -336,21 +366,32 @@ export const messageBody = v.pipe(
   oneOf("payload", "payloadBase64"),
 );
 
-export const pageQuery = v.strictObject({
-  prefix: v.exactOptional(queryBytes(0, "Names begin with it; all unless given.")),
-  limit: v.exactOptional(
-    queryInteger(1, SCAN_RECORDS_MAX, `Rows of the page; ${SCAN_RECORDS_MAX} unless given.`),
-  ),
-  cursor: v.exactOptional(
+const prefix = v.exactOptional(queryBytes(0, "Names begin with it; all unless given."));
+const limit = v.exactOptional(
+  queryInteger(1, SCAN_RECORDS_MAX, `Rows of the page; ${SCAN_RECORDS_MAX} unless given.`),
+);
+const queryCursor = (bytesMax: number, bytesMin = 0) =>
+  v.exactOptional(
     v.pipe(
       v.string(),
       v.description("`cursor` of the page before."),
       turned((cursor) => {
         const bytes = bytesOfUrlBase64(cursor);
-        return bytes !== null && bytes.length <= NAME_BYTES_MAX ? bytes : null;
+        if (bytes === null || bytes.length < bytesMin) return null;
+        return bytes.length <= bytesMax ? bytes : null;
       }, "the cursor of a page is expected"),
     ),
-  ),
+  );
+
+export const pageQuery = v.strictObject({ prefix, limit, cursor: queryCursor(NAME_BYTES_MAX) });
+export const semaphoresQuery = v.strictObject({
+  prefix,
+  limit,
+  cursor: queryCursor(SEMAPHORE_NAME_BYTES_MAX),
+});
+export const holdersQuery = v.strictObject({
+  limit,
+  cursor: queryCursor(HOLDER_CURSOR_BYTES, HOLDER_CURSOR_BYTES),
 });
 
 export const prefixQuery = v.strictObject({
@@ -497,6 +538,52 @@ export const recordsAnswer = v.strictObject({
   cursor,
 });
 
+const Lease = v.strictObject({
+  leaseId: v.pipe(v.string(), v.description("A UUID: what renews and releases it.")),
+  name: textAnswer("Of the semaphore, where it is UTF-8."),
+  nameBase64: base64Answer("Of the semaphore, where it is not."),
+  resources: count,
+  ...remaining,
+});
+
+const semaphoreState = {
+  consumption: counted("All that is held together."),
+  maximum: counted("The largest consumption in this interval."),
+};
+const Semaphore = v.strictObject(semaphoreState);
+
+const ListedSemaphore = v.strictObject({
+  name: textAnswer("The name, where it is UTF-8."),
+  nameBase64: base64Answer("The name, where it is not."),
+  ...semaphoreState,
+});
+
+export const semaphoresAnswer = v.strictObject({
+  semaphores: v.pipe(v.array(ListedSemaphore), v.description("In the order of their names.")),
+  cursor,
+});
+
+const Holder = v.strictObject({
+  kind: v.pipe(
+    v.picklist(["connection", "lease"]),
+    v.description("A connection holds until it releases, or ends."),
+  ),
+  id: v.pipe(v.string(), v.description("A UUID: of the connection, or of the lease.")),
+  resources: count,
+  expiresAtMs: v.pipe(
+    v.nullable(v.number()),
+    v.description("Of a lease: its end, in ms since the epoch by the server's clock."),
+  ),
+});
+
+export const holdersAnswer = v.strictObject({
+  holders: v.pipe(
+    v.array(Holder),
+    v.description("Connections, then leases, each in the order of their ids."),
+  ),
+  cursor,
+});
+
 const ListedChannel = v.strictObject({
   channel: textAnswer("The name, where it is UTF-8."),
   channelBase64: base64Answer("The name, where it is not."),
@@ -574,6 +661,10 @@ export const components = {
   QuotaResult,
   ListedRecord,
   ListedChannel,
+  Lease,
+  Semaphore,
+  ListedSemaphore,
+  Holder,
   Info,
   Problem,
 } as const;

@@ -2,7 +2,7 @@
 import type { Context, Hono } from "hono";
 import { readSettings } from "../../objects/settings.ts";
 import type { Access } from "../../objects/access.ts";
-import { Scope } from "../../wire/throttr/requests.ts";
+import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import type { App } from "../app.ts";
 import { limitBody } from "../body-limit.ts";
 import { DoorCounter } from "../counter.ts";
@@ -27,7 +27,7 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
       patternOf(route),
       async (c, next) => {
         const access = await accessOf(c);
-        assertScopes(route, access);
+        assertScopes(route.scopes, access);
         c.set("access", access);
         await next();
       },
@@ -45,7 +45,8 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
   router.get("/docs", async () => await pageResponse(DOCUMENT_HEADERS));
 }
 
-function assertScopes({ scopes }: Route, access: Access): void {
+/** @throws Problem 403 `scope_missing` */
+export function assertScopes(scopes: readonly ScopeName[], access: Access): void {
   for (const scope of scopes) {
     if ((access.scopes & Scope[scope]) !== 0) continue;
     throw Problem.of("scope_missing", `this needs the scope ${scopes.join(" and ")}`);

@@ -1,0 +1,61 @@
+/**
+ * The requests that are counted: each by its name, with its place in a tally.
+ *
+ * Requests of Throttr have their names in the protocol reference. Commands of the edge dialect have
+ * `EDGE_` before theirs, requests of the counter protocol `COUNTER_`: some names are in two of them.
+ */
+import { Command, COMMANDS_START } from "../wire/edge/command.ts";
+import { Keyspace } from "../wire/keyspace.ts";
+import { protocolByName } from "../wire/throttr/protocol.ts";
+import { layoutsOf, RequestType, Scope, Target, type Layout } from "../wire/throttr/requests.ts";
+import {
+  TALLY_COUNTER_ACQUIRE,
+  TALLY_COUNTER_DUMP,
+  TALLY_COUNTER_GET,
+  TALLY_COUNTER_NOOP,
+  TALLY_COUNTER_RELEASE,
+  TALLY_COUNTER_STATS,
+} from "./tally.ts";
+
+/** What requests are about. `other`: connections, channels, listings, figures. */
+export type RequestFamily = "read" | "write" | "limit" | "semaphore" | "publish" | "other";
+
+export interface CountedRequest {
+  readonly name: string;
+  /** Place in a tally. */
+  readonly place: number;
+  /** A shard counts it; any other is counted by a Hub, or by the door that it came to. */
+  readonly isOfShard: boolean;
+  readonly family: RequestFamily;
+}
+
+const EDGE = protocolByName("edge", undefined)!;
+const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund];
+
+/** All of them, those of Throttr first, by type. A push that comes as a request is not counted. */
+export const COUNTED_REQUESTS: readonly CountedRequest[] = [
+  ...layoutsOf(EDGE).flatMap((layout, place): CountedRequest[] => {
+    if (layout === undefined || layout.target === Target.nobody) return [];
+    const name = (place < COMMANDS_START ? "" : "EDGE_") + layout.name;
+    const isOfShard = layout.target === Target.shard;
+    return [{ name, place, isOfShard, family: familyOf(layout, place) }];
+  }),
+  ofCounter("NOOP", TALLY_COUNTER_NOOP, true),
+  ofCounter("GET", TALLY_COUNTER_GET, true),
+  ofCounter("ACQUIRE", TALLY_COUNTER_ACQUIRE, true),
+  ofCounter("RELEASE", TALLY_COUNTER_RELEASE, true),
+  ofCounter("STATS", TALLY_COUNTER_STATS, false),
+  ofCounter("DUMP", TALLY_COUNTER_DUMP, false),
+];
+
+function ofCounter(name: string, place: number, isOfShard: boolean): CountedRequest {
+  return { name: `COUNTER_${name}`, place, isOfShard, family: "semaphore" };
+}
+
+function familyOf({ target, keyspace, scope }: Layout, type: number): RequestFamily {
+  if (type === RequestType.publish) return "publish";
+  if (keyspace === Keyspace.semaphores) return "semaphore";
+  if (target !== Target.shard) return "other";
+  if (LIMITS.includes(type)) return "limit";
+  return (scope & Scope.write) === 0 ? "read" : "write";
+}

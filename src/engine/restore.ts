@@ -1,0 +1,160 @@
+/**
+ * RESTORE: a record as an export has it goes back in, with its kind, unit, end and value as they were.
+ *
+ * Unlike INSERT and SET it says when the record ends, not how long it lives, so it does not matter how
+ * long it was under way. Formats: `wire/edge/command.ts`.
+ */
+import { ByteWriter } from "../wire/bytes.ts";
+import { RESTORE_FIELDS_BYTES, RestoreOutcome, RestorePolicy } from "../wire/edge/command.ts";
+import { Keyspace } from "../wire/keyspace.ts";
+import { PAIR_UNITS } from "../wire/throttr/pair-units.ts";
+import { IMAGE_HEADER_BYTES, writeImage } from "./image.ts";
+import type { Records } from "./records.ts";
+import { Refusal, SHARD_FULL, unitInvalid } from "./refusal.ts";
+import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
+import { U64, unitNs } from "./time.ts";
+
+const QUOTA_BYTES = 8;
+
+/** Where a request has the key of a record. */
+export interface KeyPlace {
+  readonly keyspace: number;
+  readonly at: number;
+  readonly length: number;
+}
+
+/** What a request says of a record. */
+interface Fields {
+  readonly kind: number;
+  readonly unit: number;
+  readonly valueAt: number;
+  readonly valueBytes: number;
+}
+
+export class Restore {
+  readonly #records: Records;
+  readonly #expires = new U64();
+  /** The record that makes room for one of the other kind. */
+  readonly #former = new ByteWriter(256);
+
+  constructor(records: Records) {
+    this.#records = records;
+  }
+
+  /**
+   * Executes the body in `bytes[at, end)`.
+   *
+   * @returns one of `RestoreOutcome`
+   * @throws Refusal when the body is not one, or there is no room: nothing has been changed
+   */
+  execute(bytes: Uint8Array, view: DataView, key: KeyPlace, at: number, end: number): number {
+    const records = this.#records;
+    const fields = fieldsOf(bytes, key.keyspace, at, end);
+    const policy = bytes[at]!;
+    this.#expires.set(view.getUint32(at + 7, true), view.getUint32(at + 3, true));
+    if (this.#expires.notAfter(records.now.high, records.now.low)) return RestoreOutcome.expired;
+    const found = records.find(key.keyspace, bytes, key.at, key.length);
+    if (found !== 0 && policy === RestorePolicy.keep) return RestoreOutcome.kept;
+    const isPut =
+      found === 0 || found === fields.kind
+        ? this.#put(bytes, view, key, fields)
+        : this.#exchange(bytes, view, key, fields, found);
+    if (!isPut) throw new Refusal(SHARD_FULL);
+    records.countWrite();
+    return RestoreOutcome.restored;
+  }
+
+  /** Sets the record that was looked up last, where it is of the kind, or adds it. */
+  #put(bytes: Uint8Array, view: DataView, key: KeyPlace, fields: Fields): boolean {
+    const { keyspace, at, length } = key;
+    const { kind, unit, valueAt, valueBytes } = fields;
+    const records = this.#records;
+    if (kind === Kind.buffer) {
+      return records.setBuffer(
+        keyspace,
+        bytes,
+        at,
+        length,
+        unit,
+        valueAt,
+        valueBytes,
+        this.#expires,
+      );
+    }
+    const high = view.getUint32(valueAt + 4, true);
+    const low = view.getUint32(valueAt, true);
+    if (records.slot < 0) {
+      return records.addCounter(keyspace, bytes, at, length, unit, high, low, this.#expires);
+    }
+    records.resetCounter(unit, high, low, this.#expires);
+    return true;
+  }
+
+  /** Puts a record in the place of the one at hand, which is of the other kind; it comes back if there is no room. */
+  #exchange(
+    bytes: Uint8Array,
+    view: DataView,
+    key: KeyPlace,
+    fields: Fields,
+    kind: number,
+  ): boolean {
+    const records = this.#records;
+    const { segment, slot, unit } = records;
+    const former = this.#former;
+    former.reset();
+    writeImage(former, segment, slot);
+    const { slots } = segment;
+    const [high, low] = [slots[slot + HIGH]!, slots[slot + LOW]!];
+    const formerExpires = new U64().set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!);
+    records.remove();
+    if (this.#put(bytes, view, key, fields)) return true;
+    records.restore(
+      key.keyspace,
+      former.bytes,
+      IMAGE_HEADER_BYTES,
+      key.length,
+      kind,
+      unit,
+      IMAGE_HEADER_BYTES + key.length,
+      kind === Kind.buffer ? low : 0,
+      high,
+      low,
+      formerExpires,
+    );
+    records.commit.replaced(records.segment, records.slot);
+    return false;
+  }
+}
+
+/** @throws Refusal */
+function fieldsOf(bytes: Uint8Array, keyspace: number, at: number, end: number): Fields {
+  const valueBytes = end - at - RESTORE_FIELDS_BYTES;
+  if (valueBytes < 0) {
+    throw new Refusal(
+      `body_invalid: at least ${RESTORE_FIELDS_BYTES} bytes of body are expected, there are ${end - at}`,
+    );
+  }
+  const [policy, kind, unit] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!];
+  if (policy > RestorePolicy.replace) {
+    throw new Refusal(`policy_invalid: 0 keep and 1 replace are possible, got ${policy}`);
+  }
+  if (kind !== Kind.counter && kind !== Kind.buffer) {
+    throw new Refusal(`kind_invalid: 1 counter and 2 buffer are possible, got ${kind}`);
+  }
+  if (unitNs(unit) === 0) throw new Refusal(unitInvalid(unit));
+  if (keyspace === Keyspace.throttrPairs) assertOfPair(kind, unit);
+  if (kind === Kind.counter && valueBytes !== QUOTA_BYTES) {
+    throw new Refusal(`body_invalid: a quota has ${QUOTA_BYTES} bytes, there are ${valueBytes}`);
+  }
+  return { kind, unit, valueAt: at + RESTORE_FIELDS_BYTES, valueBytes };
+}
+
+/** Pairs are counters, and have the units that dialect 2 can say. */
+function assertOfPair(kind: number, unit: number): void {
+  if (kind !== Kind.counter) {
+    throw new Refusal("kind_invalid: under a pair there are counters only (1), got 2");
+  }
+  if (!PAIR_UNITS.includes(unit)) {
+    throw new Refusal(`unit_invalid: of pairs units are 1, 3 and 4 (ns, ms, s), got ${unit}`);
+  }
+}

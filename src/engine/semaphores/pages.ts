@@ -1,0 +1,121 @@
+/** Pages of semaphores, in the order of their names, and of who holds one, in the order of holders. */
+import { Keyspace } from "../../wire/keyspace.ts";
+import { PageWriter } from "../../wire/page.ts";
+import { firstPlaces } from "../first-places.ts";
+import { hasPrefix } from "../live.ts";
+import type { Place } from "../place.ts";
+import type { Records } from "../records.ts";
+import { KEY_AT, keyLengthOf, META, type Segment } from "../segment.ts";
+import { U64 } from "../time.ts";
+import { HOLDER_BYTES, HolderKind } from "./holder.ts";
+import type { Semaphores } from "./semaphores.ts";
+import {
+  AMOUNT,
+  CONSUMPTION,
+  ENDS_AT,
+  HOLDING_KEY_BYTES,
+  HOLDING_NUMBER,
+  readMaximum,
+  readMs,
+  readU32,
+  writeU32,
+} from "./stored.ts";
+
+/** At which a page ends: names may have 65,535 bytes, and many shards are asked at once. */
+const PAGE_BYTES = 64 << 10;
+/** Of a semaphore: consumption u32, maximum u32. */
+const ENTRY_BYTES = 8;
+/** Of a holder: amount u32, end u64 in ns since the epoch, 0 for none. */
+const HOLDING_BYTES = 12;
+/** Version of pages whose keys may have more than 255 bytes. */
+const WIDE = 2;
+
+export class SemaphorePages {
+  readonly #records: Records;
+  readonly #semaphores: Semaphores;
+  readonly #time = new U64();
+
+  constructor(records: Records, semaphores: Semaphores) {
+    this.#records = records;
+    this.#semaphores = semaphores;
+  }
+
+  /**
+   * The first semaphores behind a name. Format: `wire/page.ts` with sizes of two bytes, rows of
+   * consumption and maximum.
+   *
+   * @param prefix names begin with it
+   * @param prefixes they begin with one of these, too; empty for all names
+   * @param after null for the first page
+   */
+  semaphores(
+    prefix: Uint8Array,
+    prefixes: readonly Uint8Array[],
+    after: Uint8Array | null,
+    rowsMax: number,
+  ): Uint8Array<ArrayBuffer> {
+    this.#semaphores.expire(this.#records.nowMs);
+    const asked = [prefix];
+    const query = {
+      keyspace: Keyspace.semaphores,
+      prefixes,
+      isAsked: (segment: Segment, slot: number) => hasPrefix(segment, slot, asked),
+      after,
+    };
+    const { places, isAll } = firstPlaces(this.#records, query, rowsMax);
+    const startMs = this.#semaphores.intervalStartMs;
+    const page = new PageWriter(ENTRY_BYTES, places.length, WIDE);
+    let rows = 0;
+    for (; rows < places.length && page.length < PAGE_BYTES; rows++) {
+      const { segment, slot } = places[rows]!;
+      const { slots, arena } = segment;
+      const valueAt = segment.valueAt(slot);
+      const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!));
+      page.view.setUint32(at, readU32(arena, valueAt + CONSUMPTION), true);
+      page.view.setUint32(at + 4, readMaximum(arena, valueAt, startMs), true);
+    }
+    return page.take(isAll && rows === places.length);
+  }
+
+  /**
+   * The first holders of a semaphore behind a holder; none where there is no such semaphore. Format:
+   * `wire/page.ts`, keys are holders, rows have amount and end.
+   *
+   * @param after null for the first page
+   */
+  holders(name: Uint8Array, after: Uint8Array | null, rowsMax: number): Uint8Array<ArrayBuffer> {
+    const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.nowMs);
+    if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
+    const query = {
+      keyspace: Keyspace.holdings,
+      prefixes: [],
+      isAsked: ({ slots, arena }: Segment, slot: number) =>
+        readU32(arena, slots[slot + KEY_AT]! + HOLDING_NUMBER) === number,
+      after: after === null ? null : keyOf(after, number),
+    };
+    const { places, isAll } = firstPlaces(this.#records, query, rowsMax);
+    const page = new PageWriter(HOLDING_BYTES, places.length);
+    for (const place of places) this.#writeHolder(page, place);
+    return page.take(isAll);
+  }
+
+  #writeHolder(page: PageWriter, { segment, slot }: Place): void {
+    const { slots, arena } = segment;
+    const keyAt = slots[slot + KEY_AT]!;
+    const valueAt = segment.valueAt(slot);
+    const at = page.add(arena, keyAt, HOLDER_BYTES);
+    page.view.setUint32(at, readU32(arena, valueAt + AMOUNT), true);
+    if (arena[keyAt] !== HolderKind.lease) return;
+    const ends = this.#time.setMs(readMs(arena, valueAt + ENDS_AT));
+    page.view.setUint32(at + 4, ends.low, true);
+    page.view.setUint32(at + 8, ends.high, true);
+  }
+}
+
+/** The key that the record of a holding has. */
+function keyOf(holder: Uint8Array, number: number): Uint8Array {
+  const key = new Uint8Array(HOLDING_KEY_BYTES);
+  key.set(holder);
+  writeU32(key, HOLDING_NUMBER, number);
+  return key;
+}

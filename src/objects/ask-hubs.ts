@@ -1,0 +1,18 @@
+/** Asking Hubs: those that fail or take too long are left out. */
+import type { Hub } from "./hub.ts";
+import { inTime } from "./in-time.ts";
+
+/** Asks Hubs at once. */
+export async function askHubs<T extends object>(
+  env: Env,
+  hubs: readonly string[],
+  ask: (stub: DurableObjectStub<Hub>, hub: string) => Promise<T>,
+): Promise<{ hub: string; answer: T }[]> {
+  const answers = await Promise.all(
+    hubs.map(async (hub): Promise<{ hub: string; answer: T }[]> => {
+      const answer = await inTime(ask(env.HUB.getByName(hub), hub), hub);
+      return answer === undefined ? [] : [{ hub, answer }];
+    }),
+  );
+  return answers.flat();
+}

@@ -1,0 +1,149 @@
+/**
+ * Data points about an object for Workers Analytics Engine: one for each few seconds in which something
+ * has happened there, if the deployment has bound a data set as `ANALYTICS`; else none, and no cost.
+ *
+ *     index   namespace
+ *     blob    1 namespace, 2 "shard", "hub" or "door", 3 which of them, 4 the server's release
+ *     double  1 requests, 2 bytes read, 3 bytes written,
+ *             4 reads, 5 writes, 6 checks of limits, 7 requests on semaphores, 8 messages published,
+ *             9 other requests, 10 requests refused for want of space, 11 rows written,
+ *             12 records, 13 bytes of them, 14 connections, 15 subscriptions
+ *
+ * Doubles 1 to 11 are of the time since the object's last point, the rest are of now. A point that is
+ * waited for when the object dies is lost.
+ */
+import { COUNTED_REQUESTS, type RequestFamily } from "../engine/counted-requests.ts";
+import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../engine/tally.ts";
+import { VERSION } from "./version.ts";
+
+/** From the first thing that happens to the point that tells of it. So long an object stays awake. */
+const DELAY_MS = 5000;
+
+/** What is used of a data set. */
+export interface Dataset {
+  writeDataPoint(point: {
+    readonly indexes: string[];
+    readonly blobs: string[];
+    readonly doubles: number[];
+  }): void;
+}
+
+/** The binding that a deployment may have beside those that it must have. */
+export interface OptionalBindings {
+  readonly ANALYTICS?: Dataset;
+}
+
+/** Who the points are about. */
+export interface Subject {
+  readonly namespace: string;
+  readonly kind: "shard" | "hub" | "door";
+  /** Which of them; empty where there is one. */
+  readonly name: string;
+}
+
+/** What is so now: counts since the object started, and how things stand. */
+export interface Measured {
+  readonly tally: TallyFigures;
+  readonly refusedForSpace?: number;
+  readonly rowsWritten?: number;
+  readonly records?: number;
+  readonly bytes?: number;
+  readonly connections?: number;
+  readonly subscriptions?: number;
+}
+
+const FAMILIES: readonly RequestFamily[] = [
+  "read",
+  "write",
+  "limit",
+  "semaphore",
+  "publish",
+  "other",
+];
+
+export class DataPoints {
+  readonly #dataset: Dataset;
+  readonly #waitUntil: (work: Promise<void>) => void;
+  readonly #subject: Subject;
+  readonly #measure: () => Measured;
+  /** What was counted when the last point was written. */
+  #told: readonly number[] = [];
+  #isWaiting = false;
+
+  private constructor(
+    dataset: Dataset,
+    waitUntil: (work: Promise<void>) => void,
+    subject: Subject,
+    measure: () => Measured,
+  ) {
+    this.#dataset = dataset;
+    this.#waitUntil = waitUntil;
+    this.#subject = subject;
+    this.#measure = measure;
+  }
+
+  /** The points of an object; null where no data set is bound. */
+  static of(
+    { ANALYTICS }: object & OptionalBindings,
+    waitUntil: (work: Promise<void>) => void,
+    subject: Subject,
+    measure: () => Measured,
+  ): DataPoints | null {
+    return ANALYTICS === undefined ? null : new DataPoints(ANALYTICS, waitUntil, subject, measure);
+  }
+
+  /** Something has happened: a point tells of it before long. */
+  note(): void {
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    this.#waitUntil(this.#writeLater());
+  }
+
+  /** Writes the point that is waited for, if one is: what it tells of is about to be forgotten. */
+  flush(): void {
+    if (!this.#isWaiting) return;
+    this.#isWaiting = false;
+    this.#write();
+  }
+
+  async #writeLater(): Promise<void> {
+    await new Promise((resolve) => setTimeout(resolve, DELAY_MS));
+    this.flush();
+  }
+
+  #write(): void {
+    const measured = this.#measure();
+    const counts = countsOf(measured);
+    // What is less than it was has started anew.
+    const since = counts.map((count, i) => {
+      const told = this.#told[i] ?? 0;
+      return count < told ? count : count - told;
+    });
+    this.#told = counts;
+    const { namespace, kind, name } = this.#subject;
+    const { records = 0, bytes = 0, connections = 0, subscriptions = 0 } = measured;
+    this.#dataset.writeDataPoint({
+      indexes: [namespace],
+      blobs: [namespace, kind, name, VERSION],
+      doubles: [...since, records, bytes, connections, subscriptions],
+    });
+  }
+}
+
+function countsOf({ tally, refusedForSpace = 0, rowsWritten = 0 }: Measured): number[] {
+  const families = FAMILIES.map((family) =>
+    COUNTED_REQUESTS.reduce(
+      (sum, counted) => (counted.family === family ? sum + tally[counted.place]! : sum),
+      0,
+    ),
+  );
+  const requests = families.reduce((sum, count) => sum + count, 0);
+  return [
+    requests,
+    tally[TALLY_READ_BYTES]!,
+    tally[TALLY_WRITE_BYTES]!,
+    ...families,
+    refusedForSpace,
+    rowsWritten,
+  ];
+}

@@ -1,0 +1,120 @@
+/**
+ * What is logged: every event by its stable name, with what it means and the fields of its line.
+ *
+ * A name is never given another meaning. README has the same table; a test keeps the two, and the calls,
+ * alike.
+ */
+
+interface LogEvent {
+  /** `error`: somebody must look. `warning`: worth a look when there are many. */
+  readonly severity: "warning" | "error";
+  /** A sentence. */
+  readonly meaning: string;
+  /** What each field says; a line may lack some. */
+  readonly fields: Readonly<Record<string, string>>;
+}
+
+const ERROR = "what was thrown";
+
+export const LOG_EVENTS = {
+  request_failed: {
+    severity: "error",
+    meaning: "A request over HTTP met a fault of the server and was answered `internal`.",
+    fields: { error: ERROR, stack: "where" },
+  },
+  journal_failed: {
+    severity: "error",
+    meaning:
+      "A shard could not write its journal: it starts anew from what is on disk, and its callers get `outcome_unknown`.",
+    fields: { shard: "name of its object", error: ERROR },
+  },
+  requests_failed: {
+    severity: "warning",
+    meaning: "Requests could not be executed, or it is not known whether they were.",
+    fields: { code: "what the caller was told", error: ERROR, stack: "where" },
+  },
+  shard_full: {
+    severity: "warning",
+    meaning: "A shard has refused records for want of room; at most once a minute.",
+    fields: {
+      shard: "name of its object",
+      refused: "requests that were refused since this was last said",
+      bytes: "memory in use",
+      bytesMax: "`SHARD_BYTES_MAX`",
+    },
+  },
+  shard_failed: {
+    severity: "warning",
+    meaning: "A shard did not say how it is, or not within 2 s; figures go without it.",
+    fields: { object: "its name", error: ERROR },
+  },
+  hub_failed: {
+    severity: "warning",
+    meaning:
+      "A Hub did not answer, or not within 2 s: it was left out, or its connection refused, or messages may not have reached it.",
+    fields: {
+      object: "its name",
+      channel: "name of the channel's object that has told it messages",
+      hub: "its name, beside that",
+      error: ERROR,
+    },
+  },
+  hub_slow: {
+    severity: "warning",
+    meaning: "A Hub takes messages more slowly than they come, and loses some.",
+    fields: {
+      channel: "name of the channel's object",
+      hub: "name of the Hub",
+      lost: "messages lost to it",
+    },
+  },
+  leave_failed: {
+    severity: "warning",
+    meaning:
+      "A channel could not be told that a Hub has no subscribers any more; it finds out by itself.",
+    fields: { channel: "its name, where it is `*`", error: ERROR },
+  },
+  release_failed: {
+    severity: "warning",
+    meaning:
+      "A shard could not be told that a connection has ended that may hold something; it finds out by itself.",
+    fields: { shard: "its index", error: ERROR },
+  },
+  holders_lost: {
+    severity: "warning",
+    meaning: "Connections have ended without a word, and what they held was released.",
+    fields: { shard: "name of its object", connections: "how many there were" },
+  },
+  connection_closed: {
+    severity: "warning",
+    meaning: "The server has ended a connection: see Errors.",
+    fields: { code: "WebSocket close code", reason: "begins with a stable code" },
+  },
+  tcp_refused: {
+    severity: "warning",
+    meaning: "A TCP connection was closed before its first byte.",
+    fields: {
+      code: "`access_not_open`, `port_unknown`, or a code of Errors",
+      port: "the port that it came to",
+    },
+  },
+  tcp_stalled: {
+    severity: "warning",
+    meaning: "A TCP client has read nothing for `STALL_TIMEOUT_MS` and was given up.",
+    fields: { unwrittenBytes: "what waited for it" },
+  },
+} as const satisfies Readonly<Record<string, LogEvent>>;
+
+type LogEvents = typeof LOG_EVENTS;
+
+type EventOf<Severity> = {
+  [Event in keyof LogEvents]: LogEvents[Event]["severity"] extends Severity ? Event : never;
+}[keyof LogEvents];
+
+export type WarningEvent = EventOf<"warning">;
+export type ErrorEvent = EventOf<"error">;
+
+/** The fields of an event; of several events, those that all of them have. */
+export type FieldsOf<Event extends keyof LogEvents> = {
+  readonly [Field in keyof LogEvents[Event]["fields"]]?: unknown;
+};

@@ -1,0 +1,48 @@
+/**
+ * Which connections are no more: asked of the Hubs that their ids name.
+ *
+ * A Hub tells shards of the end of its connections. One that was reset could not: its sockets ended with
+ * it, and nobody else knows.
+ */
+import { joinBytes } from "../wire/bytes.ts";
+import { askHubs } from "./ask-hubs.ts";
+import { CONNECTION_ID_BYTES, placeOfConnection } from "./connection-id.ts";
+import { hubName } from "./names.ts";
+
+export interface LostConnections {
+  /** Ids of 16 bytes. */
+  readonly lost: Uint8Array[];
+  /** Every Hub has answered; of the connections of others nothing is known. */
+  readonly isComplete: boolean;
+}
+
+/** @param ids of connections of a namespace, 16 bytes each */
+export async function lostConnections(
+  env: Env,
+  namespace: string,
+  ids: Uint8Array,
+): Promise<LostConnections> {
+  const lost: Uint8Array[] = [];
+  const idsOfHub = new Map<string, Uint8Array[]>();
+  for (const id of idsOf(ids)) {
+    const place = placeOfConnection(id);
+    if (place === null) {
+      lost.push(id);
+      continue;
+    }
+    const hub = hubName.format(namespace, place);
+    const known = idsOfHub.get(hub);
+    if (known === undefined) idsOfHub.set(hub, [id]);
+    else known.push(id);
+  }
+  const hubs = [...idsOfHub.keys()];
+  const answers = await askHubs(env, hubs, (stub, hub) => stub.gone(joinBytes(idsOfHub.get(hub)!)));
+  for (const { answer } of answers) lost.push(...idsOf(answer));
+  return { lost, isComplete: answers.length === hubs.length };
+}
+
+function idsOf(ids: Uint8Array): Uint8Array[] {
+  return Array.from({ length: ids.length / CONNECTION_ID_BYTES }, (_, i) =>
+    ids.subarray(i * CONNECTION_ID_BYTES, (i + 1) * CONNECTION_ID_BYTES),
+  );
+}

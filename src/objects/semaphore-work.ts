@@ -1,0 +1,101 @@
+/**
+ * What a shard does about semaphores by itself, whenever its alarm rings: leases end, connections that are
+ * no more give back what they held, counters that nobody has used are collected.
+ */
+import { connectionHolder } from "../engine/semaphores/holder.ts";
+import type { Semaphores } from "../engine/semaphores/semaphores.ts";
+import { ALARM_INTERVAL_MS } from "./alarm.ts";
+import { logWarning } from "./log.ts";
+import { lostConnections } from "./lost-connections.ts";
+import { shardName } from "./names.ts";
+import { readSettings } from "./settings.ts";
+
+/** Connections that are asked about at once: 64 KiB of ids. */
+const CHECK_CONNECTIONS = 4096;
+/** Of the time within which lost connections give back: the rest is left to the alarm and the calls. */
+const CHECK_SHARE = 2 / 3;
+
+export class SemaphoreWork {
+  readonly #env: Env;
+  readonly #shard: string;
+  readonly #semaphores: Semaphores;
+  readonly #checkIntervalMs: number;
+  /** When connections that hold anything are asked about next; Infinity when none was seen to. */
+  #checkAtMs = Infinity;
+  /** Checks in a row that some Hub has not answered. */
+  #failures = 0;
+  #collectAtMs = -Infinity;
+
+  constructor(env: Env, shard: string, semaphores: Semaphores) {
+    this.#env = env;
+    this.#shard = shard;
+    this.#semaphores = semaphores;
+    this.#checkIntervalMs = readSettings(env).HOLDER_TIMEOUT_MS * CHECK_SHARE;
+  }
+
+  /**
+   * After a start: the alarm that was set before stands for the check that was due.
+   *
+   * @param alarmAtMs Infinity when there is none: it may be about to ring
+   */
+  start(alarmAtMs: number): void {
+    if (this.#semaphores.hasConnections) this.#checkAtMs = alarmAtMs === Infinity ? 0 : alarmAtMs;
+  }
+
+  /** When there is something to do next, milliseconds since the epoch; Infinity when there is nothing. */
+  nextMs(): number {
+    const { deadlineMs, hasConnections } = this.#semaphores;
+    if (!hasConnections) return deadlineMs;
+    if (this.#checkAtMs === Infinity) this.#checkAtMs = Date.now() + this.#checkIntervalMs;
+    return Math.min(deadlineMs, this.#checkAtMs);
+  }
+
+  /** Does what is due. What it has changed is to be made durable. */
+  async run(): Promise<void> {
+    this.#semaphores.expire(Date.now());
+    await this.#check();
+    await this.#collect();
+  }
+
+  async #check(): Promise<void> {
+    if (!this.#semaphores.hasConnections) {
+      this.#checkAtMs = Infinity;
+      return;
+    }
+    if (this.#checkAtMs > Date.now()) return;
+    const { namespace } = shardName.parse(this.#shard);
+    let isComplete = true;
+    let released = 0;
+    for (let cursor: number | null = 0; cursor !== null;) {
+      const page = this.#semaphores.connections(cursor, CHECK_CONNECTIONS, Date.now());
+      const answer = await lostConnections(this.#env, namespace, page.ids);
+      for (const id of answer.lost) {
+        this.#semaphores.releaseAll(connectionHolder(id), Date.now());
+      }
+      released += answer.lost.length;
+      isComplete &&= answer.isComplete;
+      ({ cursor } = page);
+    }
+    if (released > 0) logWarning("holders_lost", { shard: this.#shard, connections: released });
+    this.#failures = isComplete ? 0 : this.#failures + 1;
+    this.#checkAtMs = Date.now() + this.#untilNextCheckMs();
+  }
+
+  #untilNextCheckMs(): number {
+    if (this.#failures === 0) return this.#checkIntervalMs;
+    return Math.min(this.#checkIntervalMs, ALARM_INTERVAL_MS * 2 ** (this.#failures - 1));
+  }
+
+  async #collect(): Promise<void> {
+    const startMs = Date.now();
+    if (startMs < this.#collectAtMs) return;
+    const nextMs = this.#semaphores.nextCollection(startMs);
+    if (nextMs === null) return;
+    for (let cursor: number | null = 0; cursor !== null;) {
+      ({ cursor } = this.#semaphores.collectStep(cursor, Date.now()));
+      if (cursor !== null) await scheduler.wait(0);
+    }
+    this.#semaphores.noteCollection((Date.now() - startMs) * 1000);
+    this.#collectAtMs = nextMs;
+  }
+}

@@ -1,0 +1,276 @@
+/** Backup and moving: records with all there is to know of them, out of a namespace and into one. */
+import { ByteWriter } from "../bytes.ts";
+import { shown } from "../ratelimit/error.ts";
+import { PAIR_UNITS } from "../throttr/pair-units.ts";
+import { nameOf, u64Of, valueOf, type Text } from "./argument.ts";
+import {
+  Command,
+  EXPORT_BYTES_MAX,
+  EXPORT_RECORDS_MAX,
+  EXPORT_ROW_BYTES,
+  ExportOption,
+  PAIR_COMMAND_HEADER_BYTES,
+  RecordKind,
+  RestoreOutcome,
+  RestorePolicy,
+} from "./command.ts";
+import { ThrottrError } from "./error.ts";
+import { commandOf, replyOf, type CommandReply, type Operation } from "./operation.ts";
+
+/** What a record is under: a key or, in dialect 2, a pair of a consumer and a resource. */
+export type RecordKey = Text | readonly [consumer: Text, resource: Text];
+
+/** Units of TTLs, by TTL type from 1: nanoseconds, microseconds, … hours. */
+const UNITS = ["ns", "us", "ms", "s", "min", "h"] as const;
+
+/** What the TTL of a record is counted in. Pairs have ns, ms and s only. */
+export type TtlUnit = (typeof UNITS)[number];
+
+/** When a record ends, and in what its TTL is counted. */
+export interface RecordEnd {
+  readonly unit: TtlUnit;
+  /** Since the epoch, by the server's clock: 0 to 2^64 - 1. */
+  readonly expiresAtNs: bigint;
+}
+
+export interface StoredCounter extends RecordEnd {
+  readonly key: RecordKey;
+  readonly kind: "counter";
+  /** 0 to 2^64 - 1. */
+  readonly quota: bigint | number;
+}
+
+/** A buffer: a value, or the state of a rate limit. Pairs have counters only. */
+export interface StoredBuffer extends RecordEnd {
+  readonly key: RecordKey;
+  readonly kind: "buffer";
+  readonly value: Text;
+}
+
+/** A record with all there is to know of it. */
+export type StoredRecord = StoredCounter | StoredBuffer;
+
+/** `keep` leaves a live record under the same key as it is, `replace` puts the other in its place. */
+export type RestorePolicyName = keyof typeof RestorePolicy;
+
+export interface RestoreOptions {
+  /** What becomes of a live record under the same key, whatever its kind; `keep` unless given. */
+  readonly policy?: RestorePolicyName;
+}
+
+/** `kept`: there was a live record; `expired`: the end had come. In both nothing was written. */
+export type RestoreResult = keyof typeof RestoreOutcome;
+
+export interface ExportOptions {
+  /** Keys, or consumers of pairs, begin with it; all unless given. */
+  readonly prefix?: Text;
+  /** The pairs of dialect 2, and not the records under keys. */
+  readonly pairs?: boolean;
+  /** Records of a page, 1 to 10,000; 10,000 unless given. */
+  readonly limit?: number;
+  /** Bytes of a page, 1 to 2^20, unless a single record has more; 2^20 unless given. */
+  readonly bytesMax?: number;
+  /** `cursor` of the page before, or the key of any record. */
+  readonly cursor?: RecordKey;
+}
+
+/** A record as it is stored. */
+export type ExportedRecord = (
+  (StoredCounter & { readonly quota: bigint }) | (StoredBuffer & { readonly value: Uint8Array })
+) & { readonly key: ExportedKey };
+
+export type ExportedKey = Uint8Array | readonly [consumer: Uint8Array, resource: Uint8Array];
+
+export interface ExportPage {
+  readonly records: readonly ExportedRecord[];
+  /** For the next page; null behind the last one. */
+  readonly cursor: ExportedKey | null;
+}
+
+const OUTCOMES: readonly RestoreResult[] = ["kept", "restored", "expired"];
+
+/** Frames are written here, one after the other. */
+const scratch = new ByteWriter(1024);
+
+/**
+ * Puts a record back as it was, its end and unit included. Doing it twice leaves what doing it once does,
+ * unless somebody has changed the record in between.
+ *
+ * @throws ThrottrError `key_invalid`, `kind_invalid`, `quota_invalid`, `value_invalid`, `unit_invalid`,
+ * `expires_at_ns_invalid`, `policy_invalid`; the reply throws `shard_full`
+ */
+export function restore(
+  record: StoredRecord,
+  options: RestoreOptions = {},
+): Operation<RestoreResult> {
+  const isPair = isPairKey(record.key);
+  const policy = policyOf(options.policy ?? "keep");
+  const unit = unitOf(record.unit, isPair);
+  const expiresAtNs = u64Of(record.expiresAtNs, "expires_at_ns");
+  const writeValue = valueWriter(record, isPair);
+  const body = (out: ByteWriter): void => {
+    out.u8(policy);
+    out.u8(RecordKind[record.kind]);
+    out.u8(unit);
+    writeU64(out, expiresAtNs);
+    writeValue(out);
+  };
+  return isPairKey(record.key)
+    ? ofPair(pairOf(record.key), body)
+    : commandOf(scratch, { type: Command.restore, key: nameOf(record.key, "key"), body }, resultOf);
+}
+
+/**
+ * Records with their values, a page at a time: shard by shard, and in each in the order of their keys. A
+ * page is no snapshot: a record that stays comes once, one that comes or goes meanwhile may.
+ *
+ * @throws ThrottrError `prefix_invalid`, `limit_invalid`, `bytes_max_invalid`, `after_invalid`
+ */
+export function exportPage(options: ExportOptions = {}): Operation<ExportPage> {
+  const { limit = EXPORT_RECORDS_MAX, bytesMax = EXPORT_BYTES_MAX, cursor } = options;
+  const isPairs = options.pairs === true;
+  assertWhole("limit", "limit_invalid", limit, EXPORT_RECORDS_MAX);
+  assertWhole("bytesMax", "bytes_max_invalid", bytesMax, EXPORT_BYTES_MAX);
+  const after = cursor === undefined ? null : afterOf(cursor, isPairs);
+  const body = (out: ByteWriter): void => {
+    out.u16(limit);
+    out.u32(bytesMax);
+    out.u8((after === null ? 0 : ExportOption.isBehind) | (isPairs ? ExportOption.isPairs : 0));
+    if (after !== null) out.copy(after);
+  };
+  const key = nameOf(options.prefix ?? "", "prefix");
+  return commandOf(scratch, { type: Command.export, key, isRepeatable: true, body }, (reply) =>
+    pageOf(reply, isPairs),
+  );
+}
+
+function ofPair(key: Uint8Array, body: (out: ByteWriter) => void): Operation<RestoreResult> {
+  const out = scratch;
+  out.reset();
+  out.u8(Command.restorePair);
+  out.u8(0);
+  out.u32(0);
+  out.copy(key);
+  body(out);
+  out.view.setUint32(2, out.length - PAIR_COMMAND_HEADER_BYTES - key.length, true);
+  return {
+    type: Command.restorePair,
+    isRepeatable: false,
+    frame: out.take(),
+    read: (reply) => resultOf(replyOf(reply)),
+  };
+}
+
+function resultOf({ bytes }: CommandReply): RestoreResult {
+  const result = OUTCOMES[bytes[0]!];
+  if (result !== undefined) return result;
+  throw new ThrottrError("reply_invalid", `an outcome of RESTORE is expected, got ${bytes[0]}`);
+}
+
+function isPairKey(key: RecordKey): key is readonly [consumer: Text, resource: Text] {
+  return Array.isArray(key);
+}
+
+/** A pair as it is stored: its two sizes, and its two names. */
+function pairOf(pair: readonly [consumer: Text, resource: Text]): Uint8Array {
+  const { length }: readonly Text[] = pair;
+  if (length !== 2) {
+    throw new ThrottrError("key_invalid", `key: a pair has two names, got ${length}`);
+  }
+  const [consumer, resource] = [nameOf(pair[0], "key"), nameOf(pair[1], "key")];
+  const bytes = new Uint8Array(2 + consumer.length + resource.length);
+  bytes[0] = consumer.length;
+  bytes[1] = resource.length;
+  bytes.set(consumer, 2);
+  bytes.set(resource, 2 + consumer.length);
+  return bytes;
+}
+
+function afterOf(cursor: RecordKey, isPairs: boolean): Uint8Array {
+  if (isPairKey(cursor) !== isPairs) {
+    throw new ThrottrError(
+      "after_invalid",
+      `cursor: ${isPairs ? "a pair is" : "text or a Uint8Array is"} expected`,
+    );
+  }
+  return isPairKey(cursor) ? pairOf(cursor) : nameOf(cursor, "after");
+}
+
+function policyOf(name: RestorePolicyName): number {
+  if (typeof name === "string" && Object.hasOwn(RestorePolicy, name)) return RestorePolicy[name];
+  throw new ThrottrError(
+    "policy_invalid",
+    `policy: keep or replace is expected, got ${shown(name)}`,
+  );
+}
+
+function unitOf(name: TtlUnit, isPair: boolean): number {
+  const type = UNITS.indexOf(name) + 1;
+  const types = isPair ? PAIR_UNITS : UNITS.map((_, i) => i + 1);
+  if (types.includes(type)) return type;
+  const names = types.map((known) => UNITS[known - 1]).join(", ");
+  throw new ThrottrError("unit_invalid", `unit: one of ${names} is expected, got ${shown(name)}`);
+}
+
+function valueWriter(record: StoredRecord, isPair: boolean): (out: ByteWriter) => void {
+  if (record.kind === "counter") {
+    const quota = u64Of(record.quota, "quota");
+    return (out) => writeU64(out, quota);
+  }
+  if (record.kind === "buffer" && !isPair) {
+    const value = valueOf(record.value);
+    return (out) => out.copy(value);
+  }
+  throw new ThrottrError(
+    "kind_invalid",
+    `kind: ${isPair ? "of a pair counter" : "counter or buffer"} is expected, got ${shown((record as StoredRecord).kind)}`,
+  );
+}
+
+function assertWhole(field: string, code: string, value: number, max: number): void {
+  if (Number.isInteger(value) && value >= 1 && value <= max) return;
+  throw new ThrottrError(
+    code,
+    `${field}: an integer from 1 to ${max} is expected, got ${shown(value)}`,
+  );
+}
+
+function writeU64(out: ByteWriter, value: bigint): void {
+  const at = out.reserve(8);
+  out.view.setBigUint64(at, value, true);
+}
+
+function pageOf({ bytes, view }: CommandReply, isPairs: boolean): ExportPage {
+  const records: ExportedRecord[] = [];
+  for (let at = 1; at < bytes.length;) {
+    const keyAt = at + EXPORT_ROW_BYTES;
+    const valueAt = keyAt + view.getUint16(at, true);
+    const end = valueAt + view.getUint32(at + 12, true);
+    const record = {
+      key: exportedKey(bytes, keyAt, valueAt, isPairs),
+      unit: UNITS[bytes[at + 3]! - 1] ?? unknownUnit(bytes[at + 3]!),
+      expiresAtNs: view.getBigUint64(at + 4, true),
+    };
+    records.push(
+      bytes[at + 2] === RecordKind.counter
+        ? { ...record, kind: "counter", quota: view.getBigUint64(valueAt, true) }
+        : { ...record, kind: "buffer", value: bytes.slice(valueAt, end) },
+    );
+    at = end;
+  }
+  const isLast = bytes[0] === 1;
+  return { records, cursor: isLast ? null : records.at(-1)!.key };
+}
+
+function exportedKey(bytes: Uint8Array, from: number, to: number, isPairs: boolean): ExportedKey {
+  if (!isPairs) return bytes.slice(from, to);
+  const resourceAt = from + 2 + bytes[from]!;
+  return [bytes.slice(from + 2, resourceAt), bytes.slice(resourceAt, to)];
+}
+
+function unknownUnit(type: number): never {
+  throw new ThrottrError(
+    "reply_invalid",
+    `a TTL type from 1 to ${UNITS.length} is expected, got ${type}`,
+  );
+}

@@ -1,0 +1,48 @@
+/**
+ * Framing: what sessions and exchanges know of the frames of a protocol, whichever it is.
+ */
+import type { AnyProtocol } from "./protocols.ts";
+import { ThrottrFraming } from "./throttr/framing.ts";
+import type { Run } from "./throttr/scanner.ts";
+import { CounterFraming } from "./yrmcds/framing.ts";
+
+/** Chooses a shard by a key of a keyspace. */
+export interface KeyMap {
+  shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number;
+}
+
+export interface Framing {
+  /**
+   * Finds the run that begins at `at`: whole frames in a row that have one target.
+   *
+   * @param counts gets the number of frames of each type added, where the protocol has types to count
+   */
+  scanRun(
+    bytes: Uint8Array,
+    at: number,
+    end: number,
+    frameBytesMax: number,
+    counts: Float64Array,
+  ): Run;
+  /** Where the whole frame at `at` ends. */
+  frameEnd(bytes: Uint8Array, at: number): number;
+  /** Index of the shard that answers the whole frame at `at`, which is for one. */
+  shardOf(map: KeyMap, bytes: Uint8Array, at: number): number;
+  /**
+   * Length of the reply at `at`; 0 when it is not complete.
+   *
+   * @param type first byte of the frame that it answers
+   */
+  replyLength(type: number, bytes: Uint8Array, at: number, end: number): number;
+}
+
+const framings = new Map<number, Framing>();
+
+export function framingOf(protocol: AnyProtocol): Framing {
+  let framing = framings.get(protocol.code);
+  if (framing === undefined) {
+    framing = protocol.dialect === "yrmcds" ? new CounterFraming() : new ThrottrFraming(protocol);
+    framings.set(protocol.code, framing);
+  }
+  return framing;
+}

@@ -1,0 +1,99 @@
+/**
+ * What a namespace is doing: the answer to `GET /v1/overview`, and each event of `GET /v1/overview/live`.
+ *
+ * It is no snapshot: the objects of the namespace are asked at once, and each answers for itself. Times
+ * are in ms since the epoch. What is counted starts anew when the object that counts it is restarted or
+ * put to sleep; figures per minute are an estimate from this minute and the last one.
+ */
+
+/** What is counted: since the objects started, and in the last 60 seconds. */
+export interface Rate {
+  readonly total: number;
+  readonly perMinute: number;
+}
+
+export interface Overview {
+  /** When everybody had answered, by the clock of the door. */
+  readonly atMs: number;
+  /** The server's release. */
+  readonly version: string;
+  readonly namespace: string;
+  /** The earliest start of a shard that is awake; null where no shard answers. */
+  readonly runningSinceMs: number | null;
+  /** Requests in all, and by type: names are those of
+   * `engine/counted-requests.ts`, all of them. */
+  readonly requests: Rate & { readonly byType: Readonly<Record<string, Rate>> };
+  readonly readBytes: Rate;
+  readonly writeBytes: Rate;
+  /** Live records that LIST shows, and the bytes of the buffers' values. */
+  readonly records: {
+    readonly counters: number;
+    readonly buffers: number;
+    readonly bufferBytes: number;
+  };
+  readonly connections: {
+    readonly open: number;
+    readonly byTransport: Readonly<Record<Transport, number>>;
+  };
+  /** Those that connections begin with are among them. */
+  readonly subscriptions: number;
+  /** Channels with subscribers. */
+  readonly channels: number;
+  readonly semaphores: SemaphoreOverview;
+  /** By index; all that there are. */
+  readonly shards: readonly ShardOverview[];
+  /** By location and index; those that have connections. */
+  readonly hubs: readonly HubOverview[];
+}
+
+/** What carries a connection. `events`: Server-Sent Events. */
+export type Transport = "tcp" | "websocket" | "events";
+
+export interface SemaphoreOverview {
+  /** Semaphores that exist. */
+  readonly objects: number;
+  readonly holdings: number;
+  /** Connections and leases that hold anything. */
+  readonly holders: number;
+  /** Of semaphores, of holdings, and of their index. */
+  readonly usedBytes: number;
+}
+
+/** An object that did not answer within 2 s, or refused to. */
+export interface Unreachable {
+  readonly isUnreachable: true;
+  /** `timeout`, `failed`, or the code that a shard refuses every request with, like `shards_mismatch`. */
+  readonly code: string;
+}
+
+export type ShardOverview = { readonly index: number } & (ShardState | Unreachable);
+
+export interface ShardState {
+  readonly isUnreachable: false;
+  readonly startedAtMs: number;
+  readonly requests: Rate;
+  /** Records of all kinds in memory, those past their time until they are collected. */
+  readonly records: number;
+  readonly bytes: number;
+  /** The budget of `bytes`: beyond it new records are refused. */
+  readonly bytesMax: number;
+  /** Requests that the budget has refused since the start. */
+  readonly refusedForSpace: number;
+  /** Rows of the journal since it was last cut, and their bytes. */
+  readonly journalRows: number;
+  readonly journalBytes: number;
+  /** Rows of storage written since the start: what is billed. Setting an alarm is one. */
+  readonly rowsWritten: number;
+}
+
+export type HubOverview = {
+  /** Where its clients are, in three letters; `XXX` where that is not known. */
+  readonly location: string;
+  readonly index: number;
+} & (HubState | Unreachable);
+
+export interface HubState {
+  readonly isUnreachable: false;
+  readonly connections: number;
+  readonly subscriptions: number;
+}

@@ -1,0 +1,39 @@
+/** The framing of a Throttr protocol. */
+import type { Framing, KeyMap } from "../framing.ts";
+import type { Protocol } from "./protocol.ts";
+import { replyLength } from "./replies.ts";
+import { keyLength, layoutsOf, type Layout } from "./requests.ts";
+import { frameEnd, scanRun, type Run } from "./scanner.ts";
+
+export class ThrottrFraming implements Framing {
+  readonly #protocol: Protocol;
+  readonly #layouts: readonly (Layout | undefined)[];
+
+  constructor(protocol: Protocol) {
+    this.#protocol = protocol;
+    this.#layouts = layoutsOf(protocol);
+  }
+
+  scanRun(
+    bytes: Uint8Array,
+    at: number,
+    end: number,
+    frameBytesMax: number,
+    counts: Float64Array,
+  ): Run {
+    return scanRun(this.#layouts, bytes, at, end, frameBytesMax, counts);
+  }
+
+  frameEnd(bytes: Uint8Array, at: number): number {
+    return frameEnd(this.#layouts, bytes, at);
+  }
+
+  shardOf(map: KeyMap, bytes: Uint8Array, at: number): number {
+    const layout = this.#layouts[bytes[at]!]!;
+    return map.shardOf(layout.keyspace, bytes, at + layout.keyAt, keyLength(layout, bytes, at));
+  }
+
+  replyLength(type: number, bytes: Uint8Array, at: number, end: number): number {
+    return replyLength(this.#protocol, type, bytes, at, end);
+  }
+}

@@ -1,0 +1,30 @@
+/** The framing of the counter protocol. */
+import type { Framing, KeyMap } from "../framing.ts";
+import { Keyspace } from "../keyspace.ts";
+import { FRAME_TOO_LARGE, type Run } from "../throttr/scanner.ts";
+import { RequestView } from "./request.ts";
+import { frameLength, scanRun } from "./scanner.ts";
+
+export class CounterFraming implements Framing {
+  readonly #request = new RequestView();
+
+  scanRun(bytes: Uint8Array, at: number, end: number, frameBytesMax: number): Run {
+    return scanRun(bytes, at, end, frameBytesMax);
+  }
+
+  frameEnd(bytes: Uint8Array, at: number): number {
+    return at + frameLength(bytes, at, bytes.length, Infinity);
+  }
+
+  /** Frames without a name may go to any shard: one that is always the same. */
+  shardOf(map: KeyMap, bytes: Uint8Array, at: number): number {
+    const request = this.#request;
+    request.read(bytes, at);
+    return map.shardOf(Keyspace.semaphores, bytes, request.nameAt, request.nameBytes);
+  }
+
+  replyLength(_type: number, bytes: Uint8Array, at: number, end: number): number {
+    const length = frameLength(bytes, at, end, Infinity);
+    return length === FRAME_TOO_LARGE || at + length > end ? 0 : length;
+  }
+}

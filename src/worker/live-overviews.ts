@@ -1,0 +1,69 @@
+/**
+ * Overviews for all who watch in this isolate: one that another listener of the namespace has just been
+ * given will do, so that it is asked once a second, however many there are.
+ *
+ * What is kept is plain data. A promise of another request must not be waited for: it never ends when
+ * that request is ended. So who comes while another asks looks again every now and then.
+ */
+import type { Overview } from "../wire/overview.ts";
+import { askOverview, type Asker } from "./survey.ts";
+
+/** An overview that is older is asked for anew. */
+const FRESH_MS = 950;
+/** Whoever has asked for longer has been ended. */
+const ASKING_MS_MAX = 5000;
+const LOOK_INTERVAL_MS = 25;
+/** What nobody has looked at for so long is dropped. */
+const KEPT_MS = 60_000;
+
+interface Latest {
+  overview: Overview | null;
+  /** When somebody began to ask, who has not ended; null when nobody does. */
+  askedAtMs: number | null;
+  usedAtMs: number;
+}
+
+const latestOf = new Map<string, Latest>();
+
+/**
+ * An overview of the asker's namespace that is at most about a second old.
+ *
+ * @param afterMs what the asker was given last was of then: a later one is wanted
+ * @throws Problem as `askOverview`
+ */
+export async function nextOverview(asker: Asker, afterMs: number): Promise<Overview> {
+  const latest = latestIn(asker.access.namespace);
+  while (isBusy(latest)) await scheduler.wait(LOOK_INTERVAL_MS);
+  const { overview } = latest;
+  const isFresh = overview !== null && Date.now() - overview.atMs < FRESH_MS;
+  if (isFresh && overview.atMs > afterMs) return overview;
+  return await ask(asker, latest);
+}
+
+async function ask(asker: Asker, latest: Latest): Promise<Overview> {
+  const askedAtMs = Date.now();
+  latest.askedAtMs = askedAtMs;
+  try {
+    return (latest.overview = await askOverview(asker));
+  } finally {
+    if (latest.askedAtMs === askedAtMs) latest.askedAtMs = null;
+  }
+}
+
+function isBusy({ askedAtMs }: Latest): boolean {
+  return askedAtMs !== null && Date.now() - askedAtMs < ASKING_MS_MAX;
+}
+
+function latestIn(namespace: string): Latest {
+  const nowMs = Date.now();
+  for (const [name, { usedAtMs }] of latestOf) {
+    if (nowMs - usedAtMs > KEPT_MS) latestOf.delete(name);
+  }
+  let latest = latestOf.get(namespace);
+  if (latest === undefined) {
+    latest = { overview: null, askedAtMs: null, usedAtMs: nowMs };
+    latestOf.set(namespace, latest);
+  }
+  latest.usedAtMs = nowMs;
+  return latest;
+}

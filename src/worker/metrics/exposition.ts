@@ -1,0 +1,50 @@
+/**
+ * Prometheus text exposition, version 0.0.4. Written here: client libraries keep a registry of a process,
+ * and there is none, only figures that were gathered a moment ago; the text itself is a page of code.
+ *
+ * Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format".
+ */
+
+export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+export interface Sample {
+  /** By name, `[a-zA-Z_][a-zA-Z0-9_]*`. */
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** A metric: its samples differ in their labels. */
+export interface Metric {
+  /** `[a-zA-Z_:][a-zA-Z0-9_:]*`; a counter's ends in `_total`. */
+  readonly name: string;
+  readonly type: "counter" | "gauge";
+  readonly help: string;
+  readonly samples: readonly Sample[];
+}
+
+/** The text of metrics; one without samples is left out. */
+export function expositionOf(metrics: readonly Metric[]): string {
+  return metrics
+    .filter(({ samples }) => samples.length > 0)
+    .map(textOf)
+    .join("");
+}
+
+function textOf({ name, type, help, samples }: Metric): string {
+  const lines = samples.map(({ labels, value }) => `${name}${labelsOf(labels)} ${numberOf(value)}\n`);
+  return `# HELP ${name} ${escapedHelp(help)}\n# TYPE ${name} ${type}\n${lines.join("")}`;
+}
+
+function labelsOf(labels: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapedLabel(value)}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}
+
+const escapedHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
+
+const escapedLabel = (text: string): string => escapedHelp(text).replaceAll('"', '\\"');
+
+function numberOf(value: number): string {
+  if (value === Infinity) return "+Inf";
+  return value === -Infinity ? "-Inf" : String(value);
+}

@@ -1,0 +1,212 @@
+/**
+ * The metrics of a namespace, made of a survey.
+ *
+ * What is counted starts anew when the object that counts it starts anew, and each has series of its own:
+ * so a scraper sees each of them begin again, and rates are right. For the same reason what Hubs have
+ * counted that are gone is left out: their own series have told it.
+ */
+import { COUNTED_REQUESTS } from "../../engine/counted-requests.ts";
+import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../../engine/tally.ts";
+import type { HubFigures } from "../../objects/hub.ts";
+import { hubName } from "../../objects/names.ts";
+import { channelsOf } from "../../objects/overview.ts";
+import type { ShardSummary } from "../../objects/shard.ts";
+import { heardHubs, isSilence, type Survey } from "../../objects/survey.ts";
+import { VERSION } from "../../objects/version.ts";
+import type { Metric, Sample } from "./exposition.ts";
+
+type Labels = Sample["labels"];
+
+/** An object, by the labels that name it, and what it says; null where it says nothing. */
+interface Source<Said> {
+  readonly labels: Labels;
+  readonly said: Said | null;
+}
+
+/** What counts requests. */
+interface Counting {
+  readonly labels: Labels;
+  readonly figures: TallyFigures;
+  readonly isShard: boolean;
+}
+
+export function metricsOf(namespace: string, survey: Survey): Metric[] {
+  const shards = survey.shards.map(
+    (shard, index): Source<ShardSummary> => ({
+      labels: { namespace, shard: String(index) },
+      said: isSilence(shard) ? null : shard,
+    }),
+  );
+  const hubs = survey.hubs.map(({ hub, answer }): Source<HubFigures> => {
+    const { location, index } = hubName.parse(hub).place;
+    return {
+      labels: { namespace, location, hub: String(index) },
+      said: isSilence(answer) ? null : answer,
+    };
+  });
+  const channels = channelsOf(heardHubs(survey));
+  return [
+    gauge("throttr_build_info", "The server's release; always 1.", [
+      { labels: { namespace, version: VERSION }, value: 1 },
+    ]),
+    ...countersOf([
+      { labels: { namespace }, figures: survey.doors, isShard: false },
+      ...shards.flatMap(({ labels, said }) =>
+        said === null ? [] : [{ labels, figures: said.tally, isShard: true }],
+      ),
+      ...hubs.flatMap(({ labels, said }) =>
+        said === null ? [] : [{ labels, figures: said.tally, isShard: false }],
+      ),
+    ]),
+    ...metricsOfShards(shards),
+    ...metricsOfHubs(hubs),
+    gauge("throttr_channels", "Channels with subscribers.", [
+      { labels: { namespace }, value: channels },
+    ]),
+  ];
+}
+
+function countersOf(counting: readonly Counting[]): Metric[] {
+  const bytesAt = (place: number): Sample[] =>
+    counting.map(({ labels, figures }) => ({ labels, value: figures[place]! }));
+  return [
+    counter(
+      "throttr_requests_total",
+      "Requests by type, by what counted them: a shard, a Hub, or without either the door for HTTP.",
+      counting.flatMap(({ labels, figures, isShard }) =>
+        COUNTED_REQUESTS.filter(({ isOfShard }) => isOfShard === isShard).map(
+          ({ name, place }): Sample => ({
+            labels: { ...labels, type: name },
+            value: figures[place]!,
+          }),
+        ),
+      ),
+    ),
+    counter("throttr_read_bytes_total", "Bytes of requests.", bytesAt(TALLY_READ_BYTES)),
+    counter("throttr_write_bytes_total", "Bytes of replies.", bytesAt(TALLY_WRITE_BYTES)),
+  ];
+}
+
+function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
+  const each = (read: (shard: ShardSummary) => number): Sample[] => samplesOf(shards, read);
+  const ofKind = (kind: string, read: (shard: ShardSummary) => number): Sample[] =>
+    samplesOf(shards, read, { kind });
+  return [
+    gauge(
+      "throttr_shard_up",
+      "Whether the shard answers; its other series are missing if not.",
+      upOf(shards),
+    ),
+    gauge(
+      "throttr_shard_start_time_seconds",
+      "When the shard's object started, since the epoch.",
+      each(({ startedAtMs }) => startedAtMs / 1000),
+    ),
+    gauge("throttr_records", "Live records, without pairs of dialect 2 and semaphores.", [
+      ...ofKind("counter", ({ totals }) => totals.counters),
+      ...ofKind("buffer", ({ totals }) => totals.buffers),
+    ]),
+    gauge(
+      "throttr_buffer_bytes",
+      "Bytes of the values of live buffers.",
+      each(({ totals }) => totals.bufferBytes),
+    ),
+    gauge(
+      "throttr_shard_records",
+      "Records of all kinds in memory, those past their time until they are collected.",
+      each(({ figures }) => figures.records),
+    ),
+    gauge(
+      "throttr_shard_memory_bytes",
+      "Memory that records take.",
+      each(({ figures }) => figures.bytes),
+    ),
+    gauge(
+      "throttr_shard_memory_limit_bytes",
+      "SHARD_BYTES_MAX: beyond it new records are refused.",
+      each(({ figures }) => figures.bytesMax),
+    ),
+    counter(
+      "throttr_shard_refused_for_space_total",
+      "Requests refused for want of memory.",
+      each(({ figures }) => figures.refusedForSpace),
+    ),
+    gauge(
+      "throttr_shard_journal_rows",
+      "Rows of the journal since it was last cut.",
+      each(({ figures }) => figures.journalRows),
+    ),
+    gauge(
+      "throttr_shard_journal_bytes",
+      "Bytes of the journal since it was last cut.",
+      each(({ figures }) => figures.journalBytes),
+    ),
+    counter(
+      "throttr_shard_rows_written_total",
+      "Rows of storage written; an alarm that is set is one.",
+      each(({ figures }) => figures.rowsWritten),
+    ),
+    gauge(
+      "throttr_semaphores",
+      "Semaphores that exist.",
+      each(({ semaphores }) => semaphores.objects),
+    ),
+    gauge(
+      "throttr_semaphore_holdings",
+      "What connections and leases hold: one for each semaphore that each holds.",
+      each(({ semaphores }) => semaphores.holdings),
+    ),
+    gauge(
+      "throttr_semaphore_holders",
+      "Connections and leases that hold anything.",
+      each(({ semaphores }) => semaphores.holders),
+    ),
+    gauge(
+      "throttr_semaphore_bytes",
+      "Memory that semaphores, holdings and their index take.",
+      each(({ semaphores }) => semaphores.usedBytes),
+    ),
+  ];
+}
+
+function metricsOfHubs(hubs: readonly Source<HubFigures>[]): Metric[] {
+  return [
+    gauge(
+      "throttr_hub_up",
+      "Whether a Hub with connections answers; its other series are missing if not.",
+      upOf(hubs),
+    ),
+    gauge("throttr_connections", "Open connections.", [
+      ...samplesOf(hubs, ({ byTransport }) => byTransport.tcp, { transport: "tcp" }),
+      ...samplesOf(hubs, ({ byTransport }) => byTransport.websocket, { transport: "websocket" }),
+      ...samplesOf(hubs, ({ byTransport }) => byTransport.events, { transport: "events" }),
+    ]),
+    gauge(
+      "throttr_subscriptions",
+      "Subscriptions to channels, those that connections begin with among them.",
+      samplesOf(hubs, ({ subscriptions }) => subscriptions),
+    ),
+  ];
+}
+
+function samplesOf<Said>(
+  sources: readonly Source<Said>[],
+  read: (said: Said) => number,
+  more: Labels = {},
+): Sample[] {
+  return sources.flatMap(({ labels, said }) =>
+    said === null ? [] : [{ labels: { ...labels, ...more }, value: read(said) }],
+  );
+}
+
+function upOf(sources: readonly Source<object>[]): Sample[] {
+  return sources.map(({ labels, said }) => ({ labels, value: said === null ? 0 : 1 }));
+}
+
+function counter(name: string, help: string, samples: readonly Sample[]): Metric {
+  return { name, type: "counter", help, samples };
+}
+
+function gauge(name: string, help: string, samples: readonly Sample[]): Metric {
+  return { name, type: "gauge", help, samples };
+}

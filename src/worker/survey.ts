@@ -1,0 +1,29 @@
+/** What a namespace is doing, for whoever may know: asked over HTTP. */
+import { Dispatch } from "../objects/dispatch.ts";
+import { overviewOf } from "../objects/overview.ts";
+import type { Survey } from "../objects/survey.ts";
+import type { Overview } from "../wire/overview.ts";
+import type { Caller } from "./execute.ts";
+import { problemOfFailure } from "./problem.ts";
+
+/** Who asks, as far as it matters. */
+export type Asker = Pick<Caller, "env" | "access" | "counter">;
+
+/**
+ * What all objects of the namespace say.
+ *
+ * @throws Problem 503 `outcome_unknown` when the Directory, which knows of the Hubs, fails
+ */
+export async function askSurvey({ env, access, counter }: Asker): Promise<Survey> {
+  try {
+    return await new Dispatch(env, access.namespace, counter).survey();
+  } catch (error) {
+    throw problemOfFailure(error);
+  }
+}
+
+/** @throws Problem as `askSurvey` */
+export async function askOverview(asker: Asker): Promise<Overview> {
+  const survey = await askSurvey(asker);
+  return overviewOf(asker.access.namespace, survey, Date.now());
+}
