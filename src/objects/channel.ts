@@ -9,11 +9,12 @@
 import { DurableObject } from "cloudflare:workers";
 import { forEachMessage, writeMessage } from "../wire/messages.ts";
 import { ByteWriter } from "../wire/bytes.ts";
-import type { Delivered, Hub } from "./hub.ts";
+import type { Delivered } from "./hub.ts";
 import { Lane, type Piece } from "./lane.ts";
 import { logWarning } from "./log.ts";
 import { channelName } from "./names.ts";
 import { readSettings } from "./settings.ts";
+import { hubStub } from "./stubs.ts";
 
 /** A Hub that takes longer is not waited for until it has answered. */
 const HUB_TIMEOUT_MS = 2000;
@@ -217,7 +218,7 @@ export class Channel extends DurableObject<Env> {
   }
 
   #carryTo(hub: string, member: Member): (deliveries: readonly Delivery[]) => Promise<void> {
-    const stub = (this.env.HUB as DurableObjectNamespace<Hub>).getByName(hub);
+    const stub = hubStub(this.env, hub);
     return async (deliveries) => {
       const { joins } = member;
       const batches = deliveries.map(({ sequence, messages }) => ({ sequence, messages }));

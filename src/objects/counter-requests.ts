@@ -22,6 +22,7 @@ import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
 import { askHubs } from "./ask-hubs.ts";
 import type { CounterFigures, Shard } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
+import { directoryStub } from "./stubs.ts";
 
 const PAGE_BYTES = 64 << 10;
 
@@ -65,7 +66,7 @@ export class CounterRequests {
   async #stats(opaque: number, sink: Sink): Promise<void> {
     this.#tally.totals[TALLY_COUNTER_STATS]!++;
     const [survey, ...shards] = await Promise.all([
-      this.#env.DIRECTORY.getByName(this.#namespace).survey(),
+      directoryStub(this.#env, this.#namespace).survey(),
       ...this.#shards().map((shard) => shard.counterFigures(this.#placement)),
     ]);
     const hubs = await askHubs(this.#env, survey.hubs, (hub) => hub.figures());

@@ -14,6 +14,7 @@ import { answerPublications } from "./publication.ts";
 import { Publisher } from "./publisher.ts";
 import { readSettings } from "./settings.ts";
 import { openShardLane, type ShardLane } from "./shard-lane.ts";
+import { shardStub } from "./stubs.ts";
 
 import type { Holder } from "./holder.ts";
 import { logWarning } from "./log.ts";
@@ -39,16 +40,12 @@ export class Dispatch {
   /** @param counter of the requests that no shard counts */
   constructor(env: Env, namespace: string, { tally, flush }: Counter) {
     const settings = readSettings(env);
-    const options =
-      settings.LOCATION_HINT === ""
-        ? {}
-        : { locationHint: settings.LOCATION_HINT as DurableObjectLocationHint };
     this.#tally = tally;
     this.#isCounting = settings.METRICS === "on";
     this.#map = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);
     this.publisher = new Publisher(env, namespace);
     const names = Array.from({ length: settings.SHARDS }, (_, i) => shardName.format(namespace, i));
-    const stubOf = (name: string) => env.SHARD.getByName(name, options);
+    const stubOf = (name: string) => shardStub(env, name);
     const shards = () => names.map(stubOf);
     this.#namespaceRequests = new NamespaceRequests(env, this.#map, shards, flush);
     const { fingerprint } = this.#map;

@@ -13,7 +13,6 @@ import { anyProtocolByCode } from "../wire/protocols.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
 import { beginsWithAny, binaryBytes, compareBytes, joinBytes } from "../wire/bytes.ts";
 import { alarmTime } from "./alarm.ts";
-import { channelStub } from "./channel-stub.ts";
 import { CONNECTION_ID_BYTES, makeConnectionId, ownChannel } from "./connection-id.ts";
 import {
   Connection,
@@ -27,6 +26,7 @@ import { logWarning } from "./log.ts";
 import { EVERYBODY, hubName, type HubPlace } from "./names.ts";
 import { Roster, type Batch } from "./roster.ts";
 import { readSettings, type Settings } from "./settings.ts";
+import { channelStub, directoryStub } from "./stubs.ts";
 
 /** Carries the parameters of a connection, as JSON, in the upgrade request. */
 export const CONNECTION_HEADER = "x-throttr-connection";
@@ -390,7 +390,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   }
 
   #directory() {
-    return this.env.DIRECTORY.getByName(this.#namespace);
+    return directoryStub(this.env, this.#namespace);
   }
 
   async #watchExpiry(expiresAtMs: number | null): Promise<void> {

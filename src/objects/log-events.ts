@@ -1,7 +1,7 @@
 /**
  * What is logged: every event by its stable name, with what it means and the fields of its line.
  *
- * A name is never given another meaning. README has the same table; a test keeps the two, and the calls,
+ * A name is never given another meaning. README has the same table: a test keeps the two, and the calls,
  * alike.
  */
 
@@ -94,7 +94,7 @@ export const LOG_EVENTS = {
     severity: "warning",
     meaning: "A TCP connection was closed before its first byte.",
     fields: {
-      code: "`access_not_open`, `port_unknown`, or a code of Errors",
+      code: "`access_not_open`, `counter_disabled`, `port_unknown`, or a code of Errors",
       port: "the port that it came to",
     },
   },

@@ -32,7 +32,6 @@ import {
 } from "../wire/throttr/requests.ts";
 import { refusalOf, refusalText, type Access } from "./access.ts";
 import { askHubs } from "./ask-hubs.ts";
-import { channelStub } from "./channel-stub.ts";
 import { placeOfChannel, placeOfConnection } from "./connection-id.ts";
 import { Exports } from "./exports.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
@@ -47,6 +46,7 @@ import { SemaphoreScans } from "./semaphore-scans.ts";
 import type { Shard, ShardPlan } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { heardHubs, Surveyor, type Survey } from "./survey.ts";
+import { channelStub, directoryStub, hubStub } from "./stubs.ts";
 import { VERSION } from "./version.ts";
 
 /** Up to so many records are listed in the order of their keys. */
@@ -401,11 +401,11 @@ export class NamespaceRequests {
   }
 
   #directory() {
-    return this.#env.DIRECTORY.getByName(this.#namespace);
+    return directoryStub(this.#env, this.#namespace);
   }
 
   #hub(name: string): DurableObjectStub<Hub> {
-    return this.#env.HUB.getByName(name);
+    return hubStub(this.#env, name);
   }
 }
 

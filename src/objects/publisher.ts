@@ -6,7 +6,7 @@
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import type { Published } from "./channel.ts";
-import { channelStub } from "./channel-stub.ts";
+import { channelStub, hubStub } from "./stubs.ts";
 import { placeOfChannel } from "./connection-id.ts";
 import { inTime } from "./in-time.ts";
 import { Lane, type Carry, type Piece } from "./lane.ts";
@@ -100,7 +100,7 @@ export class Publisher {
     const toChannel: Call = async (messages, count) => await stub.publish(messages, count);
     const place = placeOfChannel(channel);
     if (place === null) return toChannel;
-    const hub = this.#env.HUB.getByName(hubName.format(this.#namespace, place));
+    const hub = hubStub(this.#env, hubName.format(this.#namespace, place));
     return async (messages, count) => {
       const [owner, published] = await Promise.all([
         inTime(hub.deliverToOwner(channel, messages), channel),

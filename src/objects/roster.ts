@@ -10,7 +10,7 @@ import { binaryBytes } from "../wire/bytes.ts";
 import { forEachMessage, type Pushes } from "../wire/messages.ts";
 import type { Transport } from "../wire/overview.ts";
 import { Audience, type Membership } from "./audience.ts";
-import { channelStub } from "./channel-stub.ts";
+import { channelStub } from "./stubs.ts";
 import type { Connection } from "./connection.ts";
 import { EVERYBODY } from "./names.ts";
 import { addSubscription, type Subscription } from "./subscription.ts";

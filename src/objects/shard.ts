@@ -23,6 +23,7 @@ import { isRefusal } from "./failure.ts";
 import { logError, logWarning } from "./log.ts";
 import { shardName } from "./names.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
+import { shardStub } from "./stubs.ts";
 
 /** Segments that an alarm sweeps before it lets requests through. */
 const SWEEP_STEPS = 8;
@@ -373,7 +374,7 @@ export class Shard extends DurableObject<Env> {
       this.claim(placement);
       return;
     }
-    const first = this.env.SHARD.getByName(shardName.format(namespace, 0));
+    const first = shardStub(this.env, shardName.format(namespace, 0));
     const inForce = await first.claim(placement);
     assertSamePlacement(inForce, placement);
     this.claim(placement);

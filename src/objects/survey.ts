@@ -10,6 +10,7 @@ import { isRefusal } from "./failure.ts";
 import type { HubFigures } from "./hub.ts";
 import { inTime } from "./in-time.ts";
 import { shardName } from "./names.ts";
+import { directoryStub, hubStub } from "./stubs.ts";
 import type { Shard, ShardSummary } from "./shard.ts";
 
 /** What was counted beside Shards and Hubs, and what the Hubs say. */
@@ -101,11 +102,11 @@ export class Surveyor {
   }
 
   async #beside(): Promise<Beside> {
-    const directory = this.#env.DIRECTORY.getByName(this.#namespace);
+    const directory = directoryStub(this.#env, this.#namespace);
     const { hubs: names, figures, doors } = await directory.survey();
     const hubs = await Promise.all(
       names.toSorted().map(async (hub): Promise<HubAnswer> => {
-        const asked = this.#env.HUB.getByName(hub).figures();
+        const asked = hubStub(this.#env, hub).figures();
         return { hub, answer: orOutdated(await heard(asked, hub, "hub_failed"), "byTransport") };
       }),
     );

@@ -3,6 +3,7 @@
  */
 import { Tally } from "../engine/tally.ts";
 import type { Counter } from "../objects/dispatch.ts";
+import { directoryStub } from "../objects/stubs.ts";
 
 const FLUSH_DELAY_MS = 1000;
 /** A flush that did not come, because its request was ended, is waited for so long. */
@@ -47,7 +48,7 @@ export class DoorCounter {
     const figures = this.tally.release(Date.now());
     if (figures.every((count) => count === 0)) return;
     try {
-      await env.DIRECTORY.getByName(this.#namespace).absorb(figures);
+      await directoryStub(env, this.#namespace).absorb(figures);
     } catch (error) {
       this.tally.absorb(figures, Date.now());
       throw error;

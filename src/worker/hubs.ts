@@ -7,6 +7,7 @@
 import { CONNECTION_HEADER, encodeOpenRequest, type OpenRequest } from "../objects/hub.ts";
 import { hubName } from "../objects/names.ts";
 import { logWarning } from "../objects/log.ts";
+import { hubStub } from "../objects/stubs.ts";
 import type { Settings } from "../objects/settings.ts";
 import { Problem } from "./problem.ts";
 
@@ -42,7 +43,7 @@ export async function openConnection(
   const first = remembered !== undefined && remembered.untilMs > Date.now() ? remembered.index : 0;
   for (let i = 0; i < HUBS_MAX; i++) {
     const index = (first + i) % HUBS_MAX;
-    const hub = env.HUB.getByName(hubName.format(namespace, { location, index }));
+    const hub = hubStub(env, hubName.format(namespace, { location, index }));
     const response = await askHub(hub, headers);
     if (response.status !== 503) {
       if (i > 0) remember(key, index);

@@ -13,8 +13,11 @@ import type { Asker } from "./survey.ts";
 export const LISTENERS_MAX = 32;
 export const INTERVAL_MS_MIN = 1000;
 export const INTERVAL_MS_MAX = 60_000;
-/** Comments that keep proxies from closing a silent stream, and show that a listener has gone. */
-const HEARTBEAT_MS = 15_000;
+/**
+ * Comments that keep proxies from closing a silent stream, and show that a listener has gone: no runtime
+ * tells that before something is written. They come as often as its place may be kept from others.
+ */
+const HEARTBEAT_MS = 5000;
 /** How long a browser waits before it comes back. */
 const RETRY_MS = 3000;
 /** A listener who has read nothing for so long is not counted any more: it may have gone unseen. */

@@ -1,0 +1,45 @@
+/** Stubs of the objects of a namespace, where the deployment says that they live. */
+import type { Channel } from "./channel.ts";
+import type { Directory } from "./directory.ts";
+import type { Hub } from "./hub.ts";
+import { channelName, EVERYBODY } from "./names.ts";
+import { readSettings } from "./settings.ts";
+import type { Shard } from "./shard.ts";
+
+/** @param name see `shardName` */
+export function shardStub(env: Env, name: string): DurableObjectStub<Shard> {
+  const { LOCATION_HINT } = readSettings(env);
+  const options =
+    LOCATION_HINT === "" ? {} : { locationHint: LOCATION_HINT as DurableObjectLocationHint };
+  return within(env, env.SHARD).getByName(name, options);
+}
+
+/** @param name see `hubName` */
+export function hubStub(env: Env, name: string): DurableObjectStub<Hub> {
+  return within(env, env.HUB as DurableObjectNamespace<Hub>).getByName(name);
+}
+
+export function directoryStub(env: Env, namespace: string): DurableObjectStub<Directory> {
+  return within(env, env.DIRECTORY).getByName(namespace);
+}
+
+/** The object of a channel: its own, or the Directory for the channel that everybody hears. */
+export function channelStub(
+  env: Env,
+  namespace: string,
+  channel: string,
+): DurableObjectStub<Channel> {
+  return channel === EVERYBODY
+    ? directoryStub(env, namespace)
+    : within(env, env.CHANNEL).getByName(channelName.format(namespace, channel));
+}
+
+function within<T extends Rpc.DurableObjectBranded>(
+  env: Env,
+  objects: DurableObjectNamespace<T>,
+): DurableObjectNamespace<T> {
+  const { JURISDICTION } = readSettings(env);
+  return JURISDICTION === ""
+    ? objects
+    : objects.jurisdiction(JURISDICTION as DurableObjectJurisdiction);
+}

@@ -1,0 +1,54 @@
+/** Stubs: where the deployment says that objects live, all of them are asked for there. */
+import { describe, expect, it } from "vitest";
+import { channelStub, directoryStub, hubStub, shardStub } from "../../src/objects/stubs.ts";
+
+/** Namespaces of objects that tell how they were asked. */
+function environment(variables: Readonly<Record<string, string>>): Env {
+  const objects = (path: string): object => ({
+    jurisdiction: (name: string) => objects(`${path} in ${name}`),
+    getByName: (name: string, options: object = {}) =>
+      `${path}: ${name} ${JSON.stringify(options)}`,
+  });
+  const names = ["SHARD", "HUB", "CHANNEL", "DIRECTORY"];
+  return {
+    ...variables,
+    ...Object.fromEntries(names.map((name) => [name, objects(name)])),
+  } as unknown as Env;
+}
+
+function asked(variables: Readonly<Record<string, string>>): unknown[] {
+  const env = environment(variables);
+  return [
+    shardStub(env, "ns/0"),
+    hubStub(env, "ns/XXX/0"),
+    directoryStub(env, "ns"),
+    channelStub(env, "ns", "a"),
+    channelStub(env, "ns", "*"),
+  ];
+}
+
+describe("objects", () => {
+  it("live anywhere unless said otherwise", () => {
+    expect(asked({})).toEqual([
+      "SHARD: ns/0 {}",
+      "HUB: ns/XXX/0 {}",
+      "DIRECTORY: ns {}",
+      "CHANNEL: ns/61 {}",
+      "DIRECTORY: ns {}",
+    ]);
+  });
+
+  it("live in the jurisdiction that is named, all of them", () => {
+    expect(asked({ JURISDICTION: "eu" })).toEqual([
+      "SHARD in eu: ns/0 {}",
+      "HUB in eu: ns/XXX/0 {}",
+      "DIRECTORY in eu: ns {}",
+      "CHANNEL in eu: ns/61 {}",
+      "DIRECTORY in eu: ns {}",
+    ]);
+  });
+
+  it("that are shards are created near the place that is named", () => {
+    expect(asked({ LOCATION_HINT: "weur" })[0]).toBe('SHARD: ns/0 {"locationHint":"weur"}');
+  });
+});
