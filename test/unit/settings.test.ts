@@ -4,17 +4,17 @@ import { describe, expect, it } from "vitest";
 import { readSettings } from "../../src/objects/settings.ts";
 
 const toml = readFileSync("wrangler.toml", "utf8");
-const readme = readFileSync("README.md", "utf8");
+const reference = readFileSync("docs/reference.md", "utf8");
 const SECRETS = ["TOKEN_SECRET", "TOKEN_SECRET_PREVIOUS", "SHARD_SECRET"];
 
 describe("settings", () => {
   it.each(Object.entries(readSettings({})))(
-    "%s has its default in wrangler.toml and README",
+    "%s has its default in wrangler.toml and docs/reference.md",
     (name, value) => {
       if (SECRETS.includes(name)) expect(toml).toMatch(new RegExp(`^# +${name} `, "m"));
       else expect(toml).toContain(`\n${name} = "${value}"\n`);
       const shown = value === "" ? " +" : ` \`${value}\` +`;
-      expect(readme).toMatch(new RegExp(`^\\| \`${name}\` +\\|${shown}\\| `, "m"));
+      expect(reference).toMatch(new RegExp(`^\\| \`${name}\` +\\|${shown}\\| `, "m"));
     },
   );
 
