@@ -28,12 +28,25 @@ import type {
   RestoreResult,
   StoredRecord,
 } from "../wire/edge/transfer.ts";
+import type {
+  AcquireOptions,
+  HolderListOptions,
+  HolderPage,
+  Lease,
+  RenewOptions,
+  SemaphoreListOptions,
+  SemaphorePage,
+  SemaphoreState,
+} from "../wire/edge/semaphores.ts";
 import type { InfoFigures } from "../wire/throttr/info.ts";
 import type { CallOptions } from "./call.ts";
 import { Connection } from "./connection.ts";
 import { ExchangeLane } from "./exchange-lane.ts";
-import { settingsOf, type ClientOptions } from "./options.ts";
+import { newRandomLeaseId } from "./lease-id.ts";
+import { Leases } from "./leases.ts";
+import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./pipeline.ts";
+import { LeasedSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.ts";
 import type { SubscribeOptions, Subscription } from "./subscription.ts";
 import type { Transport } from "./transport.ts";
 
@@ -61,12 +74,15 @@ import type { Transport } from "./transport.ts";
  * ]);
  */
 export class ThrottrClient {
+  readonly #settings: Settings;
   readonly #pipeline: Pipeline;
   readonly #connection: Connection;
+  readonly #leases = new Leases();
 
   /** @throws ThrottrError `option_invalid` */
   constructor(transport: Transport, options: ClientOptions = {}) {
     const settings = settingsOf(options);
+    this.#settings = settings;
     const exchange = transport.exchange?.bind(transport);
     this.#connection = new Connection(transport, settings, exchange === undefined);
     const lane = exchange === undefined ? this.#connection : new ExchangeLane(exchange, settings);
@@ -171,6 +187,58 @@ export class ThrottrClient {
     return this.#call(() => operations.reset(request), options);
   }
 
+  /** {@link operations.acquire} */
+  acquire(name: Text, options: AcquireOptions & CallOptions): Promise<Lease | null> {
+    return this.#call(() => {
+      const leaseId = options.leaseId ?? newRandomLeaseId();
+      return operations.acquire(name, { ...options, leaseId });
+    }, options);
+  }
+
+  /** {@link operations.renew} */
+  renew(
+    name: Text,
+    leaseId: string,
+    renewal: RenewOptions,
+    options?: CallOptions,
+  ): Promise<Lease | null> {
+    return this.#call(() => operations.renew(name, leaseId, renewal), options);
+  }
+
+  /** {@link operations.release} */
+  release(name: Text, leaseId: string, options?: CallOptions): Promise<boolean> {
+    return this.#call(() => operations.release(name, leaseId), options);
+  }
+
+  /** {@link operations.inspectSemaphore} */
+  inspectSemaphore(name: Text, options?: CallOptions): Promise<SemaphoreState | null> {
+    return this.#call(() => operations.inspectSemaphore(name), options);
+  }
+
+  /** {@link operations.semaphores} */
+  semaphores(options?: SemaphoreListOptions & CallOptions): Promise<SemaphorePage> {
+    return this.#call(() => operations.semaphores(options), options);
+  }
+
+  /** {@link operations.holders} */
+  holders(name: Text, options?: HolderListOptions & CallOptions): Promise<HolderPage> {
+    return this.#call(() => operations.holders(name, options), options);
+  }
+
+  /**
+   * A semaphore: of what it stands for, no more than `maximum` is held at a time, by all callers together.
+   * It waits, renews what is held, and gives it back.
+   *
+   * @throws ThrottrError `name_invalid`, `maximum_invalid`, `option_invalid`
+   *
+   * @example
+   * const gpu = throttr.semaphore("gpu", 4);
+   * const image = await gpu.with(({ signal }) => render(scene, { signal }));
+   */
+  semaphore(name: Text, maximum: number, options: SemaphoreOptions = {}): Semaphore {
+    return new LeasedSemaphore(name, maximum, options, this, this.#settings, this.#leases);
+  }
+
   /** {@link operations.publish} */
   publish(channel: Text, payload: Text, options?: CallOptions): Promise<boolean> {
     return this.#call(() => operations.publish(channel, payload), options);
@@ -212,8 +280,12 @@ export class ThrottrClient {
     return this.#connection.subscribe(channel, options);
   }
 
-  /** Closes the connection, ends subscriptions, and fails what is under way with `closed`. */
+  /**
+   * Closes the connection, ends subscriptions, and fails what is under way with `closed`. Leases that are
+   * held are lost: nobody renews them.
+   */
   close(): Promise<void> {
+    this.#leases.close();
     this.#pipeline.close();
     this.#connection.close();
     return Promise.resolve();

@@ -15,6 +15,7 @@ export type { Token } from "./door.ts";
 export { http, type HttpOptions } from "./http-transport.ts";
 export type { ClientOptions } from "./options.ts";
 export type { Fetch, PlatformSocketConstructor, Signal } from "./platform.ts";
+export type { HeldLease, HoldOptions, Semaphore, SemaphoreOptions } from "./semaphore.ts";
 export type { Message, SubscribeOptions, Subscription } from "./subscription.ts";
 export type { Ending, Socket, SocketEvents, Transport } from "./transport.ts";
 export { webSocket, type WebSocketOptions } from "./web-socket-transport.ts";
@@ -63,6 +64,18 @@ export type {
   StoredRecord,
   TtlUnit,
 } from "../wire/edge/transfer.ts";
+export type {
+  AcquireOptions,
+  Holder,
+  HolderListOptions,
+  HolderPage,
+  Lease,
+  ListedSemaphore,
+  RenewOptions,
+  SemaphoreListOptions,
+  SemaphorePage,
+  SemaphoreState,
+} from "../wire/edge/semaphores.ts";
 export type { InfoFigures } from "../wire/throttr/info.ts";
 export type {
   BatchCall,

@@ -4,7 +4,7 @@ import type { BackoffBounds } from "./backoff.ts";
 import { systemClock, type Clock } from "./clock.ts";
 
 /** Timers of the runtimes take no more. */
-const DELAY_MS_MAX = 2 ** 31 - 1;
+export const DELAY_MS_MAX = 2 ** 31 - 1;
 const COUNT_MAX = 2 ** 31 - 1;
 
 /**
@@ -68,7 +68,7 @@ export function timeoutOf(timeoutMs: number | undefined, otherwise: number): num
 }
 
 /**
- * An option that is an integer from 1.
+ * An option that is an integer.
  *
  * @throws ThrottrError `option_invalid`
  */
@@ -77,11 +77,12 @@ export function wholeOption(
   value: number | undefined,
   otherwise: number,
   max = COUNT_MAX,
+  min = 1,
 ): number {
   if (value === undefined) return otherwise;
-  if (Number.isInteger(value) && value >= 1 && value <= max) return value;
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
   throw new ThrottrError(
     "option_invalid",
-    `${name}: an integer from 1 to ${max} is expected, got ${String(value)}`,
+    `${name}: an integer from ${min} to ${max} is expected, got ${String(value)}`,
   );
 }

@@ -99,10 +99,11 @@ interface PlatformUrl {
 }
 
 interface Platform {
-  readonly AbortController: new () => { readonly signal: Signal; abort(): void };
+  readonly AbortController: new () => { readonly signal: Signal; abort(reason?: unknown): void };
   readonly URL: new (url: string, base?: string) => PlatformUrl;
   /** In web pages. */
   readonly location?: { readonly href: string };
+  readonly crypto: { getRandomValues(bytes: Uint8Array<ArrayBuffer>): unknown };
   readonly performance: { now(): number };
   /** None in Node 20. */
   readonly WebSocket?: PlatformSocketConstructor;

@@ -115,6 +115,6 @@ export type WarningEvent = EventOf<"warning">;
 export type ErrorEvent = EventOf<"error">;
 
 /** The fields of an event; of several events, those that all of them have. */
-export type FieldsOf<Event extends keyof LogEvents> = {
-  readonly [Field in keyof LogEvents[Event]["fields"]]?: unknown;
-};
+export type FieldsOf<Event extends keyof LogEvents> = Readonly<
+  Partial<Record<keyof LogEvents[Event]["fields"], unknown>>
+>;

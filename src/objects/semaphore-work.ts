@@ -39,7 +39,9 @@ export class SemaphoreWork {
    * @param alarmAtMs Infinity when there is none: it may be about to ring
    */
   start(alarmAtMs: number): void {
-    if (this.#semaphores.hasConnections) this.#checkAtMs = alarmAtMs === Infinity ? 0 : alarmAtMs;
+    if (!this.#semaphores.hasConnections) return;
+    const nextMs = Date.now() + this.#checkIntervalMs;
+    this.#checkAtMs = alarmAtMs === Infinity ? 0 : Math.min(alarmAtMs, nextMs);
   }
 
   /** When there is something to do next, milliseconds since the epoch; Infinity when there is nothing. */

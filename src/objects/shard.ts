@@ -101,6 +101,7 @@ export class Shard extends DurableObject<Env> {
   #alarmSetAtMs = -Infinity;
   #alarmsSet = 0;
   #alarmDelay: Promise<void> | null = null;
+  #hasRung = false;
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
   #refusalsLogged = 0;
@@ -131,6 +132,9 @@ export class Shard extends DurableObject<Env> {
       // The alarm that woke the object is not there any more: then there is none until a deadline.
       this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
       this.#semaphoreWork.start(this.#alarmAtMs);
+      // A crash may have come between a row and the alarm for it.
+      if (this.#alarmAtMs < Infinity) await this.#setAlarm(this.#findDeadline());
+      else if (this.#findDeadline() < Infinity) ctx.waitUntil(this.#armUnlessRung());
     });
   }
 
@@ -340,6 +344,7 @@ export class Shard extends DurableObject<Env> {
   /** Collects what has expired, a few segments at a time, and gives resources and storage back. */
   override async alarm(): Promise<void> {
     this.#alarmAtMs = Infinity;
+    this.#hasRung = true;
     if (this.#unreadable !== null) return;
     let cursor: number | null = 0;
     for (let step = 1; cursor !== null; step++) {
@@ -356,6 +361,12 @@ export class Shard extends DurableObject<Env> {
       }
     }
     await this.#setAlarm(this.#findDeadline());
+  }
+
+  /** There is no alarm: it rings in a moment, if it woke the object, or has been lost. */
+  async #armUnlessRung(): Promise<void> {
+    await scheduler.wait(ALARM_INTERVAL_MS);
+    if (!this.#hasRung) await this.#setAlarm(this.#findDeadline());
   }
 
   #findDeadline(): number {
@@ -409,8 +420,10 @@ export class Shard extends DurableObject<Env> {
 
   async #write(): Promise<void> {
     this.#mustWrite(() => this.#journal.append());
+    // The alarm is asked for in the same turn, so that it becomes durable together with the row.
+    const armed = this.#armAlarm();
     this.#syncing = this.#sync();
-    await this.#armAlarm();
+    await armed;
   }
 
   /** A write that fails leaves memory ahead of the disk: start again from the disk, and let every caller know. */

@@ -9,6 +9,7 @@ import { readFile } from "node:fs/promises";
 import * as miniflare from "miniflare";
 import { http } from "../client/http-transport.ts";
 import { ThrottrClient } from "../client/client.ts";
+import { flushNamespace } from "./flush.ts";
 
 /** The Worker's name among those of a test. */
 const NAME = "throttr-edge";
@@ -33,7 +34,9 @@ export interface TestServer extends AsyncDisposable {
   readonly url: string;
   /** Calls it. */
   readonly client: ThrottrClient;
-  /** Removes all records of the client's namespace; for between two tests. */
+  /**
+   * Removes all records of the client's namespace, and gives back what leases hold; for between two tests.
+   */
   flush(): Promise<void>;
   /** Ends client and server; what was stored is gone. */
   close(): Promise<void>;
@@ -62,7 +65,7 @@ export async function startThrottr(options: TestServerOptions = {}): Promise<Tes
   return {
     url,
     client,
-    flush: async () => void (await client.removeAll("")),
+    flush: async () => await flushNamespace(client),
     close,
     [Symbol.asyncDispose]: close,
   };

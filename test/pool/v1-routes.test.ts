@@ -30,6 +30,13 @@ const setPage = ["PUT", "/v1/buffers/page", { value: "hello", ttlMs: TTL_MS }] a
 const strategy = { strategy: "token_bucket", burst: 10, rate: 2 };
 const charge = ["POST", "/v1/limits/api/user:42", { strategy, cost: 3 }] as const;
 const ttl = { ttlMs: expect.any(Number), expiresAtMs: expect.any(Number) };
+const leaseId = "0d9c8f52-6a0e-4d5c-9d2b-3f6a1c7e8b40";
+const acquireGpu = [
+  "POST",
+  "/v1/semaphores/gpu/leases",
+  { resources: 2, maximum: 4, ttlMs: TTL_MS, leaseId },
+] as const;
+const lease = { leaseId, name: "gpu", resources: 2, ...ttl };
 const limited = (remaining: number) => ({
   success: true,
   limit: 10,
@@ -63,6 +70,27 @@ const SUCCESSES: Readonly<
   refundLimit: [[charge], 200, limited(9)],
   resetLimit: [[charge], 204, null],
   limitMany: [[], 200, { results: [{ result: limited(9) }] }],
+  listSemaphores: [
+    [acquireGpu],
+    200,
+    { semaphores: [{ name: "gpu", consumption: 2, maximum: 2 }], cursor: null },
+  ],
+  inspectSemaphore: [[acquireGpu], 200, { consumption: 2, maximum: 2 }],
+  listHolders: [
+    [acquireGpu],
+    200,
+    {
+      holders: [{ kind: "lease", id: leaseId, resources: 2, expiresAtMs: expect.any(Number) }],
+      cursor: null,
+    },
+  ],
+  acquireLease: [
+    [acquireGpu],
+    201,
+    { ...lease, resources: 1, leaseId: expect.stringMatching(/^[\da-f-]{36}$/) },
+  ],
+  renewLease: [[acquireGpu], 200, lease],
+  releaseLease: [[acquireGpu], 204, null],
   publish: [[], 200, { delivered: 0, sequence: null }],
   listChannels: [[], 200, { channels: [], cursor: null }],
   listRecords: [
@@ -74,6 +102,11 @@ const SUCCESSES: Readonly<
     },
   ],
   info: [[insertVisits, setPage], 200, expect.objectContaining({ keys: 2, counterBytes: 8 })],
+  overview: [
+    [insertVisits, setPage],
+    200,
+    expect.objectContaining({ records: { counters: 1, buffers: 1, bufferBytes: 5 } }),
+  ],
   removeRecords: [
     [["PUT", "/v1/counters/session:1", { quota: 5, ttlMs: TTL_MS }], insertVisits],
     200,
@@ -142,6 +175,17 @@ describe("without a record", () => {
     async (_, route) => {
       const { ns, call } = await newcomer();
       expectProblem(await send(call, route, ns), "key_absent");
+    },
+  );
+});
+
+describe("without a lease", () => {
+  it.each(ROUTES.filter(({ errors }) => errors.includes("lease_absent")).map(idOf))(
+    "%s answers lease_absent",
+    async (_, route) => {
+      const { ns, call } = await newcomer();
+      await call("POST", "/v1/semaphores/cpu/leases", { json: acquireGpu[2] });
+      expectProblem(await send(call, route, ns), "lease_absent");
     },
   );
 });
@@ -230,7 +274,7 @@ describe("a token", () => {
     expect((await send(call, route, ns)).status).not.toBe(403);
   });
 
-  it.each(ROUTES.filter(({ path }) => /\{(key|channel)\}/.test(path)).map(idOf))(
+  it.each(ROUTES.filter(({ path }) => /\{(key|channel|name)\}/.test(path)).map(idOf))(
     "whose prefixes the name in %s lacks is refused",
     async (_, route) => {
       const prefixes = { keyPrefixes: ["other:"], channelPrefixes: ["other:"] };

@@ -46,10 +46,11 @@ export const Command = {
   /**
    * Lets a lease hold resources of a semaphore, the key, until it is released or ends: lease id 16,
    * resources u32, maximum u32, TTL. A lease that is there, of the same resources, is renewed. Reply:
-   * lease; not applied where the consumption would exceed the maximum.
+   * outcome; not applied where the consumption would exceed the maximum, else with a lease: resources
+   * u32, end u64 in ns since the epoch, time left u64 in ns.
    */
   acquire: 0x2d,
-  /** Lets a lease of a semaphore end at another time: lease id 16, TTL. Reply: lease. */
+  /** Lets a lease of a semaphore end at another time: lease id 16, TTL. Reply as of ACQUIRE. */
   renew: 0x2e,
   /** Gives back what a lease of a semaphore holds: lease id 16. Reply: outcome. */
   release: 0x2f,
@@ -67,8 +68,8 @@ export const Command = {
   /**
    * Records with their values, shard by shard and in each in the order of their keys: limit u16, bytes
    * max u32, options u8 (`ExportOption`), key to go on behind. The key is a prefix, of consumers where
-   * the records are pairs. Reply: last u8, rows: see `engine/export.ts`. Keys of pairs begin with the
-   * sizes of their two names, one byte each.
+   * the records are pairs. Reply: last u8, rows: see `engine/export.ts`; the keys of pairs have the sizes
+   * of their two names, one byte each, in front.
    */
   export: 0x34,
   /**
@@ -124,19 +125,9 @@ export const EXPORT_BYTES_MAX = 1 << 20;
 /** A row of an export, before its key: key size u16, kind u8, unit u8, expiry u64 ns, value size u32. */
 export const EXPORT_ROW_BYTES = 16;
 
-/** Writes an error in place of a reply. */
-export function writeError(out: ByteWriter, message: string): void {
-  const text = new TextEncoder().encode(message);
-  out.u8(STATUS_ERROR);
-  out.u32(text.length);
-  out.copy(text);
-}
-
 export const LEASE_ID_BYTES = 16;
 /** A day: what a caller held that is no more comes back to others by then. Whoever needs longer renews. */
 export const LEASE_TTL_MS_MAX = 86_400_000;
-/** A lease, behind its outcome: resources u32, end u64 in ns since the epoch, time left u64 in ns. */
-export const LEASE_BYTES = 20;
 /** Resources and maxima are 32-bit. */
 export const U32_MAX = 2 ** 32 - 1;
 
@@ -149,3 +140,11 @@ export const HOLDER_ROW_BYTES = 29;
 /** Kind and id: what a page of holders goes on behind. */
 export const HOLDER_CURSOR_BYTES = 1 + LEASE_ID_BYTES;
 export const HOLDER_KINDS = { 1: "connection", 2: "lease" } as const;
+
+/** Writes an error in place of a reply. */
+export function writeError(out: ByteWriter, message: string): void {
+  const text = new TextEncoder().encode(message);
+  out.u8(STATUS_ERROR);
+  out.u32(text.length);
+  out.copy(text);
+}

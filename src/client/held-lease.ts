@@ -1,0 +1,161 @@
+/** A lease that is held: renewed in time, and known to be lost when it may be. */
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { Text } from "../wire/edge/argument.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { Lease } from "../wire/edge/semaphores.ts";
+import { Alarm } from "./alarm.ts";
+import { backoffMs } from "./backoff.ts";
+import type { Leases } from "./leases.ts";
+import type { Settings } from "./options.ts";
+import { platform, type Signal } from "./platform.ts";
+import type { HeldLease, LeaseCalls } from "./semaphore.ts";
+
+/** It is renewed when so much of its TTL has passed: two further attempts may fail. */
+const RENEWAL_SHARE = 1 / 3;
+
+export class Held implements HeldLease {
+  readonly leaseId: string;
+  readonly name: Text;
+  readonly resources: number;
+  readonly #ttlMs: number;
+  readonly #calls: LeaseCalls;
+  readonly #settings: Settings;
+  readonly #leases: Leases;
+  readonly #alarm: Alarm;
+  readonly #aborter = new platform.AbortController();
+  #isHeld = true;
+  /** `Infinity` while a renewal is under way. */
+  #renewAtMs = 0;
+  /** From then on the server may have ended it. */
+  #endsAtMs = 0;
+  /** Renewals in a row that came to nothing, and what the last one failed with. */
+  #failures = 0;
+  #error: unknown = null;
+  #release: Promise<boolean> | null = null;
+
+  /**
+   * @param sentAtMs when the server was first asked for it: it ends no earlier than `ttlMs` after that
+   */
+  constructor(
+    lease: Lease,
+    ttlMs: number,
+    sentAtMs: number,
+    calls: LeaseCalls,
+    settings: Settings,
+    leases: Leases,
+  ) {
+    this.leaseId = lease.leaseId;
+    this.name = lease.name;
+    this.resources = lease.resources;
+    this.#ttlMs = ttlMs;
+    this.#calls = calls;
+    this.#settings = settings;
+    this.#leases = leases;
+    this.#alarm = new Alarm(settings.clock, (nowMs) => this.#ring(nowMs));
+    leases.add(this);
+    this.#renewed(sentAtMs);
+  }
+
+  get signal(): Signal {
+    return this.#aborter.signal;
+  }
+
+  get isHeld(): boolean {
+    this.#look();
+    return this.#isHeld;
+  }
+
+  /** @throws ThrottrError `lease_lost` */
+  assertHeld(): void {
+    this.#look();
+    if (this.signal.aborted) throw this.signal.reason;
+  }
+
+  release(): Promise<boolean> {
+    this.#end();
+    this.#release ??= this.#calls.release(this.name, this.leaseId);
+    return this.#release;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.release();
+    } catch {
+      // It ends by itself.
+    }
+  }
+
+  /** Nobody renews it any more. */
+  close(): void {
+    this.#lose("the client was closed, nobody renews it", null);
+  }
+
+  /** Whoever blocks the thread keeps the alarm from ringing. */
+  #look(): void {
+    if (this.#isHeld && this.#settings.clock.nowMs() >= this.#endsAtMs) this.#loseUnheard();
+  }
+
+  #ring(nowMs: number): number {
+    if (nowMs >= this.#endsAtMs) {
+      this.#loseUnheard();
+      return Infinity;
+    }
+    if (nowMs >= this.#renewAtMs) void this.#renew(nowMs);
+    return this.#dueAtMs;
+  }
+
+  get #dueAtMs(): number {
+    return Math.min(this.#renewAtMs, this.#endsAtMs);
+  }
+
+  async #renew(nowMs: number): Promise<void> {
+    const { timeoutMs } = this.#settings;
+    this.#renewAtMs = Infinity;
+    try {
+      const lease = await this.#calls.renew(
+        this.name,
+        this.leaseId,
+        { ttlMs: this.#ttlMs },
+        { timeoutMs: Math.min(timeoutMs, Math.ceil(this.#endsAtMs - nowMs)) },
+      );
+      if (!this.#isHeld) return;
+      if (lease === null) this.#lose("the server says that it has ended", null);
+      else this.#renewed(nowMs);
+    } catch (error) {
+      if (this.#isHeld) this.#failed(error);
+    }
+  }
+
+  #renewed(sentAtMs: number): void {
+    this.#failures = 0;
+    this.#error = null;
+    this.#endsAtMs = sentAtMs + this.#ttlMs;
+    this.#renewAtMs = sentAtMs + this.#ttlMs * RENEWAL_SHARE;
+    this.#alarm.setBy(this.#dueAtMs);
+  }
+
+  #failed(error: unknown): void {
+    const { clock, backoffBaseMs } = this.#settings;
+    const bounds = { backoffBaseMs, backoffMaxMs: this.#ttlMs * RENEWAL_SHARE };
+    this.#error = error;
+    this.#renewAtMs = clock.nowMs() + backoffMs(bounds, this.#failures++, clock.random());
+    this.#alarm.setBy(this.#dueAtMs);
+  }
+
+  #loseUnheard(): void {
+    this.#lose(`it could not be renewed within ${this.#ttlMs} ms`, this.#error);
+  }
+
+  #lose(why: string, cause: unknown): void {
+    if (!this.#isHeld) return;
+    this.#end();
+    const options = cause === null ? {} : { cause };
+    this.#aborter.abort(new ThrottrError("lease_lost", why, options));
+  }
+
+  #end(): void {
+    this.#isHeld = false;
+    this.#alarm.clear();
+    this.#leases.delete(this);
+  }
+}

@@ -1,0 +1,223 @@
+/** Semaphores: waits until there is room, holds it, renews what is held, and gives it back. */
+/// <reference lib="esnext.disposable" preserve="true" />
+import { resourcesOf, semaphoreNameOf, type Text } from "../wire/edge/argument.ts";
+import { LEASE_TTL_MS_MAX, U32_MAX } from "../wire/edge/command.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { Lease } from "../wire/edge/semaphores.ts";
+import { backoffMs } from "./backoff.ts";
+import type { CallOptions } from "./call.ts";
+import type { ThrottrClient } from "./client.ts";
+import { Held } from "./held-lease.ts";
+import { newRandomLeaseId } from "./lease-id.ts";
+import type { Leases } from "./leases.ts";
+import { DELAY_MS_MAX, wholeOption, type Settings } from "./options.ts";
+import { Pause } from "./pause.ts";
+import type { Signal } from "./platform.ts";
+
+/** Leases are renewed at a third of it, so this is three calls a second. */
+const TTL_MS_MIN = 1000;
+const TTL_MS = 30_000;
+/** How long `with` waits. */
+const WAIT_MS = 10_000;
+/** Waits between two attempts: they double, up to the second. */
+const POLLING = { backoffBaseMs: 100, backoffMaxMs: 2000 };
+
+/** Attempts that ended so may have been executed. */
+const UNKNOWN_OUTCOMES: readonly string[] = ["timeout", "aborted", "outcome_unknown"];
+
+/** The calls that leases are held by. */
+export type LeaseCalls = Pick<ThrottrClient, "acquire" | "renew" | "release">;
+
+/** What is held unless a call says otherwise. */
+export interface SemaphoreOptions {
+  /** How much is held at a time: 1 to 2^32 - 1; 1 unless given. */
+  readonly resources?: number | undefined;
+  /**
+   * How long what is held stays so when nobody renews it any more, in ms: 1,000 to 86,400,000; 30,000
+   * unless given. It is renewed at a third of it.
+   */
+  readonly ttlMs?: number | undefined;
+}
+
+/** What is wanted of a semaphore. */
+export interface HoldOptions extends SemaphoreOptions {
+  /**
+   * How long to wait until there is room, in ms: 0, for a single attempt, to 2^31 - 1. `acquire` does not
+   * wait unless told to, `with` waits 10,000. Each attempt may take the time that any call may, too.
+   */
+  readonly waitMs?: number | undefined;
+  /** Ends the waiting with `aborted`. What is held then stays held. */
+  readonly signal?: Signal | undefined;
+}
+
+/**
+ * What is held of a semaphore, until it is released: it is renewed all the while.
+ *
+ * @example
+ * await using lease = await throttr.semaphore("gpu", 4).acquire();
+ * if (lease === null) return busy();
+ * await render({ signal: lease.signal });
+ */
+export interface HeldLease {
+  /** A UUID. */
+  readonly leaseId: string;
+  /** Of the semaphore. */
+  readonly name: Text;
+  readonly resources: number;
+  /**
+   * Aborted when the lease is lost: the server says that it has ended, or nothing was heard of it for so
+   * long that it may have, or the client was closed. From then on others may hold what it held. Its reason
+   * is a ThrottrError `lease_lost`.
+   */
+  readonly signal: Signal;
+  /** False when it is released, or lost. */
+  readonly isHeld: boolean;
+  /**
+   * Gives it back; false when it had ended before. When that fails, it ends by itself at the end of its
+   * TTL.
+   */
+  release(): Promise<boolean>;
+  /** As `release()`, but does not reject. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * A semaphore: of what it stands for, no more than `maximum` is held at a time, by all callers together.
+ *
+ * Those who wait are served in no order. A caller that ends without a release holds on to what it held
+ * until the end of the TTL.
+ *
+ * @example
+ * const gpu = throttr.semaphore("gpu", 4, { ttlMs: 10_000 });
+ * const image = await gpu.with(({ signal }) => render(scene, { signal }));
+ */
+export interface Semaphore {
+  readonly name: Text;
+  readonly maximum: number;
+  /**
+   * Holds resources; null when there was no room.
+   *
+   * Rejects with ThrottrError `option_invalid`, `maximum_invalid`, `aborted`, `closed`, or as any call.
+   */
+  acquire(options?: HoldOptions): Promise<HeldLease | null>;
+  /**
+   * Runs something while it holds resources, and gives them back when that has ended. Resolves and
+   * rejects as what was run did; but where the lease was lost before it resolved, it rejects with
+   * `lease_lost`: others may have run meanwhile.
+   *
+   * Rejects with ThrottrError `semaphore_unavailable`, and nothing was run, when there was no room for
+   * `waitMs`; or as `acquire`.
+   */
+  with<Result>(
+    run: (lease: HeldLease) => Result | PromiseLike<Result>,
+    options?: HoldOptions,
+  ): Promise<Result>;
+}
+
+interface Wanted {
+  readonly resources: number;
+  readonly ttlMs: number;
+  readonly waitMs: number;
+  readonly signal: Signal | undefined;
+}
+
+export class LeasedSemaphore implements Semaphore {
+  readonly name: Text;
+  readonly maximum: number;
+  readonly #options: SemaphoreOptions;
+  readonly #calls: LeaseCalls;
+  readonly #settings: Settings;
+  readonly #leases: Leases;
+
+  /** @throws ThrottrError `name_invalid`, `maximum_invalid`, `option_invalid` */
+  constructor(
+    name: Text,
+    maximum: number,
+    options: SemaphoreOptions,
+    calls: LeaseCalls,
+    settings: Settings,
+    leases: Leases,
+  ) {
+    semaphoreNameOf(name);
+    this.name = name;
+    this.maximum = resourcesOf(maximum, "maximum", 1);
+    this.#options = options;
+    this.#calls = calls;
+    this.#settings = settings;
+    this.#leases = leases;
+    this.#wantedOf(options, 0);
+  }
+
+  async acquire(options: HoldOptions = {}): Promise<HeldLease | null> {
+    return await this.#acquire(this.#wantedOf(options, 0));
+  }
+
+  async with<Result>(
+    run: (lease: HeldLease) => Result | PromiseLike<Result>,
+    options: HoldOptions = {},
+  ): Promise<Result> {
+    const wanted = this.#wantedOf(options, WAIT_MS);
+    const lease = await this.#acquire(wanted);
+    if (lease === null) {
+      throw new ThrottrError(
+        "semaphore_unavailable",
+        `there was no room for ${wanted.resources} of ${this.maximum} within ${wanted.waitMs} ms`,
+      );
+    }
+    try {
+      const result = await run(lease);
+      lease.assertHeld();
+      return result;
+    } finally {
+      await lease[Symbol.asyncDispose]();
+    }
+  }
+
+  /** @throws ThrottrError `option_invalid` */
+  #wantedOf(options: HoldOptions, waitMs: number): Wanted {
+    const { resources, ttlMs } = this.#options;
+    return {
+      resources: wholeOption("resources", options.resources ?? resources, 1, U32_MAX),
+      ttlMs: wholeOption("ttlMs", options.ttlMs ?? ttlMs, TTL_MS, LEASE_TTL_MS_MAX, TTL_MS_MIN),
+      waitMs: wholeOption("waitMs", options.waitMs, waitMs, DELAY_MS_MAX, 0),
+      signal: options.signal,
+    };
+  }
+
+  async #acquire(wanted: Wanted): Promise<Held | null> {
+    const { clock } = this.#settings;
+    const leaseId = newRandomLeaseId();
+    const endMs = clock.nowMs() + wanted.waitMs;
+    for (let step = 0; ; step++) {
+      const sentAtMs = clock.nowMs();
+      const lease = await this.#attempt(leaseId, wanted);
+      if (lease !== null) {
+        return new Held(lease, wanted.ttlMs, sentAtMs, this.#calls, this.#settings, this.#leases);
+      }
+      const leftMs = Math.ceil(endMs - clock.nowMs());
+      if (leftMs <= 0) return null;
+      const delayMs = Math.min(leftMs, 1 + backoffMs(POLLING, step, clock.random()));
+      await new Pause(delayMs, wanted.signal, clock, this.#leases).ended;
+    }
+  }
+
+  async #attempt(leaseId: string, wanted: Wanted): Promise<Lease | null> {
+    const { resources, ttlMs, signal } = wanted;
+    const options: CallOptions = { signal, timeoutMs: Math.min(ttlMs, this.#settings.timeoutMs) };
+    try {
+      return await this.#calls.acquire(this.name, {
+        resources,
+        maximum: this.maximum,
+        ttlMs,
+        leaseId,
+        ...options,
+      });
+    } catch (error) {
+      // It may be held all the same. Where this fails, too, it ends at the end of its TTL.
+      if (UNKNOWN_OUTCOMES.includes((error as ThrottrError).code)) {
+        this.#calls.release(this.name, leaseId).catch(() => {});
+      }
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,463 @@
+/** Commands on semaphores against the model: any leases, times and restarts; and what lists them. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
+import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
+import { Keyspace } from "../../src/wire/keyspace.ts";
+import { PageReader } from "../../src/wire/page.ts";
+import {
+  commandFrame,
+  commandReplies,
+  edgeBatch,
+  FOREVER,
+  HOURS,
+  insert,
+  read,
+  ttlMs,
+  type CommandReply,
+  type Ttl,
+} from "../support/command-frames.ts";
+import { imagesOf } from "../support/command-disk.ts";
+import { Disk } from "../support/disk.ts";
+import { bytesOf, hex, partsOf } from "../support/frames.ts";
+import { acquire, idOf, inspect, release, renew } from "../support/lease-frames.ts";
+import { LeaseModel } from "../support/lease-model.ts";
+
+const seed = inject("seed");
+const INTERVAL_MS = 10_000;
+/** A boundary. */
+const START_MS = 1_700_000_000_000;
+const DAY_MS = 86_400_000;
+const U32_MAX = 2 ** 32 - 1;
+const OPTIONS: EngineOptions = {
+  hashKey: { low: seed, high: 5 },
+  bytesMax: 64 << 20,
+  isCounting: true,
+  semaphoreIntervalMs: INTERVAL_MS,
+};
+
+const engineOf = (options: Partial<EngineOptions> = {}): Engine =>
+  new Engine({ ...OPTIONS, ...options });
+
+function run(engine: Engine, frames: readonly Uint8Array[], nowMs = START_MS): CommandReply[] {
+  const [part] = partsOf(engine.apply(edgeBatch(frames), nowMs));
+  expect(part!.count).toBe(frames.length);
+  return commandReplies(part!.replies);
+}
+
+const one = (engine: Engine, frame: Uint8Array, nowMs = START_MS): CommandReply =>
+  run(engine, [frame], nowMs)[0]!;
+
+const isApplied = (reply: CommandReply): boolean => {
+  expect(reply.code).toBe("");
+  return reply.body[0] === 1;
+};
+
+/** Consumption and maximum; null for none. */
+function stateOf(engine: Engine, name: string, nowMs = START_MS): number[] | null {
+  const { body } = one(engine, inspect(name), nowMs);
+  if (body[0] === 0) return null;
+  const view = new DataView(body.buffer);
+  return [view.getUint32(1, true), view.getUint32(5, true)];
+}
+
+const name = fc.constantFrom("a", "ab", "b", "\0", "\xff".repeat(255));
+const id = fc.nat(5).map(idOf);
+const amount = fc.oneof(
+  { weight: 6, arbitrary: fc.nat(6) },
+  { weight: 1, arbitrary: fc.constantFrom(2 ** 31, U32_MAX - 1, U32_MAX) },
+);
+const lease: fc.Arbitrary<Ttl> = fc.oneof(
+  { weight: 6, arbitrary: fc.integer({ min: 1, max: 30 }).map(ttlMs) },
+  { weight: 3, arbitrary: fc.integer({ min: 1, max: 3 * INTERVAL_MS }).map(ttlMs) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      unit: fc.integer({ min: 0, max: 7 }),
+      count: fc.constantFrom(0n, 1n, 24n, 25n, 999_999n, 1_000_001n, 86_400_000n, 2n ** 64n - 1n),
+    }),
+  },
+);
+const good: fc.Arbitrary<Uint8Array> = fc.oneof(
+  { weight: 5, arbitrary: fc.tuple(name, id, amount, amount, lease).map((a) => acquire(...a)) },
+  { weight: 2, arbitrary: fc.tuple(name, id, lease).map((a) => renew(...a)) },
+  { weight: 3, arbitrary: fc.tuple(name, id).map((a) => release(...a)) },
+  { weight: 2, arbitrary: name.map((text) => inspect(text)) },
+);
+const bad: fc.Arbitrary<Uint8Array> = fc
+  .record({
+    type: fc.constantFrom(0x2d, 0x2e, 0x2f, 0x30),
+    name: fc.oneof(name, fc.constant("")),
+    body: fc.oneof(
+      fc.constantFrom(0, 1, 15, 16, 17, 24, 25, 26, 32, 33, 34).map((n) => new Uint8Array(n)),
+      fc.uint8Array({ minLength: 33, maxLength: 33 }),
+    ),
+    flags: fc.constantFrom(0, 0, 0, 1, 2, 255),
+  })
+  .map(({ type, name, body, flags }) => commandFrame(type, name, body, { flags }));
+const step = fc.record({
+  frames: fc.array(fc.oneof({ weight: 9, arbitrary: good }, { weight: 1, arbitrary: bad }), {
+    maxLength: 12,
+  }),
+  afterMs: fc.oneof(
+    fc.constantFrom(-5, 0, 1, 2, 999, INTERVAL_MS - 1, INTERVAL_MS),
+    fc.nat(30),
+    fc.nat(3 * INTERVAL_MS),
+  ),
+  next: fc.constantFrom("commit", "crash", "restart", "snapshot step", "look", "nothing"),
+});
+
+interface Row {
+  readonly key: string;
+  readonly numbers: readonly number[];
+}
+
+/** Rows of pages, with their numbers of so many bytes. */
+function rowsOf(
+  engine: Engine,
+  keyspace: number,
+  prefix: string,
+  rowsMax: number,
+  { prefixes = [] as string[], sizes = [4, 4] as readonly number[] } = {},
+): { rows: Row[]; pages: number } {
+  const query = { keyspace, prefix: bytesOf(prefix), prefixes: prefixes.map(bytesOf) };
+  const rows: Row[] = [];
+  for (let after: Uint8Array | null = null, pages = 1; ; pages++) {
+    const reader: PageReader = new PageReader(engine.scan.page(query, after, rowsMax));
+    const before = rows.length;
+    while (reader.next()) {
+      let at = reader.rowAt;
+      const numbers = sizes.map((size) => {
+        at += size;
+        return size === 4
+          ? reader.view.getUint32(at - 4, true)
+          : Number(reader.view.getBigUint64(at - 8, true));
+      });
+      after = reader.key();
+      rows.push({ key: String.fromCharCode(...after), numbers });
+    }
+    expect(rows.length - before).toBeLessThanOrEqual(rowsMax);
+    if (reader.isLast) return { rows, pages };
+    expect(rows.length).toBeGreaterThan(before);
+  }
+}
+
+const semaphoresOf = (
+  engine: Engine,
+  rowsMax = 1000,
+  prefix = "",
+  prefixes: string[] = [],
+): Row[] => rowsOf(engine, Keyspace.semaphores, prefix, rowsMax, { prefixes }).rows;
+const holdersOf = (engine: Engine, of: string, rowsMax = 1000): Row[] =>
+  rowsOf(engine, Keyspace.holdings, of, rowsMax, { sizes: [4, 8] }).rows;
+
+function expectAlike(engine: Engine, model: LeaseModel, rowsMax: number): void {
+  expect(semaphoresOf(engine, rowsMax)).toEqual(
+    model.semaphores.map(({ name, consumption, maximum }) => ({
+      key: name,
+      numbers: [consumption, maximum],
+    })),
+  );
+  for (const { name } of model.semaphores) {
+    expect(holdersOf(engine, name, rowsMax)).toEqual(
+      model.holders(name).map(({ id, resources, endsAtMs }) => ({
+        key: `\x02${id}`,
+        numbers: [resources, endsAtMs * 1e6],
+      })),
+    );
+  }
+}
+
+describe("commands on semaphores", () => {
+  it("answer as the model does, whatever is restarted when", () => {
+    const property = fc.property(
+      fc.array(step, { maxLength: 20 }),
+      fc.constantFrom(300, 1_900_000),
+      fc.integer({ min: 1, max: 4 }),
+      (steps, rowBytesMax, rowsMax) => {
+        const disk = new Disk(rowBytesMax);
+        let nowMs = START_MS;
+        let latestMs = nowMs;
+        let engine = engineOf();
+        let model = new LeaseModel(INTERVAL_MS);
+        let durable = model.clone();
+        for (const { frames, afterMs, next } of steps) {
+          nowMs += afterMs;
+          latestMs = Math.max(latestMs, nowMs);
+          const replies = run(engine, frames, nowMs);
+          model.advance(nowMs);
+          for (const [i, frame] of frames.entries()) {
+            const expected = model.command(frame);
+            const { code, body } = replies[i]!;
+            if ("codes" in expected) expect([code]).toEqual(expected.codes);
+            else expect(`${code} ${hex(body)}`).toBe(` ${hex(expected.bytes as number[])}`);
+          }
+          // Leases that are not asked for end when something is.
+          if (next !== "nothing" && next !== "crash") {
+            engine.semaphores.expire(nowMs);
+            disk.commit(engine);
+            durable = model.clone();
+          }
+          if (next === "snapshot step") disk.snapshotStep(engine);
+          if (next === "look") expectAlike(engine, model, rowsMax);
+          if (next === "crash" || next === "restart") {
+            nowMs = latestMs;
+            engine = disk.load({ ...OPTIONS, hashKey: { low: nowMs, high: 1 } }, nowMs);
+            model = durable.clone();
+            model.advance(nowMs);
+          }
+        }
+        engine.advance(nowMs);
+        model.advance(nowMs);
+        expectAlike(engine, model, rowsMax);
+      },
+    );
+    fc.assert(property, { seed, numRuns: 600 });
+  });
+
+  it("change nothing when they are refused", () => {
+    const property = fc.property(
+      fc.array(fc.oneof(good, bad), { minLength: 1, maxLength: 30 }),
+      (frames) => {
+        const engine = engineOf();
+        for (const frame of frames) {
+          const before = imagesOf(engine);
+          if (one(engine, frame).isError) expect(imagesOf(engine)).toEqual(before);
+        }
+      },
+    );
+    fc.assert(property, { seed, numRuns: 200 });
+  });
+
+  it("have replies that say what is held, until when, and how long that is", () => {
+    const engine = engineOf();
+    const ends = BigInt(START_MS + 1500) * 1_000_000n;
+    const u64Hex = (value: bigint): string =>
+      hex(new Uint8Array(new BigUint64Array([value]).buffer));
+    const leased = `0103000000${u64Hex(ends)}${u64Hex(1_500_000_000n)}`;
+    expect(hex(one(engine, acquire("a", idOf(0), 3, 4, ttlMs(1500))).bytes)).toBe(
+      `0115000000${leased}`,
+    );
+    expect(hex(one(engine, acquire("a", idOf(1), 2, 4, ttlMs(1500))).bytes)).toBe("010100000000");
+    expect(hex(one(engine, inspect("a")).bytes)).toBe("0109000000010300000003000000");
+    expect(hex(one(engine, inspect("b")).bytes)).toBe("010100000000");
+    expect(hex(one(engine, renew("a", idOf(0), ttlMs(1000)), START_MS + 500).body)).toBe(
+      `0103000000${u64Hex(ends)}${u64Hex(1_000_000_000n)}`,
+    );
+    expect(hex(one(engine, release("a", idOf(0))).body)).toBe("01");
+    expect(hex(one(engine, release("a", idOf(0))).body)).toBe("00");
+    expect(hex(one(engine, renew("a", idOf(0), ttlMs(1))).body)).toBe("00");
+    expect(stateOf(engine, "a")).toEqual([0, 3]);
+  });
+
+  it("reach what a lease holds of their semaphore, and of no other", () => {
+    const engine = engineOf();
+    one(engine, acquire("mine", idOf(0), 1, 1, ttlMs(50)));
+    expect(isApplied(one(engine, renew("yours", idOf(0), ttlMs(5000))))).toBe(false);
+    expect(isApplied(one(engine, release("yours", idOf(0))))).toBe(false);
+    // There is one of the name, too.
+    one(engine, acquire("yours", idOf(1), 1, 1, ttlMs(50)));
+    expect(isApplied(one(engine, renew("yours", idOf(0), ttlMs(5000))))).toBe(false);
+    expect(isApplied(one(engine, release("yours", idOf(0))))).toBe(false);
+    const { code } = one(engine, acquire("yours", idOf(0), 1, 9, ttlMs(5000)));
+    expect(code).toBe("lease_conflict");
+    expect(holdersOf(engine, "mine").map(({ numbers }) => numbers)).toEqual([
+      [1, (START_MS + 50) * 1e6],
+    ]);
+    expect(stateOf(engine, "yours")).toEqual([1, 1]);
+  });
+
+  it("reach nothing that a connection holds, though its id be that of the lease", () => {
+    const engine = engineOf();
+    const holder = connectionHolder(idOf(0));
+    engine.semaphores.acquire(bytesOf("a"), 0, 1, 2, 9, holder, START_MS);
+    expect(isApplied(one(engine, release("a", idOf(0))))).toBe(false);
+    expect(isApplied(one(engine, renew("a", idOf(0), ttlMs(5))))).toBe(false);
+    expect(isApplied(one(engine, acquire("a", idOf(0), 3, 9, ttlMs(5))))).toBe(true);
+    expect(isApplied(one(engine, release("a", idOf(0))))).toBe(true);
+    expect(stateOf(engine, "a")).toEqual([2, 5]);
+  });
+
+  it("give back to the millisecond what a lease held", () => {
+    const engine = engineOf();
+    one(engine, acquire("a", idOf(0), 1, 1, ttlMs(1000)));
+    const again = acquire("a", idOf(1), 1, 1, ttlMs(1000));
+    expect(isApplied(one(engine, again, START_MS + 999))).toBe(false);
+    expect(isApplied(one(engine, renew("a", idOf(0), ttlMs(1)), START_MS + 999))).toBe(true);
+    expect(isApplied(one(engine, again, START_MS + 1000))).toBe(true);
+    expect(isApplied(one(engine, renew("a", idOf(0), ttlMs(1)), START_MS + 1000))).toBe(false);
+  });
+
+  it("hold a lease once, however often it is asked for, whatever the maximum says then", () => {
+    const engine = engineOf();
+    const times = [0, 10, 20].map((afterMs) =>
+      one(engine, acquire("a", idOf(0), 2, 2, ttlMs(100)), START_MS + afterMs),
+    );
+    expect(times.map(isApplied)).toEqual([true, true, true]);
+    expect(stateOf(engine, "a", START_MS + 119)).toEqual([2, 2]);
+    expect(stateOf(engine, "a", START_MS + 120)).toEqual([0, 2]);
+  });
+
+  it("never let what is held exceed the maximum, nor 32 bits", () => {
+    const engine = engineOf();
+    expect(isApplied(one(engine, acquire("a", idOf(0), U32_MAX, U32_MAX, ttlMs(5))))).toBe(true);
+    expect(isApplied(one(engine, acquire("a", idOf(1), 1, U32_MAX, ttlMs(5))))).toBe(false);
+    expect(isApplied(one(engine, acquire("a", idOf(1), U32_MAX, U32_MAX, ttlMs(5))))).toBe(false);
+    expect(stateOf(engine, "a")).toEqual([U32_MAX, U32_MAX]);
+  });
+
+  it.each<[string, Uint8Array, string]>([
+    ["no resources", acquire("a", idOf(0), 0, 5, ttlMs(1)), "resources_invalid"],
+    ["less than the resources", acquire("a", idOf(0), 5, 4, ttlMs(1)), "maximum_invalid"],
+    ["no time", acquire("a", idOf(0), 1, 1, ttlMs(0)), "ttl_invalid"],
+    ["more than a day", acquire("a", idOf(0), 1, 1, ttlMs(DAY_MS + 1)), "ttl_invalid"],
+    ["ages", acquire("a", idOf(0), 1, 1, { unit: HOURS, count: 2n ** 64n - 1n }), "ttl_invalid"],
+    ["a unit that is none", renew("a", idOf(0), { unit: 7, count: 1n }), "unit_invalid"],
+    ["no time to renew", renew("a", idOf(0), ttlMs(0)), "ttl_invalid"],
+    ["no name", inspect(""), "name_invalid"],
+    ["no name to acquire", acquire("", idOf(0), 1, 1, ttlMs(1)), "name_invalid"],
+    ["a short id", release("a", new Uint8Array(15)), "body_invalid"],
+    ["a long id", release("a", new Uint8Array(17)), "body_invalid"],
+    [
+      "a key to apply it once",
+      acquire("a", idOf(0), 1, 1, ttlMs(1), { once: "x" }),
+      "flags_invalid",
+    ],
+    ["a key to release once", release("a", idOf(0), { once: "x" }), "flags_invalid"],
+  ])("refuse %s", (_, frame, code) => {
+    const engine = engineOf();
+    const reply = one(engine, frame);
+    expect(reply.code).toBe(code);
+    expect(imagesOf(engine)).toEqual([]);
+    expect(new TextDecoder().decode(reply.body)).toMatch(/\d/);
+  });
+
+  it("take a day, in whatever unit, and round up to a millisecond", () => {
+    const engine = engineOf();
+    const ends = (ttl: Ttl, number: number): number => {
+      const { body, code } = one(engine, acquire("a", idOf(number), 1, 9, ttl));
+      expect(code).toBe("");
+      return Number(new DataView(body.buffer).getBigUint64(5, true) / 1_000_000n) - START_MS;
+    };
+    expect(ends({ unit: HOURS, count: 24n }, 0)).toBe(DAY_MS);
+    expect(ends(ttlMs(DAY_MS), 1)).toBe(DAY_MS);
+    expect(ends({ unit: 1, count: 1n }, 2)).toBe(1);
+    expect(ends({ unit: 1, count: 1_000_001n }, 3)).toBe(2);
+  });
+
+  it("have names of their own: a record of the same key is another thing", () => {
+    const engine = engineOf();
+    run(engine, [insert("a", 7n, FOREVER), acquire("a", idOf(0), 1, 1, ttlMs(5000))]);
+    expect(one(engine, read("a")).body[1]).toBe(1);
+    expect(stateOf(engine, "a")).toEqual([1, 1]);
+    expect(rowsOf(engine, Keyspace.throttr, "", 10).rows.map(({ key }) => key)).toEqual(["a"]);
+  });
+
+  it("refuse a lease that the shard has no room for, and still renew and release", () => {
+    const engine = engineOf({ bytesMax: 1 << 20 });
+    let held = 0;
+    let reply: CommandReply;
+    const idAt = (number: number): Uint8Array => {
+      const id = new Uint8Array(16);
+      new DataView(id.buffer).setUint32(0, number);
+      return id;
+    };
+    do reply = one(engine, acquire(`name ${held}`, idAt(held), 1, 1, ttlMs(5000)));
+    while (!reply.isError && ++held < 100_000);
+    expect(reply.code).toBe("shard_full");
+    expect(held).toBeGreaterThan(1000);
+    expect(stateOf(engine, `name ${held}`)).toBe(null);
+    expect(isApplied(one(engine, renew("name 0", idAt(0), ttlMs(9000))))).toBe(true);
+    expect(isApplied(one(engine, release("name 0", idAt(0))))).toBe(true);
+    expect(engine.figures.bytes).toBeLessThanOrEqual(1 << 20);
+    // What has ended makes room for leases; names stay until they are collected.
+    const again = acquire("name 1", idAt(held), 1, 1, ttlMs(5000));
+    expect(isApplied(one(engine, again, START_MS + 5000))).toBe(true);
+  });
+});
+
+describe("pages of semaphores", () => {
+  const named = (names: readonly string[]): Engine => {
+    const engine = engineOf();
+    for (const [i, name] of names.entries()) {
+      const bytes = bytesOf(name);
+      const holder = connectionHolder(idOf(i % 100));
+      engine.semaphores.acquire(bytes, 0, bytes.length, 1, 9, holder, START_MS);
+    }
+    engine.advance(START_MS);
+    return engine;
+  };
+
+  it("have those of the prefixes, in order, whatever their number", () => {
+    const names = Array.from({ length: 700 }, (_, i) => `${"abc"[i % 3]!}${i}`);
+    const engine = named(names);
+    const inOrder = (chosen: string[]): string[] => chosen.toSorted((a, b) => (a < b ? -1 : 1));
+    const keysOf = (rows: Row[]): string[] => rows.map(({ key }) => key);
+    expect(keysOf(semaphoresOf(engine, 1000))).toEqual(inOrder(names));
+    expect(keysOf(semaphoresOf(engine, 7))).toEqual(inOrder(names));
+    const ofB = inOrder(names.filter((name) => name.startsWith("b")));
+    expect(keysOf(semaphoresOf(engine, 50, "b"))).toEqual(ofB);
+    const b1 = ofB.filter((name) => name.startsWith("b1"));
+    expect(keysOf(semaphoresOf(engine, 50, "b", ["b1", "a"]))).toEqual(b1);
+    expect(keysOf(semaphoresOf(engine, 50, "x"))).toEqual([]);
+  });
+
+  it("have names of up to 65,535 bytes, and end before they are too large", () => {
+    const names = Array.from({ length: 12 }, (_, i) => {
+      return `${String.fromCharCode(97 + i)}${"x".repeat([0, 254, 255, 30_000, 65_534][i % 5]!)}`;
+    });
+    const engine = named(names);
+    const { rows, pages } = rowsOf(engine, Keyspace.semaphores, "", 1000);
+    expect(rows.map(({ key }) => key)).toEqual(names);
+    expect(pages).toBeGreaterThan(2);
+    const query = { keyspace: Keyspace.semaphores, prefix: new Uint8Array(0), prefixes: [] };
+    expect(engine.scan.page(query, null, 1000).length).toBeLessThan(2 << 16);
+  });
+
+  it("tell the maximum of this interval", () => {
+    const engine = engineOf();
+    run(engine, [
+      acquire("a", idOf(0), 5, 9, ttlMs(10)),
+      acquire("a", idOf(1), 1, 9, ttlMs(DAY_MS)),
+    ]);
+    engine.advance(START_MS + 20);
+    expect(semaphoresOf(engine)).toEqual([{ key: "a", numbers: [1, 6] }]);
+    expect(stateOf(engine, "a", START_MS + 20)).toEqual([1, 6]);
+    engine.advance(START_MS + INTERVAL_MS);
+    expect(semaphoresOf(engine)).toEqual([{ key: "a", numbers: [1, 1] }]);
+    expect(stateOf(engine, "a", START_MS + INTERVAL_MS)).toEqual([1, 1]);
+  });
+});
+
+describe("pages of holders", () => {
+  it("have all who hold the semaphore, and nobody else, page by page", () => {
+    const engine = engineOf();
+    const leases = Array.from({ length: 20 }, (_, i) => i);
+    const holder = connectionHolder(idOf(3));
+    engine.semaphores.acquire(bytesOf("a"), 0, 1, 7, U32_MAX, holder, START_MS);
+    run(
+      engine,
+      leases.map((i) => acquire(i % 2 === 0 ? "a" : "b", idOf(i), i + 1, U32_MAX, ttlMs(1000 + i))),
+    );
+    const expected = [
+      { key: `\x01${"\x04".repeat(16)}`, numbers: [7, 0] },
+      ...leases
+        .filter((i) => i % 2 === 0)
+        .map((i) => ({
+          key: `\x02${String.fromCharCode(i + 1).repeat(16)}`,
+          numbers: [i + 1, (START_MS + 1000 + i) * 1e6],
+        })),
+    ];
+    for (const rowsMax of [1, 3, 11, 1000]) {
+      expect(holdersOf(engine, "a", rowsMax)).toEqual(expected);
+    }
+    expect(rowsOf(engine, Keyspace.holdings, "a", 3, { sizes: [4, 8] }).pages).toBe(4);
+    expect(holdersOf(engine, "none")).toEqual([]);
+    engine.advance(START_MS + 1000);
+    expect(holdersOf(engine, "a")).toHaveLength(10);
+  });
+});
+
+it("a page of a version that nobody knows is refused", () => {
+  expect(() => new PageReader(Uint8Array.of(3, 1, 0, 0, 0, 0, 0, 0))).toThrow(/^page_version: /);
+});
