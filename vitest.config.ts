@@ -13,6 +13,10 @@ const throttrVectors = readdirSync(throttrFolder)
   .filter((name) => name.endsWith(".jsonl"))
   .map((name) => readFileSync(resolve(throttrFolder, name), "utf8"))
   .join("\n");
+const counterVectors = {
+  document: readFileSync(resolve(vectorsFolder, "yrmcds/document.jsonl"), "utf8"),
+  today: readFileSync(resolve(vectorsFolder, "yrmcds/today.jsonl"), "utf8"),
+};
 
 /** The project's configuration without open TCP ports: tests reach the handler itself. */
 const configPath = resolve(".wrangler/test.toml");
@@ -41,6 +45,7 @@ export default defineConfig({
             miniflare: {
               bindings: {
                 ACCESS: "open",
+                COUNTER_ENABLE: "on",
                 TOKEN_SECRET: "test-secret",
                 STALL_TIMEOUT_MS: "1000",
                 HUBS_MAX: "3",
@@ -52,7 +57,7 @@ export default defineConfig({
         test: {
           name: "pool",
           include: ["test/pool/**/*.test.ts"],
-          provide: { seed, throttrVectors },
+          provide: { seed, throttrVectors, counterVectors },
           testTimeout: 60_000,
         },
       },

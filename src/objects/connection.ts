@@ -559,7 +559,7 @@ export class Connection implements SessionHost {
       this.#socket.send(message);
     } catch {
       // The peer has gone since; its close event is on the way.
-      this.#hasPeer = false;
+      this.hangUp();
     }
   }
 

@@ -269,7 +269,7 @@ export class Shard extends DurableObject<Env> {
     this.#look(placement);
     const semaphores = this.#engine.semaphores.figures(Date.now());
     await this.#settled();
-    return { semaphores, requests: { ...this.#engine.semaphoreRequests.counts } };
+    return { semaphores, requests: this.#engine.semaphoreRequests.counts };
   }
 
   /**

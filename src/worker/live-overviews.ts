@@ -8,7 +8,7 @@
 import type { Overview } from "../wire/overview.ts";
 import { askOverview, type Asker } from "./survey.ts";
 
-/** An overview that is older is asked for anew. */
+/** An overview that is older is asked for anew: nobody is given the same one after a second. */
 const FRESH_MS = 950;
 /** Whoever has asked for longer has been ended. */
 const ASKING_MS_MAX = 5000;
@@ -28,15 +28,13 @@ const latestOf = new Map<string, Latest>();
 /**
  * An overview of the asker's namespace that is at most about a second old.
  *
- * @param afterMs what the asker was given last was of then: a later one is wanted
  * @throws Problem as `askOverview`
  */
-export async function nextOverview(asker: Asker, afterMs: number): Promise<Overview> {
+export async function recentOverview(asker: Asker): Promise<Overview> {
   const latest = latestIn(asker.access.namespace);
   while (isBusy(latest)) await scheduler.wait(LOOK_INTERVAL_MS);
   const { overview } = latest;
-  const isFresh = overview !== null && Date.now() - overview.atMs < FRESH_MS;
-  if (isFresh && overview.atMs > afterMs) return overview;
+  if (overview !== null && Date.now() - overview.atMs < FRESH_MS) return overview;
   return await ask(asker, latest);
 }
 

@@ -5,7 +5,7 @@
  * timer but that of a read under way, and a listener that does not read costs nothing.
  */
 import type { Overview } from "../wire/overview.ts";
-import { nextOverview } from "./live-overviews.ts";
+import { recentOverview } from "./live-overviews.ts";
 import { Problem } from "./problem.ts";
 import type { Asker } from "./survey.ts";
 
@@ -37,7 +37,7 @@ const listeners = new Set<Listener>();
  * Opens a stream; its first event comes at once.
  *
  * @param intervalMs from event to event: `INTERVAL_MS_MIN` to `INTERVAL_MS_MAX`
- * @throws Problem 503 `listeners_max`, or as `nextOverview`
+ * @throws Problem 503 `listeners_max`, or as `recentOverview`
  */
 export async function openLive(asker: Asker, intervalMs: number): Promise<Response> {
   const nowMs = Date.now();
@@ -65,8 +65,6 @@ class Listener {
   readonly #intervalMs: number;
   readonly #ended = new AbortController();
   #text = "";
-  /** Of the last event. */
-  #atMs = -Infinity;
   #dueAtMs = 0;
 
   constructor(asker: Asker, intervalMs: number) {
@@ -123,8 +121,7 @@ class Listener {
   }
 
   async #next(): Promise<string> {
-    const overview = await nextOverview(this.#asker, this.#atMs);
-    this.#atMs = overview.atMs;
+    const overview = await recentOverview(this.#asker);
     this.#dueAtMs = Date.now() + this.#intervalMs;
     return eventOf(overview);
   }

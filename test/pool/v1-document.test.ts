@@ -168,7 +168,11 @@ describe("the document", () => {
     const listening = await server.fetch("http://localhost/channels/a/b");
     expect(listening.headers.get("content-type")).toContain("text/event-stream");
     await listening.body!.cancel();
-    expect(DOORS).toHaveLength(3);
+    expect((await call("GET", "/metrics")).status).toBe(200);
+    const watching = await server.fetch("http://localhost/v1/overview/live");
+    expect(watching.headers.get("content-type")).toContain("text/event-stream");
+    await watching.body!.cancel();
+    expect(DOORS).toHaveLength(5);
   });
 });
 

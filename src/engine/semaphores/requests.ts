@@ -26,7 +26,6 @@ export interface RequestCounts {
 }
 
 export class SemaphoreRequests {
-  readonly counts: RequestCounts = { noop: 0, get: 0, acquire: 0, release: 0 };
   /** Where the last frame ended that `execute` has answered. */
   endedAt = 0;
   readonly #semaphores: Semaphores;
@@ -37,6 +36,16 @@ export class SemaphoreRequests {
   constructor(semaphores: Semaphores, totals: Float64Array) {
     this.#semaphores = semaphores;
     this.#totals = totals;
+  }
+
+  get counts(): RequestCounts {
+    const totals = this.#totals;
+    return {
+      noop: totals[TALLY_COUNTER_NOOP]!,
+      get: totals[TALLY_COUNTER_GET]!,
+      acquire: totals[TALLY_COUNTER_ACQUIRE]!,
+      release: totals[TALLY_COUNTER_RELEASE]!,
+    };
   }
 
   /**
@@ -78,19 +87,15 @@ export class SemaphoreRequests {
     if (status !== Status.success) return writeError(out, opcode, opaque, status);
     switch (opcode) {
       case Opcode.noop:
-        this.counts.noop++;
         this.#totals[TALLY_COUNTER_NOOP]!++;
         return writeSuccess(out, opcode, opaque);
       case Opcode.get:
-        this.counts.get++;
         this.#totals[TALLY_COUNTER_GET]!++;
         return this.#get(bytes, out, nowMs);
       case Opcode.acquire:
-        this.counts.acquire++;
         this.#totals[TALLY_COUNTER_ACQUIRE]!++;
         return this.#acquire(bytes, holder, out, nowMs);
       case Opcode.release:
-        this.counts.release++;
         this.#totals[TALLY_COUNTER_RELEASE]!++;
         return this.#release(bytes, holder, out, nowMs);
       default:

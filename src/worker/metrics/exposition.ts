@@ -31,7 +31,9 @@ export function expositionOf(metrics: readonly Metric[]): string {
 }
 
 function textOf({ name, type, help, samples }: Metric): string {
-  const lines = samples.map(({ labels, value }) => `${name}${labelsOf(labels)} ${numberOf(value)}\n`);
+  const lines = samples.map(
+    ({ labels, value }) => `${name}${labelsOf(labels)} ${numberOf(value)}\n`,
+  );
   return `# HELP ${name} ${escapedHelp(help)}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }
 

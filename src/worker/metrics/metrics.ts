@@ -31,12 +31,10 @@ interface Counting {
 }
 
 export function metricsOf(namespace: string, survey: Survey): Metric[] {
-  const shards = survey.shards.map(
-    (shard, index): Source<ShardSummary> => ({
-      labels: { namespace, shard: String(index) },
-      said: isSilence(shard) ? null : shard,
-    }),
-  );
+  const shards = survey.shards.map((shard, index): Source<ShardSummary> => ({
+    labels: { namespace, shard: String(index) },
+    said: isSilence(shard) ? null : shard,
+  }));
   const hubs = survey.hubs.map(({ hub, answer }): Source<HubFigures> => {
     const { location, index } = hubName.parse(hub).place;
     return {

@@ -1,0 +1,75 @@
+/** What is counted of requests: each under a name, and in a place, of its own. */
+import { describe, expect, it } from "vitest";
+import { COUNTED_REQUESTS } from "../../src/engine/counted-requests.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
+import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../../src/engine/tally.ts";
+import { ByteWriter } from "../../src/wire/bytes.ts";
+import { Command } from "../../src/wire/edge/command.ts";
+import { RequestType } from "../../src/wire/throttr/requests.ts";
+import { encodeRequest, type Request } from "../../src/wire/yrmcds/client.ts";
+import { bytesOf } from "../support/frames.ts";
+
+const START_MS = 1_000_000;
+const named = (name: string) => COUNTED_REQUESTS.find((counted) => counted.name === name);
+
+describe("counted requests", () => {
+  it("have names and places of their own", () => {
+    expect(new Set(COUNTED_REQUESTS.map(({ name }) => name)).size).toBe(COUNTED_REQUESTS.length);
+    const places = new Set(COUNTED_REQUESTS.map(({ place }) => place));
+    expect(places.size).toBe(COUNTED_REQUESTS.length);
+    for (const place of [TALLY_READ_BYTES, TALLY_WRITE_BYTES]) expect(places).not.toContain(place);
+    for (const { name } of COUNTED_REQUESTS) expect(name).toMatch(/^[A-Z]+(_[A-Z]+)*$/);
+  });
+
+  it("are all types and commands but a push", () => {
+    const types = [...Object.values(RequestType), ...Object.values(Command)];
+    const counted = COUNTED_REQUESTS.filter(({ name }) => !name.startsWith("COUNTER_"));
+    expect(counted.map(({ place }) => place)).toEqual(
+      types.filter((type) => type !== RequestType.event).toSorted((a, b) => a - b),
+    );
+  });
+
+  it.each([
+    ["QUERY", "read", true],
+    ["STAT", "read", true],
+    ["EDGE_READ", "read", true],
+    ["INSERT", "write", true],
+    ["EDGE_COMPARE_AND_SET", "write", true],
+    ["EDGE_LIMIT", "limit", true],
+    ["EDGE_PEEK", "limit", true],
+    ["EDGE_REFUND", "limit", true],
+    ["EDGE_ACQUIRE", "semaphore", true],
+    ["EDGE_SEMAPHORES", "semaphore", false],
+    ["COUNTER_RELEASE", "semaphore", true],
+    ["COUNTER_STATS", "semaphore", false],
+    ["PUBLISH", "publish", false],
+    ["LIST", "other", false],
+    ["WHOAMI", "other", false],
+  ])("%s is of the family %s", (name, family, isOfShard) => {
+    expect(named(name)).toMatchObject({ family, isOfShard });
+  });
+
+  it.each<Request>([
+    { type: "noop" },
+    { type: "get", name: bytesOf("a") },
+    { type: "acquire", name: bytesOf("a"), resources: 1, maximum: 9 },
+    { type: "release", name: bytesOf("a"), resources: 1 },
+  ])("of the counter protocol are counted by the engine: $type", (request) => {
+    const engine = new Engine({
+      hashKey: { low: 1, high: 2 },
+      bytesMax: 1 << 20,
+      isCounting: true,
+    });
+    const frame = encodeRequest(request, 0);
+    const holder = connectionHolder(new Uint8Array(16).fill(7));
+    for (let i = 0; i < 3; i++) {
+      const out = new ByteWriter();
+      engine.semaphoreRequests.execute(frame, 0, frame.length, holder, out, Infinity, START_MS);
+    }
+    const figures = engine.tallyFigures(START_MS);
+    const counted = COUNTED_REQUESTS.filter(({ place }) => placeOf(figures, place)[0] > 0);
+    expect(counted.map(({ name }) => name)).toEqual([`COUNTER_${request.type.toUpperCase()}`]);
+    expect(placeOf(figures, counted[0]!.place)[0]).toBe(3);
+  });
+});

@@ -1,0 +1,130 @@
+/** Data points for Analytics Engine: when they are written, and what they tell. */
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { COUNTED_REQUESTS } from "../../src/engine/counted-requests.ts";
+import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, Tally } from "../../src/engine/tally.ts";
+import { DataPoints, type Dataset, type Measured } from "../../src/objects/data-points.ts";
+import { VERSION } from "../../src/objects/version.ts";
+
+type Point = Parameters<Dataset["writeDataPoint"]>[0];
+
+const SUBJECT = { namespace: "my-app", kind: "shard", name: "3" } as const;
+
+function placeOf(name: string): number {
+  return COUNTED_REQUESTS.find((counted) => counted.name === name)!.place;
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+/** Points of an object that has counted nothing yet. */
+function newObject(gauges: Omit<Measured, "tally"> = {}) {
+  const written: Point[] = [];
+  const work: Promise<void>[] = [];
+  const tally = new Tally();
+  const dataset: Dataset = { writeDataPoint: (point) => written.push(point) };
+  const points = DataPoints.of(
+    { ANALYTICS: dataset },
+    (promise) => work.push(promise),
+    SUBJECT,
+    () => ({ tally: tally.figures(0), ...gauges }),
+  )!;
+  const count = (name: string, times: number): void => {
+    tally.totals[placeOf(name)]! += times;
+  };
+  return { written, work, tally, points, count, gauges };
+}
+
+describe("data points", () => {
+  it("are none where no data set is bound", () => {
+    expect(
+      DataPoints.of(
+        {},
+        () => {},
+        SUBJECT,
+        () => ({ tally: new Tally().figures(0) }),
+      ),
+    ).toBe(null);
+  });
+
+  it("tell who, how much of what, and how things stand", async () => {
+    const { written, work, tally, points, count } = newObject({
+      refusedForSpace: 4,
+      rowsWritten: 9,
+      records: 100,
+      bytes: 6400,
+      connections: 7,
+      subscriptions: 21,
+    });
+    count("QUERY", 5);
+    count("EDGE_READ", 1);
+    count("INSERT", 2);
+    count("EDGE_LIMIT", 30);
+    count("EDGE_PEEK", 1);
+    count("COUNTER_ACQUIRE", 11);
+    count("EDGE_ACQUIRE", 1);
+    count("PUBLISH", 13);
+    count("LIST", 17);
+    tally.totals[TALLY_READ_BYTES]! += 1000;
+    tally.totals[TALLY_WRITE_BYTES]! += 500;
+    points.note();
+    expect(written).toEqual([]);
+    await vi.advanceTimersByTimeAsync(5000);
+    await Promise.all(work);
+    expect(written).toEqual([
+      {
+        indexes: ["my-app"],
+        blobs: ["my-app", "shard", "3", VERSION],
+        doubles: [81, 1000, 500, 6, 2, 31, 12, 13, 17, 4, 9, 100, 6400, 7, 21],
+      },
+    ]);
+  });
+
+  it("are one for all that happens within 5 s, and tell what is new", async () => {
+    const { written, work, points, count } = newObject();
+    for (let i = 0; i < 100; i++) {
+      count("INSERT", 1);
+      points.note();
+    }
+    await vi.advanceTimersByTimeAsync(4999);
+    expect(written).toHaveLength(0);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(written.map(({ doubles }) => doubles[0])).toEqual([100]);
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(written).toHaveLength(1);
+    count("INSERT", 3);
+    points.note();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(written.map(({ doubles }) => doubles[0])).toEqual([100, 3]);
+    expect(work).toHaveLength(2);
+  });
+
+  it("come at once before counts start anew, and no count is told twice", async () => {
+    const { written, tally, points, count } = newObject();
+    points.flush();
+    expect(written).toHaveLength(0);
+    count("WHOAMI", 5);
+    points.note();
+    points.flush();
+    tally.release(0);
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(written.map(({ doubles }) => doubles[0])).toEqual([5]);
+    count("WHOAMI", 2);
+    points.note();
+    await vi.advanceTimersByTimeAsync(5000);
+    expect(written.map(({ doubles }) => doubles[0])).toEqual([5, 2]);
+  });
+
+  it("keep within what a data set takes", () => {
+    const { written, points } = newObject();
+    points.note();
+    points.flush();
+    const { indexes, blobs, doubles } = written[0]!;
+    expect(indexes).toHaveLength(1);
+    expect(blobs.length).toBeLessThanOrEqual(20);
+    expect(doubles.length).toBeLessThanOrEqual(20);
+  });
+});
