@@ -1,0 +1,345 @@
+/** `export` and `import`: backup, and moving from one place to another. */
+import { Argument, InvalidArgumentError, Option, type Command } from "commander";
+import type { ThrottrClient } from "../../client/client.ts";
+import type { RestorePolicyName } from "../../wire/edge/transfer.ts";
+import { protocolByName, VALUE_SIZES } from "../../wire/throttr/protocol.ts";
+import { ExitCode } from "../exit-code.ts";
+import { UsageError } from "../failure.ts";
+import { action, type Invocation } from "../invocation.ts";
+import {
+  addConnectionOptions,
+  addEncodingOptions,
+  encodingOf,
+  type EncodingOptions,
+} from "../options.ts";
+import type { Json } from "../output.ts";
+import { bytesOfArgument, shownText } from "../text.ts";
+import { ExportFile, exportAll, writeTo, type Exported } from "./export.ts";
+import { chunksOf, importFile, importStream, survey, type Survey } from "./import.ts";
+import type { Address } from "./native/connection.ts";
+import { NativeSource } from "./native/native-source.ts";
+import { ProgressFile, type ImportProgress } from "./progress-file.ts";
+import { showProgress } from "./progress.ts";
+import {
+  failedTotal,
+  noRestoreCounts,
+  Restorer,
+  restoreTotal,
+  type RestoreCounts,
+} from "./restorer.ts";
+import { EdgeSource, type RecordSource } from "./source.ts";
+
+/** Standard input, or standard output. */
+const PIPE = "-";
+const PORT_MAX = 65_535;
+
+interface ExportOptions extends EncodingOptions {
+  readonly out: string;
+  readonly prefix: string;
+  readonly resume?: boolean;
+  readonly force?: boolean;
+  readonly fromNative?: Address;
+  readonly size: string;
+  readonly dialect: string;
+}
+
+interface ImportOptions {
+  readonly policy: RestorePolicyName;
+  readonly dryRun?: boolean;
+  readonly resume?: boolean;
+  readonly partial?: boolean;
+}
+
+/** Adds `export` and `import`. */
+export function addTransfer(program: Command): void {
+  addExport(program);
+  addImport(program);
+}
+
+function addExport(program: Command): void {
+  const command = program
+    .command("export")
+    .description("write all records, with their ends, as JSON Lines; semaphores are not among them")
+    .addOption(new Option("-o, --out <file>", "where to; - is standard output").default(PIPE))
+    .addOption(
+      new Option("--prefix <prefix>", "keys, and consumers of pairs, begin with it").default(
+        "",
+        "all",
+      ),
+    )
+    .addOption(
+      new Option("--resume", "go on with a file that is not complete").conflicts("fromNative"),
+    )
+    .addOption(new Option("--force", "write over a file that is there").conflicts("resume"))
+    .addOption(
+      new Option(
+        "--from-native <host:port>",
+        "read from a Throttr server over TCP, with its own protocol",
+      ).argParser(addressArgument),
+    )
+    .addOption(
+      new Option("--size <size>", "value size of that server")
+        .choices(VALUE_SIZES)
+        .default("uint16"),
+    )
+    .addOption(
+      new Option("--dialect <dialect>", "protocol of that server")
+        .choices(["7.3", "7.1"])
+        .default("7.3"),
+    )
+    .action(action<ExportOptions, []>(runExport));
+  addConnectionOptions(addEncodingOptions(command, "the prefix"));
+}
+
+function addImport(program: Command): void {
+  const command = program
+    .command("import")
+    .description("put the records of an export back, each until its own end")
+    .addArgument(new Argument("[file]", "what export wrote; - is standard input").default(PIPE))
+    .addOption(
+      new Option("--policy <policy>", "what becomes of a record that is there already")
+        .choices(["keep", "replace"])
+        .default("keep"),
+    )
+    .addOption(new Option("--dry-run", "check the file, and change nothing"))
+    .addOption(
+      new Option("--resume", "go on where an import of this file was ended").conflicts("dryRun"),
+    )
+    .addOption(new Option("--partial", "take a file that was cut short, too"))
+    .action(action<ImportOptions, [string]>(runImport));
+  addConnectionOptions(command);
+}
+
+async function runExport(invocation: Invocation, options: ExportOptions): Promise<ExitCode> {
+  const prefix = bytesOfArgument(options.prefix, encodingOf(options));
+  if (options.out === PIPE) {
+    if (options.resume === true) {
+      throw new UsageError("option_invalid", "--resume: a file is expected as --out");
+    }
+    const source = sourceOf(invocation, options, prefix, null);
+    await exported(invocation, source, prefix, null);
+    return ExitCode.done;
+  }
+  const file =
+    options.resume === true
+      ? await ExportFile.resume(options.out)
+      : await ExportFile.create(options.out, options.force === true);
+  try {
+    if (file.isComplete) {
+      await tellExport(
+        invocation,
+        { ...file.found!.counts, resumed: file.found!.counts.records },
+        [],
+      );
+      return ExitCode.done;
+    }
+    await exported(invocation, sourceOf(invocation, options, prefix, file), prefix, file);
+    return ExitCode.done;
+  } finally {
+    await file.close();
+  }
+}
+
+function sourceOf(
+  { client, call, settings, signal }: Invocation,
+  { fromNative, dialect, size }: ExportOptions,
+  prefix: Uint8Array,
+  file: ExportFile | null,
+): RecordSource {
+  if (fromNative !== undefined) {
+    const protocol = protocolByName(dialect, size)!;
+    return new NativeSource(fromNative, protocol, prefix, settings.timeoutMs, signal);
+  }
+  return new EdgeSource(client, call, addressOf(settings.url), prefix, file?.after ?? null);
+}
+
+async function exported(
+  invocation: Invocation,
+  source: RecordSource,
+  prefix: Uint8Array,
+  file: ExportFile | null,
+): Promise<void> {
+  const { host, output } = invocation;
+  const progress = await showProgress(host, output.isJson, "export", () => source.total());
+  try {
+    const write = file?.write ?? writeTo(output);
+    const result = await exportAll(source, prefix, write, file?.found ?? null, progress);
+    progress.stop();
+    await tellExport(invocation, result, source.remarks(), file === null);
+  } catch (error) {
+    progress.stop();
+    const isResumable = file !== null && !file.isEmpty && !(source instanceof NativeSource);
+    if (isResumable && !(error instanceof UsageError)) {
+      output.note(`${file.name} is not complete: the same command with --resume goes on`);
+    }
+    throw error;
+  }
+}
+
+async function tellExport(
+  { host, output }: Invocation,
+  { records, counters, buffers, pairs, resumed }: Exported,
+  remarks: readonly string[],
+  isPipe = false,
+): Promise<void> {
+  const text = [
+    `${records} records exported: ${counters} counters (${pairs} under pairs), ${buffers} buffers`,
+    ...(resumed > 0 ? [`${resumed} of them were there before`] : []),
+    ...remarks,
+  ].join("\n");
+  if (isPipe) {
+    // What is exported is all that standard output gets.
+    host.stderr.write(`${text}\n`);
+    return;
+  }
+  await output.print({ records, counters, buffers, pairs, resumed, remarks }, () => text);
+}
+
+async function runImport(
+  invocation: Invocation,
+  options: ImportOptions,
+  name: string,
+): Promise<ExitCode> {
+  const isPartial = options.partial === true;
+  const isPipe = name === PIPE;
+  const { stdin } = invocation.host;
+  if (options.dryRun === true) {
+    await tellSurvey(invocation, await survey(isPipe ? stdin : await chunksOf(name), isPartial));
+    return ExitCode.done;
+  }
+  if (isPipe) {
+    if (options.resume === true) {
+      throw new UsageError("option_invalid", "--resume: a file is expected");
+    }
+    return await importPipe(invocation, options);
+  }
+  const surveyed = await survey(await chunksOf(name), isPartial);
+  return await importSurveyed(invocation, options, name, surveyed);
+}
+
+async function importPipe(
+  invocation: Invocation,
+  { policy, partial }: ImportOptions,
+): Promise<ExitCode> {
+  const { call, host, output } = invocation;
+  const client = socketClientOf(invocation);
+  const progress = await showProgress(host, output.isJson, "import", () => Promise.resolve(null));
+  const counts = noRestoreCounts();
+  const restorer = new Restorer(client, call, policy, counts, () => {
+    progress.update(0, restoreTotal(counts));
+    return Promise.resolve();
+  });
+  try {
+    await importStream(host.stdin, partial === true, restorer);
+  } catch (error) {
+    progress.stop();
+    await tellImport(invocation, restorer, false);
+    throw error;
+  }
+  progress.stop();
+  return await tellImport(invocation, restorer, true);
+}
+
+async function importSurveyed(
+  invocation: Invocation,
+  { policy, resume }: ImportOptions,
+  name: string,
+  surveyed: Survey,
+): Promise<ExitCode> {
+  const { call, host, output, settings } = invocation;
+  const client = socketClientOf(invocation);
+  const { sha256, bytes } = surveyed;
+  const file = new ProgressFile(name);
+  const identity = { sha256, target: addressOf(settings.url), policy };
+  const before = resume === true ? await file.read(identity) : null;
+  const from = before ?? { line: 0, endsAt: 0 };
+  const counts = countsOf(before);
+  const progress = await showProgress(host, output.isJson, "import", () => Promise.resolve(bytes));
+  const restorer: Restorer = new Restorer(client, call, policy, counts, async () => {
+    const { line, endsAt } = restorer.done!;
+    progress.update(endsAt, restoreTotal(counts));
+    await file.write({ ...identity, line, endsAt, ...counts }, false);
+  });
+  try {
+    await importFile(name, from, surveyed, restorer);
+  } catch (error) {
+    progress.stop();
+    if (restorer.done !== null) {
+      const { line, endsAt } = restorer.done;
+      await file.write({ ...identity, line, endsAt, ...counts }, true);
+    }
+    await tellImport(invocation, restorer, false);
+    output.note("the same command with --resume goes on");
+    throw error;
+  }
+  progress.stop();
+  await file.remove();
+  return await tellImport(invocation, restorer, true);
+}
+
+/**
+ * A client over a WebSocket, whatever the address begins with: there a record that the token does not
+ * allow is refused by itself, over HTTP all of its message are.
+ */
+function socketClientOf({ run, settings }: Invocation): ThrottrClient {
+  return run.clients.clientOf({ ...settings, url: settings.url.replace(/^http/i, "ws") });
+}
+
+function countsOf(before: ImportProgress | null): RestoreCounts {
+  if (before === null) return noRestoreCounts();
+  const { restored, kept, expired, failed } = before;
+  return { restored, kept, expired, failed: { ...failed } };
+}
+
+async function tellSurvey({ output }: Invocation, { counts, expired }: Survey): Promise<void> {
+  const { records, counters, buffers, pairs } = counts;
+  await output.print({ dryRun: true, records, counters, buffers, pairs, expired }, () =>
+    [
+      `${records} records would be imported: ${counters} counters (${pairs} under pairs), ${buffers} buffers`,
+      `${expired} of them have expired`,
+    ].join("\n"),
+  );
+}
+
+/** Says what became of the records; exit code 3 where the server has refused some. */
+async function tellImport(
+  { output }: Invocation,
+  { counts, failures }: Restorer,
+  isComplete: boolean,
+): Promise<ExitCode> {
+  const { restored, kept, expired, failed } = counts;
+  const failedCount = failedTotal(failed);
+  const json: Json = {
+    complete: isComplete,
+    restored,
+    kept,
+    expired,
+    failed: failedCount,
+    failedByCode: failed,
+    failures: failures.map(({ line, code, message }) => ({ line, code, message })),
+  };
+  await output.print(json, () =>
+    [
+      `${restored} restored, ${kept} kept, ${expired} expired, ${failedCount} failed`,
+      ...Object.entries(failed).map(([code, count]) => `  ${code}: ${count}`),
+      ...failures.map(({ line, message }) => `  line ${line}: ${shownText(message)}`),
+    ].join("\n"),
+  );
+  return failedCount === 0 ? ExitCode.done : ExitCode.server;
+}
+
+/** An address without what opens it. */
+function addressOf(url: string): string {
+  if (!URL.canParse(url)) return "";
+  const { origin, pathname } = new URL(url);
+  return pathname === "/" ? origin : origin + pathname;
+}
+
+function addressArgument(text: string): Address {
+  const found = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text);
+  const port = Number(found?.[3]);
+  if (found === null || port < 1 || port > PORT_MAX) {
+    throw new InvalidArgumentError("An address such as 127.0.0.1:9002 is expected.");
+  }
+  return { host: (found[1] ?? found[2])!, port };
+}

@@ -1,0 +1,67 @@
+/** Writes an export: header, records and trailer, with a checksum over all of it. */
+import { createHash, type Hash } from "node:crypto";
+import type { StoredRecord } from "../../wire/edge/transfer.ts";
+import {
+  countRecord,
+  headerLine,
+  noCounts,
+  recordLine,
+  trailerLine,
+  type Counts,
+  type Header,
+} from "./format.ts";
+
+/** Lines are written as soon as they have so many characters. */
+const CHUNK_LENGTH = 256 << 10;
+
+export type Write = (bytes: Uint8Array) => Promise<void>;
+
+/** What has been written before. */
+export interface Begun {
+  readonly counts: Counts;
+  readonly hash: Hash;
+}
+
+const encoder = new TextEncoder();
+
+export class ExportWriter {
+  readonly counts: Counts;
+  readonly #hash: Hash;
+  readonly #write: Write;
+  #lines = "";
+
+  /** @param begun goes on with it; null begins anew */
+  constructor(write: Write, begun: Begun | null = null) {
+    this.#write = write;
+    this.counts = begun?.counts ?? noCounts();
+    this.#hash = begun?.hash ?? createHash("sha256");
+  }
+
+  async header(header: Header): Promise<void> {
+    this.#lines += headerLine(header);
+    await this.#flush();
+  }
+
+  async records(records: readonly StoredRecord[]): Promise<void> {
+    for (const record of records) {
+      countRecord(this.counts, record);
+      this.#lines += recordLine(record);
+      if (this.#lines.length >= CHUNK_LENGTH) await this.#flush();
+    }
+    await this.#flush();
+  }
+
+  async trailer(finishedAtMs: number): Promise<void> {
+    const sha256 = this.#hash.copy().digest("hex");
+    this.#lines += trailerLine({ ...this.counts, finishedAtMs, sha256 });
+    await this.#flush();
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#lines === "") return;
+    const bytes = encoder.encode(this.#lines);
+    this.#lines = "";
+    this.#hash.update(bytes);
+    await this.#write(bytes);
+  }
+}

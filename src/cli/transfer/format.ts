@@ -1,0 +1,258 @@
+/**
+ * The file of an export: JSON Lines, so that other tools read it too.
+ *
+ *     {"format":"throttr-edge-export","version":1,"startedAtMs":…,"source":"…","leftOut":["semaphores"]}
+ *     {"key":"views","quota":"5","unit":"ms","expiresAtNs":"1700000000000000000"}
+ *     {"keyBase64":"/w==","value":"text","unit":"s","expiresAtNs":"…"}
+ *     {"pair":["consumer","resource"],"quota":"1","unit":"s","expiresAtNs":"…"}
+ *     {"end":true,"records":3,"counters":2,"buffers":1,"pairs":1,"finishedAtMs":…,"sha256":"…"}
+ *
+ * A header, a line for each record, and a trailer that a file which was cut short does not have: its
+ * checksum is that of all bytes before it. Numbers that JSON would round are decimal text. Bytes are text
+ * where they are UTF-8 without control characters, and base64 where they are not.
+ */
+import * as v from "valibot";
+import type { RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
+import { base64Of, textOf } from "../text.ts";
+
+export const FORMAT = "throttr-edge-export";
+export const VERSION = 1;
+/** No record has a longer line; a file with one is none of ours. */
+export const LINE_BYTES_MAX = 8 << 20;
+
+/** Semaphores stay where they are: those who hold them are connected to that server. */
+const LEFT_OUT = ["semaphores"];
+const NOTE =
+  "each record as it was when it was read: this is no snapshot; semaphores are not in it, whoever holds them holds them of their server";
+/** What editors and terminals would not show: C0 but tab and line ends, DEL and C1. */
+// oxlint-disable-next-line eslint/no-control-regex
+const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
+const U64_MAX = (1n << 64n) - 1n;
+
+const encoder = new TextEncoder();
+
+const wholeNumber = v.pipe(v.number(), v.integer(), v.minValue(0));
+const text = v.pipe(
+  v.string(),
+  v.check((value) => value.isWellFormed(), "half of a surrogate pair"),
+);
+const base64 = v.pipe(
+  v.string(),
+  v.check(
+    (value) => Buffer.from(value, "base64").toString("base64") === value,
+    "base64 is expected",
+  ),
+);
+const u64 = v.pipe(
+  v.string(),
+  v.regex(/^(?:0|[1-9]\d{0,19})$/, "decimal text is expected"),
+  v.transform((decimal) => BigInt(decimal)),
+  v.maxValue(U64_MAX, "at most 2^64 - 1 is expected"),
+);
+
+const headerSchema = v.object({
+  format: v.literal(FORMAT, `${FORMAT} is expected`),
+  version: v.literal(VERSION, `${VERSION} is the only version that is known here`),
+  startedAtMs: wholeNumber,
+  source: v.string(),
+  prefix: v.optional(text),
+  prefixBase64: v.optional(base64),
+});
+
+const trailerSchema = v.strictObject({
+  end: v.literal(true),
+  records: wholeNumber,
+  counters: wholeNumber,
+  buffers: wholeNumber,
+  pairs: wholeNumber,
+  finishedAtMs: wholeNumber,
+  sha256: v.pipe(v.string(), v.hash(["sha256"], "64 hexadecimal digits are expected")),
+});
+
+const recordSchema = v.strictObject({
+  key: v.optional(text),
+  keyBase64: v.optional(base64),
+  pair: v.optional(v.strictTuple([text, text])),
+  pairBase64: v.optional(v.strictTuple([base64, base64])),
+  quota: v.optional(u64),
+  value: v.optional(text),
+  valueBase64: v.optional(base64),
+  unit: v.picklist(["ns", "us", "ms", "s", "min", "h"]),
+  expiresAtNs: u64,
+});
+
+/** What an export says of itself. */
+export type Header = Pick<v.InferOutput<typeof headerSchema>, "startedAtMs" | "source"> & {
+  /** Of the keys that it was asked for. */
+  readonly prefix: Uint8Array;
+};
+
+/** What a file has. */
+export interface Counts {
+  records: number;
+  counters: number;
+  buffers: number;
+  /** Counters under pairs. */
+  pairs: number;
+}
+
+export interface Trailer extends Counts {
+  readonly finishedAtMs: number;
+  /** Of all bytes before the trailer, in hexadecimal digits. */
+  readonly sha256: string;
+}
+
+/** A line is not what it should be. The message names field and expectation. */
+export class LineError extends Error {}
+
+export const noCounts = (): Counts => ({ records: 0, counters: 0, buffers: 0, pairs: 0 });
+
+/** Counts a record. */
+export function countRecord(counts: Counts, record: StoredRecord): void {
+  counts.records++;
+  counts[record.kind === "counter" ? "counters" : "buffers"]++;
+  if (isPair(record.key)) counts.pairs++;
+}
+
+export function isPair(key: RecordKey): key is Extract<RecordKey, readonly unknown[]> {
+  return Array.isArray(key);
+}
+
+/** All lines end with a line end: one that does not was cut short. */
+const line = (fields: object): string => `${JSON.stringify(fields)}\n`;
+
+export function headerLine({ startedAtMs, source, prefix }: Header): string {
+  return line({
+    format: FORMAT,
+    version: VERSION,
+    startedAtMs,
+    source,
+    ...(prefix.length === 0 ? {} : bytesField("prefix", prefix)),
+    leftOut: LEFT_OUT,
+    note: NOTE,
+  });
+}
+
+export function recordLine(record: StoredRecord): string {
+  const { unit, expiresAtNs } = record;
+  return line({
+    ...keyField(record.key),
+    ...(record.kind === "counter"
+      ? { quota: String(record.quota) }
+      : bytesField("value", bytesOf(record.value))),
+    unit,
+    expiresAtNs: String(expiresAtNs),
+  });
+}
+
+export function trailerLine({
+  records,
+  counters,
+  buffers,
+  pairs,
+  finishedAtMs,
+  sha256,
+}: Trailer): string {
+  return line({ end: true, records, counters, buffers, pairs, finishedAtMs, sha256 });
+}
+
+/** @throws LineError */
+export function readHeader(bytes: Uint8Array): Header {
+  const { startedAtMs, source, prefix, prefixBase64 } = checked(headerSchema, jsonOf(bytes));
+  return { startedAtMs, source, prefix: bytesOfField(prefix, prefixBase64) ?? new Uint8Array(0) };
+}
+
+/**
+ * A line behind the header: a record, or the trailer.
+ *
+ * @throws LineError
+ */
+export function readLine(bytes: Uint8Array): StoredRecord | Trailer {
+  const json = jsonOf(bytes);
+  if (typeof json === "object" && json !== null && "end" in json) {
+    return checked(trailerSchema, json);
+  }
+  return recordOf(checked(recordSchema, json));
+}
+
+export const isTrailer = (read: StoredRecord | Trailer): read is Trailer => "sha256" in read;
+
+function recordOf(fields: v.InferOutput<typeof recordSchema>): StoredRecord {
+  const { quota, unit, expiresAtNs } = fields;
+  const key = keyOf(fields);
+  const value = bytesOfField(fields.value, fields.valueBase64);
+  if ((quota === undefined) === (value === null)) {
+    throw new LineError("one of quota, value and valueBase64 is expected");
+  }
+  if (quota !== undefined) return { key, kind: "counter", quota, unit, expiresAtNs };
+  if (isPair(key)) throw new LineError("quota: under a pair there are counters only");
+  return { key, kind: "buffer", value: value!, unit, expiresAtNs };
+}
+
+function keyOf({
+  key,
+  keyBase64,
+  pair,
+  pairBase64,
+}: v.InferOutput<typeof recordSchema>): RecordKey {
+  const given = [key, keyBase64, pair, pairBase64].filter((field) => field !== undefined);
+  if (given.length !== 1) {
+    throw new LineError("one of key, keyBase64, pair and pairBase64 is expected");
+  }
+  if (pair !== undefined) return [bytesOf(pair[0]), bytesOf(pair[1])];
+  if (pairBase64 !== undefined) return [unbase64(pairBase64[0]), unbase64(pairBase64[1])];
+  return bytesOfField(key, keyBase64)!;
+}
+
+function keyField(key: RecordKey): object {
+  if (!isPair(key)) return bytesField("key", bytesOf(key));
+  const pair = key.map(bytesOf);
+  const texts = pair.map(plainText);
+  return texts.includes(null) ? { pairBase64: pair.map(base64Of) } : { pair: texts };
+}
+
+function bytesField(name: string, bytes: Uint8Array): object {
+  const plain = plainText(bytes);
+  return plain === null ? { [`${name}Base64`]: base64Of(bytes) } : { [name]: plain };
+}
+
+/** Both of one field are an error; null where it is not there. */
+function bytesOfField(plain: string | undefined, encoded: string | undefined): Uint8Array | null {
+  if (plain !== undefined && encoded !== undefined) {
+    throw new LineError("text and base64 of the same field are given");
+  }
+  if (plain !== undefined) return bytesOf(plain);
+  return encoded === undefined ? null : unbase64(encoded);
+}
+
+/** The text that bytes are, if it can be read without harm. */
+function plainText(bytes: Uint8Array): string | null {
+  const plain = textOf(bytes);
+  return plain === null || CONTROL.test(plain) ? null : plain;
+}
+
+const bytesOf = (value: string | Uint8Array): Uint8Array =>
+  typeof value === "string" ? encoder.encode(value) : value;
+
+const unbase64 = (encoded: string): Uint8Array => Uint8Array.from(Buffer.from(encoded, "base64"));
+
+function jsonOf(bytes: Uint8Array): unknown {
+  const json = textOf(bytes);
+  if (json === null) throw new LineError("UTF-8 is expected");
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new LineError("JSON is expected");
+  }
+}
+
+function checked<Schema extends v.GenericSchema>(
+  schema: Schema,
+  json: unknown,
+): v.InferOutput<Schema> {
+  const result = v.safeParse(schema, json);
+  if (result.success) return result.output;
+  const [issue] = result.issues;
+  const path = v.getDotPath(issue);
+  throw new LineError(path === null ? issue.message : `${path}: ${issue.message}`);
+}

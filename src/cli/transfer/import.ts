@@ -1,0 +1,93 @@
+/** An import: the records of a file or a pipe, into a namespace. */
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import type { StoredRecord } from "../../wire/edge/transfer.ts";
+import { UsageError } from "../failure.ts";
+import { readExport, type ExportReader } from "./export-reader.ts";
+import { isTrailer, readLine, type Counts } from "./format.ts";
+import { linesOf } from "./lines.ts";
+import type { Restorer } from "./restorer.ts";
+
+/** What a file holds. */
+export interface Survey {
+  readonly counts: Counts;
+  /** Records whose end has come, by the clock here. */
+  readonly expired: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+/**
+ * Reads all of an export and checks it, so that a file that is not whole changes nothing.
+ *
+ * @param isPartial a file that was cut short will do
+ * @throws UsageError `file_invalid`, `file_damaged`, `file_truncated`, `file_unreadable`
+ */
+export async function survey(
+  chunks: AsyncIterable<Uint8Array>,
+  isPartial: boolean,
+): Promise<Survey> {
+  const nowNs = BigInt(Date.now()) * 1_000_000n;
+  let expired = 0;
+  const reader = await readExport(chunks, isPartial, (record) => {
+    if (record.expiresAtNs <= nowNs) expired++;
+    return null;
+  });
+  return { counts: whole(reader).counts, expired, bytes: reader.endsAt, sha256: reader.sha256 };
+}
+
+/** Puts back the records of a stream, checked as it comes. */
+export async function importStream(
+  chunks: AsyncIterable<Uint8Array>,
+  isPartial: boolean,
+  restorer: Restorer,
+): Promise<void> {
+  const reader = await readExport(chunks, isPartial, (record, line, endsAt) =>
+    restorer.add(record, { line, endsAt }),
+  );
+  whole(reader);
+  await restorer.end();
+}
+
+/** Puts back the records of a file that was surveyed, from behind a line on. */
+export async function importFile(
+  name: string,
+  from: { readonly line: number; readonly endsAt: number },
+  { bytes }: Survey,
+  restorer: Restorer,
+): Promise<void> {
+  let { line } = from;
+  if (from.endsAt >= bytes) return;
+  const chunks = createReadStream(name, { start: from.endsAt, end: bytes - 1 });
+  for await (const lines of linesOf(chunks)) {
+    for (const { bytes, endsAt } of lines) {
+      line++;
+      const record = line === 1 ? null : recordOf(bytes);
+      if (record === null) continue;
+      const wait = restorer.add(record, { line, endsAt: from.endsAt + endsAt });
+      if (wait !== null) await wait;
+    }
+  }
+  await restorer.end();
+}
+
+/** The bytes of a file. @throws UsageError `file_unreadable` */
+export async function chunksOf(name: string): Promise<AsyncIterable<Uint8Array>> {
+  try {
+    if ((await stat(name)).isDirectory()) throw new Error(`${name} is a folder`);
+    return createReadStream(name);
+  } catch (error) {
+    throw new UsageError("file_unreadable", error instanceof Error ? error.message : String(error));
+  }
+}
+
+function recordOf(bytes: Uint8Array): StoredRecord | null {
+  const read = readLine(bytes);
+  return isTrailer(read) ? null : read;
+}
+
+/** Even of a file that was cut short there must be a header. */
+function whole(reader: ExportReader): ExportReader {
+  void reader.header;
+  return reader;
+}

@@ -1,0 +1,50 @@
+/** Lines of a stream of bytes, without holding more of it than one of them. */
+import { ByteWriter } from "../../wire/bytes.ts";
+import { LINE_BYTES_MAX } from "./format.ts";
+
+const LINE_END = 0x0a;
+
+export interface Line {
+  /** Without its end. */
+  readonly bytes: Uint8Array;
+  /** Bytes of the stream up to the end of this line, from where reading began. */
+  readonly endsAt: number;
+  /** False where the stream ends before the line does. */
+  readonly isWhole: boolean;
+}
+
+/** A line is longer than any that an export has. */
+export class LineTooLong extends Error {}
+
+/**
+ * The lines of a stream, as many at a time as have come.
+ *
+ * @throws LineTooLong
+ */
+export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line[], void> {
+  const rest = new ByteWriter(0);
+  let endsAt = 0;
+  for await (const chunk of chunks) {
+    const lines: Line[] = [];
+    let from = 0;
+    for (let at = chunk.indexOf(LINE_END); at >= 0; at = chunk.indexOf(LINE_END, from)) {
+      let bytes = chunk.subarray(from, at);
+      if (rest.length > 0) {
+        rest.copy(bytes);
+        bytes = rest.take();
+        rest.reset();
+      }
+      endsAt += bytes.length + 1;
+      lines.push({ bytes, endsAt, isWhole: true });
+      from = at + 1;
+    }
+    rest.copy(chunk, from);
+    if (rest.length > LINE_BYTES_MAX) {
+      throw new LineTooLong(`a line has more than ${LINE_BYTES_MAX} bytes`);
+    }
+    if (lines.length > 0) yield lines;
+  }
+  if (rest.length > 0) {
+    yield [{ bytes: rest.take(), endsAt: endsAt + rest.length, isWhole: false }];
+  }
+}

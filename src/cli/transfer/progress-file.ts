@@ -1,0 +1,95 @@
+/** How far an import has come, beside the file that is imported: `file.progress`. */
+import { readFile, rename, rm, writeFile } from "node:fs/promises";
+import * as v from "valibot";
+import { UsageError } from "../failure.ts";
+import type { RestoreCounts } from "./restorer.ts";
+
+const FORMAT = "throttr-edge-import";
+const WRITE_INTERVAL_MS = 500;
+
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const schema = v.object({
+  format: v.literal(FORMAT),
+  version: v.literal(1),
+  /** Checksum of the file. */
+  sha256: v.string(),
+  /** Address that the records went to. */
+  target: v.string(),
+  policy: v.picklist(["keep", "replace"]),
+  line: count,
+  endsAt: count,
+  restored: count,
+  kept: count,
+  expired: count,
+  failed: v.record(v.string(), count),
+});
+
+/** What an import is, and how far it has come. */
+export interface ImportProgress extends RestoreCounts {
+  readonly sha256: string;
+  readonly target: string;
+  readonly policy: "keep" | "replace";
+  readonly line: number;
+  readonly endsAt: number;
+}
+
+export class ProgressFile {
+  readonly #name: string;
+  #writtenAtMs = -Infinity;
+
+  /** @param file that is imported */
+  constructor(file: string) {
+    this.#name = `${file}.progress`;
+  }
+
+  /**
+   * How far an import of the same file to the same address has come; null where none has begun.
+   *
+   * @throws UsageError `resume_mismatch`, `progress_invalid`
+   */
+  async read(
+    asked: Pick<ImportProgress, "sha256" | "target" | "policy">,
+  ): Promise<ImportProgress | null> {
+    const text = await readFile(this.#name, "utf8").catch(() => null);
+    if (text === null) return null;
+    const found = this.#checked(text);
+    const different = (["sha256", "target", "policy"] as const).find(
+      (field) => found[field] !== asked[field],
+    );
+    if (different === undefined) return found;
+    const what = {
+      sha256: "another file, or the file has changed",
+      target: found.target,
+      policy: `--policy ${found.policy}`,
+    };
+    throw new UsageError(
+      "resume_mismatch",
+      `${this.#name} is of an import with ${what[different]}: without --resume it begins anew`,
+    );
+  }
+
+  /** Writes it, now and then. */
+  async write(progress: ImportProgress, isLast: boolean): Promise<void> {
+    const nowMs = performance.now();
+    if (!isLast && nowMs - this.#writtenAtMs < WRITE_INTERVAL_MS) return;
+    this.#writtenAtMs = nowMs;
+    const draft = `${this.#name}.tmp`;
+    await writeFile(draft, `${JSON.stringify({ format: FORMAT, version: 1, ...progress })}\n`);
+    await rename(draft, this.#name);
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.#name, { force: true });
+  }
+
+  #checked(text: string): ImportProgress {
+    try {
+      return v.parse(schema, JSON.parse(text));
+    } catch {
+      throw new UsageError(
+        "progress_invalid",
+        `${this.#name} can't be read: without --resume the import begins anew`,
+      );
+    }
+  }
+}

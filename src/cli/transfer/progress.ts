@@ -1,0 +1,39 @@
+/** A bar on standard error, where people look at it. */
+import { Presets, SingleBar } from "cli-progress";
+import type { Host } from "../host.ts";
+
+export interface Progress {
+  /** @param done of the total; records or bytes */
+  update(done: number, records: number): void;
+  stop(): void;
+}
+
+const NONE: Progress = { update: () => {}, stop: () => {} };
+
+/**
+ * Begins to show how far something is.
+ *
+ * @param findTotal is asked where somebody looks; null where it is not known
+ */
+export async function showProgress(
+  { stderr }: Host,
+  isJson: boolean,
+  what: string,
+  findTotal: () => Promise<number | null>,
+): Promise<Progress> {
+  if (isJson || stderr.isTTY !== true) return NONE;
+  const total = await findTotal();
+  const format =
+    total === null
+      ? `${what}: {records} records, {duration_formatted}`
+      : `${what} {bar} {percentage}% | {records} records | {duration_formatted}`;
+  const bar = new SingleBar(
+    { format, stream: stderr, hideCursor: true, clearOnComplete: true, etaBuffer: 1 },
+    Presets.shades_classic,
+  );
+  bar.start(total ?? Number.MAX_SAFE_INTEGER, 0, { records: 0 });
+  return {
+    update: (done, records) => bar.update(total === null ? 0 : Math.min(done, total), { records }),
+    stop: () => bar.stop(),
+  };
+}

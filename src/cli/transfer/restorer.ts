@@ -1,0 +1,205 @@
+/** Puts records back, many in a message and several messages at a time, and keeps count. */
+import type { CallOptions } from "../../client/call.ts";
+import type { ThrottrClient } from "../../client/client.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { RestorePolicyName, RestoreResult, StoredRecord } from "../../wire/edge/transfer.ts";
+
+/** Records, and bytes of them, of one message. */
+const BATCH_RECORDS_MAX = 500;
+const BATCH_BYTES_MAX = 512 << 10;
+/** What a record has beside key and value. */
+const RECORD_BYTES = 32;
+const BATCHES_UNDER_WAY_MAX = 4;
+const ATTEMPTS_MAX = 6;
+const BACKOFF_BASE_MS = 100;
+/** Failures that are told one by one. */
+const FAILURES_TOLD_MAX = 20;
+
+/** A record may have been put back or not: doing it again is right in both cases. */
+const REPEATABLE: ReadonlySet<string> = new Set([
+  "connection_failed",
+  "outcome_unknown",
+  "queue_full",
+  "timeout",
+]);
+
+/** What is wrong with one record, and not with the others. */
+const OF_A_RECORD: ReadonlySet<string> = new Set([
+  "expires_at_ns_invalid",
+  "frame_too_large",
+  "key_invalid",
+  "kind_invalid",
+  "prefix_missing",
+  "quota_invalid",
+  "shard_full",
+  "unit_invalid",
+  "value_invalid",
+]);
+
+/** What became of records. */
+export interface RestoreCounts extends Record<RestoreResult, number> {
+  /** By code. */
+  readonly failed: Record<string, number>;
+}
+
+/** Where a record stands in the file. */
+export interface Position {
+  readonly line: number;
+  /** Bytes up to the end of the line. */
+  readonly endsAt: number;
+}
+
+export interface RestoreFailure {
+  readonly line: number;
+  readonly code: string;
+  readonly message: string;
+}
+
+export const noRestoreCounts = (): RestoreCounts => ({
+  restored: 0,
+  kept: 0,
+  expired: 0,
+  failed: {},
+});
+
+export const restoreTotal = ({ restored, kept, expired, failed }: RestoreCounts): number =>
+  restored + kept + expired + failedTotal(failed);
+
+export const failedTotal = (failed: RestoreCounts["failed"]): number =>
+  Object.values(failed).reduce((sum, count) => sum + count, 0);
+
+interface Entry {
+  readonly record: StoredRecord;
+  readonly line: number;
+}
+
+interface Batch {
+  readonly entries: readonly Entry[];
+  /** Of its last record. */
+  readonly end: Position;
+  readonly outcome: Promise<readonly Outcome[]>;
+}
+
+type Outcome = RestoreResult | ThrottrError;
+
+export class Restorer {
+  readonly counts: RestoreCounts;
+  readonly failures: RestoreFailure[] = [];
+  /** All up to here is done. */
+  done: Position | null = null;
+  readonly #client: ThrottrClient;
+  readonly #call: CallOptions;
+  readonly #policy: RestorePolicyName;
+  readonly #onDone: () => Promise<void>;
+  #gathered: Entry[] = [];
+  #gatheredBytes = 0;
+  #end: Position = { line: 0, endsAt: 0 };
+  readonly #underWay: Batch[] = [];
+
+  /**
+   * @param counts what was done before
+   * @param onDone is called whenever `done` has moved
+   */
+  constructor(
+    client: ThrottrClient,
+    call: CallOptions,
+    policy: RestorePolicyName,
+    counts: RestoreCounts,
+    onDone: () => Promise<void>,
+  ) {
+    this.#client = client;
+    this.#call = call;
+    this.#policy = policy;
+    this.counts = counts;
+    this.#onDone = onDone;
+  }
+
+  /**
+   * Takes a record; null unless whoever brings records has to wait.
+   *
+   * @throws ThrottrError, as `end`
+   */
+  add(record: StoredRecord, position: Position): Promise<void> | null {
+    this.#gathered.push({ record, line: position.line });
+    this.#gatheredBytes += RECORD_BYTES + bytesOf(record);
+    this.#end = position;
+    const isFull =
+      this.#gathered.length === BATCH_RECORDS_MAX || this.#gatheredBytes >= BATCH_BYTES_MAX;
+    return isFull ? this.#send() : null;
+  }
+
+  /**
+   * Waits for all that is under way.
+   *
+   * @throws ThrottrError what keeps all records from being put back; `done` says how far it went
+   */
+  async end(): Promise<void> {
+    if (this.#gathered.length > 0) await this.#send();
+    while (this.#underWay.length > 0) await this.#finishFirst();
+  }
+
+  async #send(): Promise<void> {
+    if (this.#underWay.length === BATCHES_UNDER_WAY_MAX) await this.#finishFirst();
+    const entries = this.#gathered;
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
+    const outcome = this.#restored(entries);
+    // It is waited for later.
+    outcome.catch(() => {});
+    this.#underWay.push({ entries, end: this.#end, outcome });
+  }
+
+  async #finishFirst(): Promise<void> {
+    const { entries, end, outcome } = this.#underWay.shift()!;
+    const outcomes = await outcome;
+    entries.forEach(({ line }, i) => this.#count(outcomes[i]!, line));
+    this.done = end;
+    await this.#onDone();
+  }
+
+  #count(outcome: Outcome, line: number): void {
+    if (!(outcome instanceof ThrottrError)) {
+      this.counts[outcome]++;
+      return;
+    }
+    const { code, message } = outcome;
+    this.counts.failed[code] = (this.counts.failed[code] ?? 0) + 1;
+    if (this.failures.length < FAILURES_TOLD_MAX) this.failures.push({ line, code, message });
+  }
+
+  /** What became of each record: what concerns all of them is thrown. */
+  async #restored(entries: readonly Entry[]): Promise<readonly Outcome[]> {
+    const outcomes: (Outcome | null)[] = entries.map(() => null);
+    for (let attempt = 1; ; attempt++) {
+      const open = outcomes.flatMap((outcome, i) => (outcome === null ? [i] : []));
+      // Made in one turn, so that they go in one message.
+      const results = await Promise.all(open.map((i) => this.#restore(entries[i]!.record)));
+      let repeatable: ThrottrError | null = null;
+      open.forEach((entry, i) => {
+        const result = results[i]!;
+        if (result instanceof ThrottrError && !OF_A_RECORD.has(result.code)) {
+          if (!REPEATABLE.has(result.code)) throw result;
+          repeatable = result;
+        } else {
+          outcomes[entry] = result;
+        }
+      });
+      if (repeatable === null) return outcomes as Outcome[];
+      if (attempt === ATTEMPTS_MAX) throw repeatable;
+      await new Promise((resolve) => setTimeout(resolve, BACKOFF_BASE_MS * 2 ** attempt));
+    }
+  }
+
+  async #restore(record: StoredRecord): Promise<Outcome> {
+    try {
+      return await this.#client.restore(record, { policy: this.#policy, ...this.#call });
+    } catch (error) {
+      return ThrottrError.from(error);
+    }
+  }
+}
+
+function bytesOf({ key, ...rest }: StoredRecord): number {
+  const keyBytes = Array.isArray(key) ? key[0]!.length + key[1]!.length : key.length;
+  return keyBytes + (rest.kind === "buffer" ? rest.value.length : 8);
+}

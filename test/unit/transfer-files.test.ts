@@ -1,0 +1,677 @@
+/** Files of exports: any records, any cuts, any damage; and the way from one engine to another. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync, appendFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
+import { exportAll, ExportFile } from "../../src/cli/transfer/export.ts";
+import { readExport } from "../../src/cli/transfer/export-reader.ts";
+import { ExportWriter } from "../../src/cli/transfer/export-writer.ts";
+import { LINE_BYTES_MAX, readLine, recordLine } from "../../src/cli/transfer/format.ts";
+import { importFile, importStream, survey } from "../../src/cli/transfer/import.ts";
+import { linesOf } from "../../src/cli/transfer/lines.ts";
+import { ProgressFile } from "../../src/cli/transfer/progress-file.ts";
+import { noRestoreCounts, Restorer } from "../../src/cli/transfer/restorer.ts";
+import { EdgeSource } from "../../src/cli/transfer/source.ts";
+import { UsageError } from "../../src/cli/failure.ts";
+import { ThrottrClient } from "../../src/client/client.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
+import * as operations from "../../src/wire/edge/operations.ts";
+import type { ExportedRecord, StoredRecord } from "../../src/wire/edge/transfer.ts";
+import { imagesOf } from "../support/command-disk.ts";
+import { EngineTransport, type Fate } from "../support/engine-transport.ts";
+import { bytesOf, concat } from "../support/frames.ts";
+
+const seed = inject("seed");
+const NOW_MS = Date.now();
+const END_NS = BigInt(NOW_MS + 3_600_000) * 1_000_000n;
+const U64_MAX = 2n ** 64n - 1n;
+const NOTHING = new Uint8Array(0);
+const QUIET = { update: () => {}, stop: () => {} };
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), "throttr-transfer-"));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+let files = 0;
+const freshFile = (): string => join(folder, `${files++}.jsonl`);
+
+const encoder = new TextEncoder();
+const anyBytes = (maxLength: number): fc.Arbitrary<Uint8Array> =>
+  fc.oneof(
+    fc.uint8Array({ maxLength }),
+    fc
+      .string({ unit: "binary", maxLength: Math.floor(maxLength / 4) })
+      .map((text) => encoder.encode(text.toWellFormed())),
+    fc
+      .constantFrom(
+        "",
+        "\ufeff",
+        "\ufeffa",
+        '"',
+        "\\",
+        "\n",
+        "\r\n",
+        "\t",
+        "\0",
+        "\x7f",
+        "\x85",
+        "\u2028",
+        "😀",
+        "{}",
+      )
+      .map((text) => encoder.encode(text)),
+  );
+const quota = fc.oneof(fc.constantFrom(0n, 1n, U64_MAX), fc.bigInt({ min: 0n, max: U64_MAX }));
+const end = {
+  unit: fc.constantFrom("ns", "us", "ms", "s", "min", "h"),
+  expiresAtNs: fc.bigInt({ min: END_NS, max: U64_MAX }),
+} as const;
+const counter = fc.record({ key: anyBytes(255), kind: fc.constant("counter"), quota, ...end });
+const buffer = fc.record({
+  key: anyBytes(255),
+  kind: fc.constant("buffer"),
+  value: anyBytes(400),
+  ...end,
+});
+const pair = fc.record({
+  key: fc.tuple(anyBytes(255), anyBytes(255)),
+  kind: fc.constant("counter"),
+  quota,
+  ...end,
+  unit: fc.constantFrom("ns", "ms", "s"),
+});
+const recordArbitrary = fc.oneof(counter, buffer, pair) as fc.Arbitrary<ExportedRecord>;
+const keyName = ({ key }: StoredRecord): string => JSON.stringify(key);
+const recordsArbitrary = fc.uniqueArray(recordArbitrary, { maxLength: 25, selector: keyName });
+
+async function* chunksOf(
+  bytes: Uint8Array,
+  sizes: readonly number[] = [],
+): AsyncGenerator<Uint8Array> {
+  let at = 0;
+  for (const size of sizes) {
+    yield bytes.subarray(at, at + size);
+    at += size;
+  }
+  yield bytes.subarray(at);
+}
+
+/** An export of records, as a file has it. */
+async function fileOf(records: readonly StoredRecord[]): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  const writer = new ExportWriter(async (bytes) => {
+    parts.push(bytes.slice());
+  });
+  await writer.header({ startedAtMs: NOW_MS, source: "http://here", prefix: NOTHING });
+  for (const record of records) await writer.records([record]);
+  await writer.trailer(NOW_MS + 1);
+  return concat(parts);
+}
+
+/** The records of a file, as far as they can be read. */
+async function recordsOf(bytes: Uint8Array, isTornAllowed = false, sizes: readonly number[] = []) {
+  const records: StoredRecord[] = [];
+  const reader = await readExport(chunksOf(bytes, sizes), isTornAllowed, (record) => {
+    records.push(record);
+    return null;
+  });
+  return { records, reader };
+}
+
+async function codeOf(run: Promise<unknown>): Promise<string> {
+  try {
+    await run;
+    return "";
+  } catch (error) {
+    return error instanceof UsageError || error instanceof ThrottrError
+      ? error.code
+      : String(error);
+  }
+}
+
+describe("a line", () => {
+  it("says exactly the record that it was made of, in characters that can be looked at", () => {
+    const property = fc.property(recordArbitrary, (record) => {
+      const line = recordLine(record);
+      expect(line.endsWith("\n")).toBe(true);
+      // oxlint-disable-next-line eslint/no-control-regex
+      expect(line.slice(0, -1)).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
+      const read = readLine(encoder.encode(line.slice(0, -1)));
+      expect(read).toEqual(record);
+    });
+    fc.assert(property, { seed, numRuns: 2000 });
+  });
+
+  it("is as the documentation shows it", () => {
+    const ends = { unit: "ms", expiresAtNs: 1_700_000_000_000_000_001n } as const;
+    const lines = [
+      { key: "views", kind: "counter", quota: U64_MAX, ...ends },
+      { key: Uint8Array.of(0xff), kind: "buffer", value: "text\n", ...ends },
+      { key: "api:ada", kind: "buffer", value: Uint8Array.of(0, 1), ...ends },
+      { key: ["consumer", "resource"], kind: "counter", quota: 0, ...ends },
+      { key: ["consumer", Uint8Array.of(0x80)], kind: "counter", quota: 0, ...ends },
+    ].map((record) => recordLine(record as StoredRecord).trimEnd());
+    const tail = '"unit":"ms","expiresAtNs":"1700000000000000001"}';
+    expect(lines).toEqual([
+      `{"key":"views","quota":"18446744073709551615",${tail}`,
+      `{"keyBase64":"/w==","value":"text\\n",${tail}`,
+      `{"key":"api:ada","valueBase64":"AAE=",${tail}`,
+      `{"pair":["consumer","resource"],"quota":"0",${tail}`,
+      `{"pairBase64":["Y29uc3VtZXI=","gA=="],"quota":"0",${tail}`,
+    ]);
+  });
+
+  const tail = '"unit":"s","expiresAtNs":"1"';
+  it.each([
+    ["", "JSON is expected"],
+    ["nonsense", "JSON is expected"],
+    ["null", "Invalid type"],
+    ["[]", "unit"],
+    [`{"key":"k","quota":"1","unit":"s"}`, "expiresAtNs"],
+    [`{"key":"k",${tail}}`, "one of quota"],
+    [`{"key":"k","quota":"1","value":"",${tail}}`, "one of quota"],
+    [`{"key":"k","value":"","valueBase64":"",${tail}}`, "text and base64"],
+    [`{"key":"k","keyBase64":"aw==","quota":"1",${tail}}`, "one of key"],
+    [`{"quota":"1",${tail}}`, "one of key"],
+    [`{"pair":["a"],"quota":"1",${tail}}`, "pair"],
+    [`{"pair":["a","b","c"],"quota":"1",${tail}}`, "pair"],
+    [`{"pair":["a","b"],"value":"1",${tail}}`, "counters only"],
+    [`{"key":"k","quota":1,${tail}}`, "quota"],
+    [`{"key":"k","quota":"-1",${tail}}`, "quota: decimal"],
+    [`{"key":"k","quota":"01",${tail}}`, "quota: decimal"],
+    [`{"key":"k","quota":"18446744073709551616",${tail}}`, "quota: at most"],
+    [`{"key":"k","valueBase64":"@",${tail}}`, "valueBase64: base64"],
+    [`{"key":"k","valueBase64":"AA",${tail}}`, "valueBase64: base64"],
+    [`{"key":"\\ud800","quota":"1",${tail}}`, "key: half"],
+    [`{"key":"k","quota":"1","other":1,${tail}}`, "other"],
+    [`{"key":"k","quota":"1","unit":"days","expiresAtNs":"1"}`, "unit"],
+    [`{"end":true}`, "records"],
+    [`{"end":false,"key":"k","quota":"1",${tail}}`, "end"],
+  ])("is refused: %s", (line, expected) => {
+    expect(() => readLine(encoder.encode(line))).toThrow(expected);
+  });
+});
+
+describe("lines of a stream", () => {
+  it("are the same, however it is cut", async () => {
+    const property = fc.asyncProperty(
+      fc.array(fc.string({ unit: fc.constantFrom("a", "b", "\n"), maxLength: 12 }), {
+        maxLength: 8,
+      }),
+      async (pieces) => {
+        const text = pieces.join("");
+        const bytes = pieces.map((piece) => encoder.encode(piece));
+        const found: string[] = [];
+        let endsAt = 0;
+        for await (const lines of linesOf(
+          chunksOf(
+            concat(bytes),
+            bytes.map(({ length }) => length),
+          ),
+        )) {
+          for (const line of lines) {
+            found.push(new TextDecoder().decode(line.bytes) + (line.isWhole ? "\n" : ""));
+            endsAt = line.endsAt;
+          }
+        }
+        expect(found.join("")).toBe(text);
+        expect(found.every((line) => /^[^\n]+$|^[^\n]*\n$/.test(line))).toBe(true);
+        expect(endsAt).toBe(text.length);
+      },
+    );
+    await fc.assert(property, { seed, numRuns: 500 });
+  });
+
+  it("take no more memory than a line may have", async () => {
+    let sent = 0;
+    async function* endless(): AsyncGenerator<Uint8Array> {
+      for (;;) {
+        sent += 1 << 20;
+        yield new Uint8Array(1 << 20).fill(0x61);
+      }
+    }
+    expect(await codeOf(readExport(endless(), true))).toBe("file_invalid");
+    expect(sent).toBeLessThanOrEqual(LINE_BYTES_MAX + (2 << 20));
+  });
+});
+
+describe("a file", () => {
+  it("has all records and its counts, however it is read", async () => {
+    const property = fc.asyncProperty(
+      recordsArbitrary,
+      fc.array(fc.nat(200), { maxLength: 20 }),
+      async (records, sizes) => {
+        const { records: found, reader } = await recordsOf(await fileOf(records), false, sizes);
+        expect(found).toEqual(records);
+        expect(reader.header).toEqual({
+          startedAtMs: NOW_MS,
+          source: "http://here",
+          prefix: NOTHING,
+        });
+        expect(reader.trailer).toMatchObject({
+          records: records.length,
+          counters: records.filter(({ kind }) => kind === "counter").length,
+          buffers: records.filter(({ kind }) => kind === "buffer").length,
+          pairs: records.filter(({ key }) => Array.isArray(key)).length,
+        });
+      },
+    );
+    await fc.assert(property, { seed, numRuns: 200 });
+  });
+
+  it("that was cut anywhere is told from a whole one, and gives what is whole of it", async () => {
+    const records = fc.sample(recordArbitrary, { seed, numRuns: 6 });
+    const bytes = await fileOf(records);
+    const ends: number[] = [];
+    bytes.forEach((byte, at) => {
+      if (byte === 0x0a) ends.push(at + 1);
+    });
+    for (let length = 0; length < bytes.length; length++) {
+      const cut = bytes.slice(0, length);
+      const code = await codeOf(recordsOf(cut));
+      expect(code).toBe(length < ends[0]! ? "file_invalid" : "file_truncated");
+      const { records: found, reader } = await recordsOf(cut, true);
+      const wholeLines = ends.filter((end) => end <= length).length;
+      expect(found).toEqual(records.slice(0, Math.max(0, wholeLines - 1)));
+      expect(reader.endsAt).toBe(wholeLines === 0 ? 0 : ends[wholeLines - 1]);
+      expect(reader.isEmpty).toBe(wholeLines === 0);
+    }
+  });
+
+  it("that was changed anywhere is told from the one that was written", async () => {
+    const records = fc.sample(recordArbitrary, { seed, numRuns: 6 });
+    const bytes = await fileOf(records);
+    const text = new TextDecoder().decode(bytes);
+    const trailerAt = text.lastIndexOf('{"end"');
+    const digits = text.slice(trailerAt).match(/"sha256":"\w+"/)!;
+    const property = fc.asyncProperty(
+      fc.nat(bytes.length - 1),
+      fc.integer({ min: 1, max: 255 }),
+      async (at, by) => {
+        const changed = bytes.slice();
+        changed[at] = changed[at]! ^ by;
+        // Of the trailer, only what it says of the file is checked, and the case of digits is not.
+        const byteAt = encoder.encode(text.slice(0, trailerAt)).length;
+        const isOther = at >= byteAt && !(at >= byteAt + digits.index! && by !== 0x20);
+        fc.pre(!isOther);
+        expect(await codeOf(recordsOf(changed))).toMatch(/^file_(damaged|invalid|truncated)$/);
+      },
+    );
+    await fc.assert(property, { seed, numRuns: 1000 });
+  });
+
+  it("of something else is refused, and so is what stands behind the trailer", async () => {
+    const bytes = await fileOf([]);
+    for (const [text, code] of [
+      ["", "file_invalid"],
+      ["\n", "file_invalid"],
+      ["{}\n", "file_invalid"],
+      ['{"format":"other","version":1,"startedAtMs":1,"source":""}\n', "file_invalid"],
+      [
+        '{"format":"throttr-edge-export","version":2,"startedAtMs":1,"source":""}\n',
+        "file_invalid",
+      ],
+      [`${new TextDecoder().decode(bytes)}{}\n`, "file_invalid"],
+      [`${new TextDecoder().decode(bytes)}x`, "file_truncated"],
+      ["\ufeff" + new TextDecoder().decode(bytes), "file_invalid"],
+    ] as const) {
+      expect([text, await codeOf(recordsOf(encoder.encode(text)))]).toEqual([text, code]);
+    }
+    expect(await codeOf(survey(chunksOf(NOTHING), true))).toBe("file_invalid");
+  });
+});
+
+const engineOf = (bytesMax = 64 << 20): Engine =>
+  new Engine({ hashKey: { low: seed, high: 1 }, bytesMax, isCounting: false });
+
+function started(engine = engineOf(), fateOf?: (message: number) => Fate) {
+  const transport = new EngineTransport(engine, NOW_MS, fateOf);
+  const client = new ThrottrClient(transport, { backoffBaseMs: 1, backoffMaxMs: 2 });
+  return { engine, transport, client };
+}
+
+async function fill(client: ThrottrClient, records: readonly StoredRecord[]): Promise<void> {
+  await Promise.all(records.map((record) => client.restore(record)));
+}
+
+const sourceOf = (client: ThrottrClient, prefix: Uint8Array = NOTHING, file?: ExportFile) =>
+  new EdgeSource(client, {}, "http://here", prefix, file?.after ?? null);
+
+/** Exports into a file, or goes on with one. */
+async function exportInto(
+  name: string,
+  client: ThrottrClient,
+  isResumed = false,
+  prefix = NOTHING,
+) {
+  const file = isResumed ? await ExportFile.resume(name) : await ExportFile.create(name, false);
+  try {
+    if (file.isComplete) return null;
+    return await exportAll(sourceOf(client, prefix, file), prefix, file.write, file.found, QUIET);
+  } finally {
+    await file.close();
+  }
+}
+
+function restorerOf(
+  client: ThrottrClient,
+  policy: "keep" | "replace" = "keep",
+  onDone = async () => {},
+) {
+  const counts = noRestoreCounts();
+  return new Restorer(client, {}, policy, counts, onDone);
+}
+
+describe("an export and an import", () => {
+  it("give the same records elsewhere", async () => {
+    const property = fc.asyncProperty(recordsArbitrary, async (records) => {
+      const [from, to] = [started(), started()];
+      await fill(from.client, records);
+      const name = freshFile();
+      expect(await exportInto(name, from.client)).toMatchObject({
+        records: records.length,
+        resumed: 0,
+      });
+      const bytes = readFileSync(name);
+      const surveyed = await survey(chunksOf(bytes), false);
+      expect(surveyed).toMatchObject({ expired: 0, bytes: bytes.length });
+      const restorer = restorerOf(to.client);
+      await importFile(name, { line: 0, endsAt: 0 }, surveyed, restorer);
+      expect(restorer.counts).toEqual({ ...noRestoreCounts(), restored: records.length });
+      expect(imagesOf(to.engine)).toEqual(imagesOf(from.engine));
+      await importStream(chunksOf(bytes), false, restorer);
+      expect(restorer.counts).toMatchObject({ restored: records.length, kept: records.length });
+    });
+    await fc.assert(property, { seed, numRuns: 100 });
+  });
+
+  it("go on with a file that was cut anywhere, and end with the same one", async () => {
+    const records = fc.sample(recordArbitrary, { seed, numRuns: 8 });
+    const { client } = started();
+    await fill(client, records);
+    const whole = freshFile();
+    await exportInto(whole, client);
+    const bytes = readFileSync(whole);
+    const expected = (await recordsOf(bytes)).records;
+    for (let length = 0; length <= bytes.length; length += 1 + (length % 7)) {
+      const name = freshFile();
+      writeFileSync(name, bytes.subarray(0, length));
+      await exportInto(name, client, true);
+      const found = await recordsOf(readFileSync(name));
+      expect(found.records).toEqual(expected);
+      expect(found.reader.trailer!.records).toBe(expected.length);
+      rmSync(name);
+    }
+  });
+
+  it("leave nothing of a torn line, however long it was", async () => {
+    const { client } = started();
+    await fill(client, fc.sample(counter, { seed, numRuns: 2 }) as StoredRecord[]);
+    const name = freshFile();
+    await exportInto(name, client);
+    const [header] = readFileSync(name, "utf8").split("\n");
+    writeFileSync(name, `${header}\n{"key":"${"x".repeat(10_000)}`);
+    expect(await exportInto(name, client, true)).toMatchObject({ records: 2, resumed: 0 });
+    expect((await recordsOf(readFileSync(name))).records).toHaveLength(2);
+  });
+
+  it("leave a complete file as it is, and go on with none of another export", async () => {
+    const { client } = started();
+    await fill(client, fc.sample(recordArbitrary, { seed, numRuns: 3 }));
+    const name = freshFile();
+    await exportInto(name, client);
+    const bytes = readFileSync(name, "utf8");
+    expect(await exportInto(name, client, true)).toBeNull();
+    expect(readFileSync(name, "utf8")).toBe(bytes);
+    expect(await codeOf(exportInto(name, client))).toBe("file_exists");
+    writeFileSync(name, `${bytes.split("\n").slice(0, 2).join("\n")}\n`);
+    expect(await codeOf(exportInto(name, client, true, bytesOf("p")))).toBe("resume_mismatch");
+    writeFileSync(
+      name,
+      bytes.replace("http://here", "http://there").split("\n").slice(0, 1).join("") + "\n",
+    );
+    expect(await codeOf(exportInto(name, client, true))).toBe("resume_mismatch");
+    writeFileSync(name, "something else\n");
+    expect(await codeOf(exportInto(name, client, true))).toBe("file_invalid");
+    expect(readFileSync(name, "utf8")).toBe("something else\n");
+    expect(await codeOf(ExportFile.create(join(folder, "none", "x"), false))).toBe(
+      "file_unwritable",
+    );
+  });
+
+  it("of a prefix leave the others where they are", async () => {
+    const { client } = started();
+    const ends = { unit: "s", expiresAtNs: END_NS } as const;
+    const keys = ["a:1", "b:1", ["a:2", "x"], ["b", "a:"]] as const;
+    await fill(
+      client,
+      keys.map((key) => ({ key, kind: "counter", quota: 1n, ...ends })),
+    );
+    const name = freshFile();
+    await exportInto(name, client, false, bytesOf("a:"));
+    const { records } = await recordsOf(readFileSync(name));
+    expect(records.map(({ key }) => key)).toEqual([bytesOf("a:1"), [bytesOf("a:2"), bytesOf("x")]]);
+  });
+});
+
+describe("records on their way", () => {
+  const records = Array.from({ length: 1750 }, (_, i): StoredRecord => ({
+    key: `key:${i}`,
+    kind: "counter",
+    quota: BigInt(i),
+    unit: "s",
+    expiresAtNs: END_NS,
+  }));
+
+  async function restored(fateOf: (message: number) => Fate, policy: "keep" | "replace" = "keep") {
+    const to = started(engineOf(), fateOf);
+    const places: number[] = [];
+    const restorer: Restorer = restorerOf(to.client, policy, async () => {
+      places.push(restorer.done!.line);
+    });
+    const code = await codeOf(importStream(chunksOf(await fileOf(records)), false, restorer));
+    return { ...to, restorer, places, code };
+  }
+
+  it("go many in a message, and say how far they are", async () => {
+    const { transport, restorer, places, code, engine } = await restored(() => "through");
+    expect(code).toBe("");
+    expect(transport.messages).toBe(4);
+    expect(places).toEqual([501, 1001, 1501, 1751]);
+    expect(restorer.counts.restored).toBe(1750);
+    expect(engine.figures.records).toBe(1750);
+  });
+
+  it("are sent again where they were lost on the way, there or back", async () => {
+    const fates: Fate[] = ["lost", "unsent", "lost", "unsent", "through", "lost"];
+    const { restorer, code, engine } = await restored((message) => fates[message] ?? "through");
+    expect(code).toBe("");
+    const { restored: fresh, kept } = restorer.counts;
+    // Those whose answer was lost are there already.
+    expect(fresh + kept).toBe(1750);
+    expect(kept).toBeGreaterThan(0);
+    expect(engine.figures.records).toBe(1750);
+    const replaced = await restored((message) => fates[message] ?? "through", "replace");
+    expect(replaced.restorer.counts.restored).toBe(1750);
+  });
+
+  it("end where all would fail, and are told how far they came", async () => {
+    const refused = new ThrottrError("token_expired", "it is");
+    const { restorer, code, places } = await restored((message) =>
+      message === 2 ? refused : "through",
+    );
+    expect(code).toBe("token_expired");
+    expect(places).toEqual([501, 1001]);
+    expect(restorer.done).toMatchObject({ line: 1001 });
+    const gone = await restored(() => "unsent");
+    expect(gone.code).toBe("connection_failed");
+    expect(gone.restorer.done).toBeNull();
+  });
+
+  it("fail one by one where one is the matter, and say so", async () => {
+    const to = started(engineOf(1 << 20));
+    const restorer = restorerOf(to.client);
+    const large = Array.from({ length: 300 }, (_, i): StoredRecord => ({
+      key: `large:${i}`,
+      kind: "buffer",
+      value: new Uint8Array(8000),
+      unit: "s",
+      expiresAtNs: END_NS,
+    }));
+    const bad: StoredRecord = { ...records[0]!, key: new Uint8Array(256) };
+    await importStream(chunksOf(await fileOf([bad, ...large])), false, restorer);
+    const { restored, failed } = restorer.counts;
+    expect(failed["key_invalid"]).toBe(1);
+    expect(failed["shard_full"]).toBeGreaterThan(100);
+    expect(restored + failed["shard_full"]!).toBe(300);
+    expect(restorer.failures).toHaveLength(20);
+    expect(restorer.failures[0]).toMatchObject({ line: 2, code: "key_invalid" });
+  });
+
+  it("that were there are kept or replaced, and what has expired is told", async () => {
+    const property = fc.asyncProperty(fc.constantFrom("keep", "replace"), async (policy) => {
+      const to = started();
+      const [first, second] = [records[0]!, records[1]!];
+      await fill(to.client, [{ ...first, kind: "buffer", value: "mine" } as StoredRecord]);
+      const restorer = restorerOf(to.client, policy);
+      const file = await fileOf([first, second, { ...records[2]!, expiresAtNs: 1n }]);
+      expect(await survey(chunksOf(file), false)).toMatchObject({ expired: 1 });
+      await importStream(chunksOf(file), false, restorer);
+      const isKept = policy === "keep";
+      expect(restorer.counts).toEqual({
+        ...noRestoreCounts(),
+        restored: isKept ? 1 : 2,
+        kept: isKept ? 1 : 0,
+        expired: 1,
+      });
+      const value = to.client.get("key:0");
+      if (isKept) expect((await value)!.value).toEqual(bytesOf("mine"));
+      else await expect(value).rejects.toThrow("kind_mismatch");
+    });
+    await fc.assert(property, { seed, numRuns: 4 });
+  });
+
+  it("of a stream without its trailer are put back, and that it had none is told", async () => {
+    const file = await fileOf(records);
+    const cut = file.slice(0, file.length - 10);
+    const to = started();
+    const restorer = restorerOf(to.client);
+    expect(await codeOf(importStream(chunksOf(cut), false, restorer))).toBe("file_truncated");
+    const partial = started();
+    await importStream(chunksOf(cut), true, restorerOf(partial.client));
+    expect(partial.engine.figures.records).toBe(1750);
+  });
+});
+
+describe("the progress of an import", () => {
+  const identity = { sha256: "a", target: "http://here", policy: "keep" } as const;
+  const progress = {
+    ...identity,
+    line: 501,
+    endsAt: 12_345,
+    restored: 3,
+    kept: 2,
+    expired: 1,
+    failed: { shard_full: 4 },
+  };
+
+  it("is what was written, and of no other import", async () => {
+    const name = freshFile();
+    const file = new ProgressFile(name);
+    expect(await file.read(identity)).toBeNull();
+    await file.write(progress, true);
+    expect(await file.read(identity)).toMatchObject(progress);
+    for (const other of [
+      { sha256: "b" },
+      { target: "http://there" },
+      { policy: "replace" as const },
+    ]) {
+      expect(await codeOf(file.read({ ...identity, ...other }))).toBe("resume_mismatch");
+    }
+    appendFileSync(`${name}.progress`, "}");
+    expect(await codeOf(file.read(identity))).toBe("progress_invalid");
+    await file.remove();
+    await file.remove();
+    expect(await file.read(identity)).toBeNull();
+  });
+
+  it("goes on behind any line, and nothing is left out or done twice", async () => {
+    const records = fc.sample(counter, { seed, numRuns: 9 }) as StoredRecord[];
+    const bytes = await fileOf(records);
+    const name = freshFile();
+    writeFileSync(name, bytes);
+    const surveyed = await survey(chunksOf(bytes), false);
+    let line = 0;
+    for (let at = 0; at < bytes.length; at++) {
+      if (bytes[at] !== 0x0a) continue;
+      line++;
+      const to = started();
+      const restorer = restorerOf(to.client);
+      await importFile(name, { line, endsAt: at + 1 }, surveyed, restorer);
+      const left = records.slice(Math.max(0, line - 1));
+      const { restored, kept } = restorer.counts;
+      expect(restored + kept).toBe(left.length);
+      const expected = started();
+      await fill(expected.client, left);
+      expect(imagesOf(to.engine)).toEqual(imagesOf(expected.engine));
+    }
+  });
+});
+
+describe("the operations", () => {
+  const record = { key: "k", kind: "counter", quota: 1n, unit: "s", expiresAtNs: 1n } as const;
+  const bad = (fields: object): StoredRecord =>
+    ({ ...record, ...fields }) as unknown as StoredRecord;
+
+  it.each<[string, StoredRecord, object?]>([
+    ["key_invalid", bad({ key: "x".repeat(256) })],
+    ["key_invalid", bad({ key: "\ud800" })],
+    ["key_invalid", bad({ key: 1 })],
+    ["key_invalid", bad({ key: ["a"] })],
+    ["key_invalid", bad({ key: ["a", "b", "c"] })],
+    ["key_invalid", bad({ key: ["a", "x".repeat(256)] })],
+    ["kind_invalid", bad({ kind: "other" })],
+    ["kind_invalid", bad({ kind: undefined })],
+    ["kind_invalid", bad({ key: ["a", "b"], kind: "buffer", value: "" })],
+    ["quota_invalid", bad({ quota: -1n })],
+    ["quota_invalid", bad({ quota: U64_MAX + 1n })],
+    ["quota_invalid", bad({ quota: 1.5 })],
+    ["value_invalid", bad({ kind: "buffer" })],
+    ["value_invalid", bad({ kind: "buffer", value: new Uint8Array(1_800_001) })],
+    ["unit_invalid", bad({ unit: "days" })],
+    ["unit_invalid", bad({ unit: undefined })],
+    ["unit_invalid", bad({ key: ["a", "b"], unit: "us" })],
+    ["unit_invalid", bad({ key: ["a", "b"], unit: "h" })],
+    ["expires_at_ns_invalid", bad({ expiresAtNs: -1n })],
+    ["expires_at_ns_invalid", bad({ expiresAtNs: U64_MAX + 1n })],
+    ["policy_invalid", record, { policy: "other" }],
+    ["policy_invalid", record, { policy: "toString" }],
+  ])("refuse what is no record: %s (%#)", (code, wrong, options) => {
+    expect(() => operations.restore(wrong, options)).toThrow(`${code}: `);
+  });
+
+  it.each<[string, object]>([
+    ["limit_invalid", { limit: 0 }],
+    ["limit_invalid", { limit: 10_001 }],
+    ["limit_invalid", { limit: 1.5 }],
+    ["bytes_max_invalid", { bytesMax: 0 }],
+    ["bytes_max_invalid", { bytesMax: (1 << 20) + 1 }],
+    ["prefix_invalid", { prefix: "x".repeat(256) }],
+    ["after_invalid", { cursor: "x".repeat(256) }],
+    ["after_invalid", { cursor: ["a", "b"] }],
+    ["after_invalid", { cursor: "a", pairs: true }],
+    ["key_invalid", { cursor: ["a"], pairs: true }],
+  ])("refuse what is no page: %s (%#)", (code, options) => {
+    expect(() => operations.exportPage(options)).toThrow(`${code}: `);
+  });
+
+  it("are sent again only where they read", () => {
+    expect(operations.exportPage().isRepeatable).toBe(true);
+    expect(operations.restore(record).isRepeatable).toBe(false);
+    expect(operations.restore({ ...record, key: ["a", "b"] }).isRepeatable).toBe(false);
+  });
+});
