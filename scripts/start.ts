@@ -13,8 +13,10 @@ await waitUntilReady(HTTP_PORT, TCP_PORTS);
 console.log(`
 Throttr Edge is ready, on loopback, without tokens.
 
+  Dashboard  http://127.0.0.1:${HTTP_PORT}/dashboard
   HTTP       POST http://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
   WebSocket  ws://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
   TCP        127.0.0.1:9000 (default size), 9001 (uint8), 9002 (uint16), 9004 (uint32), 9008 (uint64), 9020 (dialect 2)
+  Semaphores 127.0.0.1:11215, 11216 (yrmcds), ws://127.0.0.1:${HTTP_PORT}/yrmcds/counter
   Channels   curl -N http://127.0.0.1:${HTTP_PORT}/channels/news, and curl -d hello to publish
 `);

@@ -1,0 +1,233 @@
+/** The frame of the page: which screen is open, what leads to the others, and the keys. */
+import { ErrorBoundary, useState } from "hono/jsx/dom";
+import { useEffect } from "./effect.ts";
+import { Button, Dialog, Failure } from "./controls.tsx";
+import { formatMoment } from "./format.ts";
+import { noticeStore, notify, reloadScreen } from "./hooks.ts";
+import { Icon, type IconName } from "./icons.tsx";
+import { ChannelsScreen } from "./screens/channels.tsx";
+import { ConnectionsScreen } from "./screens/connections.tsx";
+import { LimiterScreen } from "./screens/limiter.tsx";
+import { OverviewScreen } from "./screens/overview.tsx";
+import { RecordsScreen } from "./screens/records.tsx";
+import { SemaphoresScreen } from "./screens/semaphores.tsx";
+import { failureOf, sessionStore, signOut, type Session } from "./session.ts";
+import { Logo, NotOpen, SignIn } from "./sign-in.tsx";
+import { Store, useStore } from "./store.ts";
+import { nextTheme, themeStore } from "./theme.ts";
+
+const SCREENS = {
+  overview: { title: "Overview", Screen: OverviewScreen },
+  records: { title: "Records", Screen: RecordsScreen },
+  channels: { title: "Channels", Screen: ChannelsScreen },
+  connections: { title: "Connections", Screen: ConnectionsScreen },
+  semaphores: { title: "Semaphores", Screen: SemaphoresScreen },
+  limiter: { title: "Limiter", Screen: LimiterScreen },
+} as const;
+
+type ScreenName = keyof typeof SCREENS;
+const NAMES = Object.keys(SCREENS) as ScreenName[];
+
+/** The screen that the address says, behind `#`. */
+function screenOf(hash: string): ScreenName {
+  return NAMES.find((name) => hash === `#${name}`) ?? "overview";
+}
+
+const screenStore = new Store<ScreenName>(screenOf(location.hash));
+const helpStore = new Store(false);
+
+/** Keys without a meaning of their own may be turned off: some people's devices press them by chance. */
+const KEYS_ITEM = "throttr-keys";
+const keysStore = new Store(localStorage.getItem(KEYS_ITEM) !== "off");
+
+export function listenToPage(): void {
+  addEventListener("hashchange", () => {
+    screenStore.set(screenOf(location.hash));
+    // Who can't see that the page is another one hears its title.
+    requestAnimationFrame(() => document.getElementById("screen-title")?.focus());
+  });
+  addEventListener("keydown", onKey);
+}
+
+const isTyping = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && target.closest("input, textarea, select") !== null;
+
+function onKey(event: KeyboardEvent): void {
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+  if (document.querySelector("dialog[open]") !== null) return;
+  if (sessionStore.value.status !== "open" || !keysStore.value) return;
+  const { key } = event;
+  const screen = NAMES[Number(key) - 1];
+  if (screen !== undefined) location.hash = screen;
+  else if (key === "?") helpStore.set(true);
+  else if (key === "/") document.getElementById("filter")?.focus();
+  else if (key === "r") reloadScreen();
+  else if (key === "t") changeTheme();
+  else return;
+  event.preventDefault();
+}
+
+const THEME_NAMES = { system: "as the system", light: "light", dark: "dark" } as const;
+const THEME_ICONS: Readonly<Record<keyof typeof THEME_NAMES, IconName>> = {
+  system: "system",
+  light: "sun",
+  dark: "theme",
+};
+
+function changeTheme(): void {
+  notify(`Theme: ${THEME_NAMES[nextTheme()]}`);
+}
+
+export function App() {
+  const state = useStore(sessionStore);
+  switch (state.status) {
+    case "checking":
+      return <main class="alone" aria-busy="true" aria-label="Loading" />;
+    case "asking":
+      return <SignIn error={state.error} />;
+    case "failed":
+      return <NotOpen error={state.error} />;
+    case "open":
+      return <Opened session={state.session} />;
+  }
+}
+
+function Opened({ session }: { readonly session: Session }) {
+  const name = useStore(screenStore);
+  const isHelping = useStore(helpStore);
+  const { title, Screen } = SCREENS[name];
+  useEffect(() => {
+    document.title = `${title} · Throttr Edge`;
+  }, [title]);
+  return (
+    <div class="page">
+      <a
+        class="skip"
+        href="#screen"
+        onClick={(event: Event) => {
+          event.preventDefault();
+          document.getElementById("screen-title")?.focus();
+        }}
+      >
+        To the content
+      </a>
+      <Side session={session} name={name} />
+      <main id="screen" class={`screen ${name}`}>
+        <ErrorBoundary
+          key={name}
+          fallbackRender={(error: Error) => <Failure error={failureOf(error)} />}
+        >
+          <Screen key={name} session={session} />
+        </ErrorBoundary>
+      </main>
+      <Notice />
+      {isHelping ? <Help /> : null}
+    </div>
+  );
+}
+
+function Side({ session, name }: { readonly session: Session; readonly name: ScreenName }) {
+  const { theme } = useStore(themeStore);
+  return (
+    <header class="side">
+      <a class="brand" href="#overview" aria-label="Throttr Edge, overview">
+        <Logo />
+        <span>Throttr Edge</span>
+      </a>
+      <nav aria-label="Screens">
+        {NAMES.map((screen) => (
+          <a key={screen} href={`#${screen}`} aria-current={screen === name ? "page" : null}>
+            <Icon name={screen} />
+            <span>{SCREENS[screen].title}</span>
+          </a>
+        ))}
+      </nav>
+      <div class="side-foot">
+        <Rights session={session} />
+        <div class="side-buttons">
+          <Button
+            label={`Theme: ${THEME_NAMES[theme]}`}
+            icon={THEME_ICONS[theme]}
+            isBare
+            onPress={changeTheme}
+          />
+          <Button label="Keys and help" icon="help" isBare onPress={() => helpStore.set(true)} />
+          {session.token === null ? null : (
+            <Button label="Forget the token" icon="leave" isBare onPress={signOut} />
+          )}
+        </div>
+      </div>
+    </header>
+  );
+}
+
+/** Whose figures these are, and what may be done. */
+function Rights({ session: { claims, token } }: { readonly session: Session }) {
+  if (token === null) return <p class="rights">Open to all</p>;
+  if (claims === null) return <p class="rights">With a token</p>;
+  const { namespace, scopes, expiresAtMs } = claims;
+  return (
+    <p class="rights" title={`Until ${formatMoment(expiresAtMs)}`}>
+      <strong>{namespace}</strong>
+      <span>{scopes.length === 0 ? "no scopes" : scopes.join(", ")}</span>
+    </p>
+  );
+}
+
+function Notice() {
+  const notice = useStore(noticeStore);
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    if (notice.number === 0) return;
+    setSeen(true);
+    const timer = setTimeout(() => setSeen(false), 4000);
+    return () => clearTimeout(timer);
+  }, [notice.number]);
+  return (
+    <p class={isSeen ? "notice seen" : "notice"} role="status" aria-live="polite">
+      {notice.text}
+    </p>
+  );
+}
+
+const KEYS: readonly (readonly [keys: string, does: string])[] = [
+  ["1 – 6", "Open a screen, in their order"],
+  ["/", "Go to the filter of the screen"],
+  ["r", "Load the screen again"],
+  ["t", "Change the theme: system, light, dark"],
+  ["?", "Show this"],
+  ["Esc", "Close what is open"],
+];
+
+function Help() {
+  const areOn = useStore(keysStore);
+  return (
+    <Dialog title="Keys" onClose={() => helpStore.set(false)}>
+      <dl class="keys">
+        {KEYS.map(([keys, does]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{does}</dd>
+          </div>
+        ))}
+      </dl>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={areOn}
+          onInput={(event: Event) => {
+            const { checked } = event.target as HTMLInputElement;
+            localStorage.setItem(KEYS_ITEM, checked ? "on" : "off");
+            keysStore.set(checked);
+          }}
+        />
+        Single keys do this
+      </label>
+      <p class="hint">
+        All calls, with examples: <a href="/docs">the API</a>.
+      </p>
+    </Dialog>
+  );
+}

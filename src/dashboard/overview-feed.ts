@@ -1,0 +1,172 @@
+/** The overview of the namespace, live: one event a second while somebody looks, and the rates between them. */
+import type { ThrottrError } from "../client/index.ts";
+import type { Overview } from "../wire/overview.ts";
+import { ratesBetween, Slots, type Totals } from "./rates.ts";
+import { learnClock } from "./server-clock.ts";
+import { eventsOf } from "./server-sent-events.ts";
+import { answerOf, failureOf, type Session } from "./session.ts";
+import { Store } from "./store.ts";
+
+const INTERVAL_MS = 1000;
+/** Samples of the chart, one a second. */
+export const SAMPLES_MAX = 180;
+/** Lines of the chart, beside the one for all other types. */
+export const LINES_MAX = 5;
+const BACKOFF_MS_MAX = 15_000;
+
+/** One moment of the chart. */
+export interface Sample {
+  readonly atMs: number;
+  /** Requests per second by slot, and those of all other types behind them; null: not known. */
+  readonly values: readonly number[] | null;
+}
+
+export interface Feed {
+  readonly status: "connecting" | "live" | "lost" | "paused";
+  readonly overview: Overview | null;
+  /** Per second, in all; null before the second look. */
+  readonly rates: {
+    readonly requests: number;
+    readonly readBytes: number;
+    readonly writeBytes: number;
+  } | null;
+  readonly samples: readonly Sample[];
+  /** Names of the slots that are taken. */
+  readonly names: readonly string[];
+  readonly error: ThrottrError | null;
+}
+
+const NOTHING: Feed = {
+  status: "connecting",
+  overview: null,
+  rates: null,
+  samples: [],
+  names: [],
+  error: null,
+};
+
+export const feedStore = new Store<Feed>(NOTHING);
+
+let slots = new Slots(LINES_MAX);
+let byType: Totals | null = null;
+let inAll: Totals | null = null;
+let lookedAtBy: Session | null = null;
+
+/** Follows the overview until the signal; what is known from before stays, if it is of the same session. */
+export async function followOverview(session: Session, signal: AbortSignal): Promise<void> {
+  if (lookedAtBy !== session) forget(session);
+  let backoffMs = INTERVAL_MS;
+  while (!signal.aborted) {
+    // Each event asks all objects of the namespace: nobody pays for a page that is not seen.
+    if (document.hidden) {
+      update({ status: "paused" });
+      await untilSeen(signal);
+      continue;
+    }
+    update({ status: feedStore.value.status === "lost" ? "lost" : "connecting" });
+    const ended = new AbortController();
+    const hide = (): void => {
+      if (document.hidden) ended.abort();
+    };
+    document.addEventListener("visibilitychange", hide);
+    try {
+      await readAll(session, AbortSignal.any([signal, ended.signal]));
+      backoffMs = INTERVAL_MS;
+      update({ status: "lost" });
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!ended.signal.aborted) {
+        const failure = failureOf(error);
+        update({ status: "lost", error: failure });
+        // What is not allowed now will not be the next time.
+        if (failure.code === "scope_missing") return;
+      }
+    } finally {
+      document.removeEventListener("visibilitychange", hide);
+    }
+    await delay(backoffMs, signal);
+    backoffMs = Math.min(BACKOFF_MS_MAX, backoffMs * 2);
+  }
+}
+
+async function readAll(session: Session, signal: AbortSignal): Promise<void> {
+  const path = `/v1/overview/live?intervalMs=${INTERVAL_MS}`;
+  for await (const { data } of eventsOf(await answerOf(session, path, { signal }))) {
+    const overview = readOverview(data);
+    if (overview !== null) show(overview);
+  }
+}
+
+/** The overview that an event says; null for an event of another kind. */
+function readOverview(data: string): Overview | null {
+  const value = JSON.parse(data) as Partial<Overview> | null;
+  return typeof value?.atMs === "number" && value.requests !== undefined
+    ? (value as Overview)
+    : null;
+}
+
+function show(overview: Overview): void {
+  learnClock(overview.atMs);
+  const { atMs, requests, readBytes, writeBytes } = overview;
+  const nowByType = { atMs, totals: totalsOf(requests.byType) };
+  const nowInAll = {
+    atMs,
+    totals: {
+      requests: requests.total,
+      readBytes: readBytes.total,
+      writeBytes: writeBytes.total,
+    },
+  };
+  const typeRates = ratesBetween(byType, nowByType);
+  const rates = ratesBetween(inAll, nowInAll) as Feed["rates"];
+  byType = nowByType;
+  inAll = nowInAll;
+  if (typeRates !== null) slots.assign(typeRates);
+  const sample = { atMs, values: typeRates === null ? null : slots.valuesOf(typeRates) };
+  update({
+    status: "live",
+    overview,
+    rates,
+    samples: [...feedStore.value.samples, sample].slice(-SAMPLES_MAX),
+    names: [...slots.names],
+    error: null,
+  });
+}
+
+const totalsOf = (byType: Overview["requests"]["byType"]): Record<string, number> =>
+  Object.fromEntries(Object.entries(byType).map(([name, { total }]) => [name, total]));
+
+function update(part: Partial<Feed>): void {
+  feedStore.set({ ...feedStore.value, ...part });
+}
+
+function forget(session: Session): void {
+  lookedAtBy = session;
+  slots = new Slots(LINES_MAX);
+  byType = null;
+  inAll = null;
+  feedStore.set(NOTHING);
+}
+
+function delay(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+function untilSeen(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const ended = new AbortController();
+    const settle = (): void => {
+      if (document.hidden && !signal.aborted) return;
+      ended.abort();
+      resolve();
+    };
+    document.addEventListener("visibilitychange", settle, { signal: ended.signal });
+    signal.addEventListener("abort", settle, { signal: ended.signal });
+  });
+}

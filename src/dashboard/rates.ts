@@ -1,0 +1,67 @@
+/** Rates from totals: what was counted between two looks, per second. */
+
+/** Totals at a moment. */
+export interface Totals {
+  readonly atMs: number;
+  readonly totals: Readonly<Record<string, number>>;
+}
+
+/** Further apart than that, two looks are no line of a chart: something was asleep, or away. */
+const GAP_MS = 10_000;
+
+/**
+ * What came per second since the look before; null where there is none, or where it is too long ago.
+ *
+ * A total that has gone down began anew, when an object was restarted: what it shows has come since.
+ */
+export function ratesBetween(before: Totals | null, now: Totals): Record<string, number> | null {
+  if (before === null) return null;
+  const elapsedMs = now.atMs - before.atMs;
+  if (elapsedMs <= 0 || elapsedMs > GAP_MS) return null;
+  const rates: Record<string, number> = {};
+  for (const [name, total] of Object.entries(now.totals)) {
+    const known = before.totals[name] ?? 0;
+    const come = total >= known ? total - known : total;
+    rates[name] = (come * 1000) / elapsedMs;
+  }
+  return rates;
+}
+
+/**
+ * Gives each name a slot of a chart when it first has a rate, and keeps it: a line does not change
+ * its colour while somebody looks at it.
+ */
+export class Slots {
+  readonly #names: string[] = [];
+  readonly #slotsMax: number;
+
+  constructor(slotsMax: number) {
+    this.#slotsMax = slotsMax;
+  }
+
+  /** Names in the order of their slots. */
+  get names(): readonly string[] {
+    return this.#names;
+  }
+
+  /** Takes slots for the names with the highest rates, as long as there are any. */
+  assign(rates: Readonly<Record<string, number>>): void {
+    const active = Object.entries(rates).filter(
+      ([name, rate]) => rate > 0 && !this.#names.includes(name),
+    );
+    active.sort(([, one], [, other]) => other - one);
+    for (const [name] of active.slice(0, this.#slotsMax - this.#names.length)) {
+      this.#names.push(name);
+    }
+  }
+
+  /** Rates by slot, and behind them what has no slot, all together. */
+  valuesOf(rates: Readonly<Record<string, number>>): number[] {
+    const values = Array.from({ length: this.#slotsMax + 1 }, () => 0);
+    for (const [name, rate] of Object.entries(rates)) {
+      const slot = this.#names.indexOf(name);
+      values[slot === -1 ? this.#slotsMax : slot]! += rate;
+    }
+    return values;
+  }
+}

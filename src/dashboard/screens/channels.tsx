@@ -1,0 +1,343 @@
+/** Channels: who is subscribed, what is published, and a look at a channel as it happens. */
+import { useRef, useState } from "hono/jsx/dom";
+import { useEffect } from "../effect.ts";
+import type { Subscription, ThrottrError } from "../../client/index.ts";
+import {
+  Button,
+  Card,
+  Empty,
+  Failure,
+  Field,
+  Form,
+  Lack,
+  Loading,
+  ScreenHead,
+  Table,
+  type Fields,
+} from "../controls.tsx";
+import { counted, formatBytes, formatCount, formatTime } from "../format.ts";
+import { notify, useAction, useLoaded } from "../hooks.ts";
+import { bytesOfName, type NameFields } from "../names.ts";
+import { failureOf, jsonOf, lacksScope, type Session } from "../session.ts";
+import { hexOf, nameText, utf8Of } from "../value-text.ts";
+
+/** A page of `GET /v1/channels`. */
+interface ChannelPage {
+  readonly channels: readonly ListedChannel[];
+  readonly cursor: string | null;
+}
+
+interface ListedChannel extends NameFields<"channel"> {
+  readonly publishedBytes: number;
+  readonly deliveredBytes: number;
+  readonly subscriptions: number;
+}
+
+const PAGE_CHANNELS = 200;
+/** How long a subscription may take until it is listed. */
+const RELOAD_DELAY_MS = 500;
+/** Every connection begins subscribed to a channel that is called like its id. */
+const OWN_CHANNEL = /^[\da-f]{32}$/;
+/** Messages that are kept on the page. */
+const SHOWN_MAX = 200;
+/** Of a message, what is shown. */
+const SHOWN_BYTES_MAX = 4096;
+/** How often the page shows what has come. */
+const SHOW_EVERY_MS = 100;
+
+const bytesOf = (listed: ListedChannel): Uint8Array => bytesOfName(listed, "channel");
+
+export function ChannelsScreen({ session }: { readonly session: Session }) {
+  const [tailed, setTailed] = useState<Uint8Array | null>(null);
+  const isListable = !lacksScope(session, "admin");
+  const channels = useLoaded(
+    isListable
+      ? async (signal) =>
+          await jsonOf<ChannelPage>(session, `/v1/channels?limit=${PAGE_CHANNELS}`, { signal })
+      : null,
+    [session],
+  );
+  return (
+    <>
+      <ScreenHead title="Channels" lead="Messages reach everybody who listens, and are not kept" />
+      <div class="columns">
+        <Card
+          title="With subscriptions"
+          aside={
+            <Button
+              label="Load again"
+              icon="reload"
+              isBare
+              isBusy={channels.isLoading}
+              onPress={channels.reload}
+            />
+          }
+        >
+          {isListable ? (
+            <Loading of={channels} rows={5}>
+              {(page) => <ChannelTable page={page} onTail={setTailed} />}
+            </Loading>
+          ) : (
+            <Lack scope="admin" />
+          )}
+        </Card>
+        <div class="stack">
+          <Card title="Publish">
+            {lacksScope(session, "publish") ? (
+              <Lack scope="publish" />
+            ) : (
+              <PublishForm session={session} onPublish={channels.reload} />
+            )}
+          </Card>
+          <Card title="Live tail">
+            {lacksScope(session, "subscribe") ? (
+              <Lack scope="subscribe" />
+            ) : (
+              <Tail
+                session={session}
+                channel={tailed}
+                onTail={(channel) => {
+                  setTailed(channel);
+                  setTimeout(channels.reload, RELOAD_DELAY_MS);
+                }}
+              />
+            )}
+          </Card>
+        </div>
+      </div>
+    </>
+  );
+}
+
+function ChannelTable({
+  page: { channels, cursor },
+  onTail,
+}: {
+  readonly page: ChannelPage;
+  readonly onTail: (channel: Uint8Array) => void;
+}) {
+  const named = channels.filter(
+    ({ channel }) => channel === undefined || !OWN_CHANNEL.test(channel),
+  );
+  const own = channels.length - named.length;
+  return (
+    <>
+      {named.length === 0 ? (
+        <Empty title="Nobody is subscribed">A channel is here while somebody listens to it.</Empty>
+      ) : (
+        <Table
+          label="Channels"
+          rows={named}
+          keyOf={({ channel, channelBase64 }) => channel ?? `base64 ${channelBase64}`}
+          columns={[
+            {
+              head: "Channel",
+              isTitle: true,
+              cell: (listed) => (
+                <button
+                  type="button"
+                  class="link mono"
+                  title="Listen to it"
+                  onClick={() => onTail(bytesOf(listed))}
+                >
+                  {nameText(bytesOf(listed))}
+                </button>
+              ),
+            },
+            {
+              head: "Subscriptions",
+              isNumber: true,
+              cell: ({ subscriptions }) => formatCount(subscriptions),
+            },
+            {
+              head: "Published",
+              isNumber: true,
+              cell: ({ publishedBytes }) => formatBytes(publishedBytes),
+            },
+            {
+              head: "Delivered",
+              isNumber: true,
+              cell: ({ deliveredBytes }) => formatBytes(deliveredBytes),
+            },
+          ]}
+        />
+      )}
+      <p class="hint">
+        <code>*</code> reaches everybody who is connected.
+        {own === 0 ? "" : ` ${counted(own, "channel")} of connections themselves are left out.`}
+        {cursor === null ? "" : ` There are more than ${PAGE_CHANNELS}; these are the first ones.`}
+      </p>
+    </>
+  );
+}
+
+function PublishForm({
+  session: { throttr },
+  onPublish,
+}: {
+  readonly session: Session;
+  readonly onPublish: () => void;
+}) {
+  const action = useAction();
+  const publish = async (fields: Fields): Promise<void> => {
+    const channel = fields("channel");
+    const isTaken = await throttr.publish(channel, fields("payload"));
+    notify(isTaken ? `Published to ${channel}` : `Nobody listens to ${channel}`);
+    onPublish();
+  };
+  return (
+    <Form submit="Publish" action={action} onSubmit={publish}>
+      <Field label="Channel" name="channel" placeholder="news" isMono />
+      <label class="field">
+        <span class="label">Message</span>
+        <textarea name="payload" rows={2} class="mono" />
+      </label>
+    </Form>
+  );
+}
+
+interface Shown {
+  readonly number: number;
+  readonly atMs: number;
+  readonly text: string;
+  readonly isHex: boolean;
+  readonly bytes: number;
+}
+
+type TailStatus = "connecting" | "listening" | "ended";
+
+const STATUS_TEXT: Readonly<Record<TailStatus, string>> = {
+  connecting: "Connecting",
+  listening: "Listening",
+  ended: "Ended",
+};
+
+function Tail({
+  session,
+  channel,
+  onTail,
+}: {
+  readonly session: Session;
+  readonly channel: Uint8Array | null;
+  readonly onTail: (channel: Uint8Array | null) => void;
+}) {
+  const start = useAction();
+  const tail = useTail(session, channel);
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    // On a narrow screen it is far below the list.
+    if (channel !== null) place.current?.scrollIntoView({ block: "nearest" });
+  }, [channel]);
+  return (
+    <div ref={place} class="stack tail">
+      <Form
+        submit={channel === null ? "Listen" : "Listen to another"}
+        kind={channel === null ? "primary" : "plain"}
+        action={start}
+        isInline
+        onSubmit={async (fields) => onTail(new TextEncoder().encode(fields("channel")))}
+        also={channel === null ? null : <Button label="Stop" onPress={() => onTail(null)} />}
+      >
+        <Field label="Channel" name="channel" placeholder="news" isMono />
+      </Form>
+      {channel === null ? (
+        <Empty title="Not listening">Messages appear here as they are published.</Empty>
+      ) : (
+        <>
+          <p class="tail-head">
+            <span class={`status ${tail.status === "listening" ? "live" : "connecting"}`}>
+              <span class="dot" />
+              {STATUS_TEXT[tail.status]}
+            </span>
+            <code>{nameText(channel)}</code>
+            <span class="figure">{counted(tail.count, "message")}</span>
+          </p>
+          <Failure error={tail.error} />
+          {tail.missed === 0 ? null : (
+            <p class="hint">{counted(tail.missed, "message")} came too fast, and are not shown.</p>
+          )}
+          <ol class="messages" aria-live="polite" aria-relevant="additions" aria-label="Messages">
+            {tail.messages.map(({ number, atMs, text, isHex, bytes }) => (
+              <li key={number}>
+                <span class="message-head">
+                  <time>{formatTime(atMs)}</time>
+                  <span>{formatBytes(bytes)}</span>
+                </span>
+                <pre class={isHex ? "hex" : ""}>{text === "" ? "(empty)" : text}</pre>
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </div>
+  );
+}
+
+interface TailState {
+  readonly status: TailStatus;
+  /** The latest first. */
+  readonly messages: readonly Shown[];
+  /** All that have come. */
+  readonly count: number;
+  readonly missed: number;
+  readonly error: ThrottrError | null;
+}
+
+const NOTHING: TailState = { status: "connecting", messages: [], count: 0, missed: 0, error: null };
+
+/** Listens to a channel while there is one. */
+function useTail(session: Session, channel: Uint8Array | null): TailState {
+  const [state, setState] = useState<TailState>(NOTHING);
+  const known = useRef<TailState>(NOTHING);
+  useEffect(() => {
+    if (channel === null) return;
+    known.current = NOTHING;
+    setState(NOTHING);
+    const subscription = session.throttr.subscribe(channel, { overflow: "drop_oldest" });
+    let isStopped = false;
+    let timer: ReturnType<typeof setTimeout> | null = null;
+    // A fast channel is shown ten times a second, not message by message.
+    const show = (part: Partial<TailState>): void => {
+      known.current = { ...known.current!, ...part };
+      timer ??= setTimeout(() => {
+        timer = null;
+        if (!isStopped) setState(known.current!);
+      }, SHOW_EVERY_MS);
+    };
+    subscription.ready.then(() => show({ status: "listening" })).catch(() => {});
+    read(subscription, () => known.current!, show).catch((error: unknown) => {
+      if (!isStopped) show({ status: "ended", error: failureOf(error) });
+    });
+    return () => {
+      isStopped = true;
+      clearTimeout(timer ?? undefined);
+      void subscription.return();
+    };
+  }, [session, channel]);
+  return state;
+}
+
+async function read(
+  subscription: Subscription,
+  known: () => TailState,
+  show: (part: Partial<TailState>) => void,
+): Promise<void> {
+  for await (const { payload, missed } of subscription) {
+    const before = known();
+    const shown = payload.subarray(0, SHOWN_BYTES_MAX);
+    const text = utf8Of(shown);
+    const message = {
+      number: before.count,
+      atMs: Date.now(),
+      text: text ?? hexOf(shown),
+      isHex: text === null,
+      bytes: payload.length,
+    };
+    show({
+      messages: [message, ...before.messages].slice(0, SHOWN_MAX),
+      count: before.count + 1,
+      missed: before.missed + missed,
+    });
+  }
+  show({ status: "ended" });
+}

@@ -1,0 +1,70 @@
+/** The window that makes a record. */
+import { useState } from "hono/jsx/dom";
+import { ThrottrError } from "../../client/index.ts";
+import { Dialog, Field, Form, Switch, TimeFields, type Fields } from "../controls.tsx";
+import { notify, useAction } from "../hooks.ts";
+import type { Session } from "../session.ts";
+import { ttlOf } from "./record.tsx";
+
+export function NewRecord({
+  session: { throttr },
+  prefix,
+  onClose,
+  onMade,
+}: {
+  readonly session: Session;
+  /** What the key begins with, as a proposal. */
+  readonly prefix: string;
+  readonly onClose: () => void;
+  readonly onMade: () => void;
+}) {
+  const [kind, setKind] = useState<"counter" | "buffer">("counter");
+  const action = useAction();
+  const make = async (fields: Fields): Promise<void> => {
+    const key = fields("key");
+    const ttlMs = ttlOf(fields);
+    const isMade =
+      kind === "counter"
+        ? await throttr.insert(key, { quota: quotaOf(fields("quota")), ttlMs })
+        : // Only where there is none: a SET would replace what is there.
+          (await throttr.compareAndSet(key, { expected: null, value: fields("value"), ttlMs }))
+            .applied;
+    if (!isMade) {
+      throw new ThrottrError("exists", "there is a record under the key; nothing was changed");
+    }
+    notify(`Made ${key}`);
+    onMade();
+    onClose();
+  };
+  return (
+    <Dialog title="New record" onClose={onClose}>
+      <Form submit="Make it" action={action} onSubmit={make}>
+        <Switch
+          label="Kind"
+          value={kind}
+          options={[
+            ["counter", "Counter"],
+            ["buffer", "Buffer"],
+          ]}
+          onChoice={setKind}
+        />
+        <Field label="Key" name="key" value={prefix} isMono autofocus hint="Up to 255 bytes" />
+        {kind === "counter" ? (
+          <Field key="quota" label="Quota" name="quota" value="0" isNumber hint="0 to 2^64 - 1" />
+        ) : (
+          <label key="value" class="field">
+            <span class="label">Value</span>
+            <textarea class="mono" name="value" rows={6} />
+          </label>
+        )}
+        <TimeFields label="TTL" name="ttl" unitName="unit" value="1" unit="h" />
+      </Form>
+    </Dialog>
+  );
+}
+
+/** @throws ThrottrError `quota_invalid` */
+function quotaOf(text: string): bigint {
+  if (/^\d+$/.test(text.trim())) return BigInt(text.trim());
+  throw new ThrottrError("quota_invalid", "quota: an integer from 0 to 2^64 - 1 is expected");
+}

@@ -1,0 +1,295 @@
+/** Overview: what the namespace is doing, live. */
+import { useState, type Child } from "hono/jsx/dom";
+import { useEffect } from "../effect.ts";
+import type { Overview } from "../../wire/overview.ts";
+import { RequestsChart } from "../chart.tsx";
+import {
+  Bar,
+  Card,
+  Empty,
+  Failure,
+  Lack,
+  ScreenHead,
+  Since,
+  Skeleton,
+  Table,
+} from "../controls.tsx";
+import { counted, formatBytes, formatCount, formatRate, formatTile, shareOf } from "../format.ts";
+import { feedStore, followOverview, type Feed } from "../overview-feed.ts";
+import { lacksScope, type Session } from "../session.ts";
+import { useStore } from "../store.ts";
+
+const STATUS: Readonly<Record<Feed["status"], string>> = {
+  connecting: "Connecting",
+  live: "Live",
+  lost: "Connection lost, trying again",
+  paused: "Paused",
+};
+
+/** How often the figures are said to those who listen: each second would be noise. */
+const SPOKEN_EVERY_MS = 20_000;
+/** Above that a shard's memory is shown as a warning. */
+const FULL_SHARE = 0.9;
+
+export function OverviewScreen({ session }: { readonly session: Session }) {
+  const feed = useStore(feedStore);
+  const isAllowed = !lacksScope(session, "admin");
+  useEffect(() => {
+    if (!isAllowed) return;
+    const abort = new AbortController();
+    void followOverview(session, abort.signal);
+    return () => abort.abort();
+  }, [session]);
+  if (!isAllowed) {
+    return (
+      <>
+        <ScreenHead title="Overview" lead="What the namespace is doing" />
+        <Lack scope="admin" />
+      </>
+    );
+  }
+  const { overview, rates, status, error } = feed;
+  return (
+    <>
+      <ScreenHead
+        title="Overview"
+        lead={
+          overview === null
+            ? "What the namespace is doing"
+            : `Namespace ${overview.namespace}, version ${overview.version}`
+        }
+      >
+        <span class={`status ${status}`}>
+          <span class="dot" />
+          {STATUS[status]}
+        </span>
+      </ScreenHead>
+      <Spoken feed={feed} />
+      {error === null ? null : <Failure error={error} />}
+      {overview === null && error !== null ? null : (
+        <>
+          <div class="tiles">
+            <Tile
+              name="Requests per second"
+              figure={rates === null ? null : formatRate(rates.requests)}
+              note={overview === null ? "" : `${formatTile(overview.requests.total)} in all`}
+              isMain
+            />
+            <Tile
+              name="Keys"
+              figure={
+                overview === null
+                  ? null
+                  : formatTile(overview.records.counters + overview.records.buffers)
+              }
+              note={
+                overview === null
+                  ? ""
+                  : `${counted(overview.records.counters, "counter")}, ${counted(overview.records.buffers, "buffer")}`
+              }
+            />
+            <Tile
+              name="Connections"
+              figure={overview === null ? null : formatTile(overview.connections.open)}
+              note={overview === null ? "" : transportsOf(overview)}
+            />
+            <Tile
+              name="Channels"
+              figure={overview === null ? null : formatTile(overview.channels)}
+              note={overview === null ? "" : counted(overview.subscriptions, "subscription")}
+            />
+            <Tile
+              name="Semaphores"
+              figure={overview === null ? null : formatTile(overview.semaphores.objects)}
+              note={overview === null ? "" : counted(overview.semaphores.holdings, "holding")}
+            />
+            <Tile
+              name="Bytes per second"
+              figure={rates === null ? null : formatBytes(rates.readBytes + rates.writeBytes)}
+              note={
+                rates === null
+                  ? ""
+                  : `${formatBytes(rates.readBytes)} in, ${formatBytes(rates.writeBytes)} out`
+              }
+            />
+          </div>
+          <Card title="Requests per second, by type">
+            <RequestsChart samples={feed.samples} names={feed.names} />
+          </Card>
+          <Card
+            title="Shards"
+            aside={
+              overview?.runningSinceMs == null ? null : (
+                <>
+                  awake for <Since sinceMs={overview.runningSinceMs} />
+                </>
+              )
+            }
+          >
+            {overview === null ? <Skeleton rows={4} /> : <Shards overview={overview} />}
+          </Card>
+          <Card title="Hubs" aside="where connections live">
+            {overview === null ? <Skeleton rows={2} /> : <Hubs overview={overview} />}
+          </Card>
+        </>
+      )}
+    </>
+  );
+}
+
+function Tile({
+  name,
+  figure,
+  note,
+  isMain = false,
+}: {
+  readonly name: string;
+  readonly figure: string | null;
+  readonly note: string;
+  readonly isMain?: boolean;
+}) {
+  return (
+    <div class={isMain ? "tile main" : "tile"}>
+      <span class="tile-name">{name}</span>
+      <strong class="tile-figure">{figure ?? "–"}</strong>
+      <span class="tile-note">{note}</span>
+    </div>
+  );
+}
+
+function transportsOf({ connections: { byTransport } }: Overview): string {
+  const { websocket, tcp, events } = byTransport;
+  const parts = [
+    [websocket, "WebSocket"],
+    [tcp, "TCP"],
+    [events, "Events"],
+  ] as const;
+  const open = parts.filter(([count]) => count > 0);
+  return open.length === 0
+    ? "none open"
+    : open.map(([count, name]) => `${formatCount(count)} ${name}`).join(", ");
+}
+
+const SILENCES: Readonly<Record<string, string>> = {
+  timeout: "did not answer in time",
+  outdated: "runs the release before",
+};
+
+/** Of a shard or Hub that does not answer: why. */
+const silence = (code: string): Child => <span class="badge bad">{SILENCES[code] ?? code}</span>;
+
+function Shards({ overview }: { readonly overview: Overview }) {
+  return (
+    <Table
+      label="Shards"
+      rows={overview.shards}
+      keyOf={({ index }) => String(index)}
+      columns={[
+        { head: "Shard", cell: ({ index }) => index, isTitle: true },
+        {
+          head: "Memory",
+          cell: (shard) =>
+            shard.isUnreachable ? (
+              silence(shard.code)
+            ) : (
+              <Bar
+                label={`Memory of shard ${shard.index}`}
+                share={shareOf(shard.bytes, shard.bytesMax)}
+                text={`${formatBytes(shard.bytes)} of ${formatBytes(shard.bytesMax)}`}
+                tone={shard.bytes > shard.bytesMax * FULL_SHARE ? "bad" : "accent"}
+              />
+            ),
+        },
+        {
+          head: "Records",
+          isNumber: true,
+          cell: (shard) => (shard.isUnreachable ? "–" : formatCount(shard.records)),
+        },
+        {
+          head: "Journal",
+          isNumber: true,
+          cell: (shard) =>
+            shard.isUnreachable
+              ? "–"
+              : `${formatCount(shard.journalRows)} rows, ${formatBytes(shard.journalBytes)}`,
+        },
+        {
+          head: "Rows written",
+          isNumber: true,
+          cell: (shard) => (shard.isUnreachable ? "–" : formatCount(shard.rowsWritten)),
+        },
+        {
+          head: "Refused for space",
+          isNumber: true,
+          cell: (shard) =>
+            shard.isUnreachable ? (
+              "–"
+            ) : (
+              <span class={shard.refusedForSpace > 0 ? "figure warn" : "figure"}>
+                {formatCount(shard.refusedForSpace)}
+              </span>
+            ),
+        },
+        {
+          head: "Awake for",
+          isNumber: true,
+          cell: (shard) => (shard.isUnreachable ? "–" : <Since sinceMs={shard.startedAtMs} />),
+        },
+      ]}
+    />
+  );
+}
+
+function Hubs({ overview }: { readonly overview: Overview }) {
+  if (overview.hubs.length === 0) {
+    return <Empty title="No connections">A Hub is made for the first connection near it.</Empty>;
+  }
+  return (
+    <Table
+      label="Hubs"
+      rows={overview.hubs}
+      keyOf={({ location, index }) => `${location} ${index}`}
+      columns={[
+        {
+          head: "Hub",
+          cell: ({ location, index }) => `${location === "XXX" ? "somewhere" : location} ${index}`,
+          isTitle: true,
+        },
+        {
+          head: "Connections",
+          isNumber: true,
+          cell: (hub) => (hub.isUnreachable ? silence(hub.code) : formatCount(hub.connections)),
+        },
+        {
+          head: "Subscriptions",
+          isNumber: true,
+          cell: (hub) => (hub.isUnreachable ? "–" : formatCount(hub.subscriptions)),
+        },
+      ]}
+    />
+  );
+}
+
+/** The main figures, said now and then to those who listen to the page. */
+function Spoken({ feed }: { readonly feed: Feed }) {
+  const [text, setText] = useState("");
+  const isKnown = feed.overview !== null && feed.rates !== null;
+  useEffect(() => {
+    const say = (): void => {
+      const { overview, rates } = feedStore.value;
+      if (overview === null || rates === null) return;
+      const keys = overview.records.counters + overview.records.buffers;
+      setText(
+        `${formatRate(rates.requests)} requests per second, ${counted(keys, "key")}, ${counted(overview.connections.open, "connection")}`,
+      );
+    };
+    say();
+    const timer = setInterval(say, SPOKEN_EVERY_MS);
+    return () => clearInterval(timer);
+  }, [isKnown]);
+  return (
+    <p class="unseen" aria-live="polite">
+      {text}
+    </p>
+  );
+}

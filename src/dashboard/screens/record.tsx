@@ -1,0 +1,388 @@
+/** A record: what it holds, how long it lives, and what can be done with it. */
+import { useState, type Child } from "hono/jsx/dom";
+import type { BufferRecord, ChangeName, CounterRecord } from "../../client/index.ts";
+import { ThrottrError } from "../../client/index.ts";
+import {
+  Button,
+  Choice,
+  Confirm,
+  Copy,
+  Countdown,
+  Dialog,
+  Empty,
+  Facts,
+  Field,
+  Form,
+  Loading,
+  Switch,
+  TimeFields,
+  type Fields,
+} from "../controls.tsx";
+import { formatBytes, formatCount, formatMoment } from "../format.ts";
+import { notify, useAction, useLoaded } from "../hooks.ts";
+import { readLimiterState, type LimiterState } from "../limiter-state.ts";
+import { learnClock } from "../server-clock.ts";
+import type { Session } from "../session.ts";
+import { millisecondsOf } from "../strategies.ts";
+import {
+  formsOf,
+  nameText,
+  SHOWN_BYTES_MAX,
+  utf8Of,
+  valueIn,
+  type ValueForm,
+} from "../value-text.ts";
+
+type Kind = "counter" | "buffer";
+
+/** A record of either kind, or none where it is gone. */
+type Opened =
+  | ({ readonly kind: "counter" } & CounterRecord)
+  | ({ readonly kind: "buffer" } & BufferRecord)
+  | null;
+
+interface RecordProps {
+  readonly session: Session;
+  readonly recordKey: Uint8Array;
+  /** What it was when it was listed. */
+  readonly kind: Kind;
+  readonly onClose: () => void;
+  /** It was changed, or is gone. */
+  readonly onChange: () => void;
+}
+
+export function RecordDialog({ session, recordKey, kind, onClose, onChange }: RecordProps) {
+  const [isPurging, setPurging] = useState(false);
+  const purge = useAction();
+  const opened = useLoaded(
+    async (signal) => ({ record: await open(session, recordKey, kind, signal) }),
+    [session, recordKey],
+  );
+  const changed = (text: string): void => {
+    notify(text);
+    opened.reload();
+    onChange();
+  };
+  const name = nameText(recordKey);
+  return (
+    <Dialog title={name} onClose={onClose} isDrawer>
+      <Loading of={opened} rows={6}>
+        {({ record }) =>
+          record === null ? (
+            <Empty title="This record is gone">It has expired, or somebody has removed it.</Empty>
+          ) : (
+            <div class="stack">
+              {record.kind === "counter" ? (
+                <p class="hero figure">
+                  <span class="unseen">Quota: </span>
+                  {formatCount(record.quota)}
+                </p>
+              ) : null}
+              <Facts
+                facts={[
+                  ["Kind", <span class={`badge ${record.kind}`}>{record.kind}</span>],
+                  ["Time left", <Countdown untilMs={record.expiresAtMs} />],
+                  ["Ends", formatMoment(record.expiresAtMs)],
+                  ...(record.kind === "buffer"
+                    ? [["Size", formatBytes(record.value.length)] as const]
+                    : []),
+                ]}
+              />
+              {record.kind === "counter" ? (
+                <QuotaForm session={session} recordKey={recordKey} onChange={changed} />
+              ) : (
+                <ValueSection
+                  session={session}
+                  recordKey={recordKey}
+                  record={record}
+                  onChange={changed}
+                />
+              )}
+              <TtlForm session={session} recordKey={recordKey} onChange={changed} />
+              <section class="part">
+                <h3>Remove</h3>
+                <Button
+                  label="Purge this record"
+                  icon="remove"
+                  kind="danger"
+                  onPress={() => setPurging(true)}
+                />
+              </section>
+            </div>
+          )
+        }
+      </Loading>
+      {isPurging ? (
+        <Confirm
+          title="Purge this record?"
+          submit="Purge"
+          action={purge}
+          onClose={() => setPurging(false)}
+          onConfirm={async () => {
+            const isRemoved = await session.throttr.purge(recordKey);
+            notify(isRemoved ? `Purged ${name}` : `${name} was gone already`);
+            onChange();
+            onClose();
+            // What was pressed to get here may be gone with the record.
+            document.getElementById("screen-title")?.focus();
+          }}
+        >
+          <p>
+            <code>{name}</code> is removed for everybody, at once. That can't be undone.
+          </p>
+        </Confirm>
+      ) : null}
+    </Dialog>
+  );
+}
+
+/** Reads a record as the kind that it was, or has become. */
+async function open(
+  { throttr }: Session,
+  key: Uint8Array,
+  kind: Kind,
+  signal: AbortSignal,
+): Promise<Opened> {
+  try {
+    const record = await read(kind);
+    if (record !== null) learnClock(record.expiresAtMs - record.ttlMs);
+    return record;
+  } catch (error) {
+    if (ThrottrError.from(error).code !== "kind_mismatch") throw error;
+    return await read(kind === "counter" ? "buffer" : "counter");
+  }
+
+  async function read(as: Kind): Promise<Opened> {
+    if (as === "counter") {
+      const counter = await throttr.query(key, { signal });
+      return counter === null ? null : { kind: as, ...counter };
+    }
+    const buffer = await throttr.get(key, { signal });
+    return buffer === null ? null : { kind: as, ...buffer };
+  }
+}
+
+interface PartProps {
+  readonly session: Session;
+  readonly recordKey: Uint8Array;
+  readonly onChange: (text: string) => void;
+}
+
+const GONE = new ThrottrError("key_absent", "the record is gone");
+
+function QuotaForm({ session: { throttr }, recordKey, onChange }: PartProps) {
+  const action = useAction();
+  const change = async (fields: Fields): Promise<void> => {
+    const amount = amountOf(fields("amount"));
+    const how = fields("how") as ChangeName;
+    const calls = { patch: "patch", increase: "increase", decrease: "decrease" } as const;
+    const outcome = await throttr[calls[how]](recordKey, amount);
+    if (outcome === null) throw GONE;
+    if (!outcome.applied) {
+      throw new ThrottrError(
+        "not_applied",
+        `the quota is ${outcome.quota}, and would have left 0 to 2^64 - 1: it stays as it is`,
+      );
+    }
+    onChange(`The quota is ${formatCount(outcome.quota)}`);
+  };
+  return (
+    <section class="part">
+      <h3>Change the quota</h3>
+      <Form submit="Change" action={action} onSubmit={change}>
+        <div class="pair">
+          <Choice
+            label="How"
+            name="how"
+            value="patch"
+            options={{ patch: "Set to", increase: "Add", decrease: "Subtract" }}
+          />
+          <Field label="Amount" name="amount" isNumber placeholder="0 to 2^64 - 1" />
+        </div>
+      </Form>
+    </section>
+  );
+}
+
+/** @throws ThrottrError `amount_invalid` */
+function amountOf(text: string): bigint {
+  if (/^\d+$/.test(text.trim())) return BigInt(text.trim());
+  throw new ThrottrError("amount_invalid", "amount: an integer from 0 to 2^64 - 1 is expected");
+}
+
+function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
+  const action = useAction();
+  const change = async (fields: Fields): Promise<void> => {
+    const ttlMs = ttlOf(fields);
+    const options = { ttlMs, change: fields("how") as ChangeName };
+    const remaining = await throttr.ttl(recordKey, options);
+    onChange(
+      remaining === null
+        ? "The record has ended"
+        : `It ends ${formatMoment(remaining.expiresAtMs)}`,
+    );
+  };
+  return (
+    <section class="part">
+      <h3>Change how long it lives</h3>
+      <Form submit="Change TTL" action={action} onSubmit={change}>
+        <Choice
+          label="How"
+          name="how"
+          value="patch"
+          options={{ patch: "From now on", increase: "Longer by", decrease: "Shorter by" }}
+        />
+        <TimeFields label="Time" name="ttl" unitName="unit" value="1" unit="h" />
+      </Form>
+    </section>
+  );
+}
+
+/** @throws ThrottrError `ttl_invalid` */
+export function ttlOf(fields: Fields): number {
+  const ttlMs = millisecondsOf(fields("ttl"), fields("unit"));
+  if (Number.isSafeInteger(ttlMs) && ttlMs >= 0) return ttlMs;
+  throw new ThrottrError("ttl_invalid", "time: a number from 0 is expected");
+}
+
+function ValueSection({
+  session,
+  recordKey,
+  record,
+  onChange,
+}: PartProps & { readonly record: BufferRecord }) {
+  const [isEditing, setEditing] = useState(false);
+  if (isEditing) {
+    return (
+      <ValueForm
+        session={session}
+        recordKey={recordKey}
+        record={record}
+        onChange={(text) => {
+          setEditing(false);
+          onChange(text);
+        }}
+        onCancel={() => setEditing(false)}
+      />
+    );
+  }
+  return <ValueView record={record} onEdit={() => setEditing(true)} />;
+}
+
+const FORM_NAMES: Readonly<Record<ValueForm | "limiter", string>> = {
+  limiter: "Limiter",
+  json: "JSON",
+  text: "Text",
+  hex: "Hex",
+};
+
+function ValueView({
+  record: { value },
+  onEdit,
+}: {
+  readonly record: BufferRecord;
+  readonly onEdit: () => void;
+}) {
+  const text = utf8Of(value);
+  const state = text === null ? null : readLimiterState(text);
+  const forms: readonly (ValueForm | "limiter")[] =
+    state === null ? formsOf(value) : ["limiter", ...formsOf(value)];
+  const [chosen, setChosen] = useState<ValueForm | "limiter" | null>(null);
+  const form = chosen !== null && forms.includes(chosen) ? chosen : forms[0]!;
+  return (
+    <section class="part">
+      <header class="part-head">
+        <h3>Value</h3>
+        <Switch
+          label="Shown as"
+          value={form}
+          options={forms.map((name) => [name, FORM_NAMES[name]] as const)}
+          onChoice={setChosen}
+        />
+      </header>
+      {form === "limiter" && state !== null ? (
+        <LimiterFields state={state} />
+      ) : (
+        <pre class="value" tabindex={0} aria-label="Value">
+          {value.length === 0 ? "(empty)" : valueIn(form as ValueForm, value)}
+        </pre>
+      )}
+      {value.length > SHOWN_BYTES_MAX && form !== "limiter" ? (
+        <p class="hint">The first {formatBytes(SHOWN_BYTES_MAX)} are shown.</p>
+      ) : null}
+      <div class="form-actions">
+        <Button label="Set another value" onPress={onEdit} />
+        {text === null ? null : <Copy text={text} label="Copy value" />}
+      </div>
+    </section>
+  );
+}
+
+function LimiterFields({ state }: { readonly state: LimiterState }) {
+  return (
+    <div class="limiter-state">
+      <p class="badge">{state.strategy}</p>
+      <Facts
+        facts={state.fields.map((field): readonly [string, Child] => [
+          field.label,
+          "text" in field ? <span class="figure">{field.text}</span> : formatMoment(field.atMs),
+        ])}
+      />
+      <p class="hint">
+        The configuration is with whoever asks the limit; only its state is stored.
+      </p>
+    </div>
+  );
+}
+
+/** A value is set only where nobody has set another one since it was read. */
+function ValueForm({
+  session: { throttr },
+  recordKey,
+  record,
+  onChange,
+  onCancel,
+}: PartProps & { readonly record: BufferRecord; readonly onCancel: () => void }) {
+  const action = useAction();
+  const text = utf8Of(record.value);
+  const set = async (fields: Fields): Promise<void> => {
+    const { applied } = await throttr.compareAndSet(recordKey, {
+      expected: record.value,
+      value: fields("value"),
+      ttlMs: ttlOf(fields),
+    });
+    if (!applied) {
+      throw new ThrottrError(
+        "changed_meanwhile",
+        "somebody has changed it since it was read; close this to see what it holds now",
+      );
+    }
+    onChange("The value is set");
+  };
+  return (
+    <section class="part">
+      <h3>Set another value</h3>
+      <Form
+        submit="Set"
+        action={action}
+        onSubmit={set}
+        also={<Button label="Cancel" onPress={onCancel} />}
+      >
+        <label class="field">
+          <span class="label">Value</span>
+          <textarea class="mono" name="value" rows={8} value={text ?? ""} />
+          {text === null ? (
+            <span class="hint">What it holds is no text, and is replaced as a whole.</span>
+          ) : null}
+        </label>
+        <TimeFields
+          label="TTL"
+          name="ttl"
+          unitName="unit"
+          value={String(Math.max(1, Math.ceil(record.ttlMs / 1000)))}
+          unit="s"
+        />
+      </Form>
+    </section>
+  );
+}

@@ -1,0 +1,164 @@
+/** Records: browsed by prefix, page by page. */
+import { useRef, useState } from "hono/jsx/dom";
+import { useEffect } from "../effect.ts";
+import type { ListedRecord } from "../../client/index.ts";
+import { Button, Card, Countdown, Empty, Loading, ScreenHead, Table } from "../controls.tsx";
+import { formatBytes, formatCount } from "../format.ts";
+import { useLoaded } from "../hooks.ts";
+import type { Session } from "../session.ts";
+import { nameText } from "../value-text.ts";
+import { NewRecord } from "./new-record.tsx";
+import { RecordDialog } from "./record.tsx";
+
+const PAGE_RECORDS = 50;
+/** How long somebody may pause while typing a prefix. */
+const TYPING_MS = 300;
+
+/** A page: the cursors of all pages before it, and its own, which the first one has not. */
+type Cursors = readonly Uint8Array[];
+
+export function RecordsScreen({ session }: { readonly session: Session }) {
+  const [prefix, setPrefix] = useState("");
+  const [cursors, setCursors] = useState<Cursors>([]);
+  const [opened, setOpened] = useState<ListedRecord | null>(null);
+  const [isNew, setNew] = useState(false);
+  const typing = useRef<ReturnType<typeof setTimeout> | null>(null);
+  const page = useLoaded(
+    (signal) => {
+      const cursor = cursors.at(-1);
+      const options = { prefix, limit: PAGE_RECORDS, signal };
+      return session.throttr.list(cursor === undefined ? options : { ...options, cursor });
+    },
+    [session, prefix, cursors],
+  );
+  useEffect(() => () => clearTimeout(typing.current ?? undefined), []);
+  const type = (text: string): void => {
+    clearTimeout(typing.current ?? undefined);
+    typing.current = setTimeout(() => {
+      setPrefix(text);
+      setCursors([]);
+    }, TYPING_MS);
+  };
+  const next = page.value?.cursor ?? null;
+  return (
+    <>
+      <ScreenHead title="Records" lead="Counters and buffers, in the order of their keys">
+        <Button label="New record" icon="add" kind="primary" onPress={() => setNew(true)} />
+      </ScreenHead>
+      <Card
+        title={prefix === "" ? "All records" : `Keys that begin with “${prefix}”`}
+        aside={
+          <Button
+            label="Load again"
+            icon="reload"
+            isBare
+            isBusy={page.isLoading}
+            onPress={page.reload}
+          />
+        }
+      >
+        <label class="field search">
+          <span class="unseen">Prefix of keys</span>
+          <input
+            id="filter"
+            class="mono"
+            type="search"
+            placeholder="Prefix, such as user:"
+            autocomplete="off"
+            autocapitalize="off"
+
+            onInput={(event: Event) => type((event.target as HTMLInputElement).value)}
+          />
+        </label>
+        <Loading of={page} rows={8}>
+          {({ records }) =>
+            records.length === 0 ? (
+              <Empty title={prefix === "" ? "No records yet" : "No key begins with that"}>
+                {prefix === ""
+                  ? "Make one here, or let an application: every record has a TTL, and is gone on time."
+                  : "Keys are compared byte by byte, upper and lower case apart."}
+              </Empty>
+            ) : (
+              <RecordTable records={records} onOpen={setOpened} />
+            )
+          }
+        </Loading>
+        <div class="pager">
+          <Button
+            label="Previous"
+            icon="previous"
+            disabled={cursors.length === 0}
+            onPress={() => setCursors(cursors.slice(0, -1))}
+          />
+          <span class="figure">Page {formatCount(cursors.length + 1)}</span>
+          <Button
+            label="Next"
+            icon="next"
+            disabled={next === null}
+            onPress={() => {
+              if (next !== null) setCursors([...cursors, next]);
+            }}
+          />
+        </div>
+      </Card>
+      {opened === null ? null : (
+        <RecordDialog
+          session={session}
+          recordKey={opened.key}
+          kind={opened.kind}
+          onClose={() => setOpened(null)}
+          onChange={page.reload}
+        />
+      )}
+      {isNew ? (
+        <NewRecord
+          session={session}
+          prefix={prefix}
+          onClose={() => setNew(false)}
+          onMade={page.reload}
+        />
+      ) : null}
+    </>
+  );
+}
+
+function RecordTable({
+  records,
+  onOpen,
+}: {
+  readonly records: readonly ListedRecord[];
+  readonly onOpen: (record: ListedRecord) => void;
+}) {
+  return (
+    <Table
+      label="Records"
+      rows={records}
+      keyOf={({ key }) => nameText(key)}
+      rowClass={() => "opens"}
+      isCompact
+      columns={[
+        {
+          head: "Key",
+          isTitle: true,
+          cell: (record) => (
+            <button type="button" class="link mono" onClick={() => onOpen(record)}>
+              {nameText(record.key)}
+            </button>
+          ),
+        },
+        { head: "Kind", cell: ({ kind }) => <span class={`badge ${kind}`}>{kind}</span> },
+        {
+          head: "Quota or size",
+          isNumber: true,
+          cell: (record) =>
+            record.quota === null ? formatBytes(record.bytes ?? 0) : formatCount(record.quota),
+        },
+        {
+          head: "Time left",
+          isNumber: true,
+          cell: ({ expiresAtMs }) => <Countdown untilMs={expiresAtMs} />,
+        },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,311 @@
+/** Semaphores: what is in use, who holds it, and leases taken and given back by hand. */
+import { useState } from "hono/jsx/dom";
+import { ThrottrError } from "../../client/index.ts";
+import {
+  Button,
+  Card,
+  Confirm,
+  Copy,
+  Countdown,
+  Dialog,
+  Empty,
+  Field,
+  Form,
+  Lack,
+  Loading,
+  ScreenHead,
+  Table,
+  TimeFields,
+  type Fields,
+} from "../controls.tsx";
+import { counted, formatCount } from "../format.ts";
+import { notify, useAction, useLoaded } from "../hooks.ts";
+import { jsonOf, lacksScope, type Session } from "../session.ts";
+import { bytesOfName, pathOf, type NameFields } from "../names.ts";
+import { nameText } from "../value-text.ts";
+import { ttlOf } from "./record.tsx";
+
+/** A page of `GET /v1/semaphores`. */
+interface SemaphorePage {
+  readonly semaphores: readonly ListedSemaphore[];
+  readonly cursor: string | null;
+}
+
+interface ListedSemaphore extends NameFields<"name"> {
+  readonly consumption: number;
+  /** The largest consumption in this interval. */
+  readonly maximum: number;
+}
+
+/** A page of `GET /v1/semaphores/{name}/holders`. */
+interface HolderPage {
+  readonly holders: readonly Holder[];
+  readonly cursor: string | null;
+}
+
+interface Holder {
+  readonly kind: "connection" | "lease";
+  readonly id: string;
+  readonly resources: number;
+  readonly expiresAtMs: number | null;
+}
+
+const PAGE_ROWS = 100;
+const encoder = new TextEncoder();
+
+export function SemaphoresScreen({ session }: { readonly session: Session }) {
+  const [cursors, setCursors] = useState<readonly string[]>([]);
+  const [opened, setOpened] = useState<Uint8Array | null>(null);
+  const page = useLoaded(
+    async (signal) => {
+      const cursor = cursors.at(-1);
+      const query = `limit=${PAGE_ROWS}${cursor === undefined ? "" : `&cursor=${cursor}`}`;
+      return await jsonOf<SemaphorePage>(session, `/v1/semaphores?${query}`, { signal });
+    },
+    [session, cursors],
+  );
+  const next = page.value?.cursor ?? null;
+  return (
+    <>
+      <ScreenHead
+        title="Semaphores"
+        lead="Resources that connections and leases hold, until they give them back"
+      />
+      <div class="columns">
+        <Card
+          title="In use"
+          aside={
+            <Button
+              label="Load again"
+              icon="reload"
+              isBare
+              isBusy={page.isLoading}
+              onPress={page.reload}
+            />
+          }
+        >
+          <Loading of={page} rows={5}>
+            {({ semaphores }) =>
+              semaphores.length === 0 ? (
+                <Empty title="No semaphores">
+                  One is made when somebody acquires it, and goes when nobody holds it for a while.
+                </Empty>
+              ) : (
+                <SemaphoreTable semaphores={semaphores} onOpen={setOpened} />
+              )
+            }
+          </Loading>
+          {cursors.length === 0 && next === null ? null : (
+            <div class="pager">
+              <Button
+                label="Previous"
+                icon="previous"
+                disabled={cursors.length === 0}
+                onPress={() => setCursors(cursors.slice(0, -1))}
+              />
+              <Button
+                label="Next"
+                icon="next"
+                disabled={next === null}
+                onPress={() => {
+                  if (next !== null) setCursors([...cursors, next]);
+                }}
+              />
+            </div>
+          )}
+        </Card>
+        <Card title="Acquire by hand">
+          <AcquireForm session={session} onAcquired={page.reload} />
+        </Card>
+      </div>
+      {opened === null ? null : (
+        <HoldersDialog
+          session={session}
+          name={opened}
+          onClose={() => setOpened(null)}
+          onChange={page.reload}
+        />
+      )}
+    </>
+  );
+}
+
+function SemaphoreTable({
+  semaphores,
+  onOpen,
+}: {
+  readonly semaphores: readonly ListedSemaphore[];
+  readonly onOpen: (name: Uint8Array) => void;
+}) {
+  return (
+    <Table
+      label="Semaphores"
+      rows={semaphores}
+      keyOf={({ name, nameBase64 }) => name ?? `base64 ${nameBase64}`}
+      rowClass={() => "opens"}
+      columns={[
+        {
+          head: "Semaphore",
+          isTitle: true,
+          cell: (semaphore) => {
+            const name = bytesOfName(semaphore, "name");
+            return (
+              <button type="button" class="link mono" onClick={() => onOpen(name)}>
+                {nameText(name)}
+              </button>
+            );
+          },
+        },
+        { head: "Held now", isNumber: true, cell: ({ consumption }) => formatCount(consumption) },
+        { head: "Most held lately", isNumber: true, cell: ({ maximum }) => formatCount(maximum) },
+      ]}
+    />
+  );
+}
+
+function AcquireForm({
+  session,
+  onAcquired,
+}: {
+  readonly session: Session;
+  readonly onAcquired: () => void;
+}) {
+  const action = useAction();
+  const acquire = async (fields: Fields): Promise<void> => {
+    const name = fields("name");
+    const body = {
+      resources: wholeOf(fields("resources"), "resources"),
+      maximum: wholeOf(fields("maximum"), "maximum"),
+      ttlMs: ttlOf(fields),
+    };
+    const path = `/v1/semaphores/${pathOf(encoder.encode(name))}/leases`;
+    await jsonOf(session, path, { method: "POST", body });
+    onAcquired();
+    notify(`Acquired ${counted(body.resources, "resource")} of ${name}`);
+  };
+  return (
+    <Form submit="Acquire" action={action} onSubmit={acquire}>
+      <Field label="Semaphore" name="name" placeholder="builds" isMono />
+      <div class="pair">
+        <Field label="Resources" name="resources" value="1" isNumber />
+        <Field label="Maximum" name="maximum" value="10" isNumber />
+      </div>
+      <TimeFields label="Lease for" name="ttl" unitName="unit" value="5" unit="min" />
+      <p class="hint">
+        The maximum is not kept: each call says what all that is held together must not exceed.
+      </p>
+    </Form>
+  );
+}
+
+/** @throws ThrottrError that names the field */
+function wholeOf(text: string, field: string): number {
+  if (/^\d+$/.test(text.trim())) return Number(text);
+  throw new ThrottrError(`${field}_invalid`, `${field}: an integer from 1 is expected`);
+}
+
+function HoldersDialog({
+  session,
+  name,
+  onClose,
+  onChange,
+}: {
+  readonly session: Session;
+  readonly name: Uint8Array;
+  readonly onClose: () => void;
+  readonly onChange: () => void;
+}) {
+  const path = `/v1/semaphores/${pathOf(name)}`;
+  const isAllowed = !lacksScope(session, "admin");
+  const [released, setReleased] = useState<Holder | null>(null);
+  const action = useAction();
+  const page = useLoaded(
+    isAllowed
+      ? async (signal) =>
+          await jsonOf<HolderPage>(session, `${path}/holders?limit=${PAGE_ROWS}`, { signal })
+      : null,
+    [session, name],
+  );
+  const release = async (): Promise<void> => {
+    await jsonOf(session, `${path}/leases/${released!.id}`, { method: "DELETE" });
+    setReleased(null);
+    notify("Released");
+    page.reload();
+    onChange();
+  };
+  return (
+    <Dialog title={nameText(name)} onClose={onClose} isDrawer>
+      {isAllowed ? (
+        <Loading of={page} rows={4}>
+          {({ holders, cursor }) =>
+            holders.length === 0 ? (
+              <Empty title="Nobody holds it">It goes by itself after a while.</Empty>
+            ) : (
+              <>
+                <Table
+                  label="Holders"
+                  rows={holders}
+                  keyOf={({ id }) => id}
+                  columns={[
+                    {
+                      head: "Holder",
+                      isTitle: true,
+                      cell: ({ id }) => (
+                        <span class="with-button">
+                          <code title={id}>{id.slice(0, 13)}…</code>
+                          <Copy text={id} label="Copy id" />
+                        </span>
+                      ),
+                    },
+                    { head: "Kind", cell: ({ kind }) => <span class="badge">{kind}</span> },
+                    {
+                      head: "Holds",
+                      isNumber: true,
+                      cell: ({ resources }) => formatCount(resources),
+                    },
+                    {
+                      head: "Ends",
+                      isNumber: true,
+                      cell: ({ expiresAtMs }) =>
+                        expiresAtMs === null ? (
+                          "with its connection"
+                        ) : (
+                          <Countdown untilMs={expiresAtMs} ended="ended" />
+                        ),
+                    },
+                    {
+                      head: "",
+                      cell: (holder) =>
+                        holder.kind === "lease" ? (
+                          <Button label="Release" onPress={() => setReleased(holder)} />
+                        ) : null,
+                    },
+                  ]}
+                />
+                {cursor === null ? null : (
+                  <p class="hint">There are more holders; these are the first {PAGE_ROWS}.</p>
+                )}
+              </>
+            )
+          }
+        </Loading>
+      ) : (
+        <Lack scope="admin" />
+      )}
+      {released === null ? null : (
+        <Confirm
+          title="Release this lease?"
+          submit="Release"
+          action={action}
+          onClose={() => setReleased(null)}
+          onConfirm={release}
+        >
+          <p>
+            Whoever has it may still be at work, and others may get its{" "}
+            {counted(released.resources, "resource")} at once.
+          </p>
+        </Confirm>
+      )}
+    </Dialog>
+  );
+}

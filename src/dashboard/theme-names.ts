@@ -1,0 +1,11 @@
+/** The themes, and which one somebody has chosen. */
+
+export const THEMES = ["system", "light", "dark"] as const;
+export type Theme = (typeof THEMES)[number];
+
+export const THEME_ITEM = "throttr-theme";
+
+export function readTheme(): Theme {
+  const stored = localStorage.getItem(THEME_ITEM);
+  return THEMES.find((theme) => theme === stored) ?? "system";
+}

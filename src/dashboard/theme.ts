@@ -1,0 +1,28 @@
+/** Light, dark, or as the system is. The script `theme-first.ts` has set it before anything was seen. */
+import { Store } from "./store.ts";
+import { readTheme, THEME_ITEM, THEMES, type Theme } from "./theme-names.ts";
+
+const system = matchMedia("(prefers-color-scheme: dark)");
+
+interface ThemeState {
+  readonly theme: Theme;
+  readonly isDark: boolean;
+}
+
+const stateOf = (theme: Theme): ThemeState => ({
+  theme,
+  isDark: theme === "system" ? system.matches : theme === "dark",
+});
+
+export const themeStore = new Store<ThemeState>(stateOf(readTheme()));
+
+system.addEventListener("change", () => themeStore.set(stateOf(themeStore.value.theme)));
+
+/** System, light, dark, and around. */
+export function nextTheme(): Theme {
+  const theme = THEMES[(THEMES.indexOf(themeStore.value.theme) + 1) % THEMES.length]!;
+  localStorage.setItem(THEME_ITEM, theme);
+  document.documentElement.dataset["theme"] = theme;
+  themeStore.set(stateOf(theme));
+  return theme;
+}

@@ -1,0 +1,626 @@
+/** The dashboard in a browser: every screen, wide and narrow, light and dark, and what can be done there. */
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import type { Locator, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import {
+  CHROMIUM,
+  SEEN_TIMEOUT_MS,
+  startDashboard,
+  type Dashboard,
+  type OpenPage,
+} from "./dashboard-browser.ts";
+
+/** Of a server and a browser. */
+const START_TIMEOUT_MS = 90_000;
+const OPEN_PORT = 18_850;
+const TOKEN_PORT = 18_851;
+const TOKEN_SECRET = "secret-of-the-test";
+const ASSETS = ".wrangler/assets";
+/** All assets together, compressed. */
+const GZIP_BYTES_MAX = 150_000;
+
+const SCREENS = ["overview", "records", "channels", "connections", "semaphores", "limiter"];
+
+if (CHROMIUM === undefined) {
+  console.log("SKIPPED: the dashboard is not looked at: no Chromium here; CHROMIUM=… names one");
+}
+
+let dashboard: Dashboard;
+let opened: OpenPage[] = [];
+
+async function open(...args: Parameters<Dashboard["open"]>): Promise<Page> {
+  const page = await dashboard.open(...args);
+  opened.push(page);
+  return page.page;
+}
+
+async function closePages(): Promise<void> {
+  for (const page of opened) await page.close();
+  opened = [];
+}
+
+/** Waits until something is seen that matches. */
+const see = async (where: Page | Locator, text: string | RegExp): Promise<void> =>
+  await where.getByText(text).first().waitFor();
+
+/** For what becomes true within a while. */
+const PATIENT = { timeout: SEEN_TIMEOUT_MS };
+
+/** Waits until nothing of that is there any more. */
+const gone = async (what: Locator): Promise<void> =>
+  await expect.poll(async () => await what.count(), PATIENT).toBe(0);
+
+/** The figure of a tile. */
+const tileOf = (page: Page, name: string): Locator =>
+  page.locator(".tile", { hasText: name }).locator(".tile-figure");
+
+const dialogOf = (page: Page): Locator => page.locator("dialog[open]").last();
+
+const button = (where: Page | Locator, name: string | RegExp): Locator =>
+  where.getByRole("button", { name, exact: typeof name === "string" });
+
+/** A row of a table by what its first column says. */
+const row = (page: Page | Locator, name: string): Locator =>
+  page.getByRole("row").filter({ has: button(page as Page, name) });
+
+describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard(OPEN_PORT);
+    const send = dashboard.send.bind(dashboard);
+    const ttlMs = 3_600_000;
+    const all = Array.from({ length: 60 }, (_, i) => i);
+    await Promise.all(
+      all.map((i) => send("PUT", `/v1/counters/page:${100 + i}`, { quota: i, ttlMs })),
+    );
+    await send("PUT", "/v1/counters/large", { quota: "18446744073709551615", ttlMs });
+    await send("PUT", "/v1/buffers/json", { value: '{"a":[1,2]}', ttlMs });
+    await send("PUT", "/v1/buffers/bytes", { valueBase64: "/wABAg==", ttlMs });
+    const bucket = { strategy: "token_bucket", burst: 10, rate: 0.001 };
+    await send("POST", "/v1/limits/api/ada", { strategy: bucket, cost: 3 });
+    await send("POST", "/v1/semaphores/gpu/leases", { maximum: 4, resources: 3, ttlMs });
+  }, START_TIMEOUT_MS);
+
+  afterEach(async () => {
+    // A refusal that a test asks for is told by the browser, too.
+    const complaints = opened
+      .flatMap((page) => page.complaints)
+      .filter((complaint) => !complaint.includes("status of 409"));
+    await closePages();
+    if (complaints.length > 0) throw new Error(`the browser complains: ${complaints.join("; ")}`);
+  });
+
+  afterAll(async () => await dashboard.close());
+
+  describe.each([1280, 400])("%d pixels wide", (width) => {
+    it.each(["light", "dark"] as const)("every screen fits, %s", async (colorScheme) => {
+      const viewport = { width, height: 900 };
+      const page = await open({ viewport, colorScheme });
+      for (const screen of SCREENS) {
+        await page.goto(`${dashboard.url}/dashboard#${screen}`);
+        await page.getByRole("heading", { level: 1, name: new RegExp(screen, "i") }).waitFor();
+        await gone(page.locator(".skeleton"));
+        if (screen === "overview")
+          await expect
+            .poll(async () => await tileOf(page, "Requests per second").textContent(), PATIENT)
+            .toMatch(/\d/);
+        await expectWhole(page, width);
+        await opened[0]!.picture(`${screen}-${width}-${colorScheme}`);
+      }
+      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+      const isDark = Number(/\d+/.exec(ground)![0]) < 128;
+      expect(isDark).toBe(colorScheme === "dark");
+    });
+
+    it.each(["light", "dark"] as const)("windows fit, %s", async (colorScheme) => {
+      const page = await open({ viewport: { width, height: 900 }, colorScheme }, "records");
+      const look = async (name: string): Promise<void> => {
+        await expectWhole(page, width);
+        await opened[0]!.picture(`${name}-${width}-${colorScheme}`);
+        await page.keyboard.press("Escape");
+        await gone(page.locator("dialog[open]"));
+      };
+      for (const name of ["api:ada", "json", "large"]) {
+        await button(page, name).click();
+        await see(dialogOf(page), "Time left");
+        await look(`record-${name.replace(":", "-")}`);
+      }
+      await button(page, "New record").click();
+      await look("record-new");
+      await button(page, "Keys and help").click();
+      await look("help");
+      await page.goto(`${dashboard.url}/dashboard#semaphores`);
+      await button(page, "gpu").click();
+      await button(dialogOf(page), "Release").waitFor();
+      await look("holders");
+    });
+  });
+
+  it("shows what the namespace is doing, each second, and nothing moves", async () => {
+    const page = await open();
+    await page.evaluate(() => {
+      const shifts = window as unknown as { shifted: number };
+      shifts.shifted = 0;
+      new PerformanceObserver((list) => {
+        for (const entry of list.getEntries()) {
+          shifts.shifted += (entry as unknown as { value: number }).value;
+        }
+      }).observe({ type: "layout-shift", buffered: true });
+    });
+    await see(page, "Live");
+    await expect
+      .poll(async () => await tileOf(page, "Keys").textContent(), PATIENT)
+      .toMatch(/^\d+$/);
+    const load = setInterval(() => {
+      void dashboard.send("POST", "/v1/counters/load/increment", { ttlMs: 60_000 });
+    }, 50);
+    try {
+      await expect
+        .poll(async () => Number(await tileOf(page, "Requests per second").textContent()), PATIENT)
+        .toBeGreaterThan(2);
+      await see(page.locator(".legend"), "EDGE_INCREMENT");
+    } finally {
+      clearInterval(load);
+    }
+    expect(await page.locator("table[aria-label=Shards] tbody tr").count()).toBe(4);
+    await see(page, /of 24\.0 MiB/);
+    expect(await page.locator(".plot canvas").count()).toBe(1);
+    const shifted = await page.evaluate(() => (window as unknown as { shifted: number }).shifted);
+    expect(shifted).toBeLessThan(0.05);
+  });
+
+  it("asks for the figures while somebody looks, and not while nobody does", async () => {
+    const page = await open();
+    await see(page, "Live");
+    const before = await feedsOf(page);
+    await page.keyboard.press("2");
+    await see(page, "Counters and buffers");
+    await page.keyboard.press("1");
+    await see(page, "Live");
+    expect(await feedsOf(page)).toBe(before + 1);
+    await page.waitForTimeout(2500);
+    expect(await feedsOf(page)).toBe(before + 1);
+  });
+
+  it("browses records by prefix and page, and counts their time down", async () => {
+    const page = await open(undefined, "records");
+    await page.getByRole("searchbox").fill("page:");
+    await see(page, "Keys that begin with “page:”");
+    await button(page, "page:149").waitFor();
+    expect(await button(page, "page:150").count()).toBe(0);
+    await button(page, "Next").click();
+    await button(page, "page:150").waitFor();
+    expect(await button(page, "page:149").count()).toBe(0);
+    expect(await button(page, "Next").isDisabled()).toBe(true);
+    await button(page, "Previous").click();
+    await button(page, "page:149").waitFor();
+    const left = row(page, "page:100").locator("time");
+    const before = await left.textContent();
+    expect(before).toMatch(/^59 min \d\d s$|^1 h 00 min$/);
+    await expect.poll(async () => await left.textContent(), PATIENT).not.toBe(before);
+    await page.getByRole("searchbox").fill("nothing");
+    await see(page, "No key begins with that");
+  });
+
+  it("shows a record as gone when its time has come", async () => {
+    await dashboard.send("PUT", "/v1/counters/a-short-one", { quota: 1, ttlMs: 4000 });
+    const page = await open(undefined, "records");
+    await expect
+      .poll(async () => await row(page, "a-short-one").locator("time").textContent(), PATIENT)
+      .toBe("expired");
+    await button(page, "a-short-one").click();
+    await see(dialogOf(page), "This record is gone");
+  });
+
+  it("changes a counter, its TTL, and purges it when that is confirmed", async () => {
+    await dashboard.send("PUT", "/v1/counters/mine", { quota: 5, ttlMs: 60_000 });
+    const page = await open(undefined, "records");
+    await button(page, "mine").click();
+    const dialog = dialogOf(page);
+    const quota = dialog.locator(".hero");
+    await dialog.getByLabel("How").first().selectOption("increase");
+    await dialog.getByLabel("Amount").fill("18446744073709551610");
+    await button(dialog, "Change").click();
+    await expect
+      .poll(async () => await quota.textContent(), PATIENT)
+      .toBe("Quota: 18,446,744,073,709,551,615");
+    await button(dialog, "Change").click();
+    await see(dialog, "not_applied");
+    await dialog.getByLabel("Amount").fill("-1");
+    await button(dialog, "Change").click();
+    await see(dialog, "amount_invalid");
+    await dialog.getByLabel("Time", { exact: true }).fill("2");
+    await button(dialog, "Change TTL").click();
+    await see(dialog, /^(?:1 h 59 min|2 h 00 min)$/);
+    const { quota: stored } = await counter("mine");
+    expect(stored).toBe("18446744073709551615");
+    await button(dialog, "Purge this record").click();
+    await button(dialogOf(page), "Cancel").click();
+    expect(await counter("mine")).toMatchObject({ quota: stored });
+    await button(dialog, "Purge this record").click();
+    await button(dialogOf(page), "Purge").click();
+    await gone(page.locator("dialog[open]"));
+    await see(page, "Purged mine");
+    await button(page, "mine").waitFor({ state: "detached" });
+    expect(await counter("mine")).toMatchObject({ code: "key_absent" });
+  });
+
+  it("shows values as JSON, text, hex and states of limiters", async () => {
+    const page = await open(undefined, "records");
+    const dialog = dialogOf(page);
+    const value = dialog.getByLabel("Value", { exact: true });
+    await button(page, "json").click();
+    expect(await value.textContent()).toBe('{\n  "a": [\n    1,\n    2\n  ]\n}');
+    await button(dialog, "Hex").click();
+    expect(await value.textContent()).toContain("7b 22 61 22");
+    await page.keyboard.press("Escape");
+    await button(page, "bytes").click();
+    expect(await value.textContent()).toMatch(/^000000 {2}ff 00 01 02/);
+    await page.keyboard.press("Escape");
+    await button(page, "api:ada").click();
+    await see(dialog, "Token bucket");
+    await see(dialog, "Tokens left");
+    await button(dialog, "Text").click();
+    expect(await value.textContent()).toMatch(/^12\|7\|/);
+  });
+
+  it("sets a buffer, but not one that somebody else has changed", async () => {
+    await dashboard.send("PUT", "/v1/buffers/note", { value: "one", ttlMs: 60_000 });
+    const page = await open(undefined, "records");
+    await button(page, "note").click();
+    const dialog = dialogOf(page);
+    await button(dialog, "Set another value").click();
+    await dialog.getByLabel("Value").fill("two");
+    await button(dialog, "Set").click();
+    await see(dialog.locator(".value"), "two");
+    await button(dialog, "Set another value").click();
+    await dashboard.send("PUT", "/v1/buffers/note", { value: "three", ttlMs: 60_000 });
+    await dialog.getByLabel("Value").fill("four");
+    await button(dialog, "Set").click();
+    await see(dialog, "changed_meanwhile");
+    const { value } = (await (await fetch(`${dashboard.url}/v1/buffers/note`)).json()) as {
+      value: string;
+    };
+    expect(value).toBe("three");
+  });
+
+  it("makes records, but not where there are some", async () => {
+    const page = await open(undefined, "records");
+    const make = async (fill: (dialog: Locator) => Promise<void>): Promise<void> => {
+      await button(page, "New record").click();
+      await fill(dialogOf(page));
+      await button(dialogOf(page), "Make it").click();
+    };
+    await make(async (dialog) => {
+      await dialog.getByLabel("Key").fill("made:counter");
+      await dialog.getByLabel("Quota").fill("12");
+    });
+    await see(row(page, "made:counter"), "12");
+    await make(async (dialog) => {
+      await button(dialog, "Buffer").click();
+      await dialog.getByLabel("Key").fill("made:buffer");
+      await dialog.getByLabel("Value").fill("hello");
+    });
+    await see(row(page, "made:buffer"), "5 B");
+    await make(async (dialog) => await dialog.getByLabel("Key").fill("made:buffer"));
+    await see(dialogOf(page), "There is a record under the key");
+  });
+
+  it("publishes, and shows each message once, as it comes", async () => {
+    const page = await open(undefined, "channels");
+    const tail = page.locator(".card", { hasText: "Live tail" });
+    await tail.getByLabel("Channel").fill("news");
+    await button(tail, "Listen").click();
+    await see(tail, "Listening");
+    const publish = page.locator(".card", { hasText: "Publish" }).first();
+    await publish.getByLabel("Channel").fill("news");
+    await publish.getByLabel("Message").fill("hello there");
+    await button(publish, "Publish").click();
+    await see(tail, "hello there");
+    await see(page, "Published to news");
+    await dashboard.send("POST", "/v1/channels/news", { payloadBase64: "/wD+" });
+    await see(tail, "ff 00 fe");
+    await see(tail, "2 messages");
+    expect(await tail.locator("li").count()).toBe(2);
+    await button(page, "Load again").click();
+    await see(row(page, "news"), "1");
+    await button(tail, "Stop").click();
+    await see(tail, "Not listening");
+    await button(page, "Load again").click();
+    await button(page, "news").waitFor({ state: "detached" });
+  });
+
+  it("shows connections with their counters", async () => {
+    const socket = new WebSocket(`${dashboard.url.replace("http", "ws")}/throttr/edge`);
+    await new Promise((resolve) => socket.addEventListener("open", resolve));
+    const replied = new Promise((resolve) => socket.addEventListener("message", resolve));
+    socket.send(Uint8Array.of(0x18));
+    await replied;
+    const page = await open(undefined, "connections");
+    const id = page.locator("td .link").first();
+    await id.click();
+    await see(dialogOf(page), "WHOAMI");
+    await see(dialogOf(page), "WebSocket");
+    await page.keyboard.press("Escape");
+    socket.close();
+    await page.getByLabel("Every 5 s").check();
+    await expect
+      .poll(async () => await page.getByText("Nobody is connected").count(), PATIENT)
+      .toBe(1);
+  });
+
+  it("acquires a lease by hand, shows who holds it, and releases it", async () => {
+    const page = await open(undefined, "semaphores");
+    const form = page.locator(".card", { hasText: "Acquire by hand" });
+    await form.getByLabel("Semaphore").fill("builds");
+    await form.getByLabel("Resources").fill("3");
+    await form.getByLabel("Maximum").fill("4");
+    await button(form, "Acquire").click();
+    await see(row(page, "builds"), "3");
+    await button(form, "Acquire").click();
+    await see(form, "semaphore_unavailable");
+    await button(page, "builds").click();
+    const dialog = page.locator("dialog.drawer");
+    await see(dialog, "lease");
+    await see(dialog, /^4 min \d\d s$|^5 min 00 s$/);
+    await button(dialog, "Release").click();
+    await button(page.locator("dialog.middle"), "Release").click();
+    await see(dialog, "Nobody holds it");
+  });
+
+  it("asks, peeks at, refunds and resets a limit", async () => {
+    const page = await open(undefined, "limiter");
+    const card = page.locator(".card", { hasText: "Answer" });
+    const result = card.locator(".answer-head");
+    await page.getByLabel("Limit", { exact: true }).fill("hand");
+    await page.getByLabel("Burst").fill("2");
+    await page.getByLabel("Per second").fill("0.01");
+    const press = async (name: string): Promise<string> => {
+      const before = await page.locator(".history li").count();
+      const isFirst = (await result.count()) === 0;
+      await button(page, name).click();
+      await expect
+        .poll(
+          async () => (isFirst ? await result.count() : await page.locator(".history li").count()),
+          PATIENT,
+        )
+        .toBe(isFirst ? 1 : before + 1);
+      return (await result.textContent())!;
+    };
+    expect(await press("Ask")).toBe("Granted1 of 2 left");
+    expect(await press("Ask")).toBe("Granted0 of 2 left");
+    expect(await press("Ask")).toBe("Refused0 of 2 left");
+    await see(card, /Granted again: 1 min \d\d s/);
+    expect(await press("Refund")).toBe("Refunded1 of 2 left");
+    expect(await press("Peek")).toBe("Granted1 of 2 left");
+    expect(await card.getByRole("meter").getAttribute("aria-valuenow")).toBe("50");
+    await button(page, "Reset").click();
+    await see(page, "Not asked yet");
+    await page.getByLabel("Burst").fill("0");
+    await button(page, "Ask").click();
+    await see(page, "burst_invalid");
+  });
+
+  it("makes all strategies of its form", async () => {
+    const page = await open(undefined, "limiter");
+    for (const strategy of [
+      "leaky_bucket",
+      "gcra",
+      "fixed_window",
+      "sliding_window",
+      "composite",
+    ]) {
+      await page.getByLabel("Key", { exact: true }).fill(strategy);
+      await page.getByLabel("Strategy").selectOption(strategy);
+      if (strategy === "composite") await button(page, "Add a quota").click();
+      await button(page, "Ask").click();
+      await see(page.locator(".answer-head"), "Granted");
+    }
+    expect(await page.locator(".quota-result").count()).toBe(3);
+  });
+
+  it("is used with the keyboard alone", async () => {
+    const page = await open(undefined, "overview");
+    await see(page, "Live");
+    await page.keyboard.press("2");
+    await button(page, "json").waitFor();
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe("screen-title");
+    await page.keyboard.press("/");
+    await page.keyboard.type("json?");
+    expect(await page.getByRole("searchbox").inputValue()).toBe("json?");
+    await page.keyboard.press("Backspace");
+    await see(page, "Keys that begin with “json”");
+    await button(page, "json").focus();
+    await page.keyboard.press("Enter");
+    await dialogOf(page).waitFor();
+    await page.keyboard.press("Escape");
+    await gone(page.locator("dialog[open]"));
+    expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("json");
+    await page.keyboard.press("?");
+    await dialogOf(page).getByLabel("Single keys do this").uncheck();
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("3");
+    await page.waitForTimeout(200);
+    expect(page.url()).toContain("#records");
+  });
+
+  it("keeps the theme that is chosen, and the system's until then", async () => {
+    const page = await open({ colorScheme: "dark" }, "limiter");
+    const scheme = async (): Promise<string> =>
+      await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme);
+    await see(page, "Not asked yet");
+    expect(await scheme()).toBe("light dark");
+    await page.keyboard.press("t");
+    expect(await scheme()).toBe("light");
+    await page.reload();
+    expect(await scheme()).toBe("light");
+    await see(page, "Not asked yet");
+    await page.keyboard.press("t");
+    await expect.poll(scheme, PATIENT).toBe("dark");
+  });
+
+  it("stands still for those who want that", async () => {
+    const page = await open({ reducedMotion: "reduce" });
+    await see(page, "Live");
+    const animation = await page.evaluate(
+      () => getComputedStyle(document.querySelector(".dot")!).animationName,
+    );
+    expect(animation).toBe("none");
+  });
+
+  it("leaves all other paths to the Worker, and lets nothing foreign run", async () => {
+    const page = await fetch(`${dashboard.url}/dashboard`);
+    expect(page.status).toBe(200);
+    const html = await page.text();
+    expect(html).not.toMatch(/<style|<script(?![^>]* src=)| style=| on\w+=/);
+    const policy = page.headers.get("content-security-policy")!;
+    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self'");
+    expect(policy).not.toContain("unsafe");
+    for (const path of ["/dashboard/none", "/_headers", "/"]) {
+      const answer = await fetch(dashboard.url + path);
+      expect([path, answer.status]).toEqual([path, 404]);
+      expect(answer.headers.get("content-type")).toBe("application/problem+json");
+    }
+    expect((await fetch(`${dashboard.url}/docs`)).status).toBe(200);
+    const slash = await fetch(`${dashboard.url}/dashboard/`, { redirect: "manual" });
+    expect([slash.status, slash.headers.get("location")]).toEqual([307, "/dashboard"]);
+  });
+
+  it(`takes at most ${GZIP_BYTES_MAX} bytes, compressed`, () => {
+    const files = readdirSync(ASSETS, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name));
+    expect(files.length).toBeGreaterThanOrEqual(6);
+    const bytes = files.reduce((sum, file) => sum + gzipSync(readFileSync(file)).length, 0);
+    console.log(`the dashboard has ${bytes} bytes, compressed`);
+    expect(bytes).toBeLessThan(GZIP_BYTES_MAX);
+  });
+});
+
+describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard(TOKEN_PORT, { ACCESS: "token", TOKEN_SECRET });
+  }, START_TIMEOUT_MS);
+
+  afterEach(closePages);
+
+  afterAll(async () => await dashboard.close());
+
+  async function openWith(token: string, screen: string): Promise<Page> {
+    const page = await open(undefined, screen);
+    await page.getByLabel("Token").fill(token);
+    await button(page, "Open").click();
+    await page.getByRole("navigation").waitFor();
+    return page;
+  }
+
+  it("asks for a token, and says what is wrong with one", async () => {
+    const page = await open();
+    await see(page, "This deployment asks for a token.");
+    await opened[0]!.picture("sign-in-1280-light");
+    expect(await page.locator(".failure").count()).toBe(0);
+    await page.getByLabel("Token").fill("nonsense");
+    await button(page, "Open").click();
+    await see(page, "token_invalid");
+    await page.getByLabel("Token").fill(tokenOf("read", 1));
+    await page.waitForTimeout(2000);
+    await button(page, "Open").click();
+    await see(page, "token_expired");
+  });
+
+  it("keeps the token for the tab, and for no other", async () => {
+    const page = await openWith(tokenOf("read,write,publish,subscribe,admin"), "overview");
+    await see(page, "Live");
+    await see(page, "my-app");
+    await page.reload();
+    await see(page, "Live");
+    expect(page.url()).not.toContain("ey");
+    const other = await page.context().newPage();
+    await other.goto(`${dashboard.url}/dashboard`);
+    await see(other, "This deployment asks for a token.");
+    await button(page, "Forget the token").click();
+    await see(page, "This deployment asks for a token.");
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+  });
+
+  it("sends the token along with subscriptions", async () => {
+    const page = await openWith(tokenOf("publish,subscribe,admin"), "channels");
+    const tail = page.locator(".card", { hasText: "Live tail" });
+    await tail.getByLabel("Channel").fill("news");
+    await button(tail, "Listen").click();
+    await see(tail, "Listening");
+  });
+
+  it("says in words what a token lacks", async () => {
+    const page = await openWith(tokenOf("write"), "overview");
+    const lack = "The token of this tab lacks the scope";
+    await see(
+      page,
+      `${lack} admin (to see connections, channels and the inside of the namespace).`,
+    );
+    await opened[0]!.picture("lack-1280-light");
+    await page.goto(`${dashboard.url}/dashboard#records`);
+    await see(page, `${lack} read`);
+    await page.goto(`${dashboard.url}/dashboard#channels`);
+    await see(page, `${lack} publish`);
+    await see(page, `${lack} subscribe`);
+    await page.goto(`${dashboard.url}/dashboard#connections`);
+    await see(page, `${lack} admin`);
+    await page.goto(`${dashboard.url}/dashboard#limiter`);
+    await button(page, "Ask").click();
+    await see(page.locator(".answer-head"), "Granted");
+    await button(page, "Peek").click();
+    await see(page, `${lack} read`);
+  });
+
+  it("says when the server is gone, and keeps what it has shown", async () => {
+    const page = await openWith(tokenOf("read,admin"), "overview");
+    await see(page, "Live");
+    await dashboard.kill();
+    await see(page, "Connection lost, trying again");
+    await see(page, "Rows written");
+    await page.keyboard.press("2");
+    await button(page, "Try again").waitFor();
+  });
+});
+
+async function counter(key: string): Promise<{ quota: string }> {
+  return (await (await fetch(`${dashboard.url}/v1/counters/${key}`)).json()) as { quota: string };
+}
+
+function tokenOf(scopes: string, ttlSeconds = 3600): string {
+  const args = ["--ns", "my-app", "--scopes", scopes, `--ttl=${ttlSeconds}`];
+  return execFileSync(process.execPath, ["scripts/token.ts", ...args], {
+    env: { ...process.env, TOKEN_SECRET },
+    encoding: "utf8",
+  }).trim();
+}
+
+/** How often the page has asked for the live overview. */
+const feedsOf = async (page: Page): Promise<number> =>
+  await page.evaluate(
+    () =>
+      performance
+        .getEntriesByType("resource")
+        .filter(({ name }) => name.includes("/v1/overview/live")).length,
+  );
+
+/** Nothing sticks out to the side, and whatever can be used has a name. */
+async function expectWhole(page: Page, width: number): Promise<void> {
+  const found = await page.evaluate(() => ({
+    width: document.documentElement.scrollWidth,
+    outside: [...document.querySelectorAll("dialog[open], main, .card, .tile, button, input")]
+      .filter((element) => element.getBoundingClientRect().right > innerWidth + 0.5)
+      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
+    nameless: [...document.querySelectorAll<HTMLInputElement>("a, button, input, select, textarea")]
+      .filter((element) => {
+        const label = element.labels?.[0]?.textContent ?? "";
+        const name = `${element.ariaLabel ?? ""}${element.textContent}${label}`;
+        return name.trim() === "";
+      })
+      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
+  }));
+  expect(found).toEqual({ width, outside: [], nameless: [] });
+}

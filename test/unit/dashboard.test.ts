@@ -1,0 +1,424 @@
+/** What the dashboard makes of figures, states, rows and streams, before anything is drawn. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { claimsOf } from "../../src/dashboard/claims.ts";
+import { readConnections } from "../../src/dashboard/connection-rows.ts";
+import {
+  counted,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatMoment,
+  formatRate,
+  formatShare,
+  formatTile,
+  shareOf,
+} from "../../src/dashboard/format.ts";
+import { readLimiterState } from "../../src/dashboard/limiter-state.ts";
+import { bytesOfName, pathOf } from "../../src/dashboard/names.ts";
+import { ratesBetween, Slots } from "../../src/dashboard/rates.ts";
+import { EventParser } from "../../src/dashboard/server-sent-events.ts";
+import {
+  millisecondsOf,
+  strategyOf,
+  STRATEGIES,
+  type StrategyName,
+} from "../../src/dashboard/strategies.ts";
+import { formsOf, hexOf, nameText, prettyJsonOf, valueIn } from "../../src/dashboard/value-text.ts";
+import { configurationOf } from "../../src/wire/edge/limit.ts";
+import { tokenBucketCodec } from "../../src/wire/ratelimit/bucket-state.ts";
+import { fixedWindowCodec } from "../../src/wire/ratelimit/fixed-window-state.ts";
+import { slidingWindowCodec } from "../../src/wire/ratelimit/sliding-window-state.ts";
+import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../../src/wire/throttr/connection-row.ts";
+import { FragmentCounter, FragmentWriter } from "../../src/wire/throttr/fragments.ts";
+import { REQUEST_TYPES_END, RequestType } from "../../src/wire/throttr/requests.ts";
+import { unescaped } from "../../src/worker/escaped-name.ts";
+
+const seed = inject("seed");
+const encoder = new TextEncoder();
+
+describe("figures", () => {
+  it("have all their digits, up to 2^64 - 1", () => {
+    expect(formatCount(1_234_567)).toBe("1,234,567");
+    expect(formatCount(2n ** 64n - 1n)).toBe("18,446,744,073,709,551,615");
+    expect(formatTile(9_999_999)).toBe("9,999,999");
+    expect(formatTile(12_345_678)).toBe("12.35M");
+    expect([counted(1, "key"), counted(2, "key"), counted(0, "key")]).toEqual([
+      "1 key",
+      "2 keys",
+      "0 keys",
+    ]);
+  });
+
+  it.each([
+    [0, "0.0"],
+    [9.96, "10.0"],
+    [99.94, "99.9"],
+    [99.95, "100"],
+    [12_345.6, "12,346"],
+  ])("%d per second is %s", (rate, text) => {
+    expect(formatRate(rate)).toBe(text);
+  });
+
+  it.each([
+    [0, "0 B"],
+    [994.012, "994 B"],
+    [1023, "1,023 B"],
+    [1023.96, "1.0 KiB"],
+    [1536, "1.5 KiB"],
+    [1024 ** 2 - 1, "1.0 MiB"],
+    [24 << 20, "24.0 MiB"],
+    [2 ** 60, "1,024.0 PiB"],
+  ])("%d bytes are %s", (bytes, text) => {
+    expect(formatBytes(bytes)).toBe(text);
+  });
+
+  it.each([
+    [-5, "0 s"],
+    [1, "1 s"],
+    [59_000, "59 s"],
+    [59_001, "1 min 00 s"],
+    [245_000, "4 min 05 s"],
+    [3_599_999, "1 h 00 min"],
+    [7_380_000, "2 h 03 min"],
+    [86_400_000, "1 d 00 h"],
+    [86_400_000 * 3 + 3_600_000 * 4, "3 d 04 h"],
+    [86_400_000 * 365 * 58, "58 y"],
+  ])("%d ms are %s", (ms, text) => {
+    expect(formatDuration(ms)).toBe(text);
+  });
+
+  it("say shares so that little is not nothing, and times that no calendar has", () => {
+    expect([0, 0.0001, 0.005, 0.37, 1].map(formatShare)).toEqual([
+      "0 %",
+      "0.1 %",
+      "0.5 %",
+      "37 %",
+      "100 %",
+    ]);
+    expect([shareOf(1, 4), shareOf(5, 4), shareOf(1, 0)]).toEqual([0.25, 1, 0]);
+    expect(formatMoment(1e17)).toBe("beyond all calendars");
+    expect(formatMoment(0)).toMatch(/19(?:69|70)/);
+  });
+});
+
+describe("rates", () => {
+  const at = (atMs: number, totals: Record<string, number>) => ({ atMs, totals });
+
+  it("are what came between two looks, per second", () => {
+    expect(ratesBetween(at(1000, { GET: 10 }), at(3000, { GET: 40, SET: 4 }))).toEqual({
+      GET: 15,
+      SET: 2,
+    });
+  });
+
+  it("are not known of one look, of looks too far apart, or of a clock that stands still", () => {
+    expect(ratesBetween(null, at(0, { GET: 1 }))).toBeNull();
+    expect(ratesBetween(at(0, {}), at(10_001, {}))).toBeNull();
+    expect(ratesBetween(at(5, {}), at(5, {}))).toBeNull();
+  });
+
+  it("take a total that has gone down for one that began anew", () => {
+    expect(ratesBetween(at(0, { GET: 1000 }), at(1000, { GET: 7 }))).toEqual({ GET: 7 });
+  });
+
+  it("keep their slots, and share the last one", () => {
+    const slots = new Slots(2);
+    slots.assign({ GET: 0, SET: 1, PURGE: 3 });
+    expect(slots.names).toEqual(["PURGE", "SET"]);
+    slots.assign({ GET: 100, SET: 50 });
+    expect(slots.names).toEqual(["PURGE", "SET"]);
+    expect(slots.valuesOf({ GET: 100, SET: 50, LIST: 2 })).toEqual([0, 50, 102]);
+  });
+
+  it("give slots to what comes later, as long as there are any", () => {
+    const slots = new Slots(2);
+    slots.assign({ GET: 1 });
+    slots.assign({ GET: 1, SET: 2, LIST: 3 });
+    expect(slots.names).toEqual(["GET", "LIST"]);
+  });
+});
+
+describe("event streams", () => {
+  const STREAM =
+    'retry: 3000\n\nid: 0\n\ndata: {"a":1}\n\n: alive\n\nevent: base64\r\ndata: aGk=\r\n\r\ndata:x\ndata: y\n\ndata\n\n';
+  const EVENTS = [
+    { type: "message", data: '{"a":1}' },
+    { type: "base64", data: "aGk=" },
+    { type: "message", data: "x\ny" },
+    { type: "message", data: "" },
+  ];
+
+  it(`are the same wherever they are cut (seed ${seed})`, () => {
+    const cuts = fc.array(fc.nat(STREAM.length), { maxLength: 12 });
+    fc.assert(
+      fc.property(cuts, (places) => {
+        const parser = new EventParser();
+        const ends = [...places.toSorted((a, b) => a - b), STREAM.length];
+        const events = ends.flatMap((end, i) => parser.push(STREAM.slice(ends[i - 1] ?? 0, end)));
+        expect(events).toEqual(EVENTS);
+      }),
+      { seed },
+    );
+  });
+
+  it("may not go on in one line without end", () => {
+    const parser = new EventParser();
+    parser.push("data: ");
+    expect(() => parser.push("x".repeat((4 << 20) + 1))).toThrow("no end of line");
+  });
+});
+
+describe("states of limiters", () => {
+  const NOW_MS = 1_790_000_000_000;
+  const nowNs = BigInt(NOW_MS) * 1_000_000n;
+
+  it("are read as their codecs write them", () => {
+    expect(readLimiterState(tokenBucketCodec.encode({ amount: 8.25, atNs: nowNs }))).toEqual({
+      strategy: "Token bucket",
+      fields: [
+        { label: "Tokens left", text: "8.25" },
+        { label: "Last refill", atMs: NOW_MS },
+      ],
+    });
+    const windows = [
+      { name: "hour", count: 1200, startNs: nowNs },
+      { name: "day", count: 3, startNs: nowNs - 5_000_000n },
+    ];
+    expect(readLimiterState(fixedWindowCodec("x").encode(windows))).toEqual({
+      strategy: "Fixed window",
+      fields: [
+        { label: "hour: counted", text: "1,200" },
+        { label: "hour: began", atMs: NOW_MS },
+        { label: "day: counted", text: "3" },
+        { label: "day: began", atMs: NOW_MS - 5 },
+      ],
+    });
+    const sliding = slidingWindowCodec.encode({ current: 4, previous: 9, startNs: nowNs });
+    expect(readLimiterState(sliding)?.fields).toHaveLength(3);
+  });
+
+  it.each([
+    [`11|8|${nowNs}|10|1`, "Token bucket"],
+    [`32|1.5|${nowNs}`, "Leaky bucket"],
+    [`31|1.5|${nowNs}|10|1`, "Leaky bucket"],
+    [`42|${nowNs}`, "GCRA"],
+    [`41|${nowNs}|1000|5000`, "GCRA"],
+    [`21|5|${nowNs}|60000000000`, "Fixed window"],
+    [`22|5|${nowNs}|`, "Fixed window"],
+    [`51|23|1|day|5|${nowNs}$42|${nowNs}`, "Composite: fixed window and GCRA"],
+    [`cmp1|22|5|${nowNs}|$11|8|${nowNs}|10|1`, "Composite: fixed window and token bucket"],
+  ])("are read in every version that names its strategy: %s", (text, strategy) => {
+    expect(readLimiterState(text)?.strategy).toBe(strategy);
+  });
+
+  it.each([
+    "",
+    "12",
+    "12|8",
+    "12|x|1",
+    "99|1|2",
+    "v1|8|5|10|1",
+    "51|12|1|2",
+    "hello",
+    "51|hello$42|5",
+    `12|8|${"1".repeat(2000)}`,
+  ])("are no states where anything is wrong with them: %s", (text) => {
+    expect(readLimiterState(text)).toBeNull();
+  });
+});
+
+describe("values", () => {
+  it("are JSON, text or hex, the most telling first", () => {
+    expect(formsOf(encoder.encode('{"a":[1]}'))).toEqual(["json", "text", "hex"]);
+    expect(formsOf(encoder.encode("12"))).toEqual(["text", "hex"]);
+    expect(formsOf(encoder.encode("{not json"))).toEqual(["text", "hex"]);
+    expect(formsOf(Uint8Array.of(0xff))).toEqual(["hex"]);
+    expect(prettyJsonOf(' [1, {"a": 2}]')).toBe('[\n  1,\n  {\n    "a": 2\n  }\n]');
+  });
+
+  it("have sixteen bytes in a row of hex", () => {
+    const rows = hexOf(Uint8Array.from({ length: 18 }, (_, i) => i + 0x40)).split("\n");
+    expect(rows).toEqual([
+      "000000  40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e 4f  @ABCDEFGHIJKLMNO",
+      "000010  50 51                                            PQ",
+    ]);
+    expect(hexOf(Uint8Array.of(0, 0x7f))).toContain("··");
+  });
+
+  it("are cut where they are long", () => {
+    const long = new Uint8Array(100_000).fill(0x61);
+    expect(valueIn("text", long)).toHaveLength(65_536);
+    expect(valueIn("hex", long).split("\n")).toHaveLength(4096);
+  });
+
+  it("have names of one line", () => {
+    expect(nameText(encoder.encode("user:é"))).toBe("user:é");
+    expect(nameText(encoder.encode("a\nb"))).toBe("a\\x0ab");
+    expect(nameText(Uint8Array.of(0xff, 0x41, 0x5c))).toBe("\\xffA\\x5c");
+    expect(nameText(new Uint8Array(0))).toBe("(empty)");
+  });
+});
+
+describe("names of the JSON door", () => {
+  it(`come through a path as they are (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), (name) => {
+        const path = pathOf(name);
+        expect(path).toMatch(/^[\w%-]*$/);
+        expect(Uint8Array.from(unescaped(path)!, (c) => c.charCodeAt(0))).toEqual(name);
+      }),
+      { seed },
+    );
+  });
+
+  it("are text, or base64 of what is none", () => {
+    expect(bytesOfName({ name: "é" }, "name")).toEqual(encoder.encode("é"));
+    expect(bytesOfName({ nameBase64: "/wA=" }, "name")).toEqual(Uint8Array.of(255, 0));
+  });
+});
+
+describe("connections", () => {
+  const counts = new Float64Array(REQUEST_TYPES_END);
+  counts[RequestType.query] = 7;
+  counts[RequestType.whoami] = 2;
+  const row = {
+    id: Uint8Array.from({ length: 16 }, (_, i) => i * 16 + 1),
+    kind: 2,
+    ip: "10.0.0.7",
+    port: 4711,
+    connectedAtMs: 1_790_000_000_123,
+    readBytes: 11,
+    writeBytes: 12,
+    publishedBytes: 13,
+    receivedBytes: 14,
+    allocatedBytes: 0,
+    consumedBytes: 0,
+    counts,
+  };
+
+  function answerOf(rows: readonly (typeof row)[]): Uint8Array {
+    const counter = new FragmentCounter(CONNECTION_ROW_BYTES);
+    const writer = new FragmentWriter(CONNECTION_ROW_BYTES);
+    for (const written of rows) {
+      counter.add(0);
+      if (writer.isFullFor(0)) writer.cut();
+      const at = writer.add(new Uint8Array(0), 0, 0);
+      writeConnectionRow(writer.rowBytes, writer.rows, at, written);
+    }
+    if (rows.length > 0) writer.cut();
+    const bytes = new Uint8Array(9 + writer.out.length);
+    bytes[0] = 1;
+    new DataView(bytes.buffer).setBigUint64(1, BigInt(counter.count), true);
+    bytes.set(writer.out.bytes.subarray(0, writer.out.length), 9);
+    return bytes;
+  }
+
+  it("are read from the answer, over many fragments", () => {
+    const rows = Array.from({ length: 40 }, (_, i) => ({ ...row, port: i }));
+    const connections = readConnections(answerOf(rows));
+    expect(connections.map(({ port }) => port)).toEqual(rows.map(({ port }) => port));
+    const { requests, ...rest } = readConnections(answerOf([row]))[0]!;
+    expect(rest).toEqual({
+      id: "0111213141516171 8191a1b1c1d1e1f1".replace(" ", ""),
+      kind: "WebSocket",
+      ip: "10.0.0.7",
+      port: 4711,
+      connectedAtMs: 1_790_000_000_123,
+      readBytes: 11,
+      writeBytes: 12,
+      publishedBytes: 13,
+      receivedBytes: 14,
+    });
+    expect(requests[2]).toBe(7);
+    expect(requests[17]).toBe(2);
+    expect(requests.reduce((sum, count) => sum + count)).toBe(9);
+  });
+
+  it("may be none, or a refusal", () => {
+    expect(readConnections(answerOf([]))).toEqual([]);
+    expect(() => readConnections(Uint8Array.of(0))).toThrow("refused");
+    expect(() => readConnections(answerOf([row]).subarray(0, 100))).toThrow(RangeError);
+  });
+
+  it.each([
+    "",
+    "127.0.0.1",
+    "::1",
+    "2001:db8::7",
+    "2001:db8:1234:5678:9abc:def0:1234:5678",
+    // Sixteen bytes that are ASCII, with colons.
+    "2a3a:3a3a:2a3a:3a3a:2a3a:3a3a:2a3a:3a3a",
+  ])("come from %s", (ip) => {
+    expect(readConnections(answerOf([{ ...row, ip }]))[0]!.ip).toBe(ip);
+  });
+});
+
+describe("forms of limiters", () => {
+  const fields: Readonly<Record<string, string>> = {
+    burst: "10",
+    rate: "0.5",
+    limit: "7",
+    window: "2",
+    unit: "min",
+    secondary: "gcra",
+    "name.0": "hour",
+    "limit.0": "100",
+    "window.0": "1",
+    "unit.0": "h",
+    "name.1": "day",
+    "limit.1": "500",
+    "window.1": "1",
+    "unit.1": "d",
+  };
+  const field = (name: string): string => fields[name] ?? "";
+
+  it("make strategies that limiters take", () => {
+    for (const name of Object.keys(STRATEGIES) as StrategyName[]) {
+      expect(configurationOf(strategyOf(name, field, 2)).strategy).toBe(name);
+    }
+    expect(strategyOf("composite", field, 2)).toEqual({
+      strategy: "composite",
+      primary: {
+        strategy: "fixed_window",
+        quotas: [
+          { name: "hour", limit: 100, windowMs: 3_600_000 },
+          { name: "day", limit: 500, windowMs: 86_400_000 },
+        ],
+      },
+      secondary: { strategy: "gcra", burst: 10, rate: 0.5 },
+    });
+  });
+
+  it("leave what is wrong to the limiter, which names the field", () => {
+    expect(() => configurationOf(strategyOf("token_bucket", () => "", 1))).toThrow(/burst/);
+    expect(() => configurationOf(strategyOf("fixed_window", () => "", 1))).toThrow(/quotas\[0\]/);
+  });
+
+  it("know units of time", () => {
+    expect(millisecondsOf("1.5", "s")).toBe(1500);
+    expect(millisecondsOf("", "s")).toBeNaN();
+    expect(millisecondsOf("1", "weeks")).toBeNaN();
+    expect(millisecondsOf("1", "toString")).toBeNaN();
+  });
+});
+
+describe("tokens", () => {
+  const tokenOf = (claims: object): string =>
+    `x.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.x`;
+
+  it("say whose they are, and until when", () => {
+    const claims = { ns: "müller", scopes: ["read"], exp: 1_790_000_000, keyPrefixes: ["a:"] };
+    expect(claimsOf(tokenOf(claims))).toEqual({
+      namespace: "müller",
+      scopes: ["read"],
+      keyPrefixes: ["a:"],
+      channelPrefixes: [],
+      expiresAtMs: 1_790_000_000_000,
+    });
+  });
+
+  it.each(["", "x", "a.b.c", "a.%.c"])("say nothing where they are none: %s", (text) => {
+    expect(claimsOf(text)).toBeNull();
+  });
+});
