@@ -1,0 +1,153 @@
+/** `throttr-edge gateway`: TCP ports for clients that speak TCP only. */
+import { Option, type Command } from "commander";
+import { durationMsOf } from "../duration.ts";
+import { UsageError } from "../failure.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addJsonOption, wholeArgument } from "../options.ts";
+import type { CertificateFiles } from "./certificate.ts";
+import { GatewayError } from "./error.ts";
+import { startGateway, type Gateway } from "./gateway.ts";
+import { LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
+import { parsePorts, PORTS_UNLESS_GIVEN, SIZE_UNLESS_GIVEN } from "./ports.ts";
+import { givenToken, tokenOfFile, type TokenSource } from "./token.ts";
+
+interface GatewayFlags extends Partial<GatewayLimits> {
+  readonly ports: string;
+  readonly defaultSize: string;
+  readonly host: string;
+  readonly tokenFile?: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+  readonly metricsPort?: number;
+  readonly quiet?: boolean;
+}
+
+const PORT_MAX = 65_535;
+
+export function addGateway(program: Command): void {
+  const command = program
+    .command("gateway")
+    .description(
+      "listen on the TCP ports of Throttr and yrmcds, and carry each connection to the server",
+    )
+    .option("--url <url>", "address of the server: http, https, ws or wss")
+    .option("--token <token>", "token to show; better given as THROTTR_TOKEN or in a file")
+    .option("--profile <name>", "profile that has address and token")
+    .option("--ports <list>", "ports and what is spoken on them", PORTS_UNLESS_GIVEN)
+    .option("--default-size <size>", "size of a port that names none", SIZE_UNLESS_GIVEN)
+    .option(
+      "--host <address>",
+      "address to listen on; TCP has no tokens: whoever connects has the rights of the token",
+      "127.0.0.1",
+    )
+    .addOption(
+      new Option(
+        "--token-file <file>",
+        "file that has the token, read for each connection",
+      ).conflicts("token"),
+    )
+    .option(
+      "--tls-cert <file>",
+      "certificate chain (PEM): clients come with TLS; SIGHUP reads it again",
+    )
+    .option("--tls-key <file>", "its key (PEM)")
+    .option(
+      "--metrics-port <port>",
+      "/metrics for Prometheus and /health, on loopback",
+      wholeArgument(1, PORT_MAX),
+    )
+    .addOption(
+      limit("--connections-max <n>", "connectionsMax", "connections, of all ports together"),
+    )
+    .addOption(limit("--connect-timeout-ms <ms>", "connectTimeoutMs", "time to reach the server"))
+    .addOption(
+      limit("--idle-timeout-ms <ms>", "idleTimeoutMs", "silence that ends a connection; 0: none"),
+    )
+    .addOption(
+      limit("--stall-timeout-ms <ms>", "stallTimeoutMs", "time that a client may not read"),
+    )
+    .addOption(
+      limit("--ping-ms <ms>", "pingMs", "how often the server is asked whether it is there"),
+    )
+    .addOption(limit("--drain-ms <ms>", "drainMs", "time for connections to end after SIGTERM"))
+    .option("--quiet", "log warnings and errors only")
+    .action(action<GatewayFlags, []>(run));
+  addJsonOption(command);
+}
+
+function limit(flags: string, name: keyof GatewayLimits, description: string): Option {
+  const [unlessGiven, min, max] = LIMITS[name];
+  const option = new Option(flags, `${description} (default: ${unlessGiven})`);
+  const whole = wholeArgument(min, max);
+  return option.argParser(
+    name.endsWith("Ms") ? (text) => whole(String(durationMsOf(text))) : whole,
+  );
+}
+
+/** Runs until SIGINT or SIGTERM. The second one ends the process. */
+async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
+  const { signal } = invocation;
+  const gateway = await started(optionsOf(invocation, flags));
+  const reload = (): void => void gateway.reload();
+  process.on("SIGHUP", reload);
+  try {
+    if (!signal.aborted) {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener("abort", () => resolve(), { once: true });
+      });
+    }
+    await gateway.close();
+  } finally {
+    process.off("SIGHUP", reload);
+  }
+}
+
+/** @throws UsageError with the code of what is wrong */
+async function started(options: GatewayOptions): Promise<Gateway> {
+  try {
+    return await startGateway(options);
+  } catch (error) {
+    throw asUsage(error);
+  }
+}
+
+function optionsOf(invocation: Invocation, flags: GatewayFlags): GatewayOptions {
+  const { host } = invocation;
+  const tls = tlsOf(flags);
+  try {
+    return {
+      ...limitsGiven(flags),
+      url: invocation.settings.url,
+      token: tokenOf(invocation, flags),
+      ports: parsePorts(flags.ports, flags.defaultSize),
+      host: flags.host,
+      ...(tls !== null && { tls }),
+      ...(flags.metricsPort !== undefined && { metricsPort: flags.metricsPort }),
+      writeLog: (line) => void host.stderr.write(line),
+      isQuiet: flags.quiet === true,
+    };
+  } catch (error) {
+    throw asUsage(error);
+  }
+}
+
+function limitsGiven(flags: GatewayFlags): Partial<GatewayLimits> {
+  const names = Object.keys(LIMITS) as (keyof GatewayLimits)[];
+  const given = names.filter((name) => flags[name] !== undefined);
+  return Object.fromEntries(given.map((name) => [name, flags[name]]));
+}
+
+function tokenOf(invocation: Invocation, { tokenFile }: GatewayFlags): TokenSource {
+  return tokenFile === undefined ? givenToken(invocation.settings.token) : tokenOfFile(tokenFile);
+}
+
+function tlsOf({ tlsCert, tlsKey }: GatewayFlags): CertificateFiles | null {
+  if (tlsCert === undefined && tlsKey === undefined) return null;
+  if (tlsCert !== undefined && tlsKey !== undefined) {
+    return { certificateFile: tlsCert, keyFile: tlsKey };
+  }
+  throw new UsageError("option_invalid", "--tls-cert and --tls-key come together");
+}
+
+const asUsage = (error: unknown): unknown =>
+  error instanceof GatewayError ? new UsageError(error.code, error.message) : error;

@@ -1,0 +1,273 @@
+/**
+ * The gateway: takes TCP where the platform takes none, and carries each connection over a WebSocket of
+ * its own to a deployed server.
+ */
+import { once } from "node:events";
+import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:tls";
+import { readCertificate, type Certificate } from "./certificate.ts";
+import { detailOf, GatewayError } from "./error.ts";
+import { Link, type LinkSettings } from "./link.ts";
+import { GatewayLog } from "./log.ts";
+import { metricsServer } from "./metrics-server.ts";
+import { metricsText, PortMetrics } from "./metrics.ts";
+import {
+  doorUrl,
+  isLoopback,
+  limitsOf,
+  upstreamUrl,
+  type GatewayLimits,
+  type GatewayOptions,
+} from "./options.ts";
+import type { GatewayPort } from "./ports.ts";
+import { givenToken } from "./token.ts";
+
+const LOOPBACK = "127.0.0.1";
+/** Clients that wait to be taken. */
+const BACKLOG = 1024;
+/** How long answers that are on their way may take when the time to drain is over. */
+const LAST_ANSWERS_MS = 1000;
+
+export interface Gateway {
+  /** Ports that it listens on, in the order of the options. */
+  readonly ports: readonly number[];
+  /** Port of the figures, or null without. */
+  readonly metricsPort: number | null;
+  /** Connections at present. */
+  readonly connections: number;
+  /** Reads the certificate again: connections from now on get it. One that can't be read is logged. */
+  reload(): Promise<void>;
+  /**
+   * Takes no more connections, waits `drainMs` for those that there are, and then ends them: what is
+   * under way is still answered. Called again, it ends them at once.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * Starts one.
+ *
+ * @throws GatewayError `option_invalid`, `tls_invalid`, `listen_failed`
+ */
+export async function startGateway(options: GatewayOptions): Promise<Gateway> {
+  const limits = limitsOf(options);
+  const url = upstreamUrl(options.url);
+  const certificate = options.tls === undefined ? null : await readCertificate(options.tls);
+  const gateway = new RunningGateway(options, limits, url, certificate);
+  await gateway.listen();
+  return gateway;
+}
+
+class RunningGateway implements Gateway {
+  readonly ports: number[] = [];
+  metricsPort: number | null = null;
+  readonly #options: GatewayOptions;
+  readonly #limits: GatewayLimits;
+  readonly #url: URL;
+  readonly #host: string;
+  readonly #log: GatewayLog;
+  readonly #linkSettings: LinkSettings;
+  readonly #certificate: Certificate | null;
+  readonly #startSeconds = Math.floor(Date.now() / 1000);
+  readonly #servers: Server[] = [];
+  readonly #metrics: PortMetrics[] = [];
+  readonly #links = new Set<Link>();
+  /** Accepted, TLS handshakes under way included. */
+  readonly #sockets = new Set<Socket>();
+  readonly #figures = metricsServer({
+    metrics: () => this.#metricsText(),
+    health: () => this.#health(),
+  });
+  #isClosing = false;
+  #closed: Promise<void> | null = null;
+  readonly #isEmpty = Promise.withResolvers<void>();
+
+  constructor(
+    options: GatewayOptions,
+    limits: GatewayLimits,
+    url: URL,
+    certificate: Certificate | null,
+  ) {
+    this.#options = options;
+    this.#limits = limits;
+    this.#url = url;
+    this.#certificate = certificate;
+    this.#host = options.host ?? LOOPBACK;
+    const write = options.writeLog ?? ((line: string) => void process.stderr.write(line));
+    this.#log = new GatewayLog(write, options.isQuiet === true);
+    this.#linkSettings = { ...limits, token: options.token ?? givenToken(null) };
+  }
+
+  get connections(): number {
+    return this.#links.size;
+  }
+
+  async listen(): Promise<void> {
+    this.#warn();
+    try {
+      for (const port of this.#options.ports) await this.#listenOn(port);
+      if (this.#options.metricsPort !== undefined) {
+        this.metricsPort = await listening(this.#figures, this.#options.metricsPort, LOOPBACK);
+        this.#log.info("metrics_listening", { host: LOOPBACK, port: this.metricsPort });
+      }
+    } catch (error) {
+      for (const server of this.#servers) server.close();
+      this.#figures.close();
+      throw error;
+    }
+  }
+
+  async reload(): Promise<void> {
+    if (this.#options.tls === undefined) return;
+    try {
+      const certificate = await readCertificate(this.#options.tls);
+      for (const server of this.#servers) (server as TlsServer).setSecureContext(certificate);
+      this.#log.info("tls_reloaded");
+    } catch (error) {
+      this.#log.error("tls_reload_failed", { detail: detailOf(error) });
+    }
+  }
+
+  close(): Promise<void> {
+    if (this.#isClosing) this.#stopAll();
+    this.#isClosing = true;
+    return (this.#closed ??= this.#drain());
+  }
+
+  async #drain(): Promise<void> {
+    const { drainMs } = this.#limits;
+    this.#log.info("draining", { connections: this.#links.size, drainMs });
+    const closed = this.#servers.map(
+      (server) => new Promise<void>((resolve) => server.close(() => resolve())),
+    );
+    this.#checkEmpty();
+    const finish = setTimeout(() => {
+      for (const link of this.#links) link.finish();
+    }, drainMs);
+    const stop = setTimeout(() => this.#stopAll(), drainMs + LAST_ANSWERS_MS);
+    await Promise.all([this.#isEmpty.promise, ...closed]);
+    clearTimeout(finish);
+    clearTimeout(stop);
+    this.#figures.close();
+    this.#figures.closeAllConnections();
+    this.#log.info("stopped");
+  }
+
+  #stopAll(): void {
+    for (const link of this.#links) link.stop();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #warn(): void {
+    if (!isLoopback(this.#host)) {
+      this.#log.warning("host_open", {
+        host: this.#host,
+        detail: "TCP has no tokens: whoever connects may do what the gateway's token may do",
+      });
+    }
+    if (this.#url.protocol === "ws:" && !isLoopback(this.#url.hostname)) {
+      this.#log.warning("url_unencrypted", {
+        url: this.#url.href,
+        detail: "the token and all data are sent unencrypted",
+      });
+    }
+  }
+
+  async #listenOn({ port, spoken }: GatewayPort): Promise<void> {
+    const server = this.#makeServer();
+    this.#servers.push(server);
+    const bound = await listening(server, port, this.#host);
+    const metrics = new PortMetrics(bound, spoken.name);
+    this.#metrics.push(metrics);
+    this.ports.push(bound);
+    const url = doorUrl(this.#url, spoken.path);
+    const isTls = this.#certificate !== null;
+    server.on("error", (error) => {
+      // Out of file descriptors, most likely: those that wait are taken when there are some again.
+      this.#log.repeated("accept_failed", "", { port: bound, detail: detailOf(error) });
+    });
+    server.on("connection", (socket: Socket) => this.#admit(socket, metrics));
+    server.on("tlsClientError", (error: Error, socket: Socket) => {
+      // Of one that is late Node says no more than that.
+      socket.destroy();
+      this.#log.repeated("tls_failed", "", { port: bound, detail: detailOf(error) });
+    });
+    server.on(isTls ? "secureConnection" : "connection", (socket: Socket) => {
+      if (socket.destroyed) return;
+      metrics.connectionsTotal++;
+      metrics.connections++;
+      const link = new Link(socket, url, spoken, this.#linkSettings, this.#log, metrics, () => {
+        metrics.connections--;
+        this.#links.delete(link);
+        this.#checkEmpty();
+      });
+      this.#links.add(link);
+    });
+    this.#log.info("listening", {
+      host: this.#host,
+      port: bound,
+      protocol: spoken.name,
+      url: url.href,
+      tls: isTls,
+    });
+  }
+
+  #makeServer(): Server {
+    if (this.#certificate === null) return createServer({ allowHalfOpen: true });
+    return createTlsServer({
+      ...this.#certificate,
+      allowHalfOpen: true,
+      handshakeTimeout: this.#limits.connectTimeoutMs,
+    });
+  }
+
+  /** Counts a connection, or closes it when there are too many. */
+  #admit(socket: Socket, metrics: PortMetrics): void {
+    const { connectionsMax } = this.#limits;
+    if (Math.max(this.#sockets.size, this.#links.size) >= connectionsMax) {
+      metrics.refusedTotal++;
+      this.#log.repeated("connections_max", "", { port: metrics.port, connectionsMax });
+      socket.destroy();
+      return;
+    }
+    this.#sockets.add(socket);
+    socket.once("close", () => this.#sockets.delete(socket));
+  }
+
+  #checkEmpty(): void {
+    if (this.#isClosing && this.#links.size === 0) this.#isEmpty.resolve();
+  }
+
+  #metricsText(): string {
+    return metricsText(this.#metrics, {
+      isDraining: this.#isClosing,
+      connectionsMax: this.#limits.connectionsMax,
+      residentBytes: process.memoryUsage.rss(),
+      startSeconds: this.#startSeconds,
+    });
+  }
+
+  #health(): { isReady: boolean; body: Record<string, unknown> } {
+    const isReady = !this.#isClosing;
+    const status = isReady ? "ok" : "draining";
+    return { isReady, body: { status, connections: this.#links.size } };
+  }
+}
+
+/** Gives the port that it listens on. @throws GatewayError `listen_failed` */
+async function listening(
+  server: {
+    listen(options: { port: number; host: string; backlog: number }): unknown;
+    address(): AddressInfo | string | null;
+  } & NodeJS.EventEmitter,
+  port: number,
+  host: string,
+): Promise<number> {
+  server.listen({ port, host, backlog: BACKLOG });
+  try {
+    await once(server, "listening");
+  } catch (error) {
+    throw new GatewayError("listen_failed", `port ${port}: ${detailOf(error)}`, error);
+  }
+  return (server.address() as AddressInfo).port;
+}

@@ -1,0 +1,77 @@
+/** Log lines of a gateway: one JSON object each, with a stable event name. */
+
+export type LogLevel = "info" | "warning" | "error";
+export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+/** Takes a line, with its line break. */
+export type LogWriter = (line: string) => void;
+
+/** What strangers can cause over and over is written at most so often, and told how often it was. */
+const INTERVAL_MIN_MS = 1000;
+const INTERVAL_MAX_MS = 60_000;
+/** Kinds of events that are told apart. */
+const KINDS_MAX = 256;
+
+interface Repetition {
+  intervalMs: number;
+  nextMs: number;
+  suppressed: number;
+}
+
+export class GatewayLog {
+  readonly #write: LogWriter;
+  readonly #isQuiet: boolean;
+  readonly #nowMs: () => number;
+  readonly #repetitions = new Map<string, Repetition>();
+
+  /** @param isQuiet nothing but warnings and errors is written */
+  constructor(write: LogWriter, isQuiet: boolean, nowMs: () => number = Date.now) {
+    this.#write = write;
+    this.#isQuiet = isQuiet;
+    this.#nowMs = nowMs;
+  }
+
+  info(event: string, fields: LogFields = {}): void {
+    if (!this.#isQuiet) this.#line("info", event, fields);
+  }
+
+  warning(event: string, fields: LogFields = {}): void {
+    this.#line("warning", event, fields);
+  }
+
+  error(event: string, fields: LogFields = {}): void {
+    this.#line("error", event, fields);
+  }
+
+  /**
+   * A warning that may come with every connection: written at once, then at intervals that double up to
+   * a minute, with the number of those that were not written.
+   *
+   * @param kind what of the event is told apart, such as a close code
+   */
+  repeated(event: string, kind: string, fields: LogFields): void {
+    const nowMs = this.#nowMs();
+    const known = this.#repetitions.get(`${event} ${kind}`);
+    if (known !== undefined && nowMs < known.nextMs) {
+      known.suppressed++;
+      return;
+    }
+    const hasPaused = known === undefined || nowMs - known.nextMs > INTERVAL_MAX_MS;
+    const intervalMs = hasPaused
+      ? INTERVAL_MIN_MS
+      : Math.min(known.intervalMs * 2, INTERVAL_MAX_MS);
+    const suppressed = known?.suppressed ?? 0;
+    if (this.#repetitions.size >= KINDS_MAX) this.#repetitions.clear();
+    this.#repetitions.set(`${event} ${kind}`, {
+      intervalMs,
+      nextMs: nowMs + intervalMs,
+      suppressed: 0,
+    });
+    this.#line("warning", event, suppressed === 0 ? fields : { ...fields, suppressed });
+  }
+
+  #line(level: LogLevel, event: string, fields: LogFields): void {
+    const time = new Date(this.#nowMs()).toISOString();
+    this.#write(`${JSON.stringify({ time, level, event, ...fields })}\n`);
+  }
+}

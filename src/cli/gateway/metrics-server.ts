@@ -1,0 +1,32 @@
+/** The HTTP server of a gateway's figures, on loopback: `/metrics` and `/health`. */
+import { createServer, type Server } from "node:http";
+import { METRICS_TYPE } from "./metrics.ts";
+
+export interface Figures {
+  /** Text for Prometheus. */
+  metrics(): string;
+  health(): { readonly isReady: boolean; readonly body: Readonly<Record<string, unknown>> };
+}
+
+const CONNECTIONS_MAX = 64;
+
+export function metricsServer(figures: Figures): Server {
+  const server = createServer((request, response) => {
+    const path = (request.url ?? "").split("?")[0];
+    request.resume();
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      response.writeHead(405, { allow: "GET, HEAD" }).end();
+    } else if (path === "/metrics") {
+      response.writeHead(200, { "content-type": METRICS_TYPE }).end(figures.metrics());
+    } else if (path === "/health") {
+      const { isReady, body } = figures.health();
+      response
+        .writeHead(isReady ? 200 : 503, { "content-type": "application/json" })
+        .end(`${JSON.stringify(body)}\n`);
+    } else {
+      response.writeHead(404, { "content-type": "text/plain" }).end("/metrics, /health\n");
+    }
+  });
+  server.maxConnections = CONNECTIONS_MAX;
+  return server;
+}

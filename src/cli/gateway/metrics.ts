@@ -1,0 +1,141 @@
+/** Figures of a gateway, by port, and as text that Prometheus reads. */
+
+/** Why there was no connection to the server. */
+export const FAILURES = ["unreachable", "refused", "lost", "token_unreadable"] as const;
+export type Failure = (typeof FAILURES)[number];
+
+/** Close codes of the server, and of the network; any other counts as 0. */
+const CLOSE_CODES = [0, 1000, 1001, 1002, 1003, 1005, 1006, 1008, 1009, 1011, 1012, 1013] as const;
+
+export class PortMetrics {
+  readonly port: number;
+  readonly protocol: string;
+  connections = 0;
+  connectionsTotal = 0;
+  /** Those beyond `connectionsMax`. */
+  refusedTotal = 0;
+  /** Bytes from clients, and to them. */
+  receivedBytes = 0;
+  sentBytes = 0;
+  stalledTotal = 0;
+  readonly failures: Record<Failure, number> = {
+    unreachable: 0,
+    refused: 0,
+    lost: 0,
+    token_unreadable: 0,
+  };
+  /** Connections that the server has ended, by close code. */
+  readonly closes = new Map<number, number>(CLOSE_CODES.map((code) => [code, 0]));
+
+  constructor(port: number, protocol: string) {
+    this.port = port;
+    this.protocol = protocol;
+  }
+
+  closed(code: number): void {
+    const known = this.closes.has(code) ? code : 0;
+    this.closes.set(known, this.closes.get(known)! + 1);
+  }
+}
+
+/** Of the whole process. */
+export interface ProcessFigures {
+  readonly isDraining: boolean;
+  readonly connectionsMax: number;
+  readonly residentBytes: number;
+  readonly startSeconds: number;
+}
+
+type Labels = Readonly<Record<string, string | number>>;
+type Sample = readonly [labels: Labels, value: number];
+
+/** Content type of `metricsText`. */
+export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+const PREFIX = "throttr_gateway_";
+
+export function metricsText(ports: readonly PortMetrics[], process: ProcessFigures): string {
+  const perPort = (value: (port: PortMetrics) => number): Sample[] =>
+    ports.map((port) => [labelsOf(port), value(port)]);
+  return [
+    family(
+      "connections",
+      "gauge",
+      "Connections of clients.",
+      perPort((port) => port.connections),
+    ),
+    family("connections_max", "gauge", "Connections that there may be, on all ports together.", [
+      [{}, process.connectionsMax],
+    ]),
+    family(
+      "connections_total",
+      "counter",
+      "Connections of clients that were taken.",
+      perPort((port) => port.connectionsTotal),
+    ),
+    family(
+      "connections_refused_total",
+      "counter",
+      "Connections of clients that were closed at once, being beyond connections_max.",
+      perPort((port) => port.refusedTotal),
+    ),
+    family(
+      "received_bytes_total",
+      "counter",
+      "Bytes from clients.",
+      perPort((port) => port.receivedBytes),
+    ),
+    family(
+      "sent_bytes_total",
+      "counter",
+      "Bytes to clients.",
+      perPort((port) => port.sentBytes),
+    ),
+    family(
+      "clients_stalled_total",
+      "counter",
+      "Clients that were given up because they did not read.",
+      perPort((port) => port.stalledTotal),
+    ),
+    family(
+      "upstream_failures_total",
+      "counter",
+      "Connections to the server that could not be opened, or were lost.",
+      ports.flatMap((port) =>
+        FAILURES.map((reason): Sample => [{ ...labelsOf(port), reason }, port.failures[reason]]),
+      ),
+    ),
+    family(
+      "upstream_closed_total",
+      "counter",
+      "Connections that the server has ended, by WebSocket close code; 0 for any unknown.",
+      ports.flatMap((port) =>
+        [...port.closes].map(([code, count]): Sample => [{ ...labelsOf(port), code }, count]),
+      ),
+    ),
+    family("draining", "gauge", "1 while the gateway is being ended.", [
+      [{}, process.isDraining ? 1 : 0],
+    ]),
+    family("resident_bytes", "gauge", "Memory of the process.", [[{}, process.residentBytes]]),
+    family("start_time_seconds", "gauge", "When the gateway was started, since the epoch.", [
+      [{}, process.startSeconds],
+    ]),
+  ].join("");
+}
+
+const labelsOf = ({ port, protocol }: PortMetrics): Labels => ({ port, protocol });
+
+function family(
+  name: string,
+  type: "counter" | "gauge",
+  help: string,
+  samples: readonly Sample[],
+): string {
+  const lines = samples.map(([labels, value]) => `${PREFIX}${name}${shown(labels)} ${value}\n`);
+  return `# HELP ${PREFIX}${name} ${help}\n# TYPE ${PREFIX}${name} ${type}\n${lines.join("")}`;
+}
+
+function shown(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
+  return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+}

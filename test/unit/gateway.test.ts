@@ -1,0 +1,274 @@
+/** The small parts of the gateway: ports, addresses, options, tokens, logs and figures. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { ByteFifo } from "../../src/cli/gateway/byte-fifo.ts";
+import { GatewayLog } from "../../src/cli/gateway/log.ts";
+import { metricsText, PortMetrics } from "../../src/cli/gateway/metrics.ts";
+import {
+  doorUrl,
+  isLoopback,
+  limitsOf,
+  LIMITS,
+  upstreamUrl,
+} from "../../src/cli/gateway/options.ts";
+import { Pieces } from "../../src/cli/gateway/pieces.ts";
+import { parsePorts, PORTS_UNLESS_GIVEN } from "../../src/cli/gateway/ports.ts";
+import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
+import { parseExposition } from "../support/exposition.ts";
+
+const seed = inject("seed");
+
+describe("ports", () => {
+  it("are those of the server's TCP_PORTS unless given", () => {
+    const ports = parsePorts(PORTS_UNLESS_GIVEN);
+    expect(ports.map(({ port, spoken }) => [port, spoken.path])).toEqual([
+      [9000, "/throttr/7.3/uint16"],
+      [9001, "/throttr/7.3/uint8"],
+      [9002, "/throttr/7.3/uint16"],
+      [9004, "/throttr/7.3/uint32"],
+      [9008, "/throttr/7.3/uint64"],
+      [9020, "/throttr/2"],
+      [11_215, "/yrmcds/counter"],
+      [11_216, "/yrmcds/counter/today"],
+    ]);
+  });
+
+  it("may have any dialect, and the size that is given for those without one", () => {
+    const ports = parsePorts(" 1=7.1/uint8 ,2=5,65535=edge", "uint64");
+    expect(ports.map(({ port, spoken }) => [port, spoken.name])).toEqual([
+      [1, "7.1/uint8"],
+      [2, "5/uint64"],
+      [65_535, "edge"],
+    ]);
+  });
+
+  it.each([
+    "",
+    "9000",
+    "9000=",
+    "=7.3",
+    "x=7.3",
+    "-1=7.3",
+    "65536=7.3",
+    "123456=7.3",
+    "1=7.3,",
+    "1=7.3/uint24",
+    "1=7.3/uint8/uint8",
+    "1=2/uint64",
+    "1=edge/uint64",
+    "1=yrmcds/tomorrow",
+    "1=toString",
+    "1=constructor/uint8",
+    "1=2, 1=7.3",
+    Array.from({ length: 65 }, (_, i) => `${i + 1}=2`).join(","),
+  ])("are refused when they are %j", (text) => {
+    expect(() => parsePorts(text)).toThrow(expect.objectContaining({ code: "ports_invalid" }));
+  });
+
+  it("are refused with a default size that is none", () => {
+    expect(() => parsePorts("1=2", "uint128")).toThrow("uint128");
+  });
+});
+
+describe("the server's address", () => {
+  it.each([
+    ["https://host", "wss://host/throttr/2"],
+    ["http://127.0.0.1:8787/", "ws://127.0.0.1:8787/throttr/2"],
+    ["wss://host/a/b//", "wss://host/a/b/throttr/2"],
+    ["ws://[::1]:1", "ws://[::1]:1/throttr/2"],
+    ["https://host#x", "wss://host/throttr/2"],
+  ])("%s has its door at %s", (url, door) => {
+    expect(doorUrl(upstreamUrl(url), "/throttr/2").href).toBe(door);
+  });
+
+  it.each([
+    "",
+    "host",
+    "ftp://host",
+    "https://name:word@host",
+    "https://host?ticket=x",
+    "mailto:a",
+  ])("%j is refused", (url) => {
+    expect(() => upstreamUrl(url)).toThrow(expect.objectContaining({ code: "option_invalid" }));
+  });
+
+  it("is known to be loopback or not", () => {
+    expect(["127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]"].every(isLoopback)).toBe(true);
+    expect(["0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example", "host"].some(isLoopback)).toBe(false);
+  });
+});
+
+describe("limits", () => {
+  const options = { url: "ws://host", ports: [] };
+
+  it("have defaults, and ranges that are named where they are left", () => {
+    expect(limitsOf(options)).toEqual(
+      Object.fromEntries(
+        Object.entries(LIMITS).map(([name, [unlessGiven]]) => [name, unlessGiven]),
+      ),
+    );
+    for (const [name, [, min, max]] of Object.entries(LIMITS)) {
+      expect(limitsOf({ ...options, [name]: max })).toMatchObject({ [name]: max });
+      for (const value of [min - 1, max + 1, min + 0.5, NaN]) {
+        expect(() => limitsOf({ ...options, [name]: value })).toThrow(
+          `${name}: an integer from ${min} to ${max} is expected, got ${value}`,
+        );
+      }
+    }
+  });
+});
+
+describe("tokens", () => {
+  const folder = mkdtempSync(join(tmpdir(), "gateway-token-"));
+  const file = join(folder, "token");
+
+  it("of a file are read anew each time, without the white space around", async () => {
+    const source = tokenOfFile(file);
+    await expect(source()).rejects.toMatchObject({ code: "token_unreadable" });
+    writeFileSync(file, " a.b.c\n");
+    expect(await source()).toBe("a.b.c");
+    writeFileSync(file, "d.e.f");
+    expect(await source()).toBe("d.e.f");
+    for (const bad of ["", " \n", "a b", "a\nb", "ä", "x".repeat(8193)]) {
+      writeFileSync(file, bad);
+      const error: unknown = await source().catch((error: unknown) => error);
+      expect(error).toMatchObject({ code: "token_unreadable" });
+      // What is no token may still be a secret.
+      if (bad.trim() !== "") expect(String(error)).not.toContain(bad.trim().slice(0, 100));
+    }
+    rmSync(folder, { recursive: true });
+  });
+
+  it("that are given are checked at once", async () => {
+    expect(await givenToken("a.b.c")()).toBe("a.b.c");
+    expect(await givenToken(null)()).toBe(null);
+    expect(() => givenToken("a\r\nb: c")).toThrow("visible ASCII");
+  });
+});
+
+describe("the log", () => {
+  it("writes a repeated warning at intervals that double to a minute, and how many there were", () => {
+    const lines: string[] = [];
+    let nowMs = 0;
+    const log = new GatewayLog(
+      (line) => lines.push(line),
+      true,
+      () => nowMs,
+    );
+    const at: number[] = [];
+    for (nowMs = 0; nowMs < 600_000; nowMs += 100) {
+      const before = lines.length;
+      log.repeated("lost", "", { port: 1 });
+      if (lines.length > before) at.push(nowMs / 1000);
+    }
+    expect(at).toEqual([0, 1, 3, 7, 15, 31, 63, 123, 183, 243, 303, 363, 423, 483, 543]);
+    expect(JSON.parse(lines[2]!)).toEqual({
+      time: "1970-01-01T00:00:03.000Z",
+      level: "warning",
+      event: "lost",
+      port: 1,
+      suppressed: 19,
+    });
+    nowMs = 800_000;
+    log.repeated("lost", "", {});
+    nowMs += 1000;
+    log.repeated("lost", "", {});
+    expect(lines).toHaveLength(at.length + 2);
+  });
+
+  it("tells kinds apart, and does not keep more of them than it must", () => {
+    const lines: string[] = [];
+    const log = new GatewayLog(
+      (line) => lines.push(line),
+      false,
+      () => 0,
+    );
+    for (const kind of ["1008", "1013", "1008"]) log.repeated("closed", kind, {});
+    expect(lines).toHaveLength(2);
+    log.info("started");
+    expect(lines).toHaveLength(3);
+    new GatewayLog((line) => lines.push(line), true).info("started");
+    expect(lines).toHaveLength(3);
+  });
+});
+
+describe("the figures", () => {
+  it("are text that Prometheus reads, with all series there from the start", () => {
+    const metrics = new PortMetrics(9002, "7.3/uint16");
+    const figures = { isDraining: true, connectionsMax: 5, residentBytes: 6, startSeconds: 7 };
+    const before = parseExposition(metricsText([metrics, new PortMetrics(1, "2")], figures));
+    metrics.closed(1013);
+    metrics.closed(4999);
+    metrics.closed(4998);
+    metrics.failures.lost = 3;
+    const after = parseExposition(metricsText([metrics, new PortMetrics(1, "2")], figures));
+    const seriesOf = (metrics: typeof before): unknown[] =>
+      [...metrics].map(([name, { samples }]) => [name, samples.map(({ labels }) => labels)]);
+    expect(seriesOf(after)).toEqual(seriesOf(before));
+    const valueOf = (name: string, labels: Record<string, string>): number | undefined =>
+      after
+        .get(`throttr_gateway_${name}`)!
+        .samples.find((sample) =>
+          Object.entries(labels).every(([name, value]) => sample.labels[name] === value),
+        )?.value;
+    expect(valueOf("upstream_closed_total", { port: "9002", code: "1013" })).toBe(1);
+    expect(valueOf("upstream_closed_total", { port: "9002", code: "0" })).toBe(2);
+    expect(valueOf("upstream_closed_total", { port: "1", code: "0" })).toBe(0);
+    expect(valueOf("upstream_failures_total", { port: "9002", reason: "lost" })).toBe(3);
+    expect(valueOf("draining", {})).toBe(1);
+  });
+});
+
+it("a queue of bytes keeps their order while it grows and shrinks", () => {
+  const property = fc.property(fc.array(fc.integer({ min: -300, max: 300 })), (steps) => {
+    const queue = new ByteFifo();
+    const model: number[] = [];
+    let byte = 0;
+    for (const step of steps) {
+      for (let i = 0; i < step; i++) {
+        byte = (byte + 1) & 0xff;
+        queue.push(byte);
+        model.push(byte);
+      }
+      for (let i = 0; i < -step && model.length > 0; i++) {
+        expect(queue.peek()).toBe(model[0]);
+        expect(queue.shift()).toBe(model.shift());
+      }
+      expect(queue.length).toBe(model.length);
+    }
+    if (model.length === 0) expect(queue.peek()).toBe(undefined);
+  });
+  fc.assert(property, { seed });
+});
+
+it("pieces are the same however the stream is cut", () => {
+  const property = fc.property(
+    fc.array(fc.tuple(fc.nat(20), fc.nat(5)), { minLength: 1 }),
+    fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }),
+    (plan, cuts) => {
+      const bytes = Uint8Array.from({ length: 400 }, (_, i) => i & 0xff);
+      const piecesOf = (chunks: readonly number[]): number[][] => {
+        const taken: number[][] = [];
+        let size = 1;
+        const pieces: Pieces = new Pieces((bytes, at) => {
+          taken.push([...bytes.subarray(at, at + size)]);
+          const [skip, header] = plan[taken.length % plan.length]!;
+          // Somewhere in the plan something is read: else it would not end.
+          size = header === 0 && taken.length % 2 === 0 ? 1 : header;
+          pieces.expect(skip, size);
+        }, size);
+        for (let at = 0, i = 0; at < bytes.length; i++) {
+          const length = chunks[i % chunks.length]!;
+          pieces.read(bytes.subarray(at, at + length));
+          at += length;
+        }
+        return taken;
+      };
+      expect(piecesOf(cuts)).toEqual(piecesOf([400]));
+    },
+  );
+  fc.assert(property, { seed });
+});
