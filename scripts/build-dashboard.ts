@@ -60,4 +60,4 @@ function optionsOf(
   };
 }
 
-if (import.meta.main) await buildDashboard();
+if (import.meta.main) await buildDashboard(process.argv[2]);

@@ -2,7 +2,10 @@
 import { execFileSync } from "node:child_process";
 
 export default function build(): void {
-  execFileSync(process.execPath, ["node_modules/tsdown/dist/run.mjs", "--log-level=error"], {
-    stdio: "inherit",
-  });
+  run("node_modules/tsdown/dist/run.mjs", "--log-level=error");
+  run("scripts/build-dashboard.ts", "dist/assets");
+}
+
+function run(...args: string[]): void {
+  execFileSync(process.execPath, args, { stdio: "inherit" });
 }

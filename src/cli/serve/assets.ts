@@ -1,0 +1,132 @@
+/**
+ * Static assets under workerd: what the platform does for the `[assets]` of `wrangler.toml`, in a module
+ * in front of the Worker. Pages are served without `.html` and without a slash at their end.
+ *
+ * Source: https://developers.cloudflare.com/workers/static-assets/, "HTML handling" (drop-trailing-slash)
+ * and "Headers" (of which only prefixes are known here).
+ */
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { extname, join, relative, sep } from "node:path";
+import { WORKER_FILE } from "./configuration.ts";
+
+const HEADERS_FILE = "_headers";
+const TYPES: Readonly<Record<string, string>> = {
+  ".css": "text/css; charset=utf-8",
+  ".html": "text/html; charset=utf-8",
+  ".ico": "image/x-icon",
+  ".js": "text/javascript; charset=utf-8",
+  ".json": "application/json",
+  ".png": "image/png",
+  ".svg": "image/svg+xml",
+  ".txt": "text/plain; charset=utf-8",
+  ".woff2": "font/woff2",
+};
+
+/** A file that is served. */
+export interface Asset {
+  /** Where it is on disk, absolute. */
+  readonly file: string;
+  /** Where it is served, such as `/dashboard`. */
+  readonly path: string;
+  /** Other paths of a page, which lead to that one. */
+  readonly detours: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+interface HeaderRule {
+  readonly prefix: string;
+  readonly isExact: boolean;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The assets of a folder; none when it isn't there. */
+export function assetsIn(folder: string): Asset[] {
+  if (!existsSync(folder)) return [];
+  const rules = headerRulesIn(join(folder, HEADERS_FILE));
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((file) => relative(folder, file) !== HEADERS_FILE)
+    .toSorted()
+    .map((file) => assetOf(file, `/${relative(folder, file).split(sep).join("/")}`, rules));
+}
+
+function assetOf(file: string, filePath: string, rules: readonly HeaderRule[]): Asset {
+  const { path, detours } = pathsOf(filePath);
+  const digest = createHash("sha256").update(readFileSync(file)).digest("base64url");
+  const own = {
+    "content-type": TYPES[extname(file)] ?? "application/octet-stream",
+    "cache-control": "public, max-age=0, must-revalidate",
+    etag: `"${digest}"`,
+  };
+  const ruled = rules
+    .filter(({ prefix, isExact }) => (isExact ? path === prefix : path.startsWith(prefix)))
+    .map(({ headers }) => headers);
+  return { file, path, detours, headers: Object.assign({}, own, ...ruled) };
+}
+
+function pathsOf(filePath: string): Pick<Asset, "path" | "detours"> {
+  if (!filePath.endsWith(".html")) return { path: filePath, detours: [] };
+  const name = filePath.slice(0, -".html".length);
+  if (!name.endsWith("/index")) return { path: name, detours: [filePath, `${name}/`] };
+  const folder = name.slice(0, -"/index".length);
+  return folder === ""
+    ? { path: "/", detours: [filePath, name] }
+    : { path: folder, detours: [filePath, name, `${folder}/`] };
+}
+
+/** A path, then its headers, one a line and indented. */
+function headerRulesIn(file: string): HeaderRule[] {
+  if (!existsSync(file)) return [];
+  const rules: { prefix: string; isExact: boolean; headers: Record<string, string> }[] = [];
+  for (const line of readFileSync(file, "utf8").split("\n")) {
+    const [, name, value] = /^\s+([^:\s]+):\s*(.*?)\s*$/.exec(line) ?? [];
+    if (name !== undefined && value !== undefined)
+      rules.at(-1)!.headers[name.toLowerCase()] = value;
+    else if (line.startsWith("/")) {
+      const path = line.trim();
+      rules.push({ prefix: path.replace(/\*$/, ""), isExact: !path.endsWith("*"), headers: {} });
+    }
+  }
+  return rules;
+}
+
+/** Name of the module that has the bytes of an asset. */
+export const assetModuleName = (index: number): string => `assets/${index}`;
+
+/** Source of the module in front of the Worker: it answers what is an asset, and leaves the rest to it. */
+export function frontModule(assets: readonly Asset[]): string {
+  const json = JSON.stringify;
+  return `
+import server from ${json(`./${WORKER_FILE}`)};
+${assets.map((_asset, i) => `import body${i} from ${json(`./${assetModuleName(i)}`)};`).join("\n")}
+export * from ${json(`./${WORKER_FILE}`)};
+
+const assets = new Map([
+${assets.map(({ path, headers }, i) => `  [${json(path)}, { body: body${i}, headers: ${json(headers)} }],`).join("\n")}
+]);
+const detours = new Map(${json(assets.flatMap(({ path, detours }) => detours.map((detour) => [detour, path])))});
+
+function assetOf(request) {
+  if (request.method !== "GET" && request.method !== "HEAD") return null;
+  const { pathname, search } = new URL(request.url);
+  const location = detours.get(pathname);
+  if (location !== undefined) {
+    return new Response(null, { status: 307, headers: { location: location + search } });
+  }
+  const asset = assets.get(pathname);
+  if (asset === undefined) return null;
+  const { body, headers } = asset;
+  const known = (request.headers.get("if-none-match") ?? "").split(",").map((tag) => tag.trim());
+  const isKnown = known.some((tag) => tag.replace(/^W\\//, "") === headers.etag);
+  if (isKnown) return new Response(null, { status: 304, headers });
+  return new Response(request.method === "HEAD" ? null : body, { headers });
+}
+
+export default {
+  fetch: (request, env, ctx) => assetOf(request) ?? server.fetch(request, env, ctx),
+  connect: (socket, env, ctx) => server.connect(socket, env, ctx),
+};
+`;
+}

@@ -1,0 +1,100 @@
+/** `serve`: the whole server on a machine of one's own, under workerd, with its data on disk. */
+import { Option, type Command } from "commander";
+import { durationMsOf } from "../duration.ts";
+import { ExitCode } from "../exit-code.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addJsonOption, collected } from "../options.ts";
+import { DataFolder, serverRecord } from "./data-folder.ts";
+import { Events } from "./events.ts";
+import { health } from "./health.ts";
+import { planOf, type ServeFlags } from "./plan.ts";
+import { ServerProcess } from "./server.ts";
+import { untilEnded } from "./until-ended.ts";
+import { findWorkerd } from "./workerd.ts";
+
+const HTTP_UNLESS_GIVEN = "127.0.0.1:8787";
+const HEALTH_TIMEOUT_MS = 5000;
+
+interface ServeOptions extends Omit<ServeFlags, "http" | "tcp" | "var"> {
+  readonly http?: readonly string[];
+  readonly tcp?: readonly string[];
+  readonly var?: readonly string[];
+  readonly drainTimeout: number;
+  readonly workerd?: string;
+  readonly check?: boolean;
+}
+
+/** Adds the command. */
+export function addServe(program: Command): void {
+  const command = program
+    .command("serve")
+    .description("run the server on this machine, under workerd, with its data on disk")
+    .option(
+      "--http <address>",
+      `where HTTP and WebSockets are served; may be repeated (default: ${HTTP_UNLESS_GIVEN})`,
+      collected,
+    )
+    .option(
+      "--tcp <ports>",
+      'TCP ports and what is spoken there: "9000=7.3/uint16@orders, 9001=2@old"; the name behind the @ is the namespace that the port opens to whoever connects; may be repeated',
+      collected,
+    )
+    .option("--tcp-host <ip>", "address of the TCP ports", "127.0.0.1")
+    .option("--open-to-network", "let other machines reach what needs no token", false)
+    .addOption(
+      new Option("--access <who>", "who may come in over HTTP: whoever has a token, or anyone")
+        .choices(["token", "open"])
+        .default("token"),
+    )
+    .option("--token-secret-file <path>", "file with TOKEN_SECRET; else it is in the environment")
+    .option("--token-secret-previous-file <path>", "file with TOKEN_SECRET_PREVIOUS, likewise")
+    .option("--shard-secret-file <path>", "file with SHARD_SECRET, likewise")
+    .option("--var <name=value>", "a variable of the server; may be repeated", collected)
+    .option("--data <folder>", "folder where data is kept", "./throttr-data")
+    .option("--behind-proxy", "believe X-Forwarded-Proto and CF-Connecting-IP of requests", false)
+    .addOption(
+      new Option("--drain-timeout <duration>", "how long a stop waits for what is under way")
+        .argParser(durationMsOf)
+        .default(5000, "5s"),
+    )
+    .option("--workerd <path>", "program of workerd; else that of the package workerd")
+    .option("--check", "ask the server that runs on --data how it is; exit 1 unless it is well")
+    .action(
+      action<ServeOptions, []>(async (invocation, options) =>
+        options.check === true
+          ? await check(invocation, options.data)
+          : await serve(invocation, options),
+      ),
+    );
+  addJsonOption(command);
+}
+
+async function check({ output }: Invocation, dataFolder: string): Promise<ExitCode> {
+  const url = serverRecord(dataFolder)?.url ?? null;
+  const refusal =
+    url === null
+      ? `no server is ready on ${dataFolder}`
+      : await health(url, AbortSignal.timeout(HEALTH_TIMEOUT_MS));
+  await output.print({ url, healthy: refusal === null, detail: refusal }, () =>
+    refusal === null ? `${url} is well` : refusal,
+  );
+  return refusal === null ? ExitCode.done : ExitCode.refused;
+}
+
+async function serve(
+  { host, output, signal }: Invocation,
+  options: ServeOptions,
+): Promise<ExitCode> {
+  const { http = [HTTP_UNLESS_GIVEN], tcp = [], var: variables = [], drainTimeout } = options;
+  const plan = planOf({ ...options, http, tcp, var: variables }, host.environment);
+  const workerd = findWorkerd(options.workerd);
+  const events = new Events(output);
+  for (const warning of plan.warnings) await events.tell("warning", { detail: warning }, warning);
+  const data = await DataFolder.open(plan.dataFolder);
+  try {
+    const server = ServerProcess.start(workerd, plan, data);
+    return await untilEnded(server, { plan, events, signal, drainTimeoutMs: drainTimeout });
+  } finally {
+    data.close();
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * The configuration of workerd: the Worker of `wrangler.toml`, with its data on disk.
+ *
+ * Source: `workerd.capnp` of the package workerd. Secrets are not in it: workerd takes them from its
+ * environment.
+ */
+import type { TcpPort } from "../../worker/ports.ts";
+import { addressText, type Address } from "./address.ts";
+import { assetModuleName, frontModule, type Asset } from "./assets.ts";
+import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
+
+/** That of `wrangler.toml`; a test keeps the two alike. */
+export const COMPATIBILITY_DATE = "2026-10-23";
+/** The constant of the text that workerd is told to serve. */
+export const CONFIGURATION_NAME = "config";
+/** The Worker's module, and the file that has it, beside the text. */
+export const WORKER_FILE = "worker.js";
+
+/**
+ * The classes of objects, each with the key that the ids of its objects are made from. With another key
+ * all data is out of reach, so these never change. They are those of local runs of wrangler.
+ */
+export const UNIQUE_KEYS: Readonly<Record<string, string>> = {
+  Shard: "throttr-edge-Shard",
+  Hub: "throttr-edge-Hub",
+  Channel: "throttr-edge-Channel",
+  Directory: "throttr-edge-Directory",
+};
+
+/** What is served, and where. */
+export interface Serving {
+  readonly http: readonly Address[];
+  /** Address of every port of TCP. */
+  readonly tcpHost: string;
+  readonly tcp: readonly TcpPort[];
+  /** Values by the names of variables, checked. */
+  readonly variables: Readonly<Record<string, string>>;
+  /** Names of secrets, which are in the environment of workerd. */
+  readonly secretNames: readonly string[];
+  /** A proxy in front says by which protocol, and from where, a request came. */
+  readonly isBehindProxy: boolean;
+  /** Folder of the objects' files, absolute. */
+  readonly objectsFolder: string;
+  /** Files that are served as they are. */
+  readonly assets: readonly Asset[];
+}
+
+/** Name of the file that has an asset. */
+export const assetFile = (index: number): string => `asset-${index}`;
+
+/** A socket of the configuration: its name, by which workerd speaks of it, and where it is. */
+export const httpSocketName = (address: Address): string => `http ${addressText(address)}`;
+
+/**
+ * The text of a configuration.
+ *
+ * Beside it must be the Worker, as `WORKER_FILE`, and the assets, as `assetFile` names them.
+ */
+export function configurationText(serving: Serving): string {
+  const config: CapnpValue = {
+    services: [
+      { name: "throttr", worker: serverWorker(serving) },
+      { name: "objects", disk: { path: serving.objectsFolder, writable: true } },
+      // The Worker asks nobody outside.
+      { name: "nowhere", network: { allow: [] } },
+    ],
+    sockets: [
+      ...serving.http.map((address) => httpSocket(address, serving)),
+      ...tcpSockets(serving),
+    ],
+  };
+  return [
+    `using Workerd = import "/workerd/workerd.capnp";`,
+    `const ${CONFIGURATION_NAME} :Workerd.Config = ${capnpText(config)};`,
+    "",
+  ].join("\n");
+}
+
+function serverWorker({ variables, secretNames, assets }: Serving): CapnpValue {
+  const classes = Object.entries(UNIQUE_KEYS);
+  return {
+    // The first one has the handlers.
+    modules: [
+      ...(assets.length === 0 ? [] : [{ name: "front.js", esModule: frontModule(assets) }]),
+      { name: WORKER_FILE, esModule: new Embedded(WORKER_FILE) },
+      ...assets.map((_asset, index) => ({
+        name: assetModuleName(index),
+        data: new Embedded(assetFile(index)),
+      })),
+    ],
+    compatibilityDate: COMPATIBILITY_DATE,
+    globalOutbound: "nowhere",
+    bindings: [
+      ...Object.entries(variables).map(([name, text]) => ({ name, text })),
+      ...secretNames.map((name) => ({ name, fromEnvironment: name })),
+      ...classes.map(([className]) => ({
+        name: className.toUpperCase(),
+        durableObjectNamespace: className,
+      })),
+    ],
+    durableObjectNamespaces: classes.map(([className, uniqueKey]) => ({
+      className,
+      uniqueKey,
+      enableSql: true,
+    })),
+    durableObjectStorage: { localDisk: "objects" },
+  };
+}
+
+function httpSocket(address: Address, { isBehindProxy }: Serving): CapnpValue {
+  return {
+    name: httpSocketName(address),
+    address: addressText(address),
+    http: isBehindProxy
+      ? { forwardedProtoHeader: "X-Forwarded-Proto" }
+      : // Without a proxy that sets it, it says whatever the client likes.
+        { injectRequestHeaders: [{ name: "CF-Connecting-IP" }] },
+    service: "throttr",
+  };
+}
+
+function tcpSockets({ tcp, tcpHost }: Serving): CapnpValue[] {
+  return tcp.map(({ port }) => {
+    const address = addressText({ host: tcpHost, port });
+    return { name: `tcp ${address}`, address, tcp: {}, service: "throttr" };
+  });
+}

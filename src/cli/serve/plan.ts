@@ -1,0 +1,228 @@
+/** What flags and environment ask for, checked before anything is started. */
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { readSettings, SettingsError, type Settings } from "../../objects/settings.ts";
+import { refusalOfPort, tcpPorts, type TcpPort } from "../../worker/ports.ts";
+import { UsageError } from "../failure.ts";
+import { addressOf, addressText, hostOf, isLoopback, type Address } from "./address.ts";
+
+/** The flags of `serve`, as they are written. */
+export interface ServeFlags {
+  readonly http: readonly string[];
+  readonly tcp: readonly string[];
+  readonly tcpHost: string;
+  readonly openToNetwork: boolean;
+  readonly access: string;
+  readonly tokenSecretFile?: string;
+  readonly tokenSecretPreviousFile?: string;
+  readonly shardSecretFile?: string;
+  readonly var: readonly string[];
+  readonly data: string;
+  readonly behindProxy: boolean;
+}
+
+/** What is to be served. */
+export interface ServePlan {
+  readonly http: readonly Address[];
+  readonly tcpHost: string;
+  readonly tcp: readonly TcpPort[];
+  /** Values of variables; secrets are not among them. */
+  readonly variables: Readonly<Record<string, string>>;
+  readonly secrets: Readonly<Record<string, string>>;
+  readonly isBehindProxy: boolean;
+  /** Absolute. */
+  readonly dataFolder: string;
+  readonly warnings: readonly string[];
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+const SECRETS = {
+  TOKEN_SECRET: { flag: "--token-secret-file", option: "tokenSecretFile" },
+  TOKEN_SECRET_PREVIOUS: {
+    flag: "--token-secret-previous-file",
+    option: "tokenSecretPreviousFile",
+  },
+  SHARD_SECRET: { flag: "--shard-secret-file", option: "shardSecretFile" },
+} as const;
+type SecretName = keyof typeof SECRETS;
+
+/** Variables that have flags of their own. */
+const FLAGS: Readonly<Record<string, string>> = { ACCESS: "--access", TCP_PORTS: "--tcp" };
+
+/** What workerd alone can't give: it fails every request instead. */
+const OF_THE_PLATFORM: readonly string[] = ["JURISDICTION"];
+
+/** HS256 wants a key of at least 256 bits: RFC 7518, 3.2. */
+const SECRET_BYTES_MIN = 32;
+const SECRET_BYTES_MAX = 4096;
+const SOCKETS_MAX = 64;
+
+/**
+ * Reads flags and environment.
+ *
+ * @throws UsageError that names the flag: `address_invalid`, `sockets_max`, `variable_invalid`,
+ * `variable_unknown`, `config_invalid`, `secret_invalid`, `token_secret_missing`, `tcp_not_open`,
+ * `network_not_allowed`
+ */
+export function planOf(flags: ServeFlags, environment: Environment): ServePlan {
+  const http = httpAddresses(flags.http);
+  const tcpHost = hostOf(flags.tcpHost);
+  if (tcpHost === null) {
+    throw new UsageError(
+      "address_invalid",
+      `--tcp-host: an IP address is expected, got ${flags.tcpHost}`,
+    );
+  }
+  const variables = {
+    ...variablesOf(flags.var),
+    ACCESS: flags.access,
+    TCP_PORTS: flags.tcp.join(", "),
+  };
+  const secrets = secretsOf(flags, environment);
+  const { settings, tcp } = checked({ ...variables, ...secrets });
+  if (http.length + tcp.length > SOCKETS_MAX) {
+    throw new UsageError("sockets_max", `--http and --tcp: at most ${SOCKETS_MAX} in all`);
+  }
+  assertOpened(settings, tcp);
+  if (!flags.openToNetwork) assertPrivate(settings, http, tcpHost, tcp);
+  return {
+    http,
+    tcpHost,
+    tcp,
+    variables,
+    secrets,
+    isBehindProxy: flags.behindProxy,
+    dataFolder: resolve(flags.data),
+    warnings: warningsOf(settings),
+  };
+}
+
+function httpAddresses(texts: readonly string[]): Address[] {
+  const addresses = texts.map(httpAddress);
+  const names = addresses.map(addressText);
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice === undefined) return addresses;
+  throw new UsageError("address_invalid", `--http: ${twice} is there twice`);
+}
+
+function httpAddress(text: string): Address {
+  const address = addressOf(text);
+  if (address !== null) return address;
+  throw new UsageError(
+    "address_invalid",
+    `--http: an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787, are expected, got ${text}`,
+  );
+}
+
+function variablesOf(assignments: readonly string[]): Record<string, string> {
+  const known = Object.keys(readSettings({}));
+  const variables: Record<string, string> = {};
+  for (const assignment of assignments) {
+    const [, name, value] = /^([A-Z][A-Z0-9_]*)=([^]*)$/.exec(assignment) ?? [];
+    if (name === undefined || value === undefined) {
+      throw new UsageError("variable_invalid", `--var: NAME=value is expected, got ${assignment}`);
+    }
+    if (name in FLAGS)
+      throw new UsageError("variable_invalid", `--var: ${name} is set with ${FLAGS[name]}`);
+    if (name in SECRETS) {
+      throw new UsageError(
+        "variable_invalid",
+        `--var: others could read ${name} there: set it in the environment, or name a file with ${SECRETS[name as SecretName].flag}`,
+      );
+    }
+    if (!known.includes(name)) {
+      throw new UsageError("variable_unknown", `--var: ${name} is none of ${known.join(", ")}`);
+    }
+    if (OF_THE_PLATFORM.includes(name) && value !== "") {
+      throw new UsageError("variable_invalid", `--var: ${name} is for Cloudflare's network only`);
+    }
+    variables[name] = value;
+  }
+  return variables;
+}
+
+function secretsOf(flags: ServeFlags, environment: Environment): Record<string, string> {
+  const secrets: Record<string, string> = {};
+  for (const [name, { flag, option }] of Object.entries(SECRETS)) {
+    const file = flags[option];
+    const secret = file === undefined ? environment[name] : secretIn(file, flag);
+    if (secret !== undefined && secret !== "") secrets[name] = secret;
+  }
+  return secrets;
+}
+
+/** A secret in a file; the line break that editors leave behind it is not part of it. */
+function secretIn(file: string, flag: string): string {
+  let secret: string;
+  try {
+    secret = readFileSync(file, "utf8").replace(/\r?\n$/, "");
+  } catch (error) {
+    throw new UsageError("secret_invalid", `${flag}: ${(error as Error).message}`);
+  }
+  const bytes = Buffer.byteLength(secret);
+  if (bytes > 0 && bytes <= SECRET_BYTES_MAX && !secret.includes("\0")) return secret;
+  throw new UsageError(
+    "secret_invalid",
+    `${flag}: ${file}: 1 to ${SECRET_BYTES_MAX} bytes of text are expected`,
+  );
+}
+
+function checked(variables: object): { settings: Settings; tcp: TcpPort[] } {
+  try {
+    const settings = readSettings(variables);
+    return { settings, tcp: tcpPorts(settings) };
+  } catch (error) {
+    if (!(error instanceof SettingsError)) throw error;
+    throw new UsageError("config_invalid", error.message.replace(/^config_invalid: /, ""));
+  }
+}
+
+/** Whoever is to come in must be able to. */
+function assertOpened(settings: Settings, tcp: readonly TcpPort[]): void {
+  if (settings.ACCESS === "token" && settings.TOKEN_SECRET === "") {
+    throw new UsageError(
+      "token_secret_missing",
+      "there is no secret to check tokens with: set TOKEN_SECRET in the environment, or name a file with --token-secret-file; --access open lets anyone in",
+    );
+  }
+  for (const served of tcp) {
+    const refusal = refusalOfPort(served, settings);
+    if (refusal === null) continue;
+    const { port, spoken } = served;
+    throw new UsageError(
+      "tcp_not_open",
+      refusal === "counter_disabled"
+        ? `--tcp: ${port}=${spoken} needs --var COUNTER_ENABLE=on`
+        : `--tcp: TCP has no tokens: name the namespace that port ${port} opens to whoever connects, such as ${port}=${spoken}@orders`,
+    );
+  }
+}
+
+/** What anyone may enter is not shown to other machines, unless somebody says so. */
+function assertPrivate(
+  { ACCESS }: Settings,
+  http: readonly Address[],
+  tcpHost: string,
+  tcp: readonly TcpPort[],
+): void {
+  const shown = ACCESS === "open" ? http.find(({ host }) => !isLoopback(host)) : undefined;
+  if (shown !== undefined) {
+    throw new UsageError(
+      "network_not_allowed",
+      `--http: with --access open, whoever reaches ${addressText(shown)} needs no token: add --open-to-network if that is meant`,
+    );
+  }
+  if (tcp.length === 0 || isLoopback(tcpHost)) return;
+  throw new UsageError(
+    "network_not_allowed",
+    `--tcp-host: TCP has no tokens, and other machines reach ${tcpHost}: add --open-to-network if that is meant`,
+  );
+}
+
+function warningsOf({ TOKEN_SECRET }: Settings): string[] {
+  const bytes = Buffer.byteLength(TOKEN_SECRET);
+  return bytes === 0 || bytes >= SECRET_BYTES_MIN
+    ? []
+    : [`TOKEN_SECRET has ${bytes} bytes: ${SECRET_BYTES_MIN} or more are advised`];
+}

@@ -1,0 +1,208 @@
+/** A server as a process: workerd, from its start until it has ended. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { Readable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { UsageError } from "../failure.ts";
+import { reachableUrl, type Address } from "./address.ts";
+import { assetsIn } from "./assets.ts";
+import {
+  assetFile,
+  CONFIGURATION_NAME,
+  configurationText,
+  httpSocketName,
+  WORKER_FILE,
+  type Serving,
+} from "./configuration.ts";
+import { processStart, type DataFolder } from "./data-folder.ts";
+import { health } from "./health.ts";
+import type { ServePlan } from "./plan.ts";
+
+/** Files of the dashboard, as they are served. */
+const ASSETS_FOLDER = "assets";
+/** How long workerd may take to open its ports: it reads and compiles the Worker before. */
+const READY_TIMEOUT_MS = 30_000;
+/** As shells say that a program was there and could not be started. */
+const NOT_STARTED_EXIT_CODE = 126;
+/** Exit codes of what a signal has ended are those of shells. */
+const SIGNAL_EXIT_CODE = 128;
+const SIGNAL_NUMBERS: Readonly<Record<string, number>> = {
+  SIGHUP: 1,
+  SIGINT: 2,
+  SIGILL: 4,
+  SIGABRT: 6,
+  SIGBUS: 7,
+  SIGKILL: 9,
+  SIGSEGV: 11,
+  SIGTERM: 15,
+};
+
+/** A server that has ended, or is not well, does not get ready. */
+export class NotReady extends Error {}
+
+export class ServerProcess {
+  /** Its exit code, once it has ended. */
+  readonly ended: Promise<number>;
+  readonly #child: ChildProcess;
+  readonly #folder: string;
+  readonly #data: DataFolder;
+  readonly #http: readonly Address[];
+  readonly #socketCount: number;
+  #isStopping = false;
+  readonly #killAtExit = (): void => this.kill();
+
+  private constructor(child: ChildProcess, folder: string, data: DataFolder, plan: ServePlan) {
+    this.#child = child;
+    this.#folder = folder;
+    this.#data = data;
+    this.#http = plan.http;
+    this.#socketCount = plan.http.length + plan.tcp.length;
+    this.ended = new Promise((resolve) => {
+      const end = (exitCode: number): void => {
+        process.off("exit", this.#killAtExit);
+        this.#removeFolder();
+        resolve(exitCode);
+      };
+      child.once("exit", (code, signal) => end(this.#exitCode(code, signal)));
+      child.once("error", () => end(NOT_STARTED_EXIT_CODE));
+    });
+    process.on("exit", this.#killAtExit);
+  }
+
+  /**
+   * Starts workerd.
+   *
+   * @param workerd path of its program
+   * @throws UsageError `worker_missing` where the package has not been built
+   */
+  static start(workerd: string, plan: ServePlan, data: DataFolder): ServerProcess {
+    const worker = distributed(WORKER_FILE);
+    if (worker === null) {
+      throw new UsageError("worker_missing", "there is no dist/worker.js: npm run build makes it");
+    }
+    const assetsFolder = distributed(ASSETS_FOLDER);
+    const assets = assetsFolder === null ? [] : assetsIn(assetsFolder);
+    const serving: Serving = {
+      ...plan,
+      secretNames: Object.keys(plan.secrets),
+      objectsFolder: data.objectsFolder,
+      assets,
+    };
+    // Of mode 0700, and empty again once workerd has read it.
+    const folder = mkdtempSync(join(tmpdir(), "throttr-edge-"));
+    try {
+      copyFileSync(worker, join(folder, WORKER_FILE));
+      for (const [i, { file }] of assets.entries()) copyFileSync(file, join(folder, assetFile(i)));
+      const configuration = join(folder, "config.capnp");
+      writeFileSync(configuration, configurationText(serving));
+      const child = spawn(workerd, ["serve", configuration, CONFIGURATION_NAME, "--control-fd=3"], {
+        stdio: ["ignore", "inherit", "inherit", "pipe"],
+        env: { ...process.env, ...plan.secrets },
+        // A group of its own: SIGINT of a terminal, which ends workerd at once, comes to this process only.
+        detached: true,
+      });
+      return new ServerProcess(child, folder, data, plan);
+    } catch (error) {
+      rmSync(folder, { recursive: true, force: true });
+      throw error;
+    }
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /**
+   * Waits until all ports are open and the server is well.
+   *
+   * @returns addresses of HTTP, with the ports that the system has chosen
+   * @throws NotReady when workerd ends before, or takes too long
+   */
+  async ready(): Promise<Address[]> {
+    this.#record(null);
+    const timeout = AbortSignal.timeout(READY_TIMEOUT_MS);
+    const ports = await this.#inTime(openedPorts(this.#child, this.#socketCount), timeout);
+    const http = this.#http.map((address) => ({
+      ...address,
+      port: ports.get(httpSocketName(address)) ?? address.port,
+    }));
+    const url = reachableUrl(http[0]!);
+    const refusal = await this.#inTime(health(url, timeout), timeout);
+    if (refusal !== null) throw new NotReady(`${url}/health: ${refusal}`);
+    this.#removeFolder();
+    this.#record(url);
+    return http;
+  }
+
+  /** It was asked to stop. */
+  get isStopping(): boolean {
+    return this.#isStopping;
+  }
+
+  /** Ends workerd at once. */
+  kill(): void {
+    this.#child.kill("SIGKILL");
+  }
+
+  /**
+   * Ends workerd: no more connections, and answers to what is under way.
+   *
+   * @param drainTimeoutMs after which it is killed: channels and sockets may stay open for ever
+   */
+  stop(drainTimeoutMs: number): void {
+    if (this.#isStopping) return;
+    this.#isStopping = true;
+    this.#child.kill("SIGTERM");
+    const timer = setTimeout(() => this.kill(), drainTimeoutMs);
+    void this.ended.then(() => clearTimeout(timer));
+  }
+
+  #exitCode(code: number | null, signal: NodeJS.Signals | null): number {
+    if (this.#isStopping) return 0;
+    return code ?? SIGNAL_EXIT_CODE + (SIGNAL_NUMBERS[signal ?? ""] ?? 0);
+  }
+
+  async #inTime<T>(result: Promise<T>, timeout: AbortSignal): Promise<T> {
+    const failed = Promise.withResolvers<never>();
+    timeout.addEventListener("abort", () =>
+      failed.reject(new NotReady(`workerd was not ready within ${READY_TIMEOUT_MS} ms`)),
+    );
+    const ended = this.ended.then((code) => {
+      throw new NotReady(`workerd ended with ${code} before the server was ready`);
+    });
+    return await Promise.race([result, ended, failed.promise]);
+  }
+
+  #record(url: string | null): void {
+    const workerdPid = this.#child.pid;
+    if (workerdPid === undefined) return;
+    const workerdStart = processStart(workerdPid);
+    this.#data.record({ pid: process.pid, workerdPid, workerdStart, url });
+  }
+
+  #removeFolder(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
+
+/** What the package is built into: beside this file when it is part of it, else in the checkout. */
+function distributed(name: string): string | null {
+  const places = [`./${name}`, `../../../dist/${name}`];
+  const paths = places.map((place) => fileURLToPath(new URL(place, import.meta.url)));
+  return paths.find((path) => existsSync(path)) ?? null;
+}
+
+/** Ports of sockets by their names, once all of them listen. */
+async function openedPorts(child: ChildProcess, socketCount: number): Promise<Map<string, number>> {
+  const ports = new Map<string, number>();
+  for await (const line of createInterface({ input: child.stdio[3] as Readable })) {
+    const { event, socket, port } = JSON.parse(line) as Record<string, unknown>;
+    if (event === "listen") ports.set(String(socket), Number(port));
+    if (ports.size === socketCount) return ports;
+  }
+  // It ends: whoever waits for that will say so.
+  return await new Promise(() => {});
+}

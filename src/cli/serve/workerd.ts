@@ -1,0 +1,62 @@
+/** The runtime: where its program is, and whether it is new enough. */
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import { UsageError } from "../failure.ts";
+import { COMPATIBILITY_DATE } from "./configuration.ts";
+
+const PACKAGE = "workerd";
+const INSTALL = "npm install workerd@1.20261023.1";
+const VERSION_TIMEOUT_MS = 10_000;
+
+/**
+ * The path of the program: the one that was named, else that of the package `workerd` beside this one, or
+ * in the current folder.
+ *
+ * @throws UsageError `workerd_missing`, `workerd_unusable`, `workerd_old`
+ */
+export function findWorkerd(named: string | undefined): string {
+  const path = named === undefined ? packagedWorkerd() : resolve(named);
+  if (path === null || !existsSync(path)) {
+    throw new UsageError(
+      "workerd_missing",
+      named === undefined
+        ? `serve needs the package workerd: ${INSTALL}; or name the program with --workerd <path>`
+        : `--workerd: there is no ${path}`,
+    );
+  }
+  const version = versionOf(path);
+  if (version >= COMPATIBILITY_DATE) return path;
+  throw new UsageError(
+    "workerd_old",
+    `${path} is workerd ${version}, and ${COMPATIBILITY_DATE} or newer is needed: ${INSTALL}`,
+  );
+}
+
+function packagedWorkerd(): string | null {
+  return workerdFrom(import.meta.url) ?? workerdFrom(join(process.cwd(), "package.json"));
+}
+
+/** The package says where its program is, which lies in a package for the platform. */
+function workerdFrom(place: string): string | null {
+  try {
+    const found = createRequire(place)(PACKAGE) as { default?: unknown };
+    return typeof found.default === "string" ? found.default : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The newest compatibility date that it knows, as `YYYY-MM-DD`. */
+function versionOf(path: string): string {
+  let said: string;
+  try {
+    said = execFileSync(path, ["--version"], { encoding: "utf8", timeout: VERSION_TIMEOUT_MS });
+  } catch (error) {
+    throw new UsageError("workerd_unusable", `${path} does not run: ${(error as Error).message}`);
+  }
+  const version = /\d{4}-\d\d-\d\d/.exec(said)?.[0];
+  if (version !== undefined) return version;
+  throw new UsageError("workerd_unusable", `${path} is no workerd: its version is ${said.trim()}`);
+}

@@ -1,0 +1,121 @@
+/** `throttr-edge serve` as a process. */
+import { spawn, type ChildProcess } from "node:child_process";
+import { createInterface } from "node:readline";
+import { sign } from "hono/jwt";
+
+const READY_TIMEOUT_MS = 60_000;
+
+export const TOKEN_SECRET = "the secret of these tests, of more than 32 bytes";
+
+/** An event as `--json` prints it. */
+export interface ServeEvent {
+  readonly event: string;
+  readonly http?: readonly string[];
+  readonly tcp?: readonly { address: string; spoken: string; namespace: string }[];
+  readonly workerdPid?: number;
+  readonly exitCode?: number;
+  readonly detail?: string;
+}
+
+export class SelfHosted {
+  readonly process: ChildProcess;
+  readonly events: ServeEvent[] = [];
+  /** What it printed on standard error. */
+  errors = "";
+  /** Its exit code; null when a signal has ended it. */
+  readonly exited: Promise<number | null>;
+  readonly #ready = Promise.withResolvers<ServeEvent>();
+
+  private constructor(child: ChildProcess) {
+    this.process = child;
+    this.#ready.promise.catch(() => {});
+    createInterface({ input: child.stdout! }).on("line", (line) => {
+      const event = JSON.parse(line) as ServeEvent;
+      this.events.push(event);
+      if (event.event === "ready") this.#ready.resolve(event);
+    });
+    child.stderr!.on("data", (chunk: Buffer) => (this.errors += chunk.toString()));
+    this.exited = new Promise((resolve) => {
+      child.once("close", (code) => {
+        resolve(code);
+        this.#ready.reject(new Error(`serve ended with ${code}: ${this.errors}`));
+      });
+    });
+  }
+
+  /** Starts `serve --json` with flags. */
+  static start(
+    flags: readonly string[],
+    environment: Readonly<Record<string, string>> = { TOKEN_SECRET },
+    program: readonly string[] = ["scripts/serve.ts"],
+  ): SelfHosted {
+    const child = spawn(process.execPath, [...program, "--json", ...flags], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, ...environment },
+      // A group of its own, as a shell gives to what it starts.
+      detached: true,
+    });
+    return new SelfHosted(child);
+  }
+
+  /** Waits until it is ready; fails when it ends instead. */
+  async ready(): Promise<ServeEvent> {
+    const timer = setTimeout(() => {
+      this.#ready.reject(new Error(`not ready: ${this.errors}`));
+    }, READY_TIMEOUT_MS);
+    try {
+      return await this.#ready.promise;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  get url(): string {
+    return this.#readyEvent().http![0]!;
+  }
+
+  get workerdPid(): number {
+    return this.#readyEvent().workerdPid!;
+  }
+
+  /** Asks it to stop; gives its exit code. */
+  async stop(): Promise<number | null> {
+    this.process.kill("SIGTERM");
+    return await this.exited;
+  }
+
+  /** Ctrl-C of a terminal, which everything in the group gets; gives its exit code. */
+  async interrupt(): Promise<number | null> {
+    process.kill(-this.process.pid!, "SIGINT");
+    return await this.exited;
+  }
+
+  /** `kill -9` for it and its workerd at once; resolves when both are gone. */
+  async kill(): Promise<void> {
+    const ready = this.events.find(({ event }) => event === "ready");
+    // Before it is ready only it knows workerd's id, and ends it when it is told to stop.
+    this.process.kill(ready === undefined ? "SIGTERM" : "SIGKILL");
+    if (ready !== undefined) killIfThere(ready.workerdPid!);
+    await this.exited;
+  }
+
+  #readyEvent(): ServeEvent {
+    return this.events.find(({ event }) => event === "ready")!;
+  }
+}
+
+/** A process that may have ended already. */
+export function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}
+
+/** A token that does everything in a namespace. */
+export function tokenFor(namespace: string, secret = TOKEN_SECRET): Promise<string> {
+  const iat = Math.floor(Date.now() / 1000);
+  const scopes = ["read", "write", "publish", "subscribe", "admin"];
+  return sign({ ns: namespace, scopes, iat, exp: iat + 3600 }, secret, "HS256");
+}

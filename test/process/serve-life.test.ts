@@ -1,0 +1,256 @@
+/** `throttr-edge serve`: how a server starts, stops, ends and comes back. */
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { connect, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, afterEach, expect, it } from "vitest";
+import { acquire, numberOfBody } from "../support/counter-frames.ts";
+import { concat } from "../support/frames.ts";
+import { openCounter } from "./counter-sockets.ts";
+import { killIfThere, SelfHosted, TOKEN_SECRET } from "./self-hosted.ts";
+import { SocketClient } from "./socket-client.ts";
+import { insertFrame, quotaOf } from "./socket-records.ts";
+
+const TCP_PORT = 21_640;
+const TAKEN_PORT = 21_641;
+/** Requests of a connection under way at once. */
+const DEPTH = 16;
+
+const folder = mkdtempSync(join(tmpdir(), "throttr-serve-"));
+const started: SelfHosted[] = [];
+let folders = 0;
+const freshFolder = (): string => join(folder, `data-${folders++}`);
+
+/** Starts a server on a port that is free; it is ended after the test that started it. */
+function start(
+  flags: readonly string[],
+  environment?: Readonly<Record<string, string>>,
+): SelfHosted {
+  const server = SelfHosted.start(["--http", "127.0.0.1:0", ...flags], environment);
+  started.push(server);
+  return server;
+}
+
+/** Listens to a channel; `end` says what went wrong at last. */
+async function listen(url: string): Promise<{ end: Promise<string> }> {
+  const listening = await fetch(`${url}/channels/news`);
+  return { end: listening.text().catch(String) };
+}
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(async () => {
+  for (const server of started.splice(0)) await server.kill();
+});
+
+const open = (data: string, ...flags: readonly string[]): SelfHosted =>
+  start(["--access", "open", "--data", data, ...flags], {});
+const counterAt = async (url: string, name: string): Promise<unknown> =>
+  ((await (await fetch(`${url}/v1/counters/${name}`)).json()) as { quota?: unknown }).quota;
+const increment = async (url: string, name: string): Promise<Response> =>
+  await fetch(`${url}/v1/counters/${name}/increment`, {
+    method: "POST",
+    body: '{"ttlMs":3600000}',
+  });
+
+it("has everything that was acknowledged after it was killed", async () => {
+  const data = freshFolder();
+  const acknowledged = new Map<string, bigint>();
+  for (let round = 0; round < 3; round++) {
+    const server = open(data, "--tcp", `${TCP_PORT}=7.3/uint64`);
+    await server.ready();
+    const clients = await Promise.all([1, 2, 3, 4].map(() => SocketClient.open(TCP_PORT)));
+    const loads = clients.map((client, i) => load(client, `${round}/${i}/`, acknowledged));
+    const before = acknowledged.size;
+    await sleep(700);
+    expect(acknowledged.size).toBeGreaterThan(before);
+    await server.kill();
+    await Promise.all(loads);
+  }
+  const server = open(data, "--tcp", `${TCP_PORT}=7.3/uint64`);
+  await server.ready();
+  const client = await SocketClient.open(TCP_PORT);
+  const lost: string[] = [];
+  for (const [key, quota] of acknowledged)
+    if ((await quotaOf(client, key)) !== quota) lost.push(key);
+  await client.close();
+  console.log(`${acknowledged.size} inserts acknowledged, ${lost.length} lost`);
+  expect(lost).toEqual([]);
+});
+
+it("wakes objects after it was killed: what a connection held comes back in time", async () => {
+  const data = freshFolder();
+  const flags = ["--tcp", `${TCP_PORT}=yrmcds`, "--var", "COUNTER_ENABLE=on"];
+  const first = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=3000");
+  await first.ready();
+  const holder = await openCounter(TCP_PORT);
+  expect(numberOfBody(await holder.askOne(acquire("lock", 2, 3)))).toBe(2);
+  await first.kill();
+  const second = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=3000");
+  await second.ready();
+  const other = await openCounter(TCP_PORT);
+  expect(numberOfBody(await other.askOne(acquire("lock", 1, 3)))).toBe(1);
+  const isFree = async (): Promise<boolean> =>
+    (await other.askOne(acquire("lock", 2, 3))).status === 0;
+  expect(await isFree()).toBe(false);
+  await expect.poll(isFree, { timeout: 15_000, interval: 200 }).toBe(true);
+  other.close();
+});
+
+it("runs as it is in the package", async () => {
+  const flags = ["--access", "open", "--http", "127.0.0.1:0", "--data", freshFolder()];
+  const server = SelfHosted.start(flags, {}, ["dist/cli.js", "serve"]);
+  started.push(server);
+  await server.ready();
+  expect((await increment(server.url, "views")).status).toBe(200);
+  expect(await server.stop()).toBe(0);
+});
+
+it.each([
+  ["is told to stop", (server: SelfHosted) => server.stop()],
+  ["is interrupted at a terminal", (server: SelfHosted) => server.interrupt()],
+])("answers what is under way when it %s, and ends with 0", async (_title, stop) => {
+  const server = open(freshFolder());
+  await server.ready();
+  const { port } = new URL(server.url);
+  const socket = connect(Number(port), "127.0.0.1");
+  let answer = "";
+  socket.on("data", (chunk: Buffer) => (answer += chunk.toString()));
+  const closed = new Promise((resolve) => socket.once("close", resolve));
+  socket.write("POST /channels/news HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhe");
+  await sleep(300);
+  const exited = stop(server);
+  await expect.poll(() => server.events.map(({ event }) => event)).toContain("stopping");
+  await sleep(300);
+  socket.write("llo");
+  await closed;
+  expect(answer).toMatch(/^HTTP\/1\.1 200 OK/);
+  expect(await exited).toBe(0);
+  expect(server.events.at(-1)).toEqual({ event: "ended", exitCode: 0 });
+});
+
+it("does not wait for connections that stay open", async () => {
+  const server = open(freshFolder(), "--drain-timeout", "300ms");
+  await server.ready();
+  const { end: cut } = await listen(server.url);
+  const startedAtMs = performance.now();
+  expect(await server.stop()).toBe(0);
+  expect(performance.now() - startedAtMs).toBeLessThan(5000);
+  expect(await cut).toContain("terminated");
+});
+
+it("is told to stop by SIGHUP, too", async () => {
+  const server = open(freshFolder());
+  await server.ready();
+  server.process.kill("SIGHUP");
+  expect(await server.exited).toBe(0);
+});
+
+it("leaves no workerd behind when it is told to stop twice", async () => {
+  const server = open(freshFolder(), "--drain-timeout", "1m");
+  await server.ready();
+  const { workerdPid } = server;
+  const { end: cut } = await listen(server.url);
+  server.process.kill("SIGTERM");
+  await expect.poll(() => server.events.at(-1)?.event).toBe("stopping");
+  server.process.kill("SIGTERM");
+  expect(await server.exited).not.toBeNull();
+  expect(await cut).toContain("terminated");
+  await expect.poll(() => isRunning(workerdPid)).toBe(false);
+});
+
+it("ends with workerd, and with its exit code", async () => {
+  const server = open(freshFolder());
+  await server.ready();
+  killIfThere(server.workerdPid);
+  expect(await server.exited).toBe(128 + 9);
+  expect(server.events.at(-1)).toEqual({ event: "ended", exitCode: 137 });
+});
+
+it("says which port is taken, and ends", async () => {
+  const taken = createServer().listen(TAKEN_PORT, "127.0.0.1");
+  await new Promise((resolve) => taken.once("listening", resolve));
+  const server = open(freshFolder(), "--http", `127.0.0.1:${TAKEN_PORT}`);
+  expect(await server.exited).toBe(1);
+  expect(server.errors).toContain(`"http 127.0.0.1:${TAKEN_PORT}": bind(): Address already in use`);
+  taken.close();
+});
+
+it("has its data folder for itself, also when only its workerd is left", async () => {
+  const data = freshFolder();
+  const first = open(data);
+  await first.ready();
+  const second = open(data);
+  expect(await second.exited).toBe(2);
+  expect(second.errors).toContain("data_in_use");
+  expect(second.errors).toContain(`process ${first.process.pid}`);
+  expect((await increment(first.url, "views")).status).toBe(200);
+  const { workerdPid } = first;
+  first.process.kill("SIGKILL");
+  await expect.poll(() => first.process.signalCode).toBe("SIGKILL");
+  const third = open(data);
+  expect(await third.exited).toBe(2);
+  expect(third.errors).toContain(`workerd, process ${workerdPid}`);
+  killIfThere(workerdPid);
+  await expect.poll(() => isRunning(workerdPid)).toBe(false);
+  const fourth = open(data);
+  await fourth.ready();
+  expect(await counterAt(fourth.url, "views")).toBe("1");
+});
+
+it("refuses to start without a secret, and says how to give one", async () => {
+  const data = freshFolder();
+  const server = start(["--data", data], { TOKEN_SECRET: "" });
+  expect(await server.exited).toBe(2);
+  expect(server.errors).toContain("token_secret_missing");
+  expect(server.errors).toContain("--token-secret-file");
+  expect(existsSync(data)).toBe(false);
+});
+
+it("tells whether it is well, and leaves nothing in the folder for temporary files", async () => {
+  const data = freshFolder();
+  const temporary = freshFolder();
+  mkdirSync(temporary);
+  const check = async (): Promise<number | null> =>
+    await SelfHosted.start(["--check", "--data", data]).exited;
+  expect(await check()).toBe(1);
+  const server = start(["--data", data], { TOKEN_SECRET, TMPDIR: temporary });
+  await server.ready();
+  expect(readdirSync(temporary)).toEqual([]);
+  expect(await check()).toBe(0);
+  await server.stop();
+  expect(await check()).toBe(1);
+});
+
+it("believes a proxy only when it is told of one", async () => {
+  const server = open(freshFolder(), "--behind-proxy");
+  await server.ready();
+  const headers = { origin: server.url.replace("http:", "https:"), "x-forwarded-proto": "https" };
+  expect((await fetch(`${server.url}/health`, { headers })).status).toBe(200);
+});
+
+/** Inserts records one after the other, several under way at once, until the connection ends. */
+async function load(
+  client: SocketClient,
+  prefix: string,
+  acknowledged: Map<string, bigint>,
+): Promise<void> {
+  for (let first = 0; !client.isClosed; first += DEPTH) {
+    const entries = Array.from({ length: DEPTH }, (_, i) => `${prefix}${first + i}`);
+    const frames = entries.map((key, i) => insertFrame(key, BigInt(first + i)));
+    const statuses = await client.exchange(concat(frames), DEPTH);
+    // Replies come in order, so what has a reply is known, also of a batch that was cut.
+    statuses.forEach((status, i) => {
+      if (status === 1) acknowledged.set(entries[i]!, BigInt(first + i));
+    });
+  }
+}
+
+/** A process that nobody has waited for is not running. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,352 @@
+/** `throttr-edge serve`: what flags ask for, the configuration of workerd, the folder of the data. */
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, inject, it } from "vitest";
+import { addressOf, addressText, isLoopback, reachableUrl } from "../../src/cli/serve/address.ts";
+import { assetsIn } from "../../src/cli/serve/assets.ts";
+import { capnpText } from "../../src/cli/serve/capnp-text.ts";
+import {
+  COMPATIBILITY_DATE,
+  configurationText,
+  UNIQUE_KEYS,
+  type Serving,
+} from "../../src/cli/serve/configuration.ts";
+import { DataFolder, processStart, serverRecord } from "../../src/cli/serve/data-folder.ts";
+import { planOf, type ServeFlags } from "../../src/cli/serve/plan.ts";
+import { findWorkerd } from "../../src/cli/serve/workerd.ts";
+
+const seed = inject("seed");
+const toml = readFileSync("wrangler.toml", "utf8");
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "throttr-serve-"));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Flags as commander gives them when none is written. */
+const flagsOf = (flags: Partial<ServeFlags> = {}): ServeFlags => ({
+  http: ["127.0.0.1:8787"],
+  tcp: [],
+  tcpHost: "127.0.0.1",
+  openToNetwork: false,
+  access: "token",
+  var: [],
+  data: "./throttr-data",
+  behindProxy: false,
+  ...flags,
+});
+const SECRET = "x".repeat(32);
+const plan = (flags: Partial<ServeFlags> = {}, environment: object = { TOKEN_SECRET: SECRET }) =>
+  planOf(flagsOf(flags), environment as Record<string, string>);
+
+/** Runs something that fails; gives `code: message`. */
+async function failure(run: () => unknown): Promise<string> {
+  try {
+    await run();
+  } catch (error) {
+    const { code, message } = error as Error & { code?: string };
+    return `${code}: ${message}`;
+  }
+  return "it did not fail";
+}
+
+describe("addresses", () => {
+  it.each([
+    ["127.0.0.1:8787", "127.0.0.1", 8787, true],
+    ["localhost:80", "127.0.0.1", 80, true],
+    ["127.9.9.9:1", "127.9.9.9", 1, true],
+    ["0.0.0.0:8787", "0.0.0.0", 8787, false],
+    ["10.0.0.1:65535", "10.0.0.1", 65_535, false],
+    ["[::1]:0", "::1", 0, true],
+    ["[::]:8787", "::", 8787, false],
+    ["[fe80::1]:8787", "fe80::1", 8787, false],
+  ])("%s", (text, host, port, isOnLoopback) => {
+    expect(addressOf(text)).toEqual({ host, port });
+    expect(isLoopback(host)).toBe(isOnLoopback);
+    expect(addressOf(addressText({ host, port }))).toEqual({ host, port });
+  });
+
+  it.each([
+    "8787",
+    ":8787",
+    "127.0.0.1",
+    "127.0.0.1:65536",
+    "::1:80",
+    "example.com:80",
+    "*:80",
+    "",
+  ])("%s is none", (text) => {
+    expect(addressOf(text)).toBeNull();
+  });
+
+  it("of all interfaces are reached on loopback", () => {
+    expect(reachableUrl({ host: "0.0.0.0", port: 1 })).toBe("http://127.0.0.1:1");
+    expect(reachableUrl({ host: "::", port: 1 })).toBe("http://[::1]:1");
+    expect(reachableUrl({ host: "10.0.0.1", port: 1 })).toBe("http://10.0.0.1:1");
+  });
+});
+
+describe("flags", () => {
+  it("without any ask for HTTP on loopback, with tokens, and no TCP", () => {
+    expect(plan()).toMatchObject({
+      http: [{ host: "127.0.0.1", port: 8787 }],
+      tcp: [],
+      variables: { ACCESS: "token", TCP_PORTS: "" },
+      secrets: { TOKEN_SECRET: SECRET },
+      dataFolder: join(process.cwd(), "throttr-data"),
+      warnings: [],
+    });
+  });
+
+  it("keep secrets out of the variables, wherever they come from", () => {
+    const file = join(folder, "secret");
+    writeFileSync(file, `${"y".repeat(40)}\n`);
+    const { variables, secrets } = plan(
+      { tokenSecretFile: file, var: ["SHARDS=2"] },
+      { TOKEN_SECRET: "of the environment", SHARD_SECRET: "s" },
+    );
+    expect(secrets).toEqual({ TOKEN_SECRET: "y".repeat(40), SHARD_SECRET: "s" });
+    expect(variables).toEqual({ SHARDS: "2", ACCESS: "token", TCP_PORTS: "" });
+  });
+
+  it("warn of a short secret", () => {
+    expect(plan({}, { TOKEN_SECRET: "short" }).warnings).toEqual([
+      "TOKEN_SECRET has 5 bytes: 32 or more are advised",
+    ]);
+  });
+
+  it.each([
+    ["token_secret_missing: there is no secret to check tokens with", {}, {}],
+    ["token_secret_missing: ", {}, { TOKEN_SECRET: "" }],
+    [
+      "tcp_not_open: --tcp: TCP has no tokens: name the namespace that port 9000",
+      { tcp: ["9000=7.3"] },
+    ],
+    ["tcp_not_open: ", { tcp: ["9000=7.3@a, 9001=2"] }],
+    ["tcp_not_open: --tcp: 9000=yrmcds needs --var COUNTER_ENABLE=on", { tcp: ["9000=yrmcds@a"] }],
+    ["network_not_allowed: --tcp-host: ", { tcp: ["9000=7.3@a"], tcpHost: "0.0.0.0" }],
+    ["network_not_allowed: --tcp-host: ", { tcp: ["9000=7.3"], tcpHost: "::", access: "open" }],
+    ["network_not_allowed: --http: ", { http: ["127.0.0.1:1", "0.0.0.0:2"], access: "open" }],
+    ["address_invalid: --http: an IP address and a port", { http: ["example.com:80"] }],
+    [
+      "address_invalid: --http: [::1]:1 is there twice",
+      { http: ["[::1]:1", "[0:0::1]:1", "[::1]:1"] },
+    ],
+    ["address_invalid: --tcp-host: ", { tcpHost: "*" }],
+    ["config_invalid: TCP_PORTS: 9000=9: ", { tcp: ["9000=9"] }],
+    ["config_invalid: TCP_PORTS: 9000 is there twice", { tcp: ["9000=2@a", "9000=7.3@b"] }],
+    ["config_invalid: SHARDS: an integer from 1 to 128", { var: ["SHARDS=129"] }],
+    ["config_invalid: DURABILITY: one of strict, relaxed", { var: ["DURABILITY=none"] }],
+    ["variable_unknown: --var: SHARD is none of ", { var: ["SHARD=1"] }],
+    ["variable_unknown: ", { var: ["HUB=1"] }],
+    ["variable_invalid: --var: NAME=value is expected, got SHARDS", { var: ["SHARDS"] }],
+    ["variable_invalid: --var: JURISDICTION is for Cloudflare", { var: ["JURISDICTION=eu"] }],
+    ["variable_invalid: --var: ACCESS is set with --access", { var: ["ACCESS=open"] }],
+    ["variable_invalid: --var: TCP_PORTS is set with --tcp", { var: ["TCP_PORTS=1=2"] }],
+    ["variable_invalid: --var: others could read TOKEN_SECRET there", { var: ["TOKEN_SECRET=a"] }],
+    ["secret_invalid: --token-secret-file: ENOENT", { tokenSecretFile: "/nowhere/at/all" }],
+    ["secret_invalid: --token-secret-file: /dev/null: 1 to 4096", { tokenSecretFile: "/dev/null" }],
+    ["sockets_max: ", { http: Array.from({ length: 65 }, (_, i) => `127.0.0.1:${i + 1}`) }],
+  ] satisfies [string, Partial<ServeFlags>, object?][])(
+    "are refused: %s %j",
+    async (message, flags, environment: object = { TOKEN_SECRET: SECRET }) => {
+      expect(await failure(() => plan(flags, environment))).toContain(message);
+    },
+  );
+
+  it("open to the network what is said to be meant for it", () => {
+    expect(plan({ tcp: ["9000=7.3@a"], tcpHost: "0.0.0.0", openToNetwork: true }).tcpHost).toBe(
+      "0.0.0.0",
+    );
+    expect(plan({ http: ["0.0.0.0:1"] }).http).toEqual([{ host: "0.0.0.0", port: 1 }]);
+    const open = { http: ["0.0.0.0:1"], access: "open", openToNetwork: true };
+    expect(plan(open, {}).variables.ACCESS).toBe("open");
+  });
+});
+
+describe("the configuration", () => {
+  const serving: Serving = {
+    http: [{ host: "127.0.0.1", port: 8787 }],
+    tcpHost: "::1",
+    tcp: plan({ tcp: ["9000=7.3@a"] }).tcp,
+    variables: { ACCESS: "token", SHARDS: '"4"' },
+    secretNames: ["TOKEN_SECRET"],
+    isBehindProxy: false,
+    objectsFolder: "/data/objects",
+    assets: [],
+  };
+
+  it("is for the date, the flags and the objects of wrangler.toml", () => {
+    expect(toml).toContain(`\ncompatibility_date = "${COMPATIBILITY_DATE}"\n`);
+    expect(toml).not.toContain("compatibility_flags");
+    const bound = [...toml.matchAll(/^name = "([A-Z]+)"\nclass_name = "(\w+)"$/gm)];
+    expect(bound.map(([, name, className]) => [name, className])).toEqual(
+      Object.keys(UNIQUE_KEYS).map((className) => [className.toUpperCase(), className]),
+    );
+  });
+
+  it("names objects as it always has: with other keys all data is out of reach", () => {
+    expect(UNIQUE_KEYS).toEqual({
+      Shard: "throttr-edge-Shard",
+      Hub: "throttr-edge-Hub",
+      Channel: "throttr-edge-Channel",
+      Directory: "throttr-edge-Directory",
+    });
+  });
+
+  it("has variables as text, and secrets from the environment", () => {
+    const text = configurationText(serving);
+    expect(text).toContain('(name = "ACCESS", text = "token")');
+    expect(text).toContain('(name = "SHARDS", text = "\\x224\\x22")');
+    expect(text).toContain('(name = "TOKEN_SECRET", fromEnvironment = "TOKEN_SECRET")');
+    expect(text).toContain('(name = "objects", disk = (path = "/data/objects", writable = true))');
+    expect(text).toContain('name = "tcp [::1]:9000", address = "[::1]:9000", tcp = ()');
+  });
+
+  it("believes headers of a proxy only where there is one", () => {
+    const address = 'address = "127.0.0.1:8787", http = ';
+    expect(configurationText(serving)).toContain(
+      `${address}(injectRequestHeaders = [(name = "CF-Connecting-IP")])`,
+    );
+    expect(configurationText({ ...serving, isBehindProxy: true })).toContain(
+      `${address}(forwardedProtoHeader = "X-Forwarded-Proto")`,
+    );
+  });
+
+  it("quotes any text so that nothing in it means anything", () => {
+    expect(capnpText('a"),\\\n\u0000ä')).toBe('"a\\x22),\\x5c\\x0a\\x00\\xc3\\xa4"');
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), (text) => {
+        const quoted = capnpText(text);
+        expect(quoted).toMatch(/^"(?:[ !#-[\]-~]|\\x[0-9a-f]{2})*"$/);
+        const bytes = quoted
+          .slice(1, -1)
+          .match(/\\x..|./g)
+          ?.map((part) => (part.length === 1 ? part.charCodeAt(0) : parseInt(part.slice(2), 16)));
+        expect(Buffer.from(bytes ?? []).toString()).toBe(text);
+      }),
+      { seed },
+    );
+  });
+});
+
+describe("assets", () => {
+  it("have the paths, types and headers that the platform gives them", () => {
+    mkdirSync(join(folder, "panel/sub"), { recursive: true });
+    writeFileSync(join(folder, "_headers"), "/panel*\n  X-One: 1\n/panel/a.js\n  X-Two: 2: 3\n");
+    for (const name of ["panel/index.html", "panel/a.js", "panel/sub/b.html", "c.bin"]) {
+      writeFileSync(join(folder, name), name);
+    }
+    const found = Object.fromEntries(assetsIn(folder).map((asset) => [asset.path, asset]));
+    expect(Object.keys(found).toSorted()).toEqual([
+      "/c.bin",
+      "/panel",
+      "/panel/a.js",
+      "/panel/sub/b",
+    ]);
+    expect(found["/panel"]!.detours).toEqual(["/panel/index.html", "/panel/index", "/panel/"]);
+    expect(found["/panel/sub/b"]!.detours).toEqual(["/panel/sub/b.html", "/panel/sub/b/"]);
+    expect(found["/panel/a.js"]!.headers).toMatchObject({
+      "content-type": "text/javascript; charset=utf-8",
+      "x-one": "1",
+      "x-two": "2: 3",
+    });
+    expect(found["/c.bin"]!.headers).not.toHaveProperty("x-one");
+    expect(assetsIn(join(folder, "none"))).toEqual([]);
+  });
+});
+
+describe("the data folder", () => {
+  it("is for nobody else to read, and says which server runs", async () => {
+    const path = join(folder, "a/b");
+    const data = await DataFolder.open(path);
+    expect(statSync(path).mode & 0o777).toBe(0o700);
+    const record = {
+      pid: process.pid,
+      workerdPid: process.pid,
+      workerdStart: processStart(process.pid),
+      url: "http://127.0.0.1:1",
+    };
+    data.record(record);
+    expect(serverRecord(path)).toEqual(record);
+    data.close();
+    expect(serverRecord(path)).toBeNull();
+    (await DataFolder.open(path)).close();
+  });
+
+  it("is for one server at a time", async () => {
+    const data = await DataFolder.open(folder);
+    const again = (): Promise<unknown> => DataFolder.open(folder);
+    expect(await failure(again)).toBe(`data_in_use: --data: ${folder} is in use by another server`);
+    data.record({ pid: 4242, workerdPid: 1, workerdStart: null, url: null });
+    expect(await failure(again)).toContain("is in use by the server of process 4242");
+    data.close();
+    (await DataFolder.open(folder)).close();
+  });
+
+  it("stays in use by the workerd of a server that was killed", async () => {
+    (await DataFolder.open(folder)).close();
+    const workerdStart = processStart(process.pid);
+    const record = { pid: 1, workerdPid: process.pid, workerdStart, url: null };
+    writeFileSync(join(folder, "server.json"), JSON.stringify(record));
+    expect(await failure(() => DataFolder.open(folder))).toContain(
+      `is in use by workerd, process ${process.pid}`,
+    );
+    // Another process has that id now.
+    const other = { ...record, workerdStart: "0" };
+    writeFileSync(join(folder, "server.json"), JSON.stringify(other));
+    if (workerdStart !== null) (await DataFolder.open(folder)).close();
+    const { pid } = spawnSync("true");
+    const ended = { ...record, workerdPid: pid, workerdStart: null };
+    writeFileSync(join(folder, "server.json"), JSON.stringify(ended));
+    (await DataFolder.open(folder)).close();
+  });
+
+  it("is not one of something else, of wrangler, or of a newer release", async () => {
+    writeFileSync(join(folder, "notes.txt"), "");
+    expect(await failure(() => DataFolder.open(folder))).toContain(
+      `data_foreign: --data: ${folder} has something else in it (notes.txt)`,
+    );
+    const ofWrangler = join(folder, ".wrangler/state");
+    expect(await failure(() => DataFolder.open(ofWrangler))).toContain("data_foreign: ");
+    const newer = join(folder, "newer");
+    (await DataFolder.open(newer)).close();
+    writeFileSync(join(newer, "throttr-edge.json"), '{"format":2}');
+    expect(await failure(() => DataFolder.open(newer))).toContain("data_unknown: ");
+    const file = join(folder, "notes.txt");
+    expect(await failure(() => DataFolder.open(file))).toContain("data_unusable: ");
+    // The root of a file system of its own.
+    mkdirSync(join(folder, "volume/lost+found"), { recursive: true });
+    (await DataFolder.open(join(folder, "volume"))).close();
+  });
+});
+
+describe("workerd", () => {
+  const program = (script: string): string => {
+    const path = join(folder, "workerd");
+    writeFileSync(path, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    return path;
+  };
+
+  it("is that of the package, or the one that is named", () => {
+    expect(findWorkerd(undefined)).toContain("workerd");
+    const path = program("echo workerd 2099-01-01");
+    expect(findWorkerd(path)).toBe(path);
+  });
+
+  it("must be there, run, and be new enough", async () => {
+    const found = (path: string): Promise<string> => failure(() => findWorkerd(path));
+    expect(await found("/nowhere/workerd")).toBe(
+      "workerd_missing: --workerd: there is no /nowhere/workerd",
+    );
+    expect(await found(program("echo workerd 2026-01-01"))).toContain("workerd_old: ");
+    expect(await found(program("echo something"))).toContain("workerd_unusable: ");
+    expect(await found(program("exit 3"))).toContain("workerd_unusable: ");
+  });
+});
