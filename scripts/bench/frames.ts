@@ -4,8 +4,11 @@
  */
 import { encodeRequest, type Request } from "../../src/wire/throttr/encode.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
+import { encodeRequest as encodeCounterRequest } from "../../src/wire/yrmcds/client.ts";
+import { HEADER_BYTES, REPLY_MAGIC } from "../../src/wire/yrmcds/protocol.ts";
 
-export type Protocol = "throttr" | "redis" | "echo";
+/** `yrmcds`: the counter protocol, of which an Acquire and its Release count as one request. */
+export type Protocol = "throttr" | "redis" | "echo" | "yrmcds";
 export type Operation = "UPDATE" | "QUERY" | "INSERT" | "SET";
 
 export const OPERATIONS: readonly Operation[] = ["UPDATE", "QUERY", "INSERT", "SET"];
@@ -128,6 +131,7 @@ function replyShapeOf(server: Protocol, operation: Operation, frameBytes: number
 
 /** The block that a connection sends again and again. */
 export function blockOf(server: Protocol, operation: Operation, connection: number): Block {
+  if (server === "yrmcds") return pairBlockOf(connection);
   const frames = Array.from({ length: FRAMES }, (_, index) =>
     frameOf(server, operation, keyOf(operation, connection, index), index),
   );
@@ -143,9 +147,36 @@ export function blockOf(server: Protocol, operation: Operation, connection: numb
   };
 }
 
+/** Nobody else holds anything of the counters: no Acquire is refused. */
+const COUNTER_MAXIMUM = 1000;
+
+/** An Acquire and its Release, on counters of the connection's own, one after the other. */
+function pairBlockOf(connection: number): Block {
+  const owner = String(connection).padStart(4, "0");
+  const pairs = Array.from({ length: FRAMES }, (_, index) => {
+    const name = Buffer.from(`s${owner}${String(index % KEYS).padStart(4, "0")}`);
+    return Buffer.concat([
+      encodeCounterRequest(
+        { type: "acquire", resources: 1, maximum: COUNTER_MAXIMUM, name },
+        index,
+      ),
+      encodeCounterRequest({ type: "release", resources: 1, name }, index),
+    ]);
+  });
+  return {
+    bytes: Buffer.concat(pairs),
+    frames: FRAMES,
+    frameBytes: pairs[0]!.length,
+    // The first has the acquired resources. A refusal has a text, and all behind it would look wrong.
+    reply: { kind: "fixed", bytes: HEADER_BYTES + 4 + HEADER_BYTES, firstByte: REPLY_MAGIC },
+    freshAt: null,
+  };
+}
+
 /** Frames that make the keys of a connection, `KEYS` of them; none when the operation needs none. */
 export function setUpBytes(server: Protocol, operation: Operation, connection: number): Buffer {
-  if (server === "echo" || operation === "INSERT") return Buffer.alloc(0);
+  const isBare = server === "echo" || server === "yrmcds";
+  if (isBare || operation === "INSERT") return Buffer.alloc(0);
   const frames = Array.from({ length: KEYS }, (_, index) => {
     const key = keyOf(operation, connection, index);
     if (operation === "SET") return frameOf(server, operation, key, index);

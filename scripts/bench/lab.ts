@@ -14,12 +14,15 @@ import { configWithPorts, ROOT, startServer, waitUntilReady, type Server } from 
 import { REDIS_ERROR, REDIS_FLUSH, type Protocol } from "./frames.ts";
 import type { Load, Measurement } from "./load.ts";
 import { Runtime } from "./runtime.ts";
+import { spawnYrmcdsd, yrmcdsdVersion } from "./yrmcdsd.ts";
 
 /** Below the ports that the system gives to outgoing connections. */
 const PORT_MIN = 18_900;
 /** The port of the project's configuration that the spare TCP port stands in for. */
 const TCP_PORT = 9000;
 const WORKERS = "scripts/bench/workers";
+/** Likewise for counters, with entries of Dump as today's servers have them. */
+const COUNTER_PORT = 11_216;
 /** Of the project's configuration: what service bindings name. */
 const SERVER_NAME = "throttr-edge";
 const STRICT = { DURABILITY: "strict" };
@@ -28,6 +31,7 @@ const GENERATORS = fileURLToPath(new URL(".", import.meta.url));
 /** What a load may take beyond its warm-up and its duration before it is given up. */
 const LOAD_GRACE_MS = 60_000;
 const REDIS_READY_MS = 10_000;
+const YRMCDSD_READY_MS = 10_000;
 
 /** A server that load can be put on. */
 export interface Target {
@@ -78,17 +82,16 @@ export class Lab {
     name: string,
     variables: Readonly<Record<string, string>>,
   ): Promise<ThrottrTarget> {
-    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
-    const config = this.#writeConfig(
-      name,
-      configWithPorts({ [TCP_PORT]: port }, this.#main("figures")),
-    );
-    const target = await this.#start(httpPort, {
-      config,
-      tcpPorts: [port],
-      variables: { ...STRICT, ...variables },
-    });
-    return { protocol: "throttr", port, ...target };
+    return { protocol: "throttr", ...(await this.#startServer(name, TCP_PORT, variables)) };
+  }
+
+  /** As `startThrottr`, but the port speaks the counter protocol. */
+  async startSemaphores(
+    name: string,
+    variables: Readonly<Record<string, string>>,
+  ): Promise<ThrottrTarget> {
+    const enabled = { COUNTER_ENABLE: "on", ...variables };
+    return { protocol: "yrmcds", ...(await this.#startServer(name, COUNTER_PORT, enabled)) };
   }
 
   /** Starts a Worker that is bound to a server with strict durability, both on files of their own. */
@@ -145,6 +148,20 @@ export class Lab {
     if (!isThere) return null;
     await waitForPort(port, REDIS_READY_MS);
     return { protocol: "redis", port };
+  }
+
+  /** Starts the original counter server, which keeps all in memory; null when it is not installed. */
+  async startYrmcdsd(): Promise<Target | null> {
+    if (yrmcdsdVersion() === null) return null;
+    const [port, memcache, replication] = [
+      await this.#sparePort(),
+      await this.#sparePort(),
+      await this.#sparePort(),
+    ];
+    const ports = { counter: port, others: [memcache, replication] as const };
+    this.#hold(spawnYrmcdsd(join(this.folder, "yrmcdsd"), ports));
+    await waitForPort(port, YRMCDSD_READY_MS);
+    return { protocol: "yrmcds", port };
   }
 
   /** Makes Redis forget everything, so that what one measurement left does not weigh on the next. */
@@ -211,6 +228,25 @@ export class Lab {
     this.#servers.clear();
     this.#children.clear();
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+  }
+
+  /** Starts a server of this project with a spare port in place of one of its configuration. */
+  async #startServer(
+    name: string,
+    configuredPort: number,
+    variables: Readonly<Record<string, string>>,
+  ): Promise<RestartableTarget & { readonly port: number }> {
+    const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
+    const config = this.#writeConfig(
+      name,
+      configWithPorts({ [configuredPort]: port }, this.#main("figures")),
+    );
+    const target = await this.#start(httpPort, {
+      config,
+      tcpPorts: [port],
+      variables: { ...STRICT, ...variables },
+    });
+    return { port, ...target };
   }
 
   /** Starts `wrangler dev`, on files beside its configuration. */

@@ -21,6 +21,7 @@ import { Runtime } from "./runtime.ts";
 export interface Load {
   readonly port: number;
   readonly protocol: Protocol;
+  /** Nothing that `echo` and `yrmcds` know of. */
   readonly operation: Operation;
   readonly depth: number;
   readonly connections: number;

@@ -22,7 +22,8 @@ import {
   tableRow,
 } from "./report.ts";
 import { limitsText } from "./report-limits.ts";
-import { fanOutText, listText, metricsText } from "./report-parts.ts";
+import { fanOutText, listText, metricsText, semaphoresText } from "./report-parts.ts";
+import { measureSemaphores } from "./semaphores.ts";
 
 /** Hands over what a part gives, when the run measures it. */
 type Measure = <T>(
@@ -57,10 +58,15 @@ async function run(lab: Lab, options: Options): Promise<void> {
   const list = await ifAsked("list", () => measureList(lab, redis, options), listText);
   const metrics = await ifAsked("metrics", () => measureMetrics(lab, options), metricsText);
   const limits = await ifAsked("limits", () => measureLimits(lab, redis, options), limitsText);
+  const semaphores = await ifAsked(
+    "semaphores",
+    () => measureSemaphores(lab, options),
+    semaphoresText,
+  );
   const aims = aimsOf(cells, figures, metrics);
   say(`\n${aimsText(aims)}`);
   if (!options.isJson) return;
-  const all = { machine, options, cells, figures, fanOut, list, metrics, limits, aims };
+  const all = { machine, options, cells, figures, fanOut, list, metrics, limits, semaphores, aims };
   process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
 }
 

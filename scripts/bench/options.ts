@@ -3,7 +3,15 @@ import { parseArgs } from "node:util";
 import { FRAMES, OPERATIONS, type Operation } from "./frames.ts";
 
 /** What can be measured. */
-export const PARTS = ["table", "figures", "fan-out", "list", "metrics", "limits"] as const;
+export const PARTS = [
+  "table",
+  "figures",
+  "fan-out",
+  "list",
+  "metrics",
+  "limits",
+  "semaphores",
+] as const;
 export type Part = (typeof PARTS)[number];
 
 export interface Options {
@@ -27,7 +35,8 @@ const USAGE = `Usage: npm run bench -- [flags]
   --json               JSON instead of a table
   --parts LIST         of table, figures (bytes per key, cold start, rows per operation), fan-out,
                        list (of 1,000,000 keys), metrics (what METRICS=on costs),
-                       limits (rate limits over a service binding)  (all)
+                       limits (rate limits over a service binding),
+                       semaphores (the counter protocol, beside yrmcdsd)  (all)
   --operations LIST    of UPDATE, QUERY, INSERT, SET            (all)
   --depths LIST        requests under way per connection        (1,32,1024,8192)
   --connections LIST                                            (1,16)

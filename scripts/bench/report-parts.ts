@@ -1,9 +1,11 @@
-/** What a run says on screen of fan-out, of listing, and of what metrics cost. */
+/** What a run says on screen of fan-out, of listing, of what metrics cost, and of semaphores. */
 import type { FanOutCell, FanOutFigures } from "./fan-out.ts";
 import { count, mebibytes, percent } from "./format.ts";
 import type { ListDoorFigures, ListFigures } from "./list.ts";
 import type { ListMeasurement } from "./list-load.ts";
+import type { Measurement } from "./load.ts";
 import type { Cost, MetricsFigures } from "./metrics.ts";
+import type { SemaphoreCell, SemaphoreFigures } from "./semaphores.ts";
 
 export function fanOutText(figures: FanOutFigures): string {
   const { subscribers, payloadBytes, hubs, isDirect, cells } = figures;
@@ -125,6 +127,46 @@ const METRICS_WIDTHS = [-32, 12, 12, 9, 9, 9];
 function costRow(what: string, { onOpsPerS, offOpsPerS, lostShare, lostShares }: Cost): string {
   const shares = [lostShare, lostShares[0]!, lostShares.at(-1)!];
   return rowOf([what, count(onOpsPerS), count(offOpsPerS), ...shares.map(percent)], METRICS_WIDTHS);
+}
+
+export function semaphoresText({ yrmcdsd, cells }: SemaphoreFigures): string {
+  return [
+    "semaphores: pairs of Acquire and Release on 1 TCP connection; depth: pairs under way",
+    yrmcdsd === null
+      ? "NO YRMCDSD: the original server is not installed (Debian's package yrmcds), its columns are skipped"
+      : `yrmcdsd: the original server, ${yrmcdsd}, which keeps nothing on disk`,
+    rowOf(SEMAPHORES_TITLES, SEMAPHORES_WIDTHS),
+    ...cells.map((cell) => rowOf(semaphoreFields(cell), SEMAPHORES_WIDTHS)),
+  ].join("\n");
+}
+
+const SEMAPHORES_TITLES = [
+  "depth",
+  "shards",
+  "pairs/s",
+  "p50 ms",
+  "p99 ms",
+  "yrmcdsd pairs/s",
+  "p50 ms",
+  "p99 ms",
+  "x yrmcdsd",
+];
+const SEMAPHORES_WIDTHS = [7, 8, 12, 9, 9, 17, 9, 9, 11];
+
+function semaphoreFields({ depth, shards, server, yrmcdsd }: SemaphoreCell): string[] {
+  const fields = ({ opsPerS, p50Ms, p99Ms }: Measurement): string[] => [
+    count(opsPerS),
+    p50Ms.toFixed(3),
+    p99Ms.toFixed(3),
+  ];
+  return [
+    count(depth),
+    count(shards),
+    ...fields(server),
+    ...(yrmcdsd === null
+      ? ["-", "-", "-", "-"]
+      : [...fields(yrmcdsd), (server.opsPerS / yrmcdsd.opsPerS).toFixed(2)]),
+  ];
 }
 
 /** Fields in columns: a negative width aligns to the left. */

@@ -1,0 +1,238 @@
+/** What the command line prints, of results and of failures, and what it exits with. */
+import { describe, expect, it } from "vitest";
+import { Clients } from "../../src/cli/connection.ts";
+import { ExitCode } from "../../src/cli/exit-code.ts";
+import { failureOf, UsageError } from "../../src/cli/failure.ts";
+import type { Run } from "../../src/cli/invocation.ts";
+import { completeLanguage } from "../../src/cli/node-20.ts";
+import { jsonOf, Output } from "../../src/cli/output.ts";
+import { carryOut } from "../../src/cli/program.ts";
+import { Rates } from "../../src/cli/rates.ts";
+import { tableOf } from "../../src/cli/table.ts";
+import { decodeUsages } from "../../src/cli/usage.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
+import { FragmentWriter } from "../../src/wire/throttr/fragments.ts";
+import type { InfoFigures } from "../../src/wire/throttr/info.ts";
+import { fakeHost, type FakeHost, type FakeHostOptions } from "../support/cli-host.ts";
+
+const encoder = new TextEncoder();
+
+async function run(
+  args: readonly string[],
+  options: FakeHostOptions = {},
+): Promise<{ exitCode: number; printed: FakeHost["printed"] }> {
+  const host = fakeHost(options);
+  const run: Run = {
+    host,
+    clients: new Clients(),
+    flags: {},
+    signal: new AbortController().signal,
+    renewSignal: () => new AbortController().signal,
+    isPrompt: false,
+    exitCode: ExitCode.done,
+  };
+  return { exitCode: await carryOut(args, run), printed: host.printed };
+}
+
+describe("output", () => {
+  it("writes bigints as decimal text", () => {
+    expect(jsonOf({ quota: 2n ** 64n - 1n, none: undefined })).toBe(
+      '{"quota":"18446744073709551615"}',
+    );
+  });
+
+  it("has colours on terminals only, and without NO_COLOR", () => {
+    const green = (options: FakeHostOptions) => new Output(fakeHost(options), false).good("x");
+    expect(green({ isTerminal: true })).toBe("\u001b[32mx\u001b[39m");
+    expect(green({ isTerminal: true, environment: { NO_COLOR: "1" } })).toBe("x");
+    expect(green({ isTerminal: true, environment: { TERM: "dumb" } })).toBe("x");
+    expect(green({ isTerminal: true, environment: { NO_COLOR: "" } })).not.toBe("x");
+    expect(green({})).toBe("x");
+  });
+
+  it("aligns tables, without lines and spaces at the end", () => {
+    const columns = [{ heading: "KEY" }, { heading: "N", isNumber: true }];
+    const output = new Output(fakeHost(), false);
+    const rows = [
+      ["a", "1"],
+      ["long", "100"],
+    ];
+    expect(tableOf(output, columns, rows)).toBe("KEY     N\na       1\nlong  100");
+    expect(tableOf(output, columns, rows, false)).toBe("a       1\nlong  100");
+  });
+});
+
+describe("failures", () => {
+  it.each([
+    [new ThrottrError("token_missing", "send one"), "token_missing", "send one", ExitCode.server],
+    [new ThrottrError("timeout", "late"), "timeout", "late", ExitCode.connection],
+    [new ThrottrError("outcome_unknown", "lost"), "outcome_unknown", "lost", ExitCode.connection],
+    [new ThrottrError("ttl_invalid", "ttlMs: no"), "ttl_invalid", "ttlMs: no", ExitCode.usage],
+    [new ThrottrError("aborted", "stop"), "aborted", "stop", ExitCode.interrupted],
+    [new UsageError("profile_unknown", "none"), "profile_unknown", "none", ExitCode.usage],
+  ])("%s", (error, code, message, exitCode) => {
+    expect(failureOf(error)).toEqual({ code, message, exitCode });
+  });
+
+  it("says why a connection failed", () => {
+    const refused = Object.assign(new Error(""), { code: "ECONNREFUSED" });
+    const cause = new TypeError("fetch failed", { cause: refused });
+    const error = new ThrottrError("connection_failed", "TypeError: fetch failed", { cause });
+    expect(failureOf(error).message).toBe("TypeError: fetch failed: ECONNREFUSED");
+  });
+
+  it("shows where a fault of its own lies", () => {
+    const { code, message, exitCode } = failureOf(new TypeError("x is not a function"));
+    expect([code, exitCode]).toEqual(["internal", ExitCode.fault]);
+    expect(message).toContain("cli-output.test.ts");
+  });
+});
+
+it("completes the language of Node 20", async () => {
+  const { withResolvers } = Promise;
+  try {
+    Object.assign(Promise, { withResolvers: undefined });
+    completeLanguage();
+    const { promise, resolve } = Promise.withResolvers<number>();
+    resolve(1);
+    expect(await promise).toBe(1);
+    const { promise: failing, reject } = Promise.withResolvers<number>();
+    reject(new Error("no"));
+    await expect(failing).rejects.toThrow("no");
+  } finally {
+    Object.assign(Promise, { withResolvers });
+  }
+});
+
+describe("usage", () => {
+  it.each([
+    [["bogus"], "unknown command 'bogus'"],
+    [["get"], "missing required argument 'key'"],
+    [["get", "a", "b"], "too many arguments"],
+    [["get", "a", "--what"], "unknown option '--what'"],
+    [["insert", "a", "--ttl", "1h"], "required option '--quota <n>' not specified"],
+    [["insert", "a", "--quota", "-1", "--ttl", "1h"], "0 to 18446744073709551615"],
+    [["set", "a", "b", "--ttl", "1 hour"], "A duration such as"],
+    [["set", "a", "b", "--ttl", "1h", "--hex", "--base64"], "cannot be used with"],
+    [["update", "a", "double", "1"], "patch, increase, decrease"],
+    [["limit", "a", "b", "--strategy", "gcra"], "--burst is missing"],
+    [["purge"], "either keys or --prefix"],
+    [["purge", "a", "--prefix", "b"], "either keys or --prefix"],
+    [["ttl", "a", "--increase"], "duration"],
+    [["purge", "--prefix", "a"], "--yes"],
+    [["token", "--ns", "a"], "TOKEN_SECRET"],
+    [["token", "--ns", "a", "--scopes", "all"], "all is none of"],
+    [["get", "zz", "--hex"], "hexadecimal"],
+    [["get", "a", "--timeout", "0"], "1ms to 24d"],
+    [["get", "a", "--url", "ftp://a"], "http, https, ws or wss"],
+  ])("%j is refused on standard error with exit code 2", async (args, message) => {
+    const { exitCode, printed } = await run(args);
+    expect(exitCode).toBe(ExitCode.usage);
+    expect(printed.err).toContain(message);
+    expect(printed.out).toBe("");
+    const asJson = await run([...args, "--json"]);
+    expect(asJson.exitCode).toBe(ExitCode.usage);
+    expect(JSON.parse(asJson.printed.err)).toMatchObject({
+      error: { message: expect.stringContaining(message) as string, exitCode: 2 },
+    });
+  });
+
+  it("prints help on standard output, and help that nobody asked for on standard error", async () => {
+    const help = await run(["--help"]);
+    expect([help.exitCode, help.printed.err]).toEqual([ExitCode.done, ""]);
+    expect(help.printed.out).toContain("Usage: throttr-edge");
+    const nothing = await run([]);
+    expect([nothing.exitCode, nothing.printed.out]).toEqual([ExitCode.usage, ""]);
+    expect(nothing.printed.err).toContain("Usage: throttr-edge");
+  });
+
+  it("takes options of connections before and behind the name of a command", async () => {
+    for (const args of [
+      ["--url", "ftp://before", "get", "a"],
+      ["get", "a", "--url", "ftp://before"],
+      ["--url", "http://x", "get", "a", "--url", "ftp://before"],
+    ]) {
+      expect((await run(args)).printed.err).toContain("ftp://before");
+    }
+  });
+
+  it("writes no order of a stranger to the terminal", async () => {
+    const { printed } = await run(["profile", "use", "\u001b[2J"]);
+    expect(printed.err).toContain("\\u001b[2J");
+    expect(printed.err).not.toContain("\u001b");
+  });
+});
+
+describe("the answer to STATS", () => {
+  const rowsOf = (keys: readonly string[]): Uint8Array => {
+    const writer = new FragmentWriter(33);
+    for (const [i, key] of keys.entries()) {
+      const bytes = encoder.encode(key);
+      if (writer.isFullFor(bytes.length)) writer.cut();
+      const at = writer.add(bytes, 0, bytes.length);
+      writer.rows.setUint8(at, bytes.length);
+      for (const figure of [0, 1, 2, 3]) {
+        writer.rows.setBigUint64(at + 1 + 8 * figure, BigInt(10 * i + figure), true);
+      }
+    }
+    if (keys.length > 0) writer.cut();
+    const bytes = new Uint8Array(8 + writer.out.length);
+    new DataView(bytes.buffer).setBigUint64(0, BigInt(writer.nextIndex - 1), true);
+    bytes.set(writer.out.bytes.subarray(0, writer.out.length), 8);
+    return bytes;
+  };
+
+  it("is read over many fragments", () => {
+    const keys = Array.from({ length: 200 }, (_, i) => `key:${"x".repeat(i)}`);
+    const usages = decodeUsages(rowsOf(keys));
+    expect(usages.map(({ key }) => new TextDecoder().decode(key))).toEqual(keys);
+    expect(usages[7]!.usage).toEqual({
+      readsPerMinute: 70,
+      writesPerMinute: 71,
+      reads: 72,
+      writes: 73,
+    });
+    expect(decodeUsages(rowsOf([]))).toEqual([]);
+  });
+
+  it("is refused when it is cut off, or goes on", () => {
+    const bytes = rowsOf(["a", "bc"]);
+    for (let length = 0; length < bytes.length; length++) {
+      expect(() => decodeUsages(bytes.subarray(0, length))).toThrow("reply_invalid");
+    }
+    const longer = new Uint8Array(bytes.length + 1);
+    longer.set(bytes);
+    expect(() => decodeUsages(longer)).toThrow("reply_invalid");
+  });
+});
+
+describe("rates", () => {
+  const figures = (requests: number, requestsPerMinute = 0) =>
+    ({ requests, requestsPerMinute }) as InfoFigures;
+  const key = encoder.encode("a");
+  const usage = (reads: number, writes: number) => ({
+    key,
+    usage: { reads, writes, readsPerMinute: 60, writesPerMinute: 120 },
+  });
+
+  it("lie between two looks", () => {
+    const rates = new Rates();
+    expect(rates.add(0, figures(100, 600), [usage(10, 5)])).toMatchObject({
+      requestsPerSecond: 10,
+      records: [{ readsPerSecond: 1, writesPerSecond: 2 }],
+    });
+    expect(rates.add(2000, figures(140), [usage(30, 5)])).toMatchObject({
+      requestsPerSecond: 20,
+      records: [{ readsPerSecond: 10, writesPerSecond: 0 }],
+    });
+  });
+
+  it("count from 0 what has started anew", () => {
+    const rates = new Rates();
+    rates.add(0, figures(100), [usage(10, 5)]);
+    expect(rates.add(1000, figures(7), [usage(3, 5)])).toMatchObject({
+      requestsPerSecond: 7,
+      records: [{ readsPerSecond: 3, writesPerSecond: 0 }],
+    });
+  });
+});
