@@ -1,8 +1,11 @@
-/** Builds the package: the libraries that callers import, and the server as one file. */
+/** Builds the package: the libraries that callers import, the server and the command line as one file each. */
 import { defineConfig } from "tsdown";
 
 /** What the platform, or whoever installs the package, has. */
 const OUTSIDE = [/^node:/, /^cloudflare:/, /^hono(\/|$)/, "hono-rate-limiter", "miniflare"];
+
+/** Faster parts of `ws`, which does without them. */
+const ADDONS = ["bufferutil", "utf-8-validate"];
 
 export default defineConfig([
   {
@@ -40,6 +43,22 @@ export default defineConfig([
       alwaysBundle: [/^(?!cloudflare:)/],
       onlyBundle: ["hono", "valibot", "@valibot/to-json-schema"],
       onlyImport: [/^cloudflare:/],
+    },
+  },
+  {
+    name: "cli",
+    entry: { cli: "src/cli/main.ts" },
+    platform: "node",
+    target: "node20",
+    tsconfig: "tsconfig.node.json",
+    dts: false,
+    minify: true,
+    fixedExtension: false,
+    deps: {
+      neverBundle: [/^node:/, "miniflare", ...ADDONS],
+      alwaysBundle: [/^(?!node:|miniflare$)/],
+      onlyBundle: false,
+      onlyImport: ["miniflare"],
     },
   },
 ]);

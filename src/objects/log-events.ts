@@ -1,7 +1,7 @@
 /**
  * What is logged: every event by its stable name, with what it means and the fields of its line.
  *
- * A name is never given another meaning. README has the same table: a test keeps the two, and the calls,
+ * A name is never given another meaning. docs/logs.md has the same table: a test keeps the two, and the calls,
  * alike.
  */
 

@@ -1,7 +1,7 @@
 /**
  * Settings: every variable of the deployment, with its range and default, in one place.
  *
- * `wrangler.toml` repeats the defaults with comments, README lists them; a test keeps the three alike.
+ * `wrangler.toml` repeats the defaults with comments, docs/reference.md lists them; a test keeps the three alike.
  */
 import * as v from "valibot";
 

@@ -89,7 +89,7 @@ describe("failures", () => {
 });
 
 it("completes the language of Node 20", async () => {
-  const { withResolvers } = Promise;
+  const before = Object.getOwnPropertyDescriptor(Promise, "withResolvers")!;
   try {
     Object.assign(Promise, { withResolvers: undefined });
     completeLanguage();
@@ -100,7 +100,7 @@ it("completes the language of Node 20", async () => {
     reject(new Error("no"));
     await expect(failing).rejects.toThrow("no");
   } finally {
-    Object.assign(Promise, { withResolvers });
+    Object.defineProperty(Promise, "withResolvers", before);
   }
 });
 

@@ -11,7 +11,7 @@ const CODE = /^(?:\w*Error: )?([a-z][a-z0-9_]*)(?:: |$)/;
 /** An error with a stable code. Its message is `code: detail`. */
 export class ThrottrError extends Error {
   override readonly name = "ThrottrError";
-  /** Such as `key_invalid` or `outcome_unknown`; the README lists them. */
+  /** Such as `key_invalid` or `outcome_unknown`; docs/reference.md lists them. */
   readonly code: string;
 
   /** @param detail for people: names the field and the limit */

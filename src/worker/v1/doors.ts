@@ -1,4 +1,4 @@
-/** The other doors over HTTP, as far as the document tells of them: the README has the rest. */
+/** The other doors over HTTP, as far as the document tells of them: docs/ has the rest. */
 import type { DocumentOperation } from "./document.ts";
 
 interface Door extends DocumentOperation {

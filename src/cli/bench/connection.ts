@@ -1,0 +1,123 @@
+/** A connection of a load: a WebSocket with a number of requests under way, each of which is timed. */
+import { ReplyStream, type Expected } from "../../client/reply-stream.ts";
+import type { Socket, Transport } from "../../client/transport.ts";
+import { joinBytes } from "../../wire/bytes.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { Operation } from "../../wire/edge/operation.ts";
+
+/** Gets each reply, and how long it took. */
+export type OnReply = (isSuccess: boolean, tookMs: number) => void;
+
+/** A message has no more bytes; servers take much more. */
+const MESSAGE_BYTES_MAX = 64 << 10;
+
+class Request implements Expected {
+  readonly operation: Operation<boolean>;
+  readonly #sentAtMs: number;
+  readonly #onReply: OnReply;
+
+  constructor(operation: Operation<boolean>, sentAtMs: number, onReply: OnReply) {
+    this.operation = operation;
+    this.#sentAtMs = sentAtMs;
+    this.#onReply = onReply;
+  }
+
+  reply(bytes: Uint8Array): void {
+    this.#onReply(this.operation.read(bytes), performance.now() - this.#sentAtMs);
+  }
+}
+
+export class LoadConnection {
+  readonly #replies = new ReplyStream<Request>(() => {});
+  readonly #socket: Socket;
+  readonly #opened = Promise.withResolvers<void>();
+  /** Rejects when the connection is lost. */
+  readonly lost: Promise<never>;
+  readonly #lose: (error: unknown) => void;
+  /** Called once for all replies that came together. */
+  #onReceived: () => void = () => {};
+  bytesSent = 0;
+  bytesReceived = 0;
+
+  constructor(transport: Transport) {
+    const { promise, reject } = Promise.withResolvers<never>();
+    this.lost = promise;
+    this.#lose = reject;
+    // Not everybody waits for it.
+    this.lost.catch(() => {});
+    this.#opened.promise.catch(() => {});
+    this.#socket = transport.connect({
+      opened: () => this.#opened.resolve(),
+      received: (bytes) => this.#receive(bytes),
+      ponged: () => {},
+      closed: ({ error }) => {
+        this.#opened.reject(error);
+        reject(error);
+      },
+    });
+  }
+
+  /** Resolves when requests may be sent. */
+  get opened(): Promise<void> {
+    return this.#opened.promise;
+  }
+
+  set onReceived(onReceived: () => void) {
+    this.#onReceived = onReceived;
+  }
+
+  /** Sends requests, in as few messages as possible. */
+  send(operations: readonly Operation<boolean>[], onReply: OnReply): void {
+    const sentAtMs = performance.now();
+    let frames: Uint8Array<ArrayBuffer>[] = [];
+    let bytes = 0;
+    for (const operation of operations) {
+      const { frame } = operation;
+      if (bytes + frame.length > MESSAGE_BYTES_MAX && frames.length > 0) {
+        this.#sendMessage(frames);
+        frames = [];
+        bytes = 0;
+      }
+      this.#replies.expect(new Request(operation, sentAtMs, onReply));
+      frames.push(frame);
+      bytes += frame.length;
+    }
+    if (frames.length > 0) this.#sendMessage(frames);
+  }
+
+  /** Sends requests, at most so many at a time, and resolves when all are answered. */
+  async sendAll(operations: readonly Operation<boolean>[], depth: number): Promise<void> {
+    for (let at = 0; at < operations.length; at += depth) {
+      const some = operations.slice(at, at + depth);
+      let missing = some.length;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.send(some, () => {
+        if (--missing === 0) resolve();
+      });
+      await Promise.race([promise, this.lost]);
+    }
+  }
+
+  close(): void {
+    this.#socket.close();
+    this.#lose(new ThrottrError("closed", "the connection was closed"));
+  }
+
+  #sendMessage(frames: readonly Uint8Array<ArrayBuffer>[]): void {
+    const message = frames.length === 1 ? frames[0]! : joinBytes(frames);
+    this.bytesSent += message.length;
+    this.#socket.send(message);
+  }
+
+  #receive(bytes: Uint8Array): void {
+    this.bytesReceived += bytes.length;
+    try {
+      this.#replies.read(bytes);
+    } catch (error) {
+      this.#lose(error);
+      this.#socket.close();
+      return;
+    }
+    this.#onReceived();
+  }
+}

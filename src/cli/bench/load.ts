@@ -1,0 +1,253 @@
+/** A load: connections that each keep a number of requests under way, and what was measured of it. */
+import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { Transport } from "../../client/transport.ts";
+import type { Operation } from "../../wire/edge/operation.ts";
+import { LoadConnection } from "./connection.ts";
+import { Frames, type FrameOptions } from "./frames.ts";
+
+export interface LoadOptions extends FrameOptions {
+  readonly connections: number;
+  /** Requests under way on each connection. */
+  readonly depth: number;
+  /** It ends after so many requests, or after a time in ms. */
+  readonly end: { readonly requests: number } | { readonly durationMs: number };
+  /** What is not measured at the beginning, in ms. */
+  readonly warmUpMs: number;
+  /** How long connections may take to open. */
+  readonly timeoutMs: number;
+}
+
+/** What was measured. Latencies are in ms, from handing a request to the socket to reading its reply. */
+export interface Measurement {
+  readonly requests: number;
+  /** Of these, answered with failure. */
+  readonly refused: number;
+  readonly durationMs: number;
+  readonly requestsPerSecond: number;
+  readonly latencyMs: Readonly<
+    Record<"min" | "mean" | "p50" | "p90" | "p99" | "p999" | "max", number>
+  >;
+  readonly bytesSent: number;
+  readonly bytesReceived: number;
+}
+
+/** Whoever watches gets the share that is done, 0 to 1, and the requests so far. */
+export type OnProgress = (share: number, requests: number) => void;
+
+const PROGRESS_INTERVAL_MS = 200;
+const SET_UP_DEPTH = 256;
+const NS_PER_MS = 1e6;
+/** Longest latency that is told apart, an hour. */
+const LATENCY_NS_MAX = 3_600_000 * NS_PER_MS;
+
+/**
+ * Runs a load.
+ *
+ * A request leaves when a reply has come, so a slow server is asked less often: latencies are those that a
+ * caller with so many requests under way sees, not those of callers who come at times of their own.
+ *
+ * @throws ThrottrError when a connection can't be opened or is lost
+ */
+export async function runLoad(
+  transport: Transport,
+  options: LoadOptions,
+  onProgress: OnProgress,
+  signal: AbortSignal,
+): Promise<Measurement> {
+  const load = new Load(transport, options);
+  try {
+    await load.open(signal);
+    return await load.run(onProgress, signal);
+  } finally {
+    load.close();
+  }
+}
+
+class Load {
+  readonly #options: LoadOptions;
+  readonly #frames: Frames;
+  readonly #connections: readonly LoadConnection[];
+  /** In ns. */
+  readonly #latencies: RecordableHistogram = createHistogram({
+    highest: LATENCY_NS_MAX,
+    figures: 3,
+  });
+  #isMeasuring = false;
+  #isEnding = false;
+  #replies = 0;
+  #refused = 0;
+  /** Requests that may still be sent. */
+  #left: number;
+  #underWay = 0;
+  readonly #drained = Promise.withResolvers<void>();
+
+  constructor(transport: Transport, options: LoadOptions) {
+    this.#options = options;
+    this.#frames = new Frames(options);
+    this.#left = "requests" in options.end ? options.end.requests : Infinity;
+    this.#connections = Array.from(
+      { length: options.connections },
+      () => new LoadConnection(transport),
+    );
+  }
+
+  async open(signal: AbortSignal): Promise<void> {
+    const { timeoutMs } = this.#options;
+    const opened = Promise.all(this.#connections.map((connection) => connection.opened));
+    await Promise.race([opened, overtime(timeoutMs, signal)]);
+    await this.#share(this.#frames.setUp);
+  }
+
+  async run(onProgress: OnProgress, signal: AbortSignal): Promise<Measurement> {
+    const { depth, warmUpMs, end } = this.#options;
+    const lost = Promise.race(this.#connections.map((connection) => connection.lost));
+    this.#isMeasuring = warmUpMs === 0;
+    let startMs = performance.now();
+    for (const connection of this.#connections) this.#start(connection, depth);
+    if (warmUpMs > 0) {
+      await Promise.race([pause(warmUpMs, signal), lost]);
+      startMs = performance.now();
+      this.#isMeasuring = true;
+    }
+    const bytesBefore = this.#bytes();
+    const share = (): number =>
+      "requests" in end
+        ? this.#replies / end.requests
+        : (performance.now() - startMs) / end.durationMs;
+    const timer = setInterval(
+      () => onProgress(Math.min(1, share()), this.#replies),
+      PROGRESS_INTERVAL_MS,
+    );
+    const isOver = new AbortController();
+    try {
+      // An interruption ends it, too: what was measured until then counts.
+      const durationMs = "requests" in end ? Infinity : end.durationMs;
+      const over = pause(durationMs, AbortSignal.any([signal, isOver.signal]));
+      await Promise.race([over, lost, this.#drained.promise]);
+    } finally {
+      isOver.abort();
+      clearInterval(timer);
+    }
+    const measured = this.#measured(performance.now() - startMs, bytesBefore);
+    onProgress(1, this.#replies);
+    await this.#end(lost);
+    return measured;
+  }
+
+  close(): void {
+    for (const connection of this.#connections) connection.close();
+  }
+
+  #start(connection: LoadConnection, depth: number): void {
+    let answered = 0;
+    const onReply = (isSuccess: boolean, tookMs: number): void => {
+      answered++;
+      this.#count(isSuccess, tookMs);
+    };
+    connection.onReceived = () => {
+      const count = answered;
+      answered = 0;
+      if (count > 0) this.#sendOn(connection, count, onReply);
+    };
+    this.#sendOn(connection, depth, onReply);
+  }
+
+  #sendOn(
+    connection: LoadConnection,
+    count: number,
+    onReply: (isSuccess: boolean, tookMs: number) => void,
+  ): void {
+    const some = this.#isEnding ? 0 : Math.min(count, this.#left);
+    this.#left -= some;
+    this.#underWay += some;
+    if (some > 0) connection.send(Array.from({ length: some }, this.#next), onReply);
+    else if (this.#underWay === 0) this.#drained.resolve();
+  }
+
+  readonly #next = (): Operation<boolean> => this.#frames.next();
+
+  #count(isSuccess: boolean, tookMs: number): void {
+    this.#underWay--;
+    if (!this.#isMeasuring) return;
+    this.#replies++;
+    if (!isSuccess) this.#refused++;
+    this.#latencies.record(Math.max(1, Math.round(tookMs * NS_PER_MS)));
+  }
+
+  #measured(durationMs: number, bytesBefore: { sent: number; received: number }): Measurement {
+    this.#isMeasuring = false;
+    const bytes = this.#bytes();
+    const latencies = this.#latencies;
+    const ms = (ns: number): number => Math.round(ns / 1000) / 1000;
+    const isEmpty = this.#replies === 0;
+    return {
+      requests: this.#replies,
+      refused: this.#refused,
+      durationMs: Math.round(durationMs),
+      requestsPerSecond: Math.round((this.#replies / durationMs) * 1000),
+      latencyMs: {
+        min: isEmpty ? 0 : ms(latencies.min),
+        mean: isEmpty ? 0 : ms(latencies.mean),
+        p50: ms(latencies.percentile(50)),
+        p90: ms(latencies.percentile(90)),
+        p99: ms(latencies.percentile(99)),
+        p999: ms(latencies.percentile(99.9)),
+        max: ms(latencies.max),
+      },
+      bytesSent: bytes.sent - bytesBefore.sent,
+      bytesReceived: bytes.received - bytesBefore.received,
+    };
+  }
+
+  /** Waits for what is under way, and removes what was made for the load. */
+  async #end(lost: Promise<never>): Promise<void> {
+    this.#isEnding = true;
+    if (this.#underWay === 0) this.#drained.resolve();
+    await Promise.race([this.#drained.promise, lost]);
+    for (const connection of this.#connections) connection.onReceived = () => {};
+    await this.#share(this.#frames.cleanUp);
+  }
+
+  /** Has some requests carried out by all connections. */
+  async #share(operations: readonly Operation<boolean>[]): Promise<void> {
+    const count = Math.ceil(operations.length / this.#connections.length);
+    await Promise.all(
+      this.#connections.map((connection, i) =>
+        connection.sendAll(operations.slice(i * count, (i + 1) * count), SET_UP_DEPTH),
+      ),
+    );
+  }
+
+  #bytes(): { sent: number; received: number } {
+    let sent = 0;
+    let received = 0;
+    for (const connection of this.#connections) {
+      sent += connection.bytesSent;
+      received += connection.bytesReceived;
+    }
+    return { sent, received };
+  }
+}
+
+/** Resolves after a time, or when the signal is aborted. */
+async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms === Infinity) return await aborted(signal);
+  await sleep(ms, undefined, { signal }).catch(() => {});
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) =>
+    signal.addEventListener("abort", () => resolve(), { once: true }),
+  );
+}
+
+/** Rejects when it takes too long, or is interrupted. */
+async function overtime(timeoutMs: number, signal: AbortSignal): Promise<never> {
+  await aborted(AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]));
+  throw signal.aborted
+    ? new ThrottrError("aborted", "the load was interrupted")
+    : new ThrottrError("timeout", `the connections were not open within ${timeoutMs} ms`);
+}

@@ -1,0 +1,158 @@
+/** `bench`: a load, and how the server bears it. */
+import { randomBytes } from "node:crypto";
+import { SingleBar } from "cli-progress";
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { LOAD_TYPES, type LoadType } from "../bench/frames.ts";
+import { runLoad, type LoadOptions, type Measurement, type OnProgress } from "../bench/load.ts";
+import { socketTransportOf } from "../connection.ts";
+import { durationMsOf, shownDuration } from "../duration.ts";
+import { ExitCode } from "../exit-code.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addConnectionOptions, wholeArgument } from "../options.ts";
+import type { Output } from "../output.ts";
+import { listOf } from "../table.ts";
+
+interface BenchOptions {
+  readonly type: LoadType;
+  readonly connections: number;
+  readonly depth: number;
+  readonly requests?: number;
+  /** In ms. */
+  readonly duration?: number;
+  readonly warmUp?: number;
+  readonly keys: number;
+  readonly valueBytes: number;
+}
+
+const DURATION_MS = 5000;
+const WARM_UP_MS = 500;
+/** Of records that a load leaves behind when it is cut off, and of those that `insert` makes. */
+const TTL_MS = 300_000;
+const CONNECTIONS_MAX = 1000;
+const DEPTH_MAX = 16_384;
+const KEYS_MAX = 1_000_000;
+const VALUE_BYTES_MAX = 65_536;
+const BAR = "[{bar}] {percentage}%  {requests} requests";
+
+export function addBench(program: Command): void {
+  const command = program
+    .command("bench")
+    .description("put a load on the server over WebSockets, and measure how it answers")
+    .addOption(
+      new Option("--type <request>", "what is asked").choices([...LOAD_TYPES]).default("update"),
+    )
+    .addOption(
+      new Option("--connections <n>", "WebSockets")
+        .argParser(wholeArgument(1, CONNECTIONS_MAX))
+        .default(4),
+    )
+    .addOption(
+      new Option("--depth <n>", "requests under way on each connection")
+        .argParser(wholeArgument(1, DEPTH_MAX))
+        .default(64),
+    )
+    .addOption(
+      new Option("--requests <n>", "end after so many; none are left out then").argParser(
+        wholeArgument(1),
+      ),
+    )
+    .addOption(
+      new Option("--duration <duration>", "end after so long (default: 5s)")
+        .argParser(positiveDuration)
+        .conflicts("requests"),
+    )
+    .addOption(
+      new Option("--warm-up <duration>", "what is not measured at first (default: 500ms)")
+        .argParser(durationMsOf)
+        .conflicts("requests"),
+    )
+    .addOption(
+      new Option("--keys <n>", "records that take turns, except with insert")
+        .argParser(wholeArgument(1, KEYS_MAX))
+        .default(1000),
+    )
+    .addOption(
+      new Option("--value-bytes <n>", "length of values, with set and get")
+        .argParser(wholeArgument(0, VALUE_BYTES_MAX))
+        .default(64),
+    )
+    .action(
+      action<BenchOptions, []>(async (invocation, options) => {
+        const { output, settings, signal } = invocation;
+        const load = loadOf(options, settings.timeoutMs);
+        output.note(output.faint(`${settings.url}: ${loadText(options)}`));
+        const progress = progressOf(invocation);
+        let measurement: Measurement;
+        try {
+          const transport = socketTransportOf(settings);
+          measurement = await runLoad(transport, load, progress.update, signal);
+        } finally {
+          progress.stop();
+        }
+        const { type, connections, depth } = options;
+        await output.print({ type, connections, depth, ...measurement }, () =>
+          measurementText(output, measurement),
+        );
+        return signal.aborted ? ExitCode.interrupted : ExitCode.done;
+      }),
+    );
+  addConnectionOptions(command);
+}
+
+function loadOf(options: BenchOptions, timeoutMs: number): LoadOptions {
+  const { requests, duration = DURATION_MS, warmUp = WARM_UP_MS } = options;
+  return {
+    ...options,
+    prefix: `bench:${randomBytes(4).toString("hex")}:`,
+    ttlMs: TTL_MS + (requests === undefined ? duration + warmUp : 0),
+    end: requests === undefined ? { durationMs: duration } : { requests },
+    warmUpMs: requests === undefined ? warmUp : 0,
+    timeoutMs,
+  };
+}
+
+function loadText({ type, connections, depth, requests, duration }: BenchOptions): string {
+  const end =
+    requests === undefined ? shownDuration(duration ?? DURATION_MS) : `${requests} requests`;
+  return `${type}, ${connections} connections, ${depth} under way on each, ${end}`;
+}
+
+/** A bar on standard error, where somebody sees it. */
+function progressOf({ host, output }: Invocation): {
+  readonly update: OnProgress;
+  readonly stop: () => void;
+} {
+  if (output.isJson || host.stderr.isTTY !== true) return { update: () => {}, stop: () => {} };
+  const stream = host.stderr as NodeJS.WritableStream;
+  const bar = new SingleBar({ format: BAR, stream, hideCursor: true, clearOnComplete: true });
+  bar.start(1, 0, { requests: 0 });
+  return {
+    update: (share, requests) => bar.update(share, { requests }),
+    stop: () => bar.stop(),
+  };
+}
+
+function measurementText(output: Output, measurement: Measurement): string {
+  const { requests, refused, durationMs, latencyMs, bytesSent, bytesReceived } = measurement;
+  const refusedText = refused === 0 ? "" : `, ${output.bad(`${refused} refused`)}`;
+  const latency = (name: keyof Measurement["latencyMs"]): string =>
+    `${latencyMs[name].toFixed(3)} ms`;
+  return listOf(output, [
+    ["requests", `${requests} in ${shownDuration(durationMs)}${refusedText}`],
+    ["rate", output.strong(`${measurement.requestsPerSecond} a second`)],
+    ["latency mean", latency("mean")],
+    ["p50", latency("p50")],
+    ["p90", latency("p90")],
+    ["p99", latency("p99")],
+    ["p99.9", latency("p999")],
+    ["min, max", `${latency("min")}, ${latency("max")}`],
+    ["sent", `${bytesSent} B`],
+    ["received", `${bytesReceived} B`],
+  ]);
+}
+
+function positiveDuration(text: string): number {
+  const ms = durationMsOf(text);
+  if (ms >= 1 && ms < 2 ** 31) return ms;
+  throw new InvalidArgumentError("1ms to 24d is expected.");
+}

@@ -1,0 +1,104 @@
+/** `set` and `get`: buffers. */
+import { Option, type Command } from "commander";
+import { shownDuration } from "../duration.ts";
+import { ExitCode } from "../exit-code.ts";
+import { action, type Invocation } from "../invocation.ts";
+import {
+  addConnectionOptions,
+  addEncodingOptions,
+  encodingOf,
+  idempotencyOption,
+  onceOf,
+  ttlOption,
+  type EncodingOptions,
+  type OnceOptions,
+} from "../options.ts";
+import { absent, remainingJson } from "../records.ts";
+import { valueOfArgument } from "../standard-input.ts";
+import { bytesOfArgument, jsonBytes, shownBytes, shownLines, textOf } from "../text.ts";
+
+interface SetOptions extends EncodingOptions, OnceOptions {
+  readonly ttl: number;
+  readonly expect?: string;
+  readonly ifAbsent?: boolean;
+}
+
+interface GetOptions extends EncodingOptions {
+  readonly raw?: boolean;
+}
+
+export function addBuffers(program: Command): void {
+  addSet(program);
+  addGet(program);
+}
+
+function addSet(program: Command): void {
+  const command = program
+    .command("set")
+    .description("set a buffer; exit 1 where it does not hold what is expected")
+    .argument("<key>")
+    .argument("[value]", "- or none: standard input, as it is")
+    .addOption(ttlOption())
+    .addOption(new Option("--if-absent", "only where there is no record").conflicts("expect"))
+    .addOption(new Option("--expect <value>", "only where the buffer holds this"))
+    .addOption(idempotencyOption())
+    .action(
+      action<SetOptions, [string, string | undefined]>(async (invocation, options, name, text) => {
+        const { client, output, call } = invocation;
+        const encoding = encodingOf(options);
+        const key = bytesOfArgument(name, encoding);
+        const value = await valueOfArgument(invocation, options, "value", text);
+        const settings = { ttlMs: options.ttl, ...onceOf(options), ...call };
+        if (options.ifAbsent === true || options.expect !== undefined) {
+          const { expect } = options;
+          const expected = expect === undefined ? null : bytesOfArgument(expect, encoding);
+          const set = { ...settings, expected, value };
+          return await shownComparison(invocation, key, await client.compareAndSet(key, set));
+        }
+        await client.set(key, value, settings);
+        await output.print({ ...jsonBytes("key", key), applied: true, bytes: value.length }, () =>
+          output.good("set"),
+        );
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command));
+}
+
+async function shownComparison(
+  { output }: Invocation,
+  key: Uint8Array,
+  { applied, current }: { readonly applied: boolean; readonly current: Uint8Array | null },
+): Promise<ExitCode> {
+  const held = current === null ? { current: null } : jsonBytes("current", current);
+  await output.print({ ...jsonBytes("key", key), applied, ...(applied ? {} : held) }, () => {
+    if (applied) return output.good("set");
+    const holds = current === null ? "there is no record" : `it holds ${shownBytes(current)}`;
+    return output.bad(`not set: ${holds}`);
+  });
+  return applied ? ExitCode.done : ExitCode.refused;
+}
+
+function addGet(program: Command): void {
+  const command = program
+    .command("get")
+    .description("print a buffer; exit 1 where there is none")
+    .argument("<key>")
+    .option("--raw", "print the bytes as they are, and nothing else")
+    .action(
+      action<GetOptions, [string]>(async ({ client, output, call }, options, name) => {
+        const key = bytesOfArgument(name, encodingOf(options));
+        const buffer = await client.get(key, call);
+        if (buffer === null) return await absent(output, key);
+        const { value } = buffer;
+        if (options.raw === true) return await output.write(value);
+        const json = { ...jsonBytes("key", key), found: true, ...jsonBytes("value", value) };
+        await output.print({ ...json, bytes: value.length, ...remainingJson(buffer) }, () => {
+          const written = textOf(value);
+          return written === null ? shownBytes(value) : shownLines(written);
+        });
+        const bytes = value.length === 1 ? "1 byte" : `${value.length} bytes`;
+        output.note(output.faint(`${bytes}, ${shownDuration(buffer.ttlMs)} left`));
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the key"));
+}

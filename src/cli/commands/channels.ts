@@ -1,0 +1,176 @@
+/** `publish` and `subscribe`: channels. */
+import { createInterface } from "node:readline";
+import { Option, type Command } from "commander";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { Message } from "../../client/subscription.ts";
+import { ExitCode } from "../exit-code.ts";
+import { UsageError } from "../failure.ts";
+import { action, type Invocation } from "../invocation.ts";
+import {
+  addConnectionOptions,
+  addEncodingOptions,
+  encodingOf,
+  wholeArgument,
+  type EncodingOptions,
+} from "../options.ts";
+import { valueOfArgument } from "../standard-input.ts";
+import { bytesOfArgument, jsonBytes, shownBytes, shownLines, textOf } from "../text.ts";
+
+interface PublishOptions extends EncodingOptions {
+  readonly lines?: boolean;
+}
+
+interface SubscribeOptions extends EncodingOptions {
+  readonly count?: number;
+  readonly raw?: boolean;
+}
+
+export function addChannels(program: Command): void {
+  addPublish(program);
+  addSubscribe(program);
+}
+
+function addPublish(program: Command): void {
+  const command = program
+    .command("publish")
+    .description("publish a message; also where nobody listens it is done: exit 0")
+    .argument("<channel>")
+    .argument("[payload]", "- or none: standard input, as it is")
+    .option("--lines", "publish each line of standard input as a message of its own")
+    .action(
+      action<PublishOptions, [string, string | undefined]>(
+        async (invocation, options, name, text) => {
+          const channel = bytesOfArgument(name, encodingOf(options));
+          if (options.lines === true) return await publishLines(invocation, channel, text);
+          const { client, output, call } = invocation;
+          const payload = await valueOfArgument(invocation, options, "payload", text);
+          const delivered = await client.publish(channel, payload, call);
+          await output.print(
+            { ...jsonBytes("channel", channel), bytes: payload.length, delivered },
+            () => (delivered ? output.good("delivered") : "published, nobody listens"),
+          );
+        },
+      ),
+    );
+  addConnectionOptions(addEncodingOptions(command, "channel and payload"));
+}
+
+async function publishLines(
+  { client, output, call, host, run, signal }: Invocation,
+  channel: Uint8Array,
+  text: string | undefined,
+): Promise<void> {
+  if (text !== undefined && text !== "-") {
+    throw new UsageError("payload_invalid", "payload: none is expected with --lines");
+  }
+  if (run.isPrompt) throw new UsageError("value_missing", "--lines: the prompt has no input");
+  let published = 0;
+  let delivered = 0;
+  const lines = createInterface({ input: host.stdin, crlfDelay: Infinity, signal });
+  for await (const line of lines) {
+    published++;
+    if (await client.publish(channel, line, call)) delivered++;
+  }
+  if (signal.aborted) throw new ThrottrError("aborted", "publishing was interrupted");
+  await output.print(
+    { ...jsonBytes("channel", channel), published, delivered },
+    () => `${published} published, ${delivered} delivered`,
+  );
+}
+
+function addSubscribe(program: Command): void {
+  const command = program
+    .command("subscribe")
+    .description("print the messages of channels until Ctrl-C, or until there were enough")
+    .argument("<channels...>")
+    .addOption(new Option("--count <n>", "end after so many messages").argParser(wholeArgument(1)))
+    .addOption(
+      new Option("--raw", "print payloads as they are, a line feed behind each").conflicts("json"),
+    )
+    .action(
+      action<SubscribeOptions, [readonly string[]]>(async (invocation, options, names) => {
+        const channels = names.map((name) => bytesOfArgument(name, encodingOf(options)));
+        await new Listening(invocation, options).listen(channels);
+        return invocation.signal.aborted ? ExitCode.interrupted : ExitCode.done;
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command, "channels"));
+}
+
+/** Some subscriptions that end together. */
+class Listening {
+  readonly #invocation: Invocation;
+  readonly #isRaw: boolean;
+  /** Messages that are still to come. */
+  #missing: number;
+  readonly #ending = new AbortController();
+
+  constructor(invocation: Invocation, { count, raw }: SubscribeOptions) {
+    this.#invocation = invocation;
+    this.#isRaw = raw === true;
+    this.#missing = count ?? Infinity;
+  }
+
+  async listen(channels: readonly Uint8Array[]): Promise<void> {
+    const end = (): void => this.#ending.abort();
+    const { signal } = this.#invocation;
+    signal.addEventListener("abort", end);
+    if (signal.aborted) end();
+    try {
+      await Promise.all(channels.map((channel) => this.#listenTo(channel)));
+    } finally {
+      signal.removeEventListener("abort", end);
+      end();
+    }
+  }
+
+  async #listenTo(channel: Uint8Array): Promise<void> {
+    const { client, output } = this.#invocation;
+    const subscription = client.subscribe(channel, {
+      signal: this.#ending.signal,
+      overflow: "drop_oldest",
+      onReconnect: () => void this.#say(channel, "reconnected"),
+    });
+    subscription.ready.then(() => this.#say(channel, "subscribed")).catch(() => {});
+    for await (const message of subscription) {
+      if (this.#missing === 0) return;
+      this.#missing--;
+      await this.#print(channel, message);
+      if (this.#missing === 0) this.#ending.abort();
+    }
+    output.note(output.faint(`no longer subscribed to ${shownBytes(channel)}`));
+  }
+
+  async #say(channel: Uint8Array, event: "subscribed" | "reconnected"): Promise<void> {
+    const { output } = this.#invocation;
+    await output.print({ event, ...jsonBytes("channel", channel) }, () => null);
+    const words =
+      event === "subscribed"
+        ? "subscribed to"
+        : "messages may have been missed, listening again to";
+    output.note(output.faint(`${words} ${shownBytes(channel)}`));
+  }
+
+  async #print(channel: Uint8Array, { payload, missed }: Message): Promise<void> {
+    const { output } = this.#invocation;
+    if (this.#isRaw) {
+      await output.write(payload);
+      await output.write("\n");
+      return;
+    }
+    if (missed > 0) output.note(output.bad(`${missed} messages were dropped`));
+    await output.print(
+      {
+        event: "message",
+        ...jsonBytes("channel", channel),
+        ...jsonBytes("payload", payload),
+        missed,
+      },
+      () => {
+        const text = textOf(payload);
+        const shown = text === null ? shownBytes(payload) : shownLines(text);
+        return `${output.strong(shownBytes(channel))}  ${shown}`;
+      },
+    );
+  }
+}

@@ -1,0 +1,144 @@
+/** `insert`, `query`, `update` and `increment`: counters. */
+import { Argument, Option, type Command } from "commander";
+import type { ChangeName, CounterRecord } from "../../wire/edge/operations.ts";
+import { ExitCode } from "../exit-code.ts";
+import { action } from "../invocation.ts";
+import {
+  addConnectionOptions,
+  addEncodingOptions,
+  encodingOf,
+  idempotencyOption,
+  onceOf,
+  ttlOption,
+  u64Argument,
+  type EncodingOptions,
+  type OnceOptions,
+} from "../options.ts";
+import { absent, remainingJson, remainingText } from "../records.ts";
+import { bytesOfArgument, jsonBytes } from "../text.ts";
+import { listOf } from "../table.ts";
+import type { Output } from "../output.ts";
+
+interface InsertOptions extends EncodingOptions, OnceOptions {
+  readonly quota: bigint;
+  readonly ttl: number;
+}
+
+interface IncrementOptions extends EncodingOptions, OnceOptions {
+  readonly by: bigint;
+  readonly ttl: number;
+}
+
+export function addCounters(program: Command): void {
+  addInsert(program);
+  addIncrement(program);
+  addQuery(program);
+  addUpdate(program);
+}
+
+function addInsert(program: Command): void {
+  const command = program
+    .command("insert")
+    .description("make a counter; exit 1 where there is a record")
+    .argument("<key>")
+    .addOption(
+      new Option("--quota <n>", "what it counts from").argParser(u64Argument).makeOptionMandatory(),
+    )
+    .addOption(ttlOption())
+    .addOption(idempotencyOption())
+    .action(
+      action<InsertOptions, [string]>(async ({ client, output, call }, options, name) => {
+        const key = bytesOfArgument(name, encodingOf(options));
+        const { quota, ttl: ttlMs } = options;
+        const inserted = await client.insert(key, { quota, ttlMs, ...onceOf(options), ...call });
+        await output.print({ ...jsonBytes("key", key), inserted }, () =>
+          inserted ? output.good("inserted") : output.bad("there is a record already"),
+        );
+        return inserted ? ExitCode.done : ExitCode.refused;
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the key"));
+}
+
+function addIncrement(program: Command): void {
+  const command = program
+    .command("increment")
+    .description("add to a counter, and make it where there is none")
+    .argument("<key>")
+    .addOption(
+      new Option("--by <n>", "what is added (default: 1)").argParser(u64Argument).default(1n, "1"),
+    )
+    .addOption(ttlOption("TTL of a counter that is made; one that exists keeps its own"))
+    .addOption(idempotencyOption())
+    .action(
+      action<IncrementOptions, [string]>(async ({ client, output, call }, options, name) => {
+        const key = bytesOfArgument(name, encodingOf(options));
+        const { by, ttl: ttlMs } = options;
+        const quota = await client.increment(key, { by, ttlMs, ...onceOf(options), ...call });
+        await output.print({ ...jsonBytes("key", key), quota }, () => String(quota));
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the key"));
+}
+
+function addQuery(program: Command): void {
+  const command = program
+    .command("query")
+    .description("look at a counter; exit 1 where there is none")
+    .argument("<key>")
+    .action(
+      action<EncodingOptions, [string]>(async ({ client, output, call }, options, name) => {
+        const key = bytesOfArgument(name, encodingOf(options));
+        const counter = await client.query(key, call);
+        if (counter === null) return await absent(output, key);
+        await output.print({ ...jsonBytes("key", key), found: true, ...counterJson(counter) }, () =>
+          counterText(output, counter),
+        );
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the key"));
+}
+
+function addUpdate(program: Command): void {
+  const command = program
+    .command("update")
+    .description("change the quota of a counter; exit 1 where there is none, or no room for it")
+    .argument("<key>")
+    .addArgument(
+      new Argument("<change>", "what becomes of the quota").choices([
+        "patch",
+        "increase",
+        "decrease",
+      ] satisfies ChangeName[]),
+    )
+    .argument("<amount>", "0 to 2^64 - 1", u64Argument)
+    .addOption(idempotencyOption())
+    .action(
+      action<EncodingOptions & OnceOptions, [string, ChangeName, bigint]>(
+        async ({ client, output, call }, options, name, change, amount) => {
+          const key = bytesOfArgument(name, encodingOf(options));
+          const counter = await client[change](key, amount, { ...onceOf(options), ...call });
+          if (counter === null) return await absent(output, key);
+          const { applied } = counter;
+          await output.print(
+            { ...jsonBytes("key", key), found: true, applied, ...counterJson(counter) },
+            () =>
+              applied
+                ? counterText(output, counter)
+                : output.bad(`not applied: the quota is ${counter.quota}`),
+          );
+          return applied ? ExitCode.done : ExitCode.refused;
+        },
+      ),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the key"));
+}
+
+const counterJson = (counter: CounterRecord) => ({
+  quota: counter.quota,
+  ...remainingJson(counter),
+});
+
+function counterText(output: Output, counter: CounterRecord): string {
+  return listOf(output, [["quota", String(counter.quota)], ...remainingText(counter)]);
+}

@@ -1,0 +1,244 @@
+/** `acquire`, `renew` and `release`: leases of semaphores. */
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { Lease } from "../../wire/edge/semaphores.ts";
+import { durationMsOf } from "../duration.ts";
+import { ExitCode } from "../exit-code.ts";
+import { UsageError } from "../failure.ts";
+import { runHolding } from "../held-command.ts";
+import { action, type Invocation } from "../invocation.ts";
+import {
+  addConnectionOptions,
+  addEncodingOptions,
+  encodingOf,
+  wholeArgument,
+  type EncodingOptions,
+} from "../options.ts";
+import { remainingJson, remainingText } from "../records.ts";
+import { listOf } from "../table.ts";
+import { bytesOfArgument, jsonBytes } from "../text.ts";
+
+interface AcquireOptions extends EncodingOptions {
+  readonly maximum: number;
+  readonly resources: number;
+  /** In ms, as `wait`. */
+  readonly ttl: number;
+  readonly wait?: number;
+  readonly leaseId?: string;
+  readonly conflictExitCode: number;
+}
+
+const TTL_MS = 30_000;
+/** A lease that is renewed while a command runs, or waited for, lives at least so long. */
+const HELD_TTL_MS_MIN = 1000;
+
+const EXAMPLES = `
+Examples:
+  throttr-edge acquire deploy --maximum 1 -- ./deploy.sh
+  throttr-edge acquire gpu --maximum 4 --resources 2 --wait 5m -- python train.py
+  throttr-edge acquire gpu --maximum 4 --ttl 1h --json`;
+
+export function addLeases(program: Command): void {
+  addAcquire(program);
+  addRenew(program);
+  addRelease(program);
+}
+
+function addAcquire(program: Command): void {
+  const command = program
+    .command("acquire")
+    .description(
+      "hold resources of a semaphore: while a command runs, whose exit code it gives, or as a lease that is printed; exit 1 where there is no room",
+    )
+    .argument("<name>", "names the semaphore")
+    .argument("[command...]", "what runs meanwhile, behind --")
+    .addOption(
+      new Option("--maximum <n>", "what all may hold together")
+        .argParser(wholeArgument(1, U32_MAX))
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--resources <n>", "how much is held")
+        .argParser(wholeArgument(1, U32_MAX))
+        .default(1),
+    )
+    .addOption(
+      new Option("--ttl <duration>", "when the lease ends unless it is renewed")
+        .argParser(leaseTtl)
+        .default(TTL_MS, "30s"),
+    )
+    .addOption(
+      new Option("--wait <duration>", "how long to wait until there is room").argParser(
+        durationMsOf,
+      ),
+    )
+    .addOption(
+      new Option("--lease-id <uuid>", "id of the lease: the same one holds no more than once"),
+    )
+    .addOption(
+      new Option("--conflict-exit-code <n>", "exit code where there is no room")
+        .argParser(wholeArgument(0, 255))
+        .default(ExitCode.refused),
+    )
+    .addHelpText("after", EXAMPLES)
+    .action(
+      action<AcquireOptions, [string, readonly string[]]>(
+        async (invocation, options, text, words) => {
+          const name = bytesOfArgument(text, encodingOf(options));
+          return words.length > 0
+            ? await runWithLease(invocation, options, name, words)
+            : await printLease(invocation, options, name);
+        },
+      ),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the name"));
+}
+
+async function runWithLease(
+  invocation: Invocation,
+  options: AcquireOptions,
+  name: Uint8Array,
+  words: readonly string[],
+): Promise<ExitCode> {
+  if (options.leaseId !== undefined) {
+    throw new UsageError("option_invalid", "--lease-id: none is expected with a command");
+  }
+  const lease = await hold(invocation, options, name);
+  if (lease === null) {
+    const detail = `there is no room for ${options.resources} of ${options.maximum}`;
+    invocation.report(new ThrottrError("semaphore_unavailable", detail));
+    return options.conflictExitCode;
+  }
+  return await runHolding(invocation, lease, words);
+}
+
+/** Holds what is asked for, and renews it until it is released or the client is closed. */
+async function hold(
+  { client, signal }: Invocation,
+  { maximum, resources, ttl: ttlMs, wait: waitMs = 0 }: AcquireOptions,
+  name: Uint8Array,
+) {
+  if (ttlMs < HELD_TTL_MS_MIN) {
+    throw new UsageError("ttl_invalid", "--ttl: at least 1s is expected with a command or --wait");
+  }
+  return await client.semaphore(name, maximum).acquire({ resources, ttlMs, waitMs, signal });
+}
+
+async function printLease(
+  invocation: Invocation,
+  options: AcquireOptions,
+  name: Uint8Array,
+): Promise<ExitCode> {
+  const { output } = invocation;
+  const lease =
+    options.wait === undefined
+      ? await acquireOnce(invocation, options, name)
+      : await acquireInTime(invocation, options, name);
+  if (lease === null) {
+    await output.print({ ...jsonBytes("name", name), acquired: false }, () =>
+      output.bad(`there is no room for ${options.resources} of ${options.maximum}`),
+    );
+    return options.conflictExitCode;
+  }
+  await output.print({ ...jsonBytes("name", name), acquired: true, ...leaseJson(lease) }, () =>
+    leaseText(invocation, lease),
+  );
+  return ExitCode.done;
+}
+
+async function acquireOnce(
+  { client, call }: Invocation,
+  { maximum, resources, ttl: ttlMs, leaseId }: AcquireOptions,
+  name: Uint8Array,
+): Promise<Lease | null> {
+  return await client.acquire(name, { maximum, resources, ttlMs, leaseId, ...call });
+}
+
+/** Waits for a lease; it begins when it is printed. */
+async function acquireInTime(
+  invocation: Invocation,
+  options: AcquireOptions,
+  name: Uint8Array,
+): Promise<Lease | null> {
+  if (options.leaseId !== undefined) {
+    throw new UsageError("option_invalid", "--lease-id: none is expected with --wait");
+  }
+  const { client, call } = invocation;
+  const held = await hold(invocation, options, name);
+  return held === null
+    ? null
+    : await client.renew(name, held.leaseId, { ttlMs: options.ttl }, call);
+}
+
+function addRenew(program: Command): void {
+  const command = program
+    .command("renew")
+    .description("let a lease end later; exit 1 where there is none, or none any more")
+    .argument("<name>", "names the semaphore")
+    .argument("<lease>", "id of the lease")
+    .addOption(
+      new Option("--ttl <duration>", "from now to its end")
+        .argParser(leaseTtl)
+        .default(TTL_MS, "30s"),
+    )
+    .action(
+      action<EncodingOptions & { readonly ttl: number }, [string, string]>(
+        async (invocation, options, text, leaseId) => {
+          const { client, call, output } = invocation;
+          const name = bytesOfArgument(text, encodingOf(options));
+          const lease = await client.renew(name, leaseId, { ttlMs: options.ttl }, call);
+          if (lease === null) {
+            await output.print({ ...jsonBytes("name", name), renewed: false, leaseId }, () =>
+              output.bad("there is no such lease"),
+            );
+            return ExitCode.refused;
+          }
+          const json = { ...jsonBytes("name", name), renewed: true, ...leaseJson(lease) };
+          await output.print(json, () => leaseText(invocation, lease));
+        },
+      ),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the name"));
+}
+
+function addRelease(program: Command): void {
+  const command = program
+    .command("release")
+    .description("give back what a lease holds; exit 1 where there is none, or none any more")
+    .argument("<name>", "names the semaphore")
+    .argument("<lease>", "id of the lease")
+    .action(
+      action<EncodingOptions, [string, string]>(
+        async ({ client, call, output }, options, text, leaseId) => {
+          const name = bytesOfArgument(text, encodingOf(options));
+          const released = await client.release(name, leaseId, call);
+          await output.print({ ...jsonBytes("name", name), leaseId, released }, () =>
+            released ? output.good("released") : output.bad("there is no such lease"),
+          );
+          return released ? ExitCode.done : ExitCode.refused;
+        },
+      ),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the name"));
+}
+
+const leaseJson = (lease: Lease) => ({
+  leaseId: lease.leaseId,
+  resources: lease.resources,
+  ...remainingJson(lease),
+});
+
+function leaseText({ output }: Invocation, lease: Lease): string {
+  return listOf(output, [
+    ["lease", lease.leaseId],
+    ["resources", String(lease.resources)],
+    ...remainingText(lease),
+  ]);
+}
+
+function leaseTtl(text: string): number {
+  const ms = durationMsOf(text);
+  if (ms >= 1 && ms <= LEASE_TTL_MS_MAX) return ms;
+  throw new InvalidArgumentError("1ms to 1d is expected.");
+}

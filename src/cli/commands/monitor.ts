@@ -1,0 +1,146 @@
+/** `monitor`: the busiest records, and how busy the namespace is, as it goes on. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { durationMsOf } from "../duration.ts";
+import { ExitCode } from "../exit-code.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addConnectionOptions, wholeArgument } from "../options.ts";
+import type { Output } from "../output.ts";
+import { shownTime } from "../records.ts";
+import { Rates, type Busy, type Sample } from "../rates.ts";
+import { Screen } from "../screen.ts";
+import { listOf, tableOf } from "../table.ts";
+import { jsonBytes, shownBytes } from "../text.ts";
+import { askUsages } from "../usage.ts";
+
+interface MonitorOptions {
+  /** In ms. */
+  readonly interval: number;
+  readonly top: number;
+  readonly count?: number;
+  readonly sort: Sort;
+}
+
+const SORTS = ["total", "reads", "writes"] as const;
+type Sort = (typeof SORTS)[number];
+
+const INTERVAL_MS = 2000;
+const INTERVAL_MS_MIN = 100;
+const TOP = 20;
+/** Longer keys are cut on a terminal, so that a record has one line. */
+const SHOWN_KEY_MAX = 48;
+
+export function addMonitor(program: Command): void {
+  const command = program
+    .command("monitor")
+    .description("watch the busiest records until Ctrl-C; it counts as a reader of STATS itself")
+    .addOption(
+      new Option("--interval <duration>", "how often it looks")
+        .argParser(intervalArgument)
+        .default(INTERVAL_MS, "2s"),
+    )
+    .addOption(
+      new Option("--top <n>", "records that are shown").argParser(wholeArgument(1)).default(TOP),
+    )
+    .addOption(new Option("--count <n>", "end after so many looks").argParser(wholeArgument(1)))
+    .addOption(
+      new Option("--sort <by>", "what makes a record busy").choices([...SORTS]).default("total"),
+    )
+    .action(
+      action<MonitorOptions, []>(async (invocation, options) => {
+        using screen = new Screen(invocation.host, invocation.output);
+        await watch(invocation, options, screen);
+        return invocation.signal.aborted ? ExitCode.interrupted : ExitCode.done;
+      }),
+    );
+  addConnectionOptions(command);
+}
+
+async function watch(
+  invocation: Invocation,
+  { interval, top, count = Infinity, sort }: MonitorOptions,
+  screen: Screen,
+): Promise<void> {
+  const { output, signal } = invocation;
+  const rates = new Rates();
+  for (let look = 1; !signal.aborted; look++) {
+    const startMs = performance.now();
+    const sample = await sampleOf(invocation, rates);
+    const busiest = sample.records
+      .toSorted((a, b) => busyness(b, sort) - busyness(a, sort))
+      .slice(0, top);
+    if (output.isJson) await output.print(sampleJson(sample, busiest), () => null);
+    else await screen.show(sampleText(output, sample, busiest));
+    if (look >= count) return;
+    const restMs = Math.max(0, interval - (performance.now() - startMs));
+    // It is woken by an interruption.
+    await sleep(restMs, undefined, { signal }).catch(() => {});
+  }
+}
+
+async function sampleOf(
+  { client, call, settings, signal }: Invocation,
+  rates: Rates,
+): Promise<Sample> {
+  const [figures, usages] = await Promise.all([client.info(call), askUsages(settings, signal)]);
+  return rates.add(performance.now(), figures, usages);
+}
+
+function busyness({ readsPerSecond, writesPerSecond }: Busy, sort: Sort): number {
+  if (sort === "reads") return readsPerSecond;
+  return sort === "writes" ? writesPerSecond : readsPerSecond + writesPerSecond;
+}
+
+const sampleJson = ({ figures, requestsPerSecond }: Sample, busiest: readonly Busy[]) => ({
+  atSeconds: figures.nowSeconds,
+  keys: figures.keys,
+  connections: figures.connections,
+  subscriptions: figures.subscriptions,
+  requests: figures.requests,
+  requestsPerSecond: rounded(requestsPerSecond),
+  records: busiest.map(({ key, usage, readsPerSecond, writesPerSecond }) => ({
+    ...jsonBytes("key", key),
+    reads: usage.reads,
+    writes: usage.writes,
+    readsPerSecond: rounded(readsPerSecond),
+    writesPerSecond: rounded(writesPerSecond),
+  })),
+});
+
+function sampleText(
+  output: Output,
+  { figures, requestsPerSecond }: Sample,
+  busiest: readonly Busy[],
+): string {
+  const summary = listOf(output, [
+    ["time", shownTime(figures.nowSeconds * 1000)],
+    ["requests", `${shownRate(requestsPerSecond)} a second, ${figures.requests} in all`],
+    ["keys", String(figures.keys)],
+    ["connections", `${figures.connections}; subscriptions ${figures.subscriptions}`],
+  ]);
+  const columns = [
+    { heading: "KEY" },
+    ...["READS/S", "WRITES/S", "READS", "WRITES"].map((heading) => ({ heading, isNumber: true })),
+  ];
+  const rows = busiest.map(({ key, usage, readsPerSecond, writesPerSecond }) => [
+    cut(shownBytes(key)),
+    shownRate(readsPerSecond),
+    shownRate(writesPerSecond),
+    String(usage.reads),
+    String(usage.writes),
+  ]);
+  return `${summary}\n\n${tableOf(output, columns, rows)}`;
+}
+
+function cut(text: string): string {
+  return text.length > SHOWN_KEY_MAX ? `${text.slice(0, SHOWN_KEY_MAX - 1)}…` : text;
+}
+
+const rounded = (rate: number): number => Math.round(rate * 100) / 100;
+const shownRate = (rate: number): string => rate.toFixed(rate < 10 ? 2 : 0);
+
+function intervalArgument(text: string): number {
+  const ms = durationMsOf(text);
+  if (ms >= INTERVAL_MS_MIN && ms < 2 ** 31) return ms;
+  throw new InvalidArgumentError(`${INTERVAL_MS_MIN}ms to 24d is expected.`);
+}

@@ -1,0 +1,138 @@
+/** `profile`: addresses and tokens by name. */
+import type { Command } from "commander";
+import { doorOf } from "../../client/door.ts";
+import { UsageError } from "../failure.ts";
+import { isInteractive } from "../host.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addJsonOption } from "../options.ts";
+import {
+  profileNamed,
+  profilesPath,
+  readProfiles,
+  withoutProfile,
+  withProfile,
+  writeProfiles,
+  type Profile,
+} from "../profiles.ts";
+import { askSecret } from "../questions.ts";
+import { valueOfArgument } from "../standard-input.ts";
+import { tableOf } from "../table.ts";
+import { shownText } from "../text.ts";
+
+interface AddOptions {
+  readonly url: string;
+  readonly token?: string;
+}
+
+export function addProfile(program: Command): void {
+  const profile = program
+    .command("profile")
+    .description("keep addresses and tokens by name")
+    .enablePositionalOptions();
+  addAdd(profile);
+  addList(profile);
+  addUse(profile);
+  addRemove(profile);
+}
+
+function addAdd(profile: Command): void {
+  const command = profile
+    .command("add")
+    .description("add a profile, or replace it; the first one is used at once")
+    .argument("<name>")
+    .requiredOption("--url <url>", "address of the server")
+    .option(
+      "--token <token>",
+      "token to show; - reads it from standard input, without it is asked for",
+    )
+    .action(
+      action<AddOptions, [string]>(async (invocation, options, name) => {
+        const { environment } = invocation.host;
+        doorOf(options.url, "http");
+        const file = withProfile(readProfiles(environment), name, { url: options.url });
+        const token = await tokenOf(invocation, options);
+        const added: Profile = { url: options.url, ...(token === "" ? {} : { token }) };
+        writeProfiles(environment, withProfile(file, name, added));
+        await invocation.output.print(profileJson(name, added, file.current === name), () =>
+          invocation.output.good(`added to ${profilesPath(environment)}`),
+        );
+      }),
+    );
+  addJsonOption(command);
+}
+
+/** Empty for none. */
+async function tokenOf(invocation: Invocation, { token }: AddOptions): Promise<string> {
+  const { host, output } = invocation;
+  if (token === undefined) {
+    if (!isInteractive(host) || output.isJson) return "";
+    return (await askSecret(invocation, "Token (empty for none)")).trim();
+  }
+  const text = new TextDecoder().decode(await valueOfArgument(invocation, {}, "token", token));
+  if (text.trim() !== "") return text.trim();
+  throw new UsageError("token_empty", "token: standard input has none");
+}
+
+function addList(profile: Command): void {
+  const command = profile
+    .command("list")
+    .description("list the profiles, never their tokens")
+    .action(
+      action<object, []>(async ({ host, output }) => {
+        const { current, profiles } = readProfiles(host.environment);
+        const entries = Object.entries(profiles);
+        for (const [name, entry] of output.isJson ? entries : []) {
+          await output.print(profileJson(name, entry, name === current), () => null);
+        }
+        const rows = entries.map(([name, { url, token }]) => [
+          name === current ? "*" : "",
+          shownText(name),
+          shownText(url),
+          token === undefined ? "no" : "yes",
+        ]);
+        const headings = ["", "NAME", "URL", "TOKEN"].map((heading) => ({ heading }));
+        if (rows.length > 0) await output.text(tableOf(output, headings, rows));
+        else output.note(`no profiles in ${profilesPath(host.environment)}`);
+      }),
+    );
+  addJsonOption(command);
+}
+
+function addUse(profile: Command): void {
+  const command = profile
+    .command("use")
+    .description("use a profile from now on, unless flags or the environment say otherwise")
+    .argument("<name>")
+    .action(
+      action<object, [string]>(async ({ host, output }, _options, name) => {
+        const file = readProfiles(host.environment);
+        const used = profileNamed(file, name);
+        writeProfiles(host.environment, { ...file, current: name });
+        await output.print(profileJson(name, used, true), () =>
+          output.good(`${name}: ${shownText(used.url)}`),
+        );
+      }),
+    );
+  addJsonOption(command);
+}
+
+function addRemove(profile: Command): void {
+  const command = profile
+    .command("remove")
+    .description("remove a profile and its token")
+    .argument("<name>")
+    .action(
+      action<object, [string]>(async ({ host, output }, _options, name) => {
+        writeProfiles(host.environment, withoutProfile(readProfiles(host.environment), name));
+        await output.print({ name, removed: true }, () => output.good("removed"));
+      }),
+    );
+  addJsonOption(command);
+}
+
+const profileJson = (name: string, { url, token }: Profile, isCurrent: boolean) => ({
+  name,
+  url,
+  hasToken: token !== undefined,
+  isCurrent,
+});

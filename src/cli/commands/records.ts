@@ -1,0 +1,206 @@
+/** `purge`, `ttl` and `list`: records of both kinds. */
+import { Option, type Command } from "commander";
+import type { ListedRecord, Remaining } from "../../wire/edge/operations.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { durationMsOf } from "../duration.ts";
+import { ExitCode } from "../exit-code.ts";
+import { UsageError } from "../failure.ts";
+import { action, type Invocation } from "../invocation.ts";
+import {
+  addConnectionOptions,
+  addEncodingOptions,
+  encodingOf,
+  idempotencyOption,
+  onceOf,
+  wholeArgument,
+  type EncodingOptions,
+  type OnceOptions,
+} from "../options.ts";
+import type { Output } from "../output.ts";
+import { pagesOf } from "../pages.ts";
+import { declined, isConfirmed } from "../questions.ts";
+import { absent, remainingJson, remainingText, shownTime } from "../records.ts";
+import { listOf, tableOf } from "../table.ts";
+import { bytesOfArgument, jsonBytes, shownBytes } from "../text.ts";
+
+interface PurgeOptions extends EncodingOptions, OnceOptions {
+  readonly prefix?: string;
+  readonly yes?: boolean;
+}
+
+interface TtlOptions extends EncodingOptions, OnceOptions {
+  readonly increase?: boolean;
+  readonly decrease?: boolean;
+}
+
+interface ListOptions extends EncodingOptions {
+  readonly prefix?: string;
+  readonly limit?: number;
+}
+
+export function addRecords(program: Command): void {
+  addPurge(program);
+  addTtl(program);
+  addList(program);
+}
+
+function addPurge(program: Command): void {
+  const command = program
+    .command("purge")
+    .description("remove records; exit 1 where one of them was not there")
+    .argument("[keys...]")
+    .option("--prefix <prefix>", "all records whose keys begin with it; needs the scope admin")
+    .option("-y, --yes", "don't ask")
+    .addOption(idempotencyOption())
+    .action(
+      action<PurgeOptions, [readonly string[]]>(async (invocation, options, names) => {
+        if (names.length > 0 === (options.prefix !== undefined)) {
+          throw new UsageError("keys_invalid", "either keys or --prefix are expected");
+        }
+        return options.prefix === undefined
+          ? await purgeKeys(invocation, options, names)
+          : await purgePrefix(invocation, options, options.prefix);
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command, "keys and prefix"));
+}
+
+async function purgeKeys(
+  { client, output, call }: Invocation,
+  options: PurgeOptions,
+  names: readonly string[],
+): Promise<ExitCode> {
+  const keys = names.map((name) => bytesOfArgument(name, encodingOf(options)));
+  const purged = await Promise.all(
+    keys.map((key) => client.purge(key, { ...onceOf(options), ...call })),
+  );
+  for (const [i, key] of keys.entries()) {
+    await output.print({ ...jsonBytes("key", key), purged: purged[i]! }, () =>
+      purged[i]!
+        ? `${output.good("purged")}  ${shownBytes(key)}`
+        : `${output.bad("absent")}  ${shownBytes(key)}`,
+    );
+  }
+  return purged.every(Boolean) ? ExitCode.done : ExitCode.refused;
+}
+
+async function purgePrefix(
+  invocation: Invocation,
+  options: PurgeOptions,
+  text: string,
+): Promise<ExitCode | void> {
+  const { client, output, call, settings } = invocation;
+  const prefix = bytesOfArgument(text, encodingOf(options));
+  const which = prefix.length === 0 ? "all records" : `all records under ${shownBytes(prefix)}`;
+  const question = `This removes ${which} at ${settings.url}.`;
+  if (!(await isConfirmed(invocation, question, options.yes))) return declined(invocation);
+  const removed = await client.removeAll(prefix, call);
+  await output.print({ ...jsonBytes("prefix", prefix), removed }, () => `${removed} removed`);
+}
+
+function addTtl(program: Command): void {
+  const command = program
+    .command("ttl")
+    .description("show how long a record lives, or change it; exit 1 where there is none")
+    .argument("<key>")
+    .argument("[duration]", "from now on, such as 30s or 1h", durationMsOf)
+    .addOption(new Option("--increase", "the end moves later by the duration"))
+    .addOption(
+      new Option("--decrease", "the end moves earlier by the duration").conflicts("increase"),
+    )
+    .addOption(idempotencyOption())
+    .action(
+      action<TtlOptions, [string, number | undefined]>(
+        async (invocation, options, name, duration) => {
+          const { output } = invocation;
+          const key = bytesOfArgument(name, encodingOf(options));
+          const remaining =
+            duration === undefined
+              ? await shownRemaining(invocation, options, key)
+              : await changedRemaining(invocation, options, key, duration);
+          if (remaining === null) return await absent(output, key);
+          const json = { ...jsonBytes("key", key), found: true, ...remainingJson(remaining) };
+          await output.print(json, () => listOf(output, remainingText(remaining)));
+        },
+      ),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the key"));
+}
+
+async function changedRemaining(
+  { client, call }: Invocation,
+  options: TtlOptions,
+  key: Uint8Array,
+  ttlMs: number,
+): Promise<Remaining | null> {
+  const moved = options.decrease === true ? "decrease" : "patch";
+  const change = options.increase === true ? "increase" : moved;
+  return await client.ttl(key, { ttlMs, change, ...onceOf(options), ...call });
+}
+
+async function shownRemaining(
+  { client, call }: Invocation,
+  { increase, decrease }: TtlOptions,
+  key: Uint8Array,
+): Promise<Remaining | null> {
+  if (increase === true || decrease === true) {
+    throw new UsageError(
+      "duration_missing",
+      "duration: one is expected with --increase, --decrease",
+    );
+  }
+  try {
+    return await client.query(key, call);
+  } catch (error) {
+    if (!(error instanceof ThrottrError) || error.code !== "kind_mismatch") throw error;
+    return await client.get(key, call);
+  }
+}
+
+function addList(program: Command): void {
+  const command = program
+    .command("list")
+    .description("list records in the order of their keys")
+    .option("--prefix <prefix>", "only keys that begin with it")
+    .addOption(new Option("--limit <n>", "at most so many").argParser(wholeArgument(1)))
+    .action(
+      action<ListOptions, []>(async (invocation, options) => {
+        const { client, call, output } = invocation;
+        const prefix = bytesOfArgument(options.prefix ?? "", encodingOf(options));
+        const pages = pagesOf(options.limit, async (limit, behind) => {
+          const page = await client.list({ prefix, limit, ...behind, ...call });
+          return { rows: page.records, cursor: page.cursor };
+        });
+        let listed = 0;
+        for await (const { rows, isFirst } of pages) {
+          await printPage(output, rows, isFirst);
+          listed += rows.length;
+        }
+        output.note(output.faint(listed === 1 ? "1 record" : `${listed} records`));
+      }),
+    );
+  addConnectionOptions(addEncodingOptions(command, "the prefix"));
+}
+
+async function printPage(
+  output: Output,
+  records: readonly ListedRecord[],
+  isFirst: boolean,
+): Promise<void> {
+  for (const { key, kind, quota, bytes, expiresAtMs } of output.isJson ? records : []) {
+    await output.print({ ...jsonBytes("key", key), kind, quota, bytes, expiresAtMs }, () => null);
+  }
+  const rows = records.map(({ key, kind, quota, bytes, expiresAtMs }) => [
+    shownBytes(key),
+    kind,
+    quota === null ? `${bytes} B` : String(quota),
+    shownTime(expiresAtMs),
+  ]);
+  const columns = [
+    { heading: "KEY" },
+    { heading: "KIND" },
+    { heading: "QUOTA, BYTES", isNumber: true },
+    { heading: "EXPIRES" },
+  ];
+  await output.text(tableOf(output, columns, rows, isFirst));
+}

@@ -1,0 +1,110 @@
+/** `token`: mints tokens. */
+import { InvalidArgumentError, Option, type Command } from "commander";
+import { sign } from "hono/jwt";
+import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
+import { durationMsOf } from "../duration.ts";
+import { UsageError } from "../failure.ts";
+import { isInteractive } from "../host.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addJsonOption, collected } from "../options.ts";
+import { askSecret } from "../questions.ts";
+import { shownTime } from "../records.ts";
+
+interface TokenOptions {
+  readonly ns: string;
+  readonly scopes: readonly ScopeName[];
+  /** In ms. */
+  readonly ttl: number;
+  readonly keyPrefix?: readonly string[];
+  readonly channelPrefix?: readonly string[];
+}
+
+const SCOPES = Object.keys(Scope) as readonly ScopeName[];
+const HOUR_MS = 3_600_000;
+const PREFIXES_MAX = 16;
+const PREFIX_BYTES_MAX = 255;
+
+export function addToken(program: Command): void {
+  const command = program
+    .command("token")
+    .description("mint a token; the secret is TOKEN_SECRET of the environment, or is asked for")
+    .addOption(
+      new Option("--ns <namespace>", "namespace that it opens")
+        .argParser(namespaceArgument)
+        .makeOptionMandatory(),
+    )
+    .addOption(
+      new Option("--scopes <list>", `of ${SCOPES.join(", ")}`)
+        .argParser(scopesArgument)
+        .default(["read", "write"], "read,write"),
+    )
+    .addOption(
+      new Option("--ttl <duration>", "how long it lives; a ?ticket= at most 5m")
+        .argParser(lifetimeArgument)
+        .default(HOUR_MS, "1h"),
+    )
+    .option("--key-prefix <prefix>", "keys must begin with it; may be repeated", collected)
+    .option("--channel-prefix <prefix>", "channels must begin with it; may be repeated", collected)
+    .action(
+      action<TokenOptions, []>(async (invocation, options) => {
+        const { ns, scopes, ttl, keyPrefix, channelPrefix } = options;
+        const iat = Math.floor(Date.now() / 1000);
+        const claims = {
+          ns,
+          scopes,
+          ...prefixClaim("keyPrefixes", keyPrefix),
+          ...prefixClaim("channelPrefixes", channelPrefix),
+          iat,
+          exp: iat + ttl / 1000,
+        };
+        const token = await sign({ ...claims }, await secretOf(invocation), "HS256");
+        const { output } = invocation;
+        await output.print({ token, ...claims }, () => token);
+        output.note(output.faint(`expires ${shownTime(claims.exp * 1000)}`));
+      }),
+    );
+  addJsonOption(command);
+}
+
+async function secretOf(invocation: Invocation): Promise<string> {
+  const { host, output } = invocation;
+  const given = host.environment.TOKEN_SECRET;
+  if (given) return given;
+  const asked = isInteractive(host) && !output.isJson ? await askSecret(invocation, "Secret") : "";
+  if (asked !== "") return asked;
+  throw new UsageError("secret_missing", "TOKEN_SECRET: the environment variable is not set");
+}
+
+function prefixClaim(
+  name: "keyPrefixes" | "channelPrefixes",
+  prefixes: readonly string[] = [],
+): Record<string, readonly string[]> {
+  if (prefixes.length > PREFIXES_MAX) {
+    throw new UsageError("prefix_invalid", `${name}: at most ${PREFIXES_MAX} are possible`);
+  }
+  if (prefixes.some((prefix) => Buffer.byteLength(prefix) > PREFIX_BYTES_MAX)) {
+    throw new UsageError("prefix_invalid", `${name}: one has more than ${PREFIX_BYTES_MAX} bytes`);
+  }
+  return prefixes.length === 0 ? {} : { [name]: prefixes };
+}
+
+function namespaceArgument(text: string): string {
+  if (/^[\w.-]{1,64}$/.test(text)) return text;
+  throw new InvalidArgumentError(
+    "1 to 64 letters, digits, dots, dashes or underscores are expected.",
+  );
+}
+
+function scopesArgument(text: string): readonly ScopeName[] {
+  const names = text.split(",") as ScopeName[];
+  const unknown = names.find((name) => !SCOPES.includes(name));
+  if (unknown === undefined) return names;
+  throw new InvalidArgumentError(`${unknown} is none of ${SCOPES.join(", ")}.`);
+}
+
+/** Tokens end at a whole second. */
+function lifetimeArgument(text: string): number {
+  const ms = durationMsOf(text);
+  if (ms > 0 && ms % 1000 === 0) return ms;
+  throw new InvalidArgumentError("Whole seconds are expected, such as 90s or 1h.");
+}

@@ -1,0 +1,58 @@
+/** Lengths of time, as people write them on a command line. */
+import { InvalidArgumentError } from "commander";
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g;
+const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/;
+const PLAIN = /^\d+$/;
+
+/**
+ * Milliseconds of a text such as `500ms`, `30s`, `1h30m` or `1d`; a plain number has milliseconds.
+ *
+ * @throws InvalidArgumentError for anything else, fractions of a millisecond, and beyond 2^53 - 1 ms
+ */
+export function durationMsOf(text: string): number {
+  const written = text.trim();
+  const ms = PLAIN.test(written) ? Number(written) : sumOf(written);
+  if (Number.isSafeInteger(ms)) return ms;
+  throw new InvalidArgumentError(
+    "A duration such as 500ms, 30s, 5m, 1h30m or 1d is expected, or plain milliseconds.",
+  );
+}
+
+/** NaN of what is no duration. */
+function sumOf(text: string): number {
+  if (!WHOLE.test(text)) return NaN;
+  let ms = 0;
+  for (const [, count, unit] of text.matchAll(PART)) ms += Number(count) * UNIT_MS[unit!]!;
+  return rounded(ms);
+}
+
+/** 1.1 s are 1,100 ms, although 1.1 has no exact double; 0.5 ms are no whole number. */
+function rounded(ms: number): number {
+  const whole = Math.round(ms);
+  return Math.abs(ms - whole) < 1e-6 ? whole : NaN;
+}
+
+/** A duration for people, in its two largest units: `1h 30m`. Below a second in ms. */
+export function shownDuration(ms: number): string {
+  if (ms < 1000) return `${ms}ms`;
+  const units: readonly [name: string, count: number][] = [
+    ["d", Math.floor(ms / 86_400_000)],
+    ["h", Math.floor(ms / 3_600_000) % 24],
+    ["m", Math.floor(ms / 60_000) % 60],
+    ["s", Math.floor(ms / 1000) % 60],
+  ];
+  const first = units.findIndex(([, count]) => count > 0);
+  return units
+    .slice(first, first + 2)
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => `${count}${name}`)
+    .join(" ");
+}

@@ -1,0 +1,94 @@
+/** The program: its commands, and how one command line is carried out. */
+import { Command, CommanderError } from "commander";
+import { addBench } from "./commands/bench.ts";
+import { addBuffers } from "./commands/buffers.ts";
+import { addChannels } from "./commands/channels.ts";
+import { addCounters } from "./commands/counters.ts";
+import { addFigures } from "./commands/figures.ts";
+import { addLeases } from "./commands/leases.ts";
+import { addLimit } from "./commands/limit.ts";
+import { addMonitor } from "./commands/monitor.ts";
+import { addProfile } from "./commands/profile.ts";
+import { addRecords } from "./commands/records.ts";
+import { addRepl } from "./commands/repl.ts";
+import { addSemaphores } from "./commands/semaphores.ts";
+import { addToken } from "./commands/token.ts";
+import { addGateway } from "./gateway/command.ts";
+import { addServe } from "./serve/command.ts";
+import { addTransfer } from "./transfer/command.ts";
+import { isInteractive } from "./host.ts";
+import { ExitCode } from "./exit-code.ts";
+import { NAME, printFailure } from "./failure.ts";
+import { setRun, type Run } from "./invocation.ts";
+import { addConnectionOptions } from "./options.ts";
+import { VERSION } from "../objects/version.ts";
+
+/** The program for one command line. */
+export function programOf(run: Run): Command {
+  const { stdout, stderr } = run.host;
+  const program = addConnectionOptions(new Command(NAME))
+    .description("Counters, buffers, rate limits, semaphores and channels of a Throttr Edge server")
+    .version(VERSION, "-V, --version", "print the version")
+    .enablePositionalOptions()
+    .exitOverride()
+    .showSuggestionAfterError()
+    .configureOutput({
+      writeOut: (text) => void stdout.write(text),
+      writeErr: (text) => void stderr.write(text),
+      getOutHelpWidth: () => stdout.columns ?? 80,
+      getErrHelpWidth: () => stderr.columns ?? 80,
+      // What is wrong is printed with everything else that is.
+      outputError: () => {},
+    });
+  setRun(program, run);
+  addCounters(program);
+  addBuffers(program);
+  addRecords(program);
+  addLimit(program);
+  addLeases(program);
+  addSemaphores(program);
+  addChannels(program);
+  addFigures(program);
+  addMonitor(program);
+  addBench(program);
+  addToken(program);
+  addProfile(program);
+  addTransfer(program);
+  if (run.isPrompt) return program;
+  addServe(program);
+  addGateway(program);
+  addRepl(program, { programOf, carryOut, report });
+  return program;
+}
+
+/** Carries out a command line, and prints what goes wrong. Gives the exit code. */
+export async function carryOut(args: readonly string[], run: Run): Promise<ExitCode> {
+  try {
+    await programOf(run).parseAsync(withCommand(args, run), { from: "user" });
+    return run.exitCode;
+  } catch (error) {
+    return report(error, args, run);
+  }
+}
+
+/** On a terminal, no command is the prompt. */
+function withCommand(args: readonly string[], run: Run): string[] {
+  if (run.isPrompt || !isInteractive(run.host)) return [...args];
+  const { operands, unknown } = programOf(run).parseOptions([...args]);
+  return operands.length + unknown.length === 0 ? [...args, "repl"] : [...args];
+}
+
+/** Prints what has gone wrong, and gives the exit code. */
+function report(error: unknown, args: readonly string[], run: Run): ExitCode {
+  // Help and the version have been printed.
+  if (error instanceof CommanderError && error.exitCode === 0) return ExitCode.done;
+  if (error instanceof CommanderError && error.code === "commander.help") return ExitCode.usage;
+  return printFailure(error, run.host.stderr, isJson(args, run));
+}
+
+/** The command line may be one that could not be read. */
+function isJson(args: readonly string[], run: Run): boolean {
+  const end = args.indexOf("--");
+  const own = end < 0 ? args : args.slice(0, end);
+  return run.flags.json === true || own.includes("--json");
+}

@@ -1,0 +1,89 @@
+/** What a word of the prompt may become: commands, options, their choices, and keys of the server. */
+import type { Argument, Command, Option } from "commander";
+
+/** Gives the keys that begin with a text; none where it can't tell. */
+export type KeysUnder = (prefix: string) => Promise<readonly string[]>;
+
+/** What the words before lead to. */
+interface Place {
+  readonly command: Command;
+  /** The option whose value comes next; null where there is none. */
+  readonly option: Option | null;
+  /** Arguments of the command so far. */
+  readonly operands: number;
+}
+
+const LAST_WORD = /\S*$/;
+/** Words that need no quotes. */
+const PLAIN = /^[^\s'"\\#]+$/;
+
+/**
+ * What the last word of a line may become, and that word. Nothing inside of quotes.
+ *
+ * @param extra commands that the program does not know
+ */
+export async function completionsOf(
+  program: Command,
+  extra: readonly string[],
+  line: string,
+  keysUnder: KeysUnder,
+): Promise<[readonly string[], string]> {
+  const word = LAST_WORD.exec(line)![0];
+  const before = line.slice(0, line.length - word.length);
+  if (/['"\\]/.test(line)) return [[], word];
+  const place = placeOf(program, before.split(/\s+/).filter(Boolean));
+  if (place === null) return [[], word];
+  const candidates = await candidatesOf(place, extra, word, keysUnder);
+  const hits = candidates.filter((candidate) => candidate.startsWith(word)).toSorted();
+  return [hits.map((hit) => `${hit} `), word];
+}
+
+/** Null where there is nothing more to say. */
+function placeOf(program: Command, words: readonly string[]): Place | null {
+  let command = program;
+  let option: Option | null = null;
+  let operands = 0;
+  for (const word of words) {
+    if (option !== null) {
+      option = null;
+    } else if (word === "--") {
+      return null;
+    } else if (word.startsWith("-")) {
+      const known = optionsOf(command).find(({ long, short }) => word === long || word === short);
+      option = known !== undefined && !known.isBoolean() ? known : null;
+    } else {
+      const next = command.commands.find((some) => some.name() === word);
+      if (next === undefined && command.commands.length > 0) return null;
+      if (next === undefined) operands++;
+      else command = next;
+    }
+  }
+  return { command, option, operands };
+}
+
+async function candidatesOf(
+  { command, option, operands }: Place,
+  extra: readonly string[],
+  word: string,
+  keysUnder: KeysUnder,
+): Promise<readonly string[]> {
+  if (option !== null) return option.argChoices ?? [];
+  if (word.startsWith("-")) return optionsOf(command).flatMap(({ long }) => long ?? []);
+  if (command.commands.length > 0) {
+    const names = command.commands.map((some) => some.name());
+    return command.parent === null ? [...names, ...extra] : names;
+  }
+  const argument = argumentAt(command, operands);
+  if (argument?.argChoices !== undefined) return argument.argChoices;
+  if (argument === undefined || !/^keys?$/.test(argument.name())) return [];
+  return (await keysUnder(word)).filter((key) => PLAIN.test(key));
+}
+
+function argumentAt({ registeredArguments }: Command, at: number): Argument | undefined {
+  const last = registeredArguments.at(-1);
+  return registeredArguments[at] ?? (last?.variadic === true ? last : undefined);
+}
+
+function optionsOf(command: Command): readonly Option[] {
+  return command.createHelp().visibleOptions(command);
+}

@@ -1,0 +1,45 @@
+/** Tables for people: columns without lines, so that they can be cut and searched too. */
+import Table from "cli-table3";
+import type { Output } from "./output.ts";
+
+/** All that lines could be drawn of, but what stands between two columns. */
+const LINE_PARTS =
+  "top top-mid top-left top-right bottom bottom-mid bottom-left bottom-right left left-mid mid mid-mid right right-mid";
+const NO_LINES = Object.fromEntries(LINE_PARTS.split(" ").map((part) => [part, ""]));
+
+/** A column: its heading, and on which side its cells stand. */
+export interface Column {
+  readonly heading: string;
+  readonly isNumber?: boolean;
+}
+
+/** Rows under headings, or rows that go on. */
+export function tableOf(
+  output: Output,
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  hasHeadings = true,
+): string {
+  const table = new Table({
+    head: hasHeadings ? columns.map(({ heading }) => output.strong(heading)) : [],
+    colAligns: columns.map(({ isNumber }) => (isNumber === true ? "right" : "left")),
+    chars: { ...NO_LINES, middle: "  " },
+    style: { head: [], border: [], "padding-left": 0, "padding-right": 0, compact: true },
+  });
+  table.push(...rows.map((row) => [...row]));
+  return trimmed(table.toString());
+}
+
+/** Names and what they stand for, one a line. */
+export function listOf(output: Output, entries: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...entries.map(([name]) => name.length));
+  return entries
+    .map(([name, value]) => `${output.faint(name.padEnd(width))}  ${value}`.trimEnd())
+    .join("\n");
+}
+
+const trimmed = (text: string): string =>
+  text
+    .split("\n")
+    .map((line) => line.trimEnd())
+    .join("\n");

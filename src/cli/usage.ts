@@ -1,0 +1,105 @@
+/**
+ * STAT and STATS: how often records are read and written.
+ *
+ * Source: protocol reference, "7.3 layouts". The client has no call for them, so they go as single frames.
+ */
+import { ThrottrError } from "../wire/edge/error.ts";
+import { nameOf } from "../wire/edge/argument.ts";
+import { RequestType, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
+import { httpTransportOf } from "./connection.ts";
+import type { ConnectionSettings } from "./settings.ts";
+
+/** How often a record was read and written; of the last minute, and since its object started. */
+export interface Usage {
+  readonly reads: number;
+  readonly writes: number;
+  readonly readsPerMinute: number;
+  readonly writesPerMinute: number;
+}
+
+export interface RecordUsage {
+  readonly key: Uint8Array;
+  readonly usage: Usage;
+}
+
+/** A row of STATS: key size 1, then four u64. */
+const ROW_BYTES = 33;
+const FRAGMENT_HEADER_BYTES = 16;
+
+/** How often a record is used; null where there is none. */
+export async function askUsage(
+  settings: ConnectionSettings,
+  key: Uint8Array,
+  signal: AbortSignal,
+): Promise<Usage | null> {
+  const name = nameOf(key, "key");
+  const frame = Uint8Array.of(RequestType.stat, name.length, ...name);
+  const reply = await exchange(settings, frame, signal);
+  if (reply[0] !== STATUS_SUCCESS) return null;
+  return usageAt(viewOf(reply), 1);
+}
+
+/** How often each record is used. */
+export async function askUsages(
+  settings: ConnectionSettings,
+  signal: AbortSignal,
+): Promise<RecordUsage[]> {
+  const reply = await exchange(settings, Uint8Array.of(RequestType.stats), signal);
+  if (reply[0] !== STATUS_SUCCESS) throw new ThrottrError("reply_invalid", "STATS was refused");
+  return decodeUsages(reply.subarray(1));
+}
+
+/** Reads the answer to STATS, without its status. @throws ThrottrError `reply_invalid` */
+export function decodeUsages(bytes: Uint8Array): RecordUsage[] {
+  const view = viewOf(bytes);
+  const usages: RecordUsage[] = [];
+  try {
+    const fragments = Number(view.getBigUint64(0, true));
+    let at = 8;
+    for (let i = 0; i < fragments; i++) {
+      const rows = Number(view.getBigUint64(at + 8, true));
+      const rowsAt = at + FRAGMENT_HEADER_BYTES;
+      at = rowsAt + ROW_BYTES * rows;
+      for (let row = 0; row < rows; row++) {
+        const rowAt = rowsAt + ROW_BYTES * row;
+        const keyBytes = view.getUint8(rowAt);
+        usages.push({ key: bytes.slice(at, at + keyBytes), usage: usageAt(view, rowAt + 1) });
+        at += keyBytes;
+      }
+    }
+    if (at === bytes.length) return usages;
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+  }
+  throw new ThrottrError("reply_invalid", "the answer to STATS is cut off");
+}
+
+function usageAt(view: DataView, at: number): Usage {
+  const figure = (i: number): number => Number(view.getBigUint64(at + 8 * i, true));
+  return {
+    reads: figure(2),
+    writes: figure(3),
+    readsPerMinute: figure(0),
+    writesPerMinute: figure(1),
+  };
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
+}
+
+/** Sends a frame that only reads, and gives its reply. */
+async function exchange(
+  settings: ConnectionSettings,
+  frame: Uint8Array<ArrayBuffer>,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const timeout = AbortSignal.timeout(settings.timeoutMs);
+  try {
+    return await httpTransportOf(settings).exchange!(frame, AbortSignal.any([signal, timeout]));
+  } catch (error) {
+    if (signal.aborted) throw new ThrottrError("aborted", "the command was interrupted");
+    if (!timeout.aborted) throw error;
+    throw new ThrottrError("timeout", `no answer within ${settings.timeoutMs} ms`);
+  }
+}

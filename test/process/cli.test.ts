@@ -1,0 +1,1009 @@
+/** `throttr-edge`, as people and scripts use it, against a server. */
+import { spawnSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer, type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+import * as v from "valibot";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
+import { startThrottr, type TestServer } from "throttr-edge/testing";
+import {
+  cli,
+  startAtTerminal,
+  startCli,
+  type Ended,
+  type RunOptions,
+} from "../support/cli-process.ts";
+
+const SECRET = "cli-secret";
+
+let server: TestServer;
+let folder: string;
+let environment: Record<string, string>;
+
+beforeAll(async () => {
+  server = await startThrottr();
+  folder = mkdtempSync(join(tmpdir(), "throttr-cli-"));
+  environment = {
+    THROTTR_URL: server.url,
+    XDG_CONFIG_HOME: join(folder, "config"),
+    XDG_STATE_HOME: join(folder, "state"),
+  };
+});
+
+afterAll(async () => {
+  await server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+beforeEach(() => server.flush());
+
+/** Runs a command line against the server. */
+async function run(line: string | readonly string[], options: RunOptions = {}): Promise<Ended> {
+  const args = typeof line === "string" ? line.split(" ").filter(Boolean) : line;
+  return await cli(args, { ...options, environment: { ...environment, ...options.environment } });
+}
+
+/** Runs it with `--json`, and gives what it prints, checked. */
+async function json<Schema extends v.GenericSchema>(
+  line: string | readonly string[],
+  schema: Schema,
+  exitCode = 0,
+  options: RunOptions = {},
+): Promise<v.InferOutput<Schema>> {
+  const args = typeof line === "string" ? line.split(" ").filter(Boolean) : line;
+  const ended = await run([args[0]!, "--json", ...args.slice(1)], options);
+  expect(ended).toMatchObject({ exitCode, err: "" });
+  expect(ended.out.endsWith("\n")).toBe(true);
+  expect(ended.out.split("\n")).toHaveLength(2);
+  return v.parse(schema, JSON.parse(ended.out));
+}
+
+async function jsonLines<Schema extends v.GenericSchema>(
+  line: string,
+  schema: Schema,
+): Promise<v.InferOutput<Schema>[]> {
+  const { exitCode, out, err } = await run(`${line} --json`);
+  expect({ exitCode, err }).toEqual({ exitCode: 0, err: "" });
+  return out
+    .split("\n")
+    .filter(Boolean)
+    .map((text) => v.parse(schema, JSON.parse(text)));
+}
+
+const encoding = v.picklist(["text", "base64"]);
+const u64 = v.pipe(v.string(), v.regex(/^\d{1,20}$/));
+const count = v.pipe(v.number(), v.integer(), v.minValue(0));
+const rate = v.pipe(v.number(), v.minValue(0));
+const keyed = { key: v.string(), keyEncoding: encoding };
+const lifetime = { ttlMs: count, expiresAtMs: count };
+const absent = v.strictObject({ ...keyed, found: v.literal(false) });
+const counter = v.strictObject({ ...keyed, found: v.literal(true), quota: u64, ...lifetime });
+const changed = v.strictObject({ ...counter.entries, applied: v.boolean() });
+const buffer = v.strictObject({
+  ...keyed,
+  found: v.literal(true),
+  value: v.string(),
+  valueEncoding: encoding,
+  bytes: count,
+  ...lifetime,
+});
+const error = v.strictObject({
+  error: v.strictObject({ code: v.string(), message: v.string(), exitCode: count }),
+});
+
+describe("counters", () => {
+  const inserted = v.strictObject({ ...keyed, inserted: v.boolean() });
+
+  it("are made, read and changed", async () => {
+    const max = "18446744073709551615";
+    expect(await json(`insert a --quota ${max} --ttl 1h`, inserted)).toEqual({
+      key: "a",
+      keyEncoding: "text",
+      inserted: true,
+    });
+    expect((await json("insert a --quota 1 --ttl 1h", inserted, 1)).inserted).toBe(false);
+    const read = await json("query a", counter);
+    expect(read.quota).toBe(max);
+    expect(read.ttlMs).toBeGreaterThan(3_590_000);
+    expect(await json("update a increase 1", changed, 1)).toMatchObject({ applied: false });
+    expect(await json("update a decrease 5", changed)).toMatchObject({
+      applied: true,
+      quota: "18446744073709551610",
+    });
+    expect((await json("update a patch 7", changed)).quota).toBe("7");
+    await json("query b", absent, 1);
+    await json("update b increase 1", absent, 1);
+  });
+
+  it("are made by an increment, which is applied once with an idempotency key", async () => {
+    const schema = v.strictObject({ ...keyed, quota: u64 });
+    const line = "increment v --by 3 --ttl 1m --idempotency-key once";
+    expect((await json(line, schema)).quota).toBe("3");
+    expect((await json(line, schema)).quota).toBe("3");
+    expect((await json("increment v --ttl 1m", schema)).quota).toBe("4");
+  });
+
+  it("are shown to people", async () => {
+    expect(await run("insert a --quota 5 --ttl 1h")).toMatchObject({
+      exitCode: 0,
+      out: "inserted\n",
+    });
+    expect((await run("insert a --quota 5 --ttl 1h")).out).toBe("there is a record already\n");
+    const { out } = await run("query a");
+    expect(out).toMatch(/^quota    5\nttl      59m \d+s\nexpires  20\d\d-.*Z\n$/);
+    expect((await run("update a increase 2")).out).toMatch(/^quota {4}7\n/);
+    expect((await run("update a decrease 9")).out).toBe("not applied: the quota is 7\n");
+    expect((await run("increment a --ttl 1m")).out).toBe("8\n");
+    expect(await run("query nothing")).toEqual({
+      exitCode: 1,
+      out: "",
+      err: "there is no such record\n",
+    });
+  });
+});
+
+describe("buffers", () => {
+  const set = v.strictObject({ ...keyed, applied: v.literal(true), bytes: count });
+
+  it("are set from arguments and from standard input, and come back to the byte", async () => {
+    expect((await json(["set", "p", "wörld\n", "--ttl", "1h"], set)).bytes).toBe(7);
+    expect(await json("get p", buffer)).toMatchObject({ value: "wörld\n", valueEncoding: "text" });
+    const bytes = Uint8Array.of(0, 255, 10, 13);
+    for (const line of ["set b --ttl 1h", "set b - --ttl 1h"]) {
+      await json(line, set, 0, { input: bytes });
+      expect(await json("get b", buffer)).toMatchObject({
+        value: "AP8KDQ==",
+        valueEncoding: "base64",
+        bytes: 4,
+      });
+    }
+    expect((await server.client.get("b"))!.value).toEqual(bytes);
+    expect((await run("get b")).out).toBe("base64:AP8KDQ==\n");
+    await json(["set", "text", "--ttl", "1m"], set, 0, { input: "a\nb" });
+    expect(await run("get text --raw")).toEqual({ exitCode: 0, out: "a\nb", err: "" });
+  });
+
+  it("have binary keys and values", async () => {
+    await json("set 00ff 0a0b --hex --ttl 1h", set);
+    const read = await json("get AP8= --base64", buffer);
+    expect(read).toMatchObject({ key: "AP8=", keyEncoding: "base64", value: "\n\u000b" });
+    expect((await server.client.get(Uint8Array.of(0, 255)))!.value).toEqual(Uint8Array.of(10, 11));
+  });
+
+  it("are compared", async () => {
+    const compared = v.variant("applied", [
+      v.strictObject({ ...keyed, applied: v.literal(true) }),
+      v.strictObject({
+        ...keyed,
+        applied: v.literal(false),
+        current: v.nullable(v.string()),
+        currentEncoding: v.optional(encoding),
+      }),
+    ]);
+    await json("set a one --ttl 1h --if-absent", compared);
+    expect(await json("set a two --ttl 1h --if-absent", compared, 1)).toMatchObject({
+      current: "one",
+    });
+    await json("set a two --ttl 1h --expect one", compared);
+    expect(await json("set none two --ttl 1h --expect one", compared, 1)).toMatchObject({
+      current: null,
+    });
+    expect((await run("set a three --ttl 1h --expect one")).out).toBe("not set: it holds two\n");
+  });
+
+  it("are told from counters", async () => {
+    await run("insert c --quota 1 --ttl 1h");
+    const { exitCode, err } = await run("get c --json");
+    expect(exitCode).toBe(3);
+    expect(v.parse(error, JSON.parse(err)).error.code).toBe("kind_mismatch");
+  });
+
+  it("move no cursor", async () => {
+    await server.client.set("evil", "\u001b[2Jx\ny", { ttlMs: 60_000 });
+    expect((await run("get evil")).out).toBe("\\u001b[2Jx\ny\n");
+  });
+});
+
+describe("records", () => {
+  const listed = v.strictObject({
+    ...keyed,
+    kind: v.picklist(["counter", "buffer"]),
+    quota: v.nullable(u64),
+    bytes: v.nullable(count),
+    expiresAtMs: count,
+  });
+
+  it("are listed over pages, under a prefix, up to a limit", async () => {
+    const names = Array.from({ length: 1203 }, (_, i) => `k${String(i).padStart(4, "0")}`);
+    await Promise.all(
+      names.map((name) => server.client.insert(name, { quota: 1n, ttlMs: 600_000 })),
+    );
+    await server.client.set("other", "abc", { ttlMs: 600_000 });
+    const all = await jsonLines("list", listed);
+    expect(all.map(({ key }) => key)).toEqual([...names, "other"]);
+    expect(all.at(-1)).toMatchObject({ kind: "buffer", quota: null, bytes: 3 });
+    expect(await jsonLines("list --prefix k --limit 1001", listed)).toHaveLength(1001);
+    expect(await jsonLines("list --prefix none", listed)).toEqual([]);
+    const { out, err } = await run("list --prefix k --limit 2");
+    expect(out).toMatch(
+      /^KEY {4}KIND {5}QUOTA, BYTES {2}EXPIRES\nk0000 {2}counter {13}1 {2}20.*Z\nk0001 .*Z\n$/,
+    );
+    expect(err).toBe("2 records\n");
+    const whole = await run("list");
+    expect(whole.out.match(/^KEY /gm)).toHaveLength(1);
+  });
+
+  it("stops when nobody reads on", async () => {
+    await Promise.all(
+      Array.from({ length: 500 }, (_, i) =>
+        server.client.insert(`k${i}`, { quota: 1n, ttlMs: 600_000 }),
+      ),
+    );
+    const line = `"${process.execPath}" dist/cli.js list --json | head -n 1`;
+    const env = { ...process.env, ...environment };
+    const { stdout: out, stderr: err } = spawnSync("sh", ["-c", line], { env, encoding: "utf8" });
+    expect(err).toBe("");
+    expect(JSON.parse(out)).toMatchObject({ key: "k0" });
+  });
+
+  it("live as long as they are told", async () => {
+    const schema = v.strictObject({ ...keyed, found: v.literal(true), ...lifetime });
+    await run("insert c --quota 1 --ttl 1h");
+    await run(["set", "b", "x", "--ttl", "1h"]);
+    for (const key of ["c", "b"]) {
+      expect((await json(`ttl ${key}`, schema)).ttlMs).toBeGreaterThan(3_590_000);
+      expect((await json(`ttl ${key} 30s`, schema)).ttlMs).toBeLessThanOrEqual(30_000);
+      expect((await json(`ttl ${key} 1h --increase`, schema)).ttlMs).toBeGreaterThan(3_600_000);
+      expect((await json(`ttl ${key} 1h --decrease`, schema)).ttlMs).toBeLessThanOrEqual(30_000);
+    }
+    expect((await run("ttl c")).out).toMatch(/^ttl {6}\d+s\nexpires {2}20.*Z\n$/);
+    await json("ttl none", absent, 1);
+    await json("ttl none 1h", absent, 1);
+  });
+
+  it("are purged by key, or all of a prefix", async () => {
+    const purged = v.strictObject({ ...keyed, purged: v.boolean() });
+    await run("insert a --quota 1 --ttl 1h");
+    await run("insert p1 --quota 1 --ttl 1h");
+    await run("insert p2 --quota 1 --ttl 1h");
+    expect((await json("purge a", purged)).purged).toBe(true);
+    expect((await json("purge a", purged, 1)).purged).toBe(false);
+    const mixed = await run("purge p1 none");
+    expect(mixed).toMatchObject({ exitCode: 1, out: "purged  p1\nabsent  none\n" });
+    const unsure = await run("purge --prefix p");
+    expect(unsure).toMatchObject({ exitCode: 2, out: "" });
+    expect(unsure.err).toContain("Say --yes to go on.");
+    expect(await server.client.query("p2")).not.toBeNull();
+    const removed = v.strictObject({
+      prefix: v.string(),
+      prefixEncoding: encoding,
+      removed: count,
+    });
+    expect((await json("purge --prefix p --yes", removed)).removed).toBe(1);
+  });
+});
+
+describe("figures", () => {
+  it("are those of the namespace", async () => {
+    await run("insert a --quota 1 --ttl 1h");
+    const figure = v.strictObject({ total: count, perMinute: count });
+    const schema = v.object({
+      version: v.string(),
+      keys: count,
+      requests: count,
+      requestsByType: v.record(v.string(), figure),
+    });
+    expect((await json("info", schema)).keys).toBe(1);
+    const { out } = await run("info");
+    expect(out).toMatch(/^version +\d/);
+    expect(out).toMatch(/^keys +1: counters 1, buffers 0$/m);
+    expect(out).toMatch(/^info +\d+ +\d+$/m);
+  });
+
+  it("are those of records, the busiest first", async () => {
+    const usage = { reads: count, writes: count, readsPerMinute: count, writesPerMinute: count };
+    await run("insert idle --quota 1 --ttl 1h");
+    await run("insert busy --quota 1 --ttl 1h");
+    for (let i = 0; i < 3; i++) await server.client.query("busy");
+    const one = v.strictObject({ ...keyed, found: v.literal(true), ...usage });
+    expect(await json("stat busy", one)).toMatchObject({ reads: 3, writes: 1 });
+    await json("stat none", absent, 1);
+    const all = await jsonLines("stat", v.strictObject({ ...keyed, ...usage }));
+    expect(all.map(({ key }) => key)).toEqual(["busy", "idle"]);
+    const { out, err } = await run("stat --limit 1");
+    expect(out).toMatch(/^KEY .*\nbusy +3 +3 +1 +1\n$/);
+    expect(err).toBe("1 of 2 records\n");
+  });
+
+  it("are watched", async () => {
+    await run("insert a --quota 1 --ttl 1h");
+    const schema = v.strictObject({
+      atSeconds: count,
+      keys: count,
+      connections: count,
+      subscriptions: count,
+      requests: count,
+      requestsPerSecond: rate,
+      records: v.array(
+        v.strictObject({
+          ...keyed,
+          reads: count,
+          writes: count,
+          readsPerSecond: rate,
+          writesPerSecond: rate,
+        }),
+      ),
+    });
+    const samples = await jsonLines("monitor --count 2 --interval 100ms", schema);
+    expect(samples.map(({ records }) => records.map(({ key }) => key))).toEqual([["a"], ["a"]]);
+    const { out } = await run("monitor --count 1");
+    expect(out).toMatch(/^time .*\nrequests .*\nkeys +1\n/);
+    expect(out).toMatch(/\nKEY +READS\/S +WRITES\/S +READS +WRITES\na /);
+    const endless = startCli(["monitor", "--interval", "100ms"], { environment });
+    await endless.printed("KEY");
+    endless.signal("SIGINT");
+    expect((await endless.ended).exitCode).toBe(130);
+  });
+});
+
+describe("limits", () => {
+  const quota = v.strictObject({
+    allowed: v.boolean(),
+    limit: v.number(),
+    remaining: v.number(),
+    reset: v.nullable(count),
+  });
+  const result = v.strictObject({
+    name: v.string(),
+    key: v.string(),
+    success: v.boolean(),
+    limit: v.number(),
+    remaining: v.number(),
+    reset: v.nullable(count),
+    retryAfterMs: v.nullable(v.number()),
+    reason: v.optional(v.string()),
+    quotas: v.record(v.string(), quota),
+  });
+
+  it.each([
+    "--strategy token_bucket --burst 2 --rate 0.001",
+    "--strategy leaky_bucket --burst 2 --rate 0.001",
+    "--strategy gcra --burst 2 --rate 0.001",
+    "--strategy fixed_window --limit 2 --window 1h",
+    "--strategy fixed_window --quota hour=2/1h --quota day=100/1d",
+    "--strategy sliding_window --limit 2 --window 1d",
+    "--strategy composite --limit 2 --window 1h --secondary gcra --burst 5 --rate 5",
+  ])("%s: allow, refuse, look, give back and forget", async (strategy) => {
+    const ask = (more = "", exitCode = 0) =>
+      json(`limit api /a:b ${strategy} ${more}`, result, exitCode);
+    expect(await ask()).toMatchObject({ name: "api", key: "/a:b", success: true, remaining: 1 });
+    expect((await ask("--peek")).remaining).toBe(1);
+    expect((await ask("--cost 1")).remaining).toBe(0);
+    const refused = await ask("", 1);
+    expect(refused.success).toBe(false);
+    expect(refused.retryAfterMs).toBeGreaterThan(0);
+    await ask("--peek", 1);
+    expect((await ask("--refund")).remaining).toBe(1);
+    const forgotten = v.strictObject({ name: v.string(), key: v.string(), reset: v.boolean() });
+    await json(`limit api /a:b ${strategy} --reset`, forgotten);
+    await json(`limit api /a:b ${strategy} --reset`, forgotten, 1);
+    expect(await ask("--cost 9", 1)).toMatchObject({ reason: "cost_exceeds_limit", reset: null });
+  });
+
+  it("are those that the library asks", async () => {
+    const strategy = tokenBucket({ burst: 3, rate: 0.001 });
+    const limiter = new RateLimiter({ throttr: server.client, name: "api", strategy });
+    await limiter.limit("ünï");
+    const line = "limit api ünï --strategy token_bucket --burst 3 --rate 0.001 --peek";
+    expect((await json(line, result)).remaining).toBe(2);
+  });
+
+  it("are shown to people", async () => {
+    const line = "limit api ada --strategy fixed_window --quota a=1/1h --quota b=5/1d";
+    const { out } = await run(line);
+    expect(out).toMatch(
+      /^allowed {2}0 of 1 left, reset 20.*Z\nQUOTA +ALLOWED +LEFT +LIMIT +RESET\n/,
+    );
+    expect(out).toMatch(/\nb +yes +4 +5 +20/);
+    expect((await run(line)).out).toMatch(/^refused {2}0 of 1 left, retry in (1h|59m 59s)\n/);
+    expect((await run(`${line} --cost 9`)).out).toContain("it costs more than the limit ever has");
+  });
+});
+
+describe("semaphores", () => {
+  const uuid = v.pipe(v.string(), v.uuid());
+  const named = { name: v.string(), nameEncoding: encoding };
+  const lease = { leaseId: uuid, resources: count, ...lifetime };
+  const acquired = v.strictObject({ ...named, acquired: v.literal(true), ...lease });
+  const full = v.strictObject({ ...named, acquired: v.literal(false) });
+
+  /** A semaphore of each test's own: what is held is not flushed. */
+  let name: string;
+  let names = 0;
+  beforeEach(() => {
+    name = `semaphore-${names++}`;
+  });
+
+  const holders = async (): Promise<number> => (await server.client.holders(name)).holders.length;
+
+  it("are held by leases, which are renewed and released", async () => {
+    const held = await json(`acquire ${name} --maximum 3 --resources 2`, acquired);
+    expect(held).toMatchObject({ name, resources: 2 });
+    expect(held.ttlMs).toBeGreaterThan(29_000);
+    await json(`acquire ${name} --maximum 3 --resources 2`, full, 1);
+    await json(`acquire ${name} --maximum 3 --resources 2 --conflict-exit-code 75`, full, 75);
+    const same = `acquire ${name} --maximum 3 --resources 2 --ttl 1h --lease-id ${held.leaseId}`;
+    expect((await json(same, acquired)).leaseId).toBe(held.leaseId);
+    const renewed = v.strictObject({ ...named, renewed: v.literal(true), ...lease });
+    const renewal = await json(`renew ${name} ${held.leaseId} --ttl 2h`, renewed);
+    expect(renewal.ttlMs).toBeGreaterThan(7_190_000);
+    const state = v.strictObject({
+      ...named,
+      found: v.literal(true),
+      consumption: count,
+      maximum: count,
+    });
+    expect(await json(`semaphore ${name}`, state)).toMatchObject({ consumption: 2, maximum: 2 });
+    const row = v.strictObject({ ...named, consumption: count, maximum: count });
+    expect(await jsonLines(`semaphores --prefix ${name}`, row)).toMatchObject([{ consumption: 2 }]);
+    const holder = v.strictObject({
+      kind: v.picklist(["connection", "lease"]),
+      id: uuid,
+      resources: count,
+      expiresAtMs: v.nullable(count),
+    });
+    expect(await jsonLines(`holders ${name}`, holder)).toMatchObject([
+      { kind: "lease", id: held.leaseId, resources: 2, expiresAtMs: renewal.expiresAtMs },
+    ]);
+    const released = v.strictObject({ ...named, leaseId: uuid, released: v.boolean() });
+    await json(`release ${name} ${held.leaseId}`, released);
+    await json(`release ${name} ${held.leaseId}`, released, 1);
+    const gone = v.strictObject({ ...named, renewed: v.literal(false), leaseId: uuid });
+    await json(`renew ${name} ${held.leaseId}`, gone, 1);
+    await json("semaphore never-there", v.strictObject({ ...named, found: v.literal(false) }), 1);
+    expect((await run(`renew ${name} nonsense`)).exitCode).toBe(2);
+  });
+
+  it("are shown to people", async () => {
+    const { out } = await run(`acquire ${name} --maximum 1`);
+    expect(out).toMatch(
+      /^lease {6}[\da-f-]{36}\nresources {2}1\nttl {8}(30|29)s\nexpires {4}20.*Z\n$/,
+    );
+    expect((await run(`acquire ${name} --maximum 1`)).out).toBe("there is no room for 1 of 1\n");
+    expect((await run(`semaphores --prefix ${name}`)).out).toMatch(
+      /^NAME +IN USE +MOST\n.* 1 +1\n$/,
+    );
+    expect((await run(`semaphore ${name}`)).out).toBe("in use  1\nmost    1\n");
+    const listed = (await run(`holders ${name}`)).out;
+    expect(listed).toMatch(/^KIND +ID +HOLDS +EXPIRES\nlease +[\da-f-]{36} +1 +20/);
+    const id = /[\da-f-]{36}/.exec(listed)![0];
+    expect((await run(`release ${name} ${id}`)).out).toBe("released\n");
+    expect((await run(`release ${name} ${id}`)).out).toBe("there is no such lease\n");
+  });
+
+  it("are held while a command runs, whose output and exit code are all there is", async () => {
+    const script = `echo "$THROTTR_LEASE_ID"; cat; exit 7`;
+    const args = ["acquire", name, "--maximum", "1", "--", "sh", "-c", script];
+    const { exitCode, out, err } = await run(args, { input: "from outside" });
+    expect([exitCode, err]).toEqual([7, ""]);
+    expect(out).toMatch(/^[\da-f-]{36}\nfrom outside$/);
+    expect(await holders()).toBe(0);
+  });
+
+  it("are renewed while a command runs longer than its lease", async () => {
+    const running = startCli(
+      ["acquire", name, "--maximum", "1", "--ttl", "1s", "--", "sh", "-c", "sleep 3; echo done"],
+      { environment },
+    );
+    while ((await holders()) === 0);
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+    expect(await holders()).toBe(1);
+    expect(await running.ended).toEqual({ exitCode: 0, out: "done\n", err: "" });
+    expect(await holders()).toBe(0);
+  });
+
+  it("let the next command run when there is room, and not before", async () => {
+    const script = "echo $$ >> $0; sleep 0.5; echo $$ >> $0";
+    const file = join(folder, "turns");
+    const line = [
+      "acquire",
+      name,
+      "--maximum",
+      "1",
+      "--wait",
+      "1m",
+      "--",
+      "sh",
+      "-c",
+      script,
+      file,
+    ];
+    const all = await Promise.all([1, 2, 3].map(() => run(line)));
+    expect(all.map(({ exitCode }) => exitCode)).toEqual([0, 0, 0]);
+    const turns = readFileSync(file, "utf8").trim().split("\n");
+    expect(turns).toHaveLength(6);
+    for (const at of [0, 2, 4]) expect(turns[at]).toBe(turns[at + 1]);
+    const first = startCli(["acquire", name, "--maximum", "1", "--", "sleep", "2"], {
+      environment,
+    });
+    while ((await holders()) === 0);
+    const refused = await run([
+      "acquire",
+      name,
+      "--maximum",
+      "1",
+      "--json",
+      "--",
+      "touch",
+      `${file}2`,
+    ]);
+    expect(refused).toMatchObject({ exitCode: 1, out: "" });
+    expect(v.parse(error, JSON.parse(refused.err)).error.code).toBe("semaphore_unavailable");
+    expect(existsSync(`${file}2`)).toBe(false);
+    first.signal("SIGTERM");
+    expect((await first.ended).exitCode).toBe(128 + 15);
+    expect(await holders()).toBe(0);
+  });
+
+  it("leave signals to the command, each of them once", async () => {
+    const script = `let n = 0;
+      process.on("SIGINT", () => {
+        console.log("caught " + ++n);
+        if (n === 6) process.exit(3);
+      });
+      setInterval(() => {}, 1000);
+      console.log("ready");`;
+    const args = ["acquire", name, "--maximum", "1", "--", process.execPath, "-e", script];
+    const running = startCli(args, { environment });
+    const rounds = [1, 2, 3, 4, 5, 6];
+    await running.printed("ready");
+    for (const round of rounds) {
+      running.signal("SIGINT");
+      await running.printed(`caught ${round}`);
+    }
+    const caught = rounds.map((round) => `caught ${round}\n`);
+    expect(await running.ended).toMatchObject({ exitCode: 3, out: `ready\n${caught.join("")}` });
+    expect(await holders()).toBe(0);
+    const typed = startAtTerminal(args, environment);
+    await typed.printed("ready");
+    for (const round of rounds) {
+      typed.type("\u0003");
+      await typed.printed(`caught ${round}`);
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    const { exitCode, out } = await typed.ended;
+    expect(exitCode).toBe(3);
+    expect(out.replaceAll("\r\n", "\n")).toBe(
+      `ready\n${caught.map((line) => `^C${line}`).join("")}`,
+    );
+    expect(await holders()).toBe(0);
+  });
+
+  it("end a command whose lease is lost", async () => {
+    const script = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.1; done";
+    const running = startCli(
+      ["acquire", name, "--maximum", "1", "--ttl", "1s", "--json", "--", "sh", "-c", script],
+      { environment },
+    );
+    await running.printed("ready");
+    const [holder] = (await server.client.holders(name)).holders;
+    await server.client.release(name, holder!.id);
+    const { exitCode, out, err } = await running.ended;
+    expect([exitCode, out]).toEqual([4, "ready\nended\n"]);
+    expect(v.parse(error, JSON.parse(err)).error.code).toBe("lease_lost");
+  });
+
+  it("say as shells do that a command can't be run", async () => {
+    const nothing = await run(["acquire", name, "--maximum", "1", "--", "no-such-program"]);
+    expect([nothing.exitCode, nothing.err]).toEqual([
+      127,
+      expect.stringContaining("no-such-program"),
+    ]);
+    expect((await run(["acquire", name, "--maximum", "1", "--", folder])).exitCode).toBe(126);
+    expect(await holders()).toBe(0);
+  });
+});
+
+describe("channels", () => {
+  const published = v.strictObject({
+    channel: v.string(),
+    channelEncoding: encoding,
+    bytes: count,
+    delivered: v.boolean(),
+  });
+
+  it.each(["http", "ws"])("carry messages over %s", async (scheme) => {
+    const url = server.url.replace("http", scheme);
+    const listener = startCli(
+      ["subscribe", "news", "other", "--json", "--count", "3", "--url", url],
+      {
+        environment,
+      },
+    );
+    await listener.printed('"subscribed","channel":"news"');
+    await listener.printed('"subscribed","channel":"other"');
+    expect(await json(`publish news hello --url ${url}`, published)).toMatchObject({
+      delivered: true,
+      bytes: 5,
+    });
+    await json("publish other -", published, 0, { input: Uint8Array.of(255) });
+    await run(["publish", "news", "ünï\n"]);
+    const { exitCode, out } = await listener.ended;
+    expect(exitCode).toBe(0);
+    const message = v.strictObject({
+      event: v.literal("message"),
+      channel: v.string(),
+      channelEncoding: encoding,
+      payload: v.string(),
+      payloadEncoding: encoding,
+      missed: count,
+    });
+    const messages = out
+      .split("\n")
+      .filter((line) => line.includes('"message"'))
+      .map((line) => v.parse(message, JSON.parse(line)));
+    expect(messages.map(({ channel, payload }) => [channel, payload])).toEqual([
+      ["news", "hello"],
+      ["other", "/w=="],
+      ["news", "ünï\n"],
+    ]);
+  });
+
+  it("carry each line of standard input", async () => {
+    const listener = startCli(["subscribe", "log", "--raw", "--count", "3"], { environment });
+    const schema = v.strictObject({
+      channel: v.string(),
+      channelEncoding: encoding,
+      published: count,
+      delivered: count,
+    });
+    await listener.noted("subscribed to log");
+    expect(await json("publish log --lines", schema, 0, { input: "a\nb\r\n\n" })).toMatchObject({
+      published: 3,
+      delivered: 3,
+    });
+    expect(await listener.ended).toMatchObject({ exitCode: 0, out: "a\nb\n\n" });
+  });
+
+  it("are shown to people, until Ctrl-C", async () => {
+    const listener = startCli(["subscribe", "news"], { environment });
+    await listener.noted("subscribed to news");
+    expect((await run(["publish", "news", "a\u001b[2J"])).out).toBe("delivered\n");
+    await listener.printed("news  a\\u001b[2J\n");
+    listener.signal("SIGINT");
+    expect((await listener.ended).exitCode).toBe(130);
+    expect((await run("publish nobody x")).out).toBe("published, nobody listens\n");
+  });
+
+  it("end with SIGTERM, too", async () => {
+    const listener = startCli(["subscribe", "news", "--json"], { environment });
+    await listener.printed("subscribed");
+    listener.signal("SIGTERM");
+    expect((await listener.ended).exitCode).toBe(143);
+  });
+});
+
+describe("a load", () => {
+  const latency = v.strictObject({
+    min: rate,
+    mean: rate,
+    p50: rate,
+    p90: rate,
+    p99: rate,
+    p999: rate,
+    max: rate,
+  });
+  const schema = v.strictObject({
+    type: v.string(),
+    connections: count,
+    depth: count,
+    requests: count,
+    refused: count,
+    durationMs: count,
+    requestsPerSecond: count,
+    latencyMs: latency,
+    bytesSent: count,
+    bytesReceived: count,
+  });
+
+  it.each(["update", "query", "insert", "set", "get"])(
+    "of %s is what the server has counted, and leaves nothing",
+    async (type) => {
+      const before = (await server.client.info()).requestsByType[type]!.total;
+      const line = `bench --type ${type} --requests 2000 --connections 3 --depth 7 --keys 50`;
+      const measured = await json(line, schema);
+      const after = (await server.client.info()).requestsByType[type]!.total;
+      expect(measured).toMatchObject({
+        type,
+        connections: 3,
+        depth: 7,
+        requests: 2000,
+        refused: 0,
+      });
+      const setUp = type === "set" ? 50 : 0;
+      expect(after - before - setUp).toBe(2000);
+      const { min, p50, p99, max } = measured.latencyMs;
+      expect([min, p50, p99, max].toSorted((a, b) => a - b)).toEqual([min, p50, p99, max]);
+      // As many as are under way share the time that there is.
+      const { requests, durationMs, latencyMs } = measured;
+      const underWay = (requests * latencyMs.mean) / durationMs;
+      expect(underWay).toBeGreaterThan(10);
+      expect(underWay).toBeLessThan(22);
+      expect((await server.client.list()).records).toEqual([]);
+    },
+  );
+
+  it("lasts as long as it is told, and is shown to people", async () => {
+    const { out, err } = await run("bench --duration 600ms --warm-up 100ms --type query");
+    expect(out).toMatch(/^requests +\d+ in \d+ms\nrate +\d+ a second\n/);
+    expect(out).toMatch(/^p99.9 +\d+\.\d{3} ms$/m);
+    expect(err).toContain("query, 4 connections, 64 under way on each, 600ms");
+  });
+
+  it("tells what was measured when it is interrupted, and tidies up", async () => {
+    const endless = startCli(["bench", "--duration", "1h", "--json"], { environment });
+    while ((await server.client.info()).connections === 0);
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    endless.signal("SIGINT");
+    const { exitCode, out } = await endless.ended;
+    expect(exitCode).toBe(130);
+    expect(v.parse(schema, JSON.parse(out)).requests).toBeGreaterThan(0);
+    expect((await server.client.list()).records).toEqual([]);
+  });
+});
+
+describe("tokens and profiles", () => {
+  let closed: TestServer;
+
+  beforeAll(async () => {
+    closed = await startThrottr({ variables: { ACCESS: "token", TOKEN_SECRET: SECRET } });
+  });
+
+  afterAll(() => closed.close());
+
+  async function mint(line: string): Promise<string> {
+    const { exitCode, out } = await run(`token ${line}`, { environment: { TOKEN_SECRET: SECRET } });
+    expect(exitCode).toBe(0);
+    return out.trim();
+  }
+
+  it("are refused or taken by the server", async () => {
+    const url = { THROTTR_URL: closed.url };
+    const refused = await run("query a --json", { environment: url });
+    expect(refused.exitCode).toBe(3);
+    expect(v.parse(error, JSON.parse(refused.err)).error).toMatchObject({
+      code: "token_missing",
+      exitCode: 3,
+    });
+    const token = await mint("--ns app --scopes read --ttl 1m");
+    const withToken = { environment: { ...url, THROTTR_TOKEN: token } };
+    expect((await run("query a", withToken)).exitCode).toBe(1);
+    const unscoped = await run("insert a --quota 1 --ttl 1m", withToken);
+    expect(unscoped.exitCode).toBe(3);
+    expect(unscoped.err).toMatch(/^throttr-edge: scope_missing: /);
+    const other = await run("query a --token nonsense", withToken);
+    expect([other.exitCode, other.err.split(": ")[1]]).toEqual([3, "token_invalid"]);
+    for (const scheme of ["http", "ws"]) {
+      const at = closed.url.replace("http", scheme);
+      expect((await run(["query", "a", "--token", token, "--url", at])).exitCode).toBe(1);
+    }
+  });
+
+  it("have claims that the server takes", async () => {
+    const token = await mint("--ns app --scopes read,write --key-prefix user: --channel-prefix c");
+    const withToken = { environment: { THROTTR_URL: closed.url, THROTTR_TOKEN: token } };
+    expect((await run("insert user:1 --quota 1 --ttl 1m", withToken)).exitCode).toBe(0);
+    expect((await run("insert other --quota 1 --ttl 1m", withToken)).err).toContain(
+      "prefix_missing",
+    );
+    const minted = v.strictObject({
+      token: v.string(),
+      ns: v.string(),
+      scopes: v.array(v.string()),
+      iat: count,
+      exp: count,
+    });
+    const options = { environment: { TOKEN_SECRET: SECRET } };
+    const { iat, exp } = await json("token --ns a.b-c_d --ttl 90s", minted, 0, options);
+    expect(exp - iat).toBe(90);
+  });
+
+  it("are kept in profiles, which show no token", async () => {
+    const token = await mint("--ns app --scopes read --ttl 1h");
+    const nowhere = { environment: { THROTTR_URL: "" } };
+    const entry = v.strictObject({
+      name: v.string(),
+      url: v.string(),
+      hasToken: v.boolean(),
+      isCurrent: v.boolean(),
+    });
+    const file = join(folder, "config", "throttr-edge", "profiles.json");
+    const options = { ...nowhere, input: `${token}\n` };
+    const add = ["profile", "add", "closed", "--url", closed.url, "--token", "-", "--json"];
+    const added = await run(add, options);
+    expect(v.parse(entry, JSON.parse(added.out))).toMatchObject({
+      hasToken: true,
+      isCurrent: true,
+    });
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    await run(["profile", "add", "open", "--url", server.url], nowhere);
+    // The server that refuses without a token takes the profile's.
+    expect((await run("query a", nowhere)).exitCode).toBe(1);
+    await run("profile use open", nowhere);
+    const listed = (await run("profile list --json", nowhere)).out.trim().split("\n");
+    expect(listed.map((line) => v.parse(entry, JSON.parse(line)))).toEqual([
+      { name: "closed", url: closed.url, hasToken: true, isCurrent: false },
+      { name: "open", url: server.url, hasToken: false, isCurrent: true },
+    ]);
+    const shown = await run("profile list", nowhere);
+    expect(shown.out).toMatch(/^\* +open +http.* no$/m);
+    expect((await run("query a --profile closed", nowhere)).exitCode).toBe(1);
+    expect((await run("profile remove closed", nowhere)).exitCode).toBe(0);
+    const gone = await run("query a --profile closed --json", nowhere);
+    expect(v.parse(error, JSON.parse(gone.err)).error.code).toBe("profile_unknown");
+    for (const { out, err } of [added, shown, gone]) expect(out + err).not.toContain(token);
+  });
+});
+
+describe("the file", () => {
+  it("runs under every Node that is here", async () => {
+    const { PATH = "" } = process.env;
+    const nodes = PATH.split(":").map((place) => join(place, "node"));
+    const versions = new Map<string, string>();
+    for (const node of [process.execPath, ...nodes.filter((path) => existsSync(path))]) {
+      versions.set(spawnSync(node, ["--version"], { encoding: "utf8" }).stdout.trim(), node);
+    }
+    const line = ["bench", "--requests", "100", "--json"];
+    for (const [version, node] of versions) {
+      if (Number(/\d+/.exec(version)?.[0]) < 20) continue;
+      const { exitCode, out, err } = await run(line, { node });
+      expect({ version, exitCode, err }).toEqual({ version, exitCode: 0, err: "" });
+      expect(JSON.parse(out)).toMatchObject({ requests: 100 });
+    }
+  });
+});
+
+describe("failures", () => {
+  it("of a connection are exit code 4", async () => {
+    for (const url of ["http://127.0.0.1:2", "ws://127.0.0.1:2"]) {
+      const { exitCode, err, out } = await run(["info", "--json", "--url", url]);
+      expect([exitCode, out]).toEqual([4, ""]);
+      const { code, message } = v.parse(error, JSON.parse(err)).error;
+      expect(code).toBe("connection_failed");
+      expect(message).toContain("ECONNREFUSED");
+    }
+  });
+
+  it("of a server that does not answer are exit code 4, in time", async () => {
+    const silent = createServer(() => {}).listen(0, "127.0.0.1");
+    await new Promise((resolve) => silent.once("listening", resolve));
+    const { port } = silent.address() as AddressInfo;
+    for (const line of ["query a", "stat a", "stat", "bench"]) {
+      const { exitCode, err } = await run(
+        `${line} --timeout 300ms --url http://127.0.0.1:${port} --json`,
+      );
+      expect([line, exitCode]).toEqual([line, 4]);
+      expect(v.parse(error, JSON.parse(err)).error.code).toBe("timeout");
+    }
+    silent.close();
+  });
+});
+
+describe("the prompt", () => {
+  it("runs what it is given, line by line, and exits with the first failure", async () => {
+    const input = [
+      "# a comment",
+      "insert 'two words' --quota 5 --ttl 1h",
+      "query 'two words' --json",
+      "query none",
+      "bogus",
+      'get "open',
+      "exit",
+      "query none",
+    ].join("\n");
+    const { exitCode, out, err } = await run("repl", { input });
+    expect(exitCode).toBe(1);
+    expect(out).toMatch(/^inserted\n\{"key":"two words".*\}\n$/);
+    expect(err).toBe(
+      [
+        "there is no such record",
+        "throttr-edge: unknown command 'bogus'",
+        'throttr-edge: line_invalid: a quote " is not closed\n',
+      ].join("\n"),
+    );
+  });
+
+  it("completes, remembers, asks, and is not ended by Ctrl-C", async () => {
+    await server.client.insert("views", { quota: 41n, ttlMs: 600_000 });
+    await server.client.insert("tmp:1", { quota: 1n, ttlMs: 600_000 });
+    const terminal = startAtTerminal([], environment);
+    const recorded: string[] = [];
+    const expectPrinted = async (text: string): Promise<void> => {
+      await terminal.printed(text);
+      recorded.push(text);
+    };
+    const prompt = new URL(server.url).host;
+    await expectPrinted("Tab completes");
+    await expectPrinted(prompt);
+    terminal.type("upd\t");
+    await expectPrinted("update ");
+    terminal.type("vi\t");
+    await expectPrinted("views ");
+    terminal.type("in\t");
+    await expectPrinted("increase ");
+    terminal.type("1\r");
+    await expectPrinted("42");
+    await expectPrinted(prompt);
+    // Two lines that come at once.
+    terminal.type("insert pasted --quota 7 --ttl 1h\rquery pasted\r");
+    await expectPrinted("inserted");
+    await expectPrinted("7");
+    await expectPrinted(prompt);
+    terminal.type("subscribe news\r");
+    await expectPrinted("subscribed to news");
+    await server.client.publish("news", "hello");
+    await expectPrinted("hello");
+    terminal.type("\u0003");
+    await expectPrinted(prompt);
+    terminal.type("half a line\u0003");
+    await expectPrinted("^C");
+    terminal.type("purge --prefix tmp:\r");
+    await expectPrinted("This removes all records under tmp:");
+    terminal.type("n");
+    await expectPrinted("nothing was done");
+    await expectPrinted(prompt);
+    // The line before, and yes this time.
+    terminal.type("\u001b[A\r");
+    await expectPrinted("This removes all records under tmp:");
+    terminal.type("y");
+    await expectPrinted("1 removed");
+    await expectPrinted(prompt);
+    terminal.type("\u0004");
+    const { exitCode, out } = await terminal.ended;
+    expect(exitCode).toBe(0);
+    expect(await server.client.query("tmp:1")).toBeNull();
+    const again = startAtTerminal(["repl"], environment);
+    await again.printed(prompt);
+    again.type("\u001b[A\u001b[A\u001b[A");
+    await again.printed("subscribe news");
+    again.type("\u0003exit\r");
+    expect((await again.ended).exitCode).toBe(0);
+    mkdirSync(".wrangler", { recursive: true });
+    writeFileSync(".wrangler/cli-session.txt", sessionOf(out));
+  });
+
+  it("has colours, which NO_COLOR takes away", async () => {
+    const line = ["insert", "c", "--quota", "1", "--ttl", "1m"];
+    const coloured = await startAtTerminal(line, environment).ended;
+    expect(coloured.out).toBe("\u001b[32minserted\u001b[39m\r\n");
+    const plain = await startAtTerminal(line, { ...environment, NO_COLOR: "1" }).ended;
+    expect(plain.out).toBe("there is a record already\r\n");
+  });
+
+  it("gives a terminal that monitor had back", async () => {
+    const monitor = startAtTerminal(["monitor"], environment);
+    await monitor.printed("WRITES/S");
+    monitor.type("\u0003");
+    const { exitCode, out } = await monitor.ended;
+    expect(exitCode).toBe(130);
+    expect(out.indexOf("\u001b[?1049h")).toBe(0);
+    expect(out.lastIndexOf("\u001b[?1049l")).toBeGreaterThan(out.lastIndexOf("\u001b[J"));
+    expect(out).toContain("\u001b[?25h");
+  });
+});
+
+/** What was on the screen, as text. */
+function sessionOf(out: string): string {
+  return stripVTControlCharacters(out).replaceAll("\r\n", "\n").replaceAll("\r", "");
+}

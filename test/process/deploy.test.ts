@@ -1,0 +1,118 @@
+/** `npm run deploy`, as far as it goes without an account: what would be deployed, and what is refused. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { configWithPorts } from "../../scripts/server.ts";
+import { readSettings } from "../../src/objects/settings.ts";
+
+const OBJECTS = ["SHARD (Shard)", "HUB (Hub)", "CHANNEL (Channel)", "DIRECTORY (Directory)"];
+const SECRETS = ["TOKEN_SECRET", "TOKEN_SECRET_PREVIOUS", "SHARD_SECRET"];
+
+const folder = mkdtempSync(join(tmpdir(), "throttr-deploy-test-"));
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+interface Outcome {
+  readonly status: number | null;
+  readonly said: string;
+}
+
+function deploy(args: readonly string[], secrets: Readonly<Record<string, string>> = {}): Outcome {
+  const none = Object.fromEntries(SECRETS.map((name) => [name, ""]));
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    ["scripts/deploy.ts", "--dry-run", `--outdir=${join(folder, "out")}`, ...args],
+    {
+      encoding: "utf8",
+      env: {
+        ...process.env,
+        ...none,
+        CLOUDFLARE_ENV: "",
+        NO_COLOR: "1",
+        TMPDIR: folder,
+        WRANGLER_SEND_METRICS: "false",
+        ...secrets,
+      },
+    },
+  );
+  return { status, said: stdout + stderr };
+}
+
+/** The project's configuration with a variable changed, without a dashboard to build. */
+function configWith(name: string, value: string): string {
+  const path = join(folder, `${name}.toml`);
+  const config = configWithPorts({}).replace(
+    new RegExp(`^${name} = .*`, "m"),
+    `${name} = "${value}"`,
+  );
+  writeFileSync(path, config);
+  return path;
+}
+
+describe("npm run deploy", () => {
+  it.each(["", "staging", "production"])("has all objects in environment %j", (environment) => {
+    const args = environment === "" ? [] : ["--env", environment];
+    const outcome = deploy(args, { TOKEN_SECRET: "correct horse" });
+    expect(outcome).toMatchObject({ status: 0 });
+    const { said } = outcome;
+    for (const object of OBJECTS) expect(said).toContain(`env.${object}`);
+    expect(said).toContain('env.ACCESS ("token")');
+    // The secret goes along, is not shown, and is left nowhere.
+    expect(said).toContain('env.TOKEN_SECRET ("(hidden)")');
+    expect(said).not.toContain("correct horse");
+    expect(said).not.toContain("access_not_configured");
+    expect(readdirSync(folder).filter((name) => /^throttr-deploy-(?!test)/.test(name))).toEqual([]);
+  });
+
+  it("says what to do where no secret is given", () => {
+    const config = configWith("METRICS", "on");
+    const outcome = deploy(["-c", config, "-e", "staging"]);
+    expect(outcome).toMatchObject({ status: 0 });
+    const { said } = outcome;
+    expect(said).toContain("access_not_configured");
+    expect(said).toContain("npx wrangler secret put TOKEN_SECRET --env staging\n");
+  });
+
+  it("says who may come in where the deployment is open", () => {
+    const outcome = deploy(["--config", configWith("ACCESS", "open")]);
+    expect(outcome).toMatchObject({ status: 0 });
+    const { said } = outcome;
+    expect(said).toContain("ACCESS is open");
+    expect(said).not.toContain("access_not_configured");
+  });
+
+  it("deploys nothing where a variable is out of its range", () => {
+    const { status, said } = deploy(["-c", configWith("SHARDS", "0")]);
+    expect(status).toBe(2);
+    expect(said).toBe(
+      "config_invalid: SHARDS: an integer from 1 to 128 is expected\nNothing was deployed.\n",
+    );
+  });
+});
+
+describe("the button", () => {
+  const { repository, homepage, cloudflare } = JSON.parse(readFileSync("package.json", "utf8")) as {
+    repository: { url: string };
+    homepage: string;
+    cloudflare: { bindings: Record<string, { description: string }> };
+  };
+  const address = repository.url.replace(/^git\+|\.git$/g, "");
+
+  it("is for the repository that package.json names", () => {
+    expect(homepage).toBe(`${address}#readme`);
+    const readme = readFileSync("README.md", "utf8");
+    expect(readme).toContain(`(https://deploy.workers.cloudflare.com/?url=${address})`);
+  });
+
+  it("asks for the secret, and describes variables that there are", () => {
+    const example = readFileSync(".dev.vars.example", "utf8");
+    const asked = [...example.matchAll(/^([A-Z_]+)=/gm)].map(([, name]) => name!);
+    expect(asked).toEqual(["TOKEN_SECRET"]);
+    const described = Object.keys(cloudflare.bindings);
+    expect(described).toEqual(expect.arrayContaining(asked));
+    const known = Object.keys(readSettings({}));
+    expect(described.filter((name) => !known.includes(name))).toEqual([]);
+  });
+});

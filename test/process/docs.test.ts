@@ -1,0 +1,385 @@
+/**
+ * The documents, tried: shell blocks run against a server and print what their comments say, programs run,
+ * all code in TypeScript is type-checked, and every error code is in the reference.
+ */
+import { execFile, execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { promisify } from "node:util";
+import { Script } from "node:vm";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { experimental_readRawConfig } from "wrangler";
+import {
+  configWithPorts,
+  startServer,
+  TCP_PORTS,
+  waitUntilReady,
+  type Server,
+} from "../../scripts/server.ts";
+import { PROBLEM_CODES } from "../../src/worker/problem-codes.ts";
+import { codeBlocksOf, type CodeBlock } from "../support/markdown-blocks.ts";
+import { startBeside, type WorkerBeside } from "./worker-beside.ts";
+
+const HTTP_PORT = 21_801;
+const RECIPE_PORT = 21_830;
+/** The ports that documents name, by those that stand in for them here. */
+const tcpPorts = Object.fromEntries(TCP_PORTS.map((port, i) => [port, 21_810 + i]));
+const ports: Readonly<Record<number, number>> = { ...tcpPorts, 8787: HTTP_PORT };
+
+const documents = ["README.md", "examples/README.md", ...globSync("docs/*.md").toSorted()];
+const blocks = documents.flatMap(codeBlocksOf);
+const blocksIn = (...languages: readonly string[]): CodeBlock[] =>
+  blocks.filter(({ language }) => languages.includes(language));
+
+const DEPLOYS = "needs an account at Cloudflare; test/process/deploy.test.ts tries what does not";
+const SERVES = "installs packages or keeps running; test/process/serve.test.ts runs the command";
+const RUNS_ON = "keeps running; test/process/gateway.test.ts runs the command";
+
+/** Shell blocks that are not run, and why. */
+const NOT_RUN: Readonly<Record<string, string>> = {
+  "README.md: npx wrangler login": DEPLOYS,
+  "README.md: npm install throttr-edge workerd@1.20261023.1": SERVES,
+  "docs/operations.md: export TOKEN_SECRET=$(openssl rand -base64 48)   # keep it: tokens are minted with it, and nobody shows it again":
+    DEPLOYS,
+  "docs/operations.md: npm run deploy -- --env staging   # with a TOKEN_SECRET of its own": DEPLOYS,
+  'docs/operations.md: TOKEN_SECRET="$NEW_SECRET" TOKEN_SECRET_PREVIOUS="$OLD_SECRET" npm run deploy':
+    DEPLOYS,
+  "docs/gateway.md: THROTTR_TOKEN=… throttr-edge gateway --url wss://throttr-edge.example.workers.dev":
+    RUNS_ON,
+  "docs/moving.md: throttr-edge export --url https://old.example.com --out backup.jsonl":
+    "names two deployments; test/process/transfer.test.ts runs the commands",
+  'docs/semaphores.md: curl "$SERVER/v1/semaphores/gpu/leases" -H "Authorization: Bearer $TOKEN" -d \'{"maximum":4,"ttlMs":30000}\'':
+    "names a deployment; test/pool/semaphores.test.ts asks the route",
+  "examples/README.md: npm ci":
+    "installs packages and keeps running; test/process/examples.test.ts runs the examples",
+  "docs/self-hosting.md: npm install throttr-edge workerd@1.20261023.1": SERVES,
+  'docs/self-hosting.md: npx throttr-edge serve --access open --tcp "9000=7.3, 9020=2"': SERVES,
+  'docs/self-hosting.md: throttr-edge serve --tcp "9000=7.3/uint16@orders, 9001=7.3/uint64@orders, 9020=2@old" \\':
+    SERVES,
+  "docs/self-hosting.md: docker build -t throttr-edge .": "needs Docker",
+  "docs/self-hosting.md: docker run -d -p 127.0.0.1:8787:8787 -p 127.0.0.1:9000:9000 -v throttr-data:/data -e TOKEN_SECRET \\":
+    "needs Docker",
+};
+
+/** Code in TypeScript that is not type-checked, and why. */
+const NOT_CHECKED: Readonly<Record<string, string>> = {
+  'README.md: import { Miniflare } from "miniflare";':
+    "is for miniflare 4; test/process/package.test.ts runs the form of 5",
+};
+
+/** Languages that nothing here can read. */
+const UNREAD = ["", "ini", "nginx", "sql", "yaml"];
+
+/** What fragments take for granted. */
+const GIVEN = `
+declare const env: Cloudflare.Env;
+declare const html: string;
+declare const token: string;
+declare const userId: string;
+declare const scene: unknown;
+declare const limiter: import("throttr-edge/ratelimit").RateLimiter;
+declare const gpu: import("throttr-edge/client").Semaphore;
+declare function render(
+  scene: unknown,
+  options: { signal: import("throttr-edge/client").Signal },
+): Promise<Uint8Array>;
+declare function work(): Promise<Response>;
+`;
+
+const run = promisify(execFile);
+const folder = mkdtempSync(join(tmpdir(), "throttr-docs-"));
+/** Within the package, so that its own name is known there. */
+const codeFolder = resolve(".wrangler/docs");
+const url = `http://127.0.0.1:${HTTP_PORT}`;
+
+let server: Server;
+
+beforeAll(async () => {
+  rmSync(codeFolder, { recursive: true, force: true });
+  mkdirSync(codeFolder, { recursive: true });
+  mkdirSync(join(folder, "bin"));
+  const command = join(folder, "bin/throttr-edge");
+  writeFileSync(
+    command,
+    `#!/bin/sh\nexec "${process.execPath}" "${resolve("dist/cli.js")}" "$@"\n`,
+  );
+  chmodSync(command, 0o755);
+  const config = join(folder, "wrangler.toml");
+  writeFileSync(config, configWithPorts(tcpPorts));
+  const variables = { TOKEN_SECRET: "try-me" };
+  server = startServer({ config, port: HTTP_PORT, persistTo: join(folder, "state"), variables });
+  await waitUntilReady(HTTP_PORT, Object.values(tcpPorts));
+});
+
+afterAll(async () => {
+  await server.kill();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const localised = (code: string): string =>
+  code.replace(/\b\d{4,5}\b/g, (port) => String(ports[Number(port)] ?? port));
+
+/** No block depends on what another has left. */
+async function flush(): Promise<void> {
+  const body = JSON.stringify({ namespace: "default" });
+  const response = await fetch(`${url}/v1/admin/flush`, { method: "POST", body });
+  expect(response.status).toBe(200);
+}
+
+/** What the comments of a block say that it prints: a line each, behind `#` or `//` and two spaces. */
+function promisedLines(code: string): string[] {
+  return [...code.matchAll(/^ *(?:#|\/\/) {2}(\S.*)$/gm)].map(([, line]) => {
+    const [bytes] = /^(?:[\da-f]{2} )*[\da-f]{2}(?= {3}|$)/.exec(line!) ?? [];
+    return bytes ?? line!;
+  });
+}
+
+/** Lines are there, in this order, whatever stands between them; `…` is anything. */
+function expectPrinted(printed: string, promised: readonly string[]): void {
+  const squeezed = (text: string): string => text.trim().replace(/\s+/g, " ");
+  // JSON that curl prints has no line end.
+  const lines = printed
+    .replace(/\}(?=[{#\w])/g, "}\n")
+    .split("\n")
+    .map(squeezed);
+  let at = 0;
+  for (const line of promised) {
+    const parts = squeezed(line)
+      .split("…")
+      .map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    const pattern = new RegExp(`^${parts.join(".*")}$`);
+    const found = lines.findIndex((candidate, i) => i >= at && pattern.test(candidate));
+    expect(found, `${line}\nis not in\n${printed}`).toBeGreaterThanOrEqual(0);
+    at = found + 1;
+  }
+}
+
+describe("shell blocks", () => {
+  const shell = blocksIn("sh");
+
+  it("that are left out are there", () => {
+    const names = shell.map(({ name }) => name);
+    expect(Object.keys(NOT_RUN).filter((name) => !names.includes(name))).toEqual([]);
+  });
+
+  it.each(shell.filter(({ name }) => !Object.hasOwn(NOT_RUN, name)))("$name", async ({ code }) => {
+    await flush();
+    const { stdout } = await run("bash", ["-euc", localised(code)], {
+      cwd: folder,
+      env: {
+        ...process.env,
+        PATH: `${folder}/bin:${process.env.PATH}`,
+        HOME: folder,
+        XDG_CONFIG_HOME: folder,
+        NO_COLOR: "1",
+      },
+      timeout: 60_000,
+    });
+    expectPrinted(stdout, promisedLines(code));
+  });
+});
+
+describe("code in TypeScript", () => {
+  const code = blocksIn("ts");
+
+  it("compiles", async () => {
+    const names = code.map(({ name }) => name);
+    expect(Object.keys(NOT_CHECKED).filter((name) => !names.includes(name))).toEqual([]);
+    const checked = join(codeFolder, "checked");
+    mkdirSync(checked);
+    writeFileSync(join(checked, "given.d.ts"), GIVEN);
+    code.forEach((block, i) => {
+      if (Object.hasOwn(NOT_CHECKED, block.name)) return;
+      const isEnvironment = block.code.startsWith("// env.d.ts");
+      const name = isEnvironment ? "environment.d.ts" : `block-${i}.ts`;
+      const text = isEnvironment || isProgram(block) ? block.code : wrapped(block.code);
+      writeFileSync(join(checked, name), `// ${block.name}\n${text}`);
+    });
+    const config = {
+      extends: "../../../tsconfig.examples.json",
+      compilerOptions: {
+        types: ["@cloudflare/workers-types", "node"],
+        noUnusedLocals: false,
+        noUnusedParameters: false,
+      },
+      include: ["."],
+    };
+    writeFileSync(join(checked, "tsconfig.json"), JSON.stringify(config));
+    const compiler = resolve("node_modules/.bin/tsc");
+    const { stdout } = await run(compiler, ["-p", checked]).catch(
+      (error: { stdout: string }) => error,
+    );
+    expect(stdout).toBe("");
+  });
+
+  const local = code.filter((block) => block.code.includes("//127.0.0.1:8787"));
+
+  it.each(local)("$name $heading", async (block) => {
+    await flush();
+    const file = join(codeFolder, "program.ts");
+    writeFileSync(file, localised(block.code));
+    const { stdout } = await run(process.execPath, [file], { timeout: 60_000 });
+    const promised = promisedLines(block.code);
+    expect(promised.length).toBeGreaterThan(0);
+    expectPrinted(stdout, promised);
+  });
+});
+
+const isProgram = ({ code }: CodeBlock): boolean => code.includes("export default ");
+
+/** A fragment as a module: its imports, and a function of the rest, which may await and return. */
+function wrapped(code: string): string {
+  const imports = [...code.matchAll(/^import [^;]*;\n/gm)].map(([text]) => text);
+  const rest = imports.reduce((text, one) => text.replace(one, ""), code);
+  return `${imports.join("")}export async function fragment() {\n${rest}\n}\n`;
+}
+
+describe("other code", () => {
+  it("is in languages that are known", () => {
+    const known = ["sh", "ts", "js", "json", "toml", ...UNREAD];
+    expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
+  });
+
+  it.each(blocksIn("js"))("$name is JavaScript", ({ code }) => {
+    expect(() => new Script(code)).not.toThrow();
+  });
+
+  it.each(blocksIn("json"))("$name is JSON, a line each", ({ code }) => {
+    for (const line of code.trim().split("\n"))
+      expect(() => JSON.parse(line) as unknown).not.toThrow();
+  });
+
+  it.each(blocksIn("toml"))("$name is TOML", ({ code }) => {
+    const config = join(folder, "block.toml");
+    writeFileSync(config, code);
+    expect(experimental_readRawConfig({ config }).rawConfig).not.toEqual({});
+  });
+});
+
+describe("the recipe", () => {
+  const recipes = codeBlocksOf("docs/recipes.md");
+  const config = recipes.find(({ language }) => language === "toml")!.code;
+  let worker: WorkerBeside | undefined;
+
+  async function start(heading: string): Promise<string> {
+    const program = recipes.find((block) => block.heading === heading && block.language === "ts")!;
+    const project = join(codeFolder, heading.toLowerCase().replaceAll(" ", "-"));
+    mkdirSync(join(project, "src"), { recursive: true });
+    writeFileSync(join(project, "src/index.ts"), program.code);
+    writeFileSync(join(project, "wrangler.toml"), config);
+    worker = await startBeside(join(project, "wrangler.toml"), RECIPE_PORT);
+    return worker.url;
+  }
+
+  afterEach(async () => {
+    await worker?.close();
+    worker = undefined;
+  });
+
+  it("Login throttling refuses the sixth guess, and starts afresh for who is in", async () => {
+    const recipe = await start("Login throttling");
+    const login = async (account: string, password: string): Promise<Response> =>
+      await fetch(recipe, { method: "POST", body: new URLSearchParams({ account, password }) });
+    for (let guess = 1; guess <= 4; guess++) expect((await login("ada", "x")).status).toBe(401);
+    expect(await (await login("Ada", "correct horse")).text()).toBe("welcome");
+    for (let guess = 1; guess <= 5; guess++) expect((await login("ada", "x")).status).toBe(401);
+    const refused = await login("ada", "correct horse");
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(60);
+    expect((await login("bob", "correct horse")).status).toBe(200);
+    expect((await fetch(recipe)).status).toBe(405);
+    expect((await login("", "x")).status).toBe(400);
+    // The address has made twelve attempts that were counted, of 20.
+    const statuses: number[] = [];
+    for (let i = 0; i < 12; i++) statuses.push((await login(`c${i}`, "x")).status);
+    expect(statuses.slice(0, 8)).toEqual(Array.from({ length: 8 }, () => 401));
+    expect(statuses).toContain(429);
+  });
+
+  it("API quotas by plan counts by key and plan", async () => {
+    const recipe = await start("API quotas by plan");
+    const ask = async (path: string, key: string): Promise<Response> =>
+      await fetch(recipe + path, { headers: { "x-api-key": key } });
+    expect((await fetch(`${recipe}/api/time`)).status).toBe(401);
+    const first = await ask("/api/time", "free-1");
+    expect(first.status).toBe(200);
+    expect(first.headers.get("ratelimit-policy")).toContain("q=5;w=60");
+    expect((await ask("/api/report", "free-1")).status).toBe(429);
+    expect((await ask("/api/report", "free-2")).status).toBe(200);
+    const refused = await ask("/api/time", "free-2");
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await (await ask("/api/report", "pro-1")).json()).toEqual({ remaining: 595 });
+  });
+
+  it("Job semaphore runs two at a time, and sends away who has waited too long", async () => {
+    const recipe = await start("Job semaphore");
+    // Six reports of a second, two at a time, take three seconds at least.
+    const startMs = performance.now();
+    const answers = await Promise.all(Array.from({ length: 6 }, async () => await fetch(recipe)));
+    const statuses = answers.map(({ status }) => status);
+    const done = statuses.filter((status) => status === 200).length;
+    expect(done).toBeGreaterThanOrEqual(4);
+    expect(performance.now() - startMs).toBeGreaterThan(500 * done - 100);
+    const busy = await Promise.all(Array.from({ length: 24 }, async () => await fetch(recipe)));
+    expect(busy.map(({ status }) => status)).toContain(503);
+    expect(busy.map(({ status }) => status)).toContain(200);
+  });
+
+  it("Live cursors shows moves to everybody", async () => {
+    const recipe = await start("Live cursors");
+    expect(await (await fetch(recipe)).text()).toContain("<title>Cursors</title>");
+    const move = async (body: string): Promise<number> =>
+      (await fetch(`${recipe}/moves`, { method: "POST", body })).status;
+    expect(await move("no JSON")).toBe(400);
+    expect(await move('{"who":"<b>","x":1,"y":2}')).toBe(400);
+    const events = await fetch(`${recipe}/moves`);
+    const reader = events.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const who = crypto.randomUUID();
+    let seen = "";
+    while (!seen.includes("id: 0")) seen += (await reader.read()).value!;
+    expect(await move(JSON.stringify({ who, x: 1, y: 2, evil: "<script>" }))).toBe(204);
+    while (!seen.includes("data: ")) seen += (await reader.read()).value!;
+    expect(seen).toContain(`data: {"who":"${who}","x":1,"y":2}\n`);
+    await reader.cancel();
+  });
+});
+
+describe("the reference", () => {
+  const reference = readFileSync("docs/reference.md", "utf8");
+  /** Faults of the server itself, which come out as `internal` or `outcome_unknown`. */
+  const inner = ["answer_version", "holder_id", "journal_failed", "now_invalid", "page_version"];
+
+  it("has every code of an error", () => {
+    const thrown =
+      /(?:ThrottrError|RateLimitError|Refusal|Problem(?:\.of)?|Error)\(\s*(?:\d+,\s*)?[`"]([a-z]+(?:_[a-z]+)+)[":`]/g;
+    const codes = new Set<string>(PROBLEM_CODES);
+    for (const path of globSync("src/{wire,engine,objects,worker,client,ratelimit,hono}/**/*.ts")) {
+      const text = readFileSync(path, "utf8");
+      for (const [, code] of text.matchAll(thrown)) codes.add(code!);
+      for (const [, code] of text.matchAll(/reason: [`"]([a-z]+(?:_[a-z]+)+)/g)) codes.add(code!);
+    }
+    expect(codes.size).toBeGreaterThan(100);
+    const missing = [...codes].filter((code) => !reference.includes(`\`${code}\``));
+    expect(missing.filter((code) => !inner.includes(code))).toEqual([]);
+  });
+
+  it("and the command line agree on commands", () => {
+    const help = execFileSync(process.execPath, ["dist/cli.js", "--help"], { encoding: "utf8" });
+    const [, list = ""] = help.split("\nCommands:\n");
+    const commands = [...list.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name!);
+    expect(commands.length).toBeGreaterThan(25);
+    const page = readFileSync("docs/cli.md", "utf8");
+    const unknown = commands.filter((name) => !new RegExp(`\`${name}\\b|${name}\``).test(page));
+    expect(unknown.filter((name) => !["help", "repl"].includes(name))).toEqual([]);
+  });
+});
