@@ -43,8 +43,8 @@ export function addJsonOption(command: Command): Command {
 /** Adds `--hex` and `--base64`. */
 export function addEncodingOptions(command: Command, what = "keys and values"): Command {
   return command
-    .addOption(new Option("--hex", `${what} in arguments are hexadecimal`).conflicts("base64"))
-    .addOption(new Option("--base64", `${what} in arguments are base64`).conflicts("hex"));
+    .addOption(new Option("--hex", `give ${what} in hexadecimal`).conflicts("base64"))
+    .addOption(new Option("--base64", `give ${what} in base64`).conflicts("hex"));
 }
 
 /** A required `--ttl`. */
