@@ -1,6 +1,6 @@
 /** Runs an example beside the server, both locally: `npm run example -- hono-api`. */
 import { readdirSync } from "node:fs";
-import { ROOT, startServer, waitUntilReady } from "./server.ts";
+import { assertPortsFree, ROOT, startServer, waitUntilReady } from "./server.ts";
 
 const PORT = 8787;
 const EXAMPLES = `${ROOT}examples`;
@@ -13,6 +13,7 @@ if (!names.includes(name)) {
   console.error(`which example? npm run example -- ${names.join(" | ")}`);
   process.exit(1);
 }
+await assertPortsFree([PORT]);
 const server = startServer({
   config: `${EXAMPLES}/${name}/wrangler.toml`,
   beside: [`${ROOT}wrangler.toml`],

@@ -1,7 +1,7 @@
 /** Starts `wrangler dev`: for `npm start`, the crash test and the benchmark. */
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { connect } from "node:net";
+import { connect, createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -103,6 +103,28 @@ function signal(child: ChildProcess, toGroup: boolean, name: "SIGKILL" | 0): boo
   } catch {
     return false;
   }
+}
+
+/**
+ * Ends the process with a message when a port is taken: what answers there would be taken for the server
+ * that is about to start.
+ */
+export async function assertPortsFree(ports: readonly number[]): Promise<void> {
+  for (const port of ports) {
+    if (await isFree(port)) continue;
+    console.error(
+      `127.0.0.1:${port} is taken: is another server running? End it, or whatever listens there, and start again.`,
+    );
+    process.exit(1);
+  }
+}
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer();
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  server.once("error", () => resolve(false));
+  server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  return await promise;
 }
 
 /** Waits until a server answers `GET /health` at a port and accepts connections at others. */

@@ -6,6 +6,7 @@
  */
 import { BRIDGE_END, BRIDGE_WINDOW_BYTES, bridgeMessage, parseDrained } from "../wire/bridge.ts";
 import { beginsWithAny, binaryBytes, ByteWriter } from "../wire/bytes.ts";
+import { Command } from "../wire/edge/command.ts";
 import { eventRecords, startRecord } from "../wire/events.ts";
 import { forEachMessage, pushesOf, type Pushes } from "../wire/messages.ts";
 import { ConnectionKind, type ConnectionRow } from "../wire/throttr/connection-row.ts";
@@ -96,6 +97,11 @@ const PENDING_MAX = 1000;
 const OWN_REPLY_BYTES = 64 << 10;
 /** Unread bytes of all clients behind bridges in a Hub; beyond it, each may leave one window. */
 const BACKLOG_BYTES_MAX = 32 << 20;
+/** Bytes of unfinished frames, and of frames that wait, of all clients in a Hub; beyond it, each may have little. */
+const PENDING_BYTES_MAX = 32 << 20;
+const PENDING_BYTES_LITTLE = 64 << 10;
+/** A frame may take so many times `STALL_TIMEOUT_MS` in all. */
+const FRAME_STALLS_MAX = 4;
 /** Bytes before the replies in a message to a bridge. */
 const BRIDGE_HEADER_BYTES = 4;
 
@@ -107,6 +113,8 @@ export interface ConnectionHub {
   readonly roster: Roster;
   /** Bytes that clients behind bridges have not read, of all connections. */
   backlogBytes: number;
+  /** Bytes of requests that wait, of all connections. */
+  pendingBytes: number;
   /** Its counters have changed: they are to be stored before long. */
   touched(connection: Connection): void;
   /** It has ended. */
@@ -152,6 +160,10 @@ export class Connection implements SessionHost {
   #answering: Sink | null = null;
   /** Counts what may end an unfinished frame: more bytes, or a reply. */
   #progress = 0;
+  /** What it adds to `pendingBytes` of the Hub. */
+  #pendingBytes = 0;
+  /** When the large frame that is not finished was first waited for; null when there is none. */
+  #unfinishedSinceMs: number | null = null;
   /** The peer is there: what it is sent may reach it. */
   #hasPeer = true;
   #isClosed = false;
@@ -253,6 +265,7 @@ export class Connection implements SessionHost {
     this.#counts[Place.readBytes]! += chunk.length;
     this.#hub.touched(this);
     this.#session.receive(chunk);
+    this.#countPending();
   }
 
   receiveText(text: string): void {
@@ -370,7 +383,10 @@ export class Connection implements SessionHost {
       this.#hub.state.waitUntil(this.#busy.promise);
     }
     this.#isInNamespaceRun = frames.target === Target.namespace;
-    if (!isThrottr(frames)) {
+    if (!this.#hasPeer && this.#isInNamespaceRun && !isRemoval(frames)) {
+      // Nobody is left to read what all objects would be asked for.
+      sink.reply(NOTHING, true);
+    } else if (!isThrottr(frames)) {
       const held = { ...frames, holder: this.#holder! };
       this.#hub.dispatch.send(held, access, sink, REPLY_BYTES_MAX);
     } else if (frames.target === Target.connection) {
@@ -426,9 +442,11 @@ export class Connection implements SessionHost {
 
   settled(unfinished: Uint8Array): void {
     this.#idle();
+    this.#countPending();
     const stored = this.#attachment.unfinished;
     if (unfinished.length === 0 && stored?.length === 0) return;
     if (unfinished.length <= UNFINISHED_STORED_BYTES_MAX) {
+      this.#unfinishedSinceMs = null;
       this.#storeUnfinished(unfinished.slice());
     } else {
       if (stored !== null) this.#storeUnfinished(null);
@@ -568,6 +586,8 @@ export class Connection implements SessionHost {
     if (this.#isClosed) return;
     this.#isClosed = true;
     if (this.#isBridge) this.#undrain(this.#undrainedBytes);
+    this.#hub.pendingBytes -= this.#pendingBytes;
+    this.#pendingBytes = 0;
     this.#drained?.promise.catch(() => {});
     this.#drained?.reject(new Error("closed"));
     this.#idle();
@@ -596,18 +616,45 @@ export class Connection implements SessionHost {
   #stayAwake(): void {
     const progress = this.#progress;
     const timeoutMs = this.#hub.settings.STALL_TIMEOUT_MS;
+    const nowMs = Date.now();
+    this.#unfinishedSinceMs ??= nowMs;
+    if (nowMs - this.#unfinishedSinceMs >= FRAME_STALLS_MAX * timeoutMs) {
+      this.#timeOut(FRAME_STALLS_MAX * timeoutMs);
+      return;
+    }
     const timeout = scheduler.wait(timeoutMs).then(() => {
-      if (this.#progress !== progress) return;
-      this.#session.close({
-        code: 1008,
-        reason: `frame_timeout: a frame was not completed within ${timeoutMs} ms`,
-      });
+      if (this.#progress === progress) this.#timeOut(timeoutMs);
     });
     this.#hub.state.waitUntil(timeout);
+  }
+
+  #timeOut(timeoutMs: number): void {
+    this.#session.close({
+      code: 1008,
+      reason: `frame_timeout: a frame was not completed within ${timeoutMs} ms`,
+    });
+  }
+
+  /** Counts what waits; ends the connection when its Hub has too much of it. */
+  #countPending(): void {
+    const { reserved } = this.#session.pendingBytes;
+    this.#hub.pendingBytes += reserved - this.#pendingBytes;
+    this.#pendingBytes = reserved;
+    if (reserved <= PENDING_BYTES_LITTLE || this.#hub.pendingBytes <= PENDING_BYTES_MAX) return;
+    this.#session.close({
+      code: 1013,
+      reason: `pending_bytes: more than ${PENDING_BYTES_MAX} bytes of requests wait here, of all connections`,
+    });
   }
 }
 
 const NOTHING = new Uint8Array(0);
+
+/** Of the requests about a namespace this one changes something. */
+function isRemoval(frames: AnyFrames): boolean {
+  return isThrottr(frames) && frames.bytes[0] === Command.remove;
+}
+
 const EVERYBODY_BYTES = binaryBytes(EVERYBODY);
 
 function bridged(records: Uint8Array, messages: Uint8Array = NOTHING): Pushes {

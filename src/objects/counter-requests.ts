@@ -23,6 +23,7 @@ import { askHubs } from "./ask-hubs.ts";
 import type { CounterFigures, Shard } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { directoryStub } from "./stubs.ts";
+import { turn } from "./turn.ts";
 
 const PAGE_BYTES = 64 << 10;
 
@@ -56,6 +57,7 @@ export class CounterRequests {
   async answer({ bytes, protocol }: Frames<CounterProtocol>, sink: Sink): Promise<void> {
     const { opcode, opaque } = requestOf(bytes);
     try {
+      await turn();
       if (opcode === Opcode.stats) await this.#stats(opaque, sink);
       else await this.#dump(opaque, protocol.dumpForm, sink);
     } catch (error) {
@@ -90,6 +92,7 @@ export class CounterRequests {
       for (let cursor: number | null = 0; cursor !== null;) {
         const room = sink.room();
         if (room !== null) await room;
+        await turn();
         const page: Awaited<ReturnType<Shard["dump"]>> = await shard.dump(
           this.#placement,
           hashes,

@@ -105,6 +105,8 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   readonly #connections = new Map<WebSocket, Connection>();
   /** Bytes that clients behind bridges have not read. */
   backlogBytes = 0;
+  /** Bytes of requests that wait, of all connections. */
+  pendingBytes = 0;
   /** Connections that are being opened. */
   #opening = 0;
   /** Connections of the counter protocol. */
@@ -278,7 +280,9 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
   left(connection: Connection): void {
     this.#touched.delete(connection);
-    if (connection.isCounter) this.#counterConnections--;
+    // One that could not be restored was never counted.
+    const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
+    if (isCounted && connection.isCounter) this.#counterConnections--;
     // Both at once: who comes meanwhile must find the Hub listed, or list it.
     this.ctx.waitUntil(Promise.all([this.roster.remove(connection), this.#unlist()]));
   }

@@ -47,6 +47,7 @@ import type { Shard, ShardPlan } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { heardHubs, Surveyor, type Survey } from "./survey.ts";
 import { channelStub, directoryStub, hubStub } from "./stubs.ts";
+import { turn } from "./turn.ts";
 import { VERSION } from "./version.ts";
 
 /** Up to so many records are listed in the order of their keys. */
@@ -98,6 +99,7 @@ export class NamespaceRequests {
     const { protocol, bytes } = frames;
     const layout = layoutsOf(protocol)[bytes[0]!]!;
     try {
+      await turn();
       const refusal = refusalOf(access, layout, bytes, 0);
       if (refusal === null) await this.#request(frames, layout, access, sink);
       else sink.reply(refusalReply(bytes[0]!, refusalText(refusal, layout)), true);
@@ -202,6 +204,7 @@ export class NamespaceRequests {
     for (const [i, { shard, hashes, parts, to, fragments: count }] of calls.entries()) {
       const room = sink.room();
       if (room !== null) await room;
+      await turn();
       const replies = await shard.fragments(this.#placement, hashes, query, parts, to, index);
       sink.reply(replies, i === calls.length - 1);
       index += count;

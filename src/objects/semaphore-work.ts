@@ -9,9 +9,14 @@ import { logWarning } from "./log.ts";
 import { lostConnections } from "./lost-connections.ts";
 import { shardName } from "./names.ts";
 import { readSettings } from "./settings.ts";
+import { turn } from "./turn.ts";
 
 /** Connections that are asked about at once: 64 KiB of ids. */
 const CHECK_CONNECTIONS = 4096;
+/** Pages of one check; the next one goes on behind them. */
+const CHECK_PAGES_MAX = 8;
+/** In a shard that is full, counters that nobody holds are collected at most so often. */
+const RECLAIM_INTERVAL_MS = 1000;
 /** Of the time within which lost connections give back: the rest is left to the alarm and the calls. */
 const CHECK_SHARE = 2 / 3;
 
@@ -24,7 +29,9 @@ export class SemaphoreWork {
   #checkAtMs = Infinity;
   /** Checks in a row that some Hub has not answered. */
   #failures = 0;
+  #checkCursor = 0;
   #collectAtMs = -Infinity;
+  #reclaimAtMs = -Infinity;
 
   constructor(env: Env, shard: string, semaphores: Semaphores) {
     this.#env = env;
@@ -68,7 +75,8 @@ export class SemaphoreWork {
     const { namespace } = shardName.parse(this.#shard);
     let isComplete = true;
     let released = 0;
-    for (let cursor: number | null = 0; cursor !== null;) {
+    let cursor: number | null = this.#checkCursor;
+    for (let pages = 0; cursor !== null && pages < CHECK_PAGES_MAX; pages++) {
       const page = this.#semaphores.connections(cursor, CHECK_CONNECTIONS, Date.now());
       const answer = await lostConnections(this.#env, namespace, page.ids);
       for (const id of answer.lost) {
@@ -80,7 +88,8 @@ export class SemaphoreWork {
     }
     if (released > 0) logWarning("holders_lost", { shard: this.#shard, connections: released });
     this.#failures = isComplete ? 0 : this.#failures + 1;
-    this.#checkAtMs = Date.now() + this.#untilNextCheckMs();
+    this.#checkCursor = cursor ?? 0;
+    this.#checkAtMs = Date.now() + (cursor === null ? this.#untilNextCheckMs() : ALARM_INTERVAL_MS);
   }
 
   #untilNextCheckMs(): number {
@@ -93,11 +102,23 @@ export class SemaphoreWork {
     if (startMs < this.#collectAtMs) return;
     const nextMs = this.#semaphores.nextCollection(startMs);
     if (nextMs === null) return;
+    await this.#collectAll(startMs, false);
+    this.#collectAtMs = nextMs;
+  }
+
+  /** The shard is full: counters that nobody holds go before their time. */
+  async reclaim(): Promise<void> {
+    const nowMs = Date.now();
+    if (nowMs < this.#reclaimAtMs || this.#semaphores.deadlineMs === Infinity) return;
+    this.#reclaimAtMs = nowMs + RECLAIM_INTERVAL_MS;
+    await this.#collectAll(nowMs, true);
+  }
+
+  async #collectAll(startMs: number, isUrgent: boolean): Promise<void> {
     for (let cursor: number | null = 0; cursor !== null;) {
-      ({ cursor } = this.#semaphores.collectStep(cursor, Date.now()));
-      if (cursor !== null) await scheduler.wait(0);
+      ({ cursor } = this.#semaphores.collectStep(cursor, Date.now(), isUrgent));
+      if (cursor !== null) await turn();
     }
     this.#semaphores.noteCollection((Date.now() - startMs) * 1000);
-    this.#collectAtMs = nextMs;
   }
 }

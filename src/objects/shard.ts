@@ -104,6 +104,7 @@ export class Shard extends DurableObject<Env> {
   #hasRung = false;
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
+  #refusalsSeen = 0;
   #refusalsLogged = 0;
   #fullLoggedAtMs = -Infinity;
 
@@ -152,7 +153,7 @@ export class Shard extends DurableObject<Env> {
     assertSamePlacement(this.#journal.placement!, placement);
     const answer = this.#engine.apply(batch, Date.now());
     this.#points?.note();
-    this.#logRefusals();
+    this.#noteRefusals();
     await this.#settled();
     return answer;
   }
@@ -471,9 +472,21 @@ export class Shard extends DurableObject<Env> {
     await this.ctx.storage.setAlarm(this.#alarmAtMs);
   }
 
+  #noteRefusals(): void {
+    const { refusedForSpace } = this.#engine.figures;
+    if (refusedForSpace === this.#refusalsSeen) return;
+    this.#refusalsSeen = refusedForSpace;
+    this.#logRefusals();
+    this.ctx.waitUntil(this.#reclaim());
+  }
+
+  async #reclaim(): Promise<void> {
+    await this.#semaphoreWork.reclaim();
+    await this.#settled();
+  }
+
   #logRefusals(): void {
     const { refusedForSpace, bytes } = this.#engine.figures;
-    if (refusedForSpace === this.#refusalsLogged) return;
     const nowMs = Date.now();
     if (nowMs - this.#fullLoggedAtMs < FULL_LOG_INTERVAL_MS) return;
     logWarning("shard_full", {

@@ -9,8 +9,9 @@ import { recentOverview } from "./live-overviews.ts";
 import { Problem } from "./problem.ts";
 import type { Asker } from "./survey.ts";
 
-/** Listeners of one isolate: each costs a call to every object of its namespace with each event. */
+/** Listeners of a namespace in one isolate, and all of them. */
 export const LISTENERS_MAX = 32;
+const ISOLATE_LISTENERS_MAX = 512;
 export const INTERVAL_MS_MIN = 1000;
 export const INTERVAL_MS_MAX = 60_000;
 /**
@@ -44,7 +45,7 @@ export async function openLive(asker: Asker, intervalMs: number): Promise<Respon
   for (const listener of listeners) {
     if (nowMs - listener.readAtMs > LOST_MS) listeners.delete(listener);
   }
-  if (listeners.size >= LISTENERS_MAX) {
+  if (isFull(asker.access.namespace)) {
     throw Problem.of("listeners_max", `${LISTENERS_MAX} listeners are possible: try again later`);
   }
   const listener = new Listener(asker, intervalMs);
@@ -58,7 +59,14 @@ export async function openLive(asker: Asker, intervalMs: number): Promise<Respon
   return new Response(listener.readable, { headers: HEADERS });
 }
 
+function isFull(namespace: string): boolean {
+  if (listeners.size >= ISOLATE_LISTENERS_MAX) return true;
+  const isOfNamespace = (listener: Listener): boolean => listener.namespace === namespace;
+  return [...listeners].filter(isOfNamespace).length >= LISTENERS_MAX;
+}
+
 class Listener {
+  readonly namespace: string;
   readonly readable: ReadableStream<Uint8Array>;
   readAtMs = Date.now();
   readonly #asker: Asker;
@@ -69,6 +77,7 @@ class Listener {
 
   constructor(asker: Asker, intervalMs: number) {
     this.#asker = asker;
+    this.namespace = asker.access.namespace;
     this.#intervalMs = intervalMs;
     this.readable = new ReadableStream(
       {
@@ -91,7 +100,11 @@ class Listener {
 
   async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     this.readAtMs = Date.now();
-    // Who was taken for lost is there after all.
+    // Who was taken for lost is there after all, if there is room.
+    if (!listeners.has(this) && isFull(this.namespace)) {
+      controller.close();
+      return;
+    }
     listeners.add(this);
     try {
       if (this.#text === "") this.#text = await this.#awaited();

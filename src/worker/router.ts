@@ -138,7 +138,7 @@ router.on("GET", COUNTER_PATHS, async (c) => {
 for (const path of COUNTER_PATHS) {
   router.all(path, (c) => {
     counterProtocolOf(c);
-    return methodNotAllowed("GET opens a WebSocket");
+    return methodNotAllowed("GET opens a WebSocket", "GET");
   });
 }
 

@@ -592,6 +592,8 @@ describe("the live overview", () => {
     await watchers.pop()!.close();
     watchers.push(await watching(headers));
     expectProblem(await gotOf(await get(LIVE, headers)), "listeners_max");
+    // Another namespace has places of its own.
+    watchers.push(await watching((await newSpace()).headers));
     await Promise.all(watchers.map((watcher) => watcher.close()));
     // None of those that were refused or have gone is counted.
     for (let i = 0; i < LISTENERS_MAX; i++) watchers.push(await watching(headers));

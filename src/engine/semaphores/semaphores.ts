@@ -295,12 +295,17 @@ export class Semaphores {
    * A step of a collection: counters go that nobody holds and that have not changed in this interval.
    *
    * @param cursor 0 at first, then what the last step returned
+   * @param isUrgent all go that nobody holds, and their maxima with them
    * @returns how many went, and where to go on: null when all have been looked at
    */
-  collectStep(cursor: number, nowMs: number): { collected: number; cursor: number | null } {
+  collectStep(
+    cursor: number,
+    nowMs: number,
+    isUrgent = false,
+  ): { collected: number; cursor: number | null } {
     this.expire(nowMs);
     const { table, nowMs: presentMs } = this.#records;
-    const boundaryMs = this.#boundary(presentMs);
+    const boundaryMs = isUrgent ? Infinity : this.#boundary(presentMs);
     let collected = 0;
     let hash = cursor;
     for (let looked = 0; hash < HASH_END && looked < COLLECT_STEP_SLOTS;) {
