@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { unstable_readConfig } from "wrangler";
+import { warningsOf } from "../src/cli/serve/plan.ts";
 import { readSettings, SettingsError } from "../src/objects/settings.ts";
 import { ROOT } from "./server.ts";
 
@@ -45,10 +46,26 @@ function targetOf(args: string[]): Target {
   };
 }
 
-/** Variables of the environment. @throws SettingsError */
-function settingsOf({ config, environment }: Target): ReturnType<typeof readSettings> {
-  const { vars } = unstable_readConfig({ config, env: environment }, { hideWarnings: true });
-  return readSettings(vars);
+/** The configuration is not one that wrangler takes: its message says why. */
+class ConfigError extends Error {}
+
+/** Variables of the environment. @throws SettingsError, ConfigError */
+function settingsOf(target: Target): ReturnType<typeof readSettings> {
+  return readSettings(variablesOf(target));
+}
+
+function variablesOf({ config, environment }: Target): Record<string, unknown> {
+  try {
+    return unstable_readConfig({ config, env: environment }, { hideWarnings: true }).vars;
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    throw new ConfigError(`${placeOf(error)}${error.message.trimEnd()}`, { cause: error });
+  }
+}
+
+/** Where a file is no TOML, as wrangler's error tells it. */
+function placeOf({ location }: Error & { location?: { file?: string; line: number } }): string {
+  return location === undefined ? "" : `${location.file ?? ""}:${location.line}: `;
 }
 
 /** Secrets that the environment of this process has. */
@@ -95,11 +112,12 @@ function main(args: string[]): number {
   try {
     settings = settingsOf(target);
   } catch (error) {
-    if (!(error instanceof SettingsError)) throw error;
+    if (!(error instanceof SettingsError || error instanceof ConfigError)) throw error;
     console.error(`${error.message}\nNothing was deployed.`);
-    return 2;
+    return error instanceof SettingsError ? 2 : 1;
   }
   const secrets = givenSecrets();
+  for (const warning of warningsOf(secrets)) console.error(warning);
   const isOpen = settings.ACCESS === "open";
   if (isOpen) console.error("ACCESS is open: anyone may do anything in namespace default.");
   const status = deploy(args, target, secrets);

@@ -47,6 +47,7 @@ const OF_CONNECTIONS: ReadonlySet<string> = new Set([
 const OF_ARGUMENTS: ReadonlySet<string> = new Set([
   "after_invalid",
   "amount_invalid",
+  "argument_invalid",
   "base_key_invalid",
   "burst_invalid",
   "by_invalid",

@@ -63,12 +63,36 @@ export function programOf(run: Run): Command {
 
 /** Carries out a command line, and prints what goes wrong. Gives the exit code. */
 export async function carryOut(args: readonly string[], run: Run): Promise<ExitCode> {
+  const line = withCommand(args, run);
   try {
-    await programOf(run).parseAsync(withCommand(args, run), { from: "user" });
+    await programOf(run).parseAsync(line, { from: "user" });
     return run.exitCode;
   } catch (error) {
-    return report(error, args, run);
+    return report(firstWrong(error, line, run), args, run);
   }
+}
+
+/**
+ * What is to be told of a command line: a missing option may be one that is misspelt, and matters less
+ * than a missing argument, but commander looks for it first.
+ */
+function firstWrong(error: unknown, line: readonly string[], run: Run): unknown {
+  const isMissing =
+    error instanceof CommanderError && error.code === "commander.missingMandatoryOptionValue";
+  if (!isMissing) return error;
+  try {
+    withoutDemands(programOf(run)).parse(line, { from: "user" });
+    return error;
+  } catch (other) {
+    return other;
+  }
+}
+
+/** A program that reads command lines, does nothing, and misses no option. */
+function withoutDemands(command: Command): Command {
+  for (const option of command.options) option.makeOptionMandatory(false);
+  command.commands.forEach(withoutDemands);
+  return command.commands.length === 0 ? command.action(() => {}) : command;
 }
 
 /** On a terminal, no command is the prompt. */

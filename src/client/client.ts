@@ -59,8 +59,8 @@ import type { Transport } from "./transport.ts";
  * first was awaited.
  *
  * Each is settled once: with its result, or with a ThrottrError. Beside the codes of the server there are
- * `timeout`, `aborted`, `closed`, `queue_full`, `connection_failed`, `outcome_unknown` and
- * `option_invalid`; messages of the first three say whether the call was sent. Nothing that may have
+ * `timeout`, `aborted`, `closed`, `queue_full`, `connection_failed`, `outcome_unknown`,
+ * `argument_invalid` and `option_invalid`; messages of the first three say whether the call was sent. Nothing that may have
  * been applied is sent again, unless it only reads or has an idempotency key: it fails with
  * `outcome_unknown`. What a server refuses over HTTP or a service binding, it refuses for the whole
  * message: where a part of it may pass, it is sent again in halves, else all of its calls get the same
@@ -297,7 +297,7 @@ export class ThrottrClient {
 
   #call<Result>(make: () => Operation<Result>, options: CallOptions = {}): Promise<Result> {
     try {
-      return this.#pipeline.call(make(), options);
+      return this.#pipeline.call(made(make), options);
     } catch (error) {
       return rejected(error);
     }
@@ -308,10 +308,20 @@ export class ThrottrClient {
     options: CallOptions = {},
   ): Promise<Result[]> {
     try {
-      return Promise.all(make().map((operation) => this.#pipeline.call(operation, options)));
+      return Promise.all(made(make).map((operation) => this.#pipeline.call(operation, options)));
     } catch (error) {
       return rejected(error);
     }
+  }
+}
+
+/** What is asked for; what its maker trips over, because no type has kept it out, is a wrong argument. */
+function made<Asked>(make: () => Asked): Asked {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof ThrottrError) throw error;
+    throw new ThrottrError("argument_invalid", String(error), { cause: error });
   }
 }
 

@@ -1,7 +1,7 @@
 /** Transport over HTTP: a message is the body of a request, its replies that of the answer. */
 import { ThrottrError } from "../wire/edge/error.ts";
 import { outcomeUnknown } from "./call.ts";
-import { doorOf, tokenOf } from "./door.ts";
+import { DOOR_PATH, doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, shown } from "./failure.ts";
 import { platform, type Fetch, type FetchResponse } from "./platform.ts";
 import { readWhole } from "./read-whole.ts";
@@ -54,37 +54,71 @@ export function http(url: string, options: HttpOptions = {}): Transport {
       const token = await tokenOf(options.token);
       const headers: Record<string, string> = { "content-type": "application/octet-stream" };
       if (token !== null) headers["authorization"] = `Bearer ${token}`;
-      const response = await reach(() =>
+      const response = await reach(door, () =>
         send(door, { method: "POST", headers, body: message, signal }),
       );
-      if (!response.ok) throw await refusal(response);
+      if (!response.ok) throw await refusal(door, response);
       return await readWhole(response, REPLY_BYTES_MAX);
     },
     connect: (events) => socket.connect(events),
   };
 }
 
-async function reach(send: () => Promise<FetchResponse>): Promise<FetchResponse> {
+/** What Node says of a peer that has closed the connection, instead of an answer or before it was whole. */
+const CLOSED: readonly unknown[] = ["UND_ERR_SOCKET", "ECONNRESET"];
+/** What it says of an answer that is no HTTP: the name of an error. */
+const UNREADABLE = "HTTPParserError";
+
+async function reach(door: string, send: () => Promise<FetchResponse>): Promise<FetchResponse> {
   try {
     return await send();
   } catch (error) {
-    const detail = `the request has failed: ${String(error)}`;
-    if (!UNREACHED.includes(codeOf(error))) throw outcomeUnknown(detail, error);
-    throw new ThrottrError("connection_failed", detail, { cause: error });
+    const { origin } = new platform.URL(door);
+    const { code, name, reason } = reasonOf(error);
+    if (UNREACHED.includes(code)) {
+      const detail = `is the server running at ${origin}? ${reason}`;
+      throw new ThrottrError("connection_failed", detail, { cause: error });
+    }
+    if (CLOSED.includes(code) || name === UNREADABLE) {
+      throw outcomeUnknown(
+        `no answer over HTTP has come from ${origin}, does it speak HTTP? ${reason}`,
+        error,
+      );
+    }
+    throw outcomeUnknown(`the request has failed: ${reason}`, error);
   }
 }
 
-function codeOf(error: unknown): unknown {
-  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } };
-  return cause?.code ?? code;
+interface Reason {
+  readonly code: unknown;
+  readonly name: unknown;
+  /** For people. */
+  readonly reason: string;
+}
+
+/** What has failed first: `fetch` itself tells nothing. */
+function reasonOf(error: unknown): Reason {
+  const { code, cause } = error as { code?: unknown; cause?: { [field: string]: unknown } };
+  const reason = cause?.["message"] || cause?.["code"];
+  return {
+    code: cause?.["code"] ?? code,
+    name: cause?.["name"],
+    reason: typeof reason === "string" ? reason : String(error),
+  };
 }
 
 /** What an answer that is no success means. The server's own problems say when nothing was applied. */
-async function refusal(response: FetchResponse): Promise<ThrottrError> {
+async function refusal(door: string, response: FetchResponse): Promise<ThrottrError> {
   const { status } = response;
   const text = decoder.decode(await readWhole(response, PROBLEM_BYTES_MAX));
   const error = await errorOfResponse({ text: async () => text });
   if (error !== null) return error;
-  const detail = `HTTP ${status}: ${shown(text)}`;
+  const detail = `HTTP ${status}: ${text === "" ? emptyAnswer(door) : shown(text)}`;
   return status >= 500 ? outcomeUnknown(detail) : new ThrottrError("response_invalid", detail);
+}
+
+/** Most likely the path is that of something else. */
+function emptyAnswer(door: string): string {
+  const { origin, pathname } = new platform.URL(door);
+  return `no more is said at ${origin}${pathname}; the path of a server is ${DOOR_PATH} unless given`;
 }

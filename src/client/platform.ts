@@ -92,6 +92,7 @@ export interface PlatformSocket {
 export type PlatformSocketConstructor = new (url: string, protocols: string[]) => PlatformSocket;
 
 interface PlatformUrl {
+  readonly origin: string;
   protocol: string;
   pathname: string;
   hash: string;

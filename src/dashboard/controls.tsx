@@ -274,8 +274,11 @@ export function Switch<Name extends string>({
   );
 }
 
-/** What went wrong, in words; nothing where nothing did. */
-export function Failure({ error }: { readonly error: ThrottrError | null }) {
+/** What went wrong, in words, and what can be done about it; nothing where nothing did. */
+export function Failure({
+  error,
+  children,
+}: WithChildren & { readonly error: ThrottrError | null }) {
   if (error === null) return null;
   const hint = scopeHint(error);
   return (
@@ -286,6 +289,7 @@ export function Failure({ error }: { readonly error: ThrottrError | null }) {
         <p class="hint">
           <code>{error.code}</code>
         </p>
+        {children}
       </div>
     </div>
   );

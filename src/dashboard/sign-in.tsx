@@ -4,6 +4,11 @@ import { Button, detailOf, Failure, Field, Form } from "./controls.tsx";
 import { useAction } from "./hooks.ts";
 import { openSession, signIn } from "./session.ts";
 
+/** Makes a token that may do everything, in lines that fit. */
+const TOKEN_COMMAND = `TOKEN_SECRET=… npm run -s token -- \\
+  --ns my-app \\
+  --scopes read,write,publish,subscribe,admin`;
+
 export function SignIn({ error }: { readonly error: ThrottrError | null }) {
   const action = useAction();
   return (
@@ -25,7 +30,7 @@ export function SignIn({ error }: { readonly error: ThrottrError | null }) {
           <code>write</code>, <code>publish</code>, <code>subscribe</code> and <code>admin</code>;
           with fewer, what it does not allow is not shown.
         </p>
-        <pre>npm run -s token -- --ns my-app --scopes read,admin</pre>
+        <pre>{TOKEN_COMMAND}</pre>
       </div>
     </main>
   );

@@ -1,5 +1,7 @@
 /** The form of a limiter, turned into its strategy. */
+import { ThrottrError } from "../wire/edge/error.ts";
 import type { BucketStrategy, FixedWindowStrategy, LimitStrategy } from "../wire/edge/limit.ts";
+import { shown } from "../wire/ratelimit/error.ts";
 
 export const STRATEGIES = {
   token_bucket: "Token bucket",
@@ -41,6 +43,7 @@ export type FieldReader = (name: string) => string;
  * The strategy that a form says. Ranges are left to the limiter, which names field and limit.
  *
  * @param quotas how many rows of quotas the form has
+ * @throws ThrottrError such as `burst_invalid` for a number that is none
  */
 export function strategyOf(name: StrategyName, field: FieldReader, quotas: number): LimitStrategy {
   switch (name) {
@@ -51,7 +54,7 @@ export function strategyOf(name: StrategyName, field: FieldReader, quotas: numbe
     case "fixed_window":
       return fixedWindowOf(field, quotas);
     case "sliding_window":
-      return { strategy: name, limit: numberOf(field("limit")), windowMs: windowOf(field, "") };
+      return { strategy: name, ...windowOf(field, "", "") };
     case "composite":
       return {
         strategy: name,
@@ -62,7 +65,11 @@ export function strategyOf(name: StrategyName, field: FieldReader, quotas: numbe
 }
 
 function bucketOf(strategy: BucketStrategy["strategy"], field: FieldReader): BucketStrategy {
-  return { strategy, burst: numberOf(field("burst")), rate: numberOf(field("rate")) };
+  return {
+    strategy,
+    burst: numberOf(field("burst"), "burst", "burst_invalid"),
+    rate: numberOf(field("rate"), "per second", "rate_invalid"),
+  };
 }
 
 function fixedWindowOf(field: FieldReader, quotas: number): FixedWindowStrategy {
@@ -70,14 +77,34 @@ function fixedWindowOf(field: FieldReader, quotas: number): FixedWindowStrategy 
     strategy: "fixed_window",
     quotas: Array.from({ length: quotas }, (_, i) => ({
       name: field(`name.${i}`),
-      limit: numberOf(field(`limit.${i}`)),
-      windowMs: windowOf(field, `.${i}`),
+      ...windowOf(field, `.${i}`, `quota ${i + 1}: `),
     })),
   };
 }
 
-const windowOf = (field: FieldReader, suffix: string): number =>
-  millisecondsOf(field(`window${suffix}`), field(`unit${suffix}`));
+/**
+ * @param suffix of the names of the fields
+ * @param place what stands before the names in messages
+ */
+function windowOf(
+  field: FieldReader,
+  suffix: string,
+  place: string,
+): { limit: number; windowMs: number } {
+  const limit = numberOf(field(`limit${suffix}`), `${place}limit`, "limit_invalid");
+  const window = field(`window${suffix}`);
+  numberOf(window, `${place}window`, "window_invalid");
+  return { limit, windowMs: millisecondsOf(window, field(`unit${suffix}`)) };
+}
 
-/** An empty field is no number, and not 0. */
-const numberOf = (text: string): number => (text.trim() === "" ? Number.NaN : Number(text));
+/**
+ * The number that a field says. An empty one is no number, and not 0.
+ *
+ * @param label what the field is called, for the message
+ * @throws ThrottrError with the given code
+ */
+export function numberOf(text: string, label: string, code: string): number {
+  const number = text.trim() === "" ? Number.NaN : Number(text);
+  if (!Number.isNaN(number)) return number;
+  throw new ThrottrError(code, `${label}: a number is expected, got ${shown(text)}`);
+}

@@ -120,7 +120,10 @@ export class Commands {
     } catch (error) {
       if (!isRefusal(error)) throw error;
       this.#out.length = start;
-      writeError(this.#out, error instanceof StateError ? error.publicMessage : error.message);
+      writeError(
+        this.#out,
+        error instanceof StateError ? error.publicMessage(this.#key()) : error.message,
+      );
     }
   }
 
@@ -306,6 +309,11 @@ export class Commands {
   #onSemaphore(): void {
     const name = { at: this.#keyAt, length: this.#keyBytes };
     this.#semaphoreCommands.execute(this.#type, this.#bytes, this.#view, name, this.#at, this.#end);
+  }
+
+  /** The key at hand, for messages. */
+  #key(): string {
+    return binaryString(this.#bytes, this.#keyAt, this.#keyBytes);
   }
 
   /** The text of the buffer at hand. */

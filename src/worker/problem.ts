@@ -18,10 +18,10 @@ export class Problem extends Error {
 
   /**
    * @param code stable, for programs
-   * @param detail for people: names the field and the limit
+   * @param detail for people: names the field and the limit. A code in front of it is left out
    */
   constructor(status: number, code: string, detail: string, errors: readonly FieldError[] = []) {
-    super(detail);
+    super(withoutCode(code, detail));
     this.status = status;
     this.code = code;
     this.errors = errors;
@@ -35,7 +35,7 @@ export class Problem extends Error {
   /** What a call was refused for, as HTTP tells it; null where the code says nothing to a caller. */
   static from({ code, message }: ThrottrError): Problem | null {
     const [status] = meaningOf(code);
-    return status === 500 ? null : new Problem(status, code, message.slice(code.length + 2));
+    return status === 500 ? null : new Problem(status, code, message);
   }
 
   toResponse(): Response {
@@ -63,4 +63,10 @@ export class Problem extends Error {
 export function problemOfFailure(error: unknown): Problem {
   const { code, message } = reportFailure(error);
   return new Problem(503, code, message);
+}
+
+/** A text without the code that it may begin with: clients put the code in front of the detail. */
+function withoutCode(code: string, message: string): string {
+  const prefix = `${code}: `;
+  return message.startsWith(prefix) ? message.slice(prefix.length) : message;
 }

@@ -132,7 +132,7 @@ async function verified(
     throw new Problem(
       401,
       "token_invalid",
-      "a token was sent, but TOKEN_SECRET is not set: nothing can be checked",
+      "a token was sent, but TOKEN_SECRET is not set: nothing can be checked; a server that is open to anyone wants none, so send none",
     );
   }
   try {

@@ -64,6 +64,17 @@ describe("over HTTP", () => {
     expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
   });
 
+  it("a token for an open server without a secret: 401, told to send none", async () => {
+    const init = { method: "POST", body: QUERY, headers: await bearerOf({}) };
+    const request = new Request(`http://localhost${PATH}`, init) as Parameters<
+      typeof worker.fetch
+    >[0];
+    const open = { ...env, ACCESS: "open", TOKEN_SECRET: "" } as Env;
+    const problem = await problemOf(await worker.fetch(request, open, createExecutionContext()));
+    expect(problem).toMatchObject({ status: 401, code: "token_invalid" });
+    expect(problem.detail).toMatch(/open .* send none$/);
+  });
+
   it("a missing token: 401, where access is not open", async () => {
     const request = new Request(`http://localhost${PATH}`, {
       method: "POST",

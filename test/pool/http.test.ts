@@ -27,6 +27,8 @@ async function expectProblem(response: Response, status: number, code: string): 
   const problem = (await response.json()) as Record<string, string | number>;
   expect(problem).toMatchObject({ status, code });
   expect(response.status).toBe(status);
+  // The code stands beside it, and clients put it in front.
+  expect(String(problem.detail)).not.toContain(`${code}:`);
   return String(problem.detail);
 }
 

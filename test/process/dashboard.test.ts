@@ -164,6 +164,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     } finally {
       clearInterval(load);
     }
+    await see(page.locator(".tile"), /^[\d,]+ since awake$/);
     expect(await page.locator("table[aria-label=Shards] tbody tr").count()).toBe(4);
     await see(page, /of 24\.0 MiB/);
     expect(await page.locator(".plot canvas").count()).toBe(1);
@@ -374,7 +375,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     const page = await open(undefined, "limiter");
     const card = page.locator(".card", { hasText: "Answer" });
     const result = card.locator(".answer-head");
-    await page.getByLabel("Limit", { exact: true }).fill("hand");
+    await page.getByLabel("Name", { exact: true }).fill("hand");
     await page.getByLabel("Burst").fill("2");
     await page.getByLabel("Per second").fill("0.01");
     const press = async (name: string): Promise<string> => {
@@ -401,6 +402,30 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await page.getByLabel("Burst").fill("0");
     await button(page, "Ask").click();
     await see(page, "burst_invalid");
+    await page.getByLabel("Burst").fill("abc");
+    await button(page, "Ask").click();
+    await see(page, 'Burst: a number is expected, got "abc"');
+  });
+
+  it("says that another strategy has its state there, and resets what was asked", async () => {
+    const page = await open(undefined, "limiter");
+    await page.getByLabel("Name", { exact: true }).fill("other");
+    await button(page, "Ask").click();
+    await see(page.locator(".answer-head"), "Granted");
+    await page.getByLabel("Strategy").selectOption("sliding_window");
+    expect(await page.getByLabel("Limit", { exact: true }).count()).toBe(1);
+    await button(page, "Ask").click();
+    await see(page, /^The buffer under "other:user:42" holds the state of another strategy/);
+    await see(page, "it looks like token_bucket, not sliding_window");
+    await opened[0]!.picture("limiter-other-1280-light");
+    // What is reset is what was asked, not what the fields say by now.
+    await page.getByLabel("Key", { exact: true }).fill("another");
+    await button(page, "Reset this limit").click();
+    await see(page, "The limit is fresh again");
+    await gone(page.locator(".failure"));
+    await page.getByLabel("Key", { exact: true }).fill("user:42");
+    await button(page, "Ask").click();
+    await see(page.locator(".answer-head"), "Granted");
   });
 
   it("makes all strategies of its form", async () => {
@@ -419,6 +444,12 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
       await see(page.locator(".answer-head"), "Granted");
     }
     expect(await page.locator(".quota-result").count()).toBe(3);
+    await opened[0]!.picture("limiter-composite-1280-light");
+    const narrowest = await page
+      .locator(".quota select")
+      .evaluateAll((all) => Math.min(...all.map((select) => select.clientWidth)));
+    // "minutes" and the arrow.
+    expect(narrowest).toBeGreaterThanOrEqual(100);
   });
 
   it("is used with the keyboard alone", async () => {
@@ -519,6 +550,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
   it("asks for a token, and says what is wrong with one", async () => {
     const page = await open();
     await see(page, "This deployment asks for a token.");
+    await see(page, /^TOKEN_SECRET=… .*--scopes read,write,publish,subscribe,admin$/s);
     await opened[0]!.picture("sign-in-1280-light");
     expect(await page.locator(".failure").count()).toBe(0);
     await page.getByLabel("Token").fill("nonsense");
@@ -591,8 +623,8 @@ async function counter(key: string): Promise<{ quota: string }> {
 }
 
 function tokenOf(scopes: string, ttlSeconds = 3600): string {
-  const args = ["--ns", "my-app", "--scopes", scopes, `--ttl=${ttlSeconds}`];
-  return execFileSync(process.execPath, ["scripts/token.ts", ...args], {
+  const args = ["--ns", "my-app", "--scopes", scopes, `--ttl=${ttlSeconds}s`];
+  return execFileSync(process.execPath, ["src/cli/main.ts", "token", ...args], {
     env: { ...process.env, TOKEN_SECRET },
     encoding: "utf8",
   }).trim();

@@ -40,6 +40,9 @@ function deploy(args: readonly string[], secrets: Readonly<Record<string, string
   return { status, said: stdout + stderr };
 }
 
+const notToml = join(folder, "no.toml");
+writeFileSync(notToml, "[vars]\nSHARDS = [\n");
+
 /** The project's configuration with a variable changed, without a dashboard to build. */
 function configWith(name: string, value: string): string {
   const path = join(folder, `${name}.toml`);
@@ -63,6 +66,7 @@ describe("npm run deploy", () => {
     expect(said).toContain('env.TOKEN_SECRET ("(hidden)")');
     expect(said).not.toContain("correct horse");
     expect(said).not.toContain("access_not_configured");
+    expect(said).toContain("TOKEN_SECRET has 13 bytes: 32 or more are advised\n");
     expect(readdirSync(folder).filter((name) => /^throttr-deploy-(?!test)/.test(name))).toEqual([]);
   });
 
@@ -73,14 +77,29 @@ describe("npm run deploy", () => {
     const { said } = outcome;
     expect(said).toContain("access_not_configured");
     expect(said).toContain("npx wrangler secret put TOKEN_SECRET --env staging\n");
+    expect(said).not.toContain("are advised");
   });
 
   it("says who may come in where the deployment is open", () => {
-    const outcome = deploy(["--config", configWith("ACCESS", "open")]);
+    const secrets = { TOKEN_SECRET: "x".repeat(32) };
+    const outcome = deploy(["--config", configWith("ACCESS", "open")], secrets);
     expect(outcome).toMatchObject({ status: 0 });
     const { said } = outcome;
     expect(said).toContain("ACCESS is open");
+    expect(said).not.toContain("are advised");
     expect(said).not.toContain("access_not_configured");
+  });
+
+  it.each([
+    ["an environment that there is not", ["--env", "stagin"], '["staging","production"]'],
+    ["a file that there is not", ["--config", "none.toml"], "none.toml"],
+    ["a file that is no TOML", ["--config", notToml], "no.toml:3: "],
+  ])("says no more than wrangler does of %s", (_, args, part) => {
+    const { status, said } = deploy(args);
+    expect(status).toBe(1);
+    expect(said).toContain(part);
+    expect(said).toMatch(/\nNothing was deployed\.\n$/);
+    expect(said).not.toMatch(/^ +at |Node\.js v|UserError/m);
   });
 
   it("deploys nothing where a variable is out of its range", () => {

@@ -31,6 +31,7 @@ import { startBeside, type WorkerBeside } from "./worker-beside.ts";
 
 const HTTP_PORT = 21_801;
 const RECIPE_PORT = 21_830;
+const BIN = "node_modules/.bin";
 /** The ports that documents name, by those that stand in for them here. */
 const tcpPorts = Object.fromEntries(TCP_PORTS.map((port, i) => [port, 21_810 + i]));
 const ports: Readonly<Record<number, number>> = { ...tcpPorts, 8787: HTTP_PORT };
@@ -47,13 +48,14 @@ const RUNS_ON = "keeps running; test/process/gateway.test.ts runs the command";
 /** Shell blocks that are not run, and why. */
 const NOT_RUN: Readonly<Record<string, string>> = {
   "README.md: npx wrangler login": DEPLOYS,
-  "README.md: npm install throttr-edge workerd@1.20261023.1": SERVES,
+  "README.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24   # the package, from a checkout: see above":
+    SERVES,
   "docs/operations.md: export TOKEN_SECRET=$(openssl rand -base64 48)   # keep it: tokens are minted with it, and nobody shows it again":
     DEPLOYS,
   "docs/operations.md: npm run deploy -- --env staging   # with a TOKEN_SECRET of its own": DEPLOYS,
   'docs/operations.md: TOKEN_SECRET="$NEW_SECRET" TOKEN_SECRET_PREVIOUS="$OLD_SECRET" npm run deploy':
     DEPLOYS,
-  "docs/gateway.md: THROTTR_TOKEN=… throttr-edge gateway --url wss://throttr-edge.example.workers.dev":
+  "docs/gateway.md: THROTTR_TOKEN=… npx throttr-edge gateway --url wss://throttr-edge.example.workers.dev":
     RUNS_ON,
   "docs/moving.md: throttr-edge export --url https://old.example.com --out backup.jsonl":
     "names two deployments; test/process/transfer.test.ts runs the commands",
@@ -61,9 +63,9 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     "names a deployment; test/pool/semaphores.test.ts asks the route",
   "examples/README.md: npm ci":
     "installs packages and keeps running; test/process/examples.test.ts runs the examples",
-  "docs/self-hosting.md: npm install throttr-edge workerd@1.20261023.1": SERVES,
+  "docs/self-hosting.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24": SERVES,
   'docs/self-hosting.md: npx throttr-edge serve --access open --tcp "9000=7.3, 9020=2"': SERVES,
-  'docs/self-hosting.md: throttr-edge serve --tcp "9000=7.3/uint16@orders, 9001=7.3/uint64@orders, 9020=2@old" \\':
+  'docs/self-hosting.md: npx throttr-edge serve --tcp "9000=7.3/uint16@orders, 9001=7.3/uint64@orders, 9020=2@old" \\':
     SERVES,
   "docs/self-hosting.md: docker build -t throttr-edge .": "needs Docker",
   "docs/self-hosting.md: docker run -d -p 127.0.0.1:8787:8787 -p 127.0.0.1:9000:9000 -v throttr-data:/data -e TOKEN_SECRET \\":
@@ -106,8 +108,9 @@ let server: Server;
 beforeAll(async () => {
   rmSync(codeFolder, { recursive: true, force: true });
   mkdirSync(codeFolder, { recursive: true });
-  mkdirSync(join(folder, "bin"));
-  const command = join(folder, "bin/throttr-edge");
+  // As if the package were installed in the folder: npx finds it there, and asks no registry.
+  mkdirSync(join(folder, BIN), { recursive: true });
+  const command = join(folder, BIN, "throttr-edge");
   writeFileSync(
     command,
     `#!/bin/sh\nexec "${process.execPath}" "${resolve("dist/cli.js")}" "$@"\n`,
@@ -177,7 +180,8 @@ describe("shell blocks", () => {
       cwd: folder,
       env: {
         ...process.env,
-        PATH: `${folder}/bin:${process.env.PATH}`,
+        PATH: `${folder}/${BIN}:${process.env.PATH}`,
+        NPM_CONFIG_UPDATE_NOTIFIER: "false",
         HOME: folder,
         XDG_CONFIG_HOME: folder,
         NO_COLOR: "1",
@@ -225,7 +229,8 @@ describe("code in TypeScript", () => {
 
   it.each(local)("$name $heading", async (block) => {
     await flush();
-    const file = join(codeFolder, "program.ts");
+    const [, name = "program.ts"] = /^\/\/ (\w+\.mjs)$/m.exec(block.code) ?? [];
+    const file = join(codeFolder, name);
     writeFileSync(file, localised(block.code));
     const { stdout } = await run(process.execPath, [file], { timeout: 60_000 });
     const promised = promisedLines(block.code);

@@ -1,4 +1,7 @@
 /** What the command line prints, of results and of failures, and what it exits with. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { Clients } from "../../src/cli/connection.ts";
 import { ExitCode } from "../../src/cli/exit-code.ts";
@@ -6,6 +9,7 @@ import { failureOf, UsageError } from "../../src/cli/failure.ts";
 import type { Run } from "../../src/cli/invocation.ts";
 import { completeLanguage } from "../../src/cli/node-20.ts";
 import { jsonOf, Output } from "../../src/cli/output.ts";
+import { readProfiles } from "../../src/cli/profiles.ts";
 import { carryOut } from "../../src/cli/program.ts";
 import { Rates } from "../../src/cli/rates.ts";
 import { tableOf } from "../../src/cli/table.ts";
@@ -110,6 +114,13 @@ describe("usage", () => {
     [["get"], "missing required argument 'key'"],
     [["get", "a", "b"], "too many arguments"],
     [["get", "a", "--what"], "unknown option '--what'"],
+    [["increment"], "missing required argument 'key'"],
+    [["increment", "--tll", "1h"], "(Did you mean --ttl?)"],
+    [["increment", "a", "--tll", "1h"], "unknown option '--tll'"],
+    [["increment", "a"], "required option '--ttl <duration>' not specified"],
+    [["profile", "add", "--tokn", "x"], "(Did you mean --token?)"],
+    [["token", "--ns", "a", "--ttl", "86400"], "86400 seconds are 86400s"],
+    [["token", "--ns", "a", "--ttl", "1.5s"], "Whole seconds are expected"],
     [["insert", "a", "--ttl", "1h"], "required option '--quota <n>' not specified"],
     [["insert", "a", "--quota", "-1", "--ttl", "1h"], "0 to 18446744073709551615"],
     [["set", "a", "b", "--ttl", "1 hour"], "A duration such as"],
@@ -160,6 +171,27 @@ describe("usage", () => {
     const { printed } = await run(["profile", "use", "\u001b[2J"]);
     expect(printed.err).toContain("\\u001b[2J");
     expect(printed.err).not.toContain("\u001b");
+  });
+});
+
+describe("a profile that is there already", () => {
+  it("is replaced, told so, and leaves no token to another address", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "throttr-cli-"));
+    const options = { environment: { XDG_CONFIG_HOME: folder } };
+    const add = (...args: string[]) => run(["profile", "add", "work", "--url", ...args], options);
+    try {
+      const added = await add("https://a", "--token", "old");
+      expect(added.printed.out).toMatch(/^added to /);
+      const replaced = await add("https://b");
+      expect(replaced.printed.out).toMatch(/^replaced in /);
+      expect(replaced.printed.err).toContain("work had a token, and has none any more");
+      expect(readProfiles(options.environment).profiles).toEqual({ work: { url: "https://b" } });
+      const { printed } = await add("https://c", "--token", "new", "--json");
+      expect(JSON.parse(printed.out)).toMatchObject({ hasToken: true, isReplaced: true });
+      expect(printed.err).toBe("");
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
   });
 });
 

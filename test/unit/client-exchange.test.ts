@@ -217,6 +217,30 @@ describe("a refusal", () => {
     await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 429: slow down");
     await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 404: {}");
   });
+
+  it("that says nothing is told with the address", async () => {
+    const { client } = start([() => responseOf(405, "")]);
+    await expect(client.query("a")).rejects.toThrow(
+      /^response_invalid: HTTP 405: no more is said at https?:\/\/[^ ]+\/throttr\/edge; the path/,
+    );
+  });
+});
+
+describe("an argument that no type has kept out", () => {
+  it.each<[string, (client: ThrottrClient) => Promise<unknown>]>([
+    ["set", (client) => client.set("x", "y", undefined as never)],
+    ["insert", (client) => client.insert("x", null as never)],
+    ["limit", (client) => client.limit(undefined as never)],
+    ["limitMany", (client) => client.limitMany({} as never)],
+    ["acquire", (client) => client.acquire("x", undefined as never)],
+  ])("of %s is refused with a code, and nothing is sent", async (_, call) => {
+    const { server, client } = start();
+    await expect(call(client)).rejects.toMatchObject({
+      name: "ThrottrError",
+      code: "argument_invalid",
+    });
+    expect(server.requests).toHaveLength(0);
+  });
 });
 
 describe("a failure", () => {

@@ -4,6 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import { Limiters } from "../../src/engine/limiters.ts";
 import { Command } from "../../src/wire/edge/command.ts";
+import type { RateLimitConfiguration } from "../../src/wire/ratelimit/configuration.ts";
 import { layoutsOf, Target } from "../../src/wire/throttr/requests.ts";
 import { frameLength } from "../../src/wire/throttr/scanner.ts";
 import { COSTS, configurations, costArbitrary } from "../support/command-arbitraries.ts";
@@ -115,9 +116,42 @@ describe("limits", () => {
       replyOf(engine, set("k", new Uint8Array(bytes).fill(0x39), FOREVER));
       return new TextDecoder().decode(replyOf(engine, limit("k", BUCKET, 1)).body);
     };
-    expect(messageOf(4096)).toMatch(/^state_invalid: token_bucket: /);
+    expect(messageOf(4096)).toMatch(
+      /^state_invalid: the buffer under "k" is no state of token_bucket \(expected /,
+    );
     expect(messageOf(4097)).toMatch(/^state_invalid: the buffer has 4097 bytes, /);
     expect(messageOf(1_000_000)).toMatch(/^state_invalid: the buffer has 1000000 bytes, /);
+  });
+
+  it("say whose state is there, and what to do, but not what it says", () => {
+    const sliding = { strategy: "sliding_window", limit: 3, windowNs: 60_000_000_000n } as const;
+    const gcra = { strategy: "gcra", burst: 3, rate: 1 } as const;
+    const primary = {
+      strategy: "fixed_window",
+      quotas: [{ name: "a", limit: 3, windowNs: 60_000_000_000n }],
+    } as const;
+    const key = "api:user:42";
+    const engine = engineOf();
+    const messageOf = (configuration: RateLimitConfiguration, state?: string): string => {
+      if (state !== undefined) replyOf(engine, set(key, bytesOf(state), FOREVER));
+      const reply = replyOf(engine, limit(key, configurationBytes(configuration), 1));
+      expect([reply.isError, reply.code]).toEqual([true, "state_invalid"]);
+      return new TextDecoder().decode(reply.body);
+    };
+    const other = (found: string, asked: string): string =>
+      `state_invalid: the buffer under "${key}" holds the state of another strategy (it looks like ${found}, not ${asked}): reset the limit, or take another key`;
+    const none = (asked: string, expected: string): string =>
+      `state_invalid: the buffer under "${key}" is no state of ${asked} (expected ${expected}): reset the limit, which deletes it, or take another key`;
+    replyOf(engine, limit(key, BUCKET, 1));
+    expect(messageOf(sliding)).toBe(other("token_bucket", "sliding_window"));
+    expect(messageOf(gcra)).toBe(other("token_bucket", "gcra"));
+    expect(messageOf(gcra, "cmp1|22|1|5|$42|5")).toBe(other("composite", "gcra"));
+    const composite = { strategy: "composite", primary, secondary: gcra } as const;
+    expect(messageOf(composite, "51|23|1|a|1|5$12|1|5")).toBe(other("token_bucket", "gcra"));
+    expect(messageOf(gcra, "61secret")).toBe(none("gcra", "one of 42, 41, v2, v1"));
+    expect(messageOf(sliding, "61|secret")).toBe(
+      none("sliding_window", "61|current|previous|start"),
+    );
   });
 
   it.each(COSTS)("refuse a cost of %s", (cost) => {

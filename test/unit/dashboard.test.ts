@@ -25,6 +25,7 @@ import {
   type StrategyName,
 } from "../../src/dashboard/strategies.ts";
 import { formsOf, hexOf, nameText, prettyJsonOf, valueIn } from "../../src/dashboard/value-text.ts";
+import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configurationOf } from "../../src/wire/edge/limit.ts";
 import { tokenBucketCodec } from "../../src/wire/ratelimit/bucket-state.ts";
 import { fixedWindowCodec } from "../../src/wire/ratelimit/fixed-window-state.ts";
@@ -391,8 +392,28 @@ describe("forms of limiters", () => {
   });
 
   it("leave what is wrong to the limiter, which names the field", () => {
-    expect(() => configurationOf(strategyOf("token_bucket", () => "", 1))).toThrow(/burst/);
-    expect(() => configurationOf(strategyOf("fixed_window", () => "", 1))).toThrow(/quotas\[0\]/);
+    const zero = (name: string): string => (name.startsWith("unit") ? "s" : "0");
+    expect(() => configurationOf(strategyOf("token_bucket", zero, 1))).toThrow(/burst/);
+    expect(() => configurationOf(strategyOf("fixed_window", zero, 1))).toThrow(/quotas\[0\]/);
+  });
+
+  it.each([
+    ["token_bucket", "burst", "", 'burst_invalid: burst: a number is expected, got ""'],
+    ["gcra", "rate", "abc", 'rate_invalid: per second: a number is expected, got "abc"'],
+    ["sliding_window", "limit", "1,5", 'limit_invalid: limit: a number is expected, got "1,5"'],
+    ["sliding_window", "window", "x", 'window_invalid: window: a number is expected, got "x"'],
+    ["composite", "limit.1", "-", 'limit_invalid: quota 2: limit: a number is expected, got "-"'],
+    [
+      "fixed_window",
+      "window.0",
+      " ",
+      'window_invalid: quota 1: window: a number is expected, got " "',
+    ],
+  ] as const)("say which number is none: %s, %s", (strategy, wrong, text, message) => {
+    const read = (name: string): string => (name === wrong ? text : field(name));
+    expect(() => strategyOf(strategy, read, 2)).toThrow(
+      new ThrottrError(message.split(":")[0]!, message.slice(message.indexOf(": ") + 2)),
+    );
   });
 
   it("know units of time", () => {

@@ -1,5 +1,13 @@
 /** Files of exports: any records, any cuts, any damage; and the way from one engine to another. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync, appendFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -441,6 +449,99 @@ describe("an export and an import", () => {
     expect(await codeOf(ExportFile.create(join(folder, "none", "x"), false))).toBe(
       "file_unwritable",
     );
+  });
+
+  describe("over a file that is there", () => {
+    const OLD = "what was there\n";
+
+    /** A file, what is written beside it, and a namespace of a few records. */
+    async function old() {
+      const { client } = started();
+      const records = fc.sample(counter, { seed, numRuns: 5 }) as StoredRecord[];
+      await fill(client, records);
+      const name = freshFile();
+      writeFileSync(name, OLD);
+      return { client, name, draft: `${name}.partial` };
+    }
+
+    /** Begins to write over it, and is ended behind the first record. */
+    async function interrupted(client: ThrottrClient, name: string): Promise<void> {
+      const whole = freshFile();
+      await exportInto(whole, client);
+      const lines = readFileSync(whole, "utf8").split("\n");
+      const file = await ExportFile.create(name, true);
+      await file.write(encoder.encode(`${lines.slice(0, 2).join("\n")}\n{"torn`));
+      await file.close();
+    }
+
+    it("leave it until they are complete", async () => {
+      const { client, name, draft } = await old();
+      const file = await ExportFile.create(name, true);
+      await exportAll(sourceOf(client), NOTHING, file.write, null, QUIET);
+      expect(readFileSync(name, "utf8")).toBe(OLD);
+      await file.complete();
+      await file.close();
+      expect((await recordsOf(readFileSync(name))).reader.trailer).not.toBeNull();
+      expect(existsSync(draft)).toBe(false);
+    });
+
+    it("leave it where they fail at once", async () => {
+      const { name, draft } = await old();
+      const { client } = started(engineOf(), () => "unsent");
+      const file = await ExportFile.create(name, true);
+      const run = exportAll(sourceOf(client), NOTHING, file.write, null, QUIET);
+      expect(await codeOf(run)).toBe("connection_failed");
+      await file.close();
+      expect(readFileSync(name, "utf8")).toBe(OLD);
+      expect(existsSync(draft)).toBe(false);
+    });
+
+    it("leave it where they are ended on the way, and can be gone on with", async () => {
+      const { client, name, draft } = await old();
+      await interrupted(client, name);
+      expect(readFileSync(name, "utf8")).toBe(OLD);
+      const file = await ExportFile.resume(name);
+      const source = sourceOf(client, NOTHING, file);
+      const result = await exportAll(source, NOTHING, file.write, file.found, QUIET);
+      expect(result.resumed).toBe(1);
+      expect(readFileSync(name, "utf8")).toBe(OLD);
+      await file.complete();
+      expect((await recordsOf(readFileSync(name))).reader.trailer!.records).toBe(result.records);
+      expect(existsSync(draft)).toBe(false);
+    });
+
+    it("replace it also where only that was missing", async () => {
+      const { client, name, draft } = await old();
+      await exportInto(draft, client);
+      const file = await ExportFile.resume(name);
+      expect(file.isComplete).toBe(true);
+      await file.complete();
+      expect((await recordsOf(readFileSync(name))).reader.trailer).not.toBeNull();
+      expect(existsSync(draft)).toBe(false);
+    });
+
+    it("begin none beside one that could be gone on with", async () => {
+      const { client, name } = await old();
+      await interrupted(client, name);
+      rmSync(name);
+      expect(await codeOf(ExportFile.create(name, false))).toBe("file_exists");
+    });
+
+    it("replace what a link leads to, and no device", async () => {
+      const { client, name } = await old();
+      const link = freshFile();
+      symlinkSync(name, link);
+      const file = await ExportFile.create(link, true);
+      await exportAll(sourceOf(client), NOTHING, file.write, null, QUIET);
+      await file.complete();
+      expect(readFileSync(name, "utf8")).not.toBe(OLD);
+      expect(readFileSync(link, "utf8")).toBe(readFileSync(name, "utf8"));
+      const device = await ExportFile.create("/dev/null", true);
+      expect([device.name, device.replaces]).toEqual(["/dev/null", null]);
+      await device.write(encoder.encode("x"));
+      await device.close();
+      expect(existsSync("/dev/null")).toBe(true);
+    });
   });
 
   it("of a prefix leave the others where they are", async () => {

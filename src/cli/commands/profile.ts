@@ -49,13 +49,22 @@ function addAdd(profile: Command): void {
       action<AddOptions, [string]>(async (invocation, options, name) => {
         const { environment } = invocation.host;
         doorOf(options.url, "http");
-        const file = withProfile(readProfiles(environment), name, { url: options.url });
+        const before = readProfiles(environment);
+        const replaced = Object.hasOwn(before.profiles, name) ? before.profiles[name]! : null;
+        const file = withProfile(before, name, { url: options.url });
         const token = await tokenOf(invocation, options);
         const added: Profile = { url: options.url, ...(token === "" ? {} : { token }) };
         writeProfiles(environment, withProfile(file, name, added));
-        await invocation.output.print(profileJson(name, added, file.current === name), () =>
-          invocation.output.good(`added to ${profilesPath(environment)}`),
+        const { output } = invocation;
+        const json = profileJson(name, added, file.current === name);
+        await output.print(replaced === null ? json : { ...json, isReplaced: true }, () =>
+          output.good(
+            `${replaced === null ? "added to" : "replaced in"} ${profilesPath(environment)}`,
+          ),
         );
+        if (replaced?.token !== undefined && added.token === undefined) {
+          output.note(`${name} had a token, and has none any more: give it with --token`);
+        }
       }),
     );
   addJsonOption(command);

@@ -106,5 +106,9 @@ function scopesArgument(text: string): readonly ScopeName[] {
 function lifetimeArgument(text: string): number {
   const ms = durationMsOf(text);
   if (ms > 0 && ms % 1000 === 0) return ms;
-  throw new InvalidArgumentError("Whole seconds are expected, such as 90s or 1h.");
+  const isPlain = /^\d+$/.test(text.trim()) && ms > 0;
+  const meant = isPlain
+    ? ` A plain number is milliseconds, and ${ms}ms is no whole second; ${ms} seconds are ${ms}s.`
+    : "";
+  throw new InvalidArgumentError(`Whole seconds are expected, such as 90s, 1h or 1d.${meant}`);
 }

@@ -220,7 +220,8 @@ function assertPrivate(
   );
 }
 
-function warningsOf({ TOKEN_SECRET }: Settings): string[] {
+/** What is to be said of the secrets that were given. */
+export function warningsOf({ TOKEN_SECRET = "" }: Partial<Settings>): string[] {
   const bytes = Buffer.byteLength(TOKEN_SECRET);
   return bytes === 0 || bytes >= SECRET_BYTES_MIN
     ? []

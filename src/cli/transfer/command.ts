@@ -4,7 +4,7 @@ import type { ThrottrClient } from "../../client/client.ts";
 import type { RestorePolicyName } from "../../wire/edge/transfer.ts";
 import { protocolByName, VALUE_SIZES } from "../../wire/throttr/protocol.ts";
 import { ExitCode } from "../exit-code.ts";
-import { UsageError } from "../failure.ts";
+import { failureOf, UsageError } from "../failure.ts";
 import { action, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
@@ -70,7 +70,11 @@ function addExport(program: Command): void {
     .addOption(
       new Option("--resume", "go on with a file that is not complete").conflicts("fromNative"),
     )
-    .addOption(new Option("--force", "write over a file that is there").conflicts("resume"))
+    .addOption(
+      new Option("--force", "replace a file that is there, once the export is complete").conflicts(
+        "resume",
+      ),
+    )
     .addOption(
       new Option(
         "--from-native <host:port>",
@@ -126,6 +130,7 @@ async function runExport(invocation: Invocation, options: ExportOptions): Promis
       : await ExportFile.create(options.out, options.force === true);
   try {
     if (file.isComplete) {
+      await file.complete();
       await tellExport(
         invocation,
         { ...file.found!.counts, resumed: file.found!.counts.records },
@@ -164,15 +169,33 @@ async function exported(
   try {
     const write = file?.write ?? writeTo(output);
     const result = await exportAll(source, prefix, write, file?.found ?? null, progress);
+    await file?.complete();
     progress.stop();
     await tellExport(invocation, result, source.remarks(), file === null);
   } catch (error) {
     progress.stop();
-    const isResumable = file !== null && !file.isEmpty && !(source instanceof NativeSource);
-    if (isResumable && !(error instanceof UsageError)) {
-      output.note(`${file.name} is not complete: the same command with --resume goes on`);
-    }
+    if (file !== null && !file.isEmpty) await leave(invocation, source, file, error);
     throw error;
+  }
+}
+
+/** What becomes of a file that is not complete. */
+async function leave(
+  { output }: Invocation,
+  source: RecordSource,
+  file: ExportFile,
+  error: unknown,
+): Promise<void> {
+  await file.close();
+  const { name, replaces } = file;
+  // It is of another export, or it is complete and could not be moved.
+  if (error instanceof UsageError) return;
+  if (!(source instanceof NativeSource)) {
+    const way = replaces === null ? "--resume" : "--resume instead of --force";
+    output.note(`${name} is not complete: the same command with ${way} goes on`);
+  } else if (replaces !== null) {
+    // Nothing goes on with it.
+    await file.remove();
   }
 }
 
@@ -269,12 +292,21 @@ async function importSurveyed(
       await file.write({ ...identity, line, endsAt, ...counts }, true);
     }
     await tellImport(invocation, restorer, false);
-    output.note("the same command with --resume goes on");
+    // Where nothing was done there is nothing to go on from.
+    if (restorer.done !== null || before !== null) output.note(resumptionOf(error));
     throw error;
   }
   progress.stop();
   await file.remove();
   return await tellImport(invocation, restorer, true);
+}
+
+/** How an import goes on that has failed on its way: what the server refuses it refuses again. */
+function resumptionOf(error: unknown): string {
+  const { exitCode } = failureOf(error);
+  const isOfTheWay = exitCode === ExitCode.connection || exitCode === ExitCode.interrupted;
+  const way = "the same command with --resume goes on";
+  return isOfTheWay ? way : `${way}, once what is told below is mended`;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** An export: the records of a source, into a file or a pipe. */
 import { createReadStream } from "node:fs";
-import { open, rm, type FileHandle } from "node:fs/promises";
+import { open, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import type { RecordKey } from "../../wire/edge/transfer.ts";
 import { UsageError } from "../failure.ts";
 import type { Output } from "../output.ts";
@@ -17,38 +17,71 @@ export interface Exported extends Counts {
   readonly resumed: number;
 }
 
-/** A file that an export is written to. */
+/**
+ * A file that an export is written to.
+ *
+ * What is to take the place of a file is written beside it first, as `name.partial`: until the export is
+ * complete, the file stays as it is.
+ */
 export class ExportFile {
+  /** Where it is written. */
   readonly name: string;
+  /** What it replaces once it is complete; null where it is written in its own place. */
+  readonly replaces: string | null;
   readonly #file: FileHandle;
   readonly #found: ExportReader | null;
   #at: number;
+  #isClosed = false;
 
-  private constructor(name: string, file: FileHandle, found: ExportReader | null) {
+  private constructor(
+    name: string,
+    replaces: string | null,
+    file: FileHandle,
+    found: ExportReader | null,
+  ) {
     this.name = name;
+    this.replaces = replaces;
     this.#file = file;
     this.#found = found;
     this.#at = found?.endsAt ?? 0;
   }
 
-  /** A file that is not there yet. @throws UsageError `file_exists`, `file_unwritable` */
+  /**
+   * A file that is not there yet; forced, one that takes the place of what is there.
+   *
+   * @throws UsageError `file_exists`, `file_unwritable`
+   */
   static async create(name: string, isForced: boolean): Promise<ExportFile> {
-    return new ExportFile(name, await opened(name, isForced ? "w" : "wx"), null);
+    const { target, draft } = await placesOf(name);
+    if (isForced) {
+      // A device or a pipe is written to; it is never replaced.
+      if (!(await isReplaceable(target))) {
+        return new ExportFile(name, null, await opened(name, "w"), null);
+      }
+      return new ExportFile(draft, target, await opened(draft, "w"), null);
+    }
+    // `--resume` would go on with it.
+    if (await isThere(draft)) throw fileExists(draft);
+    return new ExportFile(name, null, await opened(name, "wx"), null);
   }
 
   /**
    * A file that an earlier export has begun: what it has behind its last whole line is cut off. One that
-   * is not there is begun.
+   * is not there is begun. Where there is a `name.partial`, that is the one, and replaces the file once it
+   * is complete.
    *
    * @throws UsageError `file_invalid`, `file_damaged`, `file_unwritable`
    */
   static async resume(name: string): Promise<ExportFile> {
+    const { target, draft } = await placesOf(name);
+    const isDraft = await isThere(draft);
+    const begun = isDraft ? draft : name;
     // One that is not there is begun.
-    await (await opened(name, "a")).close();
-    const found = await readExport(createReadStream(name), true);
-    const file = await opened(name, "r+");
+    await (await opened(begun, "a")).close();
+    const found = await readExport(createReadStream(begun), true);
+    const file = await opened(begun, "r+");
     await file.truncate(found.endsAt);
-    return new ExportFile(name, file, found.isEmpty ? null : found);
+    return new ExportFile(begun, isDraft ? target : null, file, found.isEmpty ? null : found);
   }
 
   /** What was there; null where there was nothing. */
@@ -79,11 +112,31 @@ export class ExportFile {
     return this.#at === 0;
   }
 
+  /** Closes it, and puts it in the place of what it replaces. @throws UsageError `file_unwritable` */
+  async complete(): Promise<void> {
+    await this.close();
+    if (this.replaces === null) return;
+    try {
+      await rename(this.name, this.replaces);
+    } catch (error) {
+      throw new UsageError("file_unwritable", (error as Error).message);
+    }
+  }
+
   /** Sees to it that what was written is there after a crash, and closes it; an empty file is removed. */
   async close(): Promise<void> {
-    await this.#file.sync();
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    // A device or a pipe has nothing to keep, and is not for us to remove.
+    const isFile = (await this.#file.stat()).isFile();
+    if (isFile) await this.#file.sync();
     await this.#file.close();
-    if (this.isEmpty) await rm(this.name, { force: true });
+    if (isFile && this.isEmpty) await this.remove();
+  }
+
+  /** Removes what was written; what it was to replace stays. */
+  async remove(): Promise<void> {
+    await rm(this.name, { force: true });
   }
 }
 
@@ -139,17 +192,34 @@ function assertSameExport(found: Header, asked: Header): void {
   }
 }
 
+/** Where a file is, behind links, and where what is to replace it is written. */
+async function placesOf(name: string): Promise<{ target: string; draft: string }> {
+  const target = await realpath(name).catch(() => name);
+  return { target, draft: `${target}.partial` };
+}
+
+async function isThere(name: string): Promise<boolean> {
+  return (await stat(name).catch(() => null)) !== null;
+}
+
+/** Only a file is, or what is not there yet. */
+async function isReplaceable(name: string): Promise<boolean> {
+  return (await stat(name).catch(() => null))?.isFile() ?? true;
+}
+
+function fileExists(name: string): UsageError {
+  return new UsageError(
+    "file_exists",
+    `${name} is there already: --resume goes on with it, --force writes over it`,
+  );
+}
+
 async function opened(name: string, flags: string): Promise<FileHandle> {
   try {
     return await open(name, flags, 0o600);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "EEXIST") {
-      throw new UsageError(
-        "file_exists",
-        `${name} is there already: --resume goes on with it, --force writes over it`,
-      );
-    }
+    if (code === "EEXIST") throw fileExists(name);
     throw new UsageError("file_unwritable", message);
   }
 }

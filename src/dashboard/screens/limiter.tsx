@@ -21,6 +21,7 @@ import type { Session } from "../session.ts";
 import {
   STRATEGIES,
   STRATEGY_HINTS,
+  numberOf,
   strategyOf,
   type StrategyName,
   type UnitName,
@@ -47,6 +48,8 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
   const [strategy, setStrategy] = useState<StrategyName>("token_bucket");
   const [quotas, setQuotas] = useState(1);
   const [answers, setAnswers] = useState<readonly Answer[]>([]);
+  /** What was asked last: the fields may have changed since. */
+  const [asked, setAsked] = useState<LimitRequest | null>(null);
   const action = useAction();
 
   const requestOf = (): LimitRequest => {
@@ -59,12 +62,14 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
       name: field("limiter"),
       key: field("key"),
       strategy: strategyOf(strategy, field, quotas),
-      cost: Number(field("cost")),
+      cost: numberOf(field("cost"), "cost", "cost_invalid"),
     };
   };
   const call = (name: Call): void =>
     action.run(async () => {
-      const { cost, ...request } = requestOf();
+      const whole = requestOf();
+      setAsked(whole);
+      const { cost, ...request } = whole;
       const result = await throttr[name](name === "peek" ? request : { ...request, cost: cost! });
       const { retryAfterMs, success } = result;
       const answer = {
@@ -76,9 +81,9 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
       };
       setAnswers([answer, ...answers].slice(0, HISTORY_MAX));
     });
-  const reset = (): void =>
+  const reset = (requestToForget: () => LimitRequest): void =>
     action.run(async () => {
-      const { cost: _, ...request } = requestOf();
+      const { cost: _, ...request } = requestToForget();
       const isForgotten = await throttr.reset(request);
       setAnswers([]);
       notify(isForgotten ? "The limit is fresh again" : "There was no state to forget");
@@ -98,7 +103,7 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
             }}
           >
             <div class="pair">
-              <Field label="Limit" name="limiter" value="api" isMono />
+              <Field label="Name" name="limiter" value="api" isMono />
               <Field label="Key" name="key" value="user:42" isMono />
             </div>
             <Choice
@@ -120,9 +125,23 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
               </button>
               <Button label="Peek" onPress={() => call("peek")} disabled={action.isBusy} />
               <Button label="Refund" onPress={() => call("refund")} disabled={action.isBusy} />
-              <Button label="Reset" kind="danger" onPress={reset} disabled={action.isBusy} />
+              <Button
+                label="Reset"
+                kind="danger"
+                onPress={() => reset(requestOf)}
+                disabled={action.isBusy}
+              />
             </div>
-            <Failure error={action.error} />
+            <Failure error={action.error}>
+              {action.error?.code === "state_invalid" && asked !== null ? (
+                <Button
+                  label="Reset this limit"
+                  kind="danger"
+                  onPress={() => reset(() => asked)}
+                  disabled={action.isBusy}
+                />
+              ) : null}
+            </Failure>
           </form>
         </Card>
         <div class="stack">
@@ -219,7 +238,7 @@ function QuotaFields({
         const [limit, window, unit] = QUOTA_DEFAULTS[i] ?? (["", "", "d"] as const);
         return (
           <div class="quota" key={i}>
-            <Field label="Name" name={`name.${i}`} value={QUOTA_NAMES[i]!} isMono />
+            <Field label="Quota" name={`name.${i}`} value={QUOTA_NAMES[i]!} isMono />
             <Field label="Limit" name={`limit.${i}`} value={limit} isNumber />
             <TimeFields
               label="Window"

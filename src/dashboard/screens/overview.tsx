@@ -72,7 +72,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             <Tile
               name="Requests per second"
               figure={rates === null ? null : formatRate(rates.requests)}
-              note={overview === null ? "" : `${formatTile(overview.requests.total)} in all`}
+              note={overview === null ? "" : `${formatTile(overview.requests.total)} since awake`}
               isMain
             />
             <Tile

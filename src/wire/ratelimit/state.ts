@@ -7,18 +7,52 @@
  */
 import { shown } from "./error.ts";
 
+/** Whose state follows a header. `v1` and `v2` are not here: they don't say it. */
+const STRATEGY_BY_HEADER: ReadonlyMap<string, string> = new Map([
+  ["11", "token_bucket"],
+  ["12", "token_bucket"],
+  ["21", "fixed_window"],
+  ["22", "fixed_window"],
+  ["23", "fixed_window"],
+  ["31", "leaky_bucket"],
+  ["32", "leaky_bucket"],
+  ["41", "gcra"],
+  ["42", "gcra"],
+  ["51", "composite"],
+  ["cmp1", "composite"],
+  ["61", "sliding_window"],
+]);
+const HEADER = /^([a-z0-9]{2,4})\|/;
+
 /** A stored state is of another strategy, of no known version, or damaged. */
 export class StateError extends Error {
   override readonly name = "StateError";
   readonly code = "state_invalid";
-  /** The message without what was read, which not everybody may see who asks for a decision. */
-  readonly publicMessage: string;
+  readonly #strategy: string;
+  readonly #expected: string;
+  /** The strategy whose state the text looks like; null where it looks like none. */
+  readonly #found: string | null;
 
   /** @param expected the forms that would have been read */
   constructor(strategy: string, expected: string, text: string) {
-    const publicMessage = `state_invalid: ${strategy}: expected ${expected}`;
-    super(`${publicMessage}, got ${shown(text)}`);
-    this.publicMessage = publicMessage;
+    super(`state_invalid: ${strategy}: expected ${expected}, got ${shown(text)}`);
+    this.#strategy = strategy;
+    this.#expected = expected;
+    this.#found = STRATEGY_BY_HEADER.get(HEADER.exec(text)?.[1] ?? "") ?? null;
+  }
+
+  /**
+   * The message for who asks for a decision: what is there and what to do, without what was read, which
+   * not everybody may see who asks.
+   *
+   * @param key that the state is stored under
+   */
+  publicMessage(key: string): string {
+    const buffer = `state_invalid: the buffer under ${shown(key)}`;
+    if (this.#found === null || this.#found === this.#strategy) {
+      return `${buffer} is no state of ${this.#strategy} (expected ${this.#expected}): reset the limit, which deletes it, or take another key`;
+    }
+    return `${buffer} holds the state of another strategy (it looks like ${this.#found}, not ${this.#strategy}): reset the limit, or take another key`;
   }
 }
 

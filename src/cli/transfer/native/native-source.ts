@@ -1,4 +1,5 @@
 /** The records of a server that speaks Throttr's own protocol, ours or another. */
+import { ThrottrError } from "../../../wire/edge/error.ts";
 import type { ExportedRecord, StoredRecord } from "../../../wire/edge/transfer.ts";
 import type { Protocol } from "../../../wire/throttr/protocol.ts";
 import type { RecordSource } from "../source.ts";
@@ -66,9 +67,20 @@ export class NativeSource implements RecordSource {
         batches = batches.slice(-1);
       }
       yield await this.#values(askers, batches);
+    } catch (error) {
+      throw this.#explained(error);
     } finally {
       for (const connection of [lister!, ...askers]) connection.close();
     }
+  }
+
+  /** Whoever expects longer fields than the server sends waits for what never comes. */
+  #explained(error: unknown): unknown {
+    if (!(error instanceof ThrottrError) || error.code !== "timeout") return error;
+    const { code, message } = error;
+    const size = `uint${8 * this.#protocol.valueSize}`;
+    const detail = `${message.slice(code.length + 2)}: is ${size} the value size of that server (--size)?`;
+    return new ThrottrError(code, detail, { cause: error });
   }
 
   async #open(): Promise<NativeConnection[]> {
