@@ -102,3 +102,19 @@ it("unfinished frames of all connections have a limit together", async () => {
     for (const client of clients) client.close();
   });
 });
+
+it("a frame that comes byte by byte has an end, too", async () => {
+  await withSettings({ STALL_TIMEOUT_MS: 200 }, async () => {
+    const client = await openCounter(WEB);
+    const begin = new Uint8Array(2000);
+    begin.set(headerOf(100_000));
+    client.write(begin);
+    // Each byte is in time; the frame as a whole is not.
+    for (let i = 0; i < 40 && !client.isEnded; i++) {
+      await scheduler.wait(100);
+      if (!client.isEnded) client.write(Uint8Array.of(0));
+    }
+    expect(client.isEnded).toBe(true);
+    client.close();
+  });
+});
