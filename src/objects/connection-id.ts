@@ -31,6 +31,13 @@ export function makeConnectionId(
   return id;
 }
 
+/** Ids that lie back to back, one by one. */
+export function splitIds(ids: Uint8Array): Uint8Array[] {
+  return Array.from({ length: ids.length / CONNECTION_ID_BYTES }, (_, i) =>
+    ids.subarray(i * CONNECTION_ID_BYTES, (i + 1) * CONNECTION_ID_BYTES),
+  );
+}
+
 /** The Hub that an id names, or null when the bytes are no id of ours. */
 export function placeOfConnection(id: Uint8Array): HubPlace | null {
   if (id.length !== CONNECTION_ID_BYTES) return null;

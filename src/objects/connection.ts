@@ -344,7 +344,6 @@ export class Connection implements SessionHost {
   row(): ConnectionRow {
     const { ip, port, transport } = this.#attachment;
     const counts = this.#hub.settings.METRICS === "on" ? this.#counts : new Float64Array(PLACES);
-    const { used, reserved } = this.#session.pendingBytes;
     return {
       id: this.id,
       kind: ConnectionKind[transport],
@@ -355,8 +354,8 @@ export class Connection implements SessionHost {
       writeBytes: counts[Place.writeBytes]!,
       publishedBytes: counts[Place.publishedBytes]!,
       receivedBytes: counts[Place.receivedBytes]!,
-      allocatedBytes: reserved,
-      consumedBytes: used,
+      allocatedBytes: this.#session.reservedBytes,
+      consumedBytes: this.#session.pendingBytes,
       counts,
     };
   }
@@ -637,7 +636,7 @@ export class Connection implements SessionHost {
 
   /** Counts what waits; ends the connection when its Hub has too much of it. */
   #countPending(): void {
-    const { reserved } = this.#session.pendingBytes;
+    const reserved = this.#session.reservedBytes;
     this.#hub.pendingBytes += reserved - this.#pendingBytes;
     this.#pendingBytes = reserved;
     if (reserved <= PENDING_BYTES_LITTLE || this.#hub.pendingBytes <= PENDING_BYTES_MAX) return;

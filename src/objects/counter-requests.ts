@@ -20,6 +20,7 @@ import { writeSuccess } from "../wire/yrmcds/replies.ts";
 import { RequestView } from "../wire/yrmcds/request.ts";
 import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
 import { askHubs } from "./ask-hubs.ts";
+import type { ShardMap } from "./placement.ts";
 import type { CounterFigures, Shard } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { directoryStub } from "./stubs.ts";
@@ -30,7 +31,6 @@ const PAGE_BYTES = 64 << 10;
 export class CounterRequests {
   readonly #env: Env;
   readonly #namespace: string;
-  /** A plain object: it goes along with calls. */
   readonly #placement: Placement;
   readonly #shards: () => DurableObjectStub<Shard>[];
   readonly #tally: Tally;
@@ -41,8 +41,7 @@ export class CounterRequests {
    */
   constructor(
     env: Env,
-    namespace: string,
-    placement: Placement,
+    { namespace, placement }: ShardMap,
     shards: () => DurableObjectStub<Shard>[],
     tally: Tally,
   ) {

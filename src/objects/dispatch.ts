@@ -1,12 +1,14 @@
 /** Dispatch: the way from one door to the objects of a namespace that answer requests. */
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
+import type { AnyProtocol } from "../wire/protocols.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
-import type { AnyProtocol } from "../wire/protocols.ts";
 import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
 import type { Access } from "./access.ts";
-import { Exchange } from "./exchange.ts";
 import { CounterRequests } from "./counter-requests.ts";
+import { Exchange } from "./exchange.ts";
+import type { Holder } from "./holder.ts";
+import { logWarning } from "./log.ts";
 import { NamespaceRequests } from "./namespace-requests.ts";
 import { shardName } from "./names.ts";
 import { ShardMap } from "./placement.ts";
@@ -14,11 +16,8 @@ import { answerPublications } from "./publication.ts";
 import { Publisher } from "./publisher.ts";
 import { readSettings } from "./settings.ts";
 import { openShardLane, type ShardLane } from "./shard-lane.ts";
-import { shardStub } from "./stubs.ts";
-
-import type { Holder } from "./holder.ts";
-import { logWarning } from "./log.ts";
 import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
+import { shardStub } from "./stubs.ts";
 import type { Survey } from "./survey.ts";
 
 /** Counts requests for INFO. */
@@ -48,11 +47,9 @@ export class Dispatch {
     const stubOf = (name: string) => shardStub(env, name);
     const shards = () => names.map(stubOf);
     this.#namespaceRequests = new NamespaceRequests(env, this.#map, shards, flush);
-    const { fingerprint } = this.#map;
-    const placement = { shards: settings.SHARDS, fingerprint };
-    this.#counterRequests = new CounterRequests(env, namespace, placement, shards, tally);
+    this.#counterRequests = new CounterRequests(env, this.#map, shards, tally);
     this.#lanes = names.map((name) =>
-      openShardLane(this.#map, () => {
+      openShardLane(this.#map.placement, () => {
         const stub = stubOf(name);
         return async (batch) => await stub.apply(batch);
       }),

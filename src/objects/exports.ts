@@ -5,7 +5,6 @@
  * so nothing is asked for twice, and nothing is kept between two pages.
  */
 import { EXPORT_PAGE_HEADER_BYTES } from "../engine/export.ts";
-import type { Placement } from "../wire/batch.ts";
 import type { ByteWriter } from "../wire/bytes.ts";
 import { EXPORT_BYTES_MAX, EXPORT_RECORDS_MAX, ExportOption } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -22,14 +21,11 @@ const PAIR_SIZES_BYTES = 2;
 
 export class Exports {
   readonly #map: ShardMap;
-  readonly #placement: Placement;
   readonly #shards: () => DurableObjectStub<Shard>[];
 
   /** @param shards makes stubs of all shards */
   constructor(map: ShardMap, shards: () => DurableObjectStub<Shard>[]) {
     this.#map = map;
-    // A plain object: it goes along with calls.
-    this.#placement = { shards: map.shards, fingerprint: map.fingerprint };
     this.#shards = shards;
   }
 
@@ -54,7 +50,13 @@ export class Exports {
       const bytesLeft = bytesMax - (out.length - rowsAt);
       if (index === shards.length || recordsLeft === 0 || bytesLeft <= 0) break;
       const shard = shards[index]!;
-      const page = await shard.exportPage(this.#placement, query, behind, recordsLeft, bytesLeft);
+      const page = await shard.exportPage(
+        this.#map.placement,
+        query,
+        behind,
+        recordsLeft,
+        bytesLeft,
+      );
       recordsLeft -= page[1]! | (page[2]! << 8);
       out.copy(page, EXPORT_PAGE_HEADER_BYTES);
       isShardDone = page[0] === 1;

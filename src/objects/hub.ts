@@ -13,7 +13,7 @@ import { anyProtocolByCode } from "../wire/protocols.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
 import { beginsWithAny, binaryBytes, compareBytes, joinBytes } from "../wire/bytes.ts";
 import { alarmTime } from "./alarm.ts";
-import { CONNECTION_ID_BYTES, makeConnectionId, ownChannel } from "./connection-id.ts";
+import { makeConnectionId, ownChannel, splitIds } from "./connection-id.ts";
 import {
   Connection,
   type Attachment,
@@ -210,12 +210,9 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
   /** Those of some connections, 16 bytes each, that are no more. */
   gone(ids: Uint8Array): Uint8Array {
-    const gone: Uint8Array[] = [];
-    for (let at = 0; at < ids.length; at += CONNECTION_ID_BYTES) {
-      const id = ids.subarray(at, at + CONNECTION_ID_BYTES);
-      if (this.roster.byOwnChannel(ownChannel(id)) === undefined) gone.push(id);
-    }
-    return joinBytes(gone);
+    const isGone = (id: Uint8Array): boolean =>
+      this.roster.byOwnChannel(ownChannel(id)) === undefined;
+    return joinBytes(splitIds(ids).filter(isGone));
   }
 
   /** Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`. */

@@ -6,7 +6,7 @@
  */
 import { joinBytes } from "../wire/bytes.ts";
 import { askHubs } from "./ask-hubs.ts";
-import { CONNECTION_ID_BYTES, placeOfConnection } from "./connection-id.ts";
+import { placeOfConnection, splitIds } from "./connection-id.ts";
 import { hubName } from "./names.ts";
 
 export interface LostConnections {
@@ -24,7 +24,7 @@ export async function lostConnections(
 ): Promise<LostConnections> {
   const lost: Uint8Array[] = [];
   const idsOfHub = new Map<string, Uint8Array[]>();
-  for (const id of idsOf(ids)) {
+  for (const id of splitIds(ids)) {
     const place = placeOfConnection(id);
     if (place === null) {
       lost.push(id);
@@ -37,12 +37,6 @@ export async function lostConnections(
   }
   const hubs = [...idsOfHub.keys()];
   const answers = await askHubs(env, hubs, (stub, hub) => stub.gone(joinBytes(idsOfHub.get(hub)!)));
-  for (const { answer } of answers) lost.push(...idsOf(answer));
+  for (const { answer } of answers) lost.push(...splitIds(answer));
   return { lost, isComplete: answers.length === hubs.length };
-}
-
-function idsOf(ids: Uint8Array): Uint8Array[] {
-  return Array.from({ length: ids.length / CONNECTION_ID_BYTES }, (_, i) =>
-    ids.subarray(i * CONNECTION_ID_BYTES, (i + 1) * CONNECTION_ID_BYTES),
-  );
 }

@@ -64,7 +64,6 @@ const SUBSCRIBER_ROW_BYTES = 40;
 export class NamespaceRequests {
   readonly #env: Env;
   readonly #namespace: string;
-  /** A plain object: it goes along with calls. */
   readonly #placement: Placement;
   readonly #shards: () => DurableObjectStub<Shard>[];
   readonly #flush: () => Promise<void>;
@@ -85,7 +84,7 @@ export class NamespaceRequests {
   ) {
     this.#env = env;
     this.#namespace = map.namespace;
-    this.#placement = { shards: map.shards, fingerprint: map.fingerprint };
+    this.#placement = map.placement;
     this.#shards = shards;
     this.#flush = flush;
     this.#surveyor = new Surveyor(env, map.namespace, this.#placement, shards);

@@ -14,6 +14,8 @@ export class ShardMap implements Placement {
   readonly namespace: string;
   readonly shards: number;
   readonly fingerprint: number;
+  /** The placement alone, as a plain object: it goes along with calls. */
+  readonly placement: Placement;
   readonly #key: HashKey;
 
   /**
@@ -31,6 +33,7 @@ export class ShardMap implements Placement {
     // Tells seeds apart without giving away the one in use.
     const proof = encoder.encode("fingerprint");
     this.fingerprint = hashBytes(this.#key, 3, proof, 0, proof.length);
+    this.placement = { shards, fingerprint: this.fingerprint };
   }
 
   /** Index of the shard that owns `bytes[at, at + length)` in a keyspace. */

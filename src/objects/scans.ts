@@ -11,6 +11,7 @@ import {
   writeError,
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
+import type { PageReader } from "../wire/page.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import type { Access } from "./access.ts";
 import { Merge } from "./merge.ts";
@@ -49,22 +50,10 @@ export class Scans {
         return async (behind) => await shard.scan(this.#placement, query, behind ?? after, limit);
       }),
     );
-    await merge.open();
-    const isLastAt = out.reserve(1);
-    let rows = 0;
-    let isLast = true;
-    await merge.forEach(([entry]) => {
-      if (rows === limit) {
-        isLast = false;
-        return false;
-      }
-      rows++;
-      const { bytes, rowAt, keyAt, keyLength } = entry!;
+    await writeMerged(merge, out, limit, Infinity, ({ bytes, rowAt, keyAt, keyLength }) => {
       out.u8(keyLength);
       out.copy(bytes, rowAt, keyAt + keyLength);
-      return null;
     });
-    out.bytes[isLastAt] = isLast ? 1 : 0;
   }
 
   /** Answers are forgotten with everything, and are no records that count. */
@@ -183,4 +172,33 @@ export async function answerOf(write: (out: ByteWriter) => Promise<void>): Promi
     writeError(out, error.message);
   }
   return out.take();
+}
+
+/**
+ * Writes a page of what a merge has: whether it is the last one, then rows.
+ *
+ * @param bytesMax of rows, at which the page ends; the row that crosses it is on it
+ */
+export async function writeMerged(
+  merge: Merge,
+  out: ByteWriter,
+  rowsMax: number,
+  bytesMax: number,
+  writeRow: (entry: PageReader) => void,
+): Promise<void> {
+  await merge.open();
+  const isLastAt = out.reserve(1);
+  const endsAt = out.length + bytesMax;
+  let rows = 0;
+  let isLast = true;
+  await merge.forEach(([entry]) => {
+    if (rows === rowsMax || out.length >= endsAt) {
+      isLast = false;
+      return false;
+    }
+    rows++;
+    writeRow(entry!);
+    return null;
+  });
+  out.bytes[isLastAt] = isLast ? 1 : 0;
 }

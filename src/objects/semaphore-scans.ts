@@ -1,5 +1,4 @@
 /** SEMAPHORES and HOLDERS: which semaphores there are, over all shards, and who holds one of them. */
-import type { Placement } from "../wire/batch.ts";
 import type { ByteWriter } from "../wire/bytes.ts";
 import { HOLDER_CURSOR_BYTES, SEMAPHORE_NAME_BYTES_MAX } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -7,7 +6,7 @@ import { PageReader } from "../wire/page.ts";
 import type { Access } from "./access.ts";
 import { Merge } from "./merge.ts";
 import type { ShardMap } from "./placement.ts";
-import { answerOf, queryOf, Refusal, scanOf, type ScanParts } from "./scans.ts";
+import { answerOf, queryOf, Refusal, scanOf, writeMerged, type ScanParts } from "./scans.ts";
 import type { Shard } from "./shard.ts";
 
 /** At which a page of semaphores ends, for names may have 65,535 bytes; the one that crosses it is on it. */
@@ -15,14 +14,11 @@ const PAGE_BYTES = 1 << 20;
 
 export class SemaphoreScans {
   readonly #map: ShardMap;
-  readonly #placement: Placement;
   readonly #shards: () => DurableObjectStub<Shard>[];
 
   /** @param shards makes stubs of all shards */
   constructor(map: ShardMap, shards: () => DurableObjectStub<Shard>[]) {
     this.#map = map;
-    // A plain object: it goes along with calls.
-    this.#placement = { shards: map.shards, fingerprint: map.fingerprint };
     this.#shards = shards;
   }
 
@@ -48,25 +44,13 @@ export class SemaphoreScans {
     const query = queryOf(prefix, Keyspace.semaphores, access);
     const merge = new Merge(
       this.#shards().map((shard) => {
-        return async (behind) => await shard.scan(this.#placement, query, behind ?? after, limit);
+        return async (behind) =>
+          await shard.scan(this.#map.placement, query, behind ?? after, limit);
       }),
     );
-    await merge.open();
-    const isLastAt = out.reserve(1);
-    const endsAt = out.length + PAGE_BYTES;
-    let rows = 0;
-    let isLast = true;
-    await merge.forEach(([entry]) => {
-      if (rows === limit || out.length >= endsAt) {
-        isLast = false;
-        return false;
-      }
-      rows++;
-      const { bytes, entryAt, keyAt, keyLength } = entry!;
+    await writeMerged(merge, out, limit, PAGE_BYTES, ({ bytes, entryAt, keyAt, keyLength }) => {
       out.copy(bytes, entryAt, keyAt + keyLength);
-      return null;
     });
-    out.bytes[isLastAt] = isLast ? 1 : 0;
   }
 
   async #holders({ prefix: name, limit, after }: ScanParts, out: ByteWriter): Promise<void> {
@@ -78,7 +62,7 @@ export class SemaphoreScans {
     }
     const shard = this.#shards()[this.#map.shardOf(Keyspace.semaphores, name, 0, name.length)]!;
     const query = { keyspace: Keyspace.holdings, prefix: name, prefixes: [] };
-    const page = new PageReader(await shard.scan(this.#placement, query, after, limit));
+    const page = new PageReader(await shard.scan(this.#map.placement, query, after, limit));
     out.u8(page.isLast ? 1 : 0);
     while (page.next()) out.copy(page.bytes, page.rowAt, page.keyAt + page.keyLength);
   }

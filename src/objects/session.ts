@@ -86,9 +86,14 @@ export class Session implements Sink {
     this.#pendingEnd = unfinished.length;
   }
 
-  /** Bytes that wait to become part of a run, and those reserved for them. */
-  get pendingBytes(): { used: number; reserved: number } {
-    return { used: this.#pendingEnd - this.#pendingAt, reserved: this.#pending.length };
+  /** Bytes that wait to become part of a run. */
+  get pendingBytes(): number {
+    return this.#pendingEnd - this.#pendingAt;
+  }
+
+  /** Bytes that are reserved for them. */
+  get reservedBytes(): number {
+    return this.#pending.length;
   }
 
   /** The next bytes of the stream. They may end anywhere. */

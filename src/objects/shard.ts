@@ -24,6 +24,7 @@ import { logError, logWarning } from "./log.ts";
 import { shardName } from "./names.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { shardStub } from "./stubs.ts";
+import { turn } from "./turn.ts";
 
 /** Segments that an alarm sweeps before it lets requests through. */
 const SWEEP_STEPS = 8;
@@ -350,7 +351,7 @@ export class Shard extends DurableObject<Env> {
     let cursor: number | null = 0;
     for (let step = 1; cursor !== null; step++) {
       cursor = this.#engine.sweepStep(cursor, Date.now());
-      if (step % SWEEP_STEPS === 0) await scheduler.wait(0);
+      if (step % SWEEP_STEPS === 0) await turn();
     }
     await this.#semaphoreWork.run();
     await this.#settled();
@@ -358,7 +359,7 @@ export class Shard extends DurableObject<Env> {
       this.#mustWrite(() => this.#journal.beginCut());
       while (this.#journal.isCutting) {
         this.#mustWrite(() => this.#journal.append());
-        await scheduler.wait(0);
+        await turn();
       }
     }
     await this.#setAlarm(this.#findDeadline());
@@ -408,7 +409,7 @@ export class Shard extends DurableObject<Env> {
 
   async #gathered(): Promise<void> {
     if (this.#syncing !== null) await this.#syncing;
-    await scheduler.wait(0);
+    await turn();
     this.#isBusy = this.#sharing > 1;
     this.#sharing = 0;
   }

@@ -5,6 +5,7 @@ import type { ListedRecord } from "../../client/index.ts";
 import { Button, Card, Countdown, Empty, Loading, ScreenHead, Table } from "../controls.tsx";
 import { formatBytes, formatCount } from "../format.ts";
 import { useLoaded } from "../hooks.ts";
+import { Pager } from "../pager.tsx";
 import type { Session } from "../session.ts";
 import { nameText } from "../value-text.ts";
 import { NewRecord } from "./new-record.tsx";
@@ -83,23 +84,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
             )
           }
         </Loading>
-        <div class="pager">
-          <Button
-            label="Previous"
-            icon="previous"
-            disabled={cursors.length === 0}
-            onPress={() => setCursors(cursors.slice(0, -1))}
-          />
-          <span class="figure">Page {formatCount(cursors.length + 1)}</span>
-          <Button
-            label="Next"
-            icon="next"
-            disabled={next === null}
-            onPress={() => {
-              if (next !== null) setCursors([...cursors, next]);
-            }}
-          />
-        </div>
+        <Pager cursors={cursors} next={next} isNumbered onTurn={setCursors} />
       </Card>
       {opened === null ? null : (
         <RecordDialog

@@ -20,6 +20,7 @@ import {
 } from "../controls.tsx";
 import { counted, formatCount } from "../format.ts";
 import { notify, useAction, useLoaded } from "../hooks.ts";
+import { Pager } from "../pager.tsx";
 import { jsonOf, lacksScope, type Session } from "../session.ts";
 import { bytesOfName, pathOf, type NameFields } from "../names.ts";
 import { nameText } from "../value-text.ts";
@@ -96,22 +97,7 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
             }
           </Loading>
           {cursors.length === 0 && next === null ? null : (
-            <div class="pager">
-              <Button
-                label="Previous"
-                icon="previous"
-                disabled={cursors.length === 0}
-                onPress={() => setCursors(cursors.slice(0, -1))}
-              />
-              <Button
-                label="Next"
-                icon="next"
-                disabled={next === null}
-                onPress={() => {
-                  if (next !== null) setCursors([...cursors, next]);
-                }}
-              />
-            </div>
+            <Pager cursors={cursors} next={next} onTurn={setCursors} />
           )}
         </Card>
         <Card title="Acquire by hand">

@@ -1,0 +1,37 @@
+/** Pager: back and forth between pages of which each names the next one. */
+import { Button } from "./controls.tsx";
+import { formatCount } from "./format.ts";
+
+export function Pager<Cursor>({
+  cursors,
+  next,
+  isNumbered = false,
+  onTurn,
+}: {
+  /** Those of the pages before and of this one, but for the first, which has none. */
+  readonly cursors: readonly Cursor[];
+  /** Of the next page; null behind the last one. */
+  readonly next: Cursor | null;
+  readonly isNumbered?: boolean;
+  readonly onTurn: (cursors: readonly Cursor[]) => void;
+}) {
+  return (
+    <div class="pager">
+      <Button
+        label="Previous"
+        icon="previous"
+        disabled={cursors.length === 0}
+        onPress={() => onTurn(cursors.slice(0, -1))}
+      />
+      {isNumbered ? <span class="figure">Page {formatCount(cursors.length + 1)}</span> : null}
+      <Button
+        label="Next"
+        icon="next"
+        disabled={next === null}
+        onPress={() => {
+          if (next !== null) onTurn([...cursors, next]);
+        }}
+      />
+    </div>
+  );
+}
