@@ -32,10 +32,10 @@ export interface CountedRequest {
 const EDGE = protocolByName("edge", undefined)!;
 const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund];
 
-/** All of them, those of Throttr first, by type. A push that comes as a request is not counted. */
+/** All of them, those of Throttr first, by type. EVENT counts although it is always refused. */
 export const COUNTED_REQUESTS: readonly CountedRequest[] = [
   ...layoutsOf(EDGE).flatMap((layout, place): CountedRequest[] => {
-    if (layout === undefined || layout.target === Target.nobody) return [];
+    if (layout === undefined) return [];
     const name = (place < COMMANDS_START ? "" : "EDGE_") + layout.name;
     const isOfShard = layout.target === Target.shard;
     return [{ name, place, isOfShard, family: familyOf(layout, place) }];

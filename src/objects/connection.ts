@@ -231,8 +231,10 @@ export class Connection implements SessionHost {
       throttr !== null && layoutsOf(throttr)[RequestType.subscribe] !== undefined;
     if (transport !== "events" && canSubscribe && (access.scopes & Scope.subscribe) !== 0) {
       const isHeard = beginsWithAny(access.channelPrefixes, EVERYBODY_BYTES, 0, 1);
-      if (isHeard) addSubscription(connection, EVERYBODY, connection.connectedAtMs);
-      addSubscription(connection, connection.ownChannel, connection.connectedAtMs);
+      const { roster } = hub;
+      const { connectedAtMs, ownChannel } = connection;
+      if (isHeard) addSubscription(connection, EVERYBODY, roster.sinceMs(connectedAtMs));
+      addSubscription(connection, ownChannel, roster.sinceMs(connectedAtMs));
     }
     connection.store();
     return connection;

@@ -77,8 +77,10 @@ export interface HubFigures {
   /** Those of the counter protocol among them. */
   readonly counterConnections: number;
   readonly subscriptions: number;
-  /** A number for each channel with subscribers that tells it from others. */
+  /** A number for each channel with subscribers that tells it from others; named channels come first. */
   readonly channelHashes: Float64Array;
+  /** How many of them are named; not there from a Hub of release 0.4. */
+  readonly namedChannels?: number;
 }
 
 /** Row of CHANNELS among objects: read bytes, write bytes, subscriptions, f64 each. */
@@ -87,7 +89,10 @@ export const CHANNEL_PAGE_ROW_BYTES = 24;
 /** A subscription as CHANNEL has it. */
 export interface SubscriberFigures {
   readonly id: Uint8Array;
+  /** Whole milliseconds since the epoch. */
   readonly sinceMs: number;
+  /** What is to be added, less than a millisecond; not there from a Hub of release 0.4. */
+  readonly sinceNs?: number;
   readonly readBytes: number;
   readonly writeBytes: number;
 }
@@ -265,7 +270,13 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   subscribers(channel: string): SubscriberFigures[] {
     return Array.from(
       this.roster.subscribers(channel),
-      ([{ id }, { sinceMs, readBytes, writeBytes }]) => ({ id, sinceMs, readBytes, writeBytes }),
+      ([{ id }, { sinceMs, readBytes, writeBytes }]) => ({
+        id,
+        sinceMs: Math.floor(sinceMs),
+        sinceNs: Math.floor((sinceMs % 1) * 1e6),
+        readBytes,
+        writeBytes,
+      }),
     );
   }
 

@@ -344,15 +344,18 @@ export class NamespaceRequests {
       return;
     }
     rows.sort(
-      (a, b) => a.sinceMs - b.sinceMs || compareBytes(a.id, 0, a.id.length, b.id, 0, b.id.length),
+      (a, b) =>
+        a.sinceMs - b.sinceMs ||
+        (a.sinceNs ?? 0) - (b.sinceNs ?? 0) ||
+        compareBytes(a.id, 0, a.id.length, b.id, 0, b.id.length),
     );
     const out = new ByteWriter(9 + rows.length * SUBSCRIBER_ROW_BYTES);
     out.u8(STATUS_SUCCESS);
     out.u64(rows.length);
-    for (const { id, sinceMs, readBytes, writeBytes } of rows) {
+    for (const { id, sinceMs, sinceNs = 0, readBytes, writeBytes } of rows) {
       out.copy(id);
       const at = out.reserve(24);
-      out.view.setBigUint64(at, BigInt(sinceMs) * 1_000_000n, true);
+      out.view.setBigUint64(at, BigInt(sinceMs) * 1_000_000n + BigInt(sinceNs), true);
       out.view.setBigUint64(at + 8, BigInt(readBytes), true);
       out.view.setBigUint64(at + 16, BigInt(writeBytes), true);
     }

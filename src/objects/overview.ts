@@ -48,7 +48,7 @@ export function overviewOf(namespace: string, survey: Survey, atMs: number): Ove
       },
     },
     subscriptions: ofHubs(({ subscriptions }) => subscriptions),
-    channels: channelsOf(hubs),
+    channels: namedChannelsOf(hubs),
     semaphores: {
       objects: ofShards(({ semaphores }) => semaphores.objects),
       holdings: ofShards(({ semaphores }) => semaphores.holdings),
@@ -72,6 +72,15 @@ export function figuresOf(survey: Survey): TallyFigures {
 /** How many channels have subscribers in Hubs. */
 export function channelsOf(hubs: readonly HubFigures[]): number {
   return new Set(hubs.flatMap(({ channelHashes }) => [...channelHashes])).size;
+}
+
+/** How many of them have a name that is not a connection's id. */
+export function namedChannelsOf(hubs: readonly HubFigures[]): number {
+  return new Set(
+    hubs.flatMap(({ channelHashes, namedChannels = channelHashes.length }) => [
+      ...channelHashes.subarray(0, namedChannels),
+    ]),
+  ).size;
 }
 
 function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverview {

@@ -29,6 +29,12 @@ export interface ChannelFigures {
   subscriptions: number;
 }
 
+/**
+ * Later than another time by the least that CHANNEL can tell apart: about a microsecond, so that a number
+ * of 53 bits holds it beside the milliseconds since the epoch.
+ */
+const SINCE_STEP_MS = 2 ** -10;
+
 export class Roster {
   readonly #env: Env;
   readonly #namespace: string;
@@ -42,6 +48,8 @@ export class Roster {
   #ordered: readonly Connection[] | null = null;
   /** Subscriptions beside those that every connection begins with. */
   #subscriptions = 0;
+  /** When the last subscription was made. */
+  #lastSinceMs = 0;
 
   /** @param hub name of the Hub's object */
   constructor(env: Env, namespace: string, hub: string, subscriptionsMax: number) {
@@ -73,10 +81,17 @@ export class Roster {
     this.#ordered = null;
     this.#names = null;
     for (const [channel, subscription] of connection.subscriptions) {
+      this.#lastSinceMs = Math.max(this.#lastSinceMs, subscription.sinceMs);
       if (channel === connection.ownChannel) continue;
       this.#audienceOf(channel).restore(connection, subscription);
       this.#count(channel, 1);
     }
+  }
+
+  /** The time of a new subscription: later than all that were made before. */
+  sinceMs(nowMs: number): number {
+    this.#lastSinceMs = Math.max(nowMs, this.#lastSinceMs + SINCE_STEP_MS);
+    return this.#lastSinceMs;
   }
 
   /** Forgets a connection. Resolves when the channels know that it left without subscribers. */
@@ -102,7 +117,7 @@ export class Roster {
     // A connection that has ended meanwhile must leave nothing behind.
     if (!this.#byOwnChannel.has(connection.ownChannel)) return false;
     if (channel !== EVERYBODY && !isOwn && this.isFull) return false;
-    const subscription = addSubscription(connection, channel, nowMs);
+    const subscription = addSubscription(connection, channel, this.sinceMs(nowMs));
     if (subscription === null) return false;
     this.#names = null;
     if (isOwn) return null;
@@ -206,12 +221,22 @@ export class Roster {
     return transports;
   }
 
-  /** Subscriptions of all kinds, and a number of 53 bits for each channel that tells it from others. */
-  totals(): { subscriptions: number; channelHashes: Float64Array } {
+  /**
+   * Subscriptions of all kinds, and a number of 53 bits for each channel that tells it from others: first
+   * the named ones, then those that are called like a connection's id.
+   */
+  totals(): { subscriptions: number; channelHashes: Float64Array; namedChannels: number } {
     let subscriptions = 0;
     for (const connection of this.#byOwnChannel.values())
       subscriptions += connection.subscriptions.size;
-    return { subscriptions, channelHashes: Float64Array.from(this.channels(), channelHash) };
+    const { named = [], own = [] } = Object.groupBy(this.channels(), (channel) =>
+      isLikeId(channel) ? "own" : "named",
+    );
+    return {
+      subscriptions,
+      channelHashes: Float64Array.from([...named, ...own], channelHash),
+      namedChannels: named.length,
+    };
   }
 
   #count(channel: string, change: number): void {
@@ -263,6 +288,11 @@ function countOf({ messages }: Batch): number {
   let count = 0;
   forEachMessage(messages, () => count++);
   return count;
+}
+
+/** As the dashboard has it, which lists no channel that a connection only begins with. */
+function isLikeId(channel: string): boolean {
+  return /^[\da-f]{32}$/.test(channel);
 }
 
 const HASH_KEY = { low: 0x8f1bbcdc, high: 0x5a827999 };

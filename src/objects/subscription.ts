@@ -6,7 +6,10 @@
 import { binaryBytes, binaryString, ByteWriter } from "../wire/bytes.ts";
 
 export interface Subscription {
-  /** Milliseconds since the epoch. */
+  /**
+   * Milliseconds since the epoch. The fraction tells subscriptions of one millisecond apart: each that a
+   * Hub makes is later than the one before.
+   */
   readonly sinceMs: number;
   /** Payload bytes that the connection has published to the channel. */
   readBytes: number;
@@ -30,12 +33,12 @@ export interface Subscriber {
 export function addSubscription(
   { subscriptions, subscriptionBytesMax }: Subscriber,
   channel: string,
-  nowMs: number,
+  sinceMs: number,
 ): Subscription | null {
   let bytes = ENTRY_HEADER_BYTES + channel.length;
   for (const name of subscriptions.keys()) bytes += ENTRY_HEADER_BYTES + name.length;
   if (bytes > subscriptionBytesMax) return null;
-  const subscription = { sinceMs: nowMs, readBytes: 0, writeBytes: 0 };
+  const subscription = { sinceMs, readBytes: 0, writeBytes: 0 };
   subscriptions.set(channel, subscription);
   return subscription;
 }

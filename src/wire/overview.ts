@@ -37,7 +37,7 @@ export interface Overview {
   };
   /** Those that connections begin with are among them. */
   readonly subscriptions: number;
-  /** Channels with subscribers. */
+  /** Channels with subscribers, without those that are called like a connection's id. */
   readonly channels: number;
   readonly semaphores: SemaphoreOverview;
   /** By index; all that there are. */

@@ -1,7 +1,7 @@
 /** What the server says of itself: INFO, STAT, STATS and the rows of connections, field by field. */
 import { createExecutionContext, evictAllDurableObjects, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import worker from "../../src/worker/index.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
@@ -191,6 +191,18 @@ describe("INFO", () => {
     await door.close();
   });
 
+  it("counts EVENT in the total of requests, although it is always refused", async () => {
+    const space = await newSpace();
+    const door = await openSocket(PATH, space.headers);
+    const before = await space.info();
+    const replies = await door.exchange(bytesOfHex("19 01 0200 65 6869".repeat(5)), 5);
+    expect(hex(replies)).toBe("0000000000");
+    const after = await space.info();
+    // The INFO that came before is counted, too.
+    expect([after.at(1) - before.at(1), after.at(2) - before.at(2)]).toEqual([6n, 6n]);
+    await door.close();
+  });
+
   it("counts what comes over HTTP", async () => {
     const space = await newSpace();
     const before = await space.info();
@@ -261,6 +273,35 @@ describe("INFO", () => {
     await first.close();
     await expect.poll(async () => (await space.info()).present).toEqual([0n, 0n, 0n]);
   });
+
+  it.each(["65", "2a"])(
+    "CHANNEL lists subscriptions of one millisecond to %s in their order, also after the Hub has slept",
+    async (channel) => {
+      const space = await newSpace();
+      vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
+      const ids: string[] = [];
+      const doors: Door[] = [];
+      for (let i = 0; i < 8; i++) {
+        const door = await openSocket(PATH, space.headers);
+        const frames = channel === "2a" ? "18" : `18 11 01 ${channel}`;
+        const replies = await door.exchange(bytesOfHex(frames), channel === "2a" ? 17 : 18);
+        ids.push(hex(replies.subarray(1, 17)));
+        doors.push(door);
+      }
+      vi.useRealTimers();
+      const listed = async (): Promise<string[]> => {
+        const reply = await space.ask(`17 01 ${channel}`);
+        const count = Number(u64At(reply, 1));
+        return Array.from({ length: count }, (_, i) =>
+          hex(reply.subarray(9 + 40 * i, 25 + 40 * i)),
+        );
+      };
+      expect(await listed()).toEqual(ids);
+      await evictAllDurableObjects();
+      expect(await listed()).toEqual(ids);
+      for (const door of doors) await door.close();
+    },
+  );
 
   it("is of one namespace", async () => {
     const [one, two] = [await newSpace(), await newSpace()];

@@ -58,7 +58,7 @@ export function encodeInfo(info: Info): Uint8Array {
   const bytes = new Uint8Array(INFO_BYTES);
   const view = new DataView(bytes.buffer);
   const rates = INFO_TYPES.map(info.requests);
-  const others = Object.values(Command).map(info.requests);
+  const others = [RequestType.event, ...Object.values(Command)].map(info.requests);
   const all = [...rates, ...others].reduce<Rate>(
     (sum, rate) => [sum[0] + rate[0], sum[1] + rate[1]],
     [0, 0],

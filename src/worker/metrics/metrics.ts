@@ -9,7 +9,7 @@ import { COUNTED_REQUESTS } from "../../engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../../engine/tally.ts";
 import type { HubFigures } from "../../objects/hub.ts";
 import { hubName } from "../../objects/names.ts";
-import { channelsOf } from "../../objects/overview.ts";
+import { namedChannelsOf } from "../../objects/overview.ts";
 import type { ShardSummary } from "../../objects/shard.ts";
 import { heardHubs, isSilence, type Survey } from "../../objects/survey.ts";
 import { VERSION } from "../../objects/version.ts";
@@ -42,7 +42,7 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
       said: isSilence(answer) ? null : answer,
     };
   });
-  const channels = channelsOf(heardHubs(survey));
+  const channels = namedChannelsOf(heardHubs(survey));
   return [
     gauge("throttr_build_info", "The server's release; always 1.", [
       { labels: { namespace, version: VERSION }, value: 1 },
@@ -58,7 +58,7 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
     ]),
     ...metricsOfShards(shards),
     ...metricsOfHubs(hubs),
-    gauge("throttr_channels", "Channels with subscribers.", [
+    gauge("throttr_channels", "Named channels with subscribers.", [
       { labels: { namespace }, value: channels },
     ]),
   ];

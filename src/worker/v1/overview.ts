@@ -90,7 +90,7 @@ export const overviewAnswer = v.strictObject({
     }),
   }),
   subscriptions: counted("Those that connections begin with are among them."),
-  channels: counted("Channels with subscribers."),
+  channels: counted("Channels with subscribers, without those that are a connection's own."),
   semaphores: v.strictObject({
     objects: counted("Semaphores that exist."),
     holdings: count,
