@@ -15,6 +15,8 @@ import { flushNamespace } from "./flush.ts";
 const NAME = "throttr-edge";
 /** The newest that the runtimes of stable releases of miniflare know; nothing here needs a newer one. */
 const COMPATIBILITY_DATE = "2026-05-01";
+/** A compressed WebSocket message would take a thousand times its size in the server. */
+const COMPATIBILITY_FLAGS = ["no_web_socket_compression"];
 const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
 
 /** How the server is to be. */
@@ -54,8 +56,10 @@ export interface TestServer extends AsyncDisposable {
  */
 export async function startThrottr(options: TestServerOptions = {}): Promise<TestServer> {
   const worker = await throttrWorker(options);
-  const runtime = startMiniflare({ host: "127.0.0.1", port: 0, workers: [worker] });
-  const { href: url } = await runtime.ready;
+  // A socket of the Worker's own: the front that miniflare puts before it would compress WebSocket messages.
+  const unsafeDirectSockets = [{ host: "127.0.0.1", port: 0 }];
+  const runtime = startMiniflare({ workers: [{ ...worker, unsafeDirectSockets }] });
+  const { href: url } = await runtime.unsafeGetDirectURL(NAME);
   const { token } = options;
   const client = new ThrottrClient(http(url, token === undefined ? {} : { token }));
   const close = async (): Promise<void> => {
@@ -75,6 +79,7 @@ export async function startThrottr(options: TestServerOptions = {}): Promise<Tes
 export type TestWorker = {
   readonly name: string;
   readonly compatibilityDate: string;
+  readonly compatibilityFlags: string[];
   readonly modules: { type: "ESModule"; path: string; contents: string }[];
   readonly bindings: Record<string, string>;
   readonly durableObjects: Record<string, { className: string; useSQLite: boolean }>;
@@ -94,6 +99,7 @@ export async function throttrWorker({
   return {
     name: NAME,
     compatibilityDate: COMPATIBILITY_DATE,
+    compatibilityFlags: [...COMPATIBILITY_FLAGS],
     modules: [{ type: "ESModule", path: "worker.js", contents }],
     bindings: { ACCESS: "open", ...variables },
     durableObjects: Object.fromEntries(
@@ -103,7 +109,7 @@ export async function throttrWorker({
 }
 
 interface Runtime {
-  readonly ready: Promise<URL>;
+  unsafeGetDirectURL(workerName: string): Promise<URL>;
   dispose(): Promise<void>;
 }
 

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ThrottrError } from "throttr-edge/client";
 import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
 import { startThrottr, throttrWorker, type TestServer } from "throttr-edge/testing";
+import { upgradeHead } from "./raw-http.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -53,6 +54,12 @@ describe("the testing helper", () => {
   it("asks for tokens where the variables say so", async () => {
     await using closed = await startThrottr({ variables: { ACCESS: "token", TOKEN_SECRET: "s" } });
     await expect(closed.client.query("a")).rejects.toMatchObject({ code: "token_missing" });
+  });
+
+  it("does not compress WebSocket messages: a short one could take 32 MiB in the server", async () => {
+    const head = await upgradeHead(server.url, "/throttr/7.3/uint64");
+    expect(head).toMatch(/^HTTP\/1\.1 101 /);
+    expect(head).not.toMatch(/sec-websocket-extensions/i);
   });
 
   it("gives the server as a Worker beside another", async () => {

@@ -8,6 +8,7 @@ import { acquire, get as getCounter, numberOfBody } from "../support/counter-fra
 import { concat, frameOf, hex } from "../support/frames.ts";
 import { playScenario, throttrScenarios } from "../support/throttr-vectors.ts";
 import { openCounter } from "./counter-sockets.ts";
+import { upgradeHead } from "./raw-http.ts";
 import { SelfHosted, tokenFor } from "./self-hosted.ts";
 import { SocketClient } from "./socket-client.ts";
 import { FOUND_BYTES, HOURS, insertFrame, quotaOf, WIDE } from "./socket-records.ts";
@@ -60,6 +61,14 @@ const ask = async (path: string, bearer?: string, init: RequestInit = {}): Promi
     ...init,
     headers: bearer === undefined ? {} : { authorization: `Bearer ${bearer}` },
   });
+
+it("does not compress WebSocket messages: a short one could take 32 MiB in the server", async () => {
+  for (const path of ["/throttr/7.3/uint64", "/yrmcds/counter"]) {
+    const head = await upgradeHead(server.url, path, { authorization: `Bearer ${token}` });
+    expect(head).toMatch(/^HTTP\/1\.1 101 /);
+    expect(head).not.toMatch(/sec-websocket-extensions/i);
+  }
+});
 
 it("says where it is", () => {
   expect(server.events).toEqual([

@@ -10,6 +10,7 @@ import { assetsIn } from "../../src/cli/serve/assets.ts";
 import { capnpText } from "../../src/cli/serve/capnp-text.ts";
 import {
   COMPATIBILITY_DATE,
+  COMPATIBILITY_FLAGS,
   configurationText,
   UNIQUE_KEYS,
   type Serving,
@@ -184,7 +185,8 @@ describe("the configuration", () => {
 
   it("is for the date, the flags and the objects of wrangler.toml", () => {
     expect(toml).toContain(`\ncompatibility_date = "${COMPATIBILITY_DATE}"\n`);
-    expect(toml).not.toContain("compatibility_flags");
+    const flags = COMPATIBILITY_FLAGS.map((flag) => JSON.stringify(flag)).join(", ");
+    expect(toml).toContain(`\ncompatibility_flags = [${flags}]\n`);
     const bound = [...toml.matchAll(/^name = "([A-Z]+)"\nclass_name = "(\w+)"$/gm)];
     expect(bound.map(([, name, className]) => [name, className])).toEqual(
       Object.keys(UNIQUE_KEYS).map((className) => [className.toUpperCase(), className]),

@@ -11,6 +11,8 @@ import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
 
 /** That of `wrangler.toml`; a test keeps the two alike. */
 export const COMPATIBILITY_DATE = "2026-10-23";
+/** Those of `wrangler.toml`, likewise. */
+export const COMPATIBILITY_FLAGS: readonly string[] = ["no_web_socket_compression"];
 /** The constant of the text that workerd is told to serve. */
 export const CONFIGURATION_NAME = "config";
 /** The Worker's module, and the file that has it, beside the text. */
@@ -89,6 +91,7 @@ function serverWorker({ variables, secretNames, assets }: Serving): CapnpValue {
       })),
     ],
     compatibilityDate: COMPATIBILITY_DATE,
+    compatibilityFlags: COMPATIBILITY_FLAGS,
     globalOutbound: "nowhere",
     bindings: [
       ...Object.entries(variables).map(([name, text]) => ({ name, text })),
