@@ -9,6 +9,7 @@ import { PAIR_UNITS } from "../wire/throttr/pair-units.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import {
   Attribute,
+  Change,
   keyLength,
   layoutsOf,
   RequestType,
@@ -127,7 +128,7 @@ export class ThrottrRequests {
     if (unitNs(unit) === 0) return false;
     const exists = this.#find() !== 0;
     // Dialect 2 resets what exists.
-    if (exists && this.#protocol.requestIdBytes === 0) return false;
+    if (exists && !this.#isPair) return false;
     const expires = this.#expiryAfter(at + 1 + n, unit);
     this.#readUint(at, n);
     if (exists) {
@@ -164,13 +165,9 @@ export class ThrottrRequests {
     if (kind === 0) return false;
     const change = this.#bytes[at + 1]!;
     this.#readUint(at + 2, this.#protocol.valueSize);
-    const { maxHigh, maxLow } = this.#protocol;
     switch (this.#bytes[at]) {
       case Attribute.quota:
-        return (
-          kind === Kind.counter &&
-          this.#records.changeQuota(change, this.#high, this.#low, maxHigh, maxLow)
-        );
+        return kind === Kind.counter && this.#changeQuota(change);
       case Attribute.ttl:
         return this.#records.changeExpiry(
           change,
@@ -181,6 +178,15 @@ export class ThrottrRequests {
       default:
         return false;
     }
+  }
+
+  /** Changes the quota of the counter at hand by the value that was read, or to it. */
+  #changeQuota(change: number): boolean {
+    const { maxHigh, maxLow } = this.#protocol;
+    const isChanged = this.#records.changeQuota(change, this.#high, this.#low, maxHigh, maxLow);
+    // Dialect 2 stops at zero.
+    if (isChanged || change !== Change.decrease || !this.#isPair) return isChanged;
+    return this.#records.changeQuota(Change.patch, 0, 0, maxHigh, maxLow);
   }
 
   #purge(): boolean {
@@ -238,7 +244,12 @@ export class ThrottrRequests {
   }
 
   #unitOf(ttlType: number): number {
-    return this.#protocol.requestIdBytes === 0 ? ttlType : (PAIR_UNITS[ttlType] ?? 0);
+    return this.#isPair ? (PAIR_UNITS[ttlType] ?? 0) : ttlType;
+  }
+
+  /** The dialect has pairs: it is dialect 2. */
+  get #isPair(): boolean {
+    return this.#protocol.requestIdBytes > 0;
   }
 
   /** Now plus the TTL at `at`. */
@@ -258,15 +269,18 @@ export class ThrottrRequests {
     this.#out.u8(success ? STATUS_SUCCESS : STATUS_FAILURE);
   }
 
-  /** Writes unit and remaining time of the record at hand: 1 + N bytes. */
+  /**
+   * Writes unit and remaining time of the record at hand: 1 + N bytes. A nanosecond less is left, so that
+   * a fresh 60 s reads 59 within the millisecond of its INSERT, too: clients of other servers rely on it.
+   */
   #putTtl(at: number): void {
     const { slots } = this.#records.segment;
     const { slot, unit, now } = this.#records;
-    const isPair = this.#protocol.requestIdBytes > 0;
-    this.#out.bytes[at] = isPair ? PAIR_UNITS.indexOf(unit) : unit;
+    this.#out.bytes[at] = this.#isPair ? PAIR_UNITS.indexOf(unit) : unit;
     const left = this.#time
       .set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!)
       .subtract(now.high, now.low)
+      .subtract(0, 1)
       .divide(unitNs(unit));
     this.#putUint(at + 1, left.high, left.low);
   }

@@ -551,11 +551,12 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     expect(await pairHex(door, `02 00000000 ${C_R}`, 5)).toBe("0000000000");
     expect(await pairHex(door, insertion, 5)).toBe("0403020101");
     expect(await pairHex(door, `02 ffffffff ${C_R}`, 22)).toMatch(
-      /^ffffffff01070000000000000002(10|0f)0e000000000000$/,
+      /^ffffffff010700000000000000020f0e000000000000$/,
     );
     expect(await pairHex(door, `03 01000080 00 01 0500000000000000 ${C_R}`, 5)).toBe("0100008001");
-    expect(await pairHex(door, `03 02000000 00 02 0d00000000000000 ${C_R}`, 5)).toBe("0200000000");
-    expect(await pairHex(door, `02 03000000 ${C_R}`, 22)).toMatch(/^03000000010c00000000000000/);
+    expect(await pairHex(door, `02 02000000 ${C_R}`, 22)).toMatch(/^02000000010c00000000000000/);
+    expect(await pairHex(door, `03 02000000 00 02 0d00000000000000 ${C_R}`, 5)).toBe("0200000001");
+    expect(await pairHex(door, `02 03000000 ${C_R}`, 22)).toMatch(/^03000000010000000000000000/);
     expect(await pairHex(door, `04 04000000 ${C_R}`, 5)).toBe("0400000001");
     expect(await pairHex(door, `04 05000000 ${C_R}`, 5)).toBe("0500000000");
     expect(await pairHex(door, `02 06000000 ${C_R}`, 5)).toBe("0600000000");
@@ -660,7 +661,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("quotas neither overflow nor go below zero", async () => {
+  it("an INCREASE that overflows a quota is refused, a DECREASE below zero leaves 0", async () => {
     const door = await open();
     const steps: [PairRequest, boolean | bigint][] = [
       [insert(PAIR, MAX_U64 - 1n), true],
@@ -672,11 +673,11 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
       [update(PAIR, 0, 1, MAX_U64), false],
       [query(PAIR), MAX_U64],
       [update(PAIR, 0, 2, MAX_U64), true],
-      [update(PAIR, 0, 2, 1n), false],
+      [update(PAIR, 0, 2, 1n), true],
       [query(PAIR), 0n],
       [update(PAIR, 0, 0, 5n), true],
-      [update(PAIR, 0, 2, 6n), false],
-      [query(PAIR), 5n],
+      [update(PAIR, 0, 2, 6n), true],
+      [query(PAIR), 0n],
     ];
     expect(await outcomes(door, ...steps.map(([request]) => request))).toEqual(
       steps.map(([, outcome]) => outcome),
@@ -788,7 +789,7 @@ describe("2", () => {
     ["TCP", openPairPort],
   ])("frames may come in any pieces over %s", async (_, open) => {
     const door = await open();
-    const requests = [insert(PAIR, 5n), query(PAIR), update(PAIR, 0, 2, 6n), purge(PAIR)];
+    const requests = [insert(PAIR, 5n), query(PAIR), update(PAIR, 0, 3, 6n), purge(PAIR)];
     const bytes = framesOf(requests, 77);
     let inbox = await door.send(bytes.slice(0, 1));
     for (let at = 1; at < bytes.length; at++) inbox = await door.send(bytes.slice(at, at + 1));

@@ -16,7 +16,7 @@ export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
 }
 
 export function protocolOf({ dialect, valueSize }: ModelProtocol): Protocol {
-  return protocolByName(dialect, `uint${8 * valueSize}`)!;
+  return protocolByName(dialect, `uint${8 * valueSize}`) ?? protocolByName(dialect, undefined)!;
 }
 
 export function frameOf(protocol: ModelProtocol, request: ModelRequest): Uint8Array<ArrayBuffer> {

@@ -61,7 +61,7 @@ export class Model {
     };
     const ttlOf = (record: Counter | Buffer): number[] => [
       record.ttlType,
-      ...uint((record.expiresNs - nowNs) / record.unit),
+      ...uint((record.expiresNs - nowNs - 1n) / record.unit),
     ];
     const found = this.#records.get(request.key);
     const record = found !== undefined && found.expiresNs > nowNs ? found : undefined;

@@ -75,7 +75,7 @@ export class PairModel {
       }
       case "query": {
         if (live === undefined) return { success: false };
-        const ttl = (live.expires - now) / UNITS_NS[live.ttlType]!;
+        const ttl = (live.expires - now - 1n) / UNITS_NS[live.ttlType]!;
         return { success: true, found: { quota: live.quota, ttlType: live.ttlType, ttl } };
       }
       case "purge":
@@ -96,9 +96,9 @@ function updated(
   now: bigint,
 ): boolean {
   if (attribute === 0) {
-    const results = [value, record.quota + value, record.quota - value];
-    const quota = results[change];
-    if (quota === undefined || quota < 0n || quota > MAX_U64) return false;
+    const decreased = record.quota > value ? record.quota - value : 0n;
+    const quota = [value, record.quota + value, decreased][change];
+    if (quota === undefined || quota > MAX_U64) return false;
     record.quota = quota;
     return true;
   }
