@@ -4,9 +4,14 @@
  * What it needs to come back after hibernation is in the socket's attachment: the id, the subscriptions
  * and the bytes of an unfinished frame at once, counters within a second.
  */
-import { BRIDGE_END, BRIDGE_WINDOW_BYTES, bridgeMessage, parseDrained } from "../wire/bridge.ts";
+import {
+  BRIDGE_END,
+  BRIDGE_GONE,
+  BRIDGE_WINDOW_BYTES,
+  bridgeMessage,
+  parseDrained,
+} from "../wire/bridge.ts";
 import { beginsWithAny, binaryBytes, ByteWriter } from "../wire/bytes.ts";
-import { Command } from "../wire/edge/command.ts";
 import { eventRecords, startRecord } from "../wire/events.ts";
 import { forEachMessage, pushesOf, type Pushes } from "../wire/messages.ts";
 import { ConnectionKind, type ConnectionRow } from "../wire/throttr/connection-row.ts";
@@ -164,8 +169,8 @@ export class Connection implements SessionHost {
   #pendingBytes = 0;
   /** When the large frame that is not finished was first waited for; null when there is none. */
   #unfinishedSinceMs: number | null = null;
-  /** The peer is there: what it is sent may reach it. */
-  #hasPeer = true;
+  /** What the peer is sent may reach it. */
+  hasReader = true;
   #isClosed = false;
 
   constructor(socket: WebSocket, attachment: Attachment, hub: ConnectionHub) {
@@ -278,11 +283,11 @@ export class Connection implements SessionHost {
       });
     } else if (text === BRIDGE_END) {
       this.#session.end();
+    } else if (text === BRIDGE_GONE) {
+      this.#loseReader();
     } else {
       this.#undrain(parseDrained(text));
-      if (this.#undrainedBytes > BRIDGE_WINDOW_BYTES) return;
-      this.#drained?.resolve();
-      this.#drained = null;
+      if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) this.#goOn();
     }
   }
 
@@ -290,16 +295,10 @@ export class Connection implements SessionHost {
     this.#session.expire();
   }
 
-  /** The peer has gone: what it sent before is executed, then the connection ends. */
+  /** The peer has gone: of what it sent before, writes are executed, then the connection ends. */
   hangUp(): void {
-    this.#hasPeer = false;
-    this.#drained?.resolve();
-    this.#drained = null;
+    this.#loseReader();
     this.#session.end();
-    // Nobody wants to be subscribed any more.
-    const answering = this.#answering;
-    this.#answering = null;
-    answering?.reply(NOTHING, true);
   }
 
   /**
@@ -329,7 +328,7 @@ export class Connection implements SessionHost {
 
   /** Sends pushes, or holds them until the reply under way has ended. False when it can't take them. */
   push(pushes: Pushes, sequence: number | null): boolean {
-    if (this.#isClosed || !this.#hasPeer || this.#isKnown(sequence) || !this.#hasRoomFor(pushes))
+    if (this.#isClosed || !this.hasReader || this.#isKnown(sequence) || !this.#hasRoomFor(pushes))
       return false;
     this.#hub.touched(this);
     this.#counts[Place.receivedBytes]! += pushes.payloadBytes;
@@ -371,7 +370,7 @@ export class Connection implements SessionHost {
       undrainedBytes: this.#undrainedBytes,
       unheardBytes: this.#unheardBytes,
     };
-    if (this.#hasPeer) this.#socket.serializeAttachment(this.#attachment);
+    if (this.hasReader) this.#socket.serializeAttachment(this.#attachment);
   }
 
   nowMs(): number {
@@ -384,14 +383,11 @@ export class Connection implements SessionHost {
       this.#hub.state.waitUntil(this.#busy.promise);
     }
     this.#isInNamespaceRun = frames.target === Target.namespace;
-    if (!this.#hasPeer && this.#isInNamespaceRun && !isRemoval(frames)) {
-      // Nobody is left to read what all objects would be asked for.
-      sink.reply(NOTHING, true);
-    } else if (!isThrottr(frames)) {
+    if (!isThrottr(frames)) {
       const held = { ...frames, holder: this.#holder! };
       this.#hub.dispatch.send(held, access, sink, REPLY_BYTES_MAX);
     } else if (frames.target === Target.connection) {
-      if (this.#hasPeer) void this.#answer(frames, access, sink);
+      if (this.hasReader) void this.#answer(frames, access, sink);
       else sink.reply(NOTHING, true);
     } else {
       this.#hub.dispatch.send(frames, access, sink, REPLY_BYTES_MAX);
@@ -400,6 +396,10 @@ export class Connection implements SessionHost {
 
   send(replies: Uint8Array, consumedBytes: number): void {
     if (this.#isClosed) return;
+    if (!this.hasReader) {
+      this.#acknowledge(consumedBytes);
+      return;
+    }
     this.#undrain(-replies.length);
     this.#counts[Place.writeBytes]! += replies.length;
     this.#hub.touched(this);
@@ -413,7 +413,7 @@ export class Connection implements SessionHost {
   room(): Promise<void> | null {
     // What is under way must not go on behind the connection's end, which gives back what it holds.
     if (this.#isClosed) return Promise.reject(new Error("closed"));
-    if (!this.#hasPeer) return null;
+    if (!this.hasReader) return null;
     if (!this.#isBridge) {
       if (this.#undrainedBytes <= REPLY_BYTES_UNASKED_MAX || this.#isHeard()) return null;
       this.#session.close({
@@ -437,7 +437,11 @@ export class Connection implements SessionHost {
     if (this.#isClosed) return;
     if (code !== 1000) logWarning("connection_closed", { code, reason });
     // A reason has at most 123 bytes; all of ours are ASCII.
-    if (this.#hasPeer) this.#socket.close(code, reason.slice(0, 123));
+    try {
+      this.#socket.close(code, reason.slice(0, 123));
+    } catch {
+      // The peer has closed it before.
+    }
     this.#leave();
   }
 
@@ -549,6 +553,22 @@ export class Connection implements SessionHost {
     return true;
   }
 
+  /** Nothing that is sent reaches the peer any more: its reads are not executed, and nothing waits for it. */
+  #loseReader(): void {
+    this.hasReader = false;
+    this.#goOn();
+    // Subscriptions end with the connection: they need not be changed before.
+    const answering = this.#answering;
+    this.#answering = null;
+    answering?.reply(NOTHING, true);
+  }
+
+  /** Lets further calls go on. */
+  #goOn(): void {
+    this.#drained?.resolve();
+    this.#drained = null;
+  }
+
   #releaseHeld(): void {
     const held = this.#held ?? [];
     this.#held = null;
@@ -564,6 +584,16 @@ export class Connection implements SessionHost {
     return sequence === null || sequence <= this.#startSequence;
   }
 
+  /** Lets the bridge pass on more of what a peer had sent before it was gone. */
+  #acknowledge(consumedBytes: number): void {
+    if (!this.#isBridge || consumedBytes === 0) return;
+    try {
+      this.#socket.send(bridgeMessage(consumedBytes, NOTHING));
+    } catch {
+      // The bridge has passed on everything already.
+    }
+  }
+
   #sendPush(pushes: Pushes): void {
     const bytes = pushes.bytes.length - (this.#isBridge ? BRIDGE_HEADER_BYTES : 0);
     if (this.#isBridge) this.#undrain(-bytes);
@@ -573,7 +603,6 @@ export class Connection implements SessionHost {
   }
 
   #transmit(message: Uint8Array): void {
-    if (!this.#hasPeer) return;
     try {
       this.#socket.send(message);
     } catch {
@@ -650,11 +679,6 @@ export class Connection implements SessionHost {
 }
 
 const NOTHING = new Uint8Array(0);
-
-/** Of the requests about a namespace this one changes something. */
-function isRemoval(frames: AnyFrames): boolean {
-  return isThrottr(frames) && frames.bytes[0] === Command.remove;
-}
 
 const EVERYBODY_BYTES = binaryBytes(EVERYBODY);
 

@@ -1,5 +1,6 @@
 /** Dispatch: the way from one door to the objects of a namespace that answer requests. */
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
+import { framingOf } from "../wire/framing.ts";
 import type { AnyProtocol } from "../wire/protocols.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
@@ -64,12 +65,14 @@ export class Dispatch {
    * @param replyBytesMax reply bytes per shard after which the sink is asked for room
    */
   send(frames: AnyFrames, access: Access, sink: Sink, replyBytesMax: number): void {
-    if (frames.target === Target.shard) {
+    if (!sink.hasReader && !beginsWithWrite(frames)) {
+      sink.reply(NOTHING, true);
+    } else if (frames.target === Target.shard) {
       new Exchange(frames, sink, replyBytesMax).start(this.#map, this.#lanes, access);
     } else if (isThrottr(frames)) {
       this.#sendBesideShards(frames, access, sink);
     } else {
-      void this.#counterRequests.answer(frames as Frames<CounterProtocol>, sink);
+      void this.#counterRequests.answer(frames as Frames<CounterProtocol>, whileRead(sink));
     }
   }
 
@@ -110,7 +113,7 @@ export class Dispatch {
     if (frames.target === Target.channel) {
       void answerPublications(this.publisher, frames, access, counted);
     } else if (frames.target === Target.namespace) {
-      void this.#namespaceRequests.answer(frames, access, counted);
+      void this.#namespaceRequests.answer(frames, access, whileRead(counted));
     } else {
       counted.reply(new Uint8Array(frames.count), true);
     }
@@ -147,9 +150,36 @@ export class Dispatch {
         this.countReplies(replies.length);
         sink.reply(replies, isLast);
       },
+      get hasReader() {
+        return sink.hasReader;
+      },
       room: () => sink.room(),
       failed: (error) => sink.failed(error),
       published: (channel, payloadBytes) => sink.published(channel, payloadBytes),
     };
   }
+}
+
+const NOTHING = new Uint8Array(0);
+
+/**
+ * Whether a run for a caller that has gone is to be sent at all. Runs on keys are looked through by their
+ * exchange; all frames of another run are of one kind.
+ */
+function beginsWithWrite({ protocol, target, bytes }: AnyFrames): boolean {
+  return target === Target.shard || framingOf(protocol).isWrite(bytes, 0);
+}
+
+/** Ends a reply that is streamed, with what has been sent of it, at the first piece that nobody reads. */
+function whileRead(sink: Sink): Sink {
+  const unread = new Error("unread");
+  return {
+    get hasReader() {
+      return sink.hasReader;
+    },
+    reply: (replies, isLast) => sink.reply(replies, isLast),
+    room: () => (sink.hasReader ? sink.room() : Promise.reject(unread)),
+    failed: (error) => (error === unread ? sink.reply(NOTHING, true) : sink.failed(error)),
+    published: (channel, payloadBytes) => sink.published(channel, payloadBytes),
+  };
 }

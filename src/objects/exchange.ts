@@ -2,7 +2,8 @@
  * An exchange: a run of requests on keys, and their replies in the same order.
  *
  * Frames are grouped by shard, one piece each; replies are merged as they come in. Replies that reach
- * the limit of a piece stop it: the rest is sent in a further call once the caller has room.
+ * the limit of a piece stop it: the rest is sent in a further call once the caller has room. Of a caller
+ * that has gone, only requests that write are sent any more.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { framingOf, type Framing } from "../wire/framing.ts";
@@ -11,6 +12,7 @@ import type { ShardMap } from "./placement.ts";
 import { Refuser } from "./refuser.ts";
 import type { FramesPiece, ShardLane } from "./shard-lane.ts";
 import { isThrottr, type AnyFrames, type Sink } from "./sink.ts";
+import { turn } from "./turn.ts";
 
 /** In place of a part's index: the frame is refused here. */
 const REFUSED = 255;
@@ -51,7 +53,7 @@ export class Exchange {
       this.#split(map, lanes);
     }
     for (const part of this.#parts) this.#submit(part);
-    if (this.#parts.length === 0) this.#merge();
+    if (this.#parts.every(({ piece }) => piece === null)) this.#merge();
   }
 
   #split(map: ShardMap, lanes: readonly ShardLane[]): void {
@@ -87,6 +89,8 @@ export class Exchange {
   }
 
   #submit(part: Part): void {
+    if (!this.#sink.hasReader) part.keepWrites(this.#framing);
+    if (part.frames.length === 0) return;
     const { protocol, holder } = this.#frames;
     const piece: FramesPiece = {
       bytes: part.frames.length + (holder === undefined ? 0 : holder.bytes.length),
@@ -112,25 +116,38 @@ export class Exchange {
   }
 
   #merge(): void {
-    if (this.#owners.length === 0) this.#pass(this.#parts[0]!);
+    if (!this.#sink.hasReader) this.#drop();
+    else if (this.#owners.length === 0) this.#pass(this.#parts[0]!);
     else this.#mergeParts();
     if (this.#isOver) return;
     const idle = this.#parts.filter((part) => part.needsCall);
-    if (idle.length === 0) return;
-    const room = this.#sink.room();
-    if (room === null) for (const part of idle) this.#submit(part);
-    else {
-      for (const part of idle) part.isWaiting = true;
-      room.then(
-        () => {
-          for (const part of idle) {
-            part.isWaiting = false;
-            if (!this.#isOver) this.#submit(part);
-          }
-        },
-        (error: unknown) => this.#fail(error),
-      );
+    if (idle.length > 0) void this.#callAgain(idle);
+  }
+
+  /** Sends what is left of parts once there is room, and others have had their turn. */
+  async #callAgain(parts: readonly Part[]): Promise<void> {
+    for (const part of parts) part.isWaiting = true;
+    try {
+      const room = this.#sink.room();
+      if (room !== null) await room;
+      await turn();
+    } catch (error) {
+      this.#fail(error);
+      return;
     }
+    for (const part of parts) {
+      part.isWaiting = false;
+      if (!this.#isOver) this.#submit(part);
+    }
+    // Where nothing is left to send for a caller that has gone, no answer will come, either.
+    if (!this.#isOver && !this.#sink.hasReader) this.#merge();
+  }
+
+  /** The caller has gone: replies end here, and the exchange with the last call. */
+  #drop(): void {
+    for (const part of this.#parts) part.at = part.replies.length;
+    const isEnd = this.#parts.every(({ frames, piece }) => frames.length === 0 && piece === null);
+    if (isEnd) this.#emit(NOTHING, true);
   }
 
   /** One shard has it all: its replies are in order already. */
@@ -188,6 +205,8 @@ export class Exchange {
   }
 }
 
+const NOTHING = new Uint8Array(0);
+
 /** The frames of an exchange that one shard owns. */
 class Part {
   readonly lane: ShardLane;
@@ -215,6 +234,22 @@ class Part {
       this.frames.length > 0 &&
       this.at === this.replies.length
     );
+  }
+
+  /** Drops the frames that only read. */
+  keepWrites(framing: Framing): void {
+    const { frames } = this;
+    const writes = new ByteWriter(256);
+    this.count = 0;
+    for (let at = 0; at < frames.length;) {
+      const end = framing.frameEnd(frames, at);
+      if (framing.isWrite(frames, at)) {
+        writes.copy(frames, at, end);
+        this.count++;
+      }
+      at = end;
+    }
+    this.frames = writes.bytes.subarray(0, writes.length);
   }
 
   /** Drops the first `count` frames. */

@@ -25,6 +25,8 @@ export interface SessionHost {
   dispatch(frames: AnyFrames, access: Access, sink: Sink): void;
   /** Sends replies. `consumedBytes` of the peer's bytes have been answered with them for good. */
   send(replies: Uint8Array, consumedBytes: number): void;
+  /** The peer is there to read replies: see `Sink.hasReader`. */
+  readonly hasReader: boolean;
   room(): Promise<void> | null;
   /** The peer has published to a channel. */
   published(channel: string, payloadBytes: number): void;
@@ -149,6 +151,10 @@ export class Session implements Sink {
     if (!isLast) return;
     this.#runBytes = 0;
     if (!this.#isLooking) this.#next();
+  }
+
+  get hasReader(): boolean {
+    return this.#host.hasReader;
   }
 
   room(): Promise<void> | null {

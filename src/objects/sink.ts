@@ -26,6 +26,8 @@ export function isThrottr(frames: AnyFrames): frames is Frames {
 export interface Sink {
   /** The next replies in order. `isLast` with the last ones: then every frame is answered. */
   reply(replies: Uint8Array, isLast: boolean): void;
+  /** False once the caller has gone: requests that only read are not executed any more, replies are dropped. */
+  readonly hasReader: boolean;
   /** Null when there is room for more replies, else a promise of it. Rejected when there never will be. */
   room(): Promise<void> | null;
   /** A call failed; no reply follows. What was not answered may have been applied or not. */

@@ -2,14 +2,18 @@
  * What the TCP bridge in the Worker and the Hub say to each other over their internal WebSocket.
  *
  *     bridge → Hub: binary  bytes of the TCP client, any cut
- *                   text    "end": the client sends no more; "drained N": N reply bytes were written to it
+ *                   text    "end": the client sends no more, and still reads; "drained N": N reply bytes
+ *                           were written to it; "gone": it reads no more, and what it sent may go on
+ *                   close   the client has gone, and all that it sent has been passed on
  *     Hub → bridge: binary  consumed u32, replies: so many of the client's bytes are answered for good
  *
  * A WebSocket can't be told to wait, so each side counts: the bridge stops reading from its client
  * while `bridgeWindow` bytes are not consumed, the Hub starts no further call while more than
- * `BRIDGE_WINDOW_BYTES` of replies are not drained.
+ * `BRIDGE_WINDOW_BYTES` of replies are not drained. Hubs before 0.5.0 take "gone" for "drained 0", so
+ * replies that are dropped after it are still told as drained.
  */
 export const BRIDGE_END = "end";
+export const BRIDGE_GONE = "gone";
 const DRAINED = "drained ";
 const HEADER_BYTES = 4;
 

@@ -26,6 +26,8 @@ export interface Framing {
   ): Run;
   /** Where the whole frame at `at` ends. */
   frameEnd(bytes: Uint8Array, at: number): number;
+  /** Whether the whole frame at `at` may change something; else it only reads. */
+  isWrite(bytes: Uint8Array, at: number): boolean;
   /** Index of the shard that answers the whole frame at `at`, which is for one. */
   shardOf(map: KeyMap, bytes: Uint8Array, at: number): number;
   /**

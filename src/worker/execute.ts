@@ -91,6 +91,7 @@ class Collected implements RunSink {
   readonly #resolve: (replies: Uint8Array) => void;
   readonly #reject: (error: unknown) => void;
   readonly #parts: Uint8Array[] = [];
+  readonly hasReader = true;
   heldBytes = 0;
 
   constructor() {

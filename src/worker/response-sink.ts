@@ -12,6 +12,7 @@ export class ResponseSink implements Omit<Sink, "published"> {
   readonly response: Promise<Response>;
   readonly #resolve: (response: Response) => void;
   readonly #reject: (error: Problem) => void;
+  readonly hasReader = true;
   /** Bytes of replies that are held in memory. */
   heldBytes = 0;
   #held: Uint8Array[] = [];

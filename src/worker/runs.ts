@@ -58,6 +58,10 @@ export class RunSequence implements Sink {
     }
   }
 
+  get hasReader(): boolean {
+    return this.#sink.hasReader;
+  }
+
   room(): Promise<void> | null {
     return this.#sink.room();
   }

@@ -6,7 +6,13 @@
  */
 import { logWarning } from "../objects/log.ts";
 import { readSettings, type Settings } from "../objects/settings.ts";
-import { BRIDGE_END, bridgeWindow, drainedMessage, parseBridgeMessage } from "../wire/bridge.ts";
+import {
+  BRIDGE_END,
+  BRIDGE_GONE,
+  bridgeWindow,
+  drainedMessage,
+  parseBridgeMessage,
+} from "../wire/bridge.ts";
 import { NOWHERE, openConnection } from "./hubs.ts";
 import { accessOfPort, refusalOfPort, tcpPort } from "./ports.ts";
 
@@ -70,6 +76,8 @@ class Bridge {
   #stallTimer: ReturnType<typeof setTimeout> | null = null;
   /** The Hub has ended the connection. */
   #isFinishing = false;
+  /** A write to the client has failed. */
+  #isGone = false;
   readonly #drainedInput = Promise.withResolvers<void>();
   #isOver = false;
 
@@ -92,7 +100,7 @@ class Bridge {
     await this.#ended.promise;
   }
 
-  /** Client to Hub. What comes after the Hub has ended the connection is read, and dropped. */
+  /** Client to Hub, also when the client reads no more: the Hub executes what it had sent. What comes after the Hub has ended the connection is read, and dropped. */
   async #pump(): Promise<void> {
     // Without a buffer of our own the runtime reads 4 KiB at a time, and each read is a message.
     let buffer = new ArrayBuffer(READ_BYTES);
@@ -109,7 +117,8 @@ class Bridge {
         }
         buffer = value.buffer;
       }
-      this.#tell(BRIDGE_END);
+      if (this.#isGone) this.#abort();
+      else this.#tell(BRIDGE_END);
     } catch {
       // The client has reset the connection.
       this.#abort();
@@ -131,12 +140,25 @@ class Bridge {
       this.#credit = null;
     }
     if (replies.length === 0) return;
+    if (this.#isGone) {
+      this.#tell(drainedMessage(replies.length));
+      return;
+    }
     this.#unwrittenBytes += replies.length;
     if (this.#unwrittenBytes > DRAINED_PORTION_BYTES) this.#watch();
     this.#writer.write(replies).then(
       () => this.#written(replies.length),
-      () => this.#abort(),
+      () => this.#lose(),
     );
+  }
+
+  /** The client takes nothing any more. What it had sent may still be read. */
+  #lose(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#tell(BRIDGE_GONE);
+    this.#tell(drainedMessage(this.#drainedBytes + this.#unwrittenBytes));
+    this.#unwrittenBytes = 0;
   }
 
   #written(bytes: number): void {

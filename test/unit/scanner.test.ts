@@ -53,6 +53,7 @@ describe("scanner", () => {
             sink.reply(new Uint8Array(count), true);
           },
           send: () => {},
+          hasReader: true,
           room: () => null,
           published: () => {},
           close: () => expect.unreachable(),
@@ -142,6 +143,7 @@ describe("session", () => {
         dispatch: ({ count }, _, sink) =>
           pending.push(() => sink.reply(new Uint8Array(count), true)),
         send: (replies) => sent.push(replies.length),
+        hasReader: true,
         room: () => null,
         published: () => {},
         close: (ending) => endings.push(ending),

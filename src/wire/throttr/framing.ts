@@ -2,7 +2,7 @@
 import type { Framing, KeyMap } from "../framing.ts";
 import type { Protocol } from "./protocol.ts";
 import { replyLength } from "./replies.ts";
-import { keyLength, layoutsOf, type Layout } from "./requests.ts";
+import { isWrite, keyLength, layoutsOf, type Layout } from "./requests.ts";
 import { frameEnd, scanRun, type Run } from "./scanner.ts";
 
 export class ThrottrFraming implements Framing {
@@ -26,6 +26,11 @@ export class ThrottrFraming implements Framing {
 
   frameEnd(bytes: Uint8Array, at: number): number {
     return frameEnd(this.#layouts, bytes, at);
+  }
+
+  isWrite(bytes: Uint8Array, at: number): boolean {
+    const type = bytes[at]!;
+    return isWrite(this.#layouts[type]!, type);
   }
 
   shardOf(map: KeyMap, bytes: Uint8Array, at: number): number {

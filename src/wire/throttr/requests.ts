@@ -98,6 +98,11 @@ export function channelOfFrame(layout: Layout, bytes: Uint8Array, at: number): s
   return binaryString(bytes, at + layout.keyAt, bytes[at + layout.keySizeAt]!);
 }
 
+/** Whether a request of a type may change something that outlives its connection; else it only reads. */
+export function isWrite({ scope }: Layout, type: number): boolean {
+  return (scope & (Scope.write | Scope.publish)) !== 0 || type === Command.remove;
+}
+
 type LayoutOf = (protocol: Protocol) => Layout;
 
 const PLAIN = {

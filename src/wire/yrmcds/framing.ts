@@ -2,6 +2,7 @@
 import type { Framing, KeyMap } from "../framing.ts";
 import { Keyspace } from "../keyspace.ts";
 import { FRAME_TOO_LARGE, type Run } from "../throttr/scanner.ts";
+import { Opcode } from "./protocol.ts";
 import { RequestView } from "./request.ts";
 import { frameLength, scanRun } from "./scanner.ts";
 
@@ -16,15 +17,25 @@ export class CounterFraming implements Framing {
     return at + frameLength(bytes, at, bytes.length, Infinity);
   }
 
+  /** What it does not know is answered with an error. */
+  isWrite(bytes: Uint8Array, at: number): boolean {
+    const { opcode } = this.#requestAt(bytes, at);
+    return opcode === Opcode.acquire || opcode === Opcode.release;
+  }
+
   /** Frames without a name may go to any shard: one that is always the same. */
   shardOf(map: KeyMap, bytes: Uint8Array, at: number): number {
-    const request = this.#request;
-    request.read(bytes, at);
+    const request = this.#requestAt(bytes, at);
     return map.shardOf(Keyspace.semaphores, bytes, request.nameAt, request.nameBytes);
   }
 
   replyLength(_type: number, bytes: Uint8Array, at: number, end: number): number {
     const length = frameLength(bytes, at, end, Infinity);
     return length === FRAME_TOO_LARGE || at + length > end ? 0 : length;
+  }
+
+  #requestAt(bytes: Uint8Array, at: number): RequestView {
+    this.#request.read(bytes, at);
+    return this.#request;
   }
 }

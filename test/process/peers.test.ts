@@ -1,0 +1,96 @@
+/** Peers that ask for much and do not read it, over real sockets: what they cost others. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { bytesOf, concat, frameOf } from "../support/frames.ts";
+import { SelfHosted } from "./self-hosted.ts";
+import { SocketClient } from "./socket-client.ts";
+import { HOURS, insertFrame, quotaOf, WIDE } from "./socket-records.ts";
+
+const PORT = 21_821;
+const STAT = 0x09;
+const VALUE_BYTES = 1_000_000;
+const GETS = 20_000;
+/** Reads that may be under way, or answered, when the end of a connection is seen. */
+const READS_MAX = 1000;
+
+const folder = mkdtempSync(join(tmpdir(), "throttr-peers-"));
+const server = SelfHosted.start([
+  "--http",
+  "127.0.0.1:0",
+  "--data",
+  join(folder, "data"),
+  "--access",
+  "open",
+  "--var",
+  "SHARDS=1",
+  "--tcp",
+  `${PORT}=7.3/uint64@default`,
+]);
+let other: SocketClient;
+/** A large value of its own for each test: its reads are counted. */
+let key: string;
+let tests = 0;
+
+beforeAll(async () => {
+  await server.ready();
+  other = await SocketClient.open(PORT);
+});
+afterAll(async () => {
+  await other.close();
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+beforeEach(async () => {
+  key = `large${tests++}`;
+  const value = new Uint8Array(VALUE_BYTES);
+  const set = frameOf(WIDE, { type: "set", key, ttlType: HOURS, ttl: 1n, value });
+  await other.exchange(set, 1);
+});
+
+const gets = (count: number): Uint8Array<ArrayBuffer> => {
+  const get = frameOf(WIDE, { type: "get", key });
+  return concat(Array.from({ length: count }, () => get));
+};
+
+/** How often the value has been read, as STAT tells another connection. */
+async function readsOf(): Promise<number> {
+  const stat = concat([Uint8Array.of(STAT, key.length), bytesOf(key)]);
+  const reply = await other.exchange(stat, 33);
+  return Number(new DataView(reply.buffer, reply.byteOffset).getBigUint64(17, true));
+}
+
+it.each(["closes", "resets"])(
+  "of what a TCP peer has sent before it %s its connection, writes are executed and reads are not",
+  async (how) => {
+    const peer = await SocketClient.open(PORT);
+    peer.socket.write(concat([gets(GETS), insertFrame(`behind:${key}`, 7n)]));
+    await peer.take(1);
+    if (how === "closes") peer.socket.destroy();
+    else peer.socket.resetAndDestroy();
+    const written = (): Promise<bigint | null> => quotaOf(other, `behind:${key}`);
+    await expect.poll(written, { timeout: 30_000 }).toBe(7n);
+    expect(await readsOf()).toBeLessThan(READS_MAX);
+  },
+);
+
+it("a connection is answered between two sections of what another has asked for at once", async () => {
+  const asked = 30;
+  const socket = new WebSocket(`${server.url.replace("http", "ws")}/throttr/7.3/uint64`);
+  socket.binaryType = "arraybuffer";
+  await new Promise((resolve) => socket.addEventListener("open", resolve));
+  let received = 0;
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const { promise: whole, resolve: end } = Promise.withResolvers<void>();
+  socket.addEventListener("message", ({ data }: MessageEvent<ArrayBuffer>) => {
+    received += data.byteLength;
+    begin();
+    if (received > asked * VALUE_BYTES) end();
+  });
+  socket.send(gets(asked));
+  await begun;
+  expect(await readsOf()).toBeLessThan(asked);
+  await whole;
+  socket.close();
+});
