@@ -47,8 +47,10 @@ const ANSWER_TTL_MS = 600_000;
 const SEMAPHORE_INTERVAL_MS = 86_400_000;
 
 export interface EngineOptions {
-  /** Seed of the table's hash: 64 random bits. */
+  /** Seed of the table's hash: 64 random bits, the same in every instance of a shard. */
   hashKey: HashKey;
+  /** 32 random bits, others in every instance: which slots hashes lead to. */
+  homeSalt?: number;
   /** Budget of the memory of records and their indexes, in bytes. New records beyond it are refused. */
   bytesMax: number;
   /** The usage of records, and requests by type, are counted. */
@@ -84,13 +86,14 @@ export class Engine {
 
   constructor({
     hashKey,
+    homeSalt = 0,
     bytesMax,
     isCounting,
     answerTtlMs = ANSWER_TTL_MS,
     semaphoreIntervalMs = SEMAPHORE_INTERVAL_MS,
   }: EngineOptions) {
     this.#isCounting = isCounting;
-    this.#records = new Records(hashKey, bytesMax, isCounting);
+    this.#records = new Records(hashKey, homeSalt, bytesMax, isCounting);
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
     this.#throttr = new ThrottrRequests(
       this.#records,

@@ -11,6 +11,12 @@ export interface HashKey {
   readonly high: number;
 }
 
+/** Says which key hashes were made with, without giving it away. */
+export function hashKeyName(key: HashKey): number {
+  const proof = new TextEncoder().encode("name");
+  return hashBytes(key, 3, proof, 0, proof.length);
+}
+
 /**
  * Hash of `bytes[at, at + length)`.
  *

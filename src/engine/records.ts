@@ -60,9 +60,9 @@ export class Records {
    * @param bytesMax budget of the memory of the table and what is kept beside it, in bytes
    * @param isCounting the usage of records is counted
    */
-  constructor(hashKey: HashKey, bytesMax: number, isCounting: boolean) {
+  constructor(hashKey: HashKey, homeSalt: number, bytesMax: number, isCounting: boolean) {
     this.bytesMax = bytesMax;
-    this.table = new Table(hashKey, isCounting);
+    this.table = new Table(hashKey, homeSalt, isCounting);
   }
 
   /** Moves the clock, never backwards: what has expired must stay so. */

@@ -71,10 +71,13 @@ export class Segment {
   readonly depth: number;
   /** Bytes behind each key that hold the usage of its record: 0 where it is not counted. */
   readonly usageBytes: number;
+  readonly #homeSalt: number;
 
-  constructor(depth: number, isCounting: boolean) {
+  /** @param homeSalt u32: decides which slots hashes lead to */
+  constructor(depth: number, isCounting: boolean, homeSalt: number) {
     this.depth = depth;
     this.usageBytes = isCounting ? USAGE_BYTES : 0;
+    this.#homeSalt = homeSalt;
   }
 
   get bytes(): number {
@@ -93,7 +96,7 @@ export class Segment {
   find(hash: number, key: number, bytes: Uint8Array, at: number): number {
     const { slots, capacity } = this;
     if (capacity === 0) return -1;
-    let index = home(hash, capacity);
+    let index = this.#home(hash);
     for (;;) {
       const slot = index * SLOT_WORDS;
       const meta = slots[slot + META]!;
@@ -113,7 +116,7 @@ export class Segment {
   findWhere(hash: number, isIt: (segment: Segment, slot: number) => boolean): number {
     const { slots, capacity } = this;
     if (capacity === 0) return -1;
-    let index = home(hash, capacity);
+    let index = this.#home(hash);
     for (;;) {
       const slot = index * SLOT_WORDS;
       if (slots[slot + META] === 0) return -1;
@@ -125,7 +128,7 @@ export class Segment {
   /** Takes a free slot for a hash that is not in the segment; there must be one. */
   take(hash: number): number {
     const { slots, capacity } = this;
-    let index = home(hash, capacity);
+    let index = this.#home(hash);
     while (slots[index * SLOT_WORDS + META] !== 0) if (++index === capacity) index = 0;
     this.count++;
     return index * SLOT_WORDS;
@@ -142,7 +145,7 @@ export class Segment {
       if (++index === capacity) index = 0;
       const from = index * SLOT_WORDS;
       if (slots[from + META] === 0) break;
-      const wanted = home(slots[from + HASH]!, capacity);
+      const wanted = this.#home(slots[from + HASH]!);
       const reachable =
         gap <= index ? gap < wanted && wanted <= index : gap < wanted || wanted <= index;
       if (reachable) continue;
@@ -247,7 +250,7 @@ export class Segment {
 
   /** The two halves of this segment, by the next bit of the hash. */
   split(): [Segment, Segment] {
-    const half = (): Segment => new Segment(this.depth + 1, this.usageBytes > 0);
+    const half = (): Segment => new Segment(this.depth + 1, this.usageBytes > 0, this.#homeSalt);
     const halves: [Segment, Segment] = [half(), half()];
     const counts: [number, number] = [0, 0];
     const arenaBytes: [number, number] = [0, 0];
@@ -277,6 +280,18 @@ export class Segment {
     return halves;
   }
 
+  /**
+   * The slot where the search for a hash begins. Listings show callers in which order records lie. Hashes
+   * outlive a restart, so that order must not: else a caller could learn over time which keys crowd the
+   * same slots.
+   */
+  #home(hash: number): number {
+    let mixed = hash ^ this.#homeSalt;
+    mixed = Math.imul(mixed ^ (mixed >>> 16), 0x45d9f3b);
+    mixed = Math.imul(mixed ^ (mixed >>> 16), 0x45d9f3b);
+    return (((mixed ^ (mixed >>> 16)) & 0xffff) * this.capacity) >>> 16;
+  }
+
   #arenaBytesOf(slot: number): number {
     const meta = this.slots[slot + META]!;
     const valueBytes = kindOf(meta) === Kind.buffer ? this.slots[slot + HIGH]! : 0;
@@ -290,11 +305,6 @@ export class Segment {
     this.slots[slot + KEY_AT] = at;
     return count;
   }
-}
-
-/** The slot where the search for a hash begins: its low 16 bits, scaled to the capacity. */
-function home(hash: number, capacity: number): number {
-  return ((hash & 0xffff) * capacity) >>> 16;
 }
 
 /** A capacity at which `count` records fill three slots of four. */

@@ -50,12 +50,13 @@ export class Table {
   #hash = 0;
 
   /**
-   * @param hashKey random per table, so that nobody can prepare keys that collide
+   * @param hashKey random per table, so that a caller cannot prepare keys that collide
+   * @param homeSalt u32, random per instance: see `Segment`
    * @param isCounting records have room for their usage
    */
-  constructor(hashKey: HashKey, isCounting: boolean) {
+  constructor(hashKey: HashKey, homeSalt: number, isCounting: boolean) {
     this.#hashKey = hashKey;
-    this.segment = new Segment(0, isCounting);
+    this.segment = new Segment(0, isCounting, homeSalt);
     this.#usageBytes = this.segment.usageBytes;
     this.#directory = [this.segment];
   }

@@ -8,9 +8,11 @@
  * crash at any point leaves a generation in force that is whole.
  */
 import type { Engine } from "../engine/engine.ts";
+import type { HashKey } from "../engine/hash.ts";
 import type { Placement } from "../wire/batch.ts";
 
 const FORMAT_VERSION = 1;
+const HASH_KEY_BYTES = 8;
 /** A blob is at most 2 MB on the platform; the rest is for the row around it. */
 const ROW_BYTES_MAX = 1_900_000;
 /** What one step of a snapshot may write: the pause that a commit may see. */
@@ -24,9 +26,41 @@ const JOURNAL_ROWS_MIN = 4096;
 /** Beyond this a cut no longer waits for its share of commits: start-up has to read all of it. */
 const JOURNAL_BYTES_MAX = 128 << 20;
 
+/** The one row of the table `shard`. Data of releases before 0.5.0 lacks the columns that may be absent. */
+type ShardRow = {
+  format: number;
+  shards: number;
+  fingerprint: number;
+  generation: number;
+  /** Seed of the hash that orders the table, so that places in that order outlive a restart. */
+  hash_key?: ArrayBuffer | null;
+};
+
+/** Later columns: SQL that adds them to data of releases before 0.5.0. */
+const LATER_COLUMNS = ["hash_key BLOB"];
+
+/** Reads the seed that a shard's data is stored with; null when it has none yet. */
+export function readHashKey(sql: SqlStorage): HashKey | null {
+  const bytes = readShardRow(sql)?.hash_key;
+  if (!(bytes instanceof ArrayBuffer) || bytes.byteLength !== HASH_KEY_BYTES) return null;
+  const view = new DataView(bytes);
+  return { low: view.getUint32(0, true), high: view.getUint32(4, true) };
+}
+
+function readShardRow(sql: SqlStorage): ShardRow | null {
+  if (!hasTable(sql, "shard")) return null;
+  return sql.exec<ShardRow>("SELECT * FROM shard").one();
+}
+
+function hasTable(sql: SqlStorage, name: string): boolean {
+  const found = sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name);
+  return found.toArray().length > 0;
+}
+
 export class Journal {
   readonly #sql: SqlStorage;
   readonly #engine: Engine;
+  readonly #hashKey: HashKey;
   #placement: Placement | null = null;
   #generation = 0;
   /** Generation that commits go to: the one in force, or the next while a snapshot is being written. */
@@ -36,10 +70,14 @@ export class Journal {
   #cursor: number | null = null;
   #snapshotRows = 0;
   #rowsWritten = 0;
+  /** The row lacks what this instance knows: the next commit writes it. */
+  #isRowStale = false;
 
-  constructor(sql: SqlStorage, engine: Engine) {
+  /** @param hashKey the seed that the engine has: the stored one, or a new one, which is stored with the next commit */
+  constructor(sql: SqlStorage, engine: Engine, hashKey: HashKey) {
     this.#sql = sql;
     this.#engine = engine;
+    this.#hashKey = hashKey;
   }
 
   /** What the data was written under; null before first use. */
@@ -63,12 +101,8 @@ export class Journal {
    * @throws Error when the data is of a format that this release does not know
    */
   load(): void {
-    if (!this.#hasTable("shard")) return;
-    const state = this.#sql
-      .exec<{ format: number; shards: number; fingerprint: number; generation: number }>(
-        "SELECT format, shards, fingerprint, generation FROM shard",
-      )
-      .one();
+    const state = readShardRow(this.#sql);
+    if (state === null) return;
     if (state.format !== FORMAT_VERSION) {
       throw new Error(
         `format_unknown: the data has format ${state.format}, this release reads ${FORMAT_VERSION}`,
@@ -76,10 +110,11 @@ export class Journal {
     }
     this.#placement = { shards: state.shards, fingerprint: state.fingerprint };
     this.#generation = this.#open = state.generation;
+    this.#isRowStale = (state.hash_key ?? null) === null;
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
     this.#restoreJournal(this.#generation);
     const next = this.#generation + 1;
-    if (!this.#hasTable(`journal_${next}`)) return;
+    if (!hasTable(this.#sql, `journal_${next}`)) return;
     // A cut was under way: what it wrote of its snapshot is of no use, its journal is.
     this.#restoreJournal(next);
     this.#open = next;
@@ -90,14 +125,16 @@ export class Journal {
 
   /** Records what the data is written under, at first use. */
   create(placement: Placement): void {
+    const later = LATER_COLUMNS.join(", ");
     this.#write(
-      "CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER)",
+      `CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER, ${later})`,
     );
     this.#write(
-      "INSERT INTO shard VALUES (?, ?, ?, 0)",
+      "INSERT INTO shard (format, shards, fingerprint, generation, hash_key) VALUES (?, ?, ?, 0, ?)",
       FORMAT_VERSION,
       placement.shards,
       placement.fingerprint,
+      this.#hashKeyBytes(),
     );
     this.#createGeneration(0);
     this.#placement = placement;
@@ -108,6 +145,7 @@ export class Journal {
    * commit goes first: a snapshot never knows what no journal does.
    */
   append(): void {
+    if (this.#isRowStale) this.#updateRow();
     for (const row of this.#engine.isDirty ? this.#engine.takeCommit(ROW_BYTES_MAX) : []) {
       this.#write(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
       this.#rows++;
@@ -164,6 +202,25 @@ export class Journal {
     return this.#rows >= JOURNAL_ROWS_MIN || this.#bytes >= Math.max(JOURNAL_BYTES_MIN, bytes / 2);
   }
 
+  /** Writes what the row lacks, beside a commit: reads alone never write, so a full disk still serves them. */
+  #updateRow(): void {
+    const names = Object.keys(readShardRow(this.#sql)!);
+    for (const column of LATER_COLUMNS) {
+      if (!names.includes(column.split(" ")[0]!))
+        this.#write(`ALTER TABLE shard ADD COLUMN ${column}`);
+    }
+    this.#write("UPDATE shard SET hash_key = ?", this.#hashKeyBytes());
+    this.#isRowStale = false;
+  }
+
+  #hashKeyBytes(): ArrayBuffer {
+    const bytes = new ArrayBuffer(HASH_KEY_BYTES);
+    const view = new DataView(bytes);
+    view.setUint32(0, this.#hashKey.low, true);
+    view.setUint32(4, this.#hashKey.high, true);
+    return bytes;
+  }
+
   #createGeneration(generation: number): void {
     this.#createTable(`snapshot_${generation}`);
     this.#createTable(`journal_${generation}`);
@@ -191,13 +248,5 @@ export class Journal {
   /** Executes what writes, and counts its rows. */
   #write(query: string, ...bindings: readonly unknown[]): void {
     this.#rowsWritten += this.#sql.exec(query, ...bindings).rowsWritten;
-  }
-
-  #hasTable(name: string): boolean {
-    const found = this.#sql.exec(
-      "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?",
-      name,
-    );
-    return found.toArray().length > 0;
   }
 }

@@ -8,6 +8,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../engine/engine.ts";
+import { hashKeyName, type HashKey } from "../engine/hash.ts";
 import type { ListingPart, ListingQuery, ListingTotals } from "../engine/listing.ts";
 import type { ScanQuery } from "../engine/scan.ts";
 import type { RequestCounts } from "../engine/semaphores/requests.ts";
@@ -17,7 +18,7 @@ import { Keyspace } from "../wire/keyspace.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { DataPoints } from "./data-points.ts";
-import { Journal } from "./journal.ts";
+import { Journal, readHashKey } from "./journal.ts";
 import { ALARM_INTERVAL_MS, alarmTime } from "./alarm.ts";
 import { isRefusal } from "./failure.ts";
 import { logError, logWarning } from "./log.ts";
@@ -31,17 +32,19 @@ const SWEEP_STEPS = 8;
 /** With relaxed durability: how long a change may wait for its row. */
 const RELAXED_FLUSH_MS = 50;
 const FULL_LOG_INTERVAL_MS = 60_000;
+/** Changes with what hashes, plans and cursors mean: those of another version are refused. */
+const ORDER_VERSION = 1;
 
 /** How the records of a shard are listed. */
 export interface ShardPlan {
-  /** Names the hashes that parts are made of. */
+  /** Names the order that parts are made of. */
   hashes: string;
   parts: ListingPart[];
 }
 
 /** What a step of a removal has done. */
 export interface ShardRemoval {
-  /** Names the hashes that the cursor is one of. */
+  /** Names the order that the cursor is a place in. */
   hashes: string;
   removed: number;
   /** Where to go on; null when all is done. */
@@ -65,7 +68,7 @@ export interface CounterFigures {
 
 /** A page of Dump: see `Semaphores.dump`. */
 export interface ShardDump extends DumpPage {
-  /** Names the hashes that the cursor is one of. */
+  /** Names the order that the cursor is a place in. */
   hashes: string;
 }
 
@@ -88,7 +91,8 @@ export class Shard extends DurableObject<Env> {
   readonly #points: DataPoints | null;
   readonly #semaphoreWork: SemaphoreWork;
   readonly #startedAtMs = Date.now();
-  readonly #hashes = crypto.randomUUID();
+  /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
+  readonly #hashes: string;
   /** The flush that everything applied by now waits for; null when nothing waits. */
   #flush: Promise<void> | null = null;
   /** The commit that is on its way to the disk; null when the disk is idle. */
@@ -112,15 +116,17 @@ export class Shard extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     this.#settings = readSettings(env);
-    const [low, high] = crypto.getRandomValues(new Uint32Array(2)) as unknown as [number, number];
+    const hashKey = readHashKey(ctx.storage.sql) ?? randomHashKey();
+    this.#hashes = `${ORDER_VERSION}-${hashKeyName(hashKey).toString(16)}`;
     this.#engine = new Engine({
-      hashKey: { low, high },
+      hashKey,
+      homeSalt: crypto.getRandomValues(new Uint32Array(1))[0]!,
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       isCounting: this.#settings.METRICS === "on",
       answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,
       semaphoreIntervalMs: this.#settings.COUNTER_STATS_INTERVAL_MS,
     });
-    this.#journal = new Journal(ctx.storage.sql, this.#engine);
+    this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey);
     this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
     const { namespace, index } = shardName.parse(ctx.id.name!);
     this.#points = DataPoints.of(
@@ -307,7 +313,7 @@ export class Shard extends DurableObject<Env> {
     this.#engine.advance(Date.now());
   }
 
-  /** Hashes are others in every instance: parts of another one's plan mean nothing here. */
+  /** Data of releases before 0.5.0 gets its seed with its first commit: until then an instance has its own. */
   #assertSameHashes(hashes: string): void {
     if (hashes !== this.#hashes) {
       throw new Error("listing_lost: a shard was restarted while its records were being listed");
@@ -499,6 +505,11 @@ export class Shard extends DurableObject<Env> {
     this.#refusalsLogged = refusedForSpace;
     this.#fullLoggedAtMs = nowMs;
   }
+}
+
+function randomHashKey(): HashKey {
+  const [low, high] = crypto.getRandomValues(new Uint32Array(2));
+  return { low: low!, high: high! };
 }
 
 function assertSamePlacement(inForce: Placement, asked: Placement): void {

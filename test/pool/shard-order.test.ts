@@ -1,0 +1,118 @@
+/** The order of a shard's table: plans and cursors are places in it, so it outlives restarts. */
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  runInDurableObject,
+} from "cloudflare:test";
+import { describe, expect, it } from "vitest";
+import type { ListingQuery } from "../../src/engine/listing.ts";
+import { HASH_END } from "../../src/engine/table.ts";
+import { ShardMap } from "../../src/objects/placement.ts";
+import { parseFragments } from "../support/fragments.ts";
+import { batchOf, frameOf } from "../support/frames.ts";
+import type { ModelProtocol } from "../support/model.ts";
+import { meterOf, shardStub } from "./shards.ts";
+
+const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
+const QUERY: ListingQuery = { rows: "list", valueSize: 2, keyspace: 0, prefixes: [] };
+const SHAPE = { hasStatus: false, rowBytes: 13, hasNames: true };
+
+let namespaces = 0;
+const freshNamespace = (): string => `order-${namespaces++}`;
+
+async function insert(namespace: string, keys: readonly string[]): Promise<void> {
+  const frames = keys.map((key) =>
+    frameOf(U16, { type: "insert", key, quota: 5n, ttlType: 6, ttl: 2n }),
+  );
+  const placement = new ShardMap(namespace, 1, "");
+  await shardStub(0, namespace).apply(batchOf([{ protocol: U16, frames }], placement));
+}
+
+async function planOf(namespace: string) {
+  const { placement } = new ShardMap(namespace, 1, "");
+  const parts = [];
+  let hashes: string | null = null;
+  for (let cursor: number | null = 0; cursor !== null;) {
+    const step: Awaited<ReturnType<ReturnType<typeof shardStub>["plan"]>> = await shardStub(
+      0,
+      namespace,
+    ).plan(placement, hashes, QUERY, cursor);
+    parts.push(...step.parts);
+    ({ hashes, cursor } = step);
+  }
+  return { hashes: hashes!, parts, placement };
+}
+
+/** Names that the parts of a plan list. */
+async function namesOf(
+  namespace: string,
+  { hashes, parts, placement }: Awaited<ReturnType<typeof planOf>>,
+): Promise<string[]> {
+  const fragments = await shardStub(0, namespace).fragments(
+    placement,
+    hashes,
+    QUERY,
+    parts,
+    HASH_END,
+    1,
+  );
+  const count = parts.reduce((sum, part) => sum + part.fragments, 0);
+  const reply = new Uint8Array(8 + fragments.length);
+  new DataView(reply.buffer).setBigUint64(0, BigInt(count), true);
+  reply.set(fragments, 8);
+  return parseFragments(reply, SHAPE).flatMap(({ rows }) => rows.map(({ name }) => name));
+}
+
+/** Makes a shard's data what releases before 0.5.0 have written. */
+async function makeOld(namespace: string): Promise<void> {
+  await runInDurableObject(shardStub(0, namespace), (_, { storage }) => {
+    const { shards, fingerprint, generation } = storage.sql
+      .exec<{ shards: number; fingerprint: number; generation: number }>("SELECT * FROM shard")
+      .one();
+    storage.sql.exec("DROP TABLE shard");
+    storage.sql.exec(
+      "CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER)",
+    );
+    storage.sql.exec("INSERT INTO shard VALUES (1, ?, ?, ?)", shards, fingerprint, generation);
+  });
+  await evictAllDurableObjects();
+}
+
+describe("the order of a shard's table", () => {
+  it.each([
+    ["has left memory", evictAllDurableObjects],
+    ["was reset", abortAllDurableObjects],
+  ])("outlives its instance: a plan still lists every record once when it %s", async (_, end) => {
+    const namespace = freshNamespace();
+    const keys = Array.from({ length: 3000 }, (_key, i) => `key:${i}`);
+    await insert(namespace, keys);
+    const plan = await planOf(namespace);
+    await end();
+    expect((await namesOf(namespace, plan)).toSorted()).toEqual(keys.toSorted());
+  });
+
+  it("is stored with the row that claims the placement, and with no other", async () => {
+    const namespace = freshNamespace();
+    await insert(namespace, ["first"]);
+    const meter = await meterOf(shardStub(0, namespace));
+    await insert(namespace, ["second"]);
+    expect(meter.rows).toBe(1);
+  });
+
+  it("of data of an earlier release is stored with the next commit, not by reads", async () => {
+    const namespace = freshNamespace();
+    const keys = Array.from({ length: 300 }, (_key, i) => `key:${i}`);
+    await insert(namespace, keys);
+    await makeOld(namespace);
+    const meter = await meterOf(shardStub(0, namespace));
+    const unstored = await planOf(namespace);
+    expect((await namesOf(namespace, unstored)).toSorted()).toEqual(keys.toSorted());
+    expect(meter.rows).toBe(0);
+    await evictAllDurableObjects();
+    await expect(namesOf(namespace, unstored)).rejects.toThrow(/listing_lost/);
+    const plan = await planOf(namespace);
+    await insert(namespace, ["another"]);
+    await evictAllDurableObjects();
+    expect((await namesOf(namespace, plan)).filter((name) => name !== "another")).toHaveLength(300);
+  });
+});
