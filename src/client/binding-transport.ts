@@ -52,8 +52,17 @@ const ORIGIN = "https://throttr";
  *     return new Response(null, { status: success ? 200 : 429 });
  *   },
  * };
+ *
+ * @throws ThrottrError `argument_invalid`
  */
 export function serviceBinding(binding: ThrottrBinding): Transport {
+  // A stub is whatever its platform makes of it: only what is missing is told apart.
+  if ((binding as unknown) == null) {
+    throw new ThrottrError(
+      "argument_invalid",
+      `binding: a service binding is expected, got ${String(binding)}; is it among the services of wrangler.toml?`,
+    );
+  }
   const server = binding as unknown as Binding;
   const source = {
     prepare: async () => await upgrade(server),

@@ -75,6 +75,22 @@ export class Call implements Expected {
     this.#reject(error);
   }
 
+  /** Fails it as it may have been applied, if it changes anything at all. */
+  lose(error: ThrottrError): void {
+    const { isRead = false } = this.operation;
+    this.fail(
+      isRead && error instanceof NoAnswer
+        ? new ThrottrError(
+            "connection_failed",
+            `${error.detail}; whether it has arrived is unknown`,
+            {
+              cause: error.cause,
+            },
+          )
+        : error,
+    );
+  }
+
   /** Fails it as this attempt was refused: which says nothing of an earlier one that was lost. */
   refuse(error: ThrottrError): void {
     this.fail(
@@ -113,6 +129,19 @@ export class Call implements Expected {
     this.#signal?.removeEventListener("abort", this.#abort);
     this.owner?.released(this);
     this.owner = null;
+  }
+}
+
+/**
+ * No answer has come, and it is not known whether the request has left: runtimes don't say. What changes
+ * something may have been applied; what only reads has not, whatever became of it.
+ */
+export class NoAnswer extends ThrottrError {
+  readonly detail: string;
+
+  constructor(detail: string, cause: unknown) {
+    super("outcome_unknown", detail, { cause });
+    this.detail = detail;
   }
 }
 

@@ -1,6 +1,6 @@
 /** The client: the operations as methods, and subscriptions. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { Text } from "../wire/edge/argument.ts";
+import { objectOf, type Text } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { Operation } from "../wire/edge/operation.ts";
@@ -38,11 +38,20 @@ import type {
   SemaphorePage,
   SemaphoreState,
 } from "../wire/edge/semaphores.ts";
+import { shown } from "../wire/ratelimit/error.ts";
 import type { InfoFigures } from "../wire/throttr/info.ts";
 import type { CallOptions } from "./call.ts";
 import { Connection } from "./connection.ts";
 import { ExchangeLane } from "./exchange-lane.ts";
-import { newRandomLeaseId } from "./lease-id.ts";
+import { withRandomLeaseId } from "./lease-id.ts";
+import {
+  CALLS,
+  checkOptions,
+  LIMIT_REQUEST,
+  RENEWAL,
+  SEMAPHORE,
+  SUBSCRIPTION,
+} from "./known-options.ts";
 import { Leases } from "./leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./pipeline.ts";
@@ -79,8 +88,13 @@ export class ThrottrClient {
   readonly #connection: Connection;
   readonly #leases = new Leases();
 
-  /** @throws ThrottrError `option_invalid` */
+  /** @throws ThrottrError `option_invalid`, `argument_invalid` */
   constructor(transport: Transport, options: ClientOptions = {}) {
+    objectOf(
+      transport,
+      "transport",
+      "connect, as http(), webSocket() and serviceBinding() make it,",
+    );
     const settings = settingsOf(options);
     this.#settings = settings;
     const exchange = transport.exchange?.bind(transport);
@@ -91,17 +105,17 @@ export class ThrottrClient {
 
   /** {@link operations.insert} */
   insert(key: Text, options: InsertOptions & CallOptions): Promise<boolean> {
-    return this.#call(() => operations.insert(key, options), options);
+    return this.#call("insert", () => operations.insert(key, options), options);
   }
 
   /** {@link operations.query} */
   query(key: Text, options?: CallOptions): Promise<CounterRecord | null> {
-    return this.#call(() => operations.query(key), options);
+    return this.#call("query", () => operations.query(key), options);
   }
 
   /** {@link operations.increment} */
   increment(key: Text, options: IncrementOptions & CallOptions): Promise<bigint> {
-    return this.#call(() => operations.increment(key, options), options);
+    return this.#call("increment", () => operations.increment(key, options), options);
   }
 
   /** {@link operations.increase} */
@@ -110,7 +124,7 @@ export class ThrottrClient {
     amount: bigint | number,
     options?: Once & CallOptions,
   ): Promise<CounterChange | null> {
-    return this.#call(() => operations.increase(key, amount, options), options);
+    return this.#call("increase", () => operations.increase(key, amount, options), options);
   }
 
   /** {@link operations.decrease} */
@@ -119,7 +133,7 @@ export class ThrottrClient {
     amount: bigint | number,
     options?: Once & CallOptions,
   ): Promise<CounterChange | null> {
-    return this.#call(() => operations.decrease(key, amount, options), options);
+    return this.#call("decrease", () => operations.decrease(key, amount, options), options);
   }
 
   /** {@link operations.patch} */
@@ -128,27 +142,27 @@ export class ThrottrClient {
     quota: bigint | number,
     options?: Once & CallOptions,
   ): Promise<CounterChange | null> {
-    return this.#call(() => operations.patch(key, quota, options), options);
+    return this.#call("patch", () => operations.patch(key, quota, options), options);
   }
 
   /** {@link operations.ttl} */
   ttl(key: Text, options: TtlOptions & CallOptions): Promise<Remaining | null> {
-    return this.#call(() => operations.ttl(key, options), options);
+    return this.#call("ttl", () => operations.ttl(key, options), options);
   }
 
   /** {@link operations.purge} */
   purge(key: Text, options?: Once & CallOptions): Promise<boolean> {
-    return this.#call(() => operations.purge(key, options), options);
+    return this.#call("purge", () => operations.purge(key, options), options);
   }
 
   /** {@link operations.set} */
   set(key: Text, value: Text, options: SetOptions & CallOptions): Promise<void> {
-    return this.#call(() => operations.set(key, value, options), options);
+    return this.#call("set", () => operations.set(key, value, options), options);
   }
 
   /** {@link operations.get} */
   get(key: Text, options?: CallOptions): Promise<BufferRecord | null> {
-    return this.#call(() => operations.get(key), options);
+    return this.#call("get", () => operations.get(key), options);
   }
 
   /** {@link operations.compareAndSet} */
@@ -156,12 +170,12 @@ export class ThrottrClient {
     key: Text,
     options: CompareAndSetOptions & CallOptions,
   ): Promise<CompareAndSetResult> {
-    return this.#call(() => operations.compareAndSet(key, options), options);
+    return this.#call("compareAndSet", () => operations.compareAndSet(key, options), options);
   }
 
   /** {@link operations.limit} */
   limit(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
-    return this.#call(() => operations.limit(request), options);
+    return this.#call("limit", () => operations.limit(known(request)), options);
   }
 
   /**
@@ -169,30 +183,34 @@ export class ThrottrClient {
    * may have been charged. Whoever wants to tell them apart calls `limit` as often, in one turn.
    */
   limitMany(requests: readonly LimitRequest[], options?: CallOptions): Promise<LimitResult[]> {
-    return this.#calls(() => requests.map(operations.limit), options);
+    return this.#calls(
+      () => listOf(requests).map((request) => operations.limit(known(request))),
+      options,
+    );
   }
 
   /** {@link operations.peek} */
   peek(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
-    return this.#call(() => operations.peek(request), options);
+    return this.#call("peek", () => operations.peek(known(request)), options);
   }
 
   /** {@link operations.refund} */
   refund(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
-    return this.#call(() => operations.refund(request), options);
+    return this.#call("refund", () => operations.refund(known(request)), options);
   }
 
   /** {@link operations.reset} */
   reset(request: Omit<LimitRequest, "cost">, options?: CallOptions): Promise<boolean> {
-    return this.#call(() => operations.reset(request), options);
+    return this.#call("reset", () => operations.reset(known(request)), options);
   }
 
   /** {@link operations.acquire} */
   acquire(name: Text, options: AcquireOptions & CallOptions): Promise<Lease | null> {
-    return this.#call(() => {
-      const leaseId = options.leaseId ?? newRandomLeaseId();
-      return operations.acquire(name, { ...options, leaseId });
-    }, options);
+    return this.#call(
+      "acquire",
+      () => operations.acquire(name, withRandomLeaseId(options)),
+      options,
+    );
   }
 
   /** {@link operations.renew} */
@@ -202,27 +220,34 @@ export class ThrottrClient {
     renewal: RenewOptions,
     options?: CallOptions,
   ): Promise<Lease | null> {
-    return this.#call(() => operations.renew(name, leaseId, renewal), options);
+    return this.#call(
+      "renew",
+      () => {
+        checkOptions(renewal, RENEWAL, "a renewal");
+        return operations.renew(name, leaseId, renewal);
+      },
+      options,
+    );
   }
 
   /** {@link operations.release} */
   release(name: Text, leaseId: string, options?: CallOptions): Promise<boolean> {
-    return this.#call(() => operations.release(name, leaseId), options);
+    return this.#call("release", () => operations.release(name, leaseId), options);
   }
 
   /** {@link operations.inspectSemaphore} */
   inspectSemaphore(name: Text, options?: CallOptions): Promise<SemaphoreState | null> {
-    return this.#call(() => operations.inspectSemaphore(name), options);
+    return this.#call("inspectSemaphore", () => operations.inspectSemaphore(name), options);
   }
 
   /** {@link operations.semaphores} */
   semaphores(options?: SemaphoreListOptions & CallOptions): Promise<SemaphorePage> {
-    return this.#call(() => operations.semaphores(options), options);
+    return this.#call("semaphores", () => operations.semaphores(options), options);
   }
 
   /** {@link operations.holders} */
   holders(name: Text, options?: HolderListOptions & CallOptions): Promise<HolderPage> {
-    return this.#call(() => operations.holders(name, options), options);
+    return this.#call("holders", () => operations.holders(name, options), options);
   }
 
   /**
@@ -236,37 +261,38 @@ export class ThrottrClient {
    * const image = await gpu.with(({ signal }) => render(scene, { signal }));
    */
   semaphore(name: Text, maximum: number, options: SemaphoreOptions = {}): Semaphore {
+    checkOptions(options, SEMAPHORE, "semaphore");
     return new LeasedSemaphore(name, maximum, options, this, this.#settings, this.#leases);
   }
 
   /** {@link operations.publish} */
   publish(channel: Text, payload: Text, options?: CallOptions): Promise<boolean> {
-    return this.#call(() => operations.publish(channel, payload), options);
+    return this.#call("publish", () => operations.publish(channel, payload), options);
   }
 
   /** {@link operations.list} */
   list(options?: ListOptions & CallOptions): Promise<RecordPage> {
-    return this.#call(() => operations.list(options), options);
+    return this.#call("list", () => operations.list(options), options);
   }
 
   /** {@link operations.exportPage} */
   exportPage(options?: ExportOptions & CallOptions): Promise<ExportPage> {
-    return this.#call(() => operations.exportPage(options), options);
+    return this.#call("exportPage", () => operations.exportPage(options), options);
   }
 
   /** {@link operations.restore} */
   restore(record: StoredRecord, options?: RestoreOptions & CallOptions): Promise<RestoreResult> {
-    return this.#call(() => operations.restore(record, options), options);
+    return this.#call("restore", () => operations.restore(record, options), options);
   }
 
   /** {@link operations.removeAll} */
   removeAll(prefix: Text, options?: CallOptions): Promise<number> {
-    return this.#call(() => operations.removeAll(prefix), options);
+    return this.#call("removeAll", () => operations.removeAll(prefix), options);
   }
 
   /** {@link operations.info} */
   info(options?: CallOptions): Promise<InfoFigures> {
-    return this.#call(() => operations.info(), options);
+    return this.#call("info", () => operations.info(), options);
   }
 
   /**
@@ -277,6 +303,7 @@ export class ThrottrClient {
    */
   subscribe(channel: Text, options: SubscribeOptions = {}): Subscription {
     if (this.#pipeline.isClosed) throw new ThrottrError("closed", "the client was closed");
+    checkOptions(options, SUBSCRIPTION, "subscribe");
     return this.#connection.subscribe(channel, options);
   }
 
@@ -295,9 +322,14 @@ export class ThrottrClient {
     return this.close();
   }
 
-  #call<Result>(make: () => Operation<Result>, options: CallOptions = {}): Promise<Result> {
+  #call<Result>(
+    name: keyof typeof CALLS,
+    make: () => Operation<Result>,
+    options: CallOptions | undefined,
+  ): Promise<Result> {
     try {
-      return this.#pipeline.call(made(make), options);
+      checkOptions(options, CALLS[name], name);
+      return this.#pipeline.call(made(make), options ?? {});
     } catch (error) {
       return rejected(error);
     }
@@ -308,6 +340,7 @@ export class ThrottrClient {
     options: CallOptions = {},
   ): Promise<Result[]> {
     try {
+      checkOptions(options, CALLS.limit, "limitMany");
       return Promise.all(made(make).map((operation) => this.#pipeline.call(operation, options)));
     } catch (error) {
       return rejected(error);
@@ -328,4 +361,19 @@ function made<Asked>(make: () => Asked): Asked {
 /** Whatever is wrong with a call, its promise says it. */
 function rejected(error: unknown): Promise<never> {
   return Promise.reject(ThrottrError.from(error));
+}
+
+/** @throws ThrottrError `option_invalid` */
+function known<Request extends Omit<LimitRequest, "cost">>(request: Request): Request {
+  checkOptions(request, LIMIT_REQUEST, "a request");
+  return request;
+}
+
+/** @throws ThrottrError `argument_invalid` */
+function listOf(requests: readonly LimitRequest[]): readonly LimitRequest[] {
+  if (Array.isArray(requests)) return requests;
+  throw new ThrottrError(
+    "argument_invalid",
+    `requests: a list is expected, got ${shown(requests)}`,
+  );
 }

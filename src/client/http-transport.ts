@@ -1,8 +1,9 @@
 /** Transport over HTTP: a message is the body of a request, its replies that of the answer. */
 import { ThrottrError } from "../wire/edge/error.ts";
-import { outcomeUnknown } from "./call.ts";
+import { NoAnswer, outcomeUnknown } from "./call.ts";
 import { DOOR_PATH, doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, shown } from "./failure.ts";
+import { checkOptions, HTTP } from "./known-options.ts";
 import { platform, type Fetch, type FetchResponse } from "./platform.ts";
 import { readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";
@@ -34,6 +35,13 @@ const UNREACHED: readonly unknown[] = [
   "UND_ERR_CONNECT_TIMEOUT",
   "ConnectionRefused",
 ];
+/** Calls of the system that come before anything is sent. */
+const BEFORE_SENDING: readonly unknown[] = ["connect", "getaddrinfo"];
+/** What the standard of fetch says of ports that it never connects to. */
+const BAD_PORT = "bad port";
+/** Codes of certificates that were not accepted. */
+const OF_CERTIFICATES =
+  /^(?:CERT_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_|ERR_TLS_CERT_)/;
 
 /**
  * Carries calls over HTTP: those of one turn in one request.
@@ -46,12 +54,14 @@ const UNREACHED: readonly unknown[] = [
  * const views = await throttr.increment("views", { ttlMs: 60_000 });
  */
 export function http(url: string, options: HttpOptions = {}): Transport {
+  checkOptions(options, HTTP, "http");
+  const { fetch, ...socketOptions } = options;
   const door = doorOf(url, "http");
-  const socket = webSocket(url, options);
-  const send: Fetch = options.fetch ?? ((url, init) => platform.fetch(url, init));
+  const socket = webSocket(url, socketOptions);
+  const send: Fetch = fetch ?? ((url, init) => platform.fetch(url, init));
   return {
     exchange: async (message, signal) => {
-      const token = await tokenOf(options.token);
+      const token = await tokenOf(socketOptions.token);
       const headers: Record<string, string> = { "content-type": "application/octet-stream" };
       if (token !== null) headers["authorization"] = `Bearer ${token}`;
       const response = await reach(door, () =>
@@ -74,8 +84,9 @@ async function reach(door: string, send: () => Promise<FetchResponse>): Promise<
     return await send();
   } catch (error) {
     const { origin } = new platform.URL(door);
-    const { code, name, reason } = reasonOf(error);
-    if (UNREACHED.includes(code)) {
+    const why = reasonOf(error);
+    const { code, name, reason } = why;
+    if (wasNotSent(why)) {
       const detail = `is the server running at ${origin}? ${reason}`;
       throw new ThrottrError("connection_failed", detail, { cause: error });
     }
@@ -85,15 +96,27 @@ async function reach(door: string, send: () => Promise<FetchResponse>): Promise<
         error,
       );
     }
-    throw outcomeUnknown(`the request has failed: ${reason}`, error);
+    throw new NoAnswer(`the request has failed: ${reason}`, error);
   }
 }
 
 interface Reason {
   readonly code: unknown;
+  /** Call of the system that failed. */
+  readonly syscall: unknown;
   readonly name: unknown;
   /** For people. */
   readonly reason: string;
+}
+
+/** The server was not reached: nothing was applied. */
+function wasNotSent({ code, syscall, reason }: Reason): boolean {
+  return (
+    UNREACHED.includes(code) ||
+    BEFORE_SENDING.includes(syscall) ||
+    reason === BAD_PORT ||
+    (typeof code === "string" && OF_CERTIFICATES.test(code))
+  );
 }
 
 /** What has failed first: `fetch` itself tells nothing. */
@@ -102,6 +125,7 @@ function reasonOf(error: unknown): Reason {
   const reason = cause?.["message"] || cause?.["code"];
   return {
     code: cause?.["code"] ?? code,
+    syscall: cause?.["syscall"],
     name: cause?.["name"],
     reason: typeof reason === "string" ? reason : String(error),
   };

@@ -1,7 +1,14 @@
 /** Ids of leases. */
-import { newLeaseId } from "../wire/edge/lease-id.ts";
+import { newLeaseId, withLeaseId } from "../wire/edge/lease-id.ts";
+import type { AcquireOptions } from "../wire/edge/semaphores.ts";
 import { platform } from "./platform.ts";
 
-/** A random UUID. Other than `randomUUID`, what it is made of is there on pages without TLS, too. */
-export const newRandomLeaseId = (): string =>
-  newLeaseId((bytes) => platform.crypto.getRandomValues(bytes));
+const fillRandom = (bytes: Uint8Array<ArrayBuffer>): unknown =>
+  platform.crypto.getRandomValues(bytes);
+
+/** A random UUID. `getRandomValues` also works on insecure origins; `randomUUID` does not. */
+export const newRandomLeaseId = (): string => newLeaseId(fillRandom);
+
+/** Options with a lease id: a random one where there is none. */
+export const withRandomLeaseId = <Options extends AcquireOptions>(options: Options): Options =>
+  withLeaseId(options, fillRandom);

@@ -2,6 +2,7 @@
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { BackoffBounds } from "./backoff.ts";
 import { systemClock, type Clock } from "./clock.ts";
+import { checkOptions, CLIENT } from "./known-options.ts";
 
 /** Timers of the runtimes take no more. */
 export const DELAY_MS_MAX = 2 ** 31 - 1;
@@ -50,6 +51,7 @@ export interface Settings extends BackoffBounds {
 
 /** @throws ThrottrError `option_invalid` */
 export function settingsOf(options: ClientOptions): Settings {
+  checkOptions(options, CLIENT, "ThrottrClient");
   return {
     timeoutMs: wholeOption("timeoutMs", options.timeoutMs, 10_000, DELAY_MS_MAX),
     attemptsMax: wholeOption("attemptsMax", options.attemptsMax, 3, 100),

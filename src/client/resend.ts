@@ -22,7 +22,7 @@ export function toSendAgain(
       if (isSpent) call.refuse(error);
     } else if (error.code === "outcome_unknown") {
       call.isLost = true;
-      if (isSpent || !call.operation.isRepeatable) call.fail(error);
+      if (isSpent || !call.operation.isRepeatable) call.lose(error);
     } else {
       call.refuse(error);
     }

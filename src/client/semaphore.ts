@@ -3,12 +3,14 @@
 import { resourcesOf, semaphoreNameOf, type Text } from "../wire/edge/argument.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../wire/edge/command.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import { shown } from "../wire/ratelimit/error.ts";
 import type { Lease } from "../wire/edge/semaphores.ts";
 import { backoffMs } from "./backoff.ts";
 import type { CallOptions } from "./call.ts";
 import type { ThrottrClient } from "./client.ts";
 import { Held } from "./held-lease.ts";
 import { newRandomLeaseId } from "./lease-id.ts";
+import { checkOptions, HOLD } from "./known-options.ts";
 import type { Leases } from "./leases.ts";
 import { DELAY_MS_MAX, wholeOption, type Settings } from "./options.ts";
 import { Pause } from "./pause.ts";
@@ -149,6 +151,7 @@ export class LeasedSemaphore implements Semaphore {
   }
 
   async acquire(options: HoldOptions = {}): Promise<HeldLease | null> {
+    checkOptions(options, HOLD, "acquire");
     return await this.#acquire(this.#wantedOf(options, 0));
   }
 
@@ -156,6 +159,10 @@ export class LeasedSemaphore implements Semaphore {
     run: (lease: HeldLease) => Result | PromiseLike<Result>,
     options: HoldOptions = {},
   ): Promise<Result> {
+    if (typeof run !== "function") {
+      throw new ThrottrError("argument_invalid", `run: a function is expected, got ${shown(run)}`);
+    }
+    checkOptions(options, HOLD, "with");
     const wanted = this.#wantedOf(options, WAIT_MS);
     const lease = await this.#acquire(wanted);
     if (lease === null) {

@@ -1,6 +1,7 @@
 /** Transport over a WebSocket: calls, replies and pushes share one connection. */
 import { ThrottrError } from "../wire/edge/error.ts";
 import { doorOf, tokenOf, type Token } from "./door.ts";
+import { checkOptions, WEB_SOCKET } from "./known-options.ts";
 import { platform, type PlatformSocketConstructor } from "./platform.ts";
 import { openSocket, type MadeSocket } from "./platform-socket.ts";
 import type { Ending, Transport } from "./transport.ts";
@@ -33,6 +34,7 @@ export interface WebSocketOptions {
  * for await (const message of throttr.subscribe("news")) console.log(message.text());
  */
 export function webSocket(url: string, options: WebSocketOptions = {}): Transport {
+  checkOptions(options, WEB_SOCKET, "webSocket");
   const door = doorOf(url, "ws");
   const source = {
     prepare: async () => await prepare(door, options),

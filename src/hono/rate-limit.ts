@@ -1,5 +1,7 @@
 /** The middleware: asks a limiter before a request is handled, and tells the client what it said. */
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
+import { optionsOf } from "../ratelimit/known-options.ts";
+import type { FieldNames } from "../wire/edge/argument.ts";
 import type { RateLimiter } from "../ratelimit/rate-limiter.ts";
 import type { Decision, RateLimitResult } from "../ratelimit/result.ts";
 import { RateLimitError } from "../wire/ratelimit/error.ts";
@@ -66,6 +68,21 @@ export interface RateLimitOptions<E extends Env = Env, Name extends string = str
   ) => Response | void | Promise<Response | void>;
 }
 
+const OPTIONS: FieldNames<RateLimitOptions> = {
+  limiter: true,
+  key: true,
+  keyGenerator: true,
+  cost: true,
+  skip: true,
+  skipFailedRequests: true,
+  skipSuccessfulRequests: true,
+  requestWasSuccessful: true,
+  headers: true,
+  requestPropertyName: true,
+  onLimited: true,
+  handler: true,
+};
+
 /**
  * What the middleware sets.
  *
@@ -101,8 +118,8 @@ export type RateLimitVariables<Name extends string = "rateLimit", Result = RateL
  *   }),
  * );
  *
- * @throws RateLimitError `configuration_invalid` unless there is one of `key` and `keyGenerator`, and for
- *   `headers` that nobody knows
+ * @throws RateLimitError `configuration_invalid` unless there is one of `key` and `keyGenerator`, for
+ *   unknown options, and for `headers` that nobody knows
  */
 export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(
   options: RateLimitOptions<E, Name> & { readonly skip?: never },
@@ -112,6 +129,7 @@ export function rateLimit<E extends Env = Env, Name extends string = "rateLimit"
   options: RateLimitOptions<E, Name>,
 ): MiddlewareHandler<E & { Variables: RateLimitVariables<Name, RateLimitResult | undefined> }>;
 export function rateLimit<E extends Env>(options: RateLimitOptions<E>): MiddlewareHandler<E> {
+  optionsOf(options, OPTIONS);
   const { limiter, cost = 1, headers = "draft-8", skip, onLimited, handler } = options;
   const { skipFailedRequests = false, skipSuccessfulRequests = false } = options;
   const { requestPropertyName = "rateLimit", requestWasSuccessful = isBelow400 } = options;

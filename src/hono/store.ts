@@ -1,5 +1,7 @@
 /** A store for hono-rate-limiter, so that its users need change but one line. */
 import { systemClock, type Clock } from "../ratelimit/clock.ts";
+import { optionsOf } from "../ratelimit/known-options.ts";
+import type { FieldNames } from "../wire/edge/argument.ts";
 import { encodeKey } from "../ratelimit/key.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { CounterChange, CounterRecord, IncrementOptions } from "../wire/edge/operations.ts";
@@ -51,6 +53,7 @@ export interface ClientHits {
   resetTime?: Date;
 }
 
+const OPTIONS: FieldNames<ThrottrStoreOptions> = { throttr: true, prefix: true, clock: true };
 const PREFIX = "hrl:";
 const PREFIX_BYTES_MAX = 128;
 
@@ -83,7 +86,8 @@ export class ThrottrStore {
   #windowMs: number | null = null;
 
   /** @throws RateLimitError `configuration_invalid` */
-  constructor({ throttr, prefix = PREFIX, clock = systemClock }: ThrottrStoreOptions) {
+  constructor(options: ThrottrStoreOptions) {
+    const { throttr, prefix = PREFIX, clock = systemClock } = optionsOf(options, OPTIONS);
     const bytes = new TextEncoder().encode(prefix).length;
     if (bytes < 1 || bytes > PREFIX_BYTES_MAX) {
       const expected = `1 to ${PREFIX_BYTES_MAX} bytes are expected`;

@@ -1,18 +1,34 @@
 /** A rate limiter as callers know it: a name, a strategy, and a policy for when the limit can't be asked. */
-import { idempotencyKeyOf, type Text } from "../wire/edge/argument.ts";
+import { idempotencyKeyOf, type FieldNames, type Text } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { configurationOf, type LimitResult, type LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
-import { RateLimitError } from "../wire/ratelimit/error.ts";
+import { RateLimitError, shown } from "../wire/ratelimit/error.ts";
 import { checkName } from "../wire/ratelimit/keys.ts";
 import type { LimitBackend } from "./backend.ts";
 import { systemClock, TIMER_MS_MAX, type Clock } from "./clock.ts";
 import { encodeKey } from "./key.ts";
+import { checkCallOptions, optionsOf } from "./known-options.ts";
 import { RefusalCache } from "./refusals.ts";
 import { decisionOf, shadowOf, type Decision, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
 import { pause, within } from "./wait.ts";
+
+const OPTIONS: FieldNames<RateLimiterOptions> = {
+  throttr: true,
+  name: true,
+  strategy: true,
+  timeoutMs: true,
+  onError: true,
+  cache: true,
+  shadow: true,
+  clock: true,
+};
+const ASK: FieldNames<AskOptions> = { signal: true };
+const WAIT: FieldNames<Omit<LimitOptions, "idempotencyKey">> = { cost: true, signal: true };
+const LIMIT: FieldNames<LimitOptions> = { ...WAIT, idempotencyKey: true };
+const REQUEST: FieldNames<KeyedRequest> = { key: true, cost: true, idempotencyKey: true };
 
 /** Longer than any answer should take, and short enough for somebody who waits for a page. */
 const TIMEOUT_MS = 5_000;
@@ -104,8 +120,8 @@ export interface KeyedRequest extends Omit<LimitOptions, "signal"> {
 /**
  * A rate limiter. Keys are any text but none: IP addresses, e-mail addresses, paths; see `encodeKey`.
  *
- * Methods throw ThrottrError: `key_invalid`, `cost_invalid`, `idempotency_key_invalid` for wrong
- * arguments, and, without `onError`, what the backend says, or `timeout`.
+ * Methods throw ThrottrError: `key_invalid`, `cost_invalid`, `idempotency_key_invalid`,
+ * `argument_invalid`, `option_invalid` for wrong arguments, and, without `onError`, what the backend says, or `timeout`.
  *
  * @example
  * import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
@@ -133,6 +149,7 @@ export class RateLimiter {
 
   /** @throws RateLimitError with code and field */
   constructor(options: RateLimiterOptions) {
+    optionsOf(options, OPTIONS);
     const { throttr, name, strategy, timeoutMs = TIMEOUT_MS, onError, cache = false } = options;
     configurationOf(strategy);
     this.name = checkName(name, "name", "base_key_invalid");
@@ -151,10 +168,12 @@ export class RateLimiter {
     check("onError", "one of open, closed is expected", onError, isPolicy);
     const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
     check("cache", "true, false or a RefusalCache is expected", cache, isCache);
+    const { shadow = false } = options;
+    check("shadow", "true or false is expected", shadow, typeof shadow === "boolean");
     this.#throttr = throttr;
     this.#timeoutMs = timeoutMs;
     this.#onError = onError;
-    this.#isShadow = options.shadow ?? false;
+    this.#isShadow = shadow;
     this.#cache = cache === true ? new RefusalCache() : cache || null;
     this.#cacheScope = `${name}\n${JSON.stringify(strategy)}\n`;
     this.#limitMin = limitMinOf(strategy);
@@ -167,6 +186,7 @@ export class RateLimiter {
    * const { success, remaining } = await limiter.limit("ada", { cost: 2 });
    */
   async limit(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
+    checkCallOptions(options, LIMIT);
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored, options);
     const [decision] = await this.#decide([request], options.signal, async () => {
@@ -184,12 +204,16 @@ export class RateLimiter {
    */
   async limitMany(
     keys: readonly (string | KeyedRequest)[],
-    { signal }: AskOptions = {},
+    options: AskOptions = {},
   ): Promise<RateLimitResult[]> {
-    const entries = keys.map((entry) => (typeof entry === "string" ? { key: entry } : entry));
+    checkCallOptions(options, ASK);
+    if (!Array.isArray(keys)) {
+      throw new ThrottrError("argument_invalid", `keys: a list is expected, got ${shown(keys)}`);
+    }
+    const entries = (keys as readonly (string | KeyedRequest)[]).map(entryOf);
     const stored = await Promise.all(entries.map(async ({ key }) => await encodeKey(key)));
     const requests = entries.map((entry, i) => this.#requestOf(stored[i]!, entry));
-    const decisions = await this.#decide(requests, signal, async (asked) => {
+    const decisions = await this.#decide(requests, options.signal, async (asked) => {
       return await this.#throttr.limitMany(asked);
     });
     return decisions.map((decision) => this.#shown(decision));
@@ -202,11 +226,12 @@ export class RateLimiter {
    * @example
    * const { remaining } = await limiter.peek("ada");
    */
-  async peek(key: string, { signal }: AskOptions = {}): Promise<RateLimitResult> {
+  async peek(key: string, options: AskOptions = {}): Promise<RateLimitResult> {
+    checkCallOptions(options, ASK);
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored);
     const call = async (): Promise<Decision> => decisionOf(await this.#throttr.peek(request));
-    return this.#shown(await this.#answerOf(call, signal, (fallback) => fallback));
+    return this.#shown(await this.#answerOf(call, options.signal, (fallback) => fallback));
   }
 
   /**
@@ -216,6 +241,7 @@ export class RateLimiter {
    * if (upload.failed) await limiter.refund("ada", { cost: 5 });
    */
   async refund(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
+    checkCallOptions(options, LIMIT);
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored, options);
     const call = async (): Promise<Decision> => {
@@ -231,13 +257,14 @@ export class RateLimiter {
    * @example
    * await limiter.reset("ada");
    */
-  async reset(key: string, { signal }: AskOptions = {}): Promise<boolean> {
+  async reset(key: string, options: AskOptions = {}): Promise<boolean> {
+    checkCallOptions(options, ASK);
     const stored = await encodeKey(key);
     const { name, strategy } = this;
     const request = { name, key: stored, strategy };
     return await this.#call(async () => {
       return await this.#changing(stored, this.#throttr.reset(request));
-    }, signal);
+    }, options.signal);
   }
 
   /**
@@ -255,20 +282,21 @@ export class RateLimiter {
   async blockUntilReady(
     key: string,
     timeoutMs: number,
-    { cost, signal }: Omit<LimitOptions, "idempotencyKey"> = {},
+    options: Omit<LimitOptions, "idempotencyKey"> = {},
   ): Promise<RateLimitResult> {
+    checkCallOptions(options, WAIT);
     if (typeof timeoutMs !== "number" || !(timeoutMs >= 0)) {
       const detail = `timeoutMs: milliseconds from 0 are expected, got ${String(timeoutMs)}`;
       throw new ThrottrError("timeout_invalid", detail);
     }
     const untilMs = this.clock.now() + timeoutMs;
     for (;;) {
-      const result = await this.limit(key, { cost, signal });
+      const result = await this.limit(key, options);
       const { success, retryAfterMs } = result;
       if (success || retryAfterMs === null) return result;
       if (retryAfterMs > untilMs - this.clock.now()) return { ...result, reason: "timeout" };
       // A wait of 0 would be a loop that lets nobody else run.
-      await pause(Math.max(1, retryAfterMs), this.clock, signal);
+      await pause(Math.max(1, retryAfterMs), this.clock, options.signal);
     }
   }
 
@@ -394,6 +422,13 @@ export class RateLimiter {
   #shown(decision: Decision): RateLimitResult {
     return this.#isShadow ? shadowOf(decision) : decision;
   }
+}
+
+/** @throws ThrottrError `argument_invalid`, `option_invalid` */
+function entryOf(entry: string | KeyedRequest): KeyedRequest {
+  if (typeof entry === "string") return { key: entry };
+  checkCallOptions(entry, REQUEST);
+  return entry;
 }
 
 function check(field: string, expected: string, got: unknown, isValid: boolean): void {

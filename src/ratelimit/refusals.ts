@@ -5,6 +5,7 @@
  * given from here.
  */
 import { RateLimitError } from "../wire/ratelimit/error.ts";
+import { optionsOf } from "./known-options.ts";
 import type { Decision } from "./result.ts";
 
 const ENTRIES_MAX = 10_000;
@@ -50,7 +51,8 @@ export class RefusalCache {
    * @param options.entriesMax an integer above 0; 10,000 unless given, each of some 500 bytes
    * @throws RateLimitError `configuration_invalid`
    */
-  constructor({ entriesMax = ENTRIES_MAX }: { readonly entriesMax?: number } = {}) {
+  constructor(options: { readonly entriesMax?: number } = {}) {
+    const { entriesMax = ENTRIES_MAX } = optionsOf(options, { entriesMax: true });
     if (!Number.isSafeInteger(entriesMax) || entriesMax < 1) {
       const expected = "an integer above 0 is expected";
       throw new RateLimitError("configuration_invalid", "entriesMax", expected, entriesMax);

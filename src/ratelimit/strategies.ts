@@ -7,6 +7,8 @@ import {
   type LimitStrategy,
   type SlidingWindowStrategy,
 } from "../wire/edge/limit.ts";
+import type { FieldNames } from "../wire/edge/argument.ts";
+import { optionsOf } from "./known-options.ts";
 import { windowMsOf, type Window } from "./duration.ts";
 
 /**
@@ -44,6 +46,11 @@ export type QuotaOptions = WindowOptions & {
   readonly name: string;
 };
 
+const BUCKET: FieldNames<BucketOptions> = { burst: true, rate: true };
+const WINDOW: FieldNames<WindowOptions> = { limit: true, window: true, windowMs: true };
+const QUOTA: FieldNames<QuotaOptions> = { name: true, ...WINDOW };
+const COMPOSITE = { primary: true, secondary: true } as const;
+
 /** What a quota is called that is the only one. */
 const DEFAULT_QUOTA = "default";
 
@@ -55,8 +62,8 @@ const DEFAULT_QUOTA = "default";
  *
  * @throws RateLimitError with code and field
  */
-export function tokenBucket({ burst, rate }: BucketOptions): BucketStrategy {
-  return checked({ strategy: "token_bucket", burst, rate });
+export function tokenBucket(options: BucketOptions): BucketStrategy {
+  return bucket("token_bucket", options);
 }
 
 /**
@@ -67,8 +74,8 @@ export function tokenBucket({ burst, rate }: BucketOptions): BucketStrategy {
  *
  * @throws RateLimitError with code and field
  */
-export function leakyBucket({ burst, rate }: BucketOptions): BucketStrategy {
-  return checked({ strategy: "leaky_bucket", burst, rate });
+export function leakyBucket(options: BucketOptions): BucketStrategy {
+  return bucket("leaky_bucket", options);
 }
 
 /**
@@ -79,8 +86,8 @@ export function leakyBucket({ burst, rate }: BucketOptions): BucketStrategy {
  *
  * @throws RateLimitError with code and field; `rate` is at most 10^9
  */
-export function gcra({ burst, rate }: BucketOptions): BucketStrategy {
-  return checked({ strategy: "gcra", burst, rate });
+export function gcra(options: BucketOptions): BucketStrategy {
+  return bucket("gcra", options);
 }
 
 /**
@@ -97,7 +104,9 @@ export function gcra({ burst, rate }: BucketOptions): BucketStrategy {
  * @throws RateLimitError with code and field
  */
 export function fixedWindow(quotas: WindowOptions | readonly QuotaOptions[]): FixedWindowStrategy {
-  const named = isList(quotas) ? quotas : [{ ...quotas, name: DEFAULT_QUOTA }];
+  const named = isList(quotas)
+    ? quotas.map((quota, i) => optionsOf(quota, QUOTA, `quotas[${i}].`))
+    : [{ ...optionsOf(quotas, WINDOW), name: DEFAULT_QUOTA }];
   return checked({
     strategy: "fixed_window",
     quotas: named.map((quota, i) => ({
@@ -117,7 +126,7 @@ export function fixedWindow(quotas: WindowOptions | readonly QuotaOptions[]): Fi
  * @throws RateLimitError with code and field
  */
 export function slidingWindow(options: WindowOptions): SlidingWindowStrategy {
-  const windowMs = windowMsOf(options, "");
+  const windowMs = windowMsOf(optionsOf(options, WINDOW), "");
   return checked({ strategy: "sliding_window", limit: options.limit, windowMs });
 }
 
@@ -133,10 +142,10 @@ export function slidingWindow(options: WindowOptions): SlidingWindowStrategy {
  *
  * @throws RateLimitError with code and field
  */
-export function composite({
-  primary,
-  secondary,
-}: Pick<CompositeStrategy, "primary" | "secondary">): CompositeStrategy {
+export function composite(
+  options: Pick<CompositeStrategy, "primary" | "secondary">,
+): CompositeStrategy {
+  const { primary, secondary } = optionsOf(options, COMPOSITE);
   return checked({ strategy: "composite", primary, secondary });
 }
 
@@ -152,6 +161,11 @@ export function limitMinOf(strategy: LimitStrategy): number {
     default:
       return strategy.burst;
   }
+}
+
+function bucket(strategy: BucketStrategy["strategy"], options: BucketOptions): BucketStrategy {
+  const { burst, rate } = optionsOf(options, BUCKET);
+  return checked({ strategy, burst, rate });
 }
 
 function checked<Strategy extends LimitStrategy>(strategy: Strategy): Strategy {

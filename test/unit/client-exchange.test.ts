@@ -304,6 +304,36 @@ describe("a failure", () => {
     expect(server.names).toEqual([["a"], ["a"]]);
   });
 
+  it.each<[string, { code?: string; message?: string; syscall?: string }]>([
+    ["a port that fetch never connects to", { message: "bad port" }],
+    ["a network without a way there", { code: "ENETUNREACH", syscall: "connect" }],
+    ["a certificate that is not accepted", { code: "SELF_SIGNED_CERT_IN_CHAIN" }],
+  ])("for %s says that nothing was sent", async (_, cause) => {
+    const unreached: Answer = () => {
+      throw Object.assign(new TypeError("fetch failed"), { cause });
+    };
+    const { clock, client } = start(Array.from({ length: 6 }, () => unreached));
+    const seen = codesOf([client.query("a"), client.increment("b", TTL)]);
+    await clock.pass(2000);
+    expect(await seen).toEqual(["connection_failed", "connection_failed"]);
+  });
+
+  it("that tells no reason says of reads alone that nothing was applied", async () => {
+    const offline = failure("Failed to fetch");
+    const { clock, client } = start(Array.from({ length: 3 }, () => offline));
+    const seen = codesOf([
+      client.query("a"),
+      client.list(),
+      client.inspectSemaphore("c"),
+      client.increment("b", TTL),
+      client.increment("b", { ...TTL, idempotencyKey: "1" }),
+      client.release("c", "0b7c9a4e-3f13-4d43-9d4b-111111111111"),
+    ]);
+    await clock.pass(2000);
+    const [read, lost] = ["connection_failed", "outcome_unknown"];
+    expect(await seen).toEqual([read, read, read, lost, lost, lost]);
+  });
+
   it("to get a token, too", async () => {
     let tokens = 0;
     const token = (): string => {

@@ -3,6 +3,33 @@ import { shown } from "../ratelimit/error.ts";
 import { ThrottrError } from "./error.ts";
 import { IDEMPOTENCY_KEY_BYTES_MAX, LEASE_TTL_MS_MAX, U32_MAX } from "./command.ts";
 
+/**
+ * An argument that is an object. Plain JavaScript may leave it out.
+ *
+ * @param expected names its fields, for the message
+ * @throws ThrottrError `argument_invalid`
+ */
+export function objectOf<Value>(value: Value, field: string, expected: string): Value {
+  if (isObject(value)) return value;
+  throw new ThrottrError(
+    "argument_invalid",
+    `${field}: an object with ${expected} is expected, got ${shown(value)}`,
+  );
+}
+
+/** Names of all fields of a type: the compiler keeps such a table complete. */
+export type FieldNames<Fields> = { readonly [Name in keyof Required<Fields>]: true };
+
+/** The first field of an object that a table of names lacks; null where it has all. */
+export function unknownField(value: object, known: object): string | null {
+  for (const name in value) if (!Object.hasOwn(known, name)) return name;
+  return null;
+}
+
+export function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** A key, a channel or a value: bytes, or text that stands for its UTF-8 bytes. */
 export type Text = string | Uint8Array;
 

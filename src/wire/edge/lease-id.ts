@@ -1,4 +1,5 @@
 /** Ids of leases: 16 bytes, which callers write as a UUID. */
+import { isObject } from "./argument.ts";
 import { bytesOfHex, hexOf } from "../bytes.ts";
 import { shown } from "../ratelimit/error.ts";
 import { LEASE_ID_BYTES } from "./command.ts";
@@ -34,10 +35,11 @@ export function newLeaseId(fill: FillRandom): string {
   return uuidOf(bytes);
 }
 
-/** Options with a lease id: a new one where there is none. */
+/** Options with a lease id: a new one where there is none. What is not an object stays as it is. */
 export function withLeaseId<Options extends { readonly leaseId?: string | undefined }>(
   options: Options,
   fill: FillRandom,
-): Options & { readonly leaseId: string } {
+): Options {
+  if (!isObject(options)) return options;
   return { ...options, leaseId: options.leaseId ?? newLeaseId(fill) };
 }

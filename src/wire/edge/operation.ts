@@ -20,6 +20,8 @@ export interface Operation<Result> {
   readonly type: number;
   /** Executing it twice is as good as once: it only reads, or has an idempotency key, or a lease. */
   readonly isRepeatable: boolean;
+  /** It changes nothing. */
+  readonly isRead?: boolean;
   readonly frame: Uint8Array<ArrayBuffer>;
   /**
    * The result of a reply, whole and without what follows.
@@ -38,6 +40,8 @@ export interface CommandParts {
   readonly idempotencyKey?: Uint8Array | null;
   /** Executing it twice is as good as once, even without an idempotency key. */
   readonly isRepeatable?: boolean;
+  /** It changes nothing, and so may be repeated. */
+  readonly isRead?: boolean;
   /** Writes the body, without the idempotency key. */
   readonly body?: (out: ByteWriter) => void;
 }
@@ -55,7 +59,7 @@ export interface CommandReply {
  */
 export function commandOf<Result>(
   scratch: ByteWriter,
-  { type, key, idempotencyKey = null, isRepeatable = false, body }: CommandParts,
+  { type, key, idempotencyKey = null, isRead = false, isRepeatable = isRead, body }: CommandParts,
   read: (reply: CommandReply) => Result,
 ): Operation<Result> {
   const out = scratch;
@@ -74,6 +78,7 @@ export function commandOf<Result>(
   return {
     type,
     isRepeatable: isRepeatable || idempotencyKey !== null,
+    isRead,
     frame: out.take(),
     read: (reply) => read(replyOf(reply)),
   };

@@ -11,7 +11,15 @@ import { shown } from "../ratelimit/error.ts";
 import { storageKey } from "../ratelimit/keys.ts";
 import { decodeInfo, type InfoFigures } from "../throttr/info.ts";
 import { Change, layoutsOf, RequestType, STATUS_SUCCESS } from "../throttr/requests.ts";
-import { idempotencyKeyOf, nameOf, ttlOf, u64Of, valueOf, type Text } from "./argument.ts";
+import {
+  idempotencyKeyOf,
+  nameOf,
+  objectOf,
+  ttlOf,
+  u64Of,
+  valueOf,
+  type Text,
+} from "./argument.ts";
 import {
   Command,
   CompareOption,
@@ -159,6 +167,7 @@ const MILLISECONDS = 3;
  * @throws ThrottrError `key_invalid`, `quota_invalid`, `ttl_invalid`, `idempotency_key_invalid`
  */
 export function insert(key: Text, options: InsertOptions): Operation<boolean> {
+  objectOf(options, "options", "quota and ttlMs");
   const quota = u64Of(options.quota, "quota");
   const ttlMs = ttlOf(options.ttlMs);
   return onKey(Command.insert, key, options, isApplied, (out) => {
@@ -183,6 +192,7 @@ export function query(key: Text): Operation<CounterRecord | null> {
  * nothing has changed.
  */
 export function increment(key: Text, options: IncrementOptions): Operation<bigint> {
+  objectOf(options, "options", "ttlMs");
   const by = u64Of(options.by ?? 1n, "by");
   const ttlMs = ttlOf(options.ttlMs);
   return onKey(
@@ -253,6 +263,7 @@ function change(
 
 /** Changes how long a record lives; null where there is none, or none any more. */
 export function ttl(key: Text, options: TtlOptions): Operation<Remaining | null> {
+  objectOf(options, "options", "ttlMs");
   const ttlMs = ttlOf(options.ttlMs);
   const { change: name = "patch" } = options;
   if (typeof name !== "string" || !Object.hasOwn(Change, name)) {
@@ -279,7 +290,7 @@ export function purge(key: Text, options: Once = {}): Operation<boolean> {
  */
 export function set(key: Text, value: Text, options: SetOptions): Operation<void> {
   const bytes = valueOf(value);
-  const ttlMs = ttlOf(options.ttlMs);
+  const ttlMs = ttlOf(objectOf(options, "options", "ttlMs").ttlMs);
   return onKey(
     Command.set,
     key,
@@ -310,6 +321,7 @@ export function compareAndSet(
   key: Text,
   options: CompareAndSetOptions,
 ): Operation<CompareAndSetResult> {
+  objectOf(options, "options", "expected and value");
   const expected = options.expected === null ? null : valueOf(options.expected, "expected");
   const value = options.value === null ? null : valueOf(options.value);
   const ttlMs = value === null ? 0 : ttlOf(options.ttlMs!);
@@ -355,12 +367,13 @@ export function refund(request: LimitRequest): Operation<LimitResult> {
 
 /** Forgets the state of a limit for a key; false where there is none. */
 export function reset(request: Omit<LimitRequest, "cost">): Operation<boolean> {
+  objectOf(request, "request", "name, key and strategy");
   const { key } = checked(() => limitOf(request));
   return purge(key, request);
 }
 
 function onLimit(type: number, request: LimitRequest): Operation<LimitResult> {
-  const { cost = 1 } = request;
+  const { cost = 1 } = objectOf(request, "request", "name, key and strategy");
   const { configuration, key } = checked(() => limitOf(request));
   if (!Number.isSafeInteger(cost) || cost < 1) {
     throw new ThrottrError(
@@ -379,10 +392,11 @@ function onLimit(type: number, request: LimitRequest): Operation<LimitResult> {
   return onKey(type, key, request, read, body);
 }
 
-function limitOf({ name, key, strategy }: Omit<LimitRequest, "cost">): {
+function limitOf(request: Omit<LimitRequest, "cost">): {
   configuration: RateLimitConfiguration;
   key: string;
 } {
+  const { name, key, strategy } = request;
   const configuration = configurationOf(strategy);
   return { configuration, key: storageKey(name, key, configuration.strategy === "composite") };
 }
@@ -437,6 +451,7 @@ export function info(): Operation<InfoFigures> {
   return {
     type: RequestType.info,
     isRepeatable: true,
+    isRead: true,
     frame: Uint8Array.of(RequestType.info),
     read: (reply) => {
       if (reply[0] === STATUS_SUCCESS) return decodeInfo(reply.subarray(1));
@@ -467,7 +482,7 @@ function reading<Result>(
   read: (reply: CommandReply) => Result,
   body: (out: ByteWriter) => void = () => {},
 ): Operation<Result> {
-  return commandOf(scratch, { type, key: nameOf(key, "key"), isRepeatable: true, body }, read);
+  return commandOf(scratch, { type, key: nameOf(key, "key"), isRead: true, body }, read);
 }
 
 function writeU64(out: ByteWriter, value: bigint): void {

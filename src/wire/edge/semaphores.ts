@@ -1,7 +1,14 @@
 /** Semaphores: resources that callers without a connection hold by leases. */
 import { ByteWriter } from "../bytes.ts";
 import { shown } from "../ratelimit/error.ts";
-import { leaseTtlOf, nameOf, resourcesOf, semaphoreNameOf, type Text } from "./argument.ts";
+import {
+  leaseTtlOf,
+  nameOf,
+  objectOf,
+  resourcesOf,
+  semaphoreNameOf,
+  type Text,
+} from "./argument.ts";
 import {
   Command,
   HOLDER_CURSOR_BYTES,
@@ -126,6 +133,7 @@ const HOLDER_AT = HOLDER_ROW_BYTES - HOLDER_CURSOR_BYTES;
  */
 export function acquire(name: Text, options: AcquireOptions): Operation<Lease | null> {
   const key = semaphoreNameOf(name);
+  objectOf(options, "options", "maximum and ttlMs");
   const resources = resourcesOf(options.resources ?? 1, "resources", 1);
   const maximum = resourcesOf(options.maximum, "maximum", resources);
   const ttlMs = leaseTtlOf(options.ttlMs);
@@ -147,7 +155,7 @@ export function acquire(name: Text, options: AcquireOptions): Operation<Lease | 
 export function renew(name: Text, leaseId: string, options: RenewOptions): Operation<Lease | null> {
   const key = semaphoreNameOf(name);
   const id = leaseIdOf(leaseId);
-  const ttlMs = leaseTtlOf(options.ttlMs);
+  const ttlMs = leaseTtlOf(objectOf(options, "options", "ttlMs").ttlMs);
   const read = (reply: CommandReply): Lease | null => leaseOf(name, id, reply);
   return onSemaphore(Command.renew, key, read, (out) => {
     out.copy(id);
@@ -174,7 +182,7 @@ export function release(name: Text, leaseId: string): Operation<boolean> {
  * @throws ThrottrError `name_invalid`
  */
 export function inspectSemaphore(name: Text): Operation<SemaphoreState | null> {
-  return onSemaphore(Command.semaphore, semaphoreNameOf(name), (reply) =>
+  return reading(Command.semaphore, semaphoreNameOf(name), (reply) =>
     isApplied(reply) ? stateAt(reply, OUTCOME_BYTES) : null,
   );
 }
@@ -184,7 +192,7 @@ export function semaphores(options: SemaphoreListOptions = {}): Operation<Semaph
   const { cursor } = options;
   const prefix = nameOf(options.prefix ?? "", "prefix");
   const after = cursor === undefined ? null : nameOf(cursor, "after", SEMAPHORE_NAME_BYTES_MAX);
-  return onSemaphore(Command.semaphores, prefix, semaphorePageOf, pageBody(options.limit, after));
+  return reading(Command.semaphores, prefix, semaphorePageOf, pageBody(options.limit, after));
 }
 
 /**
@@ -196,16 +204,25 @@ export function holders(name: Text, options: HolderListOptions = {}): Operation<
   const { cursor } = options;
   const key = semaphoreNameOf(name);
   const after = cursor === undefined ? null : nameOf(cursor, "after");
-  return onSemaphore(Command.holders, key, holderPageOf, pageBody(options.limit, after));
+  return reading(Command.holders, key, holderPageOf, pageBody(options.limit, after));
 }
 
 function onSemaphore<Result>(
   type: number,
   key: Uint8Array,
   read: (reply: CommandReply) => Result,
-  body: (out: ByteWriter) => void = () => {},
+  body: (out: ByteWriter) => void,
 ): Operation<Result> {
   return commandOf(scratch, { type, key, isRepeatable: true, body }, read);
+}
+
+function reading<Result>(
+  type: number,
+  key: Uint8Array,
+  read: (reply: CommandReply) => Result,
+  body: (out: ByteWriter) => void = () => {},
+): Operation<Result> {
+  return commandOf(scratch, { type, key, isRead: true, body }, read);
 }
 
 function writeTtl(out: ByteWriter, ttlMs: number): void {

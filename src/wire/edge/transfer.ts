@@ -2,7 +2,7 @@
 import { ByteWriter } from "../bytes.ts";
 import { shown } from "../ratelimit/error.ts";
 import { PAIR_UNITS } from "../throttr/pair-units.ts";
-import { nameOf, u64Of, valueOf, type Text } from "./argument.ts";
+import { nameOf, objectOf, u64Of, valueOf, type Text } from "./argument.ts";
 import {
   Command,
   EXPORT_BYTES_MAX,
@@ -103,6 +103,7 @@ export function restore(
   record: StoredRecord,
   options: RestoreOptions = {},
 ): Operation<RestoreResult> {
+  objectOf(record, "record", "key, kind, unit and expiresAtNs");
   const isPair = isPairKey(record.key);
   const policy = policyOf(options.policy ?? "keep");
   const unit = unitOf(record.unit, isPair);
@@ -139,7 +140,7 @@ export function exportPage(options: ExportOptions = {}): Operation<ExportPage> {
     if (after !== null) out.copy(after);
   };
   const key = nameOf(options.prefix ?? "", "prefix");
-  return commandOf(scratch, { type: Command.export, key, isRepeatable: true, body }, (reply) =>
+  return commandOf(scratch, { type: Command.export, key, isRead: true, body }, (reply) =>
     pageOf(reply, isPairs),
   );
 }

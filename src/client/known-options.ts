@@ -1,0 +1,125 @@
+/** Options that callers give, by name: one that nothing reads is a slip of the pen, and refused. */
+import { isObject, unknownField, type FieldNames } from "../wire/edge/argument.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import type * as operations from "../wire/edge/operations.ts";
+import type * as semaphores from "../wire/edge/semaphores.ts";
+import type { ExportOptions, RestoreOptions } from "../wire/edge/transfer.ts";
+import { shown } from "../wire/ratelimit/error.ts";
+import type { CallOptions } from "./call.ts";
+import type { HttpOptions } from "./http-transport.ts";
+import type { ClientOptions } from "./options.ts";
+import type { HoldOptions, SemaphoreOptions } from "./semaphore.ts";
+import type { SubscribeOptions } from "./subscription.ts";
+import type { WebSocketOptions } from "./web-socket-transport.ts";
+
+const CALL = { signal: true, timeoutMs: true } as const satisfies FieldNames<CallOptions>;
+const ONCE = { idempotencyKey: true, ...CALL } as const;
+const PAGE = { limit: true, cursor: true, ...CALL } as const;
+
+/** Of the calls of a client. */
+export const CALLS = {
+  insert: { quota: true, ttlMs: true, ...ONCE } satisfies FieldNames<
+    operations.InsertOptions & CallOptions
+  >,
+  query: CALL,
+  increment: { by: true, ttlMs: true, ...ONCE } satisfies FieldNames<
+    operations.IncrementOptions & CallOptions
+  >,
+  increase: ONCE,
+  decrease: ONCE,
+  patch: ONCE,
+  ttl: { ttlMs: true, change: true, ...ONCE } satisfies FieldNames<
+    operations.TtlOptions & CallOptions
+  >,
+  purge: ONCE,
+  set: { ttlMs: true, ...ONCE } satisfies FieldNames<operations.SetOptions & CallOptions>,
+  get: CALL,
+  compareAndSet: { expected: true, value: true, ttlMs: true, ...ONCE } satisfies FieldNames<
+    operations.CompareAndSetOptions & CallOptions
+  >,
+  limit: CALL,
+  peek: CALL,
+  refund: CALL,
+  reset: CALL,
+  acquire: {
+    resources: true,
+    maximum: true,
+    ttlMs: true,
+    leaseId: true,
+    ...CALL,
+  } satisfies FieldNames<semaphores.AcquireOptions & CallOptions>,
+  renew: CALL,
+  release: CALL,
+  inspectSemaphore: CALL,
+  semaphores: { prefix: true, ...PAGE } satisfies FieldNames<
+    semaphores.SemaphoreListOptions & CallOptions
+  >,
+  holders: PAGE satisfies FieldNames<semaphores.HolderListOptions & CallOptions>,
+  publish: CALL,
+  list: { prefix: true, ...PAGE } satisfies FieldNames<operations.ListOptions & CallOptions>,
+  exportPage: { prefix: true, pairs: true, bytesMax: true, ...PAGE } satisfies FieldNames<
+    ExportOptions & CallOptions
+  >,
+  restore: { policy: true, ...CALL } satisfies FieldNames<RestoreOptions & CallOptions>,
+  removeAll: CALL,
+  info: CALL,
+} as const;
+
+export const LIMIT_REQUEST: FieldNames<operations.LimitRequest> = {
+  name: true,
+  key: true,
+  strategy: true,
+  cost: true,
+  idempotencyKey: true,
+};
+
+export const RENEWAL: FieldNames<semaphores.RenewOptions> = { ttlMs: true };
+
+export const SEMAPHORE: FieldNames<SemaphoreOptions> = { resources: true, ttlMs: true };
+
+export const HOLD: FieldNames<HoldOptions> = { ...SEMAPHORE, waitMs: true, signal: true };
+
+export const SUBSCRIPTION: FieldNames<SubscribeOptions> = {
+  ...CALL,
+  queueMax: true,
+  queueBytesMax: true,
+  overflow: true,
+  onReconnect: true,
+};
+
+export const CLIENT: FieldNames<ClientOptions> = {
+  timeoutMs: true,
+  attemptsMax: true,
+  queueMax: true,
+  queueBytesMax: true,
+  pingIntervalMs: true,
+  backoffBaseMs: true,
+  backoffMaxMs: true,
+  clock: true,
+};
+
+export const WEB_SOCKET: FieldNames<WebSocketOptions> = { token: true, WebSocket: true };
+
+export const HTTP: FieldNames<HttpOptions> = { ...WEB_SOCKET, fetch: true };
+
+/**
+ * Refuses options that are not known. Those that are missing are left to the code which reads them.
+ *
+ * @param what the options belong to, for the message
+ * @throws ThrottrError `argument_invalid` for what is not an object, `option_invalid`
+ */
+export function checkOptions(options: unknown, known: object, what: string): void {
+  if (options === undefined) return;
+  if (!isObject(options)) {
+    throw new ThrottrError(
+      "argument_invalid",
+      `${what}: an object is expected, got ${shown(options)}`,
+    );
+  }
+  const name = unknownField(options, known);
+  if (name === null) return;
+  throw new ThrottrError(
+    "option_invalid",
+    `${name}: ${what} has no such option; it has ${Object.keys(known).join(", ")}`,
+  );
+}

@@ -1,0 +1,248 @@
+/** Arguments of clients and limiters that no type has kept out: plain JavaScript, and slips of the pen. */
+import { Hono } from "hono";
+import { describe, expect, it } from "vitest";
+import { serviceBinding } from "../../src/client/binding-transport.ts";
+import { ThrottrClient } from "../../src/client/client.ts";
+import { http } from "../../src/client/http-transport.ts";
+import { webSocket } from "../../src/client/web-socket-transport.ts";
+import { rateLimit } from "../../src/hono/rate-limit.ts";
+import { ThrottrStore } from "../../src/hono/store.ts";
+import { RateLimiter, type RateLimiterOptions } from "../../src/ratelimit/rate-limiter.ts";
+import { RefusalCache } from "../../src/ratelimit/refusals.ts";
+import {
+  composite,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  slidingWindow,
+  tokenBucket,
+} from "../../src/ratelimit/strategies.ts";
+import { FakeHttp } from "../support/client-http.ts";
+
+const URL = "https://throttr.example.com";
+const strategy = tokenBucket({ burst: 10, rate: 1 });
+const MESSAGE_OF_THE_LANGUAGE = /TypeError|undefined \(reading|Cannot destructure|not a function/;
+
+/** Anything may be called with anything. */
+type Loose = Record<string, (...args: unknown[]) => unknown>;
+const loose = (value: object): Loose => value as Loose;
+
+function start() {
+  const server = new FakeHttp([]);
+  return { server, client: new ThrottrClient(http(URL, { fetch: server.fetch })) };
+}
+
+/** Message of what a call throws, or rejects with. */
+async function messageOf(call: () => unknown): Promise<string> {
+  try {
+    await call();
+    return "none";
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+describe("a call of the client without an argument", () => {
+  it.each<[string, unknown[], RegExp]>([
+    ["increment", ["a"], /^argument_invalid: options: an object with ttlMs is expected, got undef/],
+    ["insert", ["a"], /^argument_invalid: options: an object with quota and ttlMs is expected/],
+    ["set", ["a", "x"], /^argument_invalid: options: an object with ttlMs is expected/],
+    ["ttl", ["a"], /^argument_invalid: options: an object with ttlMs is expected/],
+    ["compareAndSet", ["a"], /^argument_invalid: options: an object with expected and value/],
+    ["acquire", [{ maximum: 1, ttlMs: 1000 }], /^name_invalid: name: text or a Uint8Array/],
+    ["acquire", ["a"], /^argument_invalid: options: an object with maximum and ttlMs is/],
+    ["renew", ["a", "0b7c9a4e-3f13-4d43-9d4b-111111111111"], /^argument_invalid: options: an obj/],
+    ["limit", [], /^argument_invalid: request: an object with name, key and strategy is expected/],
+    ["peek", [], /^argument_invalid: request: an object with name, key and strategy is expected/],
+    ["reset", [], /^argument_invalid: request: an object with name, key and strategy is expected/],
+    ["limitMany", [], /^argument_invalid: requests: a list is expected, got undefined/],
+    ["restore", [], /^argument_invalid: record: an object with key, kind, unit and expiresAtNs/],
+    ["query", ["a", 5], /^argument_invalid: query: an object is expected, got 5/],
+    ["query", ["a", null], /^argument_invalid: query: an object is expected, got null/],
+  ])("%s%j names it, and sends nothing", async (name, args, expected) => {
+    const { server, client } = start();
+    const message = await messageOf(() => loose(client)[name]!(...args));
+    expect(message).toMatch(expected);
+    expect(message).not.toMatch(MESSAGE_OF_THE_LANGUAGE);
+    expect(server.requests).toHaveLength(0);
+  });
+
+  it("of a semaphore refuses to hold anything for what is not a function", async () => {
+    const { server, client } = start();
+    const gpu = loose(client.semaphore("gpu", 4));
+    expect(await messageOf(() => gpu.with!())).toBe(
+      "argument_invalid: run: a function is expected, got undefined",
+    );
+    expect(server.requests).toHaveLength(0);
+  });
+});
+
+describe("an unknown option", () => {
+  it.each<[string, unknown[], string]>([
+    ["insert", ["a", { quota: 1, ttlMs: 1, ttl: 5 }], "ttl"],
+    ["increment", ["a", { ttlMs: 1, amount: 5 }], "amount"],
+    ["increase", ["a", 1, { ttlMs: 5 }], "ttlMs"],
+    ["query", ["a", { timeout: 5 }], "timeout"],
+    ["set", ["a", "x", { ttlMs: 1, ex: 5 }], "ex"],
+    ["compareAndSet", ["a", { expected: null, value: null, if: 1 }], "if"],
+    ["acquire", ["a", { maximum: 1, ttlMs: 1, max: 1 }], "max"],
+    ["renew", ["a", "id", { ttlMs: 1, ms: 1 }], "ms"],
+    ["list", [{ count: 5 }], "count"],
+    ["limit", [{ name: "api", key: "a", strategy, costs: 2 }], "costs"],
+    ["limitMany", [[{ name: "api", key: "a", strategy, costs: 2 }]], "costs"],
+    ["limit", [{ name: "api", key: "a", strategy }, { timeout: 5 }], "timeout"],
+    ["semaphore", ["a", 1, { waitMs: 5 }], "waitMs"],
+    ["subscribe", ["a", { reconnect: true }], "reconnect"],
+  ])("of %s%j is refused by its name, and nothing is sent", async (name, args, option) => {
+    const { server, client } = start();
+    const message = await messageOf(() => loose(client)[name]!(...args));
+    expect(message).toMatch(new RegExp(`^option_invalid: ${option}: .+ has no such option`));
+    expect(server.requests).toHaveLength(0);
+  });
+
+  it.each<[string, () => unknown, RegExp]>([
+    [
+      "a client",
+      () => new ThrottrClient(http(URL), { timeout: 5 } as object),
+      /^option_invalid: timeout: ThrottrClient has no such option; it has timeoutMs, /,
+    ],
+    [
+      "http()",
+      () => http(URL, { tokens: "a" } as object),
+      /^option_invalid: tokens: http has no such option; it has token, WebSocket, fetch/,
+    ],
+    [
+      "webSocket()",
+      () => webSocket(URL, { fetch } as object),
+      /^option_invalid: fetch: webSocket has no such option/,
+    ],
+    [
+      "a wait for a semaphore",
+      () =>
+        start()
+          .client.semaphore("a", 1)
+          .acquire({ timeoutMs: 5 } as object),
+      /^option_invalid: timeoutMs: acquire has no such option; it has resources, ttlMs, waitMs, sig/,
+    ],
+  ])("of %s is refused by its name", async (_, make, expected) => {
+    expect(await messageOf(make)).toMatch(expected);
+  });
+
+  it("may be one that every call has", async () => {
+    const { client } = start();
+    const { signal } = new AbortController();
+    const always = { signal, timeoutMs: 1000 };
+    await client.increment("a", { ttlMs: 1, by: 2, idempotencyKey: "x", ...always });
+    await client.set("a", "x", { ttlMs: 1, ...always });
+    await client.purge("a", { idempotencyKey: "x", ...always });
+  });
+});
+
+describe("a client without its transport", () => {
+  it.each<[string, () => unknown, RegExp]>([
+    [
+      "is refused",
+      () => new ThrottrClient(undefined as never),
+      /^argument_invalid: transport: an object with connect, as http\(\)/,
+    ],
+    [
+      "has no binding: the message names it",
+      () => serviceBinding(undefined as never),
+      /^argument_invalid: binding: a service binding is expected, got undefined/,
+    ],
+  ])("%s", async (_, make, expected) => {
+    expect(await messageOf(make)).toMatch(expected);
+  });
+});
+
+describe("options of a limiter", () => {
+  const throttr = start().client;
+  const options: RateLimiterOptions = { throttr, name: "api", strategy };
+
+  it.each<[string, () => unknown, string]>([
+    [
+      "RateLimiter",
+      () => new RateLimiter(undefined as never),
+      "options: an object with throttr, n",
+    ],
+    ["RateLimiter", () => new RateLimiter({ ...options, onerror: "open" } as never), "onerror: on"],
+    ["RateLimiter", () => new RateLimiter({ ...options, shadow: "yes" } as never), "shadow: true"],
+    ["RefusalCache", () => new RefusalCache({ max: 5 } as object), "max: only entriesMax are know"],
+    [
+      "tokenBucket",
+      () => loose({ tokenBucket }).tokenBucket!(),
+      "options: an object with burst, r",
+    ],
+    ["tokenBucket", () => tokenBucket({ burst: 1, rate: 1, per: 1 } as never), "per: only burst, "],
+    [
+      "leakyBucket",
+      () => loose({ leakyBucket }).leakyBucket!(),
+      "options: an object with burst, r",
+    ],
+    [
+      "gcra",
+      () => loose({ gcra }).gcra!(null),
+      "options: an object with burst, rate is expected, ",
+    ],
+    [
+      "fixedWindow",
+      () => loose({ fixedWindow }).fixedWindow!(),
+      "options: an object with limit, w",
+    ],
+    [
+      "fixedWindow",
+      () => fixedWindow([null] as never),
+      "quotas[0]: an object with name, limit, wi",
+    ],
+    [
+      "fixedWindow",
+      () => fixedWindow([{ name: "a", limit: 1, window: "1 s", per: 1 }] as never),
+      "quotas[0].per: only name, limit, window, windowMs are known, got 1",
+    ],
+    [
+      "slidingWindow",
+      () => loose({ slidingWindow }).slidingWindow!(),
+      "options: an object with li",
+    ],
+    [
+      "composite",
+      () => loose({ composite }).composite!(),
+      "options: an object with primary, secon",
+    ],
+    [
+      "rateLimit",
+      () => loose({ rateLimit }).rateLimit!(),
+      "options: an object with limiter, key, ",
+    ],
+    [
+      "rateLimit",
+      () =>
+        new Hono().use(
+          rateLimit({ limiter: new RateLimiter(options), key: () => "a", max: 5 } as never),
+        ),
+      "max: only limiter, key, ",
+    ],
+    ["ThrottrStore", () => new ThrottrStore({ throttr, prefx: "a" } as never), "prefx: only throt"],
+  ])("are refused by %s with their name", async (_, make, expected) => {
+    expect(await messageOf(make)).toContain(`configuration_invalid: ${expected}`);
+  });
+
+  it.each<[string, unknown[], string]>([
+    [
+      "limit",
+      ["a", { costs: 2 }],
+      "option_invalid: costs: there is no such option, only cost, sig",
+    ],
+    ["limit", ["a", 2], "argument_invalid: options: an object is expected"],
+    ["peek", ["a", { cost: 2 }], "option_invalid: cost: there is no such option, only signal"],
+    ["refund", ["a", { amount: 2 }], "option_invalid: amount: there is no such option"],
+    ["limitMany", ["a"], 'argument_invalid: keys: a list is expected, got "a"'],
+    ["limitMany", [[{ key: "a", weight: 2 }]], "option_invalid: weight: there is no such option"],
+    ["blockUntilReady", ["a", 5, { costs: 2 }], "option_invalid: costs: there is no such option"],
+  ])("are refused by the call %s%j with their name", async (name, args, expected) => {
+    const { server, client } = start();
+    const limiter = loose(new RateLimiter({ ...options, throttr: client, onError: "open" }));
+    expect(await messageOf(() => limiter[name]!(...args))).toContain(expected);
+    expect(server.requests).toHaveLength(0);
+  });
+});
