@@ -1,5 +1,6 @@
 /** Transport over a service binding of Workers: a message is one RPC call. */
 import { ThrottrError } from "../wire/edge/error.ts";
+import { shown } from "../wire/ratelimit/error.ts";
 import { outcomeUnknown } from "./call.ts";
 import { DOOR_PATH } from "./door.ts";
 import { errorOfResponse, errorOfText } from "./failure.ts";
@@ -60,7 +61,7 @@ export function serviceBinding(binding: ThrottrBinding): Transport {
   if ((binding as unknown) == null) {
     throw new ThrottrError(
       "argument_invalid",
-      `binding: a service binding is expected, got ${String(binding)}; is it among the services of wrangler.toml?`,
+      `binding: a service binding is expected, got ${shown(binding)}; is it among the services of wrangler.toml?`,
     );
   }
   const server = binding as unknown as Binding;
