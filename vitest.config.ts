@@ -23,18 +23,36 @@ const configPath = resolve(".wrangler/test.toml");
 mkdirSync(".wrangler", { recursive: true });
 writeFileSync(configPath, configWithPorts({}));
 
-/** Of all random choices. */
-const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31);
-console.log(`seed ${seed}: SEED=${seed} repeats the random choices of this run`);
+/** Of all random choices. This file is read more than once: the first time chooses. */
+process.env.SEED ??= announced(Date.now() % 2 ** 31);
+const seed = Number(process.env.SEED);
+
+function announced(chosen: number): string {
+  console.log(`seed ${chosen}: SEED=${chosen} repeats the random choices of this run`);
+  return String(chosen);
+}
+
+/** Servers and browsers that start while other tests have the processor take their time. */
+const patience = { hookTimeout: 120_000, expect: { poll: { timeout: 20_000 } } };
+
+/** Where servers that tests start write what `npm start` would print. */
+process.env.SERVER_LOG ??= resolve(".wrangler/test-servers.log");
 
 export default defineConfig({
   test: {
+    // Most tests wait, for a clock, an alarm or a process: more of them than cores run at once.
+    maxWorkers: 4,
+    // A test that fails prints what it has logged; failures that passing tests provoke are no news.
+    silent: "passed-only",
+    reporters: [["default", { summary: false }]],
+    slowTestThreshold: 20_000,
     projects: [
       {
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
           provide: { seed },
+          ...patience,
           testTimeout: 60_000,
         },
       },
@@ -57,7 +75,9 @@ export default defineConfig({
         test: {
           name: "pool",
           include: ["test/pool/**/*.test.ts"],
+          globalSetup: ["test/support/runtime-log.ts"],
           provide: { seed, throttrVectors, counterVectors },
+          ...patience,
           testTimeout: 60_000,
         },
       },
@@ -67,8 +87,8 @@ export default defineConfig({
           include: ["test/process/**/*.test.ts"],
           globalSetup: ["test/process/build.ts"],
           provide: { seed },
+          ...patience,
           testTimeout: 300_000,
-          fileParallelism: false,
         },
       },
     ],

@@ -1,6 +1,6 @@
 /** Starts `wrangler dev`: for `npm start`, the crash test and the benchmark. */
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { openSync, readFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 
@@ -64,7 +64,7 @@ export function startServer(options: ServerOptions = {}): Server {
   const ownsGroup = options.stdio !== "inherit";
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
-    stdio: options.stdio ?? ["ignore", "ignore", "inherit"],
+    stdio: options.stdio ?? ["ignore", "ignore", logOf(process.env.SERVER_LOG)],
     detached: ownsGroup,
     env: {
       ...LEAN,
@@ -92,6 +92,11 @@ export function startServer(options: ServerOptions = {}): Server {
       }
     },
   };
+}
+
+/** A file to append to, by its path; without one, the standard error of this process. */
+function logOf(path: string | undefined): number | "inherit" {
+  return path === undefined ? "inherit" : openSync(path, "a");
 }
 
 /** Sends a signal to a server's process, or to its group; 0 only asks. False when nobody is there. */

@@ -21,7 +21,7 @@ export const CHROMIUM = [
 /** What is seen is kept here, for people to look at. */
 const SCREENSHOTS = resolve(".wrangler/screenshots");
 /** How long something may take to be seen. */
-export const SEEN_TIMEOUT_MS = 15_000;
+export const SEEN_TIMEOUT_MS = 30_000;
 
 export interface Dashboard {
   /** Of the server. */

@@ -29,7 +29,7 @@ describe("the first lines of the README", () => {
     mkdirSync(`${folder}/src`, { recursive: true });
     writeFileSync(`${folder}/src/index.ts`, code);
     writeFileSync(`${folder}/wrangler.toml`, config);
-    const url = await start(`${folder}/wrangler.toml`, 18_801);
+    const url = await start(`${folder}/wrangler.toml`, 18_811);
     const statuses: number[] = [];
     let last: Response | undefined;
     // The first of the ten went to whoever asked whether it is ready.
@@ -45,7 +45,7 @@ describe("the first lines of the README", () => {
 
 describe("examples", () => {
   it("hono-api answers 429 with the headers of the draft", async () => {
-    const url = await start("examples/hono-api/wrangler.toml", 18_802);
+    const url = await start("examples/hono-api/wrangler.toml", 18_812);
     const first = await fetch(`${url}/api/time`);
     expect(first.status).toBe(200);
     expect(await first.json()).toMatchObject({ now: expect.stringMatching(/^\d{4}-/) as unknown });
@@ -64,7 +64,7 @@ describe("examples", () => {
   });
 
   it("live-page shows visits while they happen", async () => {
-    const url = await start("examples/live-page/wrangler.toml", 18_803);
+    const url = await start("examples/live-page/wrangler.toml", 18_813);
     expect(await text(url)).toContain("<output>1</output>");
     const events = await fetch(`${url}/events`);
     const reader = events.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -84,7 +84,7 @@ describe("examples", () => {
   });
 
   it("service-binding caches, locks, counts once and keeps to a quota", async () => {
-    const url = await start("examples/service-binding/wrangler.toml", 18_804);
+    const url = await start("examples/service-binding/wrangler.toml", 18_814);
     const report = await text(`${url}/cached`);
     expect(report).toMatch(/^made at/);
     expect(await text(`${url}/cached`)).toBe(report);
