@@ -61,6 +61,7 @@ const schema = v.object({
   JURISDICTION: choice("JURISDICTION", "", ["", "eu", "fedramp"]),
   FRAME_BYTES_MAX: integer("FRAME_BYTES_MAX", MEBIBYTE, 1024, 1_800_000),
   BODY_BYTES_MAX: integer("BODY_BYTES_MAX", 8 * MEBIBYTE, 1024, 24 * MEBIBYTE),
+  BODIES_BYTES_MAX: integer("BODIES_BYTES_MAX", 32 * MEBIBYTE, 24 * MEBIBYTE, 1024 * MEBIBYTE),
   UNANSWERED_BYTES_MAX: integer("UNANSWERED_BYTES_MAX", 4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),
   METRICS: choice("METRICS", "on", ["on", "off"]),
   HUBS_MAX: integer("HUBS_MAX", 16, 1, 256),

@@ -6,5 +6,7 @@ export interface App {
   Variables: {
     /** Of a caller who is known; set before a body is read. */
     access: Access;
+    /** Of a request whose body has been read. */
+    body: Uint8Array;
   };
 }

@@ -3,6 +3,9 @@ import { reportFailure } from "../objects/failure.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 import { meaningOf, type ProblemCode } from "./problem-codes.ts";
 
+/** When to try again what there was no room for: unfinished bodies come and go within moments. */
+const RETRY_AFTER_S = "1";
+
 /** What is wrong with one field of a request. */
 export interface FieldError {
   /** Its path, such as `strategy.quotas[0].limit`; empty for the whole. */
@@ -43,6 +46,7 @@ export class Problem extends Error {
       "content-type": "application/problem+json",
       "cache-control": "no-store",
     });
+    if (this.code === "bodies_max") headers.set("retry-after", RETRY_AFTER_S);
     if (this.status === 401) headers.set("www-authenticate", "Bearer");
     return new Response(JSON.stringify(this), { status: this.status, headers });
   }

@@ -16,7 +16,7 @@ import { Scope } from "../wire/throttr/requests.ts";
 import { COUNTER_PROTOCOLS, type CounterProtocol } from "../wire/yrmcds/dialect.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
-import { limitBody } from "./body-limit.ts";
+import { readBody } from "./body.ts";
 import { DoorCounter } from "./counter.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { locationOf, openConnection } from "./hubs.ts";
@@ -96,17 +96,17 @@ router.on("POST", THROTTR_PATHS, async (c, next) => {
   await next();
 });
 
-router.on("POST", THROTTR_PATHS, limitBody("BODY_BYTES_MAX", "a body"));
+router.on("POST", THROTTR_PATHS, readBody("BODY_BYTES_MAX", "a body"));
 
 router.on("POST", THROTTR_PATHS, async (c) => {
-  const { access } = c.var;
+  const { access, body } = c.var;
   return await answerBody(
     c.env,
     readSettings(c.env),
     protocolOf(c),
     access,
     DoorCounter.of(c.env, c.executionCtx, access.namespace),
-    new Uint8Array(await c.req.arrayBuffer()),
+    body,
   );
 });
 
@@ -180,14 +180,13 @@ router.post("/channels/:channel{.+}", async (c, next) => {
   await next();
 });
 
-router.post("/channels/:channel{.+}", limitBody("FRAME_BYTES_MAX", "a message"));
+router.post("/channels/:channel{.+}", readBody("FRAME_BYTES_MAX", "a message"));
 
 router.post("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
-  const { access } = c.var;
+  const { access, body } = c.var;
   const counter = DoorCounter.of(c.env, c.executionCtx, access.namespace);
-  const payload = new Uint8Array(await c.req.arrayBuffer());
-  return c.json(await publishMessage(c.env, access, counter, channel, payload));
+  return c.json(await publishMessage(c.env, access, counter, channel, body));
 });
 
 router.get("/channels/:channel{.+}", async (c) => {

@@ -193,6 +193,39 @@ describe("refusals", () => {
     );
   });
 
+  it.each([
+    ["the runtime's own streams", false],
+    ["streams made in JavaScript", true],
+  ])(
+    "a body without an announced length: it is read whole, or refused with 413, from %s",
+    async (_, isScript) => {
+      const send = async (bytes: number, chunkBytes: number): Promise<Response> => {
+        const script = new ReadableStream<Uint8Array>({
+          start(controller) {
+            const query = Uint8Array.of(2, 1, 0x61);
+            const whole = Uint8Array.from({ length: bytes }, (_, i) => query[i % 3]!);
+            for (let at = 0; at < bytes; at += chunkBytes)
+              controller.enqueue(whole.subarray(at, at + chunkBytes));
+            controller.close();
+          },
+        });
+        const body = isScript ? script : script.pipeThrough(new IdentityTransformStream());
+        return await fetchWith({ BODY_BYTES_MAX: "30000" }, "/throttr/7.3/uint64", {
+          method: "POST",
+          body,
+        });
+      };
+      for (const bytes of [3, 4095, 4098, 12_288, 30_000]) {
+        for (const chunkBytes of [1000, 4096, 30_000]) {
+          const response = await send(bytes, chunkBytes);
+          expect(response.status).toBe(200);
+          expect((await response.arrayBuffer()).byteLength).toBe(bytes / 3);
+        }
+      }
+      await expectProblem(await send(30_003, 4096), 413, "body_too_large");
+    },
+  );
+
   it("other methods: 405; a GET without upgrade: 426; other paths: 404", async () => {
     const put = await server.fetch("http://localhost/throttr/7.3/uint16", { method: "PUT" });
     expect(put.headers.get("allow")).toBe("GET, POST");

@@ -147,9 +147,9 @@ describe("the document", () => {
     for (const route of ROUTES) {
       const { method, example } = route;
       expect(routeOf(method, example.url)).toBe(route);
-      const body = example.body === undefined ? {} : { body: JSON.stringify(example.body) };
-      const request = new Request(`http://localhost${example.url}`, { method, ...body });
-      await expect(readRequest(route, request)).resolves.toBeDefined();
+      const body = example.body === undefined ? "" : JSON.stringify(example.body);
+      const request = new Request(`http://localhost${example.url}`, { method });
+      expect(readRequest(route, request, new TextEncoder().encode(body))).toBeDefined();
       const operation = document.paths[route.path]![method.toLowerCase()]!;
       const [sample] = operation["x-codeSamples"];
       expect(sample!.source).toContain(`$SERVER${example.url}"`);

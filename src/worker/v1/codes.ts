@@ -17,6 +17,7 @@ export const SHARED_CODES: readonly ProblemCode[] = [
   "outcome_unknown",
   "format_unknown",
   "shards_mismatch",
+  "bodies_max",
   "listing_outgrown",
 ];
 
@@ -31,6 +32,7 @@ export function codesOf(route: Route): ProblemCode[] {
   add(route.path.includes("{lease}"), "lease_invalid");
   add(route.path.includes("{channel}"), "channel_invalid");
   add(route.body !== undefined, "json_invalid", "body_invalid", "body_too_large");
+  add(route.body !== undefined, "body_aborted", "body_timeout");
   add(
     route.method !== "GET" && route.scopes.some((scope) => scope !== "read"),
     "idempotency_key_invalid",

@@ -23,13 +23,13 @@ type Input = Omit<Call<string, Schema, Schema | undefined>, "caller">;
  *
  * @throws Problem 400 with the code of what is wrong, and its field
  */
-export async function readRequest(route: Route, request: Request): Promise<Input> {
+export function readRequest(route: Route, request: Request, bytes: Uint8Array): Input {
   const url = new URL(request.url);
   const path = namesOf(route.path, url.pathname);
   const once = onceOf(route, request.headers.get("idempotency-key"));
   const isRaw = route.rawQuery !== undefined && typeOf(request) === RAW_TYPE;
   const query = checked(isRaw ? route.rawQuery : route.query, queryOf(url), "query_invalid");
-  const body = await bodyOf(route, request, isRaw ? (query as object) : null);
+  const body = bodyOf(route, bytes, isRaw ? (query as object) : null);
   const accept = request.headers.get("accept") ?? "";
   const isRawWanted = accept.includes(RAW_TYPE) && !accept.includes("application/json");
   return { path, query, body, once, isRawWanted };
@@ -48,13 +48,8 @@ export function readQuery<Query extends Schema>(
 }
 
 /** @param rawFields fields beside `value`, which is the body as it is; null for a body in JSON */
-async function bodyOf(
-  { body }: Route,
-  request: Request,
-  rawFields: object | null,
-): Promise<unknown> {
+function bodyOf({ body }: Route, bytes: Uint8Array, rawFields: object | null): unknown {
   if (body === undefined) return undefined;
-  const bytes = new Uint8Array(await request.arrayBuffer());
   if (rawFields !== null) return { ...rawFields, value: bytes };
   return checked(body, parseJson(bytes), "body_invalid", bytes.length <= LISTED_BYTES_MAX);
 }

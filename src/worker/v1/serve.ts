@@ -4,7 +4,7 @@ import { readSettings } from "../../objects/settings.ts";
 import type { Access } from "../../objects/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import type { App } from "../app.ts";
-import { limitBody } from "../body-limit.ts";
+import { readBody } from "../body.ts";
 import { DoorCounter } from "../counter.ts";
 import { Problem } from "../problem.ts";
 import { pageResponse } from "./page.ts";
@@ -31,8 +31,8 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
         c.set("access", access);
         await next();
       },
-      limitBody("BODY_BYTES_MAX", "a body"),
-      async (c) => await serve(route, c, c.var.access),
+      readBody("BODY_BYTES_MAX", "a body"),
+      async (c) => await serve(route, c, c.var),
     );
   }
   for (const pattern of new Set(ROUTES.map(patternOf))) {
@@ -53,8 +53,12 @@ export function assertScopes(scopes: readonly ScopeName[], access: Access): void
   }
 }
 
-async function serve(route: Route, c: AppContext, access: Access): Promise<Response> {
-  const input = await readRequest(route, c.req.raw);
+async function serve(
+  route: Route,
+  c: AppContext,
+  { access, body }: App["Variables"],
+): Promise<Response> {
+  const input = readRequest(route, c.req.raw, body);
   const caller = {
     env: c.env,
     settings: readSettings(c.env),

@@ -1,0 +1,175 @@
+/**
+ * Reads the bodies of requests.
+ *
+ * A body comes at the pace of its client and is in memory until it is whole. So it must keep coming, and the bytes of
+ * unfinished bodies are bounded over all requests of an isolate.
+ */
+import type { MiddlewareHandler } from "hono";
+import { readSettings, type Settings } from "../objects/settings.ts";
+import type { App } from "./app.ts";
+import { Problem } from "./problem.ts";
+
+/**
+ * So many bytes must come within `STALL_TIMEOUT_MS`, unless they are the last. As many of each body do not count as
+ * unfinished: the connection that carries them takes more, and calls with short bodies never compete with uploads.
+ */
+const PART_BYTES = 4096;
+/** Room for what comes behind the first part, at least. */
+const ROOM_BYTES = 64 << 10;
+
+/** Bytes that have come of bodies that are not whole yet, in this isolate, without the first part of each. */
+let unfinishedBytes = 0;
+
+/**
+ * Reads the body of a request into `c.var.body`.
+ *
+ * @param variable that bounds it
+ * @param what has so many bytes, for the message
+ * @throws Problem 413 `body_too_large`, 408 `body_timeout`, 400 `body_aborted`, 503 `bodies_max`
+ */
+export function readBody(
+  variable: "BODY_BYTES_MAX" | "FRAME_BYTES_MAX",
+  what: string,
+): MiddlewareHandler<App> {
+  return async (c, next) => {
+    const settings = readSettings(c.env);
+    const bytesMax = settings[variable];
+    const announced = Number(c.req.header("content-length") ?? 0);
+    if (announced > bytesMax) throw tooLarge(what, bytesMax);
+    const { body } = c.req.raw;
+    if (body === null) {
+      c.set("body", new Uint8Array(0));
+      return await next();
+    }
+    const whole = readWhole(body, what, bytesMax, settings);
+    // The runtime drops a request whose client has gone, and nothing of it runs any more. What has been counted of its
+    // body must not stay counted: with this, reading ends in order.
+    c.executionCtx.waitUntil(whole.catch(() => {}));
+    c.set("body", await whole);
+    await next();
+  };
+}
+
+async function readWhole(
+  body: ReadableStream<Uint8Array>,
+  what: string,
+  bytesMax: number,
+  { BODIES_BYTES_MAX, STALL_TIMEOUT_MS }: Settings,
+): Promise<Uint8Array> {
+  const source = sourceOf(body);
+  let buffer = new ArrayBuffer(PART_BYTES);
+  let filled = 0;
+  let counted = 0;
+  try {
+    for (;;) {
+      const part = await inTime(source.read(buffer, filled), what, STALL_TIMEOUT_MS);
+      const bytes = part.filled - filled;
+      ({ buffer, filled } = part);
+      if (filled > bytesMax) throw tooLarge(what, bytesMax);
+      if (bytes < PART_BYTES) return new Uint8Array(buffer.transfer(filled));
+      unfinishedBytes -= counted;
+      counted = filled - PART_BYTES;
+      unfinishedBytes += counted;
+      if (unfinishedBytes > BODIES_BYTES_MAX) throw bodiesMax(what, BODIES_BYTES_MAX);
+      buffer = buffer.transfer(roomAfter(filled, buffer.byteLength, bytesMax));
+    }
+  } catch (error) {
+    source.cancel(error);
+    throw error;
+  } finally {
+    unfinishedBytes -= counted;
+  }
+}
+
+/** The size of a buffer that has room for another part: it grows with what has come, not with what was announced. */
+function roomAfter(filled: number, size: number, bytesMax: number): number {
+  const needed = filled + PART_BYTES;
+  if (needed <= size) return size;
+  return Math.max(needed, Math.min(Math.max(2 * filled, ROOM_BYTES), bytesMax + PART_BYTES));
+}
+
+interface Part {
+  readonly buffer: ArrayBuffer;
+  readonly filled: number;
+}
+
+/** Where the bytes of a body come from. */
+interface Source {
+  /**
+   * Puts `PART_BYTES` or more into a buffer, behind those that are in it; fewer at the end of the body.
+   *
+   * @param buffer is not to be used any more
+   * @throws Error of whatever has ended the body before its end
+   */
+  read(buffer: ArrayBuffer, filled: number): Promise<Part>;
+  cancel(reason: unknown): void;
+}
+
+/** The runtime's own streams fill a buffer as far as bytes have come; those made in JavaScript give chunks alone. */
+function sourceOf(body: ReadableStream<Uint8Array>): Source {
+  let reader: ReadableStreamBYOBReader;
+  try {
+    reader = body.getReader({ mode: "byob" });
+  } catch {
+    return chunksOf(body);
+  }
+  return {
+    async read(buffer, filled) {
+      const view = new Uint8Array(buffer, filled);
+      const { value } = await reader.readAtLeast(PART_BYTES, view);
+      return { buffer: value!.buffer as ArrayBuffer, filled: filled + value!.length };
+    },
+    cancel: (reason) => void reader.cancel(reason).catch(() => {}),
+  };
+}
+
+function chunksOf(body: ReadableStream<Uint8Array>): Source {
+  const reader = body.getReader();
+  return {
+    async read(buffer, filled) {
+      const enough = filled + PART_BYTES;
+      let end = filled;
+      while (end < enough) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        if (end + value.length > buffer.byteLength) buffer = buffer.transfer(end + value.length);
+        new Uint8Array(buffer).set(value, end);
+        end += value.length;
+      }
+      return { buffer, filled: end };
+    },
+    cancel: (reason) => void reader.cancel(reason).catch(() => {}),
+  };
+}
+
+/** @throws Problem 408, or 400 where the body has ended before its end */
+async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Promise<Part> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    reject(
+      Problem.of(
+        "body_timeout",
+        `${what} must go on: no ${PART_BYTES} bytes have come within ${timeoutMs} ms (STALL_TIMEOUT_MS)`,
+      ),
+    );
+  }, timeoutMs);
+  try {
+    return await Promise.race([part, late]);
+  } catch (error) {
+    if (error instanceof Problem) throw error;
+    throw Problem.of("body_aborted", `${what} has ended before its end: ${String(error)}`);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tooLarge(what: string, bytesMax: number): Problem {
+  return Problem.of("body_too_large", `${what} may have ${bytesMax} bytes`);
+}
+
+function bodiesMax(what: string, bytesMax: number): Problem {
+  return Problem.of(
+    "bodies_max",
+    `there is no room for ${what} of more than ${PART_BYTES} bytes: unfinished bodies have ${bytesMax} bytes together already (BODIES_BYTES_MAX); try again`,
+  );
+}

@@ -1,0 +1,130 @@
+/** Bodies of requests that stop, drip, end before their end, or are too many at once. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { RawHttp } from "./raw-http.ts";
+import { SelfHosted } from "./self-hosted.ts";
+
+const MEBIBYTE = 1 << 20;
+const BODY_BYTES_MAX = 8 * MEBIBYTE;
+const PART_BYTES = 4096;
+/** Shorter than STALL_TIMEOUT_MS; of several of them, the sum is longer. */
+const PAUSE_MS = 600;
+
+const folder = mkdtempSync(join(tmpdir(), "throttr-bodies-"));
+const server = SelfHosted.start(
+  [
+    "--http=127.0.0.1:0",
+    "--access=open",
+    `--data=${join(folder, "data")}`,
+    "--var=STALL_TIMEOUT_MS=1000",
+    `--var=BODIES_BYTES_MAX=${24 * MEBIBYTE}`,
+  ],
+  {},
+);
+
+beforeAll(async () => {
+  await server.ready();
+});
+afterAll(async () => {
+  await server.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Frames that change nothing: QUERY of the key "a". */
+function queries(bytes: number): Buffer<ArrayBuffer> {
+  return Buffer.alloc(bytes, Buffer.from([2, 1, 0x61]));
+}
+
+/** Begins a POST of frames. */
+async function begin(headers: Readonly<Record<string, string>>): Promise<RawHttp> {
+  const http = await RawHttp.open(server.url);
+  http.send("POST /throttr/7.3/uint64", { host: new URL(server.url).host, ...headers });
+  return http;
+}
+
+const ofLength = (bytes: number): Record<string, string> => ({ "content-length": String(bytes) });
+
+it("a body that lacks its last byte is refused, and its connection ends", async () => {
+  using http = await begin(ofLength(BODY_BYTES_MAX));
+  http.socket.write(queries(BODY_BYTES_MAX - 1));
+  expect(await http.head()).toMatch(/^HTTP\/1\.1 408 /);
+  expect(await http.text("}")).toContain('"code":"body_timeout"');
+  expect(await http.closed()).toBe(true);
+});
+
+it("a body that drips byte by byte is refused while it drips", async () => {
+  using http = await begin(ofLength(1000));
+  const dripping = setInterval(() => http.socket.write("\u0002"), 20);
+  try {
+    expect(await http.head()).toMatch(/^HTTP\/1\.1 408 /);
+  } finally {
+    clearInterval(dripping);
+  }
+});
+
+it("a body that goes on may take longer than STALL_TIMEOUT_MS, and its last part may be small", async () => {
+  const length = 3 * PART_BYTES + 3;
+  using whole = await begin(ofLength(length));
+  using chunked = await begin({ "transfer-encoding": "chunked" });
+  for (let sent = 0; sent < length; sent += PART_BYTES) {
+    const part = queries(length).subarray(sent, Math.min(sent + PART_BYTES, length));
+    whole.socket.write(part);
+    chunked.socket.write(`${part.length.toString(16)}\r\n`);
+    chunked.socket.write(part);
+    chunked.socket.write(part.length < PART_BYTES ? "\r\n0\r\n\r\n" : "\r\n");
+    await sleep(PAUSE_MS);
+  }
+  expect(await whole.head()).toMatch(/^HTTP\/1\.1 200 /);
+  expect(await chunked.head()).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+it("unfinished bodies are bounded over all requests, calls with short bodies go on, and room comes back", async () => {
+  const uploads = await Promise.all(
+    Array.from({ length: 4 }, async () => {
+      const http = await begin(ofLength(BODY_BYTES_MAX));
+      http.socket.write(queries(BODY_BYTES_MAX - 1));
+      return http;
+    }),
+  );
+  const refused = await Promise.any(
+    uploads.map(async (http) => {
+      await http.text('"code":"bodies_max"');
+      if (http.received.includes('"code":"bodies_max"')) return http;
+      throw new Error(http.received);
+    }),
+  );
+  expect(await refused.head()).toMatch(/^HTTP\/1\.1 503 /);
+  expect(await refused.head()).toMatch(/^retry-after: 1$/im);
+  const call = await fetch(`${server.url}/v1/counters/a/increment`, {
+    method: "POST",
+    body: '{"ttlMs":60000}',
+  });
+  expect(call.status).toBe(200);
+  for (const http of uploads) {
+    await http.closed();
+    http.socket.destroy();
+  }
+  const body = queries(BODY_BYTES_MAX - (BODY_BYTES_MAX % 3));
+  const next = await fetch(`${server.url}/throttr/7.3/uint64`, { method: "POST", body });
+  expect(next.status).toBe(200);
+  await next.arrayBuffer();
+});
+
+it("uploads that their clients abort are no errors of the server, and give their room back", async () => {
+  // More than there is room for, were it not given back.
+  for (let i = 0; i < 28; i++) {
+    using http = await begin(ofLength(BODY_BYTES_MAX));
+    await new Promise((resolve) => http.socket.write(queries(MEBIBYTE), resolve));
+    await sleep(10);
+    if (i % 2 === 0) http.socket.resetAndDestroy();
+  }
+  const body = queries(BODY_BYTES_MAX - (BODY_BYTES_MAX % 3));
+  const next = await fetch(`${server.url}/throttr/7.3/uint64`, { method: "POST", body });
+  expect(next.status).toBe(200);
+  await next.arrayBuffer();
+  expect(server.errors).not.toContain("request_failed");
+  expect(server.events.map(({ event }) => event)).toEqual(["ready"]);
+});
