@@ -1,11 +1,15 @@
 /** `throttr-edge serve` as a process. */
 import { spawn, type ChildProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { sign } from "hono/jwt";
 
 const READY_TIMEOUT_MS = 60_000;
 
 export const TOKEN_SECRET = "the secret of these tests, of more than 32 bytes";
+
+/** `serve` of the checkout. */
+export const SERVE: readonly string[] = [process.execPath, "scripts/serve.ts"];
 
 /** An event as `--json` prints it. */
 export interface ServeEvent {
@@ -43,13 +47,18 @@ export class SelfHosted {
     });
   }
 
-  /** Starts `serve --json` with flags. */
+  /**
+   * Starts `serve --json` with flags.
+   *
+   * @param command program and arguments that stand before the flags
+   */
   static start(
     flags: readonly string[],
     environment: Readonly<Record<string, string>> = { TOKEN_SECRET },
-    program: readonly string[] = ["scripts/serve.ts"],
+    command: readonly string[] = SERVE,
   ): SelfHosted {
-    const child = spawn(process.execPath, [...program, "--json", ...flags], {
+    const [program = "", ...args] = command;
+    const child = spawn(program, [...args, "--json", ...flags], {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, ...environment },
       // A group of its own, as a shell gives to what it starts.
@@ -118,4 +127,13 @@ export function tokenFor(namespace: string, secret = TOKEN_SECRET): Promise<stri
   const iat = Math.floor(Date.now() / 1000);
   const scopes = ["read", "write", "publish", "subscribe", "admin"];
   return sign({ ns: namespace, scopes, iat, exp: iat + 3600 }, secret, "HS256");
+}
+
+/** Whether a process runs; one that has ended and that its parent has not waited for does not. */
+export function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
 }

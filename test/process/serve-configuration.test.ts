@@ -1,13 +1,12 @@
 /** The configuration that `throttr-edge serve` writes, as workerd reads it. */
 import { spawn } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { assetsIn } from "../../src/cli/serve/assets.ts";
 import {
-  assetFile,
   CONFIGURATION_NAME,
   configurationText,
   WORKER_FILE,
@@ -20,8 +19,8 @@ const folder = mkdtempSync(join(tmpdir(), "throttr-serve-"));
 const text = String.raw`a"),\x ` + "\n\t\u0001ä€\u{1f600}'";
 const port = 21_630;
 const url = `http://127.0.0.1:${port}`;
-const files = join(folder, "site");
 const runtime = join(folder, 'a "quoted" folder');
+const files = join(runtime, "site");
 let ended: Promise<unknown>;
 let pid: number;
 
@@ -35,7 +34,6 @@ beforeAll(async () => {
     "/panel*\n  Content-Security-Policy: default-src 'none'\n",
   );
   const assets = assetsIn(files);
-  for (const [i, { file }] of assets.entries()) copyFileSync(file, join(runtime, assetFile(i)));
   // In place of the Worker one that shows what it was given.
   writeFileSync(
     join(runtime, WORKER_FILE),
@@ -59,12 +57,13 @@ beforeAll(async () => {
     secretNames: ["SECRET"],
     isBehindProxy: false,
     objectsFolder: join(runtime, "objects"),
+    packageFolder: runtime,
     assets,
   });
   writeFileSync(join(runtime, "config.capnp"), configuration);
   const child = spawn(
     findWorkerd(undefined),
-    ["serve", join(runtime, "config.capnp"), CONFIGURATION_NAME],
+    ["serve", join(runtime, "config.capnp"), CONFIGURATION_NAME, `--import-path=${runtime}`],
     { env: { SECRET: text }, stdio: ["ignore", "inherit", "ignore"] },
   );
   pid = child.pid!;

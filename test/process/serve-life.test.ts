@@ -1,5 +1,5 @@
 /** `throttr-edge serve`: how a server starts, stops, ends and comes back. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { afterAll, afterEach, expect, it } from "vitest";
 import { acquire, numberOfBody } from "../support/counter-frames.ts";
 import { concat } from "../support/frames.ts";
 import { openCounter } from "./counter-sockets.ts";
-import { killIfThere, SelfHosted, TOKEN_SECRET } from "./self-hosted.ts";
+import { isRunning, killIfThere, SelfHosted, TOKEN_SECRET } from "./self-hosted.ts";
 import { SocketClient } from "./socket-client.ts";
 import { insertFrame, quotaOf } from "./socket-records.ts";
 
@@ -45,8 +45,6 @@ afterEach(async () => {
 
 const open = (data: string, ...flags: readonly string[]): SelfHosted =>
   start(["--access", "open", "--data", data, ...flags], {});
-const counterAt = async (url: string, name: string): Promise<unknown> =>
-  ((await (await fetch(`${url}/v1/counters/${name}`)).json()) as { quota?: unknown }).quota;
 const increment = async (url: string, name: string): Promise<Response> =>
   await fetch(`${url}/v1/counters/${name}/increment`, {
     method: "POST",
@@ -99,7 +97,7 @@ it("wakes objects after it was killed: what a connection held comes back in time
 
 it("runs as it is in the package", async () => {
   const flags = ["--access", "open", "--http", "127.0.0.1:0", "--data", freshFolder()];
-  const server = SelfHosted.start(flags, {}, ["dist/cli.js", "serve"]);
+  const server = SelfHosted.start(flags, {}, [process.execPath, "dist/cli.js", "serve"]);
   started.push(server);
   await server.ready();
   expect((await increment(server.url, "views")).status).toBe(200);
@@ -176,28 +174,6 @@ it("says which port is taken, and ends", async () => {
   taken.close();
 });
 
-it("has its data folder for itself, also when only its workerd is left", async () => {
-  const data = freshFolder();
-  const first = open(data);
-  await first.ready();
-  const second = open(data);
-  expect(await second.exited).toBe(2);
-  expect(second.errors).toContain("data_in_use");
-  expect(second.errors).toContain(`process ${first.process.pid}`);
-  expect((await increment(first.url, "views")).status).toBe(200);
-  const { workerdPid } = first;
-  first.process.kill("SIGKILL");
-  await expect.poll(() => first.process.signalCode).toBe("SIGKILL");
-  const third = open(data);
-  expect(await third.exited).toBe(2);
-  expect(third.errors).toContain(`workerd, process ${workerdPid}`);
-  killIfThere(workerdPid);
-  await expect.poll(() => isRunning(workerdPid)).toBe(false);
-  const fourth = open(data);
-  await fourth.ready();
-  expect(await counterAt(fourth.url, "views")).toBe("1");
-});
-
 it("refuses to start without a secret, and says how to give one", async () => {
   const data = freshFolder();
   const server = start(["--data", data], { TOKEN_SECRET: "" });
@@ -243,14 +219,5 @@ async function load(
     statuses.forEach((status, i) => {
       if (status === 1) acknowledged.set(entries[i]!, BigInt(first + i));
     });
-  }
-}
-
-/** A process that nobody has waited for is not running. */
-function isRunning(pid: number): boolean {
-  try {
-    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
-  } catch {
-    return false;
   }
 }

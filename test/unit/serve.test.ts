@@ -15,7 +15,9 @@ import {
   UNIQUE_KEYS,
   type Serving,
 } from "../../src/cli/serve/configuration.ts";
-import { DataFolder, processStart, serverRecord } from "../../src/cli/serve/data-folder.ts";
+import { askServer } from "../../src/cli/serve/claim.ts";
+import { DataFolder } from "../../src/cli/serve/data-folder.ts";
+import { processStart } from "../../src/cli/serve/orphans.ts";
 import { planOf, type ServeFlags } from "../../src/cli/serve/plan.ts";
 import { findWorkerd } from "../../src/cli/serve/workerd.ts";
 
@@ -179,6 +181,7 @@ describe("the configuration", () => {
     variables: { ACCESS: "token", SHARDS: '"4"' },
     secretNames: ["TOKEN_SECRET"],
     isBehindProxy: false,
+    packageFolder: "/srv/package",
     objectsFolder: "/data/objects",
     assets: [],
   };
@@ -265,67 +268,91 @@ describe("assets", () => {
 });
 
 describe("the data folder", () => {
-  it("is for nobody else to read, and says which server runs", async () => {
+  /** Opens a folder with no patience for a workerd that was left behind. */
+  const open = (path = folder): Promise<DataFolder> => DataFolder.open(path, 0);
+
+  it("can be read by its owner alone, and its server says which one it is", async () => {
     const path = join(folder, "a/b");
-    const data = await DataFolder.open(path);
+    const data = await open(path);
     expect(statSync(path).mode & 0o777).toBe(0o700);
-    const record = {
-      pid: process.pid,
-      workerdPid: process.pid,
-      workerdStart: processStart(process.pid),
-      url: "http://127.0.0.1:1",
-    };
-    data.record(record);
-    expect(serverRecord(path)).toEqual(record);
+    expect(await askServer(path)).toEqual({ pid: process.pid, workerdPid: null, url: null });
+    data.describe({ workerdPid: 1, url: "http://127.0.0.1:1" });
+    expect(await askServer(path)).toMatchObject({ workerdPid: 1, url: "http://127.0.0.1:1" });
     data.close();
-    expect(serverRecord(path)).toBeNull();
-    (await DataFolder.open(path)).close();
+    expect(await askServer(path)).toBeNull();
+    (await open(path)).close();
   });
 
-  it("is for one server at a time", async () => {
-    const data = await DataFolder.open(folder);
-    const again = (): Promise<unknown> => DataFolder.open(folder);
-    expect(await failure(again)).toBe(`data_in_use: --data: ${folder} is in use by another server`);
-    data.record({ pid: 4242, workerdPid: 1, workerdStart: null, url: null });
-    expect(await failure(again)).toContain("is in use by the server of process 4242");
+  it("is for one server at a time, which a refused start names", async () => {
+    const data = await open();
+    expect(await failure(open)).toBe(
+      `data_in_use: --data: ${folder} is in use by the server of process ${process.pid}`,
+    );
     data.close();
-    (await DataFolder.open(folder)).close();
+    (await open()).close();
   });
 
-  it("stays in use by the workerd of a server that was killed", async () => {
-    (await DataFolder.open(folder)).close();
+  it("may lie deeper than the path of a UNIX socket can be long", async () => {
+    const path = join(folder, "deep".repeat(30), "folder".repeat(30));
+    const data = await open(path);
+    expect(await askServer(path)).toMatchObject({ pid: process.pid });
+    expect(await failure(() => open(path))).toContain(`process ${process.pid}`);
+    data.close();
+    (await open(path)).close();
+  });
+
+  it("is taken again where a power cut has left the socket of a server behind", async () => {
+    (await open()).close();
+    const listen = `require("net").createServer().listen(${JSON.stringify(join(folder, "socket"))}, () => process.kill(process.pid, "SIGKILL"))`;
+    spawnSync(process.execPath, ["-e", listen]);
+    expect(statSync(join(folder, "socket")).isSocket()).toBe(true);
+    expect(await askServer(folder)).toBeNull();
+    (await open()).close();
+  });
+
+  it("stores what workerd is told only where it differs", async () => {
+    const data = await open();
+    const path = data.storeConfiguration("one");
+    const { ino } = statSync(path);
+    data.storeConfiguration("one");
+    expect(statSync(path).ino).toBe(ino);
+    data.storeConfiguration("two");
+    expect(readFileSync(path, "utf8")).toBe("two");
+    data.close();
+  });
+
+  it("stays in use by the workerd of a killed server of release 0.4", async () => {
+    (await open()).close();
     const workerdStart = processStart(process.pid);
     const record = { pid: 1, workerdPid: process.pid, workerdStart, url: null };
     writeFileSync(join(folder, "server.json"), JSON.stringify(record));
-    expect(await failure(() => DataFolder.open(folder))).toContain(
-      `is in use by workerd, process ${process.pid}`,
-    );
+    expect(await failure(() => open())).toContain(`is in use by workerd, process ${process.pid}`);
     // Another process has that id now.
     const other = { ...record, workerdStart: "0" };
     writeFileSync(join(folder, "server.json"), JSON.stringify(other));
-    if (workerdStart !== null) (await DataFolder.open(folder)).close();
+    if (workerdStart !== null) (await open()).close();
     const { pid } = spawnSync("true");
     const ended = { ...record, workerdPid: pid, workerdStart: null };
     writeFileSync(join(folder, "server.json"), JSON.stringify(ended));
-    (await DataFolder.open(folder)).close();
+    (await open()).close();
   });
 
   it("is not one of something else, of wrangler, or of a newer release", async () => {
     writeFileSync(join(folder, "notes.txt"), "");
-    expect(await failure(() => DataFolder.open(folder))).toContain(
+    expect(await failure(() => open())).toContain(
       `data_foreign: --data: ${folder} has something else in it (notes.txt)`,
     );
     const ofWrangler = join(folder, ".wrangler/state");
-    expect(await failure(() => DataFolder.open(ofWrangler))).toContain("data_foreign: ");
+    expect(await failure(() => open(ofWrangler))).toContain("data_foreign: ");
     const newer = join(folder, "newer");
-    (await DataFolder.open(newer)).close();
+    (await open(newer)).close();
     writeFileSync(join(newer, "throttr-edge.json"), '{"format":2}');
-    expect(await failure(() => DataFolder.open(newer))).toContain("data_unknown: ");
+    expect(await failure(() => open(newer))).toContain("data_unknown: ");
     const file = join(folder, "notes.txt");
-    expect(await failure(() => DataFolder.open(file))).toContain("data_unusable: ");
+    expect(await failure(() => open(file))).toContain("data_unusable: ");
     // The root of a file system of its own.
     mkdirSync(join(folder, "volume/lost+found"), { recursive: true });
-    (await DataFolder.open(join(folder, "volume"))).close();
+    (await open(join(folder, "volume"))).close();
   });
 });
 

@@ -12,7 +12,7 @@ export type CapnpValue =
   | readonly CapnpValue[]
   | { readonly [field: string]: CapnpValue | undefined };
 
-/** The contents of a file, by its name beside the text. */
+/** The contents of a file, by its path below the import path, which begins with a slash. */
 export class Embedded {
   readonly fileName: string;
 

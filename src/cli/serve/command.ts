@@ -1,10 +1,12 @@
 /** `serve`: the whole server on a machine of one's own, under workerd, with its data on disk. */
+import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { durationMsOf } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
 import { addJsonOption, collected } from "../options.ts";
-import { DataFolder, serverRecord } from "./data-folder.ts";
+import { askServer } from "./claim.ts";
+import { DataFolder } from "./data-folder.ts";
 import { Events } from "./events.ts";
 import { health } from "./health.ts";
 import { planOf, type ServeFlags } from "./plan.ts";
@@ -70,7 +72,7 @@ export function addServe(program: Command): void {
 }
 
 async function check({ output }: Invocation, dataFolder: string): Promise<ExitCode> {
-  const url = serverRecord(dataFolder)?.url ?? null;
+  const url = (await askServer(resolve(dataFolder)))?.url ?? null;
   const refusal =
     url === null
       ? `no server is ready on ${dataFolder}`
@@ -90,11 +92,17 @@ async function serve(
   const workerd = findWorkerd(options.workerd);
   const events = new Events(output);
   for (const warning of plan.warnings) await events.tell("warning", { detail: warning }, warning);
-  const data = await DataFolder.open(plan.dataFolder);
+  const data = await DataFolder.open(plan.dataFolder, drainTimeout);
   try {
+    for (const pid of data.endedOrphans) await tellOrphan(events, pid);
     const server = ServerProcess.start(workerd, plan, data);
     return await untilEnded(server, { plan, events, signal, drainTimeoutMs: drainTimeout });
   } finally {
     data.close();
   }
+}
+
+async function tellOrphan(events: Events, pid: number): Promise<void> {
+  const detail = `workerd, process ${pid}, still ran on the data folder after its serve was killed: ended`;
+  await events.tell("warning", { detail }, detail);
 }

@@ -4,6 +4,7 @@
  * Source: `workerd.capnp` of the package workerd. Secrets are not in it: workerd takes them from its
  * environment.
  */
+import { relative, sep } from "node:path";
 import type { TcpPort } from "../../worker/ports.ts";
 import { addressText, type Address } from "./address.ts";
 import { assetModuleName, frontModule, type Asset } from "./assets.ts";
@@ -15,7 +16,9 @@ export const COMPATIBILITY_DATE = "2026-10-23";
 export const COMPATIBILITY_FLAGS: readonly string[] = ["no_web_socket_compression"];
 /** The constant of the text that workerd is told to serve. */
 export const CONFIGURATION_NAME = "config";
-/** The Worker's module, and the file that has it, beside the text. */
+/** The file that has the text. */
+export const CONFIGURATION_FILE = "config.capnp";
+/** The Worker's module, and the file of the package that has it. */
 export const WORKER_FILE = "worker.js";
 
 /**
@@ -43,21 +46,16 @@ export interface Serving {
   readonly isBehindProxy: boolean;
   /** Folder of the objects' files, absolute. */
   readonly objectsFolder: string;
+  /** Folder that has the Worker and the assets, absolute: workerd's import path. */
+  readonly packageFolder: string;
   /** Files that are served as they are. */
   readonly assets: readonly Asset[];
 }
 
-/** Name of the file that has an asset. */
-export const assetFile = (index: number): string => `asset-${index}`;
-
 /** A socket of the configuration: its name, by which workerd speaks of it, and where it is. */
 export const httpSocketName = (address: Address): string => `http ${addressText(address)}`;
 
-/**
- * The text of a configuration.
- *
- * Beside it must be the Worker, as `WORKER_FILE`, and the assets, as `assetFile` names them.
- */
+/** The text of a configuration; workerd reads the Worker and the assets from `packageFolder` itself. */
 export function configurationText(serving: Serving): string {
   const config: CapnpValue = {
     services: [
@@ -78,16 +76,16 @@ export function configurationText(serving: Serving): string {
   ].join("\n");
 }
 
-function serverWorker({ variables, secretNames, assets }: Serving): CapnpValue {
+function serverWorker({ variables, secretNames, packageFolder, assets }: Serving): CapnpValue {
   const classes = Object.entries(UNIQUE_KEYS);
   return {
     // The first one has the handlers.
     modules: [
       ...(assets.length === 0 ? [] : [{ name: "front.js", esModule: frontModule(assets) }]),
-      { name: WORKER_FILE, esModule: new Embedded(WORKER_FILE) },
-      ...assets.map((_asset, index) => ({
+      { name: WORKER_FILE, esModule: new Embedded(`/${WORKER_FILE}`) },
+      ...assets.map(({ file }, index) => ({
         name: assetModuleName(index),
-        data: new Embedded(assetFile(index)),
+        data: new Embedded(`/${relative(packageFolder, file).split(sep).join("/")}`),
       })),
     ],
     compatibilityDate: COMPATIBILITY_DATE,

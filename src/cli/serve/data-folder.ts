@@ -2,76 +2,96 @@
  * The folder where a server keeps its data, for one server at a time.
  *
  *     throttr-edge.json   says that the folder is one of ours
- *     lock                held while a server runs
- *     server.json         which server runs, or ran last
+ *     lock, socket        held while a server runs, or a workerd that it left behind
+ *     config.capnp        what workerd was last started with; secrets are not in it
+ *     reserve             takes up room that a start on a full disk gives to workerd
  *     objects/            one SQLite file for each object, by the classes' unique keys
  */
+import { randomBytes } from "node:crypto";
 import {
+  closeSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statfsSync,
   writeFileSync,
 } from "node:fs";
-import { join, resolve, sep } from "node:path";
-import * as v from "valibot";
+import { dirname, join, resolve, sep } from "node:path";
 import { UsageError } from "../failure.ts";
+import { askServer, Claim, isHeld, type ServerAnswer } from "./claim.ts";
+import { CONFIGURATION_FILE } from "./configuration.ts";
 import { tryLock, type Lock } from "./lock.ts";
+import { endOrphans, OLD_RECORD, refuseOldOrphan } from "./orphans.ts";
 
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const MARKER = "throttr-edge.json";
 const LOCK = "lock";
-const RECORD = "server.json";
 const OBJECTS = "objects";
+const RESERVE = "reserve";
+/** SQLite writes 32 KiB of shared memory for each file that workerd opens, before it can read it. */
+const RESERVE_BYTES = 4 << 20;
 const FORMAT = 1;
 /** What a folder may have in it before it is ours: a file system's root has this. */
 const HARMLESS: readonly string[] = ["lost+found", LOCK];
 
-const recordSchema = v.object({
-  pid: v.number(),
-  workerdPid: v.number(),
-  /** When workerd was started, as the kernel counts; null where that can't be known. */
-  workerdStart: v.nullable(v.string()),
-  /** Where it is asked how it is; null before it is ready. */
-  url: v.nullable(v.string()),
-});
-
-/** Which server runs on a folder. */
-export type ServerRecord = v.InferOutput<typeof recordSchema>;
-
 export class DataFolder {
   readonly path: string;
+  /** Ids of workerd processes that a killed server had left behind, and that were ended. */
+  readonly endedOrphans: readonly number[];
+  /** The folder itself, opened: workerd inherits it, see `orphans.ts`. */
+  readonly fd: number;
   readonly #lock: Lock;
+  readonly #claim: Claim;
 
-  private constructor(path: string, lock: Lock) {
+  private constructor(path: string, lock: Lock, claim: Claim, endedOrphans: readonly number[]) {
     this.path = path;
+    this.endedOrphans = endedOrphans;
+    this.fd = openSync(path, "r");
     this.#lock = lock;
+    this.#claim = claim;
   }
 
   /**
-   * Makes the folder where it isn't there, and takes it.
+   * Creates the folder where it isn't there, and takes it. A workerd that a killed server has left behind
+   * is ended.
    *
+   * @param drainTimeoutMs how long that workerd may take to answer the requests under way
    * @throws UsageError `data_foreign` for a folder of something else, `data_unknown` for one of a newer
    * release, `data_in_use` while another server has it, `data_unusable` when the system refuses
    */
-  static async open(path: string): Promise<DataFolder> {
-    refuseForeign(path);
-    const lock = await locked(path);
+  static async open(path: string, drainTimeoutMs: number): Promise<DataFolder> {
     try {
-      // Once more: another server may have made the folder its own meanwhile.
       refuseForeign(path);
-      refuseOrphan(path);
-      const marker = join(path, MARKER);
-      if (!existsSync(marker)) replaceFile(marker, { format: FORMAT });
-      mkdirSync(join(path, OBJECTS), { recursive: true, mode: FOLDER_MODE });
-      return new DataFolder(path, lock);
+      mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
+      const lock = await lockOf(path);
+      try {
+        return await DataFolder.#take(path, lock, drainTimeoutMs);
+      } catch (error) {
+        lock.release();
+        throw error;
+      }
     } catch (error) {
-      lock.release();
-      throw error;
+      if (error instanceof UsageError) throw error;
+      throw new UsageError("data_unusable", `--data: ${path}: ${(error as Error).message}`);
     }
+  }
+
+  static async #take(path: string, lock: Lock, drainTimeoutMs: number): Promise<DataFolder> {
+    // Again: another server may have made the folder its own before the lock was taken.
+    refuseForeign(path);
+    refuseOldOrphan(path);
+    const ended = (await isHeld(path)) ? await endOrphans(path, drainTimeoutMs) : [];
+    rmSync(join(path, OLD_RECORD), { force: true });
+    keepReserve(join(path, RESERVE));
+    const marker = join(path, MARKER);
+    if (!existsSync(marker)) replaceFile(marker, `${JSON.stringify({ format: FORMAT })}\n`);
+    mkdirSync(join(path, OBJECTS), { recursive: true, mode: FOLDER_MODE });
+    return new DataFolder(path, lock, await Claim.stake(path), ended);
   }
 
   /** Where the files of the objects are. */
@@ -79,39 +99,36 @@ export class DataFolder {
     return join(this.path, OBJECTS);
   }
 
-  /** Says which server runs. */
-  record(record: ServerRecord): void {
-    replaceFile(join(this.path, RECORD), record);
+  /** File descriptor of the claim: workerd inherits it, and holds the folder with it. */
+  get claimFd(): number {
+    return this.#claim.fd;
   }
 
-  /** Lets go of the folder: the server has ended. */
+  /**
+   * Stores what workerd is to be started with; gives the path of the file.
+   *
+   * @throws UsageError `data_unusable` where there is no room for another text than the one that is there
+   */
+  storeConfiguration(text: string): string {
+    const path = join(this.path, CONFIGURATION_FILE);
+    try {
+      if (textOf(path) !== text) replaceFile(path, text);
+      return path;
+    } catch (error) {
+      throw new UsageError("data_unusable", `--data: ${this.path}: ${(error as Error).message}`);
+    }
+  }
+
+  /** Says which server runs, to `serve --check` and to starts that find the folder in use. */
+  describe(answer: Omit<ServerAnswer, "pid">): void {
+    this.#claim.answer = { pid: process.pid, ...answer };
+  }
+
+  /** Lets go of the folder: workerd has ended. */
   close(): void {
-    rmSync(join(this.path, RECORD), { force: true });
+    closeSync(this.fd);
+    this.#claim.release();
     this.#lock.release();
-  }
-}
-
-/** What the folder says of its server; null when none has run, or it has ended in order. */
-export function serverRecord(path: string): ServerRecord | null {
-  const result = v.safeParse(recordSchema, readJson(join(path, RECORD)));
-  return result.success ? result.output : null;
-}
-
-/** Where the time stands behind the third field, the state: the 22nd field of proc_pid_stat(5). */
-const START_FIELD = 18;
-
-/**
- * When a process was started, so that another one with its id is not taken for it. Null where that can't
- * be known, and of one that has ended.
- */
-export function processStart(pid: number): string | null {
-  try {
-    const status = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The second field is the program's name, which may have anything in it.
-    const [state, ...others] = status.slice(status.lastIndexOf(")") + 2).split(" ");
-    return state === "Z" ? null : (others[START_FIELD] ?? null);
-  } catch {
-    return null;
   }
 }
 
@@ -120,16 +137,16 @@ function refuseForeign(path: string): void {
     throw new UsageError("data_foreign", `--data: ${path} is where wrangler keeps its own data`);
   }
   if (!existsSync(path)) return;
-  const marker = readJson(join(path, MARKER)) as { format?: unknown } | null;
+  const marker = textOf(join(path, MARKER));
   if (marker === null) {
-    const others = namesIn(path).filter((name) => !HARMLESS.includes(name));
+    const others = readdirSync(path).filter((name) => !HARMLESS.includes(name));
     if (others.length === 0) return;
     throw new UsageError(
       "data_foreign",
       `--data: ${path} has something else in it (${others[0]}): name an empty folder, or one that is not there yet`,
     );
   }
-  if (marker.format !== FORMAT) {
+  if (formatOf(marker) !== FORMAT) {
     throw new UsageError(
       "data_unknown",
       `--data: ${path} was written by a release that this one does not know`,
@@ -137,58 +154,47 @@ function refuseForeign(path: string): void {
   }
 }
 
-async function locked(path: string): Promise<Lock> {
-  try {
-    mkdirSync(path, { recursive: true, mode: FOLDER_MODE });
-    const lock = await tryLock(join(path, LOCK));
-    if (lock !== null) return lock;
-  } catch (error) {
-    if (error instanceof UsageError) throw error;
-    throw new UsageError("data_unusable", `--data: ${path}: ${(error as Error).message}`);
-  }
-  const pid = serverRecord(path)?.pid;
+async function lockOf(path: string): Promise<Lock> {
+  const lock = await tryLock(join(path, LOCK));
+  if (lock !== null) return lock;
+  const pid = (await askServer(path))?.pid;
   const holder = pid === undefined ? "another server" : `the server of process ${pid}`;
   throw new UsageError("data_in_use", `--data: ${path} is in use by ${holder}`);
 }
 
-/** A server that was killed may have left its workerd running, which holds no lock. */
-function refuseOrphan(path: string): void {
-  const record = serverRecord(path);
-  if (record === null || !isRunning(record)) return;
-  throw new UsageError(
-    "data_in_use",
-    `--data: ${path} is in use by workerd, process ${record.workerdPid}, whose server was killed: end it first`,
-  );
+/**
+ * Without room workerd can't even open what it is to read: a start on a full disk removes the file, and one
+ * with room makes it again.
+ */
+function keepReserve(path: string): void {
+  const { bavail, bsize } = statfsSync(dirname(path));
+  const freeBytes = bavail * bsize;
+  if (freeBytes < RESERVE_BYTES) rmSync(path, { force: true });
+  // Random bytes take room where the file system compresses, too.
+  else if (!existsSync(path)) replaceFile(path, randomBytes(RESERVE_BYTES));
 }
 
-function isRunning({ workerdPid, workerdStart }: ServerRecord): boolean {
-  if (workerdStart !== null) return processStart(workerdPid) === workerdStart;
+function formatOf(marker: string): unknown {
   try {
-    return process.kill(workerdPid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
-
-function namesIn(path: string): string[] {
-  try {
-    return readdirSync(path);
-  } catch (error) {
-    throw new UsageError("data_unusable", `--data: ${path}: ${(error as Error).message}`);
-  }
-}
-
-function readJson(path: string): unknown {
-  try {
-    return JSON.parse(readFileSync(path, "utf8"));
+    return (JSON.parse(marker) as { format?: unknown } | null)?.format;
   } catch {
     return null;
   }
 }
 
-/** Nobody reads half of it, not after a crash either. */
-function replaceFile(path: string, content: object): void {
+/** Null for a file that is not there. */
+function textOf(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
+    throw error;
+  }
+}
+
+/** A reader never sees half of the file, after a crash either. */
+function replaceFile(path: string, content: string | Uint8Array): void {
   const draft = `${path}.new`;
-  writeFileSync(draft, `${JSON.stringify(content)}\n`, { mode: FILE_MODE, flush: true });
+  writeFileSync(draft, content, { mode: FILE_MODE, flush: true });
   renameSync(draft, path);
 }

@@ -1,8 +1,7 @@
 /** A server as a process: workerd, from its start until it has ended. */
 import { spawn, type ChildProcess } from "node:child_process";
-import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -10,19 +9,20 @@ import { UsageError } from "../failure.ts";
 import { reachableUrl, type Address } from "./address.ts";
 import { assetsIn } from "./assets.ts";
 import {
-  assetFile,
   CONFIGURATION_NAME,
   configurationText,
   httpSocketName,
   WORKER_FILE,
   type Serving,
 } from "./configuration.ts";
-import { processStart, type DataFolder } from "./data-folder.ts";
+import type { DataFolder } from "./data-folder.ts";
 import { health } from "./health.ts";
 import type { ServePlan } from "./plan.ts";
 
-/** Files of the dashboard, as they are served. */
+/** Files of the dashboard, as they are served, beside the Worker. */
 const ASSETS_FOLDER = "assets";
+/** The pipe by which workerd says which ports are open. */
+const CONTROL_FD = 3;
 /** How long workerd may take to open its ports: it reads and compiles the Worker before. */
 const READY_TIMEOUT_MS = 30_000;
 /** As shells say that a program was there and could not be started. */
@@ -47,23 +47,20 @@ export class ServerProcess {
   /** Its exit code, once it has ended. */
   readonly ended: Promise<number>;
   readonly #child: ChildProcess;
-  readonly #folder: string;
   readonly #data: DataFolder;
   readonly #http: readonly Address[];
   readonly #socketCount: number;
   #isStopping = false;
   readonly #killAtExit = (): void => this.kill();
 
-  private constructor(child: ChildProcess, folder: string, data: DataFolder, plan: ServePlan) {
+  private constructor(child: ChildProcess, data: DataFolder, plan: ServePlan) {
     this.#child = child;
-    this.#folder = folder;
     this.#data = data;
     this.#http = plan.http;
     this.#socketCount = plan.http.length + plan.tcp.length;
     this.ended = new Promise((resolve) => {
       const end = (exitCode: number): void => {
         process.off("exit", this.#killAtExit);
-        this.#removeFolder();
         resolve(exitCode);
       };
       child.once("exit", (code, signal) => end(this.#exitCode(code, signal)));
@@ -79,36 +76,28 @@ export class ServerProcess {
    * @throws UsageError `worker_missing` where the package has not been built
    */
   static start(workerd: string, plan: ServePlan, data: DataFolder): ServerProcess {
-    const worker = distributed(WORKER_FILE);
+    const worker = distributedWorker();
     if (worker === null) {
       throw new UsageError("worker_missing", "there is no dist/worker.js: npm run build makes it");
     }
-    const assetsFolder = distributed(ASSETS_FOLDER);
-    const assets = assetsFolder === null ? [] : assetsIn(assetsFolder);
+    const packageFolder = dirname(worker);
     const serving: Serving = {
       ...plan,
       secretNames: Object.keys(plan.secrets),
       objectsFolder: data.objectsFolder,
-      assets,
+      packageFolder,
+      assets: assetsIn(join(packageFolder, ASSETS_FOLDER)),
     };
-    // Of mode 0700, and empty again once workerd has read it.
-    const folder = mkdtempSync(join(tmpdir(), "throttr-edge-"));
-    try {
-      copyFileSync(worker, join(folder, WORKER_FILE));
-      for (const [i, { file }] of assets.entries()) copyFileSync(file, join(folder, assetFile(i)));
-      const configuration = join(folder, "config.capnp");
-      writeFileSync(configuration, configurationText(serving));
-      const child = spawn(workerd, ["serve", configuration, CONFIGURATION_NAME, "--control-fd=3"], {
-        stdio: ["ignore", "inherit", "inherit", "pipe"],
-        env: { ...process.env, ...plan.secrets },
-        // A group of its own: SIGINT of a terminal, which ends workerd at once, comes to this process only.
-        detached: true,
-      });
-      return new ServerProcess(child, folder, data, plan);
-    } catch (error) {
-      rmSync(folder, { recursive: true, force: true });
-      throw error;
-    }
+    const configuration = data.storeConfiguration(configurationText(serving));
+    const args = ["serve", configuration, CONFIGURATION_NAME, `--import-path=${packageFolder}`];
+    const child = spawn(workerd, [...args, `--control-fd=${CONTROL_FD}`], {
+      // By number: the last three are `CONTROL_FD` and what `orphans.ts` looks for.
+      stdio: ["ignore", "inherit", "inherit", "pipe", data.claimFd, data.fd],
+      env: { ...process.env, ...plan.secrets },
+      // A group of its own: SIGINT of a terminal, which ends workerd at once, comes to this process only.
+      detached: true,
+    });
+    return new ServerProcess(child, data, plan);
   }
 
   get pid(): number | undefined {
@@ -122,7 +111,6 @@ export class ServerProcess {
    * @throws NotReady when workerd ends before, or takes too long
    */
   async ready(): Promise<Address[]> {
-    this.#record(null);
     const timeout = AbortSignal.timeout(READY_TIMEOUT_MS);
     const ports = await this.#inTime(openedPorts(this.#child, this.#socketCount), timeout);
     const http = this.#http.map((address) => ({
@@ -132,8 +120,7 @@ export class ServerProcess {
     const url = reachableUrl(http[0]!);
     const refusal = await this.#inTime(health(url, timeout), timeout);
     if (refusal !== null) throw new NotReady(`${url}/health: ${refusal}`);
-    this.#removeFolder();
-    this.#record(url);
+    this.#data.describe({ workerdPid: this.#child.pid ?? null, url });
     return http;
   }
 
@@ -175,22 +162,11 @@ export class ServerProcess {
     });
     return await Promise.race([result, ended, failed.promise]);
   }
-
-  #record(url: string | null): void {
-    const workerdPid = this.#child.pid;
-    if (workerdPid === undefined) return;
-    const workerdStart = processStart(workerdPid);
-    this.#data.record({ pid: process.pid, workerdPid, workerdStart, url });
-  }
-
-  #removeFolder(): void {
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
 }
 
-/** What the package is built into: beside this file when it is part of it, else in the checkout. */
-function distributed(name: string): string | null {
-  const places = [`./${name}`, `../../../dist/${name}`];
+/** The built Worker: beside this file when it is part of the package, else in the checkout. */
+function distributedWorker(): string | null {
+  const places = [`./${WORKER_FILE}`, `../../../dist/${WORKER_FILE}`];
   const paths = places.map((place) => fileURLToPath(new URL(place, import.meta.url)));
   return paths.find((path) => existsSync(path)) ?? null;
 }
@@ -198,7 +174,7 @@ function distributed(name: string): string | null {
 /** Ports of sockets by their names, once all of them listen. */
 async function openedPorts(child: ChildProcess, socketCount: number): Promise<Map<string, number>> {
   const ports = new Map<string, number>();
-  for await (const line of createInterface({ input: child.stdio[3] as Readable })) {
+  for await (const line of createInterface({ input: child.stdio[CONTROL_FD] as Readable })) {
     const { event, socket, port } = JSON.parse(line) as Record<string, unknown>;
     if (event === "listen") ports.set(String(socket), Number(port));
     if (ports.size === socketCount) return ports;

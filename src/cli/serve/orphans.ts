@@ -1,0 +1,143 @@
+/**
+ * Workerd processes that a killed `serve` left behind on a data folder.
+ *
+ * Process ids are reused, so none is written down: a process is told by the data folder, which it has
+ * inherited as an open file, whatever the folder is called where the process runs.
+ */
+import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import * as v from "valibot";
+import { UsageError } from "../failure.ts";
+import { isHeld } from "./claim.ts";
+import { CONFIGURATION_FILE } from "./configuration.ts";
+
+/** Files that workerd inherits, by their numbers there, as `server.ts` passes them. */
+const INHERITED = { socket: 4, folder: 5 } as const;
+
+const POLL_MS = 20;
+/** A fork gets its files, and a process leaves, within this time; or it is not ours to see. */
+const FIND_TIMEOUT_MS = 500;
+/** SIGKILL takes a moment where a disk is slow. */
+const KILL_TIMEOUT_MS = 10_000;
+
+/**
+ * Ends what was left behind on a folder: its clients come back to the server that is about to start.
+ *
+ * @param folder whose lock the caller holds
+ * @param drainTimeoutMs how long requests under way may take before it is killed
+ * @returns ids of the processes that were ended
+ * @throws UsageError `data_in_use` where a process holds the folder and can't be ended
+ */
+export async function endOrphans(folder: string, drainTimeoutMs: number): Promise<number[]> {
+  const ended = new Set<number>();
+  const steps = [
+    ["SIGTERM", drainTimeoutMs],
+    ["SIGKILL", KILL_TIMEOUT_MS],
+  ] as const;
+  for (const [signal, timeoutMs] of steps) {
+    const startedMs = performance.now();
+    const signalled = new Set<number>();
+    while (await isHeld(folder)) {
+      const passedMs = performance.now() - startedMs;
+      if (passedMs > timeoutMs) break;
+      // Again each time: one that is being started is not found at once.
+      for (const pid of orphansOf(folder)) {
+        if (!signalled.has(pid) && kill(pid, signal)) ended.add(pid);
+        signalled.add(pid);
+      }
+      if (signalled.size === 0 && passedMs > FIND_TIMEOUT_MS) break;
+      await sleep(POLL_MS);
+    }
+  }
+  if (!(await isHeld(folder))) return [...ended];
+  throw new UsageError(
+    "data_in_use",
+    `--data: ${folder} is in use by a workerd whose serve was killed: end it first; \`pgrep -fl ${join(folder, CONFIGURATION_FILE)}\` shows its id`,
+  );
+}
+
+/** Processes that have inherited the folder. Empty where the system does not show open files. */
+function orphansOf(folder: string): number[] {
+  const { dev, ino } = statSync(folder);
+  return processes().filter((pid) => {
+    try {
+      const files = `/proc/${pid}/fd`;
+      const inherited = statSync(`${files}/${INHERITED.folder}`);
+      if (inherited.dev !== dev || inherited.ino !== ino) return false;
+      return readlinkSync(`${files}/${INHERITED.socket}`).startsWith("socket:");
+    } catch {
+      // It has ended, belongs to another user, or has no such file.
+      return false;
+    }
+  });
+}
+
+function processes(): number[] {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return [];
+  }
+}
+
+function kill(pid: number, signal: "SIGTERM" | "SIGKILL"): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false;
+  }
+}
+
+/** The file in which servers up to 0.4 said which processes run; it goes with the release after 0.5. */
+export const OLD_RECORD = "server.json";
+const oldRecordSchema = v.object({
+  workerdPid: v.number(),
+  /** When workerd was started, as the kernel counts; null where that can't be known. */
+  workerdStart: v.nullable(v.string()),
+});
+/** The start behind the third field, the state: the 22nd field of proc_pid_stat(5). */
+const START_FIELD = 18;
+
+/** @throws UsageError `data_in_use` while a workerd runs that a killed server up to 0.4 left behind */
+export function refuseOldOrphan(folder: string): void {
+  const record = oldRecordOf(join(folder, OLD_RECORD));
+  if (record === null || !isRunning(record)) return;
+  throw new UsageError(
+    "data_in_use",
+    `--data: ${folder} is in use by workerd, process ${record.workerdPid}, whose server was killed: end it first`,
+  );
+}
+
+type OldRecord = v.InferOutput<typeof oldRecordSchema>;
+
+function oldRecordOf(path: string): OldRecord | null {
+  try {
+    return v.parse(oldRecordSchema, JSON.parse(readFileSync(path, "utf8")));
+  } catch {
+    return null;
+  }
+}
+
+function isRunning({ workerdPid, workerdStart }: OldRecord): boolean {
+  if (workerdStart !== null) return processStart(workerdPid) === workerdStart;
+  try {
+    return process.kill(workerdPid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** When a process was started; null for one that has ended, or where that can't be known. */
+export function processStart(pid: number): string | null {
+  try {
+    const status = readFileSync(`/proc/${pid}/stat`, "utf8");
+    // The second field is the program's name, which may have anything in it.
+    const [state, ...others] = status.slice(status.lastIndexOf(")") + 2).split(" ");
+    return state === "Z" ? null : (others[START_FIELD] ?? null);
+  } catch {
+    return null;
+  }
+}
