@@ -36,6 +36,8 @@ export interface ListingQuery {
   readonly keyspace: number;
   /** Keys begin with one of these; empty for all keys. */
   readonly prefixes: readonly Uint8Array[];
+  /** See `Protocol`. Doors of release 0.4.0 leave it out. */
+  readonly hasLiveUsage?: boolean;
 }
 
 /** A part of a plan: fragments of the records whose hashes lie from `from` on, up to the next part. */
@@ -203,7 +205,8 @@ export class Listing {
     view.setUint8(at, keyLengthOf(meta));
     if (query.rows === "stats") {
       const usage = this.#usage;
-      if (this.#records.readUsage(segment, slot, usage)) writeUsage(view, at + 1, usage);
+      const isLive = query.hasLiveUsage ?? false;
+      if (this.#records.readUsage(segment, slot, isLive, usage)) writeUsage(view, at + 1, usage);
       return;
     }
     const isBuffer = kindOf(meta) === Kind.buffer;

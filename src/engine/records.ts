@@ -26,7 +26,7 @@ import {
 import { HASH_END, Table } from "./table.ts";
 import { MINUTE_MS } from "./tally.ts";
 import { U64 } from "./time.ts";
-import { countRead, countWrite, readUsage, type Usage } from "./usage.ts";
+import { countRead, countWrite, readUsage, readUsageAtTurn, type Usage } from "./usage.ts";
 
 const U32 = 2 ** 32;
 /** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
@@ -306,12 +306,18 @@ export class Records {
     if (segment !== null) countWrite(segment.arena, segment.usageAt(this.slot));
   }
 
-  /** Reads the usage of the record in a slot. False, and nothing read, where usage is not counted. */
-  readUsage(segment: Segment, slot: number, usage: Usage): boolean {
+  /**
+   * Reads the usage of the record in a slot. False, and nothing read, where usage is not counted.
+   *
+   * @param isLive as of now, not as of the last whole minute's end
+   */
+  readUsage(segment: Segment, slot: number, isLive: boolean, usage: Usage): boolean {
     if (segment.usageBytes === 0) return false;
     if (segment.minute !== this.#minute) segment.turnMinute(this.#minute);
+    const at = segment.usageAt(slot);
     const share = (this.nowMs % MINUTE_MS) / MINUTE_MS;
-    readUsage(segment.arena, segment.usageAt(slot), share, usage);
+    if (isLive) readUsage(segment.arena, at, share, usage);
+    else readUsageAtTurn(segment.arena, at, usage);
     return true;
   }
 

@@ -236,7 +236,9 @@ export class ThrottrRequests {
     const at = this.#out.reserve(1 + USAGE_ROW_BYTES);
     this.#out.bytes[at] = STATUS_SUCCESS;
     this.#out.bytes.fill(0, at + 1, at + 1 + USAGE_ROW_BYTES);
-    if (this.#records.readUsage(segment, slot, usage)) writeUsage(this.#out.view, at + 1, usage);
+    if (this.#records.readUsage(segment, slot, this.#protocol.hasLiveUsage, usage)) {
+      writeUsage(this.#out.view, at + 1, usage);
+    }
   }
 
   #find(): number {

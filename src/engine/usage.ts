@@ -1,5 +1,5 @@
 /**
- * Usage of a record: reads and writes, in all and in the last 60 seconds, in 14 bytes behind its key.
+ * Usage of a record: reads and writes, in all and in a minute, in 14 bytes behind its key.
  *
  *     usage = reads u32, writes u32, reads this minute u16, writes this minute u16,
  *             reads last minute u8, writes last minute u8
@@ -106,6 +106,18 @@ export function readUsage(bytes: Uint8Array, at: number, share: number, usage: U
   usage.writesPerMinute = readNow(bytes, at + WRITES_NOW) + before(WRITES_BEFORE);
   usage.reads = readTotal(bytes, at + READS);
   usage.writes = readTotal(bytes, at + WRITES);
+}
+
+/**
+ * Reads the usage at `at` as it was when the present minute began: what requests of the Throttr dialects
+ * report, so that a record reads zeros in the minute in which it was created. Totals are exact where this
+ * minute's figures are, and within a thousandth of those beyond.
+ */
+export function readUsageAtTurn(bytes: Uint8Array, at: number, usage: Usage): void {
+  usage.readsPerMinute = fromBefore(bytes[at + READS_BEFORE]!);
+  usage.writesPerMinute = fromBefore(bytes[at + WRITES_BEFORE]!);
+  usage.reads = Math.max(0, readTotal(bytes, at + READS) - readNow(bytes, at + READS_NOW));
+  usage.writes = Math.max(0, readTotal(bytes, at + WRITES) - readNow(bytes, at + WRITES_NOW));
 }
 
 function readTotal(bytes: Uint8Array, at: number): number {

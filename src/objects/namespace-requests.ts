@@ -158,6 +158,7 @@ export class NamespaceRequests {
       valueSize: protocol.valueSize,
       keyspace: protocol.keyspace,
       prefixes: access.keyPrefixes,
+      hasLiveUsage: protocol.hasLiveUsage,
     };
     const shards = this.#shards();
     const pageBytes = pageBytesOf(shards.length);

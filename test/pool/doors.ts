@@ -60,17 +60,23 @@ export const openHttp: OpenDoor = async (dialect, size) => ({
   close: async () => {},
 });
 
+/** @param size empty for a dialect without sizes */
 export async function post(
   dialect: string,
   size: string,
   body: BodyInit,
   headers: HeadersInit = {},
 ): Promise<Response> {
-  return await server.fetch(`http://localhost/throttr/${dialect}/${size}`, {
+  return await server.fetch(`http://localhost${pathOf(dialect, size)}`, {
     method: "POST",
     body,
     headers,
   });
+}
+
+/** Path of a dialect's door. */
+export function pathOf(dialect: string, size: string): string {
+  return size === "" ? `/throttr/${dialect}` : `/throttr/${dialect}/${size}`;
 }
 
 export async function get(path: string, headers: HeadersInit = {}): Promise<Response> {

@@ -7,11 +7,12 @@ import {
   countRead,
   countWrite,
   readUsage,
+  readUsageAtTurn,
   turnMinute,
   USAGE_BYTES,
 } from "../../src/engine/usage.ts";
 import { VERSION } from "../../src/objects/version.ts";
-import { batchOf, concat, frameOf, partsOf, unhex } from "../support/frames.ts";
+import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
 import packageJson from "../../package.json" with { type: "json" };
 
@@ -24,6 +25,12 @@ const START_MS = 1_800_000_000_000;
 function usageOf(bytes: Uint8Array, share = 0) {
   const usage = { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 };
   readUsage(bytes, 0, share, usage);
+  return usage;
+}
+
+function usageAtTurn(bytes: Uint8Array) {
+  const usage = { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 };
+  readUsageAtTurn(bytes, 0, usage);
   return usage;
 }
 
@@ -84,14 +91,53 @@ describe("usage", () => {
   });
 });
 
+describe("usage as of the last whole minute's end", () => {
+  const NOTHING = { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 };
+
+  it("stays as it is while a minute counts up to 4,095", () => {
+    const bytes = new Uint8Array(USAGE_BYTES);
+    for (let i = 1; i <= 4095; i++) {
+      countRead(bytes, 0);
+      countWrite(bytes, 0);
+      expect(usageAtTurn(bytes)).toEqual(NOTHING);
+    }
+    turnMinute(bytes, 0, false);
+    for (let i = 1; i <= 4095; i++) {
+      countRead(bytes, 0);
+      expect(usageAtTurn(bytes)).toMatchObject({ reads: 4095, writes: 4095 });
+    }
+    turnMinute(bytes, 0, false);
+    expect(usageAtTurn(bytes)).toMatchObject({ reads: 8190, writes: 4095, writesPerMinute: 0 });
+  });
+
+  it("is within a thousandth of what a minute has counted beyond 4,095", () => {
+    const property = fc.property(fc.nat(300), fc.nat(1_000_000), (before, count) => {
+      const bytes = new Uint8Array(USAGE_BYTES);
+      for (let i = 0; i < before; i++) countWrite(bytes, 0);
+      turnMinute(bytes, 0, false);
+      for (let i = 0; i < count; i++) countWrite(bytes, 0);
+      expect(Math.abs(usageAtTurn(bytes).writes - before)).toBeLessThanOrEqual(count / 1000);
+    });
+    fc.assert(property, { seed, numRuns: 30 });
+  });
+});
+
 describe("the usage of records", () => {
   type Counts = { readsPerMinute: number; writesPerMinute: number; reads: number; writes: number };
 
-  function statsOf(engine: Engine, keys: readonly string[], nowMs: number): (Counts | null)[] {
+  const EDGE: ModelProtocol = { dialect: "edge", valueSize: 8 };
+
+  /** What STAT of a dialect says of keys. */
+  function statsOf(
+    engine: Engine,
+    keys: readonly string[],
+    nowMs: number,
+    protocol = EDGE,
+  ): (Counts | null)[] {
     const frames = keys.map((key) =>
       concat([Uint8Array.of(9, key.length), new TextEncoder().encode(key)]),
     );
-    const [part] = partsOf(engine.apply(batchOf([{ protocol: U16, frames }]), nowMs));
+    const [part] = partsOf(engine.apply(batchOf([{ protocol, frames }]), nowMs));
     const view = new DataView(part!.replies.buffer, part!.replies.byteOffset);
     let at = 0;
     return keys.map(() => {
@@ -187,6 +233,62 @@ describe("the usage of records", () => {
       reads: 5,
       writes: 1,
     });
+  });
+
+  it.each([["7.3"], ["7.1"]])(
+    "STAT of dialect %s reports zeros in the minute that created the record, then that minute's figures",
+    (dialect) => {
+      const engine = new Engine({
+        hashKey: { low: seed, high: 8 },
+        bytesMax: 1 << 20,
+        isCounting: true,
+      });
+      const insert = frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n });
+      const query = frameOf(U16, { type: "query", key: "k" });
+      const at = (nowMs: number, frames: Uint8Array[] = []): number[] => {
+        if (frames.length > 0) engine.apply(batchOf([{ protocol: U16, frames }]), nowMs);
+        const [usage] = statsOf(engine, ["k"], nowMs, { dialect, valueSize: 2 });
+        return Object.values(usage!);
+      };
+      expect(at(START_MS, [insert, query, query])).toEqual([0, 0, 0, 0]);
+      expect(at(START_MS + MINUTE_MS - 1, [query])).toEqual([0, 0, 0, 0]);
+      expect(at(START_MS + MINUTE_MS)).toEqual([3, 1, 3, 1]);
+      expect(at(START_MS + 1.9 * MINUTE_MS, [query, query])).toEqual([3, 1, 3, 1]);
+      expect(at(START_MS + 2 * MINUTE_MS)).toEqual([2, 0, 5, 1]);
+      expect(at(START_MS + 4 * MINUTE_MS, [query])).toEqual([0, 0, 5, 1]);
+    },
+  );
+
+  it("STATS reports figures of the last whole minute's end, and live ones in the edge dialect", () => {
+    const hashKey = { low: seed, high: 8 };
+    const engine = new Engine({ hashKey, bytesMax: 1 << 20, isCounting: true });
+    const frames = [
+      frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n }),
+      frameOf(U16, { type: "query", key: "k" }),
+    ];
+    engine.apply(batchOf([{ protocol: U16, frames }]), START_MS);
+    const rowsOf = (flags: { hasLiveUsage?: boolean }): string => {
+      const query = {
+        rows: "stats",
+        valueSize: 2,
+        keyspace: 0,
+        prefixes: [],
+        ...flags,
+      } as const;
+      const page = engine.listing.page(query, null, 1 << 20, 10);
+      const [part] = engine.listing.plan(query, 0).parts;
+      const fragments = engine.listing.fragments(query, [part!], 2 ** 32, 1);
+      const row = hex(page).slice(-66);
+      expect(hex(fragments)).toContain(row.slice(0, 64));
+      return row;
+    };
+    const one = "0100000000000000";
+    const zero = "0000000000000000";
+    expect(rowsOf({ hasLiveUsage: true })).toContain(one.repeat(4));
+    expect(rowsOf({ hasLiveUsage: false })).toContain(zero.repeat(4));
+    expect(rowsOf({})).toBe(rowsOf({ hasLiveUsage: false }));
+    engine.advance(START_MS + MINUTE_MS);
+    expect(rowsOf({ hasLiveUsage: false })).toContain(one.repeat(4));
   });
 
   it("is zeros where nothing is counted", () => {

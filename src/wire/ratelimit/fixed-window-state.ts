@@ -1,6 +1,9 @@
 /**
  * States of fixed windows: `23|N|name|count|start|…`, N from 1 to 8, starts int64 ns since the epoch.
  *
+ * The library writes windows without a name, or two of one name, where quotas were added while a state
+ * lived. Those without a name are left out, and of two the last one counts, as in the library.
+ *
  * Versions 1 and 2 had one window without a name, version 1 with its length behind, ns: that window
  * belongs to the first quota of the configuration.
  */
@@ -26,20 +29,22 @@ const current: Form<readonly CountedWindow[]> = {
     const count = readCount(size);
     if (count === null || count < 1 || count > WINDOWS_MAX) return null;
     if (fields.length !== count * WINDOW_FIELDS) return null;
-    const windows: CountedWindow[] = [];
+    const windows = new Map<string, CountedWindow>();
     for (let i = 0; i < fields.length; i += WINDOW_FIELDS) {
       const window = windowOf(fields[i]!, fields[i + 1]!, fields[i + 2]!);
-      if (window === null || windows.some(({ name }) => name === window.name)) return null;
-      windows.push(window);
+      if (window === null) return null;
+      if (window.name !== "") windows.set(window.name, window);
     }
-    return windows;
+    return [...windows.values()];
   },
 };
 
+/** @param name empty for a window that belongs to no quota */
 function windowOf(name: string, countText: string, startText: string): CountedWindow | null {
   const count = readCount(countText);
   const startNs = readInt64(startText);
-  return count === null || startNs === null || !isName(name) ? null : { name, count, startNs };
+  const isKnown = name === "" || isName(name);
+  return count === null || startNs === null || !isKnown ? null : { name, count, startNs };
 }
 
 /** @param firstQuota name of the first quota, whose the window of an old state is */

@@ -20,6 +20,11 @@ export interface Protocol {
   readonly keyspace: number;
   /** Bytes of the request id behind the type of a request and before every reply: 0, or 4 in dialect 2. */
   readonly requestIdBytes: number;
+  /**
+   * STAT and STATS report figures as of now. In the dialects of other Throttr servers they are those of the
+   * last whole minute's end.
+   */
+  readonly hasLiveUsage: boolean;
   /** Largest value of a dynamic field as two u32 halves. */
   readonly maxHigh: number;
   readonly maxLow: number;
@@ -62,6 +67,7 @@ function add(dialect: Dialect, valueSize: ValueSize): void {
     valueSize,
     keyspace: isPair ? Keyspace.throttrPairs : Keyspace.throttr,
     requestIdBytes: isPair ? 4 : 0,
+    hasLiveUsage: dialect === "edge",
     maxHigh: valueSize === 8 ? 0xffffffff : 0,
     maxLow: valueSize >= 4 ? 0xffffffff : 2 ** (8 * valueSize) - 1,
   });
