@@ -3,8 +3,10 @@ import { Command, CommanderError } from "commander";
 import { addBench } from "./commands/bench.ts";
 import { addBuffers } from "./commands/buffers.ts";
 import { addChannels } from "./commands/channels.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addCounters } from "./commands/counters.ts";
 import { addFigures } from "./commands/figures.ts";
+import { addHealth } from "./commands/health.ts";
 import { addLeases } from "./commands/leases.ts";
 import { addLimit } from "./commands/limit.ts";
 import { addMonitor } from "./commands/monitor.ts";
@@ -13,6 +15,7 @@ import { addRecords } from "./commands/records.ts";
 import { addRepl } from "./commands/repl.ts";
 import { addSemaphores } from "./commands/semaphores.ts";
 import { addToken } from "./commands/token.ts";
+import { addVersion } from "./commands/version.ts";
 import { addGateway } from "./gateway/command.ts";
 import { addServe } from "./serve/command.ts";
 import { addTransfer } from "./transfer/command.ts";
@@ -41,25 +44,36 @@ export function programOf(run: Run): Command {
       outputError: () => {},
     });
   setRun(program, run);
-  addCounters(program);
-  addBuffers(program);
-  addRecords(program);
-  addLimit(program);
-  addLeases(program);
-  addSemaphores(program);
-  addChannels(program);
-  addFigures(program);
-  addMonitor(program);
-  addBench(program);
-  addToken(program);
-  addProfile(program);
-  addTransfer(program);
+  for (const [heading, adders] of GROUPS) {
+    program.commandsGroup(heading);
+    for (const add of adders) add(program);
+  }
+  program.helpCommand(true);
   if (run.isPrompt) return program;
+  program.commandsGroup(SERVER);
   addServe(program);
   addGateway(program);
+  program.commandsGroup(OWN);
   addRepl(program, { programOf, carryOut, report });
+  addCompletion(program);
   return program;
 }
+
+type Add = (program: Command) => void;
+
+const SERVER = "Server:";
+const OWN = "This command line:";
+
+/** Commands as the help lists them. */
+const GROUPS: readonly (readonly [heading: string, adders: readonly Add[]])[] = [
+  ["Records:", [addCounters, addBuffers, addRecords]],
+  ["Rate limits:", [addLimit]],
+  ["Semaphores:", [addLeases, addSemaphores]],
+  ["Channels:", [addChannels]],
+  ["Figures:", [addFigures, addMonitor, addBench]],
+  [SERVER, [addHealth, addToken, addTransfer]],
+  [OWN, [addProfile, addVersion]],
+];
 
 /** Carries out a command line, and prints what goes wrong. Gives the exit code. */
 export async function carryOut(args: readonly string[], run: Run): Promise<ExitCode> {
@@ -107,7 +121,32 @@ function report(error: unknown, args: readonly string[], run: Run): ExitCode {
   // Help and the version have been printed.
   if (error instanceof CommanderError && error.exitCode === 0) return ExitCode.done;
   if (error instanceof CommanderError && error.code === "commander.help") return ExitCode.usage;
-  return printFailure(error, run.host.stderr, isJson(args, run));
+  const isInJson = isJson(args, run);
+  const exitCode = printFailure(error, run.host.stderr, isInJson);
+  if (error instanceof CommanderError && !isInJson && !run.isPrompt) {
+    run.host.stderr.write(`See ${pathOf(commandOf(programOf(run), args))} --help\n`);
+  }
+  return exitCode;
+}
+
+/** The command that a line is of, as far as its words say. */
+function commandOf(command: Command, words: readonly string[]): Command {
+  const { operands, unknown } = parsed(command, words);
+  const next = command.commands.find((some) => some.name() === operands[0]);
+  return next === undefined ? command : commandOf(next, [...operands.slice(1), ...unknown]);
+}
+
+/** Options that can't be read hide nothing that comes before them. */
+function parsed(command: Command, words: readonly string[]): ReturnType<Command["parseOptions"]> {
+  try {
+    return command.parseOptions([...words]);
+  } catch {
+    return { operands: [...words], unknown: [] };
+  }
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
 /** The command line may be one that could not be read. */

@@ -58,6 +58,11 @@ export function shownBytes(bytes: Uint8Array): string {
   return text === null ? `base64:${base64Of(bytes)}` : shownText(text);
 }
 
+/** A key for people. */
+export function shownKey(key: Uint8Array): string {
+  return key.length === 0 ? "(empty)" : shownBytes(key);
+}
+
 /** Text for people: what a terminal would take for an order is written as an escape. */
 export function shownText(text: string): string {
   return text.replace(CONTROL, (control) => {

@@ -67,7 +67,7 @@ export function http(url: string, options: HttpOptions = {}): Transport {
       const response = await reach(door, () =>
         send(door, { method: "POST", headers, body: message, signal }),
       );
-      if (!response.ok) throw await refusal(door, response);
+      if (!response.ok) throw await refusalOf(door, response);
       return await readWhole(response, REPLY_BYTES_MAX);
     },
     connect: (events) => socket.connect(events),
@@ -79,7 +79,11 @@ const CLOSED: readonly unknown[] = ["UND_ERR_SOCKET", "ECONNRESET"];
 /** What it says of an answer that is no HTTP: the name of an error. */
 const UNREADABLE = "HTTPParserError";
 
-async function reach(door: string, send: () => Promise<FetchResponse>): Promise<FetchResponse> {
+/** What a request is answered with. @throws ThrottrError that says what is known where nothing answers */
+export async function reach<Response>(
+  door: string,
+  send: () => Promise<Response>,
+): Promise<Response> {
   try {
     return await send();
   } catch (error) {
@@ -132,7 +136,7 @@ function reasonOf(error: unknown): Reason {
 }
 
 /** What an answer that is no success means. The server's own problems say when nothing was applied. */
-async function refusal(door: string, response: FetchResponse): Promise<ThrottrError> {
+export async function refusalOf(door: string, response: FetchResponse): Promise<ThrottrError> {
   const { status } = response;
   const text = decoder.decode(await readWhole(response, PROBLEM_BYTES_MAX));
   const error = await errorOfResponse({ text: async () => text });

@@ -9,6 +9,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
+import { createServer as createHttpServer } from "node:http";
 import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -216,6 +217,14 @@ describe("buffers", () => {
 });
 
 describe("records", () => {
+  it("show an empty key where people look", async () => {
+    await server.client.insert("", { quota: 1, ttlMs: 60_000 });
+    const cell = expect.stringMatching(/^\(empty\) /m) as string;
+    expect((await run("list")).out).toEqual(cell);
+    expect((await run("stat")).out).toEqual(cell);
+    expect((await run(["purge", ""])).out).toBe("purged  (empty)\n");
+  });
+
   const listed = v.strictObject({
     ...keyed,
     kind: v.picklist(["counter", "buffer"]),
@@ -744,6 +753,20 @@ describe("a load", () => {
     },
   );
 
+  it.each(["increment", "limit", "acquire", "publish"])(
+    "of %s is granted and answered as often as it is asked, and leaves nothing",
+    async (type) => {
+      const before = (await server.client.info()).requests;
+      const line = `bench --type ${type} --requests 2000 --connections 3 --depth 7 --keys 20`;
+      const measured = await json(line, schema);
+      expect(measured).toMatchObject({ type, requests: 2000, refused: 0 });
+      expect((await server.client.info()).requests - before).toBeGreaterThanOrEqual(2000);
+      expect((await server.client.list()).records).toEqual([]);
+      const { semaphores } = await server.client.semaphores({ prefix: "bench:" });
+      expect(semaphores.filter(({ consumption }) => consumption > 0)).toEqual([]);
+    },
+  );
+
   it("lasts as long as it is told, and is shown to people", async () => {
     const { out, err } = await run("bench --duration 600ms --warm-up 100ms --type query");
     expect(out).toMatch(/^requests +\d+ in \d+ms\nrate +\d+ a second\n/);
@@ -874,7 +897,77 @@ describe("the file", () => {
   });
 });
 
+describe("health", () => {
+  it("is told with the time that the answer took, without a token", async () => {
+    const { exitCode, out } = await run("health");
+    expect(exitCode).toBe(0);
+    expect(out).toMatch(/^status +ok\ntook +\d+ ms\n/);
+    const asJson = await run(
+      `health --json --url ${server.url.replace("http", "ws")}/throttr/edge`,
+    );
+    expect(JSON.parse(asJson.out)).toMatchObject({ status: "ok" });
+  });
+
+  it("of a server that lets nobody in is what it says, with exit code 3", async () => {
+    const shut = await startThrottr({ variables: { ACCESS: "token" } });
+    const { exitCode, err } = await run(`health --json --url ${shut.url}`);
+    expect(exitCode).toBe(3);
+    expect(v.parse(error, JSON.parse(err)).error.code).toBe("access_not_configured");
+    await shut.close();
+  });
+
+  it("of nothing is exit code 4", async () => {
+    const { exitCode, err } = await run("health --url http://127.0.0.1:2");
+    expect([exitCode, err]).toEqual([
+      4,
+      expect.stringMatching(/connection_failed: .*ECONNREFUSED/),
+    ]);
+    const other = createHttpServer((_, response) => response.end("<html>")).listen(0, "127.0.0.1");
+    await new Promise((resolve) => other.once("listening", resolve));
+    const { port } = other.address() as AddressInfo;
+    const foreign = await run(`health --url http://127.0.0.1:${port}`);
+    expect([foreign.exitCode, foreign.err]).toEqual([3, expect.stringContaining("without JSON")]);
+    other.close();
+  });
+});
+
+describe("completion", () => {
+  it("lets bash complete commands, options and choices", async () => {
+    const { out: script } = await run("completion bash");
+    const bin = join(folder, "bin");
+    mkdirSync(bin, { recursive: true });
+    const cliPath = join(import.meta.dirname, "../../dist/cli.js");
+    const program = `#!/bin/sh\nexec '${process.execPath}' '${cliPath}' "$@"\n`;
+    writeFileSync(join(bin, "throttr-edge"), program, { mode: 0o755 });
+    const completed = (...words: string[]): string[] => {
+      const list = words.map((word) => `'${word}'`).join(" ");
+      const line = `${script}\nCOMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _throttr_edge; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const env = { ...process.env, ...environment, PATH: `${bin}:${process.env.PATH ?? ""}` };
+      const { stdout, stderr } = spawnSync("bash", ["-c", line], { env, encoding: "utf8" });
+      expect(stderr).toBe("");
+      return stdout.split("\n").filter(Boolean);
+    };
+    expect(completed("throttr-edge", "sem")).toEqual(["semaphore", "semaphores"]);
+    expect(completed("throttr-edge", "update", "k", "")).toEqual(["decrease", "increase", "patch"]);
+    expect(completed("throttr-edge", "increment", "k", "--tt")).toEqual(["--ttl"]);
+    expect(completed("throttr-edge", "get", "k")).toEqual([]);
+  });
+
+  it.each(["zsh", "fish"])("has a script for %s", async (shell) => {
+    const { exitCode, out } = await run(`completion ${shell}`);
+    expect(exitCode).toBe(0);
+    expect(out).toContain("throttr-edge complete -- ");
+  });
+});
+
 describe("failures", () => {
+  it("of reads that can't leave are no unknown outcome", async () => {
+    for (const line of ["query a", "list", "increment a --ttl 1m"]) {
+      const { exitCode, err } = await run(`${line} --url http://127.0.0.1:1`);
+      expect([exitCode, err]).toEqual([4, expect.stringMatching(/connection_failed: .*bad port/)]);
+    }
+  });
+
   it("of a connection are exit code 4", async () => {
     for (const url of ["http://127.0.0.1:2", "ws://127.0.0.1:2"]) {
       const { exitCode, err, out } = await run(["info", "--json", "--url", url]);

@@ -148,6 +148,73 @@ describe("usage", () => {
     });
   });
 
+  it.each([
+    [["bogus"], "throttr-edge --help"],
+    [["get"], "throttr-edge get --help"],
+    [["--json", "get", "a", "--what"], null],
+    [["--url", "http://a", "get", "a", "--what"], "throttr-edge get --help"],
+    [["increment", "a"], "throttr-edge increment --help"],
+    [["insert", "a", "--quota", "-1", "--ttl", "1h"], "throttr-edge insert --help"],
+    [["profile", "ad"], "throttr-edge profile --help"],
+    [["profile", "add", "--tokn", "x"], "throttr-edge profile add --help"],
+    [["completion", "tcsh"], "throttr-edge completion --help"],
+  ])("%j points people to the help of the command", async (args, command) => {
+    const { printed } = await run(args);
+    if (command === null) expect(printed.err).not.toContain("--help");
+    else expect(printed.err.split("\n").at(-2)).toBe(`See ${command}`);
+  });
+
+  it("lists commands in groups", async () => {
+    const { printed } = await run(["--help"]);
+    const headings = printed.out.match(/^[A-Z][a-z ]+:$/gm);
+    expect(headings).toEqual([
+      "Options:",
+      "Records:",
+      "Rate limits:",
+      "Semaphores:",
+      "Channels:",
+      "Figures:",
+      "Server:",
+      "This command line:",
+    ]);
+    const [, records] = /^Records:\n([^]*?)\n\n/m.exec(printed.out)!;
+    expect(records!.match(/^ {2}(\w+)/gm)).toContain("  increment");
+    expect(printed.out).not.toMatch(/^ {2}complete /m);
+  });
+
+  it("says each default once", async () => {
+    const { printed } = await run(["--help"]);
+    const names = [...printed.out.matchAll(/^ {2}(\w+) .*\S {2,}\S/gm)].map(([, name]) => name!);
+    expect(names).toEqual(expect.arrayContaining(["increment", "bench", "serve", "completion"]));
+    for (const name of names) {
+      const help = (await run([name, "--help"])).printed.out.replaceAll(/\s+/g, " ");
+      expect([name, /\(default: [^)]*\) \(default/.exec(help)]).toEqual([name, null]);
+    }
+  });
+
+  it("prints the version for a word, too", async () => {
+    const { printed } = await run(["version"]);
+    expect(printed.out).toMatch(/^\d+\.\d+\.\d+\n$/);
+    expect((await run(["--version"])).printed.out).toBe(printed.out);
+    const asJson = await run(["version", "--json"]);
+    expect(JSON.parse(asJson.printed.out)).toEqual({ version: printed.out.trim() });
+  });
+
+  it.each([
+    [["incr"], ["increment"]],
+    [["comp"], ["completion"]],
+    [["profile", "a"], ["add"]],
+    [["update", "key", "in"], ["increase"]],
+    [["bench", "--type", "li"], ["limit"]],
+    [["increment", "--idem"], ["--idempotency-key"]],
+    [["get", ""], []],
+    [["acquire", "a", "--maximum", "1", "--", "l"], []],
+  ])("gives shells what the last word of %j may become", async (words, hits) => {
+    const { exitCode, printed } = await run(["complete", "--", ...words]);
+    expect(exitCode).toBe(ExitCode.done);
+    expect(printed.out.split("\n").slice(0, -1)).toEqual(hits);
+  });
+
   it("prints help on standard output, and help that nobody asked for on standard error", async () => {
     const help = await run(["--help"]);
     expect([help.exitCode, help.printed.err]).toEqual([ExitCode.done, ""]);

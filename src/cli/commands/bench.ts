@@ -20,7 +20,7 @@ interface BenchOptions {
   /** In ms. */
   readonly duration?: number;
   readonly warmUp?: number;
-  readonly keys: number;
+  readonly keys?: number;
   readonly valueBytes: number;
 }
 
@@ -30,6 +30,8 @@ const WARM_UP_MS = 500;
 const TTL_MS = 300_000;
 const CONNECTIONS_MAX = 1000;
 const DEPTH_MAX = 16_384;
+const KEYS = 1000;
+const CHANNELS = 16;
 const KEYS_MAX = 1_000_000;
 const VALUE_BYTES_MAX = 65_536;
 const BAR = "[{bar}] {percentage}%  {requests} requests";
@@ -39,7 +41,12 @@ export function addBench(program: Command): void {
     .command("bench")
     .description("put a load on the server over WebSockets, and measure how it answers")
     .addOption(
-      new Option("--type <request>", "what is asked").choices([...LOAD_TYPES]).default("update"),
+      new Option(
+        "--type <request>",
+        "what is asked; acquire takes a lease and renews it, publish has one subscriber for each channel",
+      )
+        .choices([...LOAD_TYPES])
+        .default("update"),
     )
     .addOption(
       new Option("--connections <n>", "WebSockets")
@@ -67,12 +74,16 @@ export function addBench(program: Command): void {
         .conflicts("requests"),
     )
     .addOption(
-      new Option("--keys <n>", "records that take turns, except with insert")
-        .argParser(wholeArgument(1, KEYS_MAX))
-        .default(1000),
+      new Option(
+        "--keys <n>",
+        `records, limits, semaphores or channels that take turns, except with insert (default: ${KEYS}; ${CHANNELS} with publish)`,
+      ).argParser(wholeArgument(1, KEYS_MAX)),
     )
     .addOption(
-      new Option("--value-bytes <n>", "length of values, with set and get")
+      new Option(
+        "--value-bytes <n>",
+        "length of values, with set and get, and of messages, with publish",
+      )
         .argParser(wholeArgument(0, VALUE_BYTES_MAX))
         .default(64),
     )
@@ -103,6 +114,7 @@ function loadOf(options: BenchOptions, timeoutMs: number): LoadOptions {
   const { requests, duration = DURATION_MS, warmUp = WARM_UP_MS } = options;
   return {
     ...options,
+    keys: options.keys ?? (options.type === "publish" ? CHANNELS : KEYS),
     prefix: `bench:${randomBytes(4).toString("hex")}:`,
     ttlMs: TTL_MS + (requests === undefined ? duration + warmUp : 0),
     end: requests === undefined ? { durationMs: duration } : { requests },

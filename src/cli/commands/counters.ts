@@ -65,9 +65,7 @@ function addIncrement(program: Command): void {
     .command("increment")
     .description("add to a counter, and make it where there is none")
     .argument("<key>")
-    .addOption(
-      new Option("--by <n>", "what is added (default: 1)").argParser(u64Argument).default(1n, "1"),
-    )
+    .addOption(new Option("--by <n>", "what is added").argParser(u64Argument).default(1n, "1"))
     .addOption(ttlOption("TTL of a counter that is made; one that exists keeps its own"))
     .addOption(idempotencyOption())
     .action(

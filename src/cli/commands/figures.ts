@@ -14,7 +14,7 @@ import {
 import type { Output } from "../output.ts";
 import { absent, shownTime } from "../records.ts";
 import { listOf, tableOf } from "../table.ts";
-import { bytesOfArgument, jsonBytes, shownBytes } from "../text.ts";
+import { bytesOfArgument, jsonBytes, shownKey } from "../text.ts";
 import { askUsage, askUsages, type Usage } from "../usage.ts";
 
 interface StatOptions extends EncodingOptions {
@@ -115,7 +115,7 @@ async function printAll(invocation: Invocation, { limit }: StatOptions): Promise
     ...["READS", "A MINUTE", "WRITES", "A MINUTE"].map((heading) => ({ heading, isNumber: true })),
   ];
   const rows = shown.map(({ key, usage }) => [
-    shownBytes(key),
+    shownKey(key),
     ...[usage.reads, usage.readsPerMinute, usage.writes, usage.writesPerMinute].map(String),
   ]);
   if (rows.length > 0) await output.text(tableOf(output, columns, rows));

@@ -10,7 +10,7 @@ import { shownTime } from "../records.ts";
 import { Rates, type Busy, type Sample } from "../rates.ts";
 import { Screen } from "../screen.ts";
 import { listOf, tableOf } from "../table.ts";
-import { jsonBytes, shownBytes } from "../text.ts";
+import { jsonBytes, shownKey } from "../text.ts";
 import { askUsages } from "../usage.ts";
 
 interface MonitorOptions {
@@ -123,7 +123,7 @@ function sampleText(
     ...["READS/S", "WRITES/S", "READS", "WRITES"].map((heading) => ({ heading, isNumber: true })),
   ];
   const rows = busiest.map(({ key, usage, readsPerSecond, writesPerSecond }) => [
-    cut(shownBytes(key)),
+    cut(shownKey(key)),
     shownRate(readsPerSecond),
     shownRate(writesPerSecond),
     String(usage.reads),

@@ -21,7 +21,7 @@ import { pagesOf } from "../pages.ts";
 import { declined, isConfirmed } from "../questions.ts";
 import { absent, remainingJson, remainingText, shownTime } from "../records.ts";
 import { listOf, tableOf } from "../table.ts";
-import { bytesOfArgument, jsonBytes, shownBytes } from "../text.ts";
+import { bytesOfArgument, jsonBytes, shownBytes, shownKey } from "../text.ts";
 
 interface PurgeOptions extends EncodingOptions, OnceOptions {
   readonly prefix?: string;
@@ -77,8 +77,8 @@ async function purgeKeys(
   for (const [i, key] of keys.entries()) {
     await output.print({ ...jsonBytes("key", key), purged: purged[i]! }, () =>
       purged[i]!
-        ? `${output.good("purged")}  ${shownBytes(key)}`
-        : `${output.bad("absent")}  ${shownBytes(key)}`,
+        ? `${output.good("purged")}  ${shownKey(key)}`
+        : `${output.bad("absent")}  ${shownKey(key)}`,
     );
   }
   return purged.every(Boolean) ? ExitCode.done : ExitCode.refused;
@@ -191,7 +191,7 @@ async function printPage(
     await output.print({ ...jsonBytes("key", key), kind, quota, bytes, expiresAtMs }, () => null);
   }
   const rows = records.map(({ key, kind, quota, bytes, expiresAtMs }) => [
-    shownBytes(key),
+    shownKey(key),
     kind,
     quota === null ? `${bytes} B` : String(quota),
     shownTime(expiresAtMs),

@@ -1,4 +1,4 @@
-/** What a word of the prompt may become: commands, options, their choices, and keys of the server. */
+/** What a word of the prompt, or of a shell, may become: commands, options, their choices, and keys of the server. */
 import type { Argument, Command, Option } from "commander";
 
 /** Gives the keys that begin with a text; none where it can't tell. */
@@ -31,11 +31,23 @@ export async function completionsOf(
   const word = LAST_WORD.exec(line)![0];
   const before = line.slice(0, line.length - word.length);
   if (/['"\\]/.test(line)) return [[], word];
-  const place = placeOf(program, before.split(/\s+/).filter(Boolean));
-  if (place === null) return [[], word];
-  const candidates = await candidatesOf(place, extra, word, keysUnder);
-  const hits = candidates.filter((candidate) => candidate.startsWith(word)).toSorted();
+  const words = before.split(/\s+/).filter(Boolean);
+  const hits = await hitsOf(program, extra, words, word, keysUnder);
   return [hits.map((hit) => `${hit} `), word];
+}
+
+/** What a word may become behind others. */
+export async function hitsOf(
+  program: Command,
+  extra: readonly string[],
+  before: readonly string[],
+  word: string,
+  keysUnder: KeysUnder,
+): Promise<readonly string[]> {
+  const place = placeOf(program, before);
+  if (place === null) return [];
+  const candidates = await candidatesOf(place, extra, word, keysUnder);
+  return candidates.filter((candidate) => candidate.startsWith(word)).toSorted();
 }
 
 /** Null where there is nothing more to say. */
@@ -70,7 +82,10 @@ async function candidatesOf(
   if (option !== null) return option.argChoices ?? [];
   if (word.startsWith("-")) return optionsOf(command).flatMap(({ long }) => long ?? []);
   if (command.commands.length > 0) {
-    const names = command.commands.map((some) => some.name());
+    const visible = command.createHelp().visibleCommands(command);
+    const names = command.commands
+      .filter((some) => visible.includes(some))
+      .map((some) => some.name());
     return command.parent === null ? [...names, ...extra] : names;
   }
   const argument = argumentAt(command, operands);

@@ -1,0 +1,17 @@
+/** `version`: as `--version`, for those who type it as a word. */
+import type { Command } from "commander";
+import { VERSION } from "../../objects/version.ts";
+import { action } from "../invocation.ts";
+import { addJsonOption } from "../options.ts";
+
+export function addVersion(program: Command): void {
+  const command = program
+    .command("version")
+    .description("print the version")
+    .action(
+      action<object, []>(async ({ output }) => {
+        await output.print({ version: VERSION }, () => VERSION);
+      }),
+    );
+  addJsonOption(command);
+}
