@@ -35,7 +35,7 @@ import { EXPIRES_HIGH, EXPIRES_LOW, META, SLOT_WORDS, type Segment } from "./seg
 import { HOLDER_BYTES } from "./semaphores/holder.ts";
 import { SemaphoreRequests } from "./semaphores/requests.ts";
 import { Semaphores } from "./semaphores/semaphores.ts";
-import { HASH_END } from "./table.ts";
+import { HASH_END, type Totals } from "./table.ts";
 import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { U64 } from "./time.ts";
@@ -186,6 +186,11 @@ export class Engine {
       replyBytesMax,
       nowMs,
     );
+  }
+
+  /** Counts of the records under keys. Those past their time count until they are collected. */
+  get totals(): Totals {
+    return { ...this.#records.table.totals };
   }
 
   /** Requests executed, by type, and bytes of them and of their replies; zeros where nothing is counted. */

@@ -5,12 +5,13 @@
  *     row  = key size u16, kind u8, unit u8, expiry u64 (ns since the epoch), value size u32, key, value
  *
  * Little-endian; the value of a counter is its quota, u64. A page is found in one walk over all
- * records, which keeps no more than places in mind.
+ * records, which keeps no more than keys in mind.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { EXPORT_ROW_BYTES } from "../wire/edge/command.ts";
+import { FirstKeys, visitKeys } from "./first-keys.ts";
 import { forEachLive, hasPrefix } from "./live.ts";
-import { compareKeys, compareSlots, isBehind, type Place } from "./place.ts";
+import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import type { ScanQuery } from "./scan.ts";
 import {
@@ -24,13 +25,13 @@ import {
   LOW,
   META,
   unitOf,
+  type Segment,
 } from "./segment.ts";
+import { Walk, type Steps } from "./walk.ts";
 
 /** Of a page, before its rows. */
 export const EXPORT_PAGE_HEADER_BYTES = 3;
 const QUOTA_BYTES = 8;
-/** Records that are gathered, beyond twice those of the page so far, before they are put in order. */
-const SLACK_RECORDS = 256;
 
 export class Export {
   readonly #records: Records;
@@ -45,79 +46,54 @@ export class Export {
    * @param after null for the first page
    * @param bytesMax of all rows; a single one may have more
    */
-  page(
+  *page(
     { keyspace, prefix, prefixes }: ScanQuery,
     after: Uint8Array | null,
     recordsMax: number,
     bytesMax: number,
-  ): Uint8Array<ArrayBuffer> {
-    const found = new FirstPlaces(recordsMax, bytesMax);
+  ): Steps<Uint8Array<ArrayBuffer>> {
+    const records = this.#records;
+    const found = new FirstKeys(recordsMax, bytesMax);
     const asked = [prefix];
-    for (const segment of this.#records.table.segments()) {
-      forEachLive(segment, this.#records.now, keyspace, prefixes, (slot) => {
+    yield* new Walk(records.table).visit((segment) => {
+      forEachLive(segment, records.now, keyspace, prefixes, (slot) => {
         if (!hasPrefix(segment, slot, asked)) return;
         if (after !== null && !isBehind(segment, slot, after)) return;
-        found.add({ segment, slot });
+        found.add(segment, slot, rowBytesOf(segment, slot));
       });
-    }
-    const { places, isAll } = found.end();
+    });
+    const { keys, isAll } = found.end();
     const out = new ByteWriter(4096);
-    out.u8(isAll ? 1 : 0);
-    out.u16(places.length);
-    for (const place of places) writeRow(out, place);
+    out.reserve(EXPORT_PAGE_HEADER_BYTES);
+    let rows = 0;
+    let isWhole = isAll;
+    visitKeys(records, keyspace, keys, (segment, slot) => {
+      // It may have grown since it was found.
+      const bytes = out.length - EXPORT_PAGE_HEADER_BYTES + rowBytesOf(segment, slot);
+      if (rows > 0 && bytes > bytesMax) {
+        isWhole = false;
+        return false;
+      }
+      writeRow(out, segment, slot);
+      rows++;
+      return true;
+    });
+    out.bytes[0] = isWhole ? 1 : 0;
+    out.view.setUint16(1, rows, true);
     return out.take();
   }
 }
 
-/** Gathers places and keeps the first ones, in the order of their keys, that a page has room for. */
-class FirstPlaces {
-  readonly #recordsMax: number;
-  readonly #bytesMax: number;
-  #places: Place[] = [];
-  /** Behind it nothing has room; null while all has. */
-  #last: Place | null = null;
-  #sortAt = SLACK_RECORDS;
-
-  constructor(recordsMax: number, bytesMax: number) {
-    this.#recordsMax = recordsMax;
-    this.#bytesMax = bytesMax;
-  }
-
-  add(place: Place): void {
-    if (this.#last !== null && compareSlots(place.segment, place.slot, this.#last) > 0) return;
-    this.#places.push(place);
-    if (this.#places.length >= this.#sortAt) this.#keepFirst();
-  }
-
-  end(): { places: readonly Place[]; isAll: boolean } {
-    this.#keepFirst();
-    return { places: this.#places, isAll: this.#last === null };
-  }
-
-  #keepFirst(): void {
-    const places = this.#places.toSorted(compareKeys);
-    let count = 0;
-    for (let bytes = 0; count < Math.min(places.length, this.#recordsMax); count++) {
-      bytes += rowBytesOf(places[count]!);
-      if (bytes > this.#bytesMax && count > 0) break;
-    }
-    this.#places = places.slice(0, count);
-    if (count < places.length) this.#last = this.#places.at(-1)!;
-    this.#sortAt = 2 * count + SLACK_RECORDS;
-  }
-}
-
-function valueBytesOf({ segment: { slots }, slot }: Place): number {
+function valueBytesOf({ slots }: Segment, slot: number): number {
   return kindOf(slots[slot + META]!) === Kind.counter ? QUOTA_BYTES : slots[slot + LOW]!;
 }
 
-function rowBytesOf(place: Place): number {
-  const keyBytes = keyLengthOf(place.segment.slots[place.slot + META]!);
-  return EXPORT_ROW_BYTES + keyBytes + valueBytesOf(place);
+function rowBytesOf(segment: Segment, slot: number): number {
+  const keyBytes = keyLengthOf(segment.slots[slot + META]!);
+  return EXPORT_ROW_BYTES + keyBytes + valueBytesOf(segment, slot);
 }
 
-function writeRow(out: ByteWriter, place: Place): void {
-  const { segment, slot } = place;
+function writeRow(out: ByteWriter, segment: Segment, slot: number): void {
   const { slots, arena } = segment;
   const meta = slots[slot + META]!;
   const keyAt = slots[slot + KEY_AT]!;
@@ -127,7 +103,7 @@ function writeRow(out: ByteWriter, place: Place): void {
   out.u8(unitOf(meta));
   out.u32(slots[slot + EXPIRES_LOW]!);
   out.u32(slots[slot + EXPIRES_HIGH]!);
-  out.u32(valueBytesOf(place));
+  out.u32(valueBytesOf(segment, slot));
   out.copy(arena, keyAt, keyAt + keyBytes);
   if (kindOf(meta) === Kind.counter) {
     out.u32(slots[slot + LOW]!);

@@ -6,10 +6,11 @@
  * whenever whoever asks has room. Nothing is kept between two calls. Records that stay are in one part
  * and one fragment, whatever happens to others meanwhile; a part never has more fragments than planned.
  */
-import { compareBytes } from "../wire/bytes.ts";
 import { PageWriter } from "../wire/page.ts";
 import { FragmentCounter, FragmentWriter, listRowBytes } from "../wire/throttr/fragments.ts";
+import { FirstKeys, visitKeys } from "./first-keys.ts";
 import { forEachLive } from "./live.ts";
+import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import {
   EXPIRES_HIGH,
@@ -26,6 +27,7 @@ import {
 } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { USAGE_ROW_BYTES, writeUsage, type Usage } from "./usage.ts";
+import { Walk, type Steps } from "./walk.ts";
 
 /** Which records are listed, and what of them. */
 export interface ListingQuery {
@@ -46,17 +48,8 @@ export interface ListingPart {
   readonly fragments: number;
 }
 
-/** Counts of live records. */
-export interface ListingTotals {
-  counters: number;
-  buffers: number;
-  bufferBytes: number;
-}
-
 /** A part of a plan is made to hold about so many bytes. */
 const PART_BYTES = 16 * 1024;
-/** Slots that one step of a plan looks at, at least. */
-const PLAN_STEP_SLOTS = 1 << 17;
 
 export class Listing {
   readonly #records: Records;
@@ -66,53 +59,41 @@ export class Listing {
     this.#records = records;
   }
 
-  /** Counts the live records of a keyspace. */
-  totals(keyspace: number): ListingTotals {
-    const totals: ListingTotals = { counters: 0, buffers: 0, bufferBytes: 0 };
-    for (const segment of this.#records.table.segments()) {
-      const { slots } = segment;
-      forEachLive(segment, this.#records.now, keyspace, [], (slot) => {
-        if (kindOf(slots[slot + META]!) === Kind.counter) totals.counters++;
-        else {
-          totals.buffers++;
-          totals.bufferBytes += slots[slot + LOW]!;
-        }
-      });
-    }
-    return totals;
-  }
-
   /**
    * The records behind a key, in the order of keys. Format: `wire/page.ts`.
    *
    * @param after the last key that the asker has; null for the first page
    * @param recordsMax with more records than these the page has none of them
    */
-  page(
+  *page(
     query: ListingQuery,
     after: Uint8Array | null,
     bytesMax: number,
     recordsMax: number,
-  ): Uint8Array<ArrayBuffer> {
-    const found = new Found();
+  ): Steps<Uint8Array<ArrayBuffer>> {
+    const records = this.#records;
+    const { keyspace, prefixes } = query;
+    const rowBytes = rowBytesOf(query);
+    const found = new FirstKeys(Infinity, bytesMax);
     let total = 0;
-    for (const segment of this.#records.table.segments()) {
-      forEachLive(segment, this.#records.now, query.keyspace, query.prefixes, (slot) => {
-        if (total++ < recordsMax) found.add(segment, slot);
+    yield* new Walk(records.table).visit((segment) => {
+      forEachLive(segment, records.now, keyspace, prefixes, (slot) => {
+        if (++total > recordsMax) return;
+        if (after !== null && !isBehind(segment, slot, after)) return;
+        found.add(segment, slot, rowBytes + keyLengthOf(segment.slots[slot + META]!));
       });
-    }
-    const page = new PageWriter(rowBytesOf(query), total);
+      return total <= recordsMax;
+    });
+    const page = new PageWriter(rowBytes, total);
     if (total > recordsMax) return page.take(false);
-    const order = found.sorted();
-    let i = after === null ? 0 : found.firstAfter(order, after);
-    for (; i < order.length && page.length < bytesMax; i++) {
-      const { segment, slot } = found.at(order[i]!);
+    const { keys, isAll } = found.end();
+    visitKeys(records, keyspace, keys, (segment, slot) => {
       const { slots, arena } = segment;
       const keyBytes = keyLengthOf(slots[slot + META]!);
       const row = page.add(arena, slots[slot + KEY_AT]!, keyBytes);
       this.#writeRow(query, page.view, row, segment, slot);
-    }
-    return page.take(i === order.length);
+    });
+    return page.take(isAll);
   }
 
   /**
@@ -123,12 +104,12 @@ export class Listing {
   plan(query: ListingQuery, cursor: number): { parts: ListingPart[]; cursor: number | null } {
     const { table } = this.#records;
     const parts: ListingPart[] = [];
-    let slots = 0;
-    while (cursor < HASH_END && slots < PLAN_STEP_SLOTS) {
+    const walk = new Walk(table);
+    while (cursor < HASH_END) {
       const segment = table.segmentAt(cursor);
+      if (!walk.take(segment)) break;
       const next = table.hashAfter(cursor);
       parts.push(...this.#partsOf(query, segment, cursor, next));
-      slots += segment.capacity;
       cursor = next;
     }
     return { parts, cursor: cursor < HASH_END ? cursor : null };
@@ -162,31 +143,32 @@ export class Listing {
    * @param to hash at which the last of the parts ends
    * @param firstIndex index of the first fragment
    */
-  fragments(
+  *fragments(
     query: ListingQuery,
     parts: readonly ListingPart[],
     to: number,
     firstIndex: number,
-  ): Uint8Array<ArrayBuffer> {
+  ): Steps<Uint8Array<ArrayBuffer>> {
     const writer = new FragmentWriter(rowBytesOf(query), firstIndex);
-    parts.forEach(({ from, fragments }, i) => {
+    const walk = new Walk(this.#records.table);
+    for (const [i, { from, fragments }] of parts.entries()) {
+      const end = parts[i + 1]?.from ?? to;
       const lastIndex = writer.nextIndex + fragments - 1;
-      this.#writePart(query, from, parts[i + 1]?.from ?? to, writer, lastIndex);
+      const visit = this.#partWriter(query, from, end, writer, lastIndex);
+      yield* walk.visit(visit, from, end);
       while (writer.nextIndex <= lastIndex) writer.cut();
-    });
+    }
     return writer.out.take();
   }
 
-  #writePart(
+  #partWriter(
     query: ListingQuery,
     from: number,
     to: number,
     writer: FragmentWriter,
     lastIndex: number,
-  ): void {
-    const { table } = this.#records;
-    for (let hash = from; hash < to; hash = table.hashAfter(hash)) {
-      const segment = table.segmentAt(hash);
+  ): (segment: Segment) => void {
+    return (segment) => {
       const { slots, arena } = segment;
       forEachLive(segment, this.#records.now, query.keyspace, query.prefixes, (slot) => {
         if (slots[slot + HASH]! < from || slots[slot + HASH]! >= to) return;
@@ -196,7 +178,7 @@ export class Listing {
         const row = writer.add(arena, slots[slot + KEY_AT]!, keyBytes);
         this.#writeRow(query, writer.rows, row, segment, slot);
       });
-    }
+    };
   }
 
   #writeRow(query: ListingQuery, view: DataView, at: number, segment: Segment, slot: number): void {
@@ -225,65 +207,4 @@ export class Listing {
 /** Bytes of a row, as LIST or STATS has it. */
 export function rowBytesOf({ rows, valueSize }: ListingQuery): number {
   return rows === "list" ? listRowBytes(valueSize) : 1 + USAGE_ROW_BYTES;
-}
-
-/** Leading bytes of a key that make a number, which compares faster than bytes do. */
-const LEAD_BYTES = 6;
-
-/** Records found in a walk, to be put in the order of their keys. */
-class Found {
-  readonly #segments: Segment[] = [];
-  readonly #slots: number[] = [];
-  readonly #leads: number[] = [];
-
-  add(segment: Segment, slot: number): void {
-    this.#segments.push(segment);
-    this.#slots.push(slot);
-    const { slots, arena } = segment;
-    this.#leads.push(leadOf(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!)));
-  }
-
-  at(index: number): { segment: Segment; slot: number } {
-    return { segment: this.#segments[index]!, slot: this.#slots[index]! };
-  }
-
-  sorted(): Uint32Array {
-    const order = Uint32Array.from(this.#slots, (_, index) => index);
-    return order.toSorted((a, b) => this.#leads[a]! - this.#leads[b]! || this.#compare(a, b));
-  }
-
-  /** Position in `order` of the first key behind `key`. */
-  firstAfter(order: Uint32Array, key: Uint8Array): number {
-    let from = 0;
-    let to = order.length;
-    while (from < to) {
-      const middle = (from + to) >>> 1;
-      const { segment, slot } = this.at(order[middle]!);
-      const { slots, arena } = segment;
-      const length = keyLengthOf(slots[slot + META]!);
-      const isBehind = compareBytes(arena, slots[slot + KEY_AT]!, length, key, 0, key.length) > 0;
-      if (isBehind) to = middle;
-      else from = middle + 1;
-    }
-    return from;
-  }
-
-  #compare(a: number, b: number): number {
-    const one = this.at(a);
-    const other = this.at(b);
-    return compareBytes(
-      one.segment.arena,
-      one.segment.slots[one.slot + KEY_AT]!,
-      keyLengthOf(one.segment.slots[one.slot + META]!),
-      other.segment.arena,
-      other.segment.slots[other.slot + KEY_AT]!,
-      keyLengthOf(other.segment.slots[other.slot + META]!),
-    );
-  }
-}
-
-function leadOf(bytes: Uint8Array, at: number, length: number): number {
-  let lead = 0;
-  for (let i = 0; i < LEAD_BYTES; i++) lead = lead * 256 + (i < length ? bytes[at + i]! : 0);
-  return lead;
 }

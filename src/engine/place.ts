@@ -1,12 +1,6 @@
-/** Places of records, in the order of their keys. */
+/** Where records stand in the order of keys. */
 import { compareBytes } from "../wire/bytes.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "./segment.ts";
-
-/** Where a record lies. */
-export interface Place {
-  readonly segment: Segment;
-  readonly slot: number;
-}
 
 /** True when the key of the record in a slot comes behind a key. */
 export function isBehind({ slots, arena }: Segment, slot: number, key: Uint8Array): boolean {
@@ -14,17 +8,14 @@ export function isBehind({ slots, arena }: Segment, slot: number, key: Uint8Arra
   return compareBytes(arena, slots[slot + KEY_AT]!, length, key, 0, key.length) > 0;
 }
 
-export function compareKeys(a: Place, b: Place): number {
-  return compareSlots(a.segment, a.slot, b);
-}
-
-export function compareSlots({ slots, arena }: Segment, slot: number, b: Place): number {
+/** Compares the keys of two records of a segment. */
+export function compareSlots({ slots, arena }: Segment, a: number, b: number): number {
   return compareBytes(
     arena,
-    slots[slot + KEY_AT]!,
-    keyLengthOf(slots[slot + META]!),
-    b.segment.arena,
-    b.segment.slots[b.slot + KEY_AT]!,
-    keyLengthOf(b.segment.slots[b.slot + META]!),
+    slots[a + KEY_AT]!,
+    keyLengthOf(slots[a + META]!),
+    arena,
+    slots[b + KEY_AT]!,
+    keyLengthOf(slots[b + META]!),
   );
 }

@@ -1,15 +1,14 @@
 /**
- * Scan: the records of a prefix in the order of their keys, a page at a time, and their removal.
+ * Scan: the records of a prefix, a page at a time, and their removal.
  *
- * A page is found in one walk over all records, which keeps few more than the page may have: memory is
- * bounded, whatever the shard holds.
+ * A page in the order of keys is found in one walk over all records, which keeps few more keys than the page
+ * may have: memory is bounded, whatever the shard holds.
  */
 import { SCAN_ROW_BYTES } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
-import { firstPlaces } from "./first-places.ts";
+import { firstKeys, visitKeys } from "./first-keys.ts";
 import { hasPrefix, isLive } from "./live.ts";
-import type { Place } from "./place.ts";
 import type { Records } from "./records.ts";
 import {
   EXPIRES_HIGH,
@@ -27,8 +26,9 @@ import {
 import { SemaphorePages } from "./semaphores/pages.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END } from "./table.ts";
+import { Walk, type Steps } from "./walk.ts";
 
-/** Records that one step of a removal removes, at least, unless there are no more. */
+/** A step of a removal ends when it has removed so many records. */
 const REMOVE_STEP_RECORDS = 4096;
 
 /** Which records. */
@@ -58,16 +58,16 @@ export class Scan {
    *
    * @param after null for the first page
    */
-  page(
+  *page(
     { keyspace, prefix, prefixes }: ScanQuery,
     after: Uint8Array | null,
     recordsMax: number,
-  ): Uint8Array<ArrayBuffer> {
+  ): Steps<Uint8Array<ArrayBuffer>> {
     const pages = this.#semaphorePages;
     if (keyspace === Keyspace.semaphores) {
-      return pages.semaphores(prefix, prefixes, after, recordsMax);
+      return yield* pages.semaphores(prefix, prefixes, after, recordsMax);
     }
-    if (keyspace === Keyspace.holdings) return pages.holders(prefix, after, recordsMax);
+    if (keyspace === Keyspace.holdings) return yield* pages.holders(prefix, after, recordsMax);
     const asked = [prefix];
     const query = {
       keyspace,
@@ -75,9 +75,9 @@ export class Scan {
       isAsked: (segment: Segment, slot: number) => hasPrefix(segment, slot, asked),
       after,
     };
-    const { places, isAll } = firstPlaces(this.#records, query, recordsMax);
-    const page = new PageWriter(SCAN_ROW_BYTES - 1, places.length);
-    for (const place of places) writeRow(page, place);
+    const { keys, isAll } = yield* firstKeys(this.#records, query, recordsMax);
+    const page = new PageWriter(SCAN_ROW_BYTES - 1, keys.length);
+    visitKeys(this.#records, keyspace, keys, (segment, slot) => writeRow(page, segment, slot));
     return page.take(isAll);
   }
 
@@ -92,8 +92,10 @@ export class Scan {
   ): { removed: number; cursor: number | null } {
     const { table, now, commit } = this.#records;
     const asked = [prefix];
+    const walk = new Walk(table);
     let removed = 0;
     while (cursor < HASH_END && removed < REMOVE_STEP_RECORDS) {
+      if (!walk.take(table.segmentAt(cursor))) break;
       removed += table.removeWhere(cursor, (segment, slot) => {
         if (!isLive(segment, slot, now, keyspace, prefixes)) return false;
         if (!hasPrefix(segment, slot, asked)) return false;
@@ -107,7 +109,7 @@ export class Scan {
   }
 }
 
-function writeRow(page: PageWriter, { segment, slot }: Place): void {
+function writeRow(page: PageWriter, segment: Segment, slot: number): void {
   const { slots, arena } = segment;
   const meta = slots[slot + META]!;
   const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(meta));

@@ -49,6 +49,7 @@ const NO_SLOTS = new Uint32Array(0);
 const NO_BYTES = new Uint8Array(0);
 const CAPACITY_MIN = 16;
 const ARENA_BYTES_MIN = 256;
+const SPARSE_CAPACITY_MIN = 1024;
 
 /** Slots that may be taken of a capacity: 7 of 8. */
 const fullAt = (capacity: number): number => capacity - (capacity >>> 3);
@@ -86,6 +87,11 @@ export class Segment {
 
   get isFull(): boolean {
     return this.count >= fullAt(this.capacity);
+  }
+
+  /** Most slots are free, and there are enough of them for that to matter. */
+  get isSparse(): boolean {
+    return this.capacity >= SPARSE_CAPACITY_MIN && this.count < this.capacity >>> 3;
   }
 
   get arenaLive(): number {

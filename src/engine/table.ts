@@ -6,6 +6,7 @@
  * walk by hash visits every record that stays, whatever splits meanwhile.
  */
 import { copyBytes } from "../wire/bytes.ts";
+import { Keyspace } from "../wire/keyspace.ts";
 import { hashBytes, type HashKey } from "./hash.ts";
 import {
   EXPIRES_HIGH,
@@ -17,6 +18,8 @@ import {
   keyLengthOf,
   keyMeta,
   keyspaceOf,
+  Kind,
+  kindOf,
   LOW,
   META,
   recordMeta,
@@ -34,12 +37,21 @@ const SPLIT_DEPTH_MAX = 16;
 
 export const HASH_END = 2 ** 32;
 
+/** Counts of records under keys, those included that have expired and are not collected yet. */
+export interface Totals {
+  counters: number;
+  buffers: number;
+  bufferBytes: number;
+}
+
 export class Table {
   /** Segment and slot of the record that `find` found or `create` made. */
   segment: Segment;
   slot = -1;
 
   records = 0;
+  /** Kept as records come and go, so that figures cost no walk. */
+  readonly totals: Totals = { counters: 0, buffers: 0, bufferBytes: 0 };
   /** Bytes allocated for slots and arenas. */
   bytes = 0;
 
@@ -106,6 +118,7 @@ export class Table {
     slots[slot + HIGH] = valueBytes;
     this.slot = slot;
     this.records++;
+    if (keyspace === Keyspace.throttr) this.#count(kind, 1, valueBytes);
     return true;
   }
 
@@ -120,7 +133,11 @@ export class Table {
       const hasMoved = this.#move(valueBytes, bytesMax);
       if (!hasMoved && valueBytes > oldBytes) return false;
     }
-    this.segment.slots[this.slot + LOW] = valueBytes;
+    const { slots } = this.segment;
+    if (keyspaceOf(slots[this.slot + META]!) === Keyspace.throttr) {
+      this.totals.bufferBytes += valueBytes - slots[this.slot + LOW]!;
+    }
+    slots[this.slot + LOW] = valueBytes;
     return true;
   }
 
@@ -146,11 +163,34 @@ export class Table {
     return true;
   }
 
-  /** Removes the record at hand. */
+  /** Removes the record at hand. A segment that most records have left gives its memory back. */
   remove(): void {
-    this.segment.free(this.slot);
+    const { segment } = this;
+    this.#free(segment, this.slot);
     this.slot = -1;
+    if (!segment.isSparse) return;
+    const bytesBefore = segment.bytes;
+    segment.shrink();
+    this.bytes += segment.bytes - bytesBefore;
+  }
+
+  #free(segment: Segment, slot: number): void {
+    const meta = segment.slots[slot + META]!;
+    if (keyspaceOf(meta) === Keyspace.throttr) {
+      this.#count(kindOf(meta), -1, -segment.slots[slot + LOW]!);
+    }
+    segment.free(slot);
     this.records--;
+  }
+
+  #count(kind: number, records: number, bytes: number): void {
+    const { totals } = this;
+    if (kind === Kind.counter) {
+      totals.counters += records;
+    } else {
+      totals.buffers += records;
+      totals.bufferBytes += bytes;
+    }
   }
 
   /** The segment that covers a hash. */
@@ -177,8 +217,7 @@ export class Table {
         const high = slots[slot + EXPIRES_HIGH]!;
         const low = slots[slot + EXPIRES_LOW]!;
         if (high < now.high || (high === now.high && low <= now.low)) {
-          segment.free(slot);
-          this.records--;
+          this.#free(segment, slot);
           continue;
         }
         if (high < earliestHigh || (high === earliestHigh && low < earliestLow)) {
@@ -201,8 +240,7 @@ export class Table {
     for (let slot = 0; slot < segment.slots.length;) {
       if (segment.slots[slot + META] !== 0 && isToGo(segment, slot)) {
         // What follows moves up: the slot is looked at again.
-        segment.free(slot);
-        this.records--;
+        this.#free(segment, slot);
       } else {
         slot += SLOT_WORDS;
       }

@@ -4,13 +4,8 @@
  * Their answers are gathered from all shards, or from all Hubs, and streamed: a fragment goes out before
  * the next ones are asked for. Nothing of it is a snapshot.
  */
-import {
-  rowBytesOf,
-  type ListingPart,
-  type ListingQuery,
-  type ListingTotals,
-} from "../engine/listing.ts";
-import { HASH_END } from "../engine/table.ts";
+import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
+import { HASH_END, type Totals } from "../engine/table.ts";
 import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
 import { ByteWriter, compareBytes } from "../wire/bytes.ts";
@@ -233,7 +228,7 @@ export class NamespaceRequests {
     const survey = await this.#surveyor.whole();
     const figures = figuresOf(survey);
     const hubs = heardHubs(survey);
-    const sumOf = (count: (totals: ListingTotals) => number): number =>
+    const sumOf = (count: (totals: Totals) => number): number =>
       survey.shards.reduce((sum, { totals }) => sum + count(totals), 0);
     const counters = sumOf((totals) => totals.counters);
     const info = encodeInfo({

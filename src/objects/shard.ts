@@ -9,12 +9,12 @@
 import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../engine/engine.ts";
 import { hashKeyName, type HashKey } from "../engine/hash.ts";
-import type { ListingPart, ListingQuery, ListingTotals } from "../engine/listing.ts";
+import type { ListingPart, ListingQuery } from "../engine/listing.ts";
 import type { ScanQuery } from "../engine/scan.ts";
 import type { RequestCounts } from "../engine/semaphores/requests.ts";
 import type { DumpPage, SemaphoreFigures } from "../engine/semaphores/semaphores.ts";
+import type { Totals } from "../engine/table.ts";
 import type { TallyFigures } from "../engine/tally.ts";
-import { Keyspace } from "../wire/keyspace.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { DataPoints } from "./data-points.ts";
@@ -25,10 +25,10 @@ import { logError, logWarning } from "./log.ts";
 import { shardName } from "./names.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { shardStub } from "./stubs.ts";
-import { turn } from "./turn.ts";
+import { inTurns, turn } from "./turn.ts";
 
-/** Segments that an alarm sweeps before it lets requests through. */
-const SWEEP_STEPS = 8;
+/** Segments that are swept before requests get a turn. */
+const SWEEP_STEPS = 2;
 /** With relaxed durability: how long a change may wait for its row. */
 const RELAXED_FLUSH_MS = 50;
 const FULL_LOG_INTERVAL_MS = 60_000;
@@ -53,7 +53,7 @@ export interface ShardRemoval {
 
 /** What INFO says of a shard. */
 export interface ShardSummary {
-  totals: ListingTotals;
+  totals: Totals;
   tally: TallyFigures;
   startedAtMs: number;
   figures: ShardFigures;
@@ -178,7 +178,7 @@ export class Shard extends DurableObject<Env> {
     recordsMax: number,
   ): Promise<Uint8Array> {
     this.#look(placement);
-    const page = this.#engine.listing.page(query, after, bytesMax, recordsMax);
+    const page = await inTurns(this.#engine.listing.page(query, after, bytesMax, recordsMax));
     await this.#settled();
     return page;
   }
@@ -191,7 +191,7 @@ export class Shard extends DurableObject<Env> {
     recordsMax: number,
   ): Promise<Uint8Array> {
     this.#look(placement);
-    const page = this.#engine.scan.page(query, after, recordsMax);
+    const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
     await this.#settled();
     return page;
   }
@@ -205,7 +205,7 @@ export class Shard extends DurableObject<Env> {
     bytesMax: number,
   ): Promise<Uint8Array> {
     this.#look(placement);
-    const page = this.#engine.exporting.page(query, after, recordsMax, bytesMax);
+    const page = await inTurns(this.#engine.exporting.page(query, after, recordsMax, bytesMax));
     await this.#settled();
     return page;
   }
@@ -222,6 +222,7 @@ export class Shard extends DurableObject<Env> {
     hashes: string | null,
     cursor: number,
   ): Promise<ShardRemoval> {
+    if (cursor > 0) await turn();
     this.#look(placement);
     const from = hashes === this.#hashes ? cursor : 0;
     const step = this.#engine.scan.remove(query, from);
@@ -230,12 +231,13 @@ export class Shard extends DurableObject<Env> {
   }
 
   /** A step of the plan by which all records are listed: see `Listing.plan`. */
-  plan(
+  async plan(
     placement: Placement,
     hashes: string | null,
     query: ListingQuery,
     cursor: number,
-  ): ShardPlan & { cursor: number | null } {
+  ): Promise<ShardPlan & { cursor: number | null }> {
+    if (cursor > 0) await turn();
     this.#look(placement);
     this.#assertSameHashes(hashes ?? this.#hashes);
     return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
@@ -256,7 +258,7 @@ export class Shard extends DurableObject<Env> {
   ): Promise<Uint8Array> {
     this.#look(placement);
     this.#assertSameHashes(hashes);
-    const fragments = this.#engine.listing.fragments(query, parts, to, firstIndex);
+    const fragments = await inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
     await this.#settled();
     return fragments;
   }
@@ -264,7 +266,8 @@ export class Shard extends DurableObject<Env> {
   /** What INFO says of the shard. */
   async summary(placement: Placement): Promise<ShardSummary> {
     this.#look(placement);
-    const totals = this.#engine.listing.totals(Keyspace.throttr);
+    await this.#sweep();
+    const { totals } = this.#engine;
     const semaphores = this.#engine.semaphores.figures(Date.now());
     await this.#settled();
     const tally = this.#engine.tallyFigures(Date.now());
@@ -354,11 +357,7 @@ export class Shard extends DurableObject<Env> {
     this.#alarmAtMs = Infinity;
     this.#hasRung = true;
     if (this.#unreadable !== null) return;
-    let cursor: number | null = 0;
-    for (let step = 1; cursor !== null; step++) {
-      cursor = this.#engine.sweepStep(cursor, Date.now());
-      if (step % SWEEP_STEPS === 0) await turn();
-    }
+    await this.#sweep();
     await this.#semaphoreWork.run();
     await this.#settled();
     if (this.#journal.isMostlyDead) {
@@ -369,6 +368,15 @@ export class Shard extends DurableObject<Env> {
       }
     }
     await this.#setAlarm(this.#findDeadline());
+  }
+
+  /** Collects what has expired. */
+  async #sweep(): Promise<void> {
+    let cursor: number | null = 0;
+    for (let step = 1; cursor !== null; step++) {
+      cursor = this.#engine.sweepStep(cursor, Date.now());
+      if (step % SWEEP_STEPS === 0) await turn();
+    }
   }
 
   /** There is no alarm: it rings in a moment, if it woke the object, or has been lost. */

@@ -4,6 +4,18 @@
  * Where one answer of an object follows the other, with what is always ready, nothing else is served in
  * between: whoever does much in a row, at somebody's request, takes turns.
  */
+import type { Steps } from "../engine/walk.ts";
+
+/** Lets others have a turn. */
 export async function turn(): Promise<void> {
   await scheduler.wait(0);
+}
+
+/** Takes the steps of a walk, with a turn between them. */
+export async function inTurns<Result>(steps: Steps<Result>): Promise<Result> {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+    await turn();
+  }
 }

@@ -8,6 +8,7 @@ import { frameEnd } from "../../src/wire/throttr/scanner.ts";
 import { EDGE, edgeBatch, u32 } from "./command-frames.ts";
 import { concat, partsOf } from "./frames.ts";
 import { EXPORT } from "./transfer-frames.ts";
+import { finish } from "./steps.ts";
 
 /** What becomes of a message: it goes through, is lost before, or after it was applied, or is refused. */
 export type Fate = "through" | "unsent" | "lost" | ThrottrError;
@@ -55,11 +56,13 @@ export class EngineTransport implements Transport {
     const view = new DataView(frame.buffer, frame.byteOffset + bodyAt);
     const options = view.getUint8(6);
     const keyspace = (options & 2) === 0 ? Keyspace.throttr : Keyspace.throttrPairs;
-    const page = this.engine.exporting.page(
-      { keyspace, prefix: frame.slice(7, bodyAt), prefixes: [] },
-      (options & 1) === 0 ? null : frame.slice(bodyAt + 7),
-      view.getUint16(0, true),
-      view.getUint32(2, true),
+    const page = finish(
+      this.engine.exporting.page(
+        { keyspace, prefix: frame.slice(7, bodyAt), prefixes: [] },
+        (options & 1) === 0 ? null : frame.slice(bodyAt + 7),
+        view.getUint16(0, true),
+        view.getUint32(2, true),
+      ),
     );
     return concat([Uint8Array.of(1), u32(page.length - 2), page.subarray(0, 1), page.subarray(3)]);
   }

@@ -32,6 +32,7 @@ import { CommandModel } from "../support/command-model.ts";
 import { bytesOf, concat, partsOf } from "../support/frames.ts";
 import { STRATEGIES } from "../support/rate-limit-arbitraries.ts";
 import { encounterArbitrary } from "../support/rate-limit-extremes.ts";
+import { finish } from "../support/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -305,11 +306,8 @@ describe("a key", () => {
     replies.forEach(({ body }, i) => {
       expect(new DataView(body.buffer).getBigUint64(19, true)).toBe(BigInt(i));
     });
-    const page = engine.scan.page(
-      { keyspace: EDGE.keyspace, prefix: new Uint8Array(0), prefixes: [] },
-      null,
-      1000,
-    );
+    const query = { keyspace: EDGE.keyspace, prefix: new Uint8Array(0), prefixes: [] };
+    const page = finish(engine.scan.page(query, null, 1000));
     expect(new DataView(page.buffer).getUint32(4, true)).toBe(keys.length);
   });
 });

@@ -26,6 +26,7 @@ import {
 } from "../support/command-frames.ts";
 import { CommandModel } from "../support/command-model.ts";
 import { bytesOf, concat, hex, partsOf } from "../support/frames.ts";
+import { finish } from "../support/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -225,11 +226,13 @@ describe("answers", () => {
     other.send(set(name, forged, FOREVER), set("\x02idk\0", forged, FOREVER));
     expect(hex(other.one(frame).bytes)).toBe(hex(reply.bytes));
     const pages = [Keyspace.throttr, Keyspace.throttrPairs].map((keyspace) =>
-      shard.engine.scan.page({ keyspace, prefix: new Uint8Array(0), prefixes: [] }, null, 1000),
+      finish(
+        shard.engine.scan.page({ keyspace, prefix: new Uint8Array(0), prefixes: [] }, null, 1000),
+      ),
     );
     expect(new DataView(pages[0]!.buffer).getUint32(4, true)).toBe(2);
     expect(new DataView(pages[1]!.buffer).getUint32(4, true)).toBe(0);
-    expect(shard.engine.listing.totals(Keyspace.throttr)).toMatchObject({
+    expect(shard.engine.totals).toMatchObject({
       counters: 1,
       buffers: 1,
     });

@@ -20,6 +20,7 @@ import {
 } from "../support/command-frames.ts";
 import { bytesOf, partsOf } from "../support/frames.ts";
 import { pairFrame, type Pair } from "../support/pairs.ts";
+import { finish } from "../support/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -55,7 +56,7 @@ function pageOf(
   recordsMax: number,
 ): { keys: string[]; isLast: boolean } {
   const reader = new PageReader(
-    engine.scan.page(query, after === null ? null : bytesOf(after), recordsMax),
+    finish(engine.scan.page(query, after === null ? null : bytesOf(after), recordsMax)),
   );
   const keys: string[] = [];
   while (reader.next()) keys.push(String.fromCharCode(...reader.key()));
@@ -205,7 +206,7 @@ describe("a scan", () => {
       insert("counter", 2n ** 64n - 1n, { unit: 6, count: 2n ** 63n }),
       set("buffer", new Uint8Array(70_000), ttlMs(1000)),
     ]);
-    const reader = new PageReader(engine.scan.page(queryOf(), null, 1000));
+    const reader = new PageReader(finish(engine.scan.page(queryOf(), null, 1000)));
     expect(reader.rowBytes).toBe(18);
     const rows: unknown[] = [];
     while (reader.next()) {

@@ -22,6 +22,7 @@ import { Disk } from "../support/disk.ts";
 import { bytesOf, hex, partsOf } from "../support/frames.ts";
 import { acquire, idOf, inspect, release, renew } from "../support/lease-frames.ts";
 import { LeaseModel } from "../support/lease-model.ts";
+import { finish } from "../support/steps.ts";
 
 const seed = inject("seed");
 const INTERVAL_MS = 10_000;
@@ -123,7 +124,7 @@ function rowsOf(
   const query = { keyspace, prefix: bytesOf(prefix), prefixes: prefixes.map(bytesOf) };
   const rows: Row[] = [];
   for (let after: Uint8Array | null = null, pages = 1; ; pages++) {
-    const reader: PageReader = new PageReader(engine.scan.page(query, after, rowsMax));
+    const reader: PageReader = new PageReader(finish(engine.scan.page(query, after, rowsMax)));
     const before = rows.length;
     while (reader.next()) {
       let at = reader.rowAt;
@@ -411,7 +412,7 @@ describe("pages of semaphores", () => {
     expect(rows.map(({ key }) => key)).toEqual(names);
     expect(pages).toBeGreaterThan(2);
     const query = { keyspace: Keyspace.semaphores, prefix: new Uint8Array(0), prefixes: [] };
-    expect(engine.scan.page(query, null, 1000).length).toBeLessThan(2 << 16);
+    expect(finish(engine.scan.page(query, null, 1000)).length).toBeLessThan(2 << 16);
   });
 
   it("tell the maximum of this interval", () => {

@@ -36,6 +36,7 @@ import {
   type ExportRow,
   type TransferRecord,
 } from "../support/transfer-frames.ts";
+import { finish } from "../support/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -89,7 +90,7 @@ function pageOf(engine: Engine, query: PageQuery = {}) {
   const { limit = 10_000, bytesMax = 1 << 20 } = query;
   const asked = { keyspace, prefix: bytesOf(prefix), prefixes: prefixes.map(bytesOf) };
   const behind = after === null ? null : bytesOf(after);
-  const page = engine.exporting.page(asked, behind, limit, bytesMax);
+  const page = finish(engine.exporting.page(asked, behind, limit, bytesMax));
   const found = exportRows(concat([page.subarray(0, 1), page.subarray(3)]));
   expect(page[1]! | (page[2]! << 8)).toBe(found.rows.length);
   return found;

@@ -12,6 +12,7 @@ import { frameEnd } from "../../src/wire/throttr/scanner.ts";
 import { batchIn, EDGE } from "../support/command-frames.ts";
 import { bytesOf, concat, partsOf } from "../support/frames.ts";
 import { BUFFER, COUNTER, KEEP, restore, type TransferRecord } from "../support/transfer-frames.ts";
+import { finish } from "../support/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -31,7 +32,7 @@ function listOf(engine: Engine, { valueSize, dialect, keyspace }: Protocol): Uin
   const fragments = parts.reduce((sum, part) => sum + part.fragments, 0);
   const head = new Uint8Array(8);
   new DataView(head.buffer).setBigUint64(0, BigInt(fragments), true);
-  const body = engine.listing.fragments(query, parts, 2 ** 32, 1);
+  const body = finish(engine.listing.fragments(query, parts, 2 ** 32, 1));
   return concat([dialect === "7.1" ? NOTHING : Uint8Array.of(1), head, body]);
 }
 

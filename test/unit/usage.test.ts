@@ -15,6 +15,7 @@ import { VERSION } from "../../src/objects/version.ts";
 import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
 import packageJson from "../../package.json" with { type: "json" };
+import { finish } from "../support/steps.ts";
 
 const seed = inject("seed");
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
@@ -275,9 +276,9 @@ describe("the usage of records", () => {
         prefixes: [],
         ...flags,
       } as const;
-      const page = engine.listing.page(query, null, 1 << 20, 10);
+      const page = finish(engine.listing.page(query, null, 1 << 20, 10));
       const [part] = engine.listing.plan(query, 0).parts;
-      const fragments = engine.listing.fragments(query, [part!], 2 ** 32, 1);
+      const fragments = finish(engine.listing.fragments(query, [part!], 2 ** 32, 1));
       const row = hex(page).slice(-66);
       expect(hex(fragments)).toContain(row.slice(0, 64));
       return row;

@@ -1,12 +1,12 @@
 /** Pages of semaphores, in the order of their names, and of who holds one, in the order of holders. */
 import { Keyspace } from "../../wire/keyspace.ts";
 import { PageWriter } from "../../wire/page.ts";
-import { firstPlaces } from "../first-places.ts";
+import { firstKeys, visitKeys } from "../first-keys.ts";
 import { hasPrefix } from "../live.ts";
-import type { Place } from "../place.ts";
 import type { Records } from "../records.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "../segment.ts";
 import { U64 } from "../time.ts";
+import type { Steps } from "../walk.ts";
 import { HOLDER_BYTES, HolderKind } from "./holder.ts";
 import type { Semaphores } from "./semaphores.ts";
 import {
@@ -48,12 +48,12 @@ export class SemaphorePages {
    * @param prefixes they begin with one of these, too; empty for all names
    * @param after null for the first page
    */
-  semaphores(
+  *semaphores(
     prefix: Uint8Array,
     prefixes: readonly Uint8Array[],
     after: Uint8Array | null,
     rowsMax: number,
-  ): Uint8Array<ArrayBuffer> {
+  ): Steps<Uint8Array<ArrayBuffer>> {
     this.#semaphores.expire(this.#records.nowMs);
     const asked = [prefix];
     const query = {
@@ -62,19 +62,18 @@ export class SemaphorePages {
       isAsked: (segment: Segment, slot: number) => hasPrefix(segment, slot, asked),
       after,
     };
-    const { places, isAll } = firstPlaces(this.#records, query, rowsMax);
+    const { keys, isAll } = yield* firstKeys(this.#records, query, rowsMax, PAGE_BYTES);
+    this.#semaphores.expire(this.#records.nowMs);
     const startMs = this.#semaphores.intervalStartMs;
-    const page = new PageWriter(ENTRY_BYTES, places.length, WIDE);
-    let rows = 0;
-    for (; rows < places.length && page.length < PAGE_BYTES; rows++) {
-      const { segment, slot } = places[rows]!;
+    const page = new PageWriter(ENTRY_BYTES, keys.length, WIDE);
+    visitKeys(this.#records, Keyspace.semaphores, keys, (segment, slot) => {
       const { slots, arena } = segment;
       const valueAt = segment.valueAt(slot);
       const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!));
       page.view.setUint32(at, readU32(arena, valueAt + CONSUMPTION), true);
       page.view.setUint32(at + 4, readMaximum(arena, valueAt, startMs), true);
-    }
-    return page.take(isAll && rows === places.length);
+    });
+    return page.take(isAll);
   }
 
   /**
@@ -83,7 +82,11 @@ export class SemaphorePages {
    *
    * @param after null for the first page
    */
-  holders(name: Uint8Array, after: Uint8Array | null, rowsMax: number): Uint8Array<ArrayBuffer> {
+  *holders(
+    name: Uint8Array,
+    after: Uint8Array | null,
+    rowsMax: number,
+  ): Steps<Uint8Array<ArrayBuffer>> {
     const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.nowMs);
     if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
     const query = {
@@ -93,13 +96,15 @@ export class SemaphorePages {
         readU32(arena, slots[slot + KEY_AT]! + HOLDING_NUMBER) === number,
       after: after === null ? null : keyOf(after, number),
     };
-    const { places, isAll } = firstPlaces(this.#records, query, rowsMax);
-    const page = new PageWriter(HOLDING_BYTES, places.length);
-    for (const place of places) this.#writeHolder(page, place);
+    const { keys, isAll } = yield* firstKeys(this.#records, query, rowsMax);
+    const page = new PageWriter(HOLDING_BYTES, keys.length);
+    visitKeys(this.#records, Keyspace.holdings, keys, (segment, slot) =>
+      this.#writeHolder(page, segment, slot),
+    );
     return page.take(isAll);
   }
 
-  #writeHolder(page: PageWriter, { segment, slot }: Place): void {
+  #writeHolder(page: PageWriter, segment: Segment, slot: number): void {
     const { slots, arena } = segment;
     const keyAt = slots[slot + KEY_AT]!;
     const valueAt = segment.valueAt(slot);

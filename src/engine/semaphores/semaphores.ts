@@ -18,6 +18,7 @@ import { forEachLive } from "../live.ts";
 import type { Records } from "../records.ts";
 import { KEY_AT, keyLengthOf, META } from "../segment.ts";
 import { HASH_END } from "../table.ts";
+import { Walk } from "../walk.ts";
 import { leaseHolder } from "./holder.ts";
 import type { ConnectionPage } from "./holdings.ts";
 import { SemaphoreRecords } from "./semaphore-records.ts";
@@ -25,9 +26,6 @@ import { CONSUMPTION, readMaximum, readU32 } from "./stored.ts";
 
 /** In place of a consumption: there is no such counter. */
 export const ABSENT = -1;
-
-/** Slots that one step of a collection looks at, at least. */
-const COLLECT_STEP_SLOTS = 1 << 16;
 
 /** What became of a lease that was asked for. */
 export interface LeaseOutcome {
@@ -308,8 +306,8 @@ export class Semaphores {
     const boundaryMs = isUrgent ? Infinity : this.#boundary(presentMs);
     let collected = 0;
     let hash = cursor;
-    for (let looked = 0; hash < HASH_END && looked < COLLECT_STEP_SLOTS;) {
-      looked += table.segmentAt(hash).capacity;
+    const walk = new Walk(table);
+    while (hash < HASH_END && walk.take(table.segmentAt(hash))) {
       collected += this.#stored.removeIdle(hash, boundaryMs);
       hash = table.hashAfter(hash);
     }
@@ -337,7 +335,8 @@ export class Semaphores {
    * on one or not.
    *
    * @param cursor 0 for the first page, then what the last page says
-   * @param bytesMax at which a page ends; the segment that crosses it is on it to its end
+   * @param bytesMax at which a page ends; the segment that crosses it is on it to its end. A page that is
+   * not the last one may have less, or nothing.
    * @param prefixes names begin with one of them; empty for all names
    */
   dump(cursor: number, bytesMax: number, prefixes: readonly Uint8Array[], nowMs: number): DumpPage {
@@ -345,9 +344,11 @@ export class Semaphores {
     const { table, now, nowMs: presentMs } = this.#records;
     const boundaryMs = this.#boundary(presentMs);
     const out = new ByteWriter(4096);
+    const walk = new Walk(table);
     let hash = cursor;
     for (; hash < HASH_END && out.length < bytesMax; hash = table.hashAfter(hash)) {
       const segment = table.segmentAt(hash);
+      if (!walk.take(segment)) break;
       const { slots, arena } = segment;
       forEachLive(segment, now, Keyspace.semaphores, prefixes, (slot) => {
         const at = segment.valueAt(slot);

@@ -1,0 +1,50 @@
+/**
+ * Walks over many records in bounded steps.
+ *
+ * A walk is a generator: between two of its steps, other requests may change any record, and segments may
+ * split, grow or shrink. So nothing of a segment is kept from one step to the next but copies of keys.
+ */
+import type { Segment } from "./segment.ts";
+import { HASH_END, type Table } from "./table.ts";
+
+/** Slots that a step looks at, at most: about 2 ms. No segment has more. */
+export const STEP_SLOTS = 16_384;
+/** What an empty segment counts for: a table that was emptied has many. */
+const SEGMENT_SLOTS_MIN = 16;
+
+/** What is done in steps. The caller lets others have a turn at each `yield`. */
+export type Steps<Result> = Generator<void, Result>;
+
+/** False ends the walk. */
+type Visit = (segment: Segment) => boolean | void;
+
+export class Walk {
+  readonly #table: Table;
+  /** Slots that this step has looked at. */
+  #looked = 0;
+
+  constructor(table: Table) {
+    this.#table = table;
+  }
+
+  /** Visits the segments that cover the hashes from `from` up to `to`, in their order. */
+  *visit(visit: Visit, from = 0, to = HASH_END): Steps<void> {
+    for (let hash = from; hash < to;) {
+      if (!this.take(this.#table.segmentAt(hash))) {
+        yield;
+        this.#looked = 0;
+        continue;
+      }
+      if (visit(this.#table.segmentAt(hash)) === false) return;
+      hash = this.#table.hashAfter(hash);
+    }
+  }
+
+  /** Takes a segment into this step. False when the step has no room for it, unless it is the first one. */
+  take({ capacity }: Segment): boolean {
+    const slots = Math.max(SEGMENT_SLOTS_MIN, capacity);
+    if (this.#looked > 0 && this.#looked + slots > STEP_SLOTS) return false;
+    this.#looked += slots;
+    return true;
+  }
+}
