@@ -1,7 +1,8 @@
 /** Starts `wrangler dev`: for `npm start`, the crash test and the benchmark. */
 import { spawn, type ChildProcess, type StdioOptions } from "node:child_process";
-import { openSync, readFileSync } from "node:fs";
+import { existsSync, openSync, readFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -19,8 +20,8 @@ export interface ServerOptions {
   /** Folder where data is kept; `.wrangler/state` by default. */
   persistTo?: string;
   /**
-   * Variables that differ from the configuration's. `ACCESS` is `open` and `COUNTER_ENABLE` `on` unless
-   * said otherwise.
+   * Variables that differ from the configuration's. `ACCESS` is `open`, `COUNTER_ENABLE` `on` and `HOSTS` `localhost`
+   * unless said otherwise.
    */
   variables?: Readonly<Record<string, string>>;
   /** Environment of the process, beside this one's. */
@@ -46,7 +47,12 @@ const LEAN = { X_LOCAL_OBSERVABILITY: "false", X_LOCAL_EXPLORER: "false" };
 const GONE_TIMEOUT_MS = 2000;
 
 export function startServer(options: ServerOptions = {}): Server {
-  const variables = { ACCESS: "open", COUNTER_ENABLE: "on", ...options.variables };
+  const variables = {
+    ACCESS: "open",
+    COUNTER_ENABLE: "on",
+    ...(hasOwnHosts(options.config) ? {} : { HOSTS: "localhost" }),
+    ...options.variables,
+  };
   const args = [
     `${ROOT}node_modules/wrangler/bin/wrangler.js`,
     "dev",
@@ -97,6 +103,12 @@ export function startServer(options: ServerOptions = {}): Server {
 /** A file to append to, by its path; without one, the standard error of this process. */
 function logOf(path: string | undefined): number | "inherit" {
   return path === undefined ? "inherit" : openSync(path, "a");
+}
+
+/** Whether `.dev.vars`, beside a configuration, says which names the server answers to: an argument would win. */
+function hasOwnHosts(config = `${ROOT}wrangler.toml`): boolean {
+  const path = join(dirname(config), ".dev.vars");
+  return existsSync(path) && /^\s*HOSTS\s*=/m.test(readFileSync(path, "utf8"));
 }
 
 /** Sends a signal to a server's process, or to its group; 0 only asks. False when nobody is there. */

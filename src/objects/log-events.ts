@@ -90,6 +90,18 @@ export const LOG_EVENTS = {
     meaning: "The server has ended a connection: see Errors.",
     fields: { code: "WebSocket close code", reason: "begins with a stable code" },
   },
+  origin_refused: {
+    severity: "warning",
+    meaning:
+      "A web page of another origin has called, which `CORS_ORIGINS` does not list; once for each origin, of the first hundred.",
+    fields: { origin: "of the page", variable: "`CORS_ORIGINS`, where the origin can be listed" },
+  },
+  host_refused: {
+    severity: "warning",
+    meaning:
+      "A request has named a host that `HOSTS` does not list; once for each host, of the first hundred.",
+    fields: { host: "as it was named", variable: "`HOSTS`, where it can be listed" },
+  },
   tcp_refused: {
     severity: "warning",
     meaning: "A TCP connection was closed before its first byte.",

@@ -53,6 +53,7 @@ const schema = v.object({
   TOKEN_SECRET: text,
   TOKEN_SECRET_PREVIOUS: text,
   CORS_ORIGINS: text,
+  HOSTS: text,
   SHARDS: integer("SHARDS", 4, 1, 128),
   SHARD_SECRET: text,
   SHARD_BYTES_MAX: integer("SHARD_BYTES_MAX", 24 * MEBIBYTE, MEBIBYTE, 112 * MEBIBYTE),

@@ -55,7 +55,9 @@ export interface TestServer extends AsyncDisposable {
  * await server.close();
  */
 export async function startThrottr(options: TestServerOptions = {}): Promise<TestServer> {
-  const worker = await throttrWorker(options);
+  // Anyone may enter, so a page that points its name to loopback may not. A Worker beside this one names any host.
+  const variables = { HOSTS: "localhost", ...options.variables };
+  const worker = await throttrWorker({ variables });
   // A socket of the Worker's own: the front that miniflare puts before it would compress WebSocket messages.
   const unsafeDirectSockets = [{ host: "127.0.0.1", port: 0 }];
   const runtime = startMiniflare({ workers: [{ ...worker, unsafeDirectSockets }] });

@@ -3,7 +3,7 @@ import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
 import { scopeNames, type Access } from "../objects/access.ts";
 import { logError } from "../objects/log.ts";
-import { readSettings, SettingsError, type Settings } from "../objects/settings.ts";
+import { readSettings, SettingsError } from "../objects/settings.ts";
 import {
   protocolByName,
   SIZED_DIALECTS,
@@ -31,6 +31,7 @@ import { assertConfigured, authenticate, type Credentials } from "./token.ts";
 import { liveQuery } from "./v1/overview.ts";
 import { readQuery } from "./v1/request.ts";
 import { assertScopes, serveJson } from "./v1/serve.ts";
+import { assertHost, assertOrigin, isListedOrigin } from "./web-pages.ts";
 
 type AppContext = Context<App>;
 
@@ -52,23 +53,19 @@ router.notFound((c) => new Problem(404, "not_found", `no route ${c.req.path}`).t
 
 router.use(
   cors({
-    origin: (origin, c: AppContext) => (isListed(origin, readSettings(c.env)) ? origin : null),
+    origin: (origin, c: AppContext) =>
+      isListedOrigin(origin, readSettings(c.env)) ? origin : null,
     allowMethods: ["GET", "POST", "PUT", "PATCH", "DELETE"],
     allowHeaders: ["accept", "authorization", "content-type", "idempotency-key", "last-event-id"],
     maxAge: 86_400,
   }),
 );
 
-// A browser sends any page's requests, and opens any page's WebSockets: pages must be listed.
 router.use(async (c, next) => {
-  const origin = c.req.header("origin");
-  if (
-    origin !== undefined &&
-    origin !== new URL(c.req.url).origin &&
-    !isListed(origin, readSettings(c.env))
-  ) {
-    throw new Problem(403, "origin_not_allowed", `CORS_ORIGINS does not list ${origin}`);
-  }
+  const settings = readSettings(c.env);
+  // What came over a binding was made by a Worker, which names any host.
+  if (trustedAccess(c.executionCtx) === undefined) assertHost(c.req.url, settings);
+  assertOrigin(c.req.header("origin"), c.req.url, settings);
   await next();
 });
 
@@ -325,9 +322,4 @@ function credentialsOf(c: AppContext): Credentials {
 
 function subprotocolsOf(c: AppContext): string[] {
   return (c.req.header("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
-}
-
-function isListed(origin: string, { CORS_ORIGINS }: Settings): boolean {
-  const origins = CORS_ORIGINS.split(",").map((listed) => listed.trim());
-  return origins.includes("*") || origins.includes(origin);
 }

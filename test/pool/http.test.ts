@@ -1,7 +1,7 @@
 /** The HTTP door: every refusal has its status and code, and applies nothing. */
 import { createExecutionContext, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import worker from "../../src/worker/index.ts";
 import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
@@ -340,4 +340,88 @@ describe("web pages", () => {
 
 it("GET /health says ok", async () => {
   expect(await (await get("/health")).json()).toEqual({ status: "ok" });
+});
+
+describe("hosts", () => {
+  const HOSTS = "localhost, api.example:8787";
+  const ask = async (
+    host: string,
+    variables: Record<string, unknown> = { HOSTS },
+    headers: Record<string, string> = {},
+  ): Promise<Response> => {
+    const request = new Request(`http://${host}/health`, { headers });
+    return await worker.fetch(
+      request as Parameters<typeof worker.fetch>[0],
+      { ...env, ...variables } as Env,
+      createExecutionContext(),
+    );
+  };
+
+  it.each([
+    "localhost:8787",
+    "LOCALHOST",
+    "app.localhost",
+    "127.0.0.1:8787",
+    "127.8.9.10",
+    "127.1",
+    "[::1]:8787",
+    "api.example:8787",
+  ])("%s is served where HOSTS lists localhost and api.example:8787", async (host) => {
+    expect((await ask(host)).status).toBe(200);
+  });
+
+  it.each([
+    "evil.example:8787",
+    "localhost.evil.example",
+    "evillocalhost",
+    "127.0.0.1.evil.example",
+    "api.example",
+    "api.example:8788",
+    "0.0.0.0:8787",
+    "192.168.0.1",
+    "[::]",
+  ])("%s is refused where HOSTS lists localhost and api.example:8787", async (host) => {
+    const detail = await expectProblem(await ask(host), 421, "host_not_allowed");
+    expect(detail).toContain("HOSTS");
+  });
+
+  it("any is served where HOSTS is empty, as on Cloudflare, and where it is *", async () => {
+    expect((await ask("throttr.example", {})).status).toBe(200);
+    expect((await ask("throttr.example", { HOSTS: "*" })).status).toBe(200);
+  });
+
+  it("of CORS_ORIGINS are served: their pages may call anyway", async () => {
+    const CORS_ORIGINS = "https://page.example, http://other.example:3000";
+    const variables = { HOSTS: "localhost", CORS_ORIGINS };
+    expect((await ask("page.example", variables)).status).toBe(200);
+    expect((await ask("other.example:3000", variables)).status).toBe(200);
+    await expectProblem(await ask("other.example", variables), 421, "host_not_allowed");
+    const all = { HOSTS: "localhost", CORS_ORIGINS: "*" };
+    expect((await ask("evil.example", all)).status).toBe(200);
+  });
+
+  it("a page that points its name to the server is no page of the server's own", async () => {
+    const headers = { origin: "http://evil.example:8787", upgrade: "websocket" };
+    const request = new Request("http://evil.example:8787/throttr/7.3/uint16", { headers });
+    const response = await worker.fetch(
+      request as Parameters<typeof worker.fetch>[0],
+      { ...env, HOSTS } as Env,
+      createExecutionContext(),
+    );
+    await expectProblem(response, 421, "host_not_allowed");
+  });
+
+  it("are logged once when they are refused, as origins are, by the variable that would list them", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    for (let i = 0; i < 3; i++) {
+      await ask("seen-once.example");
+      await ask("localhost", {}, { origin: "https://seen-once.example" });
+    }
+    const lines = warn.mock.calls.map(([line]) => JSON.parse(line as string) as unknown);
+    warn.mockRestore();
+    expect(lines).toEqual([
+      { event: "host_refused", host: "seen-once.example", variable: "HOSTS" },
+      { event: "origin_refused", origin: "https://seen-once.example", variable: "CORS_ORIGINS" },
+    ]);
+  });
 });

@@ -62,6 +62,11 @@ describe("the testing helper", () => {
     expect(head).not.toMatch(/sec-websocket-extensions/i);
   });
 
+  it("answers to names of loopback only, as any page could point another one there", async () => {
+    const evil = { host: "evil.example", origin: "http://evil.example" };
+    expect(await upgradeHead(server.url, "/throttr/7.3/uint64", evil)).toContain(" 421 ");
+  });
+
   it("gives the server as a Worker beside another", async () => {
     const mine = {
       name: "mine",

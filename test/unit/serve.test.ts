@@ -107,6 +107,18 @@ describe("flags", () => {
     });
   });
 
+  it("that let anyone in on loopback let the server answer to loopback names only", () => {
+    const hostsOf = (flags: Parameters<typeof plan>[0]): string | undefined =>
+      plan(flags).variables["HOSTS"];
+    expect(hostsOf({ access: "open" })).toBe("localhost");
+    expect(hostsOf({ access: "open", http: ["127.0.0.1:1", "[::1]:1"] })).toBe("localhost");
+    expect(hostsOf({ access: "open", var: ["HOSTS=throttr.test"] })).toBe("throttr.test");
+    expect(hostsOf({})).toBeUndefined();
+    expect(hostsOf({ access: "open", behindProxy: true })).toBeUndefined();
+    const shown = { access: "open", http: ["0.0.0.0:1"], openToNetwork: true };
+    expect(hostsOf(shown)).toBeUndefined();
+  });
+
   it("keep secrets out of the variables, wherever they come from", () => {
     const file = join(folder, "secret");
     writeFileSync(file, `${"y".repeat(40)}\n`);

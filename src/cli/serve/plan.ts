@@ -75,6 +75,7 @@ export function planOf(flags: ServeFlags, environment: Environment): ServePlan {
     );
   }
   const variables = {
+    ...hostsOf(flags, http),
     ...variablesOf(flags.var),
     ACCESS: flags.access,
     TCP_PORTS: flags.tcp.join(", "),
@@ -96,6 +97,18 @@ export function planOf(flags: ServeFlags, environment: Environment): ServePlan {
     dataFolder: resolve(flags.data),
     warnings: warningsOf(settings),
   };
+}
+
+/**
+ * The names that the server answers to, unless a flag says others: any page of a browser on this machine could enter
+ * an open server, by a name of its own that points to loopback. A proxy decides itself which names it passes on.
+ */
+function hostsOf(
+  { access, behindProxy }: ServeFlags,
+  http: readonly Address[],
+): Record<string, string> {
+  const isOnLoopback = http.every(({ host }) => isLoopback(host));
+  return access === "open" && isOnLoopback && !behindProxy ? { HOSTS: "localhost" } : {};
 }
 
 function httpAddresses(texts: readonly string[]): Address[] {

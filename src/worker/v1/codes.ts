@@ -11,6 +11,7 @@ export const SHARED_CODES: readonly ProblemCode[] = [
   "scope_missing",
   "prefix_missing",
   "origin_not_allowed",
+  "host_not_allowed",
   "internal",
   "config_invalid",
   "access_not_configured",

@@ -1,10 +1,10 @@
-/** Bodies of requests that stop, drip, end before their end, or are too many at once. */
+/** `throttr-edge serve`, open on loopback: bodies that stop, drip, are aborted or are too many, and names that are not its own. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { RawHttp } from "./raw-http.ts";
+import { RawHttp, upgradeHead } from "./raw-http.ts";
 import { SelfHosted } from "./self-hosted.ts";
 
 const MEBIBYTE = 1 << 20;
@@ -111,6 +111,19 @@ it("unfinished bodies are bounded over all requests, calls with short bodies go 
   const next = await fetch(`${server.url}/throttr/7.3/uint64`, { method: "POST", body });
   expect(next.status).toBe(200);
   await next.arrayBuffer();
+});
+
+it("an open server on loopback answers to names of loopback only", async () => {
+  for (const host of ["evil.example:8787", "127.0.0.1.evil.example"]) {
+    using http = await RawHttp.open(server.url);
+    const origin = `http://${host}`;
+    http.send("POST /v1/counters/a/increment", { host, origin, ...ofLength(2) });
+    http.socket.write("{}");
+    expect(await http.head()).toMatch(/^HTTP\/1\.1 421 /);
+    expect(await http.text("}")).toContain("HOSTS");
+    const upgrade = await upgradeHead(server.url, "/throttr/7.3/uint64", { host, origin });
+    expect(upgrade).toMatch(/^HTTP\/1\.1 421 /);
+  }
 });
 
 it("uploads that their clients abort are no errors of the server, and give their room back", async () => {
