@@ -145,20 +145,23 @@ export class Exchange {
 
   /** The caller has gone: replies end here, and the exchange with the last call. */
   #drop(): void {
-    for (const part of this.#parts) part.at = part.replies.length;
+    for (const part of this.#parts) part.release();
     const isEnd = this.#parts.every(({ frames, piece }) => frames.length === 0 && piece === null);
     if (isEnd) this.#emit(NOTHING, true);
   }
 
   /** One shard has it all: its replies are in order already. */
   #pass(part: Part): void {
-    part.at = part.replies.length;
-    if (part.at > 0) this.#emit(part.replies, part.frames.length === 0);
+    const { replies } = part;
+    part.release();
+    if (replies.length > 0) this.#emit(replies, part.frames.length === 0);
   }
 
   #mergeParts(): void {
     const { count } = this.#frames;
-    const out = new ByteWriter(256);
+    // As much as there may be: a writer that grows takes twice what it holds.
+    const unmerged = this.#parts.reduce((sum, part) => sum + part.replies.length - part.at, 0);
+    const out = new ByteWriter(256 + unmerged);
     while (this.#answered < count) {
       const owner = this.#owners[this.#answered]!;
       if (owner === REFUSED) {
@@ -175,6 +178,7 @@ export class Exchange {
       this.#answered++;
     }
     const isLast = this.#answered === count;
+    for (const part of this.#parts) if (part.at === part.replies.length) part.release();
     if (out.length > 0 || isLast) this.#emit(out.bytes.subarray(0, out.length), isLast);
   }
 
@@ -214,7 +218,7 @@ class Part {
   frames: Uint8Array;
   count: number;
   /** What has been answered and not yet merged: `replies` from `at` on. */
-  replies: Uint8Array = new Uint8Array(0);
+  replies: Uint8Array = NOTHING;
   at = 0;
   /** The piece that is queued or under way. */
   piece: FramesPiece | null = null;
@@ -234,6 +238,12 @@ class Part {
       this.frames.length > 0 &&
       this.at === this.replies.length
     );
+  }
+
+  /** Lets the replies go: they have been merged. */
+  release(): void {
+    this.replies = NOTHING;
+    this.at = 0;
   }
 
   /** Drops the frames that only read. */

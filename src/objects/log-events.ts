@@ -115,6 +115,12 @@ export const LOG_EVENTS = {
     meaning: "A TCP client has read nothing for `STALL_TIMEOUT_MS` and was given up.",
     fields: { unwrittenBytes: "what waited for it" },
   },
+  http_stalled: {
+    severity: "warning",
+    meaning:
+      "A client has read nothing of a response for `STALL_TIMEOUT_MS`, or too little under load, and was given up.",
+    fields: { unwrittenBytes: "what waited for it" },
+  },
 } as const satisfies Readonly<Record<string, LogEvent>>;
 
 type LogEvents = typeof LOG_EVENTS;

@@ -16,7 +16,7 @@ const NAME = "throttr-edge";
 /** The newest that the runtimes of stable releases of miniflare know; nothing here needs a newer one. */
 const COMPATIBILITY_DATE = "2026-05-01";
 /** A compressed WebSocket message would take a thousand times its size in the server. */
-const COMPATIBILITY_FLAGS = ["no_web_socket_compression"];
+const COMPATIBILITY_FLAGS = ["no_web_socket_compression", "enable_request_signal"];
 const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
 
 /** How the server is to be. */

@@ -81,7 +81,7 @@ async function sendRuns(
   const collected = new Collected();
   const toDispatch = (run: Frames, sink: Sink): void =>
     dispatch.send(run, access, sink, CALL_REPLY_BYTES_MAX);
-  new RunSequence(runs, toDispatch, collected, REPLY_BYTES_MAX).start();
+  new RunSequence(runs, toDispatch, collected).start();
   return await collected.replies;
 }
 
@@ -92,7 +92,7 @@ class Collected implements RunSink {
   readonly #reject: (error: unknown) => void;
   readonly #parts: Uint8Array[] = [];
   readonly hasReader = true;
-  heldBytes = 0;
+  #heldBytes = 0;
 
   constructor() {
     const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
@@ -103,14 +103,14 @@ class Collected implements RunSink {
 
   reply(replies: Uint8Array, isLast: boolean): void {
     this.#parts.push(replies);
-    this.heldBytes += replies.length;
+    this.#heldBytes += replies.length;
     if (!isLast) return;
-    if (this.#isTooLarge) this.#reject(ThrottrError.from(REPLY_TOO_LARGE));
+    if (this.isFull) this.#reject(ThrottrError.from(REPLY_TOO_LARGE));
     else this.#resolve(joinBytes(this.#parts));
   }
 
   room(): Promise<void> | null {
-    return this.#isTooLarge ? Promise.reject(new Error(REPLY_TOO_LARGE)) : null;
+    return this.isFull ? Promise.reject(new Error(REPLY_TOO_LARGE)) : null;
   }
 
   failed(error: unknown): void {
@@ -121,8 +121,8 @@ class Collected implements RunSink {
     this.#reject(ThrottrError.from(reportFailure(error).message));
   }
 
-  get #isTooLarge(): boolean {
-    return this.heldBytes > REPLY_BYTES_MAX;
+  get isFull(): boolean {
+    return this.#heldBytes > REPLY_BYTES_MAX;
   }
 }
 

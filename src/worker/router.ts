@@ -104,6 +104,8 @@ router.on("POST", THROTTR_PATHS, async (c) => {
     access,
     DoorCounter.of(c.env, c.executionCtx, access.namespace),
     body,
+    c.req.raw.signal,
+    c.executionCtx,
   );
 });
 

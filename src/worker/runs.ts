@@ -15,8 +15,8 @@ const CHANNELS_MAX = 400;
 
 /** Where the replies to runs go: those of the last run may be held until there is room for more. */
 export interface RunSink extends Omit<Sink, "published"> {
-  /** Bytes of replies that nobody has read yet. */
-  readonly heldBytes: number;
+  /** The next run waits for room. */
+  readonly isFull: boolean;
 }
 
 /** Sends runs one after the other, and joins their replies. */
@@ -24,20 +24,12 @@ export class RunSequence implements Sink {
   readonly #runs: readonly Frames[];
   readonly #send: (run: Frames, sink: Sink) => void;
   readonly #sink: RunSink;
-  readonly #heldBytesMax: number;
   #next = 0;
 
-  /** @param heldBytesMax unread bytes above which the next run waits for room */
-  constructor(
-    runs: readonly Frames[],
-    send: (run: Frames, sink: Sink) => void,
-    sink: RunSink,
-    heldBytesMax: number,
-  ) {
+  constructor(runs: readonly Frames[], send: (run: Frames, sink: Sink) => void, sink: RunSink) {
     this.#runs = runs;
     this.#send = send;
     this.#sink = sink;
-    this.#heldBytesMax = heldBytesMax;
   }
 
   start(): void {
@@ -48,7 +40,7 @@ export class RunSequence implements Sink {
     const isEnd = isLast && this.#next === this.#runs.length;
     this.#sink.reply(replies, isEnd);
     if (isEnd || !isLast) return;
-    const room = this.#sink.heldBytes > this.#heldBytesMax ? this.#sink.room() : null;
+    const room = this.#sink.isFull ? this.#sink.room() : null;
     if (room === null) this.start();
     else {
       room.then(

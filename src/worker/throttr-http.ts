@@ -7,11 +7,11 @@ import type { Protocol } from "../wire/throttr/protocol.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
 import { assertAllowed, RunSequence, runsOf } from "./runs.ts";
 
-/** Reply bytes per shard that are held in memory; more are streamed. */
-const REPLY_BYTES_MAX = 2 << 20;
+/** Reply bytes of one call to a shard. */
+const REPLY_BYTES_MAX = 1 << 20;
 
 /**
- * Answers a body of frames.
+ * Answers a body of frames. Of one whose client has gone, what writes is still executed.
  *
  * @throws Problem when a frame can't be read or is not allowed; then nothing has been applied
  */
@@ -22,13 +22,17 @@ export async function answerBody(
   access: Access,
   counter: Counter,
   body: Uint8Array,
+  signal: AbortSignal,
+  ctx: Pick<ExecutionContext, "waitUntil">,
 ): Promise<Response> {
   const runs = runsOf(protocol, body, settings.FRAME_BYTES_MAX);
   for (const run of runs) assertAllowed(run, access, body);
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
-  const sink = new ResponseSink();
+  const sink = new ResponseSink({ signal, stallTimeoutMs: settings.STALL_TIMEOUT_MS });
   const dispatch = new Dispatch(env, access.namespace, counter);
   const send = (run: Frames, to: Sink): void => dispatch.send(run, access, to, REPLY_BYTES_MAX);
-  new RunSequence(runs, send, sink, REPLY_BYTES_MAX).start();
+  // The runtime ends a request whose client has gone, unless something is waited for.
+  ctx.waitUntil(sink.ended);
+  new RunSequence(runs, send, sink).start();
   return await sink.response;
 }

@@ -2,18 +2,21 @@
 import { describe, expect, it } from "vitest";
 import { ResponseSink } from "../../src/worker/response-sink.ts";
 
+const openSink = (signal = new AbortController().signal, stallTimeoutMs = 30_000): ResponseSink =>
+  new ResponseSink({ signal, stallTimeoutMs });
+
 const part = (value: number, length = 100_000): Uint8Array => new Uint8Array(length).fill(value);
 
 describe("response sink", () => {
   it("answers at once when all replies are there", async () => {
-    const sink = new ResponseSink();
+    const sink = openSink();
     sink.reply(part(1, 2), false);
     sink.reply(part(2, 1), true);
     expect(await (await sink.response).bytes()).toEqual(Uint8Array.of(1, 1, 2));
   });
 
   it("keeps the order of replies that come while others are being written", async () => {
-    const sink = new ResponseSink();
+    const sink = openSink();
     sink.reply(part(1), false);
     sink.reply(part(2), false);
     const rooms = [sink.room()];
@@ -30,18 +33,61 @@ describe("response sink", () => {
   });
 
   it("is a 503 when a shard fails before anything was sent", async () => {
-    const sink = new ResponseSink();
+    const sink = openSink();
     sink.failed(new Error("reset"));
     await expect(sink.response).rejects.toMatchObject({ status: 503, code: "outcome_unknown" });
   });
 
   it("ends in an error, not in silence, when a shard fails later", async () => {
-    const sink = new ResponseSink();
+    const sink = openSink();
     sink.reply(part(1), false);
     const room = sink.room().catch(() => {});
     const response = await sink.response;
     sink.failed(new Error("reset"));
     await expect(response.arrayBuffer()).rejects.toThrow("reset");
     await room;
+  });
+
+  it("has no reader, and room, once its client has gone", async () => {
+    const client = new AbortController();
+    const sink = openSink(client.signal);
+    sink.reply(part(1), false);
+    const room = sink.room();
+    await (await sink.response).body!.cancel();
+    client.abort();
+    await room;
+    expect(sink.hasReader).toBe(false);
+    sink.reply(part(2), false);
+    await sink.room();
+    expect(sink.heldBytes).toBe(0);
+    sink.reply(part(3), true);
+    await sink.ended;
+  });
+
+  it("gives up a client that reads nothing of a streamed body", async () => {
+    const sink = openSink(undefined, 1);
+    sink.reply(part(1), false);
+    const room = sink.room();
+    const response = await sink.response;
+    await room;
+    expect(sink.hasReader).toBe(false);
+    expect(sink.heldBytes).toBe(0);
+    await expect(response.arrayBuffer()).rejects.toThrow("Network connection lost");
+  });
+
+  it("gives up the slow ones where responses hold more than 32 MiB in all", async () => {
+    const sinks = Array.from({ length: 40 }, () => openSink());
+    const rooms = sinks.map(async (sink) => {
+      sink.reply(part(1, 1 << 20), false);
+      await sink.room();
+    });
+    await Promise.all(sinks.map(({ response }) => response));
+    await Promise.any(rooms);
+    await expect
+      .poll(() => sinks.reduce((sum, { heldBytes }) => sum + heldBytes, 0), { timeout: 10_000 })
+      .toBeLessThanOrEqual(32 << 20);
+    expect(sinks.some(({ hasReader }) => hasReader)).toBe(true);
+    for (const { response } of sinks) await (await response).body!.cancel();
+    await Promise.all(rooms);
   });
 });

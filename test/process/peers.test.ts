@@ -77,6 +77,29 @@ it.each(["closes", "resets"])(
   },
 );
 
+it("of a body whose client has gone, writes are executed and reads are not", async () => {
+  const body = concat([gets(5000), insertFrame(`behind:${key}`, 7n)]);
+  const client = new AbortController();
+  const response = await fetch(`${server.url}/throttr/7.3/uint64`, {
+    method: "POST",
+    body,
+    signal: client.signal,
+  });
+  await response.body!.getReader().read();
+  client.abort();
+  const written = (): Promise<bigint | null> => quotaOf(other, `behind:${key}`);
+  await expect.poll(written, { timeout: 30_000 }).toBe(7n);
+  expect(await readsOf()).toBeLessThan(READS_MAX);
+});
+
+it("a body of replies says how long it is, though it is written as it is read", async () => {
+  const url = `${server.url}/throttr/7.3/uint64`;
+  const response = await fetch(url, { method: "POST", body: gets(1) });
+  const { length } = await response.bytes();
+  expect(length).toBeGreaterThan(VALUE_BYTES);
+  expect(response.headers.get("content-length")).toBe(String(length));
+});
+
 it("a connection is answered between two sections of what another has asked for at once", async () => {
   const asked = 30;
   const socket = new WebSocket(`${server.url.replace("http", "ws")}/throttr/7.3/uint64`);

@@ -13,7 +13,10 @@ import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
 /** That of `wrangler.toml`; a test keeps the two alike. */
 export const COMPATIBILITY_DATE = "2026-10-23";
 /** Those of `wrangler.toml`, likewise. */
-export const COMPATIBILITY_FLAGS: readonly string[] = ["no_web_socket_compression"];
+export const COMPATIBILITY_FLAGS: readonly string[] = [
+  "no_web_socket_compression",
+  "enable_request_signal",
+];
 /** The constant of the text that workerd is told to serve. */
 export const CONFIGURATION_NAME = "config";
 /** The file that has the text. */
