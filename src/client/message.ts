@@ -7,8 +7,6 @@ import type { Call } from "./call.ts";
 export const MESSAGE_BYTES_MAX = 1 << 20;
 /** Runs: calls in a row that the same kind of object answers. Servers take 500. */
 const RUNS_MAX = 100;
-/** Publications: each may be to a channel of its own, of which servers take 400. */
-const PUBLICATIONS_MAX = 400;
 
 const LAYOUTS = layoutsOf(EDGE);
 
@@ -18,22 +16,19 @@ export function messagesOf(calls: readonly Call[]): Call[][] {
   let message: Call[] = [];
   let bytes = 0;
   let runs = 0;
-  let publications = 0;
   let target: Target = Target.nobody;
   for (const call of calls) {
     const { frame, type } = call.operation;
     const next = LAYOUTS[type]!.target;
     bytes += frame.length;
-    publications += next === Target.channel ? 1 : 0;
     runs += next !== target || next === Target.namespace ? 1 : 0;
     target = next;
-    const isFull = bytes > MESSAGE_BYTES_MAX || runs > RUNS_MAX || publications > PUBLICATIONS_MAX;
+    const isFull = bytes > MESSAGE_BYTES_MAX || runs > RUNS_MAX;
     if (isFull && message.length > 0) {
       messages.push(message);
       message = [];
       bytes = frame.length;
       runs = 1;
-      publications = next === Target.channel ? 1 : 0;
     }
     message.push(call);
   }

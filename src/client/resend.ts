@@ -38,6 +38,7 @@ const OF_A_PART: readonly string[] = [
   "request_type_unknown",
   "body_too_large",
   "runs_max",
+  // Of servers up to release 0.4.
   "channels_max",
 ];
 

@@ -1,7 +1,7 @@
 /**
- * Audience: the subscribers of one channel in a Hub, and what the channel's object knows of them.
+ * Audience: the subscribers of one channel in a Hub, and what the channel's group knows of them.
  *
- * The object is told whether there is anybody, one call at a time, and only when that differs from what
+ * The group is told whether there is anybody, one call at a time, and only when that differs from what
  * it was told last: a thousand changes while a call is under way cost one call more.
  */
 import type { Connection } from "./connection.ts";
@@ -35,10 +35,10 @@ export class Audience {
     this.#emptied = emptied;
   }
 
-  /** Takes in a subscriber of whom the object knows already. */
-  restore(connection: Connection, subscription: Subscription): void {
+  /** Takes in a subscriber that has come back; `isKnown`: the object knows of us already. */
+  add(connection: Connection, subscription: Subscription, isKnown: boolean): void {
     this.members.set(connection, subscription);
-    this.#isTold = true;
+    this.#isTold ||= isKnown;
   }
 
   /** After members have come or gone: null when the object knows, else a promise that it does. */

@@ -30,7 +30,8 @@ import {
 } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
 import { refusalOf, type Access } from "./access.ts";
-import type { Listened } from "./channel.ts";
+import type { Listened } from "./group.ts";
+import { GroupFull } from "./memberships.ts";
 import { ownChannel } from "./connection-id.ts";
 import type { Dispatch } from "./dispatch.ts";
 import { Holder } from "./holder.ts";
@@ -68,6 +69,8 @@ export interface Attachment extends ConnectionParameters {
   readonly counts: Float64Array;
   /** Format: `subscription.ts`. */
   readonly subscriptions: Uint8Array;
+  /** True when groups of channels know of the subscriptions; not there in what release 0.4 has stored. */
+  readonly hasJoinedGroups?: boolean;
   /** Bytes on their way to a bridge's peer, and push bytes since a WebSocket peer was heard of. */
   readonly undrainedBytes: number;
   readonly unheardBytes: number;
@@ -132,6 +135,8 @@ export class Connection implements SessionHost {
   readonly subscriptions: Subscriptions;
   readonly subscriptionBytesMax: number;
   readonly connectedAtMs: number;
+  /** Groups of channels know of the subscriptions: false until they are told of those that release 0.4 made. */
+  hasJoinedGroups: boolean;
   /** Connections with the same form take the same bytes as pushes. */
   readonly pushForm: number;
 
@@ -181,6 +186,7 @@ export class Connection implements SessionHost {
     this.ownChannel = ownChannel(attachment.id);
     this.connectedAtMs = attachment.connectedAtMs;
     this.subscriptions = unpackSubscriptions(attachment.subscriptions);
+    this.hasJoinedGroups = attachment.hasJoinedGroups ?? false;
     this.#isBridge = attachment.transport !== "websocket";
     this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
     this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
@@ -222,6 +228,7 @@ export class Connection implements SessionHost {
         connectedAtMs: Date.now(),
         counts: new Float64Array(PLACES),
         subscriptions: new Uint8Array(0),
+        hasJoinedGroups: true,
         undrainedBytes: 0,
         unheardBytes: 0,
         unfinished: new Uint8Array(0),
@@ -367,6 +374,7 @@ export class Connection implements SessionHost {
     this.#attachment = {
       ...this.#attachment,
       subscriptions: packSubscriptions(this.subscriptions),
+      hasJoinedGroups: this.hasJoinedGroups,
       undrainedBytes: this.#undrainedBytes,
       unheardBytes: this.#unheardBytes,
     };
@@ -476,7 +484,7 @@ export class Connection implements SessionHost {
           out.copy(this.id);
         } else {
           const done = this.#changeSubscription(access, layout, bytes, at);
-          if (done !== null && done !== false) pending.add(done);
+          if (done !== null && done !== false) pending.add(orRefusal(done, out, out.length));
           out.u8(done === false ? STATUS_FAILURE : STATUS_SUCCESS);
         }
         at = frameEnd(layouts, bytes, at);
@@ -679,6 +687,16 @@ export class Connection implements SessionHost {
 }
 
 const NOTHING = new Uint8Array(0);
+
+/** A join that its group has no room for is answered as at any other limit. */
+async function orRefusal(done: Promise<void>, out: ByteWriter, statusAt: number): Promise<void> {
+  try {
+    await done;
+  } catch (error) {
+    if (!(error instanceof GroupFull)) throw error;
+    out.bytes[statusAt] = STATUS_FAILURE;
+  }
+}
 
 const EVERYBODY_BYTES = binaryBytes(EVERYBODY);
 

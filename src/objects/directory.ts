@@ -40,17 +40,17 @@ export class Directory extends Channel {
   }
 
   /** A Hub has no connections any more, and what it has counted is to be kept here. */
-  retire(hub: string, figures: TallyFigures): void {
+  async retire(hub: string, figures: TallyFigures): Promise<void> {
     this.#retired.absorb(figures, Date.now());
-    this.leave(hub);
+    await this.leave(hub);
   }
 
   /** The Hubs that have connections, and what was counted beside them. */
-  survey(): DirectorySurvey {
+  async survey(): Promise<DirectorySurvey> {
     const nowMs = Date.now();
     const doors = this.#doors.figures(nowMs);
     const figures = sumFigures([doors, this.#retired.figures(nowMs)]);
-    return { hubs: this.hubs(), figures, doors };
+    return { hubs: await this.hubs(), figures, doors };
   }
 
   /** These Hubs had no connections when they were asked. */

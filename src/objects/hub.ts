@@ -11,7 +11,9 @@ import type { Transport } from "../wire/overview.ts";
 import { PageWriter } from "../wire/page.ts";
 import { anyProtocolByCode } from "../wire/protocols.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
-import { beginsWithAny, binaryBytes, compareBytes, joinBytes } from "../wire/bytes.ts";
+import { beginsWithAny, binaryBytes, ByteWriter, compareBytes, joinBytes } from "../wire/bytes.ts";
+import { forEachDelivery, forEachPublication } from "../wire/channel-batch.ts";
+import { writeMessage } from "../wire/messages.ts";
 import { alarmTime } from "./alarm.ts";
 import { makeConnectionId, ownChannel, splitIds } from "./connection-id.ts";
 import {
@@ -22,11 +24,14 @@ import {
 } from "./connection.ts";
 import { DataPoints } from "./data-points.ts";
 import { Dispatch } from "./dispatch.ts";
+import type { Listened } from "./group.ts";
 import { logWarning } from "./log.ts";
+import { GroupFull } from "./memberships.ts";
 import { EVERYBODY, hubName, type HubPlace } from "./names.ts";
 import { Roster, type Batch } from "./roster.ts";
 import { readSettings, type Settings } from "./settings.ts";
-import { channelStub, directoryStub } from "./stubs.ts";
+import { GroupMap } from "./placement.ts";
+import { directoryStub, groupStub } from "./stubs.ts";
 
 /** Carries the parameters of a connection, as JSON, in the upgrade request. */
 export const CONNECTION_HEADER = "x-throttr-connection";
@@ -61,12 +66,20 @@ function decodeOpenRequest(text: string): OpenRequest {
   return { ...request, access: { ...access, keyPrefixes, channelPrefixes } };
 }
 
-/** What came of messages that a channel's object gave to a Hub. */
+/** What came of messages of one channel, as release 0.4 asks for it. */
 export interface Delivered {
   /** Per batch and message: how many subscriptions took it. */
   readonly delivered: number[][];
-  /** False: the Hub has no subscriber, and will say so when it has one. */
+  /** False when the Hub has no subscribers; it joins again with its first one. */
   readonly isJoined: boolean;
+}
+
+/** What came of messages that a group of channels gave to a Hub. */
+export interface DeliveredAll {
+  /** Per message: how many subscriptions took it. */
+  readonly delivered: Uint32Array;
+  /** Which of the channels have no subscribers here; the Hub joins again with the first one. */
+  readonly denied: Uint32Array;
 }
 
 /** What a Hub counts. */
@@ -191,14 +204,48 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     if (nextMs < Infinity) await this.#watchExpiry(nextMs);
   }
 
-  /** Pushes messages of a channel to its subscribers here. */
+  /**
+   * Pushes messages of several channels to their subscribers here.
+   *
+   * @param deliveries format: `wire/channel-batch.ts`
+   */
+  deliverAll(deliveries: Uint8Array): DeliveredAll {
+    const delivered: number[] = [];
+    const denied: number[] = [];
+    let index = 0;
+    forEachDelivery(deliveries, (channel, sequence, messages) => {
+      const one = this.deliver(channel, [{ sequence, messages }]);
+      for (const count of one.delivered[0]!) delivered.push(count);
+      if (!one.isJoined) denied.push(index);
+      index++;
+    });
+    return { delivered: Uint32Array.from(delivered), denied: Uint32Array.from(denied) };
+  }
+
+  /** Pushes messages of a channel to its subscribers here. Objects of release 0.4 know no other call. */
   deliver(channel: string, batches: readonly Batch[]): Delivered {
     const isJoined =
       channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.confirm(channel);
     return { delivered: this.roster.deliver(channel, batches), isJoined };
   }
 
-  /** Pushes messages to the connection whose own channel this is. */
+  /**
+   * Pushes messages to the connections whose own channels these are.
+   *
+   * @param publications format: `wire/channel-batch.ts`
+   * @returns per message: how many connections took it
+   */
+  deliverToOwners(publications: Uint8Array): Uint32Array {
+    const delivered: number[] = [];
+    forEachPublication(publications, (channel, at, length) => {
+      const out = new ByteWriter(length + 4);
+      writeMessage(out, publications, at, length);
+      delivered.push(this.deliverToOwner(channel, out.take())[0]!);
+    });
+    return Uint32Array.from(delivered);
+  }
+
+  /** Pushes messages to the connection whose own channel this is. Doors of release 0.4 know no other call. */
   deliverToOwner(channel: string, messages: Uint8Array): number[] {
     return this.roster.deliverToOwner(channel, { sequence: null, messages });
   }
@@ -338,14 +385,27 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
         return false;
       }
       await done;
-      const stub = channelStub(this.env, this.#namespace, channel);
-      connection.start(await stub.listen(this.#name, after));
+      connection.start(await this.#listened(channel, after));
       connection.store();
       return true;
     } catch (error) {
+      if (error instanceof GroupFull) {
+        connection.close({ code: 1013, reason: "subscriptions_max" });
+        return false;
+      }
       connection.close({ code: 1011, reason: "channel_failed" });
       throw error;
     }
+  }
+
+  /** @throws GroupFull */
+  async #listened(channel: string, after: number | null): Promise<Listened> {
+    if (channel === EVERYBODY) return await this.#directory().listen(this.#name, after);
+    const index = new GroupMap(this.#namespace, this.settings.SHARD_SECRET).groupOf(channel);
+    const group = groupStub(this.env, this.#namespace, index);
+    const listened = await group.listenTo(channel, this.#name, after);
+    if (listened === null) throw new GroupFull();
+    return listened;
   }
 
   #restore(socket: WebSocket): Connection {
@@ -357,11 +417,21 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   }
 
   #join(connection: Connection): void {
-    this.roster.add(connection);
+    const joined = this.roster.add(connection);
+    if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
     if (!connection.isCounter) return;
     this.#counterConnections++;
     this.#tally.turn(Date.now());
     this.#tally.totals[TALLY_COUNTER_CONNECTIONS]!++;
+  }
+
+  /** Groups that can't be told are told when the Hub wakes next. */
+  async #joinAgain(joined: Promise<void>): Promise<void> {
+    try {
+      await joined;
+    } catch (error) {
+      logWarning("join_failed", { hub: this.#name, error: String(error) });
+    }
   }
 
   #forget(socket: WebSocket): void {

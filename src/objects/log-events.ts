@@ -54,7 +54,7 @@ export const LOG_EVENTS = {
       "A Hub did not answer, or not within 2 s: it was left out, or its connection refused, or messages may not have reached it.",
     fields: {
       object: "its name",
-      channel: "name of the channel's object that has told it messages",
+      channel: "name of the group of channels that has told it messages",
       hub: "its name, beside that",
       error: ERROR,
     },
@@ -63,10 +63,16 @@ export const LOG_EVENTS = {
     severity: "warning",
     meaning: "A Hub takes messages more slowly than they come, and loses some.",
     fields: {
-      channel: "name of the channel's object",
+      channel: "name of the group of channels",
       hub: "name of the Hub",
       lost: "messages lost to it",
     },
+  },
+  join_failed: {
+    severity: "warning",
+    meaning:
+      "After an upgrade, the groups of channels could not be told which subscribers a Hub has; it tells them when it wakes next.",
+    fields: { hub: "name of the Hub", error: ERROR },
   },
   leave_failed: {
     severity: "warning",

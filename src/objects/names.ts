@@ -1,5 +1,5 @@
 /** What the objects of a namespace are called. Namespaces have no slash. */
-import { binaryBytes, binaryString, bytesOfHex, hexOf } from "../wire/bytes.ts";
+import { binaryString, bytesOfHex } from "../wire/bytes.ts";
 
 /** The channel that everybody hears. */
 export const EVERYBODY = "*";
@@ -30,17 +30,24 @@ export const hubName = {
 };
 
 /**
- * Channels: `namespace/name in hex`. Names of channels are bytes; here, as everywhere in `objects/`,
- * they are binary strings: one character a byte.
+ * What an object of the class Channel is called, by what it is: the Directory, which is the object of the
+ * channel that everybody hears, `namespace`; a group of channels, `namespace/group/index`; and the object
+ * that release 0.4 made for each channel, `namespace/name in hex`. Hex digits have no slash.
  */
-export const channelName = {
-  format: (namespace: string, channel: string): string =>
-    `${namespace}/${hexOf(binaryBytes(channel))}`,
-  parse(name: string): { namespace: string; channel: string } {
-    const slash = name.indexOf("/");
-    // The Directory of a namespace, `namespace`, is the object of the channel that everybody hears.
-    if (slash < 0) return { namespace: name, channel: EVERYBODY };
-    const bytes = bytesOfHex(name.slice(slash + 1));
-    return { namespace: name.slice(0, slash), channel: binaryString(bytes, 0, bytes.length) };
-  },
+export type ChannelObject =
+  | { readonly kind: "everybody"; readonly namespace: string }
+  | { readonly kind: "group"; readonly namespace: string; readonly index: number }
+  | { readonly kind: "single"; readonly namespace: string; readonly channel: string };
+
+export const groupName = {
+  format: (namespace: string, index: number): string => `${namespace}/group/${index}`,
 };
+
+/** Names of channels are bytes; here, as everywhere in `objects/`, they are binary strings: one character a byte. */
+export function parseChannelObject(name: string): ChannelObject {
+  const [namespace, group, index] = name.split("/") as [string, string?, string?];
+  if (group === undefined) return { kind: "everybody", namespace };
+  if (index !== undefined) return { kind: "group", namespace, index: Number(index) };
+  const bytes = bytesOfHex(group);
+  return { kind: "single", namespace, channel: binaryString(bytes, 0, bytes.length) };
+}

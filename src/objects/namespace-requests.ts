@@ -33,15 +33,16 @@ import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
 import type { Hub, SubscriberFigures } from "./hub.ts";
 import { inTime } from "./in-time.ts";
 import { Merge, type PageSource } from "./merge.ts";
-import { hubName } from "./names.ts";
+import { EVERYBODY, hubName } from "./names.ts";
 import { channelsOf, figuresOf } from "./overview.ts";
-import type { ShardMap } from "./placement.ts";
+import { GroupMap, type ShardMap } from "./placement.ts";
+import { readSettings } from "./settings.ts";
 import { Scans } from "./scans.ts";
 import { SemaphoreScans } from "./semaphore-scans.ts";
 import type { Shard, ShardPlan } from "./shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { heardHubs, Surveyor, type Survey } from "./survey.ts";
-import { channelStub, directoryStub, hubStub } from "./stubs.ts";
+import { directoryStub, groupStub, hubStub } from "./stubs.ts";
 import { turn } from "./turn.ts";
 import { VERSION } from "./version.ts";
 
@@ -60,6 +61,7 @@ export class NamespaceRequests {
   readonly #env: Env;
   readonly #namespace: string;
   readonly #placement: Placement;
+  readonly #groups: GroupMap;
   readonly #shards: () => DurableObjectStub<Shard>[];
   readonly #flush: () => Promise<void>;
   readonly #surveyor: Surveyor;
@@ -80,6 +82,7 @@ export class NamespaceRequests {
     this.#env = env;
     this.#namespace = map.namespace;
     this.#placement = map.placement;
+    this.#groups = new GroupMap(map.namespace, readSettings(env).SHARD_SECRET);
     this.#shards = shards;
     this.#flush = flush;
     this.#surveyor = new Surveyor(env, map.namespace, this.#placement, shards);
@@ -360,7 +363,9 @@ export class NamespaceRequests {
 
   /** The Hubs that have subscribers of a channel. */
   async #hubsOf(channel: string): Promise<string[]> {
-    const hubs = await channelStub(this.#env, this.#namespace, channel).hubs();
+    if (channel === EVERYBODY) return await this.#directory().hubs();
+    const group = groupStub(this.#env, this.#namespace, this.#groups.groupOf(channel));
+    const hubs = await group.hubsOf(channel);
     const place = placeOfChannel(channel);
     return place === null ? hubs : [...new Set([...hubs, hubName.format(this.#namespace, place)])];
   }

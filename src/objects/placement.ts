@@ -1,14 +1,52 @@
 /**
- * Which shard owns a key.
+ * Which shard owns a key, and which group has a channel.
  *
  * Every door must choose alike, so the hash that chooses depends on nothing but the namespace and,
- * where one is set, a secret that keeps strangers from aiming all their keys at one shard.
+ * where one is set, a secret that keeps strangers from aiming all their names at one object.
  */
 import { hashBytes, type HashKey } from "../engine/hash.ts";
 import type { Placement } from "../wire/batch.ts";
+import { binaryBytes } from "../wire/bytes.ts";
 
 const encoder = new TextEncoder();
 const NAME_KEY: HashKey = { low: 0x9e3779b9, high: 0x7f4a7c15 };
+
+/**
+ * Objects that the channels of a namespace are spread over. Part of the format, not a variable: all that
+ * publish, subscribe and store must agree on it, also across releases.
+ */
+export const CHANNEL_GROUPS = 32;
+
+function seedOf(namespace: string, secret: string): HashKey {
+  const seed = encoder.encode(`${namespace}\n${secret}`);
+  const high = hashBytes(NAME_KEY, 0, seed, 0, seed.length);
+  const low = hashBytes(NAME_KEY, 1, seed, 0, seed.length);
+  return { high, low };
+}
+
+/** Which of `count` objects a hash chooses. */
+function indexOf(hash: number, count: number): number {
+  return Math.floor((hash * count) / 2 ** 32);
+}
+
+/** Spreads the channels of a namespace over its groups. */
+export class GroupMap {
+  readonly #key: HashKey;
+
+  constructor(namespace: string, secret: string) {
+    this.#key = seedOf(namespace, secret);
+  }
+
+  /** Index of the group that has the channel `bytes[at, at + length)`. */
+  groupAt(bytes: Uint8Array, at: number, length: number): number {
+    return indexOf(hashBytes(this.#key, 0, bytes, at, length), CHANNEL_GROUPS);
+  }
+
+  /** @param channel as a binary string */
+  groupOf(channel: string): number {
+    return this.groupAt(binaryBytes(channel), 0, channel.length);
+  }
+}
 
 export class ShardMap implements Placement {
   readonly namespace: string;
@@ -26,10 +64,7 @@ export class ShardMap implements Placement {
   constructor(namespace: string, shards: number, secret: string) {
     this.namespace = namespace;
     this.shards = shards;
-    const seed = encoder.encode(`${namespace}\n${secret}`);
-    const high = hashBytes(NAME_KEY, 0, seed, 0, seed.length);
-    const low = hashBytes(NAME_KEY, 1, seed, 0, seed.length);
-    this.#key = { high, low };
+    this.#key = seedOf(namespace, secret);
     // Tells seeds apart without giving away the one in use.
     const proof = encoder.encode("fingerprint");
     this.fingerprint = hashBytes(this.#key, 3, proof, 0, proof.length);
@@ -39,6 +74,6 @@ export class ShardMap implements Placement {
   /** Index of the shard that owns `bytes[at, at + length)` in a keyspace. */
   shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
     if (this.shards === 1) return 0;
-    return Math.floor((hashBytes(this.#key, keyspace, bytes, at, length) * this.shards) / 2 ** 32);
+    return indexOf(hashBytes(this.#key, keyspace, bytes, at, length), this.shards);
   }
 }

@@ -1,67 +1,79 @@
 /**
  * Publisher: the way from one place to the channels of a namespace.
  *
- * Messages to one channel go in one call at a time; what is published meanwhile, by whomever, goes with
- * the next one.
+ * Messages to a group of channels go in one call at a time, whatever their names; those that are published
+ * meanwhile, by any caller here, go with the next one. So names that have no subscriber cost their bytes,
+ * and no object, call or promise each.
  */
 import { ByteWriter } from "../wire/bytes.ts";
-import type { Published } from "./channel.ts";
-import { channelStub, hubStub } from "./stubs.ts";
-import { placeOfChannel } from "./connection-id.ts";
-import { inTime } from "./in-time.ts";
+import { PUBLICATION_BYTES, writePublication, type NameAt } from "../wire/channel-batch.ts";
+import type { PublishedAll } from "./group.ts";
 import { Lane, type Carry, type Piece } from "./lane.ts";
-import { hubName } from "./names.ts";
+import { EVERYBODY } from "./names.ts";
+import { publishToOldDirectory } from "./old-directory.ts";
+import { OWN_NAME_BYTES, OwnChannels } from "./own-channels.ts";
+import { CHANNEL_GROUPS, GroupMap } from "./placement.ts";
+import { readSettings } from "./settings.ts";
+import { directoryStub, groupStub } from "./stubs.ts";
+import { isUnknownMethod } from "./unknown-method.ts";
+
+/** In place of the index of a group: the Directory, which has the channel that everybody hears. */
+const DIRECTORY = CHANNEL_GROUPS;
+/** Messages of one caller to one group that go in a call: the platform carries 32 MiB. */
+const CALL_BYTES_MAX = 4 << 20;
 
 interface Publication extends Piece {
-  readonly messages: Uint8Array;
+  /** Format: `wire/channel-batch.ts`. */
+  readonly publications: Uint8Array;
   readonly count: number;
-  published(published: Published): void;
+  published(published: PublishedAll): void;
 }
 
-/** Publishes some messages to one channel. */
-type Call = (messages: Uint8Array, count: number) => Promise<Published>;
-
-/** Calls to channels that may be under way from one place. */
-const CALLS_MAX = 128;
+/** Messages of a run that go the same way. */
+interface Gathered {
+  readonly out: ByteWriter;
+  /** Which messages of the run these are. */
+  readonly indexes: number[];
+}
 
 export class Publisher {
+  /** To connections by their ids. */
+  readonly #ownChannels: OwnChannels;
   readonly #env: Env;
   readonly #namespace: string;
-  readonly #lanes = new Map<string, Lane<Publication>>();
-  #calls = 0;
-  /** Those who wait for one of the calls to end. */
-  readonly #waiting: (() => void)[] = [];
+  readonly #map: GroupMap;
+  /** By index of the group. */
+  readonly #lanes: (Lane<Publication> | undefined)[] = [];
 
   constructor(env: Env, namespace: string) {
     this.#env = env;
     this.#namespace = namespace;
+    this.#map = new GroupMap(namespace, readSettings(env).SHARD_SECRET);
+    this.#ownChannels = new OwnChannels(env, namespace);
   }
 
-  /**
-   * Publishes messages to a channel, in order. Rejected when the channel can't be reached: then it is
-   * not known who got them.
-   *
-   * @param channel as a binary string
-   * @param messages format: `wire/messages.ts`
-   */
-  async publish(channel: string, messages: Uint8Array, count: number): Promise<Published> {
-    if (this.#calls === CALLS_MAX)
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    else this.#calls++;
-    try {
-      return await this.#submit(channel, messages, count);
-    } finally {
-      const next = this.#waiting.shift();
-      if (next === undefined) this.#calls--;
-      else next();
-    }
+  /** Begins a run of messages. */
+  begin(): PublicationRun {
+    return new PublicationRun(this);
   }
 
-  async #submit(channel: string, messages: Uint8Array, count: number): Promise<Published> {
-    const { promise, resolve, reject } = Promise.withResolvers<Published>();
-    this.#laneOf(channel).submit({
-      bytes: messages.length,
-      messages,
+  /** Which group has a channel. */
+  groupAt(bytes: Uint8Array, at: number, length: number): number {
+    if (length === 1 && bytes[at] === EVERYBODY_BYTE) return DIRECTORY;
+    return this.#map.groupAt(bytes, at, length);
+  }
+
+  /** Publishes messages to connections by their ids; returns how many took each. */
+  async publishToOwners(publications: Uint8Array, count: number): Promise<Uint32Array> {
+    return await this.#ownChannels.publish(publications, count);
+  }
+
+  /** Publishes messages to channels of one group. Rejected when it is not known who got them. */
+  async publish(group: number, publications: Uint8Array, count: number): Promise<PublishedAll> {
+    const { promise, resolve, reject } = Promise.withResolvers<PublishedAll>();
+    this.#laneOf(group).submit({
+      bytes: publications.length,
+      publications,
       count,
       published: resolve,
       failed: reject,
@@ -69,54 +81,131 @@ export class Publisher {
     return await promise;
   }
 
-  #laneOf(channel: string): Lane<Publication> {
-    let lane = this.#lanes.get(channel);
+  #laneOf(group: number): Lane<Publication> {
+    let lane = this.#lanes[group];
     if (lane === undefined) {
-      const forget = (): void => void this.#lanes.delete(channel);
-      lane = new Lane<Publication>(() => this.#carryTo(channel), forget);
-      this.#lanes.set(channel, lane);
+      lane = new Lane<Publication>(() => this.#carryTo(group));
+      this.#lanes[group] = lane;
     }
     return lane;
   }
 
-  #carryTo(channel: string): Carry<Publication> {
-    const call = this.#callOf(channel);
-    return async (publications) => {
-      const count = publications.reduce((sum, publication) => sum + publication.count, 0);
-      const { delivered, sequence } = await call(messagesOf(publications), count);
+  #carryTo(group: number): Carry<Publication> {
+    const call = this.#callOf(group);
+    return async (pieces) => {
+      const { delivered, sequences } = await call(publicationsOf(pieces));
       let at = 0;
-      for (const publication of publications) {
-        publication.published({
-          delivered: delivered.slice(at, at + publication.count),
-          sequence: sequence === null ? null : sequence + at,
+      for (const piece of pieces) {
+        const { count } = piece;
+        piece.published({
+          delivered: delivered?.subarray(at, at + count) ?? null,
+          sequences: sequences?.subarray(at, at + count) ?? null,
         });
-        at += publication.count;
+        at += count;
       }
     };
   }
 
-  #callOf(channel: string): Call {
-    const stub = channelStub(this.#env, this.#namespace, channel);
-    const toChannel: Call = async (messages, count) => await stub.publish(messages, count);
-    const place = placeOfChannel(channel);
-    if (place === null) return toChannel;
-    const hub = hubStub(this.#env, hubName.format(this.#namespace, place));
-    return async (messages, count) => {
-      const [owner, published] = await Promise.all([
-        inTime(hub.deliverToOwner(channel, messages), channel),
-        toChannel(messages, count),
-      ]);
-      return {
-        delivered: published.delivered.map((others, i) => others + (owner?.[i] ?? 0)),
-        sequence: published.sequence,
-      };
+  #callOf(group: number): (publications: Uint8Array) => Promise<PublishedAll> {
+    if (group !== DIRECTORY) {
+      const stub = groupStub(this.#env, this.#namespace, group);
+      return async (publications) => await stub.publishAll(publications);
+    }
+    const stub = directoryStub(this.#env, this.#namespace);
+    return async (publications) => {
+      try {
+        return await stub.publishAll(publications);
+      } catch (error) {
+        if (!isUnknownMethod(error)) throw error;
+        return await publishToOldDirectory(stub, publications);
+      }
     };
   }
 }
 
-function messagesOf(publications: readonly Publication[]): Uint8Array {
-  if (publications.length === 1) return publications[0]!.messages;
-  const out = new ByteWriter(publications.reduce((sum, { bytes }) => sum + bytes, 0));
-  for (const { messages } of publications) out.copy(messages);
-  return out.bytes.subarray(0, out.length);
+const EVERYBODY_BYTE = EVERYBODY.charCodeAt(0);
+
+/** Messages of one caller that are published together: gathered by group, then sent. */
+export class PublicationRun {
+  readonly #publisher: Publisher;
+  /** By index of the group. */
+  readonly #groups: (Gathered | undefined)[] = [];
+  /** Those whose channel may be called like a connection. */
+  #own: Gathered | null = null;
+  readonly #sent: Promise<void>[] = [];
+  /** By index of the message. */
+  readonly #delivered: number[] = [];
+  #sequence: number | null = null;
+
+  constructor(publisher: Publisher) {
+    this.#publisher = publisher;
+  }
+
+  /** Adds a message. */
+  add(name: NameAt, payload: Uint8Array, payloadAt: number, payloadLength: number): void {
+    const index = this.#delivered.push(0) - 1;
+    const group = this.#publisher.groupAt(name.bytes, name.at, name.length);
+    const bytes = PUBLICATION_BYTES + name.length + payloadLength;
+    const to = (this.#groups[group] ??= gather(bytes));
+    writePublication(to.out, name, payload, payloadAt, payloadLength);
+    to.indexes.push(index);
+    if (to.out.length >= CALL_BYTES_MAX) this.#sendTo(group, to);
+    if (name.length !== OWN_NAME_BYTES) return;
+    this.#own ??= gather(bytes);
+    writePublication(this.#own.out, name, payload, payloadAt, payloadLength);
+    this.#own.indexes.push(index);
+    if (this.#own.out.length >= CALL_BYTES_MAX) this.#sendToOwners(this.#own);
+  }
+
+  /**
+   * Sends all messages. Rejected when it is not known who got them.
+   *
+   * @returns per message: how many subscriptions took it; and the number of the first one, null where the
+   * channel has none
+   */
+  async send(): Promise<{ delivered: readonly number[]; sequence: number | null }> {
+    for (const [group, to] of this.#groups.entries()) if (to !== undefined) this.#sendTo(group, to);
+    if (this.#own !== null) this.#sendToOwners(this.#own);
+    await Promise.all(this.#sent);
+    return { delivered: this.#delivered, sequence: this.#sequence };
+  }
+
+  #sendTo(group: number, { out, indexes }: Gathered): void {
+    this.#groups[group] = undefined;
+    const published = this.#publisher.publish(group, out.take(), indexes.length);
+    this.#wait(
+      published.then(({ delivered, sequences }) => {
+        if (delivered !== null) this.#add(indexes, delivered);
+        const first = indexes[0] === 0 ? (sequences?.[0] ?? Number.NaN) : Number.NaN;
+        if (!Number.isNaN(first)) this.#sequence = first;
+      }),
+    );
+  }
+
+  #sendToOwners({ out, indexes }: Gathered): void {
+    this.#own = null;
+    const published = this.#publisher.publishToOwners(out.take(), indexes.length);
+    this.#wait(published.then((delivered) => this.#add(indexes, delivered)));
+  }
+
+  #add(indexes: readonly number[], delivered: Uint32Array): void {
+    indexes.forEach((index, i) => (this.#delivered[index]! += delivered[i]!));
+  }
+
+  #wait(sent: Promise<void>): void {
+    // What fails early is heard of once all have been sent.
+    sent.catch(() => {});
+    this.#sent.push(sent);
+  }
+}
+
+function gather(bytes: number): Gathered {
+  return { out: new ByteWriter(bytes), indexes: [] };
+}
+
+function publicationsOf(pieces: readonly Publication[]): Uint8Array {
+  if (pieces.length === 1) return pieces[0]!.publications;
+  const out = new ByteWriter(pieces.reduce((sum, { bytes }) => sum + bytes, 0));
+  for (const { publications } of pieces) out.copy(publications);
+  return out.bytes;
 }

@@ -1,7 +1,7 @@
 /**
  * Roster: who in a Hub is subscribed to what.
  *
- * It tells a channel's object when the first subscriber comes and when the last one goes, one after the
+ * It tells the group of a channel when the first subscriber comes and when the last one goes, one after the
  * other, so that the two never disagree for good. A connection's own channel is nobody else's affair:
  * whoever publishes to it reads the Hub in its name.
  */
@@ -10,8 +10,8 @@ import { binaryBytes } from "../wire/bytes.ts";
 import { forEachMessage, type Pushes } from "../wire/messages.ts";
 import type { Transport } from "../wire/overview.ts";
 import { Audience, type Membership } from "./audience.ts";
-import { channelStub } from "./stubs.ts";
 import type { Connection } from "./connection.ts";
+import { Memberships } from "./memberships.ts";
 import { EVERYBODY } from "./names.ts";
 import { addSubscription, type Subscription } from "./subscription.ts";
 
@@ -36,9 +36,7 @@ export interface ChannelFigures {
 const SINCE_STEP_MS = 2 ** -10;
 
 export class Roster {
-  readonly #env: Env;
-  readonly #namespace: string;
-  readonly #hub: string;
+  readonly #memberships: Memberships;
   readonly #subscriptionsMax: number;
   readonly #audiences = new Map<string, Audience>();
   readonly #byOwnChannel = new Map<string, Connection>();
@@ -53,9 +51,7 @@ export class Roster {
 
   /** @param hub name of the Hub's object */
   constructor(env: Env, namespace: string, hub: string, subscriptionsMax: number) {
-    this.#env = env;
-    this.#namespace = namespace;
-    this.#hub = hub;
+    this.#memberships = new Memberships(env, namespace, hub);
     this.#subscriptionsMax = subscriptionsMax;
   }
 
@@ -75,17 +71,21 @@ export class Roster {
     return this.#byOwnChannel.get(channel);
   }
 
-  /** Takes a connection in, with the subscriptions that it has; their channels know of us. */
-  add(connection: Connection): void {
+  /**
+   * Takes a connection in, with the subscriptions that it has. Null when their groups know of us; else a
+   * promise that they do: the subscriptions were made by a release that had other objects for channels.
+   */
+  add(connection: Connection): Promise<void> | null {
     this.#byOwnChannel.set(connection.ownChannel, connection);
     this.#ordered = null;
     this.#names = null;
     for (const [channel, subscription] of connection.subscriptions) {
       this.#lastSinceMs = Math.max(this.#lastSinceMs, subscription.sinceMs);
       if (channel === connection.ownChannel) continue;
-      this.#audienceOf(channel).restore(connection, subscription);
+      this.#audienceOf(channel).add(connection, subscription, connection.hasJoinedGroups);
       this.#count(channel, 1);
     }
+    return connection.hasJoinedGroups ? null : this.#joinAgain(connection);
   }
 
   /** The time of a new subscription: later than all that were made before. */
@@ -107,7 +107,8 @@ export class Roster {
 
   /**
    * Subscribes a connection. False when a limit forbids it; null when it is done; else a promise of it,
-   * which is rejected, and the subscription gone, when the channel can't be told.
+   * which is rejected, and the subscription gone, when the channel's group can't be told, or has no room
+   * (`GroupFull`).
    */
   subscribe(connection: Connection, channel: string, nowMs: number): Promise<void> | null | false {
     const isOwn = channel === connection.ownChannel;
@@ -140,7 +141,7 @@ export class Roster {
     return this.#dismiss(connection, channel);
   }
 
-  /** What a channel's object is told when it asks: whether it has to know of us. */
+  /** What the group of a channel is told when it asks: whether it has to know of us. */
   confirm(channel: string): boolean {
     return this.#audiences.get(channel)?.confirm() ?? false;
   }
@@ -239,6 +240,16 @@ export class Roster {
     };
   }
 
+  async #joinAgain(connection: Connection): Promise<void> {
+    const channels = [...connection.subscriptions.keys()].filter(
+      (channel) => channel !== connection.ownChannel,
+    );
+    const telling = channels.map((channel) => this.#audienceOf(channel).settle());
+    await Promise.all(telling.filter((told) => told !== null));
+    connection.hasJoinedGroups = true;
+    connection.store();
+  }
+
   #count(channel: string, change: number): void {
     if (channel !== EVERYBODY) this.#subscriptions += change;
   }
@@ -254,10 +265,9 @@ export class Roster {
   }
 
   #membershipOf(channel: string): Membership {
-    const stub = () => channelStub(this.#env, this.#namespace, channel);
     return {
-      join: async () => await stub().join(this.#hub),
-      leave: async () => await stub().leave(this.#hub),
+      join: async () => await this.#memberships.join(channel),
+      leave: async () => await this.#memberships.leave(channel),
     };
   }
 

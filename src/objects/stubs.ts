@@ -2,7 +2,7 @@
 import type { Channel } from "./channel.ts";
 import type { Directory } from "./directory.ts";
 import type { Hub } from "./hub.ts";
-import { channelName, EVERYBODY } from "./names.ts";
+import { groupName } from "./names.ts";
 import { readSettings } from "./settings.ts";
 import type { Shard } from "./shard.ts";
 
@@ -23,15 +23,9 @@ export function directoryStub(env: Env, namespace: string): DurableObjectStub<Di
   return within(env, env.DIRECTORY).getByName(namespace);
 }
 
-/** The object of a channel: its own, or the Directory for the channel that everybody hears. */
-export function channelStub(
-  env: Env,
-  namespace: string,
-  channel: string,
-): DurableObjectStub<Channel> {
-  return channel === EVERYBODY
-    ? directoryStub(env, namespace)
-    : within(env, env.CHANNEL).getByName(channelName.format(namespace, channel));
+/** @param index see `GroupMap` */
+export function groupStub(env: Env, namespace: string, index: number): DurableObjectStub<Channel> {
+  return within(env, env.CHANNEL).getByName(groupName.format(namespace, index));
 }
 
 function within<T extends Rpc.DurableObjectBranded>(

@@ -2,8 +2,7 @@
 import { refusalOf, type Access } from "../objects/access.ts";
 import { Dispatch, type Counter } from "../objects/dispatch.ts";
 import type { Settings } from "../objects/settings.ts";
-import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
-import { writeMessage } from "../wire/messages.ts";
+import { binaryBytes } from "../wire/bytes.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
 import { EventStream } from "./event-stream.ts";
@@ -52,10 +51,11 @@ export async function publishMessage(
   assertAllowed(access, RequestType.publish, channel);
   const dispatch = new Dispatch(env, access.namespace, counter);
   dispatch.countRequest(RequestType.publish, payload.length);
-  const messages = new ByteWriter(payload.length + 4);
-  writeMessage(messages, payload, 0, payload.length);
+  const bytes = binaryBytes(channel);
+  const run = dispatch.publisher.begin();
+  run.add({ bytes, at: 0, length: bytes.length }, payload, 0, payload.length);
   try {
-    const { delivered, sequence } = await dispatch.publisher.publish(channel, messages.take(), 1);
+    const { delivered, sequence } = await run.send();
     return { delivered: delivered[0]!, sequence };
   } catch (error) {
     throw problemOfFailure(error);

@@ -71,7 +71,6 @@ const CODES = {
   body_too_large: [413, "The body is too large"],
   frame_too_large: [413, "A key and a value together are too large"],
   runs_max: [413, "The body changes too often between kinds of requests"],
-  channels_max: [413, "The body publishes to too many channels"],
   host_not_allowed: [421, "The server does not answer to this name"],
   idempotency_conflict: [422, "The idempotency key came with another call on this key"],
   upgrade_required: [426, "GET opens a WebSocket here"],

@@ -4,14 +4,12 @@
 import { isUnrestricted, refusalOf, scopeNames, type Access } from "../objects/access.ts";
 import type { Frames, Sink } from "../objects/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
-import { channelOfFrame, layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
+import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";
 import { Problem } from "./problem.ts";
 
 /** Runs of a message: each needs calls of its own, and the platform allows a request 1,000 of them. */
 const RUNS_MAX = 500;
-/** Channels that a message publishes to: one call each. */
-const CHANNELS_MAX = 400;
 
 /** Where the replies to runs go: those of the last run may be held until there is room for more. */
 export interface RunSink extends Omit<Sink, "published"> {
@@ -106,14 +104,6 @@ export function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: num
       );
     }
   }
-  const channels = channelsOf(runs);
-  if (channels > CHANNELS_MAX) {
-    throw new Problem(
-      413,
-      "channels_max",
-      `the body publishes to more than ${CHANNELS_MAX} channels; nothing was applied`,
-    );
-  }
   if (runs.length > RUNS_MAX) {
     throw new Problem(
       413,
@@ -123,21 +113,6 @@ export function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: num
     );
   }
   return runs;
-}
-
-/** How many channels a body publishes to; counted no further than to one too many. */
-function channelsOf(runs: readonly Frames[]): number {
-  const channels = new Set<string>();
-  for (const { protocol, target, bytes, count } of runs) {
-    if (target !== Target.channel) continue;
-    const layouts = layoutsOf(protocol);
-    for (let frame = 0, at = 0; frame < count && channels.size <= CHANNELS_MAX; frame++) {
-      const layout = layouts[bytes[at]!]!;
-      channels.add(channelOfFrame(layout, bytes, at));
-      at = frameEnd(layouts, bytes, at);
-    }
-  }
-  return channels.size;
 }
 
 /**

@@ -2,7 +2,9 @@
 import { evictAllDurableObjects, runInDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { channelName } from "../../src/objects/names.ts";
+import type { Channel } from "../../src/objects/channel.ts";
+import { groupName } from "../../src/objects/names.ts";
+import { GroupMap } from "../../src/objects/placement.ts";
 import { hex, unhex } from "../support/frames.ts";
 import { openSocket, post } from "./doors.ts";
 import { hubStub } from "./hubs.ts";
@@ -11,6 +13,10 @@ import { withSettings } from "./variables.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";
+
+/** The object that has a channel. */
+const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
+  env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
 
 let namespaces = 0;
 const freshNamespace = (): string => `events-${namespaces++}`;
@@ -67,6 +73,14 @@ class Listener {
   }
 }
 
+/** Names of the tables that an object has made. */
+function tablesIn(_: unknown, { storage }: DurableObjectState): string[] {
+  const rows = storage.sql.exec<{ name: string }>(
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf\\_%' ESCAPE '\\'",
+  );
+  return [...rows].map(({ name }) => name).concat([...storage.kv.list()].map(([key]) => key));
+}
+
 async function listen(path: string, headers: Record<string, string>): Promise<Listener> {
   const response = await server.fetch(`http://localhost${path}`, { headers });
   expect(response.status).toBe(200);
@@ -88,10 +102,15 @@ describe("Server-Sent Events", () => {
   it("carry what is published, numbered", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const listener = await listen("/channels/news", headers);
-    expect(await publish("/channels/news", headers, "one")).toEqual({ delivered: 1, sequence: 1 });
-    expect(await publish("/channels/news", headers, "two")).toEqual({ delivered: 1, sequence: 2 });
-    expect(await listener.next()).toEqual({ id: "1", data: "one" });
-    expect(await listener.next()).toEqual({ id: "2", data: "two" });
+    const beforeMs = Date.now();
+    const { delivered, sequence } = await publish("/channels/news", headers, "one");
+    expect(delivered).toBe(1);
+    // Milliseconds since the epoch: above any number of earlier releases, which began at 1.
+    expect(Math.abs(sequence! - beforeMs)).toBeLessThan(60_000);
+    const second = { delivered: 1, sequence: sequence! + 1 };
+    expect(await publish("/channels/news", headers, "two")).toEqual(second);
+    expect(await listener.next()).toEqual({ id: String(sequence), data: "one" });
+    expect(await listener.next()).toEqual({ id: String(sequence! + 1), data: "two" });
     await listener.close();
   });
 
@@ -101,9 +120,11 @@ describe("Server-Sent Events", () => {
     const door = await openSocket(WS, headers);
     const frame = unhex("1304" + "0200" + "726f6f6d" + "6869");
     expect(hex(await door.exchange(frame, 1))).toBe("01");
-    expect(await listener.next()).toEqual({ id: "1", data: "hi" });
+    const first = await listener.next();
+    expect(first).toMatchObject({ data: "hi" });
     expect(hex(await door.exchange(unhex("1104" + "726f6f6d"), 1))).toBe("01");
-    expect(await publish("/channels/room", headers, "yo")).toEqual({ delivered: 2, sequence: 2 });
+    const sequence = Number(first!.id) + 1;
+    expect(await publish("/channels/room", headers, "yo")).toEqual({ delivered: 2, sequence });
     expect(hex(await door.inbox.take(10))).toBe("1904" + "0200" + "726f6f6d" + "796f");
     await listener.close();
     await door.close();
@@ -119,8 +140,8 @@ describe("Server-Sent Events", () => {
     await publish("/channels/c", headers, "\ufeffgrüße ✓");
     expect((await listener.next())!.data).toBe("one\ntwo\n\nfour: five\n");
     expect((await listener.next())!.data).toBe("");
-    expect(await listener.next()).toEqual({ id: "3", event: "base64", data: btoa("a\rb") });
-    expect(await listener.next()).toEqual({ id: "4", event: "base64", data: "/wAK" });
+    expect(await listener.next()).toMatchObject({ event: "base64", data: btoa("a\rb") });
+    expect(await listener.next()).toMatchObject({ event: "base64", data: "/wAK" });
     expect((await listener.next())!.data).toBe("\ufeffgrüße ✓");
     await listener.close();
   });
@@ -128,12 +149,15 @@ describe("Server-Sent Events", () => {
   it("tell a listener that comes back what it has missed", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const first = await listen("/channels/gap", headers);
-    await publish("/channels/gap", headers, "1");
-    expect((await first.next())!.id).toBe("1");
+    const one = await publish("/channels/gap", headers, "1");
+    expect((await first.next())!.id).toBe(String(one.sequence));
     await first.close();
     await expect.poll(async () => (await publish("/channels/gap", headers, "x")).delivered).toBe(0);
     const { sequence } = await publish("/channels/gap", headers, "missed");
-    const second = await listen("/channels/gap", { ...headers, "last-event-id": "1" });
+    const second = await listen("/channels/gap", {
+      ...headers,
+      "last-event-id": String(one.sequence),
+    });
     await publish("/channels/gap", headers, "next");
     expect(await second.next()).toEqual({ id: String(sequence! + 1), data: "next" });
     await second.close();
@@ -143,11 +167,13 @@ describe("Server-Sent Events", () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const listener = await listen("/channels/sleep", headers);
-    for (let i = 1; i <= 3; i++) await publish("/channels/sleep", headers, String(i));
-    for (let i = 1; i <= 3; i++) expect((await listener.next())!.id).toBe(String(i));
+    const ids: number[] = [];
+    for (let i = 0; i < 3; i++) ids.push((await publish("/channels/sleep", headers)).sequence!);
+    for (const id of ids) expect((await listener.next())!.id).toBe(String(id));
     await evictAllDurableObjects();
-    expect(await publish("/channels/sleep", headers)).toEqual({ delivered: 1, sequence: 4 });
-    expect((await listener.next())!.id).toBe("4");
+    const sequence = ids[2]! + 1;
+    expect(await publish("/channels/sleep", headers)).toEqual({ delivered: 1, sequence });
+    expect((await listener.next())!.id).toBe(String(sequence));
     await listener.close();
   });
 
@@ -155,42 +181,48 @@ describe("Server-Sent Events", () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const listener = await listen("/channels/die", headers);
-    await publish("/channels/die", headers);
-    const stub = env.CHANNEL.getByName(channelName.format(ns, "die"));
+    const before = await publish("/channels/die", headers);
+    const stub = groupOf(ns, "die");
     await expect(runInDurableObject(stub, (_, ctx) => ctx.abort("test"))).rejects.toThrow("test");
     const { delivered, sequence } = await publish("/channels/die", headers);
     expect(delivered).toBe(1);
-    expect(sequence).toBeGreaterThan(1);
+    expect(sequence).toBeGreaterThan(before.sequence!);
     await listener.close();
   });
 
-  it("of a channel that nobody uses are forgotten after a day", async () => {
+  it("of a channel that nobody uses are forgotten after a day, and go on above what they were", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
-    await (await listen("/channels/old", headers)).close();
-    const stub = env.CHANNEL.getByName(channelName.format(ns, "old"));
-    await expect.poll(() => stub.hubs()).toEqual([]);
+    const listener = await listen("/channels/old", headers);
+    const before = await publish("/channels/old", headers);
+    await listener.close();
+    const stub = groupOf(ns, "old");
+    await expect.poll(() => stub.hubsOf("old")).toEqual([]);
     await evictAllDurableObjects();
     const twoDaysAgoMs = Date.now() - 2 * 86_400_000;
+    // The channel has had more messages than milliseconds have gone by since.
+    const high = before.sequence! + 1_000_000_000;
     await runInDurableObject(stub, (_, { storage }) => {
-      storage.kv.put("numbering", { sequence: 7, usedAtMs: twoDaysAgoMs });
+      storage.sql.exec("UPDATE numbers SET used_at_ms = ?, sequence = ?", twoDaysAgoMs, high);
     });
     await evictAllDurableObjects();
     expect(await runDurableObjectAlarm(stub)).toBe(true);
     await evictAllDurableObjects();
     expect(await publish("/channels/old", headers)).toEqual({ delivered: 0, sequence: null });
+    const again = await listen("/channels/old", headers);
+    expect(await publish("/channels/old", headers)).toEqual({ delivered: 1, sequence: high + 1 });
+    await again.close();
   });
 
   it("cost no row where nobody has listened over HTTP", async () => {
-    const ns = freshNamespace();
-    const headers = await bearerOf({ ns });
-    expect(await publish("/channels/plain", headers)).toEqual({ delivered: 0, sequence: null });
-    const stub = env.CHANNEL.getByName(channelName.format(ns, "plain"));
-    const stored = await runInDurableObject(
-      stub,
-      (_, { storage }) => [...storage.kv.list()].length,
-    );
-    expect(stored).toBe(0);
+    for (const REPLAY_MESSAGES_MAX of [0, 100]) {
+      await withSettings({ REPLAY_MESSAGES_MAX }, async () => {
+        const ns = freshNamespace();
+        const headers = await bearerOf({ ns });
+        expect(await publish("/channels/plain", headers)).toEqual({ delivered: 0, sequence: null });
+        expect(await runInDurableObject(groupOf(ns, "plain"), tablesIn)).toEqual([]);
+      });
+    }
   });
 
   it("of everybody come from *, of one's own id only to oneself", async () => {
@@ -288,7 +320,14 @@ describe("with messages kept", () => {
   it("a listener that comes back gets the last ones again", async () => {
     await withSettings({ REPLAY_MESSAGES_MAX: 3 }, async () => {
       const headers = await bearerOf({ ns: freshNamespace() });
-      for (let i = 1; i <= 5; i++) await publish("/channels/kept", headers, `m${i}`);
+      await (await listen("/channels/kept", headers)).close();
+      const ids: number[] = [];
+      for (let i = 1; i <= 5; i++) {
+        ids.push((await publish("/channels/kept", headers, `m${i}`)).sequence!);
+      }
+      const idOf = (i: number): number => ids[0]! + i - 1;
+      expect(ids).toEqual([1, 2, 3, 4, 5].map(idOf));
+      await scheduler.wait(600);
       await evictAllDurableObjects();
       /** What a listener gets until the message that is published when it has come. */
       const seenFrom = async (lastEventId: string): Promise<string[]> => {
@@ -305,11 +344,17 @@ describe("with messages kept", () => {
         await listener.close();
         return seen;
       };
-      expect(await seenFrom("4")).toEqual(["5:m5", "6:end"]);
-      expect(await seenFrom("1")).toEqual(["4:m4", "5:m5", "6:end", "7:end"]);
-      expect(await seenFrom("7")).toEqual(["8:end"]);
-      expect(await seenFrom("99")).toEqual(["9:end"]);
-      expect(await seenFrom("none")).toEqual(["10:end"]);
+      const seenAfter = async (i: number): Promise<string[]> => await seenFrom(String(idOf(i)));
+      expect(await seenAfter(4)).toEqual([`${idOf(5)}:m5`, `${idOf(6)}:end`]);
+      expect(await seenAfter(1)).toEqual([
+        `${idOf(4)}:m4`,
+        `${idOf(5)}:m5`,
+        `${idOf(6)}:end`,
+        `${idOf(7)}:end`,
+      ]);
+      expect(await seenAfter(7)).toEqual([`${idOf(8)}:end`]);
+      expect(await seenAfter(99)).toEqual([`${idOf(9)}:end`]);
+      expect(await seenFrom("none")).toEqual([`${idOf(10)}:end`]);
     });
   });
 });

@@ -35,6 +35,7 @@ import {
   evictOne,
   expectNobody,
   hubAt,
+  hubsOf,
   kind,
   SLOTS,
   withSlots,
@@ -112,13 +113,8 @@ describe("requests under way at once", () => {
       await delay();
       return result;
     };
-    wrap(Channel.prototype, "join", around);
-    wrap(Hub.prototype, "deliver", around);
-    // Channels call it themselves, too: what it does must not come later.
-    wrap(Channel.prototype, "leave", async (call) => {
-      call();
-      await delay();
-    });
+    for (const method of ["join", "leave", "change"]) wrap(Channel.prototype, method, around);
+    for (const method of ["deliverAll", "deliverToOwners"]) wrap(Hub.prototype, method, around);
   }
 
   it("each message reaches once and in order whom it must, and nobody whom it must not", async () => {
@@ -228,13 +224,13 @@ describe("a Hub that died", () => {
     const peer = await Peer.open(FAR);
     await peer.subscribe("a");
     await publishTo("a", 1);
-    expect(await channelStub("a").hubs()).toEqual(["default/FRA/0"]);
+    expect(await hubsOf("a")).toEqual(["default/FRA/0"]);
     await die();
     await peer.closed;
     const beganAt = Date.now();
     await publishTo("a", 0);
     expect(Date.now() - beganAt).toBeLessThan(1000);
-    await expect.poll(() => channelStub("a").hubs(), { timeout: 500 }).toEqual([]);
+    await expect.poll(() => hubsOf("a"), { timeout: 500 }).toEqual([]);
   });
 
   it("does not keep messages from those on other Hubs", async () => {
@@ -285,7 +281,7 @@ it.each([
 );
 
 it("a message costs no call to a Hub that has no subscriber", async () => {
-  const delivered = vi.spyOn(Hub.prototype, "deliver");
+  const delivered = vi.spyOn(Hub.prototype, "deliverAll");
   const callsOf = async (status: number): Promise<number> => {
     delivered.mockClear();
     await publishTo("a", status);
@@ -302,7 +298,7 @@ it("a message costs no call to a Hub that has no subscriber", async () => {
   await evictOne(channelStub("a"));
   expect(await callsOf(1)).toBe(1);
   await near.close();
-  await expect.poll(() => channelStub("a").hubs()).toEqual([]);
+  await expect.poll(() => hubsOf("a")).toEqual([]);
   expect(await callsOf(0)).toBe(0);
   await evictOne(channelStub("a"));
   expect(await callsOf(0)).toBe(0);
@@ -351,7 +347,7 @@ describe("a subscription", () => {
   };
 
   it("is confirmed when the channel knows of its Hub, also if another asked first", async () => {
-    wrap(Channel.prototype, "join", late);
+    wrap(Channel.prototype, "change", late);
     const [first, second] = [await Peer.open(FAR), await Peer.open(FAR)];
     const asked = first.subscribe("a");
     await second.subscribe("a");
@@ -365,7 +361,7 @@ describe("a subscription", () => {
   });
 
   it("is what was asked for last, though the channel hears late of what was before", async () => {
-    wrap(Channel.prototype, "leave", late);
+    wrap(Channel.prototype, "change", late);
     const peer = await Peer.open(FAR);
     const types = [SUBSCRIBE, UNSUBSCRIBE, SUBSCRIBE];
     await peer.request(concat(types.map((type) => channelFrame(type, "a"))), [1, 1, 1]);
@@ -381,7 +377,7 @@ describe("a subscription", () => {
     await before.subscribe("a");
     await abortAllDurableObjects();
     const other = await Peer.open(FAR);
-    wrap(Hub.prototype, "deliver", async (call) => {
+    wrap(Hub.prototype, "deliverAll", async (call) => {
       const delivered = call();
       await scheduler.wait(LONG_MS);
       return delivered;

@@ -4,7 +4,8 @@ import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Channel } from "../../src/objects/channel.ts";
 import { Hub } from "../../src/objects/hub.ts";
-import { channelName } from "../../src/objects/names.ts";
+import { groupName } from "../../src/objects/names.ts";
+import { CHANNEL_GROUPS, GroupMap } from "../../src/objects/placement.ts";
 import { Shard } from "../../src/objects/shard.ts";
 import { parseFragments } from "../support/fragments.ts";
 import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames.ts";
@@ -38,8 +39,9 @@ async function statusOf(door: Door, request: Uint8Array): Promise<number> {
   return (await door.exchange(request, 1))[0]!;
 }
 
+/** The object that has a channel. */
 function channelStub(ns: string, channel: string): DurableObjectStub<Channel> {
-  return env.CHANNEL.getByName(channelName.format(ns, channel));
+  return env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
 }
 
 async function listen(
@@ -136,7 +138,7 @@ describe("a Hub", () => {
     const ns = freshNamespace();
     const door = await openSocket(WS, await bearerOf({ ns }));
     const held = new Barrier();
-    before(Channel, "join", async () => await held.pass());
+    before(Channel, "change", async () => await held.pass());
     // So many replies are sent before all SUBSCRIBEs have been read.
     const whoamis = new Uint8Array(4000).fill(WHOAMI[0]!);
     const names = Array.from({ length: 50 }, (_, i) => `left:${i}`);
@@ -152,8 +154,9 @@ describe("a Hub", () => {
       expect(roster.channels()).toEqual([]);
       expect(roster.totals().subscriptions).toBe(0);
     });
-    expect(await channelStub(ns, "first").hubs()).toEqual([]);
-    expect(await channelStub(ns, "left:0").hubs()).toEqual([]);
+    for (const channel of ["first", "left:0"]) {
+      expect(await channelStub(ns, channel).hubsOf(channel)).toEqual([]);
+    }
   });
 
   it("keeps no socket of listeners that it has refused", async () => {
@@ -237,37 +240,46 @@ describe("requests over HTTP", () => {
 });
 
 describe("one write", () => {
-  it("of PUBLISH to many channels calls some of them at a time", async () => {
+  it("of PUBLISH to many channels is one call to each group of them", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const door = await openSocket(WS, headers);
-    const calls = new Barrier();
-    before(Channel, "publish", async () => await calls.pass());
+    let calls = 0;
+    before(Channel, "publishAll", async () => void calls++);
     const count = 1000;
     const frames = Array.from({ length: count }, (_, i) => publish(`many:${i}`, "m"));
     door.socket.send(concat(frames));
-    // Until no more of them come while none is answered.
-    for (let seen = -1; seen !== calls.calls;) {
-      seen = calls.calls;
-      await scheduler.wait(200);
-    }
-    const underWay = calls.calls;
-    calls.open();
     expect(hex(await door.inbox.take(count))).toBe("00".repeat(count));
-    expect(calls.calls).toBe(count);
-    expect(underWay).toBeGreaterThan(0);
-    expect(underWay).toBeLessThanOrEqual(256);
+    expect(calls).toBe(CHANNEL_GROUPS);
     await door.close();
+  });
+
+  it("of SUBSCRIBE to many channels is at most two calls to each group of them", async () => {
+    const ns = freshNamespace();
+    const door = await openSocket(WS, await bearerOf({ ns }));
+    let calls = 0;
+    before(Channel, "change", async () => void calls++);
+    const names = Array.from({ length: 400 }, (_, i) => `many:${i}`);
+    expect(hex(await door.exchange(concat(names.map(subscribe)), 400))).toBe("01".repeat(400));
+    // The first name of a group goes at once, the others while it is on its way.
+    expect(calls).toBe(2 * CHANNEL_GROUPS);
+    const one = publish("many:399", "m");
+    expect(hex(await door.exchange(one, 14))).toBe("19080100" + hex(bytesOf("many:399m")) + "01");
+    await door.close();
+    const hubs = async (): Promise<string[]> =>
+      (await Promise.all(names.map((name) => channelStub(ns, name).hubsOf(name)))).flat();
+    await expect.poll(hubs).toEqual([]);
+    expect(calls).toBeLessThanOrEqual(4 * CHANNEL_GROUPS);
   });
 
   it("of many SUBSCRIBEs and UNSUBSCRIBEs tells the channel of the last ones", async () => {
     const ns = freshNamespace();
     const door = await openSocket(WS, await bearerOf({ ns }));
     let calls = 0;
-    for (const name of ["join", "leave"]) before(Channel, name, async () => void calls++);
+    before(Channel, "change", async () => void calls++);
     const changes = Array.from({ length: 1000 }, () => [subscribe("x"), unsubscribe("x")]);
     expect(hex(await door.exchange(concat(changes.flat()), 2000))).toBe("01".repeat(2000));
     expect(calls).toBeLessThanOrEqual(6);
-    expect(await channelStub(ns, "x").hubs()).toEqual([]);
+    expect(await channelStub(ns, "x").hubsOf("x")).toEqual([]);
     await door.close();
   });
 });
@@ -281,7 +293,7 @@ describe("subscribers", () => {
       await openSocket(WS, headers),
     ];
     const joining = new Barrier();
-    before(Channel, "join", async () => {
+    before(Channel, "change", async () => {
       if (joining.calls > 0) return;
       await joining.pass();
       throw new Error("join fails");
@@ -323,7 +335,7 @@ describe("subscribers", () => {
     const [door, publisher] = [await openSocket(WS, headers), await openSocket(WS, headers)];
     expect(await statusOf(door, subscribe("x"))).toBe(1);
     const delivery = new Barrier();
-    before(Hub, "deliver", async () => {
+    before(Hub, "deliverAll", async () => {
       if (delivery.calls > 0) return;
       await delivery.pass();
       throw new Error("deliver fails");
@@ -344,8 +356,8 @@ describe("numbered messages", () => {
       const headers = await bearerOf({ ns });
       const other = eventsWithin(await listen("c", headers), 1000);
       const delivery = new Barrier();
-      before(Hub, "deliver", async (channel) => {
-        if (channel === "c" && delivery.calls === 0) await delivery.pass();
+      before(Hub, "deliverAll", async () => {
+        if (delivery.calls === 0) await delivery.pass();
       });
       const texts = ["one", "two", "three"];
       const published = texts.map((text) => publishOverHttp("c", headers, text));
@@ -354,8 +366,10 @@ describe("numbered messages", () => {
       const returning = eventsWithin(await listen("c", headers, 0), 500);
       await scheduler.wait(50);
       delivery.open();
-      const sequences = (await Promise.all(published)).map(({ sequence }) => sequence);
-      const inOrder = [1, 2, 3].map((id) => [id, texts[sequences.indexOf(id)]]);
+      const sequences = (await Promise.all(published)).map(({ sequence }) => sequence!);
+      const inOrder = sequences
+        .map((sequence, i): [number, string] => [sequence, texts[i]!])
+        .toSorted(([a], [b]) => a - b);
       expect(await returning).toEqual(inOrder);
       expect(await other).toEqual(inOrder);
     });
@@ -365,14 +379,17 @@ describe("numbered messages", () => {
     await withSettings({ REPLAY_MESSAGES_MAX: 100 }, async () => {
       const ns = freshNamespace();
       const headers = await bearerOf({ ns });
-      for (const text of ["a", "b", "c", "d", "e"]) await publishOverHttp("c", headers, text);
-      const died = runInDurableObject(channelStub(ns, "c"), (_, ctx) => ctx.abort("died"));
-      await expect(died).rejects.toThrow("died");
-      expect(await eventsWithin(await listen("c", headers, 2), 300)).toEqual([
-        [3, "c"],
-        [4, "d"],
-        [5, "e"],
-      ]);
+      await eventsWithin(await listen("c", headers), 0);
+      const sent: [number, string][] = [];
+      for (const text of ["a", "b", "c", "d", "e"]) {
+        sent.push([(await publishOverHttp("c", headers, text)).sequence!, text]);
+      }
+      const stub = channelStub(ns, "c");
+      await expect.poll(() => stub.hubsOf("c")).toEqual([]);
+      const dead = runInDurableObject(stub, (_, ctx) => ctx.abort("died"));
+      await expect(dead).rejects.toThrow("died");
+      const after = sent[1]![0];
+      expect(await eventsWithin(await listen("c", headers, after), 300)).toEqual(sent.slice(2));
     });
   });
 
@@ -380,13 +397,16 @@ describe("numbered messages", () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const reading = eventsWithin(await listen("c", headers), 100);
-    for (const text of ["a", "b", "c"]) await publishOverHttp("c", headers, text);
-    expect((await reading).map(([id]) => id)).toEqual([1, 2, 3]);
+    const sequences: number[] = [];
+    for (const text of ["a", "b", "c"]) {
+      sequences.push((await publishOverHttp("c", headers, text)).sequence!);
+    }
+    expect((await reading).map(([id]) => id)).toEqual(sequences);
     const stub = channelStub(ns, "c");
-    await expect.poll(() => stub.hubs()).toEqual([]);
+    await expect.poll(() => stub.hubsOf("c")).toEqual([]);
     await evictDurableObject(stub);
     expect(await runDurableObjectAlarm(stub)).toBe(true);
-    expect((await publishOverHttp("c", headers, "d")).sequence).toBe(4);
+    expect((await publishOverHttp("c", headers, "d")).sequence).toBe(sequences[2]! + 1);
   });
 });
 

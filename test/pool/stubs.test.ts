@@ -1,6 +1,6 @@
 /** Stubs: where the deployment says that objects live, all of them are asked for there. */
 import { describe, expect, it } from "vitest";
-import { channelStub, directoryStub, hubStub, shardStub } from "../../src/objects/stubs.ts";
+import { directoryStub, groupStub, hubStub, shardStub } from "../../src/objects/stubs.ts";
 
 /** Namespaces of objects that tell how they were asked. */
 function environment(variables: Readonly<Record<string, string>>): Env {
@@ -22,8 +22,7 @@ function asked(variables: Readonly<Record<string, string>>): unknown[] {
     shardStub(env, "ns/0"),
     hubStub(env, "ns/XXX/0"),
     directoryStub(env, "ns"),
-    channelStub(env, "ns", "a"),
-    channelStub(env, "ns", "*"),
+    groupStub(env, "ns", 7),
   ];
 }
 
@@ -33,8 +32,7 @@ describe("objects", () => {
       "SHARD: ns/0 {}",
       "HUB: ns/XXX/0 {}",
       "DIRECTORY: ns {}",
-      "CHANNEL: ns/61 {}",
-      "DIRECTORY: ns {}",
+      "CHANNEL: ns/group/7 {}",
     ]);
   });
 
@@ -43,8 +41,7 @@ describe("objects", () => {
       "SHARD in eu: ns/0 {}",
       "HUB in eu: ns/XXX/0 {}",
       "DIRECTORY in eu: ns {}",
-      "CHANNEL in eu: ns/61 {}",
-      "DIRECTORY in eu: ns {}",
+      "CHANNEL in eu: ns/group/7 {}",
     ]);
   });
 

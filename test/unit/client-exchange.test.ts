@@ -159,10 +159,10 @@ describe("a turn", () => {
     expect(server.names.map(({ length }) => length)).toEqual([100, 100, 50]);
   });
 
-  it("publishes to at most 400 channels at once", async () => {
+  it("publishes to any number of channels at once", async () => {
     const { server, client } = start();
     await Promise.all(Array.from({ length: 900 }, (_, i) => client.publish(`${i}`, "x")));
-    expect(server.names.map(({ length }) => length)).toEqual([400, 400, 100]);
+    expect(server.names.map(({ length }) => length)).toEqual([900]);
   });
 
   it("carries a frame of more than 1 MiB by itself", async () => {
