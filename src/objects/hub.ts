@@ -15,6 +15,7 @@ import { beginsWithAny, binaryBytes, ByteWriter, compareBytes, joinBytes } from 
 import { forEachDelivery, forEachPublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
 import { alarmTime } from "./alarm.ts";
+import { noteConnections } from "./connection-count.ts";
 import { makeConnectionId, ownChannel, splitIds } from "./connection-id.ts";
 import {
   Connection,
@@ -158,6 +159,8 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
       if (socket.readyState === WebSocket.OPEN) this.#restore(socket);
     }
     this.#isListed = this.roster.size > 0;
+    // After a reset the connections of the object before it are gone.
+    noteConnections(this.#name, this.roster.size);
   }
 
   override async fetch(request: Request): Promise<Response> {
@@ -338,8 +341,10 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     // One that could not be restored was never counted.
     const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
     if (isCounted && connection.isCounter) this.#counterConnections--;
+    const removed = this.roster.remove(connection);
+    noteConnections(this.#name, this.roster.size);
     // Both at once: who comes meanwhile must find the Hub listed, or list it.
-    this.ctx.waitUntil(Promise.all([this.roster.remove(connection), this.#unlist()]));
+    this.ctx.waitUntil(Promise.all([removed, this.#unlist()]));
   }
 
   async #open(opening: OpenRequest): Promise<Response> {
@@ -419,6 +424,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   #join(connection: Connection): void {
     const joined = this.roster.add(connection);
     if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
+    noteConnections(this.#name, this.roster.size);
     if (!connection.isCounter) return;
     this.#counterConnections++;
     this.#tally.turn(Date.now());

@@ -5,6 +5,7 @@
  * other; where there was room last is remembered for a while.
  */
 import { CONNECTION_HEADER, encodeOpenRequest, type OpenRequest } from "../objects/hub.ts";
+import { connectionCount, countedHubs } from "../objects/connection-count.ts";
 import { hubName } from "../objects/names.ts";
 import { logWarning } from "../objects/log.ts";
 import { hubStub } from "../objects/stubs.ts";
@@ -17,7 +18,14 @@ export const NOWHERE = "XXX";
 const REMEMBERED_MS = 60_000;
 const REMEMBERED_MAX = 1000;
 
+/** How often, at the most, a full isolate asks its Hubs whether they still have what they had. */
+const RECOUNT_INTERVAL_MS = 10_000;
+
 const roomAt = new Map<string, { index: number; untilMs: number }>();
+
+/** Connections that are being opened. */
+let opening = 0;
+let recountedAtMs = 0;
 
 /** Where the client of a request is, in three letters. */
 export function locationOf(request: Request): string {
@@ -32,12 +40,39 @@ export function locationOf(request: Request): string {
  */
 export async function openConnection(
   env: Env,
+  settings: Settings,
+  location: string,
+  request: OpenRequest,
+): Promise<Response> {
+  opening++;
+  try {
+    if (!(await hasRoom(env, settings))) return new Response(null, { status: 503 });
+    return await askHubs(env, settings, location, request);
+  } finally {
+    opening--;
+  }
+}
+
+/** Whether `CONNECTIONS_MAX` allows the connections that are being opened. */
+async function hasRoom(env: Env, { CONNECTIONS_MAX }: Settings): Promise<boolean> {
+  const isWithin = (): boolean => connectionCount() + opening <= CONNECTIONS_MAX;
+  if (CONNECTIONS_MAX === 0 || isWithin()) return true;
+  if (Date.now() < recountedAtMs + RECOUNT_INTERVAL_MS) return false;
+  recountedAtMs = Date.now();
+  // A Hub that was reset has lost its connections, and counts again when it is asked something.
+  const asked = countedHubs().map((name) => hubStub(env, name).figures());
+  await Promise.allSettled(asked);
+  return isWithin();
+}
+
+async function askHubs(
+  env: Env,
   { HUBS_MAX }: Settings,
   location: string,
-  opening: OpenRequest,
+  request: OpenRequest,
 ): Promise<Response> {
-  const { namespace } = opening.access;
-  const headers = { upgrade: "websocket", [CONNECTION_HEADER]: encodeOpenRequest(opening) };
+  const { namespace } = request.access;
+  const headers = { upgrade: "websocket", [CONNECTION_HEADER]: encodeOpenRequest(request) };
   const key = `${namespace}/${location}`;
   const remembered = roomAt.get(key);
   const first = remembered !== undefined && remembered.untilMs > Date.now() ? remembered.index : 0;

@@ -299,7 +299,7 @@ function connectionsMax(): Problem {
   return new Problem(
     503,
     "connections_max",
-    "the namespace has as many connections from this location as it may have (HUBS_MAX times HUB_CONNECTIONS_MAX)",
+    "there are as many connections as there may be: of the namespace from this location (HUBS_MAX times HUB_CONNECTIONS_MAX), or of the server (CONNECTIONS_MAX)",
   );
 }
 

@@ -6,7 +6,12 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { OPEN_ACCESS } from "../../src/objects/access.ts";
+import type { OpenRequest } from "../../src/objects/hub.ts";
+import { readSettings } from "../../src/objects/settings.ts";
+import { protocolByName } from "../../src/wire/throttr/protocol.ts";
+import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
 import { concat, frameOf, hex, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
@@ -306,6 +311,33 @@ describe("limits", () => {
     for (let i = 0; i < 20; i++) expect(hex(await other.exchange(QUERY, 1))).toBe("00");
     await other.close();
     expect(await Promise.race([gone, scheduler.wait(20_000)])).toBe("gone");
+  });
+
+  it("connections of a Hub that was reset don't count in CONNECTIONS_MAX", async () => {
+    const settings = { ...readSettings(env), CONNECTIONS_MAX: 2 };
+    const opening: OpenRequest = {
+      protocolCode: protocolByName("7.3", "uint16")!.code,
+      transport: "websocket",
+      access: OPEN_ACCESS,
+      subprotocol: null,
+      ip: "",
+      port: 0,
+      channel: null,
+      after: null,
+    };
+    const open = async (): Promise<number> => {
+      const { status, webSocket } = await openConnection(env, settings, NOWHERE, opening);
+      webSocket?.accept();
+      return status;
+    };
+    expect([await open(), await open(), await open()]).toEqual([101, 101, 503]);
+    await abortAllDurableObjects();
+    vi.setSystemTime(Date.now() + 10_000);
+    try {
+      expect(await open()).toBe(101);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("surplus connections are refused, and places become free again", async () => {

@@ -101,7 +101,7 @@ export class SelfHosted {
 
   /** `kill -9` for it and its workerd at once; resolves when both are gone. */
   async kill(): Promise<void> {
-    const ready = this.events.find(({ event }) => event === "ready");
+    const ready = this.events.findLast(({ event }) => event === "ready");
     // Before it is ready only it knows workerd's id, and ends it when it is told to stop.
     this.process.kill(ready === undefined ? "SIGTERM" : "SIGKILL");
     if (ready !== undefined) killIfThere(ready.workerdPid!);
@@ -109,7 +109,7 @@ export class SelfHosted {
   }
 
   #readyEvent(): ServeEvent {
-    return this.events.find(({ event }) => event === "ready")!;
+    return this.events.findLast(({ event }) => event === "ready")!;
   }
 }
 

@@ -8,7 +8,7 @@ import { afterAll, afterEach, expect, it } from "vitest";
 import { acquire, numberOfBody } from "../support/counter-frames.ts";
 import { concat } from "../support/frames.ts";
 import { openCounter } from "./counter-sockets.ts";
-import { isRunning, killIfThere, SelfHosted, TOKEN_SECRET } from "./self-hosted.ts";
+import { isRunning, killIfThere, SelfHosted, SERVE, TOKEN_SECRET } from "./self-hosted.ts";
 import { SocketClient } from "./socket-client.ts";
 import { insertFrame, quotaOf } from "./socket-records.ts";
 
@@ -115,7 +115,7 @@ it.each([
   let answer = "";
   socket.on("data", (chunk: Buffer) => (answer += chunk.toString()));
   const closed = new Promise((resolve) => socket.once("close", resolve));
-  socket.write("POST /channels/news HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhe");
+  socket.write("POST /channels/news HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nhe");
   await sleep(300);
   const exited = stop(server);
   await expect.poll(() => server.events.map(({ event }) => event)).toContain("stopping");
@@ -157,20 +157,80 @@ it("leaves no workerd behind when it is told to stop twice", async () => {
   await expect.poll(() => isRunning(workerdPid)).toBe(false);
 });
 
-it("ends with workerd, and with its exit code", async () => {
+it("a workerd that has ended by itself is started again, at the same ports and with its data", async () => {
+  const server = open(freshFolder());
+  await server.ready();
+  const { url, workerdPid } = server;
+  expect((await increment(url, "views")).status).toBe(200);
+  killIfThere(workerdPid);
+  const readyAgain = (): number => server.events.filter(({ event }) => event === "ready").length;
+  await expect.poll(readyAgain, { timeout: 10_000 }).toBe(2);
+  expect(server.events[1]).toEqual({ event: "restarting", exitCode: 137, pauseMs: 250 });
+  expect(server.events[2]!.http).toEqual([url]);
+  expect(await (await increment(url, "views")).json()).toMatchObject({ quota: "2" });
+  expect(await server.stop()).toBe(0);
+});
+
+it("a stop while workerd is about to be started again ends the server with 0", async () => {
   const server = open(freshFolder());
   await server.ready();
   killIfThere(server.workerdPid);
-  expect(await server.exited).toBe(128 + 9);
-  expect(server.events.at(-1)).toEqual({ event: "ended", exitCode: 137 });
+  await expect.poll(() => server.events.at(-1)?.event).toBe("restarting");
+  expect(await server.stop()).toBe(0);
+  expect(server.events.filter(({ event }) => event === "ready")).toHaveLength(1);
 });
 
-it("says which port is taken, and ends", async () => {
+it("connections beyond CONNECTIONS_MAX are refused at every door, before a Hub takes them", async () => {
+  const limit = ["--var", "CONNECTIONS_MAX=2"];
+  const server = open(freshFolder(), "--tcp", `${TCP_PORT}=7.3/uint64`, ...limit);
+  expect(await server.ready()).toMatchObject({ connectionsMax: 2 });
+  const clients = await Promise.all([1, 2].map(() => SocketClient.open(TCP_PORT)));
+  for (const client of clients)
+    expect(await client.exchange(insertFrame("a", 1n), 1)).toBeDefined();
+  const listener = await fetch(`${server.url}/channels/news`);
+  expect(listener.status).toBe(503);
+  expect(await listener.json()).toMatchObject({ code: "connections_max" });
+  const surplus = await SocketClient.open(TCP_PORT);
+  await expect.poll(() => surplus.isClosed).toBe(true);
+  await clients.pop()!.close();
+  const another = async (): Promise<number> => {
+    const { status, body } = await fetch(`${server.url}/channels/news`);
+    await body?.cancel();
+    return status;
+  };
+  await expect.poll(another).toBe(200);
+  for (const client of clients) await client.close();
+});
+
+it("takes connections for half of the files that it may open, and answers at that limit", async () => {
+  const limited = ["sh", "-c", 'ulimit -n 400; exec "$@"', "sh", ...SERVE];
+  const flags = ["--http", "127.0.0.1:0", "--access", "open", "--data", freshFolder()];
+  const server = SelfHosted.start([...flags, "--tcp", `${TCP_PORT}=7.3/uint64`], {}, limited);
+  started.push(server);
+  // 400 less 64 and 3 for each of 53 objects, by 2 and by 2.
+  expect(await server.ready()).toMatchObject({ connectionsMax: 44, openFiles: 400 });
+  const clients = await Promise.all(Array.from({ length: 60 }, () => SocketClient.open(TCP_PORT)));
+  await expect.poll(() => clients.filter(({ isClosed }) => isClosed).length).toBe(16);
+  expect((await increment(server.url, "views")).status).toBe(200);
+  for (const client of clients) await client.close();
+  expect(await server.stop()).toBe(0);
+});
+
+it("refuses to start where it may open too few files for any connection", async () => {
+  const limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", ...SERVE];
+  const server = SelfHosted.start(["--access", "open", "--data", freshFolder()], {}, limited);
+  expect(await server.exited).toBe(2);
+  expect(server.errors).toContain("open_files_max");
+});
+
+it("says which port is taken, and by which process, and ends", async () => {
   const taken = createServer().listen(TAKEN_PORT, "127.0.0.1");
   await new Promise((resolve) => taken.once("listening", resolve));
   const server = open(freshFolder(), "--http", `127.0.0.1:${TAKEN_PORT}`);
   expect(await server.exited).toBe(1);
   expect(server.errors).toContain(`"http 127.0.0.1:${TAKEN_PORT}": bind(): Address already in use`);
+  const { detail } = server.events.find(({ event }) => event === "not_ready")!;
+  expect(detail).toContain(`port ${TAKEN_PORT} is taken by process ${process.pid} (`);
   taken.close();
 });
 

@@ -46,7 +46,7 @@ const flagsOf = (flags: Partial<ServeFlags> = {}): ServeFlags => ({
 });
 const SECRET = "x".repeat(32);
 const plan = (flags: Partial<ServeFlags> = {}, environment: object = { TOKEN_SECRET: SECRET }) =>
-  planOf(flagsOf(flags), environment as Record<string, string>);
+  planOf(flagsOf(flags), environment as Record<string, string>, null);
 
 /** Runs something that fails; gives `code: message`. */
 async function failure(run: () => unknown): Promise<string> {

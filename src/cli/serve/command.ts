@@ -9,9 +9,10 @@ import { askServer } from "./claim.ts";
 import { DataFolder } from "./data-folder.ts";
 import { Events } from "./events.ts";
 import { health } from "./health.ts";
+import { openFilesMax } from "./open-files.ts";
 import { planOf, type ServeFlags } from "./plan.ts";
 import { ServerProcess } from "./server.ts";
-import { untilEnded } from "./until-ended.ts";
+import { RESTART_PAUSES_MS, untilEnded } from "./until-ended.ts";
 import { findWorkerd } from "./workerd.ts";
 
 const HTTP_UNLESS_GIVEN = "127.0.0.1:8787";
@@ -88,15 +89,21 @@ async function serve(
   options: ServeOptions,
 ): Promise<ExitCode> {
   const { http = [HTTP_UNLESS_GIVEN], tcp = [], var: variables = [], drainTimeout } = options;
-  const plan = planOf({ ...options, http, tcp, var: variables }, host.environment);
+  const flags = { ...options, http, tcp, var: variables };
+  const plan = planOf(flags, host.environment, openFilesMax());
   const workerd = findWorkerd(options.workerd);
   const events = new Events(output);
   for (const warning of plan.warnings) await events.tell("warning", { detail: warning }, warning);
   const data = await DataFolder.open(plan.dataFolder, drainTimeout);
   try {
     for (const pid of data.endedOrphans) await tellOrphan(events, pid);
-    const server = ServerProcess.start(workerd, plan, data);
-    return await untilEnded(server, { plan, events, signal, drainTimeoutMs: drainTimeout });
+    return await untilEnded((served) => ServerProcess.start(workerd, served, data), {
+      plan,
+      events,
+      signal,
+      drainTimeoutMs: drainTimeout,
+      restartPausesMs: RESTART_PAUSES_MS,
+    });
   } finally {
     data.close();
   }

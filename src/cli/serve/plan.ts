@@ -4,6 +4,7 @@ import { resolve } from "node:path";
 import { readSettings, SettingsError, type Settings } from "../../objects/settings.ts";
 import { refusalOfPort, tcpPorts, type TcpPort } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
+import { connectionsWithin } from "./open-files.ts";
 import { addressOf, addressText, hostOf, isLoopback, type Address } from "./address.ts";
 
 /** The flags of `serve`, as they are written. */
@@ -30,6 +31,8 @@ export interface ServePlan {
   readonly variables: Readonly<Record<string, string>>;
   readonly secrets: Readonly<Record<string, string>>;
   readonly isBehindProxy: boolean;
+  /** How many files workerd may open; null where there is no limit. */
+  readonly openFiles: number | null;
   /** Absolute. */
   readonly dataFolder: string;
   readonly warnings: readonly string[];
@@ -61,11 +64,16 @@ const SOCKETS_MAX = 64;
 /**
  * Reads flags and environment.
  *
+ * @param openFiles how many files workerd may open; null where there is no limit
  * @throws UsageError that names the flag: `address_invalid`, `sockets_max`, `variable_invalid`,
  * `variable_unknown`, `config_invalid`, `secret_invalid`, `token_secret_missing`, `tcp_not_open`,
- * `network_not_allowed`
+ * `network_not_allowed`, `open_files_max`
  */
-export function planOf(flags: ServeFlags, environment: Environment): ServePlan {
+export function planOf(
+  flags: ServeFlags,
+  environment: Environment,
+  openFiles: number | null,
+): ServePlan {
   const http = httpAddresses(flags.http);
   const tcpHost = hostOf(flags.tcpHost);
   if (tcpHost === null) {
@@ -91,9 +99,10 @@ export function planOf(flags: ServeFlags, environment: Environment): ServePlan {
     http,
     tcpHost,
     tcp,
-    variables,
+    variables: { ...connectionsVariable(openFiles, settings, tcp), ...variables },
     secrets,
     isBehindProxy: flags.behindProxy,
+    openFiles,
     dataFolder: resolve(flags.data),
     warnings: warningsOf(settings),
   };
@@ -109,6 +118,17 @@ function hostsOf(
 ): Record<string, string> {
   const isOnLoopback = http.every(({ host }) => isLoopback(host));
   return access === "open" && isOnLoopback && !behindProxy ? { HOSTS: "localhost" } : {};
+}
+
+/** As many connections as the open files allow, unless a flag says otherwise. */
+function connectionsVariable(
+  openFiles: number | null,
+  settings: Settings,
+  tcp: readonly TcpPort[],
+): Record<string, string> {
+  if (openFiles === null) return {};
+  const namespaces = new Set(["default", ...tcp.map(({ namespace }) => namespace ?? "default")]);
+  return { CONNECTIONS_MAX: String(connectionsWithin(openFiles, settings, namespaces.size)) };
 }
 
 function httpAddresses(texts: readonly string[]): Address[] {

@@ -17,6 +17,7 @@ import {
 } from "./configuration.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { health } from "./health.ts";
+import { portHolder } from "./port-holder.ts";
 import type { ServePlan } from "./plan.ts";
 
 /** Files of the dashboard, as they are served, beside the Worker. */
@@ -48,19 +49,18 @@ export class ServerProcess {
   readonly ended: Promise<number>;
   readonly #child: ChildProcess;
   readonly #data: DataFolder;
-  readonly #http: readonly Address[];
-  readonly #socketCount: number;
+  readonly #plan: ServePlan;
   #isStopping = false;
   readonly #killAtExit = (): void => this.kill();
 
   private constructor(child: ChildProcess, data: DataFolder, plan: ServePlan) {
     this.#child = child;
     this.#data = data;
-    this.#http = plan.http;
-    this.#socketCount = plan.http.length + plan.tcp.length;
+    this.#plan = plan;
     this.ended = new Promise((resolve) => {
       const end = (exitCode: number): void => {
         process.off("exit", this.#killAtExit);
+        data.describe({ workerdPid: null, url: null });
         resolve(exitCode);
       };
       child.once("exit", (code, signal) => end(this.#exitCode(code, signal)));
@@ -111,9 +111,10 @@ export class ServerProcess {
    * @throws NotReady when workerd ends before, or takes too long
    */
   async ready(): Promise<Address[]> {
+    const socketCount = this.#plan.http.length + this.#plan.tcp.length;
     const timeout = AbortSignal.timeout(READY_TIMEOUT_MS);
-    const ports = await this.#inTime(openedPorts(this.#child, this.#socketCount), timeout);
-    const http = this.#http.map((address) => ({
+    const ports = await this.#inTime(openedPorts(this.#child, socketCount), timeout);
+    const http = this.#plan.http.map((address) => ({
       ...address,
       port: ports.get(httpSocketName(address)) ?? address.port,
     }));
@@ -152,13 +153,25 @@ export class ServerProcess {
     return code ?? SIGNAL_EXIT_CODE + (SIGNAL_NUMBERS[signal ?? ""] ?? 0);
   }
 
+  /** Ports that another process has: workerd says which is taken, not by whom. */
+  #takenPorts(): string[] {
+    return [...this.#plan.http, ...this.#plan.tcp].flatMap(({ port }) => {
+      const holder = port === 0 ? null : portHolder(port);
+      return holder === null ? [] : [`port ${port} is taken by ${holder}`];
+    });
+  }
+
   async #inTime<T>(result: Promise<T>, timeout: AbortSignal): Promise<T> {
     const failed = Promise.withResolvers<never>();
     timeout.addEventListener("abort", () =>
       failed.reject(new NotReady(`workerd was not ready within ${READY_TIMEOUT_MS} ms`)),
     );
     const ended = this.ended.then((code) => {
-      throw new NotReady(`workerd ended with ${code} before the server was ready`);
+      const reasons = [
+        `workerd ended with ${code} before the server was ready`,
+        ...this.#takenPorts(),
+      ];
+      throw new NotReady(reasons.join("; "));
     });
     return await Promise.race([result, ended, failed.promise]);
   }

@@ -1,0 +1,46 @@
+/**
+ * How many connections workerd may have by its limit of open files.
+ *
+ * At that limit `accept()` fails, and workerd ends with all its connections. It takes two descriptors for
+ * each connection, of whatever kind: the one it accepted and a duplicate. HTTP connections that ask nothing
+ * are not seen by the Worker, so half of the descriptors are left to them.
+ */
+import { execFileSync } from "node:child_process";
+import type { Settings } from "../../objects/settings.ts";
+import { UsageError } from "../failure.ts";
+
+const FILES_A_CONNECTION = 2;
+/** Database, log and shared memory, each a file. */
+const FILES_AN_OBJECT = 3;
+/** Ports, one database for each class, and what the runtime needs itself: about 40 were seen. */
+const FILES_OF_WORKERD = 64;
+/** Objects of a namespace beside its shards and Hubs: 32 groups of channels, and the Directory. */
+const OTHER_OBJECTS = 33;
+
+/** How many files a child of this process may open; null where there is no limit. */
+export function openFilesMax(): number | null {
+  const text = execFileSync("sh", ["-c", "ulimit -n"], { encoding: "utf8" }).trim();
+  return text === "unlimited" ? null : Number(text);
+}
+
+/**
+ * The connections that leave room for everything else.
+ *
+ * @param openFiles that workerd may have
+ * @param namespaces in use
+ * @throws UsageError `open_files_max` where there is no room for any
+ */
+export function connectionsWithin(
+  openFiles: number,
+  { SHARDS, HUBS_MAX }: Pick<Settings, "SHARDS" | "HUBS_MAX">,
+  namespaces: number,
+): number {
+  const objects = namespaces * (SHARDS + HUBS_MAX + OTHER_OBJECTS);
+  const needed = FILES_OF_WORKERD + FILES_AN_OBJECT * objects;
+  const connections = Math.floor((openFiles - needed) / 2 / FILES_A_CONNECTION);
+  if (connections > 0) return connections;
+  throw new UsageError(
+    "open_files_max",
+    `serve may open ${openFiles} files, and needs more than ${needed}: raise the limit with ulimit -n, LimitNOFILE of systemd or --ulimit nofile of Docker`,
+  );
+}

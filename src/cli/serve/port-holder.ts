@@ -1,0 +1,86 @@
+/** Which process listens at a port, as far as the system shows it to this user. */
+import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+
+/** State of a listening socket in `/proc/net/tcp`. */
+const LISTENING = "0A";
+const COMMAND_LENGTH_MAX = 120;
+
+interface Listener {
+  readonly inode: string;
+  readonly userId: string;
+}
+
+/** Such as `process 42 (node server.js)`; null where no process is known to listen. */
+export function portHolder(port: number): string | null {
+  const tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(readText);
+  if (tables.every((table) => table === null)) return holderByLsof(port);
+  const listeners = tables.flatMap((table) => listenersIn(table ?? "", port));
+  if (listeners.length === 0) return null;
+  const pid = processWith(new Set(listeners.map(({ inode }) => `socket:[${inode}]`)));
+  if (pid === null) return `a process of the user with id ${listeners[0]!.userId}`;
+  const command = readText(`/proc/${pid}/cmdline`)?.split("\0").join(" ").trim() ?? "";
+  return described(pid, command);
+}
+
+/** Rows of proc_pid_net(5): number, local address, remote address, state, …, user, …, inode. */
+function listenersIn(table: string, port: number): Listener[] {
+  return table
+    .split("\n")
+    .slice(1)
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local = "", , state]) => {
+      return state === LISTENING && parseInt(local.split(":")[1] ?? "", 16) === port;
+    })
+    .map((fields) => ({ userId: fields[7] ?? "", inode: fields[9] ?? "" }));
+}
+
+function processWith(sockets: ReadonlySet<string>): string | null {
+  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return pids.find((pid) => filesOf(pid).some((file) => sockets.has(file))) ?? null;
+}
+
+/** Empty for a process that has ended, or of another user. */
+function filesOf(pid: string): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).map((file) => {
+      try {
+        return readlinkSync(`/proc/${pid}/fd/${file}`);
+      } catch {
+        // Closed since the folder was read.
+        return "";
+      }
+    });
+  } catch {
+    return [];
+  }
+}
+
+/** Where there is no `/proc`: macOS. */
+export function holderByLsof(port: number): string | null {
+  try {
+    const args = ["-nP", `-iTCP:${port}`, "-sTCP:LISTEN", "-Fpc"];
+    const text = execFileSync("lsof", args, {
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+    const pid = /^p(\d+)/m.exec(text)?.[1];
+    return pid === undefined ? null : described(pid, /^c(.*)/m.exec(text)?.[1] ?? "");
+  } catch {
+    // It ends with 1 where it finds none.
+    return null;
+  }
+}
+
+function described(pid: string, command: string): string {
+  const isLong = command.length > COMMAND_LENGTH_MAX;
+  return `process ${pid} (${isLong ? `${command.slice(0, COMMAND_LENGTH_MAX)}…` : command})`;
+}
+
+function readText(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,102 @@
+/** `throttr-edge serve`: how many connections it takes, whose a port is, when it gives up. */
+import { execFileSync, spawnSync } from "node:child_process";
+import { createServer, type AddressInfo } from "node:net";
+import { describe, expect, it } from "vitest";
+import { Events } from "../../src/cli/serve/events.ts";
+import { connectionsWithin, openFilesMax } from "../../src/cli/serve/open-files.ts";
+import { planOf, type ServePlan } from "../../src/cli/serve/plan.ts";
+import { holderByLsof, portHolder } from "../../src/cli/serve/port-holder.ts";
+import { NotReady } from "../../src/cli/serve/server.ts";
+import { untilEnded } from "../../src/cli/serve/until-ended.ts";
+
+const flags = {
+  http: ["127.0.0.1:0"],
+  tcp: [],
+  tcpHost: "127.0.0.1",
+  openToNetwork: false,
+  access: "open",
+  var: [],
+  data: "./throttr-data",
+  behindProxy: false,
+};
+const plan = planOf(flags, {}, null);
+
+describe("the limit of open files", () => {
+  it("is the one that children of this process have", () => {
+    const text = execFileSync("sh", ["-c", "ulimit -n"], { encoding: "utf8" }).trim();
+    expect(String(openFilesMax() ?? "unlimited")).toBe(text);
+  });
+
+  it("leaves half of what objects don't need to connections, which take two files each", () => {
+    const settings = { SHARDS: 4, HUBS_MAX: 16 };
+    expect(connectionsWithin(65_536, settings, 1)).toBe(16_328);
+    expect(connectionsWithin(1024, settings, 1)).toBe(200);
+    expect(connectionsWithin(1024, settings, 3)).toBe(120);
+    expect(() => connectionsWithin(225, settings, 1)).toThrow("needs more than 223");
+  });
+
+  it("bounds the connections, unless a flag says how many there may be", () => {
+    expect(planOf(flags, {}, 1024).variables).toMatchObject({ CONNECTIONS_MAX: "200" });
+    const said = { ...flags, var: ["CONNECTIONS_MAX=7"] };
+    expect(planOf(said, {}, 1024).variables).toMatchObject({ CONNECTIONS_MAX: "7" });
+    expect(plan.variables).not.toHaveProperty("CONNECTIONS_MAX");
+  });
+});
+
+describe("the holder of a port", () => {
+  const holders: [string, typeof portHolder][] = [["a table of the system", portHolder]];
+  if (spawnSync("lsof", ["-v"]).status === 0) holders.push(["lsof", holderByLsof]);
+
+  it.each(holders)("is named with its process, as %s shows it", async (_name, holderOf) => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await new Promise((resolve) => server.once("listening", resolve));
+    const { port } = server.address() as AddressInfo;
+    expect(holderOf(port)).toMatch(new RegExp(`^process ${process.pid} \\(.+\\)$`));
+    await new Promise((resolve) => server.close(resolve));
+    expect(holderOf(port)).toBeNull();
+  });
+});
+
+describe("a server whose workerd ends again and again", () => {
+  /** Runs lives that each get ready, or not, and end with their number as exit code. */
+  async function run(areReady: readonly boolean[]): Promise<[number, string[]]> {
+    const told: string[] = [];
+    const started: ServePlan[] = [];
+    const start = (served: ServePlan) => {
+      const exitCode = started.push(served);
+      const isReady = areReady[exitCode - 1]!;
+      return {
+        ended: Promise.resolve(exitCode),
+        pid: 1,
+        isStopping: false,
+        ready: () =>
+          isReady
+            ? Promise.resolve([{ host: "127.0.0.1", port: 4711 }])
+            : Promise.reject(new NotReady("no")),
+        stop: () => {},
+        kill: () => {},
+      };
+    };
+    const output = { isJson: true, write: async (line: string) => void told.push(line) };
+    const exitCode = await untilEnded(start, {
+      plan,
+      events: new Events(output as unknown as ConstructorParameters<typeof Events>[0]),
+      signal: new AbortController().signal,
+      drainTimeoutMs: 0,
+      restartPausesMs: [1, 2],
+    });
+    for (const { http } of started.slice(1)) expect(http[0]!.port).toBe(4711);
+    return [exitCode, told.map((line) => (JSON.parse(line) as { event: string }).event)];
+  }
+
+  it("gives up when there is no pause left, with the exit code of the last one", async () => {
+    const [exitCode, events] = await run([true, false, true]);
+    expect(exitCode).toBe(3);
+    const restarted = ["ready", "restarting", "not_ready", "restarting", "ready", "ended"];
+    expect(events).toEqual(restarted);
+  });
+
+  it("ends at once when the first start does not get ready", async () => {
+    expect(await run([false])).toEqual([1, ["not_ready", "ended"]]);
+  });
+});
