@@ -6,7 +6,7 @@ import { binaryBytes } from "../wire/bytes.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
 import { EventStream } from "./event-stream.ts";
-import { escapedName } from "./escaped-name.ts";
+import { escapedName, rawPath } from "./escaped-name.ts";
 import { openConnection } from "./hubs.ts";
 import { Problem, problemOfFailure } from "./problem.ts";
 
@@ -23,9 +23,9 @@ const LAYOUTS = layoutsOf(PROTOCOL);
  * @throws Problem 400 `channel_invalid` when an escape is none, or the name is longer than 255 bytes
  */
 export function channelOf(url: string): string {
-  const { pathname } = new URL(url);
-  if (!pathname.startsWith(PREFIX)) throw new Problem(404, "not_found", `no route ${pathname}`);
-  return escapedName(pathname.slice(PREFIX.length), "channel");
+  const path = rawPath(url);
+  if (!path.startsWith(PREFIX)) throw new Problem(404, "not_found", `no route ${path}`);
+  return escapedName(path.slice(PREFIX.length), "channel");
 }
 
 /** What became of a message. */

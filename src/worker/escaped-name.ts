@@ -9,22 +9,35 @@ export function unescaped(text: string): string | null {
   return text.replace(/%(..)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
+/** What a name names: the code of a refusal begins with it. */
+type Named = "key" | "channel" | "name" | "lease";
+
+/**
+ * The path of a URL as it came. The router goes by it, and `new URL` does not have it: there `/a/../b` is `/b`.
+ */
+export function rawPath(url: string): string {
+  return /^[^:]*:\/\/[^/?#]*([^?#]*)/.exec(url)![1]!;
+}
+
 /**
  * The name that an escaped part of a URL's path stands for, as a binary string.
  *
  * @throws Problem 400 `key_invalid`, `channel_invalid`, `name_invalid`, `lease_invalid` when an escape is
  * none, or the name is longer than 255 bytes
  */
-export function escapedName(part: string, what: "key" | "channel" | "name" | "lease"): string {
+export function escapedName(part: string, what: Named): string {
   const name = unescaped(part);
   if (name === null) {
     throw Problem.of(`${what}_invalid`, `the ${what} has a % that begins no escape`);
   }
-  if (name.length > NAME_BYTES_MAX) {
-    throw Problem.of(
-      `${what}_invalid`,
-      `the ${what} has ${name.length} bytes, at most ${NAME_BYTES_MAX} are possible`,
-    );
-  }
-  return name;
+  return shortName(name, what);
+}
+
+/** @throws Problem 400 when a name is longer than 255 bytes */
+export function shortName(name: string, what: Named): string {
+  if (name.length <= NAME_BYTES_MAX) return name;
+  throw Problem.of(
+    `${what}_invalid`,
+    `the ${what} has ${name.length} bytes, at most ${NAME_BYTES_MAX} are possible`,
+  );
 }

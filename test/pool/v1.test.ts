@@ -729,7 +729,35 @@ describe("records", () => {
     expect(atob(seen[1]!.keyBase64 as string)).toBe("k\xff00");
   });
 
-  it("are listed behind the empty key, which has no URL", async () => {
+  it.each(["", ".", "..", "-", "a/b"])(
+    "of the key %j, which a path need not have, is in the query behind - in its place",
+    async (key) => {
+      const url = `/v1/counters/-?key=${encodeURIComponent(key)}`;
+      const json = { quota: 7, ttlMs: TTL_MS };
+      expect((await call("PUT", url, { json })).status).toBe(201);
+      expect((await call("GET", url)).json).toMatchObject({ quota: "7" });
+      const increment = url.replace("?", "/increment?");
+      expect((await call("POST", increment, { json: { ttlMs: TTL_MS } })).json.quota).toBe("8");
+      const raw = { headers: { "content-type": "application/octet-stream" }, body: "text" };
+      await call("DELETE", url);
+      const buffer = `${url.replace("counters", "buffers")}&ttlMs=60000`;
+      expect((await call("PUT", buffer, raw)).status).toBe(204);
+      const { records } = (await call("GET", "/v1/records")).json;
+      expect(records).toMatchObject([{ key, kind: "buffer" }]);
+    },
+  );
+
+  it("of names in the query are for paths that leave them out, and as short as others", async () => {
+    const twice = await call("GET", "/v1/counters/a?key=b");
+    expectProblem(twice, "query_invalid");
+    expect(Object.keys(fieldsOf(twice))).toEqual(["key"]);
+    expectProblem(await call("GET", "/v1/counters/-?name=b"), "query_invalid");
+    expectProblem(await call("GET", `/v1/counters/-?key=${"a".repeat(256)}`), "key_invalid");
+    const { json } = await call("GET", "/v1/semaphores/-?name=..");
+    expect(json).toMatchObject({ code: "semaphore_absent" });
+  });
+
+  it("are listed behind the empty key", async () => {
     await post("7.3", "uint8", Uint8Array.of(0x01, 7, 5, 100, 0));
     await insert("a", 1);
     const first = await call("GET", "/v1/records?limit=1");

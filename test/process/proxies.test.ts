@@ -12,8 +12,8 @@ import { webSocket } from "../../src/client/web-socket-transport.ts";
 import { RawHttp, UPGRADE_HEADERS } from "./raw-http.ts";
 import { SelfHosted } from "./self-hosted.ts";
 
-const NGINX_PORT = 21_701;
-const CADDY_PORT = 21_702;
+const NGINX_PORT = 21_781;
+const CADDY_PORT = 21_782;
 const SOCKETS_OF_ONE = 3;
 const READY_TIMEOUT_MS = 10_000;
 

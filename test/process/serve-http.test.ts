@@ -113,6 +113,28 @@ it("unfinished bodies are bounded over all requests, calls with short bodies go 
   await next.arrayBuffer();
 });
 
+it("names of dots are reached by their paths where these arrive as they are", async () => {
+  const { host } = new URL(server.url);
+  const ask = async (line: string, body: object): Promise<string> => {
+    using http = await RawHttp.open(server.url);
+    const text = JSON.stringify(body);
+    http.send(line, { host, connection: "close", ...ofLength(text.length) });
+    http.socket.write(text);
+    await http.closed();
+    return http.received;
+  };
+  const counter = { quota: "7", ttlMs: 60_000 };
+  const lease = { resources: 1, maximum: 2, ttlMs: 60_000 };
+  const limit = { strategy: { strategy: "token_bucket", burst: 2, rate: 1 } };
+  expect(await ask("PUT /v1/counters/..", counter)).toMatch(/^HTTP\/1\.1 201 /);
+  expect(await ask("GET /v1/counters/%2e%2E", {})).toContain('"quota":"7"');
+  expect(await ask("PUT /v1/counters/%2e", counter)).toMatch(/^HTTP\/1\.1 201 /);
+  expect(await ask("POST /v1/limits/../.", limit)).toMatch(/^HTTP\/1\.1 200 /);
+  expect(await ask("POST /v1/semaphores/../leases", lease)).toMatch(/^HTTP\/1\.1 20[01] /);
+  expect(await ask("POST /v1/channels/..", { text: "a" })).not.toMatch(/^HTTP\/1\.1 5/);
+  expect(server.errors).not.toContain("request_failed");
+});
+
 it("an open server on loopback answers to names of loopback only", async () => {
   for (const host of ["evil.example:8787", "127.0.0.1.evil.example"]) {
     using http = await RawHttp.open(server.url);

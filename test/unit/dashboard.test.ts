@@ -265,12 +265,25 @@ describe("names of the JSON door", () => {
   it(`come through a path as they are (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), (name) => {
-        const path = pathOf(name);
-        expect(path).toMatch(/^[\w%-]*$/);
-        expect(Uint8Array.from(unescaped(path)!, (c) => c.charCodeAt(0))).toEqual(name);
+        const url = new URL(
+          pathOf("/v1/semaphores/", "name", name, "/holders"),
+          "http://localhost",
+        );
+        const [, part] = /^\/v1\/semaphores\/([\w%-]+)\/holders$/.exec(url.pathname)!;
+        const elsewhere = /^\?name=([%\w]*)$/.exec(url.search)?.[1];
+        expect(Uint8Array.from(unescaped(elsewhere ?? part!)!, (c) => c.charCodeAt(0))).toEqual(
+          name,
+        );
       }),
       { seed },
     );
+  });
+
+  it.each(["", ".", ".."])("are in the query where a path can't have them: %j", (name) => {
+    const path = pathOf("/v1/semaphores/", "name", encoder.encode(name), "/holders?limit=9");
+    const escaped = name.replaceAll(".", "%2e");
+    expect(path).toBe(`/v1/semaphores/-/holders?limit=9&name=${escaped}`);
+    expect(new URL(path, "http://localhost").pathname).toBe("/v1/semaphores/-/holders");
   });
 
   it("are text, or base64 of what is none", () => {

@@ -164,7 +164,7 @@ function AcquireForm({
       maximum: wholeOf(fields("maximum"), "maximum"),
       ttlMs: ttlOf(fields),
     };
-    const path = `/v1/semaphores/${pathOf(encoder.encode(name))}/leases`;
+    const path = pathOf("/v1/semaphores/", "name", encoder.encode(name), "/leases");
     await jsonOf(session, path, { method: "POST", body });
     onAcquired();
     notify(`Acquired ${counted(body.resources, "resource")} of ${name}`);
@@ -201,19 +201,19 @@ function HoldersDialog({
   readonly onClose: () => void;
   readonly onChange: () => void;
 }) {
-  const path = `/v1/semaphores/${pathOf(name)}`;
+  const pathTo = (after: string): string => pathOf("/v1/semaphores/", "name", name, after);
   const isAllowed = !lacksScope(session, "admin");
   const [released, setReleased] = useState<Holder | null>(null);
   const action = useAction();
   const page = useLoaded(
     isAllowed
       ? async (signal) =>
-          await jsonOf<HolderPage>(session, `${path}/holders?limit=${PAGE_ROWS}`, { signal })
+          await jsonOf<HolderPage>(session, pathTo(`/holders?limit=${PAGE_ROWS}`), { signal })
       : null,
     [session, name],
   );
   const release = async (): Promise<void> => {
-    await jsonOf(session, `${path}/leases/${released!.id}`, { method: "DELETE" });
+    await jsonOf(session, pathTo(`/leases/${released!.id}`), { method: "DELETE" });
     setReleased(null);
     notify("Released");
     page.reload();

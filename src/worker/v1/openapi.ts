@@ -23,7 +23,7 @@ export const ABOUT: readonly string[] = [
   "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this as a page, `/openapi.json` has it for programs.",
   "A token opens its namespace: `Authorization: Bearer …`, or `?ticket=` with one that lives at most 300 s. Without a scope of the token the answer is 403.",
   "Quotas are 64-bit: answers have them as strings of digits. Times are in milliseconds.",
-  "Keys, values and payloads are bytes. In a URL they are percent-encoded, byte by byte (`/` is `%2F`). In JSON they are text where they are UTF-8, else base64 in a field with `Base64` behind its name. The empty key, `.` and `..` have no URL.",
+  "Keys, values and payloads are bytes. In a URL they are percent-encoded, byte by byte (`/` is `%2F`). In JSON they are text where they are UTF-8, else base64 in a field with `Base64` behind its name. The empty name, `.` and `..` can't stand in a path: write `-` there and the name in the query, `/v1/counters/-?key=..`, `/v1/semaphores/-?name=..`.",
   "With `Idempotency-Key` (1 to 64 characters) a call may be sent again: within `IDEMPOTENCY_TTL_MS`, it is not applied twice on its record, and gets the answer of the first one.",
   "Errors are problem details (RFC 9457) with a stable `code`. Fields and parameters that nobody knows are refused.",
 ];

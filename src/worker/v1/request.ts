@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { binaryBytes } from "../../wire/bytes.ts";
 import { IDEMPOTENCY_KEY_BYTES_MAX } from "../../wire/edge/command.ts";
 import { shown } from "../../wire/ratelimit/error.ts";
-import { escapedName, unescaped } from "../escaped-name.ts";
+import { escapedName, rawPath, shortName, unescaped } from "../escaped-name.ts";
 import { Problem, type FieldError } from "../problem.ts";
 import { parseJson } from "./json.ts";
 import { refuseFields, type Call, type Route, type Schema } from "./route.ts";
@@ -24,11 +24,15 @@ type Input = Omit<Call<string, Schema, Schema | undefined>, "caller">;
  * @throws Problem 400 with the code of what is wrong, and its field
  */
 export function readRequest(route: Route, request: Request, bytes: Uint8Array): Input {
-  const url = new URL(request.url);
-  const path = namesOf(route.path, url.pathname);
+  const parameters = parametersOf(new URL(request.url));
+  const path = namesOf(route.path, rawPath(request.url), parameters);
   const once = onceOf(route, request.headers.get("idempotency-key"));
   const isRaw = route.rawQuery !== undefined && typeOf(request) === RAW_TYPE;
-  const query = checked(isRaw ? route.rawQuery : route.query, queryOf(url), "query_invalid");
+  const query = checked(
+    isRaw ? route.rawQuery : route.query,
+    fieldsOf(parameters),
+    "query_invalid",
+  );
   const body = bodyOf(route, bytes, isRaw ? (query as object) : null);
   const accept = request.headers.get("accept") ?? "";
   const isRawWanted = accept.includes(RAW_TYPE) && !accept.includes("application/json");
@@ -44,7 +48,7 @@ export function readQuery<Query extends Schema>(
   schema: Query,
   request: Request,
 ): v.InferOutput<Query> {
-  return checked(schema, queryOf(new URL(request.url)), "query_invalid");
+  return checked(schema, fieldsOf(parametersOf(new URL(request.url))), "query_invalid");
 }
 
 /** @param rawFields fields beside `value`, which is the body as it is; null for a body in JSON */
@@ -54,20 +58,40 @@ function bodyOf({ body }: Route, bytes: Uint8Array, rawFields: object | null): u
   return checked(body, parseJson(bytes), "body_invalid", bytes.length <= LISTED_BYTES_MAX);
 }
 
-/** The names of a path by what its pattern calls them. They are read from the URL as it came. */
-function namesOf(pattern: string, pathname: string): Record<string, Uint8Array> {
-  const parts = pathname.split("/");
+/** Stands in a path for a name that can't stand there, and which the query has. */
+const ELSEWHERE = "-";
+
+/**
+ * The names of a path by what its pattern calls them.
+ *
+ * Parsers of URLs take `.` and `..` out of paths, also where they are escaped, and an empty name is no part of a path:
+ * a parameter of the query says these.
+ */
+function namesOf(
+  pattern: string,
+  path: string,
+  parameters: Map<string, string>,
+): Record<string, Uint8Array> {
+  const parts = path.split("/");
   const names: Record<string, Uint8Array> = {};
   pattern.split("/").forEach((part, i) => {
     if (!part.startsWith("{")) return;
     const what = part.slice(1, -1) as "key" | "channel" | "name" | "lease";
-    names[what] = binaryBytes(escapedName(parts[i]!, what));
+    const elsewhere = parameters.get(what);
+    if (elsewhere !== undefined && parts[i] !== ELSEWHERE) {
+      const message = `it says a name where the path has ${ELSEWHERE}, and the path has another`;
+      refuseFields("query_invalid", [{ field: what, message }]);
+    }
+    parameters.delete(what);
+    names[what] = binaryBytes(
+      elsewhere === undefined ? escapedName(parts[i]!, what) : shortName(elsewhere, what),
+    );
   });
   return names;
 }
 
 /** The parameters of a query as binary strings; the ticket is not one of them. */
-function queryOf({ search }: URL): Record<string, string> {
+function parametersOf({ search }: URL): Map<string, string> {
   const parameters = new Map<string, string>();
   for (const pair of search.slice(1).split("&")) {
     if (pair === "") continue;
@@ -81,8 +105,10 @@ function queryOf({ search }: URL): Record<string, string> {
     parameters.set(field, value);
   }
   parameters.delete("ticket");
-  return Object.fromEntries(parameters);
+  return parameters;
 }
+
+const fieldsOf = (parameters: Map<string, string>): object => Object.fromEntries(parameters);
 
 function typeOf({ headers }: Request): string {
   return (headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
