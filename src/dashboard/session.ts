@@ -14,7 +14,7 @@ const TOKEN_ITEM = "throttr-token";
 /** How long an answer may take, ms. */
 const TIMEOUT_MS = 15_000;
 /** What says that the token, or that there is none, is why nothing was answered. */
-const TOKEN_CODES = ["token_missing", "token_invalid", "token_expired"];
+const TOKEN_CODES = ["token_missing", "token_invalid", "token_expired", "token_not_yet_valid"];
 
 export interface Session {
   readonly token: string | null;

@@ -13,6 +13,8 @@ import { Problem } from "./problem.ts";
 
 /** A token in a URL ends up in logs: it must not live longer than this. */
 export const TICKET_TTL_S_MAX = 300;
+/** The clocks of who mints tokens and who checks them differ by a little. */
+const LEEWAY_S = 5;
 const PREFIXES_MAX = 16;
 const PREFIX_BYTES_MAX = 255;
 
@@ -58,6 +60,7 @@ const claimsSchema = v.object({
   ns: namespaceName("ns"),
   exp: v.number("exp: seconds since the epoch are expected"),
   iat: v.optional(v.number("iat: seconds since the epoch are expected")),
+  nbf: v.optional(v.number("nbf: seconds since the epoch are expected")),
   ...grantFields,
 });
 
@@ -89,7 +92,7 @@ export interface Credentials {
 /**
  * What the bearer of the credentials may do.
  *
- * @throws Problem 401 `token_missing`, `token_expired`, `token_invalid`, `ticket_too_long`;
+ * @throws Problem 401 `token_missing`, `token_expired`, `token_not_yet_valid`, `token_invalid`, `ticket_too_long`;
  * 503 `access_not_configured` when the deployment says neither how to check tokens nor to be open
  */
 export async function authenticate(settings: Settings, credentials: Credentials): Promise<Access> {
@@ -104,6 +107,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
     );
   }
   const claims = parseClaims(await verified(settings, token));
+  assertBegun(claims);
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
     throw new Problem(
       401,
@@ -136,7 +140,8 @@ async function verified(
     );
   }
   try {
-    return await verify(token, TOKEN_SECRET, "HS256");
+    // When it begins is checked below: with leeway, and once the signature is known to be right.
+    return await verify(token, TOKEN_SECRET, { alg: "HS256", nbf: false, iat: false });
   } catch (error) {
     if (error instanceof JwtTokenSignatureMismatched && TOKEN_SECRET_PREVIOUS !== "") {
       return await verified(
@@ -151,6 +156,19 @@ async function verified(
       401,
       "token_invalid",
       "the token is not a JWT signed with this deployment's TOKEN_SECRET",
+    );
+  }
+}
+
+/** @throws Problem 401 `token_not_yet_valid` */
+function assertBegun(claims: Pick<Claims, "nbf" | "iat">): void {
+  const nowS = Math.floor(Date.now() / 1000);
+  for (const name of ["nbf", "iat"] as const) {
+    const begin = claims[name];
+    if (begin === undefined || begin <= nowS + LEEWAY_S) continue;
+    throw Problem.of(
+      "token_not_yet_valid",
+      `the token's ${name} is ${begin - nowS} s ahead of the server's clock, at most ${LEEWAY_S} s are accepted: compare the clock of the machine that has minted it`,
     );
   }
 }

@@ -104,6 +104,19 @@ describe("over HTTP", () => {
     }
   });
 
+  it.each(["nbf", "iat"])("%s may be 5 s ahead of the server's clock", async (claim) => {
+    const near = await bearerOf({ [claim]: nowS() + 3 });
+    expect((await post("7.3", "uint16", QUERY, near)).status).toBe(200);
+    const far = await post("7.3", "uint16", QUERY, await bearerOf({ [claim]: nowS() + 60 }));
+    const problem = await problemOf(far);
+    expect(problem).toMatchObject({ status: 401, code: "token_not_yet_valid" });
+    expect(problem.detail).toMatch(new RegExp(`${claim} is \\d+ s ahead`));
+    const foreign = await bearerOf({ [claim]: nowS() + 60 }, "of another deployment");
+    expect(await problemOf(await post("7.3", "uint16", QUERY, foreign))).toMatchObject({
+      code: "token_invalid",
+    });
+  });
+
   it("a scope that is missing: 403 that names it, nothing applied", async () => {
     const reader = await bearerOf({ scopes: ["read"] });
     const problem = await problemOf(

@@ -7,6 +7,7 @@ export const SHARED_CODES: readonly ProblemCode[] = [
   "token_missing",
   "token_invalid",
   "token_expired",
+  "token_not_yet_valid",
   "ticket_too_long",
   "scope_missing",
   "prefix_missing",
