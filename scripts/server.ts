@@ -20,8 +20,8 @@ export interface ServerOptions {
   /** Folder where data is kept; `.wrangler/state` by default. */
   persistTo?: string;
   /**
-   * Variables that differ from the configuration's. `ACCESS` is `open`, `COUNTER_ENABLE` `on` and `HOSTS` `localhost`
-   * unless said otherwise.
+   * Variables that differ from the configuration's. `ACCESS` is `open`, `OPEN_NAMESPACES` `any`, `COUNTER_ENABLE` `on`
+   * and `HOSTS` `localhost` unless said otherwise.
    */
   variables?: Readonly<Record<string, string>>;
   /** Environment of the process, beside this one's. */
@@ -49,6 +49,7 @@ const GONE_TIMEOUT_MS = 2000;
 export function startServer(options: ServerOptions = {}): Server {
   const variables = {
     ACCESS: "open",
+    OPEN_NAMESPACES: "any",
     COUNTER_ENABLE: "on",
     ...(hasOwnHosts(options.config) ? {} : { HOSTS: "localhost" }),
     ...options.variables,

@@ -11,29 +11,49 @@ import { LimiterScreen } from "./screens/limiter.tsx";
 import { OverviewScreen } from "./screens/overview.tsx";
 import { RecordsScreen } from "./screens/records.tsx";
 import { SemaphoresScreen } from "./screens/semaphores.tsx";
-import { failureOf, sessionStore, signOut, type Session } from "./session.ts";
+import { failureOf, lacksScope, sessionStore, signOut, type Session } from "./session.ts";
 import { Logo, NotOpen, SignIn } from "./sign-in.tsx";
 import { Store, useStore } from "./store.ts";
 import { nextTheme, themeStore } from "./theme.ts";
 
+/** Screens, and the scopes each of which has something to do there. */
 const SCREENS = {
-  overview: { title: "Overview", Screen: OverviewScreen },
-  records: { title: "Records", Screen: RecordsScreen },
-  channels: { title: "Channels", Screen: ChannelsScreen },
-  connections: { title: "Connections", Screen: ConnectionsScreen },
-  semaphores: { title: "Semaphores", Screen: SemaphoresScreen },
-  limiter: { title: "Limiter", Screen: LimiterScreen },
+  overview: { title: "Overview", Screen: OverviewScreen, scopes: ["admin"] },
+  records: { title: "Records", Screen: RecordsScreen, scopes: ["read", "write"] },
+  channels: {
+    title: "Channels",
+    Screen: ChannelsScreen,
+    scopes: ["publish", "subscribe", "admin"],
+  },
+  connections: { title: "Connections", Screen: ConnectionsScreen, scopes: ["admin"] },
+  semaphores: { title: "Semaphores", Screen: SemaphoresScreen, scopes: ["read", "write"] },
+  limiter: { title: "Limiter", Screen: LimiterScreen, scopes: ["read", "write"] },
 } as const;
 
 type ScreenName = keyof typeof SCREENS;
 const NAMES = Object.keys(SCREENS) as ScreenName[];
+const SIGN_IN = "sign-in";
 
-/** The screen that the address says, behind `#`. */
-function screenOf(hash: string): ScreenName {
-  return NAMES.find((name) => hash === `#${name}`) ?? "overview";
+/** The screens that have something for the token. */
+function screensOf(session: Session): readonly ScreenName[] {
+  return NAMES.filter((name) => SCREENS[name].scopes.some((scope) => !lacksScope(session, scope)));
 }
 
-const screenStore = new Store<ScreenName>(screenOf(location.hash));
+/** What the address says, behind `#`: a screen, the page to sign in, or nothing, which is the first screen. */
+type Place = ScreenName | typeof SIGN_IN | null;
+
+function placeOf(hash: string): Place {
+  return hash === `#${SIGN_IN}` ? SIGN_IN : (NAMES.find((name) => hash === `#${name}`) ?? null);
+}
+
+const placeStore = new Store<Place>(placeOf(location.hash));
+
+/** From the page to sign in to the first screen. */
+function leaveSignIn(): void {
+  if (placeStore.value !== SIGN_IN) return;
+  history.replaceState(null, "", location.pathname);
+  placeStore.set(null);
+}
 const helpStore = new Store(false);
 
 /** Keys without a meaning of their own may be turned off: some people's devices press them by chance. */
@@ -42,7 +62,7 @@ const keysStore = new Store(localStorage.getItem(KEYS_ITEM) !== "off");
 
 export function listenToPage(): void {
   addEventListener("hashchange", () => {
-    screenStore.set(screenOf(location.hash));
+    placeStore.set(placeOf(location.hash));
     // Who can't see that the page is another one hears its title.
     requestAnimationFrame(() => document.getElementById("screen-title")?.focus());
   });
@@ -55,9 +75,10 @@ const isTyping = (target: EventTarget | null): boolean =>
 function onKey(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (document.querySelector("dialog[open]") !== null) return;
-  if (sessionStore.value.status !== "open" || !keysStore.value) return;
+  const state = sessionStore.value;
+  if (state.status !== "open" || !keysStore.value || placeStore.value === SIGN_IN) return;
   const { key } = event;
-  const screen = NAMES[Number(key) - 1];
+  const screen = screensOf(state.session)[Number(key) - 1];
   if (screen !== undefined) location.hash = screen;
   else if (key === "?") helpStore.set(true);
   else if (key === "/") document.getElementById("filter")?.focus();
@@ -80,20 +101,32 @@ function changeTheme(): void {
 
 export function App() {
   const state = useStore(sessionStore);
+  const place = useStore(placeStore);
   switch (state.status) {
     case "checking":
       return <main class="alone" aria-busy="true" aria-label="Loading" />;
     case "asking":
-      return <SignIn error={state.error} />;
+      return <SignIn key="asked" session={null} error={state.error} onLeave={leaveSignIn} />;
     case "failed":
       return <NotOpen error={state.error} />;
     case "open":
-      return <Opened session={state.session} />;
+      return place === SIGN_IN ? (
+        <SignIn key="open" session={state.session} error={null} onLeave={leaveSignIn} />
+      ) : (
+        <Opened session={state.session} place={place} />
+      );
   }
 }
 
-function Opened({ session }: { readonly session: Session }) {
-  const name = useStore(screenStore);
+function Opened({
+  session,
+  place,
+}: {
+  readonly session: Session;
+  readonly place: ScreenName | null;
+}) {
+  const screens = screensOf(session);
+  const name = place ?? screens[0] ?? "overview";
   const isHelping = useStore(helpStore);
   const { title, Screen } = SCREENS[name];
   useEffect(() => {
@@ -111,7 +144,7 @@ function Opened({ session }: { readonly session: Session }) {
       >
         To the content
       </a>
-      <Side session={session} name={name} />
+      <Side session={session} screens={screens} name={name} />
       <main id="screen" class={`screen ${name}`}>
         <ErrorBoundary
           key={name}
@@ -126,16 +159,24 @@ function Opened({ session }: { readonly session: Session }) {
   );
 }
 
-function Side({ session, name }: { readonly session: Session; readonly name: ScreenName }) {
+function Side({
+  session,
+  screens,
+  name,
+}: {
+  readonly session: Session;
+  readonly screens: readonly ScreenName[];
+  readonly name: ScreenName;
+}) {
   const { theme } = useStore(themeStore);
   return (
     <header class="side">
-      <a class="brand" href="#overview" aria-label="Throttr Edge, overview">
+      <a class="brand" href="#" aria-label="Throttr Edge, first screen">
         <Logo />
         <span>Throttr Edge</span>
       </a>
       <nav aria-label="Screens">
-        {NAMES.map((screen) => (
+        {screens.map((screen) => (
           <a key={screen} href={`#${screen}`} aria-current={screen === name ? "page" : null}>
             <Icon name={screen} />
             <span>{SCREENS[screen].title}</span>
@@ -152,8 +193,21 @@ function Side({ session, name }: { readonly session: Session; readonly name: Scr
             onPress={changeTheme}
           />
           <Button label="Keys and help" icon="help" isBare onPress={() => helpStore.set(true)} />
+          <Button
+            label="Sign in"
+            icon="enter"
+            isBare
+            onPress={() => {
+              location.hash = SIGN_IN;
+            }}
+          />
           {session.token === null ? null : (
-            <Button label="Forget the token" icon="leave" isBare onPress={signOut} />
+            <Button
+              label={session.isOpenToAll ? "Leave the namespace" : "Forget the token"}
+              icon="leave"
+              isBare
+              onPress={() => void signOut()}
+            />
           )}
         </div>
       </div>
@@ -162,8 +216,19 @@ function Side({ session, name }: { readonly session: Session; readonly name: Scr
 }
 
 /** Whose figures these are, and what may be done. */
-function Rights({ session: { claims, token } }: { readonly session: Session }) {
-  if (token === null) return <p class="rights">Open to all</p>;
+function Rights({
+  session: { claims, isOpenToAll, namespace: opened },
+}: {
+  readonly session: Session;
+}) {
+  if (isOpenToAll) {
+    return (
+      <p class="rights">
+        <strong>{opened}</strong>
+        <span>open to all</span>
+      </p>
+    );
+  }
   if (claims === null) return <p class="rights">With a token</p>;
   const { namespace, scopes, expiresAtMs } = claims;
   return (

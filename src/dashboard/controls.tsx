@@ -5,7 +5,7 @@ import type { ThrottrError } from "../client/index.ts";
 import { formatDuration, formatMoment, formatShare } from "./format.ts";
 import { useSeconds, type Action, type Loaded } from "./hooks.ts";
 import { Icon, type IconName } from "./icons.tsx";
-import { lackText, scopeHint } from "./rights.ts";
+import { lackText, scopeHint, unreachedText } from "./rights.ts";
 import { serverNowMs } from "./server-clock.ts";
 import { UNITS, type UnitName } from "./strategies.ts";
 
@@ -277,10 +277,15 @@ export function Switch<Name extends string>({
 /** What went wrong, in words, and what can be done about it; nothing where nothing did. */
 export function Failure({
   error,
+  isAskedAgain = false,
   children,
-}: WithChildren & { readonly error: ThrottrError | null }) {
+}: WithChildren & {
+  readonly error: ThrottrError | null;
+  /** What failed is tried again without a press. */
+  readonly isAskedAgain?: boolean;
+}) {
   if (error === null) return null;
-  const hint = scopeHint(error);
+  const hint = scopeHint(error) ?? unreachedText(error, isAskedAgain);
   return (
     <div class="failure" role="alert">
       <Icon name="warning" />
@@ -331,7 +336,7 @@ export function Loading<Value>({
     <>
       {error === null ? null : (
         <div class="failed">
-          <Failure error={error} />
+          <Failure error={error} isAskedAgain />
           <Button label="Try again" onPress={reload} isBusy={isLoading} />
         </div>
       )}

@@ -2,10 +2,14 @@
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import type { ThrottrError } from "../client/index.ts";
+import { isUnreached } from "./rights.ts";
 import { failureOf } from "./session.ts";
 import { Store, useStore } from "./store.ts";
 
-/** What is loaded, as far as it has come. While it is loaded again, the value before stays. */
+/**
+ * What is loaded, as far as it has come. While it is loaded again, the value before stays. A server that was
+ * not reached is asked again by and by.
+ */
 export interface Loaded<Value> {
   /** Null before it is there; so what is loaded is never null itself. */
   readonly value: Value | null;
@@ -32,21 +36,32 @@ export function useLoaded<Value extends object>(
     isLoading: load !== null,
   });
   const [round, setRound] = useState(0);
+  const failures = useRef(0);
   const reload = (): void => setRound((count) => count + 1);
   useEffect(() => {
     if (load === null) return;
     const abort = new AbortController();
+    let retry: ReturnType<typeof setTimeout> | undefined;
     setState((before) => ({ ...before, isLoading: true }));
     load(abort.signal).then(
       (value) => {
-        if (!abort.signal.aborted) setState({ value, error: null, isLoading: false });
-      },
-      (error: unknown) => {
         if (abort.signal.aborted) return;
-        setState((before) => ({ ...before, error: failureOf(error), isLoading: false }));
+        failures.current = 0;
+        setState({ value, error: null, isLoading: false });
+      },
+      (thrown: unknown) => {
+        if (abort.signal.aborted) return;
+        const error = failureOf(thrown);
+        setState((before) => ({ ...before, error, isLoading: false }));
+        if (!isUnreached(error)) return;
+        const delayMs = RETRY_MS[Math.min(failures.current!++, RETRY_MS.length - 1)]!;
+        retry = setTimeout(reload, delayMs);
       },
     );
-    return () => abort.abort();
+    return () => {
+      clearTimeout(retry);
+      abort.abort();
+    };
   }, [...inputs, round]);
   useEffect(() => {
     if (everyMs === null) return;
@@ -99,6 +114,9 @@ export function useAction(): Action {
   };
   return { isBusy, error, run };
 }
+
+/** Waits before a server that was not reached is asked again; the last one from then on. */
+const RETRY_MS = [2000, 4000, 8000, 15_000];
 
 const SECOND_MS = 1000;
 const seconds = new Store(0);

@@ -14,6 +14,7 @@ const PATHS = {
   system: "M4 5h16v11H4z M9 20h6 M12 16v4",
   help: "M9 9a3 3 0 1 1 4 2.8c-.8.4-1 .9-1 1.7 M12 17v.01",
   leave: "M10 4H5v16h5 M14 8l4 4-4 4 M18 12H9",
+  enter: "M14 4h5v16h-5 M4 12h10 M10 8l4 4-4 4",
   add: "M12 5v14 M5 12h14",
   copy: "M9 9h11v11H9z M15 9V4H4v11h5",
   check: "M5 13l4 4L19 7",

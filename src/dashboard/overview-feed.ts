@@ -1,5 +1,5 @@
 /** The overview of the namespace, live: one event a second while somebody looks, and the rates between them. */
-import type { ThrottrError } from "../client/index.ts";
+import { ThrottrError } from "../client/index.ts";
 import type { Overview } from "../wire/overview.ts";
 import { ratesBetween, Slots, type Totals } from "./rates.ts";
 import { learnClock } from "./server-clock.ts";
@@ -91,9 +91,15 @@ export async function followOverview(session: Session, signal: AbortSignal): Pro
 
 async function readAll(session: Session, signal: AbortSignal): Promise<void> {
   const path = `/v1/overview/live?intervalMs=${INTERVAL_MS}`;
-  for await (const { data } of eventsOf(await answerOf(session, path, { signal }))) {
-    const overview = readOverview(data);
-    if (overview !== null) show(overview);
+  const response = await answerOf(session, path, { signal });
+  try {
+    for await (const { data } of eventsOf(response)) {
+      const overview = readOverview(data);
+      if (overview !== null) show(overview);
+    }
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    throw new ThrottrError("connection_failed", "the connection was lost", { cause });
   }
 }
 

@@ -1,4 +1,4 @@
-/** What a token lacks, in words. */
+/** What has gone wrong, in words: what a token lacks, and a server that was not reached. */
 import type { ThrottrError } from "../client/index.ts";
 import { sessionStore } from "./session.ts";
 
@@ -21,6 +21,20 @@ export function scopeHint({ code, message }: ThrottrError): string | null {
     new RegExp(`\\b${scope}\\b`).test(message.replace(/^scope_missing: /, "")),
   );
   return lackText(names.length === 0 ? ["admin"] : names);
+}
+
+/** The server was not reached, and nothing was changed. */
+export const isUnreached = ({ code }: ThrottrError): boolean => code === "connection_failed";
+
+/** What a server that was not reached means for what was asked; null for any other error. */
+export function unreachedText(error: ThrottrError, isAskedAgain: boolean): string | null {
+  const { code, cause } = error;
+  if (isUnreached(error)) {
+    return `The server cannot be reached. ${isAskedAgain ? "Trying again…" : "Nothing was changed."}`;
+  }
+  // What fetch throws where no answer has come.
+  if (code !== "outcome_unknown" || !(cause instanceof TypeError)) return null;
+  return "The server cannot be reached. Whether this was done is not known: look before you do it again.";
 }
 
 /** @param scopes what is needed */

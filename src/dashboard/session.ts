@@ -3,6 +3,8 @@
  *
  * The token is kept in sessionStorage: it ends with the tab, and other tabs and origins never see it.
  * It travels as a header, and to a WebSocket as a subprotocol; never in a URL, which would end up in logs.
+ *
+ * A local server lets anyone in, to any namespace: its name then stands in place of a token.
  */
 import { http, ThrottrClient, ThrottrError } from "../client/index.ts";
 import { errorOfResponse } from "../client/failure.ts";
@@ -11,6 +13,10 @@ import { learnClockOf } from "./server-clock.ts";
 import { Store } from "./store.ts";
 
 const TOKEN_ITEM = "throttr-token";
+/** In front of a namespace that stands in place of a token. */
+const NAMESPACE = "namespace.";
+/** Of who comes without a token. */
+const OPEN_NAMESPACE = "default";
 /** How long an answer may take, ms. */
 const TIMEOUT_MS = 15_000;
 /** What says that the token, or that there is none, is why nothing was answered. */
@@ -18,6 +24,10 @@ const TOKEN_CODES = ["token_missing", "token_invalid", "token_expired", "token_n
 
 export interface Session {
   readonly token: string | null;
+  /** The server lets anyone in, and no real token was shown. */
+  readonly isOpenToAll: boolean;
+  /** Null where the token does not say it. */
+  readonly namespace: string | null;
   /** Null where there is no token: everything is allowed. */
   readonly claims: Claims | null;
   /** Calls over HTTP; subscriptions over a WebSocket. */
@@ -39,30 +49,68 @@ export async function openSession(): Promise<void> {
   await tryToken(sessionStorage.getItem(TOKEN_ITEM));
 }
 
-/** Opens the dashboard with a token, and keeps it for this tab if the server takes it. */
-export async function signIn(token: string): Promise<void> {
-  await tryToken(token);
+/**
+ * Opens the dashboard with a token, and keeps it for this tab if the server takes it.
+ *
+ * @returns why it is not taken; a session that was open before then goes on
+ */
+export async function signIn(token: string): Promise<ThrottrError | null> {
+  return await tryToken(token);
 }
 
-export function signOut(): void {
-  sessionStorage.removeItem(TOKEN_ITEM);
-  ask(null);
+/** Opens a namespace of a server that lets anyone in to any. Answers as `signIn`. */
+export async function openNamespace(name: string): Promise<ThrottrError | null> {
+  return await tryToken(name === OPEN_NAMESPACE ? null : NAMESPACE + name);
 }
 
-async function tryToken(token: string | null): Promise<void> {
-  const throttr = new ThrottrClient(http(location.origin, token === null ? {} : { token }));
+/** Whether the server lets anyone in to any namespace. */
+export async function mayNameNamespaces(): Promise<boolean> {
+  const throttr = clientOf(NAMESPACE + OPEN_NAMESPACE);
   const error = await errorOf(throttr);
+  await throttr.close();
+  return error === null;
+}
+
+/** Goes on without the token, where the server lets anyone in; else asks for one. */
+export async function signOut(): Promise<void> {
+  sessionStorage.removeItem(TOKEN_ITEM);
+  sessionStore.set({ status: "checking" });
+  await tryToken(null);
+}
+
+const clientOf = (token: string | null): ThrottrClient =>
+  new ThrottrClient(http(location.origin, token === null ? {} : { token }));
+
+async function tryToken(token: string | null): Promise<ThrottrError | null> {
+  const throttr = clientOf(token);
+  const error = await errorOf(throttr);
+  const { value } = sessionStore;
   if (error === null) {
-    if (token !== null) sessionStorage.setItem(TOKEN_ITEM, token);
-    const claims = token === null ? null : claimsOf(token);
-    sessionStore.set({ status: "open", session: { token, claims, throttr } });
-    return;
+    if (token === null) sessionStorage.removeItem(TOKEN_ITEM);
+    else sessionStorage.setItem(TOKEN_ITEM, token);
+    sessionStore.set({ status: "open", session: sessionOf(token, throttr) });
+    if (value.status === "open") await value.session.throttr.close();
+    return null;
   }
   await throttr.close();
-  if (!TOKEN_CODES.includes(error.code)) return sessionStore.set({ status: "failed", error });
-  sessionStorage.removeItem(TOKEN_ITEM);
-  // That a first visitor has no token is no error.
-  ask(token === null ? null : error);
+  if (value.status === "open") return error;
+  if (TOKEN_CODES.includes(error.code)) {
+    sessionStorage.removeItem(TOKEN_ITEM);
+    // That a first visitor has no token is no error.
+    ask(token === null ? null : error);
+  } else {
+    sessionStore.set({ status: "failed", error });
+  }
+  return error;
+}
+
+function sessionOf(token: string | null, throttr: ThrottrClient): Session {
+  if (token === null || token.startsWith(NAMESPACE)) {
+    const namespace = token === null ? OPEN_NAMESPACE : token.slice(NAMESPACE.length);
+    return { token, isOpenToAll: true, namespace, claims: null, throttr };
+  }
+  const claims = claimsOf(token);
+  return { token, isOpenToAll: false, namespace: claims?.namespace ?? null, claims, throttr };
 }
 
 /** Why nothing can be asked; null where something can, even if not this. */
@@ -98,6 +146,8 @@ export const lacksScope = ({ claims }: Session, scope: string): boolean =>
 
 interface CallOptions {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
+  /** It changes nothing, although its method is not GET. */
+  readonly isRead?: boolean;
   /** Sent as JSON, or bytes as they are. */
   readonly body?: object | Uint8Array<ArrayBuffer>;
   readonly signal?: AbortSignal;
@@ -106,12 +156,13 @@ interface CallOptions {
 /**
  * Asks the server what the client library has no call for.
  *
- * @throws ThrottrError with the code of the server's problem; `connection_failed` where it was not reached
+ * @throws ThrottrError with the code of the server's problem; where no answer came, `connection_failed` of
+ * what changes nothing, else `outcome_unknown`
  */
 export async function answerOf(
   { token }: Session,
   path: string,
-  { method = "GET", body, signal }: CallOptions = {},
+  { method = "GET", isRead = method === "GET", body, signal }: CallOptions = {},
 ): Promise<Response> {
   const headers = new Headers();
   if (token !== null) headers.set("authorization", `Bearer ${token}`);
@@ -122,14 +173,14 @@ export async function answerOf(
   const init: RequestInit = { method, headers, cache: "no-store" };
   if (body !== undefined) init.body = body instanceof Uint8Array ? body : JSON.stringify(body);
   if (signal !== undefined) init.signal = signal;
-  const response = await reached(path, init);
+  const response = await reached(path, init, isRead);
   learnClockOf(response.headers);
   if (response.ok) return response;
   const detail = `the server answered HTTP ${response.status}`;
   throw (await errorOfResponse(response)) ?? new ThrottrError("response_invalid", detail);
 }
 
-async function reached(path: string, init: RequestInit): Promise<Response> {
+async function reached(path: string, init: RequestInit, isRead: boolean): Promise<Response> {
   try {
     return await fetch(path, init);
   } catch (cause) {
@@ -138,7 +189,8 @@ async function reached(path: string, init: RequestInit): Promise<Response> {
       throw new ThrottrError("timeout", `the server did not answer within ${TIMEOUT_MS / 1000} s`);
     }
     if (reason !== undefined) throw cause;
-    throw new ThrottrError("connection_failed", "the server was not reached", { cause });
+    const code = isRead ? "connection_failed" : "outcome_unknown";
+    throw new ThrottrError(code, "the server was not reached", { cause });
   }
 }
 

@@ -1,33 +1,56 @@
 /** The page that asks for a token, and the one that says why nothing can be asked. */
+import { useState } from "hono/jsx/dom";
 import type { ThrottrError } from "../client/index.ts";
-import { Button, detailOf, Failure, Field, Form } from "./controls.tsx";
+import { Button, Failure, Field, Form } from "./controls.tsx";
+import { useEffect } from "./effect.ts";
 import { useAction } from "./hooks.ts";
-import { openSession, signIn } from "./session.ts";
+import { isUnreached } from "./rights.ts";
+import { mayNameNamespaces, openNamespace, openSession, signIn, type Session } from "./session.ts";
 
 /** Makes a token that may do everything, in lines that fit. */
-const TOKEN_COMMAND = `TOKEN_SECRET=… npm run -s token -- \\
+const TOKEN_COMMAND = `TOKEN_SECRET=… npx throttr-edge token \\
   --ns my-app \\
   --scopes read,write,publish,subscribe,admin`;
+/** How often a server that was not reached is asked again, ms. */
+const RETRY_MS = 3000;
 
-export function SignIn({ error }: { readonly error: ThrottrError | null }) {
+interface SignInProps {
+  /** The one that is open already; null where the server asks for a token. */
+  readonly session: Session | null;
+  /** Why the token before is not taken. */
+  readonly error: ThrottrError | null;
+  /** Leaves the page. */
+  readonly onLeave: () => void;
+}
+
+export function SignIn({ session, error, onLeave }: SignInProps) {
   const action = useAction();
+  const [refusal, setRefusal] = useState<ThrottrError | null>(error);
+  const done = (refused: ThrottrError | null): void => {
+    setRefusal(refused);
+    if (refused === null) onLeave();
+  };
   return (
     <main class="alone">
       <Logo />
       <h1>Throttr Edge</h1>
-      <p class="lead">This deployment asks for a token.</p>
+      <p class="lead">
+        {session === null ? "This deployment asks for a token." : "Sign in with a token."}
+      </p>
       <Form
         submit="Open"
         action={action}
-        onSubmit={async (fields) => await signIn(fields("token").trim())}
+        onSubmit={async (fields) => done(await signIn(fields("token").trim()))}
+        also={session === null ? null : <Button label="Back" onPress={onLeave} />}
       >
         <Field label="Token" name="token" type="password" isMono autofocus />
       </Form>
-      <Failure error={error} />
+      <Failure error={refusal} />
+      {session?.isOpenToAll ? <NamespaceForm session={session} onDone={done} /> : null}
       <div class="prose hint">
         <p>
-          It is kept for this tab only. To see everything it needs the scopes <code>read</code>,{" "}
-          <code>write</code>, <code>publish</code>, <code>subscribe</code> and <code>admin</code>;
+          A token is kept for this tab only. To see everything it needs the scopes <code>read</code>
+          , <code>write</code>, <code>publish</code>, <code>subscribe</code> and <code>admin</code>;
           with fewer, what it does not allow is not shown.
         </p>
         <pre>{TOKEN_COMMAND}</pre>
@@ -36,15 +59,51 @@ export function SignIn({ error }: { readonly error: ThrottrError | null }) {
   );
 }
 
+/** Of a local run: anyone may look at any namespace. Nothing where the server does not let them. */
+function NamespaceForm({
+  session,
+  onDone,
+}: {
+  readonly session: Session;
+  /** Gets why it was not opened, or null. */
+  readonly onDone: (refusal: ThrottrError | null) => void;
+}) {
+  const action = useAction();
+  const [isPossible, setPossible] = useState(false);
+  useEffect(() => {
+    mayNameNamespaces().then(setPossible, () => {});
+  }, []);
+  if (!isPossible) return null;
+  return (
+    <Form
+      submit="Open namespace"
+      kind="plain"
+      action={action}
+      onSubmit={async (fields) => onDone(await openNamespace(fields("namespace").trim()))}
+    >
+      <Field
+        label="Or a namespace, without a token"
+        name="namespace"
+        value={session.namespace ?? ""}
+        hint="This server runs locally: anyone may look at any namespace"
+        isMono
+      />
+    </Form>
+  );
+}
+
 export function NotOpen({ error }: { readonly error: ThrottrError }) {
+  const isAskedAgain = isUnreached(error);
+  useEffect(() => {
+    if (!isAskedAgain) return;
+    const timer = setTimeout(() => void openSession(), RETRY_MS);
+    return () => clearTimeout(timer);
+  }, [error]);
   return (
     <main class="alone">
       <Logo />
       <h1>Throttr Edge</h1>
-      <p class="lead">{detailOf(error)}</p>
-      <p class="hint">
-        <code>{error.code}</code>
-      </p>
+      <Failure error={error} isAskedAgain={isAskedAgain} />
       <Button label="Try again" kind="primary" icon="reload" onPress={() => void openSession()} />
     </main>
   );

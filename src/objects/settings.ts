@@ -50,6 +50,7 @@ const TCP_PORTS =
 
 const schema = v.object({
   ACCESS: choice("ACCESS", "token", ["token", "open"]),
+  OPEN_NAMESPACES: choice("OPEN_NAMESPACES", "default", ["default", "any"]),
   TOKEN_SECRET: text,
   TOKEN_SECRET_PREVIOUS: text,
   CORS_ORIGINS: text,

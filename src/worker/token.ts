@@ -11,6 +11,9 @@ import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../objects/settings.ts";
 import { Problem } from "./problem.ts";
 
+/** What stands in place of a token begins so where it names a namespace of an open server. */
+const NAMESPACE = "namespace.";
+
 /** A token in a URL ends up in logs: it must not live longer than this. */
 export const TICKET_TTL_S_MAX = 300;
 /** The clocks of who mints tokens and who checks them differ by a little. */
@@ -106,6 +109,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
       "send a token as Authorization: Bearer, as WebSocket subprotocol bearer.<token>, or as ?ticket=",
     );
   }
+  if (token.startsWith(NAMESPACE)) return openAccess(settings, token.slice(NAMESPACE.length));
   const claims = parseClaims(await verified(settings, token));
   assertBegun(claims);
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
@@ -116,6 +120,25 @@ export async function authenticate(settings: Settings, credentials: Credentials)
     );
   }
   return accessOf(claims.ns, claims, claims.exp * 1000);
+}
+
+/**
+ * What anyone may do in a namespace of an open server. It stands in place of a token, so it goes wherever
+ * tokens go: in headers, subprotocols and clients. No JWT begins like it.
+ *
+ * @throws Problem 401 `token_invalid` unless the server says that any namespace may be named
+ */
+function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access {
+  if (ACCESS !== "open" || OPEN_NAMESPACES !== "any") {
+    throw new Problem(
+      401,
+      "token_invalid",
+      `${NAMESPACE}NAME in place of a token is for local runs: it needs ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
+    );
+  }
+  const result = v.safeParse(namespaceName("namespace"), name);
+  if (!result.success) throw new Problem(401, "token_invalid", result.issues[0].message);
+  return { ...OPEN_ACCESS, namespace: result.output };
 }
 
 /** @throws Problem 503 when nothing says who may come in */

@@ -85,6 +85,49 @@ describe("over HTTP", () => {
     expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_missing" });
   });
 
+  describe("a namespace in place of a token", () => {
+    async function sent(
+      body: Uint8Array<ArrayBuffer> | null,
+      token: string,
+      variables: object,
+    ): Promise<Response> {
+      const headers: HeadersInit =
+        body === null
+          ? { upgrade: "websocket", "sec-websocket-protocol": `throttr, bearer.${token}` }
+          : { authorization: `Bearer ${token}` };
+      const init = body === null ? { headers } : { method: "POST", body, headers };
+      const request = new Request(`http://localhost${PATH}`, init) as Parameters<
+        typeof worker.fetch
+      >[0];
+      return await worker.fetch(request, { ...env, ...variables }, createExecutionContext());
+    }
+    const LOCAL = { ACCESS: "open", OPEN_NAMESPACES: "any" };
+
+    it("opens that namespace, and no other, where any may be named", async () => {
+      const statusOf = async (token: string, body: Uint8Array<ArrayBuffer>): Promise<string> =>
+        hex(new Uint8Array(await (await sent(body, token, LOCAL)).arrayBuffer())).slice(0, 2);
+      expect(await statusOf("namespace.my-app", INSERT)).toBe("01");
+      expect(await statusOf("namespace.my-app", QUERY)).toBe("01");
+      expect(await statusOf(await tokenOf({ ns: "my-app" }), QUERY)).toBe("01");
+      expect(await statusOf("namespace.other", QUERY)).toBe("00");
+      expect(await statusOf("namespace.default", QUERY)).toBe("00");
+      const opened = await sent(null, "namespace.my-app", LOCAL);
+      expect(opened.status).toBe(101);
+      opened.webSocket!.accept();
+      opened.webSocket!.close();
+    });
+
+    it.each([
+      ["that says nothing of namespaces", "namespace.my-app", { ACCESS: "open" }],
+      ["with tokens", "namespace.my-app", { ACCESS: "token", OPEN_NAMESPACES: "any" }],
+      ["for a name with a slash", "namespace.a/0", LOCAL],
+      ["for no name", "namespace.", LOCAL],
+    ])("is refused by a server %s: 401", async (_, token, variables) => {
+      const response = await sent(QUERY, token, variables);
+      expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
+    });
+  });
+
   it("the previous secret is accepted while tokens are rotated", async () => {
     const rotated = {
       ...env,

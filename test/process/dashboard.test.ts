@@ -87,7 +87,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     // A refusal that a test asks for is told by the browser, too.
     const complaints = opened
       .flatMap((page) => page.complaints)
-      .filter((complaint) => !complaint.includes("status of 409"));
+      .filter((complaint) => !/status of (?:409|401)/.test(complaint));
     await closePages();
     if (complaints.length > 0) throw new Error(`the browser complains: ${complaints.join("; ")}`);
   });
@@ -452,6 +452,60 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(narrowest).toBeGreaterThanOrEqual(100);
   });
 
+  it("makes no record without a key", async () => {
+    const page = await open(undefined, "records");
+    await button(page, "New record").click();
+    const dialog = dialogOf(page);
+    await button(dialog, "Make it").click();
+    await see(dialog, "Give the record a key");
+    expect((await fetch(`${dashboard.url}/v1/counters/`)).status).toBe(404);
+  });
+
+  it("opens any namespace, of a server that lets anyone in to any", async () => {
+    const headers = { authorization: "Bearer namespace.my-app" };
+    const body = JSON.stringify({ quota: 7, ttlMs: 3_600_000 });
+    await fetch(`${dashboard.url}/v1/counters/mine`, { method: "PUT", headers, body });
+    const page = await open({ viewport: { width: 400, height: 900 } }, "records");
+    await see(page.locator(".rights"), "default");
+    await button(page, "large").waitFor();
+    await button(page, "Sign in").click();
+    expect(page.url()).toMatch(/#sign-in$/);
+    await page.getByLabel("Or a namespace").fill("my app");
+    await opened[0]!.picture("sign-in-open-400-light");
+    await page.getByLabel("Or a namespace").fill("my-app");
+    await button(page, "Open namespace").click();
+    await see(page, "Namespace my-app");
+    await page.goto(`${dashboard.url}/dashboard#records`);
+    await button(page, "mine").waitFor();
+    expect(await button(page, "large").count()).toBe(0);
+    await see(page.locator(".rights"), "my-app");
+    await page.reload();
+    await button(page, "mine").waitFor();
+    await page.goto(`${dashboard.url}/dashboard#channels`);
+    const tail = page.locator(".card", { hasText: "Live tail" });
+    await tail.getByLabel("Channel").fill("news");
+    await button(tail, "Listen").click();
+    await see(tail, "Listening");
+    await fetch(`${dashboard.url}/channels/news`, { method: "POST", headers, body: "to my-app" });
+    await see(tail, "to my-app");
+    await opened[0]!.picture("namespace-400-light");
+    await button(page, "Leave the namespace").click();
+    await see(page.locator(".rights"), "default");
+  });
+
+  it("can always be signed in to, and left again", async () => {
+    const page = await open(undefined, "sign-in");
+    await page.getByLabel("Or a namespace").waitFor();
+    await opened[0]!.picture("sign-in-open-1280-light");
+    await page.getByLabel("Token", { exact: true }).fill("nonsense");
+    await button(page, "Open").click();
+    await see(page, "token_invalid");
+    await button(page, "Back").click();
+    await see(page, "Live");
+    expect(page.url()).not.toContain("#");
+    expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
+  });
+
   it("is used with the keyboard alone", async () => {
     const page = await open(undefined, "overview");
     await see(page, "Live");
@@ -550,7 +604,10 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
   it("asks for a token, and says what is wrong with one", async () => {
     const page = await open();
     await see(page, "This deployment asks for a token.");
-    await see(page, /^TOKEN_SECRET=… .*--scopes read,write,publish,subscribe,admin$/s);
+    await see(
+      page,
+      /^TOKEN_SECRET=… npx throttr-edge token .*--scopes read,write,publish,subscribe,admin$/s,
+    );
     await opened[0]!.picture("sign-in-1280-light");
     expect(await page.locator(".failure").count()).toBe(0);
     await page.getByLabel("Token").fill("nonsense");
@@ -585,6 +642,58 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await see(tail, "Listening");
   });
 
+  it.each([1280, 400])("shows what a token that only reads may do, %d wide", async (width) => {
+    await signedIn("PUT", `/v1/counters/views:${width}`, { quota: 7, ttlMs: 3_600_000 });
+    await signedIn("PUT", "/v1/buffers/page", { value: "text", ttlMs: 3_600_000 });
+    const lease = { maximum: 4, resources: 1, ttlMs: 3_600_000 };
+    await signedIn("POST", "/v1/semaphores/gpu/leases", lease);
+    const page = await open({ viewport: { width, height: 900 } }, "");
+    await page.getByLabel("Token").fill(tokenOf("read"));
+    await button(page, "Open").click();
+    await button(page, `views:${width}`).waitFor();
+    await opened[0]!.picture(`read-only-records-${width}-light`);
+    const links = page.getByRole("navigation").getByRole("link");
+    expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
+    expect(await button(page, "New record").count()).toBe(0);
+    for (const [key, name] of [
+      ["counter", `views:${width}`],
+      ["buffer", "page"],
+    ] as const) {
+      await button(page, name).click();
+      await see(dialogOf(page), "Time left");
+      expect(await button(dialogOf(page), /Change|Purge|Set another/).count()).toBe(0);
+      await opened[0]!.picture(`read-only-${key}-${width}-light`);
+      await page.keyboard.press("Escape");
+      await gone(page.locator("dialog[open]"));
+    }
+    await page.keyboard.press("2");
+    await button(page, "gpu").waitFor();
+    expect(await button(page, "Acquire").count()).toBe(0);
+    await opened[0]!.picture(`read-only-semaphores-${width}-light`);
+    await page.keyboard.press("3");
+    await button(page, "Peek").click();
+    await see(page.locator(".answer-head"), "Granted");
+    expect(await button(page, /^(Ask|Refund|Reset)$/).count()).toBe(0);
+    await opened[0]!.picture(`read-only-limiter-${width}-light`);
+  });
+
+  it("says in words that the server cannot be reached, and tries again by itself", async () => {
+    const page = await openWith(tokenOf("read,write"), "records");
+    await see(page, "Records");
+    await page.context().setOffline(true);
+    await page.keyboard.press("r");
+    await see(page, "The server cannot be reached. Trying again…");
+    await opened[0]!.picture("offline-1280-light");
+    await button(page, "New record").click();
+    await dialogOf(page).getByLabel("Key").fill("late");
+    await button(dialogOf(page), "Make it").click();
+    await see(dialogOf(page), /cannot be reached\. Whether this was done is not known/);
+    expect(await page.getByText(/TypeError|Failed to fetch/).count()).toBe(0);
+    await page.keyboard.press("Escape");
+    await page.context().setOffline(false);
+    await gone(page.getByText("The server cannot be reached"));
+  });
+
   it("says in words what a token lacks", async () => {
     const page = await openWith(tokenOf("write"), "overview");
     const lack = "The token of this tab lacks the scope";
@@ -609,7 +718,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
 
   it("says when the server is gone, and keeps what it has shown", async () => {
     const page = await openWith(tokenOf("read,admin"), "overview");
-    await see(page, "Live");
+    await see(page, "Rows written");
     await dashboard.kill();
     await see(page, "Connection lost, trying again");
     await see(page, "Rows written");
@@ -617,6 +726,14 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await button(page, "Try again").waitFor();
   });
 });
+
+/** Sends JSON with a token that may do everything. */
+async function signedIn(method: "POST" | "PUT", path: string, body: object): Promise<void> {
+  const token = tokenOf("read,write,publish,subscribe,admin");
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await fetch(dashboard.url + path, { method, headers, body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(await answer.text());
+}
 
 async function counter(key: string): Promise<{ quota: string }> {
   return (await (await fetch(`${dashboard.url}/v1/counters/${key}`)).json()) as { quota: string };

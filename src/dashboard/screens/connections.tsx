@@ -121,6 +121,7 @@ async function listed(session: Session, signal: AbortSignal): Promise<Connection
   const body = Uint8Array.of(RequestType.connections);
   const answer = await answerOf(session, "/throttr/edge", {
     method: "POST",
+    isRead: true,
     body,
     signal: inTime(signal),
   });

@@ -17,7 +17,7 @@ import { formatCount, formatTime, shareOf } from "../format.ts";
 import { notify, useAction } from "../hooks.ts";
 import { Icon } from "../icons.tsx";
 import { serverNowMs } from "../server-clock.ts";
-import type { Session } from "../session.ts";
+import { lacksScope, type Session } from "../session.ts";
 import {
   STRATEGIES,
   STRATEGY_HINTS,
@@ -43,7 +43,9 @@ interface Answer {
 
 const CALL_NAMES: Readonly<Record<Call, string>> = { limit: "Ask", peek: "Peek", refund: "Refund" };
 
-export function LimiterScreen({ session: { throttr } }: { readonly session: Session }) {
+export function LimiterScreen({ session }: { readonly session: Session }) {
+  const { throttr } = session;
+  const isChargeable = !lacksScope(session, "write");
   const form = useRef<HTMLFormElement>(null);
   const [strategy, setStrategy] = useState<StrategyName>("token_bucket");
   const [quotas, setQuotas] = useState(1);
@@ -62,7 +64,7 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
       name: field("limiter"),
       key: field("key"),
       strategy: strategyOf(strategy, field, quotas),
-      cost: numberOf(field("cost"), "cost", "cost_invalid"),
+      cost: isChargeable ? numberOf(field("cost"), "cost", "cost_invalid") : 1,
     };
   };
   const call = (name: Call): void =>
@@ -99,7 +101,7 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
             novalidate
             onSubmit={(event: Event) => {
               event.preventDefault();
-              call("limit");
+              call(isChargeable ? "limit" : "peek");
             }}
           >
             <div class="pair">
@@ -118,22 +120,26 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
             />
             <p class="hint">{STRATEGY_HINTS[strategy]}</p>
             <StrategyFields strategy={strategy} quotas={quotas} onQuotas={setQuotas} />
-            <Field label="Cost" name="cost" value="1" isNumber />
+            {isChargeable ? <Field label="Cost" name="cost" value="1" isNumber /> : null}
             <div class="form-actions">
               <button class="button primary" type="submit" disabled={action.isBusy}>
-                <span>Ask</span>
+                <span>{isChargeable ? "Ask" : "Peek"}</span>
               </button>
-              <Button label="Peek" onPress={() => call("peek")} disabled={action.isBusy} />
-              <Button label="Refund" onPress={() => call("refund")} disabled={action.isBusy} />
-              <Button
-                label="Reset"
-                kind="danger"
-                onPress={() => reset(requestOf)}
-                disabled={action.isBusy}
-              />
+              {isChargeable ? (
+                <>
+                  <Button label="Peek" onPress={() => call("peek")} disabled={action.isBusy} />
+                  <Button label="Refund" onPress={() => call("refund")} disabled={action.isBusy} />
+                  <Button
+                    label="Reset"
+                    kind="danger"
+                    onPress={() => reset(requestOf)}
+                    disabled={action.isBusy}
+                  />
+                </>
+              ) : null}
             </div>
             <Failure error={action.error}>
-              {action.error?.code === "state_invalid" && asked !== null ? (
+              {action.error?.code === "state_invalid" && asked !== null && isChargeable ? (
                 <Button
                   label="Reset this limit"
                   kind="danger"
@@ -148,7 +154,9 @@ export function LimiterScreen({ session: { throttr } }: { readonly session: Sess
           <Card title="Answer">
             {answers[0] === undefined ? (
               <Empty title="Not asked yet">
-                Asking charges the cost if there is room; a refusal or a peek charges nothing.
+                {isChargeable
+                  ? "Asking charges the cost if there is room; a refusal or a peek charges nothing."
+                  : "A peek charges nothing. To ask, the token would need the scope write."}
               </Empty>
             ) : (
               <AnswerView answer={answers[0]} />

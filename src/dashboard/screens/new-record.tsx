@@ -3,11 +3,11 @@ import { useState } from "hono/jsx/dom";
 import { ThrottrError } from "../../client/index.ts";
 import { Dialog, Field, Form, Switch, TimeFields, type Fields } from "../controls.tsx";
 import { notify, useAction } from "../hooks.ts";
-import type { Session } from "../session.ts";
+import { lacksScope, type Session } from "../session.ts";
 import { ttlOf } from "./record.tsx";
 
 export function NewRecord({
-  session: { throttr },
+  session,
   prefix,
   onClose,
   onMade,
@@ -18,10 +18,14 @@ export function NewRecord({
   readonly onClose: () => void;
   readonly onMade: () => void;
 }) {
+  const { throttr } = session;
   const [kind, setKind] = useState<"counter" | "buffer">("counter");
   const action = useAction();
   const make = async (fields: Fields): Promise<void> => {
     const key = fields("key");
+    if (key === "") {
+      throw new ThrottrError("key_missing", "give the record a key");
+    }
     const ttlMs = ttlOf(fields);
     const isMade =
       kind === "counter"
@@ -39,16 +43,19 @@ export function NewRecord({
   return (
     <Dialog title="New record" onClose={onClose}>
       <Form submit="Make it" action={action} onSubmit={make}>
-        <Switch
-          label="Kind"
-          value={kind}
-          options={[
-            ["counter", "Counter"],
-            ["buffer", "Buffer"],
-          ]}
-          onChoice={setKind}
-        />
-        <Field label="Key" name="key" value={prefix} isMono autofocus hint="Up to 255 bytes" />
+        {/* That there is no buffer yet is read as well. */}
+        {lacksScope(session, "read") ? null : (
+          <Switch
+            label="Kind"
+            value={kind}
+            options={[
+              ["counter", "Counter"],
+              ["buffer", "Buffer"],
+            ]}
+            onChoice={setKind}
+          />
+        )}
+        <Field label="Key" name="key" value={prefix} isMono autofocus hint="1 to 255 bytes" />
         {kind === "counter" ? (
           <Field key="quota" label="Quota" name="quota" value="0" isNumber hint="0 to 2^64 - 1" />
         ) : (

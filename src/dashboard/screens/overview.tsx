@@ -65,7 +65,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
         </span>
       </ScreenHead>
       <Spoken feed={feed} />
-      {error === null ? null : <Failure error={error} />}
+      {error === null ? null : <Failure error={error} isAskedAgain />}
       {overview === null && error !== null ? null : (
         <>
           <div class="tiles">

@@ -22,7 +22,7 @@ import { formatBytes, formatCount, formatMoment } from "../format.ts";
 import { notify, useAction, useLoaded } from "../hooks.ts";
 import { readLimiterState, type LimiterState } from "../limiter-state.ts";
 import { learnClock } from "../server-clock.ts";
-import type { Session } from "../session.ts";
+import { lacksScope, type Session } from "../session.ts";
 import { millisecondsOf } from "../strategies.ts";
 import {
   formsOf,
@@ -52,6 +52,7 @@ interface RecordProps {
 }
 
 export function RecordDialog({ session, recordKey, kind, onClose, onChange }: RecordProps) {
+  const isWritable = !lacksScope(session, "write");
   const [isPurging, setPurging] = useState(false);
   const purge = useAction();
   const opened = useLoaded(
@@ -89,7 +90,9 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
                 ]}
               />
               {record.kind === "counter" ? (
-                <QuotaForm session={session} recordKey={recordKey} onChange={changed} />
+                isWritable ? (
+                  <QuotaForm session={session} recordKey={recordKey} onChange={changed} />
+                ) : null
               ) : (
                 <ValueSection
                   session={session}
@@ -98,16 +101,20 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
                   onChange={changed}
                 />
               )}
-              <TtlForm session={session} recordKey={recordKey} onChange={changed} />
-              <section class="part">
-                <h3>Remove</h3>
-                <Button
-                  label="Purge this record"
-                  icon="remove"
-                  kind="danger"
-                  onPress={() => setPurging(true)}
-                />
-              </section>
+              {isWritable ? (
+                <>
+                  <TtlForm session={session} recordKey={recordKey} onChange={changed} />
+                  <section class="part">
+                    <h3>Remove</h3>
+                    <Button
+                      label="Purge this record"
+                      icon="remove"
+                      kind="danger"
+                      onPress={() => setPurging(true)}
+                    />
+                  </section>
+                </>
+              ) : null}
             </div>
           )
         }
@@ -266,7 +273,8 @@ function ValueSection({
       />
     );
   }
-  return <ValueView record={record} onEdit={() => setEditing(true)} />;
+  const isWritable = !lacksScope(session, "write");
+  return <ValueView record={record} onEdit={isWritable ? () => setEditing(true) : null} />;
 }
 
 const FORM_NAMES: Readonly<Record<ValueForm | "limiter", string>> = {
@@ -281,7 +289,8 @@ function ValueView({
   onEdit,
 }: {
   readonly record: BufferRecord;
-  readonly onEdit: () => void;
+  /** Null where the token does not allow it. */
+  readonly onEdit: (() => void) | null;
 }) {
   const text = utf8Of(value);
   const state = text === null ? null : readLimiterState(text);
@@ -311,7 +320,7 @@ function ValueView({
         <p class="hint">The first {formatBytes(SHOWN_BYTES_MAX)} are shown.</p>
       ) : null}
       <div class="form-actions">
-        <Button label="Set another value" onPress={onEdit} />
+        {onEdit === null ? null : <Button label="Set another value" onPress={onEdit} />}
         {text === null ? null : <Copy text={text} label="Copy value" />}
       </div>
     </section>

@@ -2,11 +2,11 @@
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { ListedRecord } from "../../client/index.ts";
-import { Button, Card, Countdown, Empty, Loading, ScreenHead, Table } from "../controls.tsx";
+import { Button, Card, Countdown, Empty, Lack, Loading, ScreenHead, Table } from "../controls.tsx";
 import { formatBytes, formatCount } from "../format.ts";
 import { useLoaded } from "../hooks.ts";
 import { Pager } from "../pager.tsx";
-import type { Session } from "../session.ts";
+import { lacksScope, type Session } from "../session.ts";
 import { nameText } from "../value-text.ts";
 import { NewRecord } from "./new-record.tsx";
 import { RecordDialog } from "./record.tsx";
@@ -24,12 +24,15 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
   const [opened, setOpened] = useState<ListedRecord | null>(null);
   const [isNew, setNew] = useState(false);
   const typing = useRef<ReturnType<typeof setTimeout> | null>(null);
+  const isReadable = !lacksScope(session, "read");
   const page = useLoaded(
-    (signal) => {
-      const cursor = cursors.at(-1);
-      const options = { prefix, limit: PAGE_RECORDS, signal };
-      return session.throttr.list(cursor === undefined ? options : { ...options, cursor });
-    },
+    isReadable
+      ? (signal) => {
+          const cursor = cursors.at(-1);
+          const options = { prefix, limit: PAGE_RECORDS, signal };
+          return session.throttr.list(cursor === undefined ? options : { ...options, cursor });
+        }
+      : null,
     [session, prefix, cursors],
   );
   useEffect(() => () => clearTimeout(typing.current ?? undefined), []);
@@ -41,11 +44,33 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
     }, TYPING_MS);
   };
   const next = page.value?.cursor ?? null;
+  const head = (
+    <ScreenHead title="Records" lead="Counters and buffers, in the order of their keys">
+      {lacksScope(session, "write") ? null : (
+        <Button label="New record" icon="add" kind="primary" onPress={() => setNew(true)} />
+      )}
+    </ScreenHead>
+  );
+  const newRecord = isNew ? (
+    <NewRecord
+      session={session}
+      prefix={prefix}
+      onClose={() => setNew(false)}
+      onMade={page.reload}
+    />
+  ) : null;
+  if (!isReadable) {
+    return (
+      <>
+        {head}
+        <Lack scope="read" />
+        {newRecord}
+      </>
+    );
+  }
   return (
     <>
-      <ScreenHead title="Records" lead="Counters and buffers, in the order of their keys">
-        <Button label="New record" icon="add" kind="primary" onPress={() => setNew(true)} />
-      </ScreenHead>
+      {head}
       <Card
         title={prefix === "" ? "All records" : `Keys that begin with “${prefix}”`}
         aside={
@@ -95,14 +120,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
           onChange={page.reload}
         />
       )}
-      {isNew ? (
-        <NewRecord
-          session={session}
-          prefix={prefix}
-          onClose={() => setNew(false)}
-          onMade={page.reload}
-        />
-      ) : null}
+      {newRecord}
     </>
   );
 }

@@ -57,12 +57,15 @@ const encoder = new TextEncoder();
 export function SemaphoresScreen({ session }: { readonly session: Session }) {
   const [cursors, setCursors] = useState<readonly string[]>([]);
   const [opened, setOpened] = useState<Uint8Array | null>(null);
+  const isReadable = !lacksScope(session, "read");
   const page = useLoaded(
-    async (signal) => {
-      const cursor = cursors.at(-1);
-      const query = `limit=${PAGE_ROWS}${cursor === undefined ? "" : `&cursor=${cursor}`}`;
-      return await jsonOf<SemaphorePage>(session, `/v1/semaphores?${query}`, { signal });
-    },
+    isReadable
+      ? async (signal) => {
+          const cursor = cursors.at(-1);
+          const query = `limit=${PAGE_ROWS}${cursor === undefined ? "" : `&cursor=${cursor}`}`;
+          return await jsonOf<SemaphorePage>(session, `/v1/semaphores?${query}`, { signal });
+        }
+      : null,
     [session, cursors],
   );
   const next = page.value?.cursor ?? null;
@@ -85,24 +88,31 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
             />
           }
         >
-          <Loading of={page} rows={5}>
-            {({ semaphores }) =>
-              semaphores.length === 0 ? (
-                <Empty title="No semaphores">
-                  One is made when somebody acquires it, and goes when nobody holds it for a while.
-                </Empty>
-              ) : (
-                <SemaphoreTable semaphores={semaphores} onOpen={setOpened} />
-              )
-            }
-          </Loading>
+          {isReadable ? (
+            <Loading of={page} rows={5}>
+              {({ semaphores }) =>
+                semaphores.length === 0 ? (
+                  <Empty title="No semaphores">
+                    One is made when somebody acquires it, and goes when nobody holds it for a
+                    while.
+                  </Empty>
+                ) : (
+                  <SemaphoreTable semaphores={semaphores} onOpen={setOpened} />
+                )
+              }
+            </Loading>
+          ) : (
+            <Lack scope="read" />
+          )}
           {cursors.length === 0 && next === null ? null : (
             <Pager cursors={cursors} next={next} onTurn={setCursors} />
           )}
         </Card>
-        <Card title="Acquire by hand">
-          <AcquireForm session={session} onAcquired={page.reload} />
-        </Card>
+        {lacksScope(session, "write") ? null : (
+          <Card title="Acquire by hand">
+            <AcquireForm session={session} onAcquired={page.reload} />
+          </Card>
+        )}
       </div>
       {opened === null ? null : (
         <HoldersDialog
@@ -203,6 +213,7 @@ function HoldersDialog({
 }) {
   const pathTo = (after: string): string => pathOf("/v1/semaphores/", "name", name, after);
   const isAllowed = !lacksScope(session, "admin");
+  const isReleasable = !lacksScope(session, "write");
   const [released, setReleased] = useState<Holder | null>(null);
   const action = useAction();
   const page = useLoaded(
@@ -262,7 +273,7 @@ function HoldersDialog({
                     {
                       head: "",
                       cell: (holder) =>
-                        holder.kind === "lease" ? (
+                        holder.kind === "lease" && isReleasable ? (
                           <Button label="Release" onPress={() => setReleased(holder)} />
                         ) : null,
                     },
