@@ -1,8 +1,9 @@
 /**
  * Memberships: how a Hub tells the groups of channels which of their names have subscribers here.
  *
- * Changes to names of one group go in one call at a time, in their order; those that come meanwhile go with
- * the next one. So a connection that subscribes to many names costs at most a call to each group.
+ * Changes to names of one group go in one call at a time, in their order: those of one event together, and
+ * those that come while a call is under way with the next one. So a connection that subscribes to many names
+ * costs one call, and one commit, in each group.
  */
 import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { writeChange } from "../wire/channel-batch.ts";
@@ -23,10 +24,26 @@ export class GroupFull extends Error {
   }
 }
 
-interface Change extends Piece {
+interface Change {
   readonly channel: string;
   readonly isJoin: boolean;
   done(isRefused: boolean): void;
+  failed(error: unknown): void;
+}
+
+/** The changes of one event to names of one group. */
+class Changes implements Piece {
+  readonly all: Change[] = [];
+  bytes = 0;
+
+  add(change: Change): void {
+    this.all.push(change);
+    this.bytes += CHANGE_BYTES + change.channel.length;
+  }
+
+  failed(error: unknown): void {
+    for (const change of this.all) change.failed(error);
+  }
 }
 
 export class Memberships {
@@ -35,7 +52,9 @@ export class Memberships {
   readonly #hub: string;
   readonly #map: GroupMap;
   /** By index of the group. */
-  readonly #lanes: (Lane<Change> | undefined)[] = [];
+  readonly #lanes: (Lane<Changes> | undefined)[] = [];
+  /** By index of the group: changes of the event under way. */
+  readonly #gathered: (Changes | undefined)[] = [];
 
   /** @param hub name of the Hub's object */
   constructor(env: Env, namespace: string, hub: string) {
@@ -56,20 +75,32 @@ export class Memberships {
 
   async #change(channel: string, isJoin: boolean): Promise<boolean> {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    const bytes = CHANGE_BYTES + channel.length;
-    this.#laneOf(channel).submit({ bytes, channel, isJoin, done: resolve, failed: reject });
+    const group = this.#map.groupOf(channel);
+    this.#gather(group).add({ channel, isJoin, done: resolve, failed: reject });
     return await promise;
   }
 
-  #laneOf(channel: string): Lane<Change> {
-    const group = this.#map.groupOf(channel);
-    return (this.#lanes[group] ??= new Lane<Change>(() => this.#carryTo(group)));
+  #gather(group: number): Changes {
+    let changes = this.#gathered[group];
+    if (changes === undefined) {
+      changes = this.#gathered[group] = new Changes();
+      queueMicrotask(() => this.#submit(group));
+    }
+    return changes;
   }
 
-  #carryTo(group: number): Carry<Change> {
+  #submit(group: number): void {
+    const changes = this.#gathered[group]!;
+    this.#gathered[group] = undefined;
+    const lane = (this.#lanes[group] ??= new Lane<Changes>(() => this.#carryTo(group)));
+    lane.submit(changes);
+  }
+
+  #carryTo(group: number): Carry<Changes> {
     const stub = groupStub(this.#env, this.#namespace, group);
-    return async (changes) => {
-      const out = new ByteWriter(changes.reduce((sum, { bytes }) => sum + bytes, 0));
+    return async (pieces) => {
+      const changes = pieces.flatMap(({ all }) => all);
+      const out = new ByteWriter(pieces.reduce((sum, { bytes }) => sum + bytes, 0));
       for (const { channel, isJoin } of changes) writeChange(out, isJoin, binaryBytes(channel));
       const refused = new Set(await stub.change(this.#hub, out.take()));
       changes.forEach((change, i) => change.done(refused.has(i)));

@@ -27,6 +27,13 @@ export const kind: fc.Arbitrary<PeerKind> = fc.oneof(
   }),
 );
 
+const groups = new GroupMap("default", "");
+
+/** Names of which one call to one object carries the messages. */
+const SAME_GROUP = Array.from({ length: 500 }, (_, i) => ({ name: `same:${i}` }))
+  .filter(({ name }) => groups.groupOf(name) === groups.groupOf("a"))
+  .slice(0, 4);
+
 /** A channel by its name, or the own one of whoever was last in a slot; in capitals it is nobody's. */
 export type ChannelChoice = { name: string } | { ownOf: number; inCapitals: boolean };
 
@@ -35,6 +42,7 @@ export const channelChoice: fc.Arbitrary<ChannelChoice> = fc.oneof(
     weight: 3,
     arbitrary: fc.constantFrom({ name: "a" }, { name: "b" }, { name: "*" }, { name: "" }),
   },
+  { weight: 2, arbitrary: fc.constantFrom(...SAME_GROUP) },
   {
     weight: 1,
     arbitrary: fc.constantFrom(
@@ -96,8 +104,6 @@ export async function evictOne(stub: DurableObjectStub): Promise<void> {
 
 export const hubAt = (location: string, index = 0) =>
   env.HUB.getByName(hubName.format("default", { location, index }));
-
-const groups = new GroupMap("default", "");
 
 /** The object that has a channel. */
 export const channelStub = (channel: string): DurableObjectStub<Channel> =>
