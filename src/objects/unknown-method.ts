@@ -3,5 +3,5 @@
  * the platform, before anything is executed.
  */
 export function isUnknownMethod(error: unknown): boolean {
-  return error instanceof Error && error.message.includes("does not implement the method");
+  return error instanceof Error && error.message.includes("RPC receiver does not implement");
 }

@@ -1,0 +1,310 @@
+/** Groups of channels: how many objects there are, what they keep, and where it ends. */
+import { listDurableObjectIds, reset, runInDurableObject } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Channel } from "../../src/objects/channel.ts";
+import { GroupNumbers, KEPT_MS } from "../../src/objects/group-numbers.ts";
+import { GROUP_KEPT_BYTES_MAX, GroupReplay } from "../../src/objects/group-replay.ts";
+import { GroupStore } from "../../src/objects/group-store.ts";
+import { Directory } from "../../src/objects/directory.ts";
+import { makeConnectionId, ownChannel } from "../../src/objects/connection-id.ts";
+import { groupName } from "../../src/objects/names.ts";
+import { CHANNEL_GROUPS, GroupMap } from "../../src/objects/placement.ts";
+import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
+import { writeChange } from "../../src/wire/channel-batch.ts";
+import { forEachMessage, writeMessage } from "../../src/wire/messages.ts";
+import { bytesOf, concat, hex } from "../support/frames.ts";
+import { openSocket, post } from "./doors.ts";
+import { bearerOf } from "./tokens.ts";
+import { withSettings } from "./variables.ts";
+
+const server = exports.default as unknown as Fetcher;
+const WS = "/throttr/7.3/uint16";
+
+let namespaces = 0;
+const freshNamespace = (): string => `groups-${namespaces++}`;
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  await reset();
+});
+
+const subscribe = (channel: string): Uint8Array =>
+  concat([Uint8Array.of(0x11, channel.length), bytesOf(channel)]);
+const publish = (channel: string, text = "m"): Uint8Array =>
+  concat([Uint8Array.of(0x13, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]);
+
+const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
+  env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
+
+/** How many objects of a class have storage. */
+const objectsOf = async (objects: DurableObjectNamespace<never>): Promise<number> =>
+  (await listDurableObjectIds(objects)).length;
+const channelObjects = async (): Promise<number> =>
+  await objectsOf(env.CHANNEL as unknown as DurableObjectNamespace<never>);
+const hubObjects = async (): Promise<number> =>
+  await objectsOf(env.HUB as unknown as DurableObjectNamespace<never>);
+
+/** An id as a stranger makes it up: of a Hub that there is not. */
+function madeUpId(index: number): string {
+  const letters = [index % 26, Math.floor(index / 26) % 26].map((i) => String.fromCharCode(65 + i));
+  const random = crypto.getRandomValues(new Uint8Array(16));
+  return ownChannel(makeConnectionId({ location: `Q${letters.join("")}`, index: 0 }, random));
+}
+
+describe("publications to names that nobody has", () => {
+  it("make no more objects than there are groups", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const names = Array.from({ length: 2000 }, (_, i) => `nobody:${i}`);
+    const before = await channelObjects();
+    const body = concat(names.map((name) => publish(name)));
+    const response = await post("7.3", "uint16", body, headers);
+    expect(hex(new Uint8Array(await response.arrayBuffer()))).toBe("00".repeat(names.length));
+    expect((await channelObjects()) - before).toBe(CHANNEL_GROUPS);
+  });
+
+  it("make no Hub of an id that was made up, and reach connections that are there", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const door = await openSocket(WS, headers);
+    const id = hex((await door.exchange(Uint8Array.of(0x18), 17)).subarray(1));
+    const hubs = await hubObjects();
+    const names = Array.from({ length: 200 }, (_, i) => madeUpId(i));
+    const hubsAsked = vi.spyOn(Directory.prototype, "hubs");
+    const body = concat([...names.map((name) => publish(name)), publish(id)]);
+    const response = await post("7.3", "uint16", body, headers);
+    const statuses = hex(new Uint8Array(await response.arrayBuffer()));
+    expect(statuses).toBe("00".repeat(names.length) + "01");
+    expect(hex(await door.inbox.take(37))).toBe("19200100" + hex(bytesOf(`${id}m`)));
+    expect(await hubObjects()).toBe(hubs);
+    // However many there are, the Directory is asked once.
+    expect(hubsAsked.mock.calls.length).toBeLessThanOrEqual(1);
+    await door.close();
+  });
+
+  it("of one subscriber of many make no more objects than there are groups", async () => {
+    const headers = await bearerOf({ ns: freshNamespace() });
+    const door = await openSocket(WS, headers);
+    const names = Array.from({ length: 400 }, (_, i) => `many:${i}`);
+    const before = await channelObjects();
+    const statuses = await door.exchange(concat(names.map(subscribe)), names.length);
+    expect(hex(statuses)).toBe("01".repeat(names.length));
+    expect((await channelObjects()) - before).toBe(CHANNEL_GROUPS);
+    const pushBytes = names.reduce((sum, name) => sum + 5 + name.length, 0);
+    const pushes = await door.exchange(
+      concat(names.map((name) => publish(name))),
+      pushBytes + names.length,
+    );
+    expect(hex(pushes.subarray(pushBytes))).toBe("01".repeat(names.length));
+    await door.close();
+  });
+});
+
+describe("a group that is full", () => {
+  /** Joins of a Hub until the group of a channel refuses one. */
+  async function fill(ns: string, channel: string): Promise<void> {
+    const stub = groupOf(ns, channel);
+    const name = new Uint8Array(255);
+    const view = new DataView(name.buffer);
+    let next = 0;
+    for (let refused = 0; refused === 0;) {
+      const out = new ByteWriter(1 << 20);
+      for (let i = 0; i < 4000; i++) {
+        view.setUint32(0, next++);
+        writeChange(out, true, name);
+      }
+      refused = (await stub.change(`${ns}/QQQ/0`, out.take())).length;
+    }
+    // Names shorter than those have room still.
+    const short = new ByteWriter(1 << 20);
+    for (let i = 0; i < 8; i++) writeChange(short, true, binaryBytes(`short ${i}`));
+    expect((await stub.change(`${ns}/QQQ/0`, short.take())).length).toBeGreaterThan(0);
+  }
+
+  it("refuses SUBSCRIBE, and a listener, as at any other limit; the connection lives on", async () => {
+    const ns = freshNamespace();
+    const headers = await bearerOf({ ns });
+    const door = await openSocket(WS, headers);
+    const map = new GroupMap(ns, "");
+    const elsewhere = Array.from({ length: 50 }, (_, i) => `x${i}`).find(
+      (name) => map.groupOf(name) !== map.groupOf("c"),
+    )!;
+    await fill(ns, "c");
+    const frames = concat([subscribe(elsewhere), subscribe("c"), Uint8Array.of(0x18)]);
+    const replies = await door.exchange(frames, 19);
+    expect(hex(replies.subarray(0, 3))).toBe("010001");
+    const listening = await server.fetch("http://localhost/channels/c", { headers });
+    expect(listening.status).toBe(503);
+    expect(await listening.json()).toMatchObject({ code: "connections_max" });
+    // The subscription is gone, so that it can be asked for again.
+    expect(await groupOf(ns, "c").hubsOf("c")).toEqual([]);
+    expect(hex(await door.exchange(publish("c"), 1))).toBe("00");
+    await door.close();
+  });
+});
+
+describe("messages that are kept", () => {
+  const messages = (...sizes: number[]): Uint8Array => {
+    const out = new ByteWriter();
+    for (const size of sizes) writeMessage(out, new Uint8Array(size).fill(size), 0, size);
+    return out.take();
+  };
+  const sizesOf = (replay: Uint8Array): number[] => {
+    const sizes: number[] = [];
+    forEachMessage(replay, (_, length) => sizes.push(length));
+    return sizes;
+  };
+
+  async function inStore(run: (store: GroupStore) => void): Promise<void> {
+    const stub = groupOf(freshNamespace(), "c");
+    await runInDurableObject(stub, (_, { storage }) => run(new GroupStore(storage)));
+  }
+
+  const numbered = (channel: string, sequence: number) => ({ channel, sequence, usedAtMs: 0 });
+
+  it("of a flood on one name cost that name's messages first", async () => {
+    await inStore((store) => {
+      const replay = new GroupReplay(store, 1000);
+      const quiet = Array.from({ length: 20 }, (_, i) => `quiet ${i}`);
+      for (const name of quiet) replay.keep(name, 1, messages(1000, 1001), 2, 0);
+      const floods = Array.from({ length: 8 }, (_, i) => `flood ${i}`);
+      for (let n = 1; n <= 40; n++) {
+        for (const name of floods) replay.keep(name, n, messages(500_000), 1, 0);
+      }
+      for (const name of quiet) {
+        expect(sizesOf(replay.replay(numbered(name, 2), 0, 0).replay)).toEqual([1000, 1001]);
+      }
+      const { bytes } = store.storage.sql
+        .exec<{ bytes: number }>("SELECT sum(length(messages)) AS bytes FROM messages")
+        .one();
+      expect(bytes).toBeLessThanOrEqual(GROUP_KEPT_BYTES_MAX);
+      expect(bytes).toBeGreaterThan(GROUP_KEPT_BYTES_MAX / 4);
+      // The latest of the flood are there.
+      const flood = replay.replay(numbered("flood 0", 40), 0, 0);
+      expect(flood.replayFrom).toBeGreaterThan(1);
+      expect(flood.replayFrom).toBeLessThanOrEqual(40);
+    });
+  });
+
+  it("are no more bytes of a channel than one listener is given", async () => {
+    await inStore((store) => {
+      const replay = new GroupReplay(store, 1000);
+      for (let n = 1; n <= 100; n++) replay.keep("c", n, messages(300_000), 1, 0);
+      const { bytes } = store.storage.sql
+        .exec<{ bytes: number }>("SELECT sum(length(messages)) AS bytes FROM messages")
+        .one();
+      expect(bytes).toBeLessThan(5_000_000);
+      const { replay: given } = replay.replay(numbered("c", 100), 0, 0);
+      expect(given.length).toBeGreaterThan(3_500_000);
+      expect(given.length).toBeLessThanOrEqual((4 << 20) + 1000);
+    });
+  });
+
+  it("are the last ones, in order, however they came, also after a restart", async () => {
+    await inStore((store) => {
+      let replay = new GroupReplay(store, 5);
+      let next = 1;
+      for (const count of [1, 3, 7, 2, 1, 1, 4, 12, 1, 2]) {
+        const sizes = Array.from({ length: count }, (_, i) => next + i);
+        replay.keep("c", next, messages(...sizes), count, 0);
+        next += count;
+        const last = next - 1;
+        const expected = Array.from({ length: last }, (_, i) => i + 1).slice(-5);
+        expect(sizesOf(replay.replay(numbered("c", last), 0, 0).replay)).toEqual(expected);
+        const some = replay.replay(numbered("c", last), last - 2, 0);
+        expect([some.replayFrom, ...sizesOf(some.replay)]).toEqual(
+          last < 2 ? [1, 1] : [last - 1, last - 1, last],
+        );
+        replay = new GroupReplay(store, 5);
+      }
+      // One row for each publication that has one of the last five.
+      const rows = store.rows("SELECT slot FROM messages");
+      expect(rows.length).toBeLessThanOrEqual(3);
+    });
+  });
+
+  it("are gone a day later", async () => {
+    await inStore((store) => {
+      const replay = new GroupReplay(store, 5);
+      replay.keep("c", 1, messages(1), 1, 0);
+      replay.keep("c", 2, messages(2), 1, KEPT_MS / 2);
+      expect(sizesOf(replay.replay(numbered("c", 2), 0, KEPT_MS).replay)).toEqual([2]);
+      replay.dropOld(KEPT_MS);
+      expect(store.rows("SELECT slot FROM messages").length).toBe(1);
+      expect(sizesOf(replay.replay(numbered("c", 2), 0, KEPT_MS - 1).replay)).toEqual([2]);
+    });
+  });
+
+  it("of one channel are not given to listeners of another", async () => {
+    await withSettings({ REPLAY_MESSAGES_MAX: 5 }, async () => {
+      const headers = await bearerOf({ ns: freshNamespace() });
+      const listened = await server.fetch("http://localhost/channels/a", { headers });
+      await listened.body!.cancel();
+      for (const name of ["a", "b"]) {
+        const answer = await server.fetch(`http://localhost/channels/${name}`, {
+          method: "POST",
+          headers,
+          body: name,
+        });
+        const { sequence } = await answer.json<{ sequence: number | null }>();
+        expect(typeof sequence).toBe(name === "a" ? "number" : "object");
+      }
+    });
+  });
+});
+
+describe("numbers", () => {
+  const host = { isJoined: () => false, lastKept: () => null, onForget: () => {} };
+
+  async function withStore(run: (store: GroupStore) => void): Promise<void> {
+    const stub = groupOf(freshNamespace(), "c");
+    await runInDurableObject(stub, (_, { storage }) => run(new GroupStore(storage)));
+  }
+
+  it("of messages in a burst are stored in three rows, however many there are", async () => {
+    await withStore((store) => {
+      const numbers = new GroupNumbers(store, host);
+      const channel = numbers.listen("c", 1000);
+      const rows = vi.spyOn(store, "write");
+      const heads = vi.spyOn(store, "storeHead");
+      for (let i = 0; i < 5000; i++) expect(numbers.take(channel, 1)).toBe(1001 + i);
+      numbers.settle();
+      expect(rows.mock.calls.length + heads.mock.calls.length).toBe(3);
+    });
+  });
+
+  it("never come twice: after a crash, when forgotten, when others have gone further", async () => {
+    await withStore((store) => {
+      const before = new GroupNumbers(store, host);
+      const [a, b] = [before.listen("a", 1000), before.listen("b", 1000)];
+      before.take(a, 50_000);
+      expect(before.take(b, 3)).toBe(1001);
+      // The object dies here.
+      const after = new GroupNumbers(new GroupStore(store.storage), host);
+      expect(after.take(after.get("a")!, 1)).toBeGreaterThan(51_000);
+      expect(after.take(after.get("b")!, 1)).toBeGreaterThan(1003);
+      const last = after.high;
+      after.settle();
+      after.forgetUnused(1000 + KEPT_MS);
+      expect(after.size).toBe(0);
+      const again = new GroupNumbers(new GroupStore(store.storage), host);
+      expect(again.take(again.listen("a", 2000), 1)).toBe(last + 1);
+      // Its clock went on: numbers begin at the time.
+      expect(again.take(again.listen("new", 10_000_000), 1)).toBe(10_000_001);
+    });
+  });
+
+  it("of channels that are unused longest are forgotten when there are too many names", async () => {
+    await withStore((store) => {
+      const numbers = new GroupNumbers(store, host);
+      const first = numbers.listen("first", 1);
+      expect(numbers.take(first, 5)).toBe(2);
+      for (let i = 0; i < 25_000; i++) numbers.listen(`${i}`.padStart(255, "."), 2 + i);
+      expect(numbers.get("first")).toBeUndefined();
+      expect(numbers.get("24999".padStart(255, "."))).toBeDefined();
+      expect(numbers.size).toBeLessThan(24_000);
+      expect(store.rows("SELECT name FROM numbers").length).toBe(numbers.size);
+      expect(numbers.take(numbers.listen("first", 1), 1)).toBeGreaterThan(6);
+    });
+  });
+});

@@ -1,0 +1,252 @@
+/** Channels while objects of release 0.4 meet new ones, and what that release has stored. */
+import {
+  evictAllDurableObjects,
+  evictDurableObject,
+  reset,
+  runDurableObjectAlarm,
+  runInDurableObject,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { Channel } from "../../src/objects/channel.ts";
+import { Directory } from "../../src/objects/directory.ts";
+import { Group } from "../../src/objects/group.ts";
+import { Hub } from "../../src/objects/hub.ts";
+import { groupName } from "../../src/objects/names.ts";
+import { GroupMap } from "../../src/objects/placement.ts";
+import { isUnknownMethod } from "../../src/objects/unknown-method.ts";
+import { ByteWriter } from "../../src/wire/bytes.ts";
+import { writeMessage } from "../../src/wire/messages.ts";
+import { bytesOf, concat, hex } from "../support/frames.ts";
+import { openSocket, type SocketDoor } from "./doors.ts";
+import { hubStub } from "./hubs.ts";
+import { bearerOf } from "./tokens.ts";
+
+const WS = "/throttr/7.3/uint16";
+
+let namespaces = 0;
+const freshNamespace = (): string => `upgrade-${namespaces++}`;
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await reset();
+});
+
+const subscribe = (channel: string): Uint8Array =>
+  concat([Uint8Array.of(0x11, channel.length), bytesOf(channel)]);
+const publish = (channel: string, text: string): Uint8Array =>
+  concat([Uint8Array.of(0x13, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]);
+/** The push of a message, in hex. */
+const push = (channel: string, text: string): string =>
+  hex(
+    concat([Uint8Array.of(0x19, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]),
+  );
+
+const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
+  env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
+/** The object that release 0.4 made for a channel: its name has the channel in hex. */
+const oldObject = (ns: string, channel: string): DurableObjectStub<Channel> =>
+  env.CHANNEL.getByName(`${ns}/${hex(bytesOf(channel))}`);
+const messagesOf = (...texts: string[]): Uint8Array => {
+  const out = new ByteWriter();
+  for (const text of texts) writeMessage(out, bytesOf(text), 0, text.length);
+  return out.take();
+};
+
+const entriesOf = async (stub: DurableObjectStub): Promise<number> =>
+  await runInDurableObject(stub, (_, { storage }) => [...storage.kv.list()].length);
+
+/** Makes a method of all objects of a class what it was in a release that did not have it. */
+function lack(prototype: object, method: string): void {
+  vi.spyOn(prototype as Record<string, () => unknown>, method).mockImplementation(() => {
+    throw new TypeError(`The RPC receiver does not implement the method "${method}".`);
+  });
+}
+
+async function subscribed(ns: string, ...channels: string[]): Promise<SocketDoor> {
+  const door = await openSocket(WS, await bearerOf({ ns }));
+  const statuses = await door.exchange(concat(channels.map(subscribe)), channels.length);
+  expect(hex(statuses)).toBe("01".repeat(channels.length));
+  return door;
+}
+
+it("an object without a method says so as the platform does", async () => {
+  const stub = groupOf(freshNamespace(), "c") as unknown as { nothing(): Promise<void> };
+  const error = await stub.nothing().catch((thrown: unknown) => thrown);
+  expect(isUnknownMethod(error)).toBe(true);
+});
+
+describe("the object that release 0.4 made for a channel", () => {
+  it("passes on what an old door publishes, in order, and says what came of it", async () => {
+    const ns = freshNamespace();
+    const door = await subscribed(ns, "c");
+    const stub = oldObject(ns, "c");
+    const one = await stub.publish(messagesOf("one", "two"), 2);
+    expect(one).toEqual({ delivered: [1, 1], sequence: null });
+    expect(await oldObject(ns, "nobody").publish(messagesOf("x"), 1)).toEqual({
+      delivered: [0],
+      sequence: null,
+    });
+    const pushes = push("c", "one") + push("c", "two");
+    expect(hex(await door.inbox.take(pushes.length / 2))).toBe(pushes);
+    await door.close();
+  });
+
+  it("makes the group know of an old Hub that joins, leaves, or listens", async () => {
+    const ns = freshNamespace();
+    const stub = oldObject(ns, "c");
+    const hub = `${ns}/FRA/0`;
+    await stub.join(hub);
+    expect(await groupOf(ns, "c").hubsOf("c")).toEqual([hub]);
+    expect(await stub.hubs()).toEqual([hub]);
+    await stub.leave(hub);
+    expect(await groupOf(ns, "c").hubsOf("c")).toEqual([]);
+    const { sequence } = await stub.listen(hub, null);
+    expect(sequence).toBeGreaterThan(Date.now() - 60_000);
+    expect(await stub.publish(messagesOf("x"), 1)).toMatchObject({ sequence: sequence + 1 });
+  });
+
+  it.each(["at its alarm", "when it is asked"])(
+    "gives what it has stored to the group and empties itself %s",
+    async (when) => {
+      const ns = freshNamespace();
+      const door = await subscribed(ns, "c");
+      const hub = `${ns}/XXX/0`;
+      // As if the Hub had joined the old object only.
+      await runInDurableObject(groupOf(ns, "c"), (channel) =>
+        channel.change(hub, Uint8Array.of(0, 1, "c".charCodeAt(0))),
+      );
+      expect(await groupOf(ns, "c").hubsOf("c")).toEqual([]);
+      const stub = oldObject(ns, "c");
+      await runInDurableObject(stub, async (_, { storage }) => {
+        storage.kv.put(`hub:${hub}`, 1);
+        storage.kv.put("numbering", { sequence: 7, usedAtMs: Date.now() });
+        storage.kv.put("message:7", { sequence: 7, payload: new Uint8Array(3) });
+        await storage.setAlarm(Date.now() + 86_400_000);
+      });
+      await evictDurableObject(stub);
+      if (when === "at its alarm") {
+        expect(await runDurableObjectAlarm(stub)).toBe(true);
+      } else {
+        const published = await stub.publish(messagesOf("late"), 1);
+        expect(published).toEqual({ delivered: [1], sequence: null });
+        expect(hex(await door.inbox.take(9))).toBe(push("c", "late"));
+      }
+      expect(await groupOf(ns, "c").hubsOf("c")).toEqual([hub]);
+      expect(await entriesOf(stub)).toBe(0);
+      expect(await runDurableObjectAlarm(stub)).toBe(false);
+      await door.close();
+    },
+  );
+});
+
+it("a Directory that release 0.4 has stored knows its Hubs, and numbers from now on", async () => {
+  const ns = freshNamespace();
+  const door = await subscribed(ns);
+  const stub = env.DIRECTORY.getByName(ns);
+  const hub = `${ns}/XXX/0`;
+  await runInDurableObject(stub, async (_, { storage }) => {
+    await storage.deleteAll();
+    storage.kv.put(`hub:${hub}`, 1);
+    storage.kv.put("numbering", { sequence: 10_007, usedAtMs: Date.now() });
+    for (let i = 0; i < 3; i++) storage.kv.put(`message:${i}`, { sequence: i });
+  });
+  await evictDurableObject(stub);
+  expect(await stub.hubs()).toEqual([hub]);
+  const { delivered, sequence } = await stub.publish(messagesOf("all"), 1);
+  expect(delivered).toEqual([1]);
+  expect(sequence).toBeGreaterThan(10_007);
+  expect(hex(await door.inbox.take(8))).toBe(push("*", "all"));
+  // The head of the group is left.
+  expect(await entriesOf(stub)).toBe(1);
+  await evictDurableObject(stub);
+  expect(await stub.hubs()).toEqual([hub]);
+  await door.close();
+});
+
+describe("a Hub that wakes with subscriptions that release 0.4 made", () => {
+  /** Makes attachments what that release stored: it knew of no groups, and they know nothing. */
+  async function age(ns: string, channels: readonly string[]): Promise<void> {
+    await scheduler.wait(1100);
+    await runInDurableObject(hubStub(0, ns), (_, state) => {
+      for (const socket of state.getWebSockets()) {
+        const attachment = socket.deserializeAttachment() as Record<string, unknown>;
+        delete attachment.hasJoinedGroups;
+        socket.serializeAttachment(attachment);
+      }
+    });
+    for (const channel of channels) {
+      const name = bytesOf(channel);
+      const change = concat([Uint8Array.of(0, name.length), name]);
+      await groupOf(ns, channel).change(`${ns}/XXX/0`, change);
+      expect(await groupOf(ns, channel).hubsOf(channel)).toEqual([]);
+    }
+  }
+
+  it("joins the groups of all of them, once", async () => {
+    const ns = freshNamespace();
+    const channels = ["a", "b", "c", "d", "e"];
+    const door = await subscribed(ns, ...channels);
+    await age(ns, channels);
+    await evictAllDurableObjects();
+    // It wakes.
+    await hubStub(0, ns).figures();
+    for (const channel of channels) {
+      await expect.poll(() => groupOf(ns, channel).hubsOf(channel)).toEqual([`${ns}/XXX/0`]);
+    }
+    const publisher = await subscribed(ns);
+    const statuses = await publisher.exchange(concat(channels.map((c) => publish(c, "m"))), 5);
+    expect(hex(statuses)).toBe("0101010101");
+    expect((await door.inbox.take(5 * 6)).length).toBe(30);
+    // The next wakes cost no call.
+    const changes = vi.spyOn(Group.prototype, "change");
+    await scheduler.wait(1100);
+    await evictAllDurableObjects();
+    await hubStub(0, ns).figures();
+    await scheduler.wait(100);
+    expect(changes).not.toHaveBeenCalled();
+    for (const open of [door, publisher]) await open.close();
+  });
+
+  it("hears what new doors publish to the ids of its connections", async () => {
+    const ns = freshNamespace();
+    const door = await subscribed(ns);
+    const id = hex((await door.exchange(Uint8Array.of(0x18), 17)).subarray(1));
+    lack(Hub.prototype, "deliverToOwners");
+    const publisher = await subscribed(ns);
+    expect(hex(await publisher.exchange(publish(id, "m"), 1))).toBe("01");
+    expect(hex(await door.inbox.take(37))).toBe(push(id, "m"));
+    for (const open of [door, publisher]) await open.close();
+  });
+});
+
+it("a group gives messages of many names to a Hub that takes one name at a time", async () => {
+  const ns = freshNamespace();
+  const names = Array.from({ length: 200 }, (_, i) => `n${i}`);
+  const door = await subscribed(ns, ...names);
+  lack(Hub.prototype, "deliverAll");
+  const publisher = await subscribed(ns);
+  const frames = names.flatMap((name) => [publish(name, "1"), publish(name, "2")]);
+  const statuses = await publisher.exchange(concat(frames), frames.length);
+  expect(hex(statuses)).toBe("01".repeat(frames.length));
+  const pushBytes = names.reduce((sum, name) => sum + 2 * (5 + name.length), 0);
+  const pushes = hex(await door.inbox.take(pushBytes));
+  for (const name of names) {
+    const [first, second] = [push(name, "1"), push(name, "2")].map((text) => pushes.indexOf(text));
+    expect(first).toBeGreaterThanOrEqual(0);
+    expect(second).toBeGreaterThan(first!);
+  }
+  // What it denies is dropped.
+  await door.close();
+  for (const open of [publisher]) await open.close();
+  await expect.poll(() => groupOf(ns, "n0").hubsOf("n0")).toEqual([]);
+});
+
+it("a new door publishes to everybody through a Directory that takes one name", async () => {
+  const ns = freshNamespace();
+  const door = await subscribed(ns);
+  lack(Directory.prototype, "publishAll");
+  const frames = concat([publish("*", "a"), publish("*", "b")]);
+  expect(hex(await door.exchange(frames, 14))).toBe(push("*", "a") + push("*", "b") + "0101");
+  await door.close();
+});
