@@ -219,7 +219,7 @@ router.get("/v1/overview/live", async (c) => {
 });
 
 for (const path of ["/metrics", "/v1/overview/live"]) {
-  router.all(path, () => methodNotAllowed("GET is possible", "GET"));
+  router.all(path, () => methodNotAllowed("Allowed methods: GET", "GET"));
 }
 
 serveJson(router, accessOf);

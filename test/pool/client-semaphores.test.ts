@@ -55,7 +55,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect([again?.leaseId, other, state]).toEqual([
       lease.leaseId,
       null,
-      { consumption: 2, maximum: 2 },
+      { consumption: 2, mostHeld: 2, maximum: 2 },
     ]);
     expect((await client.semaphores({ prefix: "g" })).semaphores).toHaveLength(1);
     expect(await client.holders("gpu")).toMatchObject({ holders: [{ id: lease.leaseId }] });
@@ -81,7 +81,11 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
       Array.from({ length: 12 }, (_, i) => semaphores[i % 2]!.with(run, { waitMs: 50_000 })),
     );
     expect([most, runs]).toEqual([2, 12]);
-    expect(await clients[0]!.inspectSemaphore("gpu")).toEqual({ consumption: 0, maximum: 2 });
+    expect(await clients[0]!.inspectSemaphore("gpu")).toEqual({
+      consumption: 0,
+      mostHeld: 2,
+      maximum: 2,
+    });
   });
 
   it("what is held outlives its TTL while it is renewed, and evictions", async () => {

@@ -57,13 +57,21 @@ describe("over a service binding", () => {
     expect(await throttr.acquire("gpu", { resources: 2, maximum: 5, ...MINUTE })).toMatchObject({
       resources: 2,
     });
-    expect(await throttr.inspectSemaphore("gpu")).toEqual({ consumption: 4, maximum: 4 });
+    expect(await throttr.inspectSemaphore("gpu")).toEqual({
+      consumption: 4,
+      mostHeld: 4,
+      maximum: 4,
+    });
     const renewed = await throttr.renew("gpu", lease.leaseId, { ttlMs: 90_000 });
     expect(renewed).toMatchObject({ leaseId: lease.leaseId, resources: 1, ttlMs: 90_000 });
     expect(await throttr.release("gpu", lease.leaseId)).toBe(true);
     expect(await throttr.release("gpu", lease.leaseId)).toBe(false);
     expect(await throttr.renew("gpu", lease.leaseId, MINUTE)).toBe(null);
-    expect(await throttr.inspectSemaphore("gpu")).toEqual({ consumption: 3, maximum: 4 });
+    expect(await throttr.inspectSemaphore("gpu")).toEqual({
+      consumption: 3,
+      mostHeld: 4,
+      maximum: 4,
+    });
     expect(await throttr.inspectSemaphore("none")).toBe(null);
   });
 
@@ -95,7 +103,11 @@ describe("over a service binding", () => {
       Array.from({ length: 60 }, () => throttr.acquire("gpu", { maximum: 7, ...MINUTE })),
     );
     expect(leases.filter((lease) => lease !== null)).toHaveLength(7);
-    expect(await throttr.inspectSemaphore("gpu")).toEqual({ consumption: 7, maximum: 7 });
+    expect(await throttr.inspectSemaphore("gpu")).toEqual({
+      consumption: 7,
+      mostHeld: 7,
+      maximum: 7,
+    });
   });
 
   it("a batch has all of it", async () => {
@@ -117,7 +129,7 @@ describe("over a service binding", () => {
     expect(values[2]).toMatchObject({ name: "b", leaseId: expect.stringMatching(/-4/) });
     expect(values[3]).toMatchObject({ leaseId });
     expect(values[4]).toBe(null);
-    expect(values[5]).toEqual({ consumption: 1, maximum: 1 });
+    expect(values[5]).toEqual({ consumption: 1, mostHeld: 1, maximum: 1 });
     expect(values[6]).toMatchObject({ semaphores: [{ consumption: 1 }] });
     expect(values[7]).toMatchObject({ holders: [{ kind: "lease", id: leaseId }], cursor: null });
     expect(values[8]).toBe(true);
@@ -194,7 +206,11 @@ describe("leases", () => {
     await evictAllDurableObjects();
     expect(await throttr.release("gpu", long.leaseId)).toBe(true);
     await evictAllDurableObjects();
-    expect(await throttr.inspectSemaphore("gpu")).toEqual({ consumption: 0, maximum: 2 });
+    expect(await throttr.inspectSemaphore("gpu")).toEqual({
+      consumption: 0,
+      mostHeld: 2,
+      maximum: 2,
+    });
   });
 
   it("are of a namespace", async () => {
@@ -373,10 +389,10 @@ describe("over HTTP", () => {
       cursor = `&cursor=${json.cursor as string}`;
     }
     expect(listed).toEqual([
-      { name: "\0", consumption: 1, maximum: 1 },
-      { name: "a", consumption: 1, maximum: 1 },
-      { name: "b/c", consumption: 1, maximum: 1 },
-      { nameBase64: "//4=", consumption: 1, maximum: 1 },
+      { name: "\0", consumption: 1, mostHeld: 1, maximum: 1 },
+      { name: "a", consumption: 1, mostHeld: 1, maximum: 1 },
+      { name: "b/c", consumption: 1, mostHeld: 1, maximum: 1 },
+      { nameBase64: "//4=", consumption: 1, mostHeld: 1, maximum: 1 },
     ]);
     for (const number of [2, 1]) {
       const json = { maximum: 9, ttlMs: 5000, leaseId: uuidOfNumber(number) };

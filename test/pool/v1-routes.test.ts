@@ -73,9 +73,9 @@ const SUCCESSES: Readonly<
   listSemaphores: [
     [acquireGpu],
     200,
-    { semaphores: [{ name: "gpu", consumption: 2, maximum: 2 }], cursor: null },
+    { semaphores: [{ name: "gpu", consumption: 2, mostHeld: 2, maximum: 2 }], cursor: null },
   ],
-  inspectSemaphore: [[acquireGpu], 200, { consumption: 2, maximum: 2 }],
+  inspectSemaphore: [[acquireGpu], 200, { consumption: 2, mostHeld: 2, maximum: 2 }],
   listHolders: [
     [acquireGpu],
     200,
@@ -331,5 +331,6 @@ describe("a method that a path does not have", () => {
     const got = await call("PROPFIND", url);
     expectProblem(got, "method_not_allowed");
     expect(got.headers.get("allow")).toBe(methods.join(", "));
+    expect(got.json.detail).toBe(`Allowed methods: ${methods.join(", ")}`);
   });
 });

@@ -460,7 +460,8 @@ describe("a limit", () => {
 
   it.each([
     [{}, { strategy: "it is missing" }],
-    [{ strategy: "gcra" }, { strategy: expect.stringMatching(/^one of .* expected, got "gcra"$/) }],
+    [{ strategy: "gcra" }, { strategy: 'an object with a field strategy is expected, got "gcra"' }],
+    [{ strategy: null }, { strategy: "an object with a field strategy is expected, got null" }],
     [{ strategy: {} }, { "strategy.strategy": expect.stringMatching(/^one of token_bucket, /) }],
     [
       { strategy: { ...bucket, strategy: "magic" } },

@@ -461,10 +461,11 @@ describe("semaphores", () => {
       ...named,
       found: v.literal(true),
       consumption: count,
+      mostHeld: count,
       maximum: count,
     });
-    expect(await json(`semaphore ${name}`, state)).toMatchObject({ consumption: 2, maximum: 2 });
-    const row = v.strictObject({ ...named, consumption: count, maximum: count });
+    expect(await json(`semaphore ${name}`, state)).toMatchObject({ consumption: 2, mostHeld: 2 });
+    const row = v.strictObject({ ...named, consumption: count, mostHeld: count, maximum: count });
     expect(await jsonLines(`semaphores --prefix ${name}`, row)).toMatchObject([{ consumption: 2 }]);
     const holder = v.strictObject({
       kind: v.picklist(["connection", "lease"]),
@@ -491,7 +492,7 @@ describe("semaphores", () => {
     );
     expect((await run(`acquire ${name} --maximum 1`)).out).toBe("there is no room for 1 of 1\n");
     expect((await run(`semaphores --prefix ${name}`)).out).toMatch(
-      /^NAME +IN USE +MOST\n.* 1 +1\n$/,
+      /^NAME +IN USE +MOST HELD\n.* 1 +1\n$/,
     );
     expect((await run(`semaphore ${name}`)).out).toBe("in use  1\nmost    1\n");
     const listed = (await run(`holders ${name}`)).out;

@@ -139,7 +139,7 @@ describe("a stream", () => {
       bufferBytes: 10,
       subscriptions: 11,
       channels: 12,
-      runningSinceMs: 13,
+      runningSinceMs: 1_795_309_176_314,
       connections: 14,
       version: "1.2.3",
     });
@@ -148,6 +148,11 @@ describe("a stream", () => {
     const stream = new ReplyStream(() => {});
     stream.expect({ operation, reply: (bytes) => (figures = operation.read(bytes)) });
     stream.read(concat([Uint8Array.of(1), out]));
-    expect(figures).toMatchObject({ nowSeconds: 5, keys: 15, version: "1.2.3" });
+    expect(figures).toMatchObject({
+      nowSeconds: 5,
+      keys: 15,
+      runningSinceMs: 1_795_309_176_314,
+      version: "1.2.3",
+    });
   });
 });

@@ -822,7 +822,8 @@ describe("what no limiter takes", () => {
     [null, "strategy_unknown", "strategy"],
     ["gcra", "strategy_unknown", "strategy"],
     [{ strategy: "constructor" }, "strategy_unknown", "strategy"],
-    [{ strategy: "composite", primary: fixed }, "strategy_unknown", "secondary.strategy"],
+    [{ strategy: "composite", primary: fixed }, "strategy_unknown", "secondary"],
+    [{ strategy: "composite", primary: "gcra" }, "strategy_unknown", "primary"],
     [
       { strategy: "composite", primary: { strategy: "composite" } },
       "combination_invalid",

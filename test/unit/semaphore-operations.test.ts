@@ -97,7 +97,7 @@ describe("operations on semaphores", () => {
   it("read what is in use, and pages of it", () => {
     const { inspectSemaphore } = operations;
     const state = concat([u32(3), u32(U32_MAX)]);
-    const told = { consumption: 3, maximum: U32_MAX };
+    const told = { consumption: 3, mostHeld: U32_MAX, maximum: U32_MAX };
     expect(answer(inspectSemaphore("a"), concat([Uint8Array.of(1), state]))).toEqual(told);
     expect(answer(inspectSemaphore("a"), Uint8Array.of(0))).toBe(null);
     const long = "x".repeat(300);

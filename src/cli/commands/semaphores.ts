@@ -49,12 +49,12 @@ function addList(program: Command): void {
           const headings = [
             { heading: "NAME" },
             { heading: "IN USE", isNumber: true },
-            { heading: "MOST", isNumber: true },
+            { heading: "MOST HELD", isNumber: true },
           ];
-          const cells = rows.map(({ name, consumption, maximum }) => [
+          const cells = rows.map(({ name, consumption, mostHeld }) => [
             shownBytes(name),
             String(consumption),
-            String(maximum),
+            String(mostHeld),
           ]);
           await output.text(tableOf(output, headings, cells, isFirst));
         }
@@ -63,10 +63,12 @@ function addList(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "the prefix"));
 }
 
-const semaphoreJson = ({ name, consumption, maximum }: ListedSemaphore) => ({
+/** `maximum` is `mostHeld` under its former name. */
+const semaphoreJson = ({ name, consumption, mostHeld }: ListedSemaphore) => ({
   ...jsonBytes("name", name),
   consumption,
-  maximum,
+  mostHeld,
+  maximum: mostHeld,
 });
 
 function addOne(program: Command): void {
@@ -83,12 +85,12 @@ function addOne(program: Command): void {
           output.note(output.faint("there is no such semaphore"));
           return ExitCode.refused;
         }
-        const { consumption, maximum } = state;
-        const json = { ...jsonBytes("name", name), found: true, consumption, maximum };
+        const { consumption, mostHeld } = state;
+        const json = { ...semaphoreJson({ name, ...state }), found: true };
         await output.print(json, () =>
           listOf(output, [
             ["in use", String(consumption)],
-            ["most", String(maximum)],
+            ["most held", String(mostHeld)],
           ]),
         );
       }),

@@ -35,7 +35,7 @@ interface SemaphorePage {
 interface ListedSemaphore extends NameFields<"name"> {
   readonly consumption: number;
   /** The largest consumption in this interval. */
-  readonly maximum: number;
+  readonly mostHeld: number;
 }
 
 /** A page of `GET /v1/semaphores/{name}/holders`. */
@@ -153,7 +153,7 @@ function SemaphoreTable({
           },
         },
         { head: "Held now", isNumber: true, cell: ({ consumption }) => formatCount(consumption) },
-        { head: "Most held lately", isNumber: true, cell: ({ maximum }) => formatCount(maximum) },
+        { head: "Most held lately", isNumber: true, cell: ({ mostHeld }) => formatCount(mostHeld) },
       ]}
     />
   );

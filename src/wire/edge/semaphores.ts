@@ -64,6 +64,8 @@ export interface SemaphoreState {
   /** All that is held together. */
   readonly consumption: number;
   /** The largest consumption in this interval, a day unless the server is told otherwise. */
+  readonly mostHeld: number;
+  /** @deprecated It is no maximum of `acquire`: use `mostHeld`, which is the same. */
   readonly maximum: number;
 }
 
@@ -260,7 +262,8 @@ function leaseOf(name: Text, id: Uint8Array, reply: CommandReply): Lease | null 
 }
 
 function stateAt({ view }: CommandReply, at: number): SemaphoreState {
-  return { consumption: view.getUint32(at, true), maximum: view.getUint32(at + 4, true) };
+  const mostHeld = view.getUint32(at + 4, true);
+  return { consumption: view.getUint32(at, true), mostHeld, maximum: mostHeld };
 }
 
 function semaphorePageOf(reply: CommandReply): SemaphorePage {

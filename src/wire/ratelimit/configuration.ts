@@ -68,10 +68,10 @@ export function bucketTtlSeconds(burst: number, rate: number): number {
  * @throws RateLimitError that names field and range
  */
 export function checkConfiguration(value: unknown): RateLimitConfiguration {
-  const fields = fieldsOf(value);
+  const fields = strategyFields(value, "strategy");
   if (fields.strategy !== "composite") return checkSingle(fields, "");
-  const primary = checkSingle(fieldsOf(fields.primary), "primary.");
-  const secondary = checkSingle(fieldsOf(fields.secondary), "secondary.");
+  const primary = checkSingle(strategyFields(fields.primary, "primary"), "primary.");
+  const secondary = checkSingle(strategyFields(fields.secondary, "secondary"), "secondary.");
   if (primary.strategy !== "fixed_window") {
     throw new RateLimitError(
       "combination_invalid",
@@ -94,8 +94,17 @@ export function checkConfiguration(value: unknown): RateLimitConfiguration {
 type Fields = Readonly<Record<string, unknown>>;
 
 function fieldsOf(value: unknown): Fields {
-  return typeof value === "object" && value !== null ? (value as Fields) : {};
+  return isObject(value) ? value : {};
 }
+
+/** @param field that has the value, for the message */
+function strategyFields(value: unknown, field: string): Fields {
+  if (isObject(value)) return value;
+  const expected = "an object with a field strategy is expected";
+  throw new RateLimitError("strategy_unknown", field, expected, value);
+}
+
+const isObject = (value: unknown): value is Fields => typeof value === "object" && value !== null;
 
 /** @param path of what the fields belong to: "" or such as `primary.` */
 function checkSingle(

@@ -142,7 +142,7 @@ export function decodeInfo(bytes: Uint8Array): InfoFigures {
     bufferBytes: figure(47),
     subscriptions: figure(48),
     channels: figure(49),
-    runningSinceMs: figure(50) / 1e6,
+    runningSinceMs: Math.round(figure(50) / 1e6),
     connections: figure(51),
     version,
   };

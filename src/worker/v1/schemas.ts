@@ -319,12 +319,14 @@ const STRATEGIES = [
   "sliding_window",
   "composite",
 ] as const;
+const OBJECT_MESSAGE = "an object with a field strategy is expected";
 const strategyMessage = `one of ${STRATEGIES.join(", ")} is expected`;
 
 const Strategy = v.variant(
   "strategy",
   [BucketStrategy, GcraStrategy, FixedWindowStrategy, SlidingWindowStrategy, CompositeStrategy],
-  strategyMessage,
+  // An issue of the field has a path, one of a value that has no fields has not.
+  ({ path }) => (path === undefined ? OBJECT_MESSAGE : strategyMessage),
 );
 
 const cost = v.optional(amount("What the request costs."), 1);
@@ -548,7 +550,8 @@ const Lease = v.strictObject({
 
 const semaphoreState = {
   consumption: counted("All that is held together."),
-  maximum: counted("The largest consumption in this interval."),
+  mostHeld: counted("The largest consumption in this interval."),
+  maximum: counted("Deprecated: `mostHeld` under its former name."),
 };
 const Semaphore = v.strictObject(semaphoreState);
 
@@ -620,10 +623,7 @@ const Info = v.strictObject({
   bufferBytes: count,
   subscriptions: count,
   channels: count,
-  runningSinceMs: v.pipe(
-    v.number(),
-    v.description("The earliest start of a shard that is awake, in ms since the epoch."),
-  ),
+  runningSinceMs: counted("The earliest start of a shard that is awake, in ms since the epoch."),
   connections: count,
   version: v.string(),
 });

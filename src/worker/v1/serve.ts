@@ -79,7 +79,7 @@ function responseOf({ status, json, bytes }: Answer): Response {
 
 function methodNotAllowed(methods: readonly string[]): Response {
   const allowed = methods.join(", ");
-  const response = Problem.of("method_not_allowed", `${allowed} are possible`).toResponse();
+  const response = Problem.of("method_not_allowed", `Allowed methods: ${allowed}`).toResponse();
   response.headers.set("allow", allowed);
   return response;
 }
