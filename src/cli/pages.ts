@@ -13,7 +13,10 @@ export interface Behind {
 
 const PAGE_ROWS = 1000;
 
-/** Asks for one page after the other, up to a number of rows. Pages without rows are left out. */
+/**
+ * Asks for one page after the other, up to a number of rows. Pages without rows are left out: they are not the
+ * end, only a missing cursor is.
+ */
 export async function* pagesOf<Row>(
   rowsMax: number | undefined,
   ask: (limit: number, behind: Behind) => Promise<Page<Row>>,

@@ -4,6 +4,7 @@
  * A page in the order of keys is found in one walk over all records, which keeps few more keys than the page
  * may have: memory is bounded, whatever the shard holds.
  */
+import { ByteWriter } from "../wire/bytes.ts";
 import { SCAN_ROW_BYTES } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
@@ -26,10 +27,21 @@ import {
 import { SemaphorePages } from "./semaphores/pages.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END } from "./table.ts";
+import { tablePage, type TablePlace, type TableQuery } from "./table-page.ts";
 import { Walk, type Steps } from "./walk.ts";
 
+/** Up to so many records are put in the order of their keys. */
+export const ORDERED_RECORDS_MAX = 16_384;
 /** A step of a removal ends when it has removed so many records. */
 const REMOVE_STEP_RECORDS = 4096;
+
+/** Records in the order of the table, as rows of SCAN. */
+export interface TableRows {
+  readonly rows: Uint8Array<ArrayBuffer>;
+  readonly count: number;
+  /** Where to go on; null behind the last record. */
+  readonly next: TablePlace | null;
+}
 
 /** Which records. */
 export interface ScanQuery {
@@ -50,6 +62,23 @@ export class Scan {
   constructor(records: Records, semaphores: Semaphores) {
     this.#records = records;
     this.#semaphorePages = new SemaphorePages(records, semaphores);
+  }
+
+  /** The shard has so few records that a page in the order of their keys is bounded work. */
+  get isOrdered(): boolean {
+    return this.#records.table.records <= ORDERED_RECORDS_MAX;
+  }
+
+  /** Records in the order of the table: see `tablePage`. */
+  rowsFrom(query: TableQuery, place: TablePlace, recordsMax: number): TableRows {
+    const out = new ByteWriter(4096);
+    const page = tablePage(this.#records, query, place, recordsMax, out, writeTableRow);
+    return { rows: out.take(), ...page };
+  }
+
+  /** The page of a shard that is not ordered: it has nothing, and is not the last one. */
+  unorderedPage(): Uint8Array<ArrayBuffer> {
+    return new PageWriter(SCAN_ROW_BYTES - 1, 0).take(false);
   }
 
   /**
@@ -111,9 +140,22 @@ export class Scan {
 
 function writeRow(page: PageWriter, segment: Segment, slot: number): void {
   const { slots, arena } = segment;
+  const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!));
+  writeFields(page.view, at, segment, slot);
+}
+
+function writeTableRow(out: ByteWriter, segment: Segment, slot: number): void {
+  const { slots, arena } = segment;
+  const keyAt = slots[slot + KEY_AT]!;
+  const keyBytes = keyLengthOf(slots[slot + META]!);
+  const at = out.reserve(SCAN_ROW_BYTES);
+  out.view.setUint8(at, keyBytes);
+  writeFields(out.view, at + 1, segment, slot);
+  out.copy(arena, keyAt, keyAt + keyBytes);
+}
+
+function writeFields(view: DataView, at: number, { slots }: Segment, slot: number): void {
   const meta = slots[slot + META]!;
-  const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(meta));
-  const { view } = page;
   view.setUint8(at, kindOf(meta));
   view.setUint8(at + 1, unitOf(meta));
   view.setUint32(at + 2, slots[slot + EXPIRES_LOW]!, true);

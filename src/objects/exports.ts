@@ -6,7 +6,12 @@
  */
 import { EXPORT_PAGE_HEADER_BYTES } from "../engine/export.ts";
 import type { ByteWriter } from "../wire/bytes.ts";
-import { EXPORT_BYTES_MAX, EXPORT_RECORDS_MAX, ExportOption } from "../wire/edge/command.ts";
+import {
+  EXPORT_BYTES_MAX,
+  EXPORT_RECORDS_MAX,
+  ExportOption,
+  KEY_BYTES_MAX,
+} from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { Access } from "./access.ts";
 import type { ShardMap } from "./placement.ts";
@@ -16,7 +21,6 @@ import type { Shard } from "./shard.ts";
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;
 const EXPORT_OPTIONS = ExportOption.isBehind | ExportOption.isPairs;
-const KEY_BYTES_MAX = 255;
 const PAIR_SIZES_BYTES = 2;
 
 export class Exports {

@@ -46,6 +46,11 @@ export class Merge {
     this.#whole = this.#streams.every(({ reader }) => reader.isLast) ? pages : null;
   }
 
+  /** An object has more than can be merged. Of use behind the first `open`. */
+  get hasTooMuch(): boolean {
+    return this.#streams.some(({ hasEntry, reader }) => !hasEntry && !reader.isLast);
+  }
+
   /** Rows of all objects when they were first asked; equal keys count once for each object. */
   get total(): number {
     return this.#streams.reduce((sum, { reader }) => sum + reader.total, 0);

@@ -5,6 +5,7 @@
  * the next ones are asked for. Nothing of it is a snapshot.
  */
 import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
+import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
 import { HASH_END, type Totals } from "../engine/table.ts";
 import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
@@ -46,8 +47,6 @@ import { directoryStub, groupStub, hubStub } from "./stubs.ts";
 import { turn } from "./turn.ts";
 import { VERSION } from "./version.ts";
 
-/** Up to so many records are listed in the order of their keys. */
-const ORDERED_RECORDS_MAX = 16_384;
 /** A shard may grow to so many records while they are being listed. */
 const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
 /** Pages of all objects that are asked at once. */

@@ -4,8 +4,10 @@ import type { Placement } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import {
   COMMAND_HEADER_BYTES,
+  KEY_BYTES_MAX,
   REPLY_HEADER_BYTES,
   RemoveOption,
+  SCAN_CURSOR_BYTES_MAX,
   SCAN_RECORDS_MAX,
   ScanOption,
   writeError,
@@ -15,11 +17,20 @@ import type { PageReader } from "../wire/page.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import type { Access } from "./access.ts";
 import { Merge } from "./merge.ts";
-import type { Shard, ShardRemoval } from "./shard.ts";
+import {
+  isTableCursor,
+  readTableCursor,
+  startOf,
+  writeTableCursor,
+  type TableCursor,
+} from "./scan-cursor.ts";
+import type { Shard, ShardRemoval, ShardRows } from "./shard.ts";
+import { turn } from "./turn.ts";
 
 /** Limit and options. */
 const SCAN_FIELDS_BYTES = 3;
-const KEY_BYTES_MAX = 255;
+/** Calls to shards for one page: a page with fewer records than asked for ends there. */
+const CALLS_MAX = 16;
 
 export class Scans {
   readonly #placement: Placement;
@@ -33,9 +44,11 @@ export class Scans {
 
   /** Answers a SCAN. */
   async scan(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await answerOf(
-      async (out) => await this.#scan(scanOf(frame, KEY_BYTES_MAX), access, out),
-    );
+    return await answerOf(async (out) => {
+      const parts = scanOf(frame, SCAN_CURSOR_BYTES_MAX, ScanOption.hasCursor);
+      if (parts.hasCursor) await this.#scanFrom(parts, access, out);
+      else await this.#scanOrdered(parts, access, out);
+    });
   }
 
   /** Answers a REMOVE: all shards at once, each a step at a time, so that others come between. */
@@ -43,17 +56,99 @@ export class Scans {
     return await answerOf(async (out) => await this.#remove(removalOf(frame), access, out));
   }
 
-  async #scan({ prefix, limit, after }: ScanParts, access: Access, out: ByteWriter): Promise<void> {
+  /** A page in the order of keys, whatever that costs, for clients of releases before 0.5.0. */
+  async #scanOrdered(
+    { prefix, limit, after }: ScanParts,
+    access: Access,
+    out: ByteWriter,
+  ): Promise<void> {
+    if (after !== null && isTableCursor(after)) {
+      throw new Refusal(
+        `after_invalid: a key of at most ${KEY_BYTES_MAX} bytes is expected, got ${after.length}`,
+      );
+    }
     const query = queryOf(prefix, Keyspace.throttr, access);
     const merge = new Merge(
       this.#shards().map((shard) => {
         return async (behind) => await shard.scan(this.#placement, query, behind ?? after, limit);
       }),
     );
-    await writeMerged(merge, out, limit, Infinity, ({ bytes, rowAt, keyAt, keyLength }) => {
-      out.u8(keyLength);
-      out.copy(bytes, rowAt, keyAt + keyLength);
+    await merge.open();
+    await writeMerged(merge, out, limit, Infinity, (entry) => writeScanRow(out, entry));
+  }
+
+  /** A page that is bounded work: in the order of keys while every shard has few records. */
+  async #scanFrom(parts: ScanParts, access: Access, out: ByteWriter): Promise<void> {
+    const { after } = parts;
+    const query = queryOf(parts.prefix, Keyspace.throttr, access);
+    if (after !== null && isTableCursor(after)) {
+      const cursor = readTableCursor(after);
+      if (cursor === null || cursor.shard >= this.#placement.shards) throw cursorInvalid();
+      await this.#writeTablePage(query, parts.limit, cursor, out);
+    } else if (!(await this.#writeOrderedPage(query, parts, out))) {
+      await this.#writeTablePage(query, parts.limit, startOf(0, after), out);
+    }
+  }
+
+  /** False, and nothing written, when a shard has too many records for it. */
+  async #writeOrderedPage(
+    query: ScanQuery,
+    { limit, after }: ScanParts,
+    out: ByteWriter,
+  ): Promise<boolean> {
+    const merge = new Merge(
+      this.#shards().map((shard) => {
+        return async (behind) =>
+          await shard.scan(this.#placement, query, behind ?? after, limit, true);
+      }),
+    );
+    await merge.open();
+    if (merge.hasTooMuch) return false;
+    const page = new ByteWriter(4096);
+    let last: Uint8Array = new Uint8Array(0);
+    await writeMerged(merge, page, limit, Infinity, (entry) => {
+      writeScanRow(page, entry);
+      last = entry.key();
     });
+    const isLast = page.bytes[0] === 1;
+    writePageHead(out, isLast ? null : last);
+    out.copy(page.bytes, 1, page.length);
+    return true;
+  }
+
+  /**
+   * A page in the order of the table: one shard after the other. A rare prefix gives pages with few records or
+   * none, so that the caller, and not the server, goes on as long as it wants to.
+   */
+  async #writeTablePage(
+    query: ScanQuery,
+    limit: number,
+    from: TableCursor,
+    out: ByteWriter,
+  ): Promise<void> {
+    const shards = this.#shards();
+    const rows = new ByteWriter(4096);
+    let cursor: TableCursor | null = from;
+    let recordsLeft = limit;
+    for (let calls = 0; calls < CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
+      if (calls > 0) await turn();
+      const { shard, order, place, behind }: TableCursor = cursor;
+      const page: ShardRows = await orRefused(
+        shards[shard]!.rows(
+          this.#placement,
+          { ...query, behind },
+          order === "" ? null : order,
+          place,
+          recordsLeft,
+        ),
+      );
+      rows.copy(page.rows);
+      recordsLeft -= page.count;
+      if (page.next !== null) cursor = { shard, order: page.hashes, place: page.next, behind };
+      else cursor = shard + 1 < shards.length ? startOf(shard + 1, behind) : null;
+    }
+    writePageHead(out, cursor === null ? null : writeTableCursor(cursor));
+    out.copy(rows.bytes, 0, rows.length);
   }
 
   /** Answers are forgotten with everything, and are no records that count. */
@@ -95,6 +190,8 @@ export interface ScanParts {
   readonly limit: number;
   /** Null for the first page. */
   readonly after: Uint8Array | null;
+  /** The reply says where to go on. */
+  readonly hasCursor: boolean;
 }
 
 interface RemovalParts {
@@ -105,11 +202,37 @@ interface RemovalParts {
 /** A command that is refused. The message begins with a stable code. */
 export class Refusal extends Error {}
 
+const cursorInvalid = (): Refusal =>
+  new Refusal("after_invalid: a cursor that this namespace has given is expected");
+
+function writeScanRow(out: ByteWriter, { bytes, rowAt, keyAt, keyLength }: PageReader): void {
+  out.u8(keyLength);
+  out.copy(bytes, rowAt, keyAt + keyLength);
+}
+
+/** @param cursor null on the last page */
+function writePageHead(out: ByteWriter, cursor: Uint8Array | null): void {
+  out.u8(cursor === null ? 1 : 0);
+  out.u16(cursor?.length ?? 0);
+  if (cursor !== null) out.copy(cursor);
+}
+
+/** What a cursor meets that has lost its meaning is told to the one call, not to all that came with it. */
+async function orRefused<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith("listing_lost")) throw error;
+    throw new Refusal("cursor_lost: the records lie in another order now; list from the start");
+  }
+}
+
 /**
- * @param afterBytesMax of the key to go on behind
+ * @param afterBytesMax of the key or cursor to go on behind
+ * @param otherOptions that are possible beside `ScanOption.isBehind`
  * @throws Refusal
  */
-export function scanOf(frame: Uint8Array, afterBytesMax: number): ScanParts {
+export function scanOf(frame: Uint8Array, afterBytesMax: number, otherOptions = 0): ScanParts {
   const { prefix, body } = partsOf(frame);
   if (body.length < SCAN_FIELDS_BYTES) {
     throw new Refusal(
@@ -120,7 +243,12 @@ export function scanOf(frame: Uint8Array, afterBytesMax: number): ScanParts {
   if (limit < 1 || limit > SCAN_RECORDS_MAX) {
     throw new Refusal(`limit_invalid: 1 to ${SCAN_RECORDS_MAX} are possible, got ${limit}`);
   }
-  const isBehind = isSet(body[2]!, ScanOption.isBehind);
+  const options = body[2]!;
+  if ((options & ~(ScanOption.isBehind | otherOptions)) !== 0) {
+    const optionsMax = ScanOption.isBehind | otherOptions;
+    throw new Refusal(`options_invalid: 0 to ${optionsMax} are possible, got ${options}`);
+  }
+  const isBehind = (options & ScanOption.isBehind) !== 0;
   const key = body.slice(SCAN_FIELDS_BYTES);
   const keyBytesMax = isBehind ? afterBytesMax : 0;
   if (key.length > keyBytesMax) {
@@ -128,7 +256,8 @@ export function scanOf(frame: Uint8Array, afterBytesMax: number): ScanParts {
       `after_invalid: a key of at most ${keyBytesMax} bytes is expected, got ${key.length}`,
     );
   }
-  return { prefix, limit, after: isBehind ? key : null };
+  const hasCursor = (options & ScanOption.hasCursor) !== 0;
+  return { prefix, limit, after: isBehind ? key : null, hasCursor };
 }
 
 /** @throws Refusal */
@@ -147,7 +276,7 @@ export function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Arr
   return { prefix: frame.slice(COMMAND_HEADER_BYTES, end), body: frame.subarray(end) };
 }
 
-/** Whether the one option that there is is set. */
+/** True when the only option is set. */
 function isSet(options: number, option: number): boolean {
   if ((options & ~option) === 0) return options !== 0;
   throw new Refusal(`options_invalid: 0 and ${option} are possible, got ${options}`);
@@ -175,7 +304,7 @@ export async function answerOf(write: (out: ByteWriter) => Promise<void>): Promi
 }
 
 /**
- * Writes a page of what a merge has: whether it is the last one, then rows.
+ * Writes a page of what a merge has that has been opened: whether it is the last one, then rows.
  *
  * @param bytesMax of rows, at which the page ends; the row that crosses it is on it
  */
@@ -186,7 +315,6 @@ export async function writeMerged(
   bytesMax: number,
   writeRow: (entry: PageReader) => void,
 ): Promise<void> {
-  await merge.open();
   const isLastAt = out.reserve(1);
   const endsAt = out.length + bytesMax;
   let rows = 0;

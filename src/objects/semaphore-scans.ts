@@ -48,6 +48,7 @@ export class SemaphoreScans {
           await shard.scan(this.#map.placement, query, behind ?? after, limit);
       }),
     );
+    await merge.open();
     await writeMerged(merge, out, limit, PAGE_BYTES, ({ bytes, entryAt, keyAt, keyLength }) => {
       out.copy(bytes, entryAt, keyAt + keyLength);
     });

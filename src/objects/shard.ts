@@ -10,10 +10,11 @@ import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../engine/engine.ts";
 import { hashKeyName, type HashKey } from "../engine/hash.ts";
 import type { ListingPart, ListingQuery } from "../engine/listing.ts";
-import type { ScanQuery } from "../engine/scan.ts";
+import type { ScanQuery, TableRows } from "../engine/scan.ts";
 import type { RequestCounts } from "../engine/semaphores/requests.ts";
 import type { DumpPage, SemaphoreFigures } from "../engine/semaphores/semaphores.ts";
 import type { Totals } from "../engine/table.ts";
+import type { TablePlace, TableQuery } from "../engine/table-page.ts";
 import type { TallyFigures } from "../engine/tally.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
@@ -40,6 +41,12 @@ export interface ShardPlan {
   /** Names the order that parts are made of. */
   hashes: string;
   parts: ListingPart[];
+}
+
+/** Records in the order of the table. */
+export interface ShardRows extends TableRows {
+  /** Names the order that `next` is a place in. */
+  hashes: string;
 }
 
 /** What a step of a removal has done. */
@@ -183,17 +190,44 @@ export class Shard extends DurableObject<Env> {
     return page;
   }
 
-  /** Records in the order of their keys: see `Scan.page`. */
+  /**
+   * Records in the order of their keys: see `Scan.page`.
+   *
+   * @param isBounded where that is too much work for one call, the page is empty and not the last one: `rows`
+   * gives the records. A shard of a release before 0.5.0 does not know this, and always gives the page.
+   */
   async scan(
     placement: Placement,
     query: ScanQuery,
     after: Uint8Array | null,
     recordsMax: number,
+    isBounded = false,
   ): Promise<Uint8Array> {
     this.#look(placement);
+    if (isBounded && !this.#engine.scan.isOrdered) return this.#engine.scan.unorderedPage();
     const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
     await this.#settled();
     return page;
+  }
+
+  /**
+   * Records in the order of the table: see `Scan.rowsFrom`.
+   *
+   * @param hashes names the order that the place is in; null at the start
+   * @throws Error `listing_lost` when the table has another order now; or as `apply`
+   */
+  async rows(
+    placement: Placement,
+    query: TableQuery,
+    hashes: string | null,
+    place: TablePlace,
+    recordsMax: number,
+  ): Promise<ShardRows> {
+    this.#look(placement);
+    this.#assertSameHashes(hashes ?? this.#hashes);
+    const rows = this.#engine.scan.rowsFrom(query, place, recordsMax);
+    await this.#settled();
+    return { hashes: this.#hashes, ...rows };
   }
 
   /** Records with their values, in the order of their keys: see `Export.page`. */
@@ -319,7 +353,7 @@ export class Shard extends DurableObject<Env> {
   /** Data of releases before 0.5.0 gets its seed with its first commit: until then an instance has its own. */
   #assertSameHashes(hashes: string): void {
     if (hashes !== this.#hashes) {
-      throw new Error("listing_lost: a shard was restarted while its records were being listed");
+      throw new Error("listing_lost: a shard's records lie in another order now; list them again");
     }
   }
 

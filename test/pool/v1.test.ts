@@ -786,7 +786,7 @@ describe("records", () => {
     ["limit=1001", "limit", 'an integer from 1 to 1000 is expected, got "1001"'],
     ["limit=ten", "limit", 'an integer from 1 to 1000 is expected, got "ten"'],
     ["cursor=*", "cursor", 'the cursor of a page is expected, got "*"'],
-    [`cursor=${"a".repeat(350)}`, "cursor", "the cursor of a page is expected, got"],
+    [`cursor=${"a".repeat(1400)}`, "cursor", "the cursor of a page is expected, got"],
     [`prefix=${"a".repeat(256)}`, "prefix", "0 to 255 bytes are expected, got"],
   ])("are not listed by %s", async (query, field, message) => {
     for (const path of ["/v1/records", "/v1/channels"]) {
@@ -794,6 +794,11 @@ describe("records", () => {
       expectProblem(got, "query_invalid");
       expect(fieldsOf(got)[field]).toContain(message);
     }
+  });
+
+  it("are not listed by a cursor that the server has not given", async () => {
+    const got = await call("GET", `/v1/records?cursor=${"a".repeat(350)}`);
+    expectProblem(got, "after_invalid");
   });
 
   it("of a token's prefixes are all that it lists and removes", async () => {

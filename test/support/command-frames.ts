@@ -204,11 +204,21 @@ export interface ScanPage {
   readonly rows: ScanRow[];
 }
 
+/** A page that says its cursor; null behind the last one. */
+export function openScanPage(body: Uint8Array): {
+  rows: ScanRow[];
+  cursor: Uint8Array | null;
+} {
+  const rowsAt = 3 + (body[1]! | (body[2]! << 8));
+  const { isLast, rows } = scanPage(body, rowsAt);
+  return { rows, cursor: isLast ? null : body.slice(3, rowsAt) };
+}
+
 /** The page that the body of a reply to SCAN is. */
-export function scanPage(body: Uint8Array): ScanPage {
+export function scanPage(body: Uint8Array, rowsAt = 1): ScanPage {
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const rows: ScanRow[] = [];
-  for (let at = 1; at < body.length;) {
+  for (let at = rowsAt; at < body.length;) {
     const keyAt = at + 19;
     const end = keyAt + body[at]!;
     rows.push({

@@ -160,7 +160,7 @@ async function shownRemaining(
 function addList(program: Command): void {
   const command = program
     .command("list")
-    .description("list records in the order of their keys")
+    .description("list records, in the order of their keys while there are few")
     .option("--prefix <prefix>", "only keys that begin with it")
     .addOption(new Option("--limit <n>", "at most so many").argParser(wholeArgument(1)))
     .action(

@@ -1,7 +1,7 @@
 /** Records: browsed by prefix, page by page. */
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
-import type { ListedRecord } from "../../client/index.ts";
+import type { ListedRecord, RecordPage } from "../../client/index.ts";
 import { Button, Card, Countdown, Empty, Lack, Loading, ScreenHead, Table } from "../controls.tsx";
 import { formatBytes, formatCount } from "../format.ts";
 import { useLoaded } from "../hooks.ts";
@@ -26,13 +26,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
   const typing = useRef<ReturnType<typeof setTimeout> | null>(null);
   const isReadable = !lacksScope(session, "read");
   const page = useLoaded(
-    isReadable
-      ? (signal) => {
-          const cursor = cursors.at(-1);
-          const options = { prefix, limit: PAGE_RECORDS, signal };
-          return session.throttr.list(cursor === undefined ? options : { ...options, cursor });
-        }
-      : null,
+    isReadable ? (signal) => pageOf(session, prefix, cursors.at(-1) ?? null, signal) : null,
     [session, prefix, cursors],
   );
   useEffect(() => () => clearTimeout(typing.current ?? undefined), []);
@@ -45,7 +39,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
   };
   const next = page.value?.cursor ?? null;
   const head = (
-    <ScreenHead title="Records" lead="Counters and buffers, in the order of their keys">
+    <ScreenHead title="Records" lead="Counters and buffers">
       {lacksScope(session, "write") ? null : (
         <Button label="New record" icon="add" kind="primary" onPress={() => setNew(true)} />
       )}
@@ -123,6 +117,24 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
       {newRecord}
     </>
   );
+}
+
+/** A page that is full, or the last one: those of the server may have few records, or none. */
+async function pageOf(
+  session: Session,
+  prefix: string,
+  from: Uint8Array | null,
+  signal: AbortSignal,
+): Promise<RecordPage> {
+  const records: ListedRecord[] = [];
+  let cursor = from;
+  do {
+    const options = { prefix, limit: PAGE_RECORDS - records.length, signal };
+    const page = await session.throttr.list(cursor === null ? options : { ...options, cursor });
+    records.push(...page.records);
+    ({ cursor } = page);
+  } while (cursor !== null && records.length < PAGE_RECORDS);
+  return { records, cursor };
 }
 
 function RecordTable({

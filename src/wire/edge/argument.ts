@@ -1,7 +1,7 @@
 /** Arguments of calls, checked and brought to the form that commands have. */
 import { shown } from "../ratelimit/error.ts";
 import { ThrottrError } from "./error.ts";
-import { IDEMPOTENCY_KEY_BYTES_MAX, LEASE_TTL_MS_MAX, U32_MAX } from "./command.ts";
+import { IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, LEASE_TTL_MS_MAX, U32_MAX } from "./command.ts";
 
 /**
  * An argument that is an object. Plain JavaScript may leave it out.
@@ -33,7 +33,6 @@ export function isObject(value: unknown): value is object {
 /** A key, a channel or a value: bytes, or text that stands for its UTF-8 bytes. */
 export type Text = string | Uint8Array;
 
-const KEY_BYTES_MAX = 255;
 /** No frame is larger, whatever the server's `FRAME_BYTES_MAX` is. */
 const VALUE_BYTES_MAX = 1_800_000;
 /** Longer text is left to the encoder. */

@@ -37,8 +37,8 @@ export const Command = {
   /** Gives a cost back: cost f64, configuration. Reply: decision. */
   refund: 0x2a,
   /**
-   * Records in the order of their keys: limit u16, options u8 (`ScanOption`), key to go on behind. The
-   * key is a prefix. Reply: page.
+   * Records, in the order of their keys where every shard has few: limit u16, options u8 (`ScanOption`), key
+   * to go on behind, or cursor. The key is a prefix. Reply: page.
    */
   scan: 0x2b,
   /** Removes all records of a prefix, the key: options u8 (`RemoveOption`). Reply: count f64. */
@@ -87,8 +87,12 @@ export const COMMAND_HEADER_BYTES = 7;
 /** `isOnce`: the body begins with an idempotency key; for commands on one record that write. */
 export const Flag = { isOnce: 1 } as const;
 export const CompareOption = { isExpected: 1, isRemoval: 2 } as const;
-/** `isBehind`: the page begins behind a key, which may be the empty one; else at the start. */
-export const ScanOption = { isBehind: 1 } as const;
+/**
+ * `isBehind`: the page begins behind a key, which may be the empty one, or at a cursor; else at the start.
+ * `hasCursor`: the reply has a cursor u16 size and bytes behind its first byte, and its page may be short or
+ * empty though it is not the last one.
+ */
+export const ScanOption = { isBehind: 1, hasCursor: 2 } as const;
 export const RemoveOption = { everything: 1 } as const;
 /** What becomes of a live record that is there already. */
 export const RestorePolicy = { keep: 0, replace: 1 } as const;
@@ -109,7 +113,11 @@ export const OUTCOME_BYTES = 1;
 export const RECORD_HEADER_BYTES = 18;
 export const RecordKind = { counter: 1, buffer: 2 } as const;
 
+/** Keys, prefixes and names of channels. */
+export const KEY_BYTES_MAX = 255;
 export const IDEMPOTENCY_KEY_BYTES_MAX = 64;
+/** The cursor of a scan beyond the order of keys has more bytes than a key, and no more than these. */
+export const SCAN_CURSOR_BYTES_MAX = 1024;
 /** Records of one page of a scan. */
 export const SCAN_RECORDS_MAX = 1000;
 /** A row of a page, before its key: key size u8, kind u8, unit u8, expiry u64 ns, quota or bytes u64. */

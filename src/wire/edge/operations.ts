@@ -27,6 +27,7 @@ import {
   RECORD_HEADER_BYTES,
   RecordKind,
   RemoveOption,
+  SCAN_CURSOR_BYTES_MAX,
   SCAN_RECORDS_MAX,
   SCAN_ROW_BYTES,
   ScanOption,
@@ -150,8 +151,8 @@ export interface ListedRecord {
   readonly bytes: number | null;
 }
 
-/** Records in the order of their keys. */
 export interface RecordPage {
+  /** May be empty, also where there are more. */
   readonly records: readonly ListedRecord[];
   /** For the next page; null behind the last one. */
   readonly cursor: Uint8Array | null;
@@ -420,7 +421,13 @@ export function publish(channel: Text, payload: Text): Operation<boolean> {
   };
 }
 
-/** Records in the order of their keys, a page at a time. A page is no snapshot. */
+/**
+ * Records, a page at a time. They come in the order of their keys while every shard has at most 16,384; beyond
+ * that, each once, in the order in which the shards keep them. A page that is not the last one may have fewer
+ * records than `limit`, or none: go on until `cursor` is null. Pages are not a snapshot.
+ *
+ * The reply throws ThrottrError `cursor_lost` where the records lie in another order now: list from the start.
+ */
 export function list(options: ListOptions = {}): Operation<RecordPage> {
   const { limit: recordsMax = SCAN_RECORDS_MAX, cursor } = options;
   if (!Number.isInteger(recordsMax) || recordsMax < 1 || recordsMax > SCAN_RECORDS_MAX) {
@@ -429,10 +436,10 @@ export function list(options: ListOptions = {}): Operation<RecordPage> {
       `limit: an integer from 1 to ${SCAN_RECORDS_MAX} is expected, got ${shown(recordsMax)}`,
     );
   }
-  const after = cursor === undefined ? null : nameOf(cursor, "after");
+  const after = cursor === undefined ? null : nameOf(cursor, "after", SCAN_CURSOR_BYTES_MAX);
   return reading(Command.scan, nameOf(options.prefix ?? "", "prefix"), pageOf, (out) => {
     out.u16(recordsMax);
-    out.u8(after === null ? 0 : ScanOption.isBehind);
+    out.u8(ScanOption.hasCursor | (after === null ? 0 : ScanOption.isBehind));
     if (after !== null) out.copy(after);
   });
 }
@@ -529,7 +536,9 @@ function assertKind({ bytes }: CommandReply, kind: number, otherwise: string): v
 
 function pageOf({ bytes, view }: CommandReply): RecordPage {
   const records: ListedRecord[] = [];
-  for (let at = 1; at < bytes.length;) {
+  const isLast = bytes[0] === 1;
+  const rowsAt = 3 + view.getUint16(1, true);
+  for (let at = rowsAt; at < bytes.length;) {
     const keyBytes = bytes[at]!;
     const keyAt = at + SCAN_ROW_BYTES;
     const value = view.getBigUint64(at + 11, true);
@@ -543,6 +552,5 @@ function pageOf({ bytes, view }: CommandReply): RecordPage {
     });
     at = keyAt + keyBytes;
   }
-  const isLast = bytes[0] === 1;
-  return { records, cursor: isLast ? null : records.at(-1)!.key };
+  return { records, cursor: isLast ? null : bytes.slice(3, rowsAt) };
 }

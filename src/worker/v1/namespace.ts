@@ -8,9 +8,9 @@ import {
   components,
   flushBody,
   noQuery,
-  pageQuery,
   prefixQuery,
   recordsAnswer,
+  recordsQuery,
   removedAnswer,
 } from "./schemas.ts";
 import { textFields, urlBase64Of } from "../text.ts";
@@ -28,12 +28,14 @@ export const namespaceRoutes = [
     path: "/v1/records",
     id: "listRecords",
     tag: "records",
-    summary: "List records in the order of their keys",
+    summary: "List records",
+    description:
+      "A page that is not the last one may have fewer records than `limit`, or none: go on until `cursor` is null.",
     scopes: ["read"],
-    query: pageQuery,
+    query: recordsQuery,
     body: undefined,
     answers: { 200: { description: "A page; no snapshot.", schema: recordsAnswer } },
-    errors: [],
+    errors: ["after_invalid", "cursor_lost"],
     example: { url: "/v1/records?prefix=user:&limit=100" },
     answer: async ({ caller, query }) => {
       const { records, cursor } = await executeOne(caller, operations.list(query));

@@ -9,6 +9,7 @@ import { binaryBytes } from "../../wire/bytes.ts";
 import {
   HOLDER_CURSOR_BYTES,
   LEASE_TTL_MS_MAX,
+  SCAN_CURSOR_BYTES_MAX,
   SCAN_RECORDS_MAX,
   SEMAPHORE_NAME_BYTES_MAX,
   U32_MAX,
@@ -386,6 +387,11 @@ const queryCursor = (bytesMax: number, bytesMin = 0) =>
   );
 
 export const pageQuery = v.strictObject({ prefix, limit, cursor: queryCursor(NAME_BYTES_MAX) });
+export const recordsQuery = v.strictObject({
+  prefix,
+  limit,
+  cursor: queryCursor(SCAN_CURSOR_BYTES_MAX),
+});
 export const semaphoresQuery = v.strictObject({
   prefix,
   limit,
@@ -536,7 +542,13 @@ const ListedRecord = v.variant("kind", [
 ]);
 
 export const recordsAnswer = v.strictObject({
-  records: v.pipe(v.array(ListedRecord), v.description("In the order of their keys.")),
+  records: v.pipe(
+    v.array(ListedRecord),
+    v.description(
+      "In the order of their keys while every shard has at most 16,384, else in another one, each once. " +
+        "May be empty, also where there are more.",
+    ),
+  ),
   cursor,
 });
 

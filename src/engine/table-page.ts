@@ -1,0 +1,107 @@
+/**
+ * Pages in the order of the table, for shards with more records than can be put in the order of their keys.
+ *
+ * The order is by the leading 16 bits of a key's hash, then by key. Segments split by these bits and no
+ * others, so a place in the order stays what it is when the table grows, shrinks or is loaded again. Callers
+ * see it, so it says nothing of the bits that lead to slots.
+ */
+import type { ByteWriter } from "../wire/bytes.ts";
+import { hasPrefix, isLive } from "./live.ts";
+import { compareSlots, isBehind } from "./place.ts";
+import type { Records } from "./records.ts";
+import type { ScanQuery } from "./scan.ts";
+import { HASH, KEY_AT, keyLengthOf, META, SLOT_WORDS, type Segment } from "./segment.ts";
+import { HASH_END } from "./table.ts";
+import { Walk } from "./walk.ts";
+
+/** Hashes of one group have their leading 16 bits in common. */
+const GROUP_SHIFT = 16;
+const GROUP_HASHES = 2 ** GROUP_SHIFT;
+/** More than the slots of a segment: group and slot make one number. */
+const SLOTS_MAX = 2 ** 24;
+
+/** Where to go on: in this group of hashes, behind this key of it. */
+export interface TablePlace {
+  readonly group: number;
+  /** Null for the whole group. */
+  readonly after: Uint8Array | null;
+}
+
+export const TABLE_START: TablePlace = { group: 0, after: null };
+
+/** What is asked for in the order of the table. */
+export interface TableQuery extends ScanQuery {
+  /** Keys up to this one are left out; null for none. */
+  readonly behind: Uint8Array | null;
+}
+
+/**
+ * Writes records from a place on.
+ *
+ * @param write writes a row
+ * @returns how many were written, and where to go on, null when all has been visited. A page may have no
+ * records though there are more: it ends where one step has looked at its share of slots.
+ */
+export function tablePage(
+  records: Records,
+  query: TableQuery,
+  place: TablePlace,
+  recordsMax: number,
+  out: ByteWriter,
+  write: (out: ByteWriter, segment: Segment, slot: number) => void,
+): { count: number; next: TablePlace | null } {
+  const { table } = records;
+  const walk = new Walk(table);
+  let count = 0;
+  /** Of the record that has filled the page. */
+  let last: TablePlace | null = null;
+  for (let hash = place.group * GROUP_HASHES; hash < HASH_END; hash = table.hashAfter(hash)) {
+    const segment = table.segmentAt(hash);
+    if (!walk.take(segment)) return { count, next: { group: hash / GROUP_HASHES, after: null } };
+    for (const slot of orderOf(records, query, place, segment)) {
+      if (last !== null) return { count, next: last };
+      write(out, segment, slot);
+      count++;
+      if (count === recordsMax) last = placeOf(segment, slot);
+    }
+  }
+  return { count, next: null };
+}
+
+/** The slots of a segment with records of the query from a place on, in their order. */
+function* orderOf(
+  records: Records,
+  query: TableQuery,
+  place: TablePlace,
+  segment: Segment,
+): Generator<number> {
+  const { keyspace, prefixes, behind } = query;
+  const { slots } = segment;
+  const asked = [query.prefix];
+  const found: number[] = [];
+  for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+    if (!isLive(segment, slot, records.now, keyspace, prefixes)) continue;
+    if (!hasPrefix(segment, slot, asked)) continue;
+    const group = slots[slot + HASH]! >>> GROUP_SHIFT;
+    if (group < place.group) continue;
+    const after = group === place.group ? place.after : null;
+    if (after !== null && !isBehind(segment, slot, after)) continue;
+    if (behind !== null && !isBehind(segment, slot, behind)) continue;
+    found.push(group * SLOTS_MAX + slot);
+  }
+  const sorted = Float64Array.from(found).toSorted();
+  for (let from = 0, to = 0; from < sorted.length; from = to) {
+    const group = Math.floor(sorted[from]! / SLOTS_MAX);
+    while (to < sorted.length && Math.floor(sorted[to]! / SLOTS_MAX) === group) to++;
+    const ofGroup = Array.from(sorted.subarray(from, to), (each) => each % SLOTS_MAX);
+    yield* ofGroup.toSorted((a, b) => compareSlots(segment, a, b));
+  }
+}
+
+function placeOf({ slots, arena }: Segment, slot: number): TablePlace {
+  const at = slots[slot + KEY_AT]!;
+  return {
+    group: slots[slot + HASH]! >>> GROUP_SHIFT,
+    after: arena.slice(at, at + keyLengthOf(slots[slot + META]!)),
+  };
+}

@@ -1,0 +1,330 @@
+/** SCAN over several shards: every record that stays is seen once, whatever happens between two pages. */
+import fc from "fast-check";
+import { describe, expect, inject, it, vi } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
+import { hashBytes } from "../../src/engine/hash.ts";
+import { ORDERED_RECORDS_MAX, type ScanQuery } from "../../src/engine/scan.ts";
+import type { Segment } from "../../src/engine/segment.ts";
+import { Table } from "../../src/engine/table.ts";
+import type { TablePlace, TableQuery } from "../../src/engine/table-page.ts";
+import { STEP_SLOTS } from "../../src/engine/walk.ts";
+import { OPEN_ACCESS } from "../../src/objects/access.ts";
+import { isTableCursor, readTableCursor, writeTableCursor } from "../../src/objects/scan-cursor.ts";
+import { Scans } from "../../src/objects/scans.ts";
+import type { Shard } from "../../src/objects/shard.ts";
+import {
+  commandFrame,
+  commandReplies,
+  edgeBatch,
+  FOREVER,
+  insert,
+  openScanPage,
+  purge,
+  scan,
+  scanPage,
+  u16,
+} from "../support/command-frames.ts";
+import { bytesOf, concat } from "../support/frames.ts";
+import { finish } from "../support/steps.ts";
+
+const seed = inject("seed");
+const NOW_MS = 1_700_000_000_000;
+const PLACEMENT = { shards: 2, fingerprint: 0 };
+const CHOICE = { low: 7, high: 7 };
+
+/** What a Shard does with its engine, without an object around it. */
+class TestShard {
+  readonly #hashKey: { low: number; high: number };
+  readonly #rows: Uint8Array[] = [];
+  #hashes: string;
+  #starts = 0;
+  /** Calls that were made. */
+  calls = 0;
+  engine: Engine;
+
+  constructor(low: number) {
+    this.#hashKey = { low, high: 3 };
+    this.#hashes = `order-${low}`;
+    this.engine = this.#start();
+  }
+
+  #start(): Engine {
+    return new Engine({
+      hashKey: this.#hashKey,
+      homeSalt: this.#starts++,
+      bytesMax: 96 << 20,
+      isCounting: false,
+    });
+  }
+
+  apply(frames: Uint8Array[]): void {
+    if (frames.length === 0) return;
+    this.engine.apply(edgeBatch(frames), NOW_MS);
+    this.#rows.push(...this.engine.takeCommit(1_900_000).map((row) => row.slice()));
+  }
+
+  restart(): void {
+    this.engine = this.#start();
+    this.engine.advance(NOW_MS);
+    for (const row of this.#rows) this.engine.restore(row);
+  }
+
+  /** As where the seed was not stored. */
+  forgetOrder(): void {
+    this.#hashes += "'";
+  }
+
+  scan(
+    _placement: unknown,
+    query: ScanQuery,
+    after: Uint8Array | null,
+    limit: number,
+    isBounded = false,
+  ): Promise<Uint8Array> {
+    this.calls++;
+    const scans = this.engine.scan;
+    if (isBounded && !scans.isOrdered) return Promise.resolve(scans.unorderedPage());
+    return Promise.resolve(finish(scans.page(query, after, limit)));
+  }
+
+  async rows(
+    _placement: unknown,
+    query: TableQuery,
+    hashes: string | null,
+    place: TablePlace,
+    limit: number,
+  ) {
+    this.calls++;
+    if (hashes !== null && hashes !== this.#hashes) throw new Error("listing_lost: other hashes");
+    return await Promise.resolve({
+      hashes: this.#hashes,
+      ...this.engine.scan.rowsFrom(query, place, limit),
+    });
+  }
+}
+
+class Namespace {
+  readonly shards = [new TestShard(1), new TestShard(2)] as const;
+  readonly #scans = new Scans(
+    PLACEMENT,
+    () => this.shards as unknown as DurableObjectStub<Shard>[],
+  );
+
+  shardOf(key: string): number {
+    const bytes = bytesOf(key);
+    return hashBytes(CHOICE, 0, bytes, 0, bytes.length) % 2;
+  }
+
+  insert(keys: readonly string[]): void {
+    this.#each(keys, (key) => insert(key, 1n, FOREVER));
+  }
+
+  purge(keys: readonly string[]): void {
+    this.#each(keys, (key) => purge(key));
+  }
+
+  #each(keys: readonly string[], frameOf: (key: string) => Uint8Array): void {
+    this.shards.forEach((shard, i) => {
+      shard.apply(keys.filter((key) => this.shardOf(key) === i).map(frameOf));
+    });
+  }
+
+  get calls(): number {
+    return this.shards.reduce((sum, { calls }) => sum + calls, 0);
+  }
+
+  async page(prefix: string, limit: number, cursor: Uint8Array | null) {
+    const options = Uint8Array.of(cursor === null ? 2 : 3);
+    const body = concat([u16(limit), options, cursor ?? new Uint8Array(0)]);
+    const frame = commandFrame(0x2b, prefix, body);
+    const reply = commandReplies(await this.#scans.scan(frame, OPEN_ACCESS))[0]!;
+    if (reply.code !== "") throw new Error(reply.code);
+    return openScanPage(reply.body);
+  }
+
+  /** A page as clients of releases before 0.5.0 ask for it. */
+  async orderedPage(prefix: string, limit: number, after: string | null) {
+    const [reply] = commandReplies(await this.#scans.scan(scan(prefix, limit, after), OPEN_ACCESS));
+    return scanPage(reply!.body);
+  }
+}
+
+const numbered = (prefix: string, from: number, count: number): string[] =>
+  Array.from({ length: count }, (_, i) => `${prefix}${((from + i) * 7919) % 1_000_003}`);
+
+const happening = fc.oneof(
+  { weight: 3, arbitrary: fc.constant("nothing" as const) },
+  { weight: 2, arbitrary: fc.constantFrom("come" as const, "go" as const) },
+  { weight: 2, arbitrary: fc.constantFrom("grow" as const, "shrink" as const) },
+  { weight: 2, arbitrary: fc.constantFrom("restart 0" as const, "restart 1" as const) },
+);
+
+type Happening = typeof happening extends fc.Arbitrary<infer T> ? T : never;
+
+describe("a scan over several shards", () => {
+  it("sees every record that stays once, across the bound in both directions and across restarts", async () => {
+    let crossings = 0;
+    const property = fc.asyncProperty(
+      fc.array(happening, { minLength: 1, maxLength: 60 }),
+      fc.constantFrom(-1500, -500, 500, 1500),
+      fc.constantFrom(300, 999, 1000),
+      fc.constantFrom("", "s:"),
+      async (happenings, excess, limit, prefix) => {
+        const namespace = new Namespace();
+        const staying = numbered("s:", 0, 3000);
+        namespace.insert(staying);
+        namespace.insert(numbered("f:", 0, 2 * ORDERED_RECORDS_MAX - 3000 + 2 * excess));
+        let fillers = 0;
+        let come = 0;
+        const listed: string[] = [];
+        const kinds = new Set<boolean>();
+        let cursor: Uint8Array | null = null;
+        for (let i = 0; ; i++) {
+          const page = await namespace.page(prefix, limit, cursor);
+          expect(page.rows.length).toBeLessThanOrEqual(limit);
+          listed.push(...page.rows.map(({ key }) => key));
+          ({ cursor } = page);
+          if (cursor === null) break;
+          kinds.add(isTableCursor(cursor));
+          const what = happenings[i % happenings.length]!;
+          const changed = numbered("s:x", come, 40);
+          if (what === "come") namespace.insert(changed);
+          else if (what === "go") namespace.purge(numbered("s:x", come++, 20));
+          else if (what === "grow") namespace.insert(numbered("f:g", 4000 * fillers++, 4000));
+          else if (what === "shrink" && fillers > 0) {
+            namespace.purge(numbered("f:g", 4000 * --fillers, 4000));
+          } else if (what === "restart 0") namespace.shards[0].restart();
+          else if (what === "restart 1") namespace.shards[1].restart();
+        }
+        if (kinds.size === 2) crossings++;
+        expect(new Set(listed).size).toBe(listed.length);
+        const found = new Set(listed);
+        expect(staying.filter((key) => !found.has(key))).toEqual([]);
+      },
+    );
+    const across: Happening[] = ["nothing", "grow", "restart 0", "shrink"];
+    await fc.assert(property, { seed, numRuns: 4, examples: [[across, -500, 1000, ""]] });
+    expect(crossings).toBeGreaterThan(0);
+  });
+
+  it("gives the keys in their order, with the last one as its cursor, while each shard has at most 16,384", async () => {
+    const namespace = new Namespace();
+    const keys = numbered("k", 0, 30_000);
+    namespace.insert(keys);
+    expect(namespace.shards.every(({ engine }) => engine.scan.isOrdered)).toBe(true);
+    const listed: string[] = [];
+    for (let cursor: Uint8Array | null = null; ;) {
+      const page = await namespace.page("", 1000, cursor);
+      listed.push(...page.rows.map(({ key }) => key));
+      ({ cursor } = page);
+      if (cursor === null) break;
+      expect(String.fromCharCode(...cursor)).toBe(page.rows.at(-1)!.key);
+    }
+    expect(listed).toEqual(keys.toSorted((a, b) => (a < b ? -1 : 1)));
+  });
+
+  it("goes on behind a key that a release before 0.5.0 gave as its cursor", async () => {
+    const namespace = new Namespace();
+    const keys = numbered("k", 0, 40_000);
+    namespace.insert(keys);
+    const inOrder = keys.toSorted((a, b) => (a < b ? -1 : 1));
+    const after = inOrder[10_000]!;
+    const listed: string[] = [];
+    for (let cursor: Uint8Array | null = bytesOf(after); cursor !== null;) {
+      const page = await namespace.page("", 1000, cursor);
+      listed.push(...page.rows.map(({ key }) => key));
+      ({ cursor } = page);
+    }
+    expect(listed.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(inOrder.slice(10_001));
+  });
+
+  it("answers clients of releases before 0.5.0 with full pages in the order of keys", async () => {
+    const namespace = new Namespace();
+    const keys = numbered("k", 0, 40_000);
+    namespace.insert(keys);
+    const inOrder = keys.toSorted((a, b) => (a < b ? -1 : 1));
+    const page = await namespace.orderedPage("", 1000, inOrder[7000]!);
+    expect(page.rows.map(({ key }) => key)).toEqual(inOrder.slice(7001, 8001));
+  });
+
+  it("refuses a cursor that has lost its meaning, and what is not a cursor", async () => {
+    const namespace = new Namespace();
+    namespace.insert(numbered("k", 0, 40_000));
+    const { cursor } = await namespace.page("", 100, null);
+    namespace.shards[0].forgetOrder();
+    await expect(namespace.page("", 100, cursor)).rejects.toThrow("cursor_lost");
+    for (const bytes of [new Uint8Array(256), new Uint8Array(300).fill(255)]) {
+      await expect(namespace.page("", 100, bytes)).rejects.toThrow("after_invalid");
+    }
+    const of = readTableCursor(cursor!)!;
+    for (const shard of [2, 65_535]) {
+      const other = writeTableCursor({ ...of, shard });
+      await expect(namespace.page("", 100, other)).rejects.toThrow("after_invalid");
+    }
+  });
+});
+
+describe("a page of a scan of many records", () => {
+  it.each([
+    ["", 1000],
+    ["", 1],
+    ["rare:", 1000],
+  ])(
+    "with the prefix “%s” and the limit %i looks at a bounded number of slots",
+    async (prefix, limit) => {
+      const namespace = new Namespace();
+      const rare = numbered("rare:", 0, 11);
+      namespace.insert([...numbered("k", 0, 200_000), ...rare]);
+      const spy = vi.spyOn(Table.prototype, "segmentAt");
+      let cursor: Uint8Array | null = null;
+      const listed: string[] = [];
+      for (let pages = 0; pages < 40; pages++) {
+        const callsBefore = namespace.calls;
+        const page = await namespace.page(prefix, limit, cursor);
+        listed.push(...page.rows.map(({ key }) => key));
+        const calls = namespace.calls - callsBefore;
+        const seen = new Set(spy.mock.results.map(({ value }) => value as Segment));
+        spy.mockClear();
+        const slots = [...seen].reduce((sum, { capacity }) => sum + capacity, 0);
+        // The first page asks every shard for its records in the order of keys, too.
+        expect(calls).toBeLessThanOrEqual(cursor === null ? 18 : 16);
+        expect(slots).toBeLessThanOrEqual(2 * STEP_SLOTS * calls);
+        if (limit === 1) expect(slots).toBeLessThanOrEqual(2 * STEP_SLOTS);
+        ({ cursor } = page);
+        if (cursor === null) break;
+      }
+      spy.mockRestore();
+      if (prefix === "rare:") expect(listed.toSorted()).toEqual(rare.toSorted());
+    },
+  );
+});
+
+describe("a cursor beyond the order of keys", () => {
+  const key = fc.uint8Array({ maxLength: 255 });
+
+  it("says what it was made of, is longer than any key, and no longer than a frame may have it", () => {
+    const property = fc.property(
+      fc.nat(65_535),
+      fc.nat(65_535),
+      fc.string({ maxLength: 20, unit: "grapheme-ascii" }),
+      fc.option(key),
+      fc.option(key),
+      (shard, group, order, after, behind) => {
+        const cursor = { shard, order, place: { group, after }, behind };
+        const bytes = writeTableCursor(cursor);
+        expect(isTableCursor(bytes)).toBe(true);
+        expect(bytes.length).toBeLessThanOrEqual(1024);
+        expect(readTableCursor(bytes)).toEqual(cursor);
+      },
+    );
+    fc.assert(property, { seed, numRuns: 300 });
+  });
+
+  it("of any other bytes is refused, or read within them", () => {
+    const property = fc.property(fc.uint8Array({ minLength: 256, maxLength: 600 }), (bytes) => {
+      bytes[0] = 1;
+      expect(() => readTableCursor(bytes)).not.toThrow();
+    });
+    fc.assert(property, { seed, numRuns: 300 });
+  });
+});
