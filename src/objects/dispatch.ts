@@ -7,6 +7,7 @@ import { frameEnd } from "../wire/throttr/scanner.ts";
 import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
 import type { Access } from "./access.ts";
 import { CounterRequests } from "./counter-requests.ts";
+import { noteServed } from "./data-refusals.ts";
 import { Exchange } from "./exchange.ts";
 import type { Holder } from "./holder.ts";
 import { logWarning } from "./log.ts";
@@ -52,7 +53,11 @@ export class Dispatch {
     this.#lanes = names.map((name) =>
       openShardLane(this.#map.placement, () => {
         const stub = stubOf(name);
-        return async (batch) => await stub.apply(batch);
+        return async (batch) => {
+          const answer = await stub.apply(batch);
+          noteServed();
+          return answer;
+        };
       }),
     );
   }

@@ -1,5 +1,6 @@
 /** What the failure of a call to a Shard means to whoever sent the frames. */
 
+import { noteFailure } from "./data-refusals.ts";
 import { logWarning } from "./log.ts";
 
 /** Errors with these codes are refusals: nothing of the batch has been applied. */
@@ -24,6 +25,7 @@ export interface Failure {
 /** Logs what failed requests, and says what it means to whoever sent them. */
 export function reportFailure(error: unknown): Failure {
   const failure = failureOf(error);
+  noteFailure(failure);
   const stack = error instanceof Error ? error.stack : undefined;
   logWarning("requests_failed", { code: failure.code, error: String(error), stack });
   return failure;

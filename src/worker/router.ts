@@ -4,6 +4,7 @@ import { cors } from "hono/cors";
 import { scopeNames, type Access } from "../objects/access.ts";
 import { logError } from "../objects/log.ts";
 import { readSettings, SettingsError } from "../objects/settings.ts";
+import { VERSION } from "../objects/version.ts";
 import {
   protocolByName,
   SIZED_DIALECTS,
@@ -19,6 +20,7 @@ import type { App } from "./app.ts";
 import { readBody } from "./body.ts";
 import { DoorCounter } from "./counter.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
+import { assertHealthy } from "./health.ts";
 import { locationOf, openConnection } from "./hubs.ts";
 import { openLive } from "./live.ts";
 import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
@@ -27,13 +29,25 @@ import { Problem } from "./problem.ts";
 import { askSurvey, type Asker } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
 import { trustedAccess } from "./trust.ts";
-import { assertConfigured, authenticate, type Credentials } from "./token.ts";
+import { authenticate, type Credentials } from "./token.ts";
 import { liveQuery } from "./v1/overview.ts";
 import { readQuery } from "./v1/request.ts";
 import { assertScopes, serveJson } from "./v1/serve.ts";
 import { assertHost, assertOrigin, isListedOrigin } from "./web-pages.ts";
 
 type AppContext = Context<App>;
+
+/** What a program is told at `/`. */
+const DOORS_TEXT = `Throttr Edge ${VERSION}
+
+/docs                        routes of /v1, as a page; /openapi.json for programs
+/v1/...                      counters, buffers, limits, semaphores and channels in JSON
+/throttr/{dialect}/{size}    frames: POST a body, or GET to open a WebSocket
+/yrmcds/counter              semaphores of the yrmcds counter protocol: a WebSocket
+/channels/{name}             GET to listen (Server-Sent Events), POST to publish
+/dashboard                   for people
+/metrics, /health            for monitoring
+`;
 
 const SUBPROTOCOL = "throttr";
 const BEARER_SUBPROTOCOL = "bearer.";
@@ -79,9 +93,22 @@ router.use(async (c, next) => {
   return await next();
 });
 
-router.get("/health", (c) => {
-  assertConfigured(readSettings(c.env));
+router.get("/health", async (c) => {
+  await assertHealthy(c.env, readSettings(c.env));
   return c.json({ status: "ok" });
+});
+
+// People come with a browser, programs with anything else: they get what there is, in short.
+router.get("/", (c) => {
+  const isPage = (c.req.header("accept") ?? "").includes("text/html");
+  const response = isPage ? c.redirect("/dashboard") : c.text(DOORS_TEXT);
+  response.headers.append("vary", "accept");
+  return response;
+});
+
+// Browsers ask for it on every page that names no icon of its own.
+router.get("/favicon.ico", () => {
+  return new Response(null, { status: 204, headers: { "cache-control": "public, max-age=86400" } });
 });
 
 const THROTTR_PATHS = ["/throttr/:dialect", "/throttr/:dialect/:size"];

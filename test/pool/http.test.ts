@@ -338,6 +338,64 @@ describe("web pages", () => {
   });
 });
 
+describe("GET /health", () => {
+  it("says what the data is refused with, of default, and of any namespace that is called", async () => {
+    const health = async (variables: Record<string, unknown>): Promise<Response> =>
+      await fetchWith(variables, "/health");
+    expect(await exchange(INSERT)).toBe("01");
+    const detail = await expectProblem(await health({ SHARDS: "2" }), 503, "shards_mismatch");
+    expect(detail).toContain("docs/moving.md");
+    // Nothing is called: the isolate still knows.
+    const tokens = { ACCESS: "token", TOKEN_SECRET: "test-secret" };
+    await expectProblem(await health(tokens), 503, "shards_mismatch");
+    expect(await exchange(QUERY)).toMatch(/^01/);
+    expect((await health(tokens)).status).toBe(200);
+    expect((await health({})).status).toBe(200);
+  });
+
+  it("asks a shard once a minute, however often it is asked", async () => {
+    let calls = 0;
+    const SHARD = {
+      getByName: () => ({ summary: async () => void calls++ }),
+      jurisdiction: () => SHARD,
+    };
+    const changed = { ...env, ACCESS: "open", SHARD } as unknown as Env;
+    for (let i = 0; i < 10; i++) {
+      const request = new Request("http://localhost/health") as Parameters<typeof worker.fetch>[0];
+      const response = await worker.fetch(request, changed, createExecutionContext());
+      expect(response.status).toBe(200);
+    }
+    expect(calls).toBe(1);
+  });
+});
+
+describe("GET /", () => {
+  const ask = async (accept?: string): Promise<Response> =>
+    await server.fetch("http://localhost/", {
+      redirect: "manual",
+      headers: accept === undefined ? {} : { accept },
+    });
+
+  it("takes a browser to the dashboard", async () => {
+    const response = await ask("text/html,application/xhtml+xml,*/*;q=0.8");
+    expect([response.status, response.headers.get("location")]).toEqual([302, "/dashboard"]);
+  });
+
+  it("tells everything else which doors there are", async () => {
+    for (const accept of [undefined, "*/*", "application/json"]) {
+      const response = await ask(accept);
+      expect(response.status).toBe(200);
+      const text = await response.text();
+      for (const door of ["/docs", "/v1/", "/throttr/", "/channels/", "/health"])
+        expect(text).toContain(door);
+    }
+  });
+
+  it("and of its icon are no errors", async () => {
+    expect((await get("/favicon.ico")).status).toBe(204);
+  });
+});
+
 it("GET /health says ok", async () => {
   expect(await (await get("/health")).json()).toEqual({ status: "ok" });
 });
@@ -349,7 +407,7 @@ describe("hosts", () => {
     variables: Record<string, unknown> = { HOSTS },
     headers: Record<string, string> = {},
   ): Promise<Response> => {
-    const request = new Request(`http://${host}/health`, { headers });
+    const request = new Request(`http://${host}/openapi.json`, { headers });
     return await worker.fetch(
       request as Parameters<typeof worker.fetch>[0],
       { ...env, ...variables } as Env,

@@ -1,0 +1,27 @@
+/**
+ * Whether the data of this deployment can be served: what `GET /health` tells beyond the answer of a single shard.
+ *
+ * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another
+ * number of shards than the data has would pass for well otherwise, while it answers nothing.
+ */
+import type { Failure } from "./failure.ts";
+
+/** Refusals of the data, not of a request. */
+const CODES: readonly string[] = ["shards_mismatch", "format_unknown", "row_version"];
+/** A balancer that has taken a server out sends it no call that could succeed: it gets another chance. */
+const REMEMBERED_MS = 60_000;
+
+let last: { readonly failure: Failure; readonly atMs: number } | null = null;
+
+export function noteFailure(failure: Failure): void {
+  if (CODES.includes(failure.code)) last = { failure, atMs: Date.now() };
+}
+
+export function noteServed(): void {
+  last = null;
+}
+
+/** The refusal that this isolate met last; null when calls have succeeded since, or it is long ago. */
+export function dataRefusal(): Failure | null {
+  return last !== null && Date.now() - last.atMs < REMEMBERED_MS ? last.failure : null;
+}
