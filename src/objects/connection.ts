@@ -41,6 +41,7 @@ import type { Batch, Roster } from "./roster.ts";
 import { Session, type Ending, type SessionHost } from "./session.ts";
 import type { Settings } from "./settings.ts";
 import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
+import { Unread, type HubUnread } from "./unread.ts";
 import {
   addSubscription,
   packSubscriptions,
@@ -97,8 +98,6 @@ const VARIABLE_BYTES_MAX = 14_000;
 const PREFIX_OVERHEAD_BYTES = 16;
 /** Reply bytes per shard and call. */
 const REPLY_BYTES_MAX = 256 << 10;
-/** Replies that a WebSocket client may call forth without sending anything more. */
-const REPLY_BYTES_UNASKED_MAX = 32 << 20;
 /** Changes of subscriptions that are waited for together. */
 const PENDING_MAX = 1000;
 /** Replies of the connection itself that are sent at once. */
@@ -121,6 +120,8 @@ export interface ConnectionHub {
   readonly roster: Roster;
   /** Bytes that clients behind bridges have not read, of all connections. */
   backlogBytes: number;
+  /** What WebSocket clients may have left unread. */
+  readonly unread: HubUnread;
   /** Bytes of requests that wait, of all connections. */
   pendingBytes: number;
   /** Its counters have changed: they are to be stored before long. */
@@ -149,9 +150,10 @@ export class Connection implements SessionHost {
   /** What a connection of the counter protocol is to shards; null for others. */
   readonly #holder: Holder | null;
   readonly #isBridge: boolean;
+  readonly #unread: Unread;
   readonly #counts: Float64Array;
   #attachment: Attachment;
-  /** Reply bytes that the bridge has not written to its peer, or that a client has not asked on for. */
+  /** Bytes that the bridge has not written to its peer. */
   #undrainedBytes = 0;
   /** Push bytes that a client was sent since it was last heard of. */
   #unheardBytes = 0;
@@ -188,6 +190,7 @@ export class Connection implements SessionHost {
     this.subscriptions = unpackSubscriptions(attachment.subscriptions);
     this.hasJoinedGroups = attachment.hasJoinedGroups ?? false;
     this.#isBridge = attachment.transport !== "websocket";
+    this.#unread = new Unread(hub.unread);
     this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
     this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
     this.#holder = this.isCounter
@@ -195,7 +198,8 @@ export class Connection implements SessionHost {
       : null;
     this.pushForm = attachment.protocolCode | (ConnectionKind[attachment.transport] << 8);
     this.#counts = attachment.counts;
-    this.#undrain(-attachment.undrainedBytes);
+    if (this.#isBridge) this.#undrain(-attachment.undrainedBytes);
+    else this.#unread.sent(attachment.undrainedBytes, Date.now());
     this.#unheardBytes = attachment.unheardBytes;
     const { access } = attachment;
     this.subscriptionBytesMax = VARIABLE_BYTES_MAX - prefixBytes(access);
@@ -272,10 +276,7 @@ export class Connection implements SessionHost {
 
   receive(chunk: Uint8Array): void {
     this.#progress++;
-    if (!this.#isBridge) {
-      this.#undrainedBytes = 0;
-      this.#unheardBytes = 0;
-    }
+    if (!this.#isBridge) this.#hear();
     this.#counts[Place.readBytes]! += chunk.length;
     this.#hub.touched(this);
     this.#session.receive(chunk);
@@ -304,6 +305,7 @@ export class Connection implements SessionHost {
 
   /** The peer has gone: of what it sent before, writes are executed, then the connection ends. */
   hangUp(): void {
+    this.#unread.release();
     this.#loseReader();
     this.#session.end();
   }
@@ -375,7 +377,7 @@ export class Connection implements SessionHost {
       ...this.#attachment,
       subscriptions: packSubscriptions(this.subscriptions),
       hasJoinedGroups: this.hasJoinedGroups,
-      undrainedBytes: this.#undrainedBytes,
+      undrainedBytes: this.#isBridge ? this.#undrainedBytes : this.#unread.silentBytes,
       unheardBytes: this.#unheardBytes,
     };
     if (this.hasReader) this.#socket.serializeAttachment(this.#attachment);
@@ -408,7 +410,8 @@ export class Connection implements SessionHost {
       this.#acknowledge(consumedBytes);
       return;
     }
-    this.#undrain(-replies.length);
+    if (this.#isBridge) this.#undrain(-replies.length);
+    else this.#unread.sent(replies.length, Date.now());
     this.#counts[Place.writeBytes]! += replies.length;
     this.#hub.touched(this);
     this.#transmit(this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies);
@@ -422,17 +425,28 @@ export class Connection implements SessionHost {
     // What is under way must not go on behind the connection's end, which gives back what it holds.
     if (this.#isClosed) return Promise.reject(new Error("closed"));
     if (!this.hasReader) return null;
-    if (!this.#isBridge) {
-      if (this.#undrainedBytes <= REPLY_BYTES_UNASKED_MAX || this.#isHeard()) return null;
-      this.#session.close({
-        code: 1013,
-        reason: `reply_bytes: more than ${REPLY_BYTES_UNASKED_MAX} bytes of replies to what was sent at once`,
-      });
-      return Promise.reject(new Error("closed"));
-    }
+    if (!this.#isBridge) return this.#roomOfSocket(Date.now());
     if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) return null;
     this.#drained ??= Promise.withResolvers<void>();
     return this.#drained.promise;
+  }
+
+  #roomOfSocket(nowMs: number): Promise<void> | null {
+    const bytesMax = this.#hub.unread.silentBytesMax;
+    if (this.#unread.silentBytes > bytesMax && !this.#isHeard()) {
+      this.#session.close({
+        code: 1013,
+        reason: `reply_bytes: more than ${bytesMax} bytes of replies to what was sent at once`,
+      });
+      return Promise.reject(new Error("closed"));
+    }
+    const waitMs = this.#unread.waitMs(nowMs);
+    return waitMs === 0 ? null : this.#pause(waitMs);
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await scheduler.wait(ms);
+    if (this.#isClosed) throw new Error("closed");
   }
 
   published(channel: string, payloadBytes: number): void {
@@ -544,10 +558,10 @@ export class Connection implements SessionHost {
     return false;
   }
 
-  /** So many bytes have been read, or are to be read when negative. */
+  /** A bridge's peer has read so many bytes, or is to read them when negative. */
   #undrain(bytes: number): void {
     this.#undrainedBytes -= bytes;
-    if (this.#isBridge) this.#hub.backlogBytes -= bytes;
+    this.#hub.backlogBytes -= bytes;
   }
 
   /** True when a WebSocket client has sent the text ping, which the runtime answers, since it was asked last. */
@@ -556,9 +570,13 @@ export class Connection implements SessionHost {
     const pingMs = this.#hub.state.getWebSocketAutoResponseTimestamp(this.#socket)?.getTime() ?? 0;
     if (pingMs <= this.#pingSeenMs) return false;
     this.#pingSeenMs = pingMs;
-    this.#undrainedBytes = 0;
-    this.#unheardBytes = 0;
+    this.#hear();
     return true;
+  }
+
+  #hear(): void {
+    this.#unread.heard();
+    this.#unheardBytes = 0;
   }
 
   /** Nothing that is sent reaches the peer any more: its reads are not executed, and nothing waits for it. */
@@ -624,6 +642,7 @@ export class Connection implements SessionHost {
     if (this.#isClosed) return;
     this.#isClosed = true;
     if (this.#isBridge) this.#undrain(this.#undrainedBytes);
+    this.#unread.close(this.#unheardBytes);
     this.#hub.pendingBytes -= this.#pendingBytes;
     this.#pendingBytes = 0;
     this.#drained?.promise.catch(() => {});

@@ -33,6 +33,7 @@ import { Roster, type Batch } from "./roster.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { GroupMap } from "./placement.ts";
 import { directoryStub, groupStub } from "./stubs.ts";
+import { HubUnread } from "./unread.ts";
 
 /** Carries the parameters of a connection, as JSON, in the upgrade request. */
 export const CONNECTION_HEADER = "x-throttr-connection";
@@ -124,6 +125,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
   readonly #connections = new Map<WebSocket, Connection>();
   /** Bytes that clients behind bridges have not read. */
   backlogBytes = 0;
+  readonly unread = new HubUnread();
   /** Bytes of requests that wait, of all connections. */
   pendingBytes = 0;
   /** Connections that are being opened. */
@@ -165,7 +167,8 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
   override async fetch(request: Request): Promise<Response> {
     const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
-    if (this.roster.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
+    // Those that were closed here and not by their peers yet take a place, too: the runtime keeps what it has for them.
+    if (this.#connections.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
       return new Response(null, { status: 503 });
     }
     this.#opening++;

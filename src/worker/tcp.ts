@@ -14,12 +14,11 @@ import {
   parseBridgeMessage,
 } from "../wire/bridge.ts";
 import { NOWHERE, openConnection } from "./hubs.ts";
+import { firstBuffer, nextBuffer } from "./read-buffer.ts";
 import { accessOfPort, refusalOfPort, tcpPort } from "./ports.ts";
 
 /** Written bytes are told to the Hub in portions. */
 const DRAINED_PORTION_BYTES = 64 << 10;
-/** What is read from the client at once, at most. */
-const READ_BYTES = 64 << 10;
 /** How long a client that goes on sending is listened to after its connection has ended. */
 const LINGER_MS = 1000;
 
@@ -103,7 +102,7 @@ class Bridge {
   /** Client to Hub, also when the client reads no more: the Hub executes what it had sent. What comes after the Hub has ended the connection is read, and dropped. */
   async #pump(): Promise<void> {
     // Without a buffer of our own the runtime reads 4 KiB at a time, and each read is a message.
-    let buffer = new ArrayBuffer(READ_BYTES);
+    let buffer = firstBuffer();
     try {
       for (;;) {
         if (this.#sentBytes >= this.#windowBytes && !this.#isFinishing) {
@@ -115,7 +114,7 @@ class Bridge {
           this.#sentBytes += value.length;
           this.#tell(value);
         }
-        buffer = value.buffer;
+        buffer = nextBuffer(value);
       }
       if (this.#isGone) this.#abort();
       else this.#tell(BRIDGE_END);

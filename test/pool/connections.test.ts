@@ -289,6 +289,57 @@ it("what connections bring while a call is under way goes into the next one", as
 });
 
 describe("limits", () => {
+  it("WebSocket peers that ask for much and say no more are cut earlier where all together may have much unread", async () => {
+    const set: ModelRequest = {
+      type: "set",
+      key: "big",
+      ttlType: 6,
+      ttl: 10n,
+      value: new Uint8Array(1_000_000),
+    };
+    await post("7.3", "uint32", frameOf(LARGE_PROTOCOL, set));
+    const get = frameOf(LARGE_PROTOCOL, { type: "get", key: "big" });
+    const gets = concat(Array.from({ length: 30 }, () => get));
+    const doors = await Promise.all(
+      Array.from({ length: 8 }, () => openSocket("/throttr/7.3/uint32")),
+    );
+    for (const { socket } of doors) socket.send(gets);
+    const endings = await Promise.all(
+      doors.map(({ closed }) => Promise.race([closed, scheduler.wait(5000)])),
+    );
+    const cut = endings.filter((ending) => ending?.reason.startsWith("reply_bytes") === true);
+    expect(cut.length).toBeGreaterThan(0);
+    // Who asks for little notices nothing.
+    const other = await openSocket(PATH);
+    expect(hex(await other.exchange(QUERY, 1))).toBe("00");
+    for (const door of [other, ...doors]) await door.close();
+  });
+
+  it("a TCP connection waits with a small buffer, and reads a stream into large ones", async () => {
+    const sizes: number[] = [];
+    let left = 6;
+    const readable = new ReadableStream({
+      type: "bytes",
+      pull(controller) {
+        const { byobRequest } = controller;
+        const view = byobRequest!.view!;
+        sizes.push(view.byteLength);
+        if (left-- === 0) {
+          controller.close();
+          byobRequest!.respond(0);
+          return;
+        }
+        new Uint8Array(view.buffer, view.byteOffset, view.byteLength).fill(0x18);
+        byobRequest!.respond(left < 2 ? 1 : view.byteLength);
+      },
+    });
+    const writable = new WritableStream();
+    const opened = Promise.resolve({ localAddress: "127.0.0.1:9002", remoteAddress: "" });
+    const socket = { readable, writable, opened, close: async () => {} };
+    await serveTcp(socket as unknown as Socket, env);
+    expect(sizes).toEqual([1024, 8192, 65_536, 65_536, 65_536, 1024, 1024]);
+  });
+
   it("a TCP peer that never reads is held back, then given up; others don't notice", async () => {
     const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
     const set: ModelRequest = {

@@ -1,5 +1,6 @@
 /** Peers that ask for much and do not read it, over real sockets: what they cost others. */
 import { mkdtempSync, rmSync } from "node:fs";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
@@ -118,4 +119,49 @@ it("a connection is answered between two sections of what another has asked for 
   expect(await readsOf()).toBeLessThan(asked);
   await whole;
   socket.close();
+});
+
+/** A WebSocket that does not even answer the close of the other side. */
+async function openMute(port: number): Promise<{ status: string; socket: Socket }> {
+  const socket = connect({ port, host: "127.0.0.1" });
+  socket.write(
+    "GET /throttr/7.3/uint64 HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+  );
+  const head = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
+  return { status: head.toString("latin1").slice(9, 12), socket };
+}
+
+it("a WebSocket that the server has closed takes its place until its peer has closed it, too", async () => {
+  const small = SelfHosted.start([
+    "--http",
+    "127.0.0.1:0",
+    "--data",
+    join(folder, "small"),
+    "--access",
+    "open",
+    "--var",
+    "HUBS_MAX=1",
+    "--var",
+    "HUB_CONNECTIONS_MAX=1",
+  ]);
+  await small.ready();
+  const port = Number(new URL(small.url).port);
+  const { status, socket } = await openMute(port);
+  expect(status).toBe("101");
+  // Text is refused, and the connection closed.
+  const closing = new Promise<Buffer>((resolve) => socket.once("data", resolve));
+  socket.write(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x61]));
+  expect((await closing)[0]).toBe(0x88);
+  const second = await openMute(port);
+  expect(second.status).toBe("503");
+  second.socket.destroy();
+  socket.destroy();
+  const isFree = async (): Promise<boolean> => {
+    const third = await openMute(port);
+    third.socket.destroy();
+    return third.status === "101";
+  };
+  await expect.poll(isFree, { timeout: 10_000 }).toBe(true);
+  await small.stop();
 });
