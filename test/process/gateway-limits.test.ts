@@ -2,7 +2,8 @@
 import { spawn, type ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer as createHttpServer } from "node:http";
+import { createServer, type AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -578,8 +579,41 @@ describe("the command", () => {
     expect(command.lines.map(({ event }) => event)).toEqual(["host_open"]);
   });
 
+  it("does not start with a token that the server refuses, and says why", async () => {
+    const http = createHttpServer((_, response) => {
+      const problem = { code: "token_expired", detail: "the token has expired" };
+      response.writeHead(401, { "content-type": "application/problem+json" });
+      response.end(JSON.stringify(problem));
+    }).listen(0, "127.0.0.1");
+    await once(http, "listening");
+    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}`;
+    const command = run(["--json", `--url=${url}`, `--ports=${PORT}=7.3`, "--token=a.b.c"]);
+    expect(await once(command.process, "exit")).toEqual([3, null]);
+    http.close();
+    const message = `${url} refuses the gateway's token: the token has expired`;
+    await expect
+      .poll(() => command.lines)
+      .toMatchObject([{ error: { code: "token_expired", message, exitCode: 3 } }]);
+  });
+
+  it("starts before the server does, and says that the token is not known to be good", async () => {
+    const command = run(["--url=http://127.0.0.1:21529", `--ports=${PORT}=7.3`]);
+    await expect.poll(() => named(command, "listening").length, { timeout: 20_000 }).toBe(1);
+    expect(named(command, "token_unchecked")).toMatchObject([
+      {
+        level: "warning",
+        reason: "unreachable",
+        detail: expect.stringContaining("ECONNREFUSED") as string,
+      },
+    ]);
+    const exited = once(command.process, "exit");
+    command.process.kill("SIGTERM");
+    expect(await exited).toEqual([0, null]);
+  });
+
   it.each([
     [["--ports=1=nothing"], "ports_invalid"],
+    [["--token-file=/nowhere/token"], "token_unreadable"],
     [["--ports=9000"], "ports_invalid"],
     [["--ports=9000=2, 9000=7.3"], "ports_invalid"],
     [["--tls-cert=x"], "option_invalid"],

@@ -5,10 +5,12 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sign } from "hono/jwt";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+import { checkToken } from "../../src/cli/gateway/check.ts";
 import { startGateway, type Gateway } from "../../src/cli/gateway/gateway.ts";
 import type { GatewayOptions } from "../../src/cli/gateway/options.ts";
 import { parsePorts } from "../../src/cli/gateway/ports.ts";
-import { tokenOfFile } from "../../src/cli/gateway/token.ts";
+import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
+import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
 import { comparedReplies, counterScenarios, recordedReplies } from "../support/counter-vectors.ts";
 import { concat, frameOf, hex, unhex } from "../support/frames.ts";
@@ -302,6 +304,36 @@ describe("a client", () => {
     await use("default");
     const client = await open("7.3/uint16");
     expect(await client.exchange(Uint8Array.of(0x18), 17)).toHaveLength(17);
+  });
+});
+
+it("a start tells a good token from one that the server refuses, at every door", async () => {
+  const signal = new AbortController().signal;
+  const codeOf = async (token: string | null, ports = PORTS): Promise<unknown> =>
+    await checkToken(
+      { ...options, token: givenToken(token), ports: parsePorts(ports) },
+      signal,
+    ).then(
+      (unchecked) => unchecked,
+      (error: ThrottrError) => error.code,
+    );
+  const good = readFileSync(tokenFile, "utf8").trim();
+  expect(await codeOf(good)).toBeNull();
+  expect(await codeOf(good, "0=yrmcds")).toBeNull();
+  expect(await codeOf("a.b.c")).toBe("token_invalid");
+  expect(await codeOf(null)).toBe("token_missing");
+  const exp = Math.floor(Date.now() / 1000) - 3600;
+  const ended = await sign({ ns: "default", scopes: SCOPES, exp }, TOKEN_SECRET, "HS256");
+  expect(await codeOf(ended)).toBe("token_expired");
+  const reading = await sign(
+    { ns: "default", scopes: ["read"], exp: exp + 7200 },
+    TOKEN_SECRET,
+    "HS256",
+  );
+  expect(await codeOf(reading, "0=yrmcds")).toEqual({
+    reason: "refused",
+    status: 403,
+    code: "scope_missing",
   });
 });
 

@@ -5,8 +5,10 @@ import { UsageError } from "../failure.ts";
 import { action, type Invocation } from "../invocation.ts";
 import { addJsonOption, wholeArgument } from "../options.ts";
 import type { CertificateFiles } from "./certificate.ts";
+import { checkToken } from "./check.ts";
 import { GatewayError } from "./error.ts";
 import { startGateway, type Gateway } from "./gateway.ts";
+import { GatewayLog } from "./log.ts";
 import { LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN, SIZE_UNLESS_GIVEN } from "./ports.ts";
 import { givenToken, tokenOfFile, type TokenSource } from "./token.ts";
@@ -87,7 +89,9 @@ function limit(flags: string, name: keyof GatewayLimits, description: string): O
 /** Runs until SIGINT or SIGTERM. The second one ends the process. */
 async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
   const { signal } = invocation;
-  const gateway = await started(optionsOf(invocation, flags));
+  const options = optionsOf(invocation, flags);
+  await checked(options, signal);
+  const gateway = await started(options);
   const reload = (): void => void gateway.reload();
   process.on("SIGHUP", reload);
   try {
@@ -99,6 +103,24 @@ async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
     await gateway.close();
   } finally {
     process.off("SIGHUP", reload);
+  }
+}
+
+/**
+ * Ends the start with a token that the server refuses.
+ *
+ * @throws UsageError with the code of what is wrong, ThrottrError with the code of the server
+ */
+async function checked(options: GatewayOptions, signal: AbortSignal): Promise<void> {
+  try {
+    const unchecked = await checkToken(options, signal);
+    if (unchecked === null || signal.aborted) return;
+    new GatewayLog(options.writeLog!, options.isQuiet === true).warning(
+      "token_unchecked",
+      unchecked,
+    );
+  } catch (error) {
+    throw asUsage(error);
   }
 }
 
