@@ -1,6 +1,6 @@
 /** Runs an example beside the server, both locally: `npm run example -- hono-api`. */
 import { readdirSync } from "node:fs";
-import { assertPortsFree, ROOT, startServer, waitUntilReady } from "./server.ts";
+import { assertPortsFree, endWithSignals, ROOT, startServer, waitUntilReady } from "./server.ts";
 
 const PORT = 8787;
 const EXAMPLES = `${ROOT}examples`;
@@ -19,7 +19,8 @@ const server = startServer({
   beside: [`${ROOT}wrangler.toml`],
   port: PORT,
   stdio: "inherit",
+  isForeground: true,
 });
-server.process.on("exit", (code) => process.exit(code ?? 0));
+endWithSignals(server);
 await waitUntilReady(PORT, []);
 console.log(`${name} is ready: http://127.0.0.1:${PORT}`);

@@ -4,6 +4,8 @@ import { existsSync, openSync, readFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { portHolder } from "../src/cli/serve/port-holder.ts";
+import { ownRegistry } from "./dev-registry.ts";
 
 export const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -27,6 +29,10 @@ export interface ServerOptions {
   /** Environment of the process, beside this one's. */
   environment?: Readonly<Record<string, string>>;
   stdio?: StdioOptions;
+  /** It shares the terminal, and signals that come from there; else it has a group of its own. */
+  isForeground?: boolean;
+  /** `shared`: other projects of the user reach the server by service bindings. */
+  registry?: "own" | "shared";
 }
 
 export interface Server {
@@ -68,7 +74,8 @@ export function startServer(options: ServerOptions = {}): Server {
     ...Object.entries(variables).map(([name, value]) => `--var=${name}:${value}`),
   ];
   // A group of its own: the runtime is a child of wrangler and must end with it.
-  const ownsGroup = options.stdio !== "inherit";
+  const ownsGroup = options.isForeground !== true;
+  const registry = join(options.persistTo ?? join(ROOT, ".wrangler"), "registry");
   const child = spawn(process.execPath, args, {
     cwd: ROOT,
     stdio: options.stdio ?? ["ignore", "ignore", logOf(process.env.SERVER_LOG)],
@@ -80,6 +87,7 @@ export function startServer(options: ServerOptions = {}): Server {
       // What a request's `cf` would be is looked up on the internet; nothing here reads it.
       CLOUDFLARE_CF_FETCH_ENABLED: "false",
       CI: "true",
+      ...(options.registry === "shared" ? {} : ownRegistry(registry)),
       ...options.environment,
     },
   });
@@ -123,16 +131,36 @@ function signal(child: ChildProcess, toGroup: boolean, name: "SIGKILL" | 0): boo
   }
 }
 
+/** How often the process looks whether npm, which has started it, is still there. */
+const PARENT_INTERVAL_MS = 200;
+
+/** Ends a server with this process, and this process with the server. */
+export function endWithSignals({ process: child }: Server): void {
+  for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => child.kill(name));
+  child.on("exit", (code) => process.exit(code ?? 0));
+  // npm passes SIGTERM on to the shell that it runs scripts in, which does not pass it on.
+  if (process.env.npm_lifecycle_event === undefined) return;
+  const { ppid } = process;
+  const timer = setInterval(() => {
+    if (process.ppid === ppid) return;
+    clearInterval(timer);
+    child.kill("SIGTERM");
+  }, PARENT_INTERVAL_MS);
+}
+
 /**
  * Ends the process with a message when a port is taken: what answers there would be taken for the server
  * that is about to start.
+ *
+ * @param wayOut beside ending what listens there
  */
-export async function assertPortsFree(ports: readonly number[]): Promise<void> {
+export async function assertPortsFree(ports: readonly number[], wayOut?: string): Promise<void> {
   for (const port of ports) {
     if (await isFree(port)) continue;
-    console.error(
-      `127.0.0.1:${port} is taken: is another server running? End it, or whatever listens there, and start again.`,
-    );
+    const holder = portHolder(port);
+    const by = holder === null ? "" : ` by ${holder}`;
+    const hint = wayOut === undefined ? "" : `, ${wayOut}`;
+    console.error(`127.0.0.1:${port} is taken${by}: end it, and start again${hint}.`);
     process.exit(1);
   }
 }
@@ -192,9 +220,18 @@ export function configWithPorts(
   tcpPorts: Readonly<Record<number, number>>,
   main = `${ROOT}src/worker/index.ts`,
 ): string {
-  return projectConfig()
+  return withPorts(projectConfig(), tcpPorts)
     .replace(DASHBOARD_TABLES, "")
-    .replace(/^main = .*/m, () => `main = ${JSON.stringify(main)}`)
+    .replace(/^main = .*/m, () => `main = ${JSON.stringify(main)}`);
+}
+
+/** The project's configuration for `npm start`, as text, to be stored beside it. */
+export function configForStart(tcpPorts: Readonly<Record<number, number>>): string {
+  return `# Made of wrangler.toml by npm start.\n${withPorts(projectConfig(), tcpPorts)}`;
+}
+
+function withPorts(config: string, tcpPorts: Readonly<Record<number, number>>): string {
+  return config
     .replace(/^\[\[connect\]\]\nprotocol = "tcp"\nport = (\d+)\n/gm, (block, port: string) => {
       const other = tcpPorts[Number(port)];
       return other === undefined ? "" : block.replace(port, String(other));

@@ -1,40 +1,96 @@
 /** `npm start`: the server on loopback, every door open, data kept in `.wrangler/state`. */
-import { parseArgs } from "node:util";
-import { assertPortsFree, startServer, TCP_PORTS, waitUntilReady } from "./server.ts";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { askServer, Claim, isHeld } from "../src/cli/serve/claim.ts";
+import { tryLock, type Lock } from "../src/cli/serve/lock.ts";
+import { holderOfName } from "./dev-registry.ts";
+import {
+  assertPortsFree,
+  configForStart,
+  endWithSignals,
+  ROOT,
+  startServer,
+  waitUntilReady,
+} from "./server.ts";
+import { startOptions, UsageError, type StartOptions } from "./start-options.ts";
 
-const HTTP_PORT = httpPortOf(process.argv.slice(2));
+/** The name that service bindings know the server by: `name` of `wrangler.toml`. */
+const NAME = "throttr-edge";
+const STATE = join(ROOT, ".wrangler");
+/** Beside `wrangler.toml`: paths in it, and `.dev.vars`, are found from there. */
+const CONFIG = join(ROOT, "wrangler.start.toml");
 
-await assertPortsFree([HTTP_PORT, ...TCP_PORTS]);
-const server = startServer({ port: HTTP_PORT, stdio: "inherit" });
-for (const signal of ["SIGINT", "SIGTERM"] as const) {
-  process.on(signal, () => server.process.kill(signal));
+const options = readOptions();
+const { httpPort, tcpPorts } = options;
+const openedPorts = Object.values(tcpPorts);
+/** Held until the process ends. */
+const data = await claimState();
+await assertPortsFree([httpPort], `or start with --port ${httpPort + 1}`);
+await assertPortsFree(openedPorts, "or start with --tcp-offset 100 or --no-tcp");
+const holder = await holderOfName(NAME);
+writeFileSync(CONFIG, configForStart(tcpPorts));
+const server = startServer({
+  config: CONFIG,
+  port: httpPort,
+  persistTo: join(STATE, "state"),
+  registry: "shared",
+  stdio: ["inherit", "inherit", "inherit", data.claim.fd],
+  isForeground: true,
+});
+endWithSignals(server);
+
+await waitUntilReady(httpPort, openedPorts);
+console.log(bannerOf(options));
+if (holder !== null) {
+  console.warn(`Workers that are bound to ${NAME} on this machine reach another server: ${holder}.
+When it has ended they reach this one, within a minute and a half.
+`);
 }
-server.process.on("exit", (code) => process.exit(code ?? 0));
 
-await waitUntilReady(HTTP_PORT, TCP_PORTS);
-console.log(`
+function readOptions(): StartOptions {
+  try {
+    return startOptions(process.argv.slice(2));
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    console.error(error.message);
+    return process.exit(2);
+  }
+}
+
+/** Takes the data for this server and the wrangler that it starts: with other ports a second one could open it. */
+async function claimState(): Promise<{ lock: Lock; claim: Claim }> {
+  mkdirSync(STATE, { recursive: true });
+  const lock = await tryLock(join(STATE, "lock"));
+  if (lock !== null && !(await isHeld(STATE))) {
+    return { lock, claim: await Claim.stake(STATE) };
+  }
+  const pid = (await askServer(STATE))?.pid;
+  const holderOfState =
+    pid === undefined ? "a wrangler whose npm start was killed" : `process ${pid}`;
+  console.error(`${join(STATE, "state")} is in use by ${holderOfState}: end it, and start again.`);
+  return process.exit(1);
+}
+
+function bannerOf({ httpPort: http, tcpPorts: tcp }: StartOptions): string {
+  const names: Readonly<Record<number, string>> = {
+    9000: "default size",
+    9001: "uint8",
+    9002: "uint16",
+    9004: "uint32",
+    9008: "uint64",
+    9020: "dialect 2",
+  };
+  const ports = Object.entries(names).map(([port, name]) => `${tcp[Number(port)]} (${name})`);
+  const hasTcp = Object.keys(tcp).length > 0;
+  const counters = hasTcp ? `127.0.0.1:${tcp[11_215]}, ${tcp[11_216]} (yrmcds), ` : "";
+  return `
 Throttr Edge is ready, on loopback, without tokens.
 
-  Dashboard  http://127.0.0.1:${HTTP_PORT}/dashboard
-  HTTP       POST http://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
-  WebSocket  ws://127.0.0.1:${HTTP_PORT}/throttr/7.3/uint16
-  TCP        127.0.0.1:9000 (default size), 9001 (uint8), 9002 (uint16), 9004 (uint32), 9008 (uint64), 9020 (dialect 2)
-  Semaphores 127.0.0.1:11215, 11216 (yrmcds), ws://127.0.0.1:${HTTP_PORT}/yrmcds/counter
-  Channels   curl -N http://127.0.0.1:${HTTP_PORT}/channels/news, and curl -d hello to publish
-`);
-
-/** The port of `--port`, 8787 unless given. Ends the process with a message for any other argument. */
-function httpPortOf(args: string[]): number {
-  try {
-    const { port } = parseArgs({ args, options: { port: { type: "string" } } }).values;
-    if (/^[1-9]\d{0,4}$/.test(port ?? "8787") && Number(port ?? 8787) < 65_536) {
-      return Number(port ?? 8787);
-    }
-  } catch {
-    // Said below.
-  }
-  console.error(
-    "npm start takes --port alone: npm start -- --port 8080; TCP ports are those of wrangler.toml",
-  );
-  return process.exit(2);
+  Dashboard  http://127.0.0.1:${http}/dashboard
+  HTTP       POST http://127.0.0.1:${http}/throttr/7.3/uint16
+  WebSocket  ws://127.0.0.1:${http}/throttr/7.3/uint16
+  TCP        ${hasTcp ? `127.0.0.1:${ports.join(", ")}` : "none (--no-tcp)"}
+  Semaphores ${counters}ws://127.0.0.1:${http}/yrmcds/counter
+  Channels   curl -N http://127.0.0.1:${http}/channels/news, and curl -d hello to publish
+`;
 }

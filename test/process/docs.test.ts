@@ -47,6 +47,8 @@ const RUNS_ON = "keeps running; test/process/gateway.test.ts runs the command";
 
 /** Shell blocks that are not run, and why. */
 const NOT_RUN: Readonly<Record<string, string>> = {
+  "README.md: git clone https://github.com/throttr/throttr-edge && cd throttr-edge":
+    "installs packages and keeps running; test/process/start.test.ts runs npm start",
   "README.md: npx wrangler login": DEPLOYS,
   "README.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24   # the package, from a checkout: see above":
     SERVES,

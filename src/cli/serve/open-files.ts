@@ -6,6 +6,7 @@
  * are not seen by the Worker, so half of the descriptors are left to them.
  */
 import { execFileSync } from "node:child_process";
+import { CHANNEL_GROUPS } from "../../objects/placement.ts";
 import type { Settings } from "../../objects/settings.ts";
 import { UsageError } from "../failure.ts";
 
@@ -14,8 +15,8 @@ const FILES_A_CONNECTION = 2;
 const FILES_AN_OBJECT = 3;
 /** Ports, one database for each class, and what the runtime needs itself: about 40 were seen. */
 const FILES_OF_WORKERD = 64;
-/** Objects of a namespace beside its shards and Hubs: 32 groups of channels, and the Directory. */
-const OTHER_OBJECTS = 33;
+/** Objects of a namespace beside its shards and Hubs: groups of channels, and the Directory. */
+const OTHER_OBJECTS = CHANNEL_GROUPS + 1;
 
 /** How many files a child of this process may open; null where there is no limit. */
 export function openFilesMax(): number | null {

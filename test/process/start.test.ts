@@ -1,0 +1,203 @@
+/** `npm start` in checkouts side by side: its flags, its end, and the name that other projects know it by. */
+import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, afterEach, expect, it, vi } from "vitest";
+import { configWithPorts, startServer, waitUntilReady } from "../../scripts/server.ts";
+import { SocketClient } from "./socket-client.ts";
+import { insertFrame, quotaOf } from "./socket-records.ts";
+
+const HTTP_PORT = 21_700;
+const OFFSET = 12_000;
+const WIDE_PORT = 9008;
+const READY = { timeout: 60_000 };
+const ENDED = { timeout: 20_000, interval: 100 };
+
+const folder = mkdtempSync(join(tmpdir(), "throttr-start-"));
+const started: Start[] = [];
+
+afterEach(async () => {
+  for (const start of started.splice(0)) await start.end();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A checkout with the files of this one, and data of its own. */
+function checkout(name: string): string {
+  const root = join(folder, name);
+  const configurations = readdirSync(".").filter((name) =>
+    /^(tsconfig.*|package)\.json$/.test(name),
+  );
+  for (const part of ["src", "scripts", "wrangler.toml", ...configurations])
+    cpSync(part, join(root, part), { recursive: true });
+  symlinkSync(resolve("node_modules"), join(root, "node_modules"));
+  return root;
+}
+
+class Start {
+  readonly process: ChildProcess;
+  readonly exited: Promise<number | null>;
+  output = "";
+
+  /** Runs `npm start` as people do; what it installs first is left out. */
+  constructor(root: string, ...flags: readonly string[]) {
+    this.process = spawn("npm", ["start", "--ignore-scripts", "--", ...flags], {
+      cwd: root,
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { ...process.env, XDG_CONFIG_HOME: join(folder, "config") },
+      detached: true,
+    });
+    for (const stream of [this.process.stdout!, this.process.stderr!])
+      stream.on("data", (chunk: Buffer) => (this.output += chunk.toString()));
+    this.exited = new Promise((done) => this.process.once("exit", done));
+    started.push(this);
+  }
+
+  async ready(): Promise<void> {
+    const hasEnded = (): boolean => this.process.exitCode !== null;
+    await vi.waitUntil(() => hasEnded() || this.output.includes("is ready"), READY);
+    if (hasEnded()) throw new Error(this.output);
+  }
+
+  /** Ends all that it has started. */
+  async end(): Promise<void> {
+    try {
+      process.kill(-this.process.pid!, "SIGTERM");
+    } catch {
+      // It has ended.
+    }
+    await this.exited;
+    await vi.waitUntil(async () => !(await isOpen(HTTP_PORT)), ENDED);
+  }
+}
+
+it("a SIGTERM to npm ends the server, too", async () => {
+  const start = new Start(checkout("one"), "--port", String(HTTP_PORT), "--no-tcp");
+  await start.ready();
+  expect(start.output).toContain("TCP        none");
+  process.kill(start.process.pid!, "SIGTERM");
+  await start.exited;
+  await expect.poll(() => isOpen(HTTP_PORT), ENDED).toBe(false);
+  await expect.poll(() => isGroupAlive(start.process.pid!), ENDED).toBe(false);
+});
+
+it("two checkouts run side by side, and the second one says who has the name", async () => {
+  const first = new Start(
+    checkout("two"),
+    "--port",
+    String(HTTP_PORT),
+    "--tcp-offset",
+    String(OFFSET),
+  );
+  await first.ready();
+  expect(first.output).not.toContain("another server");
+  const client = await SocketClient.open(WIDE_PORT + OFFSET);
+  await client.exchange(insertFrame("key", 5n), 1);
+  expect(await quotaOf(client, "key")).toBe(5n);
+  await client.close();
+
+  const moved = ["--port", String(HTTP_PORT + 1)];
+  const taken = new Start(checkout("three"), ...moved, "--tcp-offset", String(OFFSET));
+  expect(await taken.exited).toBe(1);
+  expect(taken.output).toMatch(/127\.0\.0\.1:21000 is taken by process \d+ \(/);
+  expect(taken.output).toContain("--no-tcp");
+
+  const second = new Start(checkout("four"), ...moved, "--no-tcp");
+  await second.ready();
+  await expect
+    .poll(() => second.output)
+    .toMatch(/bound to throttr-edge on this machine reach another server: process \d+ \(/);
+  const counter = `http://127.0.0.1:${HTTP_PORT + 1}/v1/counters/views`;
+  expect((await fetch(counter)).status).toBe(404);
+});
+
+it("a second start in a checkout is refused, also at other ports", async () => {
+  const root = checkout("five");
+  const first = new Start(root, "--port", String(HTTP_PORT), "--no-tcp");
+  await first.ready();
+  const second = new Start(root, "--port", String(HTTP_PORT + 1), "--no-tcp");
+  expect(await second.exited).toBe(1);
+  expect(second.output).toMatch(/\.wrangler\/state is in use by process \d+/);
+});
+
+it("the name of a server that was killed is free at once", async () => {
+  const root = checkout("six");
+  const registry = join(folder, "config/.wrangler/registry");
+  mkdirSync(registry, { recursive: true });
+  writeFileSync(join(registry, "throttr-edge"), '{"debugPortAddress":"127.0.0.1:1"}');
+  const start = new Start(root, "--port", String(HTTP_PORT), "--no-tcp");
+  await start.ready();
+  expect(start.output).not.toContain("another server");
+  expect(readFileSync(join(registry, "throttr-edge"), "utf8")).not.toContain('127.0.0.1:1"');
+});
+
+it("servers of tests and examples leave the shared registry to npm start", async () => {
+  const config = join(folder, "test.toml");
+  writeFileSync(config, configWithPorts({}));
+  const persistTo = join(folder, "state");
+  const environment = { XDG_CONFIG_HOME: join(folder, "config-of-tests") };
+  const server = startServer({ config, port: HTTP_PORT, persistTo, environment });
+  try {
+    await waitUntilReady(HTTP_PORT, []);
+    await expect.poll(() => existsSync(join(persistTo, "registry/throttr-edge"))).toBe(true);
+    expect(existsSync(join(folder, "config-of-tests/.wrangler/registry"))).toBe(false);
+  } finally {
+    await server.kill();
+  }
+});
+
+it("a wrong flag is refused with the flags that there are", async () => {
+  const root = checkout("seven");
+  for (const flags of [["--tcp"], ["--tcp-offset", "60000"], ["--port", "0"]]) {
+    const start = new Start(root, ...flags);
+    expect(await start.exited).toBe(2);
+    expect(start.output).toContain("--no-tcp");
+  }
+});
+
+it("an installation says nothing of tools that want a newer Node than npm runs on", () => {
+  const root = join(folder, "eight");
+  mkdirSync(join(root, "tool"), { recursive: true });
+  const tool = { name: "tool", version: "1.0.0", engines: { node: ">=99" } };
+  writeFileSync(join(root, "tool/package.json"), JSON.stringify(tool));
+  const project = { name: "project", dependencies: { tool: "file:tool" } };
+  writeFileSync(join(root, "package.json"), JSON.stringify(project));
+  const entries = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_"));
+  const options = { cwd: root, encoding: "utf8", env: Object.fromEntries(entries) } as const;
+  const install = (): string => {
+    rmSync(join(root, "node_modules"), { recursive: true, force: true });
+    return spawnSync("npm", ["install", "--offline", "--install-links"], options).stderr;
+  };
+  expect(install()).toContain("EBADENGINE");
+  cpSync(".npmrc", join(root, ".npmrc"));
+  expect(install()).toBe("");
+});
+
+async function isOpen(port: number): Promise<boolean> {
+  return await new Promise((done) => {
+    const socket = connect(port, "127.0.0.1", () => {
+      socket.destroy();
+      done(true);
+    });
+    socket.once("error", () => done(false));
+  });
+}
+
+function isGroupAlive(pid: number): boolean {
+  try {
+    return process.kill(-pid, 0);
+  } catch {
+    return false;
+  }
+}
