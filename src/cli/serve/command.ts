@@ -7,6 +7,7 @@ import { action, type Invocation } from "../invocation.ts";
 import { addJsonOption, collected } from "../options.ts";
 import { askServer } from "./claim.ts";
 import { DataFolder } from "./data-folder.ts";
+import { removeEmptyObjects } from "./empty-objects.ts";
 import { Events } from "./events.ts";
 import { health } from "./health.ts";
 import { openFilesMax } from "./open-files.ts";
@@ -97,6 +98,7 @@ async function serve(
   const data = await DataFolder.open(plan.dataFolder, drainTimeout);
   try {
     for (const pid of data.endedOrphans) await tellOrphan(events, pid);
+    await tellRemoved(events, await removeEmptyObjects(data.objectsFolder));
     return await untilEnded((served) => ServerProcess.start(workerd, served, data), {
       plan,
       events,
@@ -107,6 +109,12 @@ async function serve(
   } finally {
     data.close();
   }
+}
+
+async function tellRemoved(events: Events, objects: number): Promise<void> {
+  if (objects === 0) return;
+  const detail = `removed the files of ${objects} objects that held nothing`;
+  await events.tell("objects_removed", { objects }, detail);
 }
 
 async function tellOrphan(events: Events, pid: number): Promise<void> {

@@ -1,0 +1,103 @@
+/**
+ * Files of objects that hold nothing.
+ *
+ * workerd makes a database for each object that looks at its storage, and never removes it. Release 0.4 had
+ * an object for each name of a channel, and called Hubs of ids that were made up: strangers could make any
+ * number of such files. They are removed before workerd runs, as no other process may have them open.
+ *
+ *     objects/<unique key of the class>/<id>.sqlite, -wal, -shm    an object
+ *     objects/<unique key of the class>/metadata.sqlite            alarms of the class, by id
+ */
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { UNIQUE_KEYS } from "./configuration.ts";
+
+/** Others hold something as long as they are there: the number of a namespace's shards is checked by theirs. */
+const CLASSES = ["Channel", "Hub"];
+const SUFFIX = ".sqlite";
+const METADATA = "metadata";
+/** Tables of workerd. The second has the alarm, as a value that is null when there is none. */
+const ALARMS = "_cf_ALARM";
+const OWN_METADATA = "_cf_METADATA";
+
+/**
+ * Removes the files of objects that hold nothing and have no alarm.
+ *
+ * @returns how many objects there were
+ */
+export async function removeEmptyObjects(objectsFolder: string): Promise<number> {
+  let removed = 0;
+  for (const name of CLASSES) {
+    const folder = join(objectsFolder, UNIQUE_KEYS[name]!);
+    if (!existsSync(folder)) continue;
+    const ids = readdirSync(folder)
+      .filter((file) => file.endsWith(SUFFIX))
+      .map((file) => file.slice(0, -SUFFIX.length))
+      .filter((id) => id !== METADATA);
+    if (ids.length > 0) removed += await removeEmpty(folder, ids);
+  }
+  return removed;
+}
+
+async function removeEmpty(folder: string, ids: readonly string[]): Promise<number> {
+  const open = await opener();
+  const metadata = join(folder, METADATA + SUFFIX);
+  const alarms = existsSync(metadata) ? look(open, metadata, alarmsIn) : new Set<string>();
+  if (alarms === null) return 0;
+  let removed = 0;
+  for (const id of ids) {
+    const path = join(folder, id + SUFFIX);
+    if (alarms.has(id) || look(open, path, isEmpty) !== true) continue;
+    // A log without its database is not read; a database without its log may hold what was deleted.
+    for (const file of [path, `${path}-wal`, `${path}-shm`]) rmSync(file, { force: true });
+    removed++;
+  }
+  return removed;
+}
+
+type Open = (path: string) => DatabaseSync;
+
+/** Node says with the first use of this module that it may change. Users of `serve` can't do anything about it. */
+async function opener(): Promise<Open> {
+  const emitWarning = process.emitWarning.bind(process);
+  process.emitWarning = () => {};
+  try {
+    const { DatabaseSync } = await import("node:sqlite");
+    return (path) => new DatabaseSync(path, { readOnly: true });
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
+
+/** What a database says; null when it can't be read: then it stays as it is. */
+function look<T>(open: Open, path: string, ask: (database: DatabaseSync) => T): T | null {
+  let database: DatabaseSync | null = null;
+  try {
+    database = open(path);
+    return ask(database);
+  } catch {
+    return null;
+  } finally {
+    database?.close();
+  }
+}
+
+function tablesOf(database: DatabaseSync): string[] {
+  const rows = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
+  return rows.map(({ name }) => String(name));
+}
+
+function alarmsIn(database: DatabaseSync): Set<string> {
+  if (!tablesOf(database).includes(ALARMS)) return new Set();
+  const rows = database.prepare(`SELECT actor_id FROM ${ALARMS}`).all();
+  return new Set(rows.map(({ actor_id: id }) => String(id)));
+}
+
+function isEmpty(database: DatabaseSync): boolean {
+  return tablesOf(database).every((table) => {
+    const where = table === OWN_METADATA ? "WHERE value IS NOT NULL" : "";
+    const name = table.replaceAll('"', '""');
+    return database.prepare(`SELECT 1 FROM "${name}" ${where} LIMIT 1`).get() === undefined;
+  });
+}
