@@ -257,7 +257,7 @@ export class Commands {
     if ((options & ~COMPARE_OPTIONS) !== 0) {
       throw new Refusal(`options_invalid: 0 to ${COMPARE_OPTIONS} are possible, got ${options}`);
     }
-    const unit = this.#takeTtl();
+    const unit = this.#takeTtl((options & CompareOption.isRemoval) === 0);
     const expectedBytes = this.#view.getUint32(this.#takeAt(4), true);
     this.#need(expectedBytes, Infinity);
     const expectedAt = this.#takeAt(expectedBytes);
@@ -555,18 +555,23 @@ export class Commands {
   }
 
   /** Reads a TTL: its end goes to `#expires`, its unit is returned. */
-  #takeTtl(): number {
+  #takeTtl(isOfRecord = true): number {
     const at = this.#takeAt(TTL_BYTES);
     const type = this.#bytes[at]!;
     const unit = unitNs(type);
     if (unit === 0) throw new Refusal(unitInvalid(type));
     const low = this.#view.getUint32(at + 1, true);
     const high = this.#view.getUint32(at + 5, true);
+    if (isOfRecord && low === 0 && high === 0) throw new Refusal(TTL_ZERO);
     const { now } = this.#records;
     this.#expires.setDuration(high, low, unit).add(now.high, now.low);
     return type;
   }
 }
+
+/** Throttr's own requests take it, and the record is gone at once; a call that stores nothing is a mistake. */
+const TTL_ZERO =
+  "ttl_invalid: a TTL of 1 or more is expected, got 0: the record would expire at once";
 
 function rangeText(from: number, to: number): string {
   if (to === Infinity) return `at least ${from}`;

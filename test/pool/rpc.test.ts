@@ -60,6 +60,7 @@ describe("counters", () => {
     await throttr.insert("a", { quota: 5, ttlMs: 60_000 });
     const longer = await throttr.ttl("a", { ttlMs: HOUR_MS, change: "increase" });
     expect(longer!.ttlMs).toBeGreaterThan(HOUR_MS);
+    // Now, and so the record expires at once; one that is created with 0 is refused.
     expect(await throttr.ttl("a", { ttlMs: 0 })).toBeNull();
     expect(await throttr.query("a")).toBeNull();
     await throttr.insert("b", { quota: 5, ttlMs: 60_000 });
@@ -264,6 +265,10 @@ describe("bad input", () => {
     ["prefix_invalid", () => throttr.list({ prefix: "\udfff" })],
     ["after_invalid", () => throttr.list({ cursor: "k".repeat(256) })],
     ["ttl_invalid", () => throttr.increment("a", { ttlMs: 1.5 })],
+    ["ttl_invalid", () => throttr.increment("a", { ttlMs: 0 })],
+    ["ttl_invalid", () => throttr.insert("a", { quota: 1, ttlMs: 0 })],
+    ["ttl_invalid", () => throttr.set("a", "x", { ttlMs: 0 })],
+    ["ttl_invalid", () => throttr.compareAndSet("a", { expected: null, value: "x", ttlMs: 0 })],
     ["ttl_invalid", () => throttr.insert("a", { quota: 1 } as never)],
     ["quota_invalid", () => throttr.insert("a", { quota: -1, ttlMs: 1 })],
     ["quota_invalid", () => throttr.insert("a", { quota: MAX + 1n, ttlMs: 1 })],

@@ -122,7 +122,7 @@ describe("a TTL", () => {
     const got = await call("PUT", "/v1/counters/a", { json: { quota: 1, ttlMs } });
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual({
-      ttlMs: expect.stringMatching(`an integer from 0 to ${SAFE_MAX} is expected, got`) as string,
+      ttlMs: expect.stringMatching(`an integer from 1 to ${SAFE_MAX} is expected, got`) as string,
     });
   });
 
@@ -728,6 +728,28 @@ describe("records", () => {
       Array.from({ length: 12 }, (_, i) => String(i)),
     );
     expect(atob(seen[1]!.keyBase64 as string)).toBe("k\xff00");
+  });
+
+  it.each([
+    ["PUT", "/v1/counters/a", { quota: 1, ttlMs: 0 }],
+    ["POST", "/v1/counters/a/increment", { ttlMs: 0 }],
+    ["PUT", "/v1/buffers/a", { value: "text", ttlMs: 0 }],
+    ["POST", "/v1/buffers/a/compare-and-set", { expected: null, value: "text", ttlMs: 0 }],
+  ])(
+    "are not created by %s %s with a TTL of 0: they would expire at once",
+    async (method, url, json) => {
+      const got = await call(method, url, { json });
+      expectProblem(got, "body_invalid");
+      expect(fieldsOf(got)).toEqual({
+        ttlMs: `an integer from 1 to ${Number.MAX_SAFE_INTEGER} is expected, got 0`,
+      });
+    },
+  );
+
+  it("expire at once when their TTL is patched to 0", async () => {
+    await insert("a", 1);
+    expectProblem(await call("POST", "/v1/counters/a/ttl", { json: { ttlMs: 0 } }), "key_absent");
+    expectProblem(await call("GET", "/v1/counters/a"), "key_absent");
   });
 
   it.each(["", ".", "..", "-", "a/b"])(

@@ -177,7 +177,7 @@ export class CommandModel {
     const quota = body.u64();
     const ttl = body.ttl();
     body.end();
-    body.assertUnit(ttl.unit);
+    body.assertTtl(ttl);
     const isNew = this.#find(key) === undefined;
     if (isNew) this.#create(key, { kind: 1, quota, value: [] }, ttl);
     return [isNew ? 1 : 0];
@@ -188,7 +188,7 @@ export class CommandModel {
     const ttl = body.ttl();
     body.end();
     const record = this.#find(key);
-    body.assertUnit(ttl.unit, isBuffer(record));
+    body.assertTtl(ttl, isBuffer(record));
     if (record === undefined) {
       this.#create(key, { kind: 1, quota: amount, value: [] }, ttl);
       return this.#outcome(true, key);
@@ -229,7 +229,7 @@ export class CommandModel {
     const ttl = body.ttl();
     const value = body.rest();
     const record = this.#find(key);
-    body.assertUnit(ttl.unit, isCounter(record));
+    body.assertTtl(ttl, isCounter(record));
     this.#put(key, { kind: 2, quota: 0n, value }, ttl);
     return [1];
   }
@@ -243,6 +243,7 @@ export class CommandModel {
     const codes = [
       ...(isKnown ? [] : ["options_invalid"]),
       ...(unitNs(ttl.unit) === 0n ? ["unit_invalid"] : []),
+      ...((options & CompareOption.isRemoval) === 0 && ttl.count === 0n ? ["ttl_invalid"] : []),
       ...(isCounter(record) ? ["kind_mismatch"] : []),
       ...(expectedBytes > body.left ? ["body_invalid"] : []),
     ];
@@ -461,9 +462,10 @@ class Body {
   }
 
   /** @param isMismatch it may be refused for the kind of the record, too */
-  assertUnit(unit: number, isMismatch = false): void {
+  assertTtl({ unit, count }: Ttl, isMismatch = false): void {
     const codes = [
       ...(unitNs(unit) === 0n ? ["unit_invalid"] : []),
+      ...(count === 0n ? ["ttl_invalid"] : []),
       ...(isMismatch ? ["kind_mismatch"] : []),
     ];
     if (codes.length > 0) throw new Refused(...codes);

@@ -118,12 +118,15 @@ export function u64Of(value: bigint | number, field: string): bigint {
   );
 }
 
-/** @throws ThrottrError `ttl_invalid` */
-export function ttlOf(ttlMs: number, field = "ttlMs"): number {
-  if (typeof ttlMs === "number" && Number.isSafeInteger(ttlMs) && ttlMs >= 0) return ttlMs;
+/**
+ * @param min 1 for a record that is created: with 0 it would expire at once, and the call store nothing
+ * @throws ThrottrError `ttl_invalid`
+ */
+export function ttlOf(ttlMs: number, min: 0 | 1 = 1): number {
+  if (typeof ttlMs === "number" && Number.isSafeInteger(ttlMs) && ttlMs >= min) return ttlMs;
   throw new ThrottrError(
     "ttl_invalid",
-    `${field}: milliseconds are expected, an integer from 0 to ${Number.MAX_SAFE_INTEGER}, got ${shown(ttlMs)}`,
+    `ttlMs: milliseconds are expected, an integer from ${min} to ${Number.MAX_SAFE_INTEGER}, got ${shown(ttlMs)}`,
   );
 }
 

@@ -265,7 +265,7 @@ function change(
 /** Changes how long a record lives; null where there is none, or none any more. */
 export function ttl(key: Text, options: TtlOptions): Operation<Remaining | null> {
   objectOf(options, "options", "ttlMs");
-  const ttlMs = ttlOf(options.ttlMs);
+  const ttlMs = ttlOf(options.ttlMs, 0);
   const { change: name = "patch" } = options;
   if (typeof name !== "string" || !Object.hasOwn(Change, name)) {
     throw new ThrottrError(

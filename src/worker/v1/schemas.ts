@@ -131,7 +131,7 @@ const requiresOneOf = (...names: readonly string[]) => ({
   oneOf: names.map((name) => ({ required: [name] })),
 });
 
-const ttlMs = integer(0, Number.MAX_SAFE_INTEGER, "How long the record lives, in ms.");
+const ttlMs = integer(1, Number.MAX_SAFE_INTEGER, "How long the record lives, in ms.");
 
 const U64_MESSAGE =
   "an integer from 0 to 2^64 - 1 is expected, above 2^53 - 1 as a string of digits";
@@ -191,7 +191,7 @@ export const insertBody = v.strictObject({ quota: U64, ttlMs });
 export const incrementBody = v.strictObject({
   by: v.optional(U64, "1"),
   ttlMs: integer(
-    0,
+    1,
     Number.MAX_SAFE_INTEGER,
     "TTL of the counter where there is none yet, in ms; one that exists keeps its own.",
   ),
@@ -223,7 +223,7 @@ export const setBody = v.pipe(
 
 /** The query that belongs to a raw value. */
 export const rawQuery = v.strictObject({
-  ttlMs: queryInteger(0, Number.MAX_SAFE_INTEGER, "TTL of a raw value, in ms."),
+  ttlMs: queryInteger(1, Number.MAX_SAFE_INTEGER, "TTL of a raw value, in ms."),
 });
 
 export const compareAndSetBody = v.pipe(
@@ -236,7 +236,7 @@ export const compareAndSetBody = v.pipe(
     valueBase64: v.exactOptional(base64("What it holds then, in base64.")),
     ttlMs: v.exactOptional(
       integer(
-        0,
+        1,
         Number.MAX_SAFE_INTEGER,
         "TTL of the new value, in ms; needed unless `value` is null.",
       ),
