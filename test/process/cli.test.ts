@@ -758,13 +758,16 @@ describe("a load", () => {
     "of %s is granted and answered as often as it is asked, and leaves nothing",
     async (type) => {
       const before = (await server.client.info()).requests;
-      const line = `bench --type ${type} --requests 2000 --connections 3 --depth 7 --keys 20`;
+      const line = `bench --type ${type} --requests 1000 --connections 3 --depth 7`;
+      await json(line, schema);
       const measured = await json(line, schema);
-      expect(measured).toMatchObject({ type, requests: 2000, refused: 0 });
+      expect(measured).toMatchObject({ type, requests: 1000, refused: 0 });
       expect((await server.client.info()).requests - before).toBeGreaterThanOrEqual(2000);
       expect((await server.client.list()).records).toEqual([]);
       const { semaphores } = await server.client.semaphores({ prefix: "bench:" });
       expect(semaphores.filter(({ consumption }) => consumption > 0)).toEqual([]);
+      // The server itself remembers them for a day: a second load adds none.
+      expect(semaphores.length).toBeLessThanOrEqual(16);
     },
   );
 

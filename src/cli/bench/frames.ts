@@ -1,6 +1,7 @@
 /** The frames that a load is made of: requests over a few keys or new ones. */
 import { Control } from "../../client/channels.ts";
 import { newRandomLeaseId } from "../../client/lease-id.ts";
+import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
 import { EDGE, type Operation } from "../../wire/edge/operation.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import { encodeRequest } from "../../wire/throttr/encode.ts";
@@ -28,7 +29,6 @@ export interface FrameOptions {
 const MILLISECONDS = 3;
 /** No load ever empties it: what is measured is the decision, not the refusal. */
 const STRATEGY = { strategy: "token_bucket", burst: 1_000_000_000, rate: 1_000_000_000 } as const;
-const LEASE_TTL_MS_MAX = 86_400_000;
 const encoder = new TextEncoder();
 
 /** True where it was applied, or there is something to read, or somebody listens. */
@@ -118,18 +118,21 @@ export class Frames {
     return { ...limit, read: (reply) => limit.read(reply).success };
   }
 
-  /** A lease for each semaphore: the first request takes it, all others renew it. */
+  /**
+   * A lease for each semaphore: the first request takes it, all others renew it. The server keeps the largest
+   * use of a semaphore for a day, so all loads use the same ones: else each would leave as many behind.
+   */
   #leases(): Load {
     const ids = Array.from({ length: this.#options.keys }, newRandomLeaseId);
     const ttlMs = Math.min(LEASE_TTL_MS_MAX, this.#options.ttlMs);
     return {
       setUp: null,
       next: (i) => {
-        const options = { maximum: 1, ttlMs, leaseId: ids[i]! };
-        const acquire = operations.acquire(this.#keyOf(i), options);
+        const options = { maximum: U32_MAX, ttlMs, leaseId: ids[i]! };
+        const acquire = operations.acquire(semaphoreOf(i), options);
         return { ...acquire, read: (reply) => acquire.read(reply) !== null };
       },
-      cleanUp: (i) => operations.release(this.#keyOf(i), ids[i]!),
+      cleanUp: (i) => operations.release(semaphoreOf(i), ids[i]!),
     };
   }
 
@@ -163,6 +166,8 @@ export class Frames {
     return encoder.encode(`${this.#options.prefix}${i}`);
   }
 }
+
+const semaphoreOf = (i: number): string => `bench:acquire:${i}`;
 
 /** True where there is an answer which is no error. */
 function answered(operation: Operation<unknown>): Operation<boolean> {

@@ -31,7 +31,9 @@ const TTL_MS = 300_000;
 const CONNECTIONS_MAX = 1000;
 const DEPTH_MAX = 16_384;
 const KEYS = 1000;
-const CHANNELS = 16;
+/** Of what outlives a load in some way: semaphores and channels. */
+const KEYS_OF_LASTING = 16;
+const LASTING: readonly LoadType[] = ["acquire", "publish"];
 const KEYS_MAX = 1_000_000;
 const VALUE_BYTES_MAX = 65_536;
 const BAR = "[{bar}] {percentage}%  {requests} requests";
@@ -76,7 +78,7 @@ export function addBench(program: Command): void {
     .addOption(
       new Option(
         "--keys <n>",
-        `records, limits, semaphores or channels that take turns, except with insert (default: ${KEYS}; ${CHANNELS} with publish)`,
+        `records, limits, semaphores or channels that take turns, except with insert (default: ${KEYS}; ${KEYS_OF_LASTING} with ${LASTING.join(" and ")})`,
       ).argParser(wholeArgument(1, KEYS_MAX)),
     )
     .addOption(
@@ -114,7 +116,7 @@ function loadOf(options: BenchOptions, timeoutMs: number): LoadOptions {
   const { requests, duration = DURATION_MS, warmUp = WARM_UP_MS } = options;
   return {
     ...options,
-    keys: options.keys ?? (options.type === "publish" ? CHANNELS : KEYS),
+    keys: options.keys ?? (LASTING.includes(options.type) ? KEYS_OF_LASTING : KEYS),
     prefix: `bench:${randomBytes(4).toString("hex")}:`,
     ttlMs: TTL_MS + (requests === undefined ? duration + warmUp : 0),
     end: requests === undefined ? { durationMs: duration } : { requests },
