@@ -12,6 +12,7 @@ import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { UNIQUE_KEYS } from "./configuration.ts";
+import { sqlite } from "./sqlite.ts";
 
 /** Others hold something as long as they are there: the number of a namespace's shards is checked by theirs. */
 const CLASSES = ["Channel", "Hub"];
@@ -41,7 +42,8 @@ export async function removeEmptyObjects(objectsFolder: string): Promise<number>
 }
 
 async function removeEmpty(folder: string, ids: readonly string[]): Promise<number> {
-  const open = await opener();
+  const { DatabaseSync } = await sqlite();
+  const open: Open = (path) => new DatabaseSync(path, { readOnly: true });
   const metadata = join(folder, METADATA + SUFFIX);
   const alarms = existsSync(metadata) ? look(open, metadata, alarmsIn) : new Set<string>();
   if (alarms === null) return 0;
@@ -57,18 +59,6 @@ async function removeEmpty(folder: string, ids: readonly string[]): Promise<numb
 }
 
 type Open = (path: string) => DatabaseSync;
-
-/** Node says with the first use of this module that it may change. Users of `serve` can't do anything about it. */
-async function opener(): Promise<Open> {
-  const emitWarning = process.emitWarning.bind(process);
-  process.emitWarning = () => {};
-  try {
-    const { DatabaseSync } = await import("node:sqlite");
-    return (path) => new DatabaseSync(path, { readOnly: true });
-  } finally {
-    process.emitWarning = emitWarning;
-  }
-}
 
 /** What a database says; null when it can't be read: then it stays as it is. */
 function look<T>(open: Open, path: string, ask: (database: DatabaseSync) => T): T | null {

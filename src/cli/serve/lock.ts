@@ -3,7 +3,7 @@
  *
  * It is that of a SQLite database, which is the one lock on files that Node has.
  */
-import { UsageError } from "../failure.ts";
+import { sqlite } from "./sqlite.ts";
 
 export interface Lock {
   release(): void;
@@ -30,14 +30,3 @@ export async function tryLock(path: string): Promise<Lock | null> {
 }
 
 const SQLITE_BUSY = 5;
-
-async function sqlite(): Promise<typeof import("node:sqlite")> {
-  try {
-    return await import("node:sqlite");
-  } catch {
-    throw new UsageError(
-      "node_old",
-      `serve needs Node 22.13 or newer, which has node:sqlite; this is ${process.version}`,
-    );
-  }
-}

@@ -1,0 +1,22 @@
+/** SQLite as Node has it: for the lock of the data folder, and to look into the files of objects. */
+import { UsageError } from "../failure.ts";
+
+/**
+ * The module. Node 22 warns with its first use that it may change, which is no news for users of `serve`.
+ *
+ * @throws UsageError `node_old` before Node 22.13
+ */
+export async function sqlite(): Promise<typeof import("node:sqlite")> {
+  const emitWarning = process.emitWarning.bind(process);
+  process.emitWarning = () => {};
+  try {
+    return await import("node:sqlite");
+  } catch {
+    throw new UsageError(
+      "node_old",
+      `serve needs Node 22.13 or newer, which has node:sqlite; this is ${process.version}`,
+    );
+  } finally {
+    process.emitWarning = emitWarning;
+  }
+}
