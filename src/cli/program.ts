@@ -4,6 +4,7 @@ import { addBench } from "./commands/bench.ts";
 import { addBuffers } from "./commands/buffers.ts";
 import { addChannels } from "./commands/channels.ts";
 import { addCompletion } from "./commands/completion.ts";
+import { addClock } from "./commands/clock.ts";
 import { addCounters } from "./commands/counters.ts";
 import { addFigures } from "./commands/figures.ts";
 import { addHealth } from "./commands/health.ts";
@@ -71,7 +72,7 @@ const GROUPS: readonly (readonly [heading: string, adders: readonly Add[]])[] = 
   ["Semaphores:", [addLeases, addSemaphores]],
   ["Channels:", [addChannels]],
   ["Figures:", [addFigures, addMonitor, addBench]],
-  [SERVER, [addHealth, addToken, addTransfer]],
+  [SERVER, [addHealth, addClock, addToken, addTransfer]],
   [OWN, [addProfile, addVersion]],
 ];
 

@@ -24,6 +24,7 @@ import { StateError } from "../wire/ratelimit/state.ts";
 import { Change, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { hashBytes, type HashKey } from "./hash.ts";
 import { Limiters } from "./limiters.ts";
+import { realDecision } from "./real-decision.ts";
 import type { Records } from "./records.ts";
 import { Refusal, SHARD_FULL, unitInvalid } from "./refusal.ts";
 import { Restore } from "./restore.ts";
@@ -298,7 +299,10 @@ export class Commands {
     } else {
       this.#store(decision.state, decision.ttlNs);
     }
-    writeDecision(this.#out, decision);
+    writeDecision(
+      this.#out,
+      this.#records.clock.lagMs === 0 ? decision : realDecision(this.#records, decision),
+    );
   }
 
   #restored(keyspace: number): void {
@@ -506,12 +510,12 @@ export class Commands {
   #outcome(isApplied: boolean, hasValue = true): void {
     const out = this.#out;
     out.u8(isApplied ? 1 : 0);
-    const { segment, slot, unit, now } = this.#records;
+    const { segment, slot, unit, realNow } = this.#records;
     if (slot < 0) return;
     const { slots } = segment;
-    const high = slots[slot + EXPIRES_HIGH]!;
-    const low = slots[slot + EXPIRES_LOW]!;
-    const left = this.#left.set(high, low).subtract(now.high, now.low);
+    const left = this.#left.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!);
+    const { high, low } = this.#records.toReal(left);
+    left.subtract(realNow.high, realNow.low);
     const isCounter = this.#records.kind === Kind.counter;
     out.u8(isCounter ? RecordKind.counter : RecordKind.buffer);
     out.u8(unit);

@@ -12,11 +12,14 @@ import {
   imageBytes,
   imageKind,
   ImageKind,
+  ClockMark,
   patchImage,
   ROW_HEADER_BYTES,
+  writeClockMark,
   writeImage,
   writeRowHeader,
 } from "./image.ts";
+import type { ShardClock } from "./shard-clock.ts";
 import { IMAGE_AT, keyLengthOf, Kind, kindOf, LOW, META, type Segment } from "./segment.ts";
 
 /** Positions in the stream are u32; from here on it starts anew, and all slots forget theirs. */
@@ -89,8 +92,9 @@ export class Commit {
    * Ends the commit: its rows, none of them longer than `rowBytesMax`, and an empty commit after it.
    * The rows are views that stay valid until the next change.
    */
-  take(nowMs: number, rowBytesMax: number): Uint8Array[] {
+  take({ nowMs, realMs }: ShardClock, rowBytesMax: number): Uint8Array[] {
     if (this.#deadBytes > 0) this.#compact();
+    if (realMs !== nowMs) writeClockMark(this.#out, ClockMark.lagging, realMs);
     const rows = this.#cut(nowMs, rowBytesMax);
     this.#start += this.#out.length;
     this.#out.reset();

@@ -21,10 +21,13 @@ import {
   IMAGE_HEADER_BYTES,
   IMAGE_VALUE,
   imageBytes,
+  ClockMark,
   imageKind,
   ImageKind,
+  readClockMark,
   readRowHeader,
   ROW_HEADER_BYTES,
+  writeClockMark,
   writeImage,
   writeRowHeader,
 } from "./image.ts";
@@ -38,6 +41,7 @@ import { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END, type Totals } from "./table.ts";
 import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
 import { ThrottrRequests } from "./throttr.ts";
+import { setBackRecords } from "./set-back.ts";
 import { U64 } from "./time.ts";
 
 /** Replies of one answer: what a call may carry is bounded, and so is the memory on both sides. */
@@ -83,6 +87,8 @@ export class Engine {
   readonly semaphoreRequests: SemaphoreRequests;
 
   readonly #tally = new Tally();
+  /** When the latest row was written that was restored, ms. */
+  #restoredMs = 0;
 
   constructor({
     hashKey,
@@ -113,23 +119,26 @@ export class Engine {
     return { records: table.records, bytes: table.bytes + bytesBeside, refusedForSpace };
   }
 
-  /** Moves the clock, never backwards. Restored records that have expired by then are left out. */
-  advance(nowMs: number): void {
-    this.#records.advance(nowMs);
+  /**
+   * Takes a reading of the platform's clock, in milliseconds since the epoch, as all methods do that are given
+   * the time. Restored records that have expired by then are left out.
+   */
+  advance(realMs: number): void {
+    this.#records.advance(realMs);
   }
 
   /**
    * Executes a batch at a time and returns the answer. Formats: `wire/batch.ts`.
    *
    * @param batch whole frames only, as dispatch makes them
-   * @param nowMs milliseconds since the epoch; an earlier time than the last one counts as the last one
+   * @param realMs milliseconds since the epoch, a reading of the platform's clock
    * @throws RangeError before anything is applied when the batch is not readable
    */
-  apply(batch: Uint8Array, nowMs: number): Uint8Array<ArrayBuffer> {
+  apply(batch: Uint8Array, realMs: number): Uint8Array<ArrayBuffer> {
     const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
     readPlacement(view);
     assertSections(view);
-    this.#records.advance(nowMs);
+    this.#records.advance(realMs);
     this.#tally.turn(this.#records.nowMs);
     if (this.#records.commit.isExhausted && this.#records.commit.isEmpty)
       this.#records.forgetImages();
@@ -171,9 +180,9 @@ export class Engine {
   ): number {
     const framesAt = from + HOLDER_BYTES;
     const holder = batch.subarray(from, framesAt);
-    const { nowMs } = this.#records;
+    const { realMs } = this.#records.clock;
     if ((batch[at + 1]! & SectionFlag.hasEnded) !== 0) {
-      this.semaphores.releaseAll(holder, nowMs);
+      this.semaphores.releaseAll(holder, realMs);
       return 0;
     }
     const { semaphoreRequests } = this;
@@ -184,7 +193,7 @@ export class Engine {
       holder,
       this.#answer,
       replyBytesMax,
-      nowMs,
+      realMs,
     );
   }
 
@@ -194,8 +203,9 @@ export class Engine {
   }
 
   /** Requests executed, by type, and bytes of them and of their replies; zeros where nothing is counted. */
-  tallyFigures(nowMs: number): TallyFigures {
-    return (this.#isCounting ? this.#tally : new Tally()).figures(nowMs);
+  tallyFigures(realMs: number): TallyFigures {
+    this.#records.advance(realMs);
+    return (this.#isCounting ? this.#tally : new Tally()).figures(this.#records.nowMs);
   }
 
   /** True when something has changed since the last commit was taken. */
@@ -205,7 +215,24 @@ export class Engine {
 
   /** Ends the commit in the making: its rows, in order. They are valid until the next change. */
   takeCommit(rowBytesMax: number): Uint8Array[] {
-    return this.#records.commit.take(this.#records.nowMs, rowBytesMax);
+    const { clock, commit } = this.#records;
+    clock.isUnstored = false;
+    return commit.take(clock, rowBytesMax);
+  }
+
+  /**
+   * True when the platform's clock has gone back, and no row says so. A restart goes on from the time of the last row:
+   * where records are only read, as by refused limits, each would begin there again.
+   */
+  get isClockUnstored(): boolean {
+    return this.#records.clock.isUnstored;
+  }
+
+  /** A row that holds the time, and nothing else. */
+  takeClockRow(): Uint8Array {
+    const { clock } = this.#records;
+    clock.isUnstored = false;
+    return this.#rowOfMark(ClockMark.lagging, clock.realMs);
   }
 
   /**
@@ -215,12 +242,62 @@ export class Engine {
    */
   restore(row: Uint8Array): void {
     const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-    this.#records.advance(readRowHeader(view));
+    const writtenMs = readRowHeader(view);
+    this.#restoreClock(writtenMs, writtenMs);
     for (let at = ROW_HEADER_BYTES, length = 0; at < row.length; at += length) {
       length = imageBytes(view, at);
       if (at + length > row.length) throw new RangeError("row: cut short");
-      this.#restoreImage(row, view, at);
+      if (imageKind(row, at) !== ImageKind.superseded) this.#restoreImage(row, view, at);
+      else this.#restoreMark(row[at + 1]!, readClockMark(view, at), writtenMs);
     }
+  }
+
+  #restoreMark(mark: number, ms: number, writtenMs: number): void {
+    if (mark === ClockMark.lagging) this.#restoreClock(writtenMs, ms);
+    if (mark !== ClockMark.setBack) return;
+    setBackRecords(this.#records, ms);
+    this.#restoredMs = writtenMs;
+    this.#restoreClock(writtenMs, writtenMs);
+  }
+
+  /** Rows of a snapshot are older or newer than those of its journal: the latest one tells the time. */
+  #restoreClock(writtenMs: number, realMs: number): void {
+    if (writtenMs < this.#restoredMs) return;
+    this.#restoredMs = writtenMs;
+    this.#records.restoreClock(writtenMs, realMs);
+  }
+
+  /** By how much the time of records is ahead of the platform's clock, ms: see `ShardClock`. */
+  get clockLagMs(): number {
+    return this.#records.clock.lagMs;
+  }
+
+  /** Present time of the shard, ms: for intervals, as it never goes back. */
+  get nowMs(): number {
+    return this.#records.nowMs;
+  }
+
+  /**
+   * Sets the clock back to the platform's, and all times that records have with it: what was left of them is
+   * left. There must be no commit in the making, and no snapshot under way.
+   *
+   * @returns the row that says so; replaying it does the same
+   */
+  setClockBack(): Uint8Array {
+    const { clock } = this.#records;
+    const lagMs = clock.lagMs;
+    clock.setBack();
+    setBackRecords(this.#records, lagMs);
+    this.semaphores.noteRestored();
+    return this.#rowOfMark(ClockMark.setBack, lagMs);
+  }
+
+  #rowOfMark(mark: number, ms: number): Uint8Array {
+    const out = new ByteWriter(ROW_HEADER_BYTES + IMAGE_HEADER_BYTES);
+    out.reserve(ROW_HEADER_BYTES);
+    writeClockMark(out, mark, ms);
+    writeRowHeader(out.view, this.#records.nowMs);
+    return out.take();
   }
 
   #restoreImage(row: Uint8Array, view: DataView, at: number): void {
@@ -268,6 +345,8 @@ export class Engine {
     const out = new ByteWriter(Math.min(bytesMax, 64 * 1024));
     const cut = (): void => {
       if (out.length <= ROW_HEADER_BYTES) return;
+      const { clock } = this.#records;
+      if (clock.lagMs > 0) writeClockMark(out, ClockMark.lagging, clock.realMs);
       writeRowHeader(out.view, this.#records.nowMs);
       rows.push(out.take());
       out.length = ROW_HEADER_BYTES;
@@ -308,9 +387,9 @@ export class Engine {
    *
    * @returns the cursor to go on from, or null when the walk is done
    */
-  sweepStep(cursor: number, nowMs: number): number | null {
+  sweepStep(cursor: number, realMs: number): number | null {
     const { table, now } = this.#records;
-    this.#records.advance(nowMs);
+    this.#records.advance(realMs);
     for (let hash = cursor; hash < HASH_END;) {
       const segment = table.segmentAt(hash);
       const next = table.hashAfter(hash);
@@ -327,13 +406,14 @@ export class Engine {
 
   /**
    * The earliest expiry, when a record with an earlier one than all before has been written since the
-   * last call; else null. In whole milliseconds: the first one at which the record is gone.
+   * last call; else null. In whole milliseconds of the platform's clock: the first one at which the record is
+   * gone.
    */
   takeEarlierDeadline(): number | null {
     const records = this.#records;
     if (!records.earliestMoved) return null;
     records.earliestMoved = false;
-    return records.earliest.toMsCeil();
+    return records.toRealMs(records.earliest.toMsCeil());
   }
 
   /** The earliest expiry of all records, found anew, or null when none expires; it may be too early. */
@@ -344,7 +424,8 @@ export class Engine {
       if (!earliest.notAfter(earliestHigh, earliestLow)) earliest.set(earliestHigh, earliestLow);
     }
     this.#records.earliestMoved = false;
-    return earliest.high === 0xffffffff && earliest.low === 0xffffffff ? null : earliest.toMsCeil();
+    if (earliest.high === 0xffffffff && earliest.low === 0xffffffff) return null;
+    return this.#records.toRealMs(earliest.toMsCeil());
   }
 }
 

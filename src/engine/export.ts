@@ -15,8 +15,6 @@ import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import type { ScanQuery } from "./scan.ts";
 import {
-  EXPIRES_HIGH,
-  EXPIRES_LOW,
   HIGH,
   KEY_AT,
   keyLengthOf,
@@ -27,6 +25,7 @@ import {
   unitOf,
   type Segment,
 } from "./segment.ts";
+import type { U64 } from "./time.ts";
 import { Walk, type Steps } from "./walk.ts";
 
 /** Of a page, before its rows. */
@@ -74,7 +73,7 @@ export class Export {
         isWhole = false;
         return false;
       }
-      writeRow(out, segment, slot);
+      writeRow(out, segment, slot, records.realEnd(segment, slot));
       rows++;
       return true;
     });
@@ -93,7 +92,7 @@ function rowBytesOf(segment: Segment, slot: number): number {
   return EXPORT_ROW_BYTES + keyBytes + valueBytesOf(segment, slot);
 }
 
-function writeRow(out: ByteWriter, segment: Segment, slot: number): void {
+function writeRow(out: ByteWriter, segment: Segment, slot: number, ends: U64): void {
   const { slots, arena } = segment;
   const meta = slots[slot + META]!;
   const keyAt = slots[slot + KEY_AT]!;
@@ -101,8 +100,8 @@ function writeRow(out: ByteWriter, segment: Segment, slot: number): void {
   out.u16(keyBytes);
   out.u8(kindOf(meta));
   out.u8(unitOf(meta));
-  out.u32(slots[slot + EXPIRES_LOW]!);
-  out.u32(slots[slot + EXPIRES_HIGH]!);
+  out.u32(ends.low);
+  out.u32(ends.high);
   out.u32(valueBytesOf(segment, slot));
   out.copy(arena, keyAt, keyAt + keyBytes);
   if (kindOf(meta) === Kind.counter) {

@@ -8,7 +8,12 @@
  * the key. An image says all there is to know of a record, so applying it twice, or applying images of
  * one record in order, always ends in the last one's state.
  *
- *     row = version u8, reserved 3, written at u64 (ms since the epoch), image*
+ *     row = version u8, reserved 3, written at u64 (ms since the epoch, by the shard's clock), image*
+ *
+ * Marks of the clock stand among the images, as images of kind 3 without key and value: `lagging` says what
+ * the platform's clock was when the row was written, where it was another one than the shard's; `setBack`, by how
+ * much the clock and all times of all records before it were set back. They are in ms, where images have the
+ * expiry. To release 0.4.0 they are images of records that have long expired.
  */
 import type { ByteWriter } from "../wire/bytes.ts";
 import {
@@ -32,6 +37,9 @@ export const IMAGE_HEADER_BYTES = 20;
 
 /** Kinds of image beside the kinds of record. */
 export const ImageKind = { ...Kind, tombstone: 0, superseded: 3 } as const;
+
+/** In place of the keyspace of a mark. */
+export const ClockMark = { lagging: 0xf, setBack: 0xe } as const;
 
 export const IMAGE_EXPIRES = 4;
 export const IMAGE_VALUE = 12;
@@ -90,6 +98,25 @@ export function patchImage(
   view.setUint32(at + IMAGE_EXPIRES + 4, slots[slot + EXPIRES_HIGH]!, true);
   view.setUint32(at + IMAGE_VALUE, slots[slot + LOW]!, true);
   view.setUint32(at + IMAGE_VALUE + 4, isBuffer ? 0 : slots[slot + HIGH]!, true);
+}
+
+/** Appends a mark of the clock: one of `ClockMark`, and its milliseconds. */
+export function writeClockMark(out: ByteWriter, mark: number, ms: number): void {
+  const at = out.reserve(IMAGE_HEADER_BYTES);
+  const { view } = out;
+  out.bytes.fill(0, at, at + IMAGE_HEADER_BYTES);
+  view.setUint8(at, ImageKind.superseded);
+  view.setUint8(at + 1, mark);
+  view.setUint32(at + IMAGE_EXPIRES, ms >>> 0, true);
+  view.setUint32(at + IMAGE_EXPIRES + 4, Math.floor(ms / 2 ** 32), true);
+}
+
+/** Milliseconds of the mark at `at`. */
+export function readClockMark(view: DataView, at: number): number {
+  return (
+    view.getUint32(at + IMAGE_EXPIRES, true) +
+    view.getUint32(at + IMAGE_EXPIRES + 4, true) * 2 ** 32
+  );
 }
 
 /** Kind of the image at `at`. */

@@ -13,8 +13,6 @@ import { forEachLive } from "./live.ts";
 import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import {
-  EXPIRES_HIGH,
-  EXPIRES_LOW,
   HASH,
   KEY_AT,
   keyLengthOf,
@@ -194,8 +192,9 @@ export class Listing {
     const isBuffer = kindOf(meta) === Kind.buffer;
     view.setUint8(at + 1, isBuffer ? 1 : 0);
     view.setUint8(at + 2, unitOf(meta));
-    view.setUint32(at + 3, slots[slot + EXPIRES_LOW]!, true);
-    view.setUint32(at + 7, slots[slot + EXPIRES_HIGH]!, true);
+    const ends = this.#records.realEnd(segment, slot);
+    view.setUint32(at + 3, ends.low, true);
+    view.setUint32(at + 7, ends.high, true);
     const bytesMax = query.valueSize >= 4 ? 0xffffffff : 2 ** (8 * query.valueSize) - 1;
     const bytesUsed = Math.min(isBuffer ? slots[slot + LOW]! : query.valueSize, bytesMax);
     for (let i = 0; i < Math.min(4, query.valueSize); i++) {

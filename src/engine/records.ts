@@ -24,6 +24,7 @@ import {
   type Segment,
 } from "./segment.ts";
 import { HASH_END, Table } from "./table.ts";
+import { ShardClock } from "./shard-clock.ts";
 import { MINUTE_MS } from "./tally.ts";
 import { U64 } from "./time.ts";
 import { countRead, countWrite, readUsage, readUsageAtTurn, type Usage } from "./usage.ts";
@@ -38,9 +39,12 @@ export class Records {
   readonly table: Table;
   readonly bytesMax: number;
   readonly commit = new Commit();
-  /** Present time, ns. It never goes back. */
+  readonly clock = new ShardClock();
+  /** Present time of the shard, ns. It never goes back. */
   readonly now = new U64();
   nowMs = 0;
+  /** Present time of the platform: all that callers are told is in it. */
+  readonly realNow = new U64();
   /** Bytes of what is kept beside the table and counts against the same budget. */
   bytesBeside = 0;
   /** Requests for a new record, or a longer value, that the byte budget refused. */
@@ -65,12 +69,55 @@ export class Records {
     this.table = new Table(hashKey, homeSalt, isCounting);
   }
 
-  /** Moves the clock, never backwards: what has expired must stay so. */
-  advance(nowMs: number): void {
-    if (nowMs <= this.nowMs) return;
+  /** Takes a reading of the platform's clock. */
+  advance(realMs: number): void {
+    if (realMs === this.clock.realMs) return;
+    this.clock.read(realMs);
+    this.#followClock();
+  }
+
+  /** Goes on from a time that was stored: see `ShardClock.restore`. */
+  restoreClock(nowMs: number, realMs: number): void {
+    this.clock.restore(nowMs, realMs);
+    this.#followClock();
+  }
+
+  /** Says that the clock, and all times that records have, were set back: see `ClockSetBack`. */
+  noteSetBack(): void {
+    this.#spaceSweptAtMs = -Infinity;
+    this.#followClock();
+  }
+
+  #followClock(): void {
+    const { nowMs, realMs, lagMs } = this.clock;
     this.nowMs = nowMs;
     this.now.setMs(nowMs);
+    if (lagMs === 0) this.realNow.set(this.now.high, this.now.low);
+    else this.realNow.setMs(realMs);
     this.#minute = Math.floor(nowMs / MINUTE_MS);
+  }
+
+  /** Makes the platform's time, at which a time of the shard comes, of that time. */
+  toReal(time: U64): U64 {
+    const { clock } = this;
+    return clock.lagMs === 0 ? time : time.subtractMs(clock.lagWhen(time.toMsCeil()));
+  }
+
+  /** As `toReal`, in milliseconds. */
+  toRealMs(ms: number): number {
+    return ms - this.clock.lagWhen(ms);
+  }
+
+  /** When the record in a slot ends, in the platform's time. Valid until the next call. */
+  realEnd({ slots }: Segment, slot: number): U64 {
+    return this.toReal(this.#expires.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!));
+  }
+
+  /** Makes the shard's time of a time of the platform. */
+  fromReal(time: U64): U64 {
+    const { clock } = this;
+    if (clock.lagMs === 0) return time;
+    return time.subtractMs(-clock.lagAtReading(time.toMsCeil()));
   }
 
   /** Kind of the live record under a key, which is then the record at hand; 0 when there is none. */

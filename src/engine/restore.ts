@@ -52,6 +52,7 @@ export class Restore {
     const fields = fieldsOf(bytes, key.keyspace, at, end);
     const policy = bytes[at]!;
     this.#expires.set(view.getUint32(at + 7, true), view.getUint32(at + 3, true));
+    records.fromReal(this.#expires);
     if (this.#expires.notAfter(records.now.high, records.now.low)) return RestoreOutcome.expired;
     const found = records.find(key.keyspace, bytes, key.at, key.length);
     if (found !== 0 && policy === RestorePolicy.keep) return RestoreOutcome.kept;

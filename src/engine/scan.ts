@@ -12,8 +12,6 @@ import { firstKeys, visitKeys } from "./first-keys.ts";
 import { hasPrefix, isLive } from "./live.ts";
 import type { Records } from "./records.ts";
 import {
-  EXPIRES_HIGH,
-  EXPIRES_LOW,
   HIGH,
   KEY_AT,
   keyLengthOf,
@@ -28,6 +26,7 @@ import { SemaphorePages } from "./semaphores/pages.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END } from "./table.ts";
 import { tablePage, type TablePlace, type TableQuery } from "./table-page.ts";
+import type { U64 } from "./time.ts";
 import { Walk, type Steps } from "./walk.ts";
 
 /** Up to so many records are put in the order of their keys. */
@@ -72,7 +71,9 @@ export class Scan {
   /** Records in the order of the table: see `tablePage`. */
   rowsFrom(query: TableQuery, place: TablePlace, recordsMax: number): TableRows {
     const out = new ByteWriter(4096);
-    const page = tablePage(this.#records, query, place, recordsMax, out, writeTableRow);
+    const page = tablePage(this.#records, query, place, recordsMax, out, (target, segment, slot) =>
+      writeTableRow(target, segment, slot, this.#records.realEnd(segment, slot)),
+    );
     return { rows: out.take(), ...page };
   }
 
@@ -106,7 +107,9 @@ export class Scan {
     };
     const { keys, isAll } = yield* firstKeys(this.#records, query, recordsMax);
     const page = new PageWriter(SCAN_ROW_BYTES - 1, keys.length);
-    visitKeys(this.#records, keyspace, keys, (segment, slot) => writeRow(page, segment, slot));
+    visitKeys(this.#records, keyspace, keys, (segment, slot) =>
+      writeRow(page, segment, slot, this.#records.realEnd(segment, slot)),
+    );
     return page.take(isAll);
   }
 
@@ -138,28 +141,34 @@ export class Scan {
   }
 }
 
-function writeRow(page: PageWriter, segment: Segment, slot: number): void {
+function writeRow(page: PageWriter, segment: Segment, slot: number, ends: U64): void {
   const { slots, arena } = segment;
   const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!));
-  writeFields(page.view, at, segment, slot);
+  writeFields(page.view, at, segment, slot, ends);
 }
 
-function writeTableRow(out: ByteWriter, segment: Segment, slot: number): void {
+function writeTableRow(out: ByteWriter, segment: Segment, slot: number, ends: U64): void {
   const { slots, arena } = segment;
   const keyAt = slots[slot + KEY_AT]!;
   const keyBytes = keyLengthOf(slots[slot + META]!);
   const at = out.reserve(SCAN_ROW_BYTES);
   out.view.setUint8(at, keyBytes);
-  writeFields(out.view, at + 1, segment, slot);
+  writeFields(out.view, at + 1, segment, slot, ends);
   out.copy(arena, keyAt, keyAt + keyBytes);
 }
 
-function writeFields(view: DataView, at: number, { slots }: Segment, slot: number): void {
+function writeFields(
+  view: DataView,
+  at: number,
+  { slots }: Segment,
+  slot: number,
+  ends: U64,
+): void {
   const meta = slots[slot + META]!;
   view.setUint8(at, kindOf(meta));
   view.setUint8(at + 1, unitOf(meta));
-  view.setUint32(at + 2, slots[slot + EXPIRES_LOW]!, true);
-  view.setUint32(at + 6, slots[slot + EXPIRES_HIGH]!, true);
+  view.setUint32(at + 2, ends.low, true);
+  view.setUint32(at + 6, ends.high, true);
   view.setUint32(at + 10, slots[slot + LOW]!, true);
   view.setUint32(at + 14, kindOf(meta) === Kind.counter ? slots[slot + HIGH]! : 0, true);
 }

@@ -105,7 +105,7 @@ export class SemaphoreCommands {
       maximum,
       ttlMs,
       leaseId,
-      this.#records.nowMs,
+      this.#records.clock.realMs,
     );
     if (status === Status.outOfMemory) throw new Refusal(SHARD_FULL);
     if (status === Status.invalidArguments) {
@@ -123,7 +123,7 @@ export class SemaphoreCommands {
     leaseId: Uint8Array,
     ttlAt: number,
   ): void {
-    const { nowMs } = this.#records;
+    const nowMs = this.#records.clock.realMs;
     const ttlMs = this.#ttlMsAt(bytes, view, ttlAt);
     const resources = this.#amount(bytes, name, leaseId);
     const endsAtMs = resources === 0 ? null : this.#semaphores.renew(leaseId, ttlMs, nowMs);
@@ -131,14 +131,14 @@ export class SemaphoreCommands {
   }
 
   #release(bytes: Uint8Array, name: NamePlace, leaseId: Uint8Array): void {
-    const { nowMs } = this.#records;
+    const nowMs = this.#records.clock.realMs;
     const isHeld = this.#amount(bytes, name, leaseId) > 0;
     this.#out.u8(isHeld && this.#semaphores.releaseLease(leaseId, nowMs) ? 1 : 0);
   }
 
   #tell(bytes: Uint8Array, { at, length }: NamePlace): void {
     const out = this.#out;
-    const entry = this.#semaphores.entry(bytes, at, length, this.#records.nowMs);
+    const entry = this.#semaphores.entry(bytes, at, length, this.#records.clock.realMs);
     out.u8(entry === null ? 0 : 1);
     if (entry === null) return;
     out.u32(entry.consumption);
@@ -147,7 +147,7 @@ export class SemaphoreCommands {
 
   /** What a lease holds of the semaphore; 0 when there is no such lease of it, or no more. */
   #amount(bytes: Uint8Array, { at, length }: NamePlace, leaseId: Uint8Array): number {
-    return this.#semaphores.leaseAmount(bytes, at, length, leaseId, this.#records.nowMs);
+    return this.#semaphores.leaseAmount(bytes, at, length, leaseId, this.#records.clock.realMs);
   }
 
   /** Reads a TTL, and rounds it up. */
@@ -168,12 +168,12 @@ export class SemaphoreCommands {
     const out = this.#out;
     out.u8(endsAtMs === null ? 0 : 1);
     if (endsAtMs === null) return;
-    const { now } = this.#records;
-    const ends = this.#time.setMs(endsAtMs);
+    const { realNow } = this.#records;
+    const ends = this.#records.toReal(this.#time.setMs(endsAtMs));
     out.u32(resources);
     out.u32(ends.low);
     out.u32(ends.high);
-    const left = ends.subtract(now.high, now.low);
+    const left = ends.subtract(realNow.high, realNow.low);
     out.u32(left.low);
     out.u32(left.high);
   }

@@ -34,7 +34,7 @@ export class Tally {
   /** Moves the clock: what is counted from now on belongs to the minute of `nowMs`. */
   turn(nowMs: number): void {
     const minute = Math.floor(nowMs / MINUTE_MS);
-    if (minute <= this.#minute) return;
+    if (minute === this.#minute) return;
     const isNext = minute === this.#minute + 1;
     for (let place = 0; place < PLACES; place++) {
       const total = this.totals[place]!;

@@ -277,11 +277,11 @@ export class ThrottrRequests {
    */
   #putTtl(at: number): void {
     const { slots } = this.#records.segment;
-    const { slot, unit, now } = this.#records;
+    const { slot, unit, realNow } = this.#records;
     this.#out.bytes[at] = this.#isPair ? PAIR_UNITS.indexOf(unit) : unit;
-    const left = this.#time
-      .set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!)
-      .subtract(now.high, now.low)
+    const left = this.#records
+      .toReal(this.#time.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!))
+      .subtract(realNow.high, realNow.low)
       .subtract(0, 1)
       .divide(unitNs(unit));
     this.#putUint(at + 1, left.high, left.low);

@@ -96,6 +96,11 @@ export class U64 {
     return this.high < high || (this.high === high && this.low <= low);
   }
 
+  /** Subtracts milliseconds; saturates at 0. */
+  subtractMs(ms: number): this {
+    return this.setBig(this.toBig() - BigInt(ms) * 1_000_000n);
+  }
+
   /** Milliseconds, rounded up: the first whole millisecond at which the time point is reached. */
   toMsCeil(): number {
     return Number((this.toBig() + 999_999n) / 1_000_000n);

@@ -112,6 +112,11 @@ export class Dispatch {
     return await this.#namespaceRequests.survey();
   }
 
+  /** Sets the clocks of all shards back; returns by how many ms, by index. */
+  async setClocksBack(): Promise<number[]> {
+    return await this.#namespaceRequests.setClocksBack();
+  }
+
   #sendBesideShards(frames: Frames, access: Access, sink: Sink): void {
     this.countRequests(frames);
     const counted = this.#counted(sink);

@@ -145,14 +145,35 @@ export class Journal {
    * commit goes first: a snapshot never knows what no journal does.
    */
   append(): void {
-    if (this.#isRowStale) this.#updateRow();
-    for (const row of this.#engine.isDirty ? this.#engine.takeCommit(ROW_BYTES_MAX) : []) {
-      this.#write(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
-      this.#rows++;
-      this.#bytes += row.length;
-    }
+    this.#writeCommit();
     if (this.#cursor === null && this.#isCutDue()) this.beginCut();
     else this.#stepCut();
+  }
+
+  /**
+   * Sets the clock back, and all times of records: see `Engine.setClockBack`. There must be no cut under way, whose
+   * snapshot would have records from before and from after. One row says it, so a crash leaves both or neither.
+   */
+  setClockBack(): void {
+    this.#writeCommit();
+    this.#writeRow(this.#engine.setClockBack());
+  }
+
+  /** Stores the time of the shard, where there is data. */
+  storeClock(): void {
+    if (this.#placement !== null) this.#writeRow(this.#engine.takeClockRow());
+  }
+
+  #writeCommit(): void {
+    if (this.#isRowStale) this.#updateRow();
+    if (!this.#engine.isDirty) return;
+    for (const row of this.#engine.takeCommit(ROW_BYTES_MAX)) this.#writeRow(row);
+  }
+
+  #writeRow(row: Uint8Array): void {
+    this.#write(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
+    this.#rows++;
+    this.#bytes += row.length;
   }
 
   /** True when most of what is stored is of records that are gone, and it is worth the rows of a cut. */

@@ -43,6 +43,22 @@ export const LOG_EVENTS = {
       bytesMax: "`SHARD_BYTES_MAX`",
     },
   },
+  clock_lagging: {
+    severity: "warning",
+    meaning:
+      "The platform's clock has gone back: a shard's time is ahead, and slows down until it is not; said once, for a second or more.",
+    fields: { shard: "name of its object", lagMs: "by how much it is ahead" },
+  },
+  clock_right: {
+    severity: "warning",
+    meaning: "A shard's time is the platform's again.",
+    fields: { shard: "name of its object" },
+  },
+  clock_set_back: {
+    severity: "warning",
+    meaning: "An operator has set a shard's clock, and the times of its records, back.",
+    fields: { shard: "name of its object", byMs: "by how much" },
+  },
   shard_failed: {
     severity: "warning",
     meaning: "A shard did not say how it is, or not within 2 s; figures go without it.",

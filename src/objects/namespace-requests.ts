@@ -110,6 +110,11 @@ export class NamespaceRequests {
     return await this.#surveyor.survey();
   }
 
+  /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */
+  async setClocksBack(): Promise<number[]> {
+    return await Promise.all(this.#shards().map((shard) => shard.setClockBack(this.#placement)));
+  }
+
   async #request(frames: Frames, layout: Layout, access: Access, sink: Sink): Promise<void> {
     switch (frames.bytes[0]) {
       case RequestType.list:

@@ -86,7 +86,15 @@ export function namedChannelsOf(hubs: readonly HubFigures[]): number {
 function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverview {
   if (isSilence(shard)) return { index, isUnreachable: true, code: shard.code };
   const { startedAtMs, tally, figures } = shard;
-  return { index, isUnreachable: false, startedAtMs, requests: requestsOf(tally), ...figures };
+  return {
+    index,
+    isUnreachable: false,
+    startedAtMs,
+    requests: requestsOf(tally),
+    ...figures,
+    // A shard of release 0.4.0 does not say it.
+    clockLagMs: figures.clockLagMs ?? 0,
+  };
 }
 
 function hubOverview({ hub, answer }: HubAnswer): HubOverview {

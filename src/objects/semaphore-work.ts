@@ -25,7 +25,7 @@ export class SemaphoreWork {
   readonly #shard: string;
   readonly #semaphores: Semaphores;
   readonly #checkIntervalMs: number;
-  /** When connections that hold anything are asked about next; Infinity when none was seen to. */
+  /** When connections that hold anything are asked about next, in the shard's time; Infinity when none was seen to. */
   #checkAtMs = Infinity;
   /** Checks in a row that some Hub has not answered. */
   #failures = 0;
@@ -47,16 +47,28 @@ export class SemaphoreWork {
    */
   start(alarmAtMs: number): void {
     if (!this.#semaphores.hasConnections) return;
-    const nextMs = Date.now() + this.#checkIntervalMs;
+    const nextMs = this.#now() + this.#checkIntervalMs;
     this.#checkAtMs = alarmAtMs === Infinity ? 0 : Math.min(alarmAtMs, nextMs);
+  }
+
+  /** Says that the shard's clock was set back. */
+  noteSetBack(): void {
+    this.#checkAtMs = Infinity;
+    this.#collectAtMs = -Infinity;
+    this.#reclaimAtMs = -Infinity;
+  }
+
+  /** Present time of the shard: what is done at intervals goes on when the platform's clock goes back. */
+  #now(): number {
+    return this.#semaphores.readClock(Date.now());
   }
 
   /** When there is something to do next, milliseconds since the epoch; Infinity when there is nothing. */
   nextMs(): number {
     const { deadlineMs, hasConnections } = this.#semaphores;
     if (!hasConnections) return deadlineMs;
-    if (this.#checkAtMs === Infinity) this.#checkAtMs = Date.now() + this.#checkIntervalMs;
-    return Math.min(deadlineMs, this.#checkAtMs);
+    if (this.#checkAtMs === Infinity) this.#checkAtMs = this.#now() + this.#checkIntervalMs;
+    return Math.min(deadlineMs, this.#semaphores.toRealMs(this.#checkAtMs));
   }
 
   /** Does what is due. What it has changed is to be made durable. */
@@ -71,7 +83,7 @@ export class SemaphoreWork {
       this.#checkAtMs = Infinity;
       return;
     }
-    if (this.#checkAtMs > Date.now()) return;
+    if (this.#checkAtMs > this.#now()) return;
     const { namespace } = shardName.parse(this.#shard);
     let isComplete = true;
     let released = 0;
@@ -89,7 +101,8 @@ export class SemaphoreWork {
     if (released > 0) logWarning("holders_lost", { shard: this.#shard, connections: released });
     this.#failures = isComplete ? 0 : this.#failures + 1;
     this.#checkCursor = cursor ?? 0;
-    this.#checkAtMs = Date.now() + (cursor === null ? this.#untilNextCheckMs() : ALARM_INTERVAL_MS);
+    this.#checkAtMs =
+      this.#now() + (cursor === null ? this.#untilNextCheckMs() : ALARM_INTERVAL_MS);
   }
 
   #untilNextCheckMs(): number {
@@ -98,9 +111,9 @@ export class SemaphoreWork {
   }
 
   async #collect(): Promise<void> {
-    const startMs = Date.now();
+    const startMs = this.#now();
     if (startMs < this.#collectAtMs) return;
-    const nextMs = this.#semaphores.nextCollection(startMs);
+    const nextMs = this.#semaphores.nextCollection(Date.now());
     if (nextMs === null) return;
     await this.#collectAll(startMs, false);
     this.#collectAtMs = nextMs;
@@ -108,7 +121,7 @@ export class SemaphoreWork {
 
   /** The shard is full: counters that nobody holds go before their time. */
   async reclaim(): Promise<void> {
-    const nowMs = Date.now();
+    const nowMs = this.#now();
     if (nowMs < this.#reclaimAtMs || this.#semaphores.deadlineMs === Infinity) return;
     this.#reclaimAtMs = nowMs + RECLAIM_INTERVAL_MS;
     await this.#collectAll(nowMs, true);
@@ -119,6 +132,6 @@ export class SemaphoreWork {
       ({ cursor } = this.#semaphores.collectStep(cursor, Date.now(), isUrgent));
       if (cursor !== null) await turn();
     }
-    this.#semaphores.noteCollection((Date.now() - startMs) * 1000);
+    this.#semaphores.noteCollection((this.#now() - startMs) * 1000);
   }
 }

@@ -33,6 +33,8 @@ const SWEEP_STEPS = 2;
 /** With relaxed durability: how long a change may wait for its row. */
 const RELAXED_FLUSH_MS = 50;
 const FULL_LOG_INTERVAL_MS = 60_000;
+/** A lag of the clock is stored and logged from here on. */
+const LAG_TOLD_MS = 1000;
 /** Changes with what hashes, plans and cursors mean: those of another version are refused. */
 const ORDER_VERSION = 1;
 
@@ -89,6 +91,8 @@ export interface ShardFigures {
   journalBytes: number;
   /** Since the object started; an alarm that is set is one. */
   rowsWritten: number;
+  /** By how much the time of records is ahead of the platform's clock: see `ShardClock`. Not of release 0.4.0. */
+  clockLagMs?: number;
 }
 
 export class Shard extends DurableObject<Env> {
@@ -110,6 +114,7 @@ export class Shard extends DurableObject<Env> {
   #sharing = 0;
   #claim: Promise<void> | null = null;
   #alarmAtMs = Infinity;
+  /** In the shard's time, which never goes back. */
   #alarmSetAtMs = -Infinity;
   #alarmsSet = 0;
   #alarmDelay: Promise<void> | null = null;
@@ -119,6 +124,8 @@ export class Shard extends DurableObject<Env> {
   #refusalsSeen = 0;
   #refusalsLogged = 0;
   #fullLoggedAtMs = -Infinity;
+  #lagSeenMs = 0;
+  #isLagLogged = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -144,6 +151,7 @@ export class Shard extends DurableObject<Env> {
     );
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
+      this.#noteClock();
       // The alarm that woke the object is not there any more: then there is none until a deadline.
       this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
       this.#semaphoreWork.start(this.#alarmAtMs);
@@ -166,6 +174,7 @@ export class Shard extends DurableObject<Env> {
     if (this.#journal.placement === null) await this.#claimPlacement(placement);
     assertSamePlacement(this.#journal.placement!, placement);
     const answer = this.#engine.apply(batch, Date.now());
+    this.#noteClock();
     this.#points?.note();
     this.#noteRefusals();
     await this.#settled();
@@ -348,6 +357,7 @@ export class Shard extends DurableObject<Env> {
     if (this.#unreadable !== null) throw this.#unreadable;
     if (this.#journal.placement !== null) assertSamePlacement(this.#journal.placement, placement);
     this.#engine.advance(Date.now());
+    this.#noteClock();
   }
 
   /** Data of releases before 0.5.0 gets its seed with its first commit: until then an instance has its own. */
@@ -383,6 +393,7 @@ export class Shard extends DurableObject<Env> {
       journalRows: rows,
       journalBytes: bytes,
       rowsWritten: this.#journal.rowsWritten + this.#alarmsSet,
+      clockLagMs: this.#engine.clockLagMs,
     };
   }
 
@@ -391,6 +402,8 @@ export class Shard extends DurableObject<Env> {
     this.#alarmAtMs = Infinity;
     this.#hasRung = true;
     if (this.#unreadable !== null) return;
+    this.#engine.advance(Date.now());
+    this.#noteClock();
     await this.#sweep();
     await this.#semaphoreWork.run();
     await this.#settled();
@@ -417,6 +430,53 @@ export class Shard extends DurableObject<Env> {
   async #armUnlessRung(): Promise<void> {
     await scheduler.wait(ALARM_INTERVAL_MS);
     if (!this.#hasRung) await this.#setAlarm(this.#findDeadline());
+  }
+
+  /**
+   * Where the platform's clock has gone back: sets the alarm anew, which is in its time, stores the time, and says
+   * so, once for each lag. A machine's clock may be some milliseconds behind another's: such a lag is gone at
+   * once, and is worth neither a row nor a line.
+   */
+  #noteClock(): void {
+    const lagMs = this.#engine.clockLagMs;
+    if (lagMs === this.#lagSeenMs) return;
+    if (lagMs > this.#lagSeenMs) this.ctx.waitUntil(this.#setAlarm(this.#findDeadline()));
+    this.#lagSeenMs = lagMs;
+    if (lagMs >= LAG_TOLD_MS && this.#engine.isClockUnstored) {
+      this.#mustWrite(() => this.#journal.storeClock());
+    }
+    if (lagMs >= LAG_TOLD_MS && !this.#isLagLogged) {
+      this.#isLagLogged = true;
+      logWarning("clock_lagging", { shard: this.ctx.id.name, lagMs });
+    }
+    if (lagMs === 0 && this.#isLagLogged) {
+      this.#isLagLogged = false;
+      logWarning("clock_right", { shard: this.ctx.id.name });
+    }
+  }
+
+  /**
+   * Sets the clock back to the platform's, and all times of records as far: see `Engine.setClockBack`. Returns by
+   * how many milliseconds: 0 where there was no lag.
+   *
+   * @throws Error as `apply`
+   */
+  async setClockBack(placement: Placement): Promise<number> {
+    this.#look(placement);
+    while (this.#journal.isCutting) {
+      this.#mustWrite(() => this.#journal.append());
+      await turn();
+    }
+    this.#look(placement);
+    const lagMs = this.#engine.clockLagMs;
+    if (lagMs === 0) return 0;
+    this.#mustWrite(() => this.#journal.setClockBack());
+    this.#semaphoreWork.noteSetBack();
+    this.#alarmSetAtMs = this.#fullLoggedAtMs = -Infinity;
+    logWarning("clock_set_back", { shard: this.ctx.id.name, byMs: lagMs });
+    this.#noteClock();
+    await this.#setAlarm(this.#findDeadline());
+    return lagMs;
   }
 
   #findDeadline(): number {
@@ -505,17 +565,20 @@ export class Shard extends DurableObject<Env> {
   async #setAlarm(deadlineMs: number): Promise<void> {
     if (deadlineMs === Infinity) return;
     const nowMs = Date.now();
+    this.#engine.advance(nowMs);
     if (alarmTime(deadlineMs, nowMs) >= this.#alarmAtMs) return;
-    const waitMs = this.#alarmSetAtMs + ALARM_INTERVAL_MS - nowMs;
+    const waitMs = this.#alarmSetAtMs + ALARM_INTERVAL_MS - this.#engine.nowMs;
     if (waitMs > 0 && this.#alarmAtMs !== Infinity) {
       this.#alarmDelay ??= scheduler.wait(waitMs).then(async () => {
         this.#alarmDelay = null;
+        // The interval has passed, whatever the clock shows.
+        this.#alarmSetAtMs = -Infinity;
         await this.#setAlarm(this.#findDeadline());
       });
       this.ctx.waitUntil(this.#alarmDelay);
       return;
     }
-    this.#alarmSetAtMs = nowMs;
+    this.#alarmSetAtMs = this.#engine.nowMs;
     this.#alarmAtMs = alarmTime(deadlineMs, nowMs);
     this.#alarmsSet++;
     await this.ctx.storage.setAlarm(this.#alarmAtMs);
@@ -536,7 +599,7 @@ export class Shard extends DurableObject<Env> {
 
   #logRefusals(): void {
     const { refusedForSpace, bytes } = this.#engine.figures;
-    const nowMs = Date.now();
+    const { nowMs } = this.#engine;
     if (nowMs - this.#fullLoggedAtMs < FULL_LOG_INTERVAL_MS) return;
     logWarning("shard_full", {
       shard: this.ctx.id.name,

@@ -84,6 +84,8 @@ export interface ShardState {
   readonly journalBytes: number;
   /** Rows of storage written since the start: what is billed. Setting an alarm is one. */
   readonly rowsWritten: number;
+  /** By how much the time of its records is ahead of the platform's clock, which has gone back; mostly 0. */
+  readonly clockLagMs: number;
 }
 
 export type HubOverview = {

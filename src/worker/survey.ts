@@ -22,6 +22,19 @@ export async function askSurvey({ env, access, counter }: Asker): Promise<Survey
   }
 }
 
+/**
+ * Sets the clocks of all shards of the namespace back; returns by how many ms, by index.
+ *
+ * @throws Problem 503 `outcome_unknown` when a shard fails: it may be sent again
+ */
+export async function setClocksBack({ env, access, counter }: Asker): Promise<number[]> {
+  try {
+    return await new Dispatch(env, access.namespace, counter).setClocksBack();
+  } catch (error) {
+    throw problemOfFailure(error);
+  }
+}
+
 /** @throws Problem as `askSurvey` */
 export async function askOverview(asker: Asker): Promise<Overview> {
   const survey = await askSurvey(asker);

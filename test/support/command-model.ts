@@ -308,7 +308,7 @@ export class CommandModel {
     const record = this.#find(key);
     const ttlOf = ({ unit, expiresNs }: ModelRecord): number[] => [
       unit,
-      ...shown((expiresNs - this.#nowNs) / unitNs(unit)),
+      ...shown((expiresNs - this.#nowNs - 1n) / unitNs(unit)),
     ];
     const status = (isSuccess: boolean): Expected => ({ bytes: [isSuccess ? 1 : 0] });
     switch (request.type) {

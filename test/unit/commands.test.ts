@@ -72,7 +72,7 @@ const stepArbitrary = (command: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Step> =>
     fc.record({
       protocol: fc.constant(protocolOf({ dialect: "7.3", valueSize })),
       valueSize: fc.constant(valueSize),
-      items: fc.array(fc.oneof(request(valueSize), stat), { minLength: 1, maxLength: 5 }),
+      items: fc.array(request(valueSize), { minLength: 1, maxLength: 5 }),
     }),
   );
   return fc.record({
@@ -81,7 +81,7 @@ const stepArbitrary = (command: fc.Arbitrary<Uint8Array>): fc.Arbitrary<Step> =>
       { minLength: 1, maxLength: 3 },
     ),
     afterMs: fc.oneof(
-      fc.constantFrom(-1000, 0, 1, 999, 1000, ANSWER_TTL_MS),
+      fc.constantFrom(0, 1, 999, 1000, ANSWER_TTL_MS),
       fc.nat(5000),
       fc.nat(10_000_000),
     ),

@@ -14,7 +14,15 @@ import {
   Skeleton,
   Table,
 } from "../controls.tsx";
-import { counted, formatBytes, formatCount, formatRate, formatTile, shareOf } from "../format.ts";
+import {
+  counted,
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatRate,
+  formatTile,
+  shareOf,
+} from "../format.ts";
 import { feedStore, followOverview, type Feed } from "../overview-feed.ts";
 import { lacksScope, type Session } from "../session.ts";
 import { useStore } from "../store.ts";
@@ -227,6 +235,18 @@ function Shards({ overview }: { readonly overview: Overview }) {
             ) : (
               <span class={shard.refusedForSpace > 0 ? "figure warn" : "figure"}>
                 {formatCount(shard.refusedForSpace)}
+              </span>
+            ),
+        },
+        {
+          head: "Clock ahead by",
+          isNumber: true,
+          cell: (shard) =>
+            shard.isUnreachable ? (
+              "–"
+            ) : (
+              <span class={shard.clockLagMs > 0 ? "figure warn" : "figure"}>
+                {shard.clockLagMs > 0 ? formatDuration(shard.clockLagMs) : "0"}
               </span>
             ),
         },

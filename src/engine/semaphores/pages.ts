@@ -54,7 +54,7 @@ export class SemaphorePages {
     after: Uint8Array | null,
     rowsMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
-    this.#semaphores.expire(this.#records.nowMs);
+    this.#semaphores.expire(this.#records.clock.realMs);
     const asked = [prefix];
     const query = {
       keyspace: Keyspace.semaphores,
@@ -63,7 +63,7 @@ export class SemaphorePages {
       after,
     };
     const { keys, isAll } = yield* firstKeys(this.#records, query, rowsMax, PAGE_BYTES);
-    this.#semaphores.expire(this.#records.nowMs);
+    this.#semaphores.expire(this.#records.clock.realMs);
     const startMs = this.#semaphores.intervalStartMs;
     const page = new PageWriter(ENTRY_BYTES, keys.length, WIDE);
     visitKeys(this.#records, Keyspace.semaphores, keys, (segment, slot) => {
@@ -87,7 +87,7 @@ export class SemaphorePages {
     after: Uint8Array | null,
     rowsMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
-    const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.nowMs);
+    const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.clock.realMs);
     if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
     const query = {
       keyspace: Keyspace.holdings,
@@ -111,7 +111,7 @@ export class SemaphorePages {
     const at = page.add(arena, keyAt, HOLDER_BYTES);
     page.view.setUint32(at, readU32(arena, valueAt + AMOUNT), true);
     if (arena[keyAt] !== HolderKind.lease) return;
-    const ends = this.#time.setMs(readMs(arena, valueAt + ENDS_AT));
+    const ends = this.#records.toReal(this.#time.setMs(readMs(arena, valueAt + ENDS_AT)));
     page.view.setUint32(at + 4, ends.low, true);
     page.view.setUint32(at + 8, ends.high, true);
   }

@@ -5,8 +5,8 @@
  * consumption of a counter is the sum of the amounts of its holdings, after every call. A lease that has
  * ended has given back what it held at its end, to the millisecond, whenever that is looked at.
  *
- * Every method takes the present time, milliseconds since the epoch; an earlier one than the last counts
- * as the last. Source: counter protocol reference, "Packet specifications", "End of a connection" and
+ * Every method takes a reading of the platform's clock, milliseconds since the epoch. What it returns is in the
+ * shard's time (`ShardClock`), but for `deadlineMs`. Source: counter protocol reference, "Packet specifications", "End of a connection" and
  * "Statistics".
  */
 import { ByteWriter } from "../../wire/bytes.ts";
@@ -113,7 +113,18 @@ export class Semaphores {
     const { counters, holdings } = this.#stored;
     const collectAtMs =
       counters === 0 ? Infinity : this.#boundary(this.#records.nowMs) + this.#intervalMs;
-    return Math.min(holdings.ends.earliestMs, collectAtMs);
+    return this.toRealMs(Math.min(holdings.ends.earliestMs, collectAtMs));
+  }
+
+  /** Takes a reading of the platform's clock and gives the shard's time: for intervals, as it never goes back. */
+  readClock(realMs: number): number {
+    this.#records.advance(realMs);
+    return this.#records.nowMs;
+  }
+
+  /** When the platform's clock shows a time of the shard. */
+  toRealMs(ms: number): number {
+    return this.#records.toRealMs(ms);
   }
 
   /** True when a connection holds anything. */

@@ -145,6 +145,11 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
       each(({ figures }) => figures.rowsWritten),
     ),
     gauge(
+      "throttr_shard_clock_lag_seconds",
+      "By how much the time of records is ahead of the platform's clock, which has gone back.",
+      each(({ figures }) => (figures.clockLagMs ?? 0) / 1000),
+    ),
+    gauge(
       "throttr_semaphores",
       "Semaphores that exist.",
       each(({ semaphores }) => semaphores.objects),

@@ -4,7 +4,10 @@ import * as operations from "../../wire/edge/operations.ts";
 import { executeOne } from "../execute.ts";
 import { Problem } from "../problem.ts";
 import { ok, route } from "./route.ts";
+import { setClocksBack } from "../survey.ts";
 import {
+  clockAnswer,
+  clockBody,
   components,
   flushBody,
   noQuery,
@@ -97,6 +100,31 @@ export const namespaceRoutes = [
         );
       }
       return ok({ removed: await executeOne(caller, operations.removeAll("")) });
+    },
+  }),
+  route({
+    method: "POST",
+    path: "/v1/admin/clock",
+    id: "setClockBack",
+    tag: "admin",
+    summary: "Set the time of all records back to the clock's",
+    description:
+      "Where the clock was ahead and has been set right (`clockLagMs` of the overview). What was left of records, limits and leases stays left. A token's prefixes don't matter. It may be sent again.",
+    scopes: ["admin"],
+    query: noQuery,
+    body: clockBody,
+    answers: { 200: { description: "By how much, of each shard.", schema: clockAnswer } },
+    errors: ["namespace_mismatch"],
+    example: { url: "/v1/admin/clock", body: { namespace: "default" } },
+    answer: async ({ caller, body }) => {
+      if (body.namespace !== caller.access.namespace) {
+        throw Problem.of(
+          "namespace_mismatch",
+          "namespace: the name of the token's own namespace is expected; nothing was set back",
+        );
+      }
+      const byMs = await setClocksBack(caller);
+      return ok({ shards: byMs.map((setBackMs, index) => ({ index, setBackMs })) });
     },
   }),
 ];

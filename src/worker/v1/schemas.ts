@@ -415,6 +415,14 @@ export const flushBody = v.strictObject({
   ),
 });
 
+/** As `flushBody`, for the clocks of shards. */
+export const clockBody = v.strictObject({
+  namespace: v.pipe(
+    v.string("the name of the namespace is expected"),
+    v.description("The name of the token's namespace, once more: `default` with `ACCESS=open`."),
+  ),
+});
+
 export const noQuery = v.strictObject({});
 
 /** Answers. */
@@ -614,6 +622,15 @@ export const channelsAnswer = v.strictObject({
 
 export const removedAnswer = v.strictObject({
   removed: counted("Records that were removed."),
+});
+
+export const clockAnswer = v.strictObject({
+  shards: v.array(
+    v.strictObject({
+      index: count,
+      setBackMs: counted("By how many ms; 0 where the shard's time was the clock's."),
+    }),
+  ),
 });
 
 const Info = v.strictObject({

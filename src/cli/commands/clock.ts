@@ -1,0 +1,71 @@
+/** `clock`: by how much the times of shards are ahead of the platform's clock; sets them back. */
+import type { Command } from "commander";
+import type { Overview } from "../../wire/overview.ts";
+import { ExitCode } from "../exit-code.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addConnectionOptions } from "../options.ts";
+import { askServer } from "../server-request.ts";
+import { tableOf } from "../table.ts";
+
+interface ClockOptions {
+  readonly reset?: true;
+}
+
+interface SetBack {
+  readonly shards: readonly { readonly index: number; readonly setBackMs: number }[];
+}
+
+export function addClock(program: Command): void {
+  const command = program
+    .command("clock")
+    .description("tell by how much each shard's time is ahead of the clock, after that was ahead")
+    .option("--reset", "set the times of all records back by as much, once the clock is right")
+    .action(
+      action<ClockOptions, []>(async (invocation, { reset = false }) => {
+        const overview = await ask<Overview>(invocation, "/v1/overview");
+        if (reset) await setBack(invocation, overview.namespace);
+        else await tell(invocation, overview);
+        return ExitCode.done;
+      }),
+    );
+  addConnectionOptions(command);
+}
+
+async function tell({ output }: Invocation, { shards }: Overview): Promise<void> {
+  const rows = shards.map((shard) =>
+    shard.isUnreachable
+      ? { index: shard.index, code: shard.code }
+      : { index: shard.index, lagMs: shard.clockLagMs },
+  );
+  await output.print({ shards: rows }, () =>
+    tableOf(
+      output,
+      [{ heading: "shard" }, { heading: "ahead by", isNumber: true }],
+      rows.map(({ index, ...row }) => [
+        String(index),
+        "code" in row ? row.code : `${row.lagMs} ms`,
+      ]),
+    ),
+  );
+}
+
+async function setBack(invocation: Invocation, namespace: string): Promise<void> {
+  const { output } = invocation;
+  const { shards } = await ask<SetBack>(invocation, "/v1/admin/clock", { namespace });
+  await output.print({ shards: shards.map((shard) => ({ ...shard })) }, () =>
+    tableOf(
+      output,
+      [{ heading: "shard" }, { heading: "set back by", isNumber: true }],
+      shards.map(({ index, setBackMs }) => [String(index), `${setBackMs} ms`]),
+    ),
+  );
+}
+
+async function ask<Answer>(
+  { settings, signal }: Invocation,
+  path: string,
+  body?: { readonly namespace: string },
+): Promise<Answer> {
+  const request = { path, token: settings.token, ...(body === undefined ? {} : { body }) };
+  return (await askServer(settings, request, signal)) as Answer;
+}

@@ -1,0 +1,28 @@
+/** Decisions of limiters in the platform's time: limiters decide in the shard's. */
+import type { LimitDecision } from "../wire/edge/decision.ts";
+import type { Decision } from "./ratelimit/limiter.ts";
+import type { Records } from "./records.ts";
+import { U64 } from "./time.ts";
+
+/** At a retry after `retryAfterNs` of it, the reset has come by the shard's clock. */
+export function realDecision(records: Records, decision: Decision): LimitDecision {
+  const time = new U64();
+  const realOf = (ns: bigint): bigint => records.toReal(time.setBig(ns)).toBig();
+  const { retryAfterNs } = decision;
+  return {
+    ...withReal(decision, realOf),
+    retryAfterNs:
+      retryAfterNs === null || retryAfterNs === 0n
+        ? retryAfterNs
+        : realOf(records.now.toBig() + retryAfterNs) - records.realNow.toBig(),
+    quotas: decision.quotas.map((quota) => withReal(quota, realOf)),
+  };
+}
+
+function withReal<T extends { readonly resetNs: bigint | null }>(
+  judgement: T,
+  realOf: (ns: bigint) => bigint,
+): T {
+  const { resetNs } = judgement;
+  return resetNs === null ? judgement : { ...judgement, resetNs: realOf(resetNs) };
+}

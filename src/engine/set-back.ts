@@ -1,0 +1,79 @@
+/**
+ * Sets all times that records have back: their ends, the times of limiters' states, of semaphores and of leases.
+ *
+ * All of them are moved by as much as the clock, so that what was left of a record, a window or a lease is left:
+ * no limit grants more than it would have, and none waits for a time that does not come.
+ */
+import { Keyspace } from "../wire/keyspace.ts";
+import { moveStateBack } from "./ratelimit/moved-state.ts";
+import type { Records } from "./records.ts";
+import {
+  EXPIRES_HIGH,
+  EXPIRES_LOW,
+  KEY_AT,
+  keyspaceOf,
+  Kind,
+  kindOf,
+  LOW,
+  META,
+  SLOT_WORDS,
+  type Segment,
+} from "./segment.ts";
+import { HolderKind } from "./semaphores/holder.ts";
+import { ENDS_AT, readMs, UPDATED_AT, writeMs } from "./semaphores/stored.ts";
+import { U64 } from "./time.ts";
+
+/** Longer buffers are no states. */
+const STATE_BYTES_MAX = 4096;
+const U32_MAX = 0xffffffff;
+
+export function setBackRecords(records: Records, byMs: number): void {
+  const byNs = BigInt(byMs) * 1_000_000n;
+  const time = new U64();
+  const { earliest } = records;
+  for (const segment of records.table.segments()) {
+    const { slots } = segment;
+    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
+      if (slots[slot + META] === 0) continue;
+      setBackEnd(time.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!), byMs);
+      slots[slot + EXPIRES_HIGH] = time.high;
+      slots[slot + EXPIRES_LOW] = time.low;
+      setBackValue(segment, slot, byMs, byNs);
+    }
+    setBackEnd(time.set(segment.earliestHigh, segment.earliestLow), byMs);
+    segment.earliestHigh = time.high;
+    segment.earliestLow = time.low;
+  }
+  setBackEnd(earliest, byMs);
+  records.earliestMoved = true;
+  records.noteSetBack();
+}
+
+/** The last time point there is stands for none: it stays. */
+function setBackEnd(time: U64, byMs: number): void {
+  if (time.high !== U32_MAX || time.low !== U32_MAX) time.subtractMs(byMs);
+}
+
+function setBackValue(segment: Segment, slot: number, byMs: number, byNs: bigint): void {
+  const { slots, arena } = segment;
+  const meta = slots[slot + META]!;
+  if (kindOf(meta) !== Kind.buffer) return;
+  const at = segment.valueAt(slot);
+  switch (keyspaceOf(meta)) {
+    case Keyspace.throttr: {
+      const length = slots[slot + LOW]!;
+      if (length <= STATE_BYTES_MAX) moveStateBack(arena, at, at + length, byNs);
+      return;
+    }
+    case Keyspace.semaphores:
+      return setBackMs(arena, at + UPDATED_AT, byMs);
+    case Keyspace.holdings:
+      if (arena[slots[slot + KEY_AT]!] === HolderKind.lease) {
+        setBackMs(arena, at + ENDS_AT, byMs);
+      }
+  }
+}
+
+function setBackMs(arena: Uint8Array, at: number, byMs: number): void {
+  writeMs(arena, at, Math.max(0, readMs(arena, at) - byMs));
+}
