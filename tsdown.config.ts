@@ -36,8 +36,10 @@ export default defineConfig([
     tsconfig: "tsconfig.worker.json",
     dts: false,
     minify: true,
+    // `serve` reads it for the stack traces in its log.
+    sourcemap: "hidden",
     // Durable Objects and entrypoints are found by the names of their classes.
-    outputOptions: { keepNames: true },
+    outputOptions: { keepNames: true, sourcemapExcludeSources: true },
     deps: {
       neverBundle: [/^cloudflare:/],
       alwaysBundle: [/^(?!cloudflare:)/],

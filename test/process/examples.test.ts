@@ -77,7 +77,7 @@ describe("examples", () => {
       }
     };
     await read("retry:");
-    await read("id: 0");
+    await read("id: ");
     expect(await text(url)).toContain("<output>2</output>");
     await read("data: 2\n");
     await reader.cancel();

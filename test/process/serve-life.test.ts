@@ -1,5 +1,5 @@
 /** `throttr-edge serve`: how a server starts, stops, ends and comes back. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -232,6 +232,26 @@ it("says which port is taken, and by which process, and ends", async () => {
   const { detail } = server.events.find(({ event }) => event === "not_ready")!;
   expect(detail).toContain(`port ${TAKEN_PORT} is taken by process ${process.pid} (`);
   taken.close();
+});
+
+it("stack traces in its log name the lines of the sources", async () => {
+  const data = freshFolder();
+  const first = open(data);
+  await first.ready();
+  expect((await increment(first.url, "views")).status).toBe(200);
+  expect(await first.stop()).toBe(0);
+  const shards = join(data, "objects/throttr-edge-Shard");
+  for (const name of readdirSync(shards).filter((file) => /^[0-9a-f]+\.sqlite$/.test(file)))
+    writeFileSync(join(shards, name), "not a database".repeat(1000));
+  const second = open(data);
+  await second.ready();
+  expect((await increment(second.url, "views")).status).toBe(503);
+  const traces = (): string =>
+    [second.errors, ...second.events.map((event) => JSON.stringify(event))].join("\n");
+  // It serves what other files have, and says that this one is not well.
+  expect(second.events.find(({ event }) => event === "warning")?.detail).toContain("/health: 503");
+  await expect.poll(traces).toMatch(/src\/objects\/\w[\w-]*\.ts:\d+:\d+/);
+  expect(traces()).not.toContain("worker.js:");
 });
 
 it("refuses to start without a secret, and says how to give one", async () => {

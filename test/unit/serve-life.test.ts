@@ -71,7 +71,7 @@ describe("a server whose workerd ends again and again", () => {
         isStopping: false,
         ready: () =>
           isReady
-            ? Promise.resolve([{ host: "127.0.0.1", port: 4711 }])
+            ? Promise.resolve({ http: [{ host: "127.0.0.1", port: 4711 }], ailment: null })
             : Promise.reject(new NotReady("no")),
         stop: () => {},
         kill: () => {},

@@ -17,6 +17,7 @@ import {
 } from "./configuration.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { health } from "./health.ts";
+import { LogLines } from "./log-lines.ts";
 import { portHolder } from "./port-holder.ts";
 import type { ServePlan } from "./plan.ts";
 
@@ -41,7 +42,14 @@ const SIGNAL_NUMBERS: Readonly<Record<string, number>> = {
   SIGTERM: 15,
 };
 
-/** A server that has ended, or is not well, does not get ready. */
+/** A server that answers. */
+export interface Readiness {
+  readonly http: readonly Address[];
+  /** What it says of its health; null when it is well. */
+  readonly ailment: string | null;
+}
+
+/** A server that has ended, or does not answer, does not get ready. */
 export class NotReady extends Error {}
 
 export class ServerProcess {
@@ -63,7 +71,8 @@ export class ServerProcess {
         data.describe({ workerdPid: null, url: null });
         resolve(exitCode);
       };
-      child.once("exit", (code, signal) => end(this.#exitCode(code, signal)));
+      // Not "exit": its last lines are read before.
+      child.once("close", (code, signal) => end(this.#exitCode(code, signal)));
       child.once("error", () => end(NOT_STARTED_EXIT_CODE));
     });
     process.on("exit", this.#killAtExit);
@@ -91,12 +100,15 @@ export class ServerProcess {
     const configuration = data.storeConfiguration(configurationText(serving));
     const args = ["serve", configuration, CONFIGURATION_NAME, `--import-path=${packageFolder}`];
     const child = spawn(workerd, [...args, `--control-fd=${CONTROL_FD}`], {
-      // By number: the last three are `CONTROL_FD` and what `orphans.ts` looks for.
-      stdio: ["ignore", "inherit", "inherit", "pipe", data.claimFd, data.fd],
+      // By number: 1 and 2 are its log, the last three are `CONTROL_FD` and what `orphans.ts` looks for.
+      stdio: ["ignore", "pipe", "pipe", "pipe", data.claimFd, data.fd],
       env: { ...process.env, ...plan.secrets },
       // A group of its own: SIGINT of a terminal, which ends workerd at once, comes to this process only.
       detached: true,
     });
+    const lines = new LogLines(`${worker}.map`);
+    lines.copy(child.stdout!, process.stdout);
+    lines.copy(child.stderr!, process.stderr);
     return new ServerProcess(child, data, plan);
   }
 
@@ -105,12 +117,13 @@ export class ServerProcess {
   }
 
   /**
-   * Waits until all ports are open and the server is well.
+   * Waits until all ports are open and the server answers.
    *
-   * @returns addresses of HTTP, with the ports that the system has chosen
+   * @returns addresses of HTTP, with the ports that the system has chosen, and what is not well: one damaged
+   * file must not keep the server from serving what is in the others
    * @throws NotReady when workerd ends before, or takes too long
    */
-  async ready(): Promise<Address[]> {
+  async ready(): Promise<Readiness> {
     const socketCount = this.#plan.http.length + this.#plan.tcp.length;
     const timeout = AbortSignal.timeout(READY_TIMEOUT_MS);
     const ports = await this.#inTime(openedPorts(this.#child, socketCount), timeout);
@@ -120,9 +133,8 @@ export class ServerProcess {
     }));
     const url = reachableUrl(http[0]!);
     const refusal = await this.#inTime(health(url, timeout), timeout);
-    if (refusal !== null) throw new NotReady(`${url}/health: ${refusal}`);
     this.#data.describe({ workerdPid: this.#child.pid ?? null, url });
-    return http;
+    return { http, ailment: refusal === null ? null : `${url}/health: ${refusal}` };
   }
 
   /** It was asked to stop. */

@@ -118,7 +118,8 @@ class Keeper {
   async #announceReady(server: Workerd): Promise<readonly Address[] | null> {
     const { plan, events } = this.#life;
     try {
-      const http = await server.ready();
+      const { http, ailment } = await server.ready();
+      if (ailment !== null) await events.tell("warning", { detail: ailment }, ailment);
       await tellReady(http, server.pid, plan, events);
       return http;
     } catch (error) {
