@@ -79,19 +79,19 @@ it("has everything that was acknowledged after it was killed", async () => {
 it("wakes objects after it was killed: what a connection held comes back in time", async () => {
   const data = freshFolder();
   const flags = ["--tcp", `${TCP_PORT}=yrmcds`, "--var", "COUNTER_ENABLE=on"];
-  const first = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=3000");
+  const first = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=8000");
   await first.ready();
   const holder = await openCounter(TCP_PORT);
   expect(numberOfBody(await holder.askOne(acquire("lock", 2, 3)))).toBe(2);
   await first.kill();
-  const second = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=3000");
+  const second = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=8000");
   await second.ready();
   const other = await openCounter(TCP_PORT);
   expect(numberOfBody(await other.askOne(acquire("lock", 1, 3)))).toBe(1);
   const isFree = async (): Promise<boolean> =>
     (await other.askOne(acquire("lock", 2, 3))).status === 0;
   expect(await isFree()).toBe(false);
-  await expect.poll(isFree, { timeout: 15_000, interval: 200 }).toBe(true);
+  await expect.poll(isFree, { timeout: 30_000, interval: 200 }).toBe(true);
   other.close();
 });
 
