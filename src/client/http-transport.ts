@@ -4,7 +4,7 @@ import { NoAnswer, outcomeUnknown } from "./call.ts";
 import { DOOR_PATH, doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, shown } from "./failure.ts";
 import { checkOptions, HTTP } from "./known-options.ts";
-import { platform, type Fetch, type FetchResponse } from "./platform.ts";
+import { pageHint, platform, type Fetch, type FetchResponse } from "./platform.ts";
 import { readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";
 import { webSocket, type WebSocketOptions } from "./web-socket-transport.ts";
@@ -100,7 +100,7 @@ export async function reach<Response>(
         error,
       );
     }
-    throw new NoAnswer(`the request has failed: ${reason}`, error);
+    throw new NoAnswer(`the request has failed: ${reason}${pageHint(door)}`, error);
   }
 }
 

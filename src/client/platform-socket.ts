@@ -1,7 +1,7 @@
 /** A WebSocket of any runtime as the socket that the core knows. */
 import { ThrottrError } from "../wire/edge/error.ts";
 import { errorOfText } from "./failure.ts";
-import type { PlatformSocket } from "./platform.ts";
+import { pageHint, type PlatformSocket } from "./platform.ts";
 import type { Ending, Socket, SocketEvents } from "./transport.ts";
 
 /** A WebSocket that was made. */
@@ -33,6 +33,7 @@ class OpeningSocket implements Socket {
   readonly #source: SocketSource;
   readonly #events: SocketEvents;
   #socket: PlatformSocket | null = null;
+  #isOpen = false;
   #isEnded = false;
 
   constructor(source: SocketSource, events: SocketEvents) {
@@ -73,6 +74,7 @@ class OpeningSocket implements Socket {
     }
     socket.binaryType = "arraybuffer";
     socket.addEventListener("open", () => {
+      this.#isOpen = true;
       if (!this.#isEnded) this.#events.opened();
     });
     socket.addEventListener("message", ({ data }) => this.#receive(data));
@@ -80,12 +82,18 @@ class OpeningSocket implements Socket {
       this.#fail(errorOfText(reason) ?? lost(`the connection was closed: ${code} ${reason}`));
     });
     socket.addEventListener("error", (event) => {
-      const message = "message" in event ? String(event.message) : "";
-      this.#fail(lost(`the connection has failed${message === "" ? "" : `: ${message}`}`));
+      const message = "message" in event ? `: ${String(event.message)}` : "";
+      this.#fail(lost(`the connection has failed${message}${this.#hint()}`));
     });
     if (accept === undefined) return;
     accept();
     this.#events.opened();
+  }
+
+  /** Only of a WebSocket that never opened, in a browser: others have no address, and say what is wrong. */
+  #hint(): string {
+    const url = this.#socket?.url;
+    return this.#isOpen || url == null ? "" : pageHint(url);
   }
 
   #receive(data: unknown): void {

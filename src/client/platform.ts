@@ -66,6 +66,8 @@ export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
 /** A WebSocket, as far as the client uses it. */
 export interface PlatformSocket {
   binaryType: string;
+  /** Of the server, where the class tells it. */
+  readonly url?: string | null | undefined;
   send(data: string | Uint8Array<ArrayBuffer>): void;
   close(code?: number, reason?: string): void;
   addEventListener(type: "open", listener: () => void): void;
@@ -93,6 +95,7 @@ export type PlatformSocketConstructor = new (url: string, protocols: string[]) =
 
 interface PlatformUrl {
   readonly origin: string;
+  readonly host: string;
   protocol: string;
   pathname: string;
   hash: string;
@@ -112,6 +115,20 @@ interface Platform {
   fetch(url: string, init: FetchInit): Promise<FetchResponse>;
   queueMicrotask(run: () => void): void;
   setTimeout(run: () => void, delayMs: number): unknown;
+}
+
+/**
+ * What a page can be told of a connection that never came about: a browser keeps the answer from it, and a server
+ * refuses pages of other origins than its own. Nothing where there is no page, or it is the server's.
+ *
+ * @param url of the server
+ */
+export function pageHint(url: string): string {
+  const { location } = platform;
+  if (location === undefined) return "";
+  const { origin, host } = new platform.URL(location.href);
+  if (host === new platform.URL(url).host) return "";
+  return `; a browser does not say why: is the server running, and does its CORS_ORIGINS list ${origin}?`;
 }
 
 /** The runtime's globals. They are looked up when they are used, so whoever replaces one is heard. */

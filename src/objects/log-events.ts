@@ -126,7 +126,8 @@ export const LOG_EVENTS = {
   },
   tcp_refused: {
     severity: "warning",
-    meaning: "A TCP connection was closed before its first byte.",
+    meaning:
+      "A TCP connection was closed before its first byte; of a port that is unknown, the first one.",
     fields: {
       code: "`access_not_open`, `counter_disabled`, `port_unknown`, or a code of Errors",
       port: "the port that it came to",

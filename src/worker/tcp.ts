@@ -30,7 +30,7 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   const served = tcpPort(port, settings);
   const code = refusalOfPort(served, settings);
   if (served === undefined || code !== null) {
-    logWarning("tcp_refused", { code, port });
+    if (code !== "port_unknown" || isNewPort(port)) logWarning("tcp_refused", { code, port });
     await socket.close();
     return;
   }
@@ -49,6 +49,15 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
     return;
   }
   await new Bridge(socket, response.webSocket, settings).run();
+}
+
+/** Ports that were logged as unknown. A peer that resets its connection at once seems to come to port 80. */
+const unknownPorts = new Set<number>();
+
+function isNewPort(port: number): boolean {
+  const isNew = !unknownPorts.has(port);
+  unknownPorts.add(port);
+  return isNew;
 }
 
 /** An address like `127.0.0.1:4242` or `[::1]:4242`. */

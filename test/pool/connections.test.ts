@@ -272,6 +272,20 @@ describe("a TCP connection", () => {
   });
 });
 
+it("refused on a port where nothing is spoken are logged once for the port", async () => {
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  for (let i = 0; i < 3; i++) {
+    const socket = {
+      opened: Promise.resolve({ localAddress: "localhost:80", remoteAddress: "127.0.0.1:1" }),
+      close: async () => {},
+    };
+    await serveTcp(socket as unknown as Socket, env);
+  }
+  const lines = warn.mock.calls.map(([line]) => JSON.parse(line as string) as unknown);
+  warn.mockRestore();
+  expect(lines).toEqual([{ event: "tcp_refused", code: "port_unknown", port: 80 }]);
+});
+
 it("what connections bring while a call is under way goes into the next one", async () => {
   await post("7.3", "uint16", INSERT);
   const doors = await Promise.all(Array.from({ length: 20 }, () => openSocket(PATH)));

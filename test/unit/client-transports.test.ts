@@ -1,5 +1,5 @@
 /** WebSockets of any runtime as transports: addresses, tokens, openings, endings. */
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { serviceBinding } from "../../src/client/binding-transport.ts";
 import { http } from "../../src/client/http-transport.ts";
 import type { PlatformSocket } from "../../src/client/platform.ts";
@@ -152,6 +152,22 @@ describe("a WebSocket", () => {
     made.emit("message", { data: new ArrayBuffer(1) });
     expect(told).toEqual([["closed", `connection_failed: ${detail}`, false]]);
     expect(made.closes).toEqual([1000]);
+  });
+
+  it("names CORS_ORIGINS to a page whose connection has not come about", async () => {
+    vi.stubGlobal("location", { href: "http://localhost:5173/page?a=b" });
+    const hint = "does its CORS_ORIGINS list http://localhost:5173?";
+    try {
+      const refused = await connect(open());
+      refused.made.emit("error");
+      expect(String(refused.told[0])).toContain(hint);
+      const lost = await connect(open());
+      lost.made.emit("open");
+      lost.made.emit("error");
+      expect(String(lost.told.at(-1))).not.toContain("CORS_ORIGINS");
+    } finally {
+      vi.unstubAllGlobals();
+    }
   });
 
   it("says nothing once it is closed", async () => {
