@@ -23,6 +23,9 @@ export interface ModelRecord {
   value: readonly number[];
   reads: bigint;
   writes: bigint;
+  /** What they were when the present minute began. */
+  readsBefore: bigint;
+  writesBefore: bigint;
 }
 
 interface Answer {
@@ -33,6 +36,8 @@ interface Answer {
 
 const UNITS_NS = [0n, 1n, 1000n, 10n ** 6n, 10n ** 9n, 60n * 10n ** 9n, 3600n * 10n ** 9n];
 export const U64_MAX = 2n ** 64n - 1n;
+const MINUTE_NS = UNITS_NS[5]!;
+const UNUSED = { reads: 0n, writes: 0n, readsBefore: 0n, writesBefore: 0n };
 const STATE_UNIT = 4;
 const STATE_BYTES_MAX = 4096;
 const CONFIGURATION_BYTES_MAX = 1024;
@@ -70,14 +75,23 @@ export class CommandModel {
   /** A restart: usage is not stored. */
   restarted(): CommandModel {
     const copy = this.clone();
-    for (const record of copy.#records.values()) record.reads = record.writes = 0n;
+    for (const record of copy.#records.values()) {
+      record.reads = record.writes = record.readsBefore = record.writesBefore = 0n;
+    }
     return copy;
   }
 
   /** Time never goes back. */
   advance(nowMs: number): void {
     const nowNs = BigInt(nowMs) * 1_000_000n;
-    if (nowNs > this.#nowNs) this.#nowNs = nowNs;
+    if (nowNs <= this.#nowNs) return;
+    const hasTurned = nowNs / MINUTE_NS > this.#nowNs / MINUTE_NS;
+    this.#nowNs = nowNs;
+    if (!hasTurned) return;
+    for (const record of this.#records.values()) {
+      record.readsBefore = record.reads;
+      record.writesBefore = record.writes;
+    }
   }
 
   /** Live records, by key. */
@@ -347,12 +361,19 @@ export class CommandModel {
     }
   }
 
-  /** The reply to STAT; what is estimated is left open. */
-  stat(key: string): Expected {
+  /**
+   * The reply to STAT; what is estimated is left open.
+   *
+   * @param isLive as of now, not as of the last whole minute's end
+   */
+  stat(key: string, isLive: boolean): Expected {
     const record = this.#find(key);
     if (record === undefined) return { bytes: [0] };
     const open = Array.from({ length: 16 }, () => null);
-    return { bytes: [1, ...open, ...uint(record.reads, 8), ...uint(record.writes, 8)] };
+    const [reads, writes] = isLive
+      ? [record.reads, record.writes]
+      : [record.readsBefore, record.writesBefore];
+    return { bytes: [1, ...open, ...uint(reads, 8), ...uint(writes, 8)] };
   }
 
   #find(key: string): ModelRecord | undefined {
@@ -378,10 +399,11 @@ export class CommandModel {
     { unit, count }: Ttl,
     ttlNs = count * unitNs(unit),
   ): void {
-    const { reads, writes } = this.#find(key) ?? { reads: 0n, writes: 0n };
+    const { reads, writes, readsBefore, writesBefore } = this.#find(key) ?? UNUSED;
     const expiresNs = saturated(this.#nowNs + ttlNs);
+    const usage = { reads, writes: writes + 1n, readsBefore, writesBefore };
     if (expiresNs <= this.#nowNs) this.#records.delete(key);
-    else this.#records.set(key, { ...what, unit, expiresNs, reads, writes: writes + 1n });
+    else this.#records.set(key, { ...what, unit, expiresNs, ...usage });
   }
 
   #changeExpiry(key: string, record: ModelRecord, change: number, byNs: bigint): void {

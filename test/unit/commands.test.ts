@@ -156,13 +156,14 @@ describe("commands", () => {
             frames: items.map((item) => frameOfItem(item, valueSize, sent)),
           }));
           const parts = partsOf(engine.apply(batchIn(framed), nowMs));
-          sections.forEach(({ valueSize, items }, index) => {
+          sections.forEach((section, index) => {
+            const { items } = section;
             const { count, replies } = parts[index]!;
             expect(count).toBe(items.length);
             let at = 0;
             items.forEach((item, i) => {
               const frame = framed[index]!.frames[i]!;
-              at = expectReply(replies, at, expectedOf(model, item, frame, valueSize));
+              at = expectReply(replies, at, expectedOf(model, item, frame, section));
             });
             expect(at).toBe(replies.length);
           });
@@ -233,8 +234,10 @@ function expectedOf(
   model: CommandModel,
   item: Item,
   frame: Uint8Array,
-  valueSize: number,
+  { protocol, valueSize }: { protocol: { dialect: string }; valueSize: number },
 ): Expected {
   if (item.kind === "request") return model.throttr(valueSize, item.request);
-  return item.kind === "stat" ? model.stat(item.key) : model.command(frame);
+  return item.kind === "stat"
+    ? model.stat(item.key, protocol.dialect === "edge")
+    : model.command(frame);
 }
