@@ -39,6 +39,12 @@ export interface Target {
   readonly port: number;
 }
 
+/** One whose memory can be told. */
+export interface MemoryTarget extends Target {
+  /** What it runs in; null where that is not known. */
+  runtime(): Runtime | null;
+}
+
 /** What is reached over HTTP. */
 export interface HttpTarget {
   readonly httpPort: number;
@@ -111,11 +117,12 @@ export class Lab {
   }
 
   /** Starts the echo that is the platform's limit for requests. */
-  async startEcho(): Promise<Target> {
+  async startEcho(): Promise<MemoryTarget> {
     const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];
-    const config = this.#writeConfig("echo", bareConfig("echo", "Echo", this.#main("echo"), port));
-    await this.#start(httpPort, { config, tcpPorts: [port] });
-    return { protocol: "echo", port };
+    const text = bareConfig("echo", "Echo", this.#main("echo"), port);
+    const config = this.#writeConfig(`echo-${port}`, text);
+    const started = await this.#start(httpPort, { config, tcpPorts: [port] });
+    return { protocol: "echo", port, runtime: () => started.runtime() };
   }
 
   /** Starts the broadcast that is the platform's limit for fan-out. */

@@ -10,6 +10,7 @@ import { Lab } from "./lab.ts";
 import { measureLimits } from "./limits.ts";
 import { measureList } from "./list.ts";
 import { measureMatrix, type Cell } from "./matrix.ts";
+import { measureMemory } from "./memory.ts";
 import { measureMetrics } from "./metrics.ts";
 import { readOptions, UsageError, type Options, type Part } from "./options.ts";
 import {
@@ -22,7 +23,7 @@ import {
   tableRow,
 } from "./report.ts";
 import { limitsText } from "./report-limits.ts";
-import { fanOutText, listText, metricsText, semaphoresText } from "./report-parts.ts";
+import { fanOutText, listText, memoryText, metricsText, semaphoresText } from "./report-parts.ts";
 import { measureSemaphores } from "./semaphores.ts";
 
 /** Hands over what a part gives, when the run measures it. */
@@ -63,10 +64,12 @@ async function run(lab: Lab, options: Options): Promise<void> {
     () => measureSemaphores(lab, options),
     semaphoresText,
   );
+  const memory = await ifAsked("memory", () => measureMemory(lab, options), memoryText);
   const aims = aimsOf(cells, figures, metrics);
   say(`\n${aimsText(aims)}`);
   if (!options.isJson) return;
-  const all = { machine, options, cells, figures, fanOut, list, metrics, limits, semaphores, aims };
+  const parts = { figures, fanOut, list, metrics, limits, semaphores, memory };
+  const all = { machine, options, cells, ...parts, aims };
   process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
 }
 

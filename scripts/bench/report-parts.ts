@@ -1,9 +1,10 @@
-/** What a run says on screen of fan-out, of listing, of what metrics cost, and of semaphores. */
+/** What a run says on screen of fan-out, of listing, of what metrics cost, of semaphores and of memory. */
 import type { FanOutCell, FanOutFigures } from "./fan-out.ts";
 import { count, mebibytes, percent } from "./format.ts";
 import type { ListDoorFigures, ListFigures } from "./list.ts";
 import type { ListMeasurement } from "./list-load.ts";
 import type { Measurement } from "./load.ts";
+import type { IdleMemory, MemoryFigures } from "./memory.ts";
 import type { Cost, MetricsFigures } from "./metrics.ts";
 import type { SemaphoreCell, SemaphoreFigures } from "./semaphores.ts";
 
@@ -127,6 +128,23 @@ const METRICS_WIDTHS = [-32, 12, 12, 9, 9, 9];
 function costRow(what: string, { onOpsPerS, offOpsPerS, lostShare, lostShares }: Cost): string {
   const shares = [lostShare, lostShares[0]!, lostShares.at(-1)!];
   return rowOf([what, count(onOpsPerS), count(offOpsPerS), ...shares.map(percent)], METRICS_WIDTHS);
+}
+
+export function memoryText({ connections, echo, server }: MemoryFigures): string {
+  const line = (name: string, memory: IdleMemory | null): string => {
+    if (memory === null) return `  ${name}: the system does not tell`;
+    const { startBytes, perConnectionBytes, afterBytes } = memory;
+    const each = (perConnectionBytes / 1024).toFixed(0);
+    return (
+      `  ${name}: ${each} KiB each; ${mebibytes(startBytes)} MiB before, ` +
+      `${mebibytes(afterBytes)} MiB after they have ended`
+    );
+  };
+  return [
+    `memory of the runtime: ${count(connections)} TCP connections that have sent one request each`,
+    line("bare echo object", echo),
+    line("server", server),
+  ].join("\n");
 }
 
 export function semaphoresText({ yrmcdsd, cells }: SemaphoreFigures): string {

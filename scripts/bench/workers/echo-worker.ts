@@ -3,13 +3,11 @@
  * door as the server's (`src/worker/tcp.ts`).
  */
 import { DurableObject } from "cloudflare:workers";
+import { firstBuffer, nextBuffer } from "../../../src/worker/read-buffer.ts";
 
 interface EchoEnv {
   readonly ECHO: DurableObjectNamespace<Echo>;
 }
-
-/** As in `src/worker/tcp.ts`. */
-const READ_BYTES = 64 << 10;
 
 export class Echo extends DurableObject {
   override fetch(): Response {
@@ -44,13 +42,13 @@ async function serve(socket: Socket, env: EchoEnv): Promise<void> {
 /** Client to object, until the client is gone. */
 async function pump(socket: Socket, webSocket: WebSocket): Promise<void> {
   const reader = (socket.readable as ReadableStream<Uint8Array>).getReader({ mode: "byob" });
-  let buffer = new ArrayBuffer(READ_BYTES);
+  let buffer = firstBuffer();
   try {
     for (;;) {
       const { value, done } = await reader.read(new Uint8Array(buffer));
       if (done) return;
       webSocket.send(value);
-      buffer = value.buffer;
+      buffer = nextBuffer(value);
     }
   } catch {
     // The client has reset the connection.
