@@ -8,7 +8,7 @@
  * Little-endian; `messages` as in `messages.ts`. A sequence of -1 stands for none. One message has to be
  * found without an object for each: a caller may publish to any number of names.
  */
-import { binaryString, type ByteWriter } from "./bytes.ts";
+import { binaryString, compareBytes, type ByteWriter } from "./bytes.ts";
 
 const NO_SEQUENCE = -1;
 /** Of a delivery, between the name and the messages. */
@@ -43,10 +43,17 @@ export function forEachPublication(
   visit: (channel: string, payloadAt: number, payloadLength: number) => void,
 ): void {
   const view = viewOf(publications);
+  let channel = "";
+  let channelAt = 0;
   for (let at = 0; at < publications.length;) {
     const size = publications[at]!;
-    const channel = binaryString(publications, at + 1, size);
-    at += 1 + size;
+    const nameAt = at + 1;
+    // Messages in a row often go to one channel: its name is made a string once.
+    if (compareBytes(publications, nameAt, size, publications, channelAt, channel.length) !== 0) {
+      channel = binaryString(publications, nameAt, size);
+      channelAt = nameAt;
+    }
+    at = nameAt + size;
     const length = view.getUint32(at, true);
     visit(channel, at + 4, length);
     at += 4 + length;
