@@ -68,6 +68,8 @@ export default defineConfig({
                 STALL_TIMEOUT_MS: "1000",
                 HUBS_MAX: "3",
                 HUB_CONNECTIONS_MAX: "20",
+                // `reset` removes the databases of those objects alone that are running.
+                ACCEPT_DATA_LOSS: "on",
               },
             },
           }),

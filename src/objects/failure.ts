@@ -6,6 +6,7 @@ import { logWarning } from "./log.ts";
 /** Errors with these codes are refusals: nothing of the batch has been applied. */
 const REFUSALS = [
   "shards_mismatch",
+  "shard_data_missing",
   "format_unknown",
   "row_version",
   "batch_version",

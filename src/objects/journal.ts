@@ -34,10 +34,14 @@ type ShardRow = {
   generation: number;
   /** Seed of the hash that orders the table, so that places in that order outlive a restart. */
   hash_key?: ArrayBuffer | null;
+  /** 1 when shard 0 has a note of this shard's data. */
+  is_noted?: number | null;
+  /** Of shard 0: a bit for each shard that has data. */
+  noted_shards?: ArrayBuffer | null;
 };
 
 /** Later columns: SQL that adds them to data of releases before 0.5.0. */
-const LATER_COLUMNS = ["hash_key BLOB"];
+const LATER_COLUMNS = ["hash_key BLOB", "is_noted INTEGER", "noted_shards BLOB"];
 
 /** Reads the seed that a shard's data is stored with; null when it has none yet. */
 export function readHashKey(sql: SqlStorage): HashKey | null {
@@ -70,6 +74,8 @@ export class Journal {
   #cursor: number | null = null;
   #snapshotRows = 0;
   #rowsWritten = 0;
+  #isNoted = false;
+  #notedShards: Uint8Array = new Uint8Array(0);
   /** The row lacks what this instance knows: the next commit writes it. */
   #isRowStale = false;
 
@@ -111,6 +117,8 @@ export class Journal {
     this.#placement = { shards: state.shards, fingerprint: state.fingerprint };
     this.#generation = this.#open = state.generation;
     this.#isRowStale = (state.hash_key ?? null) === null;
+    this.#isNoted = state.is_noted === 1;
+    this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
     this.#restoreJournal(this.#generation);
     const next = this.#generation + 1;
@@ -123,18 +131,58 @@ export class Journal {
     this.#cursor = 0;
   }
 
-  /** Records what the data is written under, at first use. */
-  create(placement: Placement): void {
+  /** Records have been written, though they may be gone. */
+  get hasData(): boolean {
+    return this.#rows > 0 || this.#open > 0;
+  }
+
+  /** Shard 0 has a note of this shard's data. */
+  get isNoted(): boolean {
+    return this.#isNoted;
+  }
+
+  /** Says that shard 0 has a note of this shard's data; the next commit writes it down. */
+  setNoted(): void {
+    this.#isNoted = true;
+    this.#isRowStale = true;
+  }
+
+  /** In shard 0: there is a note of a shard's data. */
+  hasNoted(shard: number): boolean {
+    return ((this.#notedShards[shard >>> 3] ?? 0) & (1 << (shard & 7))) !== 0;
+  }
+
+  /** In shard 0: writes down that a shard has data. */
+  noteShard(shard: number): void {
+    this.#addNote(shard);
+    this.#updateRow();
+  }
+
+  #addNote(shard: number): void {
+    const notes = new Uint8Array(Math.max(this.#notedShards.length, (shard >>> 3) + 1));
+    notes.set(this.#notedShards);
+    notes[shard >>> 3]! |= 1 << (shard & 7);
+    this.#notedShards = notes;
+  }
+
+  /**
+   * Records what the data is written under, at first use.
+   *
+   * @param noted in shard 0: the other shards that have data
+   */
+  create(placement: Placement, noted: readonly number[]): void {
+    for (const shard of noted) this.#addNote(shard);
     const later = LATER_COLUMNS.join(", ");
     this.#write(
       `CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER, ${later})`,
     );
     this.#write(
-      "INSERT INTO shard (format, shards, fingerprint, generation, hash_key) VALUES (?, ?, ?, 0, ?)",
+      "INSERT INTO shard (format, shards, fingerprint, generation, hash_key, noted_shards) VALUES (?, ?, ?, 0, ?, ?)",
       FORMAT_VERSION,
       placement.shards,
       placement.fingerprint,
       this.#hashKeyBytes(),
+      this.#notedShards,
     );
     this.#createGeneration(0);
     this.#placement = placement;
@@ -230,7 +278,12 @@ export class Journal {
       if (!names.includes(column.split(" ")[0]!))
         this.#write(`ALTER TABLE shard ADD COLUMN ${column}`);
     }
-    this.#write("UPDATE shard SET hash_key = ?", this.#hashKeyBytes());
+    this.#write(
+      "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?",
+      this.#hashKeyBytes(),
+      this.#isNoted ? 1 : 0,
+      this.#notedShards,
+    );
     this.#isRowStale = false;
   }
 

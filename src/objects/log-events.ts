@@ -28,6 +28,18 @@ export const LOG_EVENTS = {
       "A shard could not write its journal: it starts anew from what is on disk, and its callers get `outcome_unknown`.",
     fields: { shard: "name of its object", error: ERROR },
   },
+  shard_data_missing: {
+    severity: "error",
+    meaning:
+      "The database of a shard is empty, though it had data: every request to it is refused until it is back, or `ACCEPT_DATA_LOSS` is `on`.",
+    fields: { shard: "name of its object" },
+  },
+  shard_note_failed: {
+    severity: "error",
+    meaning:
+      "Shard 0 could not be told that a shard has data; it is told again when that shard starts.",
+    fields: { shard: "name of its object", error: ERROR },
+  },
   requests_failed: {
     severity: "warning",
     meaning: "Requests could not be executed, or it is not known whether they were.",

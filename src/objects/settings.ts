@@ -58,6 +58,7 @@ const schema = v.object({
   SHARDS: integer("SHARDS", 4, 1, 128),
   SHARD_SECRET: text,
   SHARD_BYTES_MAX: integer("SHARD_BYTES_MAX", 24 * MEBIBYTE, MEBIBYTE, 112 * MEBIBYTE),
+  ACCEPT_DATA_LOSS: choice("ACCEPT_DATA_LOSS", "off", ["on", "off"]),
   DURABILITY: choice("DURABILITY", "strict", ["strict", "relaxed"]),
   LOCATION_HINT: choice("LOCATION_HINT", "", LOCATION_HINTS),
   JURISDICTION: choice("JURISDICTION", "", ["", "eu", "fedramp"]),

@@ -24,8 +24,9 @@ import { ALARM_INTERVAL_MS, alarmTime } from "./alarm.ts";
 import { isRefusal } from "./failure.ts";
 import { logError, logWarning } from "./log.ts";
 import { shardName } from "./names.ts";
+import { assertSamePlacement } from "./same-placement.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
-import { shardStub } from "./stubs.ts";
+import { ShardClaim } from "./shard-claim.ts";
 import { inTurns, turn } from "./turn.ts";
 
 /** Segments that are swept before requests get a turn. */
@@ -99,6 +100,7 @@ export class Shard extends DurableObject<Env> {
   readonly #settings: Settings;
   readonly #engine: Engine;
   readonly #journal: Journal;
+  readonly #claim: ShardClaim;
   readonly #points: DataPoints | null;
   readonly #semaphoreWork: SemaphoreWork;
   readonly #startedAtMs = Date.now();
@@ -112,7 +114,6 @@ export class Shard extends DurableObject<Env> {
   #isBusy = false;
   /** Calls that share the next flush. */
   #sharing = 0;
-  #claim: Promise<void> | null = null;
   #alarmAtMs = Infinity;
   /** In the shard's time, which never goes back. */
   #alarmSetAtMs = -Infinity;
@@ -141,6 +142,9 @@ export class Shard extends DurableObject<Env> {
       semaphoreIntervalMs: this.#settings.COUNTER_STATS_INTERVAL_MS,
     });
     this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey);
+    this.#claim = new ShardClaim(env, ctx.id.name!, this.#journal, (write) =>
+      this.#mustWrite(write),
+    );
     this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
     const { namespace, index } = shardName.parse(ctx.id.name!);
     this.#points = DataPoints.of(
@@ -152,6 +156,7 @@ export class Shard extends DurableObject<Env> {
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
       this.#noteClock();
+      ctx.waitUntil(this.#claim.tell());
       // The alarm that woke the object is not there any more: then there is none until a deadline.
       this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
       this.#semaphoreWork.start(this.#alarmAtMs);
@@ -171,7 +176,7 @@ export class Shard extends DurableObject<Env> {
   async apply(batch: Uint8Array): Promise<Uint8Array> {
     if (this.#unreadable !== null) throw this.#unreadable;
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
-    if (this.#journal.placement === null) await this.#claimPlacement(placement);
+    if (this.#claim.isOpen) await this.#claim.claim(placement);
     assertSamePlacement(this.#journal.placement!, placement);
     const answer = this.#engine.apply(batch, Date.now());
     this.#noteClock();
@@ -193,7 +198,7 @@ export class Shard extends DurableObject<Env> {
     bytesMax: number,
     recordsMax: number,
   ): Promise<Uint8Array> {
-    this.#look(placement);
+    await this.#look(placement);
     const page = await inTurns(this.#engine.listing.page(query, after, bytesMax, recordsMax));
     await this.#settled();
     return page;
@@ -212,7 +217,7 @@ export class Shard extends DurableObject<Env> {
     recordsMax: number,
     isBounded = false,
   ): Promise<Uint8Array> {
-    this.#look(placement);
+    await this.#look(placement);
     if (isBounded && !this.#engine.scan.isOrdered) return this.#engine.scan.unorderedPage();
     const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
     await this.#settled();
@@ -232,7 +237,7 @@ export class Shard extends DurableObject<Env> {
     place: TablePlace,
     recordsMax: number,
   ): Promise<ShardRows> {
-    this.#look(placement);
+    await this.#look(placement);
     this.#assertSameHashes(hashes ?? this.#hashes);
     const rows = this.#engine.scan.rowsFrom(query, place, recordsMax);
     await this.#settled();
@@ -247,7 +252,7 @@ export class Shard extends DurableObject<Env> {
     recordsMax: number,
     bytesMax: number,
   ): Promise<Uint8Array> {
-    this.#look(placement);
+    await this.#look(placement);
     const page = await inTurns(this.#engine.exporting.page(query, after, recordsMax, bytesMax));
     await this.#settled();
     return page;
@@ -266,7 +271,7 @@ export class Shard extends DurableObject<Env> {
     cursor: number,
   ): Promise<ShardRemoval> {
     if (cursor > 0) await turn();
-    this.#look(placement);
+    await this.#look(placement);
     const from = hashes === this.#hashes ? cursor : 0;
     const step = this.#engine.scan.remove(query, from);
     await this.#settled();
@@ -281,7 +286,7 @@ export class Shard extends DurableObject<Env> {
     cursor: number,
   ): Promise<ShardPlan & { cursor: number | null }> {
     if (cursor > 0) await turn();
-    this.#look(placement);
+    await this.#look(placement);
     this.#assertSameHashes(hashes ?? this.#hashes);
     return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
   }
@@ -299,7 +304,7 @@ export class Shard extends DurableObject<Env> {
     to: number,
     firstIndex: number,
   ): Promise<Uint8Array> {
-    this.#look(placement);
+    await this.#look(placement);
     this.#assertSameHashes(hashes);
     const fragments = await inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
     await this.#settled();
@@ -308,7 +313,7 @@ export class Shard extends DurableObject<Env> {
 
   /** What INFO says of the shard. */
   async summary(placement: Placement): Promise<ShardSummary> {
-    this.#look(placement);
+    await this.#look(placement);
     await this.#sweep();
     const { totals } = this.#engine;
     const semaphores = this.#engine.semaphores.figures(Date.now());
@@ -320,7 +325,7 @@ export class Shard extends DurableObject<Env> {
 
   /** What Stats of the counter protocol says of the shard. */
   async counterFigures(placement: Placement): Promise<CounterFigures> {
-    this.#look(placement);
+    await this.#look(placement);
     const semaphores = this.#engine.semaphores.figures(Date.now());
     await this.#settled();
     return { semaphores, requests: this.#engine.semaphoreRequests.counts };
@@ -338,24 +343,45 @@ export class Shard extends DurableObject<Env> {
     cursor: number,
     bytesMax: number,
   ): Promise<ShardDump> {
-    this.#look(placement);
+    await this.#look(placement);
     const from = hashes === this.#hashes ? cursor : 0;
     const page = this.#engine.semaphores.dump(from, bytesMax, [], Date.now());
     await this.#settled();
     return { hashes: this.#hashes, ...page };
   }
 
-  /** Records the placement of a namespace at its first use; returns the one that is in force. */
-  claim(placement: Placement): Placement {
+  /** Of shard 0, see `ShardClaim.placementFor`: the placement that is in force. */
+  async claim(placement: Placement, index: number | null = null): Promise<Placement> {
     if (this.#unreadable !== null) throw this.#unreadable;
-    if (this.#journal.placement === null) this.#journal.create(placement);
-    return this.#journal.placement!;
+    return await this.#claim.placementFor(placement, index);
   }
 
-  /** Before records are listed: the clock moves, and data of another placement is refused. */
-  #look(placement: Placement): void {
+  /** Of shard 0: notes that another shard has data. */
+  note(index: number): void {
     if (this.#unreadable !== null) throw this.#unreadable;
-    if (this.#journal.placement !== null) assertSamePlacement(this.#journal.placement, placement);
+    this.#claim.note(index);
+  }
+
+  /** Of shard 0: whether another shard has data, or had. */
+  hasNoted(index: number): boolean {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    return this.#journal.hasNoted(index);
+  }
+
+  /** Whether records have ever been written, though they may be gone. */
+  hasData(): boolean {
+    return this.#unreadable !== null || this.#journal.hasData;
+  }
+
+  /** Before records are listed: the clock moves, and data of another placement, or that is missing, is refused. */
+  async #look(placement: Placement): Promise<void> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    if (this.#journal.placement === null) await this.#claim.assertNew(placement);
+    else assertSamePlacement(this.#journal.placement, placement);
+    this.#advance();
+  }
+
+  #advance(): void {
     this.#engine.advance(Date.now());
     this.#noteClock();
   }
@@ -462,12 +488,12 @@ export class Shard extends DurableObject<Env> {
    * @throws Error as `apply`
    */
   async setClockBack(placement: Placement): Promise<number> {
-    this.#look(placement);
+    await this.#look(placement);
     while (this.#journal.isCutting) {
       this.#mustWrite(() => this.#journal.append());
       await turn();
     }
-    this.#look(placement);
+    this.#advance();
     const lagMs = this.#engine.clockLagMs;
     if (lagMs === 0) return 0;
     this.#mustWrite(() => this.#journal.setClockBack());
@@ -481,24 +507,6 @@ export class Shard extends DurableObject<Env> {
 
   #findDeadline(): number {
     return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.nextMs());
-  }
-
-  /** The first batch of a shard asks shard 0, so that no two shards ever hold data of two placements. */
-  async #claimPlacement(placement: Placement): Promise<void> {
-    this.#claim ??= this.#askForPlacement(placement).finally(() => (this.#claim = null));
-    await this.#claim;
-  }
-
-  async #askForPlacement(placement: Placement): Promise<void> {
-    const { namespace, index } = shardName.parse(this.ctx.id.name!);
-    if (index === 0) {
-      this.claim(placement);
-      return;
-    }
-    const first = shardStub(this.env, shardName.format(namespace, 0));
-    const inForce = await first.claim(placement);
-    assertSamePlacement(inForce, placement);
-    this.claim(placement);
   }
 
   /**
@@ -615,21 +623,4 @@ export class Shard extends DurableObject<Env> {
 function randomHashKey(): HashKey {
   const [low, high] = crypto.getRandomValues(new Uint32Array(2));
   return { low: low!, high: high! };
-}
-
-/** Where it is written how data comes to another number of shards. */
-const MOVING = "docs/moving.md#another-number-of-shards";
-
-function assertSamePlacement(inForce: Placement, asked: Placement): void {
-  if (inForce.shards !== asked.shards) {
-    throw new Error(
-      `shards_mismatch: the data of this namespace is spread over SHARDS=${inForce.shards}, ` +
-        `this deployment says SHARDS=${asked.shards}; set it back to ${inForce.shards}, or move the data: ${MOVING}`,
-    );
-  }
-  if (inForce.fingerprint !== asked.fingerprint) {
-    throw new Error(
-      `shards_mismatch: the data of this namespace was spread with another SHARD_SECRET; set it back, or move the data: ${MOVING}`,
-    );
-  }
 }

@@ -87,6 +87,7 @@ const CODES = {
   ],
   row_version: [503, "The data is of a release that this one does not know; nothing was applied"],
   batch_version: [503, "The deployment is being updated; nothing was applied"],
+  shard_data_missing: [503, "The database of a shard is empty, though it had data"],
   shards_mismatch: [503, "The data is spread in another way; nothing was applied"],
   bodies_max: [503, "Unfinished bodies take all the room there is; nothing was applied"],
   listing_lost: [503, "A shard's records got another order while they were listed: ask again"],

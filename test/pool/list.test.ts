@@ -205,9 +205,7 @@ describe("LIST", () => {
 
   it("of a namespace under another number of shards is refused", async () => {
     const { ns } = await freshHttp();
-    await runInDurableObject(shardStub(0, ns), (shard) => {
-      shard.claim({ shards: 2, fingerprint: 0 });
-    });
+    await shardStub(0, ns).claim({ shards: 2, fingerprint: 0 });
     const response = await post("7.3", "uint16", LIST, await bearerOf({ ns }));
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ code: "shards_mismatch" });

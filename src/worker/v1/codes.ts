@@ -19,6 +19,7 @@ export const SHARED_CODES: readonly ProblemCode[] = [
   "outcome_unknown",
   "format_unknown",
   "shards_mismatch",
+  "shard_data_missing",
   "bodies_max",
   "listing_outgrown",
 ];

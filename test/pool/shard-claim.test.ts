@@ -1,0 +1,208 @@
+/** A shard whose database vanished is not taken for a new one. */
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  runInDurableObject,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { ShardMap } from "../../src/objects/placement.ts";
+import { readSettings } from "../../src/objects/settings.ts";
+import { bytesOf, concat, frameOf, hex } from "../support/frames.ts";
+import type { ModelProtocol } from "../support/model.ts";
+import { post } from "./doors.ts";
+import { hubStub } from "./hubs.ts";
+import { meterOf, shardStub } from "./shards.ts";
+import { bearerOf } from "./tokens.ts";
+import { withSettings } from "./variables.ts";
+
+const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
+const LIST = Uint8Array.of(0x07);
+const INFO = Uint8Array.of(0x08);
+const INDEXES = [0, 1, 2, 3];
+
+let namespaces = 0;
+
+/** A namespace, and a key of each of its shards. */
+async function freshNamespace() {
+  const ns = `claims-${namespaces++}`;
+  const { SHARDS, SHARD_SECRET } = readSettings(env);
+  const map = new ShardMap(ns, SHARDS, SHARD_SECRET);
+  const shardOf = (key: string): number => map.shardOf(0, bytesOf(key), 0, key.length);
+  const candidates = Array.from({ length: 200 }, (_, i) => `key:${i}`);
+  const keys = INDEXES.map((index) => candidates.find((key) => shardOf(key) === index)!);
+  const headers = await bearerOf({ ns });
+  const send = async (frame: Uint8Array): Promise<{ status: number; text: string }> => {
+    const response = await post("7.3", "uint16", frame as BodyInit, headers);
+    const bytes = new Uint8Array(await response.arrayBuffer());
+    const text = response.ok ? hex(bytes) : new TextDecoder().decode(bytes);
+    return { status: response.status, text };
+  };
+  return {
+    ns,
+    keys,
+    send,
+    insert: (key: string) =>
+      send(frameOf(U16, { type: "insert", key, quota: 5n, ttlType: 6, ttl: 2n })),
+    query: (key: string) => send(frameOf(U16, { type: "query", key })),
+    purge: (key: string) => send(frameOf(U16, { type: "purge", key })),
+    shard: (index: number) => shardStub(index, ns),
+  };
+}
+
+type Namespace = Awaited<ReturnType<typeof freshNamespace>>;
+
+async function filled(): Promise<Namespace> {
+  const namespace = await freshNamespace();
+  for (const key of namespace.keys) expect((await namespace.insert(key)).text).toBe("01");
+  return namespace;
+}
+
+/** What is left of a shard when its files have been removed. */
+async function vanish({ shard }: Namespace, index: number): Promise<void> {
+  await runInDurableObject(shard(index), (_, { storage }) => storage.deleteAll());
+  await evictAllDurableObjects();
+}
+
+/** Makes the data of all shards what releases before 0.5.0 have written. */
+async function makeOld({ shard }: Namespace): Promise<void> {
+  for (const index of INDEXES) {
+    await runInDurableObject(shard(index), (_, { storage }) => {
+      for (const column of ["hash_key", "is_noted", "noted_shards"]) {
+        storage.sql.exec(`ALTER TABLE shard DROP COLUMN ${column}`);
+      }
+    });
+  }
+  await evictAllDurableObjects();
+}
+
+/** The default of the setting is `off`; other tests accept the loss. */
+async function acceptLoss(accepted: "on" | "off"): Promise<void> {
+  const settings = await runInDurableObject(hubStub(0, "variables"), (hub) => hub.settings);
+  Object.assign(settings, { ACCEPT_DATA_LOSS: accepted });
+  await evictAllDurableObjects();
+}
+
+beforeAll(async () => {
+  await acceptLoss("off");
+});
+
+afterAll(async () => {
+  await acceptLoss("on");
+});
+
+const missing = { status: 503, text: expect.stringContaining("shard_data_missing") as string };
+
+describe("a shard whose database vanished", () => {
+  it.each(INDEXES)(
+    "refuses every request, and the others serve theirs (shard %i)",
+    async (lost) => {
+      const namespace = await filled();
+      await vanish(namespace, lost);
+      for (let start = 0; start < 2; start++) {
+        for (const index of INDEXES) {
+          const answer = await namespace.query(namespace.keys[index]!);
+          if (index === lost) expect(answer).toMatchObject(missing);
+          else expect(answer).toMatchObject({ status: 200, text: /^010500/ });
+        }
+        expect(await namespace.insert(namespace.keys[lost]!)).toMatchObject(missing);
+        expect(await namespace.send(LIST)).toMatchObject(missing);
+        expect(await namespace.send(INFO)).toMatchObject(missing);
+        await evictAllDurableObjects();
+      }
+    },
+  );
+
+  it("names itself and the way out", async () => {
+    const namespace = await filled();
+    await vanish(namespace, 2);
+    const { text } = await namespace.query(namespace.keys[2]!);
+    expect(text).toContain(`${namespace.ns}/2`);
+    expect(text).toContain("ACCEPT_DATA_LOSS=on");
+  });
+
+  it.each([0, 2])(
+    "begins anew where the loss is accepted, and is missed again (shard %i)",
+    async (lost) => {
+      const namespace = await filled();
+      const key = namespace.keys[lost]!;
+      await vanish(namespace, lost);
+      await withSettings({ ACCEPT_DATA_LOSS: "on" }, async () => {
+        expect((await namespace.query(key)).text).toBe("00");
+        expect((await namespace.insert(key)).text).toBe("01");
+      });
+      expect((await namespace.query(key)).text).toMatch(/^010500/);
+      expect((await namespace.send(LIST)).status).toBe(200);
+      for (const index of [lost, 3]) {
+        await vanish(namespace, index);
+        expect(await namespace.query(namespace.keys[index]!)).toMatchObject(missing);
+      }
+    },
+  );
+
+  it("is noticed in data of an earlier release, once its shards have started", async () => {
+    const namespace = await filled();
+    await makeOld(namespace);
+    for (const index of INDEXES) await namespace.shard(index).figures();
+    await expect
+      .poll(async () => {
+        const noted = await Promise.all(
+          [1, 2, 3].map((index) => namespace.shard(0).hasNoted(index)),
+        );
+        return noted.every(Boolean);
+      })
+      .toBe(true);
+    for (const key of namespace.keys) expect((await namespace.query(key)).status).toBe(200);
+    for (const lost of [3, 0]) {
+      await vanish(namespace, lost);
+      expect(await namespace.query(namespace.keys[lost]!)).toMatchObject(missing);
+    }
+  });
+});
+
+describe("a shard that has no records", () => {
+  it("is not missing anything where all were removed, and it was restarted", async () => {
+    const namespace = await filled();
+    for (const key of namespace.keys) expect((await namespace.purge(key)).text).toBe("01");
+    for (const restart of [evictAllDurableObjects, abortAllDurableObjects]) {
+      await restart();
+      for (const key of namespace.keys) expect((await namespace.query(key)).text).toBe("00");
+      expect((await namespace.send(LIST)).status).toBe(200);
+    }
+  });
+
+  it("is not missing anything where it never had any", async () => {
+    const namespace = await freshNamespace();
+    expect((await namespace.send(LIST)).text).toBe("010000000000000000");
+    expect((await namespace.insert(namespace.keys[3]!)).text).toBe("01");
+    await evictAllDurableObjects();
+    expect((await namespace.send(LIST)).status).toBe(200);
+    for (const key of namespace.keys.slice(0, 3)) {
+      expect((await namespace.query(key)).text).toBe("00");
+    }
+  });
+
+  it("is not missing anything where a crash took its first batch back", async () => {
+    const namespace = await freshNamespace();
+    const key = namespace.keys[1]!;
+    await namespace.insert(namespace.keys[0]!);
+    // Shard 0 has heard of the claim, and not of data.
+    const { SHARDS, SHARD_SECRET } = readSettings(env);
+    const { placement } = new ShardMap(namespace.ns, SHARDS, SHARD_SECRET);
+    await namespace.shard(0).claim(placement, 1);
+    await evictAllDurableObjects();
+    expect((await namespace.insert(key)).text).toBe("01");
+  });
+});
+
+describe("the note of a shard's data", () => {
+  it("costs rows with the first batch only", async () => {
+    const namespace = await filled();
+    const meters = await Promise.all(INDEXES.map((index) => meterOf(namespace.shard(index))));
+    const increases = namespace.keys.map((key) =>
+      frameOf(U16, { type: "update", key, attribute: 0, change: 1, value: 1n }),
+    );
+    expect((await namespace.send(concat(increases))).text).toBe("01010101");
+    expect(meters.map(({ rows }) => rows)).toEqual([1, 1, 1, 1]);
+  });
+});
