@@ -219,6 +219,7 @@ it("takes connections for half of the files that it may open, and answers at tha
 it("refuses to start where it may open too few files for any connection", async () => {
   const limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", ...SERVE];
   const server = SelfHosted.start(["--access", "open", "--data", freshFolder()], {}, limited);
+  started.push(server);
   expect(await server.exited).toBe(2);
   expect(server.errors).toContain("open_files_max");
 });
