@@ -1,8 +1,10 @@
 /** `throttr-edge serve`: how many connections it takes, whose a port is, when it gives up. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { createServer, type AddressInfo } from "node:net";
+import { PassThrough, Writable } from "node:stream";
 import { describe, expect, it } from "vitest";
 import { Events } from "../../src/cli/serve/events.ts";
+import { LogLines } from "../../src/cli/serve/log-lines.ts";
 import { connectionsWithin, openFilesMax } from "../../src/cli/serve/open-files.ts";
 import { planOf, type ServePlan } from "../../src/cli/serve/plan.ts";
 import { holderByLsof, portHolder } from "../../src/cli/serve/port-holder.ts";
@@ -54,6 +56,28 @@ describe("the holder of a port", () => {
     expect(holderOf(port)).toMatch(new RegExp(`^process ${process.pid} \\(.+\\)$`));
     await new Promise((resolve) => server.close(resolve));
     expect(holderOf(port)).toBeNull();
+  });
+});
+
+describe("the log of a server", () => {
+  it("goes on being read when the process that it was written to has gone", async () => {
+    const from = new PassThrough();
+    let written = 0;
+    const gone = new Writable({
+      highWaterMark: 1,
+      autoDestroy: false,
+      write: (_chunk, _encoding, done) => done(++written > 0 ? new Error("EPIPE") : null),
+    });
+    new LogLines("none.map").copy(from, gone);
+    for (let i = 0; i < 1000; i++) {
+      if (!from.write(`${"x".repeat(1000)}\n`))
+        await new Promise((done) => from.once("drain", done));
+    }
+    expect(written).toBeGreaterThan(0);
+  });
+
+  it("keeps lines as they are where there is no source map", () => {
+    expect(new LogLines("none.map").mapped("at a (worker.js:38:67430)")).toContain("worker.js:38");
   });
 });
 

@@ -20,8 +20,16 @@ export class LogLines {
   /** Passes lines on, as long as there are any. */
   copy(from: Readable, to: Writable): void {
     const lines = createInterface({ input: from, crlfDelay: Infinity });
+    let isGone = false;
+    const leave = (): void => {
+      // Lines are lost from now on, and read all the same: workerd must not wait for room.
+      isGone = true;
+      lines.resume();
+    };
+    to.on("error", leave);
+    lines.once("close", () => to.off("error", leave));
     lines.on("line", (line) => {
-      if (to.write(`${this.mapped(line)}\n`)) return;
+      if (isGone || to.write(`${this.mapped(line)}\n`)) return;
       // Who reads the log slowly holds workerd back, as without a process between the two.
       lines.pause();
       to.once("drain", () => lines.resume());
