@@ -934,6 +934,28 @@ describe("figures", () => {
     expect(json).toMatchObject({ keys: 3, counters: 2, buffers: 1, bufferBytes: 5 });
     expect(json.readBytes).toBeGreaterThan(0);
   });
+
+  it("tell calls apart by their names, and their sum is the total", async () => {
+    await insert("a", 1);
+    for (let i = 0; i < 3; i++) {
+      await call("POST", "/v1/counters/b/increment", { json: { ttlMs: TTL_MS } });
+    }
+    await call("POST", "/v1/limits/api/ada", {
+      json: { strategy: { strategy: "token_bucket", burst: 2, rate: 1 } },
+    });
+    await call("GET", "/v1/counters/a");
+    const { json } = await call("GET", "/v1/info");
+    const byType = json.requestsByType as Record<string, { total: number }>;
+    const totals = Object.entries(byType).map(([name, { total }]) => [name, total] as const);
+    expect(Object.fromEntries(totals.filter(([, total]) => total > 0))).toEqual({
+      insert: 1,
+      increment: 3,
+      limit: 1,
+      read: 1,
+      info: 1,
+    });
+    expect(totals.reduce((sum, [, total]) => sum + total, 0)).toBe(json.requests);
+  });
 });
 
 describe("failures", () => {

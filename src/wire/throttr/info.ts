@@ -92,7 +92,10 @@ export interface InfoFigures {
   readonly nowSeconds: number;
   readonly requests: number;
   readonly requestsPerMinute: number;
-  /** By request type of the Throttr protocol, in lowercase. */
+  /**
+   * By request type of the Throttr protocol, in lowercase. `other` are those that INFO has no place for, together: the
+   * commands that the calls of `ThrottrClient` are made of, and EVENT. `GET /v1/info` tells them apart.
+   */
   readonly requestsByType: Readonly<Record<string, { total: number; perMinute: number }>>;
   readonly readBytes: number;
   readonly readBytesPerMinute: number;
@@ -125,6 +128,11 @@ export function decodeInfo(bytes: Uint8Array): InfoFigures {
       { total: figure(3 + 2 * i), perMinute: figure(4 + 2 * i) },
     ]),
   );
+  const told = Object.values(requestsByType);
+  requestsByType["other"] = {
+    total: told.reduce((rest, { total }) => rest - total, figure(1)),
+    perMinute: told.reduce((rest, { perMinute }) => rest - perMinute, figure(2)),
+  };
   const version = new TextDecoder().decode(bytes.subarray(FIGURES * 8)).replace(/\0+$/, "");
   return {
     nowSeconds: figure(0),

@@ -1,10 +1,15 @@
 /** Routes about all of a namespace: listing, figures, removal. */
+import { placeOf, type TallyFigures } from "../../engine/tally.ts";
+import { figuresOf } from "../../objects/overview.ts";
+import { Command } from "../../wire/edge/command.ts";
 import type { ListedRecord } from "../../wire/edge/operations.ts";
 import * as operations from "../../wire/edge/operations.ts";
+import type { InfoFigures } from "../../wire/throttr/info.ts";
+import { RequestType } from "../../wire/throttr/requests.ts";
 import { executeOne } from "../execute.ts";
 import { Problem } from "../problem.ts";
 import { ok, route } from "./route.ts";
-import { setClocksBack } from "../survey.ts";
+import { askSurvey, setClocksBack } from "../survey.ts";
 import {
   clockAnswer,
   clockBody,
@@ -23,6 +28,21 @@ const removed = { 200: { description: "How many there were.", schema: removedAns
 function inJson({ key, kind, quota, bytes, expiresAtMs }: ListedRecord): object {
   const value = kind === "counter" ? { quota: String(quota) } : { bytes };
   return { ...textFields("key", key), kind, ...value, expiresAtMs };
+}
+
+/** Requests that INFO has no place for, by the names of calls: one that Throttr has too counts with it. */
+function withCommands(
+  told: InfoFigures["requestsByType"],
+  figures: TallyFigures,
+): InfoFigures["requestsByType"] {
+  const byType = { ...told };
+  delete byType["other"];
+  for (const [name, type] of Object.entries({ event: RequestType.event, ...Command })) {
+    const [total, perMinute] = placeOf(figures, type);
+    const before = byType[name] ?? { total: 0, perMinute: 0 };
+    byType[name] = { total: before.total + total, perMinute: before.perMinute + perMinute };
+  }
+  return byType;
 }
 
 export const namespaceRoutes = [
@@ -61,7 +81,11 @@ export const namespaceRoutes = [
     answers: { 200: { description: "The figures.", schema: components.Info } },
     errors: [],
     example: { url: "/v1/info" },
-    answer: async ({ caller }) => ok(await executeOne(caller, operations.info())),
+    answer: async ({ caller }) => {
+      const info = await executeOne(caller, operations.info());
+      const figures = figuresOf(await askSurvey(caller));
+      return ok({ ...info, requestsByType: withCommands(info.requestsByType, figures) });
+    },
   }),
   route({
     method: "DELETE",

@@ -639,7 +639,9 @@ const Info = v.strictObject({
   requestsPerMinute: count,
   requestsByType: v.pipe(
     v.record(v.string(), v.strictObject({ total: count, perMinute: count })),
-    v.description("By request type of the Throttr protocol."),
+    v.description(
+      "By name: requests of the Throttr protocol, and the calls (`increment`, `limit`, …).",
+    ),
   ),
   readBytes: count,
   readBytesPerMinute: count,
