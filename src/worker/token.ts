@@ -133,7 +133,7 @@ function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access
     throw new Problem(
       401,
       "token_invalid",
-      `${NAMESPACE}NAME in place of a token is for local runs: it needs ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
+      `${NAMESPACE}NAME needs ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
     );
   }
   const result = v.safeParse(namespaceName("namespace"), name);
