@@ -113,11 +113,16 @@ const SUCCESSES: Readonly<
     { removed: 1 },
   ],
   flush: [[insertVisits, setPage], 200, { removed: 2 }],
+  setClockBack: [
+    [insertVisits],
+    200,
+    { shards: [0, 1, 2, 3].map((index) => ({ index, setBackMs: 0 })) },
+  ],
 };
 
-/** The body of a route's example; that of `flush` names the namespace. */
+/** The body of a route's example; those of `/v1/admin` name the namespace. */
 function bodyOf({ id, example }: Route, ns: string): unknown {
-  return id === "flush" ? { namespace: ns } : example.body;
+  return id === "flush" || id === "setClockBack" ? { namespace: ns } : example.body;
 }
 
 async function send(call: Calling, route: Route, ns: string, more: object = {}): Promise<Got> {

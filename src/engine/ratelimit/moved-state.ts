@@ -39,7 +39,7 @@ export function moveStateBack(bytes: Uint8Array, at: number, end: number, byNs: 
 
 function moveTime(bytes: Uint8Array, from: number, to: number, byNs: bigint): boolean {
   const text = textOf(bytes, from, to);
-  if (!/^[1-9]\d*$/.test(text)) return false;
+  if (/\D/.test(text)) return false;
   const moved = String(BigInt(text) - byNs);
   if (moved.length !== TIME_DIGITS) return false;
   for (let i = 0; i < TIME_DIGITS; i++) bytes[from + i] = moved.charCodeAt(i);

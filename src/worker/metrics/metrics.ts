@@ -146,7 +146,7 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
     ),
     gauge(
       "throttr_shard_clock_lag_seconds",
-      "By how much the time of records is ahead of the platform's clock, which has gone back.",
+      "By how much its time is ahead of the clock.",
       each(({ figures }) => (figures.clockLagMs ?? 0) / 1000),
     ),
     gauge(

@@ -6,15 +6,14 @@ import type { ListedRecord } from "../../wire/edge/operations.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
 import { RequestType } from "../../wire/throttr/requests.ts";
-import { executeOne } from "../execute.ts";
+import { executeOne, type Caller } from "../execute.ts";
 import { Problem } from "../problem.ts";
 import { ok, route } from "./route.ts";
 import { askSurvey, setClocksBack } from "../survey.ts";
 import {
   clockAnswer,
-  clockBody,
   components,
-  flushBody,
+  adminBody,
   noQuery,
   prefixQuery,
   recordsAnswer,
@@ -43,6 +42,15 @@ function withCommands(
     byType[name] = { total: before.total + total, perMinute: before.perMinute + perMinute };
   }
   return byType;
+}
+
+/** @throws Problem `namespace_mismatch` */
+function assertNamespace({ namespace }: { namespace: string }, { access }: Caller): void {
+  if (namespace === access.namespace) return;
+  throw Problem.of(
+    "namespace_mismatch",
+    "namespace: the name of the token's own namespace is expected; nothing was changed",
+  );
 }
 
 export const namespaceRoutes = [
@@ -112,17 +120,12 @@ export const namespaceRoutes = [
     description: "Those that the token's `keyPrefixes` allow, if it has any.",
     scopes: ["admin"],
     query: noQuery,
-    body: flushBody,
+    body: adminBody,
     answers: removed,
     errors: ["namespace_mismatch"],
     example: { url: "/v1/admin/flush", body: { namespace: "default" } },
     answer: async ({ caller, body }) => {
-      if (body.namespace !== caller.access.namespace) {
-        throw Problem.of(
-          "namespace_mismatch",
-          "namespace: the name of the token's own namespace is expected; nothing was removed",
-        );
-      }
+      assertNamespace(body, caller);
       return ok({ removed: await executeOne(caller, operations.removeAll("")) });
     },
   }),
@@ -131,22 +134,15 @@ export const namespaceRoutes = [
     path: "/v1/admin/clock",
     id: "setClockBack",
     tag: "admin",
-    summary: "Set the time of all records back to the clock's",
-    description:
-      "Where the clock was ahead and has been set right (`clockLagMs` of the overview). What was left of records, limits and leases stays left. A token's prefixes don't matter. It may be sent again.",
+    summary: "Set the times of records back where the clock was ahead",
     scopes: ["admin"],
     query: noQuery,
-    body: clockBody,
-    answers: { 200: { description: "By how much, of each shard.", schema: clockAnswer } },
+    body: adminBody,
+    answers: { 200: { description: "By how much.", schema: clockAnswer } },
     errors: ["namespace_mismatch"],
     example: { url: "/v1/admin/clock", body: { namespace: "default" } },
     answer: async ({ caller, body }) => {
-      if (body.namespace !== caller.access.namespace) {
-        throw Problem.of(
-          "namespace_mismatch",
-          "namespace: the name of the token's own namespace is expected; nothing was set back",
-        );
-      }
+      assertNamespace(body, caller);
       const byMs = await setClocksBack(caller);
       return ok({ shards: byMs.map((setBackMs, index) => ({ index, setBackMs })) });
     },

@@ -34,9 +34,7 @@ const ShardOverview = v.variant("isUnreachable", [
     journalRows: counted("Rows of the journal since it was last cut."),
     journalBytes: count,
     rowsWritten: counted("Rows of storage written since the start; an alarm that is set is one."),
-    clockLagMs: counted(
-      "By how many ms the time of its records is ahead of the platform's clock, which has gone back: 0, but for then.",
-    ),
+    clockLagMs: counted("By how much its time is ahead of the clock, after that was ahead."),
   }),
   v.strictObject({ ...shardIndex, ...silent }),
 ]);

@@ -406,20 +406,12 @@ export const prefixQuery = v.strictObject({
   prefix: queryBytes(1, "Keys that begin with it are removed."),
 });
 
-export const flushBody = v.strictObject({
+export const adminBody = v.strictObject({
   namespace: v.pipe(
     v.string("the name of the namespace is expected"),
     v.description(
-      "The name of the token's namespace, once more: `default` with `ACCESS=open`. So that nobody empties another one than meant.",
+      "The name of the token's namespace, once more: `default` with `ACCESS=open`. So that it is no other one than meant.",
     ),
-  ),
-});
-
-/** As `flushBody`, for the clocks of shards. */
-export const clockBody = v.strictObject({
-  namespace: v.pipe(
-    v.string("the name of the namespace is expected"),
-    v.description("The name of the token's namespace, once more: `default` with `ACCESS=open`."),
   ),
 });
 
@@ -628,7 +620,7 @@ export const clockAnswer = v.strictObject({
   shards: v.array(
     v.strictObject({
       index: count,
-      setBackMs: counted("By how many ms; 0 where the shard's time was the clock's."),
+      setBackMs: count,
     }),
   ),
 });
