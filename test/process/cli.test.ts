@@ -494,7 +494,7 @@ describe("semaphores", () => {
     expect((await run(`semaphores --prefix ${name}`)).out).toMatch(
       /^NAME +IN USE +MOST HELD\n.* 1 +1\n$/,
     );
-    expect((await run(`semaphore ${name}`)).out).toBe("in use  1\nmost    1\n");
+    expect((await run(`semaphore ${name}`)).out).toBe("in use     1\nmost held  1\n");
     const listed = (await run(`holders ${name}`)).out;
     expect(listed).toMatch(/^KIND +ID +HOLDS +EXPIRES\nlease +[\da-f-]{36} +1 +20/);
     const id = /[\da-f-]{36}/.exec(listed)![0];

@@ -19,7 +19,7 @@ import { configWithPorts, startServer, waitUntilReady } from "../../scripts/serv
 import { SocketClient } from "./socket-client.ts";
 import { insertFrame, quotaOf } from "./socket-records.ts";
 
-const HTTP_PORT = 21_700;
+const HTTP_PORT = 21_900;
 const OFFSET = 12_000;
 const WIDE_PORT = 9008;
 const READY = { timeout: 60_000 };
