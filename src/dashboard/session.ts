@@ -146,10 +146,8 @@ export const lacksScope = ({ claims }: Session, scope: string): boolean =>
 
 interface CallOptions {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
-  /** It changes nothing, although its method is not GET. */
-  readonly isRead?: boolean;
-  /** Sent as JSON, or bytes as they are. */
-  readonly body?: object | Uint8Array<ArrayBuffer>;
+  /** Sent as JSON. */
+  readonly body?: object;
   readonly signal?: AbortSignal;
 }
 
@@ -162,18 +160,15 @@ interface CallOptions {
 export async function answerOf(
   { token }: Session,
   path: string,
-  { method = "GET", isRead = method === "GET", body, signal }: CallOptions = {},
+  { method = "GET", body, signal }: CallOptions = {},
 ): Promise<Response> {
   const headers = new Headers();
   if (token !== null) headers.set("authorization", `Bearer ${token}`);
-  if (body !== undefined) {
-    const isBytes = body instanceof Uint8Array;
-    headers.set("content-type", isBytes ? "application/octet-stream" : "application/json");
-  }
+  if (body !== undefined) headers.set("content-type", "application/json");
   const init: RequestInit = { method, headers, cache: "no-store" };
-  if (body !== undefined) init.body = body instanceof Uint8Array ? body : JSON.stringify(body);
+  if (body !== undefined) init.body = JSON.stringify(body);
   if (signal !== undefined) init.signal = signal;
-  const response = await reached(path, init, isRead);
+  const response = await reached(path, init, method === "GET");
   learnClockOf(response.headers);
   if (response.ok) return response;
   const detail = `the server answered HTTP ${response.status}`;

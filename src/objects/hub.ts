@@ -10,7 +10,13 @@ import { Tally, TALLY_COUNTER_CONNECTIONS, type TallyFigures } from "../engine/t
 import type { Transport } from "../wire/overview.ts";
 import { PageWriter } from "../wire/page.ts";
 import { anyProtocolByCode } from "../wire/protocols.ts";
-import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../wire/throttr/connection-row.ts";
+import {
+  CONNECTION_KEY_BYTES,
+  CONNECTION_ROW_BYTES,
+  COUNTED_ROW_BYTES,
+  writeConnectionRow,
+  writeFurtherCounts,
+} from "../wire/throttr/connection-row.ts";
 import { beginsWithAny, binaryBytes, ByteWriter, compareBytes, joinBytes } from "../wire/bytes.ts";
 import { forEachDelivery, forEachPublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
@@ -273,16 +279,23 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return joinBytes(splitIds(ids).filter(isGone));
   }
 
-  /** Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`. */
-  connectionsPage(after: Uint8Array | null, bytesMax: number): Uint8Array {
+  /**
+   * Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`.
+   *
+   * @param hasAllCounts rows are the longer ones; doors of release 0.4 don't say
+   */
+  connectionsPage(after: Uint8Array | null, bytesMax: number, hasAllCounts = false): Uint8Array {
     const connections = this.roster.connections();
-    const page = new PageWriter(CONNECTION_ROW_BYTES, connections.length);
+    const rowBytes = hasAllCounts ? COUNTED_ROW_BYTES : CONNECTION_ROW_BYTES;
+    const page = new PageWriter(rowBytes, connections.length);
     let i = firstBehind(connections, connectionKey, after);
     for (; i < connections.length && page.length < bytesMax; i++) {
       const connection = connections[i]!;
       const key = connectionKey(connection);
       const at = page.add(key, 0, key.length);
-      writeConnectionRow(page.bytes, page.view, at, connection.row());
+      const row = connection.row();
+      writeConnectionRow(page.bytes, page.view, at, row);
+      if (hasAllCounts) writeFurtherCounts(page.view, at, row);
     }
     return page.take(i === connections.length);
   }
@@ -503,7 +516,7 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
 
 /** Connections are in the order of this: connected at, then id. */
 function connectionKey({ connectedAtMs, id }: Connection): Uint8Array {
-  const key = new Uint8Array(8 + id.length);
+  const key = new Uint8Array(CONNECTION_KEY_BYTES);
   new DataView(key.buffer).setBigUint64(0, BigInt(connectedAtMs));
   key.set(id, 8);
   return key;

@@ -9,6 +9,15 @@ import { PageReader } from "../wire/page.ts";
  */
 export type PageSource = (after: Uint8Array | null, isFirst: boolean) => Promise<Uint8Array>;
 
+/** Pages of all objects that are asked at once. */
+const PAGES_BYTES = 256 << 10;
+const PAGE_BYTES_MIN = 4 << 10;
+
+/** Bytes of a page of each object, when so many are asked at once. */
+export function pageBytesOf(objects: number): number {
+  return Math.max(PAGE_BYTES_MIN, Math.floor(PAGES_BYTES / Math.max(1, objects)));
+}
+
 /** Null to go on, a promise to wait for, false to end. */
 type Visited = Promise<void> | null | false;
 

@@ -11,7 +11,7 @@ import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts
 import type { Placement } from "../wire/batch.ts";
 import { ByteWriter, compareBytes } from "../wire/bytes.ts";
 import { Command, COMMANDS_START, writeError } from "../wire/edge/command.ts";
-import { PageWriter, type PageReader } from "../wire/page.ts";
+import type { PageReader } from "../wire/page.ts";
 import {
   CONNECTION_ROW_BYTES,
   connectionRowBytes,
@@ -32,8 +32,9 @@ import { placeOfChannel, placeOfConnection } from "./connection-id.ts";
 import { Exports } from "./exports.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
 import type { Hub, SubscriberFigures } from "./hub.ts";
+import { mergeHubs } from "./hub-pages.ts";
 import { inTime } from "./in-time.ts";
-import { Merge, type PageSource } from "./merge.ts";
+import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
 import { EVERYBODY, hubName } from "./names.ts";
 import { channelsOf, figuresOf } from "./overview.ts";
 import { GroupMap, type ShardMap } from "./placement.ts";
@@ -49,9 +50,6 @@ import { VERSION } from "./version.ts";
 
 /** A shard may grow to so many records while they are being listed. */
 const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
-/** Pages of all objects that are asked at once. */
-const PAGES_BYTES = 256 << 10;
-const PAGE_BYTES_MIN = 4 << 10;
 /** Fragments of one call to a shard. */
 const CALL_FRAGMENTS = 32;
 const SUBSCRIBER_ROW_BYTES = 40;
@@ -260,7 +258,7 @@ export class NamespaceRequests {
   }
 
   async #connections({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
-    const merge = await this.#mergeOfHubs((hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
     );
     await merge.open();
@@ -297,7 +295,7 @@ export class NamespaceRequests {
   }
 
   async #connectionAt(index: number): Promise<Uint8Array | null> {
-    const merge = await this.#mergeOfHubs((hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
     );
     await merge.open();
@@ -317,7 +315,7 @@ export class NamespaceRequests {
     { channelPrefixes }: Access,
     sink: Sink,
   ): Promise<void> {
-    const merge = await this.#mergeOfHubs((hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
       hub.channelsPage(after, bytesMax, channelPrefixes),
     );
     await merge.open();
@@ -374,42 +372,6 @@ export class NamespaceRequests {
     return place === null ? hubs : [...new Set([...hubs, hubName.format(this.#namespace, place)])];
   }
 
-  /** Merges pages of all Hubs that have connections. */
-  async #mergeOfHubs(
-    page: (
-      hub: DurableObjectStub<Hub>,
-      after: Uint8Array | null,
-      bytesMax: number,
-    ) => Promise<Uint8Array>,
-  ): Promise<Merge> {
-    const hubs = await this.#directory().hubs();
-    const bytesMax = pageBytesOf(hubs.length);
-    const firsts = await askHubs(this.#env, hubs, (hub) => page(hub, null, bytesMax));
-    await this.#suspect(firsts, (first) => isEmptyPage(first));
-    return new Merge(
-      firsts.map(({ hub, answer }) => {
-        let first: Uint8Array | null = answer;
-        return async (after) => {
-          const kept = first;
-          first = null;
-          if (after === null && kept !== null) return kept;
-          // A Hub that dies meanwhile has nothing more.
-          const next = await inTime(page(this.#hub(hub), after, bytesMax), hub);
-          return next ?? new PageWriter(0, 0).take(true);
-        };
-      }),
-    );
-  }
-
-  /** Lets the Directory look after Hubs that have nobody. */
-  async #suspect<T>(
-    asked: readonly { hub: string; answer: T }[],
-    isEmpty: (answer: T) => boolean,
-  ): Promise<void> {
-    const empty = asked.filter(({ answer }) => isEmpty(answer)).map(({ hub }) => hub);
-    if (empty.length > 0) await this.#directory().suspect(empty);
-  }
-
   #directory() {
     return directoryStub(this.#env, this.#namespace);
   }
@@ -424,14 +386,6 @@ function refusalReply(type: number, text: string): Uint8Array {
   const out = new ByteWriter(text.length + 8);
   writeError(out, text);
   return out.take();
-}
-
-function pageBytesOf(objects: number): number {
-  return Math.max(PAGE_BYTES_MIN, Math.floor(PAGES_BYTES / Math.max(1, objects)));
-}
-
-function isEmptyPage(page: Uint8Array): boolean {
-  return new DataView(page.buffer, page.byteOffset).getUint32(4, true) === 0;
 }
 
 /** Groups the parts of a shard into calls. */

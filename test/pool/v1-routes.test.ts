@@ -93,6 +93,7 @@ const SUCCESSES: Readonly<
   releaseLease: [[acquireGpu], 204, null],
   publish: [[], 200, { delivered: 0, sequence: null }],
   listChannels: [[], 200, { channels: [], cursor: null }],
+  listConnections: [[], 200, { connections: [], cursor: null }],
   listRecords: [
     [["PUT", "/v1/counters/user:1", { quota: 5, ttlMs: TTL_MS }], insertVisits],
     200,

@@ -12,6 +12,7 @@ import {
   type Dashboard,
   type OpenPage,
 } from "./dashboard-browser.ts";
+import { increment } from "../../src/wire/edge/operations.ts";
 
 /** Of a server and a browser. */
 const START_TIMEOUT_MS = 90_000;
@@ -337,13 +338,18 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
   it("shows connections with their counters", async () => {
     const socket = new WebSocket(`${dashboard.url.replace("http", "ws")}/throttr/edge`);
     await new Promise((resolve) => socket.addEventListener("open", resolve));
-    const replied = new Promise((resolve) => socket.addEventListener("message", resolve));
+    let replies = 0;
+    socket.addEventListener("message", () => replies++);
     socket.send(Uint8Array.of(0x18));
-    await replied;
+    await expect.poll(() => replies, PATIENT).toBe(1);
+    socket.send(increment("shown:counter", { ttlMs: 60_000 }).frame);
+    await expect.poll(() => replies, PATIENT).toBe(2);
     const page = await open(undefined, "connections");
-    const id = page.locator("td .link").first();
-    await id.click();
-    await see(dialogOf(page), "WHOAMI");
+    const listed = page.getByRole("row").filter({ hasText: "WebSocket" });
+    await see(listed.getByRole("cell"), "2");
+    await listed.locator(".link").click();
+    await see(dialogOf(page), "whoami");
+    await see(dialogOf(page), "increment");
     await see(dialogOf(page), "WebSocket");
     await page.keyboard.press("Escape");
     socket.close();

@@ -7,7 +7,16 @@ import {
   placeOfChannel,
   placeOfConnection,
 } from "../../src/objects/connection-id.ts";
-import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../../src/wire/throttr/connection-row.ts";
+import { PageReader, PageWriter } from "../../src/wire/page.ts";
+import {
+  CONNECTION_ROW_BYTES,
+  COUNTED_ROW_BYTES,
+  readConnectionRow,
+  writeConnectionRow,
+  writeFurtherCounts,
+  type ConnectionRow,
+} from "../../src/wire/throttr/connection-row.ts";
+import { REQUEST_TYPES_END, RequestType } from "../../src/wire/throttr/requests.ts";
 import { hex } from "../support/frames.ts";
 
 const seed = inject("seed");
@@ -90,5 +99,58 @@ describe("the row of a connection", () => {
     ["::ffff:192.168.100.200", "6 00000000000000000000ffffc0a864c8"],
   ])("has the address %s as text, or as 16 bytes when that is too long", (ip, expected) => {
     expect(fieldOf(ip)).toBe(expected);
+  });
+});
+
+describe("a page of connections", () => {
+  const counts = new Float64Array(REQUEST_TYPES_END);
+  for (const type of [RequestType.insert, RequestType.whoami, RequestType.event, 0x20, 0x35, 0x3f])
+    counts[type] = type;
+  const row: ConnectionRow = {
+    id: Uint8Array.from({ length: 16 }, (_, i) => i * 16 + 1),
+    kind: 2,
+    ip: "10.0.0.7",
+    port: 4711,
+    connectedAtMs: 1_790_000_000_123,
+    readBytes: 11,
+    writeBytes: 12,
+    publishedBytes: 13,
+    receivedBytes: 14,
+    allocatedBytes: 15,
+    consumedBytes: 16,
+    counts,
+  };
+
+  function read(rowBytes: number, written: ConnectionRow): ConnectionRow {
+    const page = new PageWriter(rowBytes, 1);
+    const at = page.add(Uint8Array.of(1), 0, 1);
+    writeConnectionRow(page.bytes, page.view, at, written);
+    if (rowBytes === COUNTED_ROW_BYTES) writeFurtherCounts(page.view, at, written);
+    const reader = new PageReader(page.take(true));
+    expect(reader.next()).toBe(true);
+    return readConnectionRow(reader);
+  }
+
+  it("tells all that was written, with the counts of every type of request", () => {
+    expect(read(COUNTED_ROW_BYTES, row)).toEqual(row);
+  });
+
+  it("of a Hub that knows the row of 7.3 only lacks the counts that the row has no place for", () => {
+    expect(read(CONNECTION_ROW_BYTES, row)).toEqual({
+      ...row,
+      counts: counts.map((count, type) => (type < RequestType.event ? count : 0)),
+    });
+  });
+
+  it.each([
+    "",
+    "127.0.0.1",
+    "::1",
+    "2001:db8::7",
+    "2001:db8:1234:5678:9abc:def0:1234:5678",
+    // Sixteen bytes that are ASCII, with colons.
+    "2a3a:3a3a:2a3a:3a3a:2a3a:3a3a:2a3a:3a3a",
+  ])("has a connection from %s", (ip) => {
+    expect(read(CONNECTION_ROW_BYTES, { ...row, ip }).ip).toBe(ip);
   });
 });

@@ -2,7 +2,6 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { claimsOf } from "../../src/dashboard/claims.ts";
-import { readConnections } from "../../src/dashboard/connection-rows.ts";
 import {
   counted,
   formatBytes,
@@ -30,9 +29,6 @@ import { configurationOf } from "../../src/wire/edge/limit.ts";
 import { tokenBucketCodec } from "../../src/wire/ratelimit/bucket-state.ts";
 import { fixedWindowCodec } from "../../src/wire/ratelimit/fixed-window-state.ts";
 import { slidingWindowCodec } from "../../src/wire/ratelimit/sliding-window-state.ts";
-import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../../src/wire/throttr/connection-row.ts";
-import { FragmentCounter, FragmentWriter } from "../../src/wire/throttr/fragments.ts";
-import { REQUEST_TYPES_END, RequestType } from "../../src/wire/throttr/requests.ts";
 import { unescaped } from "../../src/worker/escaped-name.ts";
 
 const seed = inject("seed");
@@ -289,82 +285,6 @@ describe("names of the JSON door", () => {
   it("are text, or base64 of what is none", () => {
     expect(bytesOfName({ name: "é" }, "name")).toEqual(encoder.encode("é"));
     expect(bytesOfName({ nameBase64: "/wA=" }, "name")).toEqual(Uint8Array.of(255, 0));
-  });
-});
-
-describe("connections", () => {
-  const counts = new Float64Array(REQUEST_TYPES_END);
-  counts[RequestType.query] = 7;
-  counts[RequestType.whoami] = 2;
-  const row = {
-    id: Uint8Array.from({ length: 16 }, (_, i) => i * 16 + 1),
-    kind: 2,
-    ip: "10.0.0.7",
-    port: 4711,
-    connectedAtMs: 1_790_000_000_123,
-    readBytes: 11,
-    writeBytes: 12,
-    publishedBytes: 13,
-    receivedBytes: 14,
-    allocatedBytes: 0,
-    consumedBytes: 0,
-    counts,
-  };
-
-  function answerOf(rows: readonly (typeof row)[]): Uint8Array {
-    const counter = new FragmentCounter(CONNECTION_ROW_BYTES);
-    const writer = new FragmentWriter(CONNECTION_ROW_BYTES);
-    for (const written of rows) {
-      counter.add(0);
-      if (writer.isFullFor(0)) writer.cut();
-      const at = writer.add(new Uint8Array(0), 0, 0);
-      writeConnectionRow(writer.rowBytes, writer.rows, at, written);
-    }
-    if (rows.length > 0) writer.cut();
-    const bytes = new Uint8Array(9 + writer.out.length);
-    bytes[0] = 1;
-    new DataView(bytes.buffer).setBigUint64(1, BigInt(counter.count), true);
-    bytes.set(writer.out.bytes.subarray(0, writer.out.length), 9);
-    return bytes;
-  }
-
-  it("are read from the answer, over many fragments", () => {
-    const rows = Array.from({ length: 40 }, (_, i) => ({ ...row, port: i }));
-    const connections = readConnections(answerOf(rows));
-    expect(connections.map(({ port }) => port)).toEqual(rows.map(({ port }) => port));
-    const { requests, ...rest } = readConnections(answerOf([row]))[0]!;
-    expect(rest).toEqual({
-      id: "0111213141516171 8191a1b1c1d1e1f1".replace(" ", ""),
-      kind: "WebSocket",
-      ip: "10.0.0.7",
-      port: 4711,
-      connectedAtMs: 1_790_000_000_123,
-      readBytes: 11,
-      writeBytes: 12,
-      publishedBytes: 13,
-      receivedBytes: 14,
-    });
-    expect(requests[2]).toBe(7);
-    expect(requests[17]).toBe(2);
-    expect(requests.reduce((sum, count) => sum + count)).toBe(9);
-  });
-
-  it("may be none, or a refusal", () => {
-    expect(readConnections(answerOf([]))).toEqual([]);
-    expect(() => readConnections(Uint8Array.of(0))).toThrow("refused");
-    expect(() => readConnections(answerOf([row]).subarray(0, 100))).toThrow(RangeError);
-  });
-
-  it.each([
-    "",
-    "127.0.0.1",
-    "::1",
-    "2001:db8::7",
-    "2001:db8:1234:5678:9abc:def0:1234:5678",
-    // Sixteen bytes that are ASCII, with colons.
-    "2a3a:3a3a:2a3a:3a3a:2a3a:3a3a:2a3a:3a3a",
-  ])("come from %s", (ip) => {
-    expect(readConnections(answerOf([{ ...row, ip }]))[0]!.ip).toBe(ip);
   });
 });
 

@@ -13,12 +13,35 @@ import {
   Since,
   Table,
 } from "../controls.tsx";
-import { COUNTED_REQUESTS, readConnections, type Connection } from "../connection-rows.ts";
 import { counted, formatBytes, formatCount, formatMoment } from "../format.ts";
 import { useLoaded } from "../hooks.ts";
-import { answerOf, inTime, lacksScope, type Session } from "../session.ts";
-import { RequestType } from "../../wire/throttr/requests.ts";
+import { jsonOf, lacksScope, type Session } from "../session.ts";
 
+/** A page of `GET /v1/connections`. */
+interface ConnectionPage {
+  readonly connections: readonly Connection[];
+  readonly cursor: string | null;
+}
+
+interface Connection {
+  readonly id: string;
+  readonly transport: keyof typeof TRANSPORTS;
+  /** Empty where it is not known. */
+  readonly ip: string;
+  readonly port: number;
+  readonly connectedAtMs: number;
+  readonly readBytes: number;
+  readonly writeBytes: number;
+  readonly publishedBytes: number;
+  readonly receivedBytes: number;
+  readonly requests: number;
+  readonly requestsByType: Readonly<Record<string, number>>;
+}
+
+const TRANSPORTS = { tcp: "TCP", websocket: "WebSocket", events: "Events" };
+/** That are loaded: the filter looks through all of these. */
+const LOADED_MAX = 20_000;
+const LOADED_AT_ONCE = 1000;
 const PAGE_CONNECTIONS = 100;
 const REFRESH_MS = 5000;
 const LEAD = "Over TCP, WebSocket and Server-Sent Events";
@@ -43,7 +66,7 @@ function ConnectionList({ session }: { readonly session: Session }) {
     [session],
     isFollowing ? REFRESH_MS : null,
   );
-  const opened = connections.value?.find(({ id }) => id === openedId) ?? null;
+  const opened = connections.value?.connections.find(({ id }) => id === openedId) ?? null;
   return (
     <>
       <ScreenHead title="Connections" lead={LEAD}>
@@ -66,7 +89,10 @@ function ConnectionList({ session }: { readonly session: Session }) {
         title="Open now"
         aside={
           connections.value === null ? null : (
-            <span class="figure">{counted(connections.value.length, "connection")}</span>
+            <span class="figure">
+              {connections.value.cursor === null ? "" : "First "}
+              {counted(connections.value.connections.length, "connection")}
+            </span>
           )
         }
       >
@@ -83,7 +109,7 @@ function ConnectionList({ session }: { readonly session: Session }) {
           />
         </label>
         <Loading of={connections} rows={5}>
-          {(all) => {
+          {({ connections: all }) => {
             const found = all.filter(({ id, ip }) => id.includes(filter) || ip.includes(filter));
             if (found.length === 0) {
               return filter === "" ? (
@@ -117,19 +143,19 @@ function ConnectionList({ session }: { readonly session: Session }) {
   );
 }
 
-async function listed(session: Session, signal: AbortSignal): Promise<Connection[]> {
-  const body = Uint8Array.of(RequestType.connections);
-  const answer = await answerOf(session, "/throttr/edge", {
-    method: "POST",
-    isRead: true,
-    body,
-    signal: inTime(signal),
-  });
-  return readConnections(new Uint8Array(await answer.arrayBuffer()));
+/** The first connections, as many as are loaded; the cursor says whether there are more. */
+async function listed(session: Session, signal: AbortSignal): Promise<ConnectionPage> {
+  const connections: Connection[] = [];
+  let cursor: string | null = null;
+  do {
+    const query: string = cursor === null ? "" : `&cursor=${cursor}`;
+    const path = `/v1/connections?limit=${LOADED_AT_ONCE}${query}`;
+    const page: ConnectionPage = await jsonOf<ConnectionPage>(session, path, { signal });
+    connections.push(...page.connections);
+    cursor = page.cursor;
+  } while (cursor !== null && connections.length < LOADED_MAX);
+  return { connections, cursor };
 }
-
-const requestsOf = ({ requests }: Connection): number =>
-  requests.reduce((sum, count) => sum + count, 0);
 
 const addressOf = ({ ip, port }: Connection): string =>
   ip === ""
@@ -163,14 +189,17 @@ function ConnectionTable({
             </button>
           ),
         },
-        { head: "Over", cell: ({ kind }) => <span class="badge">{kind}</span> },
+        {
+          head: "Over",
+          cell: ({ transport }) => <span class="badge">{TRANSPORTS[transport]}</span>,
+        },
         { head: "From", cell: (connection) => <span class="mono">{addressOf(connection)}</span> },
         {
           head: "Connected for",
           isNumber: true,
           cell: ({ connectedAtMs }) => <Since sinceMs={connectedAtMs} />,
         },
-        { head: "Requests", isNumber: true, cell: (row) => formatCount(requestsOf(row)) },
+        { head: "Requests", isNumber: true, cell: ({ requests }) => formatCount(requests) },
         { head: "Read", isNumber: true, cell: ({ readBytes }) => formatBytes(readBytes) },
         { head: "Written", isNumber: true, cell: ({ writeBytes }) => formatBytes(writeBytes) },
       ]}
@@ -185,11 +214,8 @@ function ConnectionDialog({
   readonly connection: Connection;
   readonly onClose: () => void;
 }) {
-  const { id, kind, connectedAtMs, readBytes, writeBytes, publishedBytes, receivedBytes } =
-    connection;
-  const asked = connection.requests
-    .map((count, i) => [COUNTED_REQUESTS[i]!, count] as const)
-    .filter(([, count]) => count > 0);
+  const { id, transport, connectedAtMs, requests, requestsByType } = connection;
+  const { readBytes, writeBytes, publishedBytes, receivedBytes } = connection;
   return (
     <Dialog title="Connection" onClose={onClose} isDrawer>
       <div class="stack">
@@ -202,22 +228,23 @@ function ConnectionDialog({
                 <Copy text={id} label="Copy id" />
               </span>,
             ],
-            ["Over", <span class="badge">{kind}</span>],
+            ["Over", <span class="badge">{TRANSPORTS[transport]}</span>],
             ["From", <span class="mono">{addressOf(connection)}</span>],
             ["Since", formatMoment(connectedAtMs)],
             ["Read from it", formatBytes(readBytes)],
             ["Written to it", formatBytes(writeBytes)],
             ["It has published", formatBytes(publishedBytes)],
             ["It was pushed", formatBytes(receivedBytes)],
+            ["Requests", formatCount(requests)],
           ]}
         />
         <section class="part">
           <h3>Requests by type</h3>
-          {asked.length === 0 ? (
+          {requests === 0 ? (
             <Empty title="None yet">Counters live as long as the connection.</Empty>
           ) : (
             <Facts
-              facts={asked.map(
+              facts={Object.entries(requestsByType).map(
                 ([name, count]) =>
                   [name, <span class="figure">{formatCount(count)}</span>] as const,
               )}

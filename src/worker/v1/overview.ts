@@ -3,10 +3,8 @@ import * as v from "valibot";
 import { INTERVAL_MS_MAX, INTERVAL_MS_MIN } from "../live.ts";
 import { askOverview } from "../survey.ts";
 import { ok, route } from "./route.ts";
-import { noQuery, queryInteger } from "./schemas.ts";
+import { count, counted, noQuery, queryInteger } from "./schemas.ts";
 
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const counted = (description: string) => v.pipe(count, v.description(description));
 const moment = (description: string) => v.pipe(v.number(), v.description(description));
 const rate = v.strictObject({ total: count, perMinute: count });
 

@@ -1,6 +1,7 @@
 /** All routes of the JSON door. */
 import { bufferRoutes } from "./buffers.ts";
 import { channelRoutes } from "./channels.ts";
+import { connectionRoutes } from "./connections.ts";
 import { counterRoutes } from "./counters.ts";
 import { limitRoutes } from "./limits.ts";
 import { namespaceRoutes } from "./namespace.ts";
@@ -14,6 +15,7 @@ export const ROUTES: readonly Route[] = [
   ...limitRoutes,
   ...semaphoreRoutes,
   ...channelRoutes,
+  ...connectionRoutes,
   ...namespaceRoutes,
   ...overviewRoutes,
 ];

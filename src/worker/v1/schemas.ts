@@ -373,7 +373,7 @@ const prefix = v.exactOptional(queryBytes(0, "Names begin with it; all unless gi
 const limit = v.exactOptional(
   queryInteger(1, SCAN_RECORDS_MAX, `Rows of the page; ${SCAN_RECORDS_MAX} unless given.`),
 );
-const queryCursor = (bytesMax: number, bytesMin = 0) =>
+export const queryCursor = (bytesMax: number, bytesMin = 0) =>
   v.exactOptional(
     v.pipe(
       v.string(),
@@ -418,8 +418,8 @@ export const adminBody = v.strictObject({
 export const noQuery = v.strictObject({});
 
 /** Answers. */
-const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
-const counted = (description: string) => v.pipe(count, v.description(description));
+export const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+export const counted = (description: string) => v.pipe(count, v.description(description));
 
 const remaining = {
   ttlMs: v.pipe(v.number(), v.description("Time left, in ms, rounded up.")),
@@ -520,7 +520,7 @@ export const messageAnswer = v.strictObject({
   ),
 });
 
-const cursor = v.pipe(
+export const cursor = v.pipe(
   v.nullable(v.string()),
   v.description("For the next page; null behind the last one."),
 );

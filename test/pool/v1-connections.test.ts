@@ -1,0 +1,175 @@
+/** GET /v1/connections: which connections there are, and what each has asked. */
+import { evictAllDurableObjects, reset } from "cloudflare:test";
+import { exports } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import { ThrottrClient, webSocket } from "../../src/client/index.ts";
+import { PageReader } from "../../src/wire/page.ts";
+import { CONNECTION_ROW_BYTES } from "../../src/wire/throttr/connection-row.ts";
+import { socketClassOver } from "../support/client-door-socket.ts";
+import { hex, unhex } from "../support/frames.ts";
+import { get, openPort, openSocket } from "./doors.ts";
+import { hubStub } from "./hubs.ts";
+import { bearerOf } from "./tokens.ts";
+import { calling, expectProblem, fieldsOf, freshNamespace, type Calling } from "./v1-calls.ts";
+import { withSettings } from "./variables.ts";
+
+const server = exports.default as unknown as Fetcher;
+const WebSocket = socketClassOver((url, init) => server.fetch(url, init));
+const call = calling({});
+const WHOAMI = Uint8Array.of(0x18);
+const INSERT = unhex("010500041e000162");
+const STRATEGY = { strategy: "token_bucket", burst: 100, rate: 1 } as const;
+
+afterEach(async () => {
+  await reset();
+});
+
+interface Listed {
+  readonly id: string;
+  readonly transport: string;
+  readonly requests: number;
+  readonly requestsByType: Record<string, number>;
+}
+
+async function listed(by: Calling = call, query = ""): Promise<readonly Listed[]> {
+  return (await by("GET", `/v1/connections${query}`)).json.connections as Listed[];
+}
+
+describe("a connection", () => {
+  it("of a client is listed with the number of its calls, by their names", async () => {
+    const client = new ThrottrClient(webSocket("http://localhost", { WebSocket }));
+    const beforeMs = Date.now();
+    for (let i = 0; i < 30; i++) await client.increment("a", { ttlMs: 60_000 });
+    for (let i = 0; i < 20; i++)
+      await client.limit({ name: "api", key: "ada", strategy: STRATEGY });
+    expect(await listed()).toEqual([
+      {
+        id: expect.stringMatching(/^[\da-f]{32}$/) as string,
+        transport: "websocket",
+        ip: "",
+        port: 0,
+        connectedAtMs: expect.any(Number) as number,
+        readBytes: expect.any(Number) as number,
+        writeBytes: expect.any(Number) as number,
+        publishedBytes: 0,
+        receivedBytes: 0,
+        requests: 50,
+        requestsByType: { increment: 30, limit: 20 },
+      },
+    ]);
+    const [one] = (await call("GET", "/v1/connections")).json.connections as [
+      Record<string, number>,
+    ];
+    expect(one.connectedAtMs).toBeGreaterThanOrEqual(beforeMs);
+    expect(one.connectedAtMs).toBeLessThanOrEqual(Date.now());
+    expect(one.readBytes).toBeGreaterThan(50 * 7);
+    expect(one.writeBytes).toBeGreaterThan(50 * 5);
+    await evictAllDurableObjects();
+    expect(await listed()).toMatchObject([{ requests: 50 }]);
+    await client.close();
+  });
+
+  it("is listed by the id that WHOAMI tells, whatever carries it, until it ends", async () => {
+    const door = await openSocket("/throttr/7.3/uint16");
+    const tcp = await openPort(9002);
+    const id = hex((await door.exchange(WHOAMI, 17)).subarray(1));
+    const tcpId = hex((await tcp.exchange(WHOAMI, 17)).subarray(1));
+    expect(hex(await tcp.exchange(INSERT, 1))).toBe("01");
+    const events = await get("/channels/news", { accept: "text/event-stream" });
+    const byTransport = new Map((await listed()).map((one) => [one.transport, one]));
+    expect(byTransport.get("websocket")).toMatchObject({ id, requestsByType: { whoami: 1 } });
+    expect(byTransport.get("tcp")).toMatchObject({
+      id: tcpId,
+      requests: 2,
+      requestsByType: { whoami: 1, insert: 1 },
+    });
+    expect(byTransport.get("events")).toMatchObject({ requests: 0, requestsByType: {} });
+    await events.body!.cancel();
+    await tcp.close();
+    await expect.poll(async () => await listed()).toMatchObject([{ id }]);
+    await door.close();
+    await expect.poll(async () => await listed()).toEqual([]);
+  });
+
+  it("of another namespace is not listed", async () => {
+    const [mine, theirs] = [freshNamespace(), freshNamespace()];
+    const door = await openSocket("/throttr/7.3/uint16", await bearerOf({ ns: mine }));
+    expect(await listed(calling(await bearerOf({ ns: mine })))).toHaveLength(1);
+    expect(await listed(calling(await bearerOf({ ns: theirs })))).toEqual([]);
+    await door.close();
+  });
+
+  it("is listed without its counts where METRICS is off", async () => {
+    await withSettings({ METRICS: "off" }, async () => {
+      const door = await openSocket("/throttr/7.3/uint16");
+      await door.exchange(WHOAMI, 17);
+      expect(await listed()).toMatchObject([{ readBytes: 0, requests: 0, requestsByType: {} }]);
+      await door.close();
+    });
+  });
+});
+
+describe("connections", () => {
+  it("of several Hubs are listed in pages, in the order in which they came, each once", async () => {
+    await withSettings({ HUB_CONNECTIONS_MAX: 2 }, async () => {
+      const doors = [];
+      for (let i = 0; i < 5; i++) {
+        doors.push(await openSocket("/throttr/7.3/uint16"));
+        await scheduler.wait(2);
+      }
+      const ids = [];
+      for (const door of doors) ids.push(hex((await door.exchange(WHOAMI, 17)).subarray(1)));
+      const seen: string[][] = [];
+      let cursor: unknown = null;
+      do {
+        const behind = cursor === null ? "" : `&cursor=${cursor as string}`;
+        const { json } = await call("GET", `/v1/connections?limit=2${behind}`);
+        seen.push((json.connections as Listed[]).map(({ id }) => id));
+        cursor = json.cursor;
+      } while (cursor !== null && seen.length < 5);
+      expect(seen).toEqual([ids.slice(0, 2), ids.slice(2, 4), ids.slice(4)]);
+      for (const limit of [5, 1000]) {
+        const { json } = await call("GET", `/v1/connections?limit=${limit}`);
+        expect(json).toMatchObject({ connections: ids.map((id) => ({ id })), cursor: null });
+      }
+      for (const door of doors) await door.close();
+    });
+  });
+
+  it("are 100 on a page unless more are asked for, and more than a Hub tells at once on a larger one", async () => {
+    await withSettings({ HUB_CONNECTIONS_MAX: 1000 }, async () => {
+      // 520 rows of 574 bytes are more than the 256 KiB of one answer of a Hub.
+      const doors = await Promise.all(
+        Array.from({ length: 520 }, () => openSocket("/throttr/7.3/uint16")),
+      );
+      const { json } = await call("GET", "/v1/connections");
+      expect(json.connections).toHaveLength(100);
+      expect(json.cursor).not.toBeNull();
+      const all = await listed(call, "?limit=1000");
+      expect(all).toHaveLength(520);
+      expect(new Set(all.map(({ id }) => id)).size).toBe(520);
+      for (const door of doors) await door.close();
+    });
+  });
+
+  it.each([
+    ["limit", "0"],
+    ["limit", "1001"],
+    ["limit", "ten"],
+    ["cursor", "AAAA"],
+    ["cursor", "%25"],
+    ["prefix", "a"],
+  ])("are not listed with %s=%s, and the field is named", async (field, value) => {
+    const got = await call("GET", `/v1/connections?${field}=${value}`);
+    expectProblem(got, "query_invalid");
+    expect(Object.keys(fieldsOf(got))).toEqual([field]);
+  });
+
+  it("are told to a door of release 0.4 in the row of 237 bytes that it knows", async () => {
+    const ns = freshNamespace();
+    const door = await openSocket("/throttr/7.3/uint16", await bearerOf({ ns }));
+    const page = new PageReader(await hubStub(0, ns).connectionsPage(null, 4096));
+    expect([page.rowBytes, page.total]).toEqual([CONNECTION_ROW_BYTES, 1]);
+    await door.close();
+  });
+});
