@@ -1,6 +1,6 @@
 /** `throttr-edge serve`: its data folder has one server, however the one before has ended. */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -33,6 +33,8 @@ function open(
   started.push(server);
   return server;
 }
+
+const namesIn = (path: string): string[] => (existsSync(path) ? readdirSync(path) : []);
 
 const counterAt = async (url: string): Promise<unknown> =>
   ((await (await fetch(`${url}/v1/counters/views`)).json()) as { quota?: unknown }).quota;
@@ -107,6 +109,22 @@ it("a server killed as soon as its workerd appears never leaves one that writes 
   await last.ready();
   expect(await counterAt(last.url)).toBe(String(KILLS));
   expect(readdirSync(temporary)).toEqual([]);
+});
+
+it("a folder whose first start was killed while it was made is served by the next start", async () => {
+  for (const name of ["throttr-edge.json.new", "reserve.new"]) {
+    const data = freshFolder();
+    const first = open(data);
+    while (!namesIn(data).some((there) => name.startsWith(there) || there === name)) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    first.process.kill("SIGKILL");
+    await first.exited;
+    const next = open(data);
+    await next.ready();
+    expect(await increment(next.url)).toBe(200);
+    await next.stop();
+  }
 });
 
 it("a copy of the folder of a killed server is a folder like any other", async () => {

@@ -37,7 +37,7 @@ const RESERVE = "reserve";
 const RESERVE_BYTES = 4 << 20;
 const FORMAT = 1;
 /** What a folder may have in it before it is ours: a file system's root has this. */
-const HARMLESS: readonly string[] = ["lost+found", LOCK];
+const HARMLESS: readonly string[] = ["lost+found", LOCK, draftOf(MARKER)];
 
 export class DataFolder {
   readonly path: string;
@@ -87,9 +87,10 @@ export class DataFolder {
     refuseOldOrphan(path);
     const ended = (await isHeld(path)) ? await endOrphans(path, drainTimeoutMs) : [];
     rmSync(join(path, OLD_RECORD), { force: true });
-    keepReserve(join(path, RESERVE));
+    // First: a folder that a killed start has left without it, and with anything else, is not ours.
     const marker = join(path, MARKER);
     if (!existsSync(marker)) replaceFile(marker, `${JSON.stringify({ format: FORMAT })}\n`);
+    keepReserve(join(path, RESERVE));
     mkdirSync(join(path, OBJECTS), { recursive: true, mode: FOLDER_MODE });
     return new DataFolder(path, lock, await Claim.stake(path), ended);
   }
@@ -194,7 +195,11 @@ function textOf(path: string): string | null {
 
 /** A reader never sees half of the file, after a crash either. */
 function replaceFile(path: string, content: string | Uint8Array): void {
-  const draft = `${path}.new`;
+  const draft = draftOf(path);
   writeFileSync(draft, content, { mode: FILE_MODE, flush: true });
   renameSync(draft, path);
+}
+
+function draftOf(path: string): string {
+  return `${path}.new`;
 }
