@@ -54,7 +54,7 @@ export class Dispatch {
       openShardLane(this.#map.placement, () => {
         const stub = stubOf(name);
         return async (batch) => {
-          const answer = await stub.apply(batch);
+          const answer = await stub.apply(batch, Date.now());
           noteServed();
           return answer;
         };

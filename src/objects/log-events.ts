@@ -55,6 +55,12 @@ export const LOG_EVENTS = {
       bytesMax: "`SHARD_BYTES_MAX`",
     },
   },
+  clock_still: {
+    severity: "warning",
+    meaning:
+      "The machine's clock was set back, and a shard's clock stands still until it has caught up: the shard starts anew, which reads the machine's clock again.",
+    fields: { shard: "name of its object" },
+  },
   clock_lagging: {
     severity: "warning",
     meaning:

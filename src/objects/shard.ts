@@ -18,6 +18,7 @@ import type { TablePlace, TableQuery } from "../engine/table-page.ts";
 import type { TallyFigures } from "../engine/tally.ts";
 import { readPlacement, type Placement } from "../wire/batch.ts";
 import { readSettings, type Settings } from "./settings.ts";
+import { ClockWatch } from "./clock-watch.ts";
 import { DataPoints } from "./data-points.ts";
 import { Journal, readHashKey } from "./journal.ts";
 import { ALARM_INTERVAL_MS, alarmTime } from "./alarm.ts";
@@ -103,6 +104,7 @@ export class Shard extends DurableObject<Env> {
   readonly #claim: ShardClaim;
   readonly #points: DataPoints | null;
   readonly #semaphoreWork: SemaphoreWork;
+  readonly #clockWatch = new ClockWatch();
   readonly #startedAtMs = Date.now();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
   readonly #hashes: string;
@@ -169,16 +171,19 @@ export class Shard extends DurableObject<Env> {
   /**
    * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`.
    *
+   * @param doorMs present time at the caller: see `ClockWatch`
    * @throws Error `shards_mismatch` when the data was written under another placement,
    * `format_unknown` or `row_version` when it was written by a release that this one does not know,
    * `batch_version` or `batch` when the batch is not readable; in each case nothing is applied
    */
-  async apply(batch: Uint8Array): Promise<Uint8Array> {
+  async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
     if (this.#unreadable !== null) throw this.#unreadable;
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
     if (this.#claim.isOpen) await this.#claim.claim(placement);
     assertSamePlacement(this.#journal.placement!, placement);
-    const answer = this.#engine.apply(batch, Date.now());
+    const nowMs = Date.now();
+    const answer = this.#engine.apply(batch, nowMs);
+    if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#startAnew());
     this.#noteClock();
     this.#points?.note();
     this.#noteRefusals();
@@ -479,6 +484,17 @@ export class Shard extends DurableObject<Env> {
       this.#isLagLogged = false;
       logWarning("clock_right", { shard: this.ctx.id.name });
     }
+  }
+
+  /**
+   * The clock that this instance reads stands still: ends it, and the next one goes on from the time that is
+   * stored. All that was applied is on disk before, so calls that have been answered lose nothing.
+   */
+  async #startAnew(): Promise<void> {
+    logWarning("clock_still", { shard: this.ctx.id.name });
+    if (this.#engine.isDirty) this.#mustWrite(() => this.#journal.append());
+    await this.ctx.storage.sync();
+    this.ctx.abort("clock_still: the shard starts anew to read the machine's clock again");
   }
 
   /**

@@ -6,6 +6,9 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ShardMap } from "../../src/objects/placement.ts";
+import { writeBatchHeader } from "../../src/wire/batch.ts";
+import { ByteWriter } from "../../src/wire/bytes.ts";
 import type { Overview } from "../../src/wire/overview.ts";
 import { shardStub } from "./shards.ts";
 import { bearerOf, nowS } from "./tokens.ts";
@@ -207,3 +210,18 @@ async function indexOf(key: string): Promise<number> {
   }
   throw new Error(`no shard has ${key}`);
 }
+
+it("a shard whose clock stands still while that of its callers goes on starts anew, and keeps what it has acknowledged", async () => {
+  const stub = shardStub(ns, 0);
+  expect(await increment("k", 30 * HOUR_MS)).toMatchObject({ quota: "1" });
+  const batch = new ByteWriter(64);
+  writeBatchHeader(batch, new ShardMap(ns, SHARDS, "").placement);
+  const bytes = batch.take();
+  for (const passedMs of [0, 1000, 1999]) await stub.apply(bytes, realMs - HOUR_MS + passedMs);
+  expect(logged("clock_still")).toBe(0);
+  await stub.apply(bytes, realMs - HOUR_MS + 2000).catch(() => {});
+  await expect.poll(() => logged("clock_still")).toBe(1);
+  realMs -= HOUR_MS;
+  await expect.poll(async () => await statusOf("k")).toBe(200);
+  expect(await increment("k", 30 * HOUR_MS)).toMatchObject({ quota: "2" });
+});

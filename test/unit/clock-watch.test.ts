@@ -1,0 +1,27 @@
+import { expect, it } from "vitest";
+import { ClockWatch } from "../../src/objects/clock-watch.ts";
+
+const NOW_MS = 1_800_000_000_000;
+const HOUR_MS = 3_600_000;
+
+it("a clock stands still when two seconds have passed at doors, and none for the object", () => {
+  const watch = new ClockWatch();
+  const doorMs = NOW_MS - HOUR_MS;
+  expect(watch.isStill(NOW_MS, doorMs)).toBe(false);
+  expect(watch.isStill(NOW_MS, doorMs + 1999)).toBe(false);
+  expect(watch.isStill(NOW_MS, doorMs + 2000)).toBe(true);
+});
+
+it("a clock that goes on does not stand still, however far it is ahead of doors", () => {
+  const watch = new ClockWatch();
+  for (let ms = 0; ms < 10_000; ms += 1000) {
+    expect(watch.isStill(NOW_MS + ms, NOW_MS - HOUR_MS + ms)).toBe(false);
+  }
+});
+
+it("doors whose clocks are ahead of the object's, or say nothing, show nothing", () => {
+  const watch = new ClockWatch();
+  for (const doorMs of [NOW_MS, NOW_MS + HOUR_MS, undefined, NOW_MS + 2 * HOUR_MS]) {
+    expect(watch.isStill(NOW_MS, doorMs)).toBe(false);
+  }
+});
