@@ -212,7 +212,7 @@ async function indexOf(key: string): Promise<number> {
 }
 
 it("a shard whose clock stands still while that of its callers goes on starts anew, and keeps what it has acknowledged", async () => {
-  const stub = shardStub(ns, 0);
+  const stub = shardStub(0, ns);
   expect(await increment("k", 30 * HOUR_MS)).toMatchObject({ quota: "1" });
   const batch = new ByteWriter(64);
   writeBatchHeader(batch, new ShardMap(ns, SHARDS, "").placement);
