@@ -8,7 +8,7 @@ import { ByteWriter } from "../wire/bytes.ts";
 import type { PageReader } from "../wire/page.ts";
 import { FragmentCounter, FragmentWriter } from "../wire/throttr/fragments.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
-import { listingOutgrown, type Merge } from "./merge.ts";
+import { ListingOutgrown, type Merge } from "./merge.ts";
 import type { Sink } from "./sink.ts";
 
 /** Fragments are sent when there are so many bytes of them. */
@@ -67,7 +67,7 @@ export class FragmentedReply {
       const { bytes, keyAt } = entries[0]!;
       const nameBytes = this.#nameBytes(entries[0]!);
       if (writer.nextIndex === count) {
-        if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) throw listingOutgrown();
+        if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) throw new ListingOutgrown();
       } else if (writer.isFullFor(nameBytes)) {
         writer.cut();
       }

@@ -104,12 +104,14 @@ async function feed(stream: Stream): Promise<void> {
 /** @throws Error when an object says that it has too much, after others have been merged with it */
 function assertGoesOn({ hasEntry, reader }: Stream): void {
   if (hasEntry || reader.isLast) return;
-  throw listingOutgrown();
+  throw new ListingOutgrown();
 }
 
 /** Why a listing fails that would else show less than there is. */
-export function listingOutgrown(): Error {
-  return new Error("listing_outgrown: records came faster than they could be listed");
+export class ListingOutgrown extends Error {
+  constructor() {
+    super("listing_outgrown: records came faster than they could be listed");
+  }
 }
 
 function compareEntries(a: PageReader, b: PageReader): number {

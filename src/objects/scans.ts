@@ -16,7 +16,7 @@ import { Keyspace } from "../wire/keyspace.ts";
 import type { PageReader } from "../wire/page.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import type { Access } from "./access.ts";
-import { Merge } from "./merge.ts";
+import { ListingOutgrown, Merge } from "./merge.ts";
 import {
   isTableCursor,
   readTableCursor,
@@ -106,10 +106,16 @@ export class Scans {
     if (merge.hasTooMuch) return false;
     const page = new ByteWriter(4096);
     let last: Uint8Array = new Uint8Array(0);
-    await writeMerged(merge, page, limit, Infinity, (entry) => {
-      writeScanRow(page, entry);
-      last = entry.key();
-    });
+    try {
+      await writeMerged(merge, page, limit, Infinity, (entry) => {
+        writeScanRow(page, entry);
+        last = entry.key();
+      });
+    } catch (error) {
+      // A shard has passed the bound between its first answer and the one that says whether more follows.
+      if (error instanceof ListingOutgrown) return false;
+      throw error;
+    }
     const isLast = page.bytes[0] === 1;
     writePageHead(out, isLast ? null : last);
     out.copy(page.bytes, 1, page.length);

@@ -53,11 +53,13 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
 
 /** Ports that were logged as unknown. A peer that resets its connection at once seems to come to port 80. */
 const unknownPorts = new Set<number>();
+/** Where a Worker passes connections on, the port is whatever its caller names. */
+const UNKNOWN_PORTS_MAX = 100;
 
 function isNewPort(port: number): boolean {
-  const isNew = !unknownPorts.has(port);
+  if (unknownPorts.has(port) || unknownPorts.size >= UNKNOWN_PORTS_MAX) return false;
   unknownPorts.add(port);
-  return isNew;
+  return true;
 }
 
 /** An address like `127.0.0.1:4242` or `[::1]:4242`. */

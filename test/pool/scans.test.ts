@@ -40,6 +40,8 @@ class TestShard {
   #starts = 0;
   /** Calls that were made. */
   calls = 0;
+  /** Happens behind each answer to SCAN. */
+  onScanned: () => void = () => {};
   engine: Engine;
 
   constructor(low: number) {
@@ -84,7 +86,9 @@ class TestShard {
     this.calls++;
     const scans = this.engine.scan;
     if (isBounded && !scans.isOrdered) return Promise.resolve(scans.unorderedPage());
-    return Promise.resolve(finish(scans.page(query, after, limit)));
+    const page = finish(scans.page(query, after, limit));
+    this.onScanned();
+    return Promise.resolve(page);
   }
 
   async rows(
@@ -221,6 +225,27 @@ describe("a scan over several shards", () => {
       expect(String.fromCharCode(...cursor)).toBe(page.rows.at(-1)!.key);
     }
     expect(listed).toEqual(keys.toSorted((a, b) => (a < b ? -1 : 1)));
+  });
+
+  it("gives a page in the order of the table where a shard passes 16,384 records within the page", async () => {
+    const namespace = new Namespace();
+    const keys = numbered("k", 0, 30_000);
+    namespace.insert(keys);
+    const [first] = namespace.shards;
+    first.onScanned = () => {
+      first.onScanned = () => {};
+      namespace.insert(numbered("n", 0, 6000));
+    };
+    const listed: string[] = [];
+    for (let cursor: Uint8Array | null = null; ;) {
+      const page = await namespace.page("", 1000, cursor);
+      listed.push(...page.rows.map(({ key }) => key));
+      ({ cursor } = page);
+      if (cursor === null) break;
+    }
+    expect(first.engine.scan.isOrdered).toBe(false);
+    expect(new Set(listed).size).toBe(listed.length);
+    expect(listed.filter((key) => key.startsWith("k")).length).toBe(keys.length);
   });
 
   it("goes on behind a key that a release before 0.5.0 gave as its cursor", async () => {

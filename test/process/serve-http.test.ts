@@ -10,6 +10,7 @@ import { SelfHosted } from "./self-hosted.ts";
 const MEBIBYTE = 1 << 20;
 const BODY_BYTES_MAX = 8 * MEBIBYTE;
 const PART_BYTES = 4096;
+const TCP_PORT = 21_650;
 /** Shorter than STALL_TIMEOUT_MS; of several of them, the sum is longer. */
 const PAUSE_MS = 600;
 
@@ -18,6 +19,7 @@ const server = SelfHosted.start(
   [
     "--http=127.0.0.1:0",
     "--access=open",
+    `--tcp=${TCP_PORT}=7.3/uint64`,
     `--data=${join(folder, "data")}`,
     "--var=STALL_TIMEOUT_MS=1000",
     `--var=BODIES_BYTES_MAX=${24 * MEBIBYTE}`,
@@ -162,4 +164,14 @@ it("uploads that their clients abort are no errors of the server, and give their
   await next.arrayBuffer();
   expect(server.errors).not.toContain("request_failed");
   expect(server.events.map(({ event }) => event)).toEqual(["ready"]);
+});
+
+it("a CONNECT request over HTTP does not enter the door of a TCP port", async () => {
+  using http = await RawHttp.open(server.url);
+  http.send(`CONNECT any:${TCP_PORT}`, { host: "any" });
+  expect(await http.head()).toMatch(/^HTTP\/1\.1 [45]/);
+  using tcp = await RawHttp.open(`http://127.0.0.1:${TCP_PORT}`);
+  // A QUERY of a key that is not there: the door itself answers.
+  tcp.socket.write(Uint8Array.of(2, 1, 0x7a));
+  expect(await tcp.text("\0")).toBe("\0");
 });

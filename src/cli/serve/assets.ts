@@ -95,7 +95,15 @@ function headerRulesIn(file: string): HeaderRule[] {
 /** Name of the module that has the bytes of an asset. */
 export const assetModuleName = (index: number): string => `assets/${index}`;
 
-/** Source of the module in front of the Worker: it answers what is an asset, and leaves the rest to it. */
+/** The entrypoint that TCP sockets are served by. */
+export const TCP_ENTRYPOINT = "tcp";
+
+/**
+ * Source of the module in front of the Worker: it answers what is an asset, and leaves the rest to it.
+ *
+ * workerd hands a CONNECT request over HTTP to the handler `connect`, with the port that the client names. Such
+ * a client would enter the doors of TCP ports that it can't reach, so only TCP sockets have that handler.
+ */
 export function frontModule(assets: readonly Asset[]): string {
   const json = JSON.stringify;
   return `
@@ -126,6 +134,8 @@ function assetOf(request) {
 
 export default {
   fetch: (request, env, ctx) => assetOf(request) ?? server.fetch(request, env, ctx),
+};
+export const ${TCP_ENTRYPOINT} = {
   connect: (socket, env, ctx) => server.connect(socket, env, ctx),
 };
 `;

@@ -7,7 +7,7 @@
 import { relative, sep } from "node:path";
 import type { TcpPort } from "../../worker/ports.ts";
 import { addressText, type Address } from "./address.ts";
-import { assetModuleName, frontModule, type Asset } from "./assets.ts";
+import { assetModuleName, frontModule, TCP_ENTRYPOINT, type Asset } from "./assets.ts";
 import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
 
 /** That of `wrangler.toml`; a test keeps the two alike. */
@@ -84,7 +84,7 @@ function serverWorker({ variables, secretNames, packageFolder, assets }: Serving
   return {
     // The first one has the handlers.
     modules: [
-      ...(assets.length === 0 ? [] : [{ name: "front.js", esModule: frontModule(assets) }]),
+      { name: "front.js", esModule: frontModule(assets) },
       { name: WORKER_FILE, esModule: new Embedded(`/${WORKER_FILE}`) },
       ...assets.map(({ file }, index) => ({
         name: assetModuleName(index),
@@ -126,6 +126,7 @@ function httpSocket(address: Address, { isBehindProxy }: Serving): CapnpValue {
 function tcpSockets({ tcp, tcpHost }: Serving): CapnpValue[] {
   return tcp.map(({ port }) => {
     const address = addressText({ host: tcpHost, port });
-    return { name: `tcp ${address}`, address, tcp: {}, service: "throttr" };
+    const service = { name: "throttr", entrypoint: TCP_ENTRYPOINT };
+    return { name: `tcp ${address}`, address, tcp: {}, service };
   });
 }
