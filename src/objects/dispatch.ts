@@ -180,7 +180,7 @@ function beginsWithWrite({ protocol, target, bytes }: AnyFrames): boolean {
   return target === Target.shard || framingOf(protocol).isWrite(bytes, 0);
 }
 
-/** Ends a reply that is streamed, with what has been sent of it, at the first piece that nobody reads. */
+/** Ends a reply that is streamed, with what has been sent of it, at the first piece after the caller has gone. */
 function whileRead(sink: Sink): Sink {
   const unread = new Error("unread");
   return {

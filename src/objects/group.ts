@@ -138,7 +138,7 @@ export class Group {
    * @param publications format: `wire/channel-batch.ts`
    */
   async publish(publications: Uint8Array): Promise<PublishedAll> {
-    // Nothing is known of any name, as nobody listens.
+    // No name has a subscriber or a listener.
     if (this.#joins.size === 0 && this.#numbers.size === 0) return NOTHING;
     const { count, bundles } = this.#bundle(publications);
     if (bundles.size === 0) return NOTHING;
