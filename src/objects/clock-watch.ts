@@ -20,7 +20,7 @@ export class ClockWatch {
 
   /**
    * Takes what `Date.now()` says at the beginning of a call, and what it said at the call's door, which doors
-   * of release 0.4 leave out. True when the object's clock stands still.
+   * of release 0.4 leave out. True when the object's clock stands still; calls of the same moment do not repeat it.
    */
   isStill(nowMs: number, doorMs = nowMs): boolean {
     if (nowMs !== this.#nowMs) {
@@ -29,6 +29,8 @@ export class ClockWatch {
       return false;
     }
     this.#doorMs = Math.min(this.#doorMs, doorMs);
-    return doorMs - this.#doorMs >= PASSED_MS && nowMs - doorMs >= AHEAD_MS;
+    if (doorMs - this.#doorMs < PASSED_MS || nowMs - doorMs < AHEAD_MS) return false;
+    this.#doorMs = doorMs;
+    return true;
   }
 }

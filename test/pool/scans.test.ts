@@ -146,6 +146,17 @@ class Namespace {
     return openScanPage(reply.body);
   }
 
+  /** All keys behind a cursor, page by page. */
+  async keysBehind(cursor: Uint8Array | null): Promise<string[]> {
+    const keys: string[] = [];
+    do {
+      const page = await this.page("", 1000, cursor);
+      keys.push(...page.rows.map(({ key }) => key));
+      ({ cursor } = page);
+    } while (cursor !== null);
+    return keys;
+  }
+
   /** A page as clients of releases before 0.5.0 ask for it. */
   async orderedPage(prefix: string, limit: number, after: string | null) {
     const [reply] = commandReplies(await this.#scans.scan(scan(prefix, limit, after), OPEN_ACCESS));
@@ -236,13 +247,7 @@ describe("a scan over several shards", () => {
       first.onScanned = () => {};
       namespace.insert(numbered("n", 0, 6000));
     };
-    const listed: string[] = [];
-    for (let cursor: Uint8Array | null = null; ;) {
-      const page = await namespace.page("", 1000, cursor);
-      listed.push(...page.rows.map(({ key }) => key));
-      ({ cursor } = page);
-      if (cursor === null) break;
-    }
+    const listed = await namespace.keysBehind(null);
     expect(first.engine.scan.isOrdered).toBe(false);
     expect(new Set(listed).size).toBe(listed.length);
     expect(listed.filter((key) => key.startsWith("k")).length).toBe(keys.length);
@@ -254,12 +259,7 @@ describe("a scan over several shards", () => {
     namespace.insert(keys);
     const inOrder = keys.toSorted((a, b) => (a < b ? -1 : 1));
     const after = inOrder[10_000]!;
-    const listed: string[] = [];
-    for (let cursor: Uint8Array | null = bytesOf(after); cursor !== null;) {
-      const page = await namespace.page("", 1000, cursor);
-      listed.push(...page.rows.map(({ key }) => key));
-      ({ cursor } = page);
-    }
+    const listed = await namespace.keysBehind(bytesOf(after));
     expect(listed.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(inOrder.slice(10_001));
   });
 

@@ -10,6 +10,7 @@ it("a clock stands still when two seconds have passed at doors, and none for the
   expect(watch.isStill(NOW_MS, doorMs)).toBe(false);
   expect(watch.isStill(NOW_MS, doorMs + 1999)).toBe(false);
   expect(watch.isStill(NOW_MS, doorMs + 2000)).toBe(true);
+  expect(watch.isStill(NOW_MS, doorMs + 2001)).toBe(false);
 });
 
 it("a clock that goes on does not stand still, however far it is ahead of doors", () => {
