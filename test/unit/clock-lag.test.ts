@@ -3,10 +3,12 @@ import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import { moveStateBack } from "../../src/engine/ratelimit/moved-state.ts";
+import { HOLDING_KEY_BYTES, ROW } from "../../src/engine/semaphores/stored.ts";
 import { ShardClock } from "../../src/engine/shard-clock.ts";
 import type { RateLimitConfiguration } from "../../src/wire/ratelimit/configuration.ts";
 import { readDecision } from "../../src/wire/edge/decision.ts";
 import { EXPORT_PAGE_HEADER_BYTES } from "../../src/engine/export.ts";
+import { IMAGE_HEADER_BYTES } from "../../src/engine/image.ts";
 import { imagesOf } from "../support/command-disk.ts";
 import {
   commandReplies,
@@ -220,13 +222,25 @@ it("an engine with a lag stores what an engine does whose clock shows the shard'
         clock.restore(clock.nowMs, realMs);
         expect(engine.nowMs).toBe(clock.nowMs);
       }
-      expect(imagesOf(engine).filter((image) => !isMark(image))).toEqual(imagesOf(model));
+      expect(comparable(imagesOf(engine))).toEqual(comparable(imagesOf(model)));
     }
   });
   fc.assert(property, { seed, numRuns: 150 });
 });
 
-const isMark = (image: string): boolean => image.startsWith("030f");
+/**
+ * Images without what two engines that store the same may differ in: the mark of the clock, and the row of a
+ * holding. The row is a place in the index in memory, which each engine builds anew at a restart.
+ */
+function comparable(images: readonly string[]): string[] {
+  const rowAt = 2 * (IMAGE_HEADER_BYTES + HOLDING_KEY_BYTES + ROW);
+  return images
+    .filter((image) => !image.startsWith("030f"))
+    .map((image) =>
+      image.startsWith("0204") ? image.slice(0, rowAt) + image.slice(rowAt + 8) : image,
+    )
+    .toSorted();
+}
 
 it("rows of an engine without a lag have no marks, so release 0.4.0 reads them as its own", () => {
   const engine = newEngine();
