@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { unstable_readConfig } from "wrangler";
 import { warningsOf } from "../src/cli/serve/plan.ts";
-import { readSettings, SettingsError } from "../src/objects/settings.ts";
+import { readSettings, SettingsError } from "../src/base/settings.ts";
 import { ROOT } from "./server.ts";
 
 const WRANGLER = `${ROOT}node_modules/wrangler/bin/wrangler.js`;

@@ -5,7 +5,7 @@ import { ByteWriter } from "../../src/wire/bytes.ts";
 import type { Protocol } from "../../src/wire/throttr/protocol.ts";
 
 const BYTES_MAX = 512 << 20;
-/** As in `src/objects/journal.ts`. */
+/** As in `src/objects/shard/journal.ts`. */
 const ROW_BYTES_MAX = 1_900_000;
 const REPLY_BYTES_MAX = 2 << 20;
 const HASH_KEY = { low: 0x9e3779b9, high: 0x7f4a7c15 };

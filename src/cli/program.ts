@@ -25,7 +25,7 @@ import { ExitCode } from "./exit-code.ts";
 import { NAME, printFailure } from "./failure.ts";
 import { setRun, type Run } from "./invocation.ts";
 import { addConnectionOptions } from "./options.ts";
-import { VERSION } from "../objects/version.ts";
+import { VERSION } from "../base/version.ts";
 
 /** The program for one command line. */
 export function programOf(run: Run): Command {

@@ -1,5 +1,5 @@
 /** What the routes have at hand. */
-import type { Access } from "../objects/access.ts";
+import type { Access } from "../base/access.ts";
 
 export interface App {
   Bindings: Env;

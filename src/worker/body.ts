@@ -5,7 +5,7 @@
  * unfinished bodies are bounded over all requests of an isolate.
  */
 import type { MiddlewareHandler } from "hono";
-import { readSettings, type Settings } from "../objects/settings.ts";
+import { readSettings, type Settings } from "../base/settings.ts";
 import type { App } from "./app.ts";
 import { Problem } from "./problem.ts";
 

@@ -1,7 +1,7 @@
 /** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
-import { refusalOf, type Access } from "../objects/access.ts";
-import { Dispatch, type Counter } from "../objects/dispatch.ts";
-import type { Settings } from "../objects/settings.ts";
+import { refusalOf, type Access } from "../base/access.ts";
+import { Dispatch, type Counter } from "../dispatch/dispatch.ts";
+import type { Settings } from "../base/settings.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";

@@ -2,8 +2,8 @@
  * Counting what HTTP callers ask that no shard sees: here, and before long in the namespace's Directory.
  */
 import { Tally } from "../engine/tally.ts";
-import type { Counter } from "../objects/dispatch.ts";
-import { directoryStub } from "../objects/stubs.ts";
+import type { Counter } from "../dispatch/dispatch.ts";
+import { directoryStub } from "../base/stubs.ts";
 
 const FLUSH_DELAY_MS = 1000;
 /** A flush that did not come, because its request was ended, is waited for so long. */

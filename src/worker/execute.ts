@@ -1,9 +1,9 @@
 /** Executes what comes whole from a caller who waits for it all: operations, or a message of frames. */
-import { refusalOf, refusalText, type Access } from "../objects/access.ts";
-import { Dispatch, type Counter } from "../objects/dispatch.ts";
-import { reportFailure } from "../objects/failure.ts";
-import type { Settings } from "../objects/settings.ts";
-import type { Frames, Sink } from "../objects/sink.ts";
+import { refusalOf, refusalText, type Access } from "../base/access.ts";
+import { Dispatch, type Counter } from "../dispatch/dispatch.ts";
+import { reportFailure } from "../base/failure.ts";
+import type { Settings } from "../base/settings.ts";
+import type { Frames, Sink } from "../dispatch/sink.ts";
 import { joinBytes } from "../wire/bytes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { EDGE, messageOf, settle, type Operation, type Settled } from "../wire/edge/operation.ts";

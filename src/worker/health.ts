@@ -1,14 +1,14 @@
 /**
  * How a deployment is, for whoever asks: no token is needed, so an answer costs next to nothing.
  *
- * Shards of other namespaces than `default` are unknown here: `objects/data-refusals.ts` tells what calls have met.
+ * Shards of other namespaces than `default` are unknown here: `base/data-refusals.ts` tells what calls have met.
  */
-import { OPEN_ACCESS } from "../objects/access.ts";
-import { dataRefusal } from "../objects/data-refusals.ts";
-import { shardName } from "../objects/names.ts";
-import { ShardMap } from "../objects/placement.ts";
-import type { Settings } from "../objects/settings.ts";
-import { shardStub } from "../objects/stubs.ts";
+import { OPEN_ACCESS } from "../base/access.ts";
+import { dataRefusal } from "../base/data-refusals.ts";
+import { shardName } from "../base/names.ts";
+import { ShardMap } from "../dispatch/placement.ts";
+import type { Settings } from "../base/settings.ts";
+import { shardStub } from "../base/stubs.ts";
 import { Problem, problemOfFailure } from "./problem.ts";
 import { assertConfigured } from "./token.ts";
 

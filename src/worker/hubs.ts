@@ -4,12 +4,12 @@
  * Each location of clients has Hubs of its own, so that they live near. They are filled one after the
  * other; where there was room last is remembered for a while.
  */
-import { CONNECTION_HEADER, encodeOpenRequest, type OpenRequest } from "../objects/hub.ts";
-import { connectionCount, countedHubs } from "../objects/connection-count.ts";
-import { hubName } from "../objects/names.ts";
-import { logWarning } from "../objects/log.ts";
-import { hubStub } from "../objects/stubs.ts";
-import type { Settings } from "../objects/settings.ts";
+import { CONNECTION_HEADER, encodeOpenRequest, type OpenRequest } from "../objects/hub/hub.ts";
+import { connectionCount, countedHubs } from "../objects/hub/connection-count.ts";
+import { hubName } from "../base/names.ts";
+import { logWarning } from "../base/log.ts";
+import { hubStub } from "../base/stubs.ts";
+import type { Settings } from "../base/settings.ts";
 import { Problem } from "./problem.ts";
 
 /** Location of clients of whom nothing is known. */

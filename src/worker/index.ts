@@ -2,10 +2,10 @@
 import { router } from "./router.ts";
 import { serveTcp } from "./tcp.ts";
 
-export { Channel } from "../objects/channel.ts";
-export { Directory } from "../objects/directory.ts";
-export { Hub } from "../objects/hub.ts";
-export { Shard } from "../objects/shard.ts";
+export { Channel } from "../objects/channel/channel.ts";
+export { Directory } from "../objects/channel/directory.ts";
+export { Hub } from "../objects/hub/hub.ts";
+export { Shard } from "../objects/shard/shard.ts";
 export { Throttr } from "./rpc.ts";
 
 export default {

@@ -1,7 +1,7 @@
 /** TCP ports, what is spoken on them, and for whom: the variable `TCP_PORTS`. */
 import * as v from "valibot";
-import { OPEN_ACCESS, type Access } from "../objects/access.ts";
-import { SettingsError, type Settings } from "../objects/settings.ts";
+import { OPEN_ACCESS, type Access } from "../base/access.ts";
+import { SettingsError, type Settings } from "../base/settings.ts";
 import type { AnyProtocol } from "../wire/protocols.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { COUNTER_PROTOCOLS } from "../wire/yrmcds/dialect.ts";

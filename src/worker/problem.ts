@@ -1,5 +1,5 @@
 /** Errors over HTTP: problem details (RFC 9457) with a stable `code`. */
-import { reportFailure } from "../objects/failure.ts";
+import { reportFailure } from "../base/failure.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 import { meaningOf, type ProblemCode } from "./problem-codes.ts";
 

@@ -5,8 +5,8 @@
  * The runtime sees that a client has closed its connection only when it writes to it: so a reply that takes
  * long is begun, rather than kept until it is whole.
  */
-import { reportFailure } from "../objects/failure.ts";
-import { logWarning } from "../objects/log.ts";
+import { reportFailure } from "../base/failure.ts";
+import { logWarning } from "../base/log.ts";
 import { type Problem, problemOfFailure } from "./problem.ts";
 import type { RunSink } from "./runs.ts";
 

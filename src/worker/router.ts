@@ -1,10 +1,10 @@
 /** The HTTP and WebSocket doors: routes, tokens, origins, errors. */
 import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
-import { scopeNames, type Access } from "../objects/access.ts";
-import { logError } from "../objects/log.ts";
-import { readSettings, SettingsError } from "../objects/settings.ts";
-import { VERSION } from "../objects/version.ts";
+import { scopeNames, type Access } from "../base/access.ts";
+import { logError } from "../base/log.ts";
+import { readSettings, SettingsError } from "../base/settings.ts";
+import { VERSION } from "../base/version.ts";
 import {
   protocolByName,
   SIZED_DIALECTS,

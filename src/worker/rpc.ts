@@ -5,7 +5,7 @@
  * described where the operations are, in `wire/edge`.
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
-import { readSettings } from "../objects/settings.ts";
+import { readSettings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";

@@ -1,8 +1,8 @@
 /**
  * Runs of a message that comes whole: found, checked, and sent one after the other.
  */
-import { isUnrestricted, refusalOf, scopeNames, type Access } from "../objects/access.ts";
-import type { Frames, Sink } from "../objects/sink.ts";
+import { isUnrestricted, refusalOf, scopeNames, type Access } from "../base/access.ts";
+import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";

@@ -1,7 +1,7 @@
 /** What a namespace is doing, for whoever may know: asked over HTTP. */
-import { Dispatch } from "../objects/dispatch.ts";
-import { overviewOf } from "../objects/overview.ts";
-import type { Survey } from "../objects/survey.ts";
+import { Dispatch } from "../dispatch/dispatch.ts";
+import { overviewOf } from "../dispatch/overview.ts";
+import type { Survey } from "../dispatch/survey.ts";
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./execute.ts";
 import { problemOfFailure } from "./problem.ts";

@@ -4,8 +4,8 @@
  * It knows nothing of frames. It reads from the client while the Hub keeps up, writes what the Hub
  * answers, and gives up on a client that does not read. What the two say to each other: `wire/bridge.ts`.
  */
-import { logWarning } from "../objects/log.ts";
-import { readSettings, type Settings } from "../objects/settings.ts";
+import { logWarning } from "../base/log.ts";
+import { readSettings, type Settings } from "../base/settings.ts";
 import {
   BRIDGE_END,
   BRIDGE_GONE,

@@ -1,8 +1,8 @@
 /** The HTTP door: a body of frames in, their replies out. */
-import type { Access } from "../objects/access.ts";
-import { Dispatch, type Counter } from "../objects/dispatch.ts";
-import type { Settings } from "../objects/settings.ts";
-import type { Frames, Sink } from "../objects/sink.ts";
+import type { Access } from "../base/access.ts";
+import { Dispatch, type Counter } from "../dispatch/dispatch.ts";
+import type { Settings } from "../base/settings.ts";
+import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
 import { assertAllowed, RunSequence, runsOf } from "./runs.ts";

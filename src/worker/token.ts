@@ -6,9 +6,9 @@
 import { verify } from "hono/jwt";
 import { JwtTokenExpired, JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
 import * as v from "valibot";
-import { OPEN_ACCESS, type Access } from "../objects/access.ts";
+import { OPEN_ACCESS, type Access } from "../base/access.ts";
 import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
-import type { Settings } from "../objects/settings.ts";
+import type { Settings } from "../base/settings.ts";
 import { Problem } from "./problem.ts";
 
 /** What stands in place of a token begins so where it names a namespace of an open server. */

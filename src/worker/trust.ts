@@ -1,6 +1,6 @@
 /** Access of callers over a service binding: what the binding's props say. */
 import * as v from "valibot";
-import type { Access } from "../objects/access.ts";
+import type { Access } from "../base/access.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { accessOf, grantFields, namespaceName, scopeNames } from "./token.ts";
 

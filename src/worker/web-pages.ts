@@ -5,8 +5,8 @@
  * 127.0.0.1 once the page has been loaded (DNS rebinding), and then page and server have the same origin. So a server
  * on loopback that asks for no token looks at `Host`, too: whoever starts it there sets `HOSTS`.
  */
-import { logWarning } from "../objects/log.ts";
-import type { Settings } from "../objects/settings.ts";
+import { logWarning } from "../base/log.ts";
+import type { Settings } from "../base/settings.ts";
 import { Problem } from "./problem.ts";
 
 /** Origins and hosts that an isolate remembers to have logged. Pages of strangers must not fill the log. */

@@ -6,7 +6,7 @@ import {
   runInDurableObject,
 } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { ShardMap } from "../../src/objects/placement.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
 import { writeBatchHeader } from "../../src/wire/batch.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import type { Overview } from "../../src/wire/overview.ts";

@@ -3,8 +3,8 @@ import { abortAllDurableObjects, evictAllDurableObjects } from "cloudflare:test"
 import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { ShardMap } from "../../src/objects/placement.ts";
-import { readSettings } from "../../src/objects/settings.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
+import { readSettings } from "../../src/base/settings.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import type { RecordPage } from "../../src/wire/edge/operations.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";

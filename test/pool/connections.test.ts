@@ -7,9 +7,9 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { OPEN_ACCESS } from "../../src/objects/access.ts";
-import type { OpenRequest } from "../../src/objects/hub.ts";
-import { readSettings } from "../../src/objects/settings.ts";
+import { OPEN_ACCESS } from "../../src/base/access.ts";
+import type { OpenRequest } from "../../src/objects/hub/hub.ts";
+import { readSettings } from "../../src/base/settings.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";

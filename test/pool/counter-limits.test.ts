@@ -1,7 +1,7 @@
 /** What a stranger can grow over the counter protocol, and what must not wait for it. */
 import { evictAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it } from "vitest";
-import { Hub } from "../../src/objects/hub.ts";
+import { Hub } from "../../src/objects/hub/hub.ts";
 import {
   acquire,
   dump,

@@ -9,7 +9,7 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
-import { Hub } from "../../src/objects/hub.ts";
+import { Hub } from "../../src/objects/hub/hub.ts";
 import worker from "../../src/worker/index.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
 import type { CounterClient } from "../support/counter-client.ts";

@@ -1,8 +1,8 @@
 /** Data points for Analytics Engine, as the objects of a deployment that has bound a data set write them. */
 import { evictAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Dataset } from "../../src/objects/data-points.ts";
-import { VERSION } from "../../src/objects/version.ts";
+import type { Dataset } from "../../src/base/data-points.ts";
+import { VERSION } from "../../src/base/version.ts";
 import { openSocket, post } from "./doors.ts";
 import { hubStub } from "./hubs.ts";
 import { bytesOfHex } from "./reading.ts";

@@ -2,9 +2,9 @@
 import { evictAllDurableObjects, runInDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { Channel } from "../../src/objects/channel.ts";
-import { groupName } from "../../src/objects/names.ts";
-import { GroupMap } from "../../src/objects/placement.ts";
+import type { Channel } from "../../src/objects/channel/channel.ts";
+import { groupName } from "../../src/base/names.ts";
+import { GroupMap } from "../../src/dispatch/placement.ts";
 import { hex, unhex } from "../support/frames.ts";
 import { openSocket, post } from "./doors.ts";
 import { hubStub } from "./hubs.ts";

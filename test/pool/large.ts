@@ -1,7 +1,7 @@
 /** Values so large that their replies take several calls, one on each of the four shards. */
 import { expect } from "vitest";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import { ShardMap } from "../../src/objects/placement.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
 import { bytesOf, frameOf } from "../support/frames.ts";
 import type { ModelProtocol } from "../support/model.ts";
 import { post } from "./doors.ts";

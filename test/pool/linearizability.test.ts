@@ -11,8 +11,8 @@ import {
 import { exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { ShardMap } from "../../src/objects/placement.ts";
-import type { Shard } from "../../src/objects/shard.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
+import type { Shard } from "../../src/objects/shard/shard.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";

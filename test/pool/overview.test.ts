@@ -10,7 +10,7 @@ import {
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { COUNTED_REQUESTS } from "../../src/engine/counted-requests.ts";
-import { VERSION } from "../../src/objects/version.ts";
+import { VERSION } from "../../src/base/version.ts";
 import type { Overview } from "../../src/wire/overview.ts";
 import worker from "../../src/worker/index.ts";
 import { LISTENERS_MAX } from "../../src/worker/live.ts";

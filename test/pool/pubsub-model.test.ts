@@ -8,8 +8,8 @@ import {
 import fc from "fast-check";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
-import { Channel } from "../../src/objects/channel.ts";
-import { Hub } from "../../src/objects/hub.ts";
+import { Channel } from "../../src/objects/channel/channel.ts";
+import { Hub } from "../../src/objects/hub/hub.ts";
 import { concat, frameOf } from "../support/frames.ts";
 import { parseFragments } from "../support/fragments.ts";
 import type { ModelProtocol } from "../support/model.ts";

@@ -3,9 +3,9 @@ import { evictAllDurableObjects, evictDurableObject, reset } from "cloudflare:te
 import fc from "fast-check";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { Channel } from "../../src/objects/channel.ts";
-import { groupName, hubName } from "../../src/objects/names.ts";
-import { GroupMap } from "../../src/objects/placement.ts";
+import type { Channel } from "../../src/objects/channel/channel.ts";
+import { groupName, hubName } from "../../src/base/names.ts";
+import { GroupMap } from "../../src/dispatch/placement.ts";
 import { payloadBytesMax } from "../support/pubsub-model.ts";
 import { askChannels, newMessage, Peer, type Message, type PeerKind } from "./peers.ts";
 

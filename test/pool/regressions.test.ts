@@ -2,11 +2,11 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { Channel } from "../../src/objects/channel.ts";
-import { Hub } from "../../src/objects/hub.ts";
-import { groupName } from "../../src/objects/names.ts";
-import { CHANNEL_GROUPS, GroupMap } from "../../src/objects/placement.ts";
-import { Shard } from "../../src/objects/shard.ts";
+import { Channel } from "../../src/objects/channel/channel.ts";
+import { Hub } from "../../src/objects/hub/hub.ts";
+import { groupName } from "../../src/base/names.ts";
+import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
+import { Shard } from "../../src/objects/shard/shard.ts";
 import { parseFragments } from "../support/fragments.ts";
 import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames.ts";
 import type { ModelProtocol } from "../support/model.ts";

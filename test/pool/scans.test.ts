@@ -8,10 +8,14 @@ import type { Segment } from "../../src/engine/segment.ts";
 import { Table } from "../../src/engine/table.ts";
 import type { TablePlace, TableQuery } from "../../src/engine/table-page.ts";
 import { STEP_SLOTS } from "../../src/engine/walk.ts";
-import { OPEN_ACCESS } from "../../src/objects/access.ts";
-import { isTableCursor, readTableCursor, writeTableCursor } from "../../src/objects/scan-cursor.ts";
-import { Scans } from "../../src/objects/scans.ts";
-import type { Shard } from "../../src/objects/shard.ts";
+import { OPEN_ACCESS } from "../../src/base/access.ts";
+import {
+  isTableCursor,
+  readTableCursor,
+  writeTableCursor,
+} from "../../src/dispatch/scan-cursor.ts";
+import { Scans } from "../../src/dispatch/scans.ts";
+import type { Shard } from "../../src/objects/shard/shard.ts";
 import {
   commandFrame,
   commandReplies,

@@ -6,8 +6,8 @@ import {
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ShardMap } from "../../src/objects/placement.ts";
-import { readSettings } from "../../src/objects/settings.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
+import { readSettings } from "../../src/base/settings.ts";
 import { bytesOf, concat, frameOf, hex } from "../support/frames.ts";
 import type { ModelProtocol } from "../support/model.ts";
 import { post } from "./doors.ts";

@@ -7,7 +7,7 @@ import {
 import { describe, expect, it } from "vitest";
 import type { ListingQuery } from "../../src/engine/listing.ts";
 import { HASH_END } from "../../src/engine/table.ts";
-import { ShardMap } from "../../src/objects/placement.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
 import { parseFragments } from "../support/fragments.ts";
 import { batchOf, frameOf } from "../support/frames.ts";
 import type { ModelProtocol } from "../support/model.ts";

@@ -1,7 +1,7 @@
 /** Looking into the shards: their stubs, what they write, and how to make writing fail. */
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { Shard } from "../../src/objects/shard.ts";
+import type { Shard } from "../../src/objects/shard/shard.ts";
 
 export function shardStub(index: number, namespace = "default"): DurableObjectStub<Shard> {
   return env.SHARD.getByName(`${namespace}/${index}`);

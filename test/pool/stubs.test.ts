@@ -1,6 +1,6 @@
 /** Stubs: where the deployment says that objects live, all of them are asked for there. */
 import { describe, expect, it } from "vitest";
-import { directoryStub, groupStub, hubStub, shardStub } from "../../src/objects/stubs.ts";
+import { directoryStub, groupStub, hubStub, shardStub } from "../../src/base/stubs.ts";
 
 /** Namespaces of objects that tell how they were asked. */
 function environment(variables: Readonly<Record<string, string>>): Env {

@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { serviceBinding } from "../../src/client/binding-transport.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
-import { ShardMap } from "../../src/objects/placement.ts";
-import { readSettings } from "../../src/objects/settings.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
+import { readSettings } from "../../src/base/settings.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import type {
   ExportedKey,

@@ -1,6 +1,6 @@
 /** Other values of variables for a while: objects read them when they start. */
 import { evictAllDurableObjects, runInDurableObject } from "cloudflare:test";
-import type { Settings } from "../../src/objects/settings.ts";
+import type { Settings } from "../../src/base/settings.ts";
 import { hubStub } from "./hubs.ts";
 
 /** Runs a test with other settings in all objects. */

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { configWithPorts } from "../../scripts/server.ts";
-import { readSettings } from "../../src/objects/settings.ts";
+import { readSettings } from "../../src/base/settings.ts";
 
 const OBJECTS = ["SHARD (Shard)", "HUB (Hub)", "CHANNEL (Channel)", "DIRECTORY (Directory)"];
 const SECRETS = ["TOKEN_SECRET", "TOKEN_SECRET_PREVIOUS", "SHARD_SECRET"];

@@ -1,4 +1,4 @@
-/** What a shard's database holds, kept in arrays: the protocol of `objects/journal.ts`. */
+/** What a shard's database holds, kept in arrays: the protocol of `objects/shard/journal.ts`. */
 import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
 
 export class Disk {

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ClockWatch } from "../../src/objects/clock-watch.ts";
+import { ClockWatch } from "../../src/objects/shard/clock-watch.ts";
 
 const NOW_MS = 1_800_000_000_000;
 const HOUR_MS = 3_600_000;

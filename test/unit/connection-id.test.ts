@@ -6,7 +6,7 @@ import {
   ownChannel,
   placeOfChannel,
   placeOfConnection,
-} from "../../src/objects/connection-id.ts";
+} from "../../src/base/connection-id.ts";
 import { PageReader, PageWriter } from "../../src/wire/page.ts";
 import {
   CONNECTION_ROW_BYTES,

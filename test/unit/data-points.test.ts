@@ -2,8 +2,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { COUNTED_REQUESTS } from "../../src/engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, Tally } from "../../src/engine/tally.ts";
-import { DataPoints, type Dataset, type Measured } from "../../src/objects/data-points.ts";
-import { VERSION } from "../../src/objects/version.ts";
+import { DataPoints, type Dataset, type Measured } from "../../src/base/data-points.ts";
+import { VERSION } from "../../src/base/version.ts";
 
 type Point = Parameters<Dataset["writeDataPoint"]>[0];
 

@@ -1,16 +1,16 @@
 /** Log events: the table has all that are logged, and no other; it is written down for whoever reads logs. */
 import { globSync, readFileSync } from "node:fs";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { LOG_EVENTS } from "../../src/objects/log-events.ts";
-import { logError, logWarning } from "../../src/objects/log.ts";
+import { LOG_EVENTS } from "../../src/base/log-events.ts";
+import { logError, logWarning } from "../../src/base/log.ts";
 
-const TABLE = "src/objects/log-events.ts";
-const LOG = "src/objects/log.ts";
+const TABLE = "src/base/log-events.ts";
+const LOG = "src/base/log.ts";
 const events = Object.entries(LOG_EVENTS);
 const names = Object.keys(LOG_EVENTS);
 
 /** Sources of the server: what runs elsewhere does not log. */
-const sources = globSync("src/{engine,objects,wire,worker}/**/*.ts")
+const sources = globSync("src/{base,dispatch,engine,objects,wire,worker}/**/*.ts")
   .filter((path) => path !== TABLE && !path.endsWith(".d.ts"))
   .map((path) => ({ path, text: readFileSync(path, "utf8") }));
 

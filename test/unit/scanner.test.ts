@@ -1,8 +1,8 @@
 /** The scanner: any cut of any stream gives the same frames; announced sizes reserve nothing. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { OPEN_ACCESS } from "../../src/objects/access.ts";
-import { Session, type Ending } from "../../src/objects/session.ts";
+import { OPEN_ACCESS } from "../../src/base/access.ts";
+import { Session, type Ending } from "../../src/objects/hub/session.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../../src/wire/throttr/requests.ts";
 import {

@@ -1,7 +1,7 @@
 /** Variables: checked against their range, and documented where people look. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { readSettings } from "../../src/objects/settings.ts";
+import { readSettings } from "../../src/base/settings.ts";
 
 const toml = readFileSync("wrangler.toml", "utf8");
 const reference = readFileSync("docs/reference.md", "utf8");

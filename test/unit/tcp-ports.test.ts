@@ -1,7 +1,7 @@
 /** The variable TCP_PORTS: what it may say, and that no port opens by accident. */
 import { describe, expect, it } from "vitest";
-import { ALL_SCOPES } from "../../src/objects/access.ts";
-import { readSettings } from "../../src/objects/settings.ts";
+import { ALL_SCOPES } from "../../src/base/access.ts";
+import { readSettings } from "../../src/base/settings.ts";
 import { accessOfPort, refusalOfPort, tcpPort, tcpPorts } from "../../src/worker/ports.ts";
 
 const settingsOf = (variables: Readonly<Record<string, string>>) => readSettings({ ...variables });

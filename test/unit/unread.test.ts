@@ -1,6 +1,6 @@
 /** What WebSocket peers may have left unread. */
 import { describe, expect, it } from "vitest";
-import { HubUnread, Unread } from "../../src/objects/unread.ts";
+import { HubUnread, Unread } from "../../src/objects/hub/unread.ts";
 
 const MEBIBYTE = 1 << 20;
 const SECOND_BYTES = 16_000 * 1024;

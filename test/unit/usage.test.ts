@@ -11,7 +11,7 @@ import {
   turnMinute,
   USAGE_BYTES,
 } from "../../src/engine/usage.ts";
-import { VERSION } from "../../src/objects/version.ts";
+import { VERSION } from "../../src/base/version.ts";
 import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames.ts";
 import type { ModelProtocol, ModelRequest } from "../support/model.ts";
 import packageJson from "../../package.json" with { type: "json" };

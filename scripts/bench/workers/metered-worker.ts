@@ -3,7 +3,7 @@
  * limit: the two calls that a check takes, with nothing in them.
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
-import { Shard as PlainShard } from "../../../src/objects/shard.ts";
+import { Shard as PlainShard } from "../../../src/objects/shard/shard.ts";
 import type { LimitResult } from "../../../src/wire/edge/limit.ts";
 import type { LimitRequest } from "../../../src/wire/edge/operations.ts";
 import { BUCKET, type MeterFigures } from "./check-load.ts";

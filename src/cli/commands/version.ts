@@ -1,6 +1,6 @@
 /** `version`: as `--version`, for those who type it as a word. */
 import type { Command } from "commander";
-import { VERSION } from "../../objects/version.ts";
+import { VERSION } from "../../base/version.ts";
 import { action } from "../invocation.ts";
 import { addJsonOption } from "../options.ts";
 

@@ -6,8 +6,8 @@
  * are not seen by the Worker, so half of the descriptors are left to them.
  */
 import { execFileSync } from "node:child_process";
-import { CHANNEL_GROUPS } from "../../objects/placement.ts";
-import type { Settings } from "../../objects/settings.ts";
+import { CHANNEL_GROUPS } from "../../dispatch/placement.ts";
+import type { Settings } from "../../base/settings.ts";
 import { UsageError } from "../failure.ts";
 
 const FILES_A_CONNECTION = 2;

@@ -1,7 +1,7 @@
 /** What flags and environment ask for, checked before anything is started. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { readSettings, SettingsError, type Settings } from "../../objects/settings.ts";
+import { readSettings, SettingsError, type Settings } from "../../base/settings.ts";
 import { refusalOfPort, tcpPorts, type TcpPort } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
 import { connectionsWithin } from "./open-files.ts";

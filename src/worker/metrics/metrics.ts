@@ -7,12 +7,12 @@
  */
 import { COUNTED_REQUESTS } from "../../engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../../engine/tally.ts";
-import type { HubFigures } from "../../objects/hub.ts";
-import { hubName } from "../../objects/names.ts";
-import { namedChannelsOf } from "../../objects/overview.ts";
-import type { ShardSummary } from "../../objects/shard.ts";
-import { heardHubs, isSilence, type Survey } from "../../objects/survey.ts";
-import { VERSION } from "../../objects/version.ts";
+import type { HubFigures } from "../../objects/hub/hub.ts";
+import { hubName } from "../../base/names.ts";
+import { namedChannelsOf } from "../../dispatch/overview.ts";
+import type { ShardSummary } from "../../objects/shard/shard.ts";
+import { heardHubs, isSilence, type Survey } from "../../dispatch/survey.ts";
+import { VERSION } from "../../base/version.ts";
 import type { Metric, Sample } from "./exposition.ts";
 
 type Labels = Sample["labels"];

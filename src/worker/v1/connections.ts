@@ -1,6 +1,6 @@
 /** The route that lists connections, each with what it has asked. */
 import * as v from "valibot";
-import { pageOfConnections } from "../../objects/hub-pages.ts";
+import { pageOfConnections } from "../../dispatch/hub-pages.ts";
 import { hexOf } from "../../wire/bytes.ts";
 import { Command } from "../../wire/edge/command.ts";
 import {

@@ -1,6 +1,6 @@
 /** Routes about all of a namespace: listing, figures, removal. */
 import { placeOf, type TallyFigures } from "../../engine/tally.ts";
-import { figuresOf } from "../../objects/overview.ts";
+import { figuresOf } from "../../dispatch/overview.ts";
 import { Command } from "../../wire/edge/command.ts";
 import type { ListedRecord } from "../../wire/edge/operations.ts";
 import * as operations from "../../wire/edge/operations.ts";

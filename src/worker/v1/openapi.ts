@@ -1,6 +1,6 @@
 /** The OpenAPI document, made of the routes and their schemas. */
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from "@valibot/to-json-schema";
-import { VERSION } from "../../objects/version.ts";
+import { VERSION } from "../../base/version.ts";
 import { meaningOf, type ProblemCode } from "../problem-codes.ts";
 import { codesOf, SHARED_CODES } from "./codes.ts";
 import { DOORS } from "./doors.ts";

@@ -1,7 +1,7 @@
 /** Serves the routes of the JSON door, the document that describes them, and the page that shows it. */
 import type { Context, Hono } from "hono";
-import { readSettings } from "../../objects/settings.ts";
-import type { Access } from "../../objects/access.ts";
+import { readSettings } from "../../base/settings.ts";
+import type { Access } from "../../base/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import type { App } from "../app.ts";
 import { readBody } from "../body.ts";

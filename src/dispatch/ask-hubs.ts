@@ -1,0 +1,19 @@
+/** Asking Hubs: those that fail or take too long are left out. */
+import type { Hub } from "../objects/hub/hub.ts";
+import { inTime } from "../base/in-time.ts";
+import { hubStub } from "../base/stubs.ts";
+
+/** Asks Hubs at once. */
+export async function askHubs<T extends object>(
+  env: Env,
+  hubs: readonly string[],
+  ask: (stub: DurableObjectStub<Hub>, hub: string) => Promise<T>,
+): Promise<{ hub: string; answer: T }[]> {
+  const answers = await Promise.all(
+    hubs.map(async (hub): Promise<{ hub: string; answer: T }[]> => {
+      const answer = await inTime(ask(hubStub(env, hub), hub), hub);
+      return answer === undefined ? [] : [{ hub, answer }];
+    }),
+  );
+  return answers.flat();
+}

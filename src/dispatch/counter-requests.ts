@@ -1,0 +1,143 @@
+/**
+ * Requests of the counter protocol about all of a namespace: Stats and Dump.
+ *
+ * Dump streams: a page of a shard goes out before the next one is asked for. It is no snapshot; a shard
+ * that starts anew meanwhile is told of from its beginning.
+ */
+import {
+  sumFigures,
+  TALLY_COUNTER_CONNECTIONS,
+  TALLY_COUNTER_DUMP,
+  TALLY_COUNTER_STATS,
+  type Tally,
+} from "../engine/tally.ts";
+import type { Placement } from "../wire/batch.ts";
+import { ByteWriter } from "../wire/bytes.ts";
+import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
+import { writeDumpReplies, type DumpForm } from "../wire/yrmcds/dump.ts";
+import { Opcode } from "../wire/yrmcds/protocol.ts";
+import { writeSuccess } from "../wire/yrmcds/replies.ts";
+import { RequestView } from "../wire/yrmcds/request.ts";
+import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
+import { askHubs } from "./ask-hubs.ts";
+import type { ShardMap } from "./placement.ts";
+import type { CounterFigures, Shard } from "../objects/shard/shard.ts";
+import type { Frames, Sink } from "./sink.ts";
+import { directoryStub } from "../base/stubs.ts";
+import { turn } from "../base/turn.ts";
+
+const PAGE_BYTES = 64 << 10;
+
+export class CounterRequests {
+  readonly #env: Env;
+  readonly #namespace: string;
+  readonly #placement: Placement;
+  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #tally: Tally;
+
+  /**
+   * @param shards makes stubs of all shards
+   * @param tally counts these requests
+   */
+  constructor(
+    env: Env,
+    { namespace, placement }: ShardMap,
+    shards: () => DurableObjectStub<Shard>[],
+    tally: Tally,
+  ) {
+    this.#env = env;
+    this.#namespace = namespace;
+    this.#placement = placement;
+    this.#shards = shards;
+    this.#tally = tally;
+  }
+
+  /** Answers a run of one request. */
+  async answer({ bytes, protocol }: Frames<CounterProtocol>, sink: Sink): Promise<void> {
+    const { opcode, opaque } = requestOf(bytes);
+    try {
+      await turn();
+      if (opcode === Opcode.stats) await this.#stats(opaque, sink);
+      else await this.#dump(opaque, protocol.dumpForm, sink);
+    } catch (error) {
+      sink.failed(error);
+    }
+  }
+
+  async #stats(opaque: number, sink: Sink): Promise<void> {
+    this.#tally.totals[TALLY_COUNTER_STATS]!++;
+    const [survey, ...shards] = await Promise.all([
+      directoryStub(this.#env, this.#namespace).survey(),
+      ...this.#shards().map((shard) => shard.counterFigures(this.#placement)),
+    ]);
+    const hubs = await askHubs(this.#env, survey.hubs, (hub) => hub.figures());
+    const figures = sumFigures([survey.figures, ...hubs.map(({ answer }) => answer.tally)]);
+    const out = new ByteWriter(512);
+    writeStats(out, opaque, {
+      ...statsOf(shards),
+      curr_connections: hubs.reduce((sum, { answer }) => sum + answer.counterConnections, 0),
+      total_connections: figures[TALLY_COUNTER_CONNECTIONS]!,
+      "command:stats": figures[TALLY_COUNTER_STATS]!,
+      "command:dump": figures[TALLY_COUNTER_DUMP]!,
+    });
+    sink.reply(out.take(), true);
+  }
+
+  async #dump(opaque: number, form: DumpForm, sink: Sink): Promise<void> {
+    this.#tally.totals[TALLY_COUNTER_DUMP]!++;
+    const out = new ByteWriter(PAGE_BYTES);
+    for (const shard of this.#shards()) {
+      let hashes: string | null = null;
+      for (let cursor: number | null = 0; cursor !== null;) {
+        const room = sink.room();
+        if (room !== null) await room;
+        await turn();
+        const page: Awaited<ReturnType<Shard["dump"]>> = await shard.dump(
+          this.#placement,
+          hashes,
+          cursor,
+          PAGE_BYTES,
+        );
+        out.reset();
+        writeDumpReplies(out, opaque, form, page.entries);
+        if (out.length > 0) sink.reply(out.take(), false);
+        ({ hashes, cursor } = page);
+      }
+    }
+    out.reset();
+    writeSuccess(out, Opcode.dump, opaque);
+    sink.reply(out.take(), true);
+  }
+}
+
+function requestOf(frame: Uint8Array): RequestView {
+  const request = new RequestView();
+  request.read(frame, 0);
+  return request;
+}
+
+type ShardStats = Omit<
+  StatsFigures,
+  "curr_connections" | "total_connections" | "command:stats" | "command:dump"
+>;
+
+/** What shards count, together. Keys that share a first slot are not counted as conflicts. */
+function statsOf(shards: readonly CounterFigures[]): ShardStats {
+  const sumOf = (count: (shard: CounterFigures) => number): number =>
+    shards.reduce((sum, shard) => sum + count(shard), 0);
+  return {
+    objects: sumOf(({ semaphores }) => semaphores.objects),
+    total_objects: sumOf(({ semaphores }) => semaphores.totalObjects),
+    used_memory: sumOf(({ semaphores }) => semaphores.usedBytes),
+    conflicts: 0,
+    gc_count: sumOf(({ semaphores }) => semaphores.collections),
+    last_gc_elapsed: Math.max(
+      ...shards.map(({ semaphores }) => semaphores.lastCollectionMicroseconds),
+    ),
+    total_gc_elapsed: sumOf(({ semaphores }) => semaphores.totalCollectionMicroseconds),
+    "command:noop": sumOf(({ requests }) => requests.noop),
+    "command:get": sumOf(({ requests }) => requests.get),
+    "command:acquire": sumOf(({ requests }) => requests.acquire),
+    "command:release": sumOf(({ requests }) => requests.release),
+  };
+}

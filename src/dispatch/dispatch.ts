@@ -1,0 +1,195 @@
+/** Dispatch: the way from one door to the objects of a namespace that answer requests. */
+import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
+import { framingOf } from "../wire/framing.ts";
+import type { AnyProtocol } from "../wire/protocols.ts";
+import { layoutsOf, Target } from "../wire/throttr/requests.ts";
+import { frameEnd } from "../wire/throttr/scanner.ts";
+import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
+import type { Access } from "../base/access.ts";
+import { CounterRequests } from "./counter-requests.ts";
+import { noteServed } from "../base/data-refusals.ts";
+import { Exchange } from "./exchange.ts";
+import type { Holder } from "./holder.ts";
+import { logWarning } from "../base/log.ts";
+import { NamespaceRequests } from "./namespace-requests.ts";
+import { shardName } from "../base/names.ts";
+import { ShardMap } from "./placement.ts";
+import { answerPublications } from "./publication.ts";
+import { Publisher } from "./publisher.ts";
+import { readSettings } from "../base/settings.ts";
+import { openShardLane, type ShardLane } from "./shard-lane.ts";
+import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
+import { shardStub } from "../base/stubs.ts";
+import type { Survey } from "./survey.ts";
+
+/** Counts requests for INFO. */
+export interface Counter {
+  readonly tally: Tally;
+  /** Brings what was counted to where INFO finds it. */
+  readonly flush: () => Promise<void>;
+}
+
+export class Dispatch {
+  readonly publisher: Publisher;
+  readonly #map: ShardMap;
+  readonly #lanes: readonly ShardLane[];
+  readonly #namespaceRequests: NamespaceRequests;
+  readonly #counterRequests: CounterRequests;
+  readonly #tally: Tally;
+  readonly #isCounting: boolean;
+
+  /** @param counter of the requests that no shard counts */
+  constructor(env: Env, namespace: string, { tally, flush }: Counter) {
+    const settings = readSettings(env);
+    this.#tally = tally;
+    this.#isCounting = settings.METRICS === "on";
+    this.#map = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);
+    this.publisher = new Publisher(env, namespace);
+    const names = Array.from({ length: settings.SHARDS }, (_, i) => shardName.format(namespace, i));
+    const stubOf = (name: string) => shardStub(env, name);
+    const shards = () => names.map(stubOf);
+    this.#namespaceRequests = new NamespaceRequests(env, this.#map, shards, flush);
+    this.#counterRequests = new CounterRequests(env, this.#map, shards, tally);
+    this.#lanes = names.map((name) =>
+      openShardLane(this.#map.placement, () => {
+        const stub = stubOf(name);
+        return async (batch) => {
+          const answer = await stub.apply(batch, Date.now());
+          noteServed();
+          return answer;
+        };
+      }),
+    );
+  }
+
+  /**
+   * Sends a run to whom it is for; replies come to the sink in request order.
+   *
+   * @param frames of any target but the connection
+   * @param access frames that it does not allow are refused without a call
+   * @param replyBytesMax reply bytes per shard after which the sink is asked for room
+   */
+  send(frames: AnyFrames, access: Access, sink: Sink, replyBytesMax: number): void {
+    if (!sink.hasReader && !beginsWithWrite(frames)) {
+      sink.reply(NOTHING, true);
+    } else if (frames.target === Target.shard) {
+      new Exchange(frames, sink, replyBytesMax).start(this.#map, this.#lanes, access);
+    } else if (isThrottr(frames)) {
+      this.#sendBesideShards(frames, access, sink);
+    } else {
+      void this.#counterRequests.answer(frames as Frames<CounterProtocol>, whileRead(sink));
+    }
+  }
+
+  /**
+   * Tells the shards that a holder is no more, behind all that they were sent for it: they release what it
+   * holds. One that can't be told finds out by itself.
+   */
+  async release(holder: Holder, protocol: AnyProtocol): Promise<void> {
+    await Promise.all(
+      holder.shards().map(async (shard) => {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.#lanes[shard]?.submit({
+          bytes: holder.bytes.length,
+          protocolCode: protocol.code,
+          frames: new Uint8Array(0),
+          replyBytesMax: 0,
+          holder: holder.bytes,
+          hasEnded: true,
+          answered: () => resolve(),
+          failed: (error) => {
+            logWarning("release_failed", { shard, error: String(error) });
+            resolve();
+          },
+        });
+        await promise;
+      }),
+    );
+  }
+
+  /** What all objects of the namespace say of themselves: see `survey.ts`. */
+  async survey(): Promise<Survey> {
+    return await this.#namespaceRequests.survey();
+  }
+
+  /** Sets the clocks of all shards back; returns by how many ms, by index. */
+  async setClocksBack(): Promise<number[]> {
+    return await this.#namespaceRequests.setClocksBack();
+  }
+
+  #sendBesideShards(frames: Frames, access: Access, sink: Sink): void {
+    this.countRequests(frames);
+    const counted = this.#counted(sink);
+    if (frames.target === Target.channel) {
+      void answerPublications(this.publisher, frames, access, counted);
+    } else if (frames.target === Target.namespace) {
+      void this.#namespaceRequests.answer(frames, access, whileRead(counted));
+    } else {
+      counted.reply(new Uint8Array(frames.count), true);
+    }
+  }
+
+  /** Counts requests that no shard sees. */
+  countRequests({ protocol, bytes, count }: Frames): void {
+    if (!this.#isCounting) return;
+    this.#tally.turn(Date.now());
+    const { totals } = this.#tally;
+    const layouts = layoutsOf(protocol);
+    for (let frame = 0, at = 0; frame < count; frame++) {
+      totals[bytes[at]!]!++;
+      at = frameEnd(layouts, bytes, at);
+    }
+    totals[TALLY_READ_BYTES]! += bytes.length;
+  }
+
+  /** Counts a request that came as no frame. */
+  countRequest(type: number, bytes: number): void {
+    if (!this.#isCounting) return;
+    this.#tally.turn(Date.now());
+    this.#tally.totals[type]!++;
+    this.#tally.totals[TALLY_READ_BYTES]! += bytes;
+  }
+
+  countReplies(bytes: number): void {
+    if (this.#isCounting) this.#tally.totals[TALLY_WRITE_BYTES]! += bytes;
+  }
+
+  #counted(sink: Sink): Sink {
+    return {
+      reply: (replies, isLast) => {
+        this.countReplies(replies.length);
+        sink.reply(replies, isLast);
+      },
+      get hasReader() {
+        return sink.hasReader;
+      },
+      room: () => sink.room(),
+      failed: (error) => sink.failed(error),
+      published: (channel, payloadBytes) => sink.published(channel, payloadBytes),
+    };
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+
+/**
+ * Whether a run for a caller that has gone is to be sent at all. Runs on keys are looked through by their
+ * exchange; all frames of another run are of one kind.
+ */
+function beginsWithWrite({ protocol, target, bytes }: AnyFrames): boolean {
+  return target === Target.shard || framingOf(protocol).isWrite(bytes, 0);
+}
+
+/** Ends a reply that is streamed, with what has been sent of it, at the first piece after the caller has gone. */
+function whileRead(sink: Sink): Sink {
+  const unread = new Error("unread");
+  return {
+    get hasReader() {
+      return sink.hasReader;
+    },
+    reply: (replies, isLast) => sink.reply(replies, isLast),
+    room: () => (sink.hasReader ? sink.room() : Promise.reject(unread)),
+    failed: (error) => (error === unread ? sink.reply(NOTHING, true) : sink.failed(error)),
+    published: (channel, payloadBytes) => sink.published(channel, payloadBytes),
+  };
+}

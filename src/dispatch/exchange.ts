@@ -1,0 +1,275 @@
+/**
+ * An exchange: a run of requests on keys, and their replies in the same order.
+ *
+ * Frames are grouped by shard, one piece each; replies are merged as they come in. Replies that reach
+ * the limit of a piece stop it: the rest is sent in a further call once the caller has room. Of a caller
+ * that has gone, only requests that write are sent any more.
+ */
+import { ByteWriter } from "../wire/bytes.ts";
+import { framingOf, type Framing } from "../wire/framing.ts";
+import { isUnrestricted, type Access } from "../base/access.ts";
+import type { ShardMap } from "./placement.ts";
+import { Refuser } from "./refuser.ts";
+import type { FramesPiece, ShardLane } from "./shard-lane.ts";
+import { isThrottr, type AnyFrames, type Sink } from "./sink.ts";
+import { turn } from "../base/turn.ts";
+
+/** In place of a part's index: the frame is refused here. */
+const REFUSED = 255;
+
+export class Exchange {
+  readonly #frames: AnyFrames;
+  readonly #sink: Sink;
+  readonly #replyBytesMax: number;
+  readonly #framing: Framing;
+  readonly #parts: Part[] = [];
+  /** Per frame: its first byte, and index into `#parts` or `REFUSED`. Empty when one shard has it all. */
+  #types = new Uint8Array(0);
+  #owners = new Uint8Array(0);
+  #answered = 0;
+  #seekFrame = 0;
+  #seekAt = 0;
+  #isOver = false;
+  /** Null when every frame is allowed. */
+  #refuser: Refuser | null = null;
+
+  constructor(frames: AnyFrames, sink: Sink, replyBytesMax: number) {
+    this.#frames = frames;
+    this.#sink = sink;
+    this.#replyBytesMax = replyBytesMax;
+    this.#framing = framingOf(frames.protocol);
+  }
+
+  start(map: ShardMap, lanes: readonly ShardLane[], access: Access): void {
+    const frames = this.#frames;
+    // Rights to use the counter protocol were asked for when the connection was opened.
+    if (isThrottr(frames) && !isUnrestricted(access, frames.protocol)) {
+      this.#refuser = new Refuser(frames.protocol, access);
+    }
+    if (map.shards === 1 && this.#refuser === null) {
+      frames.holder?.note(0);
+      this.#parts.push(new Part(lanes[0]!, frames.bytes, frames.count));
+    } else {
+      this.#split(map, lanes);
+    }
+    for (const part of this.#parts) this.#submit(part);
+    if (this.#parts.every(({ piece }) => piece === null)) this.#merge();
+  }
+
+  #split(map: ShardMap, lanes: readonly ShardLane[]): void {
+    const { bytes, count, holder } = this.#frames;
+    const framing = this.#framing;
+    const refuser = this.#refuser;
+    this.#types = new Uint8Array(count);
+    this.#owners = new Uint8Array(count);
+    const partOfShard = new Int16Array(map.shards).fill(-1);
+    const writers: ByteWriter[] = [];
+    for (let frame = 0, at = 0; frame < count; frame++) {
+      const end = framing.frameEnd(bytes, at);
+      this.#types[frame] = bytes[at]!;
+      if (refuser === null || !refuser.isRefused(bytes, at)) {
+        const shard = framing.shardOf(map, bytes, at);
+        let part = partOfShard[shard]!;
+        if (part < 0) {
+          holder?.note(shard);
+          part = partOfShard[shard] = writers.push(new ByteWriter(256)) - 1;
+          this.#parts.push(new Part(lanes[shard]!, bytes, 0));
+        }
+        writers[part]!.copy(bytes, at, end);
+        this.#parts[part]!.count++;
+        this.#owners[frame] = part;
+      } else {
+        this.#owners[frame] = REFUSED;
+      }
+      at = end;
+    }
+    writers.forEach((writer, part) => {
+      this.#parts[part]!.frames = writer.bytes.subarray(0, writer.length);
+    });
+  }
+
+  #submit(part: Part): void {
+    if (!this.#sink.hasReader) part.keepWrites(this.#framing);
+    if (part.frames.length === 0) return;
+    const { protocol, holder } = this.#frames;
+    const piece: FramesPiece = {
+      bytes: part.frames.length + (holder === undefined ? 0 : holder.bytes.length),
+      protocolCode: protocol.code,
+      frames: part.frames,
+      replyBytesMax: this.#replyBytesMax,
+      ...(holder === undefined ? {} : { holder: holder.bytes }),
+      answered: (count, replies) => {
+        part.piece = null;
+        if (this.#isOver) return;
+        part.skip(this.#framing, count);
+        part.replies = replies;
+        part.at = 0;
+        this.#merge();
+      },
+      failed: (error) => {
+        part.piece = null;
+        this.#fail(error);
+      },
+    };
+    part.piece = piece;
+    part.lane.submit(piece);
+  }
+
+  #merge(): void {
+    if (!this.#sink.hasReader) this.#drop();
+    else if (this.#owners.length === 0) this.#pass(this.#parts[0]!);
+    else this.#mergeParts();
+    if (this.#isOver) return;
+    const idle = this.#parts.filter((part) => part.needsCall);
+    if (idle.length > 0) void this.#callAgain(idle);
+  }
+
+  /** Sends what is left of parts once there is room, and others have had their turn. */
+  async #callAgain(parts: readonly Part[]): Promise<void> {
+    for (const part of parts) part.isWaiting = true;
+    try {
+      const room = this.#sink.room();
+      if (room !== null) await room;
+      await turn();
+    } catch (error) {
+      this.#fail(error);
+      return;
+    }
+    for (const part of parts) {
+      part.isWaiting = false;
+      if (!this.#isOver) this.#submit(part);
+    }
+    // Where nothing is left to send for a caller that has gone, no answer will come, either.
+    if (!this.#isOver && !this.#sink.hasReader) this.#merge();
+  }
+
+  /** The caller has gone: replies end here, and the exchange with the last call. */
+  #drop(): void {
+    for (const part of this.#parts) part.release();
+    const isEnd = this.#parts.every(({ frames, piece }) => frames.length === 0 && piece === null);
+    if (isEnd) this.#emit(NOTHING, true);
+  }
+
+  /** One shard has it all: its replies are in order already. */
+  #pass(part: Part): void {
+    const { replies } = part;
+    part.release();
+    if (replies.length > 0) this.#emit(replies, part.frames.length === 0);
+  }
+
+  #mergeParts(): void {
+    const { count } = this.#frames;
+    // As much as there may be: a writer that grows takes twice what it holds.
+    const unmerged = this.#parts.reduce((sum, part) => sum + part.replies.length - part.at, 0);
+    const out = new ByteWriter(256 + unmerged);
+    while (this.#answered < count) {
+      const owner = this.#owners[this.#answered]!;
+      if (owner === REFUSED) {
+        this.#refuse(out);
+      } else {
+        const part = this.#parts[owner]!;
+        const { replies, at } = part;
+        if (at === replies.length) break;
+        const type = this.#types[this.#answered]!;
+        const length = this.#framing.replyLength(type, replies, at, replies.length);
+        out.copy(replies, at, at + length);
+        part.at += length;
+      }
+      this.#answered++;
+    }
+    const isLast = this.#answered === count;
+    for (const part of this.#parts) if (part.at === part.replies.length) part.release();
+    if (out.length > 0 || isLast) this.#emit(out.bytes.subarray(0, out.length), isLast);
+  }
+
+  /** The failure of the next frame, which nobody was asked about. */
+  #refuse(out: ByteWriter): void {
+    this.#refuser!.write(out, this.#frames.bytes, this.#frameAt(this.#answered));
+  }
+
+  /** Where a frame begins; frames are asked for in ascending order. */
+  #frameAt(frame: number): number {
+    const { bytes } = this.#frames;
+    for (; this.#seekFrame < frame; this.#seekFrame++) {
+      this.#seekAt = this.#framing.frameEnd(bytes, this.#seekAt);
+    }
+    return this.#seekAt;
+  }
+
+  #emit(replies: Uint8Array, isLast: boolean): void {
+    if (isLast) this.#isOver = true;
+    this.#sink.reply(replies, isLast);
+  }
+
+  #fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    for (const part of this.#parts) if (part.piece !== null) part.lane.withdraw(part.piece);
+    this.#sink.failed(error);
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** The frames of an exchange that one shard owns. */
+class Part {
+  readonly lane: ShardLane;
+  /** What is still to be answered: `count` frames. */
+  frames: Uint8Array;
+  count: number;
+  /** What has been answered and not yet merged: `replies` from `at` on. */
+  replies: Uint8Array = NOTHING;
+  at = 0;
+  /** The piece that is queued or under way. */
+  piece: FramesPiece | null = null;
+  /** A further call waits for room. */
+  isWaiting = false;
+
+  constructor(lane: ShardLane, frames: Uint8Array, count: number) {
+    this.lane = lane;
+    this.frames = frames;
+    this.count = count;
+  }
+
+  get needsCall(): boolean {
+    return (
+      this.piece === null &&
+      !this.isWaiting &&
+      this.frames.length > 0 &&
+      this.at === this.replies.length
+    );
+  }
+
+  /** Lets the replies go: they have been merged. */
+  release(): void {
+    this.replies = NOTHING;
+    this.at = 0;
+  }
+
+  /** Drops the frames that only read. */
+  keepWrites(framing: Framing): void {
+    const { frames } = this;
+    const writes = new ByteWriter(256);
+    this.count = 0;
+    for (let at = 0; at < frames.length;) {
+      const end = framing.frameEnd(frames, at);
+      if (framing.isWrite(frames, at)) {
+        writes.copy(frames, at, end);
+        this.count++;
+      }
+      at = end;
+    }
+    this.frames = writes.bytes.subarray(0, writes.length);
+  }
+
+  /** Drops the first `count` frames. */
+  skip(framing: Framing, count: number): void {
+    const { frames } = this;
+    this.count -= count;
+    let at = this.count === 0 ? frames.length : 0;
+    if (at === 0) {
+      for (let i = 0; i < count; i++) at = framing.frameEnd(frames, at);
+    }
+    this.frames = frames.subarray(at);
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * Pages of all Hubs of a namespace, merged: what CONNECTIONS, CHANNELS and `GET /v1/connections` are made of.
+ *
+ * Hubs that fail or take too long are left out.
+ */
+import { PageWriter } from "../wire/page.ts";
+import {
+  CONNECTION_KEY_BYTES,
+  COUNTED_ROW_BYTES,
+  readConnectionRow,
+  type ConnectionRow,
+} from "../wire/throttr/connection-row.ts";
+import { askHubs } from "./ask-hubs.ts";
+import type { Hub } from "../objects/hub/hub.ts";
+import { inTime } from "../base/in-time.ts";
+import { Merge, pageBytesOf } from "./merge.ts";
+import { directoryStub, hubStub } from "../base/stubs.ts";
+
+/** Asks a Hub for its page behind a key. */
+type AskPage = (
+  hub: DurableObjectStub<Hub>,
+  after: Uint8Array | null,
+  bytesMax: number,
+) => Promise<Uint8Array>;
+
+/** Merges pages of all Hubs that have connections. */
+export async function mergeHubs(env: Env, namespace: string, page: AskPage): Promise<Merge> {
+  const directory = directoryStub(env, namespace);
+  const hubs = await directory.hubs();
+  const bytesMax = pageBytesOf(hubs.length);
+  const firsts = await askHubs(env, hubs, (hub) => page(hub, null, bytesMax));
+  // The Directory looks after Hubs that have nobody.
+  const empty = firsts.filter(({ answer }) => isEmptyPage(answer)).map(({ hub }) => hub);
+  if (empty.length > 0) await directory.suspect(empty);
+  return new Merge(
+    firsts.map(({ hub, answer }) => {
+      let first: Uint8Array | null = answer;
+      return async (after) => {
+        const kept = first;
+        first = null;
+        if (after === null && kept !== null) return kept;
+        // A Hub that dies meanwhile has nothing more.
+        const next = await inTime(page(hubStub(env, hub), after, bytesMax), hub);
+        return next ?? new PageWriter(0, 0).take(true);
+      };
+    }),
+  );
+}
+
+/** Connections in the order of their keys. */
+export interface ConnectionsPage {
+  readonly connections: readonly ConnectionRow[];
+  /** Key of the last one; null when none follows. */
+  readonly cursor: Uint8Array | null;
+}
+
+/**
+ * The connections behind a cursor, with the counts of all types of requests.
+ *
+ * @param cursor of the page before; null for the first one
+ */
+export async function pageOfConnections(
+  env: Env,
+  namespace: string,
+  cursor: Uint8Array | null,
+  limit: number,
+): Promise<ConnectionsPage> {
+  // One more than asked for tells whether any follow.
+  const rowsBytes = (limit + 1) * (1 + COUNTED_ROW_BYTES + CONNECTION_KEY_BYTES);
+  const merge = await mergeHubs(env, namespace, (hub, after, bytesMax) =>
+    hub.connectionsPage(after ?? cursor, Math.min(bytesMax, rowsBytes), true),
+  );
+  await merge.open();
+  const connections: ConnectionRow[] = [];
+  let last: Uint8Array | null = null;
+  let isLast = true;
+  await merge.forEach(([entry]) => {
+    isLast = connections.length < limit;
+    if (!isLast) return false;
+    connections.push(readConnectionRow(entry!));
+    last = entry!.key();
+    return null;
+  });
+  return { connections, cursor: isLast ? null : last };
+}
+
+function isEmptyPage(page: Uint8Array): boolean {
+  return new DataView(page.buffer, page.byteOffset).getUint32(4, true) === 0;
+}

@@ -1,0 +1,413 @@
+/**
+ * Requests about all of a namespace: LIST, STATS, INFO, CONNECTIONS, CONNECTION, CHANNELS, CHANNEL.
+ *
+ * Their answers are gathered from all shards, or from all Hubs, and streamed: a fragment goes out before
+ * the next ones are asked for. Nothing of it is a snapshot.
+ */
+import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
+import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
+import { HASH_END, type Totals } from "../engine/table.ts";
+import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
+import type { Placement } from "../wire/batch.ts";
+import { ByteWriter, compareBytes } from "../wire/bytes.ts";
+import { Command, COMMANDS_START, writeError } from "../wire/edge/command.ts";
+import type { PageReader } from "../wire/page.ts";
+import {
+  CONNECTION_ROW_BYTES,
+  connectionRowBytes,
+  connectionRowOf,
+} from "../wire/throttr/connection-row.ts";
+import { encodeInfo } from "../wire/throttr/info.ts";
+import {
+  channelOfFrame,
+  layoutsOf,
+  RequestType,
+  STATUS_FAILURE,
+  STATUS_SUCCESS,
+  type Layout,
+} from "../wire/throttr/requests.ts";
+import { refusalOf, refusalText, type Access } from "../base/access.ts";
+import { askHubs } from "./ask-hubs.ts";
+import { placeOfChannel, placeOfConnection } from "../base/connection-id.ts";
+import { Exports } from "./exports.ts";
+import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
+import type { Hub, SubscriberFigures } from "../objects/hub/hub.ts";
+import { mergeHubs } from "./hub-pages.ts";
+import { inTime } from "../base/in-time.ts";
+import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
+import { EVERYBODY, hubName } from "../base/names.ts";
+import { channelsOf, figuresOf } from "./overview.ts";
+import { GroupMap, type ShardMap } from "./placement.ts";
+import { readSettings } from "../base/settings.ts";
+import { Scans } from "./scans.ts";
+import { SemaphoreScans } from "./semaphore-scans.ts";
+import type { Shard, ShardPlan } from "../objects/shard/shard.ts";
+import type { Frames, Sink } from "./sink.ts";
+import { heardHubs, Surveyor, type Survey } from "./survey.ts";
+import { directoryStub, groupStub, hubStub } from "../base/stubs.ts";
+import { turn } from "../base/turn.ts";
+import { VERSION } from "../base/version.ts";
+
+/** A shard may grow to so many records while they are being listed. */
+const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
+/** Fragments of one call to a shard. */
+const CALL_FRAGMENTS = 32;
+const SUBSCRIBER_ROW_BYTES = 40;
+
+export class NamespaceRequests {
+  readonly #env: Env;
+  readonly #namespace: string;
+  readonly #placement: Placement;
+  readonly #groups: GroupMap;
+  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #flush: () => Promise<void>;
+  readonly #surveyor: Surveyor;
+  readonly #scans: Scans;
+  readonly #exports: Exports;
+  readonly #semaphoreScans: SemaphoreScans;
+
+  /**
+   * @param shards makes stubs of all shards
+   * @param flush brings what the caller has counted to where INFO finds it
+   */
+  constructor(
+    env: Env,
+    map: ShardMap,
+    shards: () => DurableObjectStub<Shard>[],
+    flush: () => Promise<void>,
+  ) {
+    this.#env = env;
+    this.#namespace = map.namespace;
+    this.#placement = map.placement;
+    this.#groups = new GroupMap(map.namespace, readSettings(env).SHARD_SECRET);
+    this.#shards = shards;
+    this.#flush = flush;
+    this.#surveyor = new Surveyor(env, map.namespace, this.#placement, shards);
+    this.#scans = new Scans(this.#placement, shards);
+    this.#exports = new Exports(map, shards);
+    this.#semaphoreScans = new SemaphoreScans(map, shards);
+  }
+
+  /** Answers a run of one request. */
+  async answer(frames: Frames, access: Access, sink: Sink): Promise<void> {
+    const { protocol, bytes } = frames;
+    const layout = layoutsOf(protocol)[bytes[0]!]!;
+    try {
+      await turn();
+      const refusal = refusalOf(access, layout, bytes, 0);
+      if (refusal === null) await this.#request(frames, layout, access, sink);
+      else sink.reply(refusalReply(bytes[0]!, refusalText(refusal, layout)), true);
+    } catch (error) {
+      sink.failed(error);
+    }
+  }
+
+  /** What all objects of the namespace say; those that don't answer within 2 s are left out. */
+  async survey(): Promise<Survey> {
+    await this.#flush();
+    return await this.#surveyor.survey();
+  }
+
+  /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */
+  async setClocksBack(): Promise<number[]> {
+    return await Promise.all(this.#shards().map((shard) => shard.setClockBack(this.#placement)));
+  }
+
+  async #request(frames: Frames, layout: Layout, access: Access, sink: Sink): Promise<void> {
+    switch (frames.bytes[0]) {
+      case RequestType.list:
+        return await this.#list("list", frames, layout, access, sink);
+      case RequestType.stats:
+        return await this.#list("stats", frames, layout, access, sink);
+      case RequestType.info:
+        return await this.#info(frames, layout, sink);
+      case RequestType.connections:
+        return await this.#connections(frames, layout, sink);
+      case RequestType.connection:
+        return await this.#connection(frames, sink);
+      case RequestType.channels:
+        return await this.#channels(frames, layout, access, sink);
+      case RequestType.channel:
+        return await this.#channel(frames, layout, sink);
+      case Command.scan:
+        sink.reply(await this.#scans.scan(frames.bytes, access), true);
+        return;
+      case Command.remove:
+        sink.reply(await this.#scans.remove(frames.bytes, access), true);
+        return;
+      case Command.export:
+        sink.reply(await this.#exports.answer(frames.bytes, access), true);
+        return;
+      case Command.semaphores:
+        sink.reply(await this.#semaphoreScans.semaphores(frames.bytes, access), true);
+        return;
+      case Command.holders:
+        sink.reply(await this.#semaphoreScans.holders(frames.bytes), true);
+    }
+  }
+
+  async #list(
+    rows: ListingQuery["rows"],
+    { protocol }: Frames,
+    { hasStatus }: Layout,
+    access: Access,
+    sink: Sink,
+  ): Promise<void> {
+    const query: ListingQuery = {
+      rows,
+      valueSize: protocol.valueSize,
+      keyspace: protocol.keyspace,
+      prefixes: access.keyPrefixes,
+      hasLiveUsage: protocol.hasLiveUsage,
+    };
+    const shards = this.#shards();
+    const pageBytes = pageBytesOf(shards.length);
+    const merge = new Merge(
+      shards.map((shard): PageSource => {
+        return async (after, isFirst) => {
+          const recordsMax = isFirst ? ORDERED_RECORDS_MAX : MERGED_RECORDS_MAX;
+          return await shard.page(this.#placement, query, after, pageBytes, recordsMax);
+        };
+      }),
+    );
+    await merge.open();
+    if (merge.total > ORDERED_RECORDS_MAX) {
+      await this.#stream(query, shards, hasStatus, sink);
+      return;
+    }
+    const rowBytes = rowBytesOf(query);
+    await new FragmentedReply(sink, hasStatus, rowBytes, true).send(
+      merge,
+      ([entry], target, at) => {
+        const { bytes, rowAt } = entry!;
+        target.set(bytes.subarray(rowAt, rowAt + rowBytes), at);
+      },
+    );
+  }
+
+  /** Many records: shard by shard, as they lie. */
+  async #stream(
+    query: ListingQuery,
+    shards: readonly DurableObjectStub<Shard>[],
+    hasStatus: boolean,
+    sink: Sink,
+  ): Promise<void> {
+    const plans = await Promise.all(shards.map((shard) => this.#plan(shard, query)));
+    const fragments = plans
+      .flatMap(({ parts }) => parts)
+      .reduce((sum, part) => sum + part.fragments, 0);
+    sink.reply(writeHead(hasStatus, fragments), fragments === 0);
+    const calls = shards.flatMap((shard, i) =>
+      callsOf(plans[i]!.parts).map((call) => ({ shard, hashes: plans[i]!.hashes, ...call })),
+    );
+    let index = 1;
+    for (const [i, { shard, hashes, parts, to, fragments: count }] of calls.entries()) {
+      const room = sink.room();
+      if (room !== null) await room;
+      await turn();
+      const replies = await shard.fragments(this.#placement, hashes, query, parts, to, index);
+      sink.reply(replies, i === calls.length - 1);
+      index += count;
+    }
+  }
+
+  async #plan(shard: DurableObjectStub<Shard>, query: ListingQuery): Promise<ShardPlan> {
+    const parts: ListingPart[] = [];
+    let hashes: string | null = null;
+    for (let cursor: number | null = 0; cursor !== null;) {
+      const step: ShardPlan & { cursor: number | null } = await shard.plan(
+        this.#placement,
+        hashes,
+        query,
+        cursor,
+      );
+      parts.push(...step.parts);
+      hashes = step.hashes;
+      cursor = step.cursor;
+    }
+    return { hashes: hashes!, parts };
+  }
+
+  async #info({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
+    await this.#flush();
+    const survey = await this.#surveyor.whole();
+    const figures = figuresOf(survey);
+    const hubs = heardHubs(survey);
+    const sumOf = (count: (totals: Totals) => number): number =>
+      survey.shards.reduce((sum, { totals }) => sum + count(totals), 0);
+    const counters = sumOf((totals) => totals.counters);
+    const info = encodeInfo({
+      nowMs: Date.now(),
+      requests: (type) => placeOf(figures, type),
+      readBytes: placeOf(figures, TALLY_READ_BYTES),
+      writeBytes: placeOf(figures, TALLY_WRITE_BYTES),
+      counters,
+      buffers: sumOf((totals) => totals.buffers),
+      counterBytes: counters * protocol.valueSize,
+      bufferBytes: sumOf((totals) => totals.bufferBytes),
+      subscriptions: hubs.reduce((sum, hub) => sum + hub.subscriptions, 0),
+      channels: channelsOf(hubs),
+      runningSinceMs: Math.min(...survey.shards.map(({ startedAtMs }) => startedAtMs)),
+      connections: hubs.reduce((sum, hub) => sum + hub.connections, 0),
+      version: VERSION,
+    });
+    const out = new ByteWriter(info.length + 1);
+    if (hasStatus) out.u8(STATUS_SUCCESS);
+    out.copy(info);
+    sink.reply(out.take(), true);
+  }
+
+  async #connections({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
+    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
+      hub.connectionsPage(after, bytesMax),
+    );
+    await merge.open();
+    const rowBytes = connectionRowBytes(protocol.dialect);
+    await new FragmentedReply(sink, hasStatus, rowBytes, false).send(
+      merge,
+      ([entry], target, at) => {
+        target.set(connectionRowOf(protocol.dialect, entry!.bytes, entry!.rowAt), at);
+      },
+    );
+  }
+
+  /** 7.3 asks by id, 7.1 by position. */
+  async #connection({ protocol, bytes }: Frames, sink: Sink): Promise<void> {
+    const row =
+      protocol.dialect === "7.1"
+        ? await this.#connectionAt(new DataView(bytes.buffer, bytes.byteOffset).getUint32(1, true))
+        : await this.#connectionOf(bytes.slice(1));
+    if (row === null) {
+      sink.reply(Uint8Array.of(STATUS_FAILURE), true);
+      return;
+    }
+    const out = new ByteWriter(1 + CONNECTION_ROW_BYTES);
+    out.u8(STATUS_SUCCESS);
+    out.copy(connectionRowOf(protocol.dialect, row, 0));
+    sink.reply(out.take(), true);
+  }
+
+  async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
+    const place = placeOfConnection(id);
+    if (place === null) return null;
+    const name = hubName.format(this.#namespace, place);
+    return (await inTime(this.#hub(name).connectionRow(id), name)) ?? null;
+  }
+
+  async #connectionAt(index: number): Promise<Uint8Array | null> {
+    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
+      hub.connectionsPage(after, bytesMax),
+    );
+    await merge.open();
+    let row: Uint8Array | null = null;
+    let position = 0;
+    await merge.forEach(([entry]) => {
+      if (position++ < index) return null;
+      row = entry!.bytes.slice(entry!.rowAt, entry!.rowAt + CONNECTION_ROW_BYTES);
+      return false;
+    });
+    return row;
+  }
+
+  async #channels(
+    { protocol }: Frames,
+    { hasStatus }: Layout,
+    { channelPrefixes }: Access,
+    sink: Sink,
+  ): Promise<void> {
+    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
+      hub.channelsPage(after, bytesMax, channelPrefixes),
+    );
+    await merge.open();
+    const isShort = protocol.dialect === "7.1";
+    await new FragmentedReply(sink, hasStatus, isShort ? 21 : 25, true).send(
+      merge,
+      (entries, target, at) => {
+        const view = new DataView(target.buffer);
+        view.setUint8(at, entries[0]!.keyLength);
+        view.setBigUint64(at + 1, sumAt(entries, 0), true);
+        view.setBigUint64(at + 9, sumAt(entries, 8), true);
+        const subscriptions = sumAt(entries, 16);
+        if (isShort) view.setUint32(at + 17, Number(subscriptions), true);
+        else view.setBigUint64(at + 17, subscriptions, true);
+      },
+    );
+  }
+
+  async #channel({ bytes }: Frames, layout: Layout, sink: Sink): Promise<void> {
+    const channel = channelOfFrame(layout, bytes, 0);
+    const hubs = await askHubs(this.#env, await this.#hubsOf(channel), (hub) =>
+      hub.subscribers(channel),
+    );
+    const rows: SubscriberFigures[] = hubs.flatMap(({ answer }) => answer);
+    if (rows.length === 0) {
+      sink.reply(Uint8Array.of(STATUS_FAILURE), true);
+      return;
+    }
+    rows.sort(
+      (a, b) =>
+        a.sinceMs - b.sinceMs ||
+        (a.sinceNs ?? 0) - (b.sinceNs ?? 0) ||
+        compareBytes(a.id, 0, a.id.length, b.id, 0, b.id.length),
+    );
+    const out = new ByteWriter(9 + rows.length * SUBSCRIBER_ROW_BYTES);
+    out.u8(STATUS_SUCCESS);
+    out.u64(rows.length);
+    for (const { id, sinceMs, sinceNs = 0, readBytes, writeBytes } of rows) {
+      out.copy(id);
+      const at = out.reserve(24);
+      out.view.setBigUint64(at, BigInt(sinceMs) * 1_000_000n + BigInt(sinceNs), true);
+      out.view.setBigUint64(at + 8, BigInt(readBytes), true);
+      out.view.setBigUint64(at + 16, BigInt(writeBytes), true);
+    }
+    sink.reply(out.take(), true);
+  }
+
+  /** The Hubs that have subscribers of a channel. */
+  async #hubsOf(channel: string): Promise<string[]> {
+    if (channel === EVERYBODY) return await this.#directory().hubs();
+    const group = groupStub(this.#env, this.#namespace, this.#groups.groupOf(channel));
+    const hubs = await group.hubsOf(channel);
+    const place = placeOfChannel(channel);
+    return place === null ? hubs : [...new Set([...hubs, hubName.format(this.#namespace, place)])];
+  }
+
+  #directory() {
+    return directoryStub(this.#env, this.#namespace);
+  }
+
+  #hub(name: string): DurableObjectStub<Hub> {
+    return hubStub(this.#env, name);
+  }
+}
+
+function refusalReply(type: number, text: string): Uint8Array {
+  if (type < COMMANDS_START) return Uint8Array.of(STATUS_FAILURE);
+  const out = new ByteWriter(text.length + 8);
+  writeError(out, text);
+  return out.take();
+}
+
+/** Groups the parts of a shard into calls. */
+function callsOf(parts: readonly ListingPart[]): {
+  parts: ListingPart[];
+  to: number;
+  fragments: number;
+}[] {
+  const calls: { parts: ListingPart[]; to: number; fragments: number }[] = [];
+  for (const part of parts) {
+    const last = calls.at(-1);
+    if (last !== undefined && last.fragments + part.fragments <= CALL_FRAGMENTS) {
+      last.parts.push(part);
+      last.fragments += part.fragments;
+    } else {
+      if (last !== undefined) last.to = part.from;
+      calls.push({ parts: [part], to: HASH_END, fragments: part.fragments });
+    }
+  }
+  return calls;
+}
+
+function sumAt(entries: readonly PageReader[], offset: number): bigint {
+  return BigInt(entries.reduce((sum, { view, rowAt }) => sum + view.getFloat64(rowAt + offset), 0));
+}

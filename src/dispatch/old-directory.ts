@@ -1,0 +1,28 @@
+/** A Directory of release 0.4, which a new door may meet for some minutes after a deployment. */
+import { ByteWriter } from "../wire/bytes.ts";
+import { forEachPublication } from "../wire/channel-batch.ts";
+import { writeMessage } from "../wire/messages.ts";
+import type { Directory } from "../objects/channel/directory.ts";
+import type { PublishedAll } from "../objects/channel/group.ts";
+
+/**
+ * Publishes messages to the channel that everybody hears.
+ *
+ * @param publications all of that channel
+ */
+export async function publishToOldDirectory(
+  stub: DurableObjectStub<Directory>,
+  publications: Uint8Array,
+): Promise<PublishedAll> {
+  const out = new ByteWriter(publications.length);
+  let count = 0;
+  forEachPublication(publications, (_, at, length) => {
+    writeMessage(out, publications, at, length);
+    count++;
+  });
+  const { delivered, sequence } = await stub.publish(out.take(), count);
+  return {
+    delivered: Uint32Array.from(delivered),
+    sequences: sequence === null ? null : Float64Array.from(delivered, (_, i) => sequence + i),
+  };
+}

@@ -1,0 +1,124 @@
+/** The overview of a namespace, as `wire/overview.ts` describes it, made of a survey. */
+import { COUNTED_REQUESTS } from "../engine/counted-requests.ts";
+import {
+  placeOf,
+  sumFigures,
+  TALLY_READ_BYTES,
+  TALLY_WRITE_BYTES,
+  type TallyFigures,
+} from "../engine/tally.ts";
+import type { HubOverview, Overview, Rate, ShardOverview, Transport } from "../wire/overview.ts";
+import type { HubFigures } from "../objects/hub/hub.ts";
+import { hubName } from "../base/names.ts";
+import type { ShardSummary } from "../objects/shard/shard.ts";
+import { heardHubs, isSilence, type HubAnswer, type Silence, type Survey } from "./survey.ts";
+import { VERSION } from "../base/version.ts";
+
+/** @param atMs when the survey ended */
+export function overviewOf(namespace: string, survey: Survey, atMs: number): Overview {
+  const shards = survey.shards.flatMap((shard) => (isSilence(shard) ? [] : [shard]));
+  const hubs = heardHubs(survey);
+  const figures = figuresOf(survey);
+  const ofShards = (count: (shard: ShardSummary) => number): number =>
+    shards.reduce((sum, shard) => sum + count(shard), 0);
+  const ofHubs = (count: (hub: HubFigures) => number): number =>
+    hubs.reduce((sum, hub) => sum + count(hub), 0);
+  const inTransport = (transport: Transport): number =>
+    ofHubs(({ byTransport }) => byTransport[transport]);
+  return {
+    atMs,
+    version: VERSION,
+    namespace,
+    runningSinceMs:
+      shards.length === 0 ? null : Math.min(...shards.map(({ startedAtMs }) => startedAtMs)),
+    requests: { ...requestsOf(figures), byType: byTypeOf(figures) },
+    readBytes: rateOf(figures, TALLY_READ_BYTES),
+    writeBytes: rateOf(figures, TALLY_WRITE_BYTES),
+    records: {
+      counters: ofShards(({ totals }) => totals.counters),
+      buffers: ofShards(({ totals }) => totals.buffers),
+      bufferBytes: ofShards(({ totals }) => totals.bufferBytes),
+    },
+    connections: {
+      open: ofHubs(({ connections }) => connections),
+      byTransport: {
+        tcp: inTransport("tcp"),
+        websocket: inTransport("websocket"),
+        events: inTransport("events"),
+      },
+    },
+    subscriptions: ofHubs(({ subscriptions }) => subscriptions),
+    channels: namedChannelsOf(hubs),
+    semaphores: {
+      objects: ofShards(({ semaphores }) => semaphores.objects),
+      holdings: ofShards(({ semaphores }) => semaphores.holdings),
+      holders: ofShards(({ semaphores }) => semaphores.holders),
+      usedBytes: ofShards(({ semaphores }) => semaphores.usedBytes),
+    },
+    shards: survey.shards.map(shardOverview),
+    hubs: survey.hubs.map(hubOverview),
+  };
+}
+
+/** What all objects have counted that have answered. */
+export function figuresOf(survey: Survey): TallyFigures {
+  return sumFigures([
+    survey.beside,
+    ...survey.shards.flatMap((shard) => (isSilence(shard) ? [] : [shard.tally])),
+    ...heardHubs(survey).map(({ tally }) => tally),
+  ]);
+}
+
+/** How many channels have subscribers in Hubs. */
+export function channelsOf(hubs: readonly HubFigures[]): number {
+  return new Set(hubs.flatMap(({ channelHashes }) => [...channelHashes])).size;
+}
+
+/** How many of them have a name that is not a connection's id. */
+export function namedChannelsOf(hubs: readonly HubFigures[]): number {
+  return new Set(
+    hubs.flatMap(({ channelHashes, namedChannels = channelHashes.length }) => [
+      ...channelHashes.subarray(0, namedChannels),
+    ]),
+  ).size;
+}
+
+function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverview {
+  if (isSilence(shard)) return { index, isUnreachable: true, code: shard.code };
+  const { startedAtMs, tally, figures } = shard;
+  return {
+    index,
+    isUnreachable: false,
+    startedAtMs,
+    requests: requestsOf(tally),
+    ...figures,
+    // A shard of release 0.4.0 does not say it.
+    clockLagMs: figures.clockLagMs ?? 0,
+  };
+}
+
+function hubOverview({ hub, answer }: HubAnswer): HubOverview {
+  const { location, index } = hubName.parse(hub).place;
+  if (isSilence(answer)) return { location, index, isUnreachable: true, code: answer.code };
+  const { connections, subscriptions } = answer;
+  return { location, index, isUnreachable: false, connections, subscriptions };
+}
+
+function requestsOf(figures: TallyFigures): Rate {
+  const rates = COUNTED_REQUESTS.map(({ place }) => placeOf(figures, place));
+  return {
+    total: rates.reduce((sum, [total]) => sum + total, 0),
+    perMinute: rates.reduce((sum, [, perMinute]) => sum + perMinute, 0),
+  };
+}
+
+function byTypeOf(figures: TallyFigures): Record<string, Rate> {
+  return Object.fromEntries(
+    COUNTED_REQUESTS.map(({ name, place }) => [name, rateOf(figures, place)]),
+  );
+}
+
+function rateOf(figures: TallyFigures, place: number): Rate {
+  const [total, perMinute] = placeOf(figures, place);
+  return { total, perMinute };
+}

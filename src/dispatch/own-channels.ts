@@ -1,0 +1,125 @@
+/**
+ * Own channels: the way to connections whose id is the name of a channel.
+ *
+ * An id says which Hub has its connection, so a message goes there without asking; but ids can be made up,
+ * and every Hub that is called exists from then on. So only Hubs are called that the Directory knows.
+ */
+import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
+import { forEachPublication, writePublication } from "../wire/channel-batch.ts";
+import { writeMessage } from "../wire/messages.ts";
+import { placeOfChannel } from "../base/connection-id.ts";
+import type { Hub } from "../objects/hub/hub.ts";
+import { inTime } from "../base/in-time.ts";
+import { hubName } from "../base/names.ts";
+import { directoryStub, hubStub } from "../base/stubs.ts";
+import { isUnknownMethod } from "../base/unknown-method.ts";
+
+/** Namespaces whose Hubs an isolate remembers. */
+const NAMESPACES_MAX = 1024;
+/** Bytes of an own channel's name. */
+export const OWN_NAME_BYTES = 32;
+
+/**
+ * Hubs that have had connections, by namespace. It belongs to the isolate, as a door lives for one request
+ * only. A Hub that is empty by now was there, and is called for nothing.
+ */
+const known = new Map<string, Set<string>>();
+
+interface ToHub {
+  readonly out: ByteWriter;
+  readonly indexes: number[];
+}
+
+export class OwnChannels {
+  readonly #env: Env;
+  readonly #namespace: string;
+
+  constructor(env: Env, namespace: string) {
+    this.#env = env;
+    this.#namespace = namespace;
+  }
+
+  /**
+   * Publishes messages to the connections whose ids are the names.
+   *
+   * @param publications format: `wire/channel-batch.ts`
+   * @returns per message: how many took it
+   */
+  async publish(publications: Uint8Array, count: number): Promise<Uint32Array> {
+    const delivered = new Uint32Array(count);
+    await Promise.all(
+      Array.from(await this.#byHub(publications), async ([hub, { out, indexes }]) => {
+        const answer = await inTime(deliver(hubStub(this.#env, hub), out.take()), hub);
+        indexes.forEach((index, i) => (delivered[index] = answer?.[i] ?? 0));
+      }),
+    );
+    return delivered;
+  }
+
+  /** Messages by Hub; those of Hubs that don't exist are left out. */
+  async #byHub(publications: Uint8Array): Promise<Map<string, ToHub>> {
+    const byHub = new Map<string, ToHub>();
+    const hubs = await this.#hubsFor(publications);
+    let index = -1;
+    forEachPublication(publications, (channel, at, length) => {
+      index++;
+      const hub = this.#hubOf(channel);
+      if (hub === null || !hubs.has(hub)) return;
+      let to = byHub.get(hub);
+      if (to === undefined) {
+        to = { out: new ByteWriter(256), indexes: [] };
+        byHub.set(hub, to);
+      }
+      const name = { bytes: binaryBytes(channel), at: 0, length: channel.length };
+      writePublication(to.out, name, publications, at, length);
+      to.indexes.push(index);
+    });
+    return byHub;
+  }
+
+  /** Hubs that exist; asks the Directory when messages are for one that is not known yet. */
+  async #hubsFor(publications: Uint8Array): Promise<ReadonlySet<string>> {
+    const hubs = known.get(this.#namespace) ?? new Set();
+    let isKnown = true;
+    forEachPublication(publications, (channel) => {
+      const hub = this.#hubOf(channel);
+      isKnown &&= hub === null || hubs.has(hub);
+    });
+    if (isKnown) return hubs;
+    const listed = new Set(await directoryStub(this.#env, this.#namespace).hubs());
+    if (known.size >= NAMESPACES_MAX) known.clear();
+    known.set(this.#namespace, listed);
+    return listed;
+  }
+
+  #hubOf(channel: string): string | null {
+    const place = placeOfChannel(channel);
+    return place === null ? null : hubName.format(this.#namespace, place);
+  }
+}
+
+async function deliver(
+  stub: DurableObjectStub<Hub>,
+  publications: Uint8Array,
+): Promise<Uint32Array> {
+  try {
+    return await stub.deliverToOwners(publications);
+  } catch (error) {
+    if (!isUnknownMethod(error)) throw error;
+    return await deliverOneByOne(stub, publications);
+  }
+}
+
+/** A Hub of release 0.4 takes messages of one channel in a call. */
+async function deliverOneByOne(
+  stub: DurableObjectStub<Hub>,
+  publications: Uint8Array,
+): Promise<Uint32Array> {
+  const calls: Promise<number[]>[] = [];
+  forEachPublication(publications, (channel, at, length) => {
+    const out = new ByteWriter(length + 4);
+    writeMessage(out, publications, at, length);
+    calls.push(stub.deliverToOwner(channel, out.take()));
+  });
+  return Uint32Array.from((await Promise.all(calls)).flat());
+}

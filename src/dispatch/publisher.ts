@@ -1,0 +1,211 @@
+/**
+ * Publisher: the way from one place to the channels of a namespace.
+ *
+ * Messages to a group of channels go in one call at a time, whatever their names; those that are published
+ * meanwhile, by any caller here, go with the next one. So names that have no subscriber cost their bytes,
+ * and no object, call or promise each.
+ */
+import { ByteWriter } from "../wire/bytes.ts";
+import { PUBLICATION_BYTES, writePublication, type NameAt } from "../wire/channel-batch.ts";
+import type { PublishedAll } from "../objects/channel/group.ts";
+import { Lane, type Carry, type Piece } from "./lane.ts";
+import { EVERYBODY } from "../base/names.ts";
+import { publishToOldDirectory } from "./old-directory.ts";
+import { OWN_NAME_BYTES, OwnChannels } from "./own-channels.ts";
+import { CHANNEL_GROUPS, GroupMap } from "./placement.ts";
+import { readSettings } from "../base/settings.ts";
+import { directoryStub, groupStub } from "../base/stubs.ts";
+import { isUnknownMethod } from "../base/unknown-method.ts";
+
+/** In place of the index of a group: the Directory, which has the channel that everybody hears. */
+const DIRECTORY = CHANNEL_GROUPS;
+/** Messages of one caller to one group that go in a call: the platform carries 32 MiB. */
+const CALL_BYTES_MAX = 4 << 20;
+
+interface Publication extends Piece {
+  /** Format: `wire/channel-batch.ts`. */
+  readonly publications: Uint8Array;
+  readonly count: number;
+  published(published: PublishedAll): void;
+}
+
+/** Messages of a run that go the same way. */
+interface Gathered {
+  readonly out: ByteWriter;
+  /** Which messages of the run these are. */
+  readonly indexes: number[];
+}
+
+export class Publisher {
+  /** To connections by their ids. */
+  readonly #ownChannels: OwnChannels;
+  readonly #env: Env;
+  readonly #namespace: string;
+  readonly #map: GroupMap;
+  /** By index of the group. */
+  readonly #lanes: (Lane<Publication> | undefined)[] = [];
+
+  constructor(env: Env, namespace: string) {
+    this.#env = env;
+    this.#namespace = namespace;
+    this.#map = new GroupMap(namespace, readSettings(env).SHARD_SECRET);
+    this.#ownChannels = new OwnChannels(env, namespace);
+  }
+
+  /** Begins a run of messages. */
+  begin(): PublicationRun {
+    return new PublicationRun(this);
+  }
+
+  /** Which group has a channel. */
+  groupAt(bytes: Uint8Array, at: number, length: number): number {
+    if (length === 1 && bytes[at] === EVERYBODY_BYTE) return DIRECTORY;
+    return this.#map.groupAt(bytes, at, length);
+  }
+
+  /** Publishes messages to connections by their ids; returns how many took each. */
+  async publishToOwners(publications: Uint8Array, count: number): Promise<Uint32Array> {
+    return await this.#ownChannels.publish(publications, count);
+  }
+
+  /** Publishes messages to channels of one group. Rejected when it is not known who got them. */
+  async publish(group: number, publications: Uint8Array, count: number): Promise<PublishedAll> {
+    const { promise, resolve, reject } = Promise.withResolvers<PublishedAll>();
+    this.#laneOf(group).submit({
+      bytes: publications.length,
+      publications,
+      count,
+      published: resolve,
+      failed: reject,
+    });
+    return await promise;
+  }
+
+  #laneOf(group: number): Lane<Publication> {
+    let lane = this.#lanes[group];
+    if (lane === undefined) {
+      lane = new Lane<Publication>(() => this.#carryTo(group));
+      this.#lanes[group] = lane;
+    }
+    return lane;
+  }
+
+  #carryTo(group: number): Carry<Publication> {
+    const call = this.#callOf(group);
+    return async (pieces) => {
+      const { delivered, sequences } = await call(publicationsOf(pieces));
+      let at = 0;
+      for (const piece of pieces) {
+        const { count } = piece;
+        piece.published({
+          delivered: delivered?.subarray(at, at + count) ?? null,
+          sequences: sequences?.subarray(at, at + count) ?? null,
+        });
+        at += count;
+      }
+    };
+  }
+
+  #callOf(group: number): (publications: Uint8Array) => Promise<PublishedAll> {
+    if (group !== DIRECTORY) {
+      const stub = groupStub(this.#env, this.#namespace, group);
+      return async (publications) => await stub.publishAll(publications);
+    }
+    const stub = directoryStub(this.#env, this.#namespace);
+    return async (publications) => {
+      try {
+        return await stub.publishAll(publications);
+      } catch (error) {
+        if (!isUnknownMethod(error)) throw error;
+        return await publishToOldDirectory(stub, publications);
+      }
+    };
+  }
+}
+
+const EVERYBODY_BYTE = EVERYBODY.charCodeAt(0);
+
+/** Messages of one caller that are published together: gathered by group, then sent. */
+export class PublicationRun {
+  readonly #publisher: Publisher;
+  /** By index of the group. */
+  readonly #groups: (Gathered | undefined)[] = [];
+  /** Those whose channel may be called like a connection. */
+  #own: Gathered | null = null;
+  readonly #sent: Promise<void>[] = [];
+  /** By index of the message. */
+  readonly #delivered: number[] = [];
+  #sequence: number | null = null;
+
+  constructor(publisher: Publisher) {
+    this.#publisher = publisher;
+  }
+
+  /** Adds a message. */
+  add(name: NameAt, payload: Uint8Array, payloadAt: number, payloadLength: number): void {
+    const index = this.#delivered.push(0) - 1;
+    const group = this.#publisher.groupAt(name.bytes, name.at, name.length);
+    const bytes = PUBLICATION_BYTES + name.length + payloadLength;
+    const to = (this.#groups[group] ??= gather(bytes));
+    writePublication(to.out, name, payload, payloadAt, payloadLength);
+    to.indexes.push(index);
+    if (to.out.length >= CALL_BYTES_MAX) this.#sendTo(group, to);
+    if (name.length !== OWN_NAME_BYTES) return;
+    this.#own ??= gather(bytes);
+    writePublication(this.#own.out, name, payload, payloadAt, payloadLength);
+    this.#own.indexes.push(index);
+    if (this.#own.out.length >= CALL_BYTES_MAX) this.#sendToOwners(this.#own);
+  }
+
+  /**
+   * Sends all messages. Rejected when it is not known who got them.
+   *
+   * @returns per message: how many subscriptions took it; and the number of the first one, null where the
+   * channel has none
+   */
+  async send(): Promise<{ delivered: readonly number[]; sequence: number | null }> {
+    for (const [group, to] of this.#groups.entries()) if (to !== undefined) this.#sendTo(group, to);
+    if (this.#own !== null) this.#sendToOwners(this.#own);
+    await Promise.all(this.#sent);
+    return { delivered: this.#delivered, sequence: this.#sequence };
+  }
+
+  #sendTo(group: number, { out, indexes }: Gathered): void {
+    this.#groups[group] = undefined;
+    const published = this.#publisher.publish(group, out.take(), indexes.length);
+    this.#wait(
+      published.then(({ delivered, sequences }) => {
+        if (delivered !== null) this.#add(indexes, delivered);
+        const first = indexes[0] === 0 ? (sequences?.[0] ?? Number.NaN) : Number.NaN;
+        if (!Number.isNaN(first)) this.#sequence = first;
+      }),
+    );
+  }
+
+  #sendToOwners({ out, indexes }: Gathered): void {
+    this.#own = null;
+    const published = this.#publisher.publishToOwners(out.take(), indexes.length);
+    this.#wait(published.then((delivered) => this.#add(indexes, delivered)));
+  }
+
+  #add(indexes: readonly number[], delivered: Uint32Array): void {
+    indexes.forEach((index, i) => (this.#delivered[index]! += delivered[i]!));
+  }
+
+  #wait(sent: Promise<void>): void {
+    // What fails early is heard of once all have been sent.
+    sent.catch(() => {});
+    this.#sent.push(sent);
+  }
+}
+
+function gather(bytes: number): Gathered {
+  return { out: new ByteWriter(bytes), indexes: [] };
+}
+
+function publicationsOf(pieces: readonly Publication[]): Uint8Array {
+  if (pieces.length === 1) return pieces[0]!.publications;
+  const out = new ByteWriter(pieces.reduce((sum, { bytes }) => sum + bytes, 0));
+  for (const { publications } of pieces) out.copy(publications);
+  return out.bytes;
+}

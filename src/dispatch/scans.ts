@@ -1,0 +1,338 @@
+/** SCAN and REMOVE: commands on all records of a prefix, over all shards. */
+import type { ScanQuery } from "../engine/scan.ts";
+import type { Placement } from "../wire/batch.ts";
+import { ByteWriter } from "../wire/bytes.ts";
+import {
+  COMMAND_HEADER_BYTES,
+  KEY_BYTES_MAX,
+  REPLY_HEADER_BYTES,
+  RemoveOption,
+  SCAN_CURSOR_BYTES_MAX,
+  SCAN_RECORDS_MAX,
+  ScanOption,
+  writeError,
+} from "../wire/edge/command.ts";
+import { Keyspace } from "../wire/keyspace.ts";
+import type { PageReader } from "../wire/page.ts";
+import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
+import type { Access } from "../base/access.ts";
+import { ListingOutgrown, Merge } from "./merge.ts";
+import {
+  isTableCursor,
+  readTableCursor,
+  startOf,
+  writeTableCursor,
+  type TableCursor,
+} from "./scan-cursor.ts";
+import type { Shard, ShardRemoval, ShardRows } from "../objects/shard/shard.ts";
+import { turn } from "../base/turn.ts";
+
+/** Limit and options. */
+const SCAN_FIELDS_BYTES = 3;
+/** Calls to shards for one page: a page with fewer records than asked for ends there. */
+const CALLS_MAX = 16;
+
+export class Scans {
+  readonly #placement: Placement;
+  readonly #shards: () => DurableObjectStub<Shard>[];
+
+  /** @param shards makes stubs of all shards */
+  constructor(placement: Placement, shards: () => DurableObjectStub<Shard>[]) {
+    this.#placement = placement;
+    this.#shards = shards;
+  }
+
+  /** Answers a SCAN. */
+  async scan(frame: Uint8Array, access: Access): Promise<Uint8Array> {
+    return await answerOf(async (out) => {
+      const parts = scanOf(frame, SCAN_CURSOR_BYTES_MAX, ScanOption.hasCursor);
+      if (parts.hasCursor) await this.#scanFrom(parts, access, out);
+      else await this.#scanOrdered(parts, access, out);
+    });
+  }
+
+  /** Answers a REMOVE: all shards at once, each a step at a time, so that others come between. */
+  async remove(frame: Uint8Array, access: Access): Promise<Uint8Array> {
+    return await answerOf(async (out) => await this.#remove(removalOf(frame), access, out));
+  }
+
+  /** A page in the order of keys, whatever that costs, for clients of releases before 0.5.0. */
+  async #scanOrdered(
+    { prefix, limit, after }: ScanParts,
+    access: Access,
+    out: ByteWriter,
+  ): Promise<void> {
+    if (after !== null && isTableCursor(after)) {
+      throw new Refusal(
+        `after_invalid: a key of at most ${KEY_BYTES_MAX} bytes is expected, got ${after.length}`,
+      );
+    }
+    const query = queryOf(prefix, Keyspace.throttr, access);
+    const merge = new Merge(
+      this.#shards().map((shard) => {
+        return async (behind) => await shard.scan(this.#placement, query, behind ?? after, limit);
+      }),
+    );
+    await merge.open();
+    await writeMerged(merge, out, limit, Infinity, (entry) => writeScanRow(out, entry));
+  }
+
+  /** A page that is bounded work: in the order of keys while every shard has few records. */
+  async #scanFrom(parts: ScanParts, access: Access, out: ByteWriter): Promise<void> {
+    const { after } = parts;
+    const query = queryOf(parts.prefix, Keyspace.throttr, access);
+    if (after !== null && isTableCursor(after)) {
+      const cursor = readTableCursor(after);
+      if (cursor === null || cursor.shard >= this.#placement.shards) throw cursorInvalid();
+      await this.#writeTablePage(query, parts.limit, cursor, out);
+    } else if (!(await this.#writeOrderedPage(query, parts, out))) {
+      await this.#writeTablePage(query, parts.limit, startOf(0, after), out);
+    }
+  }
+
+  /** False, and nothing written, when a shard has too many records for it. */
+  async #writeOrderedPage(
+    query: ScanQuery,
+    { limit, after }: ScanParts,
+    out: ByteWriter,
+  ): Promise<boolean> {
+    const merge = new Merge(
+      this.#shards().map((shard) => {
+        return async (behind) =>
+          await shard.scan(this.#placement, query, behind ?? after, limit, true);
+      }),
+    );
+    await merge.open();
+    if (merge.hasTooMuch) return false;
+    const page = new ByteWriter(4096);
+    let last: Uint8Array = new Uint8Array(0);
+    try {
+      await writeMerged(merge, page, limit, Infinity, (entry) => {
+        writeScanRow(page, entry);
+        last = entry.key();
+      });
+    } catch (error) {
+      // A shard has passed the bound between its first answer and the one that says whether more follows.
+      if (error instanceof ListingOutgrown) return false;
+      throw error;
+    }
+    const isLast = page.bytes[0] === 1;
+    writePageHead(out, isLast ? null : last);
+    out.copy(page.bytes, 1, page.length);
+    return true;
+  }
+
+  /**
+   * A page in the order of the table: one shard after the other. A rare prefix gives pages with few records or
+   * none, so that the caller, and not the server, goes on as long as it wants to.
+   */
+  async #writeTablePage(
+    query: ScanQuery,
+    limit: number,
+    from: TableCursor,
+    out: ByteWriter,
+  ): Promise<void> {
+    const shards = this.#shards();
+    const rows = new ByteWriter(4096);
+    let cursor: TableCursor | null = from;
+    let recordsLeft = limit;
+    for (let calls = 0; calls < CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
+      if (calls > 0) await turn();
+      const { shard, order, place, behind }: TableCursor = cursor;
+      const page: ShardRows = await orRefused(
+        shards[shard]!.rows(
+          this.#placement,
+          { ...query, behind },
+          order === "" ? null : order,
+          place,
+          recordsLeft,
+        ),
+      );
+      rows.copy(page.rows);
+      recordsLeft -= page.count;
+      if (page.next !== null) cursor = { shard, order: page.hashes, place: page.next, behind };
+      else cursor = shard + 1 < shards.length ? startOf(shard + 1, behind) : null;
+    }
+    writePageHead(out, cursor === null ? null : writeTableCursor(cursor));
+    out.copy(rows.bytes, 0, rows.length);
+  }
+
+  /** Answers are forgotten with everything, and are no records that count. */
+  async #remove(
+    { prefix, isEverything }: RemovalParts,
+    access: Access,
+    out: ByteWriter,
+  ): Promise<void> {
+    const keyspaces = isEverything
+      ? [Keyspace.throttr, Keyspace.throttrPairs, Keyspace.answers]
+      : [Keyspace.throttr];
+    const counts = await Promise.all(
+      this.#shards().flatMap((shard) =>
+        keyspaces.map(async (keyspace) => {
+          const count = await this.#removeFrom(shard, queryOf(prefix, keyspace, access));
+          return keyspace === Keyspace.answers ? 0 : count;
+        }),
+      ),
+    );
+    out.f64(counts.reduce((sum, count) => sum + count, 0));
+  }
+
+  async #removeFrom(shard: DurableObjectStub<Shard>, query: ScanQuery): Promise<number> {
+    let removed = 0;
+    let hashes: string | null = null;
+    for (let cursor: number | null = 0; cursor !== null;) {
+      const step: ShardRemoval = await shard.remove(this.#placement, query, hashes, cursor);
+      removed += step.removed;
+      hashes = step.hashes;
+      cursor = step.cursor;
+    }
+    return removed;
+  }
+}
+
+/** Which rows are asked for. */
+export interface ScanParts {
+  readonly prefix: Uint8Array;
+  readonly limit: number;
+  /** Null for the first page. */
+  readonly after: Uint8Array | null;
+  /** The reply says where to go on. */
+  readonly hasCursor: boolean;
+}
+
+interface RemovalParts {
+  readonly prefix: Uint8Array;
+  readonly isEverything: boolean;
+}
+
+/** A command that is refused. The message begins with a stable code. */
+export class Refusal extends Error {}
+
+const cursorInvalid = (): Refusal =>
+  new Refusal("after_invalid: a cursor that this namespace has given is expected");
+
+function writeScanRow(out: ByteWriter, { bytes, rowAt, keyAt, keyLength }: PageReader): void {
+  out.u8(keyLength);
+  out.copy(bytes, rowAt, keyAt + keyLength);
+}
+
+/** @param cursor null on the last page */
+function writePageHead(out: ByteWriter, cursor: Uint8Array | null): void {
+  out.u8(cursor === null ? 1 : 0);
+  out.u16(cursor?.length ?? 0);
+  if (cursor !== null) out.copy(cursor);
+}
+
+/** What a cursor meets that has lost its meaning is told to the one call, not to all that came with it. */
+async function orRefused<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith("listing_lost")) throw error;
+    throw new Refusal("cursor_lost: the records lie in another order now; list from the start");
+  }
+}
+
+/**
+ * @param afterBytesMax of the key or cursor to go on behind
+ * @param otherOptions that are possible beside `ScanOption.isBehind`
+ * @throws Refusal
+ */
+export function scanOf(frame: Uint8Array, afterBytesMax: number, otherOptions = 0): ScanParts {
+  const { prefix, body } = partsOf(frame);
+  if (body.length < SCAN_FIELDS_BYTES) {
+    throw new Refusal(
+      `body_invalid: at least ${SCAN_FIELDS_BYTES} bytes are expected, got ${body.length}`,
+    );
+  }
+  const limit = body[0]! | (body[1]! << 8);
+  if (limit < 1 || limit > SCAN_RECORDS_MAX) {
+    throw new Refusal(`limit_invalid: 1 to ${SCAN_RECORDS_MAX} are possible, got ${limit}`);
+  }
+  const options = body[2]!;
+  if ((options & ~(ScanOption.isBehind | otherOptions)) !== 0) {
+    const optionsMax = ScanOption.isBehind | otherOptions;
+    throw new Refusal(`options_invalid: 0 to ${optionsMax} are possible, got ${options}`);
+  }
+  const isBehind = (options & ScanOption.isBehind) !== 0;
+  const key = body.slice(SCAN_FIELDS_BYTES);
+  const keyBytesMax = isBehind ? afterBytesMax : 0;
+  if (key.length > keyBytesMax) {
+    throw new Refusal(
+      `after_invalid: a key of at most ${keyBytesMax} bytes is expected, got ${key.length}`,
+    );
+  }
+  const hasCursor = (options & ScanOption.hasCursor) !== 0;
+  return { prefix, limit, after: isBehind ? key : null, hasCursor };
+}
+
+/** @throws Refusal */
+function removalOf(frame: Uint8Array): RemovalParts {
+  const { prefix, body } = partsOf(frame);
+  if (body.length !== 1) {
+    throw new Refusal(`body_invalid: 1 byte is expected, got ${body.length}`);
+  }
+  return { prefix, isEverything: isSet(body[0]!, RemoveOption.everything) };
+}
+
+export function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
+  const flags = frame[1]!;
+  if (flags !== 0) throw new Refusal(`flags_invalid: 0 is expected, got ${flags}`);
+  const end = COMMAND_HEADER_BYTES + frame[2]!;
+  return { prefix: frame.slice(COMMAND_HEADER_BYTES, end), body: frame.subarray(end) };
+}
+
+/** True when the only option is set. */
+function isSet(options: number, option: number): boolean {
+  if ((options & ~option) === 0) return options !== 0;
+  throw new Refusal(`options_invalid: 0 and ${option} are possible, got ${options}`);
+}
+
+/** A plain object of arrays of their own: it goes along with calls. */
+export function queryOf(prefix: Uint8Array, keyspace: number, { keyPrefixes }: Access): ScanQuery {
+  return { keyspace, prefix, prefixes: keyPrefixes };
+}
+
+/** @param write writes the body of a success, or throws a Refusal */
+export async function answerOf(write: (out: ByteWriter) => Promise<void>): Promise<Uint8Array> {
+  const out = new ByteWriter(4096);
+  try {
+    out.u8(STATUS_SUCCESS);
+    const sizeAt = out.reserve(REPLY_HEADER_BYTES - 1);
+    await write(out);
+    out.view.setUint32(sizeAt, out.length - REPLY_HEADER_BYTES, true);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    out.reset();
+    writeError(out, error.message);
+  }
+  return out.take();
+}
+
+/**
+ * Writes a page of what a merge has that has been opened: whether it is the last one, then rows.
+ *
+ * @param bytesMax of rows, at which the page ends; the row that crosses it is on it
+ */
+export async function writeMerged(
+  merge: Merge,
+  out: ByteWriter,
+  rowsMax: number,
+  bytesMax: number,
+  writeRow: (entry: PageReader) => void,
+): Promise<void> {
+  const isLastAt = out.reserve(1);
+  const endsAt = out.length + bytesMax;
+  let rows = 0;
+  let isLast = true;
+  await merge.forEach(([entry]) => {
+    if (rows === rowsMax || out.length >= endsAt) {
+      isLast = false;
+      return false;
+    }
+    rows++;
+    writeRow(entry!);
+    return null;
+  });
+  out.bytes[isLastAt] = isLast ? 1 : 0;
+}

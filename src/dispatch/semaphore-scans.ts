@@ -1,0 +1,70 @@
+/** SEMAPHORES and HOLDERS: which semaphores there are, over all shards, and who holds one of them. */
+import type { ByteWriter } from "../wire/bytes.ts";
+import { HOLDER_CURSOR_BYTES, SEMAPHORE_NAME_BYTES_MAX } from "../wire/edge/command.ts";
+import { Keyspace } from "../wire/keyspace.ts";
+import { PageReader } from "../wire/page.ts";
+import type { Access } from "../base/access.ts";
+import { Merge } from "./merge.ts";
+import type { ShardMap } from "./placement.ts";
+import { answerOf, queryOf, Refusal, scanOf, writeMerged, type ScanParts } from "./scans.ts";
+import type { Shard } from "../objects/shard/shard.ts";
+
+/** At which a page of semaphores ends, for names may have 65,535 bytes; the one that crosses it is on it. */
+const PAGE_BYTES = 1 << 20;
+
+export class SemaphoreScans {
+  readonly #map: ShardMap;
+  readonly #shards: () => DurableObjectStub<Shard>[];
+
+  /** @param shards makes stubs of all shards */
+  constructor(map: ShardMap, shards: () => DurableObjectStub<Shard>[]) {
+    this.#map = map;
+    this.#shards = shards;
+  }
+
+  /** Answers a SEMAPHORES. */
+  async semaphores(frame: Uint8Array, access: Access): Promise<Uint8Array> {
+    return await answerOf(async (out) => {
+      await this.#semaphores(scanOf(frame, SEMAPHORE_NAME_BYTES_MAX), access, out);
+    });
+  }
+
+  /** Answers a HOLDERS, whose name the access allows. */
+  async holders(frame: Uint8Array): Promise<Uint8Array> {
+    return await answerOf(
+      async (out) => await this.#holders(scanOf(frame, HOLDER_CURSOR_BYTES), out),
+    );
+  }
+
+  async #semaphores(
+    { prefix, limit, after }: ScanParts,
+    access: Access,
+    out: ByteWriter,
+  ): Promise<void> {
+    const query = queryOf(prefix, Keyspace.semaphores, access);
+    const merge = new Merge(
+      this.#shards().map((shard) => {
+        return async (behind) =>
+          await shard.scan(this.#map.placement, query, behind ?? after, limit);
+      }),
+    );
+    await merge.open();
+    await writeMerged(merge, out, limit, PAGE_BYTES, ({ bytes, entryAt, keyAt, keyLength }) => {
+      out.copy(bytes, entryAt, keyAt + keyLength);
+    });
+  }
+
+  async #holders({ prefix: name, limit, after }: ScanParts, out: ByteWriter): Promise<void> {
+    if (name.length === 0) throw new Refusal("name_invalid: 1 to 255 bytes are expected, got 0");
+    if (after !== null && after.length !== HOLDER_CURSOR_BYTES) {
+      throw new Refusal(
+        `after_invalid: a holder of ${HOLDER_CURSOR_BYTES} bytes is expected, got ${after.length}`,
+      );
+    }
+    const shard = this.#shards()[this.#map.shardOf(Keyspace.semaphores, name, 0, name.length)]!;
+    const query = { keyspace: Keyspace.holdings, prefix: name, prefixes: [] };
+    const page = new PageReader(await shard.scan(this.#map.placement, query, after, limit));
+    out.u8(page.isLast ? 1 : 0);
+    while (page.next()) out.copy(page.bytes, page.rowAt, page.keyAt + page.keyLength);
+  }
+}

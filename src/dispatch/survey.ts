@@ -1,0 +1,137 @@
+/**
+ * Survey: what all objects of a namespace say of themselves, asked at once.
+ *
+ * INFO, `GET /v1/overview` and `GET /metrics` are made of it. Each object answers for itself: nothing of
+ * it is a snapshot. A survey is one call to the Directory, and one to each Shard and Hub.
+ */
+import type { TallyFigures } from "../engine/tally.ts";
+import type { Placement } from "../wire/batch.ts";
+import { isRefusal } from "../base/failure.ts";
+import type { HubFigures } from "../objects/hub/hub.ts";
+import { inTime } from "../base/in-time.ts";
+import { shardName } from "../base/names.ts";
+import { directoryStub, hubStub } from "../base/stubs.ts";
+import type { Shard, ShardSummary } from "../objects/shard/shard.ts";
+
+/** What was counted beside Shards and Hubs, and what the Hubs say. */
+interface Beside {
+  /** By name; those that have connections. */
+  readonly hubs: readonly HubAnswer[];
+  /** What was counted beside Shards and these Hubs. */
+  readonly beside: TallyFigures;
+  /** Of that, what HTTP callers have asked. */
+  readonly doors: TallyFigures;
+}
+
+export interface Survey extends Beside {
+  /** In their order. */
+  readonly shards: readonly (ShardSummary | Silence)[];
+}
+
+/** A survey in which all Shards have answered. */
+export interface WholeSurvey extends Survey {
+  readonly shards: readonly ShardSummary[];
+}
+
+export interface HubAnswer {
+  readonly hub: string;
+  readonly answer: HubFigures | Silence;
+}
+
+/** In place of what an object did not say. */
+export interface Silence {
+  /**
+   * `timeout`, `failed`, `outdated` (it runs an earlier release, which says less), or the code that a
+   * shard refuses every request with.
+   */
+  readonly code: string;
+}
+
+export function isSilence(answer: object): answer is Silence {
+  return "code" in answer;
+}
+
+/** What Hubs say that have answered. */
+export function heardHubs({ hubs }: Survey): HubFigures[] {
+  return hubs.flatMap(({ answer }) => (isSilence(answer) ? [] : [answer]));
+}
+
+export class Surveyor {
+  readonly #env: Env;
+  readonly #namespace: string;
+  readonly #placement: Placement;
+  readonly #shards: () => DurableObjectStub<Shard>[];
+
+  /** @param shards makes stubs of all shards */
+  constructor(
+    env: Env,
+    namespace: string,
+    placement: Placement,
+    shards: () => DurableObjectStub<Shard>[],
+  ) {
+    this.#env = env;
+    this.#namespace = namespace;
+    this.#placement = placement;
+    this.#shards = shards;
+  }
+
+  /** Asks everybody; what a Shard or Hub does not say within 2 s is left out. */
+  async survey(): Promise<Survey> {
+    const [beside, ...shards] = await Promise.all([
+      this.#beside(),
+      ...this.#summaries().map(async (summary, index) => {
+        const name = shardName.format(this.#namespace, index);
+        return orOutdated(await heard(summary, name, "shard_failed"), "figures");
+      }),
+    ]);
+    return { ...beside, shards };
+  }
+
+  /**
+   * Asks everybody, and waits for all Shards.
+   *
+   * @throws what a Shard throws
+   */
+  async whole(): Promise<WholeSurvey> {
+    const [beside, ...shards] = await Promise.all([this.#beside(), ...this.#summaries()]);
+    return { ...beside, shards };
+  }
+
+  #summaries(): Promise<ShardSummary>[] {
+    return this.#shards().map((shard) => shard.summary(this.#placement));
+  }
+
+  async #beside(): Promise<Beside> {
+    const directory = directoryStub(this.#env, this.#namespace);
+    const { hubs: names, figures, doors } = await directory.survey();
+    const hubs = await Promise.all(
+      names.toSorted().map(async (hub): Promise<HubAnswer> => {
+        const asked = hubStub(this.#env, hub).figures();
+        return { hub, answer: orOutdated(await heard(asked, hub, "hub_failed"), "byTransport") };
+      }),
+    );
+    const empty = hubs.filter(({ answer }) => !isSilence(answer) && answer.connections === 0);
+    // The Directory looks after Hubs that have nobody.
+    if (empty.length > 0) await directory.suspect(empty.map(({ hub }) => hub));
+    // A Directory of an earlier release does not tell the two apart.
+    return { hubs, beside: figures, doors: doors ?? figures };
+  }
+}
+
+async function heard<T extends object>(
+  call: Promise<T>,
+  name: string,
+  event: "hub_failed" | "shard_failed",
+): Promise<T | Silence> {
+  let code = "timeout";
+  const told = call.catch((error: unknown) => {
+    code = isRefusal(error) ? /^\w*/.exec(error.message)![0] : "failed";
+    throw error;
+  });
+  return (await inTime(told, name, event)) ?? { code };
+}
+
+/** During a deployment objects of the release before answer, without fields that are new. */
+function orOutdated<T extends object>(answer: T | Silence, field: keyof T): T | Silence {
+  return isSilence(answer) || field in answer ? answer : { code: "outdated" };
+}

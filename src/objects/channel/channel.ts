@@ -1,0 +1,127 @@
+/**
+ * Channel: the object of a group of channels, and, as the Directory, of the channel that everybody hears.
+ *
+ * A Hub joins a channel with its first subscriber and leaves with its last one. Release 0.4 had an object
+ * for each channel: one of those passes on what old doors and Hubs still ask of it, and empties itself.
+ */
+import { DurableObject } from "cloudflare:workers";
+import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
+import { writePublication } from "../../wire/channel-batch.ts";
+import { forEachMessage } from "../../wire/messages.ts";
+import { Group, type Listened, type PublishedAll } from "./group.ts";
+import { EVERYBODY, parseChannelObject } from "../../base/names.ts";
+import { moveToGroup, OldChannel } from "./old-channel.ts";
+
+/** What came of messages to one channel. */
+export interface Published {
+  /** Per message: how many subscriptions took it. */
+  readonly delivered: readonly number[];
+  /** Number of the first message; null in a channel whose messages are not numbered. */
+  readonly sequence: number | null;
+}
+
+export class Channel extends DurableObject<Env> {
+  /** Null in an object of release 0.4. */
+  readonly #group: Group | null = null;
+  readonly #old: OldChannel | null = null;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    const object = parseChannelObject(ctx.id.name!);
+    if (object.kind === "single") {
+      this.#old = new OldChannel(ctx.storage, env, object);
+      return;
+    }
+    this.#group = new Group(ctx, env);
+    if (object.kind === "everybody") moveToGroup(ctx.storage, this.#group);
+  }
+
+  /** See `Group.publish`. */
+  async publishAll(publications: Uint8Array): Promise<PublishedAll> {
+    return await this.#group!.publish(publications);
+  }
+
+  /** See `Group.change`. */
+  change(hub: string, changes: Uint8Array): number[] {
+    return this.#group!.change(hub, changes);
+  }
+
+  /** See `Group.listen`. */
+  listenTo(channel: string, hub: string, after: number | null): Listened | null {
+    return this.#group!.listen(channel, hub, after);
+  }
+
+  /** Names of the Hubs that have subscribers of a channel. */
+  hubsOf(channel: string): string[] {
+    return this.#group!.hubsOf(channel);
+  }
+
+  // What follows is about one channel: that of everybody, or that of an object of release 0.4. Doors and
+  // Hubs of that release know no other calls.
+
+  /** A Hub has a subscriber from now on. */
+  async join(hub: string): Promise<void> {
+    if (this.#old !== null) await this.#old.join(hub);
+    else if (!this.#group!.join(EVERYBODY, hub)) throw full();
+  }
+
+  /** A Hub has no subscriber any more. */
+  async leave(hub: string): Promise<void> {
+    if (this.#old !== null) await this.#old.leave(hub);
+    else this.#group!.leave(EVERYBODY, hub);
+  }
+
+  /** Names of the Hubs that have subscribers. */
+  async hubs(): Promise<string[]> {
+    return this.#old === null ? this.#group!.hubsOf(EVERYBODY) : await this.#old.hubs();
+  }
+
+  /** See `Group.listen`. */
+  async listen(hub: string, after: number | null): Promise<Listened> {
+    const listened =
+      this.#old === null
+        ? this.#group!.listen(EVERYBODY, hub, after)
+        : await this.#old.listen(hub, after);
+    if (listened === null) throw full();
+    return listened;
+  }
+
+  /** @param messages format: `wire/messages.ts` */
+  async publish(messages: Uint8Array, count: number): Promise<Published> {
+    if (this.#old !== null) return await this.#old.publish(messages, count);
+    const publications = publicationsOf(EVERYBODY, messages);
+    return publishedOf(await this.#group!.publish(publications), count);
+  }
+
+  /** Once a day, while anything is stored. */
+  override async alarm(): Promise<void> {
+    await (this.#old ?? this.#group!).lookThrough();
+  }
+
+  /** Asks Hubs that seem to have no subscribers, and drops those that say so. */
+  protected async verify(hubs: readonly string[]): Promise<void> {
+    await this.#group!.verify(hubs);
+  }
+}
+
+function full(): Error {
+  return new Error("subscriptions_max: the group of the channel is full");
+}
+
+/** @param messages format: `wire/messages.ts` */
+export function publicationsOf(channel: string, messages: Uint8Array): Uint8Array {
+  const out = new ByteWriter(messages.length + 64);
+  const bytes = binaryBytes(channel);
+  const name = { bytes, at: 0, length: bytes.length };
+  forEachMessage(messages, (at, length) => writePublication(out, name, messages, at, length));
+  return out.take();
+}
+
+/** What came of messages that all went to one channel. */
+export function publishedOf({ delivered, sequences }: PublishedAll, count: number): Published {
+  const sequence = sequences?.[0] ?? null;
+  return {
+    delivered: delivered === null ? Array.from({ length: count }, () => 0) : [...delivered],
+    sequence: sequence === null || Number.isNaN(sequence) ? null : sequence,
+  };
+}

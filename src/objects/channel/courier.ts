@@ -1,0 +1,158 @@
+/**
+ * Courier: the way from a group of channels to one Hub, for the messages of all its names.
+ *
+ * One call is under way at a time, which keeps the order of each name's messages. A Hub that has not
+ * answered within 2 s is slow: publishers stop waiting for it until it answers.
+ */
+import { joinBytes } from "../../wire/bytes.ts";
+import { forEachDelivery } from "../../wire/channel-batch.ts";
+import type { DeliveredAll, Hub } from "../hub/hub.ts";
+import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
+import { logWarning } from "../../base/log.ts";
+import { hubStub } from "../../base/stubs.ts";
+import { isUnknownMethod } from "../../base/unknown-method.ts";
+
+/** A Hub that takes longer is not waited for until it has answered. */
+const HUB_TIMEOUT_MS = 2000;
+/** Messages that wait for a Hub that is slow; more are lost to it. */
+const SLOW_QUEUE_BYTES_MAX = 8 << 20;
+/** As many wait for any Hub: their publishers wait, too. */
+const QUEUE_BYTES_MAX = 48 << 20;
+/** Calls under way to a Hub of release 0.4, which takes one channel in each. */
+const SINGLE_CALLS_MAX = 64;
+
+/** That a Hub has subscribers of a name. */
+export interface Member {
+  readonly courier: Courier;
+  /** Goes up whenever the Hub joins: what it said before that is out of date. */
+  joins: number;
+}
+
+/** The messages of one name in one publication. */
+export interface Consignment {
+  readonly channel: string;
+  readonly member: Member;
+  /** Format: a delivery of `wire/channel-batch.ts`. */
+  readonly bytes: Uint8Array;
+  readonly count: number;
+}
+
+interface Delivery extends Piece {
+  readonly consignments: readonly Consignment[];
+  readonly count: number;
+  done(delivered: Uint32Array): void;
+}
+
+export class Courier {
+  readonly hub: string;
+  /** Names that the Hub has joined. */
+  names = 0;
+  readonly #env: Env;
+  readonly #group: string;
+  readonly #denied: (channel: string, member: Member) => void;
+  readonly #lane: Lane<Delivery>;
+  #isSlow = false;
+
+  /**
+   * @param group name of the object, for the log
+   * @param denied is called when the Hub says that it has no subscriber of a name that it had joined
+   */
+  constructor(
+    env: Env,
+    group: string,
+    hub: string,
+    denied: (channel: string, member: Member) => void,
+  ) {
+    this.#env = env;
+    this.#group = group;
+    this.hub = hub;
+    this.#denied = denied;
+    this.#lane = new Lane<Delivery>(() => this.#carry());
+  }
+
+  /**
+   * Gives messages to the Hub. Returns for each, in order, how many subscriptions took it; null when that
+   * is not known in time.
+   */
+  async deliver(consignments: readonly Consignment[]): Promise<Uint32Array | null> {
+    const count = consignments.reduce((sum, consignment) => sum + consignment.count, 0);
+    const bytes = consignments.reduce((sum, consignment) => sum + consignment.bytes.length, 0);
+    if (this.#lane.queuedBytes > (this.#isSlow ? SLOW_QUEUE_BYTES_MAX : QUEUE_BYTES_MAX)) {
+      logWarning("hub_slow", { channel: this.#group, hub: this.hub, lost: count });
+      return null;
+    }
+    const { promise, resolve } = Promise.withResolvers<Uint32Array | null>();
+    const isWaitedFor = !this.#isSlow;
+    this.#lane.submit({
+      bytes,
+      consignments,
+      count,
+      done: resolve,
+      failed: (error) => {
+        this.#isSlow = false;
+        logWarning("hub_failed", { channel: this.#group, hub: this.hub, error: String(error) });
+        resolve(null);
+      },
+    });
+    if (!isWaitedFor) return null;
+    const timer = setTimeout(() => {
+      this.#isSlow = true;
+      resolve(null);
+    }, HUB_TIMEOUT_MS);
+    const delivered = await promise;
+    clearTimeout(timer);
+    return delivered;
+  }
+
+  #carry(): Carry<Delivery> {
+    const stub = hubStub(this.#env, this.hub);
+    return async (deliveries) => {
+      const all = deliveries.flatMap(({ consignments }) => consignments);
+      const joins = all.map(({ member }) => member.joins);
+      const bytes = all.length === 1 ? all[0]!.bytes : joinBytes(all.map((one) => one.bytes));
+      const { delivered, denied } = await deliverAll(stub, bytes);
+      this.#isSlow = false;
+      let at = 0;
+      for (const delivery of deliveries) {
+        delivery.done(delivered.subarray(at, at + delivery.count));
+        at += delivery.count;
+      }
+      for (const index of denied) {
+        const { channel, member } = all[index]!;
+        if (member.joins === joins[index]) this.#denied(channel, member);
+      }
+    };
+  }
+}
+
+async function deliverAll(stub: DurableObjectStub<Hub>, bytes: Uint8Array): Promise<DeliveredAll> {
+  try {
+    return await stub.deliverAll(bytes);
+  } catch (error) {
+    if (!isUnknownMethod(error)) throw error;
+    return await deliverOneByOne(stub, bytes);
+  }
+}
+
+/** A Hub of release 0.4 takes the messages of one channel in a call. */
+async function deliverOneByOne(
+  stub: DurableObjectStub<Hub>,
+  bytes: Uint8Array,
+): Promise<DeliveredAll> {
+  const entries: Parameters<Hub["deliver"]>[] = [];
+  forEachDelivery(bytes, (channel, sequence, messages) => {
+    entries.push([channel, [{ sequence, messages }]]);
+  });
+  const delivered: number[] = [];
+  const denied: number[] = [];
+  for (let from = 0; from < entries.length; from += SINGLE_CALLS_MAX) {
+    const calls = entries
+      .slice(from, from + SINGLE_CALLS_MAX)
+      .map(async ([channel, batches]) => await stub.deliver(channel, batches));
+    for (const [i, answer] of (await Promise.all(calls)).entries()) {
+      for (const count of answer.delivered[0]!) delivered.push(count);
+      if (!answer.isJoined) denied.push(from + i);
+    }
+  }
+  return { delivered: Uint32Array.from(delivered), denied: Uint32Array.from(denied) };
+}

@@ -1,0 +1,135 @@
+/**
+ * Joins of a group: which Hubs have subscribers of which names.
+ *
+ * They are bounded by bytes, as names come from strangers. A Hub that has died is dropped when it says,
+ * the next time it is asked, that it has no subscriber of the name.
+ */
+import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
+import { beginDelivery, endDelivery } from "../../wire/channel-batch.ts";
+import { Courier, type Consignment, type Member } from "./courier.ts";
+import { blobOf, channelOfBlob, type GroupStore } from "./group-store.ts";
+
+/** Bytes of names and joins in a group. */
+export const JOINED_BYTES_MAX = 16 << 20;
+/** What a join takes beside its name. */
+const JOIN_OVERHEAD_BYTES = 128;
+/** Names that a Hub is asked about in one call. */
+const VERIFIED_AT_ONCE = 4096;
+
+export class GroupJoins {
+  readonly #store: GroupStore;
+  readonly #open: (hub: string) => Courier;
+  readonly #left: (channel: string) => void;
+  readonly #members = new Map<string, Member[]>();
+  readonly #couriers = new Map<string, Courier>();
+  #bytes = 0;
+
+  /**
+   * @param group name of the object, for the log
+   * @param left is called when the last Hub has left a name
+   */
+  constructor(store: GroupStore, env: Env, group: string, left: (channel: string) => void) {
+    this.#store = store;
+    this.#left = left;
+    this.#open = (hub) =>
+      new Courier(env, group, hub, (channel, member) => {
+        if (this.membersOf(channel)?.includes(member)) this.leave(channel, hub);
+      });
+    const rows = store.rows<{ name: ArrayBuffer; hub: string }>("SELECT name, hub FROM joins");
+    for (const { name, hub } of rows) this.#add(channelOfBlob(name), hub);
+  }
+
+  /** Names that have members. */
+  get size(): number {
+    return this.#members.size;
+  }
+
+  has(channel: string): boolean {
+    return this.#members.has(channel);
+  }
+
+  membersOf(channel: string): readonly Member[] | undefined {
+    return this.#members.get(channel);
+  }
+
+  hubsOf(channel: string): string[] {
+    return (this.#members.get(channel) ?? []).map(({ courier }) => courier.hub);
+  }
+
+  /** A Hub has a subscriber from now on. False when there is no room for it. */
+  join(channel: string, hub: string): boolean {
+    const member = this.#memberOf(channel, hub);
+    if (member !== undefined) {
+      member.joins++;
+      return true;
+    }
+    if (this.#bytes + joinBytes(channel) > JOINED_BYTES_MAX) return false;
+    this.#store.write("INSERT OR IGNORE INTO joins VALUES (?, ?)", blobOf(channel), hub);
+    this.#add(channel, hub);
+    return true;
+  }
+
+  /** A Hub has no subscriber any more. */
+  leave(channel: string, hub: string): void {
+    const members = this.#members.get(channel);
+    const member = this.#memberOf(channel, hub);
+    if (members === undefined || member === undefined) return;
+    this.#store.write("DELETE FROM joins WHERE name = ? AND hub = ?", blobOf(channel), hub);
+    this.#bytes -= joinBytes(channel);
+    if (--member.courier.names === 0) this.#couriers.delete(hub);
+    members.splice(members.indexOf(member), 1);
+    if (members.length > 0) return;
+    this.#members.delete(channel);
+    this.#left(channel);
+  }
+
+  /** Asks Hubs, all or some, about the names that they have joined, and drops what they deny. */
+  async verify(hubs: readonly string[] = [...this.#couriers.keys()]): Promise<void> {
+    const asked = new Map<string, Consignment[]>();
+    for (const hub of hubs) asked.set(hub, []);
+    for (const [channel, members] of this.#members) {
+      for (const member of members) {
+        asked.get(member.courier.hub)?.push(questionOf(channel, member));
+      }
+    }
+    await Promise.all(
+      Array.from(asked, async ([hub, questions]) => {
+        const courier = this.#couriers.get(hub);
+        for (let from = 0; from < questions.length; from += VERIFIED_AT_ONCE) {
+          await courier?.deliver(questions.slice(from, from + VERIFIED_AT_ONCE));
+        }
+      }),
+    );
+  }
+
+  #memberOf(channel: string, hub: string): Member | undefined {
+    return this.#members.get(channel)?.find(({ courier }) => courier.hub === hub);
+  }
+
+  #add(channel: string, hub: string): void {
+    let courier = this.#couriers.get(hub);
+    if (courier === undefined) {
+      courier = this.#open(hub);
+      this.#couriers.set(hub, courier);
+    }
+    courier.names++;
+    const member: Member = { courier, joins: 0 };
+    const members = this.#members.get(channel);
+    if (members === undefined) this.#members.set(channel, [member]);
+    else members.push(member);
+    this.#bytes += joinBytes(channel);
+  }
+}
+
+function joinBytes(channel: string): number {
+  return channel.length + JOIN_OVERHEAD_BYTES;
+}
+
+/** A delivery of no messages: the Hub says whether it has subscribers. */
+function questionOf(channel: string, member: Member): Consignment {
+  const name = binaryBytes(channel);
+  const out = new ByteWriter(name.length + 16);
+  beginDelivery(out, name);
+  endDelivery(out, name.length, null);
+  return { channel, member, bytes: out.take(), count: 0 };
+}

@@ -1,0 +1,94 @@
+/**
+ * What a group of channels has on disk: tables of joins, numbers and kept messages, and a head.
+ *
+ * Nothing is written before there is something to keep: a group that is only published to stays empty.
+ */
+import { binaryString } from "../../wire/bytes.ts";
+
+const FORMAT = 1;
+const HEAD = "group";
+
+interface Head {
+  readonly format: number;
+  /** No number above this one has been used. */
+  readonly high: number;
+  /** The stored numbers of all channels are exact; else each may have been used up to `high`. */
+  readonly isSettled: boolean;
+}
+
+/** Names are bytes; one in front, as a blob must not be empty to be told from null. */
+const TABLES = `
+  CREATE TABLE IF NOT EXISTS joins (name BLOB, hub TEXT, PRIMARY KEY (name, hub)) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS numbers
+    (name BLOB PRIMARY KEY, sequence INTEGER, used_at_ms INTEGER) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS messages
+    (name BLOB, slot INTEGER, first INTEGER, count INTEGER, bytes INTEGER, at_ms INTEGER,
+     messages BLOB, PRIMARY KEY (name, slot)) WITHOUT ROWID;
+`;
+
+export class GroupStore {
+  readonly storage: DurableObjectStorage;
+  #head: Head | null;
+
+  /** @throws Error `format_unknown` when a newer release has written the data */
+  constructor(storage: DurableObjectStorage) {
+    this.storage = storage;
+    this.#head = storage.kv.get<Head>(HEAD) ?? null;
+    if (this.#head !== null && this.#head.format !== FORMAT) {
+      throw new Error(
+        `format_unknown: the group has format ${this.#head.format}, this release reads ${FORMAT}`,
+      );
+    }
+  }
+
+  get high(): number {
+    return this.#head?.high ?? 0;
+  }
+
+  get isSettled(): boolean {
+    return this.#head?.isSettled ?? true;
+  }
+
+  storeHead(high: number, isSettled: boolean): void {
+    this.#prepare();
+    this.#head = { format: FORMAT, high, isSettled };
+    this.storage.kv.put(HEAD, this.#head);
+  }
+
+  /** Rows of a table; none where nothing has been stored. */
+  rows<Row extends Record<string, SqlStorageValue>>(
+    query: string,
+    ...bindings: (ArrayBuffer | string | number)[]
+  ): Row[] {
+    return this.#head === null ? [] : this.storage.sql.exec<Row>(query, ...bindings).toArray();
+  }
+
+  write(query: string, ...bindings: (ArrayBuffer | string | number)[]): void {
+    this.#prepare();
+    this.storage.sql.exec(query, ...bindings);
+  }
+
+  /** Forgets all, the head, too. */
+  async clear(): Promise<void> {
+    this.#head = null;
+    await this.storage.deleteAll();
+  }
+
+  #prepare(): void {
+    if (this.#head !== null) return;
+    this.storage.sql.exec(TABLES);
+    this.#head = { format: FORMAT, high: 0, isSettled: true };
+    this.storage.kv.put(HEAD, this.#head);
+  }
+}
+
+/** @param channel as a binary string */
+export function blobOf(channel: string): ArrayBuffer {
+  const bytes = new Uint8Array(channel.length + 1);
+  for (let i = 0; i < channel.length; i++) bytes[i + 1] = channel.charCodeAt(i);
+  return bytes.buffer;
+}
+
+export function channelOfBlob(blob: ArrayBuffer): string {
+  return binaryString(new Uint8Array(blob), 1, blob.byteLength - 1);
+}

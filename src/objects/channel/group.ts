@@ -1,0 +1,261 @@
+/**
+ * Group: what some channels of a namespace need of an object: who has subscribers, numbers, messages that
+ * are kept, and the way to the Hubs.
+ *
+ * A namespace spreads all its channels over `CHANNEL_GROUPS` groups by a hash of their names, so that a
+ * publication to any number of names is at most one call to each, and strangers who make up names make no
+ * objects. A name that has no subscriber and no listener leaves nothing here.
+ */
+import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
+import {
+  beginDelivery,
+  endDelivery,
+  forEachChange,
+  forEachPublication,
+  messagesAt,
+} from "../../wire/channel-batch.ts";
+import { writeMessage } from "../../wire/messages.ts";
+import type { Consignment, Courier, Member } from "./courier.ts";
+import { GroupJoins } from "./group-joins.ts";
+import { GroupNumbers, KEPT_MS, SETTLE_MS, type Numbered } from "./group-numbers.ts";
+import { GroupReplay } from "./group-replay.ts";
+import { GroupStore } from "./group-store.ts";
+import { readSettings } from "../../base/settings.ts";
+
+/** What came of publications. */
+export interface PublishedAll {
+  /** Per message: how many subscriptions took it; null when no subscription took any. */
+  readonly delivered: Uint32Array | null;
+  /** Per message: its number, NaN where the channel has none; null when no channel has any. */
+  readonly sequences: Float64Array | null;
+}
+
+/** Where a listener begins: the number of the last message so far, and those that it is given again. */
+export interface Listened {
+  readonly sequence: number;
+  readonly replayFrom: number;
+  /** Format: `wire/messages.ts`. */
+  readonly replay: Uint8Array;
+}
+
+/** The messages of one channel in a publication. */
+interface Bundle {
+  readonly channel: string;
+  readonly members: readonly Member[];
+  readonly numbered: Numbered | undefined;
+  /** A delivery of `wire/channel-batch.ts`. */
+  readonly out: ByteWriter;
+  /** Which messages of the publication these are. */
+  readonly indexes: number[];
+}
+
+/** What one Hub is given of a publication. */
+interface ToHub {
+  readonly consignments: Consignment[];
+  readonly bundles: Bundle[];
+}
+
+const NO_MEMBERS: readonly Member[] = [];
+
+export class Group {
+  readonly #state: DurableObjectState;
+  readonly #store: GroupStore;
+  readonly #joins: GroupJoins;
+  readonly #numbers: GroupNumbers;
+  readonly #replay: GroupReplay;
+  #isSettling = false;
+
+  constructor(state: DurableObjectState, env: Env) {
+    this.#state = state;
+    this.#store = new GroupStore(state.storage);
+    this.#joins = new GroupJoins(this.#store, env, state.id.name!, (channel) => {
+      const numbered = this.#numbers.get(channel);
+      if (numbered !== undefined) this.#numbers.use(numbered, Date.now());
+    });
+    this.#replay = new GroupReplay(this.#store, readSettings(env).REPLAY_MESSAGES_MAX);
+    this.#numbers = new GroupNumbers(this.#store, {
+      isJoined: (channel) => this.#joins.has(channel),
+      lastKept: (channel) => this.#replay.lastOf(channel),
+      onForget: (channel) => this.#replay.forget(channel),
+    });
+  }
+
+  /** A Hub has a subscriber from now on. False when there is no room for it. */
+  join(channel: string, hub: string): boolean {
+    const isJoined = this.#joins.join(channel, hub);
+    if (isJoined) this.#state.waitUntil(this.#lookAfter());
+    return isJoined;
+  }
+
+  /** A Hub has no subscriber any more. */
+  leave(channel: string, hub: string): void {
+    this.#joins.leave(channel, hub);
+  }
+
+  /**
+   * A Hub has its first subscribers of some channels, or has lost its last ones.
+   *
+   * @param changes format: `wire/channel-batch.ts`
+   * @returns which of the changes are joins that there is no room for
+   */
+  change(hub: string, changes: Uint8Array): number[] {
+    const refused: number[] = [];
+    let index = 0;
+    forEachChange(changes, (channel, isJoin) => {
+      if (!isJoin) this.leave(channel, hub);
+      else if (!this.#joins.join(channel, hub)) refused.push(index);
+      index++;
+    });
+    if (this.#joins.size > 0) this.#state.waitUntil(this.#lookAfter());
+    return refused;
+  }
+
+  hubsOf(channel: string): string[] {
+    return this.#joins.hubsOf(channel);
+  }
+
+  /**
+   * A Hub has a client that wants numbered messages: numbers them from now on. Null when there is no room
+   * for the Hub.
+   *
+   * @param after number of the last message that the listener has; null when it has none
+   */
+  listen(channel: string, hub: string, after: number | null): Listened | null {
+    if (!this.join(channel, hub)) return null;
+    const nowMs = Date.now();
+    const numbered = this.#numbers.listen(channel, nowMs);
+    return { sequence: numbered.sequence, ...this.#replay.replay(numbered, after, nowMs) };
+  }
+
+  /** Numbers the messages of a channel from now on. */
+  number(channel: string): void {
+    this.#numbers.listen(channel, Date.now());
+  }
+
+  /**
+   * Gives messages to the subscribers of their channels. Returns when every Hub has them that is not slow.
+   *
+   * @param publications format: `wire/channel-batch.ts`
+   */
+  async publish(publications: Uint8Array): Promise<PublishedAll> {
+    // No name has a subscriber or a listener.
+    if (this.#joins.size === 0 && this.#numbers.size === 0) return NOTHING;
+    const { count, bundles } = this.#bundle(publications);
+    if (bundles.size === 0) return NOTHING;
+    const sequences = this.#number(bundles, count);
+    const toHubs = new Map<Courier, ToHub>();
+    for (const bundle of bundles.values()) address(bundle, toHubs);
+    if (toHubs.size === 0) return { delivered: null, sequences };
+    const delivered = new Uint32Array(count);
+    await Promise.all(
+      Array.from(toHubs, async ([courier, { consignments, bundles: sent }]) => {
+        const answer = await courier.deliver(consignments);
+        if (answer !== null) add(answer, sent, delivered);
+      }),
+    );
+    return { delivered, sequences };
+  }
+
+  /** Looks which Hubs still have subscribers, and drops what is out of date. */
+  async lookThrough(): Promise<void> {
+    await this.#joins.verify();
+    const nowMs = Date.now();
+    this.#numbers.forgetUnused(nowMs);
+    this.#replay.dropOld(nowMs);
+    // Numbers that run ahead of the clock must be known when channels are numbered again.
+    const isForgotten = this.#joins.size === 0 && this.#numbers.size === 0;
+    if (isForgotten && this.#numbers.high < nowMs) await this.#store.clear();
+    else await this.#state.storage.setAlarm(nowMs + KEPT_MS);
+  }
+
+  /** Asks Hubs whether they still have the subscribers that they have joined for, and drops what they deny. */
+  async verify(hubs: readonly string[]): Promise<void> {
+    await this.#joins.verify(hubs);
+  }
+
+  /** Finds the messages of channels that have subscribers or numbers. */
+  #bundle(publications: Uint8Array): { count: number; bundles: Map<string, Bundle> } {
+    const bundles = new Map<string, Bundle>();
+    let count = 0;
+    forEachPublication(publications, (channel, at, length) => {
+      const index = count++;
+      let bundle = bundles.get(channel);
+      if (bundle === undefined) {
+        const members = this.#joins.membersOf(channel) ?? NO_MEMBERS;
+        const numbered = this.#numbers.get(channel);
+        if (members.length === 0 && numbered === undefined) return;
+        const out = new ByteWriter(messagesAt(channel.length) + 4 + length);
+        beginDelivery(out, binaryBytes(channel));
+        bundle = { channel, members, numbered, out, indexes: [] };
+        bundles.set(channel, bundle);
+      }
+      writeMessage(bundle.out, publications, at, length);
+      bundle.indexes.push(index);
+    });
+    return { count, bundles };
+  }
+
+  /** Numbers messages, keeps them, and ends their deliveries. */
+  #number(bundles: Map<string, Bundle>, count: number): Float64Array | null {
+    let sequences: Float64Array | null = null;
+    for (const { channel, numbered, out, indexes } of bundles.values()) {
+      const first = numbered === undefined ? null : this.#numbers.take(numbered, indexes.length);
+      endDelivery(out, channel.length, first);
+      if (first === null) continue;
+      sequences ??= new Float64Array(count).fill(Number.NaN);
+      for (const [i, index] of indexes.entries()) sequences[index] = first + i;
+      const messages = out.bytes.subarray(messagesAt(channel.length), out.length);
+      this.#replay.keep(channel, first, messages, indexes.length, Date.now());
+    }
+    if (sequences !== null) this.#settle();
+    return sequences;
+  }
+
+  /** Stores exact numbers once it is quiet. */
+  #settle(): void {
+    if (this.#isSettling) return;
+    this.#isSettling = true;
+    this.#state.waitUntil(this.#settleLater());
+  }
+
+  async #settleLater(): Promise<void> {
+    let settled = -1;
+    while (settled !== this.#numbers.uses) {
+      settled = this.#numbers.uses;
+      await scheduler.wait(SETTLE_MS);
+    }
+    this.#isSettling = false;
+    this.#numbers.settle();
+    await this.#state.storage.sync();
+  }
+
+  /** What is stored is looked through once a day. */
+  async #lookAfter(): Promise<void> {
+    if ((await this.#state.storage.getAlarm()) !== null) return;
+    await this.#state.storage.setAlarm(Date.now() + KEPT_MS);
+  }
+}
+
+const NOTHING: PublishedAll = { delivered: null, sequences: null };
+
+function address(bundle: Bundle, toHubs: Map<Courier, ToHub>): void {
+  const { channel, members, out, indexes } = bundle;
+  const bytes = out.bytes.subarray(0, out.length);
+  for (const member of members) {
+    let toHub = toHubs.get(member.courier);
+    if (toHub === undefined) {
+      toHub = { consignments: [], bundles: [] };
+      toHubs.set(member.courier, toHub);
+    }
+    toHub.consignments.push({ channel, member, bytes, count: indexes.length });
+    toHub.bundles.push(bundle);
+  }
+}
+
+/** Adds what a Hub has delivered, message by message of the bundles in their order. */
+function add(answer: Uint32Array, bundles: readonly Bundle[], delivered: Uint32Array): void {
+  let at = 0;
+  for (const { indexes } of bundles) {
+    for (const index of indexes) delivered[index]! += answer[at++]!;
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * What release 0.4 has left: an object for each channel, and in the Directory its way to store.
+ *
+ * Doors and Hubs of that release go on asking the object of a channel for some minutes after a deployment:
+ * it passes on what they ask to the channel's group, so that old and new ones hear each other. What it has
+ * stored moves to the group at its next call, or at its alarm; then it is empty, and is never asked again.
+ */
+import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
+import { writeChange } from "../../wire/channel-batch.ts";
+import { publicationsOf, publishedOf, type Channel, type Published } from "./channel.ts";
+import { KEPT_MS } from "./group-numbers.ts";
+import type { Group, Listened } from "./group.ts";
+import { EVERYBODY } from "../../base/names.ts";
+import { GroupMap } from "../../dispatch/placement.ts";
+import { readSettings } from "../../base/settings.ts";
+import { groupStub } from "../../base/stubs.ts";
+
+const HUB = "hub:";
+const MESSAGE = "message:";
+const NUMBERING = "numbering";
+
+/** Stored of a channel whose messages were numbered. */
+interface Numbering {
+  readonly sequence: number;
+  readonly usedAtMs: number;
+}
+
+export class OldChannel {
+  readonly #storage: DurableObjectStorage;
+  readonly #channel: string;
+  readonly #stub: () => DurableObjectStub<Channel>;
+  #moving: Promise<void> | null = null;
+
+  constructor(
+    storage: DurableObjectStorage,
+    env: Env,
+    { namespace, channel }: { readonly namespace: string; readonly channel: string },
+  ) {
+    this.#storage = storage;
+    this.#channel = channel;
+    const index = new GroupMap(namespace, readSettings(env).SHARD_SECRET).groupOf(channel);
+    this.#stub = () => groupStub(env, namespace, index);
+  }
+
+  async join(hub: string): Promise<void> {
+    await this.#change(hub, true);
+  }
+
+  async leave(hub: string): Promise<void> {
+    await this.#change(hub, false);
+  }
+
+  async hubs(): Promise<string[]> {
+    return await (await this.#group()).hubsOf(this.#channel);
+  }
+
+  async listen(hub: string, after: number | null): Promise<Listened | null> {
+    return await (await this.#group()).listenTo(this.#channel, hub, after);
+  }
+
+  async publish(messages: Uint8Array, count: number): Promise<Published> {
+    const group = await this.#group();
+    return publishedOf(await group.publishAll(publicationsOf(this.#channel, messages)), count);
+  }
+
+  /** Empties the object. */
+  async lookThrough(): Promise<void> {
+    await this.#group();
+  }
+
+  async #change(hub: string, isJoin: boolean): Promise<void> {
+    const refused = await changeOne(await this.#group(), hub, this.#channel, isJoin);
+    if (refused.length > 0) throw new Error("subscriptions_max: the channel's group is full");
+  }
+
+  /** The group, once it knows all that is stored here. */
+  async #group(): Promise<DurableObjectStub<Channel>> {
+    this.#moving ??= this.#move().catch((error: unknown) => {
+      this.#moving = null;
+      throw error;
+    });
+    await this.#moving;
+    return this.#stub();
+  }
+
+  async #move(): Promise<void> {
+    const group = this.#stub();
+    await Promise.all(
+      storedHubs(this.#storage).map((hub) => changeOne(group, hub, this.#channel, true)),
+    );
+    await this.#storage.deleteAll();
+    await this.#storage.deleteAlarm();
+  }
+}
+
+/** Takes over what a Directory of release 0.4 has stored. */
+export function moveToGroup({ kv }: DurableObjectStorage, group: Group): void {
+  const numbering = kv.get<Numbering>(NUMBERING);
+  const hubs = storedHubs({ kv });
+  if (numbering === undefined && hubs.length === 0) return;
+  for (const hub of hubs) group.join(EVERYBODY, hub);
+  const isInUse = numbering !== undefined && Date.now() - numbering.usedAtMs < KEPT_MS;
+  if (isInUse) group.number(EVERYBODY);
+  // Its messages have numbers that a listener would take for those of long ago.
+  for (const prefix of [HUB, MESSAGE, NUMBERING]) {
+    for (const key of [...kv.list({ prefix })].map(([key]) => key)) kv.delete(key);
+  }
+}
+
+function storedHubs({ kv }: Pick<DurableObjectStorage, "kv">): string[] {
+  return Array.from(kv.list({ prefix: HUB }), ([key]) => key.slice(HUB.length));
+}
+
+async function changeOne(
+  group: DurableObjectStub<Channel>,
+  hub: string,
+  channel: string,
+  isJoin: boolean,
+): Promise<number[]> {
+  const out = new ByteWriter(channel.length + 2);
+  writeChange(out, isJoin, binaryBytes(channel));
+  return await group.change(hub, out.take());
+}

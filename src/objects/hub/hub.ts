@@ -1,0 +1,546 @@
+/**
+ * Hub: the object where connections live, as hibernatable WebSockets.
+ *
+ * A WebSocket client is connected directly; a TCP client, and a listener of Server-Sent Events, through
+ * a bridge in the Worker, which speaks `wire/bridge.ts`. All that must outlive hibernation is in the
+ * sockets' attachments; the rest is made again from them when the object starts.
+ */
+import { DurableObject } from "cloudflare:workers";
+import { Tally, TALLY_COUNTER_CONNECTIONS, type TallyFigures } from "../../engine/tally.ts";
+import type { Transport } from "../../wire/overview.ts";
+import { PageWriter } from "../../wire/page.ts";
+import { anyProtocolByCode } from "../../wire/protocols.ts";
+import {
+  CONNECTION_KEY_BYTES,
+  CONNECTION_ROW_BYTES,
+  COUNTED_ROW_BYTES,
+  writeConnectionRow,
+  writeFurtherCounts,
+} from "../../wire/throttr/connection-row.ts";
+import {
+  beginsWithAny,
+  binaryBytes,
+  ByteWriter,
+  compareBytes,
+  joinBytes,
+} from "../../wire/bytes.ts";
+import { forEachDelivery, forEachPublication } from "../../wire/channel-batch.ts";
+import { writeMessage } from "../../wire/messages.ts";
+import { alarmTime } from "../../base/alarm.ts";
+import { noteConnections } from "./connection-count.ts";
+import { makeConnectionId, ownChannel, splitIds } from "../../base/connection-id.ts";
+import {
+  Connection,
+  type Attachment,
+  type ConnectionHub,
+  type ConnectionParameters,
+} from "./connection.ts";
+import { DataPoints } from "../../base/data-points.ts";
+import { Dispatch } from "../../dispatch/dispatch.ts";
+import type { Listened } from "../channel/group.ts";
+import { logWarning } from "../../base/log.ts";
+import { GroupFull } from "./memberships.ts";
+import { EVERYBODY, hubName, type HubPlace } from "../../base/names.ts";
+import { Roster, type Batch } from "./roster.ts";
+import { readSettings, type Settings } from "../../base/settings.ts";
+import { GroupMap } from "../../dispatch/placement.ts";
+import { directoryStub, groupStub } from "../../base/stubs.ts";
+import { HubUnread } from "./unread.ts";
+
+/** Carries the parameters of a connection, as JSON, in the upgrade request. */
+export const CONNECTION_HEADER = "x-throttr-connection";
+
+/** Counters of connections are stored at most so long after they have changed. */
+const STORE_DELAY_MS = 1000;
+
+/** What the Worker asks a Hub for. */
+export interface OpenRequest extends ConnectionParameters {
+  /** The channel of a listener of Server-Sent Events, as a binary string; null for other connections. */
+  readonly channel: string | null;
+  /** Number of the last message that such a listener has; null when it has none. */
+  readonly after: number | null;
+}
+
+/** Prefixes are bytes: JSON carries them as arrays of numbers. */
+export function encodeOpenRequest(request: OpenRequest): string {
+  return JSON.stringify(request, (_, value: unknown) =>
+    value instanceof Uint8Array ? [...value] : value,
+  ).replace(/[\u0080-\uffff]/g, (character) => {
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  });
+}
+
+function decodeOpenRequest(text: string): OpenRequest {
+  const request = JSON.parse(text) as OpenRequest;
+  const toBytes = (prefixes: readonly Uint8Array[]): Uint8Array[] =>
+    prefixes.map((prefix) => Uint8Array.from(prefix));
+  const { access } = request;
+  const keyPrefixes = toBytes(access.keyPrefixes);
+  const channelPrefixes = toBytes(access.channelPrefixes);
+  return { ...request, access: { ...access, keyPrefixes, channelPrefixes } };
+}
+
+/** What came of messages of one channel, as release 0.4 asks for it. */
+export interface Delivered {
+  /** Per batch and message: how many subscriptions took it. */
+  readonly delivered: number[][];
+  /** False when the Hub has no subscribers; it joins again with its first one. */
+  readonly isJoined: boolean;
+}
+
+/** What came of messages that a group of channels gave to a Hub. */
+export interface DeliveredAll {
+  /** Per message: how many subscriptions took it. */
+  readonly delivered: Uint32Array;
+  /** Which of the channels have no subscribers here; the Hub joins again with the first one. */
+  readonly denied: Uint32Array;
+}
+
+/** What a Hub counts. */
+export interface HubFigures {
+  readonly tally: TallyFigures;
+  readonly connections: number;
+  readonly byTransport: Readonly<Record<Transport, number>>;
+  /** Those of the counter protocol among them. */
+  readonly counterConnections: number;
+  readonly subscriptions: number;
+  /** A number for each channel with subscribers that tells it from others; named channels come first. */
+  readonly channelHashes: Float64Array;
+  /** How many of them are named; not there from a Hub of release 0.4. */
+  readonly namedChannels?: number;
+}
+
+/** Row of CHANNELS among objects: read bytes, write bytes, subscriptions, f64 each. */
+export const CHANNEL_PAGE_ROW_BYTES = 24;
+
+/** A subscription as CHANNEL has it. */
+export interface SubscriberFigures {
+  readonly id: Uint8Array;
+  /** Whole milliseconds since the epoch. */
+  readonly sinceMs: number;
+  /** What is to be added, less than a millisecond; not there from a Hub of release 0.4. */
+  readonly sinceNs?: number;
+  readonly readBytes: number;
+  readonly writeBytes: number;
+}
+
+export class Hub extends DurableObject<Env> implements ConnectionHub {
+  readonly state: DurableObjectState;
+  readonly settings: Settings;
+  readonly dispatch: Dispatch;
+  readonly roster: Roster;
+  readonly #namespace: string;
+  readonly #name: string;
+  readonly #place: HubPlace;
+  readonly #tally: Tally;
+  readonly #points: DataPoints | null;
+  readonly #connections = new Map<WebSocket, Connection>();
+  /** Bytes that clients behind bridges have not read. */
+  backlogBytes = 0;
+  readonly unread = new HubUnread();
+  /** Bytes of requests that wait, of all connections. */
+  pendingBytes = 0;
+  /** Connections that are being opened. */
+  #opening = 0;
+  /** Connections of the counter protocol. */
+  #counterConnections = 0;
+  /** The Directory knows of us, or is being told. */
+  #isListed: boolean;
+  #listing: Promise<void> | null = null;
+  #touched = new Set<Connection>();
+  /** The first token to expire, of those that were watched since the object started or the alarm rang. */
+  #earliestExpiryMs = Infinity;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.state = ctx;
+    this.settings = readSettings(env);
+    this.#name = ctx.id.name!;
+    const { namespace, place } = hubName.parse(this.#name);
+    this.#namespace = namespace;
+    this.#place = place;
+    this.#tally = new Tally();
+    this.#points = DataPoints.of(
+      env,
+      (work) => ctx.waitUntil(work),
+      { namespace, kind: "hub", name: `${place.location}/${place.index}` },
+      () => this.figures(),
+    );
+    this.dispatch = new Dispatch(env, namespace, { tally: this.#tally, flush: async () => {} });
+    this.roster = new Roster(env, namespace, this.#name, this.settings.HUB_SUBSCRIPTIONS_MAX);
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
+    for (const socket of ctx.getWebSockets()) {
+      if (socket.readyState === WebSocket.OPEN) this.#restore(socket);
+    }
+    this.#isListed = this.roster.size > 0;
+    // After a reset the connections of the object before it are gone.
+    noteConnections(this.#name, this.roster.size);
+  }
+
+  override async fetch(request: Request): Promise<Response> {
+    const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
+    // Those that were closed here and not by their peers yet take a place, too: the runtime keeps what it has for them.
+    if (this.#connections.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
+      return new Response(null, { status: 503 });
+    }
+    this.#opening++;
+    try {
+      await this.#list();
+      return await this.#open(opening);
+    } finally {
+      this.#opening--;
+    }
+  }
+
+  override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
+    const connection = this.#connections.get(socket) ?? this.#restore(socket);
+    if (typeof message === "string") connection.receiveText(message);
+    else connection.receive(new Uint8Array(message));
+  }
+
+  override webSocketClose(socket: WebSocket, code: number): void {
+    this.#forget(socket);
+    // Not every code that can be received may be sent.
+    socket.close(code >= 3000 && code <= 4999 ? code : 1000);
+  }
+
+  override webSocketError(socket: WebSocket): void {
+    this.#forget(socket);
+  }
+
+  /** Ends the connections whose token has expired. */
+  override async alarm(): Promise<void> {
+    const nowMs = Date.now();
+    this.#earliestExpiryMs = Infinity;
+    let nextMs = Infinity;
+    for (const connection of this.#connections.values()) {
+      const { expiresAtMs } = connection;
+      if (expiresAtMs === null) continue;
+      if (expiresAtMs > nowMs) nextMs = Math.min(nextMs, expiresAtMs);
+      else connection.expire();
+    }
+    if (nextMs < Infinity) await this.#watchExpiry(nextMs);
+  }
+
+  /**
+   * Pushes messages of several channels to their subscribers here.
+   *
+   * @param deliveries format: `wire/channel-batch.ts`
+   */
+  deliverAll(deliveries: Uint8Array): DeliveredAll {
+    const delivered: number[] = [];
+    const denied: number[] = [];
+    let index = 0;
+    forEachDelivery(deliveries, (channel, sequence, messages) => {
+      const one = this.deliver(channel, [{ sequence, messages }]);
+      for (const count of one.delivered[0]!) delivered.push(count);
+      if (!one.isJoined) denied.push(index);
+      index++;
+    });
+    return { delivered: Uint32Array.from(delivered), denied: Uint32Array.from(denied) };
+  }
+
+  /** Pushes messages of a channel to its subscribers here. Objects of release 0.4 know no other call. */
+  deliver(channel: string, batches: readonly Batch[]): Delivered {
+    const isJoined =
+      channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.confirm(channel);
+    return { delivered: this.roster.deliver(channel, batches), isJoined };
+  }
+
+  /**
+   * Pushes messages to the connections whose own channels these are.
+   *
+   * @param publications format: `wire/channel-batch.ts`
+   * @returns per message: how many connections took it
+   */
+  deliverToOwners(publications: Uint8Array): Uint32Array {
+    const delivered: number[] = [];
+    forEachPublication(publications, (channel, at, length) => {
+      const out = new ByteWriter(length + 4);
+      writeMessage(out, publications, at, length);
+      delivered.push(this.deliverToOwner(channel, out.take())[0]!);
+    });
+    return Uint32Array.from(delivered);
+  }
+
+  /** Pushes messages to the connection whose own channel this is. Doors of release 0.4 know no other call. */
+  deliverToOwner(channel: string, messages: Uint8Array): number[] {
+    return this.roster.deliverToOwner(channel, { sequence: null, messages });
+  }
+
+  figures(): HubFigures {
+    return {
+      tally: this.#tally.figures(Date.now()),
+      connections: this.roster.size,
+      byTransport: this.roster.transports(),
+      counterConnections: this.#counterConnections,
+      ...this.roster.totals(),
+    };
+  }
+
+  /** Those of some connections, 16 bytes each, that are no more. */
+  gone(ids: Uint8Array): Uint8Array {
+    const isGone = (id: Uint8Array): boolean =>
+      this.roster.byOwnChannel(ownChannel(id)) === undefined;
+    return joinBytes(splitIds(ids).filter(isGone));
+  }
+
+  /**
+   * Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`.
+   *
+   * @param hasAllCounts rows are the longer ones; doors of release 0.4 don't say
+   */
+  connectionsPage(after: Uint8Array | null, bytesMax: number, hasAllCounts = false): Uint8Array {
+    const connections = this.roster.connections();
+    const rowBytes = hasAllCounts ? COUNTED_ROW_BYTES : CONNECTION_ROW_BYTES;
+    const page = new PageWriter(rowBytes, connections.length);
+    let i = firstBehind(connections, connectionKey, after);
+    for (; i < connections.length && page.length < bytesMax; i++) {
+      const connection = connections[i]!;
+      const key = connectionKey(connection);
+      const at = page.add(key, 0, key.length);
+      const row = connection.row();
+      writeConnectionRow(page.bytes, page.view, at, row);
+      if (hasAllCounts) writeFurtherCounts(page.view, at, row);
+    }
+    return page.take(i === connections.length);
+  }
+
+  /** Channels with subscribers here, by name, behind a name. Format: `wire/page.ts`. */
+  channelsPage(
+    after: Uint8Array | null,
+    bytesMax: number,
+    prefixes: readonly Uint8Array[],
+  ): Uint8Array {
+    const all = this.roster.channels();
+    const isAllowed = (name: string): boolean =>
+      beginsWithAny(prefixes, binaryBytes(name), 0, name.length);
+    const names = prefixes.length === 0 ? all : all.filter(isAllowed);
+    const page = new PageWriter(CHANNEL_PAGE_ROW_BYTES, names.length);
+    let i = firstBehind(names, binaryBytes, after);
+    for (; i < names.length && page.length < bytesMax; i++) {
+      const name = names[i]!;
+      const { readBytes, writeBytes, subscriptions } = this.roster.figuresOf(name);
+      const at = page.add(binaryBytes(name), 0, name.length);
+      page.view.setFloat64(at, readBytes);
+      page.view.setFloat64(at + 8, writeBytes);
+      page.view.setFloat64(at + 16, subscriptions);
+    }
+    return page.take(i === names.length);
+  }
+
+  /** The row of a connection in CONNECTIONS; null when it is not here. */
+  connectionRow(id: Uint8Array): Uint8Array | null {
+    const connection = this.roster.byOwnChannel(ownChannel(id));
+    if (connection === undefined) return null;
+    const row = new Uint8Array(CONNECTION_ROW_BYTES);
+    writeConnectionRow(row, new DataView(row.buffer), 0, connection.row());
+    return row;
+  }
+
+  /** The subscriptions to a channel here. */
+  subscribers(channel: string): SubscriberFigures[] {
+    return Array.from(
+      this.roster.subscribers(channel),
+      ([{ id }, { sinceMs, readBytes, writeBytes }]) => ({
+        id,
+        sinceMs: Math.floor(sinceMs),
+        sinceNs: Math.floor((sinceMs % 1) * 1e6),
+        readBytes,
+        writeBytes,
+      }),
+    );
+  }
+
+  touched(connection: Connection): void {
+    if (this.#touched.size === 0) this.ctx.waitUntil(this.#storeLater());
+    this.#touched.add(connection);
+    this.#points?.note();
+  }
+
+  left(connection: Connection): void {
+    this.#touched.delete(connection);
+    // One that could not be restored was never counted.
+    const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
+    if (isCounted && connection.isCounter) this.#counterConnections--;
+    const removed = this.roster.remove(connection);
+    noteConnections(this.#name, this.roster.size);
+    // Both at once: who comes meanwhile must find the Hub listed, or list it.
+    this.ctx.waitUntil(Promise.all([removed, this.#unlist()]));
+  }
+
+  async #open(opening: OpenRequest): Promise<Response> {
+    const { channel, after, ...parameters } = opening;
+    if (channel !== null && channel !== EVERYBODY && this.roster.isFull) {
+      return new Response(null, { status: 503 });
+    }
+    if (this.#isSurplus(parameters.protocolCode)) return new Response(null, { status: 429 });
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.ctx.acceptWebSocket(server);
+    const random = crypto.getRandomValues(new Uint8Array(16));
+    const id = makeConnectionId(this.#place, random);
+    const connection = Connection.open(server, parameters, id, this);
+    this.#connections.set(server, connection);
+    this.#join(connection);
+    if (channel !== null && !(await this.#listen(connection, channel, after))) {
+      return new Response(null, { status: 503 });
+    }
+    await this.#watchExpiry(parameters.access.expiresAtMs);
+    const headers = new Headers();
+    if (parameters.subprotocol !== null)
+      headers.set("sec-websocket-protocol", parameters.subprotocol);
+    return new Response(null, { status: 101, webSocket: client, headers });
+  }
+
+  /** Whether there are as many connections of the counter protocol as there may be. */
+  #isSurplus(protocolCode: number): boolean {
+    const { COUNTER_CONNECTIONS_MAX } = this.settings;
+    return (
+      COUNTER_CONNECTIONS_MAX > 0 &&
+      this.#counterConnections >= COUNTER_CONNECTIONS_MAX &&
+      anyProtocolByCode(protocolCode)!.dialect === "yrmcds"
+    );
+  }
+
+  /** Subscribes a listener of Server-Sent Events to its channel. False when a limit forbids it. */
+  async #listen(connection: Connection, channel: string, after: number | null): Promise<boolean> {
+    connection.prepare();
+    try {
+      const done = this.roster.subscribe(connection, channel, Date.now());
+      if (done === false) {
+        connection.close({ code: 1013, reason: "subscriptions_max" });
+        return false;
+      }
+      await done;
+      connection.start(await this.#listened(channel, after));
+      connection.store();
+      return true;
+    } catch (error) {
+      if (error instanceof GroupFull) {
+        connection.close({ code: 1013, reason: "subscriptions_max" });
+        return false;
+      }
+      connection.close({ code: 1011, reason: "channel_failed" });
+      throw error;
+    }
+  }
+
+  /** @throws GroupFull */
+  async #listened(channel: string, after: number | null): Promise<Listened> {
+    if (channel === EVERYBODY) return await this.#directory().listen(this.#name, after);
+    const index = new GroupMap(this.#namespace, this.settings.SHARD_SECRET).groupOf(channel);
+    const group = groupStub(this.env, this.#namespace, index);
+    const listened = await group.listenTo(channel, this.#name, after);
+    if (listened === null) throw new GroupFull();
+    return listened;
+  }
+
+  #restore(socket: WebSocket): Connection {
+    const attachment = socket.deserializeAttachment() as Attachment;
+    const connection = new Connection(socket, attachment, this);
+    this.#connections.set(socket, connection);
+    if (!connection.isClosed) this.#join(connection);
+    return connection;
+  }
+
+  #join(connection: Connection): void {
+    const joined = this.roster.add(connection);
+    if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
+    noteConnections(this.#name, this.roster.size);
+    if (!connection.isCounter) return;
+    this.#counterConnections++;
+    this.#tally.turn(Date.now());
+    this.#tally.totals[TALLY_COUNTER_CONNECTIONS]!++;
+  }
+
+  /** Groups that can't be told are told when the Hub wakes next. */
+  async #joinAgain(joined: Promise<void>): Promise<void> {
+    try {
+      await joined;
+    } catch (error) {
+      logWarning("join_failed", { hub: this.#name, error: String(error) });
+    }
+  }
+
+  #forget(socket: WebSocket): void {
+    // A socket that ends while the object sleeps was not restored: its channels must hear of it.
+    const connection = this.#connections.get(socket) ?? this.#restore(socket);
+    this.#connections.delete(socket);
+    connection.hangUp();
+  }
+
+  /** Makes the Directory know of this Hub; after that, somebody is counted as being here. */
+  async #list(): Promise<void> {
+    if (!this.#isListed) {
+      this.#isListed = true;
+      const directory = this.#directory();
+      this.#listing = this.#afterListing(() => directory.join(this.#name));
+      this.#listing.catch(() => (this.#isListed = false));
+    }
+    await this.#listing;
+  }
+
+  async #unlist(): Promise<void> {
+    if (!this.#isListed || this.roster.size + this.#opening > 0) return;
+    this.#isListed = false;
+    const directory = this.#directory();
+    this.#listing = this.#afterListing(() => {
+      this.#points?.flush();
+      return directory.retire(this.#name, this.#tally.release(Date.now()));
+    }).catch((error: unknown) => {
+      // It finds out by itself when it asks next.
+      logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
+    });
+    await this.#listing;
+  }
+
+  /** Tells the Directory something after all that it was told before, whatever came of that. */
+  #afterListing(tell: () => Promise<void>): Promise<void> {
+    return (this.#listing ?? Promise.resolve()).catch(() => {}).then(tell);
+  }
+
+  #directory() {
+    return directoryStub(this.env, this.#namespace);
+  }
+
+  async #watchExpiry(expiresAtMs: number | null): Promise<void> {
+    if (expiresAtMs === null) return;
+    // Others may come to watch while this one asks for the alarm.
+    this.#earliestExpiryMs = Math.min(this.#earliestExpiryMs, expiresAtMs);
+    const alarmAtMs = await this.ctx.storage.getAlarm();
+    if (alarmAtMs !== null && alarmAtMs <= this.#earliestExpiryMs) return;
+    await this.ctx.storage.setAlarm(alarmTime(this.#earliestExpiryMs, Date.now()));
+  }
+
+  async #storeLater(): Promise<void> {
+    await scheduler.wait(STORE_DELAY_MS);
+    const touched = this.#touched;
+    this.#touched = new Set();
+    for (const connection of touched) connection.store();
+  }
+}
+
+/** Connections are in the order of this: connected at, then id. */
+function connectionKey({ connectedAtMs, id }: Connection): Uint8Array {
+  const key = new Uint8Array(CONNECTION_KEY_BYTES);
+  new DataView(key.buffer).setBigUint64(0, BigInt(connectedAtMs));
+  key.set(id, 8);
+  return key;
+}
+
+/** Index of the first of ordered entries whose key lies behind another; 0 when there is no other. */
+function firstBehind<T>(
+  entries: readonly T[],
+  keyOf: (entry: T) => Uint8Array,
+  after: Uint8Array | null,
+): number {
+  let from = 0;
+  let to = after === null ? 0 : entries.length;
+  while (from < to) {
+    const middle = (from + to) >>> 1;
+    const key = keyOf(entries[middle]!);
+    if (compareBytes(key, 0, key.length, after!, 0, after!.length) > 0) to = middle;
+    else from = middle + 1;
+  }
+  return from;
+}

@@ -1,0 +1,109 @@
+/**
+ * Memberships: how a Hub tells the groups of channels which of their names have subscribers here.
+ *
+ * Changes to names of one group go in one call at a time, in their order: those of one event together, and
+ * those that come while a call is under way with the next one. So a connection that subscribes to many names
+ * costs one call, and one commit, in each group.
+ */
+import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
+import { writeChange } from "../../wire/channel-batch.ts";
+import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
+import { GroupMap } from "../../dispatch/placement.ts";
+import { readSettings } from "../../base/settings.ts";
+import { groupStub } from "../../base/stubs.ts";
+
+/** Bytes of a change without its name. */
+const CHANGE_BYTES = 2;
+
+/** The group of a channel has no room for another join. */
+export class GroupFull extends Error {
+  override readonly name = "GroupFull";
+
+  constructor() {
+    super("subscriptions_max: the group of the channel has no room for another subscriber's Hub");
+  }
+}
+
+interface Change {
+  readonly channel: string;
+  readonly isJoin: boolean;
+  done(isRefused: boolean): void;
+  failed(error: unknown): void;
+}
+
+/** The changes of one event to names of one group. */
+class Changes implements Piece {
+  readonly all: Change[] = [];
+  bytes = 0;
+
+  add(change: Change): void {
+    this.all.push(change);
+    this.bytes += CHANGE_BYTES + change.channel.length;
+  }
+
+  failed(error: unknown): void {
+    for (const change of this.all) change.failed(error);
+  }
+}
+
+export class Memberships {
+  readonly #env: Env;
+  readonly #namespace: string;
+  readonly #hub: string;
+  readonly #map: GroupMap;
+  /** By index of the group. */
+  readonly #lanes: (Lane<Changes> | undefined)[] = [];
+  /** By index of the group: changes of the event under way. */
+  readonly #gathered: (Changes | undefined)[] = [];
+
+  /** @param hub name of the Hub's object */
+  constructor(env: Env, namespace: string, hub: string) {
+    this.#env = env;
+    this.#namespace = namespace;
+    this.#hub = hub;
+    this.#map = new GroupMap(namespace, readSettings(env).SHARD_SECRET);
+  }
+
+  /** @throws GroupFull */
+  async join(channel: string): Promise<void> {
+    if (await this.#change(channel, true)) throw new GroupFull();
+  }
+
+  async leave(channel: string): Promise<void> {
+    await this.#change(channel, false);
+  }
+
+  async #change(channel: string, isJoin: boolean): Promise<boolean> {
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
+    const group = this.#map.groupOf(channel);
+    this.#gather(group).add({ channel, isJoin, done: resolve, failed: reject });
+    return await promise;
+  }
+
+  #gather(group: number): Changes {
+    let changes = this.#gathered[group];
+    if (changes === undefined) {
+      changes = this.#gathered[group] = new Changes();
+      queueMicrotask(() => this.#submit(group));
+    }
+    return changes;
+  }
+
+  #submit(group: number): void {
+    const changes = this.#gathered[group]!;
+    this.#gathered[group] = undefined;
+    const lane = (this.#lanes[group] ??= new Lane<Changes>(() => this.#carryTo(group)));
+    lane.submit(changes);
+  }
+
+  #carryTo(group: number): Carry<Changes> {
+    const stub = groupStub(this.#env, this.#namespace, group);
+    return async (pieces) => {
+      const changes = pieces.flatMap(({ all }) => all);
+      const out = new ByteWriter(pieces.reduce((sum, { bytes }) => sum + bytes, 0));
+      for (const { channel, isJoin } of changes) writeChange(out, isJoin, binaryBytes(channel));
+      const refused = new Set(await stub.change(this.#hub, out.take()));
+      changes.forEach((change, i) => change.done(refused.has(i)));
+    };
+  }
+}

@@ -1,0 +1,314 @@
+/**
+ * Roster: who in a Hub is subscribed to what.
+ *
+ * It tells the group of a channel when the first subscriber comes and when the last one goes, one after the
+ * other, so that the two never disagree for good. A connection's own channel is nobody else's affair:
+ * whoever publishes to it reads the Hub in its name.
+ */
+import { hashBytes } from "../../engine/hash.ts";
+import { binaryBytes } from "../../wire/bytes.ts";
+import { forEachMessage, type Pushes } from "../../wire/messages.ts";
+import type { Transport } from "../../wire/overview.ts";
+import { Audience, type Membership } from "./audience.ts";
+import type { Connection } from "./connection.ts";
+import { Memberships } from "./memberships.ts";
+import { EVERYBODY } from "../../base/names.ts";
+import { addSubscription, type Subscription } from "./subscription.ts";
+
+/** Messages of one channel, and the number of the first. */
+export interface Batch {
+  readonly sequence: number | null;
+  /** Format: `wire/messages.ts`. */
+  readonly messages: Uint8Array;
+}
+
+/** Row of CHANNELS, before a dialect gives it its form. */
+export interface ChannelFigures {
+  readBytes: number;
+  writeBytes: number;
+  subscriptions: number;
+}
+
+/**
+ * Later than another time by the least that CHANNEL can tell apart: about a microsecond, so that a number
+ * of 53 bits holds it beside the milliseconds since the epoch.
+ */
+const SINCE_STEP_MS = 2 ** -10;
+
+export class Roster {
+  readonly #memberships: Memberships;
+  readonly #subscriptionsMax: number;
+  readonly #audiences = new Map<string, Audience>();
+  readonly #byOwnChannel = new Map<string, Connection>();
+  /** Names of all channels with subscribers, in order; null when that has changed since. */
+  #names: readonly string[] | null = null;
+  /** All connections by connected at and id; null when that has changed since. */
+  #ordered: readonly Connection[] | null = null;
+  /** Subscriptions beside those that every connection begins with. */
+  #subscriptions = 0;
+  /** When the last subscription was made. */
+  #lastSinceMs = 0;
+
+  /** @param hub name of the Hub's object */
+  constructor(env: Env, namespace: string, hub: string, subscriptionsMax: number) {
+    this.#memberships = new Memberships(env, namespace, hub);
+    this.#subscriptionsMax = subscriptionsMax;
+  }
+
+  get size(): number {
+    return this.#byOwnChannel.size;
+  }
+
+  /** All connections, by connected at, then id. */
+  connections(): readonly Connection[] {
+    this.#ordered ??= [...this.#byOwnChannel.values()].toSorted(
+      (a, b) => a.connectedAtMs - b.connectedAtMs || (a.ownChannel < b.ownChannel ? -1 : 1),
+    );
+    return this.#ordered;
+  }
+
+  byOwnChannel(channel: string): Connection | undefined {
+    return this.#byOwnChannel.get(channel);
+  }
+
+  /**
+   * Takes a connection in, with the subscriptions that it has. Null when their groups know of us; else a
+   * promise that they do: the subscriptions were made by a release that had other objects for channels.
+   */
+  add(connection: Connection): Promise<void> | null {
+    this.#byOwnChannel.set(connection.ownChannel, connection);
+    this.#ordered = null;
+    this.#names = null;
+    for (const [channel, subscription] of connection.subscriptions) {
+      this.#lastSinceMs = Math.max(this.#lastSinceMs, subscription.sinceMs);
+      if (channel === connection.ownChannel) continue;
+      this.#audienceOf(channel).add(connection, subscription, connection.hasJoinedGroups);
+      this.#count(channel, 1);
+    }
+    return connection.hasJoinedGroups ? null : this.#joinAgain(connection);
+  }
+
+  /** The time of a new subscription: later than all that were made before. */
+  sinceMs(nowMs: number): number {
+    this.#lastSinceMs = Math.max(nowMs, this.#lastSinceMs + SINCE_STEP_MS);
+    return this.#lastSinceMs;
+  }
+
+  /** Forgets a connection. Resolves when the channels know that it left without subscribers. */
+  async remove(connection: Connection): Promise<void> {
+    if (!this.#byOwnChannel.delete(connection.ownChannel)) return;
+    this.#ordered = null;
+    this.#names = null;
+    const leaving = Array.from(connection.subscriptions.keys(), (channel) =>
+      this.#dismiss(connection, channel),
+    );
+    await Promise.all(leaving.filter((left) => left !== null));
+  }
+
+  /**
+   * Subscribes a connection. False when a limit forbids it; null when it is done; else a promise of it,
+   * which is rejected, and the subscription gone, when the channel's group can't be told, or has no room
+   * (`GroupFull`).
+   */
+  subscribe(connection: Connection, channel: string, nowMs: number): Promise<void> | null | false {
+    const isOwn = channel === connection.ownChannel;
+    if (connection.subscriptions.has(channel)) {
+      return isOwn ? null : this.#audienceOf(channel).settle();
+    }
+    // A connection that has ended meanwhile must leave nothing behind.
+    if (!this.#byOwnChannel.has(connection.ownChannel)) return false;
+    if (channel !== EVERYBODY && !isOwn && this.isFull) return false;
+    const subscription = addSubscription(connection, channel, this.sinceMs(nowMs));
+    if (subscription === null) return false;
+    this.#names = null;
+    if (isOwn) return null;
+    const audience = this.#audienceOf(channel);
+    audience.members.set(connection, subscription);
+    this.#count(channel, 1);
+    const telling = audience.settle();
+    if (telling === null) return null;
+    return telling.catch(async (error: unknown) => {
+      connection.subscriptions.delete(channel);
+      await this.#dismiss(connection, channel);
+      throw error;
+    });
+  }
+
+  /** Ends a subscription. False when there was none; else as `subscribe`. */
+  unsubscribe(connection: Connection, channel: string): Promise<void> | null | false {
+    if (!connection.subscriptions.delete(channel)) return false;
+    this.#names = null;
+    return this.#dismiss(connection, channel);
+  }
+
+  /** What the group of a channel is told when it asks: whether it has to know of us. */
+  confirm(channel: string): boolean {
+    return this.#audiences.get(channel)?.confirm() ?? false;
+  }
+
+  /** There are as many subscriptions as there may be. */
+  get isFull(): boolean {
+    return this.#subscriptions >= this.#subscriptionsMax;
+  }
+
+  /** Pushes messages to the subscribers of a channel; returns how many took each, by batch. */
+  deliver(channel: string, batches: readonly Batch[]): number[][] {
+    const audience = this.#audiences.get(channel);
+    const name = binaryBytes(channel);
+    return batches.map((batch) => {
+      const delivered = Array.from({ length: countOf(batch) }, () => 0);
+      const forms = new Map<number, Pushes>();
+      for (const [connection, subscription] of audience?.members ?? []) {
+        let pushes = forms.get(connection.pushForm);
+        if (pushes === undefined) {
+          pushes = connection.pushesOf(name, batch);
+          forms.set(connection.pushForm, pushes);
+        }
+        push(connection, subscription, pushes, batch, delivered);
+      }
+      return delivered;
+    });
+  }
+
+  /** Pushes messages to the connection that has this own channel. */
+  deliverToOwner(channel: string, batch: Batch): number[] {
+    const delivered = Array.from({ length: countOf(batch) }, () => 0);
+    const owner = this.#byOwnChannel.get(channel);
+    const subscription = owner?.subscriptions.get(channel);
+    if (owner !== undefined && subscription !== undefined) {
+      const pushes = owner.pushesOf(binaryBytes(channel), batch);
+      push(owner, subscription, pushes, batch, delivered);
+    }
+    return delivered;
+  }
+
+  /** The subscriptions to a channel. */
+  *subscribers(channel: string): Generator<[Connection, Subscription]> {
+    yield* this.#audiences.get(channel)?.members ?? [];
+    const owner = this.#byOwnChannel.get(channel);
+    const subscription = owner?.subscriptions.get(channel);
+    if (owner !== undefined && subscription !== undefined) yield [owner, subscription];
+  }
+
+  /** Names of all channels with subscribers, in order. */
+  channels(): readonly string[] {
+    this.#names ??= this.#channels();
+    return this.#names;
+  }
+
+  #channels(): string[] {
+    const names = new Set<string>();
+    for (const [channel, { members }] of this.#audiences) if (members.size > 0) names.add(channel);
+    for (const { ownChannel, subscriptions } of this.#byOwnChannel.values()) {
+      if (subscriptions.has(ownChannel)) names.add(ownChannel);
+    }
+    return [...names].toSorted((a, b) => (a < b ? -1 : 1));
+  }
+
+  figuresOf(channel: string): ChannelFigures {
+    const figures = { readBytes: 0, writeBytes: 0, subscriptions: 0 };
+    for (const [, { readBytes, writeBytes }] of this.subscribers(channel)) {
+      figures.readBytes += readBytes;
+      figures.writeBytes += writeBytes;
+      figures.subscriptions++;
+    }
+    return figures;
+  }
+
+  /** Connections, by what carries them. */
+  transports(): Record<Transport, number> {
+    const transports = { tcp: 0, websocket: 0, events: 0 };
+    for (const { transport } of this.#byOwnChannel.values()) transports[transport]++;
+    return transports;
+  }
+
+  /**
+   * Subscriptions of all kinds, and a number of 53 bits for each channel that tells it from others: first
+   * the named ones, then those that are called like a connection's id.
+   */
+  totals(): { subscriptions: number; channelHashes: Float64Array; namedChannels: number } {
+    let subscriptions = 0;
+    for (const connection of this.#byOwnChannel.values())
+      subscriptions += connection.subscriptions.size;
+    const { named = [], own = [] } = Object.groupBy(this.channels(), (channel) =>
+      isLikeId(channel) ? "own" : "named",
+    );
+    return {
+      subscriptions,
+      channelHashes: Float64Array.from([...named, ...own], channelHash),
+      namedChannels: named.length,
+    };
+  }
+
+  async #joinAgain(connection: Connection): Promise<void> {
+    const channels = [...connection.subscriptions.keys()].filter(
+      (channel) => channel !== connection.ownChannel,
+    );
+    const telling = channels.map((channel) => this.#audienceOf(channel).settle());
+    await Promise.all(telling.filter((told) => told !== null));
+    connection.hasJoinedGroups = true;
+    connection.store();
+  }
+
+  #count(channel: string, change: number): void {
+    if (channel !== EVERYBODY) this.#subscriptions += change;
+  }
+
+  #audienceOf(channel: string): Audience {
+    let audience = this.#audiences.get(channel);
+    if (audience === undefined) {
+      const membership = channel === EVERYBODY ? null : this.#membershipOf(channel);
+      audience = new Audience(membership, () => this.#audiences.delete(channel));
+      this.#audiences.set(channel, audience);
+    }
+    return audience;
+  }
+
+  #membershipOf(channel: string): Membership {
+    return {
+      join: async () => await this.#memberships.join(channel),
+      leave: async () => await this.#memberships.leave(channel),
+    };
+  }
+
+  #dismiss(connection: Connection, channel: string): Promise<void> | null {
+    const audience = this.#audiences.get(channel);
+    if (audience === undefined || !audience.members.delete(connection)) return null;
+    this.#count(channel, -1);
+    // That others could not join is their affair.
+    return audience.settle()?.catch(() => {}) ?? null;
+  }
+}
+
+function push(
+  connection: Connection,
+  subscription: Subscription,
+  pushes: Pushes,
+  { sequence }: Batch,
+  delivered: number[],
+): void {
+  if (pushes.bytes.length === 0 || !connection.push(pushes, sequence)) return;
+  subscription.writeBytes += pushes.payloadBytes;
+  pushes.isPushed.forEach((isPushed, i) => {
+    if (isPushed) delivered[i]!++;
+  });
+}
+
+function countOf({ messages }: Batch): number {
+  let count = 0;
+  forEachMessage(messages, () => count++);
+  return count;
+}
+
+/** As the dashboard has it, which lists no channel that a connection only begins with. */
+function isLikeId(channel: string): boolean {
+  return /^[\da-f]{32}$/.test(channel);
+}
+
+const HASH_KEY = { low: 0x8f1bbcdc, high: 0x5a827999 };
+
+function channelHash(channel: string): number {
+  const bytes = binaryBytes(channel);
+  const high = hashBytes(HASH_KEY, 0, bytes, 0, bytes.length) & 0x1fffff;
+  return high * 2 ** 32 + hashBytes(HASH_KEY, 1, bytes, 0, bytes.length);
+}

@@ -1,0 +1,297 @@
+/**
+ * Session: one connection's byte stream, whatever carries it.
+ *
+ * It finds the frames and hands them over a run at a time, all it has of one target, and sends the
+ * replies in order. What arrives meanwhile waits for the next run, so a connection's requests are
+ * applied in the order they were sent. It knows no socket and no clock: its host has them.
+ */
+import { framingOf, type Framing } from "../../wire/framing.ts";
+import type { AnyProtocol } from "../../wire/protocols.ts";
+import { layoutsOf } from "../../wire/throttr/requests.ts";
+import {
+  FRAME_INCOMPLETE,
+  FRAME_TOO_LARGE,
+  RUN_ENDS,
+  type Run,
+} from "../../wire/throttr/scanner.ts";
+import { refusalOf, scopeNames, type Access } from "../../base/access.ts";
+import { reportFailure } from "../../base/failure.ts";
+import type { AnyFrames, Sink } from "../../dispatch/sink.ts";
+
+/** Why the server ends a connection: WebSocket close code, and a reason that begins with a stable code. */
+export interface Ending {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** What carries a session. */
+export interface SessionHost {
+  nowMs(): number;
+  dispatch(frames: AnyFrames, access: Access, sink: Sink): void;
+  /** Sends replies. `consumedBytes` of the peer's bytes have been answered with them for good. */
+  send(replies: Uint8Array, consumedBytes: number): void;
+  /** The peer is there to read replies: see `Sink.hasReader`. */
+  readonly hasReader: boolean;
+  room(): Promise<void> | null;
+  /** The peer has published to a channel. */
+  published(channel: string, payloadBytes: number): void;
+  close(ending: Ending): void;
+  /** Nothing is under way any more; the bytes of an unfinished frame are left. */
+  settled(unfinished: Uint8Array): void;
+}
+
+export interface SessionLimits {
+  readonly frameBytesMax: number;
+  readonly unansweredBytesMax: number;
+}
+
+const EMPTY = new Uint8Array(0);
+
+export class Session implements Sink {
+  readonly #host: SessionHost;
+  readonly #protocol: AnyProtocol;
+  readonly #framing: Framing;
+  readonly #access: Access;
+  readonly #limits: SessionLimits;
+  /** Requests seen, by type. */
+  readonly counts: Float64Array;
+  /** Received and not yet part of a run: `#pending[#pendingAt, #pendingEnd)`. */
+  #pending: Uint8Array;
+  #pendingAt = 0;
+  #pendingEnd: number;
+  /** Scanning before there are so many pending bytes finds nothing new. */
+  #neededBytes = 1;
+  /** Bytes of the run under way; 0 when there is none. */
+  #runBytes = 0;
+  /** A run is being looked for: one that is answered at once does not look for the next itself. */
+  #isLooking = false;
+  /** The next run waits for room. */
+  #isWaiting = false;
+  /** How the connection ends once the run under way is answered. */
+  #ending: Ending | null = null;
+  #isClosed = false;
+
+  /**
+   * @param counts of requests by type, which go on from here
+   * @param unfinished bytes of an unfinished frame that an earlier session of the connection left
+   */
+  constructor(
+    host: SessionHost,
+    protocol: AnyProtocol,
+    access: Access,
+    limits: SessionLimits,
+    counts: Float64Array,
+    unfinished: Uint8Array = EMPTY,
+  ) {
+    this.#host = host;
+    this.#protocol = protocol;
+    this.#framing = framingOf(protocol);
+    this.#access = access;
+    this.#limits = limits;
+    this.counts = counts;
+    this.#pending = unfinished;
+    this.#pendingEnd = unfinished.length;
+  }
+
+  /** Bytes that wait to become part of a run. */
+  get pendingBytes(): number {
+    return this.#pendingEnd - this.#pendingAt;
+  }
+
+  /** Bytes that are reserved for them. */
+  get reservedBytes(): number {
+    return this.#pending.length;
+  }
+
+  /** The next bytes of the stream. They may end anywhere. */
+  receive(chunk: Uint8Array): void {
+    if (this.#isClosed || this.#ending !== null) return;
+    const { expiresAtMs } = this.#access;
+    if (expiresAtMs !== null && this.#host.nowMs() >= expiresAtMs) {
+      this.expire();
+      return;
+    }
+    const unanswered = this.#runBytes + this.#pendingEnd - this.#pendingAt + chunk.length;
+    if (unanswered > this.#limits.unansweredBytesMax) {
+      this.close({
+        code: 1013,
+        reason: `unanswered_bytes: more than ${this.#limits.unansweredBytesMax} bytes wait for their replies`,
+      });
+      return;
+    }
+    this.#append(chunk);
+    this.#next();
+  }
+
+  /** The peer sends no more: everything that it sent is answered, then the connection ends. */
+  end(): void {
+    this.#endWith({ code: 1000, reason: "" });
+  }
+
+  /** The access has ended: what is under way is answered, then the connection ends. */
+  expire(): void {
+    this.#keep(EMPTY, Infinity);
+    this.#endWith({
+      code: 1008,
+      reason: "token_expired: the token of this connection has expired",
+    });
+  }
+
+  /** Ends the connection at once. */
+  close(ending: Ending): void {
+    if (this.#isClosed) return;
+    this.abandon();
+    this.#host.close(ending);
+  }
+
+  /** The connection is gone. */
+  abandon(): void {
+    this.#isClosed = true;
+    this.#keep(EMPTY, Infinity);
+  }
+
+  reply(replies: Uint8Array, isLast: boolean): void {
+    if (this.#isClosed) return;
+    this.#host.send(replies, isLast ? this.#runBytes : 0);
+    if (!isLast) return;
+    this.#runBytes = 0;
+    if (!this.#isLooking) this.#next();
+  }
+
+  get hasReader(): boolean {
+    return this.#host.hasReader;
+  }
+
+  room(): Promise<void> | null {
+    return this.#host.room();
+  }
+
+  failed(error: unknown): void {
+    if (this.#isClosed) return;
+    this.close({ code: 1011, reason: reportFailure(error).message });
+  }
+
+  published(channel: string, payloadBytes: number): void {
+    this.#host.published(channel, payloadBytes);
+  }
+
+  #endWith(ending: Ending): void {
+    if (this.#ending !== null || this.#isClosed) return;
+    this.#ending = ending;
+    if (this.#runBytes === 0 && !this.#isWaiting) this.close(ending);
+  }
+
+  #append(chunk: Uint8Array): void {
+    const bytes = this.#pendingEnd - this.#pendingAt;
+    if (bytes === 0) {
+      this.#keep(chunk, this.#neededBytes);
+      return;
+    }
+    if (this.#pendingEnd + chunk.length > this.#pending.length) {
+      const moved = new Uint8Array((bytes + chunk.length) * 2);
+      moved.set(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
+      this.#pending = moved;
+      this.#pendingAt = 0;
+      this.#pendingEnd = bytes;
+    }
+    this.#pending.set(chunk, this.#pendingEnd);
+    this.#pendingEnd += chunk.length;
+  }
+
+  /** Starts runs until one is not answered at once, or nothing whole is left. */
+  #next(): void {
+    this.#isLooking = true;
+    while (this.#canStart() && this.#hasRoom()) this.#startRun();
+    this.#isLooking = false;
+    if (this.#runBytes > 0 || this.#isWaiting || this.#isClosed) return;
+    if (this.#ending !== null) this.close(this.#ending);
+    else this.#host.settled(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
+  }
+
+  #canStart(): boolean {
+    const bytes = this.#pendingEnd - this.#pendingAt;
+    const isFree = this.#runBytes === 0 && !this.#isWaiting && !this.#isClosed;
+    return isFree && bytes >= this.#neededBytes;
+  }
+
+  /** A run begins when the peer has taken what is on its way to it; looks again once it has. */
+  #hasRoom(): boolean {
+    const room = this.#host.room();
+    if (room === null) return true;
+    this.#isWaiting = true;
+    room.then(
+      () => {
+        this.#isWaiting = false;
+        this.#next();
+      },
+      () => {
+        // The host has closed the connection.
+      },
+    );
+    return false;
+  }
+
+  #startRun(): void {
+    const bytes = this.#pending;
+    const at = this.#pendingAt;
+    const { frameBytesMax } = this.#limits;
+    const run = this.#framing.scanRun(bytes, at, this.#pendingEnd, frameBytesMax, this.counts);
+    this.#keepRest(run);
+    if (run.frames === 0 || this.#isRefused(bytes, at)) return;
+    this.#runBytes = run.end - at;
+    const frames: AnyFrames = {
+      protocol: this.#protocol,
+      target: run.target,
+      bytes: bytes.subarray(at, run.end),
+      count: run.frames,
+    };
+    this.#host.dispatch(frames, this.#access, this);
+  }
+
+  /** Keeps what lies behind a run, or nothing when it can't be read. */
+  #keepRest({ stop, end, needed }: Run): void {
+    if (stop === RUN_ENDS) {
+      this.#pendingAt = end;
+      this.#neededBytes = 1;
+    } else if (stop === FRAME_INCOMPLETE) {
+      this.#keep(this.#pending.slice(end, this.#pendingEnd), needed);
+    } else {
+      this.#ending = this.#unreadable(stop, this.#pending[end]!);
+      this.#keep(EMPTY, Infinity);
+    }
+  }
+
+  /** A refused request whose reply has no status ends the connection: there is no other way to say no. */
+  #isRefused(bytes: Uint8Array, at: number): boolean {
+    if (this.#protocol.dialect === "yrmcds") return false;
+    const layout = layoutsOf(this.#protocol)[bytes[at]!]!;
+    if (layout.hasStatus || refusalOf(this.#access, layout, bytes, at) === null) return false;
+    this.#keep(EMPTY, Infinity);
+    this.#ending = {
+      code: 1008,
+      reason: `scope_missing: ${layout.name} needs the scope ${scopeNames(layout.scope)}`,
+    };
+    return true;
+  }
+
+  #keep(pending: Uint8Array, neededBytes: number): void {
+    this.#pending = pending;
+    this.#pendingAt = 0;
+    this.#pendingEnd = pending.length;
+    this.#neededBytes = neededBytes;
+  }
+
+  #unreadable(stop: number, type: number): Ending {
+    if (stop === FRAME_TOO_LARGE) {
+      return {
+        code: 1009,
+        reason: `frame_too_large: a frame may have ${this.#limits.frameBytesMax} bytes`,
+      };
+    }
+    const hex = type.toString(16).padStart(2, "0");
+    return {
+      code: 1002,
+      reason: `request_type_unknown: 0x${hex} in dialect ${this.#protocol.dialect}`,
+    };
+  }
+}

@@ -1,0 +1,326 @@
+/**
+ * Journal and snapshots of one shard in its SQLite database.
+ *
+ * A generation is a snapshot and the journal that began with it. Cutting the journal means: open the
+ * journal of the next generation, write the next snapshot beside the present one a step at a time,
+ * then name the next generation in the one row that says which is in force, and drop the tables of
+ * the old one. Dropping a table writes no rows, where deleting would be billed row by row, and a
+ * crash at any point leaves a generation in force that is whole.
+ */
+import type { Engine } from "../../engine/engine.ts";
+import type { HashKey } from "../../engine/hash.ts";
+import type { Placement } from "../../wire/batch.ts";
+
+const FORMAT_VERSION = 1;
+const HASH_KEY_BYTES = 8;
+/** A blob is at most 2 MB on the platform; the rest is for the row around it. */
+const ROW_BYTES_MAX = 1_900_000;
+/** What one step of a snapshot may write: the pause that a commit may see. */
+const SNAPSHOT_STEP_BYTES = 1 << 20;
+/** Rows that a cut writes beside the snapshot's: two tables of two, and the row that names them. */
+const CUT_ROWS = 5;
+/** A cut may add one row to ten commits. */
+const COMMITS_PER_CUT_ROW = 10;
+const JOURNAL_BYTES_MIN = 4 << 20;
+const JOURNAL_ROWS_MIN = 4096;
+/** Beyond this a cut no longer waits for its share of commits: start-up has to read all of it. */
+const JOURNAL_BYTES_MAX = 128 << 20;
+
+/** The one row of the table `shard`. Data of releases before 0.5.0 lacks the columns that may be absent. */
+type ShardRow = {
+  format: number;
+  shards: number;
+  fingerprint: number;
+  generation: number;
+  /** Seed of the hash that orders the table, so that places in that order outlive a restart. */
+  hash_key?: ArrayBuffer | null;
+  /** 1 when shard 0 has a note of this shard's data. */
+  is_noted?: number | null;
+  /** Of shard 0: a bit for each shard that has data. */
+  noted_shards?: ArrayBuffer | null;
+};
+
+/** Later columns: SQL that adds them to data of releases before 0.5.0. */
+const LATER_COLUMNS = ["hash_key BLOB", "is_noted INTEGER", "noted_shards BLOB"];
+
+/** Reads the seed that a shard's data is stored with; null when it has none yet. */
+export function readHashKey(sql: SqlStorage): HashKey | null {
+  const bytes = readShardRow(sql)?.hash_key;
+  if (!(bytes instanceof ArrayBuffer) || bytes.byteLength !== HASH_KEY_BYTES) return null;
+  const view = new DataView(bytes);
+  return { low: view.getUint32(0, true), high: view.getUint32(4, true) };
+}
+
+function readShardRow(sql: SqlStorage): ShardRow | null {
+  if (!hasTable(sql, "shard")) return null;
+  return sql.exec<ShardRow>("SELECT * FROM shard").one();
+}
+
+function hasTable(sql: SqlStorage, name: string): boolean {
+  const found = sql.exec("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", name);
+  return found.toArray().length > 0;
+}
+
+export class Journal {
+  readonly #sql: SqlStorage;
+  readonly #engine: Engine;
+  readonly #hashKey: HashKey;
+  #placement: Placement | null = null;
+  #generation = 0;
+  /** Generation that commits go to: the one in force, or the next while a snapshot is being written. */
+  #open = 0;
+  #rows = 0;
+  #bytes = 0;
+  #cursor: number | null = null;
+  #snapshotRows = 0;
+  #rowsWritten = 0;
+  #isNoted = false;
+  #notedShards: Uint8Array = new Uint8Array(0);
+  /** The row lacks what this instance knows: the next commit writes it. */
+  #isRowStale = false;
+
+  /** @param hashKey the seed that the engine has: the stored one, or a new one, which is stored with the next commit */
+  constructor(sql: SqlStorage, engine: Engine, hashKey: HashKey) {
+    this.#sql = sql;
+    this.#engine = engine;
+    this.#hashKey = hashKey;
+  }
+
+  /** What the data was written under; null before first use. */
+  get placement(): Placement | null {
+    return this.#placement;
+  }
+
+  /** Bytes and rows of the journal, both since it was last cut. */
+  get figures(): { rows: number; bytes: number } {
+    return { rows: this.#rows, bytes: this.#bytes };
+  }
+
+  /** Rows that were written since this object was made, snapshots and tables among them, as they are billed. */
+  get rowsWritten(): number {
+    return this.#rowsWritten;
+  }
+
+  /**
+   * Loads snapshot and journal into the engine.
+   *
+   * @throws Error when the data is of a format that this release does not know
+   */
+  load(): void {
+    const state = readShardRow(this.#sql);
+    if (state === null) return;
+    if (state.format !== FORMAT_VERSION) {
+      throw new Error(
+        `format_unknown: the data has format ${state.format}, this release reads ${FORMAT_VERSION}`,
+      );
+    }
+    this.#placement = { shards: state.shards, fingerprint: state.fingerprint };
+    this.#generation = this.#open = state.generation;
+    this.#isRowStale = (state.hash_key ?? null) === null;
+    this.#isNoted = state.is_noted === 1;
+    this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
+    this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
+    this.#restoreJournal(this.#generation);
+    const next = this.#generation + 1;
+    if (!hasTable(this.#sql, `journal_${next}`)) return;
+    // A cut was under way: what it wrote of its snapshot is of no use, its journal is.
+    this.#restoreJournal(next);
+    this.#open = next;
+    this.#write(`DROP TABLE snapshot_${next}`);
+    this.#createTable(`snapshot_${next}`);
+    this.#cursor = 0;
+  }
+
+  /** Records have been written, though they may be gone. */
+  get hasData(): boolean {
+    return this.#rows > 0 || this.#open > 0;
+  }
+
+  /** Shard 0 has a note of this shard's data. */
+  get isNoted(): boolean {
+    return this.#isNoted;
+  }
+
+  /** Says that shard 0 has a note of this shard's data; the next commit writes it down. */
+  setNoted(): void {
+    this.#isNoted = true;
+    this.#isRowStale = true;
+  }
+
+  /** In shard 0: there is a note of a shard's data. */
+  hasNoted(shard: number): boolean {
+    return ((this.#notedShards[shard >>> 3] ?? 0) & (1 << (shard & 7))) !== 0;
+  }
+
+  /** In shard 0: writes down that a shard has data. */
+  noteShard(shard: number): void {
+    this.#addNote(shard);
+    this.#updateRow();
+  }
+
+  #addNote(shard: number): void {
+    const notes = new Uint8Array(Math.max(this.#notedShards.length, (shard >>> 3) + 1));
+    notes.set(this.#notedShards);
+    notes[shard >>> 3]! |= 1 << (shard & 7);
+    this.#notedShards = notes;
+  }
+
+  /**
+   * Records what the data is written under, at first use.
+   *
+   * @param noted in shard 0: the other shards that have data
+   */
+  create(placement: Placement, noted: readonly number[]): void {
+    for (const shard of noted) this.#addNote(shard);
+    const later = LATER_COLUMNS.join(", ");
+    this.#write(
+      `CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER, ${later})`,
+    );
+    this.#write(
+      "INSERT INTO shard (format, shards, fingerprint, generation, hash_key, noted_shards) VALUES (?, ?, ?, 0, ?, ?)",
+      FORMAT_VERSION,
+      placement.shards,
+      placement.fingerprint,
+      this.#hashKeyBytes(),
+      this.#notedShards,
+    );
+    this.#createGeneration(0);
+    this.#placement = placement;
+  }
+
+  /**
+   * Writes the engine's commit, as one row if it fits one, and a step of a snapshot if one is due. The
+   * commit goes first: a snapshot never knows what no journal does.
+   */
+  append(): void {
+    this.#writeCommit();
+    if (this.#cursor === null && this.#isCutDue()) this.beginCut();
+    else this.#stepCut();
+  }
+
+  /**
+   * Sets the clock back, and all times of records: see `Engine.setClockBack`. There must be no cut under way, whose
+   * snapshot would have records from before and from after. One row says it, so a crash leaves both or neither.
+   */
+  setClockBack(): void {
+    this.#writeCommit();
+    this.#writeRow(this.#engine.setClockBack());
+  }
+
+  /** Stores the time of the shard, where there is data. */
+  storeClock(): void {
+    if (this.#placement !== null) this.#writeRow(this.#engine.takeClockRow());
+  }
+
+  #writeCommit(): void {
+    if (this.#isRowStale) this.#updateRow();
+    if (!this.#engine.isDirty) return;
+    for (const row of this.#engine.takeCommit(ROW_BYTES_MAX)) this.#writeRow(row);
+  }
+
+  #writeRow(row: Uint8Array): void {
+    this.#write(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
+    this.#rows++;
+    this.#bytes += row.length;
+  }
+
+  /** True when most of what is stored is of records that are gone, and it is worth the rows of a cut. */
+  get isMostlyDead(): boolean {
+    const { records, bytes } = this.#engine.figures;
+    if (this.#bytes > JOURNAL_BYTES_MIN) return this.#bytes > 2 * bytes;
+    if (records > 0) return false;
+    return this.#snapshotRows > CUT_ROWS || this.#rows >= COMMITS_PER_CUT_ROW * CUT_ROWS;
+  }
+
+  /** Begins a cut, unless one is under way. */
+  beginCut(): void {
+    if (this.#cursor !== null) return;
+    this.#open = this.#generation + 1;
+    this.#createGeneration(this.#open);
+    this.#rows = 0;
+    this.#bytes = 0;
+    this.#snapshotRows = 0;
+    this.#cursor = 0;
+  }
+
+  /** True while the journal is being cut: every `append` takes a step. */
+  get isCutting(): boolean {
+    return this.#cursor !== null;
+  }
+
+  #stepCut(): void {
+    if (this.#cursor === null) return;
+    const step = this.#engine.snapshotStep(this.#cursor, SNAPSHOT_STEP_BYTES, ROW_BYTES_MAX);
+    for (const row of step.rows) {
+      this.#write(`INSERT INTO snapshot_${this.#open} (row) VALUES (?)`, row);
+      this.#snapshotRows++;
+    }
+    this.#cursor = step.cursor;
+    if (step.cursor !== null) return;
+    this.#write("UPDATE shard SET generation = ?", this.#open);
+    this.#write(`DROP TABLE snapshot_${this.#generation}`);
+    this.#write(`DROP TABLE journal_${this.#generation}`);
+    this.#generation = this.#open;
+  }
+
+  #isCutDue(): boolean {
+    if (this.#bytes >= JOURNAL_BYTES_MAX) return true;
+    const { bytes } = this.#engine.figures;
+    const snapshotRows = Math.ceil(bytes / SNAPSHOT_STEP_BYTES) + 1;
+    if (this.#rows < COMMITS_PER_CUT_ROW * (snapshotRows + CUT_ROWS)) return false;
+    return this.#rows >= JOURNAL_ROWS_MIN || this.#bytes >= Math.max(JOURNAL_BYTES_MIN, bytes / 2);
+  }
+
+  /** Writes what the row lacks, beside a commit: reads alone never write, so a full disk still serves them. */
+  #updateRow(): void {
+    const names = Object.keys(readShardRow(this.#sql)!);
+    for (const column of LATER_COLUMNS) {
+      if (!names.includes(column.split(" ")[0]!))
+        this.#write(`ALTER TABLE shard ADD COLUMN ${column}`);
+    }
+    this.#write(
+      "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?",
+      this.#hashKeyBytes(),
+      this.#isNoted ? 1 : 0,
+      this.#notedShards,
+    );
+    this.#isRowStale = false;
+  }
+
+  #hashKeyBytes(): ArrayBuffer {
+    const bytes = new ArrayBuffer(HASH_KEY_BYTES);
+    const view = new DataView(bytes);
+    view.setUint32(0, this.#hashKey.low, true);
+    view.setUint32(4, this.#hashKey.high, true);
+    return bytes;
+  }
+
+  #createGeneration(generation: number): void {
+    this.#createTable(`snapshot_${generation}`);
+    this.#createTable(`journal_${generation}`);
+  }
+
+  #createTable(name: string): void {
+    this.#write(`CREATE TABLE ${name} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
+  }
+
+  #restoreJournal(generation: number): void {
+    this.#restore(`journal_${generation}`, (bytes) => {
+      this.#rows++;
+      this.#bytes += bytes;
+    });
+  }
+
+  #restore(table: string, count: (bytes: number) => void): void {
+    const rows = this.#sql.exec<{ row: ArrayBuffer }>(`SELECT row FROM ${table} ORDER BY n`);
+    for (const { row } of rows) {
+      count(row.byteLength);
+      this.#engine.restore(new Uint8Array(row));
+    }
+  }
+
+  /** Executes what writes, and counts its rows. */
+  #write(query: string, ...bindings: readonly unknown[]): void {
+    this.#rowsWritten += this.#sql.exec(query, ...bindings).rowsWritten;
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * Which connections are no more: asked of the Hubs that their ids name.
+ *
+ * A Hub tells shards of the end of its connections. One that was reset could not: its sockets ended with
+ * it, and nobody else knows.
+ */
+import { joinBytes } from "../../wire/bytes.ts";
+import { askHubs } from "../../dispatch/ask-hubs.ts";
+import { placeOfConnection, splitIds } from "../../base/connection-id.ts";
+import { hubName } from "../../base/names.ts";
+
+export interface LostConnections {
+  /** Ids of 16 bytes. */
+  readonly lost: Uint8Array[];
+  /** Every Hub has answered; of the connections of others nothing is known. */
+  readonly isComplete: boolean;
+}
+
+/** @param ids of connections of a namespace, 16 bytes each */
+export async function lostConnections(
+  env: Env,
+  namespace: string,
+  ids: Uint8Array,
+): Promise<LostConnections> {
+  const lost: Uint8Array[] = [];
+  const idsOfHub = new Map<string, Uint8Array[]>();
+  for (const id of splitIds(ids)) {
+    const place = placeOfConnection(id);
+    if (place === null) {
+      lost.push(id);
+      continue;
+    }
+    const hub = hubName.format(namespace, place);
+    const known = idsOfHub.get(hub);
+    if (known === undefined) idsOfHub.set(hub, [id]);
+    else known.push(id);
+  }
+  const hubs = [...idsOfHub.keys()];
+  const answers = await askHubs(env, hubs, (stub, hub) => stub.gone(joinBytes(idsOfHub.get(hub)!)));
+  for (const { answer } of answers) lost.push(...splitIds(answer));
+  return { lost, isComplete: answers.length === hubs.length };
+}

@@ -1,0 +1,173 @@
+/**
+ * Which shards of a namespace have data, so that a database that vanished is not taken for a new one.
+ *
+ * Shard 0 keeps a note of every other shard that has data. A shard without data asks it before its first
+ * request, and shard 0 without data asks all others: what should be there and is not is refused until the
+ * operator accepts the loss. A shard that has data never asks: ordinary requests cost no call and no row.
+ */
+import type { Placement } from "../../wire/batch.ts";
+import type { Journal } from "./journal.ts";
+import { logError } from "../../base/log.ts";
+import { shardName } from "../../base/names.ts";
+import { assertSamePlacement } from "./same-placement.ts";
+import { readSettings } from "../../base/settings.ts";
+import type { Shard } from "./shard.ts";
+import { shardStub } from "../../base/stubs.ts";
+import { isUnknownMethod } from "../../base/unknown-method.ts";
+
+/** Executes what writes; a failure resets the object. */
+type Write = (write: () => void) => void;
+
+export class ShardClaim {
+  readonly #env: Env;
+  readonly #namespace: string;
+  readonly #index: number;
+  readonly #journal: Journal;
+  readonly #write: Write;
+  readonly #isLossAccepted: boolean;
+  #pending: Promise<void> | null = null;
+  /** The shard has no data, and should not have any. */
+  #isNew = false;
+  #isLogged = false;
+
+  /** @param shard name of the object */
+  constructor(env: Env, shard: string, journal: Journal, write: Write) {
+    const { namespace, index } = shardName.parse(shard);
+    this.#env = env;
+    this.#namespace = namespace;
+    this.#index = index;
+    this.#journal = journal;
+    this.#write = write;
+    this.#isLossAccepted = readSettings(env).ACCEPT_DATA_LOSS === "on";
+  }
+
+  /** The shard has no data yet, or is being made to have some. */
+  get isOpen(): boolean {
+    return this.#pending !== null || this.#journal.placement === null;
+  }
+
+  /**
+   * Before the first batch: no two shards ever hold data of two placements.
+   *
+   * @throws Error `shards_mismatch`, `shard_data_missing`
+   */
+  async claim(placement: Placement): Promise<void> {
+    this.#pending ??= this.#claim(placement).finally(() => (this.#pending = null));
+    await this.#pending;
+  }
+
+  /**
+   * Before records of a shard without data are listed.
+   *
+   * @throws Error `shard_data_missing`
+   */
+  async assertNew({ shards }: Placement): Promise<void> {
+    if (this.#isNew || this.#isLossAccepted) return;
+    const isMissing =
+      this.#index === 0
+        ? (await this.#othersWithData(shards)).length > 0
+        : await orUnknown(this.#first().hasNoted(this.#index), false);
+    if (isMissing) throw this.#missing(this.#index);
+    this.#isNew = true;
+  }
+
+  /**
+   * In shard 0: the placement in force, recorded at first use.
+   *
+   * @param index of the shard that asks and has no data; a release before 0.5.0 does not say it
+   * @throws Error `shard_data_missing` when that shard, or this one, should have data
+   */
+  async placementFor(placement: Placement, index: number | null): Promise<Placement> {
+    if (this.#journal.placement === null) await this.claim(placement);
+    if (index !== null && this.#journal.hasNoted(index) && !this.#isLossAccepted) {
+      throw this.#missing(index);
+    }
+    return this.#journal.placement!;
+  }
+
+  /** In shard 0: notes that another shard has data. */
+  note(index: number): void {
+    if (this.#journal.placement === null) throw this.#missing(0);
+    if (this.#journal.hasNoted(index)) return;
+    this.#write(() => this.#journal.noteShard(index));
+  }
+
+  /** After a start: shard 0 may not have been told of the data, which may be of a release before 0.5.0. */
+  async tell(): Promise<void> {
+    if (this.#index === 0 || this.#journal.placement === null || this.#journal.isNoted) return;
+    try {
+      await this.#tell();
+    } catch (error) {
+      logError("shard_note_failed", { shard: this.#name, error: String(error) });
+    }
+  }
+
+  async #claim(placement: Placement): Promise<void> {
+    if (this.#journal.placement !== null) return;
+    if (this.#index === 0) {
+      await this.#claimFirst(placement);
+      return;
+    }
+    const inForce = await this.#first().claim(placement, this.#index);
+    assertSamePlacement(inForce, placement);
+    this.#write(() => this.#journal.create(placement, []));
+    // A note of data that a crash takes back would refuse a shard that has lost nothing: the platform's output
+    // gate holds the call until the row is on disk.
+    await this.#tell();
+  }
+
+  async #claimFirst(placement: Placement): Promise<void> {
+    const others = await this.#othersWithData(placement.shards);
+    if (others.length > 0 && !this.#isLossAccepted) throw this.#missing(0);
+    this.#write(() => this.#journal.create(placement, others));
+  }
+
+  async #tell(): Promise<void> {
+    await orUnknown(
+      this.#first()
+        .note(this.#index)
+        .then(() => this.#journal.setNoted()),
+      undefined,
+    );
+  }
+
+  async #othersWithData(shards: number): Promise<number[]> {
+    const others = Array.from({ length: shards - 1 }, (_, i) => i + 1);
+    const answers = await Promise.all(
+      others.map(async (index) => await orUnknown(this.#shard(index).hasData(), false)),
+    );
+    return others.filter((_, i) => answers[i]);
+  }
+
+  #missing(index: number): Error {
+    const shard = shardName.format(this.#namespace, index);
+    if (!this.#isLogged) logError("shard_data_missing", { shard });
+    this.#isLogged = true;
+    return new Error(
+      `shard_data_missing: the database of shard ${shard} is empty, though it had data; restore it ` +
+        "from a backup, or set ACCEPT_DATA_LOSS=on to go on without it",
+    );
+  }
+
+  get #name(): string {
+    return shardName.format(this.#namespace, this.#index);
+  }
+
+  #first(): DurableObjectStub<Shard> {
+    return this.#shard(0);
+  }
+
+  #shard(index: number): DurableObjectStub<Shard> {
+    return shardStub(this.#env, shardName.format(this.#namespace, index));
+  }
+}
+
+/** What an object of a release before 0.5.0 cannot say yet. It can a few minutes after a deployment. */
+async function orUnknown<T>(call: Promise<T>, otherwise: T): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    if (isUnknownMethod(error)) return otherwise;
+    throw error;
+  }
+}

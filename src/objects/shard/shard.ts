@@ -1,0 +1,642 @@
+/**
+ * Shard: the object that owns a part of a namespace's records.
+ *
+ * State lives in memory, SQLite holds the journal. A call applies its batch at once, before its first
+ * `await`, so calls are applied in the order they arrive; then it waits for the one flush that writes
+ * what all calls of the moment have changed. Reads wait for that flush too: what they saw might not
+ * survive a crash before it. The platform's output gate holds the answers until the row is on disk.
+ */
+import { DurableObject } from "cloudflare:workers";
+import { Engine } from "../../engine/engine.ts";
+import { hashKeyName, type HashKey } from "../../engine/hash.ts";
+import type { ListingPart, ListingQuery } from "../../engine/listing.ts";
+import type { ScanQuery, TableRows } from "../../engine/scan.ts";
+import type { RequestCounts } from "../../engine/semaphores/requests.ts";
+import type { DumpPage, SemaphoreFigures } from "../../engine/semaphores/semaphores.ts";
+import type { Totals } from "../../engine/table.ts";
+import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
+import type { TallyFigures } from "../../engine/tally.ts";
+import { readPlacement, type Placement } from "../../wire/batch.ts";
+import { readSettings, type Settings } from "../../base/settings.ts";
+import { ClockWatch } from "./clock-watch.ts";
+import { DataPoints } from "../../base/data-points.ts";
+import { Journal, readHashKey } from "./journal.ts";
+import { ALARM_INTERVAL_MS, alarmTime } from "../../base/alarm.ts";
+import { isRefusal } from "../../base/failure.ts";
+import { logError, logWarning } from "../../base/log.ts";
+import { shardName } from "../../base/names.ts";
+import { assertSamePlacement } from "./same-placement.ts";
+import { SemaphoreWork } from "./semaphore-work.ts";
+import { ShardClaim } from "./shard-claim.ts";
+import { inTurns, turn } from "../../base/turn.ts";
+
+/** Segments that are swept before requests get a turn. */
+const SWEEP_STEPS = 2;
+/** With relaxed durability: how long a change may wait for its row. */
+const RELAXED_FLUSH_MS = 50;
+const FULL_LOG_INTERVAL_MS = 60_000;
+/** A lag of the clock is stored and logged from here on. */
+const LAG_TOLD_MS = 1000;
+/** Changes with what hashes, plans and cursors mean: those of another version are refused. */
+const ORDER_VERSION = 1;
+
+/** How the records of a shard are listed. */
+export interface ShardPlan {
+  /** Names the order that parts are made of. */
+  hashes: string;
+  parts: ListingPart[];
+}
+
+/** Records in the order of the table. */
+export interface ShardRows extends TableRows {
+  /** Names the order that `next` is a place in. */
+  hashes: string;
+}
+
+/** What a step of a removal has done. */
+export interface ShardRemoval {
+  /** Names the order that the cursor is a place in. */
+  hashes: string;
+  removed: number;
+  /** Where to go on; null when all is done. */
+  cursor: number | null;
+}
+
+/** What INFO says of a shard. */
+export interface ShardSummary {
+  totals: Totals;
+  tally: TallyFigures;
+  startedAtMs: number;
+  figures: ShardFigures;
+  semaphores: SemaphoreFigures;
+}
+
+/** What Stats of the counter protocol says of a shard. */
+export interface CounterFigures {
+  semaphores: SemaphoreFigures;
+  requests: RequestCounts;
+}
+
+/** A page of Dump: see `Semaphores.dump`. */
+export interface ShardDump extends DumpPage {
+  /** Names the order that the cursor is a place in. */
+  hashes: string;
+}
+
+/** What a shard holds and what its journal has grown to. */
+export interface ShardFigures {
+  records: number;
+  bytes: number;
+  bytesMax: number;
+  refusedForSpace: number;
+  journalRows: number;
+  journalBytes: number;
+  /** Since the object started; an alarm that is set is one. */
+  rowsWritten: number;
+  /** By how much the time of records is ahead of the platform's clock: see `ShardClock`. Not of release 0.4.0. */
+  clockLagMs?: number;
+}
+
+export class Shard extends DurableObject<Env> {
+  readonly #settings: Settings;
+  readonly #engine: Engine;
+  readonly #journal: Journal;
+  readonly #claim: ShardClaim;
+  readonly #points: DataPoints | null;
+  readonly #semaphoreWork: SemaphoreWork;
+  readonly #clockWatch = new ClockWatch();
+  readonly #startedAtMs = Date.now();
+  /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
+  readonly #hashes: string;
+  /** The flush that everything applied by now waits for; null when nothing waits. */
+  #flush: Promise<void> | null = null;
+  /** The commit that is on its way to the disk; null when the disk is idle. */
+  #syncing: Promise<void> | null = null;
+  /** Calls come faster than commits end: each flush lets those arrive that wait to be heard. */
+  #isBusy = false;
+  /** Calls that share the next flush. */
+  #sharing = 0;
+  #alarmAtMs = Infinity;
+  /** In the shard's time, which never goes back. */
+  #alarmSetAtMs = -Infinity;
+  #alarmsSet = 0;
+  #alarmDelay: Promise<void> | null = null;
+  #hasRung = false;
+  /** Why the data can't be read by this release: every batch is refused with it. */
+  #unreadable: Error | null = null;
+  #refusalsSeen = 0;
+  #refusalsLogged = 0;
+  #fullLoggedAtMs = -Infinity;
+  #lagSeenMs = 0;
+  #isLagLogged = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.#settings = readSettings(env);
+    const hashKey = readHashKey(ctx.storage.sql) ?? randomHashKey();
+    this.#hashes = `${ORDER_VERSION}-${hashKeyName(hashKey).toString(16)}`;
+    this.#engine = new Engine({
+      hashKey,
+      homeSalt: crypto.getRandomValues(new Uint32Array(1))[0]!,
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+      isCounting: this.#settings.METRICS === "on",
+      answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,
+      semaphoreIntervalMs: this.#settings.COUNTER_STATS_INTERVAL_MS,
+    });
+    this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey);
+    this.#claim = new ShardClaim(env, ctx.id.name!, this.#journal, (write) =>
+      this.#mustWrite(write),
+    );
+    this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
+    const { namespace, index } = shardName.parse(ctx.id.name!);
+    this.#points = DataPoints.of(
+      env,
+      (work) => ctx.waitUntil(work),
+      { namespace, kind: "shard", name: String(index) },
+      () => ({ tally: this.#engine.tallyFigures(Date.now()), ...this.figures() }),
+    );
+    void ctx.blockConcurrencyWhile(async () => {
+      this.#load();
+      this.#noteClock();
+      ctx.waitUntil(this.#claim.tell());
+      // The alarm that woke the object is not there any more: then there is none until a deadline.
+      this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
+      this.#semaphoreWork.start(this.#alarmAtMs);
+      // A crash may have come between a row and the alarm for it.
+      if (this.#alarmAtMs < Infinity) await this.#setAlarm(this.#findDeadline());
+      else if (this.#findDeadline() < Infinity) ctx.waitUntil(this.#armUnlessRung());
+    });
+  }
+
+  /**
+   * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`.
+   *
+   * @param doorMs present time at the caller: see `ClockWatch`
+   * @throws Error `shards_mismatch` when the data was written under another placement,
+   * `format_unknown` or `row_version` when it was written by a release that this one does not know,
+   * `batch_version` or `batch` when the batch is not readable; in each case nothing is applied
+   */
+  async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
+    if (this.#claim.isOpen) await this.#claim.claim(placement);
+    assertSamePlacement(this.#journal.placement!, placement);
+    const nowMs = Date.now();
+    const answer = this.#engine.apply(batch, nowMs);
+    if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#startAnew());
+    this.#noteClock();
+    this.#points?.note();
+    this.#noteRefusals();
+    await this.#settled();
+    return answer;
+  }
+
+  /**
+   * The records behind a key, in the order of keys: see `Listing.page`.
+   *
+   * @throws Error as `apply`
+   */
+  async page(
+    placement: Placement,
+    query: ListingQuery,
+    after: Uint8Array | null,
+    bytesMax: number,
+    recordsMax: number,
+  ): Promise<Uint8Array> {
+    await this.#look(placement);
+    const page = await inTurns(this.#engine.listing.page(query, after, bytesMax, recordsMax));
+    await this.#settled();
+    return page;
+  }
+
+  /**
+   * Records in the order of their keys: see `Scan.page`.
+   *
+   * @param isBounded where that is too much work for one call, the page is empty and not the last one: `rows`
+   * gives the records. A shard of a release before 0.5.0 does not know this, and always gives the page.
+   */
+  async scan(
+    placement: Placement,
+    query: ScanQuery,
+    after: Uint8Array | null,
+    recordsMax: number,
+    isBounded = false,
+  ): Promise<Uint8Array> {
+    await this.#look(placement);
+    if (isBounded && !this.#engine.scan.isOrdered) return this.#engine.scan.unorderedPage();
+    const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
+    await this.#settled();
+    return page;
+  }
+
+  /**
+   * Records in the order of the table: see `Scan.rowsFrom`.
+   *
+   * @param hashes names the order that the place is in; null at the start
+   * @throws Error `listing_lost` when the table has another order now; or as `apply`
+   */
+  async rows(
+    placement: Placement,
+    query: TableQuery,
+    hashes: string | null,
+    place: TablePlace,
+    recordsMax: number,
+  ): Promise<ShardRows> {
+    await this.#look(placement);
+    this.#assertSameHashes(hashes ?? this.#hashes);
+    const rows = this.#engine.scan.rowsFrom(query, place, recordsMax);
+    await this.#settled();
+    return { hashes: this.#hashes, ...rows };
+  }
+
+  /** Records with their values, in the order of their keys: see `Export.page`. */
+  async exportPage(
+    placement: Placement,
+    query: ScanQuery,
+    after: Uint8Array | null,
+    recordsMax: number,
+    bytesMax: number,
+  ): Promise<Uint8Array> {
+    await this.#look(placement);
+    const page = await inTurns(this.#engine.exporting.page(query, after, recordsMax, bytesMax));
+    await this.#settled();
+    return page;
+  }
+
+  /**
+   * A step of a removal: see `Scan.remove`. Where the object has started anew since the last step, it
+   * begins again.
+   *
+   * @param hashes what the last step returned, null at first
+   */
+  async remove(
+    placement: Placement,
+    query: ScanQuery,
+    hashes: string | null,
+    cursor: number,
+  ): Promise<ShardRemoval> {
+    if (cursor > 0) await turn();
+    await this.#look(placement);
+    const from = hashes === this.#hashes ? cursor : 0;
+    const step = this.#engine.scan.remove(query, from);
+    await this.#settled();
+    return { hashes: this.#hashes, ...step };
+  }
+
+  /** A step of the plan by which all records are listed: see `Listing.plan`. */
+  async plan(
+    placement: Placement,
+    hashes: string | null,
+    query: ListingQuery,
+    cursor: number,
+  ): Promise<ShardPlan & { cursor: number | null }> {
+    if (cursor > 0) await turn();
+    await this.#look(placement);
+    this.#assertSameHashes(hashes ?? this.#hashes);
+    return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
+  }
+
+  /**
+   * The fragments of parts of a plan: see `Listing.fragments`.
+   *
+   * @throws Error `listing_lost` when the object has started anew since the plan; or as `apply`
+   */
+  async fragments(
+    placement: Placement,
+    hashes: string,
+    query: ListingQuery,
+    parts: ListingPart[],
+    to: number,
+    firstIndex: number,
+  ): Promise<Uint8Array> {
+    await this.#look(placement);
+    this.#assertSameHashes(hashes);
+    const fragments = await inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
+    await this.#settled();
+    return fragments;
+  }
+
+  /** What INFO says of the shard. */
+  async summary(placement: Placement): Promise<ShardSummary> {
+    await this.#look(placement);
+    await this.#sweep();
+    const { totals } = this.#engine;
+    const semaphores = this.#engine.semaphores.figures(Date.now());
+    await this.#settled();
+    const tally = this.#engine.tallyFigures(Date.now());
+    const figures = this.figures();
+    return { totals, tally, startedAtMs: this.#startedAtMs, figures, semaphores };
+  }
+
+  /** What Stats of the counter protocol says of the shard. */
+  async counterFigures(placement: Placement): Promise<CounterFigures> {
+    await this.#look(placement);
+    const semaphores = this.#engine.semaphores.figures(Date.now());
+    await this.#settled();
+    return { semaphores, requests: this.#engine.semaphoreRequests.counts };
+  }
+
+  /**
+   * A page of Dump: see `Semaphores.dump`. Where the object has started anew since the last page, it
+   * begins again.
+   *
+   * @param hashes what the last page said, null at first
+   */
+  async dump(
+    placement: Placement,
+    hashes: string | null,
+    cursor: number,
+    bytesMax: number,
+  ): Promise<ShardDump> {
+    await this.#look(placement);
+    const from = hashes === this.#hashes ? cursor : 0;
+    const page = this.#engine.semaphores.dump(from, bytesMax, [], Date.now());
+    await this.#settled();
+    return { hashes: this.#hashes, ...page };
+  }
+
+  /** Of shard 0, see `ShardClaim.placementFor`: the placement that is in force. */
+  async claim(placement: Placement, index: number | null = null): Promise<Placement> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    return await this.#claim.placementFor(placement, index);
+  }
+
+  /** Of shard 0: notes that another shard has data. */
+  note(index: number): void {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    this.#claim.note(index);
+  }
+
+  /** Of shard 0: whether another shard has data, or had. */
+  hasNoted(index: number): boolean {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    return this.#journal.hasNoted(index);
+  }
+
+  /** Whether records have ever been written, though they may be gone. */
+  hasData(): boolean {
+    return this.#unreadable !== null || this.#journal.hasData;
+  }
+
+  /** Before records are listed: the clock moves, and data of another placement, or that is missing, is refused. */
+  async #look(placement: Placement): Promise<void> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    if (this.#journal.placement === null) await this.#claim.assertNew(placement);
+    else assertSamePlacement(this.#journal.placement, placement);
+    this.#advance();
+  }
+
+  #advance(): void {
+    this.#engine.advance(Date.now());
+    this.#noteClock();
+  }
+
+  /** Data of releases before 0.5.0 gets its seed with its first commit: until then an instance has its own. */
+  #assertSameHashes(hashes: string): void {
+    if (hashes !== this.#hashes) {
+      throw new Error("listing_lost: a shard's records lie in another order now; list them again");
+    }
+  }
+
+  /** Resolves when all that was seen may be told: at once, when nothing waits for the disk. */
+  async #settled(): Promise<void> {
+    if (!this.#engine.isDirty) return;
+    if (this.#settings.DURABILITY === "strict") await this.#flushed();
+    else this.ctx.waitUntil((this.#flush ??= this.#flushAfter(scheduler.wait(RELAXED_FLUSH_MS))));
+  }
+
+  #load(): void {
+    this.#engine.advance(Date.now());
+    try {
+      this.#journal.load();
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      this.#unreadable = error;
+    }
+  }
+
+  /** Counts of what the shard holds. */
+  figures(): ShardFigures {
+    const { rows, bytes } = this.#journal.figures;
+    return {
+      ...this.#engine.figures,
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+      journalRows: rows,
+      journalBytes: bytes,
+      rowsWritten: this.#journal.rowsWritten + this.#alarmsSet,
+      clockLagMs: this.#engine.clockLagMs,
+    };
+  }
+
+  /** Collects what has expired, a few segments at a time, and gives resources and storage back. */
+  override async alarm(): Promise<void> {
+    this.#alarmAtMs = Infinity;
+    this.#hasRung = true;
+    if (this.#unreadable !== null) return;
+    this.#engine.advance(Date.now());
+    this.#noteClock();
+    await this.#sweep();
+    await this.#semaphoreWork.run();
+    await this.#settled();
+    if (this.#journal.isMostlyDead) {
+      this.#mustWrite(() => this.#journal.beginCut());
+      while (this.#journal.isCutting) {
+        this.#mustWrite(() => this.#journal.append());
+        await turn();
+      }
+    }
+    await this.#setAlarm(this.#findDeadline());
+  }
+
+  /** Collects what has expired. */
+  async #sweep(): Promise<void> {
+    let cursor: number | null = 0;
+    for (let step = 1; cursor !== null; step++) {
+      cursor = this.#engine.sweepStep(cursor, Date.now());
+      if (step % SWEEP_STEPS === 0) await turn();
+    }
+  }
+
+  /** There is no alarm: it rings in a moment, if it woke the object, or has been lost. */
+  async #armUnlessRung(): Promise<void> {
+    await scheduler.wait(ALARM_INTERVAL_MS);
+    if (!this.#hasRung) await this.#setAlarm(this.#findDeadline());
+  }
+
+  /**
+   * Where the platform's clock has gone back: sets the alarm anew, which is in its time, stores the time, and says
+   * so, once for each lag. A machine's clock may be some milliseconds behind another's: such a lag is gone at
+   * once, and is worth neither a row nor a line.
+   */
+  #noteClock(): void {
+    const lagMs = this.#engine.clockLagMs;
+    if (lagMs === this.#lagSeenMs) return;
+    if (lagMs > this.#lagSeenMs) this.ctx.waitUntil(this.#setAlarm(this.#findDeadline()));
+    this.#lagSeenMs = lagMs;
+    if (lagMs >= LAG_TOLD_MS && this.#engine.isClockUnstored) {
+      this.#mustWrite(() => this.#journal.storeClock());
+    }
+    if (lagMs >= LAG_TOLD_MS && !this.#isLagLogged) {
+      this.#isLagLogged = true;
+      logWarning("clock_lagging", { shard: this.ctx.id.name, lagMs });
+    }
+    if (lagMs === 0 && this.#isLagLogged) {
+      this.#isLagLogged = false;
+      logWarning("clock_right", { shard: this.ctx.id.name });
+    }
+  }
+
+  /**
+   * The clock that this instance reads stands still: ends it, and the next one goes on from the time that is
+   * stored. All that was applied is on disk before, so calls that have been answered lose nothing.
+   */
+  async #startAnew(): Promise<void> {
+    logWarning("clock_still", { shard: this.ctx.id.name });
+    if (this.#engine.isDirty) this.#mustWrite(() => this.#journal.append());
+    await this.ctx.storage.sync();
+    this.ctx.abort("clock_still: the shard starts anew to read the machine's clock again");
+  }
+
+  /**
+   * Sets the clock back to the platform's, and all times of records as far: see `Engine.setClockBack`. Returns by
+   * how many milliseconds: 0 where there was no lag.
+   *
+   * @throws Error as `apply`
+   */
+  async setClockBack(placement: Placement): Promise<number> {
+    await this.#look(placement);
+    while (this.#journal.isCutting) {
+      this.#mustWrite(() => this.#journal.append());
+      await turn();
+    }
+    this.#advance();
+    const lagMs = this.#engine.clockLagMs;
+    if (lagMs === 0) return 0;
+    this.#mustWrite(() => this.#journal.setClockBack());
+    this.#semaphoreWork.noteSetBack();
+    this.#alarmSetAtMs = this.#fullLoggedAtMs = -Infinity;
+    logWarning("clock_set_back", { shard: this.ctx.id.name, byMs: lagMs });
+    this.#noteClock();
+    await this.#setAlarm(this.#findDeadline());
+    return lagMs;
+  }
+
+  #findDeadline(): number {
+    return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.nextMs());
+  }
+
+  /**
+   * The flush that covers everything applied so far. It is made at once when the disk is idle; while a
+   * commit is on its way to the disk, all that is applied meanwhile shares the next one. Among many
+   * callers a commit ends when the calls that its end calls forth have not been heard yet: then a flush
+   * waits a turn for them, until one has been of a single call again.
+   */
+  #flushed(): Promise<void> {
+    if (this.#syncing !== null) this.#isBusy = true;
+    if (this.#flush === null && !this.#isBusy) return this.#write();
+    this.#sharing++;
+    this.#flush ??= this.#flushAfter(this.#gathered());
+    return this.#flush;
+  }
+
+  async #gathered(): Promise<void> {
+    if (this.#syncing !== null) await this.#syncing;
+    await turn();
+    this.#isBusy = this.#sharing > 1;
+    this.#sharing = 0;
+  }
+
+  async #flushAfter(event: Promise<void>): Promise<void> {
+    await event;
+    this.#flush = null;
+    await this.#write();
+  }
+
+  async #write(): Promise<void> {
+    this.#mustWrite(() => this.#journal.append());
+    // The alarm is asked for in the same turn, so that it becomes durable together with the row.
+    const armed = this.#armAlarm();
+    this.#syncing = this.#sync();
+    await armed;
+  }
+
+  /** A write that fails leaves memory ahead of the disk: start again from the disk, and let every caller know. */
+  #mustWrite(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      logError("journal_failed", { shard: this.ctx.id.name, error: String(error) });
+      this.ctx.abort(`journal_failed: ${String(error)}`);
+      throw error;
+    }
+  }
+
+  async #sync(): Promise<void> {
+    try {
+      await this.ctx.storage.sync();
+    } catch {
+      // The platform resets an object whose commit failed, and fails its calls.
+    }
+    this.#syncing = null;
+  }
+
+  async #armAlarm(): Promise<void> {
+    const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
+    await this.#setAlarm(Math.min(recordsMs, this.#semaphoreWork.nextMs()));
+  }
+
+  /** Sets the alarm, unless it rings earlier anyway; at most once per interval. */
+  async #setAlarm(deadlineMs: number): Promise<void> {
+    if (deadlineMs === Infinity) return;
+    const nowMs = Date.now();
+    this.#engine.advance(nowMs);
+    if (alarmTime(deadlineMs, nowMs) >= this.#alarmAtMs) return;
+    const waitMs = this.#alarmSetAtMs + ALARM_INTERVAL_MS - this.#engine.nowMs;
+    if (waitMs > 0 && this.#alarmAtMs !== Infinity) {
+      this.#alarmDelay ??= scheduler.wait(waitMs).then(async () => {
+        this.#alarmDelay = null;
+        // The interval has passed, whatever the clock shows.
+        this.#alarmSetAtMs = -Infinity;
+        await this.#setAlarm(this.#findDeadline());
+      });
+      this.ctx.waitUntil(this.#alarmDelay);
+      return;
+    }
+    this.#alarmSetAtMs = this.#engine.nowMs;
+    this.#alarmAtMs = alarmTime(deadlineMs, nowMs);
+    this.#alarmsSet++;
+    await this.ctx.storage.setAlarm(this.#alarmAtMs);
+  }
+
+  #noteRefusals(): void {
+    const { refusedForSpace } = this.#engine.figures;
+    if (refusedForSpace === this.#refusalsSeen) return;
+    this.#refusalsSeen = refusedForSpace;
+    this.#logRefusals();
+    this.ctx.waitUntil(this.#reclaim());
+  }
+
+  async #reclaim(): Promise<void> {
+    await this.#semaphoreWork.reclaim();
+    await this.#settled();
+  }
+
+  #logRefusals(): void {
+    const { refusedForSpace, bytes } = this.#engine.figures;
+    const { nowMs } = this.#engine;
+    if (nowMs - this.#fullLoggedAtMs < FULL_LOG_INTERVAL_MS) return;
+    logWarning("shard_full", {
+      shard: this.ctx.id.name,
+      refused: refusedForSpace - this.#refusalsLogged,
+      bytes,
+      bytesMax: this.#settings.SHARD_BYTES_MAX,
+    });
+    this.#refusalsLogged = refusedForSpace;
+    this.#fullLoggedAtMs = nowMs;
+  }
+}
+
+function randomHashKey(): HashKey {
+  const [low, high] = crypto.getRandomValues(new Uint32Array(2));
+  return { low: low!, high: high! };
+}
