@@ -77,7 +77,7 @@ export default defineConfig({
         test: {
           name: "pool",
           include: ["test/pool/**/*.test.ts"],
-          globalSetup: ["test/support/runtime-log.ts"],
+          globalSetup: ["test/support/runtime/log.ts"],
           provide: { seed, throttrVectors, counterVectors },
           ...patience,
           testTimeout: 60_000,
@@ -87,7 +87,7 @@ export default defineConfig({
         test: {
           name: "process",
           include: ["test/process/**/*.test.ts"],
-          globalSetup: ["test/process/build.ts"],
+          globalSetup: ["test/support/process/build.ts"],
           provide: { seed },
           ...patience,
           testTimeout: 300_000,

@@ -8,8 +8,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { SelfHosted } from "../test/process/self-hosted.ts";
-import { askAs, UPGRADE_NAMESPACE, writeUpgradeData } from "../test/support/upgrade-data.ts";
+import { SelfHosted } from "../test/support/process/self-hosted.ts";
+import {
+  askAs,
+  UPGRADE_NAMESPACE,
+  writeUpgradeData,
+} from "../test/support/runtime/upgrade-data.ts";
 
 /** Numbers of a channel are exact on disk half a second after the last message. */
 const SETTLED_MS = 1500;

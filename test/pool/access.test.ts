@@ -3,9 +3,9 @@ import { createExecutionContext, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import worker from "../../src/worker/index.ts";
-import { hex, unhex } from "../support/frames.ts";
-import { get, openSocket, post } from "./doors.ts";
-import { bearerOf, nowS, tokenOf } from "./tokens.ts";
+import { hex, unhex } from "../support/frames/throttr.ts";
+import { get, openSocket, post } from "../support/pool/doors.ts";
+import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
 
 const INSERT = unhex("010500041e000161");
 const QUERY = unhex("020161");

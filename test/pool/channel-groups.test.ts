@@ -13,10 +13,10 @@ import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
 import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
 import { writeChange } from "../../src/wire/channel-batch.ts";
 import { forEachMessage, writeMessage } from "../../src/wire/messages.ts";
-import { bytesOf, concat, hex } from "../support/frames.ts";
-import { openSocket, post } from "./doors.ts";
-import { bearerOf } from "./tokens.ts";
-import { withSettings } from "./variables.ts";
+import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
+import { openSocket, post } from "../support/pool/doors.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";

@@ -13,8 +13,8 @@ import {
   type Transport,
 } from "../../src/client/index.ts";
 import { flushNamespace } from "../../src/testing/flush.ts";
-import { socketClassOver } from "../support/client-door-socket.ts";
-import { uuidOfNumber } from "../support/lease-frames.ts";
+import { socketClassOver } from "../support/client/door-socket.ts";
+import { uuidOfNumber } from "../support/frames/leases.ts";
 
 const server = exports.default as unknown as Fetcher;
 const URL = "http://localhost";

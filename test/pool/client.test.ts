@@ -14,8 +14,8 @@ import {
   type Token,
   type Transport,
 } from "../../src/client/index.ts";
-import { socketClassOver } from "../support/client-door-socket.ts";
-import { nowS, tokenOf } from "./tokens.ts";
+import { socketClassOver } from "../support/client/door-socket.ts";
+import { nowS, tokenOf } from "../support/pool/tokens.ts";
 
 const server = exports.default as unknown as Fetcher;
 const entrypoint = exports.Throttr as unknown as Fetcher &

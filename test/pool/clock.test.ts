@@ -10,9 +10,9 @@ import { ShardMap } from "../../src/dispatch/placement.ts";
 import { writeBatchHeader } from "../../src/wire/batch.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import type { Overview } from "../../src/wire/overview.ts";
-import { shardStub } from "./shards.ts";
-import { bearerOf, nowS } from "./tokens.ts";
-import { calling, expectProblem, freshNamespace, type Calling } from "./v1-calls.ts";
+import { shardStub } from "../support/pool/shards.ts";
+import { bearerOf, nowS } from "../support/pool/tokens.ts";
+import { calling, expectProblem, freshNamespace, type Calling } from "../support/pool/v1-calls.ts";
 
 const HOUR_MS = 3_600_000;
 const SHARDS = 4;

@@ -8,7 +8,7 @@ import { readSettings } from "../../src/base/settings.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import type { RecordPage } from "../../src/wire/edge/operations.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { refusalOf } from "../support/command-calls.ts";
+import { refusalOf } from "../support/commands/calls.ts";
 import {
   commandFrame,
   commandReplies,
@@ -24,10 +24,10 @@ import {
   u16,
   type CommandReply,
   type ScanRow,
-} from "../support/command-frames.ts";
-import { bytesOf, concat } from "../support/frames.ts";
-import { pairFrame, type Pair } from "../support/pairs.ts";
-import { shardStub } from "./shards.ts";
+} from "../support/frames/commands.ts";
+import { bytesOf, concat } from "../support/frames/throttr.ts";
+import { pairFrame, type Pair } from "../support/engine/pairs.ts";
+import { shardStub } from "../support/pool/shards.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;

@@ -10,9 +10,9 @@ import { Keyspace } from "../../src/wire/keyspace.ts";
 import type { RateLimitConfiguration } from "../../src/wire/ratelimit/configuration.ts";
 import type { ScopeName } from "../../src/wire/throttr/requests.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { requestArbitrary } from "../support/arbitraries.ts";
-import { commandArbitrary, key } from "../support/command-arbitraries.ts";
-import { refusalOf } from "../support/command-calls.ts";
+import { requestArbitrary } from "../support/engine/arbitraries.ts";
+import { commandArbitrary, key } from "../support/commands/arbitraries.ts";
+import { refusalOf } from "../support/commands/calls.ts";
 import {
   change,
   commandFrame,
@@ -34,12 +34,12 @@ import {
   set,
   u64,
   type Ttl,
-} from "../support/command-frames.ts";
-import { takeReplies, timeless } from "../support/command-streams.ts";
-import { bytesOf, concat, frameOf, hex } from "../support/frames.ts";
-import type { ModelRequest } from "../support/model.ts";
-import { get, openPort, openSocket, type SocketDoor, type TcpDoor } from "./doors.ts";
-import { bearerOf } from "./tokens.ts";
+} from "../support/frames/commands.ts";
+import { takeReplies, timeless } from "../support/commands/streams.ts";
+import { bytesOf, concat, frameOf, hex } from "../support/frames/throttr.ts";
+import type { ModelRequest } from "../support/engine/model.ts";
+import { get, openPort, openSocket, type SocketDoor, type TcpDoor } from "../support/pool/doors.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;

@@ -13,12 +13,12 @@ import { readSettings } from "../../src/base/settings.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import { concat, frameOf, hex, unhex } from "../support/frames.ts";
-import type { ModelProtocol, ModelRequest } from "../support/model.ts";
-import { connectTcp, openPort, openSocket, post } from "./doors.ts";
-import { hubStub } from "./hubs.ts";
-import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "./large.ts";
-import { breakJournal, holdSync, meterOf, shardStub } from "./shards.ts";
+import { concat, frameOf, hex, unhex } from "../support/frames/throttr.ts";
+import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
+import { connectTcp, openPort, openSocket, post } from "../support/pool/doors.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "../support/pool/large.ts";
+import { breakJournal, holdSync, meterOf, shardStub } from "../support/pool/shards.ts";
 
 const PATH = "/throttr/7.3/uint16";
 const INSERT = unhex("010500041e000161");

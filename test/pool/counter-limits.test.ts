@@ -10,10 +10,10 @@ import {
   numberOfBody,
   release,
   stats,
-} from "../support/counter-frames.ts";
-import { openCounter, type CounterKind } from "./counter-wires.ts";
-import { hubStub } from "./hubs.ts";
-import { withSettings } from "./variables.ts";
+} from "../support/frames/yrmcds.ts";
+import { openCounter, type CounterKind } from "../support/pool/yrmcds-wires.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const WEB: CounterKind = { transport: "websocket", form: "document", location: "XXX" };
 const FRAME_BYTES_MAX = 1 << 20;

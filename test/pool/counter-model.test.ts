@@ -11,7 +11,7 @@ import {
 } from "cloudflare:test";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
-import { CounterEnded, type CounterClient } from "../support/counter-client.ts";
+import { CounterEnded, type CounterClient } from "../support/yrmcds/client.ts";
 import {
   acquire,
   dump,
@@ -23,18 +23,18 @@ import {
   statsOf,
   type CounterEntry,
   type CounterReply,
-} from "../support/counter-frames.ts";
-import { concat, hex } from "../support/frames.ts";
-import { SemaphoreModel } from "../support/yrmcds-model.ts";
+} from "../support/frames/yrmcds.ts";
+import { concat, hex } from "../support/frames/throttr.ts";
+import { SemaphoreModel } from "../support/yrmcds/model.ts";
 import {
   piecesOf,
   renderRequest,
   stepsArbitrary,
   type PlannedStep,
-} from "../support/yrmcds-streams.ts";
-import { openCounter, type CounterKind } from "./counter-wires.ts";
-import { evictOne, expectSame, hubAt } from "./pubsub-slots.ts";
-import { shardStub } from "./shards.ts";
+} from "../support/yrmcds/streams.ts";
+import { openCounter, type CounterKind } from "../support/pool/yrmcds-wires.ts";
+import { evictOne, expectSame, hubAt } from "../support/pool/pubsub-slots.ts";
+import { shardStub } from "../support/pool/shards.ts";
 
 const seed = inject("seed");
 const SHARDS = 4;

@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest"
 import { Hub } from "../../src/objects/hub/hub.ts";
 import worker from "../../src/worker/index.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import type { CounterClient } from "../support/counter-client.ts";
+import type { CounterClient } from "../support/yrmcds/client.ts";
 import {
   acquire,
   dump,
@@ -23,19 +23,19 @@ import {
   release,
   stats,
   type CounterReply,
-} from "../support/counter-frames.ts";
+} from "../support/frames/yrmcds.ts";
 import {
   comparedReplies,
   counterScenarios,
   recordedReplies,
   type CounterStep,
-} from "../support/counter-vectors.ts";
-import { unhex } from "../support/frames.ts";
-import { openCounter, type CounterKind } from "./counter-wires.ts";
-import { hubStub } from "./hubs.ts";
-import { shardStub } from "./shards.ts";
-import { bearerOf } from "./tokens.ts";
-import { withSettings } from "./variables.ts";
+} from "../support/yrmcds/vectors.ts";
+import { unhex } from "../support/frames/throttr.ts";
+import { openCounter, type CounterKind } from "../support/pool/yrmcds-wires.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { shardStub } from "../support/pool/shards.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const SHARDS = 4;
 const POLL_MS = 2;

@@ -3,10 +3,10 @@ import { evictAllDurableObjects, reset, runInDurableObject } from "cloudflare:te
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Dataset } from "../../src/base/data-points.ts";
 import { VERSION } from "../../src/base/version.ts";
-import { openSocket, post } from "./doors.ts";
-import { hubStub } from "./hubs.ts";
-import { bytesOfHex } from "./reading.ts";
-import { bearerOf } from "./tokens.ts";
+import { openSocket, post } from "../support/pool/doors.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { bytesOfHex } from "../support/pool/reading.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
 
 type Point = Parameters<Dataset["writeDataPoint"]>[0];
 

@@ -3,7 +3,7 @@ import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { bytesOf, concat, hex } from "../support/frames.ts";
+import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
 import {
   MAX_U64,
   pairFrame,
@@ -11,9 +11,17 @@ import {
   type Pair,
   type PairReply,
   type PairRequest,
-} from "../support/pairs.ts";
-import { Inbox, openHttp, openPort, openSocket, openWebSocket, post, type Door } from "./doors.ts";
-import { awayFromTurnOfMinute } from "./minutes.ts";
+} from "../support/engine/pairs.ts";
+import {
+  Inbox,
+  openHttp,
+  openPort,
+  openSocket,
+  openWebSocket,
+  post,
+  type Door,
+} from "../support/pool/doors.ts";
+import { awayFromTurnOfMinute } from "../support/pool/minutes.ts";
 import {
   bytesOfHex,
   hexUint,
@@ -23,8 +31,8 @@ import {
   u16At,
   u32At,
   u64At,
-} from "./reading.ts";
-import { bearerOf } from "./tokens.ts";
+} from "../support/pool/reading.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
 
 const server = exports.default as unknown as Fetcher;
 const seed = inject("seed");

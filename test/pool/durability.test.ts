@@ -9,14 +9,14 @@ import {
 import fc from "fast-check";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, inject, it, vi } from "vitest";
-import { requestArbitrary } from "../support/arbitraries.ts";
-import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames.ts";
-import { Model, type ModelProtocol, type ModelRequest } from "../support/model.ts";
+import { requestArbitrary } from "../support/engine/arbitraries.ts";
+import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { Model, type ModelProtocol, type ModelRequest } from "../support/engine/model.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
-import { post } from "./doors.ts";
-import { bearerOf } from "./tokens.ts";
-import { breakJournal, holdSync, meterOf, shardStub } from "./shards.ts";
+import { post } from "../support/pool/doors.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import { breakJournal, holdSync, meterOf, shardStub } from "../support/pool/shards.ts";
 
 const seed = inject("seed");
 const protocol: ModelProtocol = { dialect: "7.3", valueSize: 8 };

@@ -5,11 +5,11 @@ import { describe, expect, it } from "vitest";
 import type { Channel } from "../../src/objects/channel/channel.ts";
 import { groupName } from "../../src/base/names.ts";
 import { GroupMap } from "../../src/dispatch/placement.ts";
-import { hex, unhex } from "../support/frames.ts";
-import { openSocket, post } from "./doors.ts";
-import { hubStub } from "./hubs.ts";
-import { bearerOf, nowS, tokenOf } from "./tokens.ts";
-import { withSettings } from "./variables.ts";
+import { hex, unhex } from "../support/frames/throttr.ts";
+import { openSocket, post } from "../support/pool/doors.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";

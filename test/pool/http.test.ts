@@ -3,10 +3,10 @@ import { createExecutionContext, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import worker from "../../src/worker/index.ts";
-import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames.ts";
-import type { ModelProtocol, ModelRequest } from "../support/model.ts";
-import { get, post } from "./doors.ts";
-import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "./large.ts";
+import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames/throttr.ts";
+import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
+import { get, post } from "../support/pool/doors.ts";
+import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "../support/pool/large.ts";
 
 const server = exports.default as unknown as Fetcher;
 const INSERT = "010500041e000161";

@@ -5,11 +5,11 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import worker from "../../src/worker/index.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import { batchOf, hex, partsOf } from "../support/frames.ts";
-import { Inbox, openPort, openSocket, pathOf, post, type Door } from "./doors.ts";
-import { bytesOfHex, hexUint, paddedText, rowsOf, u16At, u64At } from "./reading.ts";
-import { bearerOf } from "./tokens.ts";
-import { withSettings } from "./variables.ts";
+import { batchOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { Inbox, openPort, openSocket, pathOf, post, type Door } from "../support/pool/doors.ts";
+import { bytesOfHex, hexUint, paddedText, rowsOf, u16At, u64At } from "../support/pool/reading.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const PATH = "/throttr/7.3/uint16";
 const INFO_BYTES = 433;

@@ -2,11 +2,11 @@
 import { evictAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { bytesOf, concat, hex, unhex } from "../support/frames.ts";
-import { connectTcp, openPort, openSocket, post, type Door } from "./doors.ts";
-import { hubStub } from "./hubs.ts";
-import { bearerOf } from "./tokens.ts";
-import { withSettings } from "./variables.ts";
+import { bytesOf, concat, hex, unhex } from "../support/frames/throttr.ts";
+import { connectTcp, openPort, openSocket, post, type Door } from "../support/pool/doors.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const PATH = "/throttr/7.3/uint16";
 const WHOAMI = unhex("18");

@@ -18,19 +18,19 @@ import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { replyAt } from "../support/command-frames.ts";
+import { replyAt } from "../support/frames/commands.ts";
 import {
   isLinearizable,
   RECORD,
   type Call,
   type RecordOperation,
-} from "../support/command-history.ts";
-import { refusalOf } from "../support/command-calls.ts";
-import { bytesOf, concat } from "../support/frames.ts";
-import { openSocket, type SocketDoor } from "./doors.ts";
-import { breakJournal, holdSync, shardStub } from "./shards.ts";
-import { bearerOf } from "./tokens.ts";
-import { withSettings } from "./variables.ts";
+} from "../support/commands/history.ts";
+import { refusalOf } from "../support/commands/calls.ts";
+import { bytesOf, concat } from "../support/frames/throttr.ts";
+import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
+import { breakJournal, holdSync, shardStub } from "../support/pool/shards.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;

@@ -1,12 +1,16 @@
 /** LIST and STATS: order, fragments, sizes from nothing to many, changes meanwhile. */
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
-import { FRAGMENT_BYTES_MAX, fragmentsNeeded, parseFragments } from "../support/fragments.ts";
-import { concat, frameOf, unhex } from "../support/frames.ts";
-import type { ModelProtocol } from "../support/model.ts";
-import { openPort, openSocket, post } from "./doors.ts";
-import { shardStub } from "./shards.ts";
-import { bearerOf } from "./tokens.ts";
+import {
+  FRAGMENT_BYTES_MAX,
+  fragmentsNeeded,
+  parseFragments,
+} from "../support/frames/fragments.ts";
+import { concat, frameOf, unhex } from "../support/frames/throttr.ts";
+import type { ModelProtocol } from "../support/engine/model.ts";
+import { openPort, openSocket, post } from "../support/pool/doors.ts";
+import { shardStub } from "../support/pool/shards.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
 
 const LIST = unhex("07");
 const STATS = unhex("10");

@@ -14,14 +14,20 @@ import { VERSION } from "../../src/base/version.ts";
 import type { Overview } from "../../src/wire/overview.ts";
 import worker from "../../src/worker/index.ts";
 import { LISTENERS_MAX } from "../../src/worker/live.ts";
-import { parseExposition, type ParsedMetric } from "../support/exposition.ts";
-import { get, openPort, openSocket, post } from "./doors.ts";
-import { hubStub } from "./hubs.ts";
-import { bytesOfHex } from "./reading.ts";
-import { meterOf, shardStub } from "./shards.ts";
-import { bearerOf, nowS, tokenOf } from "./tokens.ts";
-import { calling, expectProblem, freshNamespace, gotOf, type Calling } from "./v1-calls.ts";
-import { withSettings } from "./variables.ts";
+import { parseExposition, type ParsedMetric } from "../support/text/exposition.ts";
+import { get, openPort, openSocket, post } from "../support/pool/doors.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { bytesOfHex } from "../support/pool/reading.ts";
+import { meterOf, shardStub } from "../support/pool/shards.ts";
+import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
+import {
+  calling,
+  expectProblem,
+  freshNamespace,
+  gotOf,
+  type Calling,
+} from "../support/pool/v1-calls.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 type WorkerRequest = Parameters<typeof worker.fetch>[0];
 

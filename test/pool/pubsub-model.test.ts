@@ -10,11 +10,11 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
 import { Channel } from "../../src/objects/channel/channel.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
-import { concat, frameOf } from "../support/frames.ts";
-import { parseFragments } from "../support/fragments.ts";
-import type { ModelProtocol } from "../support/model.ts";
-import { History } from "../support/pubsub-model.ts";
-import { connectTcp, post } from "./doors.ts";
+import { concat, frameOf } from "../support/frames/throttr.ts";
+import { parseFragments } from "../support/frames/fragments.ts";
+import type { ModelProtocol } from "../support/engine/model.ts";
+import { History } from "../support/pubsub/model.ts";
+import { connectTcp, post } from "../support/pool/doors.ts";
 import {
   askChannels,
   channelFrame,
@@ -26,9 +26,16 @@ import {
   publishFrame,
   type Message,
   type PeerKind,
-} from "./peers.ts";
-import { Actor, expectSettled, posts, runEvictions, runPosts, script } from "./pubsub-actors.ts";
-import { command, Sequence } from "./pubsub-sequence.ts";
+} from "../support/pool/peers.ts";
+import {
+  Actor,
+  expectSettled,
+  posts,
+  runEvictions,
+  runPosts,
+  script,
+} from "../support/pool/pubsub-actors.ts";
+import { command, Sequence } from "../support/pool/pubsub-sequence.ts";
 import {
   channelStub,
   evicted,
@@ -39,7 +46,7 @@ import {
   kind,
   SLOTS,
   withSlots,
-} from "./pubsub-slots.ts";
+} from "../support/pool/pubsub-slots.ts";
 
 const seed = inject("seed");
 

@@ -3,7 +3,7 @@ import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { get } from "./doors.ts";
+import { get } from "../support/pool/doors.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as Stub & ((options: { props: object }) => Stub);

@@ -27,9 +27,9 @@ import {
   scan,
   scanPage,
   u16,
-} from "../support/command-frames.ts";
-import { bytesOf, concat } from "../support/frames.ts";
-import { finish } from "../support/steps.ts";
+} from "../support/frames/commands.ts";
+import { bytesOf, concat } from "../support/frames/throttr.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;

@@ -3,8 +3,8 @@ import { abortAllDurableObjects, evictAllDurableObjects, reset } from "cloudflar
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { commandReplies, ttlMs } from "../support/command-frames.ts";
-import { concat } from "../support/frames.ts";
+import { commandReplies, ttlMs } from "../support/frames/commands.ts";
+import { concat } from "../support/frames/throttr.ts";
 import {
   acquire,
   holders,
@@ -12,12 +12,18 @@ import {
   inspect,
   semaphores,
   uuidOfNumber,
-} from "../support/lease-frames.ts";
-import { acquire as acquireByConnection, get, numberOfBody } from "../support/counter-frames.ts";
-import { openCounter } from "./counter-wires.ts";
-import { openSocket } from "./doors.ts";
-import { bearerOf } from "./tokens.ts";
-import { calling, expectProblem, fieldsOf, freshNamespace, type Calling } from "./v1-calls.ts";
+} from "../support/frames/leases.ts";
+import { acquire as acquireByConnection, get, numberOfBody } from "../support/frames/yrmcds.ts";
+import { openCounter } from "../support/pool/yrmcds-wires.ts";
+import { openSocket } from "../support/pool/doors.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import {
+  calling,
+  expectProblem,
+  fieldsOf,
+  freshNamespace,
+  type Calling,
+} from "../support/pool/v1-calls.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as Stub & ((options: { props: object }) => Stub);

@@ -8,10 +8,10 @@ import { describe, expect, it } from "vitest";
 import type { ListingQuery } from "../../src/engine/listing.ts";
 import { HASH_END } from "../../src/engine/table.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
-import { parseFragments } from "../support/fragments.ts";
-import { batchOf, frameOf } from "../support/frames.ts";
-import type { ModelProtocol } from "../support/model.ts";
-import { meterOf, shardStub } from "./shards.ts";
+import { parseFragments } from "../support/frames/fragments.ts";
+import { batchOf, frameOf } from "../support/frames/throttr.ts";
+import type { ModelProtocol } from "../support/engine/model.ts";
+import { meterOf, shardStub } from "../support/pool/shards.ts";
 
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 const QUERY: ListingQuery = { rows: "list", valueSize: 2, keyspace: 0, prefixes: [] };

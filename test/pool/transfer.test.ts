@@ -15,7 +15,7 @@ import type {
   StoredRecord,
 } from "../../src/wire/edge/transfer.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { refusalOf } from "../support/command-calls.ts";
+import { refusalOf } from "../support/commands/calls.ts";
 import {
   commandFrame,
   commandReplies,
@@ -28,9 +28,9 @@ import {
   u16,
   u32,
   type CommandReply,
-} from "../support/command-frames.ts";
-import { bytesOf, concat, hex, unhex } from "../support/frames.ts";
-import { pairFrame, type Pair } from "../support/pairs.ts";
+} from "../support/frames/commands.ts";
+import { bytesOf, concat, hex, unhex } from "../support/frames/throttr.ts";
+import { pairFrame, type Pair } from "../support/engine/pairs.ts";
 import {
   BUFFER,
   COUNTER,
@@ -45,10 +45,10 @@ import {
   restorePair,
   type ExportAsked,
   type ExportRow,
-} from "../support/transfer-frames.ts";
-import { openPort, openSocket, post } from "./doors.ts";
-import { shardStub } from "./shards.ts";
-import { bearerOf } from "./tokens.ts";
+} from "../support/frames/transfer.ts";
+import { openPort, openSocket, post } from "../support/pool/doors.ts";
+import { shardStub } from "../support/pool/shards.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;

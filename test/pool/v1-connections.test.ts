@@ -5,13 +5,19 @@ import { afterEach, describe, expect, it } from "vitest";
 import { ThrottrClient, webSocket } from "../../src/client/index.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { CONNECTION_ROW_BYTES } from "../../src/wire/throttr/connection-row.ts";
-import { socketClassOver } from "../support/client-door-socket.ts";
-import { hex, unhex } from "../support/frames.ts";
-import { get, openPort, openSocket } from "./doors.ts";
-import { hubStub } from "./hubs.ts";
-import { bearerOf } from "./tokens.ts";
-import { calling, expectProblem, fieldsOf, freshNamespace, type Calling } from "./v1-calls.ts";
-import { withSettings } from "./variables.ts";
+import { socketClassOver } from "../support/client/door-socket.ts";
+import { hex, unhex } from "../support/frames/throttr.ts";
+import { get, openPort, openSocket } from "../support/pool/doors.ts";
+import { hubStub } from "../support/pool/hubs.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import {
+  calling,
+  expectProblem,
+  fieldsOf,
+  freshNamespace,
+  type Calling,
+} from "../support/pool/v1-calls.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WebSocket = socketClassOver((url, init) => server.fetch(url, init));

@@ -15,7 +15,7 @@ import type {
 import { DOORS } from "../../src/worker/v1/doors.ts";
 import { ROUTES } from "../../src/worker/v1/routes.ts";
 import { readRequest } from "../../src/worker/v1/request.ts";
-import { calling, gotOf, routeOf } from "./v1-calls.ts";
+import { calling, gotOf, routeOf } from "../support/pool/v1-calls.ts";
 
 const server = exports.default as unknown as Fetcher;
 

@@ -14,8 +14,8 @@ import {
   gotOf,
   type Calling,
   type Got,
-} from "./v1-calls.ts";
-import { bearerOf } from "./tokens.ts";
+} from "../support/pool/v1-calls.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
 
 const ALL_SCOPES = Object.keys(Scope) as ScopeName[];
 const TTL_MS = 60_000;

@@ -2,12 +2,19 @@
 import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { concat, hex } from "../support/frames.ts";
-import { openSocket, post } from "./doors.ts";
-import { breakJournal, meterOf, shardStub } from "./shards.ts";
-import { bearerOf, nowS, tokenOf } from "./tokens.ts";
-import { calling, expectProblem, fieldsOf, freshNamespace, gotOf, type Got } from "./v1-calls.ts";
-import { withSettings } from "./variables.ts";
+import { concat, hex } from "../support/frames/throttr.ts";
+import { openSocket, post } from "../support/pool/doors.ts";
+import { breakJournal, meterOf, shardStub } from "../support/pool/shards.ts";
+import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
+import {
+  calling,
+  expectProblem,
+  fieldsOf,
+  freshNamespace,
+  gotOf,
+  type Got,
+} from "../support/pool/v1-calls.ts";
+import { withSettings } from "../support/pool/variables.ts";
 
 const server = exports.default as unknown as Fetcher;
 const call = calling({});

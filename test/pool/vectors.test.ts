@@ -1,8 +1,8 @@
 /** The recorded exchanges over every door. */
 import { reset } from "cloudflare:test";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { hex, unhex } from "../support/frames.ts";
-import { DOORS, post, type Door } from "./doors.ts";
+import { hex, unhex } from "../support/frames/throttr.ts";
+import { DOORS, post, type Door } from "../support/pool/doors.ts";
 
 interface Exchange {
   size: string;

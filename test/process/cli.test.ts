@@ -24,7 +24,7 @@ import {
   startCli,
   type Ended,
   type RunOptions,
-} from "../support/cli-process.ts";
+} from "../support/cli/process.ts";
 
 const SECRET = "cli-secret";
 

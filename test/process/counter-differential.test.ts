@@ -11,7 +11,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { spawnYrmcdsd, yrmcdsdVersion } from "../../scripts/bench/yrmcdsd.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import type { CounterClient, TimedReply } from "../support/counter-client.ts";
+import type { CounterClient, TimedReply } from "../support/yrmcds/client.ts";
 import {
   acquire,
   entriesOf,
@@ -21,16 +21,16 @@ import {
   OPCODE,
   stats,
   statsOf,
-} from "../support/counter-frames.ts";
-import { concat, hex } from "../support/frames.ts";
-import { SemaphoreModel, textOf } from "../support/yrmcds-model.ts";
+} from "../support/frames/yrmcds.ts";
+import { concat, hex } from "../support/frames/throttr.ts";
+import { SemaphoreModel, textOf } from "../support/yrmcds/model.ts";
 import {
   piecesOf,
   renderRequest,
   stepsArbitrary,
   type PlannedStep,
-} from "../support/yrmcds-streams.ts";
-import { openCounter } from "./counter-sockets.ts";
+} from "../support/yrmcds/streams.ts";
+import { openCounter } from "../support/process/yrmcds-sockets.ts";
 
 const seed = inject("seed");
 const HTTP_PORT = 18_830;

@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { median } from "../../scripts/bench/percentile.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import type { CounterClient } from "../support/counter-client.ts";
+import type { CounterClient } from "../support/yrmcds/client.ts";
 import {
   acquire,
   dump,
@@ -30,11 +30,11 @@ import {
   statsOf,
   textOfBody,
   type CounterReply,
-} from "../support/counter-frames.ts";
-import { concat, hex } from "../support/frames.ts";
-import { SemaphoreModel } from "../support/yrmcds-model.ts";
-import { piecesOf, renderRequest, stepsArbitrary } from "../support/yrmcds-streams.ts";
-import { openCounter, type SocketClient } from "./counter-sockets.ts";
+} from "../support/frames/yrmcds.ts";
+import { concat, hex } from "../support/frames/throttr.ts";
+import { SemaphoreModel } from "../support/yrmcds/model.ts";
+import { piecesOf, renderRequest, stepsArbitrary } from "../support/yrmcds/streams.ts";
+import { openCounter, type SocketClient } from "../support/process/yrmcds-sockets.ts";
 
 const seed = inject("seed");
 const HTTP_PORT = 18_820;

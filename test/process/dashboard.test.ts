@@ -11,7 +11,7 @@ import {
   startDashboard,
   type Dashboard,
   type OpenPage,
-} from "./dashboard-browser.ts";
+} from "../support/process/dashboard-browser.ts";
 import { increment } from "../../src/wire/edge/operations.ts";
 
 /** Of a server and a browser. */

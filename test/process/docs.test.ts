@@ -26,8 +26,8 @@ import {
   type Server,
 } from "../../scripts/server.ts";
 import { PROBLEM_CODES } from "../../src/worker/problem-codes.ts";
-import { codeBlocksOf, type CodeBlock } from "../support/markdown-blocks.ts";
-import { startBeside, type WorkerBeside } from "./worker-beside.ts";
+import { codeBlocksOf, type CodeBlock } from "../support/text/markdown-blocks.ts";
+import { startBeside, type WorkerBeside } from "../support/process/worker-beside.ts";
 
 const HTTP_PORT = 21_801;
 const RECIPE_PORT = 21_830;
@@ -372,7 +372,9 @@ describe("the reference", () => {
     const thrown =
       /(?<!log)(?:ThrottrError|RateLimitError|Refusal|Problem(?:\.of)?|Error)\(\s*(?:\d+,\s*)?[`"]([a-z]+(?:_[a-z]+)+)[":`]/g;
     const codes = new Set<string>(PROBLEM_CODES);
-    for (const path of globSync("src/{wire,engine,objects,worker,client,ratelimit,hono}/**/*.ts")) {
+    for (const path of globSync(
+      "src/{base,wire,engine,dispatch,objects,worker,client,ratelimit,hono}/**/*.ts",
+    )) {
       const text = readFileSync(path, "utf8");
       for (const [, code] of text.matchAll(thrown)) codes.add(code!);
       for (const [, code] of text.matchAll(/reason: [`"]([a-z]+(?:_[a-z]+)+)/g)) codes.add(code!);

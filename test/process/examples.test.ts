@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { startBeside, type WorkerBeside } from "./worker-beside.ts";
+import { startBeside, type WorkerBeside } from "../support/process/worker-beside.ts";
 
 let worker: WorkerBeside | undefined;
 

@@ -13,9 +13,14 @@ import type { WebSocket } from "ws";
 import { startGateway, type Gateway } from "../../src/cli/gateway/gateway.ts";
 import type { GatewayOptions } from "../../src/cli/gateway/options.ts";
 import { parsePorts } from "../../src/cli/gateway/ports.ts";
-import { parseExposition } from "../support/exposition.ts";
-import { concat, unhex } from "../support/frames.ts";
-import { fakeServer, onFrames, TcpClient, type FakeServer } from "./gateway-peers.ts";
+import { parseExposition } from "../support/text/exposition.ts";
+import { concat, unhex } from "../support/frames/throttr.ts";
+import {
+  fakeServer,
+  onFrames,
+  TcpClient,
+  type FakeServer,
+} from "../support/process/gateway-peers.ts";
 
 /** What the system's sockets on the way may hold: buffers of loopback grow up to some MiB each. */
 const SYSTEM_BYTES_MAX = 48 << 20;

@@ -12,11 +12,11 @@ import { parsePorts } from "../../src/cli/gateway/ports.ts";
 import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import { comparedReplies, counterScenarios, recordedReplies } from "../support/counter-vectors.ts";
-import { concat, frameOf, hex, unhex } from "../support/frames.ts";
-import type { ModelProtocol } from "../support/model.ts";
-import { openCounter, type SocketClient } from "./counter-sockets.ts";
-import { TcpClient } from "./gateway-peers.ts";
+import { comparedReplies, counterScenarios, recordedReplies } from "../support/yrmcds/vectors.ts";
+import { concat, frameOf, hex, unhex } from "../support/frames/throttr.ts";
+import type { ModelProtocol } from "../support/engine/model.ts";
+import { openCounter, type SocketClient } from "../support/process/yrmcds-sockets.ts";
+import { TcpClient } from "../support/process/gateway-peers.ts";
 
 const HTTP_PORT = 21_510;
 const TOKEN_SECRET = "gateway-secret";

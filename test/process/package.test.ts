@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ThrottrError } from "throttr-edge/client";
 import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
 import { startThrottr, throttrWorker, type TestServer } from "throttr-edge/testing";
-import { upgradeHead } from "./raw-http.ts";
+import { upgradeHead } from "../support/process/raw-http.ts";
 
 const HOUR_MS = 3_600_000;
 

@@ -4,10 +4,10 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { bytesOf, concat, frameOf } from "../support/frames.ts";
-import { SelfHosted } from "./self-hosted.ts";
-import { SocketClient } from "./socket-client.ts";
-import { HOURS, insertFrame, quotaOf, WIDE } from "./socket-records.ts";
+import { bytesOf, concat, frameOf } from "../support/frames/throttr.ts";
+import { SelfHosted } from "../support/process/self-hosted.ts";
+import { SocketClient } from "../support/process/socket-client.ts";
+import { HOURS, insertFrame, quotaOf, WIDE } from "../support/process/socket-records.ts";
 
 const PORT = 21_821;
 const STAT = 0x09;

@@ -9,8 +9,8 @@ import { WebSocket } from "ws";
 import { ThrottrClient } from "../../src/client/client.ts";
 import { http } from "../../src/client/http-transport.ts";
 import { webSocket } from "../../src/client/web-socket-transport.ts";
-import { RawHttp, UPGRADE_HEADERS } from "./raw-http.ts";
-import { SelfHosted } from "./self-hosted.ts";
+import { RawHttp, UPGRADE_HEADERS } from "../support/process/raw-http.ts";
+import { SelfHosted } from "../support/process/self-hosted.ts";
 
 const NGINX_PORT = 21_781;
 const CADDY_PORT = 21_782;

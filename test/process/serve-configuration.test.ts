@@ -13,7 +13,7 @@ import {
 } from "../../src/cli/serve/configuration.ts";
 import { findWorkerd } from "../../src/cli/serve/workerd.ts";
 import { health } from "../../src/cli/serve/health.ts";
-import { killIfThere } from "./self-hosted.ts";
+import { killIfThere } from "../support/process/self-hosted.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "throttr-serve-"));
 const text = String.raw`a"),\x ` + "\n\t\u0001ä€\u{1f600}'";

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, expect, it } from "vitest";
-import { isRunning, killIfThere, SelfHosted, SERVE } from "./self-hosted.ts";
+import { isRunning, killIfThere, SelfHosted, SERVE } from "../support/process/self-hosted.ts";
 
 const KILLS = 8;
 

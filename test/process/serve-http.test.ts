@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { RawHttp, upgradeHead } from "./raw-http.ts";
-import { SelfHosted } from "./self-hosted.ts";
+import { RawHttp, upgradeHead } from "../support/process/raw-http.ts";
+import { SelfHosted } from "../support/process/self-hosted.ts";
 
 const MEBIBYTE = 1 << 20;
 const BODY_BYTES_MAX = 8 * MEBIBYTE;

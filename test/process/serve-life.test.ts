@@ -5,12 +5,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, expect, it } from "vitest";
-import { acquire, numberOfBody } from "../support/counter-frames.ts";
-import { concat } from "../support/frames.ts";
-import { openCounter } from "./counter-sockets.ts";
-import { isRunning, killIfThere, SelfHosted, SERVE, TOKEN_SECRET } from "./self-hosted.ts";
-import { SocketClient } from "./socket-client.ts";
-import { insertFrame, quotaOf } from "./socket-records.ts";
+import { acquire, numberOfBody } from "../support/frames/yrmcds.ts";
+import { concat } from "../support/frames/throttr.ts";
+import { openCounter } from "../support/process/yrmcds-sockets.ts";
+import {
+  isRunning,
+  killIfThere,
+  SelfHosted,
+  SERVE,
+  TOKEN_SECRET,
+} from "../support/process/self-hosted.ts";
+import { SocketClient } from "../support/process/socket-client.ts";
+import { insertFrame, quotaOf } from "../support/process/socket-records.ts";
 
 const TCP_PORT = 21_640;
 const TAKEN_PORT = 21_641;

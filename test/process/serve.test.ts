@@ -4,14 +4,20 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { acquire, get as getCounter, numberOfBody } from "../support/counter-frames.ts";
-import { concat, frameOf, hex } from "../support/frames.ts";
-import { playScenario, throttrScenarios } from "../support/throttr-vectors.ts";
-import { openCounter } from "./counter-sockets.ts";
-import { upgradeHead } from "./raw-http.ts";
-import { SelfHosted, tokenFor } from "./self-hosted.ts";
-import { SocketClient } from "./socket-client.ts";
-import { FOUND_BYTES, HOURS, insertFrame, quotaOf, WIDE } from "./socket-records.ts";
+import { acquire, get as getCounter, numberOfBody } from "../support/frames/yrmcds.ts";
+import { concat, frameOf, hex } from "../support/frames/throttr.ts";
+import { playScenario, throttrScenarios } from "../support/engine/vectors.ts";
+import { openCounter } from "../support/process/yrmcds-sockets.ts";
+import { upgradeHead } from "../support/process/raw-http.ts";
+import { SelfHosted, tokenFor } from "../support/process/self-hosted.ts";
+import { SocketClient } from "../support/process/socket-client.ts";
+import {
+  FOUND_BYTES,
+  HOURS,
+  insertFrame,
+  quotaOf,
+  WIDE,
+} from "../support/process/socket-records.ts";
 
 const TCP = { uint16: 21_610, uint64: 21_611, orders: 21_612, locks: 21_613 } as const;
 const OTHER_HTTP_PORT = 21_620;

@@ -16,8 +16,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, afterEach, expect, it, vi } from "vitest";
 import { configWithPorts, startServer, waitUntilReady } from "../../scripts/server.ts";
-import { SocketClient } from "./socket-client.ts";
-import { insertFrame, quotaOf } from "./socket-records.ts";
+import { SocketClient } from "../support/process/socket-client.ts";
+import { insertFrame, quotaOf } from "../support/process/socket-records.ts";
 
 const HTTP_PORT = 21_900;
 const OFFSET = 12_000;

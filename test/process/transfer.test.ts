@@ -26,9 +26,9 @@ import {
 import { http } from "../../src/client/http-transport.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
 import type { ExportedKey, ExportedRecord } from "../../src/wire/edge/transfer.ts";
-import { parseFragments } from "../support/fragments.ts";
-import { bytesOf, concat, hex } from "../support/frames.ts";
-import { pairFrame } from "../support/pairs.ts";
+import { parseFragments } from "../support/frames/fragments.ts";
+import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
+import { pairFrame } from "../support/engine/pairs.ts";
 
 const FROM = { http: 21_700, u64: 21_701, u16: 21_702, old: 21_703 };
 const TO = { http: 21_710, u64: 21_711 };

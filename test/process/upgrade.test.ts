@@ -12,8 +12,8 @@ import {
   UPGRADE_LIMIT,
   UPGRADE_NAMESPACE,
   type Ask,
-} from "../support/upgrade-data.ts";
-import { SelfHosted } from "./self-hosted.ts";
+} from "../support/runtime/upgrade-data.ts";
+import { SelfHosted } from "../support/process/self-hosted.ts";
 
 const archives = readdirSync("test/data").filter((name) => name.endsWith(".tar.gz"));
 

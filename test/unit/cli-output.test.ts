@@ -17,7 +17,7 @@ import { decodeUsages } from "../../src/cli/usage.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { FragmentWriter } from "../../src/wire/throttr/fragments.ts";
 import type { InfoFigures } from "../../src/wire/throttr/info.ts";
-import { fakeHost, type FakeHost, type FakeHostOptions } from "../support/cli-host.ts";
+import { fakeHost, type FakeHost, type FakeHostOptions } from "../support/cli/host.ts";
 
 const encoder = new TextEncoder();
 

@@ -8,7 +8,7 @@ import { ExitCode } from "../../src/cli/exit-code.ts";
 import { programOf } from "../../src/cli/program.ts";
 import { completionsOf } from "../../src/cli/prompt/completion.ts";
 import { History } from "../../src/cli/prompt/history.ts";
-import { fakeHost } from "../support/cli-host.ts";
+import { fakeHost } from "../support/cli/host.ts";
 
 const signal = new AbortController().signal;
 const program = programOf({

@@ -20,7 +20,7 @@ import {
   writeProfiles,
 } from "../../src/cli/profiles.ts";
 import { connectionSettings } from "../../src/cli/settings.ts";
-import { fakeHost } from "../support/cli-host.ts";
+import { fakeHost } from "../support/cli/host.ts";
 
 let folder: string;
 let environment: Record<string, string>;

@@ -19,7 +19,7 @@ import { ExportWriter } from "../../src/cli/transfer/export-writer.ts";
 import { chunksOf, survey } from "../../src/cli/transfer/import.ts";
 import { ProgressFile } from "../../src/cli/transfer/progress-file.ts";
 import { noRestoreCounts } from "../../src/cli/transfer/restorer.ts";
-import { fakeHost } from "../support/cli-host.ts";
+import { fakeHost } from "../support/cli/host.ts";
 
 const OLD = "what was there\n";
 const LATER_NS = BigInt(Date.now() + 3_600_000) * 1_000_000n;

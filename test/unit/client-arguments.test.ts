@@ -17,7 +17,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from "../../src/ratelimit/strategies.ts";
-import { FakeHttp } from "../support/client-http.ts";
+import { FakeHttp } from "../support/client/http.ts";
 
 const URL = "https://throttr.example.com";
 const strategy = tokenBucket({ burst: 10, rate: 1 });

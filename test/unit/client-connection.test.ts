@@ -6,8 +6,8 @@ import type { ClientOptions } from "../../src/client/options.ts";
 import type { Message, Subscription } from "../../src/client/subscription.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { RequestType } from "../../src/wire/throttr/requests.ts";
-import { FakeClock, turn } from "../support/client-clock.ts";
-import { FakeServer, framesOf, quotaOf } from "../support/client-server.ts";
+import { FakeClock, turn } from "../support/client/clock.ts";
+import { FakeServer, framesOf, quotaOf } from "../support/client/server.ts";
 
 const TTL = { ttlMs: 1000 };
 

@@ -6,7 +6,7 @@ import { ThrottrClient } from "../../src/client/client.ts";
 import { http, type HttpOptions } from "../../src/client/http-transport.ts";
 import type { FetchResponse } from "../../src/client/platform.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
-import { FakeClock, turn } from "../support/client-clock.ts";
+import { FakeClock, turn } from "../support/client/clock.ts";
 import {
   FakeHttp,
   failure,
@@ -14,9 +14,9 @@ import {
   responseOf,
   success,
   type Answer,
-} from "../support/client-http.ts";
-import { framesOf, quotaOf, replyTo } from "../support/client-server.ts";
-import { concat } from "../support/frames.ts";
+} from "../support/client/http.ts";
+import { framesOf, quotaOf, replyTo } from "../support/client/server.ts";
+import { concat } from "../support/frames/throttr.ts";
 
 const seed = inject("seed");
 const URL = "https://throttr.example.com";

@@ -6,8 +6,8 @@ import { ReplyStream, type Expected } from "../../src/client/reply-stream.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import { get, info, publish } from "../../src/wire/edge/operations.ts";
 import { encodeInfo, INFO_BYTES } from "../../src/wire/throttr/info.ts";
-import { commandReply, pushOf } from "../support/client-server.ts";
-import { bytesOf, concat, hex } from "../support/frames.ts";
+import { commandReply, pushOf } from "../support/client/server.ts";
+import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
 
 const seed = inject("seed");
 

@@ -6,8 +6,8 @@ import { Leases, type Closable } from "../../src/client/leases.ts";
 import { settingsOf, type ClientOptions } from "../../src/client/options.ts";
 import { LeasedSemaphore, type HeldLease } from "../../src/client/semaphore.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
-import { FakeClock, turn } from "../support/client-clock.ts";
-import { LeaseServer, type Fate } from "../support/lease-server.ts";
+import { FakeClock, turn } from "../support/client/clock.ts";
+import { LeaseServer, type Fate } from "../support/leases/server.ts";
 
 const seed = inject("seed");
 const TTL_MS = 3000;

@@ -5,7 +5,7 @@
  */
 import fc from "fast-check";
 import { expect, inject, it } from "vitest";
-import { scripts, Simulation } from "../support/client-simulation.ts";
+import { scripts, Simulation } from "../support/client/simulation.ts";
 
 const seed = inject("seed");
 

@@ -5,8 +5,8 @@ import { http } from "../../src/client/http-transport.ts";
 import type { PlatformSocket } from "../../src/client/platform.ts";
 import type { SocketEvents, Transport } from "../../src/client/transport.ts";
 import { webSocket } from "../../src/client/web-socket-transport.ts";
-import { turn } from "../support/client-clock.ts";
-import { responseOf } from "../support/client-http.ts";
+import { turn } from "../support/client/clock.ts";
+import { responseOf } from "../support/client/http.ts";
 
 type Listener = (event: never) => void;
 

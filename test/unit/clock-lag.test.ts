@@ -9,7 +9,7 @@ import type { RateLimitConfiguration } from "../../src/wire/ratelimit/configurat
 import { readDecision } from "../../src/wire/edge/decision.ts";
 import { EXPORT_PAGE_HEADER_BYTES } from "../../src/engine/export.ts";
 import { IMAGE_HEADER_BYTES } from "../../src/engine/image.ts";
-import { imagesOf } from "../support/command-disk.ts";
+import { imagesOf } from "../support/commands/disk.ts";
 import {
   commandReplies,
   configurationBytes,
@@ -22,10 +22,10 @@ import {
   read,
   set,
   ttlMs,
-} from "../support/command-frames.ts";
-import { bytesOf, hex, partsOf } from "../support/frames.ts";
-import { acquire, idOf, renew } from "../support/lease-frames.ts";
-import { finish } from "../support/steps.ts";
+} from "../support/frames/commands.ts";
+import { bytesOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { acquire, idOf, renew } from "../support/frames/leases.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const START_MS = 1_800_000_000_000;

@@ -7,8 +7,8 @@ import { Command } from "../../src/wire/edge/command.ts";
 import type { RateLimitConfiguration } from "../../src/wire/ratelimit/configuration.ts";
 import { layoutsOf, Target } from "../../src/wire/throttr/requests.ts";
 import { frameLength } from "../../src/wire/throttr/scanner.ts";
-import { COSTS, configurations, costArbitrary } from "../support/command-arbitraries.ts";
-import { imagesOf } from "../support/command-disk.ts";
+import { COSTS, configurations, costArbitrary } from "../support/commands/arbitraries.ts";
+import { imagesOf } from "../support/commands/disk.ts";
 import {
   commandReplies,
   configurationBytes,
@@ -27,12 +27,12 @@ import {
   ttlMs,
   u64,
   type CommandReply,
-} from "../support/command-frames.ts";
-import { CommandModel } from "../support/command-model.ts";
-import { bytesOf, concat, partsOf } from "../support/frames.ts";
-import { STRATEGIES } from "../support/rate-limit-arbitraries.ts";
-import { encounterArbitrary } from "../support/rate-limit-extremes.ts";
-import { finish } from "../support/steps.ts";
+} from "../support/frames/commands.ts";
+import { CommandModel } from "../support/commands/model.ts";
+import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
+import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
+import { encounterArbitrary } from "../support/rate-limits/extremes.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;

@@ -7,7 +7,7 @@ import {
   type Call,
   type RecordOperation,
   type RecordState,
-} from "../support/command-history.ts";
+} from "../support/commands/history.ts";
 
 const seed = inject("seed");
 type History = Call<RecordOperation>[];

@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import { configurations, goodCommand } from "../support/command-arbitraries.ts";
-import { CommandDisk, imagesOf } from "../support/command-disk.ts";
+import { configurations, goodCommand } from "../support/commands/arbitraries.ts";
+import { CommandDisk, imagesOf } from "../support/commands/disk.ts";
 import {
   change,
   commandReplies,
@@ -23,10 +23,10 @@ import {
   ttlMs,
   type CommandOptions,
   type CommandReply,
-} from "../support/command-frames.ts";
-import { CommandModel } from "../support/command-model.ts";
-import { bytesOf, concat, hex, partsOf } from "../support/frames.ts";
-import { finish } from "../support/steps.ts";
+} from "../support/frames/commands.ts";
+import { CommandModel } from "../support/commands/model.ts";
+import { bytesOf, concat, hex, partsOf } from "../support/frames/throttr.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;

@@ -7,7 +7,7 @@ import { TABLE_START, type TablePlace } from "../../src/engine/table-page.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
-import { imagesOf } from "../support/command-disk.ts";
+import { imagesOf } from "../support/commands/disk.ts";
 import {
   batchIn,
   EDGE,
@@ -19,10 +19,10 @@ import {
   scanPage,
   set,
   ttlMs,
-} from "../support/command-frames.ts";
-import { bytesOf, concat, partsOf } from "../support/frames.ts";
-import { pairFrame, type Pair } from "../support/pairs.ts";
-import { finish } from "../support/steps.ts";
+} from "../support/frames/commands.ts";
+import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
+import { pairFrame, type Pair } from "../support/engine/pairs.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;

@@ -3,14 +3,14 @@ import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import type { Protocol } from "../../src/wire/throttr/protocol.ts";
-import { requestArbitrary } from "../support/arbitraries.ts";
+import { requestArbitrary } from "../support/engine/arbitraries.ts";
 import {
   commandArbitrary,
   configurations,
   key,
   leftState,
-} from "../support/command-arbitraries.ts";
-import { CommandDisk, imagesOf } from "../support/command-disk.ts";
+} from "../support/commands/arbitraries.ts";
+import { CommandDisk, imagesOf } from "../support/commands/disk.ts";
 import {
   batchIn,
   commandFrame,
@@ -20,10 +20,10 @@ import {
   FOREVER,
   replyAt,
   set,
-} from "../support/command-frames.ts";
-import { CommandModel, type Expected } from "../support/command-model.ts";
-import { bytesOf, concat, frameOf, hex, partsOf, protocolOf } from "../support/frames.ts";
-import type { ModelRequest } from "../support/model.ts";
+} from "../support/frames/commands.ts";
+import { CommandModel, type Expected } from "../support/commands/model.ts";
+import { bytesOf, concat, frameOf, hex, partsOf, protocolOf } from "../support/frames/throttr.ts";
+import type { ModelRequest } from "../support/engine/model.ts";
 
 const seed = inject("seed");
 const START_MS = 1_700_000_000_000;

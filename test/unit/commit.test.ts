@@ -3,10 +3,10 @@ import fc from "fast-check";
 import { expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
-import { imagesOf } from "../support/command-disk.ts";
-import { batchIn, EDGE, FOREVER, increment, set } from "../support/command-frames.ts";
-import { bytesOf } from "../support/frames.ts";
-import { pairFrame } from "../support/pairs.ts";
+import { imagesOf } from "../support/commands/disk.ts";
+import { batchIn, EDGE, FOREVER, increment, set } from "../support/frames/commands.ts";
+import { bytesOf } from "../support/frames/throttr.ts";
+import { pairFrame } from "../support/engine/pairs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;

@@ -2,10 +2,10 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
-import { protocolArbitrary, requestArbitrary } from "../support/arbitraries.ts";
-import { Disk } from "../support/disk.ts";
-import { batchOf, frameOf, hex, partsOf } from "../support/frames.ts";
-import { Model, type ModelProtocol, type ModelRequest } from "../support/model.ts";
+import { protocolArbitrary, requestArbitrary } from "../support/engine/arbitraries.ts";
+import { Disk } from "../support/engine/disk.ts";
+import { batchOf, frameOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { Model, type ModelProtocol, type ModelRequest } from "../support/engine/model.ts";
 
 const seed = inject("seed");
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { expositionOf, type Metric } from "../../src/worker/metrics/exposition.ts";
-import { labelsId, parseExposition } from "../support/exposition.ts";
+import { labelsId, parseExposition } from "../support/text/exposition.ts";
 
 const seed = inject("seed");
 

@@ -17,7 +17,7 @@ import {
 import { Pieces } from "../../src/cli/gateway/pieces.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN } from "../../src/cli/gateway/ports.ts";
 import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
-import { parseExposition } from "../support/exposition.ts";
+import { parseExposition } from "../support/text/exposition.ts";
 
 const seed = inject("seed");
 

@@ -9,7 +9,7 @@ import type {
   CounterRecord,
   IncrementOptions,
 } from "../../src/wire/edge/operations.ts";
-import { FakeClock } from "../support/ratelimiter-backend.ts";
+import { FakeClock } from "../support/rate-limits/backend.ts";
 
 const WINDOW_MS = 60_000;
 /** The server's clock is so far ahead of ours. */

@@ -19,7 +19,7 @@ import {
   type RateLimiterOptions,
   type RateLimitResult,
 } from "../../src/ratelimit/index.ts";
-import { FakeBackend, FakeClock, START_MS } from "../support/ratelimiter-backend.ts";
+import { FakeBackend, FakeClock, START_MS } from "../support/rate-limits/backend.ts";
 
 const BUCKET = tokenBucket({ burst: 2, rate: 1 });
 const QUOTAS = fixedWindow([

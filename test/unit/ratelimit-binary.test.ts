@@ -9,8 +9,8 @@ import {
 } from "../../src/wire/ratelimit/configuration.ts";
 import { RateLimitError } from "../../src/wire/ratelimit/error.ts";
 import { resultNames } from "../../src/wire/ratelimit/names.ts";
-import { STRATEGIES } from "../support/rate-limit-arbitraries.ts";
-import { extremeConfiguration } from "../support/rate-limit-extremes.ts";
+import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
+import { extremeConfiguration } from "../support/rate-limits/extremes.ts";
 
 const seed = inject("seed");
 const RUNS = { seed, numRuns: 1000 };

@@ -14,8 +14,8 @@ import { resultNames } from "../../src/wire/ratelimit/names.ts";
 import { INT64_MAX, readFloat } from "../../src/wire/ratelimit/numbers.ts";
 import { slidingWindowCodec } from "../../src/wire/ratelimit/sliding-window-state.ts";
 import { StateError } from "../../src/wire/ratelimit/state.ts";
-import { STRATEGIES } from "../support/rate-limit-arbitraries.ts";
-import { encounterArbitrary } from "../support/rate-limit-extremes.ts";
+import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
+import { encounterArbitrary } from "../support/rate-limits/extremes.ts";
 
 const seed = inject("seed");
 const RUNS = { seed, numRuns: 2000 };

@@ -27,8 +27,8 @@ import {
   STRATEGIES,
   type Request,
   type Scenario,
-} from "../support/rate-limit-arbitraries.ts";
-import { modelOf } from "../support/rate-limit-models.ts";
+} from "../support/rate-limits/arbitraries.ts";
+import { modelOf } from "../support/rate-limits/models.ts";
 
 const seed = inject("seed");
 const START_NS = 1761884055342794596n;

@@ -14,7 +14,7 @@ import {
   type LimitStrategy,
   type RateLimiterOptions,
 } from "../../src/ratelimit/index.ts";
-import { FakeBackend, FakeClock, settle } from "../support/ratelimiter-backend.ts";
+import { FakeBackend, FakeClock, settle } from "../support/rate-limits/backend.ts";
 
 const RUNS = { seed: inject("seed"), numRuns: 300 };
 const BUCKET = tokenBucket({ burst: 5, rate: 1 });

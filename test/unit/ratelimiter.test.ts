@@ -19,7 +19,7 @@ import {
   type RateLimiterOptions,
   type WindowOptions,
 } from "../../src/ratelimit/index.ts";
-import { FakeBackend, FakeClock, settle, START_MS } from "../support/ratelimiter-backend.ts";
+import { FakeBackend, FakeClock, settle, START_MS } from "../support/rate-limits/backend.ts";
 
 const BUCKET = tokenBucket({ burst: 3, rate: 1 });
 const WINDOW = fixedWindow({ limit: 2, window: "10 s" });

@@ -13,8 +13,8 @@ import {
   scanRun,
   type Run,
 } from "../../src/wire/throttr/scanner.ts";
-import { protocolArbitrary, requestArbitrary } from "../support/arbitraries.ts";
-import { concat, frameOf, hex, protocolOf, unhex } from "../support/frames.ts";
+import { protocolArbitrary, requestArbitrary } from "../support/engine/arbitraries.ts";
+import { concat, frameOf, hex, protocolOf, unhex } from "../support/frames/throttr.ts";
 
 const seed = inject("seed");
 const MAX = 1 << 20;

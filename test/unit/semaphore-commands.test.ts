@@ -16,13 +16,13 @@ import {
   ttlMs,
   type CommandReply,
   type Ttl,
-} from "../support/command-frames.ts";
-import { imagesOf } from "../support/command-disk.ts";
-import { Disk } from "../support/disk.ts";
-import { bytesOf, hex, partsOf } from "../support/frames.ts";
-import { acquire, idOf, inspect, release, renew } from "../support/lease-frames.ts";
-import { LeaseModel } from "../support/lease-model.ts";
-import { finish } from "../support/steps.ts";
+} from "../support/frames/commands.ts";
+import { imagesOf } from "../support/commands/disk.ts";
+import { Disk } from "../support/engine/disk.ts";
+import { bytesOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { acquire, idOf, inspect, release, renew } from "../support/frames/leases.ts";
+import { LeaseModel } from "../support/leases/model.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const INTERVAL_MS = 10_000;

@@ -3,8 +3,8 @@ import { describe, expect, it } from "vitest";
 import { leaseIdOf, newLeaseId, uuidOf, withLeaseId } from "../../src/wire/edge/lease-id.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
-import { ttlMs, u16, u32, u64 } from "../support/command-frames.ts";
-import { bytesOf, concat, hex } from "../support/frames.ts";
+import { ttlMs, u16, u32, u64 } from "../support/frames/commands.ts";
+import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
 import {
   acquire,
   holders,
@@ -14,7 +14,7 @@ import {
   renew,
   semaphores,
   uuidOfNumber,
-} from "../support/lease-frames.ts";
+} from "../support/frames/leases.ts";
 
 const ID = uuidOfNumber(6);
 const DAY_MS = 86_400_000;

@@ -1,9 +1,9 @@
 /** The Throttr requests, request by request: what replies say of time and of quotas. */
 import { describe, expect, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import { batchOf, frameOf, hex, partsOf } from "../support/frames.ts";
-import type { ModelProtocol, ModelRequest } from "../support/model.ts";
-import { pairFrame, type PairRequest } from "../support/pairs.ts";
+import { batchOf, frameOf, hex, partsOf } from "../support/frames/throttr.ts";
+import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
+import { pairFrame, type PairRequest } from "../support/engine/pairs.ts";
 
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 const NOW_MS = 1_800_000_000_000;

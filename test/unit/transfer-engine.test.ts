@@ -5,7 +5,7 @@ import type { Engine } from "../../src/engine/engine.ts";
 import { Engine as AnyEngine } from "../../src/engine/engine.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
-import { CommandDisk, imagesOf } from "../support/command-disk.ts";
+import { CommandDisk, imagesOf } from "../support/commands/disk.ts";
 import {
   batchIn,
   commandFrame,
@@ -15,9 +15,9 @@ import {
   insert,
   purge,
   set,
-} from "../support/command-frames.ts";
-import { bytesOf, concat, partsOf } from "../support/frames.ts";
-import { pairFrame, type Pair } from "../support/pairs.ts";
+} from "../support/frames/commands.ts";
+import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
+import { pairFrame, type Pair } from "../support/engine/pairs.ts";
 import {
   BUFFER,
   COUNTER,
@@ -35,8 +35,8 @@ import {
   restorePair,
   type ExportRow,
   type TransferRecord,
-} from "../support/transfer-frames.ts";
-import { finish } from "../support/steps.ts";
+} from "../support/frames/transfer.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;

@@ -27,9 +27,9 @@ import { Engine } from "../../src/engine/engine.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { ExportedRecord, StoredRecord } from "../../src/wire/edge/transfer.ts";
-import { imagesOf } from "../support/command-disk.ts";
-import { EngineTransport, type Fate } from "../support/engine-transport.ts";
-import { bytesOf, concat } from "../support/frames.ts";
+import { imagesOf } from "../support/commands/disk.ts";
+import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
+import { bytesOf, concat } from "../support/frames/throttr.ts";
 
 const seed = inject("seed");
 const NOW_MS = Date.now();

@@ -9,10 +9,10 @@ import type { StoredRecord } from "../../src/wire/edge/transfer.ts";
 import { protocolByName, type Protocol } from "../../src/wire/throttr/protocol.ts";
 import { layoutsOf } from "../../src/wire/throttr/requests.ts";
 import { frameEnd } from "../../src/wire/throttr/scanner.ts";
-import { batchIn, EDGE } from "../support/command-frames.ts";
-import { bytesOf, concat, partsOf } from "../support/frames.ts";
-import { BUFFER, COUNTER, KEEP, restore, type TransferRecord } from "../support/transfer-frames.ts";
-import { finish } from "../support/steps.ts";
+import { batchIn, EDGE } from "../support/frames/commands.ts";
+import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
+import { BUFFER, COUNTER, KEEP, restore, type TransferRecord } from "../support/frames/transfer.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;

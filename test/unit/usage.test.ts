@@ -12,10 +12,10 @@ import {
   USAGE_BYTES,
 } from "../../src/engine/usage.ts";
 import { VERSION } from "../../src/base/version.ts";
-import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames.ts";
-import type { ModelProtocol, ModelRequest } from "../support/model.ts";
+import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames/throttr.ts";
+import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
 import packageJson from "../../package.json" with { type: "json" };
-import { finish } from "../support/steps.ts";
+import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };

@@ -18,9 +18,9 @@ import { writeError, writeNumber, writeSuccess } from "../../src/wire/yrmcds/rep
 import { RequestView } from "../../src/wire/yrmcds/request.ts";
 import { frameLength, scanRun } from "../../src/wire/yrmcds/scanner.ts";
 import { STATS_ITEMS, writeStats, type StatsFigures } from "../../src/wire/yrmcds/stats.ts";
-import { bytesOf, concat, hex, unhex } from "../support/frames.ts";
-import { anyFrameArbitrary, frameArbitrary, rawFrame } from "../support/yrmcds-arbitraries.ts";
-import { CounterServer, framesOf } from "../support/yrmcds-server.ts";
+import { bytesOf, concat, hex, unhex } from "../support/frames/throttr.ts";
+import { anyFrameArbitrary, frameArbitrary, rawFrame } from "../support/yrmcds/arbitraries.ts";
+import { CounterServer, framesOf } from "../support/yrmcds/server.ts";
 
 const seed = inject("seed");
 const MAX = 1 << 20;

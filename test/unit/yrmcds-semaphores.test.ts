@@ -6,11 +6,11 @@ import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { decodeDumpEntry } from "../../src/wire/yrmcds/client.ts";
 import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
-import { concat, hex } from "../support/frames.ts";
-import { amountArbitrary, frameArbitrary, nameArbitrary } from "../support/yrmcds-arbitraries.ts";
-import { Disk } from "../support/disk.ts";
-import { SemaphoreModel, textOf, type ModelEntry } from "../support/yrmcds-model.ts";
-import { framesOf } from "../support/yrmcds-server.ts";
+import { concat, hex } from "../support/frames/throttr.ts";
+import { amountArbitrary, frameArbitrary, nameArbitrary } from "../support/yrmcds/arbitraries.ts";
+import { Disk } from "../support/engine/disk.ts";
+import { SemaphoreModel, textOf, type ModelEntry } from "../support/yrmcds/model.ts";
+import { framesOf } from "../support/yrmcds/server.ts";
 
 const seed = inject("seed");
 const INTERVAL_MS = 10_000;

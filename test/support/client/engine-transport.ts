@@ -1,0 +1,69 @@
+/** A transport to an engine in the same process: a namespace of one shard, and failures on order. */
+import type { Transport } from "../../../src/client/transport.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { ThrottrError } from "../../../src/wire/edge/error.ts";
+import { Keyspace } from "../../../src/wire/keyspace.ts";
+import { layoutsOf } from "../../../src/wire/throttr/requests.ts";
+import { frameEnd } from "../../../src/wire/throttr/scanner.ts";
+import { EDGE, edgeBatch, u32 } from "../frames/commands.ts";
+import { concat, partsOf } from "../frames/throttr.ts";
+import { EXPORT } from "../frames/transfer.ts";
+import { finish } from "../engine/steps.ts";
+
+/** What becomes of a message: it goes through, is lost before, or after it was applied, or is refused. */
+export type Fate = "through" | "unsent" | "lost" | ThrottrError;
+
+export class EngineTransport implements Transport {
+  readonly engine: Engine;
+  readonly nowMs: number;
+  /** Messages that came. */
+  messages = 0;
+  readonly #fateOf: (message: number) => Fate;
+
+  constructor(engine: Engine, nowMs: number, fateOf: (message: number) => Fate = () => "through") {
+    this.engine = engine;
+    this.nowMs = nowMs;
+    this.#fateOf = fateOf;
+    engine.advance(nowMs);
+  }
+
+  readonly exchange = (message: Uint8Array): Promise<Uint8Array> => {
+    const fate = this.#fateOf(this.messages++);
+    if (fate instanceof ThrottrError) return Promise.reject(fate);
+    if (fate === "unsent") return Promise.reject(new ThrottrError("connection_failed", "cut"));
+    const layouts = layoutsOf(EDGE);
+    const replies: Uint8Array[] = [];
+    for (let at = 0; at < message.length;) {
+      const end = frameEnd(layouts, message, at);
+      replies.push(this.#reply(message.slice(at, end)));
+      at = end;
+    }
+    if (fate === "lost") return Promise.reject(new ThrottrError("outcome_unknown", "cut"));
+    return Promise.resolve(concat(replies));
+  };
+
+  connect(): never {
+    throw new Error("there are no connections");
+  }
+
+  #reply(frame: Uint8Array): Uint8Array {
+    if (frame[0] === EXPORT) return this.#export(frame);
+    return partsOf(this.engine.apply(edgeBatch([frame]), this.nowMs))[0]!.replies.slice();
+  }
+
+  #export(frame: Uint8Array): Uint8Array {
+    const bodyAt = 7 + frame[2]!;
+    const view = new DataView(frame.buffer, frame.byteOffset + bodyAt);
+    const options = view.getUint8(6);
+    const keyspace = (options & 2) === 0 ? Keyspace.throttr : Keyspace.throttrPairs;
+    const page = finish(
+      this.engine.exporting.page(
+        { keyspace, prefix: frame.slice(7, bodyAt), prefixes: [] },
+        (options & 1) === 0 ? null : frame.slice(bodyAt + 7),
+        view.getUint16(0, true),
+        view.getUint32(2, true),
+      ),
+    );
+    return concat([Uint8Array.of(1), u32(page.length - 2), page.subarray(0, 1), page.subarray(3)]);
+  }
+}

@@ -1,0 +1,119 @@
+/** RESTORE and EXPORT as bytes, written from the text of their formats, and their replies. */
+import { bytesOf, concat } from "./throttr.ts";
+import { commandFrame, u16, u32, u64, type CommandOptions } from "./commands.ts";
+import type { Pair } from "../engine/pairs.ts";
+
+export const RESTORE = 0x33;
+export const EXPORT = 0x34;
+export const RESTORE_PAIR = 0x35;
+export const KEEP = 0;
+export const REPLACE = 1;
+export const KEPT = 0;
+export const RESTORED = 1;
+export const EXPIRED = 2;
+export const COUNTER = 1;
+export const BUFFER = 2;
+
+/** A record. Keys and values have one character a byte. */
+export interface TransferRecord {
+  readonly kind: number;
+  readonly unit: number;
+  readonly expiresNs: bigint;
+  /** Of a counter. */
+  readonly quota?: bigint;
+  /** Of a buffer. */
+  readonly value?: string;
+}
+
+export function restoreBody(policy: number, record: TransferRecord): Uint8Array {
+  const { kind, unit, expiresNs, quota, value } = record;
+  return concat([
+    Uint8Array.of(policy, kind, unit),
+    u64(expiresNs),
+    quota === undefined ? bytesOf(value!) : u64(quota),
+  ]);
+}
+
+export const restore = (
+  key: string,
+  policy: number,
+  record: TransferRecord,
+  options?: CommandOptions,
+) => commandFrame(RESTORE, key, restoreBody(policy, record), options);
+
+export function restorePair(
+  [consumer, resource]: Pair,
+  policy: number,
+  record: TransferRecord,
+  flags = 0,
+): Uint8Array<ArrayBuffer> {
+  const body = restoreBody(policy, record);
+  return concat([
+    Uint8Array.of(RESTORE_PAIR, flags),
+    u32(body.length),
+    Uint8Array.of(consumer.length, resource.length),
+    bytesOf(consumer + resource),
+    body,
+  ]);
+}
+
+export interface ExportAsked {
+  readonly prefix?: string;
+  readonly limit?: number;
+  readonly bytesMax?: number;
+  /** In place of the options that the other fields ask for. */
+  readonly options?: number;
+  readonly isPairs?: boolean;
+  /** As it is stored; null for the first page. */
+  readonly after?: string | null;
+}
+
+export function exportFrame({
+  prefix = "",
+  limit = 10_000,
+  bytesMax = 1 << 20,
+  isPairs = false,
+  after = null,
+  options = (after === null ? 0 : 1) | (isPairs ? 2 : 0),
+}: ExportAsked = {}): Uint8Array<ArrayBuffer> {
+  const body = concat([u16(limit), u32(bytesMax), Uint8Array.of(options), bytesOf(after ?? "")]);
+  return commandFrame(EXPORT, prefix, body);
+}
+
+/** The key of a pair, as it is stored. */
+export const pairKey = ([consumer, resource]: Pair): string =>
+  String.fromCharCode(consumer.length, resource.length) + consumer + resource;
+
+export interface ExportRow extends TransferRecord {
+  /** As it is stored. */
+  readonly key: string;
+}
+
+/** The page that the body of a reply to EXPORT is, or what a shard gives. */
+export function exportRows(body: Uint8Array): { isLast: boolean; rows: ExportRow[] } {
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  const rows: ExportRow[] = [];
+  for (let at = 1; at < body.length;) {
+    const keyAt = at + 16;
+    const valueAt = keyAt + view.getUint16(at, true);
+    const end = valueAt + view.getUint32(at + 12, true);
+    const kind = body[at + 2]!;
+    rows.push({
+      key: textAt(body, keyAt, valueAt),
+      kind,
+      unit: body[at + 3]!,
+      expiresNs: view.getBigUint64(at + 4, true),
+      ...(kind === COUNTER
+        ? { quota: view.getBigUint64(valueAt, true) }
+        : { value: textAt(body, valueAt, end) }),
+    });
+    at = end;
+  }
+  return { isLast: body[0] === 1, rows };
+}
+
+function textAt(bytes: Uint8Array, from: number, to: number): string {
+  let text = "";
+  for (let at = from; at < to; at++) text += String.fromCharCode(bytes[at]!);
+  return text;
+}

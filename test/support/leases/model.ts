@@ -1,0 +1,184 @@
+/**
+ * Semaphores and their leases as plain maps, and the commands on them, written from the text of the
+ * format. It shares no code with the engine.
+ */
+import type { Expected } from "../commands/model.ts";
+
+interface ModelSemaphore {
+  consumption: number;
+  maximum: number;
+  updatedAtMs: number;
+}
+
+interface ModelLease {
+  readonly name: string;
+  readonly resources: number;
+  readonly endsAtMs: number;
+}
+
+export interface ModelHolder {
+  readonly id: string;
+  readonly resources: number;
+  readonly endsAtMs: number;
+}
+
+const [ACQUIRE, RENEW, RELEASE, SEMAPHORE] = [0x2d, 0x2e, 0x2f, 0x30];
+const UNITS_NS = [0n, 1n, 1000n, 10n ** 6n, 10n ** 9n, 60n * 10n ** 9n, 3600n * 10n ** 9n];
+const DAY_MS = 24n * 3_600_000n;
+
+class Refused extends Error {
+  readonly code: string;
+  constructor(code: string) {
+    super(code);
+    this.code = code;
+  }
+}
+
+export class LeaseModel {
+  readonly #intervalMs: number;
+  #semaphores = new Map<string, ModelSemaphore>();
+  /** By id, one character a byte. */
+  #leases = new Map<string, ModelLease>();
+  #nowMs = 0;
+
+  constructor(intervalMs: number) {
+    this.#intervalMs = intervalMs;
+  }
+
+  clone(): LeaseModel {
+    const copy = new LeaseModel(this.#intervalMs);
+    for (const [name, semaphore] of this.#semaphores) copy.#semaphores.set(name, { ...semaphore });
+    copy.#leases = new Map(this.#leases);
+    copy.#nowMs = this.#nowMs;
+    return copy;
+  }
+
+  /** Time never goes back. Leases end, the earliest first. */
+  advance(nowMs: number): void {
+    this.#nowMs = Math.max(this.#nowMs, nowMs);
+    const ended = [...this.#leases].filter(([, { endsAtMs }]) => endsAtMs <= this.#nowMs);
+    for (const [id, { endsAtMs }] of ended.toSorted(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
+      this.#giveBack(id, endsAtMs);
+    }
+  }
+
+  /** The reply to a command, whatever its bytes are behind a header that is right. */
+  command(frame: Uint8Array): Expected {
+    try {
+      return { bytes: this.#execute(frame) };
+    } catch (error) {
+      if (error instanceof Refused) return { codes: [error.code] };
+      throw error;
+    }
+  }
+
+  /** What there is of semaphores, in the order of names. */
+  get semaphores(): { name: string; consumption: number; maximum: number }[] {
+    return [...this.#semaphores.keys()]
+      .toSorted((a, b) => (a < b ? -1 : 1))
+      .map((name) => ({ name, ...this.#state(name)! }));
+  }
+
+  /** Who holds a semaphore, in the order of ids. */
+  holders(name: string): ModelHolder[] {
+    return [...this.#leases]
+      .filter(([, lease]) => lease.name === name)
+      .map(([id, { resources, endsAtMs }]) => ({ id, resources, endsAtMs }))
+      .toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  #execute(frame: Uint8Array): number[] {
+    const [type, flags, nameBytes] = [frame[0]!, frame[1]!, frame[2]!];
+    const name = String.fromCharCode(...frame.subarray(7, 7 + nameBytes));
+    const body = frame.slice(7 + nameBytes);
+    if (flags !== 0) throw new Refused("flags_invalid");
+    const length = { [ACQUIRE]: 33, [RENEW]: 25, [RELEASE]: 16, [SEMAPHORE]: 0 }[type];
+    if (body.length !== length) throw new Refused("body_invalid");
+    if (name === "") throw new Refused("name_invalid");
+    if (type === SEMAPHORE) {
+      const state = this.#state(name);
+      if (state === null) return [0];
+      return [1, ...u32(state.consumption), ...u32(state.maximum)];
+    }
+    const id = String.fromCharCode(...body.subarray(0, 16));
+    const view = new DataView(body.buffer);
+    if (type === ACQUIRE) {
+      const resources = view.getUint32(16, true);
+      const maximum = view.getUint32(20, true);
+      if (resources === 0) throw new Refused("resources_invalid");
+      if (maximum < resources) throw new Refused("maximum_invalid");
+      return this.#acquire(name, id, resources, maximum, ttlMsAt(view, 24));
+    }
+    if (type === RENEW) {
+      const ttlMs = ttlMsAt(view, 16);
+      const lease = this.#leases.get(id);
+      return lease?.name === name ? this.#hold(id, lease, ttlMs) : [0];
+    }
+    const isHeld = this.#leases.get(id)?.name === name;
+    if (isHeld) this.#giveBack(id, this.#nowMs);
+    return [isHeld ? 1 : 0];
+  }
+
+  #acquire(name: string, id: string, resources: number, maximum: number, ttlMs: number): number[] {
+    const lease = this.#leases.get(id);
+    if (lease !== undefined) {
+      if (lease.name !== name || lease.resources !== resources) throw new Refused("lease_conflict");
+      return this.#hold(id, lease, ttlMs);
+    }
+    const before = this.#semaphores.get(name);
+    const consumption = (before?.consumption ?? 0) + resources;
+    if (consumption > maximum) return [0];
+    const isOld = before === undefined || before.updatedAtMs < this.#startOf(this.#nowMs);
+    this.#semaphores.set(name, {
+      consumption,
+      maximum: isOld ? consumption : Math.max(before.maximum, consumption),
+      updatedAtMs: this.#nowMs,
+    });
+    return this.#hold(id, { name, resources, endsAtMs: 0 }, ttlMs);
+  }
+
+  #hold(id: string, lease: ModelLease, ttlMs: number): number[] {
+    const endsAtMs = this.#nowMs + ttlMs;
+    this.#leases.set(id, { ...lease, endsAtMs });
+    const [end, left] = [endsAtMs, ttlMs].map((ms) => u64(BigInt(ms) * 1_000_000n));
+    return [1, ...u32(lease.resources), ...end!, ...left!];
+  }
+
+  #giveBack(id: string, atMs: number): void {
+    const { name, resources } = this.#leases.get(id)!;
+    this.#leases.delete(id);
+    const semaphore = this.#semaphores.get(name)!;
+    if (semaphore.updatedAtMs < this.#startOf(atMs)) semaphore.maximum = semaphore.consumption;
+    semaphore.consumption -= resources;
+    semaphore.updatedAtMs = atMs;
+  }
+
+  #state(name: string): { consumption: number; maximum: number } | null {
+    const semaphore = this.#semaphores.get(name);
+    if (semaphore === undefined) return null;
+    const { consumption, maximum, updatedAtMs } = semaphore;
+    const isOld = updatedAtMs < this.#startOf(this.#nowMs);
+    return { consumption, maximum: isOld ? consumption : maximum };
+  }
+
+  #startOf(atMs: number): number {
+    return atMs - (atMs % this.#intervalMs);
+  }
+}
+
+function ttlMsAt(view: DataView, at: number): number {
+  const unit = UNITS_NS[view.getUint8(at)] ?? 0n;
+  if (unit === 0n) throw new Refused("unit_invalid");
+  const ns = view.getBigUint64(at + 1, true) * unit;
+  const ms = (ns + 999_999n) / 1_000_000n;
+  if (ms < 1n || ms > DAY_MS) throw new Refused("ttl_invalid");
+  return Number(ms);
+}
+
+const u32 = (value: number): number[] => [0, 8, 16, 24].map((shift) => (value >>> shift) & 255);
+
+function u64(value: bigint): number[] {
+  const bytes = new Uint8Array(8);
+  new DataView(bytes.buffer).setBigUint64(0, value, true);
+  return [...bytes];
+}

@@ -1,0 +1,125 @@
+/** A browser that looks at the dashboard of a server, as `wrangler dev` serves it. */
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import {
+  configWithPorts,
+  dashboardConfig,
+  startServer,
+  waitUntilReady,
+} from "../../../scripts/server.ts";
+
+/** Where the browser is; `CHROMIUM` names another place. */
+export const CHROMIUM = [
+  process.env.CHROMIUM,
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+].find((path) => path !== undefined && existsSync(path));
+
+/** What is seen is kept here, for people to look at. */
+const SCREENSHOTS = resolve(".wrangler/screenshots");
+/** How long something may take to be seen. */
+export const SEEN_TIMEOUT_MS = 30_000;
+
+export interface Dashboard {
+  /** Of the server. */
+  readonly url: string;
+  /** A page of its own, with nothing stored, at the dashboard. */
+  open(options?: BrowserContextOptions, screen?: string): Promise<OpenPage>;
+  /** Sends JSON to the server. */
+  send(method: "POST" | "PUT", path: string, body: object): Promise<unknown>;
+  /** Ends the server, and leaves the browser. */
+  kill(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface OpenPage {
+  readonly page: Page;
+  /** What the browser has complained of. */
+  readonly complaints: readonly string[];
+  /** Keeps a picture of the page as a whole. */
+  picture(name: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function startDashboard(
+  port: number,
+  variables: Readonly<Record<string, string>> = {},
+): Promise<Dashboard> {
+  const folder = mkdtempSync(join(tmpdir(), "throttr-dashboard-"));
+  const config = join(folder, "wrangler.toml");
+  writeFileSync(config, `${configWithPorts({})}\n${dashboardConfig()}`);
+  const server = startServer({ config, port, persistTo: join(folder, "state"), variables });
+  try {
+    await waitUntilReady(port, []);
+  } catch (error) {
+    await server.kill();
+    throw error;
+  }
+  const browser = await launch();
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    url,
+    open: async (options, screen = "overview") =>
+      await openPage(browser, `${url}/dashboard#${screen}`, options),
+    send: async (method, path, body) => {
+      const answer = await fetch(url + path, requestOf(method, body));
+      if (!answer.ok) throw new Error(`${method} ${path}: ${await answer.text()}`);
+      return answer.status === 200 ? await answer.json() : await answer.text();
+    },
+    kill: async () => await server.kill(),
+    close: async () => {
+      await browser.close();
+      await server.kill();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const requestOf = (method: "POST" | "PUT", body: object): RequestInit => ({
+  method,
+  body: JSON.stringify(body),
+});
+
+async function launch(): Promise<Browser> {
+  return await chromium.launch({
+    executablePath: CHROMIUM!,
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+}
+
+async function openPage(
+  browser: Browser,
+  url: string,
+  options?: BrowserContextOptions,
+): Promise<OpenPage> {
+  const context = await browser.newContext({ locale: "en", ...options });
+  const page = await context.newPage();
+  page.setDefaultTimeout(SEEN_TIMEOUT_MS);
+  const complaints: string[] = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  await page.goto(url);
+  return {
+    page,
+    complaints,
+    picture: async (name) => {
+      mkdirSync(SCREENSHOTS, { recursive: true });
+      await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
+    },
+    close: async () => await context.close(),
+  };
+}
