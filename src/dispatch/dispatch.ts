@@ -6,7 +6,7 @@ import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
 import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
 import type { Access } from "../base/access.ts";
-import { CounterRequests } from "./counter-requests.ts";
+import { CounterRequests } from "./yrmcds-requests.ts";
 import { noteServed } from "../base/data-refusals.ts";
 import { Exchange } from "./exchange.ts";
 import type { Holder } from "./holder.ts";

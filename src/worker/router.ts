@@ -18,7 +18,7 @@ import { COUNTER_PROTOCOLS, type CounterProtocol } from "../wire/yrmcds/dialect.
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { readBody } from "./body.ts";
-import { DoorCounter } from "./counter.ts";
+import { DoorCounter } from "./door-tally.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { assertHealthy } from "./health.ts";
 import { locationOf, openConnection } from "./hubs.ts";

@@ -5,7 +5,7 @@ import type { Access } from "../../base/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import type { App } from "../app.ts";
 import { readBody } from "../body.ts";
-import { DoorCounter } from "../counter.ts";
+import { DoorCounter } from "../door-tally.ts";
 import { Problem } from "../problem.ts";
 import { pageResponse } from "./page.ts";
 import { documentText } from "./openapi.ts";
