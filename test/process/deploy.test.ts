@@ -112,18 +112,9 @@ describe("npm run deploy", () => {
 });
 
 describe("the button", () => {
-  const { repository, homepage, cloudflare } = JSON.parse(readFileSync("package.json", "utf8")) as {
-    repository: { url: string };
-    homepage: string;
+  const { cloudflare } = JSON.parse(readFileSync("package.json", "utf8")) as {
     cloudflare: { bindings: Record<string, { description: string }> };
   };
-  const address = repository.url.replace(/^git\+|\.git$/g, "");
-
-  it("is for the repository that package.json names", () => {
-    expect(homepage).toBe(`${address}#readme`);
-    const readme = readFileSync("README.md", "utf8");
-    expect(readme).toContain(`(https://deploy.workers.cloudflare.com/?url=${address})`);
-  });
 
   it("asks for the secret, and describes variables that there are", () => {
     const example = readFileSync(".dev.vars.example", "utf8");

@@ -45,9 +45,14 @@ const DEPLOYS = "needs an account at Cloudflare; test/process/deploy.test.ts tri
 const SERVES = "installs packages or keeps running; test/process/serve.test.ts runs the command";
 const RUNS_ON = "keeps running; test/process/gateway.test.ts runs the command";
 
+const { repository } = JSON.parse(readFileSync("package.json", "utf8")) as {
+  repository: { url: string };
+};
+const home = repository.url.replace(/^git\+|\.git$/g, "");
+
 /** Shell blocks that are not run, and why. */
 const NOT_RUN: Readonly<Record<string, string>> = {
-  "README.md: git clone https://github.com/throttr/throttr-edge && cd throttr-edge":
+  [`README.md: git clone ${home} && cd throttr-edge`]:
     "installs packages and keeps running; test/process/start.test.ts runs npm start",
   "README.md: npx wrangler login": DEPLOYS,
   "README.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24   # the package, from a checkout: see above":
