@@ -39,7 +39,7 @@ interface RowFigures {
   readonly rowsPerMillion: number;
 }
 
-/** As `ShardFigures` in `src/objects/shard/shard.ts`. */
+/** As `ShardFigures` in `src/base/calls/shard.ts`. */
 interface ShardFigures {
   readonly records: number;
   readonly bytes: number;

@@ -1,31 +1,34 @@
 /** Stubs of the objects of a namespace, where the deployment says that they live. */
-import type { Channel } from "../objects/channel/channel.ts";
-import type { Directory } from "../objects/channel/directory.ts";
-import type { Hub } from "../objects/hub/hub.ts";
+import type { ChannelCalls, DirectoryCalls } from "./calls/channel.ts";
+import type { HubCalls } from "./calls/hub.ts";
+import type { ShardCalls } from "./calls/shard.ts";
 import { groupName } from "./names.ts";
 import { readSettings } from "./settings.ts";
-import type { Shard } from "../objects/shard/shard.ts";
 
 /** @param name see `shardName` */
-export function shardStub(env: Env, name: string): DurableObjectStub<Shard> {
+export function shardStub(env: Env, name: string): DurableObjectStub<ShardCalls> {
   const { LOCATION_HINT } = readSettings(env);
   const options =
     LOCATION_HINT === "" ? {} : { locationHint: LOCATION_HINT as DurableObjectLocationHint };
-  return within(env, env.SHARD).getByName(name, options);
+  return within<ShardCalls>(env, env.SHARD).getByName(name, options);
 }
 
 /** @param name see `hubName` */
-export function hubStub(env: Env, name: string): DurableObjectStub<Hub> {
-  return within(env, env.HUB as DurableObjectNamespace<Hub>).getByName(name);
+export function hubStub(env: Env, name: string): DurableObjectStub<HubCalls> {
+  return within<HubCalls>(env, env.HUB).getByName(name);
 }
 
-export function directoryStub(env: Env, namespace: string): DurableObjectStub<Directory> {
-  return within(env, env.DIRECTORY).getByName(namespace);
+export function directoryStub(env: Env, namespace: string): DurableObjectStub<DirectoryCalls> {
+  return within<DirectoryCalls>(env, env.DIRECTORY).getByName(namespace);
 }
 
 /** @param index see `GroupMap` */
-export function groupStub(env: Env, namespace: string, index: number): DurableObjectStub<Channel> {
-  return within(env, env.CHANNEL).getByName(groupName.format(namespace, index));
+export function groupStub(
+  env: Env,
+  namespace: string,
+  index: number,
+): DurableObjectStub<ChannelCalls> {
+  return within<ChannelCalls>(env, env.CHANNEL).getByName(groupName.format(namespace, index));
 }
 
 function within<T extends Rpc.DurableObjectBranded>(

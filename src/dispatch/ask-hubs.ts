@@ -1,5 +1,5 @@
 /** Asking Hubs: those that fail or take too long are left out. */
-import type { Hub } from "../objects/hub/hub.ts";
+import type { HubCalls } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { hubStub } from "../base/stubs.ts";
 
@@ -7,7 +7,7 @@ import { hubStub } from "../base/stubs.ts";
 export async function askHubs<T extends object>(
   env: Env,
   hubs: readonly string[],
-  ask: (stub: DurableObjectStub<Hub>, hub: string) => Promise<T>,
+  ask: (stub: DurableObjectStub<HubCalls>, hub: string) => Promise<T>,
 ): Promise<{ hub: string; answer: T }[]> {
   const answers = await Promise.all(
     hubs.map(async (hub): Promise<{ hub: string; answer: T }[]> => {

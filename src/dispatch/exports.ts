@@ -16,7 +16,7 @@ import { Keyspace } from "../wire/keyspace.ts";
 import type { Access } from "../base/access.ts";
 import type { ShardMap } from "./placement.ts";
 import { answerOf, partsOf, queryOf, Refusal } from "./scans.ts";
-import type { Shard } from "../objects/shard/shard.ts";
+import type { ShardCalls } from "../base/calls/shard.ts";
 
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;
@@ -25,10 +25,10 @@ const PAIR_SIZES_BYTES = 2;
 
 export class Exports {
   readonly #map: ShardMap;
-  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #shards: () => DurableObjectStub<ShardCalls>[];
 
   /** @param shards makes stubs of all shards */
-  constructor(map: ShardMap, shards: () => DurableObjectStub<Shard>[]) {
+  constructor(map: ShardMap, shards: () => DurableObjectStub<ShardCalls>[]) {
     this.#map = map;
     this.#shards = shards;
   }

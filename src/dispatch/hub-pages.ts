@@ -11,14 +11,14 @@ import {
   type ConnectionRow,
 } from "../wire/throttr/connection-row.ts";
 import { askHubs } from "./ask-hubs.ts";
-import type { Hub } from "../objects/hub/hub.ts";
+import type { HubCalls } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { Merge, pageBytesOf } from "./merge.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 
 /** Asks a Hub for its page behind a key. */
 type AskPage = (
-  hub: DurableObjectStub<Hub>,
+  hub: DurableObjectStub<HubCalls>,
   after: Uint8Array | null,
   bytesMax: number,
 ) => Promise<Uint8Array>;

@@ -31,7 +31,7 @@ import { askHubs } from "./ask-hubs.ts";
 import { placeOfChannel, placeOfConnection } from "../base/connection-id.ts";
 import { Exports } from "./exports.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
-import type { Hub, SubscriberFigures } from "../objects/hub/hub.ts";
+import type { HubCalls, SubscriberFigures } from "../base/calls/hub.ts";
 import { mergeHubs } from "./hub-pages.ts";
 import { inTime } from "../base/in-time.ts";
 import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
@@ -41,7 +41,7 @@ import { GroupMap, type ShardMap } from "./placement.ts";
 import { readSettings } from "../base/settings.ts";
 import { Scans } from "./scans.ts";
 import { SemaphoreScans } from "./semaphore-scans.ts";
-import type { Shard, ShardPlan } from "../objects/shard/shard.ts";
+import type { ShardCalls, ShardPlan } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { heardHubs, Surveyor, type Survey } from "./survey.ts";
 import { directoryStub, groupStub, hubStub } from "../base/stubs.ts";
@@ -59,7 +59,7 @@ export class NamespaceRequests {
   readonly #namespace: string;
   readonly #placement: Placement;
   readonly #groups: GroupMap;
-  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #shards: () => DurableObjectStub<ShardCalls>[];
   readonly #flush: () => Promise<void>;
   readonly #surveyor: Surveyor;
   readonly #scans: Scans;
@@ -73,7 +73,7 @@ export class NamespaceRequests {
   constructor(
     env: Env,
     map: ShardMap,
-    shards: () => DurableObjectStub<Shard>[],
+    shards: () => DurableObjectStub<ShardCalls>[],
     flush: () => Promise<void>,
   ) {
     this.#env = env;
@@ -188,7 +188,7 @@ export class NamespaceRequests {
   /** Many records: shard by shard, as they lie. */
   async #stream(
     query: ListingQuery,
-    shards: readonly DurableObjectStub<Shard>[],
+    shards: readonly DurableObjectStub<ShardCalls>[],
     hasStatus: boolean,
     sink: Sink,
   ): Promise<void> {
@@ -211,7 +211,7 @@ export class NamespaceRequests {
     }
   }
 
-  async #plan(shard: DurableObjectStub<Shard>, query: ListingQuery): Promise<ShardPlan> {
+  async #plan(shard: DurableObjectStub<ShardCalls>, query: ListingQuery): Promise<ShardPlan> {
     const parts: ListingPart[] = [];
     let hashes: string | null = null;
     for (let cursor: number | null = 0; cursor !== null;) {
@@ -376,7 +376,7 @@ export class NamespaceRequests {
     return directoryStub(this.#env, this.#namespace);
   }
 
-  #hub(name: string): DurableObjectStub<Hub> {
+  #hub(name: string): DurableObjectStub<HubCalls> {
     return hubStub(this.#env, name);
   }
 }

@@ -2,8 +2,8 @@
 import { ByteWriter } from "../wire/bytes.ts";
 import { forEachPublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
-import type { Directory } from "../objects/channel/directory.ts";
-import type { PublishedAll } from "../objects/channel/group.ts";
+import type { DirectoryCalls } from "../base/calls/channel.ts";
+import type { PublishedAll } from "../base/calls/channel.ts";
 
 /**
  * Publishes messages to the channel that everybody hears.
@@ -11,7 +11,7 @@ import type { PublishedAll } from "../objects/channel/group.ts";
  * @param publications all of that channel
  */
 export async function publishToOldDirectory(
-  stub: DurableObjectStub<Directory>,
+  stub: DurableObjectStub<DirectoryCalls>,
   publications: Uint8Array,
 ): Promise<PublishedAll> {
   const out = new ByteWriter(publications.length);

@@ -8,9 +8,9 @@ import {
   type TallyFigures,
 } from "../engine/tally.ts";
 import type { HubOverview, Overview, Rate, ShardOverview, Transport } from "../wire/overview.ts";
-import type { HubFigures } from "../objects/hub/hub.ts";
+import type { HubFigures } from "../base/calls/hub.ts";
 import { hubName } from "../base/names.ts";
-import type { ShardSummary } from "../objects/shard/shard.ts";
+import type { ShardSummary } from "../base/calls/shard.ts";
 import { heardHubs, isSilence, type HubAnswer, type Silence, type Survey } from "./survey.ts";
 import { VERSION } from "../base/version.ts";
 

@@ -8,7 +8,7 @@ import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { forEachPublication, writePublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
 import { placeOfChannel } from "../base/connection-id.ts";
-import type { Hub } from "../objects/hub/hub.ts";
+import type { HubCalls } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { hubName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
@@ -99,7 +99,7 @@ export class OwnChannels {
 }
 
 async function deliver(
-  stub: DurableObjectStub<Hub>,
+  stub: DurableObjectStub<HubCalls>,
   publications: Uint8Array,
 ): Promise<Uint32Array> {
   try {
@@ -112,7 +112,7 @@ async function deliver(
 
 /** A Hub of release 0.4 takes messages of one channel in a call. */
 async function deliverOneByOne(
-  stub: DurableObjectStub<Hub>,
+  stub: DurableObjectStub<HubCalls>,
   publications: Uint8Array,
 ): Promise<Uint32Array> {
   const calls: Promise<number[]>[] = [];

@@ -7,7 +7,7 @@
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { PUBLICATION_BYTES, writePublication, type NameAt } from "../wire/channel-batch.ts";
-import type { PublishedAll } from "../objects/channel/group.ts";
+import type { PublishedAll } from "../base/calls/channel.ts";
 import { Lane, type Carry, type Piece } from "./lane.ts";
 import { EVERYBODY } from "../base/names.ts";
 import { publishToOldDirectory } from "./old-directory.ts";

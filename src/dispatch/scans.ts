@@ -24,7 +24,7 @@ import {
   writeTableCursor,
   type TableCursor,
 } from "./scan-cursor.ts";
-import type { Shard, ShardRemoval, ShardRows } from "../objects/shard/shard.ts";
+import type { ShardCalls, ShardRemoval, ShardRows } from "../base/calls/shard.ts";
 import { turn } from "../base/turn.ts";
 
 /** Limit and options. */
@@ -34,10 +34,10 @@ const CALLS_MAX = 16;
 
 export class Scans {
   readonly #placement: Placement;
-  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #shards: () => DurableObjectStub<ShardCalls>[];
 
   /** @param shards makes stubs of all shards */
-  constructor(placement: Placement, shards: () => DurableObjectStub<Shard>[]) {
+  constructor(placement: Placement, shards: () => DurableObjectStub<ShardCalls>[]) {
     this.#placement = placement;
     this.#shards = shards;
   }
@@ -177,7 +177,7 @@ export class Scans {
     out.f64(counts.reduce((sum, count) => sum + count, 0));
   }
 
-  async #removeFrom(shard: DurableObjectStub<Shard>, query: ScanQuery): Promise<number> {
+  async #removeFrom(shard: DurableObjectStub<ShardCalls>, query: ScanQuery): Promise<number> {
     let removed = 0;
     let hashes: string | null = null;
     for (let cursor: number | null = 0; cursor !== null;) {

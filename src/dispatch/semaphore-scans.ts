@@ -7,17 +7,17 @@ import type { Access } from "../base/access.ts";
 import { Merge } from "./merge.ts";
 import type { ShardMap } from "./placement.ts";
 import { answerOf, queryOf, Refusal, scanOf, writeMerged, type ScanParts } from "./scans.ts";
-import type { Shard } from "../objects/shard/shard.ts";
+import type { ShardCalls } from "../base/calls/shard.ts";
 
 /** At which a page of semaphores ends, for names may have 65,535 bytes; the one that crosses it is on it. */
 const PAGE_BYTES = 1 << 20;
 
 export class SemaphoreScans {
   readonly #map: ShardMap;
-  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #shards: () => DurableObjectStub<ShardCalls>[];
 
   /** @param shards makes stubs of all shards */
-  constructor(map: ShardMap, shards: () => DurableObjectStub<Shard>[]) {
+  constructor(map: ShardMap, shards: () => DurableObjectStub<ShardCalls>[]) {
     this.#map = map;
     this.#shards = shards;
   }

@@ -7,11 +7,11 @@
 import type { TallyFigures } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
 import { isRefusal } from "../base/failure.ts";
-import type { HubFigures } from "../objects/hub/hub.ts";
+import type { HubFigures } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { shardName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
-import type { Shard, ShardSummary } from "../objects/shard/shard.ts";
+import type { ShardCalls, ShardSummary } from "../base/calls/shard.ts";
 
 /** What was counted beside Shards and Hubs, and what the Hubs say. */
 interface Beside {
@@ -60,14 +60,14 @@ export class Surveyor {
   readonly #env: Env;
   readonly #namespace: string;
   readonly #placement: Placement;
-  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #shards: () => DurableObjectStub<ShardCalls>[];
 
   /** @param shards makes stubs of all shards */
   constructor(
     env: Env,
     namespace: string,
     placement: Placement,
-    shards: () => DurableObjectStub<Shard>[],
+    shards: () => DurableObjectStub<ShardCalls>[],
   ) {
     this.#env = env;
     this.#namespace = namespace;

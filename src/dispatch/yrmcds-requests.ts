@@ -21,7 +21,7 @@ import { RequestView } from "../wire/yrmcds/request.ts";
 import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
 import { askHubs } from "./ask-hubs.ts";
 import type { ShardMap } from "./placement.ts";
-import type { CounterFigures, Shard } from "../objects/shard/shard.ts";
+import type { CounterFigures, ShardCalls } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { directoryStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
@@ -32,7 +32,7 @@ export class CounterRequests {
   readonly #env: Env;
   readonly #namespace: string;
   readonly #placement: Placement;
-  readonly #shards: () => DurableObjectStub<Shard>[];
+  readonly #shards: () => DurableObjectStub<ShardCalls>[];
   readonly #tally: Tally;
 
   /**
@@ -42,7 +42,7 @@ export class CounterRequests {
   constructor(
     env: Env,
     { namespace, placement }: ShardMap,
-    shards: () => DurableObjectStub<Shard>[],
+    shards: () => DurableObjectStub<ShardCalls>[],
     tally: Tally,
   ) {
     this.#env = env;
@@ -92,7 +92,7 @@ export class CounterRequests {
         const room = sink.room();
         if (room !== null) await room;
         await turn();
-        const page: Awaited<ReturnType<Shard["dump"]>> = await shard.dump(
+        const page: Awaited<ReturnType<ShardCalls["dump"]>> = await shard.dump(
           this.#placement,
           hashes,
           cursor,

@@ -14,6 +14,13 @@ const LENGTH_BYTES = 4;
 /** First byte of a push in 7.1. */
 const PUSH_7_1 = 0x03;
 
+/** Messages of one channel, and the number of the first; null in a channel whose messages are not numbered. */
+export interface Batch {
+  readonly sequence: number | null;
+  /** Format: as above. */
+  readonly messages: Uint8Array;
+}
+
 export function writeMessage(out: ByteWriter, bytes: Uint8Array, at: number, length: number): void {
   out.u32(length);
   out.copy(bytes, at, at + length);

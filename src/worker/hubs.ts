@@ -4,7 +4,11 @@
  * Each location of clients has Hubs of its own, so that they live near. They are filled one after the
  * other; where there was room last is remembered for a while.
  */
-import { CONNECTION_HEADER, encodeOpenRequest, type OpenRequest } from "../objects/hub/hub.ts";
+import {
+  CONNECTION_HEADER,
+  encodeOpenRequest,
+  type OpenRequest,
+} from "../base/calls/open-request.ts";
 import { connectionCount, countedHubs } from "../objects/hub/connection-count.ts";
 import { hubName } from "../base/names.ts";
 import { logWarning } from "../base/log.ts";

@@ -8,7 +8,7 @@ import {
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
-import type { OpenRequest } from "../../src/objects/hub/hub.ts";
+import type { OpenRequest } from "../../src/base/calls/open-request.ts";
 import { readSettings } from "../../src/base/settings.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";

@@ -8,19 +8,12 @@ import { DurableObject } from "cloudflare:workers";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writePublication } from "../../wire/channel-batch.ts";
 import { forEachMessage } from "../../wire/messages.ts";
-import { Group, type Listened, type PublishedAll } from "./group.ts";
+import type { ChannelCalls, Listened, Published, PublishedAll } from "../../base/calls/channel.ts";
+import { Group } from "./group.ts";
 import { EVERYBODY, parseChannelObject } from "../../base/names.ts";
 import { moveToGroup, OldChannel } from "./old-channel.ts";
 
-/** What came of messages to one channel. */
-export interface Published {
-  /** Per message: how many subscriptions took it. */
-  readonly delivered: readonly number[];
-  /** Number of the first message; null in a channel whose messages are not numbered. */
-  readonly sequence: number | null;
-}
-
-export class Channel extends DurableObject<Env> {
+export class Channel extends DurableObject<Env> implements ChannelCalls {
   /** Null in an object of release 0.4. */
   readonly #group: Group | null = null;
   readonly #old: OldChannel | null = null;
@@ -36,22 +29,18 @@ export class Channel extends DurableObject<Env> {
     if (object.kind === "everybody") moveToGroup(ctx.storage, this.#group);
   }
 
-  /** See `Group.publish`. */
   async publishAll(publications: Uint8Array): Promise<PublishedAll> {
     return await this.#group!.publish(publications);
   }
 
-  /** See `Group.change`. */
   change(hub: string, changes: Uint8Array): number[] {
     return this.#group!.change(hub, changes);
   }
 
-  /** See `Group.listen`. */
   listenTo(channel: string, hub: string, after: number | null): Listened | null {
     return this.#group!.listen(channel, hub, after);
   }
 
-  /** Names of the Hubs that have subscribers of a channel. */
   hubsOf(channel: string): string[] {
     return this.#group!.hubsOf(channel);
   }
@@ -59,24 +48,20 @@ export class Channel extends DurableObject<Env> {
   // What follows is about one channel: that of everybody, or that of an object of release 0.4. Doors and
   // Hubs of that release know no other calls.
 
-  /** A Hub has a subscriber from now on. */
   async join(hub: string): Promise<void> {
     if (this.#old !== null) await this.#old.join(hub);
     else if (!this.#group!.join(EVERYBODY, hub)) throw full();
   }
 
-  /** A Hub has no subscriber any more. */
   async leave(hub: string): Promise<void> {
     if (this.#old !== null) await this.#old.leave(hub);
     else this.#group!.leave(EVERYBODY, hub);
   }
 
-  /** Names of the Hubs that have subscribers. */
   async hubs(): Promise<string[]> {
     return this.#old === null ? this.#group!.hubsOf(EVERYBODY) : await this.#old.hubs();
   }
 
-  /** See `Group.listen`. */
   async listen(hub: string, after: number | null): Promise<Listened> {
     const listened =
       this.#old === null
@@ -86,7 +71,6 @@ export class Channel extends DurableObject<Env> {
     return listened;
   }
 
-  /** @param messages format: `wire/messages.ts` */
   async publish(messages: Uint8Array, count: number): Promise<Published> {
     if (this.#old !== null) return await this.#old.publish(messages, count);
     const publications = publicationsOf(EVERYBODY, messages);

@@ -6,7 +6,7 @@
  */
 import { joinBytes } from "../../wire/bytes.ts";
 import { forEachDelivery } from "../../wire/channel-batch.ts";
-import type { DeliveredAll, Hub } from "../hub/hub.ts";
+import type { DeliveredAll, HubCalls } from "../../base/calls/hub.ts";
 import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
 import { logWarning } from "../../base/log.ts";
 import { hubStub } from "../../base/stubs.ts";
@@ -125,7 +125,10 @@ export class Courier {
   }
 }
 
-async function deliverAll(stub: DurableObjectStub<Hub>, bytes: Uint8Array): Promise<DeliveredAll> {
+async function deliverAll(
+  stub: DurableObjectStub<HubCalls>,
+  bytes: Uint8Array,
+): Promise<DeliveredAll> {
   try {
     return await stub.deliverAll(bytes);
   } catch (error) {
@@ -136,10 +139,10 @@ async function deliverAll(stub: DurableObjectStub<Hub>, bytes: Uint8Array): Prom
 
 /** A Hub of release 0.4 takes the messages of one channel in a call. */
 async function deliverOneByOne(
-  stub: DurableObjectStub<Hub>,
+  stub: DurableObjectStub<HubCalls>,
   bytes: Uint8Array,
 ): Promise<DeliveredAll> {
-  const entries: Parameters<Hub["deliver"]>[] = [];
+  const entries: Parameters<HubCalls["deliver"]>[] = [];
   forEachDelivery(bytes, (channel, sequence, messages) => {
     entries.push([channel, [{ sequence, messages }]]);
   });

@@ -6,19 +6,11 @@
  * what HTTP callers ask, who have no Hub that could.
  */
 import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
+import type { DirectoryCalls, DirectorySurvey } from "../../base/calls/channel.ts";
 import { Channel } from "./channel.ts";
 import { DataPoints } from "../../base/data-points.ts";
 
-/** What a Directory says of its namespace. */
-export interface DirectorySurvey {
-  hubs: string[];
-  /** What HTTP callers have asked, and what was asked in Hubs that have no connections any more. */
-  figures: TallyFigures;
-  /** The first of the two. Figures of Hubs that come and go by their own names would be counted twice. */
-  doors: TallyFigures;
-}
-
-export class Directory extends Channel {
+export class Directory extends Channel implements DirectoryCalls {
   readonly #doors = new Tally();
   readonly #retired = new Tally();
   readonly #points: DataPoints | null;
@@ -33,19 +25,16 @@ export class Directory extends Channel {
     );
   }
 
-  /** Keeps what a door has counted. */
   absorb(figures: TallyFigures): void {
     this.#doors.absorb(figures, Date.now());
     this.#points?.note();
   }
 
-  /** A Hub has no connections any more, and what it has counted is to be kept here. */
   async retire(hub: string, figures: TallyFigures): Promise<void> {
     this.#retired.absorb(figures, Date.now());
     await this.leave(hub);
   }
 
-  /** The Hubs that have connections, and what was counted beside them. */
   async survey(): Promise<DirectorySurvey> {
     const nowMs = Date.now();
     const doors = this.#doors.figures(nowMs);
@@ -53,7 +42,6 @@ export class Directory extends Channel {
     return { hubs: await this.hubs(), figures, doors };
   }
 
-  /** These Hubs had no connections when they were asked. */
   async suspect(hubs: string[]): Promise<void> {
     await this.verify(hubs);
   }

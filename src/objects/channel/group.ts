@@ -20,23 +20,8 @@ import { GroupJoins } from "./group-joins.ts";
 import { GroupNumbers, KEPT_MS, SETTLE_MS, type Numbered } from "./group-numbers.ts";
 import { GroupReplay } from "./group-replay.ts";
 import { GroupStore } from "./group-store.ts";
+import type { Listened, PublishedAll } from "../../base/calls/channel.ts";
 import { readSettings } from "../../base/settings.ts";
-
-/** What came of publications. */
-export interface PublishedAll {
-  /** Per message: how many subscriptions took it; null when no subscription took any. */
-  readonly delivered: Uint32Array | null;
-  /** Per message: its number, NaN where the channel has none; null when no channel has any. */
-  readonly sequences: Float64Array | null;
-}
-
-/** Where a listener begins: the number of the last message so far, and those that it is given again. */
-export interface Listened {
-  readonly sequence: number;
-  readonly replayFrom: number;
-  /** Format: `wire/messages.ts`. */
-  readonly replay: Uint8Array;
-}
 
 /** The messages of one channel in a publication. */
 interface Bundle {

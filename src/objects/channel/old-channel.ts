@@ -7,9 +7,10 @@
  */
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";
-import { publicationsOf, publishedOf, type Channel, type Published } from "./channel.ts";
+import type { ChannelCalls, Listened, Published } from "../../base/calls/channel.ts";
+import { publicationsOf, publishedOf } from "./channel.ts";
 import { KEPT_MS } from "./group-numbers.ts";
-import type { Group, Listened } from "./group.ts";
+import type { Group } from "./group.ts";
 import { EVERYBODY } from "../../base/names.ts";
 import { GroupMap } from "../../dispatch/placement.ts";
 import { readSettings } from "../../base/settings.ts";
@@ -28,7 +29,7 @@ interface Numbering {
 export class OldChannel {
   readonly #storage: DurableObjectStorage;
   readonly #channel: string;
-  readonly #stub: () => DurableObjectStub<Channel>;
+  readonly #stub: () => DurableObjectStub<ChannelCalls>;
   #moving: Promise<void> | null = null;
 
   constructor(
@@ -74,7 +75,7 @@ export class OldChannel {
   }
 
   /** The group, once it knows all that is stored here. */
-  async #group(): Promise<DurableObjectStub<Channel>> {
+  async #group(): Promise<DurableObjectStub<ChannelCalls>> {
     this.#moving ??= this.#move().catch((error: unknown) => {
       this.#moving = null;
       throw error;
@@ -112,7 +113,7 @@ function storedHubs({ kv }: Pick<DurableObjectStorage, "kv">): string[] {
 }
 
 async function changeOne(
-  group: DurableObjectStub<Channel>,
+  group: DurableObjectStub<ChannelCalls>,
   hub: string,
   channel: string,
   isJoin: boolean,

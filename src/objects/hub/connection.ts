@@ -13,7 +13,7 @@ import {
 } from "../../wire/bridge.ts";
 import { beginsWithAny, binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { eventRecords, startRecord } from "../../wire/events.ts";
-import { forEachMessage, pushesOf, type Pushes } from "../../wire/messages.ts";
+import { forEachMessage, pushesOf, type Batch, type Pushes } from "../../wire/messages.ts";
 import { ConnectionKind, type ConnectionRow } from "../../wire/throttr/connection-row.ts";
 import type { Protocol } from "../../wire/throttr/protocol.ts";
 import { anyProtocolByCode, type AnyProtocol } from "../../wire/protocols.ts";
@@ -30,14 +30,15 @@ import {
 } from "../../wire/throttr/requests.ts";
 import { frameEnd } from "../../wire/throttr/scanner.ts";
 import { refusalOf, type Access } from "../../base/access.ts";
-import type { Listened } from "../channel/group.ts";
+import type { Listened } from "../../base/calls/channel.ts";
+import type { ConnectionParameters } from "../../base/calls/open-request.ts";
 import { GroupFull } from "./memberships.ts";
 import { ownChannel } from "../../base/connection-id.ts";
 import type { Dispatch } from "../../dispatch/dispatch.ts";
 import { Holder } from "../../dispatch/holder.ts";
 import { logWarning } from "../../base/log.ts";
 import { EVERYBODY } from "../../base/names.ts";
-import type { Batch, Roster } from "./roster.ts";
+import type { Roster } from "./roster.ts";
 import { Session, type Ending, type SessionHost } from "./session.ts";
 import type { Settings } from "../../base/settings.ts";
 import { isThrottr, type AnyFrames, type Frames, type Sink } from "../../dispatch/sink.ts";
@@ -48,19 +49,6 @@ import {
   unpackSubscriptions,
   type Subscriptions,
 } from "./subscription.ts";
-
-/** What the Worker says of a connection when it opens one. */
-export interface ConnectionParameters {
-  readonly protocolCode: number;
-  /** `events`: a listener of Server-Sent Events, who sends nothing. */
-  readonly transport: keyof typeof ConnectionKind;
-  readonly access: Access;
-  /** WebSocket subprotocol to confirm, if the client asked for it. */
-  readonly subprotocol: string | null;
-  /** Address of the client, as far as it is known. */
-  readonly ip: string;
-  readonly port: number;
-}
 
 /** What outlives hibernation: at most 16 KiB. */
 export interface Attachment extends ConnectionParameters {

@@ -6,8 +6,7 @@
  * sockets' attachments; the rest is made again from them when the object starts.
  */
 import { DurableObject } from "cloudflare:workers";
-import { Tally, TALLY_COUNTER_CONNECTIONS, type TallyFigures } from "../../engine/tally.ts";
-import type { Transport } from "../../wire/overview.ts";
+import { Tally, TALLY_COUNTER_CONNECTIONS } from "../../engine/tally.ts";
 import { PageWriter } from "../../wire/page.ts";
 import { anyProtocolByCode } from "../../wire/protocols.ts";
 import {
@@ -25,106 +24,42 @@ import {
   joinBytes,
 } from "../../wire/bytes.ts";
 import { forEachDelivery, forEachPublication } from "../../wire/channel-batch.ts";
-import { writeMessage } from "../../wire/messages.ts";
+import { writeMessage, type Batch } from "../../wire/messages.ts";
 import { alarmTime } from "../../base/alarm.ts";
 import { noteConnections } from "./connection-count.ts";
 import { makeConnectionId, ownChannel, splitIds } from "../../base/connection-id.ts";
-import {
-  Connection,
-  type Attachment,
-  type ConnectionHub,
-  type ConnectionParameters,
-} from "./connection.ts";
+import { Connection, type Attachment, type ConnectionHub } from "./connection.ts";
 import { DataPoints } from "../../base/data-points.ts";
 import { Dispatch } from "../../dispatch/dispatch.ts";
-import type { Listened } from "../channel/group.ts";
+import type { Listened } from "../../base/calls/channel.ts";
+import type {
+  Delivered,
+  DeliveredAll,
+  HubCalls,
+  HubFigures,
+  SubscriberFigures,
+} from "../../base/calls/hub.ts";
+import {
+  CONNECTION_HEADER,
+  decodeOpenRequest,
+  type OpenRequest,
+} from "../../base/calls/open-request.ts";
 import { logWarning } from "../../base/log.ts";
 import { GroupFull } from "./memberships.ts";
 import { EVERYBODY, hubName, type HubPlace } from "../../base/names.ts";
-import { Roster, type Batch } from "./roster.ts";
+import { Roster } from "./roster.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { GroupMap } from "../../dispatch/placement.ts";
 import { directoryStub, groupStub } from "../../base/stubs.ts";
 import { HubUnread } from "./unread.ts";
 
-/** Carries the parameters of a connection, as JSON, in the upgrade request. */
-export const CONNECTION_HEADER = "x-throttr-connection";
-
 /** Counters of connections are stored at most so long after they have changed. */
 const STORE_DELAY_MS = 1000;
 
-/** What the Worker asks a Hub for. */
-export interface OpenRequest extends ConnectionParameters {
-  /** The channel of a listener of Server-Sent Events, as a binary string; null for other connections. */
-  readonly channel: string | null;
-  /** Number of the last message that such a listener has; null when it has none. */
-  readonly after: number | null;
-}
-
-/** Prefixes are bytes: JSON carries them as arrays of numbers. */
-export function encodeOpenRequest(request: OpenRequest): string {
-  return JSON.stringify(request, (_, value: unknown) =>
-    value instanceof Uint8Array ? [...value] : value,
-  ).replace(/[\u0080-\uffff]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
-}
-
-function decodeOpenRequest(text: string): OpenRequest {
-  const request = JSON.parse(text) as OpenRequest;
-  const toBytes = (prefixes: readonly Uint8Array[]): Uint8Array[] =>
-    prefixes.map((prefix) => Uint8Array.from(prefix));
-  const { access } = request;
-  const keyPrefixes = toBytes(access.keyPrefixes);
-  const channelPrefixes = toBytes(access.channelPrefixes);
-  return { ...request, access: { ...access, keyPrefixes, channelPrefixes } };
-}
-
-/** What came of messages of one channel, as release 0.4 asks for it. */
-export interface Delivered {
-  /** Per batch and message: how many subscriptions took it. */
-  readonly delivered: number[][];
-  /** False when the Hub has no subscribers; it joins again with its first one. */
-  readonly isJoined: boolean;
-}
-
-/** What came of messages that a group of channels gave to a Hub. */
-export interface DeliveredAll {
-  /** Per message: how many subscriptions took it. */
-  readonly delivered: Uint32Array;
-  /** Which of the channels have no subscribers here; the Hub joins again with the first one. */
-  readonly denied: Uint32Array;
-}
-
-/** What a Hub counts. */
-export interface HubFigures {
-  readonly tally: TallyFigures;
-  readonly connections: number;
-  readonly byTransport: Readonly<Record<Transport, number>>;
-  /** Those of the counter protocol among them. */
-  readonly counterConnections: number;
-  readonly subscriptions: number;
-  /** A number for each channel with subscribers that tells it from others; named channels come first. */
-  readonly channelHashes: Float64Array;
-  /** How many of them are named; not there from a Hub of release 0.4. */
-  readonly namedChannels?: number;
-}
-
 /** Row of CHANNELS among objects: read bytes, write bytes, subscriptions, f64 each. */
-export const CHANNEL_PAGE_ROW_BYTES = 24;
+const CHANNEL_PAGE_ROW_BYTES = 24;
 
-/** A subscription as CHANNEL has it. */
-export interface SubscriberFigures {
-  readonly id: Uint8Array;
-  /** Whole milliseconds since the epoch. */
-  readonly sinceMs: number;
-  /** What is to be added, less than a millisecond; not there from a Hub of release 0.4. */
-  readonly sinceNs?: number;
-  readonly readBytes: number;
-  readonly writeBytes: number;
-}
-
-export class Hub extends DurableObject<Env> implements ConnectionHub {
+export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly state: DurableObjectState;
   readonly settings: Settings;
   readonly dispatch: Dispatch;
@@ -222,11 +157,6 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     if (nextMs < Infinity) await this.#watchExpiry(nextMs);
   }
 
-  /**
-   * Pushes messages of several channels to their subscribers here.
-   *
-   * @param deliveries format: `wire/channel-batch.ts`
-   */
   deliverAll(deliveries: Uint8Array): DeliveredAll {
     const delivered: number[] = [];
     const denied: number[] = [];
@@ -240,19 +170,12 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return { delivered: Uint32Array.from(delivered), denied: Uint32Array.from(denied) };
   }
 
-  /** Pushes messages of a channel to its subscribers here. Objects of release 0.4 know no other call. */
   deliver(channel: string, batches: readonly Batch[]): Delivered {
     const isJoined =
       channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.confirm(channel);
     return { delivered: this.roster.deliver(channel, batches), isJoined };
   }
 
-  /**
-   * Pushes messages to the connections whose own channels these are.
-   *
-   * @param publications format: `wire/channel-batch.ts`
-   * @returns per message: how many connections took it
-   */
   deliverToOwners(publications: Uint8Array): Uint32Array {
     const delivered: number[] = [];
     forEachPublication(publications, (channel, at, length) => {
@@ -263,7 +186,6 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return Uint32Array.from(delivered);
   }
 
-  /** Pushes messages to the connection whose own channel this is. Doors of release 0.4 know no other call. */
   deliverToOwner(channel: string, messages: Uint8Array): number[] {
     return this.roster.deliverToOwner(channel, { sequence: null, messages });
   }
@@ -278,18 +200,12 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     };
   }
 
-  /** Those of some connections, 16 bytes each, that are no more. */
   gone(ids: Uint8Array): Uint8Array {
     const isGone = (id: Uint8Array): boolean =>
       this.roster.byOwnChannel(ownChannel(id)) === undefined;
     return joinBytes(splitIds(ids).filter(isGone));
   }
 
-  /**
-   * Connections by connected at and id, behind a key of the two. Format: `wire/page.ts`.
-   *
-   * @param hasAllCounts rows are the longer ones; doors of release 0.4 don't say
-   */
   connectionsPage(after: Uint8Array | null, bytesMax: number, hasAllCounts = false): Uint8Array {
     const connections = this.roster.connections();
     const rowBytes = hasAllCounts ? COUNTED_ROW_BYTES : CONNECTION_ROW_BYTES;
@@ -306,7 +222,6 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return page.take(i === connections.length);
   }
 
-  /** Channels with subscribers here, by name, behind a name. Format: `wire/page.ts`. */
   channelsPage(
     after: Uint8Array | null,
     bytesMax: number,
@@ -329,7 +244,6 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return page.take(i === names.length);
   }
 
-  /** The row of a connection in CONNECTIONS; null when it is not here. */
   connectionRow(id: Uint8Array): Uint8Array | null {
     const connection = this.roster.byOwnChannel(ownChannel(id));
     if (connection === undefined) return null;
@@ -338,7 +252,6 @@ export class Hub extends DurableObject<Env> implements ConnectionHub {
     return row;
   }
 
-  /** The subscriptions to a channel here. */
   subscribers(channel: string): SubscriberFigures[] {
     return Array.from(
       this.roster.subscribers(channel),

@@ -7,20 +7,13 @@
  */
 import { hashBytes } from "../../engine/hash.ts";
 import { binaryBytes } from "../../wire/bytes.ts";
-import { forEachMessage, type Pushes } from "../../wire/messages.ts";
+import { forEachMessage, type Batch, type Pushes } from "../../wire/messages.ts";
 import type { Transport } from "../../wire/overview.ts";
 import { Audience, type Membership } from "./audience.ts";
 import type { Connection } from "./connection.ts";
 import { Memberships } from "./memberships.ts";
 import { EVERYBODY } from "../../base/names.ts";
 import { addSubscription, type Subscription } from "./subscription.ts";
-
-/** Messages of one channel, and the number of the first. */
-export interface Batch {
-  readonly sequence: number | null;
-  /** Format: `wire/messages.ts`. */
-  readonly messages: Uint8Array;
-}
 
 /** Row of CHANNELS, before a dialect gives it its form. */
 export interface ChannelFigures {

@@ -11,7 +11,7 @@ import { logError } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
 import { assertSamePlacement } from "./same-placement.ts";
 import { readSettings } from "../../base/settings.ts";
-import type { Shard } from "./shard.ts";
+import type { ShardCalls } from "../../base/calls/shard.ts";
 import { shardStub } from "../../base/stubs.ts";
 import { isUnknownMethod } from "../../base/unknown-method.ts";
 
@@ -153,11 +153,11 @@ export class ShardClaim {
     return shardName.format(this.#namespace, this.#index);
   }
 
-  #first(): DurableObjectStub<Shard> {
+  #first(): DurableObjectStub<ShardCalls> {
     return this.#shard(0);
   }
 
-  #shard(index: number): DurableObjectStub<Shard> {
+  #shard(index: number): DurableObjectStub<ShardCalls> {
     return shardStub(this.#env, shardName.format(this.#namespace, index));
   }
 }

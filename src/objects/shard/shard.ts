@@ -10,13 +10,19 @@ import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../../engine/engine.ts";
 import { hashKeyName, type HashKey } from "../../engine/hash.ts";
 import type { ListingPart, ListingQuery } from "../../engine/listing.ts";
-import type { ScanQuery, TableRows } from "../../engine/scan.ts";
-import type { RequestCounts } from "../../engine/semaphores/requests.ts";
-import type { DumpPage, SemaphoreFigures } from "../../engine/semaphores/semaphores.ts";
-import type { Totals } from "../../engine/table.ts";
+import type { ScanQuery } from "../../engine/scan.ts";
 import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
-import type { TallyFigures } from "../../engine/tally.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
+import type {
+  CounterFigures,
+  ShardCalls,
+  ShardDump,
+  ShardFigures,
+  ShardPlan,
+  ShardRemoval,
+  ShardRows,
+  ShardSummary,
+} from "../../base/calls/shard.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { ClockWatch } from "./clock-watch.ts";
 import { DataPoints } from "../../base/data-points.ts";
@@ -40,64 +46,7 @@ const LAG_TOLD_MS = 1000;
 /** Changes with what hashes, plans and cursors mean: those of another version are refused. */
 const ORDER_VERSION = 1;
 
-/** How the records of a shard are listed. */
-export interface ShardPlan {
-  /** Names the order that parts are made of. */
-  hashes: string;
-  parts: ListingPart[];
-}
-
-/** Records in the order of the table. */
-export interface ShardRows extends TableRows {
-  /** Names the order that `next` is a place in. */
-  hashes: string;
-}
-
-/** What a step of a removal has done. */
-export interface ShardRemoval {
-  /** Names the order that the cursor is a place in. */
-  hashes: string;
-  removed: number;
-  /** Where to go on; null when all is done. */
-  cursor: number | null;
-}
-
-/** What INFO says of a shard. */
-export interface ShardSummary {
-  totals: Totals;
-  tally: TallyFigures;
-  startedAtMs: number;
-  figures: ShardFigures;
-  semaphores: SemaphoreFigures;
-}
-
-/** What Stats of the counter protocol says of a shard. */
-export interface CounterFigures {
-  semaphores: SemaphoreFigures;
-  requests: RequestCounts;
-}
-
-/** A page of Dump: see `Semaphores.dump`. */
-export interface ShardDump extends DumpPage {
-  /** Names the order that the cursor is a place in. */
-  hashes: string;
-}
-
-/** What a shard holds and what its journal has grown to. */
-export interface ShardFigures {
-  records: number;
-  bytes: number;
-  bytesMax: number;
-  refusedForSpace: number;
-  journalRows: number;
-  journalBytes: number;
-  /** Since the object started; an alarm that is set is one. */
-  rowsWritten: number;
-  /** By how much the time of records is ahead of the platform's clock: see `ShardClock`. Not of release 0.4.0. */
-  clockLagMs?: number;
-}
-
-export class Shard extends DurableObject<Env> {
+export class Shard extends DurableObject<Env> implements ShardCalls {
   readonly #settings: Settings;
   readonly #engine: Engine;
   readonly #journal: Journal;
@@ -168,14 +117,6 @@ export class Shard extends DurableObject<Env> {
     });
   }
 
-  /**
-   * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`.
-   *
-   * @param doorMs present time at the caller: see `ClockWatch`
-   * @throws Error `shards_mismatch` when the data was written under another placement,
-   * `format_unknown` or `row_version` when it was written by a release that this one does not know,
-   * `batch_version` or `batch` when the batch is not readable; in each case nothing is applied
-   */
   async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
     if (this.#unreadable !== null) throw this.#unreadable;
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
@@ -191,11 +132,6 @@ export class Shard extends DurableObject<Env> {
     return answer;
   }
 
-  /**
-   * The records behind a key, in the order of keys: see `Listing.page`.
-   *
-   * @throws Error as `apply`
-   */
   async page(
     placement: Placement,
     query: ListingQuery,
@@ -209,12 +145,6 @@ export class Shard extends DurableObject<Env> {
     return page;
   }
 
-  /**
-   * Records in the order of their keys: see `Scan.page`.
-   *
-   * @param isBounded where that is too much work for one call, the page is empty and not the last one: `rows`
-   * gives the records. A shard of a release before 0.5.0 does not know this, and always gives the page.
-   */
   async scan(
     placement: Placement,
     query: ScanQuery,
@@ -229,12 +159,6 @@ export class Shard extends DurableObject<Env> {
     return page;
   }
 
-  /**
-   * Records in the order of the table: see `Scan.rowsFrom`.
-   *
-   * @param hashes names the order that the place is in; null at the start
-   * @throws Error `listing_lost` when the table has another order now; or as `apply`
-   */
   async rows(
     placement: Placement,
     query: TableQuery,
@@ -249,7 +173,6 @@ export class Shard extends DurableObject<Env> {
     return { hashes: this.#hashes, ...rows };
   }
 
-  /** Records with their values, in the order of their keys: see `Export.page`. */
   async exportPage(
     placement: Placement,
     query: ScanQuery,
@@ -263,12 +186,6 @@ export class Shard extends DurableObject<Env> {
     return page;
   }
 
-  /**
-   * A step of a removal: see `Scan.remove`. Where the object has started anew since the last step, it
-   * begins again.
-   *
-   * @param hashes what the last step returned, null at first
-   */
   async remove(
     placement: Placement,
     query: ScanQuery,
@@ -283,7 +200,6 @@ export class Shard extends DurableObject<Env> {
     return { hashes: this.#hashes, ...step };
   }
 
-  /** A step of the plan by which all records are listed: see `Listing.plan`. */
   async plan(
     placement: Placement,
     hashes: string | null,
@@ -296,11 +212,6 @@ export class Shard extends DurableObject<Env> {
     return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
   }
 
-  /**
-   * The fragments of parts of a plan: see `Listing.fragments`.
-   *
-   * @throws Error `listing_lost` when the object has started anew since the plan; or as `apply`
-   */
   async fragments(
     placement: Placement,
     hashes: string,
@@ -316,7 +227,6 @@ export class Shard extends DurableObject<Env> {
     return fragments;
   }
 
-  /** What INFO says of the shard. */
   async summary(placement: Placement): Promise<ShardSummary> {
     await this.#look(placement);
     await this.#sweep();
@@ -328,7 +238,6 @@ export class Shard extends DurableObject<Env> {
     return { totals, tally, startedAtMs: this.#startedAtMs, figures, semaphores };
   }
 
-  /** What Stats of the counter protocol says of the shard. */
   async counterFigures(placement: Placement): Promise<CounterFigures> {
     await this.#look(placement);
     const semaphores = this.#engine.semaphores.figures(Date.now());
@@ -336,12 +245,6 @@ export class Shard extends DurableObject<Env> {
     return { semaphores, requests: this.#engine.semaphoreRequests.counts };
   }
 
-  /**
-   * A page of Dump: see `Semaphores.dump`. Where the object has started anew since the last page, it
-   * begins again.
-   *
-   * @param hashes what the last page said, null at first
-   */
   async dump(
     placement: Placement,
     hashes: string | null,
@@ -355,25 +258,21 @@ export class Shard extends DurableObject<Env> {
     return { hashes: this.#hashes, ...page };
   }
 
-  /** Of shard 0, see `ShardClaim.placementFor`: the placement that is in force. */
   async claim(placement: Placement, index: number | null = null): Promise<Placement> {
     if (this.#unreadable !== null) throw this.#unreadable;
     return await this.#claim.placementFor(placement, index);
   }
 
-  /** Of shard 0: notes that another shard has data. */
   note(index: number): void {
     if (this.#unreadable !== null) throw this.#unreadable;
     this.#claim.note(index);
   }
 
-  /** Of shard 0: whether another shard has data, or had. */
   hasNoted(index: number): boolean {
     if (this.#unreadable !== null) throw this.#unreadable;
     return this.#journal.hasNoted(index);
   }
 
-  /** Whether records have ever been written, though they may be gone. */
   hasData(): boolean {
     return this.#unreadable !== null || this.#journal.hasData;
   }
@@ -415,7 +314,6 @@ export class Shard extends DurableObject<Env> {
     }
   }
 
-  /** Counts of what the shard holds. */
   figures(): ShardFigures {
     const { rows, bytes } = this.#journal.figures;
     return {
@@ -497,12 +395,6 @@ export class Shard extends DurableObject<Env> {
     this.ctx.abort("clock_still: the shard starts anew to read the machine's clock again");
   }
 
-  /**
-   * Sets the clock back to the platform's, and all times of records as far: see `Engine.setClockBack`. Returns by
-   * how many milliseconds: 0 where there was no lag.
-   *
-   * @throws Error as `apply`
-   */
   async setClockBack(placement: Placement): Promise<number> {
     await this.#look(placement);
     while (this.#journal.isCutting) {

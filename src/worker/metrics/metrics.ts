@@ -7,10 +7,10 @@
  */
 import { COUNTED_REQUESTS } from "../../engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../../engine/tally.ts";
-import type { HubFigures } from "../../objects/hub/hub.ts";
+import type { HubFigures } from "../../base/calls/hub.ts";
 import { hubName } from "../../base/names.ts";
 import { namedChannelsOf } from "../../dispatch/overview.ts";
-import type { ShardSummary } from "../../objects/shard/shard.ts";
+import type { ShardSummary } from "../../base/calls/shard.ts";
 import { heardHubs, isSilence, type Survey } from "../../dispatch/survey.ts";
 import { VERSION } from "../../base/version.ts";
 import type { Metric, Sample } from "./exposition.ts";

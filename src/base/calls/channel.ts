@@ -1,0 +1,98 @@
+/**
+ * What a group of channels and the Directory can be asked for, by doors and Hubs. See `calls/shard.ts` on releases
+ * that meet.
+ */
+import type { TallyFigures } from "../../engine/tally.ts";
+
+/** What came of publications. */
+export interface PublishedAll {
+  /** Per message: how many subscriptions took it; null when no subscription took any. */
+  readonly delivered: Uint32Array | null;
+  /** Per message: its number, NaN where the channel has none; null when no channel has any. */
+  readonly sequences: Float64Array | null;
+}
+
+/** What came of messages to one channel. */
+export interface Published {
+  /** Per message: how many subscriptions took it. */
+  readonly delivered: readonly number[];
+  /** Number of the first message; null in a channel whose messages are not numbered. */
+  readonly sequence: number | null;
+}
+
+/** Where a listener begins: the number of the last message so far, and those that it is given again. */
+export interface Listened {
+  readonly sequence: number;
+  readonly replayFrom: number;
+  /** Format: `wire/messages.ts`. */
+  readonly replay: Uint8Array;
+}
+
+/** What a Directory says of its namespace. */
+export interface DirectorySurvey {
+  hubs: string[];
+  /** What HTTP callers have asked, and what was asked in Hubs that have no connections any more. */
+  figures: TallyFigures;
+  /** The first of the two. Figures of Hubs that come and go by their own names would be counted twice. */
+  doors: TallyFigures;
+}
+
+export interface ChannelCalls extends Rpc.DurableObjectBranded {
+  /**
+   * Gives messages to the subscribers of their channels. Returns when every Hub has them that is not slow.
+   *
+   * @param publications format: `wire/channel-batch.ts`
+   */
+  publishAll(publications: Uint8Array): Promise<PublishedAll>;
+
+  /**
+   * A Hub has its first subscribers of some channels, or has lost its last ones.
+   *
+   * @param changes format: `wire/channel-batch.ts`
+   * @returns which of the changes are joins that there is no room for
+   */
+  change(hub: string, changes: Uint8Array): number[];
+
+  /**
+   * A Hub has a client that wants numbered messages: numbers them from now on. Null when there is no room for the
+   * Hub.
+   *
+   * @param after number of the last message that the listener has; null when it has none
+   */
+  listenTo(channel: string, hub: string, after: number | null): Listened | null;
+
+  /** Names of the Hubs that have subscribers of a channel. */
+  hubsOf(channel: string): string[];
+
+  // What follows is about one channel: `*` in the Directory, or that of an object of release 0.4.
+
+  /** A Hub has a subscriber from now on. */
+  join(hub: string): Promise<void>;
+
+  /** A Hub has no subscriber any more. */
+  leave(hub: string): Promise<void>;
+
+  /** Names of the Hubs that have subscribers. */
+  hubs(): Promise<string[]>;
+
+  /** As `listenTo`. */
+  listen(hub: string, after: number | null): Promise<Listened>;
+
+  /** @param messages format: `wire/messages.ts` */
+  publish(messages: Uint8Array, count: number): Promise<Published>;
+}
+
+/** The Directory is the object of the channel `*`, with the tasks of a directory beside that. */
+export interface DirectoryCalls extends ChannelCalls {
+  /** Keeps what a door has counted. */
+  absorb(figures: TallyFigures): void;
+
+  /** A Hub has no connections any more; its counts are kept here. */
+  retire(hub: string, figures: TallyFigures): Promise<void>;
+
+  /** The Hubs that have connections, and what was counted beside them. */
+  survey(): Promise<DirectorySurvey>;
+
+  /** These Hubs had no connections when they were asked: checks that, and drops those that confirm it. */
+  suspect(hubs: string[]): Promise<void>;
+}

@@ -1,0 +1,204 @@
+/**
+ * What a Shard can be asked for, by doors, Hubs and other Shards.
+ *
+ * Arguments and answers cross the border of an object, so they are plain data. Objects of two releases meet for
+ * some minutes after each deployment: a method keeps its name and its parameters, and what is added is optional.
+ */
+import type { ListingPart, ListingQuery } from "../../engine/listing.ts";
+import type { ScanQuery, TableRows } from "../../engine/scan.ts";
+import type { RequestCounts } from "../../engine/semaphores/requests.ts";
+import type { DumpPage, SemaphoreFigures } from "../../engine/semaphores/semaphores.ts";
+import type { Totals } from "../../engine/table.ts";
+import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
+import type { TallyFigures } from "../../engine/tally.ts";
+import type { Placement } from "../../wire/batch.ts";
+
+/** How the records of a shard are listed. */
+export interface ShardPlan {
+  /** Names the order that parts are made of. */
+  hashes: string;
+  parts: ListingPart[];
+}
+
+/** Records in the order of the table. */
+export interface ShardRows extends TableRows {
+  /** Names the order that `next` is a place in. */
+  hashes: string;
+}
+
+/** The outcome of one step of a removal. */
+export interface ShardRemoval {
+  /** Names the order that the cursor is a place in. */
+  hashes: string;
+  removed: number;
+  /** Where to go on; null when all is done. */
+  cursor: number | null;
+}
+
+/** What INFO says of a shard. */
+export interface ShardSummary {
+  totals: Totals;
+  tally: TallyFigures;
+  startedAtMs: number;
+  figures: ShardFigures;
+  semaphores: SemaphoreFigures;
+}
+
+/** What Stats of the counter protocol says of a shard. */
+export interface CounterFigures {
+  semaphores: SemaphoreFigures;
+  requests: RequestCounts;
+}
+
+/** A page of Dump: see `Semaphores.dump`. */
+export interface ShardDump extends DumpPage {
+  /** Names the order that the cursor is a place in. */
+  hashes: string;
+}
+
+/** The size of a shard and of its journal. */
+export interface ShardFigures {
+  records: number;
+  bytes: number;
+  bytesMax: number;
+  refusedForSpace: number;
+  journalRows: number;
+  journalBytes: number;
+  /** Since the object started; setting an alarm is one row. */
+  rowsWritten: number;
+  /** By how much the time of records is ahead of the platform's clock: see `ShardClock`. Release 0.4.0 leaves it out. */
+  clockLagMs?: number;
+}
+
+/**
+ * Every method throws `shards_mismatch` when the data was written under another placement, and `format_unknown` or
+ * `row_version` when it was written by a release that this one cannot read. Nothing has been applied then.
+ */
+export interface ShardCalls extends Rpc.DurableObjectBranded {
+  /**
+   * Executes a batch and returns its answer once what it saw is durable. Formats: `wire/batch.ts`.
+   *
+   * @param doorMs present time at the caller, which tells a shard that its own clock stands still (`ClockWatch`)
+   * @throws Error `batch_version` or `batch` when the batch is not readable; nothing is applied
+   */
+  apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array>;
+
+  /** The records behind a key, in the order of keys: see `Listing.page`. */
+  page(
+    placement: Placement,
+    query: ListingQuery,
+    after: Uint8Array | null,
+    bytesMax: number,
+    recordsMax: number,
+  ): Promise<Uint8Array>;
+
+  /**
+   * Records in the order of their keys: see `Scan.page`.
+   *
+   * @param isBounded where that is too much work for one call, the page is empty and not the last one: `rows`
+   * gives the records. A shard of a release before 0.5.0 ignores this, and always gives the page.
+   */
+  scan(
+    placement: Placement,
+    query: ScanQuery,
+    after: Uint8Array | null,
+    recordsMax: number,
+    isBounded?: boolean,
+  ): Promise<Uint8Array>;
+
+  /**
+   * Records in the order of the table: see `Scan.rowsFrom`.
+   *
+   * @param hashes names the order that the place is in; null at the start
+   * @throws Error `listing_lost` when the table has another order now
+   */
+  rows(
+    placement: Placement,
+    query: TableQuery,
+    hashes: string | null,
+    place: TablePlace,
+    recordsMax: number,
+  ): Promise<ShardRows>;
+
+  /** Records with their values, in the order of their keys: see `Export.page`. */
+  exportPage(
+    placement: Placement,
+    query: ScanQuery,
+    after: Uint8Array | null,
+    recordsMax: number,
+    bytesMax: number,
+  ): Promise<Uint8Array>;
+
+  /**
+   * A step of a removal: see `Scan.remove`. Where the object has restarted since the last step, it begins again.
+   *
+   * @param hashes what the last step returned, null at first
+   */
+  remove(
+    placement: Placement,
+    query: ScanQuery,
+    hashes: string | null,
+    cursor: number,
+  ): Promise<ShardRemoval>;
+
+  /** A step of the plan by which all records are listed: see `Listing.plan`. */
+  plan(
+    placement: Placement,
+    hashes: string | null,
+    query: ListingQuery,
+    cursor: number,
+  ): Promise<ShardPlan & { cursor: number | null }>;
+
+  /**
+   * The fragments of parts of a plan: see `Listing.fragments`.
+   *
+   * @throws Error `listing_lost` when the object has restarted since the plan
+   */
+  fragments(
+    placement: Placement,
+    hashes: string,
+    query: ListingQuery,
+    parts: ListingPart[],
+    to: number,
+    firstIndex: number,
+  ): Promise<Uint8Array>;
+
+  /** What INFO says of the shard. */
+  summary(placement: Placement): Promise<ShardSummary>;
+
+  /** What Stats of the counter protocol says of the shard. */
+  counterFigures(placement: Placement): Promise<CounterFigures>;
+
+  /**
+   * A page of Dump: see `Semaphores.dump`. Where the object has restarted since the last page, it begins again.
+   *
+   * @param hashes from the last page, null at first
+   */
+  dump(
+    placement: Placement,
+    hashes: string | null,
+    cursor: number,
+    bytesMax: number,
+  ): Promise<ShardDump>;
+
+  /**
+   * Sets the clock back to the platform's, and all times of records as far: see `Engine.setClockBack`. Returns by
+   * how many milliseconds: 0 where there was no lag.
+   */
+  setClockBack(placement: Placement): Promise<number>;
+
+  /** Counts of what the shard holds. */
+  figures(): ShardFigures;
+
+  /** Of shard 0, see `ShardClaim.placementFor`: the placement that is in force. */
+  claim(placement: Placement, index?: number | null): Promise<Placement>;
+
+  /** Of shard 0: notes that another shard has data. */
+  note(index: number): void;
+
+  /** Of shard 0: whether another shard has data, or had. */
+  hasNoted(index: number): boolean;
+
+  /** Whether records have ever been written, though they may be gone. */
+  hasData(): boolean;
+}
