@@ -3,7 +3,7 @@ import { createExecutionContext, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import worker from "../../src/worker/index.ts";
-import { hex, unhex } from "../support/frames/throttr.ts";
+import { hex, unhex } from "../support/frames/index.ts";
 import { get, openSocket, post } from "../support/pool/doors.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
 

@@ -13,7 +13,7 @@ import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
 import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
 import { writeChange } from "../../src/wire/channel-batch.ts";
 import { forEachMessage, writeMessage } from "../../src/wire/messages.ts";
-import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, hex } from "../support/frames/index.ts";
 import { openSocket, post } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";

@@ -17,7 +17,7 @@ import { GroupMap } from "../../src/dispatch/placement.ts";
 import { isUnknownMethod } from "../../src/base/unknown-method.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { writeMessage } from "../../src/wire/messages.ts";
-import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, hex } from "../support/frames/index.ts";
 import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf } from "../support/pool/tokens.ts";

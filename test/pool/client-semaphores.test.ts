@@ -14,7 +14,7 @@ import {
 } from "../../src/client/index.ts";
 import { flushNamespace } from "../../src/testing/flush.ts";
 import { socketClassOver } from "../support/client/door-socket.ts";
-import { uuidOfNumber } from "../support/frames/leases.ts";
+import { uuidOfNumber } from "../support/frames/index.ts";
 
 const server = exports.default as unknown as Fetcher;
 const URL = "http://localhost";

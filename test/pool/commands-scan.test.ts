@@ -10,23 +10,25 @@ import type { RecordPage } from "../../src/wire/edge/operations.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import {
+  bytesOf,
   commandFrame,
   commandReplies,
+  type CommandReply,
+  concat,
   FOREVER,
   increment,
   insert,
+  type Pair,
+  pairFrame,
   purge,
   remove,
   scan,
   scanPage,
+  type ScanRow,
   set,
   ttlMs,
   u16,
-  type CommandReply,
-  type ScanRow,
-} from "../support/frames/commands.ts";
-import { bytesOf, concat } from "../support/frames/throttr.ts";
-import { pairFrame, type Pair } from "../support/engine/pairs.ts";
+} from "../support/frames/index.ts";
 import { shardStub } from "../support/pool/shards.ts";
 
 type Stub = Service<typeof Throttr>;
@@ -220,7 +222,7 @@ describe("SCAN", () => {
 async function insertPairs(namespace: string, pairs: readonly Pair[]): Promise<void> {
   const body = concat(
     pairs.map((pair, id) =>
-      Uint8Array.from(pairFrame(id, { type: "insert", pair, quota: 1n, ttlType: 2, ttl: 1000n })),
+      pairFrame(id, { type: "insert", pair, quota: 1n, ttlType: 2, ttl: 1000n }),
     ),
   );
   const response = await open(namespace).fetch("http://localhost/throttr/2", {

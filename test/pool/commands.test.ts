@@ -14,13 +14,17 @@ import { requestArbitrary } from "../support/engine/arbitraries.ts";
 import { commandArbitrary, key } from "../support/commands/arbitraries.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import {
+  bytesOf,
   change,
   commandFrame,
   commandReplies,
   compareAndSet,
+  concat,
   configurationBytes,
   expire,
   FOREVER,
+  frameOf,
+  hex,
   HOURS,
   increment,
   insert,
@@ -32,11 +36,10 @@ import {
   remove,
   scan,
   set,
-  u64,
   type Ttl,
-} from "../support/frames/commands.ts";
+  u64,
+} from "../support/frames/index.ts";
 import { takeReplies, timeless } from "../support/commands/streams.ts";
-import { bytesOf, concat, frameOf, hex } from "../support/frames/throttr.ts";
 import type { ModelRequest } from "../support/engine/model.ts";
 import { get, openPort, openSocket, type SocketDoor, type TcpDoor } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";

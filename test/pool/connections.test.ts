@@ -13,7 +13,7 @@ import { readSettings } from "../../src/base/settings.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import { concat, frameOf, hex, unhex } from "../support/frames/throttr.ts";
+import { concat, frameOf, hex, unhex } from "../support/frames/index.ts";
 import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
 import { connectTcp, openPort, openSocket, post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";

@@ -3,15 +3,15 @@ import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
 import {
-  MAX_U64,
-  pairFrame,
-  PairModel,
+  bytesOf,
+  concat,
+  hex,
   type Pair,
-  type PairReply,
+  pairFrame,
   type PairRequest,
-} from "../support/engine/pairs.ts";
+} from "../support/frames/index.ts";
+import { MAX_U64, PairModel, type PairReply } from "../support/engine/pairs.ts";
 import {
   Inbox,
   openHttp,
@@ -511,7 +511,7 @@ const update = (pair: Pair, attribute: number, change: number, value: bigint): P
 });
 
 const framesOf = (requests: readonly PairRequest[], firstId: number): Uint8Array<ArrayBuffer> =>
-  Uint8Array.from(requests.flatMap((request, i) => pairFrame((firstId + i) >>> 0, request)));
+  concat(requests.map((request, i) => pairFrame((firstId + i) >>> 0, request)));
 
 /** The replies to requests whose ids count from one on; fails when an id is not the one awaited. */
 async function takeReplies(

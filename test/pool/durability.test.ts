@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, inject, it, vi } from "vitest";
 import { requestArbitrary } from "../support/engine/arbitraries.ts";
-import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames/index.ts";
 import { Model, type ModelProtocol, type ModelRequest } from "../support/engine/model.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import type { Channel } from "../../src/objects/channel/channel.ts";
 import { groupName } from "../../src/base/names.ts";
 import { GroupMap } from "../../src/dispatch/placement.ts";
-import { hex, unhex } from "../support/frames/throttr.ts";
+import { hex, unhex } from "../support/frames/index.ts";
 import { openSocket, post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";

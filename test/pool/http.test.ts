@@ -3,7 +3,7 @@ import { createExecutionContext, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import worker from "../../src/worker/index.ts";
-import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames/index.ts";
 import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
 import { get, post } from "../support/pool/doors.ts";
 import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "../support/pool/large.ts";

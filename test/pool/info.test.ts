@@ -5,7 +5,7 @@ import { afterEach, describe, expect, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import worker from "../../src/worker/index.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import { batchOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { batchOf, hex, partsOf } from "../support/frames/index.ts";
 import { Inbox, openPort, openSocket, pathOf, post, type Door } from "../support/pool/doors.ts";
 import { bytesOfHex, hexUint, paddedText, rowsOf, u16At, u64At } from "../support/pool/reading.ts";
 import { bearerOf } from "../support/pool/tokens.ts";

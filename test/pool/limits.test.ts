@@ -2,7 +2,7 @@
 import { evictAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { bytesOf, concat, hex, unhex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, hex, unhex } from "../support/frames/index.ts";
 import { connectTcp, openPort, openSocket, post, type Door } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf } from "../support/pool/tokens.ts";

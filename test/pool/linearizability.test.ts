@@ -18,7 +18,7 @@ import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { replyAt } from "../support/frames/commands.ts";
+import { bytesOf, concat, replyAt } from "../support/frames/index.ts";
 import {
   isLinearizable,
   RECORD,
@@ -26,7 +26,6 @@ import {
   type RecordOperation,
 } from "../support/commands/history.ts";
 import { refusalOf } from "../support/commands/calls.ts";
-import { bytesOf, concat } from "../support/frames/throttr.ts";
 import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { breakJournal, holdSync, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";

@@ -2,11 +2,13 @@
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import {
+  concat,
   FRAGMENT_BYTES_MAX,
   fragmentsNeeded,
+  frameOf,
   parseFragments,
-} from "../support/frames/fragments.ts";
-import { concat, frameOf, unhex } from "../support/frames/throttr.ts";
+  unhex,
+} from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/engine/model.ts";
 import { openPort, openSocket, post } from "../support/pool/doors.ts";
 import { shardStub } from "../support/pool/shards.ts";

@@ -6,7 +6,7 @@ import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { messageOf, settle, type Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { hex } from "../support/frames/throttr.ts";
+import { hex } from "../support/frames/index.ts";
 import { tokenOf } from "../support/pool/tokens.ts";
 
 const server = exports.default as unknown as Fetcher;

@@ -17,8 +17,10 @@ import {
 import { Scans } from "../../src/dispatch/scans.ts";
 import type { Shard } from "../../src/objects/shard/shard.ts";
 import {
+  bytesOf,
   commandFrame,
   commandReplies,
+  concat,
   edgeBatch,
   FOREVER,
   insert,
@@ -27,8 +29,7 @@ import {
   scan,
   scanPage,
   u16,
-} from "../support/frames/commands.ts";
-import { bytesOf, concat } from "../support/frames/throttr.ts";
+} from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");

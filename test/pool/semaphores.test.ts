@@ -3,16 +3,17 @@ import { abortAllDurableObjects, evictAllDurableObjects, reset } from "cloudflar
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Throttr } from "../../src/worker/rpc.ts";
-import { commandReplies, ttlMs } from "../support/frames/commands.ts";
-import { concat } from "../support/frames/throttr.ts";
 import {
   acquire,
+  commandReplies,
+  concat,
   holders,
   idOf,
   inspect,
   semaphores,
+  ttlMs,
   uuidOfNumber,
-} from "../support/frames/leases.ts";
+} from "../support/frames/index.ts";
 import { acquire as acquireByConnection, get, numberOfBody } from "../support/frames/yrmcds.ts";
 import { openCounter } from "../support/pool/yrmcds-wires.ts";
 import { openSocket } from "../support/pool/doors.ts";

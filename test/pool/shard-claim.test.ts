@@ -8,7 +8,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { readSettings } from "../../src/base/settings.ts";
-import { bytesOf, concat, frameOf, hex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, frameOf, hex } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/engine/model.ts";
 import { post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";

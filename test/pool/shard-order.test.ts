@@ -8,8 +8,7 @@ import { describe, expect, it } from "vitest";
 import type { ListingQuery } from "../../src/engine/listing.ts";
 import { HASH_END } from "../../src/engine/table.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
-import { parseFragments } from "../support/frames/fragments.ts";
-import { batchOf, frameOf } from "../support/frames/throttr.ts";
+import { batchOf, frameOf, parseFragments } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/engine/model.ts";
 import { meterOf, shardStub } from "../support/pool/shards.ts";
 

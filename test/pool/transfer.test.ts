@@ -17,35 +17,37 @@ import type {
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
 import {
+  BUFFER,
+  bytesOf,
   commandFrame,
   commandReplies,
-  FOREVER,
-  insert,
-  limit,
-  configurationBytes,
-  set,
-  ttlMs,
-  u16,
-  u32,
   type CommandReply,
-} from "../support/frames/commands.ts";
-import { bytesOf, concat, hex, unhex } from "../support/frames/throttr.ts";
-import { pairFrame, type Pair } from "../support/engine/pairs.ts";
-import {
-  BUFFER,
+  concat,
+  configurationBytes,
   COUNTER,
   EXPORT,
+  type ExportAsked,
   exportFrame,
+  type ExportRow,
   exportRows,
+  FOREVER,
+  hex,
+  insert,
   KEEP,
+  limit,
+  type Pair,
+  pairFrame,
   pairKey,
   REPLACE,
   restore,
   RESTORED,
   restorePair,
-  type ExportAsked,
-  type ExportRow,
-} from "../support/frames/transfer.ts";
+  set,
+  ttlMs,
+  u16,
+  u32,
+  unhex,
+} from "../support/frames/index.ts";
 import { openPort, openSocket, post } from "../support/pool/doors.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -119,9 +121,7 @@ async function recordsOf(
 async function insertPairs(namespace: string, pairs: readonly Pair[]): Promise<void> {
   const body = concat(
     pairs.map((pair, id) =>
-      Uint8Array.from(
-        pairFrame(id, { type: "insert", pair, quota: BigInt(id), ttlType: 2, ttl: 1000n }),
-      ),
+      pairFrame(id, { type: "insert", pair, quota: BigInt(id), ttlType: 2, ttl: 1000n }),
     ),
   );
   const response = await open(namespace).fetch("http://localhost/throttr/2", {

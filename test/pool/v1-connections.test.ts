@@ -6,7 +6,7 @@ import { ThrottrClient, webSocket } from "../../src/client/index.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { CONNECTION_ROW_BYTES } from "../../src/wire/throttr/connection-row.ts";
 import { socketClassOver } from "../support/client/door-socket.ts";
-import { hex, unhex } from "../support/frames/throttr.ts";
+import { hex, unhex } from "../support/frames/index.ts";
 import { get, openPort, openSocket } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf } from "../support/pool/tokens.ts";

@@ -2,7 +2,7 @@
 import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { concat, hex } from "../support/frames/throttr.ts";
+import { concat, hex } from "../support/frames/index.ts";
 import { openSocket, post } from "../support/pool/doors.ts";
 import { breakJournal, meterOf, shardStub } from "../support/pool/shards.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";

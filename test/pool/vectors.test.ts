@@ -1,7 +1,7 @@
 /** The recorded exchanges over every door. */
 import { reset } from "cloudflare:test";
 import { afterEach, describe, expect, inject, it } from "vitest";
-import { hex, unhex } from "../support/frames/throttr.ts";
+import { hex, unhex } from "../support/frames/index.ts";
 import { DOORS, post, type Door } from "../support/pool/doors.ts";
 
 interface Exchange {

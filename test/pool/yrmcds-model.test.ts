@@ -24,7 +24,7 @@ import {
   type CounterEntry,
   type CounterReply,
 } from "../support/frames/yrmcds.ts";
-import { concat, hex } from "../support/frames/throttr.ts";
+import { concat, hex } from "../support/frames/index.ts";
 import { SemaphoreModel } from "../support/yrmcds/model.ts";
 import {
   piecesOf,

@@ -30,7 +30,7 @@ import {
   recordedReplies,
   type CounterStep,
 } from "../support/yrmcds/vectors.ts";
-import { unhex } from "../support/frames/throttr.ts";
+import { unhex } from "../support/frames/index.ts";
 import { openCounter, type CounterKind } from "../support/pool/yrmcds-wires.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { shardStub } from "../support/pool/shards.ts";

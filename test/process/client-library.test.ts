@@ -8,8 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import { parseFragments } from "../support/frames/fragments.ts";
-import { bytesOf, concat, hex, unhex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, hex, parseFragments, unhex } from "../support/frames/index.ts";
 
 const HTTP_PORT = 18_797;
 const PORTS: Readonly<Record<number, number>> = { 1: 18_798, 2: 18_799, 4: 18_800, 8: 18_801 };

@@ -14,7 +14,7 @@ import { startGateway, type Gateway } from "../../src/cli/gateway/gateway.ts";
 import type { GatewayOptions } from "../../src/cli/gateway/options.ts";
 import { parsePorts } from "../../src/cli/gateway/ports.ts";
 import { parseExposition } from "../support/text/exposition.ts";
-import { concat, unhex } from "../support/frames/throttr.ts";
+import { concat, unhex } from "../support/frames/index.ts";
 import {
   fakeServer,
   onFrames,

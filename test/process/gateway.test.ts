@@ -13,7 +13,7 @@ import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
 import { comparedReplies, counterScenarios, recordedReplies } from "../support/yrmcds/vectors.ts";
-import { concat, frameOf, hex, unhex } from "../support/frames/throttr.ts";
+import { concat, frameOf, hex, unhex } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/engine/model.ts";
 import { openCounter, type SocketClient } from "../support/process/yrmcds-sockets.ts";
 import { TcpClient } from "../support/process/gateway-peers.ts";

@@ -4,13 +4,12 @@ import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { bytesOf, concat, frameOf } from "../support/frames/throttr.ts";
+import { concat, HOURS, stat, U64 } from "../support/frames/index.ts";
 import { SelfHosted } from "../support/process/self-hosted.ts";
 import { SocketClient } from "../support/process/socket-client.ts";
-import { HOURS, insertFrame, quotaOf, WIDE } from "../support/process/socket-records.ts";
+import { insertFrame, quotaOf } from "../support/process/socket-records.ts";
 
 const PORT = 21_821;
-const STAT = 0x09;
 const VALUE_BYTES = 1_000_000;
 const GETS = 20_000;
 /** Reads that may be under way, or answered, when the end of a connection is seen. */
@@ -46,19 +45,18 @@ afterAll(async () => {
 beforeEach(async () => {
   key = `large${tests++}`;
   const value = new Uint8Array(VALUE_BYTES);
-  const set = frameOf(WIDE, { type: "set", key, ttlType: HOURS, ttl: 1n, value });
+  const set = U64.set(key, value, HOURS, 1n);
   await other.exchange(set, 1);
 });
 
 const gets = (count: number): Uint8Array<ArrayBuffer> => {
-  const get = frameOf(WIDE, { type: "get", key });
+  const get = U64.get(key);
   return concat(Array.from({ length: count }, () => get));
 };
 
 /** How often the value has been read by now, as STAT of the edge dialect tells another peer. */
 async function readsOf(): Promise<number> {
-  const body = concat([Uint8Array.of(STAT, key.length), bytesOf(key)]);
-  const response = await fetch(`${server.url}/throttr/edge`, { method: "POST", body });
+  const response = await fetch(`${server.url}/throttr/edge`, { method: "POST", body: stat(key) });
   const reply = new DataView(await response.arrayBuffer());
   expect(reply.getUint8(0)).toBe(1);
   return Number(reply.getBigUint64(17, true));

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, expect, it } from "vitest";
-import { bytesOf, concat } from "../support/frames/throttr.ts";
+import { bytesOf, concat } from "../support/frames/index.ts";
 import { SelfHosted } from "../support/process/self-hosted.ts";
 
 /** Groups that the channels of a namespace are spread over, and the file with the class's alarms. */

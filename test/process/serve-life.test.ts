@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { acquire, numberOfBody } from "../support/frames/yrmcds.ts";
-import { concat } from "../support/frames/throttr.ts";
+import { concat } from "../support/frames/index.ts";
 import { openCounter } from "../support/process/yrmcds-sockets.ts";
 import {
   isRunning,

@@ -5,19 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { acquire, get as getCounter, numberOfBody } from "../support/frames/yrmcds.ts";
-import { concat, frameOf, hex } from "../support/frames/throttr.ts";
+import { concat, hex, HOURS, U64 } from "../support/frames/index.ts";
 import { playScenario, throttrScenarios } from "../support/engine/vectors.ts";
 import { openCounter } from "../support/process/yrmcds-sockets.ts";
 import { upgradeHead } from "../support/process/raw-http.ts";
 import { SelfHosted, tokenFor } from "../support/process/self-hosted.ts";
 import { SocketClient } from "../support/process/socket-client.ts";
-import {
-  FOUND_BYTES,
-  HOURS,
-  insertFrame,
-  quotaOf,
-  WIDE,
-} from "../support/process/socket-records.ts";
+import { FOUND_BYTES, insertFrame, quotaOf } from "../support/process/socket-records.ts";
 
 const TCP = { uint16: 21_610, uint64: 21_611, orders: 21_612, locks: 21_613 } as const;
 const OTHER_HTTP_PORT = 21_620;
@@ -178,8 +172,8 @@ it("takes as much memory after many times 24 MB of traffic as before", async () 
 /** Sets and gets one buffer again and again, until so many bytes have gone to and fro. */
 async function traffic(client: SocketClient, bytes: number): Promise<void> {
   const value = new Uint8Array(VALUE_BYTES).fill(7);
-  const set = frameOf(WIDE, { type: "set", key: "buffer", ttlType: HOURS, ttl: 1n, value });
-  const get = frameOf(WIDE, { type: "get", key: "buffer" });
+  const set = U64.set("buffer", value, HOURS, 1n);
+  const get = U64.get("buffer");
   const pair = concat([set, get]);
   const replyBytes = 1 + FOUND_BYTES + VALUE_BYTES;
   const request = concat(Array.from({ length: PAIRS }, () => pair));

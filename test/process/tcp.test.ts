@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import { concat, frameOf } from "../support/frames/throttr.ts";
+import { concat, frameOf } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/engine/model.ts";
 
 const HTTP_PORT = 18_787;

@@ -26,9 +26,7 @@ import {
 import { http } from "../../src/client/http-transport.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
 import type { ExportedKey, ExportedRecord } from "../../src/wire/edge/transfer.ts";
-import { parseFragments } from "../support/frames/fragments.ts";
-import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
-import { pairFrame } from "../support/engine/pairs.ts";
+import { bytesOf, concat, hex, pairFrame, parseFragments } from "../support/frames/index.ts";
 
 const FROM = { http: 21_700, u64: 21_701, u16: 21_702, old: 21_703 };
 const TO = { http: 21_710, u64: 21_711 };
@@ -83,15 +81,13 @@ function keyOf(i: number): Uint8Array {
 /** Records of all kinds, as clients make them. */
 async function fill(): Promise<void> {
   const pairs = Array.from({ length: PAIRS }, (_, i) =>
-    Uint8Array.from(
-      pairFrame(i, {
-        type: "insert",
-        pair: [`consumer${i % 100}`, `\xff${i}`],
-        quota: BigInt(i),
-        ttlType: i % 3,
-        ttl: BigInt(HOUR_MS) * [1_000_000n, 1n, 1n][i % 3]!,
-      }),
-    ),
+    pairFrame(i, {
+      type: "insert",
+      pair: [`consumer${i % 100}`, `\xff${i}`],
+      quota: BigInt(i),
+      ttlType: i % 3,
+      ttl: BigInt(HOUR_MS) * [1_000_000n, 1n, 1n][i % 3]!,
+    }),
   );
   const response = await fetch(`${FROM_URL}/throttr/2`, { method: "POST", body: concat(pairs) });
   expect((await response.arrayBuffer()).byteLength).toBe(5 * PAIRS);

@@ -22,7 +22,7 @@ import {
   stats,
   statsOf,
 } from "../support/frames/yrmcds.ts";
-import { concat, hex } from "../support/frames/throttr.ts";
+import { concat, hex } from "../support/frames/index.ts";
 import { SemaphoreModel, textOf } from "../support/yrmcds/model.ts";
 import {
   piecesOf,

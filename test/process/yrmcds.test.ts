@@ -20,7 +20,6 @@ import {
   HEADER_BYTES,
   headerOf,
   namedBody,
-  nameOf,
   noop,
   numberOfBody,
   OPCODE,
@@ -31,7 +30,8 @@ import {
   textOfBody,
   type CounterReply,
 } from "../support/frames/yrmcds.ts";
-import { concat, hex } from "../support/frames/throttr.ts";
+import { bytesOf } from "../support/frames/bytes.ts";
+import { concat, hex } from "../support/frames/index.ts";
 import { SemaphoreModel } from "../support/yrmcds/model.ts";
 import { piecesOf, renderRequest, stepsArbitrary } from "../support/yrmcds/streams.ts";
 import { openCounter, type SocketClient } from "../support/process/yrmcds-sockets.ts";
@@ -490,7 +490,7 @@ describe("a stream", () => {
 });
 
 describe("a request that is not valid", () => {
-  const name = nameOf("invalid");
+  const name = bytesOf("invalid");
   const named = (opcode: number, numbers: number[]): Uint8Array =>
     requestFrame(opcode, 5, namedBody(numbers, name));
   /** The same with another length of the name. */

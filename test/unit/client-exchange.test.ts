@@ -16,7 +16,7 @@ import {
   type Answer,
 } from "../support/client/http.ts";
 import { framesOf, quotaOf, replyTo } from "../support/client/server.ts";
-import { concat } from "../support/frames/throttr.ts";
+import { concat } from "../support/frames/index.ts";
 
 const seed = inject("seed");
 const URL = "https://throttr.example.com";

@@ -7,7 +7,7 @@ import type { Operation } from "../../src/wire/edge/operation.ts";
 import { get, info, publish } from "../../src/wire/edge/operations.ts";
 import { encodeInfo, INFO_BYTES } from "../../src/wire/throttr/info.ts";
 import { commandReply, pushOf } from "../support/client/server.ts";
-import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, hex } from "../support/frames/index.ts";
 
 const seed = inject("seed");
 

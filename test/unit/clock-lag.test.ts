@@ -11,20 +11,24 @@ import { EXPORT_PAGE_HEADER_BYTES } from "../../src/engine/export.ts";
 import { IMAGE_HEADER_BYTES } from "../../src/engine/image.ts";
 import { imagesOf } from "../support/commands/disk.ts";
 import {
+  acquire,
+  bytesOf,
   commandReplies,
   configurationBytes,
   edgeBatch,
   expire,
+  hex,
+  idOf,
   increment,
   insert,
   limit,
+  partsOf,
   peek,
   read,
+  renew,
   set,
   ttlMs,
-} from "../support/frames/commands.ts";
-import { bytesOf, hex, partsOf } from "../support/frames/throttr.ts";
-import { acquire, idOf, renew } from "../support/frames/leases.ts";
+} from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");

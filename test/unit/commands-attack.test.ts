@@ -10,7 +10,10 @@ import { frameLength } from "../../src/wire/throttr/scanner.ts";
 import { COSTS, configurations, costArbitrary } from "../support/commands/arbitraries.ts";
 import { imagesOf } from "../support/commands/disk.ts";
 import {
+  bytesOf,
   commandReplies,
+  type CommandReply,
+  concat,
   configurationBytes,
   EDGE,
   edgeBatch,
@@ -19,6 +22,7 @@ import {
   increment,
   insert,
   limit,
+  partsOf,
   peek,
   purge,
   read,
@@ -26,10 +30,8 @@ import {
   set,
   ttlMs,
   u64,
-  type CommandReply,
-} from "../support/frames/commands.ts";
+} from "../support/frames/index.ts";
 import { CommandModel } from "../support/commands/model.ts";
-import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
 import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
 import { encounterArbitrary } from "../support/rate-limits/extremes.ts";
 import { finish } from "../support/engine/steps.ts";

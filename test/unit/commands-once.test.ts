@@ -6,26 +6,29 @@ import { Keyspace } from "../../src/wire/keyspace.ts";
 import { configurations, goodCommand } from "../support/commands/arbitraries.ts";
 import { CommandDisk, imagesOf } from "../support/commands/disk.ts";
 import {
+  bytesOf,
   change,
+  type CommandOptions,
   commandReplies,
+  type CommandReply,
   compareAndSet,
+  concat,
   configurationBytes,
   edgeBatch,
   expire,
   FOREVER,
+  hex,
   increment,
   insert,
   limit,
+  partsOf,
   purge,
   read,
   refund,
   set,
   ttlMs,
-  type CommandOptions,
-  type CommandReply,
-} from "../support/frames/commands.ts";
+} from "../support/frames/index.ts";
 import { CommandModel } from "../support/commands/model.ts";
-import { bytesOf, concat, hex, partsOf } from "../support/frames/throttr.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");

@@ -10,18 +10,21 @@ import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { imagesOf } from "../support/commands/disk.ts";
 import {
   batchIn,
+  bytesOf,
+  concat,
   EDGE,
   edgeBatch,
   FOREVER,
   increment,
   insert,
+  type Pair,
+  pairFrame,
+  partsOf,
   purge,
   scanPage,
   set,
   ttlMs,
-} from "../support/frames/commands.ts";
-import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
-import { pairFrame, type Pair } from "../support/engine/pairs.ts";
+} from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
@@ -38,7 +41,7 @@ function run(engine: Engine, frames: readonly Uint8Array[], nowMs = NOW_MS): voi
 
 function runPairs(engine: Engine, pairs: readonly Pair[]): void {
   const frames = pairs.map((pair, id) =>
-    Uint8Array.from(pairFrame(id, { type: "insert", pair, quota: 1n, ttlType: 2, ttl: 1000n })),
+    pairFrame(id, { type: "insert", pair, quota: 1n, ttlType: 2, ttl: 1000n }),
   );
   engine.apply(batchIn([{ protocol: PAIRS, frames }]), NOW_MS);
 }

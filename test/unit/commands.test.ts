@@ -13,16 +13,21 @@ import {
 import { CommandDisk, imagesOf } from "../support/commands/disk.ts";
 import {
   batchIn,
+  bytesOf,
   commandFrame,
   commandReplies,
+  concat,
   EDGE,
   edgeBatch,
   FOREVER,
+  frameOf,
+  hex,
+  partsOf,
+  protocolOf,
   replyAt,
   set,
-} from "../support/frames/commands.ts";
+} from "../support/frames/index.ts";
 import { CommandModel, type Expected } from "../support/commands/model.ts";
-import { bytesOf, concat, frameOf, hex, partsOf, protocolOf } from "../support/frames/throttr.ts";
 import type { ModelRequest } from "../support/engine/model.ts";
 
 const seed = inject("seed");

@@ -4,9 +4,15 @@ import { expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { imagesOf } from "../support/commands/disk.ts";
-import { batchIn, EDGE, FOREVER, increment, set } from "../support/frames/commands.ts";
-import { bytesOf } from "../support/frames/throttr.ts";
-import { pairFrame } from "../support/engine/pairs.ts";
+import {
+  batchIn,
+  bytesOf,
+  EDGE,
+  FOREVER,
+  increment,
+  pairFrame,
+  set,
+} from "../support/frames/index.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -24,9 +30,7 @@ const change = fc.oneof(
   fc
     .tuple(resource, quota)
     .map(([name, quota]) =>
-      Uint8Array.from(
-        pairFrame(1, { type: "insert", pair: ["p", name], quota, ttlType: 2, ttl: 1000n }),
-      ),
+      pairFrame(1, { type: "insert", pair: ["p", name], quota, ttlType: 2, ttl: 1000n }),
     )
     .map((frame) => ({ protocol: PAIRS, frames: [frame] })),
   resource.map((name) => ({ protocol: EDGE, frames: [increment(name, 1n, FOREVER)] })),

@@ -17,7 +17,7 @@ import {
   type ConnectionRow,
 } from "../../src/wire/throttr/connection-row.ts";
 import { REQUEST_TYPES_END, RequestType } from "../../src/wire/throttr/requests.ts";
-import { hex } from "../support/frames/throttr.ts";
+import { hex } from "../support/frames/index.ts";
 
 const seed = inject("seed");
 

@@ -8,7 +8,7 @@ import { ByteWriter } from "../../src/wire/bytes.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import { RequestType } from "../../src/wire/throttr/requests.ts";
 import { encodeRequest, type Request } from "../../src/wire/yrmcds/client.ts";
-import { bytesOf } from "../support/frames/throttr.ts";
+import { bytesOf } from "../support/frames/index.ts";
 
 const START_MS = 1_000_000;
 const named = (name: string) => COUNTED_REQUESTS.find((counted) => counted.name === name);

@@ -4,7 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
 import { protocolArbitrary, requestArbitrary } from "../support/engine/arbitraries.ts";
 import { Disk } from "../support/engine/disk.ts";
-import { batchOf, frameOf, hex, partsOf } from "../support/frames/throttr.ts";
+import { batchOf, frameOf, hex, partsOf } from "../support/frames/index.ts";
 import { Model, type ModelProtocol, type ModelRequest } from "../support/engine/model.ts";
 
 const seed = inject("seed");

@@ -10,7 +10,7 @@ import {
   Unanswered,
   WINDOW_BYTES,
 } from "../../src/cli/gateway/unanswered.ts";
-import { bytesOf, concat, unhex } from "../support/frames/throttr.ts";
+import { bytesOf, concat, unhex } from "../support/frames/index.ts";
 
 const seed = inject("seed");
 const folder = [process.env.VECTORS, "../shared/vectors", "test/vectors"].find(

@@ -19,7 +19,7 @@ import {
   valueLength,
   type Run,
 } from "../../src/wire/throttr/scanner.ts";
-import { unhex } from "../support/frames/throttr.ts";
+import { unhex } from "../support/frames/index.ts";
 
 const MAX = 1 << 20;
 const NOBODY = 0;

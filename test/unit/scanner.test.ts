@@ -14,7 +14,7 @@ import {
   type Run,
 } from "../../src/wire/throttr/scanner.ts";
 import { protocolArbitrary, requestArbitrary } from "../support/engine/arbitraries.ts";
-import { concat, frameOf, hex, protocolOf, unhex } from "../support/frames/throttr.ts";
+import { concat, frameOf, hex, protocolOf, unhex } from "../support/frames/index.ts";
 
 const seed = inject("seed");
 const MAX = 1 << 20;

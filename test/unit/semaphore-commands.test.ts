@@ -6,21 +6,27 @@ import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import {
+  acquire,
+  bytesOf,
   commandFrame,
   commandReplies,
+  type CommandReply,
   edgeBatch,
   FOREVER,
+  hex,
   HOURS,
+  idOf,
   insert,
+  inspect,
+  partsOf,
   read,
-  ttlMs,
-  type CommandReply,
+  release,
+  renew,
   type Ttl,
-} from "../support/frames/commands.ts";
+  ttlMs,
+} from "../support/frames/index.ts";
 import { imagesOf } from "../support/commands/disk.ts";
 import { Disk } from "../support/engine/disk.ts";
-import { bytesOf, hex, partsOf } from "../support/frames/throttr.ts";
-import { acquire, idOf, inspect, release, renew } from "../support/frames/leases.ts";
 import { LeaseModel } from "../support/leases/model.ts";
 import { finish } from "../support/engine/steps.ts";
 

@@ -3,18 +3,23 @@ import { describe, expect, it } from "vitest";
 import { leaseIdOf, newLeaseId, uuidOf, withLeaseId } from "../../src/wire/edge/lease-id.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
-import { ttlMs, u16, u32, u64 } from "../support/frames/commands.ts";
-import { bytesOf, concat, hex } from "../support/frames/throttr.ts";
 import {
   acquire,
+  bytesOf,
+  concat,
+  hex,
   holders,
   idOf,
   inspect,
   release,
   renew,
   semaphores,
+  ttlMs,
+  u16,
+  u32,
+  u64,
   uuidOfNumber,
-} from "../support/frames/leases.ts";
+} from "../support/frames/index.ts";
 
 const ID = uuidOfNumber(6);
 const DAY_MS = 86_400_000;

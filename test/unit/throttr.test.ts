@@ -1,9 +1,15 @@
 /** The Throttr requests, request by request: what replies say of time and of quotas. */
 import { describe, expect, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import { batchOf, frameOf, hex, partsOf } from "../support/frames/throttr.ts";
+import {
+  batchOf,
+  frameOf,
+  hex,
+  pairFrame,
+  type PairRequest,
+  partsOf,
+} from "../support/frames/index.ts";
 import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
-import { pairFrame, type PairRequest } from "../support/engine/pairs.ts";
 
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 const NOW_MS = 1_800_000_000_000;
@@ -28,7 +34,7 @@ function repliesTo(
 /** The replies to requests of dialect 2, in hex, each without its request id. */
 function pairReplies(engine: Engine, requests: PairRequest[]): string[] {
   return requests.map((request) => {
-    const frames = [Uint8Array.from(pairFrame(7, request))];
+    const frames = [pairFrame(7, request)];
     const batch = batchOf([{ protocol: { dialect: "2", valueSize: 8 }, frames }]);
     return hex(partsOf(engine.apply(batch, NOW_MS))[0]!.replies.subarray(4));
   });

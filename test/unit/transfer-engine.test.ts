@@ -8,34 +8,35 @@ import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { CommandDisk, imagesOf } from "../support/commands/disk.ts";
 import {
   batchIn,
+  BUFFER,
+  bytesOf,
   commandFrame,
   commandReplies,
+  concat,
+  COUNTER,
   EDGE,
+  EXPIRED,
+  type ExportRow,
+  exportRows,
   FOREVER,
   insert,
-  purge,
-  set,
-} from "../support/frames/commands.ts";
-import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
-import { pairFrame, type Pair } from "../support/engine/pairs.ts";
-import {
-  BUFFER,
-  COUNTER,
-  EXPIRED,
-  exportRows,
   KEEP,
   KEPT,
+  type Pair,
+  pairFrame,
   pairKey,
+  partsOf,
+  purge,
   REPLACE,
+  restore,
   RESTORE,
   RESTORE_PAIR,
-  restore,
   restoreBody,
   RESTORED,
   restorePair,
-  type ExportRow,
+  set,
   type TransferRecord,
-} from "../support/frames/transfer.ts";
+} from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
@@ -355,7 +356,7 @@ describe("records that are put back", () => {
     const engine = engineOf();
     outcome(engine, restorePair(["a", "b"], KEEP, counter(5n, NOW_NS + 2000n * MS_NS, 3)));
     outcome(engine, restore("\x01\x01ab", KEEP, counter(6n)));
-    const frames = [Uint8Array.from(pairFrame(1, { type: "query", pair: ["a", "b"] }))];
+    const frames = [pairFrame(1, { type: "query", pair: ["a", "b"] })];
     const [part] = partsOf(engine.apply(batchIn([{ protocol: PAIRS, frames }]), NOW_MS));
     const view = new DataView(part!.replies.buffer, part!.replies.byteOffset);
     expect([part!.replies[4], view.getBigUint64(5, true), part!.replies[13]]).toEqual([1, 5n, 1]);

@@ -29,7 +29,7 @@ import * as operations from "../../src/wire/edge/operations.ts";
 import type { ExportedRecord, StoredRecord } from "../../src/wire/edge/transfer.ts";
 import { imagesOf } from "../support/commands/disk.ts";
 import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
-import { bytesOf, concat } from "../support/frames/throttr.ts";
+import { bytesOf, concat } from "../support/frames/index.ts";
 
 const seed = inject("seed");
 const NOW_MS = Date.now();

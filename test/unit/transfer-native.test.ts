@@ -9,9 +9,18 @@ import type { StoredRecord } from "../../src/wire/edge/transfer.ts";
 import { protocolByName, type Protocol } from "../../src/wire/throttr/protocol.ts";
 import { layoutsOf } from "../../src/wire/throttr/requests.ts";
 import { frameEnd } from "../../src/wire/throttr/scanner.ts";
-import { batchIn, EDGE } from "../support/frames/commands.ts";
-import { bytesOf, concat, partsOf } from "../support/frames/throttr.ts";
-import { BUFFER, COUNTER, KEEP, restore, type TransferRecord } from "../support/frames/transfer.ts";
+import {
+  batchIn,
+  BUFFER,
+  bytesOf,
+  concat,
+  COUNTER,
+  EDGE,
+  KEEP,
+  partsOf,
+  restore,
+  type TransferRecord,
+} from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");

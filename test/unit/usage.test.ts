@@ -12,7 +12,7 @@ import {
   USAGE_BYTES,
 } from "../../src/engine/usage.ts";
 import { VERSION } from "../../src/base/version.ts";
-import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames/throttr.ts";
+import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames/index.ts";
 import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { finish } from "../support/engine/steps.ts";

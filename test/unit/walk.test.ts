@@ -9,8 +9,7 @@ import { HASH_END, Table } from "../../src/engine/table.ts";
 import { STEP_SLOTS, type Steps } from "../../src/engine/walk.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";
-import { edgeBatch, FOREVER, insert, purge, set, ttlMs } from "../support/frames/commands.ts";
-import { bytesOf } from "../support/frames/throttr.ts";
+import { bytesOf, edgeBatch, FOREVER, insert, purge, set, ttlMs } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");

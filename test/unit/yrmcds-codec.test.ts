@@ -18,8 +18,8 @@ import { writeError, writeNumber, writeSuccess } from "../../src/wire/yrmcds/rep
 import { RequestView } from "../../src/wire/yrmcds/request.ts";
 import { frameLength, scanRun } from "../../src/wire/yrmcds/scanner.ts";
 import { STATS_ITEMS, writeStats, type StatsFigures } from "../../src/wire/yrmcds/stats.ts";
-import { bytesOf, concat, hex, unhex } from "../support/frames/throttr.ts";
-import { anyFrameArbitrary, frameArbitrary, rawFrame } from "../support/yrmcds/arbitraries.ts";
+import { bytesOf, concat, hex, unhex, yrmcds } from "../support/frames/index.ts";
+import { anyFrameArbitrary, frameArbitrary } from "../support/yrmcds/arbitraries.ts";
 import { CounterServer, framesOf } from "../support/yrmcds/server.ts";
 
 const seed = inject("seed");
@@ -72,9 +72,23 @@ describe("stream", () => {
   it("gives the same replies a byte at a time, in the order of requests", () => {
     const frames = [
       encodeRequest({ type: "acquire", name: bytesOf("a"), resources: 1, maximum: 2 }, 1),
-      rawFrame({ magic: 0x80, opcode: 2, flags: 9, reserved: 9, opaque: 2, body: bytesOf("xyz") }),
+      yrmcds.rawFrame({
+        magic: 0x80,
+        opcode: 2,
+        flags: 9,
+        reserved: 9,
+        opaque: 2,
+        body: bytesOf("xyz"),
+      }),
       encodeRequest({ type: "dump" }, 3),
-      rawFrame({ magic: 0x90, opcode: 0x77, flags: 0, reserved: 0, opaque: 4, body: bytesOf("x") }),
+      yrmcds.rawFrame({
+        magic: 0x90,
+        opcode: 0x77,
+        flags: 0,
+        reserved: 0,
+        opaque: 4,
+        body: bytesOf("x"),
+      }),
       encodeRequest({ type: "get", name: bytesOf("a") }, 5),
     ];
     const connection = serverOf().open();
@@ -128,7 +142,7 @@ describe("stream", () => {
     [0xffffffff, "too large"],
   ])("judges an announced body of %i bytes by its header: %s", (bodyBytes, verdict) => {
     for (const magic of [0x90, 0x12]) {
-      const header = rawFrame({
+      const header = yrmcds.rawFrame({
         magic,
         opcode: 2,
         flags: 0,

@@ -10,7 +10,7 @@ import { decodeDumpEntry, decodeReply, encodeRequest } from "../../src/wire/yrmc
 import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
 import { Status } from "../../src/wire/yrmcds/protocol.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
-import { batchOf, bytesOf, concat, frameOf, hex } from "../support/frames/throttr.ts";
+import { batchOf, bytesOf, concat, frameOf, hex } from "../support/frames/index.ts";
 import { Disk } from "../support/engine/disk.ts";
 import { textOf } from "../support/yrmcds/model.ts";
 import { framesOf } from "../support/yrmcds/server.ts";

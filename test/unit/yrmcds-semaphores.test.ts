@@ -6,7 +6,7 @@ import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { decodeDumpEntry } from "../../src/wire/yrmcds/client.ts";
 import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
-import { concat, hex } from "../support/frames/throttr.ts";
+import { concat, hex } from "../support/frames/index.ts";
 import { amountArbitrary, frameArbitrary, nameArbitrary } from "../support/yrmcds/arbitraries.ts";
 import { Disk } from "../support/engine/disk.ts";
 import { SemaphoreModel, textOf, type ModelEntry } from "../support/yrmcds/model.ts";

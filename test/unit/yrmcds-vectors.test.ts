@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { decodeReply, decodeStats } from "../../src/wire/yrmcds/client.ts";
 import { Opcode, Status } from "../../src/wire/yrmcds/protocol.ts";
 import { STATS_ITEMS } from "../../src/wire/yrmcds/stats.ts";
-import { hex, unhex } from "../support/frames/throttr.ts";
+import { hex, unhex } from "../support/frames/index.ts";
 import { CounterServer, framesOf, type CounterConnection } from "../support/yrmcds/server.ts";
 
 interface RecordedStep {

@@ -5,9 +5,7 @@ import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import { layoutsOf } from "../../../src/wire/throttr/requests.ts";
 import { frameEnd } from "../../../src/wire/throttr/scanner.ts";
-import { EDGE, edgeBatch, u32 } from "../frames/commands.ts";
-import { concat, partsOf } from "../frames/throttr.ts";
-import { EXPORT } from "../frames/transfer.ts";
+import { concat, EDGE, edgeBatch, EXPORT, partsOf, u32 } from "../frames/index.ts";
 import { finish } from "../engine/steps.ts";
 
 /** What becomes of a message: it goes through, is lost before, or after it was applied, or is refused. */

@@ -1,7 +1,7 @@
 /** HTTP answers of a server that the client's tests play. */
 import type { FetchInit, FetchResponse } from "../../../src/client/platform.ts";
 import { framesOf, replyTo, type ReceivedFrame } from "./server.ts";
-import { concat } from "../frames/throttr.ts";
+import { concat } from "../frames/index.ts";
 
 /** A request that was made. */
 export interface MadeRequest extends FetchInit {

@@ -3,9 +3,11 @@ import fc from "fast-check";
 import { Command } from "../../../src/wire/edge/command.ts";
 import type { RateLimitConfiguration } from "../../../src/wire/ratelimit/configuration.ts";
 import {
+  bytesOf,
   change,
   commandFrame,
   compareAndSet,
+  concat,
   configurationBytes,
   expire,
   increment,
@@ -17,8 +19,7 @@ import {
   refund,
   set,
   type Ttl,
-} from "../frames/commands.ts";
-import { bytesOf, concat } from "../frames/throttr.ts";
+} from "../frames/index.ts";
 import { scenarioArbitrary, STRATEGIES } from "../rate-limits/arbitraries.ts";
 
 /** Some of those that requests of 7.3 use, too. */

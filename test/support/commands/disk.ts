@@ -2,7 +2,7 @@
 import type { Engine } from "../../../src/engine/engine.ts";
 import { IMAGE_HEADER_BYTES, imageBytes, ROW_HEADER_BYTES } from "../../../src/engine/image.ts";
 import { Disk } from "../engine/disk.ts";
-import { hex } from "../frames/throttr.ts";
+import { hex } from "../frames/index.ts";
 
 export interface DiskOptions {
   readonly rowBytesMax: number;

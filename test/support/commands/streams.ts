@@ -1,7 +1,6 @@
 /** Streams of the edge dialect: replies taken apart, without what depends on time. */
 import { Command } from "../../../src/wire/edge/command.ts";
-import { replyAt } from "../frames/commands.ts";
-import { hex } from "../frames/throttr.ts";
+import { hex, replyAt } from "../frames/index.ts";
 
 const LIST = 0x07;
 const INFO = 0x08;

@@ -1,44 +1,5 @@
-/** Dialect 2: its frames, and its semantics as a plain map, written from the protocol's text. */
-
-/** A consumer or a resource: one character a byte. */
-export type Pair = readonly [consumer: string, resource: string];
-
-export type PairRequest =
-  | { type: "insert"; pair: Pair; quota: bigint; ttlType: number; ttl: bigint }
-  | { type: "query" | "purge"; pair: Pair }
-  | { type: "update"; pair: Pair; attribute: number; change: number; value: bigint };
-
-const TYPES = { insert: 1, query: 2, update: 3, purge: 4 } as const;
-
-/** The frame of a request with an id. */
-export function pairFrame(id: number, request: PairRequest): number[] {
-  const [consumer, resource] = request.pair;
-  return [
-    TYPES[request.type],
-    ...uint(BigInt(id), 4),
-    ...fieldsOf(request),
-    consumer.length,
-    resource.length,
-    ...charCodes(consumer),
-    ...charCodes(resource),
-  ];
-}
-
-function fieldsOf(request: PairRequest): number[] {
-  switch (request.type) {
-    case "insert":
-      return [...uint(request.quota, 8), request.ttlType, ...uint(request.ttl, 8)];
-    case "update":
-      return [request.attribute, request.change, ...uint(request.value, 8)];
-    default:
-      return [];
-  }
-}
-
-const charCodes = (text: string): number[] => Array.from(text, (char) => char.charCodeAt(0));
-
-const uint = (value: bigint, width: number): number[] =>
-  Array.from({ length: width }, (_, i) => Number((value >> BigInt(8 * i)) & 255n));
+/** The semantics of dialect 2 as a plain map, written from the protocol's text. */
+import type { PairRequest } from "../frames/pairs.ts";
 
 /** Nanoseconds, milliseconds, seconds. */
 const UNITS_NS: Readonly<Record<number, bigint>> = { 0: 1n, 1: 1_000_000n, 2: 1_000_000_000n };

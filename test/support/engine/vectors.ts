@@ -1,5 +1,5 @@
 /** Recorded exchanges of Throttr servers, played against connections of any kind. */
-import { hex, unhex } from "../frames/throttr.ts";
+import { hex, unhex } from "../frames/index.ts";
 
 export interface RecordedExchange {
   readonly size: string;

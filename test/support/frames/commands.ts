@@ -1,15 +1,10 @@
 /** Commands of the edge dialect as bytes, written from the text of their format, and their replies. */
-import { writeBatchHeader, writeSection } from "../../../src/wire/batch.ts";
 import { ByteWriter } from "../../../src/wire/bytes.ts";
 import { Command, Flag } from "../../../src/wire/edge/command.ts";
 import { writeConfiguration } from "../../../src/wire/ratelimit/binary.ts";
 import type { RateLimitConfiguration } from "../../../src/wire/ratelimit/configuration.ts";
-import { protocolByName, type Protocol } from "../../../src/wire/throttr/protocol.ts";
-import { bytesOf, concat, ONE_SHARD } from "./throttr.ts";
-
-export const EDGE: Protocol = protocolByName("edge", undefined)!;
-export const MILLISECONDS = 3;
-export const HOURS = 6;
+import { bytesOf, concat, f64, u16, u32, u64 } from "./bytes.ts";
+import { HOURS, MILLISECONDS } from "./throttr.ts";
 
 /** A TTL in a body. */
 export interface Ttl {
@@ -19,22 +14,6 @@ export interface Ttl {
 
 export const FOREVER: Ttl = { unit: HOURS, count: 1_000_000n };
 export const ttlMs = (count: number): Ttl => ({ unit: MILLISECONDS, count: BigInt(count) });
-
-export const u16 = (value: number): Uint8Array => Uint8Array.of(value, value >>> 8);
-export const u32 = (value: number): Uint8Array =>
-  Uint8Array.of(value, value >>> 8, value >>> 16, value >>> 24);
-
-export function u64(value: bigint): Uint8Array {
-  const bytes = new Uint8Array(8);
-  new DataView(bytes.buffer).setBigUint64(0, value, true);
-  return bytes;
-}
-
-export function f64(value: number): Uint8Array {
-  const bytes = new Uint8Array(8);
-  new DataView(bytes.buffer).setFloat64(0, value, true);
-  return bytes;
-}
 
 export const ttlBytes = ({ unit, count }: Ttl): Uint8Array =>
   concat([Uint8Array.of(unit), u64(count)]);
@@ -125,27 +104,6 @@ export const scan = (
   );
 export const remove = (prefix: string, flags: number, options?: CommandOptions) =>
   commandFrame(Command.remove, prefix, Uint8Array.of(flags), options);
-
-/** A batch of one section for a shard alone. */
-export function edgeBatch(frames: readonly Uint8Array[], replyBytesMax = 1 << 23): Uint8Array {
-  return batchIn([{ protocol: EDGE, frames }], replyBytesMax);
-}
-
-export function batchIn(
-  sections: readonly { protocol: Protocol; frames: readonly Uint8Array[] }[],
-  replyBytesMax = 1 << 23,
-): Uint8Array {
-  const out = new ByteWriter();
-  writeBatchHeader(out, ONE_SHARD);
-  for (const { protocol, frames } of sections) {
-    writeSection(out, {
-      protocolCode: protocol.code,
-      replyBytesMax,
-      frames: concat(frames),
-    });
-  }
-  return out.take();
-}
 
 /** One reply to a command. */
 export interface CommandReply {

@@ -1,5 +1,5 @@
 /** Answers in fragments as the protocol's tables have them. */
-import { hex } from "./throttr.ts";
+import { hex } from "./bytes.ts";
 
 export interface FragmentRow {
   /** Without the leading size, where the row has one. */

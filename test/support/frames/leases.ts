@@ -1,7 +1,7 @@
 /** Commands on semaphores as bytes, written from the text of their format, and pages of their replies. */
 import { Command } from "../../../src/wire/edge/command.ts";
-import { commandFrame, ttlBytes, u16, u32, type CommandOptions, type Ttl } from "./commands.ts";
-import { bytesOf, concat } from "./throttr.ts";
+import { bytesOf, concat, u16, u32 } from "./bytes.ts";
+import { commandFrame, ttlBytes, type CommandOptions, type Ttl } from "./commands.ts";
 
 /** Sixteen bytes for a number. */
 export const idOf = (number: number): Uint8Array => new Uint8Array(16).fill(number + 1);

@@ -1,7 +1,7 @@
 /** RESTORE and EXPORT as bytes, written from the text of their formats, and their replies. */
-import { bytesOf, concat } from "./throttr.ts";
-import { commandFrame, u16, u32, u64, type CommandOptions } from "./commands.ts";
-import type { Pair } from "../engine/pairs.ts";
+import { bytesOf, concat, u16, u32, u64 } from "./bytes.ts";
+import { commandFrame, type CommandOptions } from "./commands.ts";
+import type { Pair } from "./pairs.ts";
 
 export const RESTORE = 0x33;
 export const EXPORT = 0x34;

@@ -2,7 +2,7 @@
  * The counter protocol as its text has it: requests as bytes, and replies read from a stream. It shares no
  * code with what is tested.
  */
-import { rawFrame } from "../yrmcds/arbitraries.ts";
+import { bytesOf, concat } from "./bytes.ts";
 
 export const HEADER_BYTES = 12;
 
@@ -24,9 +24,24 @@ export const ERRORS = {
   unknownCommand: [0x81, "Unknown command"],
 } as const;
 
-/** A name, one character a byte. */
-export function nameOf(text: string): Uint8Array {
-  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+export interface RawFrame {
+  magic: number;
+  opcode: number;
+  flags: number;
+  reserved: number;
+  opaque: number;
+  body: Uint8Array;
+}
+
+/** The bytes of a frame; the body's length is announced as it is. */
+export function rawFrame({ magic, opcode, flags, reserved, opaque, body }: RawFrame): Uint8Array {
+  const frame = new Uint8Array(HEADER_BYTES + body.length);
+  frame.set([magic, opcode, flags, reserved]);
+  const view = new DataView(frame.buffer);
+  view.setUint32(4, body.length);
+  view.setUint32(8, opaque);
+  frame.set(body, HEADER_BYTES);
+  return frame;
 }
 
 /** A request with any body. */
@@ -47,13 +62,13 @@ export function namedBody(numbers: readonly number[], name: Uint8Array): Uint8Ar
 export const noop = (opaque = 0): Uint8Array => requestFrame(OPCODE.noop, opaque);
 
 export const get = (name: string, opaque = 0): Uint8Array =>
-  requestFrame(OPCODE.get, opaque, namedBody([], nameOf(name)));
+  requestFrame(OPCODE.get, opaque, namedBody([], bytesOf(name)));
 
 export const acquire = (name: string, resources: number, maximum: number, opaque = 0): Uint8Array =>
-  requestFrame(OPCODE.acquire, opaque, namedBody([resources, maximum], nameOf(name)));
+  requestFrame(OPCODE.acquire, opaque, namedBody([resources, maximum], bytesOf(name)));
 
 export const release = (name: string, resources: number, opaque = 0): Uint8Array =>
-  requestFrame(OPCODE.release, opaque, namedBody([resources], nameOf(name)));
+  requestFrame(OPCODE.release, opaque, namedBody([resources], bytesOf(name)));
 
 export const stats = (opaque = 0): Uint8Array => requestFrame(OPCODE.stats, opaque);
 
@@ -102,7 +117,7 @@ export class ReplyReader {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
     if (this.#bytes < this.#neededBytes) return [];
-    const bytes = join(this.#chunks, this.#bytes);
+    const bytes = concat(this.#chunks);
     const view = new DataView(bytes.buffer);
     const replies: CounterReply[] = [];
     let at = 0;
@@ -132,16 +147,6 @@ export class ReplyReader {
   get unreadBytes(): number {
     return this.#bytes;
   }
-}
-
-function join(chunks: readonly Uint8Array[], bytes: number): Uint8Array<ArrayBuffer> {
-  const joined = new Uint8Array(bytes);
-  let at = 0;
-  for (const chunk of chunks) {
-    joined.set(chunk, at);
-    at += chunk.length;
-  }
-  return joined;
 }
 
 export type DumpEntryForm = "document" | "today";

@@ -5,8 +5,7 @@ import { Command } from "../../../src/wire/edge/command.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import type { FakeClock } from "../client/clock.ts";
 import { framesOf } from "../client/server.ts";
-import { edgeBatch } from "../frames/commands.ts";
-import { bytesOf, hex, partsOf } from "../frames/throttr.ts";
+import { bytesOf, edgeBatch, hex, partsOf } from "../frames/index.ts";
 
 const START_MS = 1_700_000_000_000;
 const NAMES = new Map(Object.entries(Command).map(([name, type]) => [type as number, name]));

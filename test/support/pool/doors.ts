@@ -2,7 +2,7 @@
  * The three doors as one interface, so that one table of exchanges runs over each.
  */
 import { exports } from "cloudflare:workers";
-import { concat } from "../frames/throttr.ts";
+import { concat } from "../frames/index.ts";
 
 export interface Door {
   /** Sends bytes and waits for so many bytes of reply; fewer when the connection ends or time is up. */

@@ -2,7 +2,7 @@
 import { expect } from "vitest";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import { ShardMap } from "../../../src/dispatch/placement.ts";
-import { bytesOf, frameOf } from "../frames/throttr.ts";
+import { bytesOf, frameOf } from "../frames/index.ts";
 import type { ModelProtocol } from "../engine/model.ts";
 import { post } from "./doors.ts";
 

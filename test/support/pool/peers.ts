@@ -1,7 +1,6 @@
 /** Peers of publish and subscribe: connections that tell pushes from replies, and publishers over HTTP. */
 import { exports } from "cloudflare:workers";
-import { bytesOf, concat, hex } from "../frames/throttr.ts";
-import { parseFragments } from "../frames/fragments.ts";
+import { bytesOf, concat, hex, parseFragments } from "../frames/index.ts";
 import { connectTcp, post } from "./doors.ts";
 
 const server = exports.default as unknown as Fetcher;

@@ -1,6 +1,6 @@
 /** Reading replies field by field, and the fragments of long ones. */
 import { expect } from "vitest";
-import { unhex } from "../frames/throttr.ts";
+import { unhex } from "../frames/index.ts";
 import type { Door } from "./doors.ts";
 
 /** The unsigned integer of `width` bytes at `at`. */

@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
-import { concat } from "../frames/throttr.ts";
+import { concat } from "../frames/index.ts";
 
 const TIMEOUT_MS = 10_000;
 /** After which nothing more is expected. */

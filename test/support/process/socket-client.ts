@@ -1,6 +1,6 @@
 /** A TCP connection of the system, whose replies are taken in the pieces that one waits for. */
 import { connect, type Socket } from "node:net";
-import { concat } from "../frames/throttr.ts";
+import { concat } from "../frames/index.ts";
 import type { ExchangeConnection } from "../engine/vectors.ts";
 
 const REPLY_TIMEOUT_MS = 10_000;

@@ -1,20 +1,15 @@
 /** Records over a TCP port that speaks 7.3/uint64: frames, and what comes back. */
-import { frameOf } from "../frames/throttr.ts";
-import type { ModelProtocol } from "../engine/model.ts";
+import { HOURS, U64 } from "../frames/index.ts";
 import type { SocketClient } from "./socket-client.ts";
 
-export const WIDE: ModelProtocol = { dialect: "7.3", valueSize: 8 };
-export const HOURS = 6;
-
 export const insertFrame = (key: string, quota: bigint): Uint8Array =>
-  frameOf(WIDE, { type: "insert", key, quota, ttlType: HOURS, ttl: 24n });
-const queryFrame = (key: string): Uint8Array => frameOf(WIDE, { type: "query", key });
+  U64.insert(key, quota, HOURS, 24n);
 /** Status, quota, type of the time to live, time to live. */
 export const FOUND_BYTES = 1 + 8 + 1 + 8;
 
 /** The quota of a counter; null where there is none. */
 export async function quotaOf(client: SocketClient, key: string): Promise<bigint | null> {
-  const status = await client.exchange(queryFrame(key), 1);
+  const status = await client.exchange(U64.query(key), 1);
   if (status[0] !== 1) return null;
   const rest = await client.take(FOUND_BYTES - 1);
   return new DataView(rest.buffer, rest.byteOffset).getBigUint64(0, true);

@@ -1,29 +1,9 @@
 /** Arbitrary requests of the counter protocol, good and bad, as the bytes of their frames. */
 import fc from "fast-check";
+import { bytesOf, concat } from "../frames/bytes.ts";
+import { namedBody, rawFrame } from "../frames/yrmcds.ts";
 
-export interface RawFrame {
-  magic: number;
-  opcode: number;
-  flags: number;
-  reserved: number;
-  opaque: number;
-  body: Uint8Array;
-}
-
-/** The bytes of a frame; the body's length is announced as it is. */
-export function rawFrame({ magic, opcode, flags, reserved, opaque, body }: RawFrame): Uint8Array {
-  const frame = new Uint8Array(12 + body.length);
-  frame.set([magic, opcode, flags, reserved]);
-  const view = new DataView(frame.buffer);
-  view.setUint32(4, body.length);
-  view.setUint32(8, opaque);
-  frame.set(body, 12);
-  return frame;
-}
-
-const SHORT_NAMES = ["a", "ab", "b", "\0\u00ff|\n", "a\0"].map((text) =>
-  Uint8Array.from(text, (character) => character.charCodeAt(0)),
-);
+const SHORT_NAMES = ["a", "ab", "b", "\0\u00ff|\n", "a\0"].map(bytesOf);
 /** They differ in their last byte. */
 const LONGEST_NAMES = [1, 2].map((last) => new Uint8Array(65_535).fill(last, 65_534));
 const LONG_NAMES = [...LONGEST_NAMES, new Uint8Array(65_519)];
@@ -58,12 +38,7 @@ const named = (opcode: number, numbers: number): fc.Arbitrary<Uint8Array> =>
       fc.nat(255),
     )
     .map(([opaque, amounts, name, trailing, flags, reserved]) => {
-      const body = new Uint8Array(numbers * 4 + 2 + name.length + trailing.length);
-      const view = new DataView(body.buffer);
-      for (let i = 0; i < numbers; i++) view.setUint32(4 * i, amounts[i]!);
-      view.setUint16(4 * numbers, name.length);
-      body.set(name, 4 * numbers + 2);
-      body.set(trailing, 4 * numbers + 2 + name.length);
+      const body = concat([namedBody(amounts.slice(0, numbers), name), trailing]);
       return rawFrame({ magic: 0x90, opcode, flags, reserved, opaque, body });
     });
 

@@ -1,6 +1,6 @@
 /** A client of the counter protocol, over anything that carries bytes. It takes the time of every reply. */
 import { isContinued, ReplyReader, type CounterReply } from "../frames/yrmcds.ts";
-import { concat, hex } from "../frames/throttr.ts";
+import { concat, hex } from "../frames/index.ts";
 
 /** What carries the bytes of a connection. */
 export interface CounterWire {

@@ -15,7 +15,7 @@ import { writeSuccess } from "../../../src/wire/yrmcds/replies.ts";
 import { RequestView } from "../../../src/wire/yrmcds/request.ts";
 import { frameLength, scanRun } from "../../../src/wire/yrmcds/scanner.ts";
 import { writeStats } from "../../../src/wire/yrmcds/stats.ts";
-import { concat } from "../frames/throttr.ts";
+import { concat } from "../frames/index.ts";
 
 const DUMP_PAGE_BYTES = 64;
 

@@ -1,7 +1,7 @@
 /** Arbitrary steps of several connections of the counter protocol: pipelines, in any cut, and closes. */
 import fc from "fast-check";
-import { namedBody, OPCODE, requestFrame } from "../frames/yrmcds.ts";
-import { amountArbitrary, anyFrameArbitrary, rawFrame } from "./arbitraries.ts";
+import { namedBody, OPCODE, rawFrame, requestFrame } from "../frames/yrmcds.ts";
+import { amountArbitrary, anyFrameArbitrary } from "./arbitraries.ts";
 import { SemaphoreModel } from "./model.ts";
 
 /** A request on a counter whose name is yet to be chosen, or bytes that name none. */

@@ -1,6 +1,6 @@
 /** Recorded exchanges of counter servers, and what of a reply must be as it was recorded. */
 import { isContinued, ReplyReader, statsOf, type CounterReply } from "../frames/yrmcds.ts";
-import { hex, unhex } from "../frames/throttr.ts";
+import { hex, unhex } from "../frames/index.ts";
 
 export interface CounterStep {
   readonly name: string;
