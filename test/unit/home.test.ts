@@ -1,6 +1,5 @@
 /** The address of the repository: package.json says it once, and every other mention is compared with it. */
-import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 
 const { name, repository, ...packageJson } = JSON.parse(readFileSync("package.json", "utf8")) as {
@@ -14,14 +13,18 @@ const SPELLED = [
   "README.md", // the deploy button and `git clone`
   "SECURITY.md", // where to report
   ".github/ISSUE_TEMPLATE/config.yml", // links beside the issue forms
-].filter((path) => existsSync(path));
+];
 
 /** Addresses of a repository with the package's name, at any host and of any owner. */
 const ADDRESS = new RegExp(`https://[\\w.-]+/[\\w.-]+/${name}(?![\\w-])`, "g");
 
-const files = execFileSync("git", ["ls-files"], { encoding: "utf8" })
-  .split("\n")
-  .filter((path) => /\.(?:md|json|ya?ml|toml|ts|tsx|mjs|html)$/.test(path) && existsSync(path));
+const files = [
+  "*.{md,json,toml,ts}",
+  "{docs,examples,scripts,src,test}/**/*.{md,json,toml,ts,tsx,mjs,html}",
+  ".github/**/*.{md,yml}",
+]
+  .flatMap((pattern) => globSync(pattern, { exclude: (path) => path === "node_modules" }))
+  .filter((path) => path !== "package-lock.json");
 
 it("no file spells an address of the repository that differs from package.json's", () => {
   expect(files.length).toBeGreaterThan(300);
