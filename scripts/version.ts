@@ -1,0 +1,19 @@
+/**
+ * Writes the version of package.json into the other files that have it, and begins its part of the changelog. npm
+ * runs it when `npm version 0.6.0` has changed package.json and the lock file.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+
+const CHANGELOG = "CHANGELOG.md";
+const SOURCE = "src/base/version.ts";
+
+const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
+
+const source = readFileSync(SOURCE, "utf8");
+writeFileSync(SOURCE, source.replace(/VERSION = ".*"/, `VERSION = "${version}"`));
+
+const changelog = readFileSync(CHANGELOG, "utf8");
+if (!new RegExp(`^## ${version.replaceAll(".", "\\.")}( |$)`, "m").test(changelog)) {
+  writeFileSync(CHANGELOG, changelog.replace(/^## /m, `## ${version} (unreleased)\n\n## `));
+}
+console.log(`${version}: written to ${SOURCE} and ${CHANGELOG}`);
