@@ -13,7 +13,7 @@ const throttrVectors = readdirSync(throttrFolder)
   .filter((name) => name.endsWith(".jsonl"))
   .map((name) => readFileSync(resolve(throttrFolder, name), "utf8"))
   .join("\n");
-const counterVectors = {
+const yrmcdsVectors = {
   document: readFileSync(resolve(vectorsFolder, "yrmcds/document.jsonl"), "utf8"),
   today: readFileSync(resolve(vectorsFolder, "yrmcds/today.jsonl"), "utf8"),
 };
@@ -78,7 +78,7 @@ export default defineConfig({
           name: "pool",
           include: ["test/pool/**/*.test.ts"],
           globalSetup: ["test/support/runtime/log.ts"],
-          provide: { seed, throttrVectors, counterVectors },
+          provide: { seed, throttrVectors, yrmcdsVectors },
           ...patience,
           testTimeout: 60_000,
         },

@@ -82,7 +82,7 @@ function bannerOf({ httpPort: http, tcpPorts: tcp }: StartOptions): string {
   };
   const ports = Object.entries(names).map(([port, name]) => `${tcp[Number(port)]} (${name})`);
   const hasTcp = Object.keys(tcp).length > 0;
-  const counters = hasTcp ? `127.0.0.1:${tcp[11_215]}, ${tcp[11_216]} (yrmcds), ` : "";
+  const yrmcds = hasTcp ? `127.0.0.1:${tcp[11_215]}, ${tcp[11_216]} (yrmcds), ` : "";
   return `
 Throttr Edge is ready, on loopback, without tokens.
 
@@ -90,7 +90,7 @@ Throttr Edge is ready, on loopback, without tokens.
   HTTP       POST http://127.0.0.1:${http}/throttr/7.3/uint16
   WebSocket  ws://127.0.0.1:${http}/throttr/7.3/uint16
   TCP        ${hasTcp ? `127.0.0.1:${ports.join(", ")}` : "none (--no-tcp)"}
-  Semaphores ${counters}ws://127.0.0.1:${http}/yrmcds/counter
+  Semaphores ${yrmcds}ws://127.0.0.1:${http}/yrmcds/counter
   Channels   curl -N http://127.0.0.1:${http}/channels/news, and curl -d hello to publish
 `;
 }

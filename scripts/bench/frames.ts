@@ -7,7 +7,7 @@ import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { encodeRequest as encodeCounterRequest } from "../../src/wire/yrmcds/client.ts";
 import { HEADER_BYTES, REPLY_MAGIC } from "../../src/wire/yrmcds/protocol.ts";
 
-/** `yrmcds`: the counter protocol, of which an Acquire and its Release count as one request. */
+/** `yrmcds`: the yrmcds protocol, of which an Acquire and its Release count as one request. */
 export type Protocol = "throttr" | "redis" | "echo" | "yrmcds";
 export type Operation = "UPDATE" | "QUERY" | "INSERT" | "SET";
 
@@ -105,7 +105,7 @@ function redisFrame(operation: Operation, key: Buffer): Buffer {
 }
 
 /** A frame that makes a counter which outlives every measurement. */
-export function counterFrame(key: Uint8Array): Buffer {
+export function yrmcdsFrame(key: Uint8Array): Buffer {
   return Buffer.from(encodeRequest(protocol, insertRequest(key, TTL_SECONDS, TTL_S)));
 }
 
@@ -181,7 +181,7 @@ export function setUpBytes(server: Protocol, operation: Operation, connection: n
     const key = keyOf(operation, connection, index);
     if (operation === "SET") return frameOf(server, operation, key, index);
     if (server === "redis") return redisCommand("SET", key, REDIS_VALUE, "EX", String(TTL_S));
-    return counterFrame(key);
+    return yrmcdsFrame(key);
   });
   return Buffer.concat(frames);
 }

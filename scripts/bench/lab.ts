@@ -91,7 +91,7 @@ export class Lab {
     return { protocol: "throttr", ...(await this.#startServer(name, TCP_PORT, variables)) };
   }
 
-  /** As `startThrottr`, but the port speaks the counter protocol. */
+  /** As `startThrottr`, but the port speaks the yrmcds protocol. */
   async startSemaphores(
     name: string,
     variables: Readonly<Record<string, string>>,

@@ -37,7 +37,7 @@ const USAGE = `Usage: npm run bench -- [flags]
   --parts LIST         of table, figures (bytes per key, cold start, rows per operation), fan-out,
                        list (of 1,000,000 keys), metrics (what METRICS=on costs),
                        limits (rate limits over a service binding),
-                       semaphores (the counter protocol, beside yrmcdsd),
+                       semaphores (the yrmcds protocol, beside yrmcdsd),
                        memory (of idle connections)           (all)
   --operations LIST    of UPDATE, QUERY, INSERT, SET            (all)
   --depths LIST        requests under way per connection        (1,32,1024,8192)

@@ -18,7 +18,7 @@ export function yrmcdsdVersion(): string | null {
 
 /** Ports that it opens, all of them on loopback. */
 export interface YrmcdsdPorts {
-  /** Of the counter protocol. */
+  /** Of the yrmcds protocol. */
   readonly counter: number;
   /** Of memcache and of replication, which can't be turned off. */
   readonly others: readonly [memcache: number, replication: number];

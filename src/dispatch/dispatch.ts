@@ -4,9 +4,9 @@ import { framingOf } from "../wire/framing.ts";
 import type { AnyProtocol } from "../wire/protocols.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
-import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
+import type { YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import type { Access } from "../base/access.ts";
-import { CounterRequests } from "./yrmcds-requests.ts";
+import { YrmcdsRequests } from "./yrmcds-requests.ts";
 import { noteServed } from "../base/data-refusals.ts";
 import { Exchange } from "./exchange.ts";
 import type { Holder } from "./holder.ts";
@@ -22,8 +22,8 @@ import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
 import { shardStub } from "../base/stubs.ts";
 import type { Survey } from "./survey.ts";
 
-/** Counts requests for INFO. */
-export interface Counter {
+/** The tally of the requests that no shard counts, for INFO. */
+export interface RequestTally {
   readonly tally: Tally;
   /** Brings what was counted to where INFO finds it. */
   readonly flush: () => Promise<void>;
@@ -34,12 +34,12 @@ export class Dispatch {
   readonly #map: ShardMap;
   readonly #lanes: readonly ShardLane[];
   readonly #namespaceRequests: NamespaceRequests;
-  readonly #counterRequests: CounterRequests;
+  readonly #yrmcdsRequests: YrmcdsRequests;
   readonly #tally: Tally;
   readonly #isCounting: boolean;
 
-  /** @param counter of the requests that no shard counts */
-  constructor(env: Env, namespace: string, { tally, flush }: Counter) {
+  /** @param requestTally counts the requests that no shard counts */
+  constructor(env: Env, namespace: string, { tally, flush }: RequestTally) {
     const settings = readSettings(env);
     this.#tally = tally;
     this.#isCounting = settings.METRICS === "on";
@@ -49,7 +49,7 @@ export class Dispatch {
     const stubOf = (name: string) => shardStub(env, name);
     const shards = () => names.map(stubOf);
     this.#namespaceRequests = new NamespaceRequests(env, this.#map, shards, flush);
-    this.#counterRequests = new CounterRequests(env, this.#map, shards, tally);
+    this.#yrmcdsRequests = new YrmcdsRequests(env, this.#map, shards, tally);
     this.#lanes = names.map((name) =>
       openShardLane(this.#map.placement, () => {
         const stub = stubOf(name);
@@ -77,7 +77,7 @@ export class Dispatch {
     } else if (isThrottr(frames)) {
       this.#sendBesideShards(frames, access, sink);
     } else {
-      void this.#counterRequests.answer(frames as Frames<CounterProtocol>, whileRead(sink));
+      void this.#yrmcdsRequests.answer(frames as Frames<YrmcdsProtocol>, whileRead(sink));
     }
   }
 

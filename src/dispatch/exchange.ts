@@ -42,7 +42,7 @@ export class Exchange {
 
   start(map: ShardMap, lanes: readonly ShardLane[], access: Access): void {
     const frames = this.#frames;
-    // Rights to use the counter protocol were asked for when the connection was opened.
+    // Rights to use the yrmcds protocol were asked for when the connection was opened.
     if (isThrottr(frames) && !isUnrestricted(access, frames.protocol)) {
       this.#refuser = new Refuser(frames.protocol, access);
     }

@@ -6,7 +6,7 @@
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import type { PageReader } from "../wire/page.ts";
-import { FragmentCounter, FragmentWriter } from "../wire/throttr/fragments.ts";
+import { FragmentCount, FragmentWriter } from "../wire/throttr/fragments.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { ListingOutgrown, type Merge } from "./merge.ts";
 import type { Sink } from "./sink.ts";
@@ -43,14 +43,14 @@ export class FragmentedReply {
 
   /** Sends all rows of a merge that has been opened. */
   async send(merge: Merge, writeRow: WriteRow): Promise<void> {
-    const counter = new FragmentCounter(this.#rowBytes);
+    const fragments = new FragmentCount(this.#rowBytes);
     await merge.forEach(([entry]) => {
-      counter.add(this.#nameBytes(entry!));
+      fragments.add(this.#nameBytes(entry!));
       return null;
     });
-    const head = writeHead(this.#hasStatus, counter.count);
-    if (counter.count === 0) this.#sink.reply(head, true);
-    else await this.#sendFragments(merge, writeRow, head, counter.count);
+    const head = writeHead(this.#hasStatus, fragments.count);
+    if (fragments.count === 0) this.#sink.reply(head, true);
+    else await this.#sendFragments(merge, writeRow, head, fragments.count);
   }
 
   async #sendFragments(

@@ -1,5 +1,5 @@
 /**
- * Holder: a connection of the counter protocol as shards know it, and which of them know it.
+ * Holder: a connection of the yrmcds protocol as shards know it, and which of them know it.
  *
  * A shard is noted before it is sent anything, so those that are told of the connection's end are all
  * that may have it hold something.

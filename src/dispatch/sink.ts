@@ -10,7 +10,7 @@ export interface Frames<P extends AnyProtocol = Protocol> {
   readonly target: Target;
   readonly bytes: Uint8Array;
   readonly count: number;
-  /** Who holds what frames of the counter protocol acquire. */
+  /** Who holds what frames of the yrmcds protocol acquire. */
   readonly holder?: Holder;
 }
 

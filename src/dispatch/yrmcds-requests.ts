@@ -1,19 +1,19 @@
 /**
- * Requests of the counter protocol about all of a namespace: Stats and Dump.
+ * Requests of the yrmcds protocol about all of a namespace: Stats and Dump.
  *
  * Dump streams: a page of a shard goes out before the next one is asked for. It is no snapshot; a shard
  * that starts anew meanwhile is told of from its beginning.
  */
 import {
   sumFigures,
-  TALLY_COUNTER_CONNECTIONS,
-  TALLY_COUNTER_DUMP,
-  TALLY_COUNTER_STATS,
+  TALLY_YRMCDS_CONNECTIONS,
+  TALLY_YRMCDS_DUMP,
+  TALLY_YRMCDS_STATS,
   type Tally,
 } from "../engine/tally.ts";
 import type { Placement } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
-import type { CounterProtocol } from "../wire/yrmcds/dialect.ts";
+import type { YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import { writeDumpReplies, type DumpForm } from "../wire/yrmcds/dump.ts";
 import { Opcode } from "../wire/yrmcds/protocol.ts";
 import { writeSuccess } from "../wire/yrmcds/replies.ts";
@@ -21,14 +21,14 @@ import { RequestView } from "../wire/yrmcds/request.ts";
 import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
 import { askHubs } from "./ask-hubs.ts";
 import type { ShardMap } from "./placement.ts";
-import type { CounterFigures, ShardCalls } from "../base/calls/shard.ts";
+import type { YrmcdsFigures, ShardCalls } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { directoryStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
 
 const PAGE_BYTES = 64 << 10;
 
-export class CounterRequests {
+export class YrmcdsRequests {
   readonly #env: Env;
   readonly #namespace: string;
   readonly #placement: Placement;
@@ -53,7 +53,7 @@ export class CounterRequests {
   }
 
   /** Answers a run of one request. */
-  async answer({ bytes, protocol }: Frames<CounterProtocol>, sink: Sink): Promise<void> {
+  async answer({ bytes, protocol }: Frames<YrmcdsProtocol>, sink: Sink): Promise<void> {
     const { opcode, opaque } = requestOf(bytes);
     try {
       await turn();
@@ -65,7 +65,7 @@ export class CounterRequests {
   }
 
   async #stats(opaque: number, sink: Sink): Promise<void> {
-    this.#tally.totals[TALLY_COUNTER_STATS]!++;
+    this.#tally.totals[TALLY_YRMCDS_STATS]!++;
     const [survey, ...shards] = await Promise.all([
       directoryStub(this.#env, this.#namespace).survey(),
       ...this.#shards().map((shard) => shard.counterFigures(this.#placement)),
@@ -76,15 +76,15 @@ export class CounterRequests {
     writeStats(out, opaque, {
       ...statsOf(shards),
       curr_connections: hubs.reduce((sum, { answer }) => sum + answer.counterConnections, 0),
-      total_connections: figures[TALLY_COUNTER_CONNECTIONS]!,
-      "command:stats": figures[TALLY_COUNTER_STATS]!,
-      "command:dump": figures[TALLY_COUNTER_DUMP]!,
+      total_connections: figures[TALLY_YRMCDS_CONNECTIONS]!,
+      "command:stats": figures[TALLY_YRMCDS_STATS]!,
+      "command:dump": figures[TALLY_YRMCDS_DUMP]!,
     });
     sink.reply(out.take(), true);
   }
 
   async #dump(opaque: number, form: DumpForm, sink: Sink): Promise<void> {
-    this.#tally.totals[TALLY_COUNTER_DUMP]!++;
+    this.#tally.totals[TALLY_YRMCDS_DUMP]!++;
     const out = new ByteWriter(PAGE_BYTES);
     for (const shard of this.#shards()) {
       let hashes: string | null = null;
@@ -122,8 +122,8 @@ type ShardStats = Omit<
 >;
 
 /** What shards count, together. Keys that share a first slot are not counted as conflicts. */
-function statsOf(shards: readonly CounterFigures[]): ShardStats {
-  const sumOf = (count: (shard: CounterFigures) => number): number =>
+function statsOf(shards: readonly YrmcdsFigures[]): ShardStats {
+  const sumOf = (count: (shard: YrmcdsFigures) => number): number =>
     shards.reduce((sum, shard) => sum + count(shard), 0);
   return {
     objects: sumOf(({ semaphores }) => semaphores.objects),

@@ -2,19 +2,19 @@
  * The requests that are counted: each by its name, with its place in a tally.
  *
  * Requests of Throttr have their names in the protocol reference. Commands of the edge dialect have
- * `EDGE_` before theirs, requests of the counter protocol `COUNTER_`: some names are in two of them.
+ * `EDGE_` before theirs, requests of the yrmcds protocol `COUNTER_`: some names are in two of them.
  */
 import { Command, COMMANDS_START } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType, Scope, Target, type Layout } from "../wire/throttr/requests.ts";
 import {
-  TALLY_COUNTER_ACQUIRE,
-  TALLY_COUNTER_DUMP,
-  TALLY_COUNTER_GET,
-  TALLY_COUNTER_NOOP,
-  TALLY_COUNTER_RELEASE,
-  TALLY_COUNTER_STATS,
+  TALLY_YRMCDS_ACQUIRE,
+  TALLY_YRMCDS_DUMP,
+  TALLY_YRMCDS_GET,
+  TALLY_YRMCDS_NOOP,
+  TALLY_YRMCDS_RELEASE,
+  TALLY_YRMCDS_STATS,
 } from "./tally.ts";
 
 /** What requests are about. `other`: connections, channels, listings, figures. */
@@ -40,15 +40,15 @@ export const COUNTED_REQUESTS: readonly CountedRequest[] = [
     const isOfShard = layout.target === Target.shard;
     return [{ name, place, isOfShard, family: familyOf(layout, place) }];
   }),
-  ofCounter("NOOP", TALLY_COUNTER_NOOP, true),
-  ofCounter("GET", TALLY_COUNTER_GET, true),
-  ofCounter("ACQUIRE", TALLY_COUNTER_ACQUIRE, true),
-  ofCounter("RELEASE", TALLY_COUNTER_RELEASE, true),
-  ofCounter("STATS", TALLY_COUNTER_STATS, false),
-  ofCounter("DUMP", TALLY_COUNTER_DUMP, false),
+  ofYrmcds("NOOP", TALLY_YRMCDS_NOOP, true),
+  ofYrmcds("GET", TALLY_YRMCDS_GET, true),
+  ofYrmcds("ACQUIRE", TALLY_YRMCDS_ACQUIRE, true),
+  ofYrmcds("RELEASE", TALLY_YRMCDS_RELEASE, true),
+  ofYrmcds("STATS", TALLY_YRMCDS_STATS, false),
+  ofYrmcds("DUMP", TALLY_YRMCDS_DUMP, false),
 ];
 
-function ofCounter(name: string, place: number, isOfShard: boolean): CountedRequest {
+function ofYrmcds(name: string, place: number, isOfShard: boolean): CountedRequest {
   return { name: `COUNTER_${name}`, place, isOfShard, family: "semaphore" };
 }
 

@@ -156,7 +156,7 @@ export class Engine {
       const part = answer.reserve(PART_HEADER_BYTES);
       const frames =
         protocol.dialect === "yrmcds"
-          ? this.#counterSection(batch, at, from, end, replyBytesMax)
+          ? this.#yrmcdsSection(batch, at, from, end, replyBytesMax)
           : this.#throttr.execute(protocol, batch, from, end, replyBytesMax);
       const replyBytes = answer.length - part - PART_HEADER_BYTES;
       answer.view.setUint32(part, frames, true);
@@ -170,8 +170,8 @@ export class Engine {
     return answer.take();
   }
 
-  /** Executes the section at `at` of the counter protocol; returns how many frames it has answered. */
-  #counterSection(
+  /** Executes the section at `at` of the yrmcds protocol; returns how many frames it has answered. */
+  #yrmcdsSection(
     batch: Uint8Array,
     at: number,
     from: number,

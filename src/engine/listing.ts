@@ -7,7 +7,7 @@
  * and one fragment, whatever happens to others meanwhile; a part never has more fragments than planned.
  */
 import { PageWriter } from "../wire/page.ts";
-import { FragmentCounter, FragmentWriter, listRowBytes } from "../wire/throttr/fragments.ts";
+import { FragmentCount, FragmentWriter, listRowBytes } from "../wire/throttr/fragments.ts";
 import { FirstKeys, visitKeys } from "./first-keys.ts";
 import { forEachLive } from "./live.ts";
 import { isBehind } from "./place.ts";
@@ -123,15 +123,15 @@ export class Listing {
       bytes += rowBytes + keyLengthOf(slots[slot + META]!);
       matching.push(slot);
     });
-    const count = 2 ** Math.max(0, Math.ceil(Math.log2(bytes / PART_BYTES)));
-    const span = (to - from) / count;
-    const counters = Array.from({ length: count }, () => new FragmentCounter(rowBytes));
+    const parts = 2 ** Math.max(0, Math.ceil(Math.log2(bytes / PART_BYTES)));
+    const span = (to - from) / parts;
+    const fragments = Array.from({ length: parts }, () => new FragmentCount(rowBytes));
     for (const slot of matching) {
       const part = Math.floor((slots[slot + HASH]! - from) / span);
-      counters[part]!.add(keyLengthOf(slots[slot + META]!));
+      fragments[part]!.add(keyLengthOf(slots[slot + META]!));
     }
-    return counters.flatMap((counter, part) =>
-      counter.count === 0 ? [] : [{ from: from + part * span, fragments: counter.count }],
+    return fragments.flatMap(({ count }, part) =>
+      count === 0 ? [] : [{ from: from + part * span, fragments: count }],
     );
   }
 

@@ -8,15 +8,15 @@ import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
 /** Places of a tally beside the request types. */
 export const TALLY_READ_BYTES = REQUEST_TYPES_END;
 export const TALLY_WRITE_BYTES = REQUEST_TYPES_END + 1;
-/** Of the counter protocol: requests that no shard sees, and connections. */
-export const TALLY_COUNTER_STATS = REQUEST_TYPES_END + 2;
-export const TALLY_COUNTER_DUMP = REQUEST_TYPES_END + 3;
-export const TALLY_COUNTER_CONNECTIONS = REQUEST_TYPES_END + 4;
-/** Requests of the counter protocol that a shard sees. */
-export const TALLY_COUNTER_NOOP = REQUEST_TYPES_END + 5;
-export const TALLY_COUNTER_GET = REQUEST_TYPES_END + 6;
-export const TALLY_COUNTER_ACQUIRE = REQUEST_TYPES_END + 7;
-export const TALLY_COUNTER_RELEASE = REQUEST_TYPES_END + 8;
+/** Of the yrmcds protocol: requests that no shard sees, and connections. */
+export const TALLY_YRMCDS_STATS = REQUEST_TYPES_END + 2;
+export const TALLY_YRMCDS_DUMP = REQUEST_TYPES_END + 3;
+export const TALLY_YRMCDS_CONNECTIONS = REQUEST_TYPES_END + 4;
+/** Requests of the yrmcds protocol that a shard sees. */
+export const TALLY_YRMCDS_NOOP = REQUEST_TYPES_END + 5;
+export const TALLY_YRMCDS_GET = REQUEST_TYPES_END + 6;
+export const TALLY_YRMCDS_ACQUIRE = REQUEST_TYPES_END + 7;
+export const TALLY_YRMCDS_RELEASE = REQUEST_TYPES_END + 8;
 const PLACES = REQUEST_TYPES_END + 9;
 
 export const MINUTE_MS = 60_000;

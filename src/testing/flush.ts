@@ -2,7 +2,7 @@
 import type { ThrottrClient } from "../client/client.ts";
 import type { HolderPage, SemaphorePage } from "../wire/edge/semaphores.ts";
 
-/** Longer names come over the counter protocol: connections hold those, and give them back themselves. */
+/** Longer names come over the yrmcds protocol: connections hold those, and give them back themselves. */
 const NAME_BYTES_MAX = 255;
 
 /** Removes all records, and gives back what leases hold. */

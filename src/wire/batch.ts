@@ -7,7 +7,7 @@
  *     answer = version u8, part*               one part per section, in order
  *     part   = frames answered u32, length u32, replies
  *
- * All little-endian. Sections of the counter protocol say who holds what their frames acquire. Frames
+ * All little-endian. Sections of the yrmcds protocol say who holds what their frames acquire. Frames
  * travel as the client sent them, so that nothing is encoded twice. The
  * Shard stops a section when its replies have reached the section's limit: fewer frames are answered
  * than were sent, the rest was not applied, and the door sends it again in a further call. Doors of
@@ -29,7 +29,7 @@ export interface Section {
   readonly frames: Uint8Array;
   /** The shard answers frames until their replies have reached so many bytes. */
   readonly replyBytesMax: number;
-  /** Of sections of the counter protocol. */
+  /** Of sections of the yrmcds protocol. */
   readonly holder?: Uint8Array;
   readonly hasEnded?: boolean;
 }

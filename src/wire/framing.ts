@@ -4,7 +4,7 @@
 import type { AnyProtocol } from "./protocols.ts";
 import { ThrottrFraming } from "./throttr/framing.ts";
 import type { Run } from "./throttr/scanner.ts";
-import { CounterFraming } from "./yrmcds/framing.ts";
+import { YrmcdsFraming } from "./yrmcds/framing.ts";
 
 /** Chooses a shard by a key of a keyspace. */
 export interface KeyMap {
@@ -43,7 +43,7 @@ const framings = new Map<number, Framing>();
 export function framingOf(protocol: AnyProtocol): Framing {
   let framing = framings.get(protocol.code);
   if (framing === undefined) {
-    framing = protocol.dialect === "yrmcds" ? new CounterFraming() : new ThrottrFraming(protocol);
+    framing = protocol.dialect === "yrmcds" ? new YrmcdsFraming() : new ThrottrFraming(protocol);
     framings.set(protocol.code, framing);
   }
   return framing;

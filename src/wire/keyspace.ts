@@ -4,7 +4,7 @@ export const Keyspace = {
   throttrPairs: 1,
   /** Answers to commands with an idempotency key. */
   answers: 2,
-  /** Counters of the yrmcds protocol, by name. */
+  /** Semaphores of the yrmcds protocol, by name. */
   semaphores: 3,
   /** What connections and leases hold of them. */
   holdings: 4,

@@ -1,6 +1,6 @@
 /** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
 import { refusalOf, type Access } from "../base/access.ts";
-import { Dispatch, type Counter } from "../dispatch/dispatch.ts";
+import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
 import type { Settings } from "../base/settings.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
@@ -44,12 +44,12 @@ export interface PublishAnswer {
 export async function publishMessage(
   env: Env,
   access: Access,
-  counter: Counter,
+  requestTally: RequestTally,
   channel: string,
   payload: Uint8Array,
 ): Promise<PublishAnswer> {
   assertAllowed(access, RequestType.publish, channel);
-  const dispatch = new Dispatch(env, access.namespace, counter);
+  const dispatch = new Dispatch(env, access.namespace, requestTally);
   dispatch.countRequest(RequestType.publish, payload.length);
   const bytes = binaryBytes(channel);
   const run = dispatch.publisher.begin();

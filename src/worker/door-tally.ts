@@ -2,17 +2,17 @@
  * Counting what HTTP callers ask that no shard sees: here, and before long in the namespace's Directory.
  */
 import { Tally } from "../engine/tally.ts";
-import type { Counter } from "../dispatch/dispatch.ts";
+import type { RequestTally } from "../dispatch/dispatch.ts";
 import { directoryStub } from "../base/stubs.ts";
 
 const FLUSH_DELAY_MS = 1000;
 /** A flush that did not come, because its request was ended, is waited for so long. */
 const FLUSH_LOST_MS = 10_000;
 
-/** Counters of this isolate, by namespace. */
-const counters = new Map<string, DoorCounter>();
+/** Tallies of this isolate, by namespace. */
+const tallies = new Map<string, DoorTally>();
 
-export class DoorCounter {
+export class DoorTally {
   readonly tally = new Tally();
   readonly #namespace: string;
   #flushAtMs = -Infinity;
@@ -21,13 +21,13 @@ export class DoorCounter {
     this.#namespace = namespace;
   }
 
-  /** The counter of a namespace, which tells the Directory within a second of being asked for. */
-  static of(env: Env, ctx: Pick<ExecutionContext, "waitUntil">, namespace: string): Counter {
-    let counter = counters.get(namespace);
-    if (counter === undefined) counters.set(namespace, (counter = new DoorCounter(namespace)));
-    const { tally } = counter;
-    counter.#flushLater(env, ctx);
-    return { tally, flush: () => counter.#flush(env) };
+  /** The tally of a namespace, which reaches the Directory within a second of this call. */
+  static of(env: Env, ctx: Pick<ExecutionContext, "waitUntil">, namespace: string): RequestTally {
+    let doorTally = tallies.get(namespace);
+    if (doorTally === undefined) tallies.set(namespace, (doorTally = new DoorTally(namespace)));
+    const { tally } = doorTally;
+    doorTally.#flushLater(env, ctx);
+    return { tally, flush: () => doorTally.#flush(env) };
   }
 
   #flushLater(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): void {
@@ -39,7 +39,7 @@ export class DoorCounter {
         this.#flushAtMs = -Infinity;
         await this.#flush(env);
         // Nobody has come meanwhile: the next caller begins anew.
-        if (this.#flushAtMs === -Infinity) counters.delete(this.#namespace);
+        if (this.#flushAtMs === -Infinity) tallies.delete(this.#namespace);
       }),
     );
   }

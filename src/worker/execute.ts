@@ -1,6 +1,6 @@
 /** Executes what comes whole from a caller who waits for it all: operations, or a message of frames. */
 import { refusalOf, refusalText, type Access } from "../base/access.ts";
-import { Dispatch, type Counter } from "../dispatch/dispatch.ts";
+import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
 import { reportFailure } from "../base/failure.ts";
 import type { Settings } from "../base/settings.ts";
 import type { Frames, Sink } from "../dispatch/sink.ts";
@@ -20,7 +20,7 @@ export interface Caller {
   readonly env: Env;
   readonly settings: Settings;
   readonly access: Access;
-  readonly counter: Counter;
+  readonly requestTally: RequestTally;
 }
 
 /**
@@ -73,11 +73,11 @@ async function send(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
 }
 
 async function sendRuns(
-  { env, access, counter }: Caller,
+  { env, access, requestTally }: Caller,
   runs: readonly Frames[],
 ): Promise<Uint8Array> {
   if (runs.length === 0) return new Uint8Array(0);
-  const dispatch = new Dispatch(env, access.namespace, counter);
+  const dispatch = new Dispatch(env, access.namespace, requestTally);
   const collected = new Collected();
   const toDispatch = (run: Frames, sink: Sink): void =>
     dispatch.send(run, access, sink, CALL_REPLY_BYTES_MAX);

@@ -4,7 +4,7 @@ import { OPEN_ACCESS, type Access } from "../base/access.ts";
 import { SettingsError, type Settings } from "../base/settings.ts";
 import type { AnyProtocol } from "../wire/protocols.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
-import { COUNTER_PROTOCOLS } from "../wire/yrmcds/dialect.ts";
+import { YRMCDS_PROTOCOLS } from "../wire/yrmcds/dialect.ts";
 import { namespaceName } from "./token.ts";
 
 const PORT_MAX = 65_535;
@@ -49,8 +49,8 @@ export function refusalOfPort(
   settings: Settings,
 ): "port_unknown" | "counter_disabled" | "access_not_open" | null {
   if (served === undefined) return "port_unknown";
-  const isCounter = served.protocol.dialect === "yrmcds";
-  if (isCounter && settings.COUNTER_ENABLE !== "on") return "counter_disabled";
+  const isYrmcds = served.protocol.dialect === "yrmcds";
+  if (isYrmcds && settings.COUNTER_ENABLE !== "on") return "counter_disabled";
   return accessOfPort(served, settings) === null ? "access_not_open" : null;
 }
 
@@ -87,7 +87,7 @@ function protocolOf(
   spoken: string,
   { TCP_DEFAULT_SIZE }: PortSettings,
 ): AnyProtocol {
-  if (Object.hasOwn(COUNTER_PROTOCOLS, spoken)) return COUNTER_PROTOCOLS[spoken]!;
+  if (Object.hasOwn(YRMCDS_PROTOCOLS, spoken)) return YRMCDS_PROTOCOLS[spoken]!;
   const [dialect = "", size] = spoken.split("/");
   const sizeless = size === undefined ? protocolByName(dialect, undefined) : undefined;
   const protocol = sizeless ?? protocolByName(dialect, size ?? TCP_DEFAULT_SIZE);

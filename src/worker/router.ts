@@ -14,11 +14,11 @@ import {
 } from "../wire/throttr/protocol.ts";
 import type { AnyProtocol } from "../wire/protocols.ts";
 import { Scope } from "../wire/throttr/requests.ts";
-import { COUNTER_PROTOCOLS, type CounterProtocol } from "../wire/yrmcds/dialect.ts";
+import { YRMCDS_PROTOCOLS, type YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { readBody } from "./body.ts";
-import { DoorCounter } from "./door-tally.ts";
+import { DoorTally } from "./door-tally.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { assertHealthy } from "./health.ts";
 import { locationOf, openConnection } from "./hubs.ts";
@@ -43,7 +43,7 @@ const DOORS_TEXT = `Throttr Edge ${VERSION}
 /docs                        routes of /v1, as a page; /openapi.json for programs
 /v1/...                      counters, buffers, limits, semaphores and channels in JSON
 /throttr/{dialect}/{size}    frames: POST a body, or GET to open a WebSocket
-/yrmcds/counter              semaphores of the yrmcds counter protocol: a WebSocket
+/yrmcds/counter              semaphores of the yrmcds protocol: a WebSocket
 /channels/{name}             GET to listen (Server-Sent Events), POST to publish
 /dashboard                   for people
 /metrics, /health            for monitoring
@@ -129,7 +129,7 @@ router.on("POST", THROTTR_PATHS, async (c) => {
     readSettings(c.env),
     protocolOf(c),
     access,
-    DoorCounter.of(c.env, c.executionCtx, access.namespace),
+    DoorTally.of(c.env, c.executionCtx, access.namespace),
     body,
     c.req.raw.signal,
     c.executionCtx,
@@ -147,10 +147,10 @@ router.on("GET", THROTTR_PATHS, async (c) => {
   );
 });
 
-const COUNTER_PATHS = ["/yrmcds/counter", "/yrmcds/counter/:form"];
+const YRMCDS_PATHS = ["/yrmcds/counter", "/yrmcds/counter/:form"];
 
-router.on("GET", COUNTER_PATHS, async (c) => {
-  const protocol = counterProtocolOf(c);
+router.on("GET", YRMCDS_PATHS, async (c) => {
+  const protocol = yrmcdsProtocolOf(c);
   const access = await accessOf(c);
   assertMayCount(access);
   return await openWebSocket(
@@ -161,9 +161,9 @@ router.on("GET", COUNTER_PATHS, async (c) => {
   );
 });
 
-for (const path of COUNTER_PATHS) {
+for (const path of YRMCDS_PATHS) {
   router.all(path, (c) => {
-    counterProtocolOf(c);
+    yrmcdsProtocolOf(c);
     return methodNotAllowed("GET opens a WebSocket", "GET");
   });
 }
@@ -190,7 +190,7 @@ async function openWebSocket(
     after: null,
   });
   if (response.webSocket !== null) return response;
-  throw response.status === 429 ? counterConnectionsMax() : connectionsMax();
+  throw response.status === 429 ? yrmcdsConnectionsMax() : connectionsMax();
 }
 
 for (const path of THROTTR_PATHS) {
@@ -211,8 +211,8 @@ router.post("/channels/:channel{.+}", readBody("FRAME_BYTES_MAX", "a message"));
 router.post("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
   const { access, body } = c.var;
-  const counter = DoorCounter.of(c.env, c.executionCtx, access.namespace);
-  return c.json(await publishMessage(c.env, access, counter, channel, body));
+  const requestTally = DoorTally.of(c.env, c.executionCtx, access.namespace);
+  return c.json(await publishMessage(c.env, access, requestTally, channel, body));
 });
 
 router.get("/channels/:channel{.+}", async (c) => {
@@ -256,7 +256,11 @@ async function watcherOf(c: AppContext): Promise<Asker> {
   const access = await accessOf(c);
   assertScopes(["admin"], access);
   c.set("access", access);
-  return { env: c.env, access, counter: DoorCounter.of(c.env, c.executionCtx, access.namespace) };
+  return {
+    env: c.env,
+    access,
+    requestTally: DoorTally.of(c.env, c.executionCtx, access.namespace),
+  };
 }
 
 function methodNotAllowed(detail: string, allowed = "GET, POST"): Response {
@@ -277,22 +281,22 @@ function protocolOf(c: AppContext): Protocol {
 }
 
 /** @throws Problem 404 */
-function counterProtocolOf(c: AppContext): CounterProtocol {
+function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
   const form = c.req.param("form");
   const name = form === undefined ? "yrmcds" : `yrmcds/${form}`;
   const isServed = readSettings(c.env).COUNTER_ENABLE === "on";
-  if (isServed && Object.hasOwn(COUNTER_PROTOCOLS, name)) return COUNTER_PROTOCOLS[name]!;
+  if (isServed && Object.hasOwn(YRMCDS_PROTOCOLS, name)) return YRMCDS_PROTOCOLS[name]!;
   throw new Problem(
     404,
     "protocol_unknown",
     isServed
       ? `${c.req.path}: /yrmcds/counter and /yrmcds/counter/today are possible`
-      : "the counter protocol is not served: COUNTER_ENABLE is off",
+      : "the yrmcds protocol is not served: COUNTER_ENABLE is off",
   );
 }
 
 /**
- * A connection of the counter protocol may ask for everything, so it needs what any of it needs.
+ * A connection of the yrmcds protocol may ask for everything, so it needs what any of it needs.
  *
  * @throws Problem 403
  */
@@ -304,7 +308,7 @@ function assertMayCount({ scopes, keyPrefixes }: Access): void {
   if (keyPrefixes.length > 0) {
     throw Problem.of(
       "prefix_missing",
-      "a token with keyPrefixes can't open the counter protocol: use /v1/semaphores",
+      "a token with keyPrefixes can't open the yrmcds protocol: use /v1/semaphores",
     );
   }
 }
@@ -314,11 +318,11 @@ function ipOf(c: AppContext): string {
   return (c.req.header("cf-connecting-ip") ?? "").slice(0, 45);
 }
 
-function counterConnectionsMax(): Problem {
+function yrmcdsConnectionsMax(): Problem {
   return new Problem(
     503,
     "connections_max",
-    "there are as many connections of the counter protocol as there may be (COUNTER_CONNECTIONS_MAX)",
+    "there are as many connections of the yrmcds protocol as there may be (COUNTER_CONNECTIONS_MAX)",
   );
 }
 

@@ -20,7 +20,7 @@ import type {
 } from "../wire/edge/service.ts";
 import type { Text } from "../wire/edge/argument.ts";
 import type { AcquireOptions } from "../wire/edge/semaphores.ts";
-import { DoorCounter } from "./door-tally.ts";
+import { DoorTally } from "./door-tally.ts";
 import { exchange, execute, executeOne, type Caller } from "./execute.ts";
 import { withNewLeaseId } from "./lease-id.ts";
 import { Problem } from "./problem.ts";
@@ -125,7 +125,7 @@ export class Throttr extends Entrypoint implements ThrottrService {
       env,
       settings: readSettings(env),
       access,
-      counter: DoorCounter.of(env, ctx, access.namespace),
+      requestTally: DoorTally.of(env, ctx, access.namespace),
     };
   }
 }

@@ -7,16 +7,16 @@ import type { Caller } from "./execute.ts";
 import { problemOfFailure } from "./problem.ts";
 
 /** Who asks, as far as it matters. */
-export type Asker = Pick<Caller, "env" | "access" | "counter">;
+export type Asker = Pick<Caller, "env" | "access" | "requestTally">;
 
 /**
  * What all objects of the namespace say.
  *
  * @throws Problem 503 `outcome_unknown` when the Directory, which knows of the Hubs, fails
  */
-export async function askSurvey({ env, access, counter }: Asker): Promise<Survey> {
+export async function askSurvey({ env, access, requestTally }: Asker): Promise<Survey> {
   try {
-    return await new Dispatch(env, access.namespace, counter).survey();
+    return await new Dispatch(env, access.namespace, requestTally).survey();
   } catch (error) {
     throw problemOfFailure(error);
   }
@@ -27,9 +27,9 @@ export async function askSurvey({ env, access, counter }: Asker): Promise<Survey
  *
  * @throws Problem 503 `outcome_unknown` when a shard fails: it may be sent again
  */
-export async function setClocksBack({ env, access, counter }: Asker): Promise<number[]> {
+export async function setClocksBack({ env, access, requestTally }: Asker): Promise<number[]> {
   try {
-    return await new Dispatch(env, access.namespace, counter).setClocksBack();
+    return await new Dispatch(env, access.namespace, requestTally).setClocksBack();
   } catch (error) {
     throw problemOfFailure(error);
   }

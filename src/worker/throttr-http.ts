@@ -1,6 +1,6 @@
 /** The HTTP door: a body of frames in, their replies out. */
 import type { Access } from "../base/access.ts";
-import { Dispatch, type Counter } from "../dispatch/dispatch.ts";
+import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
 import type { Settings } from "../base/settings.ts";
 import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
@@ -20,7 +20,7 @@ export async function answerBody(
   settings: Settings,
   protocol: Protocol,
   access: Access,
-  counter: Counter,
+  requestTally: RequestTally,
   body: Uint8Array,
   signal: AbortSignal,
   ctx: Pick<ExecutionContext, "waitUntil">,
@@ -29,7 +29,7 @@ export async function answerBody(
   for (const run of runs) assertAllowed(run, access, body);
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
   const sink = new ResponseSink({ signal, stallTimeoutMs: settings.STALL_TIMEOUT_MS });
-  const dispatch = new Dispatch(env, access.namespace, counter);
+  const dispatch = new Dispatch(env, access.namespace, requestTally);
   const send = (run: Frames, to: Sink): void => dispatch.send(run, access, to, REPLY_BYTES_MAX);
   // The runtime ends a request whose client has gone, unless something is waited for.
   ctx.waitUntil(sink.ended);

@@ -54,7 +54,7 @@ const SUBSCRIBE = 0x11;
 const UNSUBSCRIBE = 0x12;
 const WHOAMI = 0x18;
 
-/** Counters of connections are stored after so long: until then an object is not evicted. */
+/** Tallies of connections are stored after so long: until then an object is not evicted. */
 const STORE_DELAY_MS = 1000;
 
 beforeEach(() => {
@@ -185,7 +185,7 @@ describe.each([
   ["TCP", TCP],
 ])("a subscriber over %s", (_, kind) => {
   it("is pushed to after all objects have hibernated, and is who it was", async () => {
-    // With counters, which are stored before long, all else would be stored, too.
+    // With tallies, which are stored before long, all else would be stored, too.
     vi.spyOn(Hub.prototype, "touched").mockImplementation(() => {});
     const peer = await Peer.open(kind);
     expect((await peer.subscribe("a")).bytes[0]).toBe(1);

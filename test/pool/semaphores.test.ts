@@ -15,7 +15,7 @@ import {
   uuidOfNumber,
 } from "../support/frames/index.ts";
 import { acquire as acquireByConnection, get, numberOfBody } from "../support/frames/yrmcds.ts";
-import { openCounter } from "../support/pool/yrmcds-wires.ts";
+import { openYrmcds } from "../support/pool/yrmcds-wires.ts";
 import { openSocket } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import {
@@ -229,11 +229,11 @@ describe("leases", () => {
   });
 });
 
-describe("connections of the counter protocol", () => {
+describe("connections of the yrmcds protocol", () => {
   it("and leases hold the same semaphores, in every shard", async () => {
     const names = Array.from({ length: 16 }, (_, i) => `name ${i}`);
     const kind = { transport: "websocket", form: "document", location: "XXX" } as const;
-    const connection = await openCounter(kind);
+    const connection = await openYrmcds(kind);
     const taken = await connection.ask(...names.map((name) => acquireByConnection(name, 2, 3)));
     expect(taken.map(({ status }) => status)).toEqual(names.map(() => 0));
     const leases = await throttr.batch(

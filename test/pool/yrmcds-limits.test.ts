@@ -1,4 +1,4 @@
-/** What a stranger can grow over the counter protocol, and what must not wait for it. */
+/** What a stranger can grow over the yrmcds protocol, and what must not wait for it. */
 import { evictAllDurableObjects, reset, runInDurableObject } from "cloudflare:test";
 import { afterEach, describe, expect, it } from "vitest";
 import { Hub } from "../../src/objects/hub/hub.ts";
@@ -11,11 +11,11 @@ import {
   release,
   stats,
 } from "../support/frames/yrmcds.ts";
-import { openCounter, type CounterKind } from "../support/pool/yrmcds-wires.ts";
+import { openYrmcds, type YrmcdsKind } from "../support/pool/yrmcds-wires.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
-const WEB: CounterKind = { transport: "websocket", form: "document", location: "XXX" };
+const WEB: YrmcdsKind = { transport: "websocket", form: "document", location: "XXX" };
 const FRAME_BYTES_MAX = 1 << 20;
 /** One in each shard, very likely. */
 const OTHERS = Array.from({ length: 12 }, (_, i) => `other-${i}`.padEnd(30_000, "x"));
@@ -30,8 +30,8 @@ describe.each([
   ["Stats", stats],
 ])("many requests for %s, and the end of who sent them", (_, request) => {
   it("give back at once what was held: nobody is left to read the answers", async () => {
-    const client = await openCounter(WEB);
-    const watcher = await openCounter(WEB);
+    const client = await openYrmcds(WEB);
+    const watcher = await openYrmcds(WEB);
     await client.askOne(acquire("jobs", 1, 1));
     client.write(...Array.from({ length: 100_000 }, () => request()));
     client.close();
@@ -42,7 +42,7 @@ describe.each([
 });
 
 it("connections that were lost within a frame are counted out once", async () => {
-  const clients = [await openCounter(WEB), await openCounter(WEB)];
+  const clients = [await openYrmcds(WEB), await openYrmcds(WEB)];
   for (const client of clients) await client.askOne(get("jobs"));
   // What is to be stored within a second is stored: then it is changed.
   await scheduler.wait(1300);
@@ -61,7 +61,7 @@ it("connections that were lost within a frame are counted out once", async () =>
 
 it("a shard that is full of semaphores that nobody holds has room again", async () => {
   await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
-    const client = await openCounter(WEB);
+    const client = await openYrmcds(WEB);
     const names = Array.from({ length: 200 }, (_, i) => String(i).padEnd(60_000, "x"));
     expect((await client.askOne(acquire("held", 2, 9))).status).toBe(0);
     let refused = 0;
@@ -86,9 +86,9 @@ it("unfinished frames of all connections have a limit together", async () => {
   await withSettings({ STALL_TIMEOUT_MS: 5000, HUB_CONNECTIONS_MAX: 100 }, async () => {
     const frame = new Uint8Array(FRAME_BYTES_MAX - 100);
     frame.set(headerOf(FRAME_BYTES_MAX - 12));
-    const clients: Awaited<ReturnType<typeof openCounter>>[] = [];
+    const clients: Awaited<ReturnType<typeof openYrmcds>>[] = [];
     for (let i = 0; i < 40; i++) {
-      const client = await openCounter(WEB);
+      const client = await openYrmcds(WEB);
       client.write(frame);
       clients.push(client);
     }
@@ -96,7 +96,7 @@ it("unfinished frames of all connections have a limit together", async () => {
     await expect.poll(ended, POLL).toBeGreaterThanOrEqual(8);
     expect(ended()).toBeLessThan(12);
     // Those who send little are served all the same.
-    const other = await openCounter(WEB);
+    const other = await openYrmcds(WEB);
     expect((await other.askOne(acquire("jobs", 1, 1))).status).toBe(0);
     other.close();
     for (const client of clients) client.close();
@@ -105,7 +105,7 @@ it("unfinished frames of all connections have a limit together", async () => {
 
 it("a frame that comes byte by byte has an end, too", async () => {
   await withSettings({ STALL_TIMEOUT_MS: 200 }, async () => {
-    const client = await openCounter(WEB);
+    const client = await openYrmcds(WEB);
     const begin = new Uint8Array(2000);
     begin.set(headerOf(100_000));
     client.write(begin);

@@ -1,5 +1,5 @@
 /**
- * Counters against the model: connections over WebSockets and TCP, in several Hubs, that come, hold and go,
+ * Semaphores against the model: connections over WebSockets and TCP, in several Hubs, that come, hold and go,
  * while objects sleep, die and are rung by alarms, and time goes by.
  */
 import {
@@ -11,7 +11,7 @@ import {
 } from "cloudflare:test";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
-import { CounterEnded, type CounterClient } from "../support/yrmcds/client.ts";
+import { YrmcdsEnded, type YrmcdsClient } from "../support/yrmcds/client.ts";
 import {
   acquire,
   dump,
@@ -21,8 +21,8 @@ import {
   OPCODE,
   release,
   statsOf,
-  type CounterEntry,
-  type CounterReply,
+  type YrmcdsEntry,
+  type YrmcdsReply,
 } from "../support/frames/yrmcds.ts";
 import { concat, hex } from "../support/frames/index.ts";
 import { SemaphoreModel } from "../support/yrmcds/model.ts";
@@ -32,7 +32,7 @@ import {
   stepsArbitrary,
   type PlannedStep,
 } from "../support/yrmcds/streams.ts";
-import { openCounter, type CounterKind } from "../support/pool/yrmcds-wires.ts";
+import { openYrmcds, type YrmcdsKind } from "../support/pool/yrmcds-wires.ts";
 import { evictOne, expectSame, hubAt } from "../support/pool/pubsub-slots.ts";
 import { shardStub } from "../support/pool/shards.ts";
 
@@ -126,7 +126,7 @@ const event: fc.Arbitrary<Event> = fc.oneof(
   { weight: 2, arbitrary: fc.constant({ do: "look" as const }) },
 );
 
-const kind: fc.Arbitrary<CounterKind> = fc.oneof(
+const kind: fc.Arbitrary<YrmcdsKind> = fc.oneof(
   fc.record({
     transport: fc.constant("websocket" as const),
     form: fc.constantFrom("document" as const, "today" as const),
@@ -158,20 +158,20 @@ const steps: fc.Arbitrary<Step[]> = stepsArbitrary(PARTIES).chain((planned) =>
 );
 
 interface Party {
-  readonly client: CounterClient;
-  readonly kind: CounterKind;
+  readonly client: YrmcdsClient;
+  readonly kind: YrmcdsKind;
   readonly holder: string;
 }
 
 /** Steps one after the other, each compared with the model. */
 class Sequence {
   readonly #prefix: string;
-  readonly #kinds: readonly CounterKind[];
+  readonly #kinds: readonly YrmcdsKind[];
   readonly #model = new SemaphoreModel(INTERVAL_MS);
   readonly #parties = new Map<number, Party>();
   #opened = 0;
 
-  constructor(prefix: string, kinds: readonly CounterKind[]) {
+  constructor(prefix: string, kinds: readonly YrmcdsKind[]) {
     this.#prefix = prefix;
     this.#kinds = kinds;
   }
@@ -192,7 +192,7 @@ class Sequence {
       leap(2 * INTERVAL_MS);
       await this.#ring();
       await this.#look();
-      expectSame(this.#model.dump(Date.now()).size, 0, "counters after all");
+      expectSame(this.#model.dump(Date.now()).size, 0, "semaphores after all");
     } finally {
       for (const { client } of this.#parties.values()) client.close();
     }
@@ -249,19 +249,19 @@ class Sequence {
 
   #expectAnswer(
     frame: Uint8Array,
-    answer: readonly CounterReply[],
+    answer: readonly YrmcdsReply[],
     expected: number[] | null,
-    { form }: CounterKind,
+    { form }: YrmcdsKind,
   ): void {
     const [first] = answer;
     const what = `answer to ${hex(frame.subarray(0, 80))}`;
     if (expected !== null) {
       expectSame(hex(first!.bytes), hex(expected), what);
     } else if (first!.opcode === OPCODE.stats) {
-      expectSame(statsOf(first!).objects >= this.#counters().size, true, what);
+      expectSame(statsOf(first!).objects >= this.#semaphores().size, true, what);
     } else {
       const entries = this.#ours(entriesOf(answer, form, first!.opaque));
-      expectSame(entries, this.#counters(), what);
+      expectSame(entries, this.#semaphores(), what);
     }
   }
 
@@ -269,7 +269,7 @@ class Sequence {
     const present = this.#parties.get(who);
     if (present !== undefined) return present;
     const kind = this.#kinds[who]!;
-    const client = await openCounter(kind);
+    const client = await openYrmcds(kind);
     const party = { client, kind, holder: `connection ${this.#opened++}` };
     this.#parties.set(who, party);
     return party;
@@ -304,28 +304,28 @@ class Sequence {
     this.#model.collect(Date.now());
   }
 
-  #counters(): Map<string, CounterEntry> {
+  #semaphores(): Map<string, YrmcdsEntry> {
     return this.#ours(this.#model.dump(Date.now()));
   }
 
-  #ours(entries: ReadonlyMap<string, CounterEntry>): Map<string, CounterEntry> {
+  #ours(entries: ReadonlyMap<string, YrmcdsEntry>): Map<string, YrmcdsEntry> {
     return new Map([...entries].filter(([name]) => name.startsWith(this.#prefix)));
   }
 
-  async #seen(): Promise<Map<string, CounterEntry>> {
-    const watcher = await openCounter({ transport: "websocket", form: "today", location: "NRT" });
+  async #seen(): Promise<Map<string, YrmcdsEntry>> {
+    const watcher = await openYrmcds({ transport: "websocket", form: "today", location: "NRT" });
     const entries = entriesOf(await watcher.askDump(dump()), "today");
     watcher.close();
     return this.#ours(entries);
   }
 
   async #look(): Promise<void> {
-    expectSame(await this.#seen(), this.#counters(), "counters");
+    expectSame(await this.#seen(), this.#semaphores(), "semaphores");
   }
 
   async #settled(): Promise<void> {
     const giveUpAtMs = performance.now() + POLL_TIMEOUT_MS;
-    const expected = textOfEntries(this.#counters());
+    const expected = textOfEntries(this.#semaphores());
     while (textOfEntries(await this.#seen()) !== expected) {
       if (performance.now() > giveUpAtMs) return await this.#look();
       await scheduler.wait(2 * SPEED);
@@ -333,7 +333,7 @@ class Sequence {
   }
 }
 
-function textOfEntries(entries: ReadonlyMap<string, CounterEntry>): string {
+function textOfEntries(entries: ReadonlyMap<string, YrmcdsEntry>): string {
   return JSON.stringify([...entries].toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }
 
@@ -395,13 +395,13 @@ describe("all at once", () => {
 
   /** One connection after the other, and what the last one holds by the replies that it got. */
   class Actor {
-    readonly #kind: CounterKind;
+    readonly #kind: YrmcdsKind;
     readonly held = new Map<string, number>();
-    #client: CounterClient | null = null;
+    #client: YrmcdsClient | null = null;
     losses = 0;
     granted = 0;
 
-    constructor(kind: CounterKind) {
+    constructor(kind: YrmcdsKind) {
       this.#kind = kind;
     }
 
@@ -420,7 +420,7 @@ describe("all at once", () => {
     }
 
     async #take({ name: index, amount, isRelease, leave }: Turn): Promise<void> {
-      this.#client ??= await openCounter(this.#kind);
+      this.#client ??= await openYrmcds(this.#kind);
       const name = NAMES[index]!;
       const held = this.held.get(name) ?? 0;
       const frame = isRelease ? release(name, amount) : acquire(name, amount, MAXIMUM);
@@ -469,7 +469,7 @@ describe("all at once", () => {
   }
 
   const isLoss = (error: unknown): boolean =>
-    error instanceof CounterEnded || String(error).includes('"hub_failed"');
+    error instanceof YrmcdsEnded || String(error).includes('"hub_failed"');
 
   async function disturb(what: string, round: number): Promise<void> {
     try {
@@ -484,10 +484,10 @@ describe("all at once", () => {
   }
 
   async function watch(isOver: () => boolean): Promise<void> {
-    let watcher: CounterClient | null = null;
+    let watcher: YrmcdsClient | null = null;
     while (!isOver()) {
       try {
-        watcher ??= await openCounter({ transport: "websocket", form: "today", location: "NRT" });
+        watcher ??= await openYrmcds({ transport: "websocket", form: "today", location: "NRT" });
         for (const reply of await watcher.ask(...NAMES.map((name) => get(name)))) {
           if (reply.status === 0) expect(numberOfBody(reply)).toBeLessThanOrEqual(MAXIMUM);
         }
@@ -501,7 +501,7 @@ describe("all at once", () => {
   }
 
   async function consumptions(): Promise<Record<string, number>> {
-    const watcher = await openCounter({ transport: "tcp", form: "document", location: "XXX" });
+    const watcher = await openYrmcds({ transport: "tcp", form: "document", location: "XXX" });
     const replies = await watcher.ask(...NAMES.map((name) => get(name)));
     watcher.close();
     return Object.fromEntries(

@@ -1,4 +1,4 @@
-/** The doors of counters: recorded exchanges over each of them, and who may come in. */
+/** The doors of the yrmcds protocol: recorded exchanges over each of them, and who may come in. */
 import {
   abortAllDurableObjects,
   createExecutionContext,
@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest"
 import { Hub } from "../../src/objects/hub/hub.ts";
 import worker from "../../src/worker/index.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import type { CounterClient } from "../support/yrmcds/client.ts";
+import type { YrmcdsClient } from "../support/yrmcds/client.ts";
 import {
   acquire,
   dump,
@@ -22,16 +22,16 @@ import {
   numberOfBody,
   release,
   stats,
-  type CounterReply,
+  type YrmcdsReply,
 } from "../support/frames/yrmcds.ts";
 import {
   comparedReplies,
-  counterScenarios,
+  yrmcdsScenarios,
   recordedReplies,
-  type CounterStep,
+  type YrmcdsStep,
 } from "../support/yrmcds/vectors.ts";
 import { unhex } from "../support/frames/index.ts";
-import { openCounter, type CounterKind } from "../support/pool/yrmcds-wires.ts";
+import { openYrmcds, type YrmcdsKind } from "../support/pool/yrmcds-wires.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -40,18 +40,18 @@ import { withSettings } from "../support/pool/variables.ts";
 const SHARDS = 4;
 const POLL_MS = 2;
 const POLL_TIMEOUT_MS = 2000;
-const vectors = inject("counterVectors");
+const vectors = inject("yrmcdsVectors");
 
 const FORMS = ["document", "today"] as const;
 const TRANSPORTS = ["websocket", "tcp"] as const;
 const KINDS = TRANSPORTS.flatMap((transport) =>
-  FORMS.map((form): [string, CounterKind] => [
+  FORMS.map((form): [string, YrmcdsKind] => [
     `${transport}, ${form}`,
     { transport, form, location: "XXX" },
   ]),
 );
 
-/** Counters of connections are stored after so long: until then an object is not evicted. */
+/** Tallies of connections are stored after so long: until then an object is not evicted. */
 const STORE_DELAY_MS = 1000;
 
 beforeEach(() => {
@@ -69,7 +69,7 @@ afterEach(async () => {
 describe.each(KINDS)("exchanges recorded over %s", (_, kind) => {
   // What does not depend on the form of Dump's entries was recorded once.
   const all = FORMS.flatMap((form) =>
-    [...counterScenarios(vectors[form])].map((entry) => ({ form, entry })),
+    [...yrmcdsScenarios(vectors[form])].map((entry) => ({ form, entry })),
   );
   const scenarios = all.filter(
     ({ form, entry: [, steps] }) =>
@@ -79,9 +79,9 @@ describe.each(KINDS)("exchanges recorded over %s", (_, kind) => {
   it.each(scenarios.map(({ form, entry }) => [`${entry[0]} (${form})`, entry[1]] as const))(
     "%s",
     async (_, steps) => {
-      const clients = new Map<string, CounterClient>();
-      const clientOf = async (name: string): Promise<CounterClient> => {
-        const client = clients.get(name) ?? (await openCounter(kind));
+      const clients = new Map<string, YrmcdsClient>();
+      const clientOf = async (name: string): Promise<YrmcdsClient> => {
+        const client = clients.get(name) ?? (await openYrmcds(kind));
         clients.set(name, client);
         return client;
       };
@@ -94,7 +94,7 @@ describe.each(KINDS)("exchanges recorded over %s", (_, kind) => {
   );
 });
 
-async function perform(step: CounterStep, client: CounterClient): Promise<void> {
+async function perform(step: YrmcdsStep, client: YrmcdsClient): Promise<void> {
   if (step.op === "open") return;
   if (step.op === "close") return client.close();
   if (step.op === "rst") return client.reset();
@@ -113,22 +113,22 @@ async function perform(step: CounterStep, client: CounterClient): Promise<void> 
   }
 }
 
-const WEB: CounterKind = { transport: "websocket", form: "document", location: "XXX" };
-const TCP: CounterKind = { ...WEB, transport: "tcp" };
-const FAR: CounterKind = { ...WEB, location: "FRA" };
+const WEB: YrmcdsKind = { transport: "websocket", form: "document", location: "XXX" };
+const TCP: YrmcdsKind = { ...WEB, transport: "tcp" };
+const FAR: YrmcdsKind = { ...WEB, location: "FRA" };
 /** Of every shard, some. */
 const NAMES = Array.from({ length: 16 }, (_, i) => `name ${i}`);
 
-const statusesOf = (replies: readonly CounterReply[]): number[] =>
+const statusesOf = (replies: readonly YrmcdsReply[]): number[] =>
   replies.map(({ status }) => status);
 const all = <T>(value: T): T[] => NAMES.map(() => value);
 const acquireAll = (amount: number, maximum: number): Uint8Array[] =>
   NAMES.map((name) => acquire(name, amount, maximum));
-const consumptionsSeenBy = async (watcher: CounterClient): Promise<number[]> =>
+const consumptionsSeenBy = async (watcher: YrmcdsClient): Promise<number[]> =>
   (await watcher.ask(...NAMES.map((name) => get(name)))).map(numberOfBody);
 
 /** Waits for a moment, no alarm: what is said goodbye to is told at once. */
-async function expectReleased(watcher: CounterClient): Promise<void> {
+async function expectReleased(watcher: YrmcdsClient): Promise<void> {
   await expect
     .poll(() => consumptionsSeenBy(watcher), { interval: POLL_MS, timeout: POLL_TIMEOUT_MS })
     .toEqual(all(0));
@@ -154,17 +154,17 @@ describe.each([
   ["TCP", TCP],
 ])("what a connection over %s held", (_, kind) => {
   it.each([
-    ["close", (client: CounterClient) => client.close()],
-    ["reset", (client: CounterClient) => client.reset()],
-    ["end", (client: CounterClient) => client.end()],
-    ["end behind requests", (client: CounterClient) => client.end(...acquireAll(1, 9), noop())],
-    ["end behind a Dump", (client: CounterClient) => client.end(dump(), ...acquireAll(1, 9))],
+    ["close", (client: YrmcdsClient) => client.close()],
+    ["reset", (client: YrmcdsClient) => client.reset()],
+    ["end", (client: YrmcdsClient) => client.end()],
+    ["end behind requests", (client: YrmcdsClient) => client.end(...acquireAll(1, 9), noop())],
+    ["end behind a Dump", (client: YrmcdsClient) => client.end(dump(), ...acquireAll(1, 9))],
     [
       "a frame above the limit",
-      (client: CounterClient) => client.write(new Uint8Array(12).fill(0xff)),
+      (client: YrmcdsClient) => client.write(new Uint8Array(12).fill(0xff)),
     ],
   ])("is back at once after %s", async (_, end) => {
-    const [holder, watcher] = [await openCounter(kind), await openCounter(FAR)];
+    const [holder, watcher] = [await openYrmcds(kind), await openYrmcds(FAR)];
     expect(statusesOf(await holder.ask(...acquireAll(3, 3)))).toEqual(all(0));
     expect(statusesOf(await watcher.ask(...acquireAll(1, 3)))).toEqual(all(0x21));
     end(holder);
@@ -174,7 +174,7 @@ describe.each([
   });
 
   it("is back at once, and requests that waited for others when it ended were executed", async () => {
-    const [client, watcher] = [await openCounter(kind), await openCounter(FAR)];
+    const [client, watcher] = [await openYrmcds(kind), await openYrmcds(FAR)];
     client.end(...acquireAll(2, 9), dump(), ...acquireAll(3, 9), stats(), ...acquireAll(4, 9));
     const seen = async (): Promise<unknown> => entriesOf(await watcher.askDump(dump()), "document");
     const wanted = new Map(NAMES.map((name) => [name, { consumption: 0, maximum: 9 }]));
@@ -188,7 +188,7 @@ describe.each([
   ])(
     "stays when all objects sleep, and is back at once though its Hub %s",
     async (_, sleepAgain) => {
-      const [holder, watcher] = [await openCounter(kind), await openCounter(FAR)];
+      const [holder, watcher] = [await openYrmcds(kind), await openYrmcds(FAR)];
       await holder.ask(...acquireAll(2, 3));
       await evictAllDurableObjects();
       expect(await consumptionsSeenBy(watcher)).toEqual(all(2));
@@ -216,14 +216,14 @@ describe("a Hub that died without a goodbye", () => {
     ["with all other objects", () => abortAllDurableObjects()],
   ])("%s: what its connections held is back when alarms ring, and nothing else", async (_, die) => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
-    const [web, tcp] = [await openCounter(WEB), await openCounter(TCP)];
+    const [web, tcp] = [await openYrmcds(WEB), await openYrmcds(TCP)];
     await web.ask(...acquireAll(2, 9));
     await tcp.ask(...acquireAll(3, 9));
     await die();
     expect(await Promise.all([web.next(), tcp.next()])).toEqual([null, null]);
     // It has a living connection, and there are others on another Hub.
-    const near = await openCounter(WEB);
-    const far = await openCounter(FAR);
+    const near = await openYrmcds(WEB);
+    const far = await openYrmcds(FAR);
     expect(statusesOf(await near.ask(...acquireAll(1, 9)))).toEqual(all(0));
     expect(statusesOf(await far.ask(...acquireAll(2, 9)))).toEqual(all(0));
     clock.mockReturnValue(Date.now() + LATER_MS);
@@ -234,12 +234,12 @@ describe("a Hub that died without a goodbye", () => {
     expect(await consumptionsSeenBy(far)).toEqual(all(3));
     near.close();
     far.close();
-    await expectReleased(await openCounter(WEB));
+    await expectReleased(await openYrmcds(WEB));
   });
 
   it("and a shard that is started anew by the alarm find out just so", async () => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
-    const [lost, kept] = [await openCounter(WEB), await openCounter(FAR)];
+    const [lost, kept] = [await openYrmcds(WEB), await openYrmcds(FAR)];
     await lost.ask(...acquireAll(2, 9));
     await kept.ask(...acquireAll(3, 9));
     await abort(hubStub());
@@ -248,23 +248,23 @@ describe("a Hub that died without a goodbye", () => {
     expect(await ringAlarms()).toBe(SHARDS);
     expect(await consumptionsSeenBy(kept)).toEqual(all(3));
     kept.close();
-    await expectReleased(await openCounter(WEB));
+    await expectReleased(await openYrmcds(WEB));
   });
 
   it("and a shard that dies before its alarm was set earlier: it is set when the shard starts", async () => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
-    const before = await openCounter(FAR);
+    const before = await openYrmcds(FAR);
     await before.ask(...acquireAll(1, 1));
     await before.ask(...NAMES.map((name) => release(name, 1)));
     clock.mockReturnValue(Date.now() + LATER_MS);
-    // The next alarm is to collect these counters, long from now.
+    // The next alarm is to collect these semaphores, long from now.
     expect(await ringAlarms()).toBe(SHARDS);
-    const lost = await openCounter(WEB);
+    const lost = await openYrmcds(WEB);
     expect(statusesOf(await lost.ask(...acquireAll(2, 2)))).toEqual(all(0));
     // Alarms are set once a second at most: that of the check has to wait for a moment.
     await abortAllDurableObjects();
     expect(await lost.next()).toBeNull();
-    const watcher = await openCounter(FAR);
+    const watcher = await openYrmcds(FAR);
     expect(await consumptionsSeenBy(watcher)).toEqual(all(2));
     for (let shard = 0; shard < SHARDS; shard++) {
       const alarmAtMs = await runInDurableObject(shardStub(shard), async (_, { storage }) =>
@@ -280,7 +280,7 @@ describe("a Hub that died without a goodbye", () => {
 
   it("is not taken for dead as long as it does not answer", async () => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
-    const holder = await openCounter(WEB);
+    const holder = await openYrmcds(WEB);
     await holder.ask(...acquireAll(2, 9));
     const gone = vi.spyOn(Hub.prototype, "gone").mockImplementation(() => {
       throw new Error("busy");
@@ -288,7 +288,7 @@ describe("a Hub that died without a goodbye", () => {
     clock.mockReturnValue(Date.now() + LATER_MS);
     expect(await ringAlarms()).toBe(SHARDS);
     expect(gone).toHaveBeenCalled();
-    const watcher = await openCounter(FAR);
+    const watcher = await openYrmcds(FAR);
     expect(await consumptionsSeenBy(watcher)).toEqual(all(2));
     gone.mockRestore();
     clock.mockReturnValue(Date.now() + LATER_MS);
@@ -304,8 +304,8 @@ describe("who may come in", () => {
     claims: Parameters<typeof bearerOf>[0],
   ): Promise<Record<string, string>> => await bearerOf(claims);
 
-  it("namespaces have counters of their own", async () => {
-    const [ours, theirs] = [await openCounter(WEB), await openCounter(WEB, await headersOf({}))];
+  it("namespaces have semaphores of their own", async () => {
+    const [ours, theirs] = [await openYrmcds(WEB), await openYrmcds(WEB, await headersOf({}))];
     await ours.ask(acquire("a", 1, 1));
     expect(statusesOf(await theirs.ask(get("a"), acquire("a", 1, 1)))).toEqual([1, 0]);
     const entries = entriesOf(await theirs.askDump(dump()), "document");
@@ -319,7 +319,7 @@ describe("who may come in", () => {
     ["for some keys only", { keyPrefixes: ["a"] }],
   ])("a token %s does not open it", async (_, claims) => {
     const headers = await headersOf(claims as Parameters<typeof bearerOf>[0]);
-    await expect(openCounter(WEB, headers)).rejects.toThrow("403");
+    await expect(openYrmcds(WEB, headers)).rejects.toThrow("403");
   });
 
   it("nobody, when it is not enabled", async () => {
@@ -344,15 +344,15 @@ describe("who may come in", () => {
 
   it("so many as COUNTER_CONNECTIONS_MAX says: others are closed at once", async () => {
     await withSettings({ COUNTER_CONNECTIONS_MAX: 2 }, async () => {
-      const [first, second] = [await openCounter(WEB), await openCounter(TCP)];
+      const [first, second] = [await openYrmcds(WEB), await openYrmcds(TCP)];
       await first.askOne(noop());
       await second.askOne(noop());
-      await expect(openCounter(WEB)).rejects.toThrow("503");
-      expect(await (await openCounter(TCP)).rest()).toEqual([]);
+      await expect(openYrmcds(WEB)).rejects.toThrow("503");
+      expect(await (await openYrmcds(TCP)).rest()).toEqual([]);
       await first.ask(acquire("a", 1, 1));
       first.close();
       const comesIn = async (): Promise<boolean> => {
-        const client = await openCounter(TCP);
+        const client = await openYrmcds(TCP);
         client.write(noop());
         const isIn = (await client.next()) !== null;
         client.close();
@@ -366,10 +366,10 @@ describe("who may come in", () => {
 
 it("a shard without memory refuses an Acquire with OutOfMemory, and goes on with all else", async () => {
   await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
-    const client = await openCounter(TCP);
+    const client = await openYrmcds(TCP);
     const [held, ...others] = Array.from({ length: 200 }, (_, i) => String(i).padEnd(60_000, "x"));
     expect(statusesOf(await client.ask(acquire(held!, 2, 9)))).toEqual([0]);
-    const replies: CounterReply[] = [];
+    const replies: YrmcdsReply[] = [];
     for (const name of others) replies.push(await client.askOne(acquire(name, 1, 1)));
     const refused = replies.filter(({ status }) => status !== 0);
     expect(new Set(statusesOf(refused))).toEqual(new Set([0x82]));
@@ -381,7 +381,7 @@ it("a shard without memory refuses an Acquire with OutOfMemory, and goes on with
     ]);
     expect(numberOfBody(await client.askOne(get(held!)))).toBe(1);
     client.close();
-    const watcher = await openCounter(TCP);
+    const watcher = await openYrmcds(TCP);
     const seen = async (): Promise<number> => numberOfBody(await watcher.askOne(get(held!)));
     await expect.poll(seen, { interval: POLL_MS, timeout: POLL_TIMEOUT_MS }).toBe(0);
     watcher.close();

@@ -12,10 +12,10 @@ import { parsePorts } from "../../src/cli/gateway/ports.ts";
 import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import { comparedReplies, counterScenarios, recordedReplies } from "../support/yrmcds/vectors.ts";
+import { comparedReplies, yrmcdsScenarios, recordedReplies } from "../support/yrmcds/vectors.ts";
 import { concat, frameOf, hex, unhex } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/engine/model.ts";
-import { openCounter, type SocketClient } from "../support/process/yrmcds-sockets.ts";
+import { openYrmcds, type SocketClient } from "../support/process/yrmcds-sockets.ts";
 import { TcpClient } from "../support/process/gateway-peers.ts";
 
 const HTTP_PORT = 21_510;
@@ -166,14 +166,14 @@ describe("recorded exchanges of Throttr", () => {
 describe.each(["document", "today"] as const)("recorded exchanges of yrmcds: %s", (form) => {
   const text = readFileSync(resolve(vectors, `yrmcds/${form}.jsonl`), "utf8");
 
-  it.each([...counterScenarios(text)])("%s", async (scenario, steps) => {
+  it.each([...yrmcdsScenarios(text)])("%s", async (scenario, steps) => {
     await use(`${form}-${scenario}`);
     const port = portOf(form === "today" ? "yrmcds/today" : "yrmcds");
     const clients = new Map<string, SocketClient>();
     for (const step of steps) {
       let client = clients.get(step.conn);
       if (client === undefined || client.isEnded) {
-        client = await openCounter(port);
+        client = await openYrmcds(port);
         counters.push(client);
         clients.set(step.conn, client);
       }

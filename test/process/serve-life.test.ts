@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, expect, it } from "vitest";
 import { acquire, numberOfBody } from "../support/frames/yrmcds.ts";
 import { concat } from "../support/frames/index.ts";
-import { openCounter } from "../support/process/yrmcds-sockets.ts";
+import { openYrmcds } from "../support/process/yrmcds-sockets.ts";
 import {
   isRunning,
   killIfThere,
@@ -87,12 +87,12 @@ it("wakes objects after it was killed: what a connection held comes back in time
   const flags = ["--tcp", `${TCP_PORT}=yrmcds`, "--var", "COUNTER_ENABLE=on"];
   const first = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=8000");
   await first.ready();
-  const holder = await openCounter(TCP_PORT);
+  const holder = await openYrmcds(TCP_PORT);
   expect(numberOfBody(await holder.askOne(acquire("lock", 2, 3)))).toBe(2);
   await first.kill();
   const second = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=8000");
   await second.ready();
-  const other = await openCounter(TCP_PORT);
+  const other = await openYrmcds(TCP_PORT);
   expect(numberOfBody(await other.askOne(acquire("lock", 1, 3)))).toBe(1);
   const isFree = async (): Promise<boolean> =>
     (await other.askOne(acquire("lock", 2, 3))).status === 0;

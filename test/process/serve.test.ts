@@ -4,10 +4,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { acquire, get as getCounter, numberOfBody } from "../support/frames/yrmcds.ts";
+import { acquire, get as getSemaphore, numberOfBody } from "../support/frames/yrmcds.ts";
 import { concat, hex, HOURS, U64 } from "../support/frames/index.ts";
 import { playScenario, throttrScenarios } from "../support/engine/vectors.ts";
-import { openCounter } from "../support/process/yrmcds-sockets.ts";
+import { openYrmcds } from "../support/process/yrmcds-sockets.ts";
 import { upgradeHead } from "../support/process/raw-http.ts";
 import { SelfHosted, tokenFor } from "../support/process/self-hosted.ts";
 import { SocketClient } from "../support/process/socket-client.ts";
@@ -130,17 +130,17 @@ it("gives each port the records of its namespace, and no others", async () => {
   await Promise.all([orders.close(), others.close()]);
 });
 
-it("speaks the counter protocol on a port, and gives back what a connection held", async () => {
-  const holder = await openCounter(TCP.locks);
+it("speaks the yrmcds protocol on a port, and gives back what a connection held", async () => {
+  const holder = await openYrmcds(TCP.locks);
   expect(numberOfBody(await holder.askOne(acquire("lock", 2, 3)))).toBe(2);
-  const other = await openCounter(TCP.locks);
-  expect(numberOfBody(await other.askOne(getCounter("lock")))).toBe(2);
+  const other = await openYrmcds(TCP.locks);
+  expect(numberOfBody(await other.askOne(getSemaphore("lock")))).toBe(2);
   holder.close();
   await expect
     .poll(
       async () =>
-        (await other.askOne(getCounter("lock"))).body.length === 4 &&
-        numberOfBody(await other.askOne(getCounter("lock"))),
+        (await other.askOne(getSemaphore("lock"))).body.length === 4 &&
+        numberOfBody(await other.askOne(getSemaphore("lock"))),
     )
     .toBe(0);
   other.close();

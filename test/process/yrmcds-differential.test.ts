@@ -1,5 +1,5 @@
 /**
- * The counter doors beside the original server, yrmcdsd, where it is installed: the same streams of
+ * The yrmcds doors beside the original server, yrmcdsd, where it is installed: the same streams of
  * requests, good and bad, get the same replies.
  */
 import type { ChildProcess } from "node:child_process";
@@ -11,7 +11,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { spawnYrmcdsd, yrmcdsdVersion } from "../../scripts/bench/yrmcdsd.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import type { CounterClient, TimedReply } from "../support/yrmcds/client.ts";
+import type { YrmcdsClient, TimedReply } from "../support/yrmcds/client.ts";
 import {
   acquire,
   entriesOf,
@@ -30,7 +30,7 @@ import {
   stepsArbitrary,
   type PlannedStep,
 } from "../support/yrmcds/streams.ts";
-import { openCounter } from "../support/process/yrmcds-sockets.ts";
+import { openYrmcds } from "../support/process/yrmcds-sockets.ts";
 
 const seed = inject("seed");
 const HTTP_PORT = 18_830;
@@ -60,17 +60,17 @@ const DIFFERENCES = {
 } as const;
 
 const version = yrmcdsdVersion();
-const folder = mkdtempSync(join(tmpdir(), "counter-differential-"));
+const folder = mkdtempSync(join(tmpdir(), "yrmcds-differential-"));
 let server: Server;
 let original: ChildProcess;
 /** They hold nothing, and look at what others hold. */
 let watchers: Pair;
 
 /** A connection to ours and one to theirs, of which the same is asked. */
-type Pair = readonly [ours: CounterClient, theirs: CounterClient];
+type Pair = readonly [ours: YrmcdsClient, theirs: YrmcdsClient];
 
 async function openPair(): Promise<Pair> {
-  return await Promise.all([openCounter(OUR_PORT), openCounter(THEIR_PORT)]);
+  return await Promise.all([openYrmcds(OUR_PORT), openYrmcds(THEIR_PORT)]);
 }
 
 /** True for an Acquire that would take the consumption beyond what 32 bits hold. */
@@ -168,9 +168,9 @@ class Stream {
   async #expectReleased(who: number): Promise<void> {
     this.#model.close(this.#pairs.get(who)!.holder, 0);
     this.#pairs.delete(who);
-    const counters = [...this.#model.dump(0)];
-    const wanted = counters.map(([, { consumption }]) => consumption);
-    const gets = counters.map(([name]) => get(name));
+    const semaphores = [...this.#model.dump(0)];
+    const wanted = semaphores.map(([, { consumption }]) => consumption);
+    const gets = semaphores.map(([name]) => get(name));
     for (const watcher of watchers) {
       await expectSoon(async () => (await watcher.ask(...gets)).map(numberOfBody), wanted);
     }
@@ -185,7 +185,7 @@ async function expectSoon(look: () => Promise<unknown>, expected: unknown): Prom
   await expect.poll(look, { timeout: 5000, interval: 5 }).toEqual(expected);
 }
 
-function send(client: CounterClient, frames: readonly Uint8Array[], step: PlannedStep): void {
+function send(client: YrmcdsClient, frames: readonly Uint8Array[], step: PlannedStep): void {
   if (step.do === "close") client.end(...frames);
   else for (const piece of piecesOf(concat(frames), step.cuts)) client.write(piece);
 }
@@ -259,7 +259,7 @@ describe.skipIf(version === null)(
 
     it("what differs does so: the original grants beyond 2^32 - 1", async () => {
       expect(Object.keys(DIFFERENCES)[0]).toBe("an Acquire beyond 2^32 - 1");
-      const statuses = async (client: CounterClient): Promise<number[]> => {
+      const statuses = async (client: YrmcdsClient): Promise<number[]> => {
         const replies = await client.ask(
           acquire("beyond", U32_MAX, U32_MAX),
           acquire("beyond", 1, 1),

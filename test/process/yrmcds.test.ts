@@ -1,5 +1,5 @@
 /**
- * The counter doors over the system's sockets: what a client of the protocol sees, written from the
+ * The yrmcds doors over the system's sockets: what a client of the protocol sees, written from the
  * protocol's text.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from "vitest";
 import { median } from "../../scripts/bench/percentile.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import type { CounterClient } from "../support/yrmcds/client.ts";
+import type { YrmcdsClient } from "../support/yrmcds/client.ts";
 import {
   acquire,
   dump,
@@ -28,13 +28,13 @@ import {
   stats,
   statsOf,
   textOfBody,
-  type CounterReply,
+  type YrmcdsReply,
 } from "../support/frames/yrmcds.ts";
 import { bytesOf } from "../support/frames/bytes.ts";
 import { concat, hex } from "../support/frames/index.ts";
 import { SemaphoreModel } from "../support/yrmcds/model.ts";
 import { piecesOf, renderRequest, stepsArbitrary } from "../support/yrmcds/streams.ts";
-import { openCounter, type SocketClient } from "../support/process/yrmcds-sockets.ts";
+import { openYrmcds, type SocketClient } from "../support/process/yrmcds-sockets.ts";
 
 const seed = inject("seed");
 const HTTP_PORT = 18_820;
@@ -53,7 +53,7 @@ const BUSY_MS_MAX = 3000;
 /** An alarm may ring a second late. */
 const ALARM_SLACK_MS = 2000;
 
-const folder = mkdtempSync(join(tmpdir(), "counter-"));
+const folder = mkdtempSync(join(tmpdir(), "yrmcds-"));
 const config = join(folder, "wrangler.toml");
 let server: Server;
 let opened: SocketClient[] = [];
@@ -88,7 +88,7 @@ afterAll(async () => {
 });
 
 async function open(form: keyof typeof PORTS = "document"): Promise<SocketClient> {
-  const client = await openCounter(PORTS[form]);
+  const client = await openYrmcds(PORTS[form]);
   opened.push(client);
   return client;
 }
@@ -101,21 +101,21 @@ const namesOf = (prefix: string, count = 12): string[] =>
   Array.from({ length: count }, (_, i) => `${prefix}/${i}`);
 
 /** The reply to a request, which must come in time. */
-async function askInTime(client: CounterClient, frame: Uint8Array): Promise<CounterReply> {
+async function askInTime(client: YrmcdsClient, frame: Uint8Array): Promise<YrmcdsReply> {
   const sentAtMs = performance.now();
   const reply = await client.askOne(frame);
   expect(reply.atMs - sentAtMs).toBeLessThan(ANSWER_MS_MAX);
   return reply;
 }
 
-function expectReply(reply: CounterReply, opcode: number, opaque: number, number?: number): void {
+function expectReply(reply: YrmcdsReply, opcode: number, opaque: number, number?: number): void {
   expect(reply).toMatchObject({ magic: 0x91, opcode, status: 0, reserved: 0, opaque });
   if (number === undefined) expect(reply.body).toHaveLength(0);
   else expect(numberOfBody(reply)).toBe(number);
 }
 
 function expectError(
-  reply: CounterReply,
+  reply: YrmcdsReply,
   error: keyof typeof ERRORS,
   opcode: number,
   opaque = 0,
@@ -126,16 +126,16 @@ function expectError(
   expect(textOfBody(reply)).toBe(text);
 }
 
-const statusesOf = (replies: readonly CounterReply[]): number[] =>
+const statusesOf = (replies: readonly YrmcdsReply[]): number[] =>
   replies.map(({ status }) => status);
-const numbersOf = (replies: readonly CounterReply[]): number[] => replies.map(numberOfBody);
+const numbersOf = (replies: readonly YrmcdsReply[]): number[] => replies.map(numberOfBody);
 
 describe.each(["document", "today"] as const)("a client at the %s's port", (form) => {
   // A busy machine may let one of them wait.
   it("is answered as the text says, each time within 300 ms", { retry: 3 }, async () => {
     const client = await open(form);
     const name = freshName();
-    const ask = (frame: Uint8Array): Promise<CounterReply> => askInTime(client, frame);
+    const ask = (frame: Uint8Array): Promise<YrmcdsReply> => askInTime(client, frame);
     expectReply(await ask(noop(0xdeadbeef)), OPCODE.noop, 0xdeadbeef);
     expectError(await ask(get(name, 1)), "notFound", OPCODE.get, 1);
     expectError(await ask(release(name, 1, 2)), "notFound", OPCODE.release, 2);
@@ -160,7 +160,7 @@ describe.each(["document", "today"] as const)("a client at the %s's port", (form
     expect(client.unasked).toEqual([]);
   });
 
-  it("sees in Dump what is held and what was, each counter once", async () => {
+  it("sees in Dump what is held and what was, each semaphore once", async () => {
     const client = await open(form);
     const names = namesOf(freshName(), 300);
     await client.ask(...names.map((name, i) => acquire(name, i + 1, U32_MAX)));
@@ -174,7 +174,7 @@ describe.each(["document", "today"] as const)("a client at the %s's port", (form
 });
 
 describe("several connections at once", () => {
-  it("share a counter, and release what they hold themselves, no more", async () => {
+  it("share a semaphore, and release what they hold themselves, no more", async () => {
     const [a, b] = [await open("document"), await open("today")];
     const name = freshName();
     expect(statusesOf(await a.ask(acquire(name, 2, 5)))).toEqual([0]);
@@ -234,8 +234,8 @@ describe("several connections at once", () => {
   });
 });
 
-/** Waits until a counter of each name is back at 0, and returns when the last of them was. */
-async function releasedAtMs(watcher: CounterClient, names: readonly string[]): Promise<number> {
+/** Waits until a semaphore of each name is back at 0, and returns when the last of them was. */
+async function releasedAtMs(watcher: YrmcdsClient, names: readonly string[]): Promise<number> {
   const gets = names.map((name) => get(name));
   for (const giveUpAtMs = performance.now() + 20_000; performance.now() < giveUpAtMs;) {
     const replies = await watcher.ask(...gets);
@@ -356,7 +356,7 @@ describe("requests that arrive together with the end", () => {
       const client = await open();
       client.write(acquire(name, 2, 2));
       client.close();
-      // The counter is there: it was acquired, and is not held any more.
+      // The semaphore is there: it was acquired, and is not held any more.
       const seen = async (): Promise<string> => {
         const reply = await watcher.askOne(get(name));
         return reply.status === 0 ? String(numberOfBody(reply)) : textOfBody(reply);
@@ -400,7 +400,7 @@ describe("a stream", () => {
         const clients: (SocketClient | null)[] = Array.from({ length: PARTIES }, () => null);
         let connections = 0;
         const holders: string[] = [];
-        const watcher = await openCounter(PORTS.today);
+        const watcher = await openYrmcds(PORTS.today);
         const closed = async (who: number): Promise<void> => {
           clients[who]!.close();
           clients[who] = null;
@@ -414,7 +414,7 @@ describe("a stream", () => {
         try {
           for (const step of steps) {
             if (clients[step.who] === null) {
-              clients[step.who] = await openCounter(PORTS.document);
+              clients[step.who] = await openYrmcds(PORTS.document);
               holders[step.who] = `connection ${connections++}`;
             }
             const client = clients[step.who]!;

@@ -7,7 +7,7 @@ declare module "vitest" {
     seed: number;
     /** Recorded exchanges, one JSON object a line. */
     throttrVectors: string;
-    /** Recorded exchanges of counters, by the form of Dump's entries. */
-    counterVectors: Readonly<Record<"document" | "today", string>>;
+    /** Recorded exchanges of semaphores, by the form of Dump's entries. */
+    yrmcdsVectors: Readonly<Record<"document" | "today", string>>;
   }
 }

@@ -53,7 +53,7 @@ describe("counted requests", () => {
     { type: "get", name: bytesOf("a") },
     { type: "acquire", name: bytesOf("a"), resources: 1, maximum: 9 },
     { type: "release", name: bytesOf("a"), resources: 1 },
-  ])("of the counter protocol are counted by the engine: $type", (request) => {
+  ])("of the yrmcds protocol are counted by the engine: $type", (request) => {
     const engine = new Engine({
       hashKey: { low: 1, high: 2 },
       bytesMax: 1 << 20,

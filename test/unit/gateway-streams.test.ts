@@ -141,10 +141,10 @@ const pairExchange: fc.Arbitrary<Exchange> = fc
     };
   });
 
-const counterFrame = (magic: number, opcode: number, code: number, body: number): Uint8Array =>
+const yrmcdsFrame = (magic: number, opcode: number, code: number, body: number): Uint8Array =>
   concat([Uint8Array.of(magic, opcode, code, 0), be(body, 4), zeros(4), zeros(body).fill(0x91)]);
 
-const counterExchange: fc.Arbitrary<Exchange> = fc
+const yrmcdsExchange: fc.Arbitrary<Exchange> = fc
   .tuple(
     fc.constantFrom(0x00, 0x01, 0x02, 0x03, 0x10, 0x11, 0x55),
     fc.nat(600),
@@ -152,11 +152,11 @@ const counterExchange: fc.Arbitrary<Exchange> = fc
     fc.array(fc.integer({ min: 1, max: 300 }), { maxLength: 4 }),
   )
   .map(([opcode, body, code, entries]) => ({
-    request: counterFrame(0x90, opcode, 0, body),
+    request: yrmcdsFrame(0x90, opcode, 0, body),
     reply:
       opcode === 0x11 && code === 0
-        ? concat([...entries, 0].map((entry) => counterFrame(0x91, 0x11, 0, entry)))
-        : counterFrame(0x91, opcode === 0x55 ? 0x12 : opcode, code, body % 40),
+        ? concat([...entries, 0].map((entry) => yrmcdsFrame(0x91, 0x11, 0, entry)))
+        : yrmcdsFrame(0x91, opcode === 0x55 ? 0x12 : opcode, code, body % 40),
   }));
 
 const push = (n: number): fc.Arbitrary<Uint8Array> =>
@@ -187,8 +187,8 @@ const PROTOCOLS: readonly [name: string, fc.Arbitrary<Exchange>, fc.Arbitrary<Ui
   ["7.3/uint64", throttrExchange(8), push(8)],
   ["edge", edgeExchange, push(8)],
   ["2", pairExchange, fc.constant(zeros(0))],
-  ["yrmcds", counterExchange, fc.constant(zeros(0))],
-  ["yrmcds/today", counterExchange, fc.constant(zeros(0))],
+  ["yrmcds", yrmcdsExchange, fc.constant(zeros(0))],
+  ["yrmcds/today", yrmcdsExchange, fc.constant(zeros(0))],
 ];
 
 describe.each(PROTOCOLS)("a connection of %s", (name, exchange, pushed) => {

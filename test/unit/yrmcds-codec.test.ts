@@ -1,4 +1,4 @@
-/** The counter protocol's codec: any cut of any stream, hostile lengths, both sides of every frame. */
+/** The yrmcds protocol's codec: any cut of any stream, hostile lengths, both sides of every frame. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { ByteWriter } from "../../src/wire/bytes.ts";
@@ -20,7 +20,7 @@ import { frameLength, scanRun } from "../../src/wire/yrmcds/scanner.ts";
 import { STATS_ITEMS, writeStats, type StatsFigures } from "../../src/wire/yrmcds/stats.ts";
 import { bytesOf, concat, hex, unhex, yrmcds } from "../support/frames/index.ts";
 import { anyFrameArbitrary, frameArbitrary } from "../support/yrmcds/arbitraries.ts";
-import { CounterServer, framesOf } from "../support/yrmcds/server.ts";
+import { YrmcdsServer, framesOf } from "../support/yrmcds/server.ts";
 
 const seed = inject("seed");
 const MAX = 1 << 20;
@@ -32,8 +32,8 @@ const name = fc.oneof(
   fc.constantFrom(255, 256, 65_535).map((length) => new Uint8Array(length).fill(7)),
 );
 
-function serverOf(): CounterServer {
-  return new CounterServer(ENGINE, 2, "document", 1_700_000_000_000);
+function serverOf(): YrmcdsServer {
+  return new YrmcdsServer(ENGINE, 2, "document", 1_700_000_000_000);
 }
 
 function written(write: (out: ByteWriter) => void): Uint8Array<ArrayBuffer> {

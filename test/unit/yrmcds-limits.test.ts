@@ -179,7 +179,7 @@ describe("names", () => {
     expect([...bench.dump().values()].map(([consumption]) => consumption)).toEqual([0, 0]);
   });
 
-  it("of counters that are gone leave nothing to those that come", () => {
+  it("of semaphores that are gone leave nothing to those that come", () => {
     for (const isRestarted of [true, false]) {
       const bench = new Bench();
       const used: number[] = [];
@@ -218,11 +218,11 @@ describe("names whose hashes are the same", () => {
     }
     return found;
   };
-  const counters = byHash(Keyspace.semaphores);
+  const semaphores = byHash(Keyspace.semaphores);
 
-  it("are of counters of their own", () => {
+  it("are of semaphores of their own", () => {
     const bench = new Bench({ hashKey });
-    const [one, other] = [...counters.values()].find(({ length }) => length > 1)!.map(textOf);
+    const [one, other] = [...semaphores.values()].find(({ length }) => length > 1)!.map(textOf);
     bench.acquire(one!, 1, 10);
     bench.acquire(other!, 2, 10);
     bench.acquire(one!, 3, 10, B);
@@ -231,21 +231,21 @@ describe("names whose hashes are the same", () => {
     expect([bench.get(one!), bench.get(other!)]).toEqual([3, 0]);
   });
 
-  it("are not those of records that look like counters", () => {
+  it("are not those of records that look like semaphores", () => {
     const bench = new Bench({ hashKey });
     const buffers = byHash(Keyspace.throttr);
-    const [hash, [key]] = [...buffers].find(([hash]) => counters.has(hash))!;
+    const [hash, [key]] = [...buffers].find(([hash]) => semaphores.has(hash))!;
     const protocol = { dialect: "7.3", valueSize: 4 };
     const set = {
       type: "set",
       key: textOf(key!),
       ttlType: 6,
       ttl: 1n,
-      // A counter with the number that the first one gets.
+      // A semaphore with the number that the first one gets.
       value: new Uint8Array(20).fill(1, 16, 17),
     } as const;
     bench.engine.apply(batchOf([{ protocol, frames: [frameOf(protocol, set)] }]), START_MS);
-    const name = textOf(counters.get(hash)![0]!);
+    const name = textOf(semaphores.get(hash)![0]!);
     expect(bench.acquire(name, 2, 10)).toBe(Status.success);
     expect(bench.release(name, 1)).toBe(Status.success);
     expect(bench.get(name)).toBe(1);
@@ -454,7 +454,7 @@ describe("statistics", () => {
     }
   });
 
-  it("let a counter be collected once nobody has held it in an interval", () => {
+  it("let a semaphore be collected once nobody has held it in an interval", () => {
     const bench = new Bench();
     bench.nowMs += INTERVAL_MS / 2;
     bench.acquire("idle", 1, 1);
@@ -551,7 +551,7 @@ describe("memory", () => {
     fc.assert(property, { seed, numRuns: 15 });
   });
 
-  it("that a new counter needs is there for all of it or for nothing", () => {
+  it("that a new semaphore needs is there for all of it or for nothing", () => {
     let granted = 0;
     let largestRefused = 0;
     for (let bytesMax = 0; bytesMax < 6000; bytesMax += 4) {
@@ -598,7 +598,7 @@ describe("memory", () => {
     const frames = Array.from({ length: 1000 }, (_, i) =>
       frameOf(protocol, { type: "insert", key: `key:${i}`, quota: 1n, ttlType: 3, ttl: 5000n }),
     );
-    // Whatever it is that there is no room for: the index, the counter, the holding.
+    // Whatever it is that there is no room for: the index, the semaphore, the holding.
     for (let bytesMax = 5000; bytesMax < 7000; bytesMax += 20) {
       const bench = new Bench({ bytesMax });
       bench.engine.apply(batchOf([{ protocol, frames }]), START_MS);
@@ -634,7 +634,7 @@ describe("memory", () => {
 });
 
 describe("pages", () => {
-  it("of Dump have every counter that stays once, whatever comes and goes meanwhile", () => {
+  it("of Dump have every semaphore that stays once, whatever comes and goes meanwhile", () => {
     const bench = new Bench();
     const stay = Array.from({ length: 9000 }, (_, i) => `stay:${i}`);
     for (const name of stay) bench.acquire(name, 2, 2, B);
@@ -734,7 +734,7 @@ describe("execution of frames", () => {
     engine.semaphoreRequests.execute(frames, 0, frames.length, A, out, Infinity, START_MS);
     const rows = engine.takeCommit(1_900_000);
     expect(rows).toHaveLength(1);
-    // Headers of the row and of two images; a name and a counter; holder and number, amount and row.
+    // Headers of the row and of two images; a name and a semaphore; holder and number, amount and row.
     expect(rows[0]!.length).toBe(12 + 2 * 20 + 1 + 20 + 21 + 8);
   });
 

@@ -102,7 +102,7 @@ function answersOf(
   return framesOf(out.take());
 }
 
-/** What Dump tells of all counters, a small page at a time. */
+/** What Dump tells of all semaphores, a small page at a time. */
 function dumpOf(engine: Engine, nowMs: number): Map<string, ModelEntry> {
   const entries = new Map<string, ModelEntry>();
   for (let cursor: number | null = 0; cursor !== null;) {

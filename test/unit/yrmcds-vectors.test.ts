@@ -1,4 +1,4 @@
-/** The recorded exchanges of counter servers, replayed on a server without sockets. */
+/** The recorded exchanges of yrmcds servers, replayed on a server without sockets. */
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -6,7 +6,7 @@ import { decodeReply, decodeStats } from "../../src/wire/yrmcds/client.ts";
 import { Opcode, Status } from "../../src/wire/yrmcds/protocol.ts";
 import { STATS_ITEMS } from "../../src/wire/yrmcds/stats.ts";
 import { hex, unhex } from "../support/frames/index.ts";
-import { CounterServer, framesOf, type CounterConnection } from "../support/yrmcds/server.ts";
+import { YrmcdsServer, framesOf, type YrmcdsConnection } from "../support/yrmcds/server.ts";
 
 interface RecordedStep {
   name: string;
@@ -77,9 +77,9 @@ describe.each(FORMS)("exchanges recorded with Dump entries as in the %s form", (
 
   it.each([1, 3])("are answered alike by %i shard(s)", (shards) => {
     for (const scenario of scenarios) {
-      const server = new CounterServer(ENGINE, shards, form, 1_700_000_001_000);
-      const connections = new Map<string, CounterConnection>();
-      const connectionOf = (name: string): CounterConnection => {
+      const server = new YrmcdsServer(ENGINE, shards, form, 1_700_000_001_000);
+      const connections = new Map<string, YrmcdsConnection>();
+      const connectionOf = (name: string): YrmcdsConnection => {
         const connection = connections.get(name) ?? server.open();
         connections.set(name, connection);
         return connection;
@@ -115,7 +115,7 @@ describe.each(FORMS)("exchanges recorded with Dump entries as in the %s form", (
 
 describe("Stats", () => {
   it("counts well-formed requests, those that fail too, and itself", () => {
-    const server = new CounterServer(ENGINE, 2, "document", 0);
+    const server = new YrmcdsServer(ENGINE, 2, "document", 0);
     const connection = server.open();
     const other = server.open();
     const send = (text: string): Uint8Array => connection.receive(unhex(text));

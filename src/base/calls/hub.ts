@@ -24,7 +24,7 @@ export interface HubFigures {
   readonly tally: TallyFigures;
   readonly connections: number;
   readonly byTransport: Readonly<Record<Transport, number>>;
-  /** Those of the counter protocol among them. */
+  /** Those of the yrmcds protocol among them. */
   readonly counterConnections: number;
   readonly subscriptions: number;
   /** A number for each channel with subscribers that tells it from others; named channels come first. */

@@ -44,8 +44,8 @@ export interface ShardSummary {
   semaphores: SemaphoreFigures;
 }
 
-/** What Stats of the counter protocol says of a shard. */
-export interface CounterFigures {
+/** What Stats of the yrmcds protocol says of a shard. */
+export interface YrmcdsFigures {
   semaphores: SemaphoreFigures;
   requests: RequestCounts;
 }
@@ -166,8 +166,8 @@ export interface ShardCalls extends Rpc.DurableObjectBranded {
   /** What INFO says of the shard. */
   summary(placement: Placement): Promise<ShardSummary>;
 
-  /** What Stats of the counter protocol says of the shard. */
-  counterFigures(placement: Placement): Promise<CounterFigures>;
+  /** What Stats of the yrmcds protocol says of the shard. */
+  counterFigures(placement: Placement): Promise<YrmcdsFigures>;
 
   /**
    * A page of Dump: see `Semaphores.dump`. Where the object has restarted since the last page, it begins again.

@@ -37,7 +37,7 @@ export function replyStreamOf(
   asked: ByteFifo,
   onReply: OnReply,
 ): ReplyStream | null {
-  if (protocol === "yrmcds") return new CounterReplies(asked, onReply);
+  if (protocol === "yrmcds") return new YrmcdsReplies(asked, onReply);
   return protocol.dialect === "7.1" ? null : new ThrottrReplies(protocol, asked, onReply);
 }
 
@@ -196,8 +196,8 @@ class ThrottrReplies implements ReplyStream {
   }
 }
 
-/** Source: counter protocol reference, "General format of a packet", "Dump". */
-class CounterReplies implements ReplyStream {
+/** Source: yrmcds protocol reference, "General format of a packet", "Dump". */
+class YrmcdsReplies implements ReplyStream {
   readonly #asked: ByteFifo;
   readonly #onReply: OnReply;
   readonly #pieces: Pieces;
@@ -228,7 +228,7 @@ class CounterReplies implements ReplyStream {
     const bodyBytes = readU32(bytes, at + 4);
     this.#replyBytes += HEADER_BYTES + bodyBytes;
     const isEntry = bytes[at + 1] === Opcode.dump && bytes[at + 2] === Status.success;
-    // Dump has a reply for each counter, and one without a body at the end.
+    // Dump has a reply for each semaphore, and one without a body at the end.
     this.#isEnding = !isEntry || bodyBytes === 0;
     this.#pieces.expect(bodyBytes, this.#isEnding ? 0 : HEADER_BYTES);
   }

@@ -2,9 +2,9 @@
 import { protocolByName, type Protocol } from "../../wire/throttr/protocol.ts";
 import { layoutsOf } from "../../wire/throttr/requests.ts";
 import { frameLength } from "../../wire/throttr/scanner.ts";
-import { frameLength as counterFrameLength } from "../../wire/yrmcds/scanner.ts";
+import { frameLength as yrmcdsFrameLength } from "../../wire/yrmcds/scanner.ts";
 
-/** A Throttr protocol, or that of the counters of yrmcds. */
+/** A Throttr protocol, or the yrmcds protocol. */
 export type SpokenProtocol = Protocol | "yrmcds";
 
 export interface Spoken {
@@ -23,7 +23,7 @@ export interface FrameForm {
   readonly kindAt: number;
 }
 
-const COUNTER_PATHS: Readonly<Record<string, string>> = {
+const YRMCDS_PATHS: Readonly<Record<string, string>> = {
   yrmcds: "/yrmcds/counter",
   "yrmcds/today": "/yrmcds/counter/today",
 };
@@ -35,8 +35,8 @@ const COUNTER_PATHS: Readonly<Record<string, string>> = {
  * @returns undefined when it stands for nothing
  */
 export function spokenByName(name: string, defaultSize: string): Spoken | undefined {
-  if (Object.hasOwn(COUNTER_PATHS, name)) {
-    return { name, path: COUNTER_PATHS[name]!, protocol: "yrmcds" };
+  if (Object.hasOwn(YRMCDS_PATHS, name)) {
+    return { name, path: YRMCDS_PATHS[name]!, protocol: "yrmcds" };
   }
   const [dialect = "", size, ...rest] = name.split("/");
   if (rest.length > 0) return undefined;
@@ -51,7 +51,7 @@ export function spokenByName(name: string, defaultSize: string): Spoken | undefi
 export function frameFormOf(protocol: SpokenProtocol): FrameForm {
   if (protocol === "yrmcds") {
     return {
-      lengthOf: (bytes, at, end) => counterFrameLength(bytes, at, end, Infinity),
+      lengthOf: (bytes, at, end) => yrmcdsFrameLength(bytes, at, end, Infinity),
       kindAt: 1,
     };
   }

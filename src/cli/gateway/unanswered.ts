@@ -66,7 +66,7 @@ export class Unanswered {
       ended: (kind, endBytes) => this.#asks(kind, this.#sentBytes + endBytes),
     });
     this.#replies = replyStreamOf(protocol, this.#asked, (bytes) => this.#answered(bytes));
-    const sizes = protocol === "yrmcds" ? counterReplySizes() : throttrReplySizes();
+    const sizes = protocol === "yrmcds" ? yrmcdsReplySizes() : throttrReplySizes();
     this.#expected = sizes;
     this.#isVariable = Array.from(sizes, (bytes) => bytes !== FIXED_REPLY_BYTES);
   }
@@ -181,7 +181,7 @@ function throttrReplySizes(): Float64Array {
   return sizes;
 }
 
-function counterReplySizes(): Float64Array {
+function yrmcdsReplySizes(): Float64Array {
   const sizes = new Float64Array(256).fill(FIXED_REPLY_BYTES);
   sizes[Opcode.stats] = VALUE_REPLY_BYTES;
   sizes[Opcode.dump] = LISTING_REPLY_BYTES;

@@ -241,7 +241,7 @@ function ConnectionDialog({
         <section class="part">
           <h3>Requests by type</h3>
           {requests === 0 ? (
-            <Empty title="None yet">Counters live as long as the connection.</Empty>
+            <Empty title="None yet">Requests are counted as long as the connection lives.</Empty>
           ) : (
             <Facts
               facts={Object.entries(requestsByType).map(

@@ -1,5 +1,5 @@
 /**
- * Holders: who holds resources of counters.
+ * Holders: who holds resources of semaphores.
  *
  *     holder = kind u8, id 16
  *
@@ -11,7 +11,7 @@ export const HOLDER_ID_BYTES = 16;
 export const HolderKind = {
   /** Holds until it releases, or ends. */
   connection: 1,
-  /** Holds resources of one counter until it is released, or its time ends. */
+  /** Holds resources of one semaphore until it is released, or its time ends. */
   lease: 2,
 } as const;
 

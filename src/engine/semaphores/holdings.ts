@@ -99,7 +99,7 @@ export class Holdings {
     return this.#rows.words[row + NEXT]!;
   }
 
-  /** Number of the counter that is held. */
+  /** Number of the semaphore that is held. */
   numberOf(row: number): number {
     return this.#rows.words[row + NUMBER]!;
   }

@@ -1,8 +1,8 @@
 /**
- * Numbers of counters: what holdings have in place of a name, which may be long.
+ * Numbers of semaphores: what holdings have in place of a name, which may be long.
  *
- * A number leads to the hash of the counter's name, and so to its record. Numbers are small, for those
- * of counters that are gone are given out again.
+ * A number leads to the hash of the semaphore's name, and so to its record. Numbers are small, for those
+ * of semaphores that are gone are given out again.
  */
 const NUMBERS_MIN = 16;
 

@@ -1,7 +1,7 @@
 /**
- * The requests on counters: reads frames in place, changes semaphores, writes replies.
+ * The requests on semaphores: reads frames in place, changes semaphores, writes replies.
  *
- * Source: counter protocol reference, "Packet specifications".
+ * Source: yrmcds protocol reference, "Packet specifications".
  */
 import type { ByteWriter } from "../../wire/bytes.ts";
 import { Opcode, Status } from "../../wire/yrmcds/protocol.ts";
@@ -10,10 +10,10 @@ import { RequestView } from "../../wire/yrmcds/request.ts";
 import { FRAME_INCOMPLETE } from "../../wire/throttr/scanner.ts";
 import { frameLength } from "../../wire/yrmcds/scanner.ts";
 import {
-  TALLY_COUNTER_ACQUIRE,
-  TALLY_COUNTER_GET,
-  TALLY_COUNTER_NOOP,
-  TALLY_COUNTER_RELEASE,
+  TALLY_YRMCDS_ACQUIRE,
+  TALLY_YRMCDS_GET,
+  TALLY_YRMCDS_NOOP,
+  TALLY_YRMCDS_RELEASE,
 } from "../tally.ts";
 import { ABSENT, type Semaphores } from "./semaphores.ts";
 
@@ -41,10 +41,10 @@ export class SemaphoreRequests {
   get counts(): RequestCounts {
     const totals = this.#totals;
     return {
-      noop: totals[TALLY_COUNTER_NOOP]!,
-      get: totals[TALLY_COUNTER_GET]!,
-      acquire: totals[TALLY_COUNTER_ACQUIRE]!,
-      release: totals[TALLY_COUNTER_RELEASE]!,
+      noop: totals[TALLY_YRMCDS_NOOP]!,
+      get: totals[TALLY_YRMCDS_GET]!,
+      acquire: totals[TALLY_YRMCDS_ACQUIRE]!,
+      release: totals[TALLY_YRMCDS_RELEASE]!,
     };
   }
 
@@ -87,16 +87,16 @@ export class SemaphoreRequests {
     if (status !== Status.success) return writeError(out, opcode, opaque, status);
     switch (opcode) {
       case Opcode.noop:
-        this.#totals[TALLY_COUNTER_NOOP]!++;
+        this.#totals[TALLY_YRMCDS_NOOP]!++;
         return writeSuccess(out, opcode, opaque);
       case Opcode.get:
-        this.#totals[TALLY_COUNTER_GET]!++;
+        this.#totals[TALLY_YRMCDS_GET]!++;
         return this.#get(bytes, out, nowMs);
       case Opcode.acquire:
-        this.#totals[TALLY_COUNTER_ACQUIRE]!++;
+        this.#totals[TALLY_YRMCDS_ACQUIRE]!++;
         return this.#acquire(bytes, holder, out, nowMs);
       case Opcode.release:
-        this.#totals[TALLY_COUNTER_RELEASE]!++;
+        this.#totals[TALLY_YRMCDS_RELEASE]!++;
         return this.#release(bytes, holder, out, nowMs);
       default:
         throw new RangeError(`frames: opcode 0x${opcode.toString(16)} is not for a shard`);

@@ -1,12 +1,12 @@
 /**
- * Counters and holdings as records, and the index that leads from holders to them.
+ * Semaphores and holdings as records, and the index that leads from holders to them.
  *
- * One counter is at hand, one holder, and one record: that of the counter or that of its holding by the
- * holder, whichever was looked up last. Adding or removing a record moves others, so the counter is looked
+ * One semaphore is at hand, one holder, and one record: that of the semaphore or that of its holding by the
+ * holder, whichever was looked up last. Adding or removing a record moves others, so the semaphore is looked
  * up again behind that: by its number, without its name. No method checks what semaphores are about.
  *
  * The memory of the index counts against the budget as it is allocated. In all, with the usage of records
- * counted, a counter takes about 100 bytes and its name, what a connection holds of one 110, a connection
+ * counted, a semaphore takes about 100 bytes and its name, what a connection holds of one 110, a connection
  * that holds anything 40, and a lease 170.
  */
 import { copyBytes } from "../../wire/bytes.ts";
@@ -28,7 +28,7 @@ import { Numbers } from "./numbers.ts";
 import {
   AMOUNT,
   CONSUMPTION,
-  COUNTER_BYTES,
+  SEMAPHORE_BYTES,
   ENDS_AT,
   HOLDING_BYTES,
   HOLDING_KEY_BYTES,
@@ -44,7 +44,7 @@ import {
   writeU32,
 } from "./stored.ts";
 
-/** An index that takes more than so many bytes for a counter or a holding is to be made anew. */
+/** An index that takes more than so many bytes for a semaphore or a holding is to be made anew. */
 const INDEX_BYTES_EACH_MAX = 256;
 const INDEX_BYTES_MIN = 64 << 10;
 
@@ -55,9 +55,9 @@ export class SemaphoreRecords {
   /** Rows have been restored that the index does not know of. */
   #isStale = false;
   #nameBytes = 0;
-  /** Counters that there were at the start, or came since. */
-  countersSeen = 0;
-  /** Number of the counter at hand. */
+  /** Semaphores that there were at the start, or came since. */
+  semaphoresSeen = 0;
+  /** Number of the semaphore at hand. */
   #number = 0;
   /** Key of the holding: the holder at hand, and a number. */
   readonly #key = new Uint8Array(HOLDING_KEY_BYTES);
@@ -70,22 +70,22 @@ export class SemaphoreRecords {
     this.holdings = new Holdings(hashKey);
   }
 
-  get counters(): number {
+  get semaphores(): number {
     return this.#numbers.count;
   }
 
-  /** Number of the counter at hand. */
+  /** Number of the semaphore at hand. */
   get number(): number {
     return this.#number;
   }
 
-  /** Bytes of counters, of holdings, and of the index. */
+  /** Bytes of semaphores, of holdings, and of the index. */
   get bytes(): number {
     const { count, ends } = this.holdings;
     const slotBytes = SLOT_WORDS * 4 + this.#records.segment.usageBytes;
     const holdingBytes = slotBytes + HOLDING_KEY_BYTES + HOLDING_BYTES;
     return (
-      this.counters * (slotBytes + COUNTER_BYTES) +
+      this.semaphores * (slotBytes + SEMAPHORE_BYTES) +
       this.#nameBytes +
       count * holdingBytes +
       ends.count * (LEASE_BYTES - HOLDING_BYTES) +
@@ -93,7 +93,7 @@ export class SemaphoreRecords {
     );
   }
 
-  // Fields of the record at hand, if that is a counter's.
+  // Fields of the record at hand, if that is a semaphore's.
 
   get consumption(): number {
     return this.#read(CONSUMPTION);
@@ -108,7 +108,7 @@ export class SemaphoreRecords {
     return readMs(segment.arena, segment.valueAt(slot) + UPDATED_AT);
   }
 
-  /** Writes the counter whose record is at hand. */
+  /** Writes the semaphore whose record is at hand. */
   write(consumption: number, maximum: number, updatedAtMs: number): void {
     const { segment, slot } = this.#records.table;
     const at = segment.valueAt(slot);
@@ -118,22 +118,22 @@ export class SemaphoreRecords {
     this.#records.commit.rewritten(segment, slot);
   }
 
-  /** Looks up the counter whose name is `bytes[at, at + length)`. */
+  /** Looks up the semaphore whose name is `bytes[at, at + length)`. */
   find(bytes: Uint8Array, at: number, length: number): boolean {
     if (this.#records.find(Keyspace.semaphores, bytes, at, length) === 0) return false;
     this.#number = this.#read(NUMBER);
     return true;
   }
 
-  /** Looks up the record of the counter at hand. */
+  /** Looks up the record of the semaphore at hand. */
   seek(): void {
     const hash = this.#numbers.hashOf(this.#number);
     if (!this.#records.table.findWhere(hash, this.#isAtHand)) {
-      throw new Error(`semaphores: there is no counter ${this.#number}`);
+      throw new Error(`semaphores: there is no semaphore ${this.#number}`);
     }
   }
 
-  /** Adds a counter, yet to be written, under the name that was looked up last. False when there is no room. */
+  /** Adds a semaphore, yet to be written, under the name that was looked up last. False when there is no room. */
   add(bytes: Uint8Array, at: number, length: number): boolean {
     const records = this.#records;
     const { growthBytes } = this.#numbers;
@@ -141,24 +141,24 @@ export class SemaphoreRecords {
       if (!records.reserve(growthBytes)) return false;
       this.#numbers.grow();
     }
-    if (!records.addBuffer(Keyspace.semaphores, bytes, at, length, COUNTER_BYTES)) return false;
+    if (!records.addBuffer(Keyspace.semaphores, bytes, at, length, SEMAPHORE_BYTES)) return false;
     const { segment, slot } = records.table;
     this.#number = this.#numbers.take(segment.slots[slot + HASH]!);
     writeU32(segment.arena, segment.valueAt(slot) + NUMBER, this.#number);
     this.#nameBytes += length;
-    this.countersSeen++;
+    this.semaphoresSeen++;
     return true;
   }
 
-  /** Takes the counter at hand back, that was just added and has not been written. */
+  /** Takes the semaphore at hand back, that was just added and has not been written. */
   takeBack(nameBytes: number): void {
     this.seek();
     this.#records.table.remove();
     this.#forget(this.#number, nameBytes);
-    this.countersSeen--;
+    this.semaphoresSeen--;
   }
 
-  /** Removes the counters of the segment that covers a hash without consumption since a time. */
+  /** Removes the semaphores of the segment that covers a hash without consumption since a time. */
   removeIdle(hash: number, sinceMs: number): number {
     const { table, commit, now } = this.#records;
     const removed = table.removeWhere(hash, (segment, slot) => {
@@ -185,14 +185,14 @@ export class SemaphoreRecords {
     copyBytes(holder, 0, this.#key, 0, HOLDER_BYTES);
   }
 
-  /** What the holder at hand holds of the counter at hand, looked up; 0 for nothing. */
+  /** What the holder at hand holds of the semaphore at hand, looked up; 0 for nothing. */
   findAmount(): number {
     writeU32(this.#key, HOLDING_NUMBER, this.#number);
     const isThere = this.#records.find(Keyspace.holdings, this.#key, 0, HOLDING_KEY_BYTES) !== 0;
     return isThere ? this.#read(AMOUNT) : 0;
   }
 
-  /** Amount of a holding of the index, looked up; its counter and its holder are at hand then. */
+  /** Amount of a holding of the index, looked up; its semaphore and its holder are at hand then. */
   seekAmount(row: number): number {
     this.holdings.copyHolder(row, this.#key);
     this.#number = this.holdings.numberOf(row);
@@ -265,7 +265,7 @@ export class SemaphoreRecords {
     return this.#numbers.bytes + this.holdings.bytes;
   }
 
-  /** Says that records of counters or holdings have been restored. */
+  /** Says that records of semaphores or holdings have been restored. */
   noteRestored(): void {
     this.#isStale = true;
   }
@@ -285,13 +285,13 @@ export class SemaphoreRecords {
   #makeIndex(): void {
     const numbers = this.#numbers;
     const bytesBefore = this.#indexBytes;
-    const countersGone = this.countersSeen - numbers.count;
+    const semaphoresGone = this.semaphoresSeen - numbers.count;
     numbers.clear();
     this.holdings.clear();
     this.#nameBytes = 0;
     for (const segment of this.#records.table.segments()) this.#indexSegment(segment);
     numbers.endClaims();
-    this.countersSeen = countersGone + numbers.count;
+    this.semaphoresSeen = semaphoresGone + numbers.count;
     this.#records.bytesBeside += this.#indexBytes - bytesBefore;
     this.#isStale = false;
   }

@@ -1,12 +1,12 @@
 /**
- * Distributed semaphores: counters that say how much of a resource is in use, and who holds how much.
+ * Distributed semaphores: they say how much of a resource is in use, and who holds how much.
  *
- * Counters and holdings are records, so they are journalled, restored and budgeted as all others. The
- * consumption of a counter is the sum of the amounts of its holdings, after every call. A lease that has
+ * Semaphores and holdings are records, so they are journalled, restored and budgeted as all others. The
+ * consumption of a semaphore is the sum of the amounts of its holdings, after every call. A lease that has
  * ended has given back what it held at its end, to the millisecond, whenever that is looked at.
  *
  * Every method takes a reading of the platform's clock, milliseconds since the epoch. What it returns is in the
- * shard's time (`ShardClock`), but for `deadlineMs`. Source: counter protocol reference, "Packet specifications", "End of a connection" and
+ * shard's time (`ShardClock`), but for `deadlineMs`. Source: yrmcds protocol reference, "Packet specifications", "End of a connection" and
  * "Statistics".
  */
 import { ByteWriter } from "../../wire/bytes.ts";
@@ -24,7 +24,7 @@ import type { ConnectionPage } from "./holdings.ts";
 import { SemaphoreRecords } from "./semaphore-records.ts";
 import { CONSUMPTION, readMaximum, readU32 } from "./stored.ts";
 
-/** In place of a consumption: there is no such counter. */
+/** In place of a consumption: there is no such semaphore. */
 export const ABSENT = -1;
 
 /** What became of a lease that was asked for. */
@@ -37,14 +37,14 @@ export interface LeaseOutcome {
 
 /** What Stats says of a shard. */
 export interface SemaphoreFigures {
-  /** Counters that exist. */
+  /** Semaphores that exist. */
   objects: number;
-  /** Counters that were there at the start, and those that came since. */
+  /** Semaphores that were there at the start, and those that came since. */
   totalObjects: number;
   holdings: number;
   /** Connections and leases that hold anything. */
   holders: number;
-  /** Of counters, of holdings, and of the index. */
+  /** Of semaphores, of holdings, and of the index. */
   usedBytes: number;
   /** Rounds of collection since the start, and how long they took. */
   collections: number;
@@ -76,7 +76,7 @@ export class Semaphores {
 
   /**
    * @param hashKey 64 random bits
-   * @param intervalMs `consumption_stats.interval`: over which maxima are taken, and after which a counter
+   * @param intervalMs `consumption_stats.interval`: over which maxima are taken, and after which a semaphore
    * that nobody holds is collected
    */
   constructor(records: Records, hashKey: HashKey, intervalMs: number) {
@@ -85,7 +85,7 @@ export class Semaphores {
     this.#intervalMs = intervalMs;
   }
 
-  /** Says that records of counters or holdings have been restored. */
+  /** Says that records of semaphores or holdings have been restored. */
   noteRestored(): void {
     this.#stored.noteRestored();
   }
@@ -110,9 +110,9 @@ export class Semaphores {
    */
   get deadlineMs(): number {
     this.#stored.ensureIndex();
-    const { counters, holdings } = this.#stored;
+    const { semaphores, holdings } = this.#stored;
     const collectAtMs =
-      counters === 0 ? Infinity : this.#boundary(this.#records.nowMs) + this.#intervalMs;
+      semaphores === 0 ? Infinity : this.#boundary(this.#records.nowMs) + this.#intervalMs;
     return this.toRealMs(Math.min(holdings.ends.earliestMs, collectAtMs));
   }
 
@@ -141,13 +141,13 @@ export class Semaphores {
     return earliestMs === Infinity ? null : earliestMs;
   }
 
-  /** Consumption of the counter whose name is `bytes[at, at + length)`, or `ABSENT`. */
+  /** Consumption of the semaphore whose name is `bytes[at, at + length)`, or `ABSENT`. */
   get(bytes: Uint8Array, at: number, length: number, nowMs: number): number {
     this.expire(nowMs);
     return this.#stored.find(bytes, at, length) ? this.#stored.consumption : ABSENT;
   }
 
-  /** What Dump says of the counter whose name is `bytes[at, at + length)`; null when there is none. */
+  /** What Dump says of the semaphore whose name is `bytes[at, at + length)`; null when there is none. */
   entry(bytes: Uint8Array, at: number, length: number, nowMs: number): SemaphoreEntry | null {
     this.expire(nowMs);
     const stored = this.#stored;
@@ -157,13 +157,13 @@ export class Semaphores {
     return { consumption, maximum: isOfInterval ? stored.maximum : consumption };
   }
 
-  /** Number of the counter whose name is `bytes[at, at + length)`; 0 when there is none. */
+  /** Number of the semaphore whose name is `bytes[at, at + length)`; 0 when there is none. */
   numberOf(bytes: Uint8Array, at: number, length: number, nowMs: number): number {
     this.expire(nowMs);
     return this.#stored.find(bytes, at, length) ? this.#stored.number : 0;
   }
 
-  /** What a lease holds of the counter whose name is `bytes[at, at + length)`; 0 for nothing. */
+  /** What a lease holds of the semaphore whose name is `bytes[at, at + length)`; 0 for nothing. */
   leaseAmount(
     bytes: Uint8Array,
     at: number,
@@ -178,7 +178,7 @@ export class Semaphores {
   }
 
   /**
-   * Acquires resources of the counter whose name is `bytes[at, at + length)` for a connection.
+   * Acquires resources of the semaphore whose name is `bytes[at, at + length)` for a connection.
    *
    * @param resources 1 to 2^32 - 1
    * @param maximum that the consumption may reach: `resources` to 2^32 - 1
@@ -199,7 +199,7 @@ export class Semaphores {
   }
 
   /**
-   * Gives back resources of the counter whose name is `bytes[at, at + length)` that a connection holds.
+   * Gives back resources of the semaphore whose name is `bytes[at, at + length)` that a connection holds.
    *
    * @param resources 0 to 2^32 - 1
    * @returns `success`, or `notFound` or `notAcquired`, which change nothing
@@ -222,7 +222,7 @@ export class Semaphores {
     return Status.success;
   }
 
-  /** Gives back all that a holder holds, for it is no more. Returns of how many counters that was. */
+  /** Gives back all that a holder holds, for it is no more. Returns of how many semaphores that was. */
   releaseAll(holder: Uint8Array, nowMs: number): number {
     this.expire(nowMs);
     const { holdings } = this.#stored;
@@ -235,7 +235,7 @@ export class Semaphores {
   }
 
   /**
-   * Acquires resources of a counter until a lease is released or ends. A lease that exists is not acquired
+   * Acquires resources of a semaphore until a lease is released or ends. A lease that exists is not acquired
    * again: with the same name and resources it is renewed, so a call whose answer was lost may be made
    * again; with others the arguments are invalid.
    *
@@ -301,7 +301,7 @@ export class Semaphores {
   }
 
   /**
-   * A step of a collection: counters go that nobody holds and that have not changed in this interval.
+   * A step of a collection: semaphores go that nobody holds and that have not changed in this interval.
    *
    * @param cursor 0 at first, then what the last step returned
    * @param isUrgent all go that nobody holds, and their maxima with them
@@ -334,15 +334,15 @@ export class Semaphores {
     this.#totalCollectionMicroseconds += microseconds;
   }
 
-  /** When the next collection is due, milliseconds since the epoch; null as long as there are no counters. */
+  /** When the next collection is due, milliseconds since the epoch; null as long as there are no semaphores. */
   nextCollection(nowMs: number): number | null {
     this.expire(nowMs);
-    if (this.#stored.counters === 0) return null;
+    if (this.#stored.semaphores === 0) return null;
     return this.#boundary(this.#records.nowMs) + this.#intervalMs;
   }
 
   /**
-   * A page of Dump. A counter that is there all the while is on one page; one that comes or goes may be
+   * A page of Dump. A semaphore that is there all the while is on one page; one that comes or goes may be
    * on one or not.
    *
    * @param cursor 0 for the first page, then what the last page says
@@ -381,10 +381,10 @@ export class Semaphores {
   /** Counts of what the shard holds now. */
   figures(nowMs: number): SemaphoreFigures {
     this.expire(nowMs);
-    const { counters, countersSeen, holdings, bytes } = this.#stored;
+    const { semaphores, semaphoresSeen, holdings, bytes } = this.#stored;
     return {
-      objects: counters,
-      totalObjects: countersSeen,
+      objects: semaphores,
+      totalObjects: semaphoresSeen,
       holdings: holdings.count,
       holders: holdings.holders,
       usedBytes: bytes,
@@ -436,7 +436,7 @@ export class Semaphores {
     this.#released(amount, atMs);
   }
 
-  /** Writes that resources of the counter at hand were given back at a time. */
+  /** Writes that resources of the semaphore at hand were given back at a time. */
   #released(resources: number, atMs: number): void {
     const stored = this.#stored;
     stored.seek();

@@ -1,10 +1,10 @@
 /**
- * What is stored of counters and holdings: buffers that never expire, each in a keyspace of its own.
+ * What is stored of semaphores and holdings: buffers that never expire, each in a keyspace of its own.
  *
- *     counter = name: consumption u32, maximum u32, updated at u64 (ms since the epoch), number u32
+ *     semaphore = name: consumption u32, maximum u32, updated at u64 (ms since the epoch), number u32
  *     holding = holder 17, number u32: amount u32, row u32, [ends at u64 (ms since the epoch)]
  *
- * Little-endian. The number stands for the counter; no two that exist at a time share one. A holding has
+ * Little-endian. The number stands for the semaphore; no two that exist at a time share one. A holding has
  * an amount of 1 or more, and an end if its holder is a lease. Its row is where the index in memory has
  * it, and means nothing to whoever restores it.
  */
@@ -14,7 +14,7 @@ export const CONSUMPTION = 0;
 export const MAXIMUM = 4;
 export const UPDATED_AT = 8;
 export const NUMBER = 16;
-export const COUNTER_BYTES = 20;
+export const SEMAPHORE_BYTES = 20;
 
 export const HOLDING_NUMBER = HOLDER_BYTES;
 export const HOLDING_KEY_BYTES = HOLDER_BYTES + 4;
@@ -42,7 +42,7 @@ export function readMs(bytes: Uint8Array, at: number): number {
   return readU32(bytes, at) + readU32(bytes, at + 4) * 2 ** 32;
 }
 
-/** The largest consumption, of the counter stored at `at`, since an interval began. */
+/** The largest consumption, of the semaphore stored at `at`, since an interval began. */
 export function readMaximum(bytes: Uint8Array, at: number, startMs: number): number {
   const isOfInterval = readMs(bytes, at + UPDATED_AT) >= startMs;
   return readU32(bytes, at + (isOfInterval ? MAXIMUM : CONSUMPTION));

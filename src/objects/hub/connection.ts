@@ -2,7 +2,7 @@
  * Connection: a socket of the Hub as the host of a session, and as a subscriber.
  *
  * What it needs to come back after hibernation is in the socket's attachment: the id, the subscriptions
- * and the bytes of an unfinished frame at once, counters within a second.
+ * and the bytes of an unfinished frame at once, tallies within a second.
  */
 import {
   BRIDGE_END,
@@ -65,11 +65,11 @@ export interface Attachment extends ConnectionParameters {
   readonly unheardBytes: number;
   /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */
   readonly unfinished: Uint8Array | null;
-  /** Of the counter protocol: shards that may have it hold something, see `Holder`. */
+  /** Of the yrmcds protocol: shards that may have it hold something, see `Holder`. */
   readonly shards: Uint8Array;
 }
 
-/** Places of counters behind those of request types. */
+/** Places of tallies behind those of request types. */
 const Place = {
   readBytes: REQUEST_TYPES_END,
   writeBytes: REQUEST_TYPES_END + 1,
@@ -112,7 +112,7 @@ export interface ConnectionHub {
   readonly unread: HubUnread;
   /** Bytes of requests that wait, of all connections. */
   pendingBytes: number;
-  /** Its counters have changed: they are to be stored before long. */
+  /** Its tallies have changed, and must be stored before long. */
   touched(connection: Connection): void;
   /** It has ended. */
   left(connection: Connection): void;
@@ -135,7 +135,7 @@ export class Connection implements SessionHost {
   readonly #protocol: AnyProtocol;
   /** The protocol, if it is one of Throttr's. */
   readonly #throttr: Protocol | null;
-  /** What a connection of the counter protocol is to shards; null for others. */
+  /** What a connection of the yrmcds protocol is to shards; null for others. */
   readonly #holder: Holder | null;
   readonly #isBridge: boolean;
   readonly #unread: Unread;
@@ -181,7 +181,7 @@ export class Connection implements SessionHost {
     this.#unread = new Unread(hub.unread);
     this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
     this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
-    this.#holder = this.isCounter
+    this.#holder = this.isYrmcds
       ? new Holder(attachment.id, attachment.shards, (shards) => this.#storeShards(shards))
       : null;
     this.pushForm = attachment.protocolCode | (ConnectionKind[attachment.transport] << 8);
@@ -244,8 +244,8 @@ export class Connection implements SessionHost {
     return connection;
   }
 
-  /** It speaks the counter protocol. */
-  get isCounter(): boolean {
+  /** It speaks the yrmcds protocol. */
+  get isYrmcds(): boolean {
     return this.#throttr === null;
   }
 

@@ -6,7 +6,7 @@
  * sockets' attachments; the rest is made again from them when the object starts.
  */
 import { DurableObject } from "cloudflare:workers";
-import { Tally, TALLY_COUNTER_CONNECTIONS } from "../../engine/tally.ts";
+import { Tally, TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
 import { PageWriter } from "../../wire/page.ts";
 import { anyProtocolByCode } from "../../wire/protocols.ts";
 import {
@@ -53,7 +53,7 @@ import { GroupMap } from "../../dispatch/placement.ts";
 import { directoryStub, groupStub } from "../../base/stubs.ts";
 import { HubUnread } from "./unread.ts";
 
-/** Counters of connections are stored at most so long after they have changed. */
+/** Tallies of connections are stored at most this long after they changed. */
 const STORE_DELAY_MS = 1000;
 
 /** Row of CHANNELS among objects: read bytes, write bytes, subscriptions, f64 each. */
@@ -77,8 +77,8 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   pendingBytes = 0;
   /** Connections that are being opened. */
   #opening = 0;
-  /** Connections of the counter protocol. */
-  #counterConnections = 0;
+  /** Connections of the yrmcds protocol. */
+  #yrmcdsConnections = 0;
   /** The Directory knows of us, or is being told. */
   #isListed: boolean;
   #listing: Promise<void> | null = null;
@@ -195,7 +195,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
       tally: this.#tally.figures(Date.now()),
       connections: this.roster.size,
       byTransport: this.roster.transports(),
-      counterConnections: this.#counterConnections,
+      counterConnections: this.#yrmcdsConnections,
       ...this.roster.totals(),
     };
   }
@@ -275,7 +275,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.#touched.delete(connection);
     // One that could not be restored was never counted.
     const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
-    if (isCounted && connection.isCounter) this.#counterConnections--;
+    if (isCounted && connection.isYrmcds) this.#yrmcdsConnections--;
     const removed = this.roster.remove(connection);
     noteConnections(this.#name, this.roster.size);
     // Both at once: who comes meanwhile must find the Hub listed, or list it.
@@ -305,12 +305,12 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return new Response(null, { status: 101, webSocket: client, headers });
   }
 
-  /** Whether there are as many connections of the counter protocol as there may be. */
+  /** Whether there are as many connections of the yrmcds protocol as there may be. */
   #isSurplus(protocolCode: number): boolean {
     const { COUNTER_CONNECTIONS_MAX } = this.settings;
     return (
       COUNTER_CONNECTIONS_MAX > 0 &&
-      this.#counterConnections >= COUNTER_CONNECTIONS_MAX &&
+      this.#yrmcdsConnections >= COUNTER_CONNECTIONS_MAX &&
       anyProtocolByCode(protocolCode)!.dialect === "yrmcds"
     );
   }
@@ -360,10 +360,10 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     const joined = this.roster.add(connection);
     if (joined !== null) this.ctx.waitUntil(this.#joinAgain(joined));
     noteConnections(this.#name, this.roster.size);
-    if (!connection.isCounter) return;
-    this.#counterConnections++;
+    if (!connection.isYrmcds) return;
+    this.#yrmcdsConnections++;
     this.#tally.turn(Date.now());
-    this.#tally.totals[TALLY_COUNTER_CONNECTIONS]!++;
+    this.#tally.totals[TALLY_YRMCDS_CONNECTIONS]!++;
   }
 
   /** Groups that can't be told are told when the Hub wakes next. */

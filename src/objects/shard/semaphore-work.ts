@@ -1,6 +1,6 @@
 /**
  * What a shard does about semaphores by itself, whenever its alarm rings: leases end, connections that are
- * no more give back what they held, counters that nobody has used are collected.
+ * no more give back what they held, semaphores that nobody has used are collected.
  */
 import { connectionHolder } from "../../engine/semaphores/holder.ts";
 import type { Semaphores } from "../../engine/semaphores/semaphores.ts";
@@ -15,7 +15,7 @@ import { turn } from "../../base/turn.ts";
 const CHECK_CONNECTIONS = 4096;
 /** Pages of one check; the next one goes on behind them. */
 const CHECK_PAGES_MAX = 8;
-/** In a shard that is full, counters that nobody holds are collected at most so often. */
+/** In a shard that is full, semaphores that nobody holds are collected at most so often. */
 const RECLAIM_INTERVAL_MS = 1000;
 /** Of the time within which lost connections give back: the rest is left to the alarm and the calls. */
 const CHECK_SHARE = 2 / 3;
@@ -119,7 +119,7 @@ export class SemaphoreWork {
     this.#collectAtMs = nextMs;
   }
 
-  /** The shard is full: counters that nobody holds go before their time. */
+  /** The shard is full: semaphores that nobody holds go before their time. */
   async reclaim(): Promise<void> {
     const nowMs = this.#now();
     if (nowMs < this.#reclaimAtMs || this.#semaphores.deadlineMs === Infinity) return;

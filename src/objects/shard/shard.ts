@@ -14,7 +14,7 @@ import type { ScanQuery } from "../../engine/scan.ts";
 import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
 import type {
-  CounterFigures,
+  YrmcdsFigures,
   ShardCalls,
   ShardDump,
   ShardFigures,
@@ -238,7 +238,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     return { totals, tally, startedAtMs: this.#startedAtMs, figures, semaphores };
   }
 
-  async counterFigures(placement: Placement): Promise<CounterFigures> {
+  async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
     await this.#look(placement);
     const semaphores = this.#engine.semaphores.figures(Date.now());
     await this.#settled();

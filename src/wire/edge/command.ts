@@ -139,7 +139,7 @@ export const LEASE_TTL_MS_MAX = 86_400_000;
 /** Resources and maxima are 32-bit. */
 export const U32_MAX = 2 ** 32 - 1;
 
-/** Names of semaphores that came over the counter protocol; those of commands have 255 at most. */
+/** Names of semaphores that came over the yrmcds protocol; those of commands have 255 at most. */
 export const SEMAPHORE_NAME_BYTES_MAX = 65_535;
 /** A row of a page, before its name: name size u16, consumption u32, maximum u32. */
 export const SEMAPHORE_ROW_BYTES = 10;

@@ -79,7 +79,7 @@ export interface SemaphoreListOptions {
 }
 
 export interface ListedSemaphore extends SemaphoreState {
-  /** 1 to 255 bytes; up to 65,535 where it came over the counter protocol. */
+  /** 1 to 255 bytes; up to 65,535 where it came over the yrmcds protocol. */
   readonly name: Uint8Array;
 }
 
@@ -99,7 +99,7 @@ export interface HolderListOptions {
 
 /** Who holds resources of a semaphore. */
 export interface Holder {
-  /** A connection of the counter protocol holds until it releases, or ends. */
+  /** A connection of the yrmcds protocol holds until it releases, or ends. */
   readonly kind: "connection" | "lease";
   /** A UUID: of the connection, or of the lease. */
   readonly id: string;

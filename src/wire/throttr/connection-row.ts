@@ -29,7 +29,7 @@ const TYPE_AT = 16;
 /** What carries a connection. 1 would be a UNIX socket. */
 export const ConnectionKind = { tcp: 0, websocket: 2, events: 3 } as const;
 
-/** Counters of requests, in the order of the row. */
+/** Tallies of requests, in the order of the row. */
 const COUNTED: readonly number[] = [
   RequestType.insert,
   RequestType.set,

@@ -74,7 +74,7 @@ export class FragmentWriter {
 }
 
 /** Counts the fragments that a `FragmentWriter` makes of the same rows. */
-export class FragmentCounter {
+export class FragmentCount {
   readonly #rowBytes: number;
   #bytes = 0;
   count = 0;

@@ -1,7 +1,7 @@
 /**
  * Requests and replies as values: the client's side of the protocol.
  *
- * Source: counter protocol reference, "Packet specifications".
+ * Source: yrmcds protocol reference, "Packet specifications".
  */
 import { binaryString } from "../bytes.ts";
 import { readU16, readU32, writeU16, writeU32 } from "./big-endian.ts";
@@ -101,7 +101,7 @@ export function decodeStats(body: Uint8Array): [name: string, value: string][] {
   return items;
 }
 
-/** What Dump tells of a counter. */
+/** What Dump tells of a semaphore. */
 export interface DumpEntry {
   consumption: number;
   maximum: number;

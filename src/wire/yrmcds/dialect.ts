@@ -1,17 +1,17 @@
 /**
- * The counter protocol as one door speaks it: today's servers and its document differ in one reply.
+ * The yrmcds protocol as one door speaks it: today's servers and its document differ in one reply.
  */
 import type { DumpForm } from "./dump.ts";
 
 /** What a door speaks. The `code` names it in one byte wherever a protocol is stored or sent. */
-export interface CounterProtocol {
+export interface YrmcdsProtocol {
   readonly code: number;
   readonly dialect: "yrmcds";
   readonly dumpForm: DumpForm;
 }
 
 /** By the names that ports and paths use. */
-export const COUNTER_PROTOCOLS: Readonly<Record<string, CounterProtocol>> = {
+export const YRMCDS_PROTOCOLS: Readonly<Record<string, YrmcdsProtocol>> = {
   yrmcds: { code: 0x60, dialect: "yrmcds", dumpForm: "document" },
   "yrmcds/today": { code: 0x61, dialect: "yrmcds", dumpForm: "today" },
 };

@@ -1,4 +1,4 @@
-/** The framing of the counter protocol. */
+/** The framing of the yrmcds protocol. */
 import type { Framing, KeyMap } from "../framing.ts";
 import { Keyspace } from "../keyspace.ts";
 import { FRAME_TOO_LARGE, type Run } from "../throttr/scanner.ts";
@@ -6,7 +6,7 @@ import { Opcode } from "./protocol.ts";
 import { RequestView } from "./request.ts";
 import { frameLength, scanRun } from "./scanner.ts";
 
-export class CounterFraming implements Framing {
+export class YrmcdsFraming implements Framing {
   readonly #request = new RequestView();
 
   scanRun(bytes: Uint8Array, at: number, end: number, frameBytesMax: number): Run {

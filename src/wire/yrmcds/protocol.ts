@@ -1,7 +1,10 @@
 /**
- * The yrmcds counter protocol: its numbers and its words.
+ * The yrmcds protocol: its numbers and its words.
  *
- * Source: counter protocol reference, "General format of a packet", "Opcodes", "Response status".
+ * The original server calls it its counter protocol, as opposed to its cache, which is not spoken here. Here a
+ * counter is a kind of record, and what this protocol acquires and releases is a semaphore.
+ *
+ * Source: yrmcds protocol reference, "General format of a packet", "Opcodes", "Response status".
  */
 
 export const REQUEST_MAGIC = 0x90;
@@ -28,7 +31,7 @@ export const Status = {
   success: 0x00,
   notFound: 0x01,
   invalidArguments: 0x04,
-  /** The counter would exceed the maximum that the request names. */
+  /** The semaphore would exceed the maximum that the request names. */
   resourceNotAvailable: 0x21,
   /** Whoever releases does not hold so much. */
   notAcquired: 0x22,

@@ -1,7 +1,7 @@
 /**
  * Replies: the server's side of the protocol.
  *
- * Source: counter protocol reference, "Response header" and "Packet specifications".
+ * Source: yrmcds protocol reference, "Response header" and "Packet specifications".
  */
 import { copyBytes, type ByteWriter } from "../bytes.ts";
 import { writeU32 } from "./big-endian.ts";

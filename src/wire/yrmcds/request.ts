@@ -1,7 +1,7 @@
 /**
  * A request, read in place: one view goes from frame to frame, and no object is made for any.
  *
- * Source: counter protocol reference, "Packet specifications".
+ * Source: yrmcds protocol reference, "Packet specifications".
  */
 import { readU16, readU32 } from "./big-endian.ts";
 import { HEADER_BYTES, Opcode, REQUEST_MAGIC, Status } from "./protocol.ts";

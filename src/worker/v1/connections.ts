@@ -43,7 +43,7 @@ const connectionsAnswer = v.strictObject({
         writeBytes: count,
         publishedBytes: counted("Of the payloads that it has published."),
         receivedBytes: counted("Of the payloads that it was pushed."),
-        requests: counted("All of them. Those of the counter protocol are not counted here."),
+        requests: counted("All of them. Those of the yrmcds protocol are not counted here."),
         requestsByType: v.pipe(
           v.record(v.string(), count),
           v.description("By the names that `GET /v1/info` has; those that are not 0."),

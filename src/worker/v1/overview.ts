@@ -69,7 +69,7 @@ export const overviewAnswer = v.strictObject({
     byType: v.pipe(
       v.record(v.string(), rate),
       v.description(
-        "By name; commands of the edge dialect begin with `EDGE_`, requests of the counter protocol with `COUNTER_`. All names are there.",
+        "By name; commands of the edge dialect begin with `EDGE_`, requests of the yrmcds protocol with `COUNTER_`. All names are there.",
       ),
     ),
   }),

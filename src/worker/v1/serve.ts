@@ -5,7 +5,7 @@ import type { Access } from "../../base/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import type { App } from "../app.ts";
 import { readBody } from "../body.ts";
-import { DoorCounter } from "../door-tally.ts";
+import { DoorTally } from "../door-tally.ts";
 import { Problem } from "../problem.ts";
 import { pageResponse } from "./page.ts";
 import { documentText } from "./openapi.ts";
@@ -63,7 +63,7 @@ async function serve(
     env: c.env,
     settings: readSettings(c.env),
     access,
-    counter: DoorCounter.of(c.env, c.executionCtx, access.namespace),
+    requestTally: DoorTally.of(c.env, c.executionCtx, access.namespace),
   };
   return responseOf(await route.answer({ caller, ...input }));
 }

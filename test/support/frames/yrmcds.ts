@@ -1,5 +1,5 @@
 /**
- * The counter protocol as its text has it: requests as bytes, and replies read from a stream. It shares no
+ * The yrmcds protocol as its text has it: requests as bytes, and replies read from a stream. It shares no
  * code with what is tested.
  */
 import { bytesOf, concat } from "./bytes.ts";
@@ -81,7 +81,7 @@ export function headerOf(bodyBytes: number, opcode: number = OPCODE.noop): Uint8
   return header;
 }
 
-export interface CounterReply {
+export interface YrmcdsReply {
   magic: number;
   opcode: number;
   status: number;
@@ -93,15 +93,15 @@ export interface CounterReply {
 }
 
 /** More replies to the same Dump follow this one. */
-export function isContinued({ opcode, status, body }: CounterReply): boolean {
+export function isContinued({ opcode, status, body }: YrmcdsReply): boolean {
   return opcode === OPCODE.dump && status === 0 && body.length > 0;
 }
 
-export function textOfBody({ body }: CounterReply): string {
+export function textOfBody({ body }: YrmcdsReply): string {
   return String.fromCharCode(...body);
 }
 
-export function numberOfBody({ body }: CounterReply): number {
+export function numberOfBody({ body }: YrmcdsReply): number {
   if (body.length !== 4) throw new Error(`a body of 4 bytes is expected, not of ${body.length}`);
   return new DataView(body.buffer, body.byteOffset, 4).getUint32(0);
 }
@@ -113,13 +113,13 @@ export class ReplyReader {
   #neededBytes = HEADER_BYTES;
 
   /** Takes the next bytes of the stream, and returns the replies that end in them. */
-  push(chunk: Uint8Array): CounterReply[] {
+  push(chunk: Uint8Array): YrmcdsReply[] {
     this.#chunks.push(chunk);
     this.#bytes += chunk.length;
     if (this.#bytes < this.#neededBytes) return [];
     const bytes = concat(this.#chunks);
     const view = new DataView(bytes.buffer);
-    const replies: CounterReply[] = [];
+    const replies: YrmcdsReply[] = [];
     let at = 0;
     this.#neededBytes = HEADER_BYTES;
     while (at + this.#neededBytes <= bytes.length) {
@@ -151,7 +151,7 @@ export class ReplyReader {
 
 export type DumpEntryForm = "document" | "today";
 
-export interface CounterEntry {
+export interface YrmcdsEntry {
   consumption: number;
   maximum: number;
 }
@@ -159,14 +159,14 @@ export interface CounterEntry {
 /**
  * The entries of a whole answer to Dump, by name; all but the last reply have one.
  *
- * @throws Error when the answer is no such answer, or names a counter twice
+ * @throws Error when the answer is no such answer, or names a semaphore twice
  */
 export function entriesOf(
-  replies: readonly CounterReply[],
+  replies: readonly YrmcdsReply[],
   form: DumpEntryForm,
   opaque = 0,
-): Map<string, CounterEntry> {
-  const entries = new Map<string, CounterEntry>();
+): Map<string, YrmcdsEntry> {
+  const entries = new Map<string, YrmcdsEntry>();
   for (const [i, reply] of replies.entries()) {
     const { body } = reply;
     const isSame = reply.opcode === OPCODE.dump && reply.status === 0 && reply.opaque === opaque;
@@ -182,7 +182,7 @@ export function entriesOf(
     const nameBytes = view.getUint16(maximumAt + 4);
     if (body.length !== nameAt + nameBytes) throw new Error("the length of the name is wrong");
     const name = new TextDecoder("latin1").decode(body.subarray(nameAt));
-    if (entries.has(name)) throw new Error(`a counter came twice: ${name}`);
+    if (entries.has(name)) throw new Error(`a semaphore came twice: ${name}`);
     entries.set(name, { consumption: view.getUint32(0), maximum: view.getUint32(maximumAt) });
   }
   return entries;
@@ -213,7 +213,7 @@ export type StatsItem = (typeof STATS_ITEMS)[number];
  *
  * @throws Error when they are not exactly those of the protocol, in its order, and decimal
  */
-export function statsOf({ body }: CounterReply): Record<StatsItem, number> {
+export function statsOf({ body }: YrmcdsReply): Record<StatsItem, number> {
   const view = new DataView(body.buffer, body.byteOffset, body.length);
   const items: [string, number][] = [];
   for (let at = 0; at < body.length;) {

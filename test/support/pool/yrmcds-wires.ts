@@ -1,15 +1,15 @@
-/** Clients of the counter protocol at the doors of the pool: WebSockets and TCP. */
+/** Clients of the yrmcds protocol at the doors of the pool: WebSockets and TCP. */
 import { exports } from "cloudflare:workers";
-import { CounterClient, type CounterWire } from "../yrmcds/client.ts";
+import { YrmcdsClient, type YrmcdsWire } from "../yrmcds/client.ts";
 import type { DumpEntryForm } from "../frames/yrmcds.ts";
 import { connectTcp } from "./doors.ts";
 
 const server = exports.default as unknown as Fetcher;
 
-export const COUNTER_PATHS = { document: "/yrmcds/counter", today: "/yrmcds/counter/today" };
-export const COUNTER_PORTS = { document: 11_215, today: 11_216 };
+export const YRMCDS_PATHS = { document: "/yrmcds/counter", today: "/yrmcds/counter/today" };
+export const YRMCDS_PORTS = { document: 11_215, today: 11_216 };
 
-export interface CounterKind {
+export interface YrmcdsKind {
   readonly transport: "websocket" | "tcp";
   readonly form: DumpEntryForm;
   /** Where its requests say that they come from; nothing of TCP is known: XXX. */
@@ -17,21 +17,21 @@ export interface CounterKind {
 }
 
 /** @throws Error when there is no such door, or it is closed */
-export async function openCounter(
-  { transport, form, location }: CounterKind,
+export async function openYrmcds(
+  { transport, form, location }: YrmcdsKind,
   headers: Readonly<Record<string, string>> = {},
-): Promise<CounterClient> {
-  if (transport === "tcp") return new CounterClient(tcpWire(COUNTER_PORTS[form]));
-  const request = new Request(`http://localhost${COUNTER_PATHS[form]}`, {
+): Promise<YrmcdsClient> {
+  if (transport === "tcp") return new YrmcdsClient(tcpWire(YRMCDS_PORTS[form]));
+  const request = new Request(`http://localhost${YRMCDS_PATHS[form]}`, {
     headers: { upgrade: "websocket", ...headers },
     cf: { colo: location },
   } as RequestInit);
   const response = await server.fetch(request);
   if (response.webSocket === null) throw new Error(`${response.status}: ${await response.text()}`);
-  return new CounterClient(webSocketWire(response.webSocket));
+  return new YrmcdsClient(webSocketWire(response.webSocket));
 }
 
-function webSocketWire(socket: WebSocket): CounterWire {
+function webSocketWire(socket: WebSocket): YrmcdsWire {
   const close = (): void => socket.close(1000);
   return {
     write: (bytes) => socket.send(bytes),
@@ -50,7 +50,7 @@ function webSocketWire(socket: WebSocket): CounterWire {
   };
 }
 
-function tcpWire(port: number): CounterWire {
+function tcpWire(port: number): YrmcdsWire {
   const socket = connectTcp(port);
   const writer = (socket.writable as WritableStream<Uint8Array>).getWriter();
   const write = (bytes: Uint8Array): void => void writer.write(bytes).catch(() => {});

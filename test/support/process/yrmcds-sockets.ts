@@ -1,14 +1,14 @@
-/** Clients of the counter protocol on TCP sockets of the system. */
+/** Clients of the yrmcds protocol on TCP sockets of the system. */
 import { connect, type Socket } from "node:net";
-import { CounterClient, type CounterWire } from "../yrmcds/client.ts";
+import { YrmcdsClient, type YrmcdsWire } from "../yrmcds/client.ts";
 
 const CONNECT_TIMEOUT_MS = 5000;
 
-export interface SocketClient extends CounterClient {
+export interface SocketClient extends YrmcdsClient {
   readonly socket: Socket;
 }
 
-export async function openCounter(port: number): Promise<SocketClient> {
+export async function openYrmcds(port: number): Promise<SocketClient> {
   // When which half ends is for the tests to say.
   const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true, noDelay: true });
   socket.setTimeout(CONNECT_TIMEOUT_MS);
@@ -18,10 +18,10 @@ export async function openCounter(port: number): Promise<SocketClient> {
     socket.once("timeout", () => reject(new Error(`no connection to port ${port}`)));
   });
   socket.setTimeout(0);
-  return Object.assign(new CounterClient(wireOf(socket)), { socket });
+  return Object.assign(new YrmcdsClient(wireOf(socket)), { socket });
 }
 
-function wireOf(socket: Socket): CounterWire {
+function wireOf(socket: Socket): YrmcdsWire {
   return {
     write: (bytes) => void socket.write(bytes),
     end: (bytes) => void socket.end(bytes),

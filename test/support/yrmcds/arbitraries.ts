@@ -1,4 +1,4 @@
-/** Arbitrary requests of the counter protocol, good and bad, as the bytes of their frames. */
+/** Arbitrary requests of the yrmcds protocol, good and bad, as the bytes of their frames. */
 import fc from "fast-check";
 import { bytesOf, concat } from "../frames/bytes.ts";
 import { namedBody, rawFrame } from "../frames/yrmcds.ts";
@@ -8,7 +8,7 @@ const SHORT_NAMES = ["a", "ab", "b", "\0\u00ff|\n", "a\0"].map(bytesOf);
 const LONGEST_NAMES = [1, 2].map((last) => new Uint8Array(65_535).fill(last, 65_534));
 const LONG_NAMES = [...LONGEST_NAMES, new Uint8Array(65_519)];
 
-/** Names of counters: few, so that requests meet. */
+/** Names of semaphores: few, so that requests meet. */
 export const nameArbitrary: fc.Arbitrary<Uint8Array> = fc.oneof(
   { weight: 40, arbitrary: fc.constantFrom(...SHORT_NAMES) },
   { weight: 1, arbitrary: fc.constantFrom(...LONG_NAMES) },

@@ -1,9 +1,9 @@
-/** A client of the counter protocol, over anything that carries bytes. It takes the time of every reply. */
-import { isContinued, ReplyReader, type CounterReply } from "../frames/yrmcds.ts";
+/** A client of the yrmcds protocol, over anything that carries bytes. It takes the time of every reply. */
+import { isContinued, ReplyReader, type YrmcdsReply } from "../frames/yrmcds.ts";
 import { concat, hex } from "../frames/index.ts";
 
 /** What carries the bytes of a connection. */
-export interface CounterWire {
+export interface YrmcdsWire {
   write(bytes: Uint8Array): void;
   /** Ends the sending half; where there are no halves, closes. */
   end(bytes: Uint8Array): void;
@@ -18,26 +18,26 @@ export interface CounterWire {
 }
 
 /** A reply, and when it had come whole. */
-export interface TimedReply extends CounterReply {
+export interface TimedReply extends YrmcdsReply {
   atMs: number;
 }
 
 const ANSWER_TIMEOUT_MS = 10_000;
 
 /** The server has ended the connection before an answer. */
-export class CounterEnded extends Error {
-  override readonly name = "CounterEnded";
+export class YrmcdsEnded extends Error {
+  override readonly name = "YrmcdsEnded";
 }
 
-export class CounterClient {
-  readonly #wire: CounterWire;
+export class YrmcdsClient {
+  readonly #wire: YrmcdsWire;
   readonly #reader = new ReplyReader();
   readonly #replies: TimedReply[] = [];
   #wake: () => void = () => {};
   /** No more replies come. */
   isEnded = false;
 
-  constructor(wire: CounterWire) {
+  constructor(wire: YrmcdsWire) {
     this.#wire = wire;
     wire.listen(
       (bytes) => {
@@ -91,13 +91,13 @@ export class CounterClient {
   /**
    * The next replies, so many.
    *
-   * @throws CounterEnded when the server ends the connection before
+   * @throws YrmcdsEnded when the server ends the connection before
    */
   async take(count: number): Promise<TimedReply[]> {
     const replies: TimedReply[] = [];
     while (replies.length < count) {
       const reply = await this.next();
-      if (reply === null) throw new CounterEnded(`ended before reply ${replies.length + 1}`);
+      if (reply === null) throw new YrmcdsEnded(`ended before reply ${replies.length + 1}`);
       replies.push(reply);
     }
     return replies;

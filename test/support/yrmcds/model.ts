@@ -2,7 +2,7 @@
  * Semaphores as plain maps, and the protocol's frames as text has them, written from the reference. It
  * shares no code with what is tested.
  */
-interface ModelCounter {
+interface ModelSemaphore {
   consumption: number;
   maximum: number;
   updatedAtMs: number;
@@ -33,7 +33,7 @@ export interface ModelEntry {
 
 export class SemaphoreModel {
   readonly #intervalMs: number;
-  #counters = new Map<string, ModelCounter>();
+  #semaphores = new Map<string, ModelSemaphore>();
   /** By connection and name. */
   #holdings = new Map<string, Map<string, number>>();
   #leases = new Map<string, ModelLease>();
@@ -46,7 +46,7 @@ export class SemaphoreModel {
   clone(): SemaphoreModel {
     const copy = new SemaphoreModel(this.#intervalMs);
     copy.#nowMs = this.#nowMs;
-    for (const [name, counter] of this.#counters) copy.#counters.set(name, { ...counter });
+    for (const [name, semaphore] of this.#semaphores) copy.#semaphores.set(name, { ...semaphore });
     for (const [connection, held] of this.#holdings) copy.#holdings.set(connection, new Map(held));
     for (const [id, lease] of this.#leases) copy.#leases.set(id, { ...lease });
     return copy;
@@ -90,7 +90,7 @@ export class SemaphoreModel {
     if (nameBytes === 0 || nameBytes > body.length - fixed) return [0x04];
     const name = textOf(body.slice(fixed, fixed + nameBytes));
     if (opcode === 0x01) {
-      const consumption = this.#counters.get(name)?.consumption;
+      const consumption = this.#semaphores.get(name)?.consumption;
       return consumption === undefined ? [0x01] : [0, u32(consumption)];
     }
     const resources = view.getUint32(0);
@@ -102,7 +102,7 @@ export class SemaphoreModel {
       this.#holdings.set(connection, held);
       return [0, u32(resources)];
     }
-    if (!this.#counters.has(name)) return [0x01];
+    if (!this.#semaphores.has(name)) return [0x01];
     if (amount === 0 || resources > amount) return [0x22];
     if (resources === amount) held.delete(name);
     else held.set(name, amount - resources);
@@ -164,15 +164,15 @@ export class SemaphoreModel {
     return ends.length === 0 ? null : Math.min(...ends);
   }
 
-  /** Collects, and returns how many counters went. */
+  /** Collects, and returns how many semaphores went. */
   collect(nowMs: number): number {
     this.advance(nowMs);
     const boundaryMs = this.#boundary(this.#nowMs);
-    const before = this.#counters.size;
-    for (const [name, { consumption, updatedAtMs }] of this.#counters) {
-      if (consumption === 0 && updatedAtMs < boundaryMs) this.#counters.delete(name);
+    const before = this.#semaphores.size;
+    for (const [name, { consumption, updatedAtMs }] of this.#semaphores) {
+      if (consumption === 0 && updatedAtMs < boundaryMs) this.#semaphores.delete(name);
     }
-    return before - this.#counters.size;
+    return before - this.#semaphores.size;
   }
 
   /** What Dump tells, by name. */
@@ -180,7 +180,7 @@ export class SemaphoreModel {
     this.advance(nowMs);
     const boundaryMs = this.#boundary(this.#nowMs);
     const entries = new Map<string, ModelEntry>();
-    for (const [name, { consumption, maximum, updatedAtMs }] of this.#counters) {
+    for (const [name, { consumption, maximum, updatedAtMs }] of this.#semaphores) {
       entries.set(name, { consumption, maximum: updatedAtMs < boundaryMs ? consumption : maximum });
     }
     return entries;
@@ -199,23 +199,23 @@ export class SemaphoreModel {
   }
 
   #increase(name: string, resources: number, maximum: number): boolean {
-    const counter = this.#counters.get(name);
-    const consumption = (counter?.consumption ?? 0) + resources;
+    const semaphore = this.#semaphores.get(name);
+    const consumption = (semaphore?.consumption ?? 0) + resources;
     if (consumption > maximum) return false;
-    const isOld = counter === undefined || counter.updatedAtMs < this.#boundary(this.#nowMs);
-    this.#counters.set(name, {
+    const isOld = semaphore === undefined || semaphore.updatedAtMs < this.#boundary(this.#nowMs);
+    this.#semaphores.set(name, {
       consumption,
-      maximum: isOld ? consumption : Math.max(counter.maximum, consumption),
+      maximum: isOld ? consumption : Math.max(semaphore.maximum, consumption),
       updatedAtMs: this.#nowMs,
     });
     return true;
   }
 
   #decrease(name: string, resources: number, atMs: number): void {
-    const counter = this.#counters.get(name)!;
-    if (counter.updatedAtMs < this.#boundary(atMs)) counter.maximum = counter.consumption;
-    counter.consumption -= resources;
-    counter.updatedAtMs = atMs;
+    const semaphore = this.#semaphores.get(name)!;
+    if (semaphore.updatedAtMs < this.#boundary(atMs)) semaphore.maximum = semaphore.consumption;
+    semaphore.consumption -= resources;
+    semaphore.updatedAtMs = atMs;
   }
 
   #boundary(atMs: number): number {

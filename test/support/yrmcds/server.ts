@@ -1,5 +1,5 @@
 /**
- * A counter server without sockets: connections with their streams, and shards that own the counters.
+ * A yrmcds server without sockets: connections with their streams, and shards that own the semaphores.
  *
  * Everything that is asked is answered at once, in order. Frames of no shard are answered here; Stats and
  * Dump ask all shards, one after the other.
@@ -19,11 +19,11 @@ import { concat } from "../frames/index.ts";
 
 const DUMP_PAGE_BYTES = 64;
 
-export class CounterServer {
+export class YrmcdsServer {
   readonly shards: Engine[];
   nowMs: number;
   readonly #dumpForm: DumpForm;
-  readonly #connections = new Set<CounterConnection>();
+  readonly #connections = new Set<YrmcdsConnection>();
   #connectionsSeen = 0;
   #stats = 0;
   #dump = 0;
@@ -34,16 +34,16 @@ export class CounterServer {
     this.nowMs = nowMs;
   }
 
-  open(frameBytesMax = 1 << 20): CounterConnection {
+  open(frameBytesMax = 1 << 20): YrmcdsConnection {
     const id = new Uint8Array(16);
     new DataView(id.buffer).setUint32(0, ++this.#connectionsSeen);
-    const connection = new CounterConnection(this, connectionHolder(id), frameBytesMax);
+    const connection = new YrmcdsConnection(this, connectionHolder(id), frameBytesMax);
     this.#connections.add(connection);
     return connection;
   }
 
   /** Ends a connection: what it holds is released. */
-  close(connection: CounterConnection): void {
+  close(connection: YrmcdsConnection): void {
     this.#connections.delete(connection);
     for (const { semaphores } of this.shards) semaphores.releaseAll(connection.holder, this.nowMs);
   }
@@ -125,15 +125,15 @@ export class CounterServer {
   }
 }
 
-export class CounterConnection {
+export class YrmcdsConnection {
   readonly holder: Uint8Array;
   isOpen = true;
-  readonly #server: CounterServer;
+  readonly #server: YrmcdsServer;
   readonly #frameBytesMax: number;
   #pending: Uint8Array = new Uint8Array(0);
   #neededBytes = 1;
 
-  constructor(server: CounterServer, holder: Uint8Array, frameBytesMax: number) {
+  constructor(server: YrmcdsServer, holder: Uint8Array, frameBytesMax: number) {
     this.#server = server;
     this.holder = holder;
     this.#frameBytesMax = frameBytesMax;

@@ -1,10 +1,10 @@
-/** Arbitrary steps of several connections of the counter protocol: pipelines, in any cut, and closes. */
+/** Arbitrary steps of several connections of the yrmcds protocol: pipelines, in any cut, and closes. */
 import fc from "fast-check";
 import { namedBody, OPCODE, rawFrame, requestFrame } from "../frames/yrmcds.ts";
 import { amountArbitrary, anyFrameArbitrary } from "./arbitraries.ts";
 import { SemaphoreModel } from "./model.ts";
 
-/** A request on a counter whose name is yet to be chosen, or bytes that name none. */
+/** A request on a semaphore whose name is yet to be chosen, or bytes that name none. */
 export type PlannedRequest =
   | {
       opcode: number;
@@ -78,7 +78,7 @@ function named(opcode: number, numbers: number): fc.Arbitrary<PlannedRequest> {
 const INVALID = 0x04;
 const UNKNOWN = 0x81;
 
-/** True for frames that are refused, whatever counters there are: names of other streams are not met. */
+/** True for frames that are refused, whatever semaphores there are: names of other streams are not met. */
 function isMalformed(frame: Uint8Array): boolean {
   const status = new SemaphoreModel(1).answer("nobody", frame, 0)?.[2];
   return status === INVALID || status === UNKNOWN;

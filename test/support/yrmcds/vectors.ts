@@ -1,8 +1,8 @@
-/** Recorded exchanges of counter servers, and what of a reply must be as it was recorded. */
-import { isContinued, ReplyReader, statsOf, type CounterReply } from "../frames/yrmcds.ts";
+/** Recorded exchanges of yrmcds servers, and what of a reply must be as it was recorded. */
+import { isContinued, ReplyReader, statsOf, type YrmcdsReply } from "../frames/yrmcds.ts";
 import { hex, unhex } from "../frames/index.ts";
 
-export interface CounterStep {
+export interface YrmcdsStep {
   readonly name: string;
   readonly scenario: string;
   readonly conn: string;
@@ -16,21 +16,21 @@ export interface CounterStep {
 }
 
 /** Steps by scenario, in order. */
-export function counterScenarios(lines: string): Map<string, CounterStep[]> {
+export function yrmcdsScenarios(lines: string): Map<string, YrmcdsStep[]> {
   const steps = lines
     .split("\n")
     .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as CounterStep);
+    .map((line) => JSON.parse(line) as YrmcdsStep);
   return Map.groupBy(steps, ({ scenario }) => scenario);
 }
 
 /** The recorded replies; none when nothing was answered. */
-export function recordedReplies({ response_hex }: CounterStep): CounterReply[] {
+export function recordedReplies({ response_hex }: YrmcdsStep): YrmcdsReply[] {
   return new ReplyReader().push(unhex(response_hex));
 }
 
 /** What of replies to a step is compared. */
-export function comparedReplies(step: CounterStep, replies: readonly CounterReply[]): unknown {
+export function comparedReplies(step: YrmcdsStep, replies: readonly YrmcdsReply[]): unknown {
   if (step.compare === "stats") {
     return replies.map((reply) => {
       const { magic, opcode, status, reserved, opaque } = reply;
