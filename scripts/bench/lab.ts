@@ -139,13 +139,17 @@ export class Lab {
     return await this.#start(await this.#sparePort(), { config });
   }
 
-  /** Starts Redis with an append-only file that is synced every second; null when it is not installed. */
-  async startRedis(): Promise<Target | null> {
+  /**
+   * Starts Redis with an append-only file; null when it is not installed.
+   *
+   * @param fsync when the file is synced: every second, or before each reply
+   */
+  async startRedis(fsync: "everysec" | "always"): Promise<Target | null> {
     const port = await this.#sparePort();
-    const folder = join(this.folder, "redis");
+    const folder = join(this.folder, `redis-${fsync}`);
     mkdirSync(folder);
     const args = ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""];
-    args.push("--appendonly", "yes", "--appendfsync", "everysec");
+    args.push("--appendonly", "yes", "--appendfsync", fsync);
     const child = spawn("redis-server", args, { stdio: ["ignore", "ignore", "inherit"] });
     this.#hold(child);
     const isThere = await new Promise<boolean>((resolve) => {

@@ -1,59 +1,61 @@
 /**
  * `npm run bench`: how fast the server is, beside the platform's limit and Redis, on this machine.
  *
- * `--help` lists the flags. Everything that it starts and writes is ended and removed with it.
+ * Prints Markdown, and progress on standard error. `--help` lists the flags. Every server that it starts ends with it,
+ * and what they wrote is removed; only `--write` leaves a document and its charts.
  */
 import { spawnSync } from "node:child_process";
+import { writeDocument } from "./document.ts";
 import { measureFanOut } from "./fan-out.ts";
 import { measureFigures } from "./figures.ts";
 import { Lab } from "./lab.ts";
 import { measureLimits } from "./limits.ts";
 import { measureList } from "./list.ts";
-import { measureMatrix, type Cell } from "./matrix.ts";
+import { measureMatrix } from "./matrix.ts";
 import { measureMemory } from "./memory.ts";
 import { measureMetrics } from "./metrics.ts";
 import { readOptions, UsageError, type Options, type Part } from "./options.ts";
-import {
-  aimsOf,
-  aimsText,
-  describeMachine,
-  figuresText,
-  headerText,
-  tableHead,
-  tableRow,
-} from "./report.ts";
+import { aimsOf, aimsText, describeMachine, figuresText, headerText, tableText } from "./report.ts";
 import { limitsText } from "./report-limits.ts";
 import { fanOutText, listText, memoryText, metricsText, semaphoresText } from "./report-parts.ts";
 import { measureSemaphores } from "./semaphores.ts";
 
-/** Hands over what a part gives, when the run measures it. */
+/** Measures a part, if the run is asked to, and says what it gave. */
 type Measure = <T>(
   part: Part,
   measure: () => Promise<T>,
-  text?: (result: T) => string,
+  text: (result: T) => string,
 ) => Promise<T | null>;
 
 async function run(lab: Lab, options: Options): Promise<void> {
+  const sections: string[] = [];
   const say = (text: string): void => {
-    if (!options.isJson) process.stdout.write(`${text}\n`);
+    if (!options.isJson) process.stdout.write(`${text}\n\n`);
+  };
+  const progress = (text: string): void => {
+    process.stderr.write(`${text}\n`);
   };
   const ifAsked: Measure = async (part, measure, text) => {
     if (!options.parts.includes(part)) return null;
+    progress(`measuring ${part}`);
     const result = await measure();
-    if (text !== undefined) say(`\n${text(result)}`);
+    sections.push(text(result));
+    say(sections.at(-1)!);
     return result;
   };
-  const redis = await lab.startRedis();
+  const redis = await lab.startRedis("everysec");
+  const redises = { everySecond: redis, always: redis && (await lab.startRedis("always")) };
   const machine = describeMachine(lab.folder, redis && redisVersion());
-  say(headerText(machine, options));
-  const cells: Cell[] = [];
-  await ifAsked("table", async () => {
-    say(`\n${tableHead()}`);
-    await measureMatrix(lab, redis, options, (measured) => {
-      cells.push(...measured);
-      for (const cell of measured) say(tableRow(cell));
-    });
-  });
+  const header = headerText(machine);
+  say(header);
+  const cells = await ifAsked(
+    "table",
+    () =>
+      measureMatrix(lab, redises, options, ({ depth, connections }) =>
+        progress(`  depth ${depth}, connections ${connections}`),
+      ),
+    (measured) => tableText(measured, options),
+  );
   const figures = await ifAsked("figures", () => measureFigures(lab), figuresText);
   const fanOut = await ifAsked("fan-out", () => measureFanOut(lab, options), fanOutText);
   const list = await ifAsked("list", () => measureList(lab, redis, options), listText);
@@ -65,8 +67,13 @@ async function run(lab: Lab, options: Options): Promise<void> {
     semaphoresText,
   );
   const memory = await ifAsked("memory", () => measureMemory(lab, options), memoryText);
-  const aims = aimsOf(cells, figures, metrics);
-  say(`\n${aimsText(aims)}`);
+  const aims = aimsOf(cells ?? [], figures, metrics);
+  sections.push(aimsText(aims));
+  say(sections.at(-1)!);
+  if (options.writeTo !== null) {
+    const { command, writeTo } = options;
+    await writeDocument(writeTo, { command, header, sections, cells: cells ?? [], limits });
+  }
   if (!options.isJson) return;
   const parts = { figures, fanOut, list, metrics, limits, semaphores, memory };
   const all = { machine, options, cells, ...parts, aims };

@@ -16,18 +16,26 @@ export interface Cell {
   readonly shards: number;
   readonly server: Measurement;
   readonly echo: Measurement;
-  /** Null when Redis is not installed. */
+  /** With a file that is synced every second; null when Redis is not installed. */
   readonly redis: Measurement | null;
+  /** With a file that is synced before each reply. */
+  readonly redisAlways: Measurement | null;
+}
+
+/** Redis with both ways of syncing its file; null when it is not installed. */
+export interface Redises {
+  readonly everySecond: Target | null;
+  readonly always: Target | null;
 }
 
 interface Targets {
   readonly echo: Target;
-  readonly redis: Target | null;
+  readonly redis: Redises;
   readonly servers: ReadonlyMap<number, ThrottrTarget>;
 }
 
 /** Cells that differ in operation and shards only: measured together. */
-interface Group {
+export interface Group {
   readonly depth: number;
   readonly connections: number;
 }
@@ -42,13 +50,17 @@ const FIRST_WARM_UP_MS = 1000;
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** Measures the matrix, and hands over its cells as they are done. */
+/**
+ * Measures the matrix.
+ *
+ * @param onGroup is called before each group, as a sign of progress
+ */
 export async function measureMatrix(
   lab: Lab,
-  redis: Target | null,
+  redis: Redises,
   options: Options,
-  onCells: (cells: readonly Cell[]) => void,
-): Promise<void> {
+  onGroup: (group: Group) => void,
+): Promise<Cell[]> {
   const targets: Targets = {
     echo: await lab.startEcho(),
     redis,
@@ -56,10 +68,15 @@ export async function measureMatrix(
   };
   const matrix = new Matrix(lab, targets, options);
   await matrix.warmUp();
+  const cells: Cell[] = [];
   for (const connections of options.connections) {
-    for (const depth of options.depths) onCells(await matrix.measureGroup({ depth, connections }));
+    for (const depth of options.depths) {
+      onGroup({ depth, connections });
+      cells.push(...(await matrix.measureGroup({ depth, connections })));
+    }
   }
   for (const server of targets.servers.values()) await server.kill();
+  return cells;
 }
 
 async function startServers(
@@ -119,16 +136,21 @@ class Matrix {
         servers.set(shards, await this.#measure(server, operation, group));
         if (operation === "INSERT") await sleep(COLLECTED_AFTER_MS);
       }
-      const redis = await this.#measureRedis(operation, group);
+      const { everySecond, always } = this.#targets.redis;
+      const redis = await this.#measureRedis(everySecond, operation, group);
+      const redisAlways = await this.#measureRedis(always, operation, group);
       for (const [shards, server] of servers) {
-        cells.push({ operation, ...group, shards, server, echo, redis });
+        cells.push({ operation, ...group, shards, server, echo, redis, redisAlways });
       }
     }
     return cells;
   }
 
-  async #measureRedis(operation: Operation, group: Group): Promise<Measurement | null> {
-    const { redis } = this.#targets;
+  async #measureRedis(
+    redis: Target | null,
+    operation: Operation,
+    group: Group,
+  ): Promise<Measurement | null> {
     if (redis === null) return null;
     const measurement = await this.#measure(redis, operation, group);
     await this.#lab.flushRedis(redis);
@@ -148,6 +170,7 @@ function medianCell(cells: readonly Cell[], first: Cell): Cell {
     server: medianMeasurement(cells.map((cell) => cell.server)),
     echo: medianMeasurement(cells.map((cell) => cell.echo)),
     redis: first.redis && medianMeasurement(cells.map((cell) => cell.redis!)),
+    redisAlways: first.redisAlways && medianMeasurement(cells.map((cell) => cell.redisAlways!)),
   };
 }
 

@@ -28,12 +28,17 @@ export interface Options {
   readonly durationMs: number;
   /** Each cell is measured so often, with the others in between; the median counts. */
   readonly rounds: number;
+  /** A document to write what was measured to; null for none. */
+  readonly writeTo: string | null;
+  /** The command that measures the same. */
+  readonly command: string;
 }
 
 const USAGE = `Usage: npm run bench -- [flags]
 
   --quick              UPDATE only, 1 connection, 1 shard, short durations, fewer keys and rounds
-  --json               JSON instead of a table
+  --json               JSON instead of Markdown
+  --write FILE         writes the Markdown to a document, too, with charts (docs/performance.md)
   --parts LIST         of table, figures (bytes per key, cold start, rows per operation), fan-out,
                        list (of 1,000,000 keys), metrics (what METRICS=on costs),
                        limits (rate limits over a service binding),
@@ -83,7 +88,17 @@ export function readOptions(args: readonly string[]): Options {
     warmUpMs: integer("warm-up", flags["warm-up"] ?? "300", 60_000),
     durationMs: integer("duration", flags.duration ?? (isQuick ? "500" : "700"), 600_000),
     rounds: integer("rounds", flags.rounds ?? "3", 100),
+    writeTo: flags.write ?? null,
+    command: commandOf(args),
   };
+}
+
+/** The command of a run, without where it writes. */
+function commandOf(args: readonly string[]): string {
+  const flags = args.filter(
+    (arg, index) => !arg.startsWith("--write") && args[index - 1] !== "--write",
+  );
+  return ["npm run bench", ...(flags.length === 0 ? [] : ["--", ...flags])].join(" ");
 }
 
 function parseFlags(args: readonly string[]) {
@@ -93,6 +108,7 @@ function parseFlags(args: readonly string[]) {
       options: {
         quick: { type: "boolean" },
         json: { type: "boolean" },
+        write: { type: "string" },
         parts: { type: "string" },
         operations: { type: "string" },
         depths: { type: "string" },
@@ -114,7 +130,7 @@ function namesOf<T extends string>(flag: string, list: string, valid: readonly T
   const names = list.split(",");
   const unknown = names.find((name) => !valid.includes(name as T));
   if (unknown !== undefined) {
-    throw new UsageError(`--${flag}: ${unknown} is none of ${valid.join(", ")}`);
+    throw new UsageError(`--${flag}: ${unknown} is not one of ${valid.join(", ")}`);
   }
   return names as T[];
 }
@@ -126,5 +142,5 @@ function integers(flag: string, list: string, max: number): number[] {
 function integer(flag: string, text: string, max: number): number {
   const value = Number(text);
   if (Number.isInteger(value) && value >= 1 && value <= max) return value;
-  throw new UsageError(`--${flag}: ${text} is no integer from 1 to ${max}`);
+  throw new UsageError(`--${flag}: ${text} is not an integer from 1 to ${max}`);
 }

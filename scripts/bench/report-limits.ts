@@ -1,41 +1,43 @@
-/** What a run says on screen of rate limits. */
+/** What a run says of rate limits. */
 import { count, percent } from "./format.ts";
 import type { LimitsMeasurement } from "./limits-load.ts";
 import { PRICES } from "./limits-price.ts";
 import type { LimitsBill, LimitsCell, LimitsEngineFigures, LimitsFigures } from "./limits.ts";
-import { rowOf } from "./report-parts.ts";
+import { list, section, table } from "./markdown.ts";
 import { BUCKET } from "./workers/check-load.ts";
 
 export function limitsText(figures: LimitsFigures): string {
   const { isDirect, message, cells, bills, engine } = figures;
   const lone = cells.filter(({ depth }) => depth === 1);
-  return [
-    "rate limits, by a Worker that is bound to the server; token buckets " +
-      `(burst ${count(BUCKET.burst)}, rate ${BUCKET.ratePerS.toLocaleString("en-US")}/s) that grant every check, and so write it`,
-    "counter: bound to an object for each key, which writes a row per call; bare: the two calls that a check " +
-      "takes, with nothing in them;",
-    "Redis: a script, append-only file, over TCP, a connection with as many checks under way; on many keys: at random",
-    "each call is asked for by a message from outside, " +
-      `${isDirect ? "straight to the runtime" : "through the proxy of wrangler"}: ` +
-      `${message.p50Ms.toFixed(3)} ms (p50) and ${processorText(message.processorUs)} us are the message's`,
-    "us: time on processors per check, of the runtime and so of the calling Worker too; an object that was not asked",
-    "for 10 s sleeps, here as on the platform: of many counters, most are woken first",
-    rowOf(RATE_TITLES, RATE_WIDTHS),
-    ...cells.map((cell) => rowOf(rateFields(cell), RATE_WIDTHS) + refusedText(cell)),
-    "one call under way: its time, ms",
-    rowOf(TIME_TITLES, TIME_WIDTHS),
-    ...lone.map((cell) => rowOf(timeFields(cell), TIME_WIDTHS)),
-    ...billsText(bills),
-    ...engineText(engine),
-  ].join("\n");
+  return section(
+    "Rate limits over a service binding",
+    list([
+      `Token buckets (burst ${count(BUCKET.burst)}, rate ${BUCKET.ratePerS.toLocaleString("en-US")}/s) that grant every ` +
+        "check, and so write it.",
+      "Counter: a Durable Object for each key, called through a binding, which writes a row per call. " +
+        "Bare: the two calls that a check takes, with nothing in them.",
+      "Redis: a script over TCP, with an append-only file synced every second and a connection for each check under way. " +
+        "On many keys the key is random.",
+      "A message from outside asks for each call, " +
+        `${isDirect ? "straight to the runtime" : "through the proxy of wrangler"}: it takes ` +
+        `${message.p50Ms.toFixed(3)} ms (p50) and ${processorText(message.processorUs)} us by itself.`,
+      "us: processor time per check, of the runtime and so of the calling Worker too. An object that was not called for " +
+        "10 s sleeps, here as on the platform: most of many counters are woken first.",
+    ]),
+    table(RATE_TITLES, cells.map(rateFields)),
+    "One call under way, in milliseconds:",
+    table(TIME_TITLES, lone.map(timeFields)),
+    billsText(bills),
+    engineText(engine),
+  );
 }
 
 type Measured = LimitsMeasurement | null;
 
 const RATE_TITLES = [
   "keys",
-  "a call",
-  "calls",
+  "checks in a call",
+  "calls under way",
   "shards",
   "checks/s",
   "us",
@@ -48,7 +50,6 @@ const RATE_TITLES = [
   "Redis/s",
   "x Redis",
 ];
-const RATE_WIDTHS = [7, 8, 7, 8, 11, 7, 11, 7, 11, 9, 7, 8, 10, 9];
 
 function rateFields(cell: LimitsCell): string[] {
   const { keys, checks, depth, shards, server, counter, bare, redis } = cell;
@@ -59,7 +60,7 @@ function rateFields(cell: LimitsCell): string[] {
     text(measured, (its) => (server.checksPerS / its.checksPerS).toFixed(2));
   return [
     ...[keys, checks, depth, shards].map(count),
-    rate(server),
+    rate(server) + refusedText(cell),
     processor(server),
     rate(counter),
     processor(counter),
@@ -74,7 +75,7 @@ function rateFields(cell: LimitsCell): string[] {
 
 const TIME_TITLES = [
   "keys",
-  "a call",
+  "checks in a call",
   "shards",
   "p50",
   "p99",
@@ -86,7 +87,6 @@ const TIME_TITLES = [
   "Redis p50",
   "p99",
 ];
-const TIME_WIDTHS = [7, 8, 8, 9, 9, 13, 9, 15, 10, 9, 11, 9];
 
 function timeFields({ keys, checks, shards, server, ...others }: LimitsCell): string[] {
   const { counter, bare, redis } = others;
@@ -113,42 +113,48 @@ function processorText(microseconds: number | null): string {
 }
 
 function refusedText({ server }: LimitsCell): string {
-  return server.refusedShare > 0 ? `  ${percent(server.refusedShare)} refused` : "";
+  return server.refusedShare > 0 ? ` (${percent(server.refusedShare)} refused)` : "";
 }
 
-function billsText(bills: readonly LimitsBill[]): string[] {
+function billsText(bills: readonly LimitsBill[]): string {
   const { dollarsPerMillionRequests, dollarsPerMillionRows, dollarsPerMillionGbS } = PRICES;
   return [
-    "per million checks: requests to objects and rows written, as the platform counts them (cuts of the " +
-      "journal and alarms with them),",
-    `at list price: $${dollarsPerMillionRequests.toFixed(2)} per million requests, ` +
-      `$${dollarsPerMillionRows.toFixed(2)} per million rows. Not in it: the caller's own request, $0.30 per million,`,
-    "and processor time of Workers; a call over a service binding is no request. Rows depend on how many checks come",
-    "while a commit is on its way.",
-    `Duration, at most: all objects at work all the while, ${PRICES.objectGb * 1000} MB each, at ` +
-      `$${dollarsPerMillionGbS.toFixed(2)} per million GB-s`,
-    rowOf(BILL_TITLES, BILL_WIDTHS),
-    ...bills.map((bill) => rowOf(billFields(bill), BILL_WIDTHS)),
-  ];
+    "### What a million checks cost",
+    list([
+      "Requests to objects and rows written, as the platform counts them, with cuts of the journal and alarms. How many " +
+        "rows there are depends on how many checks arrive while a commit is under way.",
+      `List prices: $${dollarsPerMillionRequests.toFixed(2)} per million requests and ` +
+        `$${dollarsPerMillionRows.toFixed(2)} per million rows. The caller's own request ($0.30 per million) and processor ` +
+        "time of Workers come on top; a call over a service binding is not a request.",
+      `Duration at most: all objects at work all the time, ${PRICES.objectGb * 1000} MB each, at ` +
+        `$${dollarsPerMillionGbS.toFixed(2)} per million GB-s.`,
+    ]),
+    table(BILL_TITLES, bills.map(billFields)),
+  ].join("\n\n");
 }
 
 const BILL_TITLES = [
-  "asked",
-  "a call",
-  "calls",
+  "method",
+  "checks in a call",
+  "calls under way",
   "shards",
   "requests",
   "rows",
   "dollars",
-  "GB-s",
+  "GB-s at most",
   "dollars",
 ];
-const BILL_WIDTHS = [-10, 8, 7, 8, 12, 12, 10, 11, 10];
+
+/** How a bill's checks were asked for. */
+export function methodOf({ shards, checks }: LimitsBill): string {
+  if (shards === null) return "an object per key";
+  return checks === 1 ? "limit" : "limitMany";
+}
 
 function billFields(bill: LimitsBill): string[] {
   const { checks, depth, shards, requests, rows, dollars, gbS, gbSDollars } = bill;
   return [
-    shards === null ? "counter" : checks === 1 ? "limit" : "limitMany",
+    methodOf(bill),
     count(checks),
     count(depth),
     shards === null ? "-" : String(shards),
@@ -160,15 +166,17 @@ function billFields(bill: LimitsBill): string[] {
   ];
 }
 
-function engineText({ keys, depth, strategies }: LimitsEngineFigures): string[] {
+function engineText({ keys, depth, strategies }: LimitsEngineFigures): string {
   return [
-    `engine alone: ns of a thread's time on a processor per check; ${count(keys)} keys, ` +
-      `${count(depth)} checks a batch, rows taken`,
-    rowOf(["strategy", "encode", "apply", "read", "checks/s"], ENGINE_WIDTHS),
-    ...strategies.map(({ strategy, encodeNs, applyNs, readNs }) =>
-      rowOf([strategy, ...[encodeNs, applyNs, readNs, 1e9 / applyNs].map(count)], ENGINE_WIDTHS),
+    "### The engine alone",
+    `Nanoseconds of processor time per check, over ${count(keys)} keys, with ${count(depth)} checks in a batch; the ` +
+      "rows to store are made, too.",
+    table(
+      ["strategy", "encode", "apply", "read", "checks/s"],
+      strategies.map(({ strategy, encodeNs, applyNs, readNs }) => [
+        strategy,
+        ...[encodeNs, applyNs, readNs, 1e9 / applyNs].map(count),
+      ]),
     ),
-  ];
+  ].join("\n\n");
 }
-
-const ENGINE_WIDTHS = [-16, 9, 9, 9, 12];

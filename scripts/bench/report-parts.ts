@@ -1,25 +1,28 @@
-/** What a run says on screen of fan-out, of listing, of what metrics cost, of semaphores and of memory. */
+/** What a run says of fan-out, of listing, of what metrics cost, of semaphores and of memory. */
 import type { FanOutCell, FanOutFigures } from "./fan-out.ts";
 import { count, mebibytes, percent } from "./format.ts";
 import type { ListDoorFigures, ListFigures } from "./list.ts";
 import type { ListMeasurement } from "./list-load.ts";
 import type { Measurement } from "./load.ts";
+import { list, section, table } from "./markdown.ts";
 import type { IdleMemory, MemoryFigures } from "./memory.ts";
 import type { Cost, MetricsFigures } from "./metrics.ts";
 import type { SemaphoreCell, SemaphoreFigures } from "./semaphores.ts";
 
 export function fanOutText(figures: FanOutFigures): string {
   const { subscribers, payloadBytes, hubs, isDirect, cells } = figures;
-  return [
-    `fan-out: 1 publisher, ${count(subscribers)} subscribers over ${hubs.length} Hubs ` +
-      `(${hubs.join(", ")} connections); payloads of ${payloadBytes} bytes`,
-    `WebSockets, ${isDirect ? "straight to the runtime" : "through the proxy of wrangler"}; ` +
-      "bare: a Durable Object that sends each message to all of its sockets",
-    "a publish is under way until its last subscriber has it; times from publish to delivery;",
-    "generator: what the load generator takes of a processor, beside ours and beside the bare object",
-    rowOf(FAN_OUT_TITLES, FAN_OUT_WIDTHS),
-    ...cells.map((cell) => rowOf(fanOutFields(cell), FAN_OUT_WIDTHS)),
-  ].join("\n");
+  return section(
+    "Fan-out of messages",
+    list([
+      `1 publisher and ${count(subscribers)} subscribers over ${hubs.length} Hubs (${hubs.join(", ")} connections), ` +
+        `payloads of ${payloadBytes} bytes, over WebSockets ` +
+        `${isDirect ? "straight to the runtime" : "through the proxy of wrangler"}.`,
+      "Bare: a Durable Object that sends each message to all of its sockets.",
+      "A publication is under way until its last subscriber has it. Times run from the publication to a delivery.",
+      "Generator: processor time of the load generator, beside ours and beside the bare object.",
+    ]),
+    table(FAN_OUT_TITLES, cells.map(fanOutFields)),
+  );
 }
 
 const FAN_OUT_TITLES = [
@@ -27,14 +30,13 @@ const FAN_OUT_TITLES = [
   "deliveries/s",
   "p50 ms",
   "p99 ms",
-  "bare deliv./s",
+  "bare deliveries/s",
   "p50 ms",
   "p99 ms",
   "x bare",
   "p50 x bare",
   "generator",
 ];
-const FAN_OUT_WIDTHS = [7, 14, 9, 9, 15, 9, 9, 8, 12, 13];
 
 function fanOutFields({ depth, server, bare }: FanOutCell): string[] {
   return [
@@ -56,20 +58,23 @@ export function listText({ keys, keyBytes, shards, tcp, http, redis }: ListFigur
     ["TCP", tcp],
     ["HTTP", http],
   ] as const;
-  return [
-    `LIST of ${count(keys)} counters, keys of ${keyBytes} bytes, ${shards} shards of default size; ` +
-      "every key came once",
-    "HTTP comes through a proxy of wrangler; Redis: KEYS *, which gives names only",
-    rowOf(LIST_TITLES, LIST_WIDTHS),
-    ...doors.map(([door, figures]) => rowOf(listFields(door, figures, redis), LIST_WIDTHS)),
-    ...(redis === null ? [] : [rowOf(listFields("Redis", redis, redis), LIST_WIDTHS)]),
-    ...doors.map(([door, { growth }]) =>
-      growth === null
-        ? `  ${door}: the system does not tell what memory the runtime takes`
-        : `  ${door}: the runtime grew by up to ${mebibytes(growth.peakBytes - growth.beforeBytes)} MiB, ` +
-          `from ${mebibytes(growth.beforeBytes)} to ${mebibytes(growth.peakBytes)} (resident, each 10 ms)`,
-    ),
-  ].join("\n");
+  return section(
+    `LIST of ${count(keys)} counters`,
+    list([
+      `Keys of ${keyBytes} bytes, ${shards} shards of default size. Every key was listed once.`,
+      "HTTP goes through a proxy of wrangler. Redis answers KEYS *, which returns names only.",
+      ...doors.map(([door, { growth }]) =>
+        growth === null
+          ? `${door}: this system does not report the memory of the runtime.`
+          : `${door}: the runtime grew by up to ${mebibytes(growth.peakBytes - growth.beforeBytes)} MiB, ` +
+            `from ${mebibytes(growth.beforeBytes)} to ${mebibytes(growth.peakBytes)} (resident, every 10 ms).`,
+      ),
+    ]),
+    table(LIST_TITLES, [
+      ...doors.map(([door, figures]) => listFields(door, figures, redis)),
+      ...(redis === null ? [] : [listFields("Redis", redis, redis)]),
+    ]),
+  );
 }
 
 const LIST_TITLES = [
@@ -82,14 +87,13 @@ const LIST_TITLES = [
   "largest",
   "x Redis",
 ];
-const LIST_WIDTHS = [7, 15, 9, 12, 13, 11, 9, 9];
 
 function listFields(
   door: string,
-  list: ListMeasurement | ListDoorFigures,
+  figures: ListMeasurement | ListDoorFigures,
   redis: ListMeasurement | null,
 ): string[] {
-  const { firstByteMs, tookMs, bytes, keys, fragments, fragmentBytesMax } = list;
+  const { firstByteMs, tookMs, bytes, keys, fragments, fragmentBytesMax } = figures;
   return [
     door,
     firstByteMs.toFixed(0),
@@ -105,57 +109,64 @@ function listFields(
 export function metricsText({ server, engine, memory }: MetricsFigures): string {
   const { counters, keyBytes, onBytes, offBytes, bytesPerKey } = memory;
   const isByProcessorTime = server.every((cost) => cost.isByProcessorTime);
-  return [
-    "METRICS=on beside METRICS=off, in turns: UPDATEs/s, and what is lost of them, by pair of measurements",
-    `per second of ${isByProcessorTime ? "the runtime's" : "the clock's"} time, and, of the engine alone, ` +
-      "of its thread's time on a processor",
-    rowOf(METRICS_TITLES, METRICS_WIDTHS),
-    ...server.map((cost) => costRow(`server, depth ${count(cost.depth)}`, cost)),
-    ...engine.map((cost) => costRow(`engine alone, ${count(cost.keys)} keys`, cost)),
-    ...server.map(
-      ({ depth, onWallOpsPerS, offWallOpsPerS }) =>
-        `  by the clock, depth ${count(depth)}: ${count(onWallOpsPerS)}/s on, ${count(offWallOpsPerS)}/s off ` +
-        `(medians; they swing with whatever else runs)`,
+  return section(
+    "What METRICS=on costs",
+    list([
+      "UPDATEs per second with METRICS=on and off, measured in turns, and the share that is lost, by pair of " +
+        `measurements. Seconds are of ${isByProcessorTime ? "the runtime's processor time" : "the clock"}; of the engine ` +
+        "alone, of its thread's processor time.",
+      ...server.map(
+        ({ depth, onWallOpsPerS, offWallOpsPerS }) =>
+          `By the clock, depth ${count(depth)}: ${count(onWallOpsPerS)}/s on, ${count(offWallOpsPerS)}/s off ` +
+          "(medians; they swing with whatever else runs).",
+      ),
+      `${count(counters)} counters under keys of ${keyBytes} bytes in one shard, by its own count: ` +
+        `${count(onBytes)} bytes on, ${count(offBytes)} off: ${bytesPerKey.toFixed(1)} per key.`,
+    ]),
+    table(
+      ["what", "on", "off", "lost", "least", "most"],
+      [
+        ...server.map((cost) => costFields(`server, depth ${count(cost.depth)}`, cost)),
+        ...engine.map((cost) => costFields(`engine alone, ${count(cost.keys)} keys`, cost)),
+      ],
     ),
-    `  ${count(counters)} counters, keys of ${keyBytes} bytes, 1 shard, by its own count: ` +
-      `${count(onBytes)} bytes on, ${count(offBytes)} off: ${bytesPerKey.toFixed(1)} per key`,
-  ].join("\n");
+  );
 }
 
-const METRICS_TITLES = ["what", "on", "off", "lost", "least", "most"];
-const METRICS_WIDTHS = [-32, 12, 12, 9, 9, 9];
-
-function costRow(what: string, { onOpsPerS, offOpsPerS, lostShare, lostShares }: Cost): string {
+function costFields(
+  what: string,
+  { onOpsPerS, offOpsPerS, lostShare, lostShares }: Cost,
+): string[] {
   const shares = [lostShare, lostShares[0]!, lostShares.at(-1)!];
-  return rowOf([what, count(onOpsPerS), count(offOpsPerS), ...shares.map(percent)], METRICS_WIDTHS);
+  return [what, count(onOpsPerS), count(offOpsPerS), ...shares.map(percent)];
 }
 
 export function memoryText({ connections, echo, server }: MemoryFigures): string {
-  const line = (name: string, memory: IdleMemory | null): string => {
-    if (memory === null) return `  ${name}: the system does not tell`;
+  const fields = (name: string, memory: IdleMemory | null): string[] => {
+    if (memory === null) return [name, "not reported", "-", "-"];
     const { startBytes, perConnectionBytes, afterBytes } = memory;
     const each = (perConnectionBytes / 1024).toFixed(0);
-    return (
-      `  ${name}: ${each} KiB each; ${mebibytes(startBytes)} MiB before, ` +
-      `${mebibytes(afterBytes)} MiB after they have ended`
-    );
+    return [name, each, mebibytes(startBytes), mebibytes(afterBytes)];
   };
-  return [
-    `memory of the runtime: ${count(connections)} TCP connections that have sent one request each`,
-    line("bare echo object", echo),
-    line("server", server),
-  ].join("\n");
+  return section(
+    "Memory of idle connections",
+    `Resident memory of the runtime with ${count(connections)} TCP connections that have sent one request each:`,
+    table(
+      ["server", "KiB each", "MiB before", "MiB after they have closed"],
+      [fields("bare echo object", echo), fields("Throttr Edge", server)],
+    ),
+  );
 }
 
 export function semaphoresText({ yrmcdsd, cells }: SemaphoreFigures): string {
-  return [
-    "semaphores: pairs of Acquire and Release on 1 TCP connection; depth: pairs under way",
-    yrmcdsd === null
-      ? "NO YRMCDSD: the original server is not installed (Debian's package yrmcds), its columns are skipped"
-      : `yrmcdsd: the original server, ${yrmcdsd}, which keeps nothing on disk`,
-    rowOf(SEMAPHORES_TITLES, SEMAPHORES_WIDTHS),
-    ...cells.map((cell) => rowOf(semaphoreFields(cell), SEMAPHORES_WIDTHS)),
-  ].join("\n");
+  return section(
+    "Semaphores over the yrmcds protocol",
+    "Pairs of Acquire and Release on one TCP connection; depth is the number of pairs under way. " +
+      (yrmcdsd === null
+        ? "yrmcdsd is not installed (Debian's package `yrmcds`), so its columns are empty."
+        : `yrmcdsd is the original server, ${yrmcdsd}, which stores nothing on disk.`),
+    table(SEMAPHORES_TITLES, cells.map(semaphoreFields)),
+  );
 }
 
 const SEMAPHORES_TITLES = [
@@ -169,7 +180,6 @@ const SEMAPHORES_TITLES = [
   "p99 ms",
   "x yrmcdsd",
 ];
-const SEMAPHORES_WIDTHS = [7, 8, 12, 9, 9, 17, 9, 9, 11];
 
 function semaphoreFields({ depth, shards, server, yrmcdsd }: SemaphoreCell): string[] {
   const fields = ({ opsPerS, p50Ms, p99Ms }: Measurement): string[] => [
@@ -185,13 +195,4 @@ function semaphoreFields({ depth, shards, server, yrmcdsd }: SemaphoreCell): str
       ? ["-", "-", "-", "-"]
       : [...fields(yrmcdsd), (server.opsPerS / yrmcdsd.opsPerS).toFixed(2)]),
   ];
-}
-
-/** Fields in columns: a negative width aligns to the left. */
-export function rowOf(fields: readonly string[], widths: readonly number[]): string {
-  const columns = fields.map((field, column) => {
-    const width = widths[column]!;
-    return width < 0 ? field.padEnd(-width) : field.padStart(width);
-  });
-  return `  ${columns.join("")}`;
 }

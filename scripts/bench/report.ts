@@ -1,9 +1,10 @@
-/** What a run says on screen: the machine, the table, the figures beside it, and the aims. */
+/** What a run was measured on, and how its figures compare with the aims. */
 import { statfsSync, readFileSync } from "node:fs";
-import { cpus } from "node:os";
+import { cpus, totalmem } from "node:os";
 import { ROOT } from "../server.ts";
 import type { Figures } from "./figures.ts";
 import { count, percent } from "./format.ts";
+import { list, section, table } from "./markdown.ts";
 import type { Cell } from "./matrix.ts";
 import type { MetricsFigures } from "./metrics.ts";
 import type { Options } from "./options.ts";
@@ -12,6 +13,8 @@ export interface Machine {
   readonly date: string;
   readonly processor: string;
   readonly processors: number;
+  readonly memoryBytes: number;
+  readonly throttrEdge: string;
   readonly node: string;
   readonly workerd: string;
   readonly redis: string | null;
@@ -32,101 +35,114 @@ export interface Aim {
 const TMPFS = 0x01021994;
 
 export function describeMachine(folder: string, redis: string | null): Machine {
-  const workerd = readFileSync(`${ROOT}node_modules/workerd/package.json`, "utf8");
   return {
     date: new Date().toISOString(),
     processor: cpus()[0]?.model.trim() ?? "unknown",
     processors: cpus().length,
+    memoryBytes: totalmem(),
+    throttrEdge: versionOf("package.json"),
     node: process.version,
-    workerd: (JSON.parse(workerd) as { version: string }).version,
+    workerd: versionOf("node_modules/workerd/package.json"),
     redis,
     filesInMemory: statfsSync(folder).type === TMPFS,
   };
 }
 
-export function headerText(machine: Machine, options: Options): string {
-  const { processors, processor, node, workerd, redis } = machine;
-  const lines = [
-    `${machine.date.slice(0, 16).replace("T", " ")} UTC`,
-    `${processors} x ${processor}; node ${node}, workerd ${workerd}${redis === null ? "" : `, Redis ${redis}`}`,
-    `strict durability${machine.filesInMemory ? ", but files are kept in memory" : ""}; ` +
-      `median of ${options.rounds} x ${options.durationMs} ms per cell`,
-    "echo: a Durable Object that sends back what it gets, behind the same TCP door",
-    redis === null
-      ? "NO REDIS: redis-server is not installed, its columns are skipped"
-      : "Redis: append-only file, synced every second; UPDATE is DECRBY, QUERY is GET, the others SET",
-    "INSERT: a new key each time, which expires after 200 ms; SHARD_BYTES_MAX is 112 MiB",
-  ];
-  return lines.join("\n");
+function versionOf(manifest: string): string {
+  return (JSON.parse(readFileSync(`${ROOT}${manifest}`, "utf8")) as { version: string }).version;
 }
 
-const COLUMNS: readonly (readonly [title: string, width: number])[] = [
-  ["operation", -9],
-  ["depth", 6],
-  ["conns", 6],
-  ["shards", 7],
-  ["ops/s", 10],
-  ["p50 ms", 9],
-  ["p99 ms", 9],
-  ["echo ops/s", 11],
-  ["x echo", 7],
-  ["Redis ops/s", 12],
-  ["x Redis", 8],
-  ["p50 x echo", 11],
+export function headerText(machine: Machine): string {
+  const { processors, processor, memoryBytes, throttrEdge, node, workerd, redis } = machine;
+  return list([
+    `${machine.date.slice(0, 16).replace("T", " ")} UTC, ` +
+      `${processors} x ${processor}, ${count(memoryBytes / (1 << 30))} GiB of memory`,
+    `Throttr Edge ${throttrEdge}, workerd ${workerd}, Node ${node}` +
+      (redis === null ? "; Redis is not installed, so its columns are empty" : `, Redis ${redis}`),
+    machine.filesInMemory
+      ? "Files are kept in memory here, so a commit costs less than on a disk"
+      : "Files are on a disk; each commit of ours is synced before its reply leaves",
+  ]);
+}
+
+const TABLE_TITLES = [
+  "operation",
+  "depth",
+  "connections",
+  "shards",
+  "ops/s",
+  "p50 ms",
+  "p99 ms",
+  "echo ops/s",
+  "x echo",
+  "Redis everysec",
+  "x",
+  "Redis always",
+  "x",
+  "p50 x echo",
 ];
 
-export function tableHead(): string {
-  const titles = rowText(COLUMNS.map(([title]) => title));
-  return `${titles}\n${"-".repeat(titles.length)}`;
+export function tableText(cells: readonly Cell[], { rounds, durationMs }: Options): string {
+  return section(
+    "Throughput and latency over TCP",
+    list([
+      `Each figure is the median of ${rounds} rounds of ${durationMs} ms. Depth is the number of requests under way on ` +
+        "each connection.",
+      "Echo is a Durable Object that sends back what it receives, behind the same TCP door: the limit of the platform.",
+      "Redis writes an append-only file, synced every second (`everysec`) or before each reply (`always`). " +
+        "UPDATE is DECRBY there, QUERY is GET, and the others are SET.",
+      "INSERT creates a new key each time, which expires after 200 ms. SHARD_BYTES_MAX is 112 MiB.",
+    ]),
+    table(TABLE_TITLES, cells.map(fieldsOf)),
+  );
 }
 
-export function tableRow(cell: Cell): string {
-  const { server, echo, redis } = cell;
-  const refused = server.refusedShare > 0 ? `  ${percent(server.refusedShare)} refused` : "";
-  const row = rowText([
+function fieldsOf(cell: Cell): string[] {
+  const { server, echo, redis, redisAlways } = cell;
+  const beside = (other: Cell["redis"]): string[] =>
+    other === null ? ["-", "-"] : [count(other.opsPerS), times(server.opsPerS / other.opsPerS)];
+  const refused = server.refusedShare > 0 ? ` (${percent(server.refusedShare)} refused)` : "";
+  return [
     cell.operation,
-    String(cell.depth),
+    count(cell.depth),
     String(cell.connections),
     String(cell.shards),
-    count(server.opsPerS),
+    count(server.opsPerS) + refused,
     server.p50Ms.toFixed(3),
     server.p99Ms.toFixed(3),
     count(echo.opsPerS),
-    (server.opsPerS / echo.opsPerS).toFixed(2),
-    redis === null ? "-" : count(redis.opsPerS),
-    redis === null ? "-" : (server.opsPerS / redis.opsPerS).toFixed(2),
-    cell.depth === 1 ? (server.p50Ms / echo.p50Ms).toFixed(2) : "-",
-  ]);
-  return row + refused;
+    times(server.opsPerS / echo.opsPerS),
+    ...beside(redis),
+    ...beside(redisAlways),
+    cell.depth === 1 ? times(server.p50Ms / echo.p50Ms) : "-",
+  ];
 }
 
-function rowText(fields: readonly string[]): string {
-  return fields
-    .map((field, column) => {
-      const width = COLUMNS[column]![1];
-      return width < 0 ? field.padEnd(-width) : field.padStart(width);
-    })
-    .join("");
-}
+const times = (ratio: number): string => ratio.toFixed(2);
 
 export function figuresText({ million, coldStart, rows }: Figures): string {
   const { counters, keyBytes, bytes, overheadBytes } = million;
   const { emptyMs, millionMs } = coldStart;
-  return [
-    `${count(counters)} counters, keys of ${keyBytes} bytes, 1 shard, by its own count`,
-    `  ${count(bytes)} bytes: ${(overheadBytes + keyBytes).toFixed(1)} per counter, ` +
-      `${overheadBytes.toFixed(1)} without the key`,
-    "first QUERY after kill -9 and restart, from opening the connection; files in the page cache",
-    `  ${millionMs.toFixed(0)} ms with these counters, ${emptyMs.toFixed(0)} ms without records: ` +
-      `loading takes ${(millionMs - emptyMs).toFixed(0)} ms ` +
-      `(journal: ${count(million.journalRows)} rows, ${count(million.journalBytes)} bytes)`,
-    "journal rows per million UPDATEs, 1 connection, from the journal's length before and after",
-    `a short run over few keys; rows of alarms and of cuts (at most 1 in 10) are not counted`,
-    ...rows.map(
-      ({ depth, operations, rowsPerMillion }) =>
-        `  depth ${count(depth).padStart(5)}: ${count(rowsPerMillion).padStart(9)} (of ${count(operations)})`,
+  return section(
+    "Memory, cold start and rows",
+    list([
+      `${count(counters)} counters under keys of ${keyBytes} bytes take ${count(bytes)} bytes in one shard, by its own ` +
+        `count: ${(overheadBytes + keyBytes).toFixed(1)} each, ${overheadBytes.toFixed(1)} without the key.`,
+      `The first QUERY after \`kill -9\` and a restart takes ${millionMs.toFixed(0)} ms with these counters and ` +
+        `${emptyMs.toFixed(0)} ms without records, from opening the connection, with files in the page cache: loading ` +
+        `takes ${(millionMs - emptyMs).toFixed(0)} ms (${count(million.journalRows)} rows of journal, ` +
+        `${count(million.journalBytes)} bytes).`,
+    ]),
+    "Rows of the journal per million UPDATEs on one connection, without rows of alarms and of cuts (at most 1 in 10):",
+    table(
+      ["depth", "rows", "counted over"],
+      rows.map(({ depth, operations, rowsPerMillion }) => [
+        count(depth),
+        count(rowsPerMillion),
+        count(operations),
+      ]),
     ),
-  ].join("\n");
+  );
 }
 
 /** Compares with the aims: UPDATE, 1 connection, 1 shard; memory; cold start; what metrics cost. */
@@ -145,7 +161,7 @@ export function aimsOf(
     );
   const [one, some, many] = [at(1), at(32), at(1024)];
   const opsPerS = (value: number): string => `${count(value)}/s`;
-  const times = (value: number): string => `${value.toFixed(2)} x`;
+  const ratio = (value: number): string => `${times(value)} x`;
   const bytes = (value: number): string => `${value.toFixed(1)} bytes`;
   const lostAt = (depth: number): number | undefined =>
     metrics?.server.find((cost) => cost.depth === depth)?.lostShare;
@@ -157,7 +173,7 @@ export function aimsOf(
       "UPDATE, depth 1: p50 to the echo's",
       1.5,
       one && one.server.p50Ms / one.echo.p50Ms,
-      times,
+      ratio,
     ),
     atMost("bytes per counter beside the key", 64, figures?.million.overheadBytes, bytes),
     atMost(
@@ -180,7 +196,7 @@ function atLeast(
   measured: number | undefined,
   format: Format,
 ): Aim {
-  return aim(name, ">=", wanted, measured, format, 1);
+  return aim(name, "at least", wanted, measured, format, 1);
 }
 
 function atMost(
@@ -189,7 +205,7 @@ function atMost(
   measured: number | undefined,
   format: Format,
 ): Aim {
-  return aim(name, "<=", wanted, measured, format, -1);
+  return aim(name, "at most", wanted, measured, format, -1);
 }
 
 function aim(
@@ -214,12 +230,17 @@ function aim(
 }
 
 export function aimsText(aims: readonly Aim[]): string {
-  const lines = aims.map(({ name, wanted, measured, isMet, margin }) => {
-    const verdict =
-      isMet === null
-        ? "not measured"
-        : `${isMet ? "met, " : "MISSED by "}${percent(Math.abs(margin!))}${isMet ? " to spare" : ""}`;
-    return `  ${name.padEnd(39)}${wanted.padEnd(18)}${measured.padStart(14)}  ${verdict}`;
-  });
-  return ["aims (1 connection, 1 shard, strict)", ...lines].join("\n");
+  const verdict = ({ isMet, margin }: Aim): string => {
+    if (isMet === null) return "not measured";
+    const distance = percent(Math.abs(margin!));
+    return isMet ? `met, ${distance} to spare` : `missed by ${distance}`;
+  };
+  return section(
+    "Aims",
+    "With one connection, one shard and strict durability:",
+    table(
+      ["aim", "wanted", "measured", "verdict"],
+      aims.map((its) => [its.name, its.wanted, its.measured, verdict(its)]),
+    ),
+  );
 }

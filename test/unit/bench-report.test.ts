@@ -1,0 +1,56 @@
+/** What `npm run bench` prints and draws: Markdown tables, charts, and the command that repeats a run. */
+import { expect, it } from "vitest";
+import { throughputChart } from "../../scripts/bench/charts.ts";
+import { table } from "../../scripts/bench/markdown.ts";
+import type { Cell } from "../../scripts/bench/matrix.ts";
+import { readOptions } from "../../scripts/bench/options.ts";
+
+it("a table of the benchmark lines its figures up to the right", () => {
+  expect(
+    table(
+      ["door", "keys/s"],
+      [
+        ["TCP", "1,234,567"],
+        ["HTTP", "5"],
+      ],
+    ),
+  ).toBe(
+    [
+      "| door |    keys/s |",
+      "| ---- | --------: |",
+      "| TCP  | 1,234,567 |",
+      "| HTTP |         5 |",
+    ].join("\n"),
+  );
+});
+
+it("a document of the benchmark names the command that measures the same", () => {
+  const { command, writeTo } = readOptions([
+    "--quick",
+    "--write",
+    "docs/performance.md",
+    "--rounds",
+    "5",
+  ]);
+  expect(writeTo).toBe("docs/performance.md");
+  expect(command).toBe("npm run bench -- --quick --rounds 5");
+  expect(readOptions(["--write=x.md"]).command).toBe("npm run bench");
+});
+
+it("the throughput chart has a line for each server that was measured", () => {
+  const measurement = { opsPerS: 1000, p50Ms: 1, p99Ms: 2, refusedShare: 0 };
+  const cellAt = (depth: number): Cell => ({
+    operation: "UPDATE",
+    depth,
+    connections: 1,
+    shards: 1,
+    server: measurement,
+    echo: measurement,
+    redis: measurement,
+    redisAlways: null,
+  });
+  const svg = throughputChart([cellAt(1), cellAt(32)]);
+  expect(svg).toMatch(/^<svg /);
+  const names = ["Throttr Edge, durable", "echo object", "Redis, everysec", "Redis, always"];
+  expect(names.filter((name) => svg.includes(name))).toEqual(names.slice(0, 3));
+});
