@@ -1,5 +1,6 @@
 /** What a caller may do: a namespace, scopes, prefixes, and until when. */
 import { beginsWithAny } from "../wire/bytes.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
 
@@ -32,28 +33,51 @@ export function isUnrestricted({ scopes, keyPrefixes }: Access, protocol: Protoc
   return (scopes & needed) === needed && keyPrefixes.length === 0;
 }
 
-/** Why a request may not be executed; null when it may. */
-export type Refusal = "scope_missing" | "prefix_missing" | null;
+/** The right that a request lacks; null when it may be executed. */
+export type MissingRight = "scope_missing" | "prefix_missing" | null;
 
-/** Whether the frame at `at` may be executed. */
-export function refusalOf(access: Access, layout: Layout, bytes: Uint8Array, at: number): Refusal {
+/**
+ * The one check of rights: whether requests of a layout may be made on the key or channel
+ * `bytes[at, at + length)`. It runs for every frame of a restricted token, so it takes a place in a
+ * buffer, and allocates nothing.
+ */
+export function missingRight(
+  access: Access,
+  layout: Layout,
+  bytes: Uint8Array,
+  at = 0,
+  length = bytes.length,
+): MissingRight {
   if ((access.scopes & layout.scope) !== layout.scope) return "scope_missing";
   if (layout.prefixes === null) return null;
-  const prefixes = access[layout.prefixes];
-  // Of a pair the consumer must have the prefix, which lies behind the two sizes.
-  const from = at + (layout.pairSizeAt === 0 ? layout.keyAt : layout.headerBytes);
-  return beginsWithAny(prefixes, bytes, from, bytes[at + layout.keySizeAt]!)
-    ? null
-    : "prefix_missing";
+  return beginsWithAny(access[layout.prefixes], bytes, at, length) ? null : "prefix_missing";
 }
 
-/** Why, for people; begins with the code. */
-export function refusalText(refusal: NonNullable<Refusal>, layout: Layout): string {
-  if (refusal === "scope_missing") {
-    return `scope_missing: ${layout.name} needs the scope ${scopeNames(layout.scope)}`;
-  }
+/** `missingRight` of the frame at `at`. */
+export function missingRightOfFrame(
+  access: Access,
+  layout: Layout,
+  bytes: Uint8Array,
+  at: number,
+): MissingRight {
+  // The key of a pair begins with its two sizes; the token's prefix is one of the consumer behind them.
+  const nameAt = at + (layout.pairSizeAt === 0 ? layout.keyAt : layout.headerBytes);
+  return missingRight(access, layout, bytes, nameAt, bytes[at + layout.keySizeAt]!);
+}
+
+/** The error that a request without a right is answered with. */
+export function missingRightError(
+  missing: NonNullable<MissingRight>,
+  layout: Layout,
+): ThrottrError {
+  return new ThrottrError(missing, `${layout.name} ${neededRight(missing, layout)}`);
+}
+
+/** What a request without a right needs, for people: `needs the scope write`. */
+export function neededRight(missing: NonNullable<MissingRight>, layout: Layout): string {
+  if (missing === "scope_missing") return `needs the scope ${scopeNames(layout.scope)}`;
   const what = layout.prefixes === "keyPrefixes" ? "key" : "channel";
-  return `prefix_missing: ${layout.name}: the ${what} begins with none of the token's ${what}Prefixes`;
+  return `needs a ${what} that begins with one of the token's ${what}Prefixes`;
 }
 
 /** Names of the scopes that bits stand for. */

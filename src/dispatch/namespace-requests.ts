@@ -26,7 +26,7 @@ import {
   STATUS_SUCCESS,
   type Layout,
 } from "../wire/throttr/requests.ts";
-import { refusalOf, refusalText, type Access } from "../base/access.ts";
+import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
 import { askHubs } from "./ask-hubs.ts";
 import { placeOfChannel, placeOfConnection } from "../base/connection-id.ts";
 import { Exports } from "./exports.ts";
@@ -94,9 +94,9 @@ export class NamespaceRequests {
     const layout = layoutsOf(protocol)[bytes[0]!]!;
     try {
       await turn();
-      const refusal = refusalOf(access, layout, bytes, 0);
-      if (refusal === null) await this.#request(frames, layout, access, sink);
-      else sink.reply(refusalReply(bytes[0]!, refusalText(refusal, layout)), true);
+      const missing = missingRightOfFrame(access, layout, bytes, 0);
+      if (missing === null) await this.#request(frames, layout, access, sink);
+      else sink.reply(refusalReply(bytes[0]!, missingRightError(missing, layout).message), true);
     } catch (error) {
       sink.failed(error);
     }

@@ -6,7 +6,7 @@ import {
   type Layout,
 } from "../wire/throttr/requests.ts";
 import { frameEnd, valueLength } from "../wire/throttr/scanner.ts";
-import { refusalOf, type Access } from "../base/access.ts";
+import { missingRightOfFrame, type Access } from "../base/access.ts";
 import type { Publisher } from "./publisher.ts";
 import type { Frames, Sink } from "./sink.ts";
 
@@ -47,7 +47,7 @@ function forEachAllowed(
   for (let frame = 0, at = 0; frame < count; frame++) {
     const layout = layouts[bytes[at]!]!;
     const end = frameEnd(layouts, bytes, at);
-    if (refusalOf(access, layout, bytes, at) === null) visit(layout, frame, at, end);
+    if (missingRightOfFrame(access, layout, bytes, at) === null) visit(layout, frame, at, end);
     at = end;
   }
 }

@@ -3,7 +3,7 @@ import type { ByteWriter } from "../wire/bytes.ts";
 import { COMMANDS_START, writeError } from "../wire/edge/command.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, STATUS_FAILURE, type Layout } from "../wire/throttr/requests.ts";
-import { refusalOf, refusalText, type Access } from "../base/access.ts";
+import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
 
 export class Refuser {
   readonly #access: Access;
@@ -17,7 +17,7 @@ export class Refuser {
   }
 
   isRefused(bytes: Uint8Array, at: number): boolean {
-    return refusalOf(this.#access, this.#layouts[bytes[at]!]!, bytes, at) !== null;
+    return missingRightOfFrame(this.#access, this.#layouts[bytes[at]!]!, bytes, at) !== null;
   }
 
   /** Writes the reply to the frame at `at`, which is refused. */
@@ -29,6 +29,7 @@ export class Refuser {
       return;
     }
     const layout = this.#layouts[type]!;
-    writeError(out, refusalText(refusalOf(this.#access, layout, bytes, at)!, layout));
+    const missing = missingRightOfFrame(this.#access, layout, bytes, at)!;
+    writeError(out, missingRightError(missing, layout).message);
   }
 }

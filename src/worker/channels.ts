@@ -1,5 +1,5 @@
 /** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
-import { refusalOf, type Access } from "../base/access.ts";
+import { missingRight, missingRightError, type Access } from "../base/access.ts";
 import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
 import type { Settings } from "../base/settings.ts";
 import { binaryBytes } from "../wire/bytes.ts";
@@ -12,7 +12,10 @@ import { Problem, problemOfFailure } from "./problem.ts";
 
 const PREFIX = "/channels/";
 
-/** Listeners have no frames; their connection speaks this for form's sake. */
+/**
+ * Every connection of a Hub has a protocol. A listener sends no frames, so any would do; its layouts name
+ * the rights that publishing and listening need.
+ */
 const PROTOCOL = protocolByName("7.3", "uint64")!;
 const LAYOUTS = layoutsOf(PROTOCOL);
 
@@ -39,7 +42,8 @@ export interface PublishAnswer {
 /**
  * Publishes one message.
  *
- * @throws Problem 403 `scope_missing`, `prefix_missing`; 503 `outcome_unknown`
+ * @throws ThrottrError `scope_missing`, `prefix_missing`
+ * @throws Problem 503 `outcome_unknown`
  */
 export async function publishMessage(
   env: Env,
@@ -73,7 +77,7 @@ export interface Listening {
 /**
  * Opens a stream of Server-Sent Events; null when all Hubs are full.
  *
- * @throws Problem 403 `scope_missing`, `prefix_missing`
+ * @throws ThrottrError `scope_missing`, `prefix_missing`
  */
 export async function openListener(
   env: Env,
@@ -100,18 +104,6 @@ export async function openListener(
 
 function assertAllowed(access: Access, type: number, channel: string): void {
   const layout = LAYOUTS[type]!;
-  // The check reads frames: this one has the channel, and nothing else.
-  const frame = new Uint8Array(layout.keyAt + channel.length);
-  frame[0] = type;
-  frame[layout.keySizeAt] = channel.length;
-  frame.set(binaryBytes(channel), layout.keyAt);
-  const refusal = refusalOf(access, layout, frame, 0);
-  if (refusal === null) return;
-  throw new Problem(
-    403,
-    refusal,
-    refusal === "scope_missing"
-      ? `this needs the scope ${layout.name.toLowerCase()}`
-      : "the channel begins with none of the token's channelPrefixes",
-  );
+  const missing = missingRight(access, layout, binaryBytes(channel));
+  if (missing !== null) throw missingRightError(missing, layout);
 }

@@ -1,5 +1,5 @@
 /** Executes what comes whole from a caller who waits for it all: operations, or a message of frames. */
-import { refusalOf, refusalText, type Access } from "../base/access.ts";
+import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
 import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
 import { reportFailure } from "../base/failure.ts";
 import type { Settings } from "../base/settings.ts";
@@ -130,6 +130,6 @@ const REPLY_TOO_LARGE = `reply_too_large: the replies to a call may have ${REPLY
 
 function refusalError({ type, frame }: Operation<unknown>, access: Access): ThrottrError | null {
   const layout = layoutsOf(EDGE)[type]!;
-  const refusal = refusalOf(access, layout, frame, 0);
-  return refusal === null ? null : ThrottrError.from(refusalText(refusal, layout));
+  const missing = missingRightOfFrame(access, layout, frame, 0);
+  return missing === null ? null : missingRightError(missing, layout);
 }

@@ -1,7 +1,7 @@
 /** The HTTP and WebSocket doors: routes, tokens, origins, errors. */
 import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
-import { scopeNames, type Access } from "../base/access.ts";
+import type { Access } from "../base/access.ts";
 import { logError } from "../base/log.ts";
 import { readSettings, SettingsError } from "../base/settings.ts";
 import { VERSION } from "../base/version.ts";
@@ -13,7 +13,6 @@ import {
   type Protocol,
 } from "../wire/throttr/protocol.ts";
 import type { AnyProtocol } from "../wire/protocols.ts";
-import { Scope } from "../wire/throttr/requests.ts";
 import { YRMCDS_PROTOCOLS, type YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
@@ -300,12 +299,9 @@ function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
  *
  * @throws Problem 403
  */
-function assertMayCount({ scopes, keyPrefixes }: Access): void {
-  const needed = Scope.read | Scope.write;
-  if ((scopes & needed) !== needed) {
-    throw Problem.of("scope_missing", `this needs the scope ${scopeNames(needed)}`);
-  }
-  if (keyPrefixes.length > 0) {
+function assertMayCount(access: Access): void {
+  assertScopes(["read", "write"], access);
+  if (access.keyPrefixes.length > 0) {
     throw Problem.of(
       "prefix_missing",
       "a token with keyPrefixes can't open the yrmcds protocol: use /v1/semaphores",

@@ -1,7 +1,7 @@
 /**
  * Runs of a message that comes whole: found, checked, and sent one after the other.
  */
-import { isUnrestricted, refusalOf, scopeNames, type Access } from "../base/access.ts";
+import { isUnrestricted, missingRightOfFrame, neededRight, type Access } from "../base/access.ts";
 import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
@@ -119,7 +119,7 @@ export function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: num
  * Checks that all frames of a run may be executed.
  *
  * @param body the message that the run is part of
- * @throws Problem 400 `needs_connection`, 403 `scope_missing`, `prefix_missing`
+ * @throws Problem `needs_connection`, `scope_missing`, `prefix_missing`
  */
 export function assertAllowed(
   { protocol, target, bytes, count }: Frames,
@@ -138,19 +138,10 @@ export function assertAllowed(
         `${where} needs a connection: send it over WebSocket or TCP; nothing was applied`,
       );
     }
-    const refusal = refusalOf(access, layout, bytes, at);
-    if (refusal === "scope_missing") {
-      const scope = scopeNames(layout.scope);
-      throw new Problem(403, refusal, `${where} needs the scope ${scope}; nothing was applied`);
-    }
-    if (refusal !== null) {
-      const isOnKey = layout.prefixes === "keyPrefixes";
-      throw new Problem(
-        403,
-        refusal,
-        `${where}: its ${isOnKey ? "key" : "channel"} begins with none of the token's ` +
-          `${isOnKey ? "keyPrefixes" : "channelPrefixes"}; nothing was applied`,
-      );
+    const missing = missingRightOfFrame(access, layout, bytes, at);
+    if (missing !== null) {
+      const needed = neededRight(missing, layout);
+      throw Problem.of(missing, `${where} ${needed}; nothing was applied`);
     }
     at = frameEnd(layouts, bytes, at);
   }

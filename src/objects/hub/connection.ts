@@ -29,7 +29,7 @@ import {
   type Layout,
 } from "../../wire/throttr/requests.ts";
 import { frameEnd } from "../../wire/throttr/scanner.ts";
-import { refusalOf, type Access } from "../../base/access.ts";
+import { missingRightOfFrame, type Access } from "../../base/access.ts";
 import type { Listened } from "../../base/calls/channel.ts";
 import type { ConnectionParameters } from "../../base/calls/open-request.ts";
 import { GroupFull } from "./memberships.ts";
@@ -519,10 +519,10 @@ export class Connection implements SessionHost {
   ): Promise<void> | null | false {
     const { roster } = this.#hub;
     const channel = channelOfFrame(layout, bytes, at);
-    const refusal = refusalOf(access, layout, bytes, at);
+    const missing = missingRightOfFrame(access, layout, bytes, at);
     // No prefix keeps a connection from its own channel.
     const isAllowed =
-      refusal === null || (refusal === "prefix_missing" && channel === this.ownChannel);
+      missing === null || (missing === "prefix_missing" && channel === this.ownChannel);
     if (!isAllowed) return false;
     return bytes[at] === RequestType.subscribe
       ? roster.subscribe(this, channel, Date.now())

@@ -14,7 +14,7 @@ import {
   RUN_ENDS,
   type Run,
 } from "../../wire/throttr/scanner.ts";
-import { refusalOf, scopeNames, type Access } from "../../base/access.ts";
+import { missingRightError, missingRightOfFrame, type Access } from "../../base/access.ts";
 import { reportFailure } from "../../base/failure.ts";
 import type { AnyFrames, Sink } from "../../dispatch/sink.ts";
 
@@ -265,12 +265,11 @@ export class Session implements Sink {
   #isRefused(bytes: Uint8Array, at: number): boolean {
     if (this.#protocol.dialect === "yrmcds") return false;
     const layout = layoutsOf(this.#protocol)[bytes[at]!]!;
-    if (layout.hasStatus || refusalOf(this.#access, layout, bytes, at) === null) return false;
+    if (layout.hasStatus) return false;
+    const missing = missingRightOfFrame(this.#access, layout, bytes, at);
+    if (missing === null) return false;
     this.#keep(EMPTY, Infinity);
-    this.#ending = {
-      code: 1008,
-      reason: `scope_missing: ${layout.name} needs the scope ${scopeNames(layout.scope)}`,
-    };
+    this.#ending = { code: 1008, reason: missingRightError(missing, layout).message };
     return true;
   }
 

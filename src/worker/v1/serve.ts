@@ -49,7 +49,7 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
 export function assertScopes(scopes: readonly ScopeName[], access: Access): void {
   for (const scope of scopes) {
     if ((access.scopes & Scope[scope]) !== 0) continue;
-    throw Problem.of("scope_missing", `this needs the scope ${scopes.join(" and ")}`);
+    throw Problem.of("scope_missing", `this route needs the scope ${scopes.join(" and ")}`);
   }
 }
 
