@@ -72,6 +72,8 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     "names a deployment; test/pool/semaphores.test.ts asks the route",
   "examples/README.md: npm ci":
     "installs packages and keeps running; test/process/examples.test.ts runs the examples",
+  "examples/README.md: npm ci && npm run build && npm pack --pack-destination examples":
+    "installs packages; test/process/examples.test.ts does the same without a registry",
   "docs/self-hosting.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24": SERVES,
   'docs/self-hosting.md: npx throttr-edge serve --access open --tcp "9000=7.3, 9020=2"': SERVES,
   'docs/self-hosting.md: npx throttr-edge serve --tcp "9000=7.3/uint16@orders, 9001=7.3/uint64@orders, 9020=2@old" \\':

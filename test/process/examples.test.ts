@@ -1,26 +1,81 @@
-/** The examples, and the first lines of code of the README, run as they are. */
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { resolve } from "node:path";
-import { afterEach, describe, expect, it } from "vitest";
+/**
+ * The examples, copied out as projects of their own with the packed package, and the first lines of code of the README.
+ *
+ * No registry is needed: npm installs the package from its file, and what else a copy depends on is linked to what is
+ * installed here.
+ */
+import { execFileSync } from "node:child_process";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startBeside, type WorkerBeside } from "../support/process/worker-beside.ts";
 
+interface PackageJson {
+  version: string;
+  dependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+}
+
+const readPackageJson = (path: string): PackageJson =>
+  JSON.parse(readFileSync(path, "utf8")) as PackageJson;
+
+const { version, devDependencies: installed } = readPackageJson("package.json");
+/** Where the copies are, with the packed package beside them. */
+const projects = mkdtempSync(join(tmpdir(), "throttr-examples-"));
+
 let worker: WorkerBeside | undefined;
+
+beforeAll(() => {
+  execFileSync("npm", ["pack", "--pack-destination", projects], { stdio: "pipe" });
+});
 
 afterEach(async () => {
   await worker?.close();
   worker = undefined;
 });
 
+afterAll(() => rmSync(projects, { recursive: true, force: true }));
+
 async function start(config: string, port: number): Promise<string> {
   worker = await startBeside(config, port);
   return worker.url;
+}
+
+/** Copies an example out, installs what it depends on, checks its types and starts it. */
+async function startCopy(example: string, port: number): Promise<string> {
+  const copy = join(projects, example);
+  cpSync(`examples/${example}`, copy, { recursive: true });
+  const manifest = join(copy, "package.json");
+  const { dependencies, devDependencies, ...rest } = readPackageJson(manifest);
+  const { "throttr-edge": packed, ...others } = { ...dependencies, ...devDependencies };
+  expect(packed).toBe(`file:../throttr-edge-${version}.tgz`);
+  expect(installed).toMatchObject(others);
+  writeFileSync(manifest, JSON.stringify({ ...rest, dependencies: { "throttr-edge": packed } }));
+  execFileSync("npm", ["install", "--offline", "--no-audit"], { cwd: copy, stdio: "pipe" });
+  for (const name of Object.keys(others)) {
+    const link = join(copy, "node_modules", name);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(resolve("node_modules", name), link);
+  }
+  const compiler = resolve("node_modules/.bin/tsc");
+  expect(() => execFileSync(compiler, ["-p", copy], { stdio: "pipe" })).not.toThrow();
+  return await start(join(copy, "wrangler.toml"), port);
 }
 
 const text = async (url: string, init?: RequestInit): Promise<string> =>
   await (await fetch(url, init)).text();
 
 describe("the first lines of the README", () => {
-  it("are an edge function that limits", async () => {
+  it("the first lines of code of the README are a Worker that grants ten requests a minute", async () => {
     const readme = readFileSync("README.md", "utf8");
     const [, code = ""] = /```ts\n(.*?)```/s.exec(readme)!;
     const [, config = ""] = /```toml\n(.*?)```/s.exec(readme)!;
@@ -32,7 +87,7 @@ describe("the first lines of the README", () => {
     const url = await start(`${folder}/wrangler.toml`, 18_811);
     const statuses: number[] = [];
     let last: Response | undefined;
-    // The first of the ten went to whoever asked whether it is ready.
+    // The first of the ten went to the check whether the Worker is ready.
     for (let i = 0; i < 10; i++) {
       last = await fetch(url);
       await last.clone().text();
@@ -44,8 +99,8 @@ describe("the first lines of the README", () => {
 });
 
 describe("examples", () => {
-  it("hono-api answers 429 with the headers of the draft", async () => {
-    const url = await start("examples/hono-api/wrangler.toml", 18_812);
+  it("the example hono-api answers 429 with the headers of the draft", async () => {
+    const url = await startCopy("hono-api", 18_812);
     const first = await fetch(`${url}/api/time`);
     expect(first.status).toBe(200);
     expect(await first.json()).toMatchObject({ now: expect.stringMatching(/^\d{4}-/) as unknown });
@@ -63,8 +118,8 @@ describe("examples", () => {
     expect(await text(`${url}/login`, { method: "POST" })).toBe("welcome");
   });
 
-  it("live-page shows visits while they happen", async () => {
-    const url = await start("examples/live-page/wrangler.toml", 18_813);
+  it("the example live-page shows each visit to a page that is open", async () => {
+    const url = await startCopy("live-page", 18_813);
     expect(await text(url)).toContain("<output>1</output>");
     const events = await fetch(`${url}/events`);
     const reader = events.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -83,8 +138,8 @@ describe("examples", () => {
     await reader.cancel();
   });
 
-  it("service-binding caches, locks, counts once and keeps to a quota", async () => {
-    const url = await start("examples/service-binding/wrangler.toml", 18_814);
+  it("the example service-binding caches, locks, counts an order once and keeps to a quota", async () => {
+    const url = await startCopy("service-binding", 18_814);
     const report = await text(`${url}/cached`);
     expect(report).toMatch(/^made at/);
     expect(await text(`${url}/cached`)).toBe(report);

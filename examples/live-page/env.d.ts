@@ -1,0 +1,11 @@
+/** Bindings of the Worker: see wrangler.toml. */
+declare namespace Cloudflare {
+  interface Env {
+    THROTTR: import("throttr-edge/client").ThrottrService;
+  }
+}
+
+declare module "*.html" {
+  const text: string;
+  export default text;
+}
