@@ -6,9 +6,11 @@
  */
 import type { Steps } from "../engine/walk.ts";
 
-/** Lets others have a turn. */
+/** Lets others have a turn. A timer, not `scheduler.wait`: Node has no such global, and unit tests take turns too. */
 export async function turn(): Promise<void> {
-  await scheduler.wait(0);
+  await new Promise<void>((resolve) => {
+    setTimeout(resolve, 0);
+  });
 }
 
 /** Takes the steps of a walk, with a turn between them. */

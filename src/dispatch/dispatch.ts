@@ -13,13 +13,14 @@ import type { Holder } from "./holder.ts";
 import { logWarning } from "../base/log.ts";
 import { NamespaceRequests } from "./namespace-requests.ts";
 import { shardName } from "../base/names.ts";
+import { shardStub } from "../base/stubs.ts";
 import { ShardMap } from "./placement.ts";
 import { answerPublications } from "./publication.ts";
 import { Publisher } from "./publisher.ts";
 import { readSettings } from "../base/settings.ts";
-import { openShardLane, type ShardLane } from "./shard-lane.ts";
+import { ShardGroup } from "./shard-group.ts";
+import { ShardLanes } from "./shard-lane.ts";
 import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
-import { shardStub } from "../base/stubs.ts";
 import type { Survey } from "./survey.ts";
 
 /** The tally of the requests that no shard counts, for INFO. */
@@ -30,36 +31,42 @@ export interface RequestTally {
 }
 
 export class Dispatch {
-  readonly publisher: Publisher;
-  readonly #map: ShardMap;
-  readonly #lanes: readonly ShardLane[];
-  readonly #namespaceRequests: NamespaceRequests;
-  readonly #yrmcdsRequests: YrmcdsRequests;
+  readonly #env: Env;
+  readonly #shards: ShardGroup;
+  readonly #lanes: ShardLanes;
+  readonly #requestTally: RequestTally;
   readonly #tally: Tally;
   readonly #isCounting: boolean;
+  #publisher: Publisher | null = null;
 
   /** @param requestTally counts the requests that no shard counts */
-  constructor(env: Env, namespace: string, { tally, flush }: RequestTally) {
-    const settings = readSettings(env);
-    this.#tally = tally;
-    this.#isCounting = settings.METRICS === "on";
-    this.#map = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);
-    this.publisher = new Publisher(env, namespace);
-    const names = Array.from({ length: settings.SHARDS }, (_, i) => shardName.format(namespace, i));
-    const stubOf = (name: string) => shardStub(env, name);
-    const shards = () => names.map(stubOf);
-    this.#namespaceRequests = new NamespaceRequests(env, this.#map, shards, flush);
-    this.#yrmcdsRequests = new YrmcdsRequests(env, this.#map, shards, tally);
-    this.#lanes = names.map((name) =>
-      openShardLane(this.#map.placement, () => {
-        const stub = stubOf(name);
-        return async (batch) => {
-          const answer = await stub.apply(batch, Date.now());
-          noteServed();
-          return answer;
-        };
-      }),
-    );
+  constructor(env: Env, namespace: string, requestTally: RequestTally) {
+    const { SHARDS, SHARD_SECRET, METRICS } = readSettings(env);
+    this.#env = env;
+    this.#requestTally = requestTally;
+    this.#tally = requestTally.tally;
+    this.#isCounting = METRICS === "on";
+    const map = new ShardMap(namespace, SHARDS, SHARD_SECRET);
+    const stubOf = (index: number) => shardStub(env, shardName.format(namespace, index));
+    this.#shards = new ShardGroup(map, stubOf);
+    this.#lanes = new ShardLanes(map, (index) => {
+      const stub = stubOf(index);
+      return async (batch) => {
+        const answer = await stub.apply(batch, Date.now());
+        noteServed();
+        return answer;
+      };
+    });
+  }
+
+  /** Made by the first publication, and kept: its lanes give the messages of all callers their order. */
+  get publisher(): Publisher {
+    return (this.#publisher ??= new Publisher(this.#env, this.#shards.namespace));
+  }
+
+  /** Made for each request, as it keeps nothing between two. */
+  get #namespaceRequests(): NamespaceRequests {
+    return new NamespaceRequests(this.#env, this.#shards, this.#requestTally.flush);
   }
 
   /**
@@ -73,11 +80,12 @@ export class Dispatch {
     if (!sink.hasReader && !beginsWithWrite(frames)) {
       sink.reply(NOTHING, true);
     } else if (frames.target === Target.shard) {
-      new Exchange(frames, sink, replyBytesMax).start(this.#map, this.#lanes, access);
+      new Exchange(frames, sink, replyBytesMax).start(this.#lanes, access);
     } else if (isThrottr(frames)) {
       this.#sendBesideShards(frames, access, sink);
     } else {
-      void this.#yrmcdsRequests.answer(frames as Frames<YrmcdsProtocol>, whileRead(sink));
+      const requests = new YrmcdsRequests(this.#env, this.#shards, this.#tally);
+      void requests.answer(frames as Frames<YrmcdsProtocol>, whileRead(sink));
     }
   }
 
@@ -89,7 +97,7 @@ export class Dispatch {
     await Promise.all(
       holder.shards().map(async (shard) => {
         const { promise, resolve } = Promise.withResolvers<void>();
-        this.#lanes[shard]?.submit({
+        this.#lanes.to(shard).submit({
           bytes: holder.bytes.length,
           protocolCode: protocol.code,
           frames: new Uint8Array(0),

@@ -8,9 +8,8 @@
 import { ByteWriter } from "../wire/bytes.ts";
 import { framingOf, type Framing } from "../wire/framing.ts";
 import { isUnrestricted, type Access } from "../base/access.ts";
-import type { ShardMap } from "./placement.ts";
 import { Refuser } from "./refuser.ts";
-import type { FramesPiece, ShardLane } from "./shard-lane.ts";
+import type { FramesPiece, ShardLane, ShardLanes } from "./shard-lane.ts";
 import { isThrottr, type AnyFrames, type Sink } from "./sink.ts";
 import { turn } from "../base/turn.ts";
 
@@ -40,23 +39,30 @@ export class Exchange {
     this.#framing = framingOf(frames.protocol);
   }
 
-  start(map: ShardMap, lanes: readonly ShardLane[], access: Access): void {
+  start(lanes: ShardLanes, access: Access): void {
     const frames = this.#frames;
     // Rights to use the yrmcds protocol were asked for when the connection was opened.
     if (isThrottr(frames) && !isUnrestricted(access, frames.protocol)) {
       this.#refuser = new Refuser(frames.protocol, access);
     }
-    if (map.shards === 1 && this.#refuser === null) {
-      frames.holder?.note(0);
-      this.#parts.push(new Part(lanes[0]!, frames.bytes, frames.count));
-    } else {
-      this.#split(map, lanes);
-    }
+    // With nothing to split or refuse, the frames go as they are and their replies pass through.
+    const isWhole = frames.count === 1 || lanes.map.shards === 1;
+    if (isWhole && this.#refuser === null) this.#sendWhole(lanes);
+    else this.#split(lanes);
     for (const part of this.#parts) this.#submit(part);
     if (this.#parts.every(({ piece }) => piece === null)) this.#merge();
   }
 
-  #split(map: ShardMap, lanes: readonly ShardLane[]): void {
+  /** All frames are for the shard of the first one. */
+  #sendWhole(lanes: ShardLanes): void {
+    const { bytes, count, holder } = this.#frames;
+    const shard = this.#framing.shardOf(lanes.map, bytes, 0);
+    holder?.note(shard);
+    this.#parts.push(new Part(lanes.to(shard), bytes, count));
+  }
+
+  #split(lanes: ShardLanes): void {
+    const { map } = lanes;
     const { bytes, count, holder } = this.#frames;
     const framing = this.#framing;
     const refuser = this.#refuser;
@@ -73,7 +79,7 @@ export class Exchange {
         if (part < 0) {
           holder?.note(shard);
           part = partOfShard[shard] = writers.push(new ByteWriter(256)) - 1;
-          this.#parts.push(new Part(lanes[shard]!, bytes, 0));
+          this.#parts.push(new Part(lanes.to(shard), bytes, 0));
         }
         writers[part]!.copy(bytes, at, end);
         this.#parts[part]!.count++;

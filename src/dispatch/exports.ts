@@ -14,9 +14,8 @@ import {
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { Access } from "../base/access.ts";
-import type { ShardMap } from "./placement.ts";
 import { answerOf, partsOf, queryOf, Refusal } from "./scans.ts";
-import type { ShardCalls } from "../base/calls/shard.ts";
+import type { ShardGroup } from "./shard-group.ts";
 
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;
@@ -24,12 +23,9 @@ const EXPORT_OPTIONS = ExportOption.isBehind | ExportOption.isPairs;
 const PAIR_SIZES_BYTES = 2;
 
 export class Exports {
-  readonly #map: ShardMap;
-  readonly #shards: () => DurableObjectStub<ShardCalls>[];
+  readonly #shards: ShardGroup;
 
-  /** @param shards makes stubs of all shards */
-  constructor(map: ShardMap, shards: () => DurableObjectStub<ShardCalls>[]) {
-    this.#map = map;
+  constructor(shards: ShardGroup) {
     this.#shards = shards;
   }
 
@@ -44,29 +40,23 @@ export class Exports {
     out: ByteWriter,
   ): Promise<void> {
     const query = queryOf(prefix, keyspace, access);
-    const shards = this.#shards();
+    const { map, placement } = this.#shards;
     const isLastAt = out.reserve(1);
     const rowsAt = out.length;
-    let index = after === null ? 0 : this.#map.shardOf(keyspace, after, 0, after.length);
+    let index = after === null ? 0 : this.#shards.indexOf(keyspace, after);
     let recordsLeft = limit;
     let isShardDone = false;
     for (let behind = after; ; index++, behind = null) {
       const bytesLeft = bytesMax - (out.length - rowsAt);
-      if (index === shards.length || recordsLeft === 0 || bytesLeft <= 0) break;
-      const shard = shards[index]!;
-      const page = await shard.exportPage(
-        this.#map.placement,
-        query,
-        behind,
-        recordsLeft,
-        bytesLeft,
-      );
+      if (index === map.shards || recordsLeft === 0 || bytesLeft <= 0) break;
+      const shard = this.#shards.stub(index);
+      const page = await shard.exportPage(placement, query, behind, recordsLeft, bytesLeft);
       recordsLeft -= page[1]! | (page[2]! << 8);
       out.copy(page, EXPORT_PAGE_HEADER_BYTES);
       isShardDone = page[0] === 1;
       if (!isShardDone) break;
     }
-    out.bytes[isLastAt] = isShardDone && index === shards.length ? 1 : 0;
+    out.bytes[isLastAt] = isShardDone && index === map.shards ? 1 : 0;
   }
 }
 

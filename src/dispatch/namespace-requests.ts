@@ -8,7 +8,6 @@ import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listi
 import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
 import { HASH_END, type Totals } from "../engine/table.ts";
 import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
-import type { Placement } from "../wire/batch.ts";
 import { ByteWriter, compareBytes } from "../wire/bytes.ts";
 import { Command, COMMANDS_START, writeError } from "../wire/edge/command.ts";
 import type { PageReader } from "../wire/page.ts";
@@ -37,10 +36,11 @@ import { inTime } from "../base/in-time.ts";
 import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
 import { EVERYBODY, hubName } from "../base/names.ts";
 import { channelsOf, figuresOf } from "./overview.ts";
-import { GroupMap, type ShardMap } from "./placement.ts";
+import { GroupMap } from "./placement.ts";
 import { readSettings } from "../base/settings.ts";
 import { Scans } from "./scans.ts";
 import { SemaphoreScans } from "./semaphore-scans.ts";
+import { walk, type ShardGroup } from "./shard-group.ts";
 import type { ShardCalls, ShardPlan } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { heardHubs, Surveyor, type Survey } from "./survey.ts";
@@ -56,36 +56,18 @@ const SUBSCRIBER_ROW_BYTES = 40;
 
 export class NamespaceRequests {
   readonly #env: Env;
-  readonly #namespace: string;
-  readonly #placement: Placement;
-  readonly #groups: GroupMap;
-  readonly #shards: () => DurableObjectStub<ShardCalls>[];
+  readonly #shards: ShardGroup;
   readonly #flush: () => Promise<void>;
-  readonly #surveyor: Surveyor;
-  readonly #scans: Scans;
-  readonly #exports: Exports;
-  readonly #semaphoreScans: SemaphoreScans;
 
-  /**
-   * @param shards makes stubs of all shards
-   * @param flush brings what the caller has counted to where INFO finds it
-   */
-  constructor(
-    env: Env,
-    map: ShardMap,
-    shards: () => DurableObjectStub<ShardCalls>[],
-    flush: () => Promise<void>,
-  ) {
+  /** @param flush brings what the caller has counted to where INFO finds it */
+  constructor(env: Env, shards: ShardGroup, flush: () => Promise<void>) {
     this.#env = env;
-    this.#namespace = map.namespace;
-    this.#placement = map.placement;
-    this.#groups = new GroupMap(map.namespace, readSettings(env).SHARD_SECRET);
     this.#shards = shards;
     this.#flush = flush;
-    this.#surveyor = new Surveyor(env, map.namespace, this.#placement, shards);
-    this.#scans = new Scans(this.#placement, shards);
-    this.#exports = new Exports(map, shards);
-    this.#semaphoreScans = new SemaphoreScans(map, shards);
+  }
+
+  get #surveyor(): Surveyor {
+    return new Surveyor(this.#env, this.#shards);
   }
 
   /** Answers a run of one request. */
@@ -110,10 +92,12 @@ export class NamespaceRequests {
 
   /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */
   async setClocksBack(): Promise<number[]> {
-    return await Promise.all(this.#shards().map((shard) => shard.setClockBack(this.#placement)));
+    const { placement } = this.#shards;
+    return await Promise.all(this.#shards.all().map((shard) => shard.setClockBack(placement)));
   }
 
   async #request(frames: Frames, layout: Layout, access: Access, sink: Sink): Promise<void> {
+    const shards = this.#shards;
     switch (frames.bytes[0]) {
       case RequestType.list:
         return await this.#list("list", frames, layout, access, sink);
@@ -130,19 +114,19 @@ export class NamespaceRequests {
       case RequestType.channel:
         return await this.#channel(frames, layout, sink);
       case Command.scan:
-        sink.reply(await this.#scans.scan(frames.bytes, access), true);
+        sink.reply(await new Scans(shards).scan(frames.bytes, access), true);
         return;
       case Command.remove:
-        sink.reply(await this.#scans.remove(frames.bytes, access), true);
+        sink.reply(await new Scans(shards).remove(frames.bytes, access), true);
         return;
       case Command.export:
-        sink.reply(await this.#exports.answer(frames.bytes, access), true);
+        sink.reply(await new Exports(shards).answer(frames.bytes, access), true);
         return;
       case Command.semaphores:
-        sink.reply(await this.#semaphoreScans.semaphores(frames.bytes, access), true);
+        sink.reply(await new SemaphoreScans(shards).semaphores(frames.bytes, access), true);
         return;
       case Command.holders:
-        sink.reply(await this.#semaphoreScans.holders(frames.bytes), true);
+        sink.reply(await new SemaphoreScans(shards).holders(frames.bytes), true);
     }
   }
 
@@ -160,13 +144,14 @@ export class NamespaceRequests {
       prefixes: access.keyPrefixes,
       hasLiveUsage: protocol.hasLiveUsage,
     };
-    const shards = this.#shards();
+    const { placement } = this.#shards;
+    const shards = this.#shards.all();
     const pageBytes = pageBytesOf(shards.length);
     const merge = new Merge(
       shards.map((shard): PageSource => {
         return async (after, isFirst) => {
           const recordsMax = isFirst ? ORDERED_RECORDS_MAX : MERGED_RECORDS_MAX;
-          return await shard.page(this.#placement, query, after, pageBytes, recordsMax);
+          return await shard.page(placement, query, after, pageBytes, recordsMax);
         };
       }),
     );
@@ -205,7 +190,14 @@ export class NamespaceRequests {
       const room = sink.room();
       if (room !== null) await room;
       await turn();
-      const replies = await shard.fragments(this.#placement, hashes, query, parts, to, index);
+      const replies = await shard.fragments(
+        this.#shards.placement,
+        hashes,
+        query,
+        parts,
+        to,
+        index,
+      );
       sink.reply(replies, i === calls.length - 1);
       index += count;
     }
@@ -213,19 +205,14 @@ export class NamespaceRequests {
 
   async #plan(shard: DurableObjectStub<ShardCalls>, query: ListingQuery): Promise<ShardPlan> {
     const parts: ListingPart[] = [];
-    let hashes: string | null = null;
-    for (let cursor: number | null = 0; cursor !== null;) {
-      const step: ShardPlan & { cursor: number | null } = await shard.plan(
-        this.#placement,
-        hashes,
-        query,
-        cursor,
-      );
+    let order = "";
+    const { placement } = this.#shards;
+    const steps = walk((hashes, cursor) => shard.plan(placement, hashes, query, cursor));
+    for await (const step of steps) {
       parts.push(...step.parts);
-      hashes = step.hashes;
-      cursor = step.cursor;
+      order = step.hashes;
     }
-    return { hashes: hashes!, parts };
+    return { hashes: order, parts };
   }
 
   async #info({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
@@ -258,7 +245,7 @@ export class NamespaceRequests {
   }
 
   async #connections({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
-    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#shards.namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
     );
     await merge.open();
@@ -290,12 +277,12 @@ export class NamespaceRequests {
   async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
     const place = placeOfConnection(id);
     if (place === null) return null;
-    const name = hubName.format(this.#namespace, place);
+    const name = hubName.format(this.#shards.namespace, place);
     return (await inTime(this.#hub(name).connectionRow(id), name)) ?? null;
   }
 
   async #connectionAt(index: number): Promise<Uint8Array | null> {
-    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#shards.namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
     );
     await merge.open();
@@ -315,7 +302,7 @@ export class NamespaceRequests {
     { channelPrefixes }: Access,
     sink: Sink,
   ): Promise<void> {
-    const merge = await mergeHubs(this.#env, this.#namespace, (hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#shards.namespace, (hub, after, bytesMax) =>
       hub.channelsPage(after, bytesMax, channelPrefixes),
     );
     await merge.open();
@@ -366,14 +353,15 @@ export class NamespaceRequests {
   /** The Hubs that have subscribers of a channel. */
   async #hubsOf(channel: string): Promise<string[]> {
     if (channel === EVERYBODY) return await this.#directory().hubs();
-    const group = groupStub(this.#env, this.#namespace, this.#groups.groupOf(channel));
-    const hubs = await group.hubsOf(channel);
+    const { namespace } = this.#shards;
+    const groups = new GroupMap(namespace, readSettings(this.#env).SHARD_SECRET);
+    const hubs = await groupStub(this.#env, namespace, groups.groupOf(channel)).hubsOf(channel);
     const place = placeOfChannel(channel);
-    return place === null ? hubs : [...new Set([...hubs, hubName.format(this.#namespace, place)])];
+    return place === null ? hubs : [...new Set([...hubs, hubName.format(namespace, place)])];
   }
 
   #directory() {
-    return directoryStub(this.#env, this.#namespace);
+    return directoryStub(this.#env, this.#shards.namespace);
   }
 
   #hub(name: string): DurableObjectStub<HubCalls> {

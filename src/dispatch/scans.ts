@@ -1,6 +1,5 @@
 /** SCAN and REMOVE: commands on all records of a prefix, over all shards. */
 import type { ScanQuery } from "../engine/scan.ts";
-import type { Placement } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import {
   COMMAND_HEADER_BYTES,
@@ -24,7 +23,8 @@ import {
   writeTableCursor,
   type TableCursor,
 } from "./scan-cursor.ts";
-import type { ShardCalls, ShardRemoval, ShardRows } from "../base/calls/shard.ts";
+import { walk, type ShardGroup } from "./shard-group.ts";
+import type { ShardCalls, ShardRows } from "../base/calls/shard.ts";
 import { turn } from "../base/turn.ts";
 
 /** Limit and options. */
@@ -33,12 +33,9 @@ const SCAN_FIELDS_BYTES = 3;
 const CALLS_MAX = 16;
 
 export class Scans {
-  readonly #placement: Placement;
-  readonly #shards: () => DurableObjectStub<ShardCalls>[];
+  readonly #shards: ShardGroup;
 
-  /** @param shards makes stubs of all shards */
-  constructor(placement: Placement, shards: () => DurableObjectStub<ShardCalls>[]) {
-    this.#placement = placement;
+  constructor(shards: ShardGroup) {
     this.#shards = shards;
   }
 
@@ -68,11 +65,7 @@ export class Scans {
       );
     }
     const query = queryOf(prefix, Keyspace.throttr, access);
-    const merge = new Merge(
-      this.#shards().map((shard) => {
-        return async (behind) => await shard.scan(this.#placement, query, behind ?? after, limit);
-      }),
-    );
+    const merge = mergeScans(this.#shards, query, limit, after);
     await merge.open();
     await writeMerged(merge, out, limit, Infinity, (entry) => writeScanRow(out, entry));
   }
@@ -83,7 +76,7 @@ export class Scans {
     const query = queryOf(parts.prefix, Keyspace.throttr, access);
     if (after !== null && isTableCursor(after)) {
       const cursor = readTableCursor(after);
-      if (cursor === null || cursor.shard >= this.#placement.shards) throw cursorInvalid();
+      if (cursor === null || cursor.shard >= this.#shards.map.shards) throw cursorInvalid();
       await this.#writeTablePage(query, parts.limit, cursor, out);
     } else if (!(await this.#writeOrderedPage(query, parts, out))) {
       await this.#writeTablePage(query, parts.limit, startOf(0, after), out);
@@ -96,12 +89,7 @@ export class Scans {
     { limit, after }: ScanParts,
     out: ByteWriter,
   ): Promise<boolean> {
-    const merge = new Merge(
-      this.#shards().map((shard) => {
-        return async (behind) =>
-          await shard.scan(this.#placement, query, behind ?? after, limit, true);
-      }),
-    );
+    const merge = mergeScans(this.#shards, query, limit, after, true);
     await merge.open();
     if (merge.hasTooMuch) return false;
     const page = new ByteWriter(4096);
@@ -132,7 +120,7 @@ export class Scans {
     from: TableCursor,
     out: ByteWriter,
   ): Promise<void> {
-    const shards = this.#shards();
+    const { placement, map } = this.#shards;
     const rows = new ByteWriter(4096);
     let cursor: TableCursor | null = from;
     let recordsLeft = limit;
@@ -140,18 +128,14 @@ export class Scans {
       if (calls > 0) await turn();
       const { shard, order, place, behind }: TableCursor = cursor;
       const page: ShardRows = await orRefused(
-        shards[shard]!.rows(
-          this.#placement,
-          { ...query, behind },
-          order === "" ? null : order,
-          place,
-          recordsLeft,
-        ),
+        this.#shards
+          .stub(shard)
+          .rows(placement, { ...query, behind }, order === "" ? null : order, place, recordsLeft),
       );
       rows.copy(page.rows);
       recordsLeft -= page.count;
       if (page.next !== null) cursor = { shard, order: page.hashes, place: page.next, behind };
-      else cursor = shard + 1 < shards.length ? startOf(shard + 1, behind) : null;
+      else cursor = shard + 1 < map.shards ? startOf(shard + 1, behind) : null;
     }
     writePageHead(out, cursor === null ? null : writeTableCursor(cursor));
     out.copy(rows.bytes, 0, rows.length);
@@ -167,7 +151,7 @@ export class Scans {
       ? [Keyspace.throttr, Keyspace.throttrPairs, Keyspace.answers]
       : [Keyspace.throttr];
     const counts = await Promise.all(
-      this.#shards().flatMap((shard) =>
+      this.#shards.all().flatMap((shard) =>
         keyspaces.map(async (keyspace) => {
           const count = await this.#removeFrom(shard, queryOf(prefix, keyspace, access));
           return keyspace === Keyspace.answers ? 0 : count;
@@ -179,13 +163,9 @@ export class Scans {
 
   async #removeFrom(shard: DurableObjectStub<ShardCalls>, query: ScanQuery): Promise<number> {
     let removed = 0;
-    let hashes: string | null = null;
-    for (let cursor: number | null = 0; cursor !== null;) {
-      const step: ShardRemoval = await shard.remove(this.#placement, query, hashes, cursor);
-      removed += step.removed;
-      hashes = step.hashes;
-      cursor = step.cursor;
-    }
+    const { placement } = this.#shards;
+    const steps = walk((hashes, cursor) => shard.remove(placement, query, hashes, cursor));
+    for await (const step of steps) removed += step.removed;
     return removed;
   }
 }
@@ -291,6 +271,29 @@ function isSet(options: number, option: number): boolean {
 /** A plain object of arrays of their own: it goes along with calls. */
 export function queryOf(prefix: Uint8Array, keyspace: number, { keyPrefixes }: Access): ScanQuery {
   return { keyspace, prefix, prefixes: keyPrefixes };
+}
+
+/**
+ * Merges a scan of all shards.
+ *
+ * @param after key to go on behind; null for the first page
+ * @param isBounded a shard with many records says so instead of putting them in order
+ */
+export function mergeScans(
+  shards: ShardGroup,
+  query: ScanQuery,
+  limit: number,
+  after: Uint8Array | null,
+  isBounded = false,
+): Merge {
+  const { placement } = shards;
+  return new Merge(
+    shards.all().map((shard) => {
+      return async (behind) => {
+        return await shard.scan(placement, query, behind ?? after, limit, isBounded);
+      };
+    }),
+  );
 }
 
 /** @param write writes the body of a success, or throws a Refusal */

@@ -4,21 +4,24 @@ import { HOLDER_CURSOR_BYTES, SEMAPHORE_NAME_BYTES_MAX } from "../wire/edge/comm
 import { Keyspace } from "../wire/keyspace.ts";
 import { PageReader } from "../wire/page.ts";
 import type { Access } from "../base/access.ts";
-import { Merge } from "./merge.ts";
-import type { ShardMap } from "./placement.ts";
-import { answerOf, queryOf, Refusal, scanOf, writeMerged, type ScanParts } from "./scans.ts";
-import type { ShardCalls } from "../base/calls/shard.ts";
+import {
+  answerOf,
+  mergeScans,
+  queryOf,
+  Refusal,
+  scanOf,
+  writeMerged,
+  type ScanParts,
+} from "./scans.ts";
+import type { ShardGroup } from "./shard-group.ts";
 
 /** At which a page of semaphores ends, for names may have 65,535 bytes; the one that crosses it is on it. */
 const PAGE_BYTES = 1 << 20;
 
 export class SemaphoreScans {
-  readonly #map: ShardMap;
-  readonly #shards: () => DurableObjectStub<ShardCalls>[];
+  readonly #shards: ShardGroup;
 
-  /** @param shards makes stubs of all shards */
-  constructor(map: ShardMap, shards: () => DurableObjectStub<ShardCalls>[]) {
-    this.#map = map;
+  constructor(shards: ShardGroup) {
     this.#shards = shards;
   }
 
@@ -42,12 +45,7 @@ export class SemaphoreScans {
     out: ByteWriter,
   ): Promise<void> {
     const query = queryOf(prefix, Keyspace.semaphores, access);
-    const merge = new Merge(
-      this.#shards().map((shard) => {
-        return async (behind) =>
-          await shard.scan(this.#map.placement, query, behind ?? after, limit);
-      }),
-    );
+    const merge = mergeScans(this.#shards, query, limit, after);
     await merge.open();
     await writeMerged(merge, out, limit, PAGE_BYTES, ({ bytes, entryAt, keyAt, keyLength }) => {
       out.copy(bytes, entryAt, keyAt + keyLength);
@@ -61,9 +59,9 @@ export class SemaphoreScans {
         `after_invalid: a holder of ${HOLDER_CURSOR_BYTES} bytes is expected, got ${after.length}`,
       );
     }
-    const shard = this.#shards()[this.#map.shardOf(Keyspace.semaphores, name, 0, name.length)]!;
+    const shard = this.#shards.stub(this.#shards.indexOf(Keyspace.semaphores, name));
     const query = { keyspace: Keyspace.holdings, prefix: name, prefixes: [] };
-    const page = new PageReader(await shard.scan(this.#map.placement, query, after, limit));
+    const page = new PageReader(await shard.scan(this.#shards.placement, query, after, limit));
     out.u8(page.isLast ? 1 : 0);
     while (page.next()) out.copy(page.bytes, page.rowAt, page.keyAt + page.keyLength);
   }

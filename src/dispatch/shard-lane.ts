@@ -1,4 +1,9 @@
-/** The lane from a door to a Shard: pieces of frames become batches, answers become their replies. */
+/**
+ * The lanes from a door to the Shards of a namespace: pieces of frames become batches, answers their replies.
+ *
+ * A lane is made when the first piece is for its shard. A door over RPC or HTTP lives for one request, which most
+ * often concerns one shard: it pays for that one alone.
+ */
 import {
   BATCH_VERSION,
   PART_HEADER_BYTES,
@@ -10,6 +15,7 @@ import {
 } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import { Lane, type Piece } from "./lane.ts";
+import type { ShardMap } from "./placement.ts";
 
 /** Whole frames of one caller for one shard, or the end of a holder. */
 export interface FramesPiece extends Piece, Section {
@@ -22,14 +28,34 @@ export type Call = (batch: Uint8Array) => Promise<Uint8Array>;
 
 export type ShardLane = Lane<FramesPiece>;
 
-export function openShardLane(placement: Placement, connect: () => Call): ShardLane {
-  return new Lane<FramesPiece>(() => {
-    const call = connect();
-    return async (pieces) => deliver(pieces, await call(batchOf(placement, pieces)));
-  });
+export class ShardLanes {
+  readonly map: ShardMap;
+  readonly #connect: (shard: number) => Call;
+  /** By index of the shard. */
+  readonly #lanes: (ShardLane | undefined)[] = [];
+
+  /** @param connect makes a stub of a shard, whenever there is something to carry again: see `Lane` */
+  constructor(map: ShardMap, connect: (shard: number) => Call) {
+    this.map = map;
+    this.#connect = connect;
+  }
+
+  /** The lane to a shard, by its index. */
+  to(shard: number): ShardLane {
+    return (this.#lanes[shard] ??= this.#open(shard));
+  }
+
+  #open(shard: number): ShardLane {
+    const { placement } = this.map;
+    return new Lane<FramesPiece>(() => {
+      const call = this.#connect(shard);
+      return async (pieces) => answerPieces(pieces, await call(writeBatch(placement, pieces)));
+    });
+  }
 }
 
-function batchOf(placement: Placement, pieces: readonly FramesPiece[]): Uint8Array {
+/** The batch goes along with its placement: a shard of another number or seed refuses it as a whole. */
+function writeBatch(placement: Placement, pieces: readonly FramesPiece[]): Uint8Array {
   let bytes = 8;
   for (const piece of pieces) bytes += SECTION_HEADER_BYTES + piece.bytes;
   const out = new ByteWriter(bytes);
@@ -38,7 +64,8 @@ function batchOf(placement: Placement, pieces: readonly FramesPiece[]): Uint8Arr
   return out.bytes;
 }
 
-function deliver(pieces: readonly FramesPiece[], answer: Uint8Array): void {
+/** Gives each piece its part of the answer. */
+function answerPieces(pieces: readonly FramesPiece[], answer: Uint8Array): void {
   const view = new DataView(answer.buffer, answer.byteOffset, answer.byteLength);
   if (view.getUint8(0) !== BATCH_VERSION) throw new RangeError("answer_version: not known here");
   let at = 1;

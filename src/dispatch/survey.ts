@@ -5,13 +5,13 @@
  * it is a snapshot. A survey is one call to the Directory, and one to each Shard and Hub.
  */
 import type { TallyFigures } from "../engine/tally.ts";
-import type { Placement } from "../wire/batch.ts";
 import { isRefusal } from "../base/failure.ts";
 import type { HubFigures } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { shardName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
-import type { ShardCalls, ShardSummary } from "../base/calls/shard.ts";
+import type { ShardSummary } from "../base/calls/shard.ts";
+import type { ShardGroup } from "./shard-group.ts";
 
 /** What was counted beside Shards and Hubs, and what the Hubs say. */
 interface Beside {
@@ -58,20 +58,10 @@ export function heardHubs({ hubs }: Survey): HubFigures[] {
 
 export class Surveyor {
   readonly #env: Env;
-  readonly #namespace: string;
-  readonly #placement: Placement;
-  readonly #shards: () => DurableObjectStub<ShardCalls>[];
+  readonly #shards: ShardGroup;
 
-  /** @param shards makes stubs of all shards */
-  constructor(
-    env: Env,
-    namespace: string,
-    placement: Placement,
-    shards: () => DurableObjectStub<ShardCalls>[],
-  ) {
+  constructor(env: Env, shards: ShardGroup) {
     this.#env = env;
-    this.#namespace = namespace;
-    this.#placement = placement;
     this.#shards = shards;
   }
 
@@ -80,7 +70,7 @@ export class Surveyor {
     const [beside, ...shards] = await Promise.all([
       this.#beside(),
       ...this.#summaries().map(async (summary, index) => {
-        const name = shardName.format(this.#namespace, index);
+        const name = shardName.format(this.#shards.namespace, index);
         return orOutdated(await heard(summary, name, "shard_failed"), "figures");
       }),
     ]);
@@ -98,11 +88,12 @@ export class Surveyor {
   }
 
   #summaries(): Promise<ShardSummary>[] {
-    return this.#shards().map((shard) => shard.summary(this.#placement));
+    const { placement } = this.#shards;
+    return this.#shards.all().map((shard) => shard.summary(placement));
   }
 
   async #beside(): Promise<Beside> {
-    const directory = directoryStub(this.#env, this.#namespace);
+    const directory = directoryStub(this.#env, this.#shards.namespace);
     const { hubs: names, figures, doors } = await directory.survey();
     const hubs = await Promise.all(
       names.toSorted().map(async (hub): Promise<HubAnswer> => {

@@ -11,7 +11,6 @@ import {
   TALLY_YRMCDS_STATS,
   type Tally,
 } from "../engine/tally.ts";
-import type { Placement } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import type { YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import { writeDumpReplies, type DumpForm } from "../wire/yrmcds/dump.ts";
@@ -20,8 +19,8 @@ import { writeSuccess } from "../wire/yrmcds/replies.ts";
 import { RequestView } from "../wire/yrmcds/request.ts";
 import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
 import { askHubs } from "./ask-hubs.ts";
-import type { ShardMap } from "./placement.ts";
-import type { YrmcdsFigures, ShardCalls } from "../base/calls/shard.ts";
+import { walk, type ShardGroup } from "./shard-group.ts";
+import type { YrmcdsFigures } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { directoryStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
@@ -30,24 +29,12 @@ const PAGE_BYTES = 64 << 10;
 
 export class YrmcdsRequests {
   readonly #env: Env;
-  readonly #namespace: string;
-  readonly #placement: Placement;
-  readonly #shards: () => DurableObjectStub<ShardCalls>[];
+  readonly #shards: ShardGroup;
   readonly #tally: Tally;
 
-  /**
-   * @param shards makes stubs of all shards
-   * @param tally counts these requests
-   */
-  constructor(
-    env: Env,
-    { namespace, placement }: ShardMap,
-    shards: () => DurableObjectStub<ShardCalls>[],
-    tally: Tally,
-  ) {
+  /** @param tally counts these requests */
+  constructor(env: Env, shards: ShardGroup, tally: Tally) {
     this.#env = env;
-    this.#namespace = namespace;
-    this.#placement = placement;
     this.#shards = shards;
     this.#tally = tally;
   }
@@ -66,9 +53,10 @@ export class YrmcdsRequests {
 
   async #stats(opaque: number, sink: Sink): Promise<void> {
     this.#tally.totals[TALLY_YRMCDS_STATS]!++;
+    const { namespace, placement } = this.#shards;
     const [survey, ...shards] = await Promise.all([
-      directoryStub(this.#env, this.#namespace).survey(),
-      ...this.#shards().map((shard) => shard.counterFigures(this.#placement)),
+      directoryStub(this.#env, namespace).survey(),
+      ...this.#shards.all().map((shard) => shard.counterFigures(placement)),
     ]);
     const hubs = await askHubs(this.#env, survey.hubs, (hub) => hub.figures());
     const figures = sumFigures([survey.figures, ...hubs.map(({ answer }) => answer.tally)]);
@@ -86,22 +74,18 @@ export class YrmcdsRequests {
   async #dump(opaque: number, form: DumpForm, sink: Sink): Promise<void> {
     this.#tally.totals[TALLY_YRMCDS_DUMP]!++;
     const out = new ByteWriter(PAGE_BYTES);
-    for (const shard of this.#shards()) {
-      let hashes: string | null = null;
-      for (let cursor: number | null = 0; cursor !== null;) {
+    const { placement } = this.#shards;
+    for (const shard of this.#shards.all()) {
+      const pages = walk(async (hashes, cursor) => {
         const room = sink.room();
         if (room !== null) await room;
         await turn();
-        const page: Awaited<ReturnType<ShardCalls["dump"]>> = await shard.dump(
-          this.#placement,
-          hashes,
-          cursor,
-          PAGE_BYTES,
-        );
+        return await shard.dump(placement, hashes, cursor, PAGE_BYTES);
+      });
+      for await (const { entries } of pages) {
         out.reset();
-        writeDumpReplies(out, opaque, form, page.entries);
+        writeDumpReplies(out, opaque, form, entries);
         if (out.length > 0) sink.reply(out.take(), false);
-        ({ hashes, cursor } = page);
       }
     }
     out.reset();

@@ -9,13 +9,15 @@ import { Table } from "../../src/engine/table.ts";
 import type { TablePlace, TableQuery } from "../../src/engine/table-page.ts";
 import { STEP_SLOTS } from "../../src/engine/walk.ts";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
 import {
   isTableCursor,
   readTableCursor,
   writeTableCursor,
 } from "../../src/dispatch/scan-cursor.ts";
 import { Scans } from "../../src/dispatch/scans.ts";
-import type { Shard } from "../../src/objects/shard/shard.ts";
+import { ShardGroup } from "../../src/dispatch/shard-group.ts";
+import type { ShardCalls } from "../../src/base/calls/shard.ts";
 import {
   bytesOf,
   commandFrame,
@@ -34,7 +36,6 @@ import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
-const PLACEMENT = { shards: 2, fingerprint: 0 };
 const CHOICE = { low: 7, high: 7 };
 
 /** What a Shard does with its engine, without an object around it. */
@@ -115,8 +116,10 @@ class TestShard {
 class Namespace {
   readonly shards = [new TestShard(1), new TestShard(2)] as const;
   readonly #scans = new Scans(
-    PLACEMENT,
-    () => this.shards as unknown as DurableObjectStub<Shard>[],
+    new ShardGroup(
+      new ShardMap("default", 2, ""),
+      (index) => this.shards[index] as unknown as DurableObjectStub<ShardCalls>,
+    ),
   );
 
   shardOf(key: string): number {
