@@ -3,12 +3,12 @@ import { createExecutionContext, reset } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import worker from "../../src/worker/index.ts";
-import { hex, unhex } from "../support/frames/index.ts";
+import { concat, hex, U16 } from "../support/frames/index.ts";
 import { get, openSocket, post } from "../support/pool/doors.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
 
-const INSERT = unhex("010500041e000161");
-const QUERY = unhex("020161");
+const INSERT = U16.insert("a", 5);
+const QUERY = U16.query("a");
 const PATH = "/throttr/7.3/uint16";
 
 afterEach(async () => {
@@ -162,9 +162,7 @@ describe("over HTTP", () => {
 
   it("a scope that is missing: 403 that names it, nothing applied", async () => {
     const reader = await bearerOf({ scopes: ["read"] });
-    const problem = await problemOf(
-      await post("7.3", "uint16", unhex("020161" + "010500041e000161"), reader),
-    );
+    const problem = await problemOf(await post("7.3", "uint16", concat([QUERY, INSERT]), reader));
     expect(problem).toMatchObject({ status: 403, code: "scope_missing" });
     expect(problem.detail).toMatch(/INSERT at byte 3 needs the scope write/);
     expect((await post("7.3", "uint16", QUERY, reader)).status).toBe(200);
@@ -172,16 +170,11 @@ describe("over HTTP", () => {
 
   it("a key outside the prefixes: 403 that says so, nothing applied", async () => {
     const headers = await bearerOf({ keyPrefixes: ["user:", "ab"] });
-    const insert = (key: string): string =>
-      `010500041e00${(key.length / 2).toString(16).padStart(2, "0")}${key}`;
-    expect(
-      (await post("7.3", "uint16", unhex(insert("6162") + insert("616263")), headers)).status,
-    ).toBe(200);
-    const problem = await problemOf(
-      await post("7.3", "uint16", unhex(insert("616264") + insert("61")), headers),
-    );
+    const inserts = (...keys: string[]) => concat(keys.map((key) => U16.insert(key, 5)));
+    expect((await post("7.3", "uint16", inserts("ab", "abc"), headers)).status).toBe(200);
+    const problem = await problemOf(await post("7.3", "uint16", inserts("abd", "a"), headers));
     expect(problem).toMatchObject({ status: 403, code: "prefix_missing" });
-    const response = await post("7.3", "uint16", unhex("0203616264"), headers);
+    const response = await post("7.3", "uint16", U16.query("abd"), headers);
     expect(hex(new Uint8Array(await response.arrayBuffer()))).toBe("00");
   });
 });
@@ -234,22 +227,17 @@ describe("on a WebSocket", () => {
       await bearerOf({ scopes: ["read", "write"], keyPrefixes: ["b"] }),
     );
     expect(
-      hex(
-        await door.exchange(
-          unhex("010500041e000161" + "010500041e000162" + "020161" + "010500041e000162"),
-          4,
-        ),
-      ),
+      hex(await door.exchange(concat([INSERT, U16.insert("b", 5), QUERY, U16.insert("b", 5)]), 4)),
     ).toBe("00010000");
     await door.close();
     const reader = await openSocket(PATH, await bearerOf({ scopes: ["read"] }));
-    expect(hex(await reader.exchange(unhex("010500041e000163" + "020163" + "040162"), 3))).toBe(
-      "000000",
-    );
+    expect(
+      hex(await reader.exchange(concat([U16.insert("c", 5), U16.query("c"), U16.purge("b")]), 3)),
+    ).toBe("000000");
     await reader.close();
     const all = await openSocket(PATH, await bearerOf());
-    expect(hex(await all.exchange(unhex("020161" + "020163"), 2))).toBe("0000");
-    expect(hex(await all.exchange(unhex("020162"), 6)).slice(0, 2)).toBe("01");
+    expect(hex(await all.exchange(concat([QUERY, U16.query("c")]), 2))).toBe("0000");
+    expect(hex(await all.exchange(U16.query("b"), 6)).slice(0, 2)).toBe("01");
     await all.close();
   });
 

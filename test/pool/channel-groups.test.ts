@@ -13,7 +13,15 @@ import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
 import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
 import { writeChange } from "../../src/wire/channel-batch.ts";
 import { forEachMessage, writeMessage } from "../../src/wire/messages.ts";
-import { bytesOf, concat, hex } from "../support/frames/index.ts";
+import {
+  bytesOf,
+  concat,
+  hex,
+  subscribe,
+  U16,
+  WHOAMI,
+  WHOAMI_REPLY_BYTES,
+} from "../support/frames/index.ts";
 import { openSocket, post } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
@@ -29,11 +37,6 @@ afterEach(async () => {
   vi.useRealTimers();
   await reset();
 });
-
-const subscribe = (channel: string): Uint8Array =>
-  concat([Uint8Array.of(0x11, channel.length), bytesOf(channel)]);
-const publish = (channel: string, text = "m"): Uint8Array =>
-  concat([Uint8Array.of(0x13, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]);
 
 const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
   env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
@@ -58,7 +61,7 @@ describe("publications to names that nobody has", () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const names = Array.from({ length: 2000 }, (_, i) => `nobody:${i}`);
     const before = await channelObjects();
-    const body = concat(names.map((name) => publish(name)));
+    const body = concat(names.map((name) => U16.publish(name)));
     const response = await post("7.3", "uint16", body, headers);
     expect(hex(new Uint8Array(await response.arrayBuffer()))).toBe("00".repeat(names.length));
     expect((await channelObjects()) - before).toBe(CHANNEL_GROUPS);
@@ -67,11 +70,11 @@ describe("publications to names that nobody has", () => {
   it("make no Hub of an id that was made up, and reach connections that are there", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const door = await openSocket(WS, headers);
-    const id = hex((await door.exchange(Uint8Array.of(0x18), 17)).subarray(1));
+    const id = hex((await door.exchange(WHOAMI, WHOAMI_REPLY_BYTES)).subarray(1));
     const hubs = await hubObjects();
     const names = Array.from({ length: 200 }, (_, i) => madeUpId(i));
     const hubsAsked = vi.spyOn(Directory.prototype, "hubs");
-    const body = concat([...names.map((name) => publish(name)), publish(id)]);
+    const body = concat([...names.map((name) => U16.publish(name)), U16.publish(id)]);
     const response = await post("7.3", "uint16", body, headers);
     const statuses = hex(new Uint8Array(await response.arrayBuffer()));
     expect(statuses).toBe("00".repeat(names.length) + "01");
@@ -92,7 +95,7 @@ describe("publications to names that nobody has", () => {
     expect((await channelObjects()) - before).toBe(CHANNEL_GROUPS);
     const pushBytes = names.reduce((sum, name) => sum + 5 + name.length, 0);
     const pushes = await door.exchange(
-      concat(names.map((name) => publish(name))),
+      concat(names.map((name) => U16.publish(name))),
       pushBytes + names.length,
     );
     expect(hex(pushes.subarray(pushBytes))).toBe("01".repeat(names.length));
@@ -130,7 +133,7 @@ describe("a group that is full", () => {
       (name) => map.groupOf(name) !== map.groupOf("c"),
     )!;
     await fill(ns, "c");
-    const frames = concat([subscribe(elsewhere), subscribe("c"), Uint8Array.of(0x18)]);
+    const frames = concat([subscribe(elsewhere), subscribe("c"), WHOAMI]);
     const replies = await door.exchange(frames, 19);
     expect(hex(replies.subarray(0, 3))).toBe("010001");
     const listening = await server.fetch("http://localhost/channels/c", { headers });
@@ -138,7 +141,7 @@ describe("a group that is full", () => {
     expect(await listening.json()).toMatchObject({ code: "connections_max" });
     // The subscription is gone, so that it can be asked for again.
     expect(await groupOf(ns, "c").hubsOf("c")).toEqual([]);
-    expect(hex(await door.exchange(publish("c"), 1))).toBe("00");
+    expect(hex(await door.exchange(U16.publish("c"), 1))).toBe("00");
     await door.close();
   });
 });

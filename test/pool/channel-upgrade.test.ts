@@ -17,7 +17,15 @@ import { GroupMap } from "../../src/dispatch/placement.ts";
 import { isUnknownMethod } from "../../src/base/unknown-method.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { writeMessage } from "../../src/wire/messages.ts";
-import { bytesOf, concat, hex } from "../support/frames/index.ts";
+import {
+  bytesOf,
+  concat,
+  hex,
+  subscribe,
+  U16,
+  WHOAMI,
+  WHOAMI_REPLY_BYTES,
+} from "../support/frames/index.ts";
 import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -32,15 +40,8 @@ afterEach(async () => {
   await reset();
 });
 
-const subscribe = (channel: string): Uint8Array =>
-  concat([Uint8Array.of(0x11, channel.length), bytesOf(channel)]);
-const publish = (channel: string, text: string): Uint8Array =>
-  concat([Uint8Array.of(0x13, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]);
 /** The push of a message, in hex. */
-const push = (channel: string, text: string): string =>
-  hex(
-    concat([Uint8Array.of(0x19, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]),
-  );
+const pushHex = (channel: string, text: string): string => hex(U16.push(channel, text));
 
 const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
   env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
@@ -87,7 +88,7 @@ describe("the object that release 0.4 made for a channel", () => {
       delivered: [0],
       sequence: null,
     });
-    const pushes = push("c", "one") + push("c", "two");
+    const pushes = pushHex("c", "one") + pushHex("c", "two");
     expect(hex(await door.inbox.take(pushes.length / 2))).toBe(pushes);
     await door.close();
   });
@@ -130,7 +131,7 @@ describe("the object that release 0.4 made for a channel", () => {
       } else {
         const published = await stub.publish(messagesOf("late"), 1);
         expect(published).toEqual({ delivered: [1], sequence: null });
-        expect(hex(await door.inbox.take(9))).toBe(push("c", "late"));
+        expect(hex(await door.inbox.take(9))).toBe(pushHex("c", "late"));
       }
       expect(await groupOf(ns, "c").hubsOf("c")).toEqual([hub]);
       expect(await entriesOf(stub)).toBe(0);
@@ -156,7 +157,7 @@ it("a Directory that release 0.4 has stored knows its Hubs, and numbers from now
   const { delivered, sequence } = await stub.publish(messagesOf("all"), 1);
   expect(delivered).toEqual([1]);
   expect(sequence).toBeGreaterThan(10_007);
-  expect(hex(await door.inbox.take(8))).toBe(push("*", "all"));
+  expect(hex(await door.inbox.take(8))).toBe(pushHex("*", "all"));
   // The head of the group is left.
   expect(await entriesOf(stub)).toBe(1);
   await evictDurableObject(stub);
@@ -195,7 +196,7 @@ describe("a Hub that wakes with subscriptions that release 0.4 made", () => {
       await expect.poll(() => groupOf(ns, channel).hubsOf(channel)).toEqual([`${ns}/XXX/0`]);
     }
     const publisher = await subscribed(ns);
-    const statuses = await publisher.exchange(concat(channels.map((c) => publish(c, "m"))), 5);
+    const statuses = await publisher.exchange(concat(channels.map((c) => U16.publish(c, "m"))), 5);
     expect(hex(statuses)).toBe("0101010101");
     expect((await door.inbox.take(5 * 6)).length).toBe(30);
     // The next wakes cost no call.
@@ -211,11 +212,11 @@ describe("a Hub that wakes with subscriptions that release 0.4 made", () => {
   it("hears what new doors publish to the ids of its connections", async () => {
     const ns = freshNamespace();
     const door = await subscribed(ns);
-    const id = hex((await door.exchange(Uint8Array.of(0x18), 17)).subarray(1));
+    const id = hex((await door.exchange(WHOAMI, WHOAMI_REPLY_BYTES)).subarray(1));
     lack(Hub.prototype, "deliverToOwners");
     const publisher = await subscribed(ns);
-    expect(hex(await publisher.exchange(publish(id, "m"), 1))).toBe("01");
-    expect(hex(await door.inbox.take(37))).toBe(push(id, "m"));
+    expect(hex(await publisher.exchange(U16.publish(id, "m"), 1))).toBe("01");
+    expect(hex(await door.inbox.take(37))).toBe(pushHex(id, "m"));
     for (const open of [door, publisher]) await open.close();
   });
 });
@@ -226,13 +227,15 @@ it("a group gives messages of many names to a Hub that takes one name at a time"
   const door = await subscribed(ns, ...names);
   lack(Hub.prototype, "deliverAll");
   const publisher = await subscribed(ns);
-  const frames = names.flatMap((name) => [publish(name, "1"), publish(name, "2")]);
+  const frames = names.flatMap((name) => [U16.publish(name, "1"), U16.publish(name, "2")]);
   const statuses = await publisher.exchange(concat(frames), frames.length);
   expect(hex(statuses)).toBe("01".repeat(frames.length));
   const pushBytes = names.reduce((sum, name) => sum + 2 * (5 + name.length), 0);
   const pushes = hex(await door.inbox.take(pushBytes));
   for (const name of names) {
-    const [first, second] = [push(name, "1"), push(name, "2")].map((text) => pushes.indexOf(text));
+    const [first, second] = [pushHex(name, "1"), pushHex(name, "2")].map((text) =>
+      pushes.indexOf(text),
+    );
     expect(first).toBeGreaterThanOrEqual(0);
     expect(second).toBeGreaterThan(first!);
   }
@@ -246,7 +249,7 @@ it("a new door publishes to everybody through a Directory that takes one name", 
   const ns = freshNamespace();
   const door = await subscribed(ns);
   lack(Directory.prototype, "publishAll");
-  const frames = concat([publish("*", "a"), publish("*", "b")]);
-  expect(hex(await door.exchange(frames, 14))).toBe(push("*", "a") + push("*", "b") + "0101");
+  const frames = concat([U16.publish("*", "a"), U16.publish("*", "b")]);
+  expect(hex(await door.exchange(frames, 14))).toBe(pushHex("*", "a") + pushHex("*", "b") + "0101");
   await door.close();
 });

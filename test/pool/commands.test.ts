@@ -27,8 +27,10 @@ import {
   hex,
   HOURS,
   increment,
+  INFO,
   insert,
   limit,
+  LIST,
   peek,
   purge,
   read,
@@ -36,8 +38,12 @@ import {
   remove,
   scan,
   set,
+  stat,
+  STATS,
+  subscribe,
   type Ttl,
-  u64,
+  U64,
+  WHOAMI,
 } from "../support/frames/index.ts";
 import { takeReplies, timeless } from "../support/commands/streams.ts";
 import type { ModelRequest } from "../support/engine/model.ts";
@@ -51,32 +57,7 @@ const seed = inject("seed");
 const PATH = "/throttr/edge";
 const PORT = 9030;
 
-/** Of 7.3, which are part of the dialect. */
-const listAll = Uint8Array.of(0x07);
-const info = Uint8Array.of(0x08);
-const stats = Uint8Array.of(0x10);
-const whoami = Uint8Array.of(0x18);
-const stat = (key: string): Uint8Array => concat([Uint8Array.of(0x09, key.length), bytesOf(key)]);
-const subscribe = (channel: string): Uint8Array =>
-  concat([Uint8Array.of(0x11, channel.length), bytesOf(channel)]);
-const publish = (channel: string, payload: string): Uint8Array =>
-  concat([
-    Uint8Array.of(0x13, channel.length),
-    u64(BigInt(payload.length)),
-    bytesOf(channel),
-    bytesOf(payload),
-  ]);
-const pushed = (channel: string, payload: string): string =>
-  hex(
-    concat([
-      Uint8Array.of(0x19, channel.length),
-      u64(BigInt(payload.length)),
-      bytesOf(channel),
-      bytesOf(payload),
-    ]),
-  );
-const request = (request: ModelRequest): Uint8Array =>
-  frameOf({ dialect: "7.3", valueSize: 8 }, request);
+const request = (request: ModelRequest): Uint8Array => frameOf(U64, request);
 
 let namespaces = 0;
 const freshNamespace = (): string => `commands-${namespaces++}`;
@@ -206,7 +187,7 @@ const frameArbitrary: fc.Arbitrary<Uint8Array> = fc.oneof(
   { weight: 12, arbitrary: commandArbitrary(fc.constantFrom(...SLOW), endless) },
   { weight: 3, arbitrary: requestFrame },
   { weight: 1, arbitrary: key.map(stat) },
-  { weight: 1, arbitrary: fc.constantFrom(listAll, info, publish("news", "hello"), stats) },
+  { weight: 1, arbitrary: fc.constantFrom(LIST, INFO, U64.publish("news", "hello"), STATS) },
   {
     weight: 1,
     arbitrary: fc.tuple(prefix, fc.constantFrom(1, 2, 1000)).map(([key, max]) => scan(key, max)),
@@ -241,10 +222,10 @@ const EACH: Uint8Array[] = [
   limit("limited", BUCKET, NaN),
   scan("", 2),
   scan("", 1000, "b"),
-  publish("news", "hello"),
-  listAll,
-  info,
-  stats,
+  U64.publish("news", "hello"),
+  LIST,
+  INFO,
+  STATS,
   purge("a"),
   purge("a"),
   read("a", { flags: 4 }),
@@ -287,7 +268,7 @@ describe("every door", () => {
   });
 
   it.each(["WebSocket", "TCP"])("%s takes a stream byte by byte", async (name) => {
-    const frames = EACH.filter((frame) => frame[0] !== info[0]).slice(0, 20);
+    const frames = EACH.filter((frame) => frame[0] !== INFO[0]).slice(0, 20);
     const bytes = concat(frames).length;
     const cuts = Array.from({ length: bytes }, (_, i) => i);
     const whole = await DOORS.RPC!(frames, []);
@@ -308,11 +289,11 @@ describe("pushes", () => {
     expect(await sendInPieces(door, [subscribe("news")])).toEqual([Uint8Array.of(1)]);
     const frames = [
       increment("k", 1n, FOREVER),
-      publish("news", "own"),
+      U64.publish("news", "own"),
       read("k"),
       scan("", 10),
-      publish("news", ""),
-      info,
+      U64.publish("news", ""),
+      INFO,
       increment("k", 1n, FOREVER),
     ];
     const types = frames.map((frame) => frame[0]!);
@@ -331,10 +312,10 @@ describe("pushes", () => {
     const { replies, pushes, places, rest } = takeReplies(types, received);
     expect(rest).toHaveLength(0);
     expect(replies.map((reply) => reply[0])).toEqual([1, 1, 1, 1, 1, 1, 1]);
-    const own = pushes.map(hex).indexOf(pushed("news", "own"));
-    const empty = pushes.map(hex).indexOf(pushed("news", ""));
+    const own = pushes.map(hex).indexOf(hex(U64.push("news", "own")));
+    const empty = pushes.map(hex).indexOf(hex(U64.push("news", "")));
     expect([places[own], places[empty]]).toEqual([1, 4]);
-    expect(pushes.map(hex)).toContain(pushed("news", "other's"));
+    expect(pushes.map(hex)).toContain(hex(U64.push("news", "other's")));
     await door.close();
   });
 
@@ -345,7 +326,7 @@ describe("pushes", () => {
     await stub.exchange(concat(inserts));
     const door = await openSocket(PATH, await bearerOf({ ns: namespace }));
     await sendInPieces(door, [subscribe("news")]);
-    const frames = [listAll, scan("", 1000), read("key:1"), stats, scan("key:2", 1000)];
+    const frames = [LIST, scan("", 1000), read("key:1"), STATS, scan("key:2", 1000)];
     const publishers = Array.from({ length: 30 }, async (_, i) => {
       await scheduler.wait(i);
       await stub.publish("news", `${i}`);
@@ -398,7 +379,7 @@ describe.each(NEEDS)("%s needs the scopes %j", (name, needed, frame) => {
       const scopes = ALL.filter((other) => other !== scope);
       const headers = await bearerOf({ ns, scopes });
       const door = await openSocket(PATH, headers);
-      const [before, refused, after] = await sendInPieces(door, [whoami, frame, whoami]);
+      const [before, refused, after] = await sendInPieces(door, [WHOAMI, frame, WHOAMI]);
       expect([before![0], after![0]]).toEqual([1, 1]);
       const [reply] = commandReplies(refused!);
       expect(reply!.code).toBe("scope_missing");

@@ -13,19 +13,18 @@ import { readSettings } from "../../src/base/settings.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
-import { concat, frameOf, hex, unhex } from "../support/frames/index.ts";
-import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
+import { concat, frameOf, hex, HOURS, U16, U32, unhex } from "../support/frames/index.ts";
 import { connectTcp, openPort, openSocket, post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
-import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "../support/pool/large.ts";
+import { expectLargeReplies, setLargeValues } from "../support/pool/large.ts";
 import { breakJournal, holdSync, meterOf, shardStub } from "../support/pool/shards.ts";
 
 const PATH = "/throttr/7.3/uint16";
-const INSERT = unhex("010500041e000161");
-const INCREASE = unhex("030001010001" + "61");
-const QUERY = unhex("020161");
+const INSERT = U16.insert("a", 5);
+const INCREASE = U16.increase("a");
+const QUERY = U16.query("a");
 /** SET in uint32 of 65,536 bytes, less its value. */
-const LARGE_HEADER = unhex("0504" + "1e000000" + "01" + "00000100" + "6b");
+const LARGE_HEADER = U32.set("k", new Uint8Array(65_536)).subarray(0, -65_536);
 
 afterEach(async () => {
   await reset();
@@ -78,19 +77,9 @@ describe("a WebSocket", () => {
   });
 
   it("closes with 1013 when one message calls forth too many bytes", async () => {
-    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
-    const set: ModelRequest = {
-      type: "set",
-      key: "big",
-      ttlType: 6,
-      ttl: 10n,
-      value: new Uint8Array(1_000_000),
-    };
-    await post("7.3", "uint32", frameOf(protocol, set));
+    await post("7.3", "uint32", U32.set("big", new Uint8Array(1_000_000), HOURS, 10n));
     const door = await openSocket("/throttr/7.3/uint32");
-    door.socket.send(
-      concat(Array.from({ length: 100 }, () => frameOf(protocol, { type: "get", key: "big" }))),
-    );
+    door.socket.send(concat(Array.from({ length: 100 }, () => U32.get("big"))));
     expect(await door.closed).toMatchObject({
       code: 1013,
       reason: expect.stringMatching(/^reply_bytes/) as string,
@@ -209,12 +198,11 @@ describe("a TCP connection", () => {
   });
 
   it("carries frames up to the limit, through its window", async () => {
-    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
     const value = new Uint8Array(1_000_000).fill(7);
     const door = await openPort(9004);
-    const set = frameOf(protocol, { type: "set", key: "big", ttlType: 6, ttl: 10n, value });
+    const set = U32.set("big", value, HOURS, 10n);
     for (let i = 0; i < 5; i++) expect(hex(await door.exchange(set, 1))).toBe("01");
-    const get = frameOf(protocol, { type: "get", key: "big" });
+    const get = U32.get("big");
     const replies = await door.exchange(concat([get, get, get]), 3 * 1_000_010);
     expect(replies.length).toBe(3 * 1_000_010);
     expect(replies.at(-1)).toBe(7);
@@ -225,7 +213,7 @@ describe("a TCP connection", () => {
     const values = await setLargeValues();
     const order = Array.from({ length: 24 }, (_, i) => values[1 + (i % 3)]!);
     const door = await openPort(9004);
-    const gets = concat(order.map(({ key }) => frameOf(LARGE_PROTOCOL, { type: "get", key })));
+    const gets = concat(order.map(({ key }) => U32.get(key)));
     const bytes = order.reduce((sum, { value }) => sum + 10 + value.length, 0);
     expectLargeReplies(await door.exchange(gets, bytes), order);
     await door.close();
@@ -234,8 +222,8 @@ describe("a TCP connection", () => {
   it("is answered though many others ask for much at the same time", async () => {
     const [, large] = await setLargeValues();
     const { key, value } = large!;
-    const get = frameOf(LARGE_PROTOCOL, { type: "get", key });
-    const extend = frameOf(LARGE_PROTOCOL, {
+    const get = U32.get(key);
+    const extend = frameOf(U32, {
       type: "update",
       key,
       attribute: 1,
@@ -304,15 +292,8 @@ it("what connections bring while a call is under way goes into the next one", as
 
 describe("limits", () => {
   it("WebSocket peers that ask for much and say no more are cut earlier where all together may have much unread", async () => {
-    const set: ModelRequest = {
-      type: "set",
-      key: "big",
-      ttlType: 6,
-      ttl: 10n,
-      value: new Uint8Array(1_000_000),
-    };
-    await post("7.3", "uint32", frameOf(LARGE_PROTOCOL, set));
-    const get = frameOf(LARGE_PROTOCOL, { type: "get", key: "big" });
+    await post("7.3", "uint32", U32.set("big", new Uint8Array(1_000_000), HOURS, 10n));
+    const get = U32.get("big");
     const gets = concat(Array.from({ length: 30 }, () => get));
     const doors = await Promise.all(
       Array.from({ length: 8 }, () => openSocket("/throttr/7.3/uint32")),
@@ -355,19 +336,9 @@ describe("limits", () => {
   });
 
   it("a TCP peer that never reads is held back, then given up; others don't notice", async () => {
-    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
-    const set: ModelRequest = {
-      type: "set",
-      key: "big",
-      ttlType: 6,
-      ttl: 10n,
-      value: new Uint8Array(500_000),
-    };
-    await post("7.3", "uint32", frameOf(protocol, set));
+    await post("7.3", "uint32", U32.set("big", new Uint8Array(500_000), HOURS, 10n));
     const peer = connectTcp(9004);
-    const gets = concat(
-      Array.from({ length: 20_000 }, () => frameOf(protocol, { type: "get", key: "big" })),
-    );
+    const gets = concat(Array.from({ length: 20_000 }, () => U32.get("big")));
     const writer = (peer.writable as WritableStream<Uint8Array>).getWriter();
     const gone = (async () => {
       for (;;) await writer.write(gets);

@@ -5,7 +5,14 @@ import { describe, expect, it } from "vitest";
 import type { Channel } from "../../src/objects/channel/channel.ts";
 import { groupName } from "../../src/base/names.ts";
 import { GroupMap } from "../../src/dispatch/placement.ts";
-import { hex, unhex } from "../support/frames/index.ts";
+import {
+  CONNECTIONS,
+  hex,
+  subscribe,
+  U16,
+  WHOAMI,
+  WHOAMI_REPLY_BYTES,
+} from "../support/frames/index.ts";
 import { openSocket, post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
@@ -118,14 +125,14 @@ describe("Server-Sent Events", () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const listener = await listen("/channels/room", headers);
     const door = await openSocket(WS, headers);
-    const frame = unhex("1304" + "0200" + "726f6f6d" + "6869");
+    const frame = U16.publish("room", "hi");
     expect(hex(await door.exchange(frame, 1))).toBe("01");
     const first = await listener.next();
     expect(first).toMatchObject({ data: "hi" });
-    expect(hex(await door.exchange(unhex("1104" + "726f6f6d"), 1))).toBe("01");
+    expect(hex(await door.exchange(subscribe("room"), 1))).toBe("01");
     const sequence = Number(first!.id) + 1;
     expect(await publish("/channels/room", headers, "yo")).toEqual({ delivered: 2, sequence });
-    expect(hex(await door.inbox.take(10))).toBe("1904" + "0200" + "726f6f6d" + "796f");
+    expect(hex(await door.inbox.take(10))).toBe(hex(U16.push("room", "yo")));
     await listener.close();
     await door.close();
   });
@@ -231,7 +238,7 @@ describe("Server-Sent Events", () => {
     expect((await publish("/channels/*", headers, "all")).delivered).toBe(1);
     expect((await listener.next())!.data).toBe("all");
     const door = await openSocket(WS, headers);
-    const id = hex((await door.exchange(unhex("18"), 17)).subarray(1));
+    const id = hex((await door.exchange(WHOAMI, WHOAMI_REPLY_BYTES)).subarray(1));
     expect((await publish(`/channels/${id}`, headers, "dm")).delivered).toBe(1);
     expect((await door.inbox.take(38)).length).toBe(38);
     await door.close();
@@ -288,7 +295,7 @@ describe("Server-Sent Events", () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const listener = await listen("/channels/only", headers);
-    const response = await post("7.3", "uint16", unhex("14"), headers);
+    const response = await post("7.3", "uint16", CONNECTIONS, headers);
     const answer = new Uint8Array(await response.arrayBuffer());
     expect(answer.length).toBe(1 + 8 + 16 + 237);
     expect(answer[25 + 17]).toBe(3);

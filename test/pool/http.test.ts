@@ -3,21 +3,33 @@ import { createExecutionContext, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import worker from "../../src/worker/index.ts";
-import { bytesOf, concat, frameOf, hex, unhex } from "../support/frames/index.ts";
+import {
+  bytesOf,
+  concat,
+  frameOf,
+  hex,
+  HOURS,
+  SECONDS,
+  U16,
+  U32,
+  U64,
+  U8,
+  unhex,
+} from "../support/frames/index.ts";
 import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
 import { get, post } from "../support/pool/doors.ts";
-import { expectLargeReplies, LARGE_PROTOCOL, setLargeValues } from "../support/pool/large.ts";
+import { expectLargeReplies, setLargeValues } from "../support/pool/large.ts";
 
 const server = exports.default as unknown as Fetcher;
-const INSERT = "010500041e000161";
-const QUERY = "020161";
+const INSERT = U16.insert("a", 5);
+const QUERY = U16.query("a");
 
 afterEach(async () => {
   await reset();
 });
 
-async function exchange(body: string, dialect = "7.3", size = "uint16"): Promise<string> {
-  const response = await post(dialect, size, unhex(body));
+async function exchange(body: BodyInit, dialect = "7.3", size = "uint16"): Promise<string> {
+  const response = await post(dialect, size, body);
   expect(response.status).toBe(200);
   return hex(new Uint8Array(await response.arrayBuffer()));
 }
@@ -46,7 +58,7 @@ async function fetchWith(
 
 describe("replies", () => {
   it("come back to back, in the order of the requests", async () => {
-    const reply = await exchange(INSERT + QUERY + "020162" + "04" + "0161" + QUERY);
+    const reply = await exchange(concat([INSERT, QUERY, U16.query("b"), U16.purge("a"), QUERY]));
     expect(reply).toMatch(/^01010500041[de]00000100$/);
   });
 
@@ -74,20 +86,12 @@ describe("replies", () => {
   });
 
   it("larger than memory should hold are streamed, in order", async () => {
-    const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
     const valueOf = (i: number): Uint8Array => new Uint8Array(500_000).fill(i);
     for (let i = 0; i < 8; i++) {
-      const set: ModelRequest = {
-        type: "set",
-        key: `key:${i}`,
-        ttlType: 6,
-        ttl: 10n,
-        value: valueOf(i),
-      };
-      await post("7.3", "uint32", frameOf(protocol, set));
+      await post("7.3", "uint32", U32.set(`key:${i}`, valueOf(i), HOURS, 10n));
     }
     const order = Array.from({ length: 80 }, (_, i) => (i * 5 + Math.floor(i / 8)) % 8);
-    const body = concat(order.map((i) => frameOf(protocol, { type: "get", key: `key:${i}` })));
+    const body = concat(order.map((i) => U32.get(`key:${i}`)));
     const response = await post("7.3", "uint32", body);
     const replies = new Uint8Array(await response.arrayBuffer());
     expect(replies.length).toBe(80 * 500_010);
@@ -100,7 +104,7 @@ describe("replies", () => {
   it("streamed from shards that take turns are in order", async () => {
     const values = await setLargeValues();
     const order = [0, 1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 0];
-    const gets = order.map((i) => frameOf(LARGE_PROTOCOL, { type: "get", key: values[i]!.key }));
+    const gets = order.map((i) => U32.get(values[i]!.key));
     const replies = await (await post("7.3", "uint32", concat(gets))).arrayBuffer();
     expectLargeReplies(
       new Uint8Array(replies),
@@ -109,27 +113,23 @@ describe("replies", () => {
   });
 
   it("speak 7.1, 5 and every size", async () => {
-    expect(await exchange("0504" + "1e00" + "01" + "02" + "62" + "4142" + "060162", "7.1")).toMatch(
-      /^0101041[de]0002004142$/,
-    );
-    expect(await exchange("01" + "05" + "04" + "1e" + "01" + "61" + QUERY, "5", "uint8")).toMatch(
-      /^010105041[de]$/,
-    );
+    const old: ModelProtocol = { dialect: "7.1", valueSize: 2 };
+    const value = bytesOf("AB");
+    const setAndGet: ModelRequest[] = [
+      { type: "set", key: "b", ttlType: SECONDS, ttl: 30n, value },
+      { type: "get", key: "b" },
+    ];
+    const body = concat(setAndGet.map((request) => frameOf(old, request)));
+    expect(await exchange(body, "7.1")).toMatch(/^0101041[de]0002004142$/);
+    const inserted = await exchange(concat([U8.insert("a", 5), U8.query("a")]), "5", "uint8");
+    expect(inserted).toMatch(/^010105041[de]$/);
   });
 
   it("of one keyspace fit the reader: a quota too large reads as the maximum, a value too long as absent", async () => {
-    await exchange(
-      "01" + "0001000000000000" + "04" + "0002000000000000" + "01" + "61",
-      "7.3",
-      "uint64",
-    );
+    await exchange(U64.insert("a", 256, SECONDS, 512n), "7.3", "uint64");
     expect(await exchange(QUERY, "7.3", "uint8")).toBe("01ff04ff");
-    await exchange(
-      "05" + "04" + "1e000000" + "01" + "2c010000" + "62" + "00".repeat(300),
-      "7.3",
-      "uint32",
-    );
-    expect(await exchange("060162", "7.3", "uint8")).toBe("00");
+    await exchange(U32.set("b", new Uint8Array(300)), "7.3", "uint32");
+    expect(await exchange(U8.get("b"), "7.3", "uint8")).toBe("00");
   });
 });
 
@@ -147,7 +147,7 @@ describe("refusals", () => {
   it("a body that ends inside a frame: 400, nothing applied", async () => {
     expect(
       await expectProblem(
-        await post("7.3", "uint16", unhex(INSERT + "0205")),
+        await post("7.3", "uint16", concat([INSERT, unhex("0205")])),
         400,
         "body_truncated",
       ),
@@ -158,13 +158,13 @@ describe("refusals", () => {
   it("an unknown request type: 400, nothing applied", async () => {
     expect(
       await expectProblem(
-        await post("7.3", "uint16", unhex(INSERT + "77")),
+        await post("7.3", "uint16", concat([INSERT, unhex("77")])),
         400,
         "request_type_unknown",
       ),
     ).toContain("0x77");
     await expectProblem(
-      await post("5", "uint16", unhex(INSERT + "060161")),
+      await post("5", "uint16", concat([INSERT, U16.get("a")])),
       400,
       "request_type_unknown",
     );
@@ -175,13 +175,9 @@ describe("refusals", () => {
     ["uint64 near 2^64", "uint64", "0504" + "0100000000000000" + "01" + "ffffffffffffffff"],
     ["uint32 of 2 MiB", "uint32", "0504" + "01000000" + "01" + "00002000"],
   ])("a frame that announces too much, %s: 413, nothing applied", async (_, size, frame) => {
-    const insert =
-      size === "uint64"
-        ? "01" + "0500000000000000" + "04" + "1e00000000000000" + "0161"
-        : "01" + "05000000" + "04" + "1e000000" + "0161";
-    expect(
-      await expectProblem(await post("7.3", size, unhex(insert + frame)), 413, "frame_too_large"),
-    ).toContain("1048576");
+    const insert = (size === "uint64" ? U64 : U32).insert("a", 5);
+    const response = await post("7.3", size, concat([insert, unhex(frame)]));
+    expect(await expectProblem(response, 413, "frame_too_large")).toContain("1048576");
     expect(await exchange(QUERY)).toBe("00");
   });
 
@@ -246,7 +242,7 @@ describe("refusals", () => {
 
   it("a deployment that says nothing about access: every request, and what to set", async () => {
     for (const path of ["/health", "/throttr/7.3/uint16"]) {
-      const init = path === "/health" ? {} : { method: "POST", body: unhex(QUERY) };
+      const init = path === "/health" ? {} : { method: "POST", body: QUERY };
       const response = await fetchWith({ ACCESS: "token", TOKEN_SECRET: undefined }, path, init);
       expect(await expectProblem(response, 503, "access_not_configured")).toContain("TOKEN_SECRET");
     }
@@ -254,8 +250,10 @@ describe("refusals", () => {
 });
 
 describe("shards", () => {
-  const send = (variables: Record<string, unknown>, body = INSERT): Promise<Response> =>
-    fetchWith(variables, "/throttr/7.3/uint16", { method: "POST", body: unhex(body) });
+  /** So many keys that some belong to each shard. */
+  const LETTERS = Array.from("abcdefghijklmnopqrstuvwxyz");
+  const send = (variables: Record<string, unknown>, body: BodyInit = INSERT): Promise<Response> =>
+    fetchWith(variables, "/throttr/7.3/uint16", { method: "POST", body });
 
   it.each([
     ["fewer", "2"],
@@ -263,8 +261,8 @@ describe("shards", () => {
   ])(
     "a deployment with %s than the data has is refused, and told the number",
     async (_, shards) => {
-      const keys = Array.from({ length: 26 }, (_, i) => `0201${(97 + i).toString(16)}`).join("");
-      expect((await send({}, INSERT + keys)).status).toBe(200);
+      const keys = concat(LETTERS.map(U16.query));
+      expect((await send({}, concat([INSERT, keys]))).status).toBe(200);
       const detail = await expectProblem(
         await send({ SHARDS: shards }, keys),
         503,
@@ -277,9 +275,9 @@ describe("shards", () => {
 
   it("a shard that is new asks the first one", async () => {
     expect((await send({})).status).toBe(200);
-    for (let i = 0; i < 26; i++) {
-      const body = `0201${(97 + i).toString(16)}`;
-      await expectProblem(await send({ SHARDS: "128" }, body), 503, "shards_mismatch");
+    for (const letter of LETTERS) {
+      const response = await send({ SHARDS: "128" }, U16.query(letter));
+      await expectProblem(response, 503, "shards_mismatch");
     }
   });
 
@@ -300,7 +298,7 @@ describe("web pages", () => {
   const page = { origin: "https://page.example" };
 
   it("of other origins are refused unless listed", async () => {
-    const refused = await post("7.3", "uint16", unhex(INSERT), page);
+    const refused = await post("7.3", "uint16", INSERT, page);
     await expectProblem(refused, 403, "origin_not_allowed");
     expect(await exchange(QUERY)).toBe("00");
     await expectProblem(
@@ -314,7 +312,7 @@ describe("web pages", () => {
     const variables = { CORS_ORIGINS: "https://other.example, https://page.example" };
     const response = await fetchWith(variables, "/throttr/7.3/uint16", {
       method: "POST",
-      body: unhex(QUERY),
+      body: QUERY,
       headers: page,
     });
     expect(response.status).toBe(200);
@@ -332,9 +330,7 @@ describe("web pages", () => {
   });
 
   it("of the server's own origin may call", async () => {
-    expect((await post("7.3", "uint16", unhex(QUERY), { origin: "http://localhost" })).status).toBe(
-      200,
-    );
+    expect((await post("7.3", "uint16", QUERY, { origin: "http://localhost" })).status).toBe(200);
   });
 });
 

@@ -2,29 +2,32 @@
 import { evictAllDurableObjects, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { bytesOf, concat, hex, unhex } from "../support/frames/index.ts";
+import {
+  CHANNELS,
+  concat,
+  connectionRow,
+  CONNECTIONS,
+  hex,
+  INFO,
+  LIST,
+  stat,
+  STATS,
+  subscribe,
+  subscribersOf,
+  U16,
+  U32,
+  unsubscribe,
+  WHOAMI,
+} from "../support/frames/index.ts";
 import { connectTcp, openPort, openSocket, post, type Door } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
 const PATH = "/throttr/7.3/uint16";
-const WHOAMI = unhex("18");
 
 let namespaces = 0;
 const freshNamespace = (): string => `limits-${namespaces++}`;
-
-const onChannel = (type: number, channel: string): Uint8Array =>
-  concat([Uint8Array.of(type, channel.length), bytesOf(channel)]);
-const subscribe = (channel: string): Uint8Array => onChannel(0x11, channel);
-const unsubscribe = (channel: string): Uint8Array => onChannel(0x12, channel);
-
-/** PUBLISH on a door with 4-byte sizes. */
-function publish32(channel: string, payload: Uint8Array): Uint8Array {
-  const size = new Uint8Array(4);
-  new DataView(size.buffer).setUint32(0, payload.length, true);
-  return concat([Uint8Array.of(0x13, channel.length), size, bytesOf(channel), payload]);
-}
 
 async function statusOf(door: Door, request: Uint8Array): Promise<number> {
   return (await door.exchange(request, 1))[0]!;
@@ -50,7 +53,7 @@ describe("subscriptions of a connection", () => {
     expect(taken).toBeGreaterThanOrEqual(atLeast);
     expect(statuses.subarray(taken).every((status) => status === 0)).toBe(true);
     // The bytes of an unfinished frame must fit beside them.
-    door.socket.send(concat([unhex("05040100" + "01" + "ff03" + "63"), new Uint8Array(1000)]));
+    door.socket.send(U16.set("c", new Uint8Array(1023)).subarray(0, 8 + 1000));
     await scheduler.wait(20);
     await evictAllDurableObjects();
     door.socket.send(new Uint8Array(23));
@@ -88,7 +91,7 @@ describe("a subscriber that leaves pushes unread", () => {
     ];
     await silent.exchange(subscribe("c"), 1);
     await heard.exchange(subscribe("c"), 1);
-    const message = publish32("c", new Uint8Array(1_000_000));
+    const message = U32.publish("c", new Uint8Array(1_000_000));
     for (let i = 0; i < 9; i++) {
       expect(await statusOf(publisher, message)).toBe(1);
       heard.socket.send("ping");
@@ -109,10 +112,10 @@ describe("a subscriber that leaves pushes unread", () => {
     await writer.write(subscribe("fire"));
     const [reader, publisher] = [await openPort(9004), await openPort(9004)];
     await reader.exchange(subscribe("fire"), 1);
-    const message = publish32("fire", new Uint8Array(1_000_000));
+    const message = U32.publish("fire", new Uint8Array(1_000_000));
     const subscribers = async (): Promise<number> => {
       const door = await openPort(9004);
-      const count = (await door.exchange(onChannel(0x17, "fire"), 9))[1]!;
+      const count = (await door.exchange(subscribersOf("fire"), 9))[1]!;
       await door.close();
       return count;
     };
@@ -131,7 +134,7 @@ describe("a subscriber that leaves pushes unread", () => {
 describe("a body", () => {
   it("may change between kinds of requests so often and no more", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
-    const pair = concat([unhex("02016b"), unhex("1301000063")]);
+    const pair = concat([U16.query("k"), U16.publish("c", "")]);
     const fine = await post(
       "7.3",
       "uint16",
@@ -146,14 +149,13 @@ describe("a body", () => {
 
   it("is not applied at all when a request in it needs a connection", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
-    const insert = unhex("010500061e000161");
-    const response = await post("7.3", "uint16", concat([insert, WHOAMI]), headers);
+    const response = await post("7.3", "uint16", concat([U16.insert("a", 5), WHOAMI]), headers);
     expect(await response.json()).toMatchObject({
       status: 400,
       code: "needs_connection",
       detail: expect.stringContaining("WHOAMI at byte 8") as string,
     });
-    const query = await post("7.3", "uint16", unhex("020161"), headers);
+    const query = await post("7.3", "uint16", U16.query("a"), headers);
     expect(hex(new Uint8Array(await query.arrayBuffer()))).toBe("00");
   });
 });
@@ -162,7 +164,7 @@ describe("rights", () => {
   it("a request without status that is refused closes the connection", async () => {
     const headers = await bearerOf({ ns: freshNamespace(), scopes: ["subscribe"] });
     const door = await openSocket("/throttr/7.1/uint16", headers);
-    door.socket.send(concat([subscribe("c"), unhex("07")]));
+    door.socket.send(concat([subscribe("c"), LIST]));
     expect(hex(await door.inbox.take(1))).toBe("01");
     expect(await door.closed).toMatchObject({
       code: 1008,
@@ -173,15 +175,15 @@ describe("rights", () => {
   it.each([
     ["subscribe", subscribe("c")],
     ["subscribe", unsubscribe("*")],
-    ["publish", unhex("1301000063")],
-    ["read", unhex("07")],
-    ["read", unhex("08")],
-    ["read", unhex("10")],
-    ["read", unhex("090161")],
-    ["admin", unhex("14")],
-    ["admin", concat([unhex("15"), new Uint8Array(16)])],
-    ["admin", unhex("16")],
-    ["admin", unhex("17012a")],
+    ["publish", U16.publish("c", "")],
+    ["read", LIST],
+    ["read", INFO],
+    ["read", STATS],
+    ["read", stat("a")],
+    ["admin", CONNECTIONS],
+    ["admin", connectionRow(new Uint8Array(16))],
+    ["admin", CHANNELS],
+    ["admin", subscribersOf("*")],
   ] as const)("without %s a request answers 00", async (scope, request) => {
     const all = ["read", "write", "publish", "subscribe", "admin"] as const;
     const scopes = all.filter((name) => name !== scope);
@@ -194,8 +196,8 @@ describe("rights", () => {
     const ns = freshNamespace();
     const door = await openSocket(PATH, await bearerOf({ ns, scopes: ["publish"] }));
     const id = hex((await door.exchange(WHOAMI, 17)).subarray(1));
-    expect(hex(await door.exchange(unhex("130100002a"), 1))).toBe("00");
-    const direct = concat([unhex("13200000"), bytesOf(id)]);
+    expect(hex(await door.exchange(U16.publish("*", ""), 1))).toBe("00");
+    const direct = U16.publish(id, "");
     expect(hex(await door.exchange(direct, 1))).toBe("00");
     await door.close();
   });
@@ -205,13 +207,13 @@ describe("rights", () => {
     const door = await openSocket(PATH, await bearerOf({ ns, channelPrefixes: ["room:"] }));
     const id = hex((await door.exchange(WHOAMI, 17)).subarray(1));
     expect(hex(await door.exchange(concat(["room:1", "other"].map(subscribe)), 2))).toBe("0100");
-    expect(hex(await door.exchange(unhex("1305000" + "06f74686572"), 1))).toBe("00");
+    expect(hex(await door.exchange(U16.publish("other", ""), 1))).toBe("00");
     const free = await openSocket(PATH, await bearerOf({ ns }));
-    expect((await free.exchange(unhex("130100002a"), 6)).length).toBe(6);
-    const direct = concat([unhex("13200000"), bytesOf(id)]);
+    expect((await free.exchange(U16.publish("*", ""), 6)).length).toBe(6);
+    const direct = U16.publish(id, "");
     expect(hex(await free.exchange(direct, 1))).toBe("01");
     // What was meant for everybody has not come; what was meant for this connection has.
-    expect(hex(await door.inbox.take(4))).toBe("19200000");
+    expect(hex(await door.inbox.take(4))).toBe(hex(U16.push(id, "")).slice(0, 8));
     await door.close();
     await free.close();
   });
@@ -239,7 +241,7 @@ describe("Hubs", () => {
       `${ns}/LHR/0`,
       `${ns}/LHR/1`,
     ]);
-    const answer = await post("7.3", "uint16", unhex("14"), headers);
+    const answer = await post("7.3", "uint16", CONNECTIONS, headers);
     const fragments = Math.ceil(22 / 8);
     expect((await answer.arrayBuffer()).byteLength).toBe(9 + fragments * 16 + 22 * 237);
     for (const socket of sockets) socket.close(1000);
@@ -254,9 +256,7 @@ describe("Hubs", () => {
     await expect(runInDurableObject(hub, (_, ctx) => ctx.abort("died"))).rejects.toThrow("died");
     const directory = env.DIRECTORY.getByName(ns);
     expect(await directory.hubs()).toEqual([`${ns}/CDG/0`]);
-    const info = new Uint8Array(
-      await (await post("7.3", "uint16", unhex("08"), headers)).arrayBuffer(),
-    );
+    const info = new Uint8Array(await (await post("7.3", "uint16", INFO, headers)).arrayBuffer());
     expect(info[1 + 8 * 51]).toBe(0);
     expect(await directory.hubs()).toEqual([]);
   });
@@ -273,7 +273,7 @@ describe("Hubs", () => {
     expect(new Set(ids.map((id) => hex(id.subarray(13)))).size).toBe(20);
     for (const id of ids) {
       expect(hex(id)).toMatch(/^.{12}4.{3}[89ab].{15}$/);
-      const row = await post("7.3", "uint16", concat([unhex("15"), id]), headers);
+      const row = await post("7.3", "uint16", connectionRow(id), headers);
       expect((await row.arrayBuffer()).byteLength).toBe(238);
     }
     expect(await runInDurableObject(hubStub(0, ns), (instance) => instance.roster.size)).toBe(20);

@@ -5,26 +5,22 @@ import {
   concat,
   FRAGMENT_BYTES_MAX,
   fragmentsNeeded,
-  frameOf,
+  HOURS,
+  LIST,
   parseFragments,
-  unhex,
+  SECONDS,
+  STATS,
+  U16,
 } from "../support/frames/index.ts";
-import type { ModelProtocol } from "../support/engine/model.ts";
 import { openPort, openSocket, post } from "../support/pool/doors.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 
-const LIST = unhex("07");
-const STATS = unhex("10");
-const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
-const HOURS = 6;
 const LIST_SHAPE = { hasStatus: true, rowBytes: 13, hasNames: true };
 const STATS_SHAPE = { hasStatus: true, rowBytes: 33, hasNames: true };
 
 const inserts = (keys: readonly string[]): Uint8Array =>
-  concat(
-    keys.map((key) => frameOf(U16, { type: "insert", key, quota: 5n, ttlType: HOURS, ttl: 2n })),
-  );
+  concat(keys.map((key) => U16.insert(key, 5, HOURS, 2n)));
 
 const keysOf = (count: number): string[] =>
   Array.from({ length: count }, (_, i) => `key:${(i * 7919) % 1_000_003}`);
@@ -84,8 +80,8 @@ describe("LIST", () => {
     await send(
       concat([
         inserts(["counter"]),
-        frameOf(U16, { type: "set", key: "buffer", ttlType: 4, ttl: 90n, value }),
-        frameOf(U16, { type: "insert", key: "gone", quota: 1n, ttlType: 4, ttl: 0n }),
+        U16.set("buffer", value, SECONDS, 90n),
+        U16.insert("gone", 1, SECONDS, 0n),
       ]),
     );
     const [fragment] = parseFragments(await send(LIST), LIST_SHAPE);
@@ -106,7 +102,7 @@ describe("LIST", () => {
   it("saturates the bytes used at what N can say", async () => {
     const { ns, send } = await freshHttp();
     const value = new Uint8Array(300);
-    await send(frameOf(U16, { type: "set", key: "k", ttlType: HOURS, ttl: 1n, value }));
+    await send(U16.set("k", value, HOURS, 1n));
     const response = await post("7.3", "uint8", LIST, await bearerOf({ ns }));
     const answer = new Uint8Array(await response.arrayBuffer());
     const [fragment] = parseFragments(answer, { ...LIST_SHAPE, rowBytes: 12 });
@@ -125,13 +121,7 @@ describe("LIST", () => {
   });
 
   it("is answered between what came before and after it, over each door", async () => {
-    const batch = concat([
-      inserts(["x"]),
-      LIST,
-      frameOf(U16, { type: "purge", key: "x" }),
-      LIST,
-      frameOf(U16, { type: "query", key: "x" }),
-    ]);
+    const batch = concat([inserts(["x"]), LIST, U16.purge("x"), LIST, U16.query("x")]);
     const expected = 1 + (9 + 16 + 13 + 1) + 1 + 9 + 1;
     const { send } = await freshHttp();
     expect((await send(batch)).length).toBe(expected);
@@ -165,9 +155,7 @@ describe("LIST", () => {
       for (const key of some) gone.add(key);
       if (some.length === 0) continue;
       const fresh = Array.from({ length: 1500 }, (_, i) => `fresh:${round}:${i}`);
-      await send(
-        concat([...some.map((key) => frameOf(U16, { type: "purge", key })), inserts(fresh)]),
-      );
+      await send(concat([...some.map((key) => U16.purge(key)), inserts(fresh)]));
     }
     const fragments = parseFragments(concat(chunks), LIST_SHAPE);
     const names = fragments.flatMap(({ rows }) => rows.map(({ name }) => name));

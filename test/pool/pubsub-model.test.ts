@@ -10,19 +10,26 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, inject, it, vi } from "vitest";
 import { Channel } from "../../src/objects/channel/channel.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
-import { concat, frameOf, parseFragments } from "../support/frames/index.ts";
+import {
+  concat,
+  frameOf,
+  LIST,
+  parseFragments,
+  subscribe,
+  U32,
+  unsubscribe,
+  WHOAMI,
+} from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/engine/model.ts";
 import { History } from "../support/pubsub/model.ts";
 import { connectTcp, post } from "../support/pool/doors.ts";
 import {
   askChannels,
-  channelFrame,
   findPush,
   newMessage,
   numberOf,
   Peer,
   publishBody,
-  publishFrame,
   type Message,
   type PeerKind,
 } from "../support/pool/peers.ts";
@@ -48,11 +55,6 @@ import {
 } from "../support/pool/pubsub-slots.ts";
 
 const seed = inject("seed");
-
-const LIST = 0x07;
-const SUBSCRIBE = 0x11;
-const UNSUBSCRIBE = 0x12;
-const WHOAMI = 0x18;
 
 /** Tallies of connections are stored after so long: until then an object is not evicted. */
 const STORE_DELAY_MS = 1000;
@@ -312,8 +314,7 @@ it("a message costs no call to a Hub that has no subscriber", async () => {
 });
 
 it("a connection that ends while it subscribes leaves nothing behind", async () => {
-  const whoamis = new Uint8Array(4000).fill(WHOAMI);
-  const subscribe = (channel: string): Uint8Array => channelFrame(SUBSCRIBE, channel);
+  const whoamis = new Uint8Array(4000).fill(WHOAMI[0]!);
   for (let round = 0; round < 5; round++) {
     const peer = await Peer.open(NEAR);
     // The replies are so many that they come in pieces, between which the connection ends.
@@ -369,8 +370,7 @@ describe("a subscription", () => {
   it("is what was asked for last, though the channel hears late of what was before", async () => {
     wrap(Channel.prototype, "change", late);
     const peer = await Peer.open(FAR);
-    const types = [SUBSCRIBE, UNSUBSCRIBE, SUBSCRIBE];
-    await peer.request(concat(types.map((type) => channelFrame(type, "a"))), [1, 1, 1]);
+    await peer.request(concat([subscribe("a"), unsubscribe("a"), subscribe("a")]), [1, 1, 1]);
     await scheduler.wait(2 * LONG_MS);
     const number = await publishTo("a", 1);
     await peer.catchUp();
@@ -401,7 +401,7 @@ describe("a subscription", () => {
 });
 
 describe("over TCP", () => {
-  const query = frameOf({ dialect: "7.3", valueSize: 4 }, { type: "query", key: "absent" });
+  const query = U32.query("absent");
 
   it("a push is never behind a reply in what is read at once", async () => {
     const [peer, other] = [await Peer.open(TCP), await Peer.open(FAR)];
@@ -411,7 +411,7 @@ describe("over TCP", () => {
       const [own, others] = [newMessage("a", 12), newMessage("a", 12 + (round % 300))];
       sent.push(own, others);
       await Promise.all([
-        peer.request(concat([query, publishFrame(4, own), query]), [1, 1, 1]),
+        peer.request(concat([query, U32.publish(own.channel, own.payload), query]), [1, 1, 1]),
         other.publish([others]),
         peer.request(concat([query, query]), [1, 1]),
         other.publish([newMessage("nobody's", 12)]),
@@ -456,7 +456,7 @@ describe.each([
       frameOf(protocol, { type: "insert", key, quota: 1n, ttlType: 6, ttl: 100n }),
     );
     expect((await post("7.3", "uint64", concat(frames))).status).toBe(200);
-    const list = await (await post("7.3", "uint64", Uint8Array.of(LIST))).arrayBuffer();
+    const list = await (await post("7.3", "uint64", LIST)).arrayBuffer();
     return list.byteLength;
   }
 
@@ -472,7 +472,7 @@ describe.each([
     const socket = connectTcp(9008);
     const writer = (socket.writable as WritableStream<Uint8Array>).getWriter();
     const reader = (socket.readable as ReadableStream<Uint8Array>).getReader();
-    await writer.write(Uint8Array.of(LIST));
+    await writer.write(LIST);
     const chunks = [(await reader.read()).value!];
     const numbers: number[] = [];
     for (let i = 0; i < PUSHES; i++) numbers.push(await publishTo("*", 1));
@@ -496,7 +496,7 @@ describe.each([
   it("while others publish all the time", async () => {
     const length = await insertAll();
     const peer = await Peer.open({ ...NEAR, valueSize: 8 });
-    const listed = peer.request(Uint8Array.of(LIST), [length]);
+    const listed = peer.request(LIST, [length]);
     const numbers: number[] = [];
     for (let isListed = false; !isListed;) {
       const published = publishTo("*", 1);

@@ -7,8 +7,19 @@ import { Hub } from "../../src/objects/hub/hub.ts";
 import { groupName } from "../../src/base/names.ts";
 import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
-import { bytesOf, concat, frameOf, hex, parseFragments, unhex } from "../support/frames/index.ts";
-import type { ModelProtocol } from "../support/engine/model.ts";
+import {
+  bytesOf,
+  concat,
+  hex,
+  HOURS,
+  LIST,
+  parseFragments,
+  subscribe,
+  U16,
+  unsubscribe,
+  WHOAMI,
+  WHOAMI_REPLY_BYTES,
+} from "../support/frames/index.ts";
 import { openSocket, post, type Door } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { shardStub } from "../support/pool/shards.ts";
@@ -17,22 +28,12 @@ import { withSettings } from "../support/pool/variables.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";
-const WHOAMI = unhex("18");
-const WHOAMI_REPLY_BYTES = 17;
 const SHARDS = 4;
 
 type HeaderFields = Record<string, string>;
 
 let namespaces = 0;
 const freshNamespace = (): string => `regressions-${namespaces++}`;
-
-const onChannel = (type: number, channel: string): Uint8Array =>
-  concat([Uint8Array.of(type, channel.length), bytesOf(channel)]);
-const subscribe = (channel: string): Uint8Array => onChannel(0x11, channel);
-const unsubscribe = (channel: string): Uint8Array => onChannel(0x12, channel);
-/** PUBLISH of a short text on a door with 2-byte sizes. */
-const publish = (channel: string, text: string): Uint8Array =>
-  concat([Uint8Array.of(0x13, channel.length, text.length, 0), bytesOf(channel), bytesOf(text)]);
 
 async function statusOf(door: Door, request: Uint8Array): Promise<number> {
   return (await door.exchange(request, 1))[0]!;
@@ -245,7 +246,7 @@ describe("one write", () => {
     let calls = 0;
     before(Channel, "publishAll", async () => void calls++);
     const count = 1000;
-    const frames = Array.from({ length: count }, (_, i) => publish(`many:${i}`, "m"));
+    const frames = Array.from({ length: count }, (_, i) => U16.publish(`many:${i}`, "m"));
     door.socket.send(concat(frames));
     expect(hex(await door.inbox.take(count))).toBe("00".repeat(count));
     expect(calls).toBe(CHANNEL_GROUPS);
@@ -260,7 +261,7 @@ describe("one write", () => {
     const names = Array.from({ length: 400 }, (_, i) => `many:${i}`);
     expect(hex(await door.exchange(concat(names.map(subscribe)), 400))).toBe("01".repeat(400));
     expect(calls).toBe(CHANNEL_GROUPS);
-    const one = publish("many:399", "m");
+    const one = U16.publish("many:399", "m");
     expect(hex(await door.exchange(one, 14))).toBe("19080100" + hex(bytesOf("many:399m")) + "01");
     await door.close();
     const hubs = async (): Promise<string[]> =>
@@ -303,7 +304,7 @@ describe("subscribers", () => {
     joining.open();
     expect(hex(await stayer.inbox.take(1))).toBe("01");
     for (const text of ["a", "b", "c"])
-      expect(await statusOf(publisher, publish("x", text))).toBe(1);
+      expect(await statusOf(publisher, U16.publish("x", text))).toBe(1);
     const pushed = ["a", "b", "c"].map((text) => "1901010078" + hex(bytesOf(text))).join("");
     expect(hex(await stayer.inbox.take(pushed.length / 2))).toBe(pushed);
     for (const door of [leaver, stayer, publisher]) await door.close();
@@ -338,10 +339,10 @@ describe("subscribers", () => {
       await delivery.pass();
       throw new Error("deliver fails");
     });
-    expect(await statusOf(publisher, publish("x", "a"))).toBe(0);
+    expect(await statusOf(publisher, U16.publish("x", "a"))).toBe(0);
     delivery.open();
     await scheduler.wait(100);
-    expect(await statusOf(publisher, publish("x", "b"))).toBe(1);
+    expect(await statusOf(publisher, U16.publish("x", "b"))).toBe(1);
     expect(hex(await door.inbox.take(6))).toBe("190101007862");
     for (const open of [door, publisher]) await open.close();
   });
@@ -409,9 +410,7 @@ describe("numbered messages", () => {
 });
 
 describe("LIST", () => {
-  const LIST = unhex("07");
   const SHAPE = { hasStatus: true, rowBytes: 13, hasNames: true };
-  const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
   const REQUESTS_MAX = 20_000;
 
   const keysOf = (prefix: string, count: number, bytes: number): string[] =>
@@ -425,11 +424,7 @@ describe("LIST", () => {
     for (let at = 0; at < keys.length; at += REQUESTS_MAX) {
       const frames = keys
         .slice(at, at + REQUESTS_MAX)
-        .map((key) =>
-          type === "purge"
-            ? frameOf(U16, { type, key })
-            : frameOf(U16, { type, key, quota: 5n, ttlType: 6, ttl: 2n }),
-        );
+        .map((key) => (type === "purge" ? U16.purge(key) : U16.insert(key, 5, HOURS, 2n)));
       expect((await post("7.3", "uint16", concat(frames), headers)).status).toBe(200);
     }
   }

@@ -4,6 +4,7 @@ import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { get } from "../support/pool/doors.ts";
+import { concat, read, U64 } from "../support/frames/index.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as Stub & ((options: { props: object }) => Stub);
@@ -237,8 +238,8 @@ describe("props of the binding", () => {
       received.push(...new Uint8Array(data as ArrayBuffer));
     });
     socket.accept();
-    // QUERY of "b", which is refused, and READ of "a".
-    socket.send(Uint8Array.of(0x02, 1, 0x62, 0x20, 0, 1, 0, 0, 0, 0, 0x61));
+    // The QUERY of "b" is refused.
+    socket.send(concat([U64.query("b"), read("a")]));
     await expect.poll(() => received).toEqual([0, 1, 1, 0, 0, 0, 0]);
     socket.close(1000);
   });

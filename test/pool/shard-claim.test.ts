@@ -8,17 +8,13 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { readSettings } from "../../src/base/settings.ts";
-import { bytesOf, concat, frameOf, hex } from "../support/frames/index.ts";
-import type { ModelProtocol } from "../support/engine/model.ts";
+import { bytesOf, concat, hex, HOURS, INFO, LIST, U16 } from "../support/frames/index.ts";
 import { post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { meterOf, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
 
-const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
-const LIST = Uint8Array.of(0x07);
-const INFO = Uint8Array.of(0x08);
 const INDEXES = [0, 1, 2, 3];
 
 let namespaces = 0;
@@ -42,10 +38,9 @@ async function freshNamespace() {
     ns,
     keys,
     send,
-    insert: (key: string) =>
-      send(frameOf(U16, { type: "insert", key, quota: 5n, ttlType: 6, ttl: 2n })),
-    query: (key: string) => send(frameOf(U16, { type: "query", key })),
-    purge: (key: string) => send(frameOf(U16, { type: "purge", key })),
+    insert: (key: string) => send(U16.insert(key, 5, HOURS, 2n)),
+    query: (key: string) => send(U16.query(key)),
+    purge: (key: string) => send(U16.purge(key)),
     shard: (index: number) => shardStub(index, ns),
   };
 }
@@ -199,9 +194,7 @@ describe("the note of a shard's data", () => {
   it("costs rows with the first batch only", async () => {
     const namespace = await filled();
     const meters = await Promise.all(INDEXES.map((index) => meterOf(namespace.shard(index))));
-    const increases = namespace.keys.map((key) =>
-      frameOf(U16, { type: "update", key, attribute: 0, change: 1, value: 1n }),
-    );
+    const increases = namespace.keys.map((key) => U16.increase(key));
     expect((await namespace.send(concat(increases))).text).toBe("01010101");
     expect(meters.map(({ rows }) => rows)).toEqual([1, 1, 1, 1]);
   });

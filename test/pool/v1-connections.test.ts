@@ -6,7 +6,7 @@ import { ThrottrClient, webSocket } from "../../src/client/index.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { CONNECTION_ROW_BYTES } from "../../src/wire/throttr/connection-row.ts";
 import { socketClassOver } from "../support/client/door-socket.ts";
-import { hex, unhex } from "../support/frames/index.ts";
+import { hex, U16, WHOAMI } from "../support/frames/index.ts";
 import { get, openPort, openSocket } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -22,8 +22,6 @@ import { withSettings } from "../support/pool/variables.ts";
 const server = exports.default as unknown as Fetcher;
 const WebSocket = socketClassOver((url, init) => server.fetch(url, init));
 const call = calling({});
-const WHOAMI = Uint8Array.of(0x18);
-const INSERT = unhex("010500041e000162");
 const STRATEGY = { strategy: "token_bucket", burst: 100, rate: 1 } as const;
 
 afterEach(async () => {
@@ -80,7 +78,7 @@ describe("a connection", () => {
     const tcp = await openPort(9002);
     const id = hex((await door.exchange(WHOAMI, 17)).subarray(1));
     const tcpId = hex((await tcp.exchange(WHOAMI, 17)).subarray(1));
-    expect(hex(await tcp.exchange(INSERT, 1))).toBe("01");
+    expect(hex(await tcp.exchange(U16.insert("b", 5), 1))).toBe("01");
     const events = await get("/channels/news", { accept: "text/event-stream" });
     const byTransport = new Map((await listed()).map((one) => [one.transport, one]));
     expect(byTransport.get("websocket")).toMatchObject({ id, requestsByType: { whoami: 1 } });

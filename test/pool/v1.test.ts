@@ -2,7 +2,7 @@
 import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { concat, hex } from "../support/frames/index.ts";
+import { hex, MINUTES, subscribe, U16, U8 } from "../support/frames/index.ts";
 import { openSocket, post } from "../support/pool/doors.ts";
 import { breakJournal, meterOf, shardStub } from "../support/pool/shards.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
@@ -186,7 +186,7 @@ describe("a key", () => {
       { keyBase64: btoa("\xff\0"), kind: "counter", quota: "1", expiresAtMs: expect.any(Number) },
     ]);
     expect(await quotaOf("%ff%00")).toBe("1");
-    const frame = Uint8Array.of(0x02, 2, 0xff, 0);
+    const frame = U8.query("\xff\0");
     const reply = new Uint8Array(await (await post("7.3", "uint8", frame)).arrayBuffer());
     expect(hex(reply).slice(0, 4)).toBe("0101");
   });
@@ -650,8 +650,7 @@ describe("channels", () => {
   const open = async (ns: string, ...names: string[]) => {
     const door = await openSocket("/throttr/7.3/uint16", await bearerOf({ ns }));
     for (const name of names) {
-      const bytes = new TextEncoder().encode(name);
-      expect(hex(await door.exchange(Uint8Array.of(0x11, bytes.length, ...bytes), 1))).toBe("01");
+      expect(hex(await door.exchange(subscribe(new TextEncoder().encode(name)), 1))).toBe("01");
     }
     return door;
   };
@@ -663,9 +662,9 @@ describe("channels", () => {
     const publish = async (json: object): Promise<Got> =>
       await by("POST", "/v1/channels/a%2Fb", { json });
     expect((await publish({ payload: "€" })).json).toEqual({ delivered: 1, sequence: null });
-    expect(hex(await door.inbox.take(10))).toBe("19030300612f62e282ac");
+    expect(hex(await door.inbox.take(10))).toBe(hex(U16.push("a/b", "\xe2\x82\xac")));
     await publish({ payloadBase64: btoa("\xff") });
-    expect(hex(await door.inbox.take(8))).toBe("19030100612f62ff");
+    expect(hex(await door.inbox.take(8))).toBe(hex(U16.push("a/b", "\xff")));
     expectProblem(await publish({}), "body_invalid");
     expectProblem(await publish({ payload: "a", payloadBase64: "" }), "body_invalid");
     await door.close();
@@ -683,8 +682,7 @@ describe("channels", () => {
     const nameOf = (i: number): string => `room:${String(i).padStart(2, "0")}${"x".repeat(200)}`;
     const names = Array.from({ length: 25 }, (_, i) => nameOf(i));
     const doors = [await open(ns, ...names, "other"), await open(ns, names[0]!)];
-    const head = Uint8Array.of(0x13, names[0]!.length, 4, 0);
-    const publish = concat([head, new TextEncoder().encode(`${names[0]}1234`)]);
+    const publish = U16.publish(names[0]!, "1234");
     expect((await doors[1]!.exchange(publish, publish.length + 1)).at(-1)).toBe(1);
     const seen: Record<string, unknown>[] = [];
     let cursor: unknown = "";
@@ -788,7 +786,7 @@ describe("records", () => {
   });
 
   it("are listed behind the empty key", async () => {
-    await post("7.3", "uint8", Uint8Array.of(0x01, 7, 5, 100, 0));
+    await post("7.3", "uint8", U8.insert("", 7, MINUTES, 100n));
     await insert("a", 1);
     const first = await call("GET", "/v1/records?limit=1");
     expect(first.json).toMatchObject({ records: [{ key: "", quota: "7" }], cursor: "" });

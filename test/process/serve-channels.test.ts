@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, expect, it } from "vitest";
-import { bytesOf, concat } from "../support/frames/index.ts";
+import { concat, subscribe, U16 } from "../support/frames/index.ts";
 import { SelfHosted } from "../support/process/self-hosted.ts";
 
 /** Groups that the channels of a namespace are spread over, and the file with the class's alarms. */
@@ -53,11 +53,6 @@ async function statusesOf(socket: Socket, frames: readonly Uint8Array[]): Promis
   return statuses;
 }
 
-const subscribe = (channel: string): Uint8Array =>
-  concat([Uint8Array.of(0x11, channel.length), bytesOf(channel)]);
-const publish = (channel: string): Uint8Array =>
-  concat([Uint8Array.of(0x13, channel.length, 1, 0), bytesOf(channel), bytesOf("m")]);
-
 async function open(): Promise<Socket> {
   const socket = connect(PORT, "127.0.0.1");
   await new Promise((resolve) => socket.once("connect", resolve));
@@ -75,7 +70,10 @@ it("15,000 names, and ids that were made up, make no more files than there are g
   const names = Array.from({ length: 15_000 }, (_, i) => `nobody:${i}`);
   // As ids of connections look; a few of them name a Hub.
   const ids = Array.from({ length: 2000 }, (_, i) => i.toString(16).padStart(32, "f00f4abc8def"));
-  const asked = statusesOf(publisher, [...names, ...ids].map(publish));
+  const asked = statusesOf(
+    publisher,
+    [...names, ...ids].map((name) => U16.publish(name)),
+  );
   // Other clients are answered meanwhile.
   expect(await counted()).toBe(200);
   expect(await asked).toEqual(Buffer.alloc(names.length + ids.length));

@@ -6,12 +6,10 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
-import { concat, frameOf } from "../support/frames/index.ts";
-import type { ModelProtocol } from "../support/engine/model.ts";
+import { concat, HOURS, U16 } from "../support/frames/index.ts";
 
 const HTTP_PORT = 18_787;
 const TCP_PORT = 18_788;
-const protocol: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 const VALUE_BYTES = 1000;
 const REPLY_BYTES = 6 + VALUE_BYTES;
 
@@ -25,7 +23,7 @@ beforeAll(async () => {
   await waitUntilReady(HTTP_PORT, [TCP_PORT]);
   const value = new Uint8Array(VALUE_BYTES);
   const client = await open();
-  client.socket.write(frameOf(protocol, { type: "set", key: "k", ttlType: 6, ttl: 10n, value }));
+  client.socket.write(U16.set("k", value, HOURS, 10n));
   await new Promise((resolve) => client.socket.once("data", resolve));
   client.socket.destroy();
 });
@@ -52,7 +50,7 @@ async function open(): Promise<Client> {
 }
 
 const gets = (count: number): Uint8Array =>
-  concat(Array.from({ length: count }, () => frameOf(protocol, { type: "get", key: "k" })));
+  concat(Array.from({ length: count }, () => U16.get("k")));
 
 it("a client that pauses longer than an idle object stays awake gets all its replies", async () => {
   const client = await open();

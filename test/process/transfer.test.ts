@@ -26,7 +26,15 @@ import {
 import { http } from "../../src/client/http-transport.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
 import type { ExportedKey, ExportedRecord } from "../../src/wire/edge/transfer.ts";
-import { bytesOf, concat, hex, pairFrame, parseFragments } from "../support/frames/index.ts";
+import {
+  bytesOf,
+  concat,
+  hex,
+  LIST,
+  pairFrame,
+  parseFragments,
+  WHOAMI,
+} from "../support/frames/index.ts";
 
 const FROM = { http: 21_700, u64: 21_701, u16: 21_702, old: 21_703 };
 const TO = { http: 21_710, u64: 21_711 };
@@ -196,7 +204,7 @@ async function listOf(port: number): Promise<Map<string, string>> {
       if (isWholeList(all)) resolve(all.subarray(0, -17));
     });
     socket.once("error", reject);
-    socket.write(Uint8Array.of(0x07, 0x18));
+    socket.write(concat([LIST, WHOAMI]));
   });
   socket.destroy();
   const fragments = parseFragments(answer, { hasStatus: true, rowBytes: 19, hasNames: true });

@@ -21,6 +21,7 @@ export function frameOf(protocol: ModelProtocol, request: ModelRequest): Uint8Ar
 /** Types of a time to live. */
 export const MILLISECONDS = 3;
 export const SECONDS = 4;
+export const MINUTES = 5;
 export const HOURS = 6;
 
 /** Fields of UPDATE: what it changes. */

@@ -2,13 +2,10 @@
 import { expect } from "vitest";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import { ShardMap } from "../../../src/dispatch/placement.ts";
-import { bytesOf, frameOf } from "../frames/index.ts";
-import type { ModelProtocol } from "../engine/model.ts";
+import { bytesOf, HOURS, U32 } from "../frames/index.ts";
 import { post } from "./doors.ts";
 
-export const LARGE_PROTOCOL: ModelProtocol = { dialect: "7.3", valueSize: 4 };
 const SHARDS = 4;
-const HOURS = 6;
 
 export interface LargeValue {
   readonly key: string;
@@ -23,7 +20,7 @@ export async function setLargeValues(): Promise<LargeValue[]> {
     value: new Uint8Array(shard === 0 ? 100 : 1_000_000 - shard).fill(shard + 1),
   }));
   for (const { key, value } of values) {
-    const frame = frameOf(LARGE_PROTOCOL, { type: "set", key, ttlType: HOURS, ttl: 10n, value });
+    const frame = U32.set(key, value, HOURS, 10n);
     expect((await post("7.3", "uint32", frame)).status).toBe(200);
   }
   return values;

@@ -1,16 +1,21 @@
 /** Peers of publish and subscribe: connections that tell pushes from replies, and publishers over HTTP. */
 import { exports } from "cloudflare:workers";
-import { bytesOf, concat, hex, parseFragments } from "../frames/index.ts";
+import {
+  CHANNELS,
+  bytesOf,
+  concat,
+  hex,
+  parseFragments,
+  subscribe,
+  subscribersOf,
+  ThrottrFrames,
+  unsubscribe,
+  WHOAMI,
+} from "../frames/index.ts";
 import { connectTcp, post } from "./doors.ts";
 
 const server = exports.default as unknown as Fetcher;
 
-const SUBSCRIBE = 0x11;
-const UNSUBSCRIBE = 0x12;
-const PUBLISH = 0x13;
-const CHANNELS = 0x16;
-const CHANNEL = 0x17;
-const WHOAMI = 0x18;
 const EVENT = 0x19;
 const PUSH_7_1 = 0x03;
 
@@ -59,14 +64,10 @@ export function numberOf(payload: Uint8Array): number | null {
   return sent.every((byte, i) => byte === payload[i]) ? number : null;
 }
 
-export function channelFrame(type: number, channel: string): Uint8Array<ArrayBuffer> {
-  return concat([Uint8Array.of(type, channel.length), bytesOf(channel)]);
-}
-
-export function publishFrame(valueSize: number, { channel, payload }: Message): Uint8Array {
-  const size = Array.from({ length: valueSize }, (_, i) => Math.floor(payload.length / 256 ** i));
-  const header = Uint8Array.from([PUBLISH, channel.length, ...size]);
-  return concat([header, bytesOf(channel), payload]);
+/** Requests to publish messages. */
+function messageFrames(valueSize: number, sent: readonly Message[]): Uint8Array[] {
+  const frames = new ThrottrFrames(valueSize);
+  return sent.map(({ channel, payload }) => frames.publish(channel, payload));
 }
 
 /** What a peer was pushed. */
@@ -158,16 +159,16 @@ export class Peer {
   }
 
   async subscribe(channel: string): Promise<Reply> {
-    return await this.#requestOne(channelFrame(SUBSCRIBE, channel), 1);
+    return await this.#requestOne(subscribe(channel), 1);
   }
 
   async unsubscribe(channel: string): Promise<Reply> {
-    return await this.#requestOne(channelFrame(UNSUBSCRIBE, channel), 1);
+    return await this.#requestOne(unsubscribe(channel), 1);
   }
 
   /** Publishes messages in one piece; one status each. */
   async publish(sent: readonly Message[]): Promise<Reply[]> {
-    const frames = sent.map((message) => publishFrame(this.kind.valueSize, message));
+    const frames = messageFrames(this.kind.valueSize, sent);
     return await this.request(
       concat(frames),
       frames.map(() => 1),
@@ -176,7 +177,7 @@ export class Peer {
 
   async whoami(): Promise<string> {
     const hasStatus = this.kind.dialect !== "7.1";
-    const { bytes } = await this.#requestOne(Uint8Array.of(WHOAMI), ID_BYTES + (hasStatus ? 1 : 0));
+    const { bytes } = await this.#requestOne(WHOAMI, ID_BYTES + (hasStatus ? 1 : 0));
     return hex(bytes.subarray(hasStatus ? 1 : 0));
   }
 
@@ -321,7 +322,7 @@ function openTcpWire({ valueSize }: PeerKind): Wire {
 
 /** Publishes messages in one HTTP body of 7.3; one status each. */
 export async function publishBody(sent: readonly Message[]): Promise<number[]> {
-  const frames = sent.map((message) => publishFrame(4, message));
+  const frames = messageFrames(4, sent);
   return [...(await ask(concat(frames), "uint32"))];
 }
 
@@ -345,7 +346,7 @@ export interface Subscribers {
 /** What CHANNELS says, by name. */
 export async function askChannels(): Promise<Map<string, Subscribers>> {
   const shape = { hasStatus: true, rowBytes: CHANNELS_ROW_BYTES, hasNames: true };
-  const fragments = parseFragments(await ask(Uint8Array.of(CHANNELS), "uint64"), shape);
+  const fragments = parseFragments(await ask(CHANNELS, "uint64"), shape);
   const rows = fragments.flatMap(({ rows }) => rows);
   return new Map(
     rows.map(({ row, name }) => {
@@ -365,7 +366,7 @@ export async function askChannels(): Promise<Map<string, Subscribers>> {
 export async function askChannel(
   channel: string,
 ): Promise<Map<string, { sinceMs: number; readBytes: number; writeBytes: number }> | null> {
-  const answer = await ask(channelFrame(CHANNEL, channel), "uint64");
+  const answer = await ask(subscribersOf(channel), "uint64");
   if (answer[0] === 0) return null;
   const view = new DataView(answer.buffer, answer.byteOffset, answer.byteLength);
   const u64 = (at: number): number => Number(view.getBigUint64(at, true));
