@@ -63,7 +63,7 @@ export default defineConfig({
             miniflare: {
               bindings: {
                 ACCESS: "open",
-                COUNTER_ENABLE: "on",
+                YRMCDS_ENABLE: "on",
                 TOKEN_SECRET: "test-secret",
                 STALL_TIMEOUT_MS: "1000",
                 HUBS_MAX: "3",

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { unstable_readConfig } from "wrangler";
 import { warningsOf } from "../src/cli/serve/plan.ts";
-import { readSettings, SettingsError } from "../src/base/settings.ts";
+import { parseSettings, SettingsError, type Settings } from "../src/base/settings.ts";
 import { ROOT } from "./server.ts";
 
 const WRANGLER = `${ROOT}node_modules/wrangler/bin/wrangler.js`;
@@ -49,11 +49,7 @@ function targetOf(args: string[]): Target {
 /** The configuration is not one that wrangler takes: its message says why. */
 class ConfigError extends Error {}
 
-/** Variables of the environment. @throws SettingsError, ConfigError */
-function settingsOf(target: Target): ReturnType<typeof readSettings> {
-  return readSettings(variablesOf(target));
-}
-
+/** Variables of the environment. @throws ConfigError */
 function variablesOf({ config, environment }: Target): Record<string, unknown> {
   try {
     return unstable_readConfig({ config, env: environment }, { hideWarnings: true }).vars;
@@ -108,16 +104,18 @@ function deploy(
 
 function main(args: string[]): number {
   const target = targetOf(args);
-  let settings: ReturnType<typeof readSettings>;
+  let variables: Record<string, unknown>;
+  let settings: Settings;
   try {
-    settings = settingsOf(target);
+    variables = variablesOf(target);
+    settings = parseSettings(variables);
   } catch (error) {
     if (!(error instanceof SettingsError || error instanceof ConfigError)) throw error;
     console.error(`${error.message}\nNothing was deployed.`);
     return error instanceof SettingsError ? 2 : 1;
   }
   const secrets = givenSecrets();
-  for (const warning of warningsOf(secrets)) console.error(warning);
+  for (const warning of warningsOf({ ...variables, ...secrets })) console.error(warning);
   const isOpen = settings.ACCESS === "open";
   if (isOpen) console.error("ACCESS is open: anyone may do anything in namespace default.");
   const status = deploy(args, target, secrets);

@@ -22,7 +22,7 @@ export interface ServerOptions {
   /** Folder where data is kept; `.wrangler/state` by default. */
   persistTo?: string;
   /**
-   * Variables that differ from the configuration's. `ACCESS` is `open`, `OPEN_NAMESPACES` `any`, `COUNTER_ENABLE` `on`
+   * Variables that differ from the configuration's. `ACCESS` is `open`, `OPEN_NAMESPACES` `any`, `YRMCDS_ENABLE` `on`
    * and `HOSTS` `localhost` unless said otherwise.
    */
   variables?: Readonly<Record<string, string>>;
@@ -56,7 +56,7 @@ export function startServer(options: ServerOptions = {}): Server {
   const variables = {
     ACCESS: "open",
     OPEN_NAMESPACES: "any",
-    COUNTER_ENABLE: "on",
+    YRMCDS_ENABLE: "on",
     ...(hasOwnHosts(options.config) ? {} : { HOSTS: "localhost" }),
     ...options.variables,
   };

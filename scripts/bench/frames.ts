@@ -148,7 +148,7 @@ export function blockOf(server: Protocol, operation: Operation, connection: numb
 }
 
 /** Nobody else holds anything of the counters: no Acquire is refused. */
-const COUNTER_MAXIMUM = 1000;
+const SEMAPHORE_MAXIMUM = 1000;
 
 /** An Acquire and its Release, on counters of the connection's own, one after the other. */
 function pairBlockOf(connection: number): Block {
@@ -157,7 +157,7 @@ function pairBlockOf(connection: number): Block {
     const name = Buffer.from(`s${owner}${String(index % KEYS).padStart(4, "0")}`);
     return Buffer.concat([
       encodeCounterRequest(
-        { type: "acquire", resources: 1, maximum: COUNTER_MAXIMUM, name },
+        { type: "acquire", resources: 1, maximum: SEMAPHORE_MAXIMUM, name },
         index,
       ),
       encodeCounterRequest({ type: "release", resources: 1, name }, index),

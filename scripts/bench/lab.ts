@@ -22,7 +22,7 @@ const PORT_MIN = 18_900;
 const TCP_PORT = 9000;
 const WORKERS = "scripts/bench/workers";
 /** Likewise for counters, with entries of Dump as today's servers have them. */
-const COUNTER_PORT = 11_216;
+const YRMCDS_PORT = 11_216;
 /** Of the project's configuration: what service bindings name. */
 const SERVER_NAME = "throttr-edge";
 const STRICT = { DURABILITY: "strict" };
@@ -96,8 +96,8 @@ export class Lab {
     name: string,
     variables: Readonly<Record<string, string>>,
   ): Promise<ThrottrTarget> {
-    const enabled = { COUNTER_ENABLE: "on", ...variables };
-    return { protocol: "yrmcds", ...(await this.#startServer(name, COUNTER_PORT, enabled)) };
+    const enabled = { YRMCDS_ENABLE: "on", ...variables };
+    return { protocol: "yrmcds", ...(await this.#startServer(name, YRMCDS_PORT, enabled)) };
   }
 
   /** Starts a Worker that is bound to a server with strict durability, both on files of their own. */

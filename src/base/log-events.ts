@@ -142,6 +142,12 @@ export const LOG_EVENTS = {
       "A request has named a host that `HOSTS` does not list; once for each host, of the first hundred.",
     fields: { host: "as it was named", variable: "`HOSTS`, where it can be listed" },
   },
+  variable_renamed: {
+    severity: "warning",
+    meaning:
+      "A variable is set by the name that it had in the release before; the next release will not read that.",
+    fields: { variable: "its old name", name: "its name now" },
+  },
   tcp_refused: {
     severity: "warning",
     meaning:

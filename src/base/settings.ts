@@ -4,6 +4,7 @@
  * `wrangler.toml` repeats the defaults with comments, docs/reference.md lists them; a test keeps the three alike.
  */
 import * as v from "valibot";
+import { logWarning } from "./log.ts";
 
 function integer(name: string, fallback: number, min: number, max: number) {
   const message = `${name}: an integer from ${min} to ${max} is expected`;
@@ -75,10 +76,10 @@ const schema = v.object({
   IDEMPOTENCY_TTL_MS: integer("IDEMPOTENCY_TTL_MS", 600_000, 1000, 86_400_000),
   REPLAY_MESSAGES_MAX: integer("REPLAY_MESSAGES_MAX", 0, 0, 1000),
   STALL_TIMEOUT_MS: integer("STALL_TIMEOUT_MS", 30_000, 1000, 120_000),
-  COUNTER_ENABLE: choice("COUNTER_ENABLE", "off", ["on", "off"]),
-  COUNTER_CONNECTIONS_MAX: integer("COUNTER_CONNECTIONS_MAX", 0, 0, 32_000),
-  COUNTER_STATS_INTERVAL_MS: integer(
-    "COUNTER_STATS_INTERVAL_MS",
+  YRMCDS_ENABLE: choice("YRMCDS_ENABLE", "off", ["on", "off"]),
+  YRMCDS_CONNECTIONS_MAX: integer("YRMCDS_CONNECTIONS_MAX", 0, 0, 32_000),
+  YRMCDS_STATS_INTERVAL_MS: integer(
+    "YRMCDS_STATS_INTERVAL_MS",
     86_400_000,
     10_000,
     31 * 86_400_000,
@@ -91,27 +92,77 @@ const schema = v.object({
 /** The variables as they are set, checked, with defaults filled in. */
 export type Settings = v.InferOutput<typeof schema>;
 
+/** Names that variables had in release 0.4, and what they are called now. 0.5 reads both, 0.6 the new ones. */
+export const RENAMED_VARIABLES: Readonly<Record<string, keyof Settings>> = {
+  COUNTER_ENABLE: "YRMCDS_ENABLE",
+  COUNTER_CONNECTIONS_MAX: "YRMCDS_CONNECTIONS_MAX",
+  COUNTER_STATS_INTERVAL_MS: "YRMCDS_STATS_INTERVAL_MS",
+};
+
 /** A variable has a value that it can't have. */
 export class SettingsError extends Error {
   override readonly name = "SettingsError";
 }
 
 const read = new WeakMap<object, Settings>();
+/** Old names that this isolate has logged. */
+const logged = new Set<string>();
 
 /**
- * The settings of an environment.
+ * The settings of a Worker's or an object's environment. They are read once for each environment; variables with an
+ * old name are logged then, once for each isolate.
  *
  * @throws SettingsError that names the variable and its range
  */
 export function readSettings(env: object): Settings {
   let settings = read.get(env);
   if (settings === undefined) {
-    const result = v.safeParse(schema, env);
-    if (!result.success) {
-      throw new SettingsError(`config_invalid: ${result.issues.map((i) => i.message).join("; ")}`);
-    }
-    settings = result.output;
+    settings = parseSettings(env);
     read.set(env, settings);
+    for (const { variable, name } of oldNamesIn(env)) {
+      if (logged.has(variable)) continue;
+      logged.add(variable);
+      logWarning("variable_renamed", { variable, name });
+    }
   }
   return settings;
+}
+
+/**
+ * Checks variables and fills in the defaults; unlike `readSettings` it logs nothing.
+ *
+ * @throws SettingsError that names the variable and its range
+ */
+export function parseSettings(variables: object): Settings {
+  const result = v.safeParse(schema, withNewNames(variables));
+  if (result.success) return result.output;
+  throw new SettingsError(`config_invalid: ${result.issues.map((i) => i.message).join("; ")}`);
+}
+
+/** The variables that are set by a name of an earlier release, with the name to set instead. */
+export function oldNamesIn(variables: object): { variable: string; name: keyof Settings }[] {
+  return Object.entries(RENAMED_VARIABLES).flatMap(([variable, name]) =>
+    valueOf(variables, variable) === "" ? [] : [{ variable, name }],
+  );
+}
+
+function withNewNames(variables: object): object {
+  const renamed: Record<string, string> = {};
+  for (const { variable, name } of oldNamesIn(variables)) {
+    const value = valueOf(variables, variable);
+    const newValue = valueOf(variables, name);
+    if (newValue !== "" && newValue !== value) {
+      throw new SettingsError(
+        `config_invalid: ${variable} is ${value}, but ${name} is ${newValue}: ${variable} is the old name of ${name}; set ${name} alone`,
+      );
+    }
+    renamed[name] = value;
+  }
+  return { ...variables, ...renamed };
+}
+
+/** A variable as text; empty where it is not set. */
+function valueOf(variables: object, name: string): string {
+  const value = (variables as Readonly<Record<string, unknown>>)[name];
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }

@@ -50,7 +50,7 @@ export function refusalOfPort(
 ): "port_unknown" | "counter_disabled" | "access_not_open" | null {
   if (served === undefined) return "port_unknown";
   const isYrmcds = served.protocol.dialect === "yrmcds";
-  if (isYrmcds && settings.COUNTER_ENABLE !== "on") return "counter_disabled";
+  if (isYrmcds && settings.YRMCDS_ENABLE !== "on") return "counter_disabled";
   return accessOfPort(served, settings) === null ? "access_not_open" : null;
 }
 

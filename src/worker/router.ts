@@ -283,14 +283,14 @@ function protocolOf(c: AppContext): Protocol {
 function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
   const form = c.req.param("form");
   const name = form === undefined ? "yrmcds" : `yrmcds/${form}`;
-  const isServed = readSettings(c.env).COUNTER_ENABLE === "on";
+  const isServed = readSettings(c.env).YRMCDS_ENABLE === "on";
   if (isServed && Object.hasOwn(YRMCDS_PROTOCOLS, name)) return YRMCDS_PROTOCOLS[name]!;
   throw new Problem(
     404,
     "protocol_unknown",
     isServed
       ? `${c.req.path}: /yrmcds/counter and /yrmcds/counter/today are possible`
-      : "the yrmcds protocol is not served: COUNTER_ENABLE is off",
+      : "the yrmcds protocol is not served: YRMCDS_ENABLE is off",
   );
 }
 
@@ -318,7 +318,7 @@ function yrmcdsConnectionsMax(): Problem {
   return new Problem(
     503,
     "connections_max",
-    "there are as many connections of the yrmcds protocol as there may be (COUNTER_CONNECTIONS_MAX)",
+    "there are as many connections of the yrmcds protocol as there may be (YRMCDS_CONNECTIONS_MAX)",
   );
 }
 

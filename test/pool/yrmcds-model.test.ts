@@ -40,7 +40,7 @@ const seed = inject("seed");
 const SHARDS = 4;
 const PARTIES = 5;
 const LOCATIONS = ["XXX", "FRA"];
-/** As the defaults of COUNTER_STATS_INTERVAL_MS and HOLDER_TIMEOUT_MS. */
+/** As the defaults of YRMCDS_STATS_INTERVAL_MS and HOLDER_TIMEOUT_MS. */
 const INTERVAL_MS = 86_400_000;
 const HOLDER_TIMEOUT_MS = 15_000;
 const POLL_TIMEOUT_MS = 2000;

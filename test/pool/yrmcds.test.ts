@@ -323,7 +323,7 @@ describe("who may come in", () => {
   });
 
   it("nobody, when it is not enabled", async () => {
-    const disabled = { ...env, COUNTER_ENABLE: "off" } as Env;
+    const disabled = { ...env, YRMCDS_ENABLE: "off" } as Env;
     const request = new Request<unknown, IncomingRequestCfProperties>(
       "http://localhost/yrmcds/counter",
       { headers: { upgrade: "websocket" } },
@@ -342,8 +342,8 @@ describe("who may come in", () => {
     expect(isClosed).toBe(true);
   });
 
-  it("so many as COUNTER_CONNECTIONS_MAX says: others are closed at once", async () => {
-    await withSettings({ COUNTER_CONNECTIONS_MAX: 2 }, async () => {
+  it("so many as YRMCDS_CONNECTIONS_MAX says: others are closed at once", async () => {
+    await withSettings({ YRMCDS_CONNECTIONS_MAX: 2 }, async () => {
       const [first, second] = [await openYrmcds(WEB), await openYrmcds(TCP)];
       await first.askOne(noop());
       await second.askOne(noop());

@@ -42,7 +42,7 @@ async function start(): Promise<void> {
     config,
     port: HTTP_PORT,
     persistTo: join(folder, "state"),
-    variables: { ACCESS: "token", TOKEN_SECRET, COUNTER_STATS_INTERVAL_MS: "10000" },
+    variables: { ACCESS: "token", TOKEN_SECRET, YRMCDS_STATS_INTERVAL_MS: "10000" },
   });
   await waitUntilReady(HTTP_PORT, []);
 }

@@ -84,7 +84,7 @@ it("has everything that was acknowledged after it was killed", async () => {
 
 it("wakes objects after it was killed: what a connection held comes back in time", async () => {
   const data = freshFolder();
-  const flags = ["--tcp", `${TCP_PORT}=yrmcds`, "--var", "COUNTER_ENABLE=on"];
+  const flags = ["--tcp", `${TCP_PORT}=yrmcds`, "--var", "YRMCDS_ENABLE=on"];
   const first = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=8000");
   await first.ready();
   const holder = await openYrmcds(TCP_PORT);

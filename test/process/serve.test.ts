@@ -36,7 +36,7 @@ const server = SelfHosted.start([
   "--data",
   join(folder, "data"),
   "--var",
-  "COUNTER_ENABLE=on",
+  "YRMCDS_ENABLE=on",
   "--drain-timeout",
   "500ms",
   "--tcp",

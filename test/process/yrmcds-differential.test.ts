@@ -202,7 +202,7 @@ describe.skipIf(version === null)(
         config,
         port: HTTP_PORT,
         persistTo: join(folder, "state"),
-        variables: { COUNTER_ENABLE: "on" },
+        variables: { YRMCDS_ENABLE: "on" },
       });
       original = spawnYrmcdsd(join(folder, "original"), {
         counter: THEIR_PORT,

@@ -63,7 +63,7 @@ async function start(): Promise<void> {
     config,
     port: HTTP_PORT,
     persistTo: join(folder, "state"),
-    variables: { COUNTER_ENABLE: "on", HOLDER_TIMEOUT_MS: String(HOLDER_TIMEOUT_MS) },
+    variables: { YRMCDS_ENABLE: "on", HOLDER_TIMEOUT_MS: String(HOLDER_TIMEOUT_MS) },
   });
   await waitUntilReady(HTTP_PORT, Object.values(PORTS));
   // Objects are made, and code is compiled, when they are used first.

@@ -136,6 +136,17 @@ describe("flags", () => {
     ]);
   });
 
+  it("warn of a variable that is set by the name it had in release 0.4", () => {
+    const { variables, warnings } = plan({
+      tcp: ["9000=yrmcds@a"],
+      var: ["COUNTER_ENABLE=on"],
+    });
+    expect(variables).toMatchObject({ COUNTER_ENABLE: "on" });
+    expect(warnings).toEqual([
+      "COUNTER_ENABLE is now called YRMCDS_ENABLE; the next release does not read COUNTER_ENABLE",
+    ]);
+  });
+
   it.each([
     ["token_secret_missing: there is no secret to check tokens with", {}, {}],
     ["token_secret_missing: ", {}, { TOKEN_SECRET: "" }],
@@ -144,7 +155,7 @@ describe("flags", () => {
       { tcp: ["9000=7.3"] },
     ],
     ["tcp_not_open: ", { tcp: ["9000=7.3@a, 9001=2"] }],
-    ["tcp_not_open: --tcp: 9000=yrmcds needs --var COUNTER_ENABLE=on", { tcp: ["9000=yrmcds@a"] }],
+    ["tcp_not_open: --tcp: 9000=yrmcds needs --var YRMCDS_ENABLE=on", { tcp: ["9000=yrmcds@a"] }],
     ["network_not_allowed: --tcp-host: ", { tcp: ["9000=7.3@a"], tcpHost: "0.0.0.0" }],
     ["network_not_allowed: --tcp-host: ", { tcp: ["9000=7.3"], tcpHost: "::", access: "open" }],
     ["network_not_allowed: --http: ", { http: ["127.0.0.1:1", "0.0.0.0:2"], access: "open" }],

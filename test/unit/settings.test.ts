@@ -1,7 +1,7 @@
 /** Variables: checked against their range, and documented where people look. */
 import { readFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
-import { readSettings } from "../../src/base/settings.ts";
+import { describe, expect, it, vi } from "vitest";
+import { oldNamesIn, parseSettings, readSettings } from "../../src/base/settings.ts";
 
 const toml = readFileSync("wrangler.toml", "utf8");
 const reference = readFileSync("docs/reference.md", "utf8");
@@ -36,5 +36,37 @@ describe("settings", () => {
     ["TCP_DEFAULT_SIZE", "uint128", "one of uint8"],
   ])("%s=%s is refused, by name", (name, value, message) => {
     expect(() => readSettings({ [name]: value })).toThrow(`${name}: ${message}`);
+  });
+
+  it("reads a variable by the name of release 0.4, and logs the new name once", () => {
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const old = { COUNTER_ENABLE: "on", COUNTER_CONNECTIONS_MAX: 7 };
+    const expected = { ...readSettings({}), YRMCDS_ENABLE: "on", YRMCDS_CONNECTIONS_MAX: 7 };
+    expect(readSettings(old)).toEqual(expected);
+    expect(readSettings({ ...old })).toEqual(expected);
+    expect(log.mock.calls.map(([line]) => JSON.parse(line as string) as unknown)).toEqual([
+      { event: "variable_renamed", variable: "COUNTER_ENABLE", name: "YRMCDS_ENABLE" },
+      {
+        event: "variable_renamed",
+        variable: "COUNTER_CONNECTIONS_MAX",
+        name: "YRMCDS_CONNECTIONS_MAX",
+      },
+    ]);
+    log.mockRestore();
+  });
+
+  it("checks the range of a variable that is set by its old name", () => {
+    const old = { COUNTER_CONNECTIONS_MAX: "-1" };
+    expect(() => readSettings(old)).toThrow("YRMCDS_CONNECTIONS_MAX: an integer from 0 to");
+  });
+
+  it("accepts an old and a new name of the same value, and refuses them where they differ", () => {
+    const both = { COUNTER_ENABLE: "on", YRMCDS_ENABLE: "on" };
+    expect(oldNamesIn(both)).toEqual([{ variable: "COUNTER_ENABLE", name: "YRMCDS_ENABLE" }]);
+    expect(parseSettings(both).YRMCDS_ENABLE).toBe("on");
+    expect(parseSettings({ COUNTER_ENABLE: "", YRMCDS_ENABLE: "on" }).YRMCDS_ENABLE).toBe("on");
+    expect(() => parseSettings({ COUNTER_ENABLE: "on", YRMCDS_ENABLE: "off" })).toThrow(
+      "config_invalid: COUNTER_ENABLE is on, but YRMCDS_ENABLE is off: COUNTER_ENABLE is the old name of YRMCDS_ENABLE; set YRMCDS_ENABLE alone",
+    );
   });
 });

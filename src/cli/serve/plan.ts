@@ -1,7 +1,13 @@
 /** What flags and environment ask for, checked before anything is started. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { readSettings, SettingsError, type Settings } from "../../base/settings.ts";
+import {
+  oldNamesIn,
+  parseSettings,
+  RENAMED_VARIABLES,
+  SettingsError,
+  type Settings,
+} from "../../base/settings.ts";
 import { refusalOfPort, tcpPorts, type TcpPort } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
 import { connectionsWithin } from "./open-files.ts";
@@ -104,7 +110,7 @@ export function planOf(
     isBehindProxy: flags.behindProxy,
     openFiles,
     dataFolder: resolve(flags.data),
-    warnings: warningsOf(settings),
+    warnings: warningsOf({ ...variables, ...secrets }),
   };
 }
 
@@ -149,7 +155,7 @@ function httpAddress(text: string): Address {
 }
 
 function variablesOf(assignments: readonly string[]): Record<string, string> {
-  const known = Object.keys(readSettings({}));
+  const known = Object.keys(parseSettings({}));
   const variables: Record<string, string> = {};
   for (const assignment of assignments) {
     const [, name, value] = /^([A-Z][A-Z0-9_]*)=([^]*)$/.exec(assignment) ?? [];
@@ -164,7 +170,7 @@ function variablesOf(assignments: readonly string[]): Record<string, string> {
         `--var: others could read ${name} there: set it in the environment, or name a file with ${SECRETS[name as SecretName].flag}`,
       );
     }
-    if (!known.includes(name)) {
+    if (!known.includes(name) && !Object.hasOwn(RENAMED_VARIABLES, name)) {
       throw new UsageError("variable_unknown", `--var: ${name} is none of ${known.join(", ")}`);
     }
     if (OF_THE_PLATFORM.includes(name) && value !== "") {
@@ -203,7 +209,7 @@ function secretIn(file: string, flag: string): string {
 
 function checked(variables: object): { settings: Settings; tcp: TcpPort[] } {
   try {
-    const settings = readSettings(variables);
+    const settings = parseSettings(variables);
     return { settings, tcp: tcpPorts(settings) };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
@@ -226,7 +232,7 @@ function assertOpened(settings: Settings, tcp: readonly TcpPort[]): void {
     throw new UsageError(
       "tcp_not_open",
       refusal === "counter_disabled"
-        ? `--tcp: ${port}=${spoken} needs --var COUNTER_ENABLE=on`
+        ? `--tcp: ${port}=${spoken} needs --var YRMCDS_ENABLE=on`
         : `--tcp: TCP has no tokens: name the namespace that port ${port} opens to whoever connects, such as ${port}=${spoken}@orders`,
     );
   }
@@ -253,10 +259,14 @@ function assertPrivate(
   );
 }
 
-/** What is to be said of the secrets that were given. */
-export function warningsOf({ TOKEN_SECRET = "" }: Partial<Settings>): string[] {
-  const bytes = Buffer.byteLength(TOKEN_SECRET);
-  return bytes === 0 || bytes >= SECRET_BYTES_MIN
-    ? []
-    : [`TOKEN_SECRET has ${bytes} bytes: ${SECRET_BYTES_MIN} or more are advised`];
+/** Warnings about variables and secrets that are valid, but should be changed. */
+export function warningsOf(variables: Readonly<Record<string, unknown>>): string[] {
+  const renamed = oldNamesIn(variables).map(
+    ({ variable, name }) =>
+      `${variable} is now called ${name}; the next release does not read ${variable}`,
+  );
+  const { TOKEN_SECRET } = variables;
+  const bytes = typeof TOKEN_SECRET === "string" ? Buffer.byteLength(TOKEN_SECRET) : 0;
+  if (bytes === 0 || bytes >= SECRET_BYTES_MIN) return renamed;
+  return [...renamed, `TOKEN_SECRET has ${bytes} bytes: ${SECRET_BYTES_MIN} or more are advised`];
 }

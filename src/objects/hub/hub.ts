@@ -307,10 +307,10 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   /** Whether there are as many connections of the yrmcds protocol as there may be. */
   #isSurplus(protocolCode: number): boolean {
-    const { COUNTER_CONNECTIONS_MAX } = this.settings;
+    const { YRMCDS_CONNECTIONS_MAX } = this.settings;
     return (
-      COUNTER_CONNECTIONS_MAX > 0 &&
-      this.#yrmcdsConnections >= COUNTER_CONNECTIONS_MAX &&
+      YRMCDS_CONNECTIONS_MAX > 0 &&
+      this.#yrmcdsConnections >= YRMCDS_CONNECTIONS_MAX &&
       anyProtocolByCode(protocolCode)!.dialect === "yrmcds"
     );
   }

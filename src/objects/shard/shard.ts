@@ -90,7 +90,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       isCounting: this.#settings.METRICS === "on",
       answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,
-      semaphoreIntervalMs: this.#settings.COUNTER_STATS_INTERVAL_MS,
+      semaphoreIntervalMs: this.#settings.YRMCDS_STATS_INTERVAL_MS,
     });
     this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey);
     this.#claim = new ShardClaim(env, ctx.id.name!, this.#journal, (write) =>
