@@ -4,6 +4,7 @@
  * `wrangler.toml` repeats the defaults with comments, docs/reference.md lists them; a test keeps the three alike.
  */
 import * as v from "valibot";
+import { FRAME_BYTES_LIMIT } from "../wire/bridge.ts";
 import { logWarning } from "./log.ts";
 
 function integer(name: string, fallback: number, min: number, max: number) {
@@ -63,7 +64,7 @@ const schema = v.object({
   DURABILITY: choice("DURABILITY", "strict", ["strict", "relaxed"]),
   LOCATION_HINT: choice("LOCATION_HINT", "", LOCATION_HINTS),
   JURISDICTION: choice("JURISDICTION", "", ["", "eu", "fedramp"]),
-  FRAME_BYTES_MAX: integer("FRAME_BYTES_MAX", MEBIBYTE, 1024, 1_800_000),
+  FRAME_BYTES_MAX: integer("FRAME_BYTES_MAX", MEBIBYTE, 1024, FRAME_BYTES_LIMIT),
   BODY_BYTES_MAX: integer("BODY_BYTES_MAX", 8 * MEBIBYTE, 1024, 24 * MEBIBYTE),
   BODIES_BYTES_MAX: integer("BODIES_BYTES_MAX", 32 * MEBIBYTE, 24 * MEBIBYTE, 1024 * MEBIBYTE),
   UNANSWERED_BYTES_MAX: integer("UNANSWERED_BYTES_MAX", 4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),

@@ -59,7 +59,7 @@ export class EventStream {
   }
 
   #fromHub(message: ArrayBuffer): void {
-    this.#push(parseBridgeMessage(message).replies);
+    this.#push(parseBridgeMessage(new Uint8Array(message)).replies);
   }
 
   /** Says nothing to a stream that has something to say. */

@@ -48,6 +48,7 @@ const CODES = {
   body_truncated: [400, "The body ends inside a frame"],
   body_aborted: [400, "The body has ended before its end"],
   needs_connection: [400, "A frame needs a connection"],
+  bridge_unsupported: [400, "The gateway and the server are of different releases"],
   token_missing: [401, "There is no token"],
   token_invalid: [401, "The token is none of this deployment"],
   token_expired: [401, "The token has expired"],

@@ -5,6 +5,7 @@ import type { Access } from "../base/access.ts";
 import { logError } from "../base/log.ts";
 import { readSettings, SettingsError } from "../base/settings.ts";
 import { VERSION } from "../base/version.ts";
+import { BRIDGE_SUBPROTOCOL, BRIDGE_SUBPROTOCOL_PREFIX } from "../wire/bridge.ts";
 import {
   protocolByName,
   SIZED_DIALECTS,
@@ -167,7 +168,7 @@ for (const path of YRMCDS_PATHS) {
   });
 }
 
-/** @throws Problem 426 with a text for whoever opens none; 503 */
+/** @throws Problem 426 with a text for whoever opens none; 400 for a gateway of another release; 429; 503 */
 async function openWebSocket(
   c: AppContext,
   protocol: AnyProtocol,
@@ -177,12 +178,23 @@ async function openWebSocket(
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
     throw new Problem(426, "upgrade_required", upgradeText);
   }
+  const offered = subprotocolsOf(c);
+  const isGateway = offered.includes(BRIDGE_SUBPROTOCOL);
+  // Opened as a plain WebSocket, it would send a gateway what that can't read.
+  if (!isGateway && offered.some((name) => name.startsWith(BRIDGE_SUBPROTOCOL_PREFIX))) {
+    throw new Problem(
+      400,
+      "bridge_unsupported",
+      `this server speaks ${BRIDGE_SUBPROTOCOL} with gateways: run the gateway of the server's release`,
+    );
+  }
   const settings = readSettings(c.env);
   const response = await openConnection(c.env, settings, locationOf(c.req.raw), {
     protocolCode: protocol.code,
     transport: "websocket",
     access,
-    subprotocol: subprotocolsOf(c).includes(SUBPROTOCOL) ? SUBPROTOCOL : null,
+    isGateway,
+    subprotocol: !isGateway && offered.includes(SUBPROTOCOL) ? SUBPROTOCOL : null,
     ip: ipOf(c),
     port: 0,
     channel: null,

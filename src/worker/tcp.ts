@@ -143,7 +143,7 @@ class Bridge {
 
   /** Hub to client. */
   #fromHub(message: ArrayBuffer): void {
-    const { consumedBytes, replies } = parseBridgeMessage(message);
+    const { consumedBytes, replies } = parseBridgeMessage(new Uint8Array(message));
     this.#sentBytes -= consumedBytes;
     if (this.#credit !== null && this.#sentBytes < this.#windowBytes) {
       this.#credit();

@@ -14,6 +14,13 @@ export interface ConnectionParameters {
   readonly protocolCode: number;
   /** `events`: a listener of Server-Sent Events, who sends nothing. */
   readonly transport: keyof typeof ConnectionKind;
+  /**
+   * The peer is a gateway: a bridge outside, whose word counts for no more than that of a plain WebSocket client. A door
+   * asks with the other fields of a plain WebSocket without a subprotocol: a Hub of release 0.4 ignores this one and opens
+   * a plain WebSocket, and the gateway sees that its subprotocol was not confirmed. Asked for a bridge, that Hub would
+   * believe whatever the gateway says.
+   */
+  readonly isGateway?: boolean;
   readonly access: Access;
   /** WebSocket subprotocol to confirm, if the client asked for it. */
   readonly subprotocol: string | null;

@@ -7,6 +7,7 @@
 import {
   BRIDGE_END,
   BRIDGE_GONE,
+  BRIDGE_HEADER_BYTES,
   BRIDGE_WINDOW_BYTES,
   bridgeMessage,
   parseDrained,
@@ -97,8 +98,6 @@ const PENDING_BYTES_MAX = 32 << 20;
 const PENDING_BYTES_LITTLE = 64 << 10;
 /** A frame may take so many times `STALL_TIMEOUT_MS` in all. */
 const FRAME_STALLS_MAX = 4;
-/** Bytes before the replies in a message to a bridge. */
-const BRIDGE_HEADER_BYTES = 4;
 
 /** What a connection needs of its Hub. */
 export interface ConnectionHub {
@@ -138,6 +137,8 @@ export class Connection implements SessionHost {
   /** What a connection of the yrmcds protocol is to shards; null for others. */
   readonly #holder: Holder | null;
   readonly #isBridge: boolean;
+  /** What the peer has read is known from itself alone: it gets the limits of `Unread`, a gateway in addition to its credits. */
+  readonly #isOutside: boolean;
   readonly #unread: Unread;
   readonly #counts: Float64Array;
   #attachment: Attachment;
@@ -178,6 +179,7 @@ export class Connection implements SessionHost {
     this.subscriptions = unpackSubscriptions(attachment.subscriptions);
     this.hasJoinedGroups = attachment.hasJoinedGroups ?? false;
     this.#isBridge = attachment.transport !== "websocket";
+    this.#isOutside = !this.#isBridge || attachment.isGateway === true;
     this.#unread = new Unread(hub.unread);
     this.#protocol = anyProtocolByCode(attachment.protocolCode)!;
     this.#throttr = this.#protocol.dialect === "yrmcds" ? null : this.#protocol;
@@ -187,7 +189,7 @@ export class Connection implements SessionHost {
     this.pushForm = attachment.protocolCode | (ConnectionKind[attachment.transport] << 8);
     this.#counts = attachment.counts;
     if (this.#isBridge) this.#undrain(-attachment.undrainedBytes);
-    else this.#unread.sent(attachment.undrainedBytes, Date.now());
+    if (this.#isOutside) this.#unread.sent(attachment.undrainedBytes, Date.now());
     this.#unheardBytes = attachment.unheardBytes;
     const { access } = attachment;
     this.subscriptionBytesMax = VARIABLE_BYTES_MAX - prefixBytes(access);
@@ -264,7 +266,7 @@ export class Connection implements SessionHost {
 
   receive(chunk: Uint8Array): void {
     this.#progress++;
-    if (!this.#isBridge) this.#hear();
+    if (this.#isOutside) this.#hear();
     this.#counts[Place.readBytes]! += chunk.length;
     this.#hub.touched(this);
     this.#session.receive(chunk);
@@ -279,12 +281,34 @@ export class Connection implements SessionHost {
       });
     } else if (text === BRIDGE_END) {
       this.#session.end();
-    } else if (text === BRIDGE_GONE) {
+    } else if (text === BRIDGE_GONE && !this.#isOutside) {
       this.#loseReader();
     } else {
-      this.#undrain(parseDrained(text));
-      if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) this.#goOn();
+      this.#readDrained(parseDrained(text));
     }
+  }
+
+  /**
+   * Takes the bridge's word that its peer has read so many bytes, as far as it can be true. A message that comes after
+   * the end of the connection changes nothing: what was counted for it has been given back already.
+   */
+  #readDrained(bytes: number | null): void {
+    if (this.#isClosed) return;
+    if (this.#isOutside) {
+      if (bytes === null || bytes > this.#undrainedBytes) {
+        this.#session.close({
+          code: 1008,
+          reason:
+            "bridge_invalid: a gateway says end, or drained and how many bytes it was sent and has written",
+        });
+        return;
+      }
+      this.#hear();
+    }
+    this.#undrain(Math.min(bytes ?? 0, this.#undrainedBytes));
+    // Otherwise hibernation would bring back bytes that were drained, and the window would shrink each time.
+    this.#hub.touched(this);
+    if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) this.#goOn();
   }
 
   expire(): void {
@@ -399,10 +423,11 @@ export class Connection implements SessionHost {
       return;
     }
     if (this.#isBridge) this.#undrain(-replies.length);
-    else this.#unread.sent(replies.length, Date.now());
+    const message = this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies;
+    if (this.#isOutside) this.#unread.sent(message.length, Date.now());
     this.#counts[Place.writeBytes]! += replies.length;
     this.#hub.touched(this);
-    this.#transmit(this.#isBridge ? bridgeMessage(consumedBytes, replies) : replies);
+    this.#transmit(message);
     if (!this.#isInNamespaceRun) return;
     // Such a reply comes in pieces, and no push may come between them.
     if (consumedBytes === 0) this.#held ??= [];
@@ -413,10 +438,13 @@ export class Connection implements SessionHost {
     // What is under way must not go on behind the connection's end, which gives back what it holds.
     if (this.#isClosed) return Promise.reject(new Error("closed"));
     if (!this.hasReader) return null;
-    if (!this.#isBridge) return this.#roomOfSocket(Date.now());
-    if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) return null;
+    const pace = this.#isOutside ? this.#roomOfSocket(Date.now()) : null;
+    if (!this.#isBridge || this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) return pace;
     this.#drained ??= Promise.withResolvers<void>();
-    return this.#drained.promise;
+    // A gateway that calls drained what it has not read must not get ahead of its pace with that.
+    return pace === null
+      ? this.#drained.promise
+      : Promise.all([this.#drained.promise, pace]).then(() => {});
   }
 
   #roomOfSocket(nowMs: number): Promise<void> | null {
@@ -611,7 +639,7 @@ export class Connection implements SessionHost {
   #sendPush(pushes: Pushes): void {
     const bytes = pushes.bytes.length - (this.#isBridge ? BRIDGE_HEADER_BYTES : 0);
     if (this.#isBridge) this.#undrain(-bytes);
-    else this.#unheardBytes += bytes;
+    if (this.#isOutside) this.#unheardBytes += bytes;
     this.#counts[Place.writeBytes]! += bytes;
     this.#transmit(pushes.bytes);
   }

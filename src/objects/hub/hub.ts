@@ -2,11 +2,12 @@
  * Hub: the object where connections live, as hibernatable WebSockets.
  *
  * A WebSocket client is connected directly; a TCP client, and a listener of Server-Sent Events, through
- * a bridge in the Worker, which speaks `wire/bridge.ts`. All that must outlive hibernation is in the
+ * a bridge in the Worker, or in a gateway, which speaks `wire/bridge.ts`. All that must outlive hibernation is in the
  * sockets' attachments; the rest is made again from them when the object starts.
  */
 import { DurableObject } from "cloudflare:workers";
 import { Tally, TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
+import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
 import { PageWriter } from "../../wire/page.ts";
 import { anyProtocolByCode } from "../../wire/protocols.ts";
 import {
@@ -283,7 +284,10 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   }
 
   async #open(opening: OpenRequest): Promise<Response> {
-    const { channel, after, ...parameters } = opening;
+    const { channel, after, ...asked } = opening;
+    const parameters = asked.isGateway
+      ? { ...asked, transport: "tcp" as const, subprotocol: BRIDGE_SUBPROTOCOL }
+      : asked;
     if (channel !== null && channel !== EVERYBODY && this.roster.isFull) {
       return new Response(null, { status: 503 });
     }
