@@ -42,7 +42,11 @@ export class Exchange {
   start(lanes: ShardLanes, access: Access): void {
     const frames = this.#frames;
     // Rights to use the yrmcds protocol were asked for when the connection was opened.
-    if (isThrottr(frames) && !isUnrestricted(access, frames.protocol)) {
+    if (
+      frames.isAllowed !== true &&
+      isThrottr(frames) &&
+      !isUnrestricted(access, frames.protocol)
+    ) {
       this.#refuser = new Refuser(frames.protocol, access);
     }
     // With nothing to split or refuse, the frames go as they are and their replies pass through.

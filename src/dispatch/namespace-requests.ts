@@ -76,7 +76,7 @@ export class NamespaceRequests {
     const layout = layoutsOf(protocol)[bytes[0]!]!;
     try {
       await turn();
-      const missing = missingRightOfFrame(access, layout, bytes, 0);
+      const missing = frames.isAllowed ? null : missingRightOfFrame(access, layout, bytes, 0);
       if (missing === null) await this.#request(frames, layout, access, sink);
       else sink.reply(refusalReply(bytes[0]!, missingRightError(missing, layout).message), true);
     } catch (error) {

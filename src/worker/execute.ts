@@ -1,27 +1,19 @@
 /** Executes what comes whole from a caller who waits for it all: operations, or a message of frames. */
 import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
-import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
 import { reportFailure } from "../base/failure.ts";
-import type { Settings } from "../base/settings.ts";
-import type { Frames, Sink } from "../dispatch/sink.ts";
+import type { Frames } from "../dispatch/sink.ts";
 import { joinBytes } from "../wire/bytes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import { EDGE, messageOf, settle, type Operation, type Settled } from "../wire/edge/operation.ts";
+import { EDGE, settle, type Operation, type Settled } from "../wire/edge/operation.ts";
 import { layoutsOf } from "../wire/throttr/requests.ts";
-import { assertAllowed, RunSequence, runsOf, type RunSink } from "./runs.ts";
+import type { Caller } from "./caller.ts";
+import { sendRuns, type RunSink } from "./run-sequence.ts";
+import { findRuns, runsOfOperations } from "./runs.ts";
 
 /** Reply bytes of one call to a shard; what is left is asked for in a further one. */
 const CALL_REPLY_BYTES_MAX = 2 << 20;
 /** Replies that are held: a call between Workers carries 32 MiB. */
 const REPLY_BYTES_MAX = 24 << 20;
-
-/** Where a caller is: what executing for it needs. */
-export interface Caller {
-  readonly env: Env;
-  readonly settings: Settings;
-  readonly access: Access;
-  readonly requestTally: RequestTally;
-}
 
 /**
  * Executes operations in order, each shard's in one call, and gives what became of each. One that the
@@ -36,8 +28,7 @@ export async function execute<Result>(
 ): Promise<Settled<Result>[]> {
   const refused = operations.map((operation) => refusalError(operation, caller.access));
   const allowed = operations.filter((_, i) => refused[i] === null);
-  const replies =
-    allowed.length === 0 ? [] : settle(allowed, await send(caller, messageOf(allowed)));
+  const replies = settle(allowed, await send(caller, allowed));
   let next = 0;
   return refused.map((error) => (error === null ? replies[next++]! : { ok: false, error }));
 }
@@ -53,7 +44,7 @@ export async function executeOne<Result>(
 ): Promise<Result> {
   const error = refusalError(operation, caller.access);
   if (error !== null) throw error;
-  return operation.read(await send(caller, operation.frame));
+  return operation.read(await send(caller, [operation]));
 }
 
 /**
@@ -63,25 +54,22 @@ export async function executeOne<Result>(
  * @throws ThrottrError as `execute`
  */
 export async function exchange(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
-  const runs = runsOf(EDGE, message, caller.settings.FRAME_BYTES_MAX);
-  for (const run of runs) assertAllowed(run, caller.access, message);
-  return await sendRuns(caller, runs);
+  const { settings, access } = caller;
+  return await collect(caller, findRuns(EDGE, message, settings.FRAME_BYTES_MAX, access));
 }
 
-async function send(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
-  return await sendRuns(caller, runsOf(EDGE, message, caller.settings.FRAME_BYTES_MAX));
-}
-
-async function sendRuns(
-  { env, access, requestTally }: Caller,
-  runs: readonly Frames[],
+/** Sends operations that the access allows. */
+async function send(
+  caller: Caller,
+  operations: readonly Operation<unknown>[],
 ): Promise<Uint8Array> {
+  return await collect(caller, runsOfOperations(operations, caller.settings.FRAME_BYTES_MAX));
+}
+
+async function collect(caller: Caller, runs: readonly Frames[]): Promise<Uint8Array> {
   if (runs.length === 0) return new Uint8Array(0);
-  const dispatch = new Dispatch(env, access.namespace, requestTally);
   const collected = new Collected();
-  const toDispatch = (run: Frames, sink: Sink): void =>
-    dispatch.send(run, access, sink, CALL_REPLY_BYTES_MAX);
-  new RunSequence(runs, toDispatch, collected).start();
+  sendRuns(caller, runs, collected, CALL_REPLY_BYTES_MAX);
   return await collected.replies;
 }
 

@@ -6,7 +6,8 @@
  * that request is ended. So who comes while another asks looks again every now and then.
  */
 import type { Overview } from "../wire/overview.ts";
-import { askOverview, type Asker } from "./survey.ts";
+import type { Caller } from "./caller.ts";
+import { askOverview } from "./survey.ts";
 
 /** An overview that is older is asked for anew: nobody is given the same one after a second. */
 const FRESH_MS = 950;
@@ -26,23 +27,23 @@ interface Latest {
 const latestOf = new Map<string, Latest>();
 
 /**
- * An overview of the asker's namespace that is at most about a second old.
+ * An overview of the caller's namespace that is at most about a second old.
  *
  * @throws Problem as `askOverview`
  */
-export async function recentOverview(asker: Asker): Promise<Overview> {
-  const latest = latestIn(asker.access.namespace);
+export async function recentOverview(caller: Caller): Promise<Overview> {
+  const latest = latestIn(caller.access.namespace);
   while (isBusy(latest)) await scheduler.wait(LOOK_INTERVAL_MS);
   const { overview } = latest;
   if (overview !== null && Date.now() - overview.atMs < FRESH_MS) return overview;
-  return await ask(asker, latest);
+  return await ask(caller, latest);
 }
 
-async function ask(asker: Asker, latest: Latest): Promise<Overview> {
+async function ask(caller: Caller, latest: Latest): Promise<Overview> {
   const askedAtMs = Date.now();
   latest.askedAtMs = askedAtMs;
   try {
-    return (latest.overview = await askOverview(asker));
+    return (latest.overview = await askOverview(caller));
   } finally {
     if (latest.askedAtMs === askedAtMs) latest.askedAtMs = null;
   }

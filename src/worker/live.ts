@@ -7,7 +7,7 @@
 import type { Overview } from "../wire/overview.ts";
 import { recentOverview } from "./live-overviews.ts";
 import { Problem } from "./problem.ts";
-import type { Asker } from "./survey.ts";
+import type { Caller } from "./caller.ts";
 
 /** Listeners of a namespace in one isolate, and all of them. */
 export const LISTENERS_MAX = 32;
@@ -40,15 +40,15 @@ const listeners = new Set<Listener>();
  * @param intervalMs from event to event: `INTERVAL_MS_MIN` to `INTERVAL_MS_MAX`
  * @throws Problem 503 `listeners_max`, or as `recentOverview`
  */
-export async function openLive(asker: Asker, intervalMs: number): Promise<Response> {
+export async function openLive(caller: Caller, intervalMs: number): Promise<Response> {
   const nowMs = Date.now();
   for (const listener of listeners) {
     if (nowMs - listener.readAtMs > LOST_MS) listeners.delete(listener);
   }
-  if (isFull(asker.access.namespace)) {
+  if (isFull(caller.access.namespace)) {
     throw Problem.of("listeners_max", `${LISTENERS_MAX} listeners are possible: try again later`);
   }
-  const listener = new Listener(asker, intervalMs);
+  const listener = new Listener(caller, intervalMs);
   listeners.add(listener);
   try {
     await listener.begin();
@@ -69,15 +69,15 @@ class Listener {
   readonly namespace: string;
   readonly readable: ReadableStream<Uint8Array>;
   readAtMs = Date.now();
-  readonly #asker: Asker;
+  readonly #caller: Caller;
   readonly #intervalMs: number;
   readonly #ended = new AbortController();
   #text = "";
   #dueAtMs = 0;
 
-  constructor(asker: Asker, intervalMs: number) {
-    this.#asker = asker;
-    this.namespace = asker.access.namespace;
+  constructor(caller: Caller, intervalMs: number) {
+    this.#caller = caller;
+    this.namespace = caller.access.namespace;
     this.#intervalMs = intervalMs;
     this.readable = new ReadableStream(
       {
@@ -125,7 +125,7 @@ class Listener {
   /** The next event, or a heartbeat; nothing when the token has expired. */
   async #awaited(): Promise<string> {
     const nowMs = Date.now();
-    const expiresAtMs = this.#asker.access.expiresAtMs ?? Infinity;
+    const expiresAtMs = this.#caller.access.expiresAtMs ?? Infinity;
     const atMs = Math.min(this.#dueAtMs, nowMs + HEARTBEAT_MS, expiresAtMs);
     const { signal } = this.#ended;
     if (atMs > nowMs) await scheduler.wait(atMs - nowMs, { signal });
@@ -134,7 +134,7 @@ class Listener {
   }
 
   async #next(): Promise<string> {
-    const overview = await recentOverview(this.#asker);
+    const overview = await recentOverview(this.#caller);
     this.#dueAtMs = Date.now() + this.#intervalMs;
     return eventOf(overview);
   }

@@ -8,7 +8,7 @@
 import { reportFailure } from "../base/failure.ts";
 import { logWarning } from "../base/log.ts";
 import { type Problem, problemOfFailure } from "./problem.ts";
-import type { RunSink } from "./runs.ts";
+import type { RunSink } from "./run-sequence.ts";
 
 export const REPLY_HEADERS = {
   "content-type": "application/octet-stream",

@@ -18,7 +18,7 @@ import { YRMCDS_PROTOCOLS, type YrmcdsProtocol } from "../wire/yrmcds/dialect.ts
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { readBody } from "./body.ts";
-import { DoorTally } from "./door-tally.ts";
+import { callerOf, type Caller } from "./caller.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { assertHealthy } from "./health.ts";
 import { locationOf, openConnection } from "./hubs.ts";
@@ -26,7 +26,7 @@ import { openLive } from "./live.ts";
 import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
 import { metricsOf } from "./metrics/metrics.ts";
 import { Problem } from "./problem.ts";
-import { askSurvey, type Asker } from "./survey.ts";
+import { askSurvey } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
 import { trustedAccess } from "./trust.ts";
 import { authenticate, type Credentials } from "./token.ts";
@@ -124,16 +124,8 @@ router.on("POST", THROTTR_PATHS, readBody("BODY_BYTES_MAX", "a body"));
 
 router.on("POST", THROTTR_PATHS, async (c) => {
   const { access, body } = c.var;
-  return await answerBody(
-    c.env,
-    readSettings(c.env),
-    protocolOf(c),
-    access,
-    DoorTally.of(c.env, c.executionCtx, access.namespace),
-    body,
-    c.req.raw.signal,
-    c.executionCtx,
-  );
+  const caller = callerOf(c.env, c.executionCtx, access);
+  return await answerBody(caller, protocolOf(c), body, c.req.raw.signal, c.executionCtx);
 });
 
 router.on("GET", THROTTR_PATHS, async (c) => {
@@ -222,8 +214,8 @@ router.post("/channels/:channel{.+}", readBody("FRAME_BYTES_MAX", "a message"));
 router.post("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
   const { access, body } = c.var;
-  const requestTally = DoorTally.of(c.env, c.executionCtx, access.namespace);
-  return c.json(await publishMessage(c.env, access, requestTally, channel, body));
+  const caller = callerOf(c.env, c.executionCtx, access);
+  return c.json(await publishMessage(caller, channel, body));
 });
 
 router.get("/channels/:channel{.+}", async (c) => {
@@ -263,15 +255,11 @@ for (const path of ["/metrics", "/v1/overview/live"]) {
 serveJson(router, accessOf);
 
 /** Whoever may know what the namespace is doing. */
-async function watcherOf(c: AppContext): Promise<Asker> {
+async function watcherOf(c: AppContext): Promise<Caller> {
   const access = await accessOf(c);
   assertScopes(["admin"], access);
   c.set("access", access);
-  return {
-    env: c.env,
-    access,
-    requestTally: DoorTally.of(c.env, c.executionCtx, access.namespace),
-  };
+  return callerOf(c.env, c.executionCtx, access);
 }
 
 function methodNotAllowed(detail: string, allowed = "GET, POST"): Response {

@@ -5,7 +5,6 @@
  * described where the operations are, in `wire/edge`.
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
-import { readSettings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
@@ -20,8 +19,8 @@ import type {
 } from "../wire/edge/service.ts";
 import type { Text } from "../wire/edge/argument.ts";
 import type { AcquireOptions } from "../wire/edge/semaphores.ts";
-import { DoorTally } from "./door-tally.ts";
-import { exchange, execute, executeOne, type Caller } from "./execute.ts";
+import { callerOf, type Caller } from "./caller.ts";
+import { exchange, execute, executeOne } from "./execute.ts";
 import { withNewLeaseId } from "./lease-id.ts";
 import { Problem } from "./problem.ts";
 import { router } from "./router.ts";
@@ -119,14 +118,7 @@ export class Throttr extends Entrypoint implements ThrottrService {
   }
 
   #caller(): Caller {
-    const { env, ctx } = this;
-    const access = accessOfProps(ctx.props);
-    return {
-      env,
-      settings: readSettings(env),
-      access,
-      requestTally: DoorTally.of(env, ctx, access.namespace),
-    };
+    return callerOf(this.env, this.ctx, accessOfProps(this.ctx.props));
   }
 }
 

@@ -1,8 +1,12 @@
 /**
- * Runs of a message that comes whole: found, checked, and sent one after the other.
+ * The runs of a message that comes whole: found in its frames, or known from the operations that they were made of.
+ *
+ * Rights are checked here, before anything is sent, as these doors refuse a message as a whole and say why. Dispatch
+ * does not check them again: `Frames.isAllowed`.
  */
 import { isUnrestricted, missingRightOfFrame, neededRight, type Access } from "../base/access.ts";
-import type { Frames, Sink } from "../dispatch/sink.ts";
+import type { Frames } from "../dispatch/sink.ts";
+import { EDGE, messageOf, type Operation } from "../wire/edge/operation.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";
@@ -11,83 +15,28 @@ import { Problem } from "./problem.ts";
 /** Runs of a message: each needs calls of its own, and the platform allows a request 1,000 of them. */
 const RUNS_MAX = 500;
 
-/** Where the replies to runs go: those of the last run may be held until there is room for more. */
-export interface RunSink extends Omit<Sink, "published"> {
-  /** The next run waits for room. */
-  readonly isFull: boolean;
-}
-
-/** Sends runs one after the other, and joins their replies. */
-export class RunSequence implements Sink {
-  readonly #runs: readonly Frames[];
-  readonly #send: (run: Frames, sink: Sink) => void;
-  readonly #sink: RunSink;
-  #next = 0;
-
-  constructor(runs: readonly Frames[], send: (run: Frames, sink: Sink) => void, sink: RunSink) {
-    this.#runs = runs;
-    this.#send = send;
-    this.#sink = sink;
-  }
-
-  start(): void {
-    this.#send(this.#runs[this.#next++]!, this);
-  }
-
-  reply(replies: Uint8Array, isLast: boolean): void {
-    const isEnd = isLast && this.#next === this.#runs.length;
-    this.#sink.reply(replies, isEnd);
-    if (isEnd || !isLast) return;
-    const room = this.#sink.isFull ? this.#sink.room() : null;
-    if (room === null) this.start();
-    else {
-      room.then(
-        () => this.start(),
-        (error: unknown) => this.failed(error),
-      );
-    }
-  }
-
-  get hasReader(): boolean {
-    return this.#sink.hasReader;
-  }
-
-  room(): Promise<void> | null {
-    return this.#sink.room();
-  }
-
-  failed(error: unknown): void {
-    this.#sink.failed(error);
-  }
-
-  published(): void {
-    // Nobody counts what such a message has published.
-  }
-}
-
 /**
- * The runs of a message.
+ * Finds the runs of a message.
  *
- * @throws Problem when a frame can't be read, or there are too many runs
+ * @throws Problem when a frame can't be read or is not allowed, or there are too many runs
  */
-export function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: number): Frames[] {
+export function findRuns(
+  protocol: Protocol,
+  bytes: Uint8Array,
+  frameBytesMax: number,
+  access: Access,
+): Frames[] {
   const layouts = layoutsOf(protocol);
   const counts = new Float64Array(REQUEST_TYPES_END);
   const runs: Frames[] = [];
   for (let at = 0; at < bytes.length;) {
     const run = scanRun(layouts, bytes, at, bytes.length, frameBytesMax, counts);
-    const { target, frames, end, stop } = run;
-    if (frames > 0) {
-      runs.push({ protocol, target, bytes: bytes.subarray(at, end), count: frames });
+    const { target, frames: count, end, stop } = run;
+    if (count > 0) {
+      runs.push({ protocol, target, bytes: bytes.subarray(at, end), count, isAllowed: true });
       at = end;
     }
-    if (stop === FRAME_TOO_LARGE) {
-      throw new Problem(
-        413,
-        "frame_too_large",
-        `frame at byte ${end}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
-      );
-    }
+    if (stop === FRAME_TOO_LARGE) throw frameTooLarge(end, frameBytesMax);
     if (stop === FRAME_UNKNOWN) {
       const hex = bytes[end]!.toString(16).padStart(2, "0");
       throw new Problem(
@@ -96,7 +45,7 @@ export function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: num
         `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`,
       );
     }
-    if (frames === 0) {
+    if (count === 0) {
       throw new Problem(
         400,
         "body_truncated",
@@ -104,15 +53,58 @@ export function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: num
       );
     }
   }
-  if (runs.length > RUNS_MAX) {
-    throw new Problem(
-      413,
-      "runs_max",
-      `the body changes ${runs.length} times between requests on keys, PUBLISH and requests on the namespace, ` +
-        `each of which is a run of its own: a body may have ${RUNS_MAX} runs; nothing was applied`,
-    );
-  }
+  assertFewRuns(runs);
+  for (const run of runs) assertAllowed(run, access, bytes);
   return runs;
+}
+
+/**
+ * The runs of operations whose rights were checked. An operation knows its type, and so its target: this is what
+ * `findRuns` would find in their frames.
+ *
+ * @throws Problem `frame_too_large`, `runs_max`
+ */
+export function runsOfOperations(
+  operations: readonly Operation<unknown>[],
+  frameBytesMax: number,
+): Frames[] {
+  const layouts = layoutsOf(EDGE);
+  const runs: Frames[] = [];
+  let from = 0;
+  let bytes = 0;
+  operations.forEach(({ type, frame }, i) => {
+    if (frame.length > frameBytesMax) throw frameTooLarge(bytes, frameBytesMax);
+    bytes += frame.length;
+    const { target } = layouts[type]!;
+    const next = operations[i + 1];
+    const goesOn = next !== undefined && layouts[next.type]!.target === target;
+    if (goesOn && target !== Target.namespace) return;
+    const message = messageOf(operations.slice(from, i + 1));
+    const count = i + 1 - from;
+    runs.push({ protocol: EDGE, target, bytes: message, count, isAllowed: true });
+    from = i + 1;
+  });
+  assertFewRuns(runs);
+  return runs;
+}
+
+function frameTooLarge(at: number, frameBytesMax: number): Problem {
+  return new Problem(
+    413,
+    "frame_too_large",
+    `frame at byte ${at}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
+  );
+}
+
+/** @throws Problem `runs_max` */
+function assertFewRuns(runs: readonly Frames[]): void {
+  if (runs.length <= RUNS_MAX) return;
+  throw new Problem(
+    413,
+    "runs_max",
+    `the body changes ${runs.length} times between requests on keys, PUBLISH and requests on the namespace, ` +
+      `each of which is a run of its own: a body may have ${RUNS_MAX} runs; nothing was applied`,
+  );
 }
 
 /**
@@ -121,7 +113,7 @@ export function runsOf(protocol: Protocol, bytes: Uint8Array, frameBytesMax: num
  * @param body the message that the run is part of
  * @throws Problem `needs_connection`, `scope_missing`, `prefix_missing`
  */
-export function assertAllowed(
+function assertAllowed(
   { protocol, target, bytes, count }: Frames,
   access: Access,
   body: Uint8Array,

@@ -3,18 +3,15 @@ import { Dispatch } from "../dispatch/dispatch.ts";
 import { overviewOf } from "../dispatch/overview.ts";
 import type { Survey } from "../dispatch/survey.ts";
 import type { Overview } from "../wire/overview.ts";
-import type { Caller } from "./execute.ts";
+import type { Caller } from "./caller.ts";
 import { problemOfFailure } from "./problem.ts";
-
-/** Who asks, as far as it matters. */
-export type Asker = Pick<Caller, "env" | "access" | "requestTally">;
 
 /**
  * What all objects of the namespace say.
  *
  * @throws Problem 503 `outcome_unknown` when the Directory, which knows of the Hubs, fails
  */
-export async function askSurvey({ env, access, requestTally }: Asker): Promise<Survey> {
+export async function askSurvey({ env, access, requestTally }: Caller): Promise<Survey> {
   try {
     return await new Dispatch(env, access.namespace, requestTally).survey();
   } catch (error) {
@@ -27,7 +24,7 @@ export async function askSurvey({ env, access, requestTally }: Asker): Promise<S
  *
  * @throws Problem 503 `outcome_unknown` when a shard fails: it may be sent again
  */
-export async function setClocksBack({ env, access, requestTally }: Asker): Promise<number[]> {
+export async function setClocksBack({ env, access, requestTally }: Caller): Promise<number[]> {
   try {
     return await new Dispatch(env, access.namespace, requestTally).setClocksBack();
   } catch (error) {
@@ -36,7 +33,7 @@ export async function setClocksBack({ env, access, requestTally }: Asker): Promi
 }
 
 /** @throws Problem as `askSurvey` */
-export async function askOverview(asker: Asker): Promise<Overview> {
-  const survey = await askSurvey(asker);
-  return overviewOf(asker.access.namespace, survey, Date.now());
+export async function askOverview(caller: Caller): Promise<Overview> {
+  const survey = await askSurvey(caller);
+  return overviewOf(caller.access.namespace, survey, Date.now());
 }

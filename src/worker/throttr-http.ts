@@ -1,11 +1,9 @@
 /** The HTTP door: a body of frames in, their replies out. */
-import type { Access } from "../base/access.ts";
-import { Dispatch, type RequestTally } from "../dispatch/dispatch.ts";
-import type { Settings } from "../base/settings.ts";
-import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
+import type { Caller } from "./caller.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
-import { assertAllowed, RunSequence, runsOf } from "./runs.ts";
+import { sendRuns } from "./run-sequence.ts";
+import { findRuns } from "./runs.ts";
 
 /** Reply bytes of one call to a shard. */
 const REPLY_BYTES_MAX = 1 << 20;
@@ -13,26 +11,22 @@ const REPLY_BYTES_MAX = 1 << 20;
 /**
  * Answers a body of frames. Of one whose client has gone, what writes is still executed.
  *
+ * @param signal aborts when the client has gone
  * @throws Problem when a frame can't be read or is not allowed; then nothing has been applied
  */
 export async function answerBody(
-  env: Env,
-  settings: Settings,
+  caller: Caller,
   protocol: Protocol,
-  access: Access,
-  requestTally: RequestTally,
   body: Uint8Array,
   signal: AbortSignal,
   ctx: Pick<ExecutionContext, "waitUntil">,
 ): Promise<Response> {
-  const runs = runsOf(protocol, body, settings.FRAME_BYTES_MAX);
-  for (const run of runs) assertAllowed(run, access, body);
+  const { settings, access } = caller;
+  const runs = findRuns(protocol, body, settings.FRAME_BYTES_MAX, access);
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
   const sink = new ResponseSink({ signal, stallTimeoutMs: settings.STALL_TIMEOUT_MS });
-  const dispatch = new Dispatch(env, access.namespace, requestTally);
-  const send = (run: Frames, to: Sink): void => dispatch.send(run, access, to, REPLY_BYTES_MAX);
   // The runtime ends a request whose client has gone, unless something is waited for.
   ctx.waitUntil(sink.ended);
-  new RunSequence(runs, send, sink).start();
+  sendRuns(caller, runs, sink, REPLY_BYTES_MAX);
   return await sink.response;
 }

@@ -28,7 +28,7 @@ export const channelRoutes = [
     errors: ["frame_too_large"],
     example: { url: "/v1/channels/news", body: { payload: "hello" } },
     answer: async ({ caller, path, body }) => {
-      const { env, settings, access, requestTally } = caller;
+      const { settings } = caller;
       const payload = (body.payload ?? body.payloadBase64)!;
       if (payload.length > settings.FRAME_BYTES_MAX) {
         throw Problem.of(
@@ -37,7 +37,7 @@ export const channelRoutes = [
         );
       }
       const channel = binaryString(path.channel, 0, path.channel.length);
-      return ok(await publishMessage(env, access, requestTally, channel, payload));
+      return ok(await publishMessage(caller, channel, payload));
     },
   }),
   route({

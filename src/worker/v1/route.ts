@@ -6,7 +6,7 @@
  */
 import type * as v from "valibot";
 import type { ScopeName } from "../../wire/throttr/requests.ts";
-import type { Caller } from "../execute.ts";
+import type { Caller } from "../caller.ts";
 import { Problem, type FieldError } from "../problem.ts";
 import type { ProblemCode } from "../problem-codes.ts";
 

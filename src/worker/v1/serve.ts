@@ -1,11 +1,10 @@
 /** Serves the routes of the JSON door, the document that describes them, and the page that shows it. */
 import type { Context, Hono } from "hono";
-import { readSettings } from "../../base/settings.ts";
 import type { Access } from "../../base/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
 import type { App } from "../app.ts";
 import { readBody } from "../body.ts";
-import { DoorTally } from "../door-tally.ts";
+import { callerOf } from "../caller.ts";
 import { Problem } from "../problem.ts";
 import { pageResponse } from "./page.ts";
 import { documentText } from "./openapi.ts";
@@ -59,12 +58,7 @@ async function serve(
   { access, body }: App["Variables"],
 ): Promise<Response> {
   const input = readRequest(route, c.req.raw, body);
-  const caller = {
-    env: c.env,
-    settings: readSettings(c.env),
-    access,
-    requestTally: DoorTally.of(c.env, c.executionCtx, access.namespace),
-  };
+  const caller = callerOf(c.env, c.executionCtx, access);
   return responseOf(await route.answer({ caller, ...input }));
 }
 

@@ -1,0 +1,81 @@
+/**
+ * Sends the runs of a message one after the other, and joins their replies.
+ *
+ * A message that comes whole has all its runs at once; a stream (`objects/hub/session.ts`) finds the next one when the
+ * last is answered. Both start a run when the one before is answered and there is room, so requests are applied in
+ * their order.
+ */
+import { Dispatch } from "../dispatch/dispatch.ts";
+import type { Frames, Sink } from "../dispatch/sink.ts";
+import type { Caller } from "./caller.ts";
+
+/** Where the replies to runs go: those of the last run may be held until there is room for more. */
+export interface RunSink extends Omit<Sink, "published"> {
+  /** The next run waits for room. */
+  readonly isFull: boolean;
+}
+
+/**
+ * Sends runs, and gives their replies to a sink.
+ *
+ * @param runs at least one
+ * @param replyBytesMax reply bytes of one call to a shard; what is left is asked for in a further one
+ */
+export function sendRuns(
+  { env, access, requestTally }: Caller,
+  runs: readonly Frames[],
+  sink: RunSink,
+  replyBytesMax: number,
+): void {
+  // A Worker may not use one request's I/O for another: stubs and lanes belong to this request.
+  const dispatch = new Dispatch(env, access.namespace, requestTally);
+  const send = (run: Frames, to: Sink): void => dispatch.send(run, access, to, replyBytesMax);
+  new RunSequence(runs, send, sink).startNext();
+}
+
+class RunSequence implements Sink {
+  readonly #runs: readonly Frames[];
+  readonly #send: (run: Frames, sink: Sink) => void;
+  readonly #sink: RunSink;
+  #next = 0;
+
+  constructor(runs: readonly Frames[], send: (run: Frames, sink: Sink) => void, sink: RunSink) {
+    this.#runs = runs;
+    this.#send = send;
+    this.#sink = sink;
+  }
+
+  startNext(): void {
+    this.#send(this.#runs[this.#next++]!, this);
+  }
+
+  reply(replies: Uint8Array, isLast: boolean): void {
+    const isEnd = isLast && this.#next === this.#runs.length;
+    this.#sink.reply(replies, isEnd);
+    if (isEnd || !isLast) return;
+    const room = this.#sink.isFull ? this.#sink.room() : null;
+    if (room === null) this.startNext();
+    else {
+      room.then(
+        () => this.startNext(),
+        (error: unknown) => this.failed(error),
+      );
+    }
+  }
+
+  get hasReader(): boolean {
+    return this.#sink.hasReader;
+  }
+
+  room(): Promise<void> | null {
+    return this.#sink.room();
+  }
+
+  failed(error: unknown): void {
+    this.#sink.failed(error);
+  }
+
+  published(): void {
+    // Connections count what they publish, for CONNECTIONS; a message has no connection.
+  }
+}
