@@ -46,7 +46,7 @@ import {
   WHOAMI,
 } from "../support/frames/index.ts";
 import { takeReplies, timeless } from "../support/commands/streams.ts";
-import type { ModelRequest } from "../support/engine/model.ts";
+import type { ModelRequest } from "../support/models/requests.ts";
 import { get, openPort, openSocket, type SocketDoor, type TcpDoor } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 

@@ -11,7 +11,8 @@ import {
   pairFrame,
   type PairRequest,
 } from "../support/frames/index.ts";
-import { MAX_U64, PairModel, type PairReply } from "../support/engine/pairs.ts";
+import { U64_MAX } from "../support/models/values.ts";
+import { PairModel, type PairReply } from "../support/models/pairs.ts";
 import {
   Inbox,
   openHttp,
@@ -673,15 +674,15 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
   it("an INCREASE that overflows a quota is refused, a DECREASE below zero leaves 0", async () => {
     const door = await open();
     const steps: [PairRequest, boolean | bigint][] = [
-      [insert(PAIR, MAX_U64 - 1n), true],
+      [insert(PAIR, U64_MAX - 1n), true],
       [update(PAIR, 0, 1, 2n), false],
-      [query(PAIR), MAX_U64 - 1n],
+      [query(PAIR), U64_MAX - 1n],
       [update(PAIR, 0, 1, 1n), true],
-      [query(PAIR), MAX_U64],
+      [query(PAIR), U64_MAX],
       [update(PAIR, 0, 1, 1n), false],
-      [update(PAIR, 0, 1, MAX_U64), false],
-      [query(PAIR), MAX_U64],
-      [update(PAIR, 0, 2, MAX_U64), true],
+      [update(PAIR, 0, 1, U64_MAX), false],
+      [query(PAIR), U64_MAX],
+      [update(PAIR, 0, 2, U64_MAX), true],
       [update(PAIR, 0, 2, 1n), true],
       [query(PAIR), 0n],
       [update(PAIR, 0, 0, 5n), true],
@@ -937,12 +938,12 @@ describe("dialects without pushes", () => {
 describe("2, any requests", () => {
   const pair = fc.constantFrom<Pair>(["a", "b"], ["ab", ""], ["", "ab"], ["\0", "a"]);
   const value = fc.oneof(
-    fc.constantFrom(0n, 1n, 2n, 2n ** 32n - 1n, 2n ** 32n, 2n ** 63n, MAX_U64 - 1n, MAX_U64),
+    fc.constantFrom(0n, 1n, 2n, 2n ** 32n - 1n, 2n ** 32n, 2n ** 63n, U64_MAX - 1n, U64_MAX),
     fc.bigInt(0n, 10n),
-    fc.bigInt(0n, MAX_U64),
+    fc.bigInt(0n, U64_MAX),
   );
   /** Times that are either over at once or so long that no run outlasts them, whatever is added and taken away. */
-  const ttl = fc.constantFrom(0n, 10n ** 14n, 3n * 10n ** 14n, 2n ** 63n, MAX_U64 - 1n, MAX_U64);
+  const ttl = fc.constantFrom(0n, 10n ** 14n, 3n * 10n ** 14n, 2n ** 63n, U64_MAX - 1n, U64_MAX);
   const unknown = (known: number[]): fc.Arbitrary<number> =>
     fc.oneof(
       { weight: 9, arbitrary: fc.constantFrom(...known) },

@@ -11,7 +11,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, inject, it, vi } from "vitest";
 import { requestArbitrary } from "../support/engine/arbitraries.ts";
 import { batchOf, concat, frameOf, hex, partsOf } from "../support/frames/index.ts";
-import { Model, type ModelProtocol, type ModelRequest } from "../support/engine/model.ts";
+import { CommandModel } from "../support/models/commands.ts";
+import type { ModelProtocol, ModelRequest } from "../support/models/requests.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
 import { post } from "../support/pool/doors.ts";
@@ -67,7 +68,7 @@ const event = fc.oneof(
 );
 
 /** The reply with its TTL, which time changes, masked. */
-function masked(request: ModelRequest, reply: number[]): string {
+function masked(request: ModelRequest, reply: readonly number[]): string {
   const copy = [...reply];
   const at = request.type === "query" ? 10 : request.type === "get" ? 2 : -1;
   if (at > 0 && reply.length > 1) copy.fill(0, at, at + 8);
@@ -82,7 +83,8 @@ describe("acknowledged writes", () => {
       async (events) => {
         const namespace = `run-${run++}`;
         const headers = await bearerOf({ ns: namespace });
-        const model = new Model();
+        const model = new CommandModel(0);
+        model.advance(1_700_000_000_000);
         for (const happening of events) {
           if (happening === "evict") await evictAllDurableObjects();
           else if (happening === "abort") await abortAllDurableObjects();
@@ -96,7 +98,7 @@ describe("acknowledged writes", () => {
   });
 
   async function expectLikeModel(
-    model: Model,
+    model: CommandModel,
     headers: HeadersInit,
     requests: ModelRequest[],
   ): Promise<void> {
@@ -105,7 +107,7 @@ describe("acknowledged writes", () => {
     const replies = [...new Uint8Array(await response.arrayBuffer())];
     let at = 0;
     for (const request of requests) {
-      const expected = model.execute(protocol, request, 1_700_000_000_000);
+      const expected = model.throttr(protocol.valueSize, request).bytes;
       const reply = replies.slice(at, at + expected.length);
       expect(masked(request, reply)).toBe(masked(request, expected));
       at += expected.length;

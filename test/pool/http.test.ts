@@ -16,7 +16,7 @@ import {
   U8,
   unhex,
 } from "../support/frames/index.ts";
-import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
+import type { ModelProtocol, ModelRequest } from "../support/models/requests.ts";
 import { get, post } from "../support/pool/doors.ts";
 import { expectLargeReplies, setLargeValues } from "../support/pool/large.ts";
 

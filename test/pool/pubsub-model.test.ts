@@ -20,8 +20,8 @@ import {
   unsubscribe,
   WHOAMI,
 } from "../support/frames/index.ts";
-import type { ModelProtocol } from "../support/engine/model.ts";
-import { History } from "../support/pubsub/model.ts";
+import type { ModelProtocol } from "../support/models/requests.ts";
+import { History } from "../support/models/pubsub.ts";
 import { connectTcp, post } from "../support/pool/doors.ts";
 import {
   askChannels,

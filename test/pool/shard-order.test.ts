@@ -9,7 +9,7 @@ import type { ListingQuery } from "../../src/engine/listing.ts";
 import { HASH_END } from "../../src/engine/table.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { batchOf, frameOf, parseFragments } from "../support/frames/index.ts";
-import type { ModelProtocol } from "../support/engine/model.ts";
+import type { ModelProtocol } from "../support/models/requests.ts";
 import { meterOf, shardStub } from "../support/pool/shards.ts";
 
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };

@@ -25,7 +25,7 @@ import {
   type YrmcdsReply,
 } from "../support/frames/yrmcds.ts";
 import { concat, hex } from "../support/frames/index.ts";
-import { SemaphoreModel } from "../support/yrmcds/model.ts";
+import { SemaphoreModel } from "../support/models/yrmcds.ts";
 import {
   piecesOf,
   renderRequest,

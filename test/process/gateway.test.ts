@@ -14,7 +14,7 @@ import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
 import { comparedReplies, yrmcdsScenarios, recordedReplies } from "../support/yrmcds/vectors.ts";
 import { concat, frameOf, hex, unhex } from "../support/frames/index.ts";
-import type { ModelProtocol } from "../support/engine/model.ts";
+import type { ModelProtocol } from "../support/models/requests.ts";
 import { openYrmcds, type SocketClient } from "../support/process/yrmcds-sockets.ts";
 import { TcpClient } from "../support/process/gateway-peers.ts";
 

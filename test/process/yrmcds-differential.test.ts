@@ -23,7 +23,7 @@ import {
   statsOf,
 } from "../support/frames/yrmcds.ts";
 import { concat, hex } from "../support/frames/index.ts";
-import { SemaphoreModel, textOf } from "../support/yrmcds/model.ts";
+import { SemaphoreModel, textOf } from "../support/models/yrmcds.ts";
 import {
   piecesOf,
   renderRequest,

@@ -32,7 +32,7 @@ import {
 } from "../support/frames/yrmcds.ts";
 import { bytesOf } from "../support/frames/bytes.ts";
 import { concat, hex } from "../support/frames/index.ts";
-import { SemaphoreModel } from "../support/yrmcds/model.ts";
+import { SemaphoreModel } from "../support/models/yrmcds.ts";
 import { piecesOf, renderRequest, stepsArbitrary } from "../support/yrmcds/streams.ts";
 import { openYrmcds, type SocketClient } from "../support/process/yrmcds-sockets.ts";
 

@@ -31,7 +31,7 @@ import {
   ttlMs,
   u64,
 } from "../support/frames/index.ts";
-import { CommandModel } from "../support/commands/model.ts";
+import { CommandModel } from "../support/models/commands.ts";
 import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
 import { encounterArbitrary } from "../support/rate-limits/extremes.ts";
 import { finish } from "../support/engine/steps.ts";

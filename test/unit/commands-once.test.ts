@@ -28,7 +28,7 @@ import {
   set,
   ttlMs,
 } from "../support/frames/index.ts";
-import { CommandModel } from "../support/commands/model.ts";
+import { CommandModel } from "../support/models/commands.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");

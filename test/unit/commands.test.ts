@@ -27,8 +27,9 @@ import {
   replyAt,
   set,
 } from "../support/frames/index.ts";
-import { CommandModel, type Expected } from "../support/commands/model.ts";
-import type { ModelRequest } from "../support/engine/model.ts";
+import type { Expected } from "../support/models/body.ts";
+import { CommandModel } from "../support/models/commands.ts";
+import type { ModelRequest } from "../support/models/requests.ts";
 
 const seed = inject("seed");
 const START_MS = 1_700_000_000_000;

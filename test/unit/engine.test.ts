@@ -5,7 +5,8 @@ import { Engine, type EngineOptions } from "../../src/engine/engine.ts";
 import { protocolArbitrary, requestArbitrary } from "../support/engine/arbitraries.ts";
 import { Disk } from "../support/engine/disk.ts";
 import { batchOf, frameOf, hex, partsOf } from "../support/frames/index.ts";
-import { Model, type ModelProtocol, type ModelRequest } from "../support/engine/model.ts";
+import { CommandModel } from "../support/models/commands.ts";
+import type { ModelProtocol, ModelRequest } from "../support/models/requests.ts";
 
 const seed = inject("seed");
 
@@ -52,10 +53,11 @@ describe("engine", () => {
         let nowMs = 1_700_000_000_000;
         let restarts = 0;
         let engine = disk.load(optionsOf(hashSeed, 1), nowMs);
-        let model = new Model();
+        let model = new CommandModel(0);
         let durable = model.clone();
         for (const { sections, afterMs, next } of steps) {
           nowMs += afterMs;
+          model.advance(nowMs);
           const batch = batchOf(
             sections.map(({ protocol, requests }) => ({
               protocol,
@@ -64,7 +66,9 @@ describe("engine", () => {
           );
           const answer = partsOf(engine.apply(batch, nowMs));
           sections.forEach(({ protocol, requests }, index) => {
-            const expected = requests.flatMap((request) => model.execute(protocol, request, nowMs));
+            const expected = requests.flatMap(
+              (request) => model.throttr(protocol.valueSize, request).bytes,
+            );
             expect(answer[index]!.count).toBe(requests.length);
             expect(hex(answer[index]!.replies)).toBe(hex(expected));
           });
@@ -94,12 +98,15 @@ describe("engine", () => {
       bytesMax: 64 << 20,
       isCounting: true,
     });
-    const model = new Model();
+    const model = new CommandModel(0);
     const nowMs = 1_700_000_000_000;
+    model.advance(nowMs);
     const run = (requests: ModelRequest[]): void => {
       const frames = requests.map((request) => frameOf(protocol, request));
       const [part] = partsOf(engine.apply(batchOf([{ protocol, frames }]), nowMs));
-      const expected = requests.flatMap((request) => model.execute(protocol, request, nowMs));
+      const expected = requests.flatMap(
+        (request) => model.throttr(protocol.valueSize, request).bytes,
+      );
       expect(hex(part!.replies) === hex(expected)).toBe(true);
     };
     const keys = Array.from({ length: 30_000 }, (_, i) => `key:${i}`);

@@ -28,7 +28,7 @@ import {
   type Request,
   type Scenario,
 } from "../support/rate-limits/arbitraries.ts";
-import { modelOf } from "../support/rate-limits/models.ts";
+import { modelOf } from "../support/models/rate-limits.ts";
 
 const seed = inject("seed");
 const START_NS = 1761884055342794596n;

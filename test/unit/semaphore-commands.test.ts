@@ -27,7 +27,7 @@ import {
 } from "../support/frames/index.ts";
 import { imagesOf } from "../support/commands/disk.ts";
 import { Disk } from "../support/engine/disk.ts";
-import { LeaseModel } from "../support/leases/model.ts";
+import { LeaseModel } from "../support/models/leases.ts";
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");

@@ -9,7 +9,7 @@ import {
   type PairRequest,
   partsOf,
 } from "../support/frames/index.ts";
-import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
+import type { ModelProtocol, ModelRequest } from "../support/models/requests.ts";
 
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 const NOW_MS = 1_800_000_000_000;

@@ -38,12 +38,12 @@ import {
   type TransferRecord,
 } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
+import { U64_MAX } from "../support/models/values.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
 const MS_NS = 1_000_000n;
 const NOW_NS = BigInt(NOW_MS) * MS_NS;
-const U64_MAX = 2n ** 64n - 1n;
 const PAIRS = protocolByName("2", undefined)!;
 const PLAIN_KEYSPACE = Keyspace.throttr;
 const PAIR_KEYSPACE = Keyspace.throttrPairs;

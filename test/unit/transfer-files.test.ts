@@ -30,11 +30,11 @@ import type { ExportedRecord, StoredRecord } from "../../src/wire/edge/transfer.
 import { imagesOf } from "../support/commands/disk.ts";
 import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
 import { bytesOf, concat } from "../support/frames/index.ts";
+import { U64_MAX } from "../support/models/values.ts";
 
 const seed = inject("seed");
 const NOW_MS = Date.now();
 const END_NS = BigInt(NOW_MS + 3_600_000) * 1_000_000n;
-const U64_MAX = 2n ** 64n - 1n;
 const NOTHING = new Uint8Array(0);
 const QUIET = { update: () => {}, stop: () => {} };
 

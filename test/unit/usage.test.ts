@@ -13,7 +13,7 @@ import {
 } from "../../src/engine/usage.ts";
 import { VERSION } from "../../src/base/version.ts";
 import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames/index.ts";
-import type { ModelProtocol, ModelRequest } from "../support/engine/model.ts";
+import type { ModelProtocol, ModelRequest } from "../support/models/requests.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { finish } from "../support/engine/steps.ts";
 

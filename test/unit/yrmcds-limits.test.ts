@@ -12,7 +12,7 @@ import { Status } from "../../src/wire/yrmcds/protocol.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { batchOf, bytesOf, concat, frameOf, hex } from "../support/frames/index.ts";
 import { Disk } from "../support/engine/disk.ts";
-import { textOf } from "../support/yrmcds/model.ts";
+import { textOf } from "../support/models/yrmcds.ts";
 import { framesOf } from "../support/yrmcds/server.ts";
 
 const seed = inject("seed");

@@ -9,7 +9,8 @@ import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
 import { concat, hex } from "../support/frames/index.ts";
 import { amountArbitrary, frameArbitrary, nameArbitrary } from "../support/yrmcds/arbitraries.ts";
 import { Disk } from "../support/engine/disk.ts";
-import { SemaphoreModel, textOf, type ModelEntry } from "../support/yrmcds/model.ts";
+import type { ModelEntry } from "../support/models/semaphores.ts";
+import { SemaphoreModel, textOf } from "../support/models/yrmcds.ts";
 import { framesOf } from "../support/yrmcds/server.ts";
 
 const seed = inject("seed");

@@ -1,6 +1,6 @@
 /** Random requests: few keys, so that they meet; values at the edges of every size. */
 import fc from "fast-check";
-import type { ModelProtocol, ModelRequest } from "./model.ts";
+import type { ModelProtocol, ModelRequest } from "../models/requests.ts";
 
 const KEYS = [
   "",

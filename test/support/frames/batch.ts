@@ -7,7 +7,7 @@ import {
 } from "../../../src/wire/batch.ts";
 import { ByteWriter } from "../../../src/wire/bytes.ts";
 import { protocolByName, type Protocol } from "../../../src/wire/throttr/protocol.ts";
-import type { ModelProtocol } from "../engine/model.ts";
+import type { ModelProtocol } from "../models/requests.ts";
 import { concat } from "./bytes.ts";
 import { protocolOf } from "./throttr.ts";
 

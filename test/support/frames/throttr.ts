@@ -6,7 +6,7 @@
  */
 import { encodeRequest, type Request } from "../../../src/wire/throttr/encode.ts";
 import { protocolByName, type Protocol } from "../../../src/wire/throttr/protocol.ts";
-import type { ModelProtocol, ModelRequest } from "../engine/model.ts";
+import type { ModelProtocol, ModelRequest } from "../models/requests.ts";
 import { bytesOf, concat, uint } from "./bytes.ts";
 
 export function protocolOf({ dialect, valueSize }: ModelProtocol): Protocol {

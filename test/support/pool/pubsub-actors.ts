@@ -1,7 +1,7 @@
 /** Publish and subscribe with everything under way at once: what peers do, and what they remember of it. */
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { History, Publication } from "../pubsub/model.ts";
+import type { History, Publication } from "../models/pubsub.ts";
 import {
   askChannel,
   askChannels,

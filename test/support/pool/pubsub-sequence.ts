@@ -1,6 +1,6 @@
 /** Publish and subscribe one request after the other: what happens must be exactly what the model says. */
 import fc from "fast-check";
-import { PubSubModel } from "../pubsub/model.ts";
+import { PubSubModel } from "../models/pubsub.ts";
 import {
   askChannel,
   askChannels,

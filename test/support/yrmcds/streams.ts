@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { namedBody, OPCODE, rawFrame, requestFrame } from "../frames/yrmcds.ts";
 import { amountArbitrary, anyFrameArbitrary } from "./arbitraries.ts";
-import { SemaphoreModel } from "./model.ts";
+import { SemaphoreModel } from "../models/yrmcds.ts";
 
 /** A request on a semaphore whose name is yet to be chosen, or bytes that name none. */
 export type PlannedRequest =

@@ -2,11 +2,7 @@
  * Semaphores as plain maps, and the protocol's frames as text has them, written from the reference. It
  * shares no code with what is tested.
  */
-interface ModelSemaphore {
-  consumption: number;
-  maximum: number;
-  updatedAtMs: number;
-}
+import { ModelSemaphores, type ModelEntry } from "./semaphores.ts";
 
 interface ModelLease {
   name: string;
@@ -26,27 +22,21 @@ const TEXTS: Readonly<Record<number, string>> = {
 /** Status, and on success the body of the reply. */
 type Answer = readonly [status: number, body?: number[]];
 
-export interface ModelEntry {
-  consumption: number;
-  maximum: number;
-}
-
 export class SemaphoreModel {
-  readonly #intervalMs: number;
-  #semaphores = new Map<string, ModelSemaphore>();
+  #semaphores: ModelSemaphores;
   /** By connection and name. */
   #holdings = new Map<string, Map<string, number>>();
   #leases = new Map<string, ModelLease>();
   #nowMs = 0;
 
   constructor(intervalMs: number) {
-    this.#intervalMs = intervalMs;
+    this.#semaphores = new ModelSemaphores(intervalMs);
   }
 
   clone(): SemaphoreModel {
-    const copy = new SemaphoreModel(this.#intervalMs);
+    const copy = new SemaphoreModel(1);
     copy.#nowMs = this.#nowMs;
-    for (const [name, semaphore] of this.#semaphores) copy.#semaphores.set(name, { ...semaphore });
+    copy.#semaphores = this.#semaphores.clone();
     for (const [connection, held] of this.#holdings) copy.#holdings.set(connection, new Map(held));
     for (const [id, lease] of this.#leases) copy.#leases.set(id, { ...lease });
     return copy;
@@ -58,7 +48,7 @@ export class SemaphoreModel {
     const ended = [...this.#leases].filter(([, lease]) => lease.endsAtMs <= this.#nowMs);
     for (const [id, lease] of ended.toSorted(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
       this.#leases.delete(id);
-      this.#decrease(lease.name, lease.amount, lease.endsAtMs);
+      this.#semaphores.decrease(lease.name, lease.amount, lease.endsAtMs);
     }
   }
 
@@ -90,14 +80,15 @@ export class SemaphoreModel {
     if (nameBytes === 0 || nameBytes > body.length - fixed) return [0x04];
     const name = textOf(body.slice(fixed, fixed + nameBytes));
     if (opcode === 0x01) {
-      const consumption = this.#semaphores.get(name)?.consumption;
+      const consumption = this.#semaphores.find(name, this.#nowMs)?.consumption;
       return consumption === undefined ? [0x01] : [0, u32(consumption)];
     }
     const resources = view.getUint32(0);
     const held = this.#holdings.get(connection) ?? new Map<string, number>();
     const amount = held.get(name) ?? 0;
     if (opcode === 0x02) {
-      if (!this.#increase(name, resources, view.getUint32(4))) return [0x21];
+      if (!this.#semaphores.increase(name, resources, view.getUint32(4), this.#nowMs))
+        return [0x21];
       held.set(name, amount + resources);
       this.#holdings.set(connection, held);
       return [0, u32(resources)];
@@ -106,14 +97,14 @@ export class SemaphoreModel {
     if (amount === 0 || resources > amount) return [0x22];
     if (resources === amount) held.delete(name);
     else held.set(name, amount - resources);
-    this.#decrease(name, resources, this.#nowMs);
+    this.#semaphores.decrease(name, resources, this.#nowMs);
     return [0];
   }
 
   close(connection: string, nowMs: number): void {
     this.advance(nowMs);
     for (const [name, amount] of this.#holdings.get(connection) ?? []) {
-      this.#decrease(name, amount, this.#nowMs);
+      this.#semaphores.decrease(name, amount, this.#nowMs);
     }
     this.#holdings.delete(connection);
   }
@@ -134,7 +125,7 @@ export class SemaphoreModel {
     const lease = this.#leases.get(id);
     if (lease !== undefined) {
       if (lease.name !== name || lease.amount !== resources) return [0x04, null];
-    } else if (!this.#increase(name, resources, maximum)) {
+    } else if (!this.#semaphores.increase(name, resources, maximum, this.#nowMs)) {
       return [0x21, null];
     }
     this.#leases.set(id, { name, amount: resources, endsAtMs });
@@ -154,7 +145,7 @@ export class SemaphoreModel {
     const lease = this.#leases.get(id);
     if (lease === undefined) return false;
     this.#leases.delete(id);
-    this.#decrease(lease.name, lease.amount, this.#nowMs);
+    this.#semaphores.decrease(lease.name, lease.amount, this.#nowMs);
     return true;
   }
 
@@ -167,23 +158,13 @@ export class SemaphoreModel {
   /** Collects, and returns how many semaphores went. */
   collect(nowMs: number): number {
     this.advance(nowMs);
-    const boundaryMs = this.#boundary(this.#nowMs);
-    const before = this.#semaphores.size;
-    for (const [name, { consumption, updatedAtMs }] of this.#semaphores) {
-      if (consumption === 0 && updatedAtMs < boundaryMs) this.#semaphores.delete(name);
-    }
-    return before - this.#semaphores.size;
+    return this.#semaphores.collect(this.#nowMs);
   }
 
   /** What Dump tells, by name. */
   dump(nowMs: number): Map<string, ModelEntry> {
     this.advance(nowMs);
-    const boundaryMs = this.#boundary(this.#nowMs);
-    const entries = new Map<string, ModelEntry>();
-    for (const [name, { consumption, maximum, updatedAtMs }] of this.#semaphores) {
-      entries.set(name, { consumption, maximum: updatedAtMs < boundaryMs ? consumption : maximum });
-    }
-    return entries;
+    return this.#semaphores.entries(this.#nowMs);
   }
 
   /** Connections that hold anything. */
@@ -196,30 +177,6 @@ export class SemaphoreModel {
   get holdings(): number {
     const held = [...this.#holdings.values()].reduce((sum, { size }) => sum + size, 0);
     return held + this.#leases.size;
-  }
-
-  #increase(name: string, resources: number, maximum: number): boolean {
-    const semaphore = this.#semaphores.get(name);
-    const consumption = (semaphore?.consumption ?? 0) + resources;
-    if (consumption > maximum) return false;
-    const isOld = semaphore === undefined || semaphore.updatedAtMs < this.#boundary(this.#nowMs);
-    this.#semaphores.set(name, {
-      consumption,
-      maximum: isOld ? consumption : Math.max(semaphore.maximum, consumption),
-      updatedAtMs: this.#nowMs,
-    });
-    return true;
-  }
-
-  #decrease(name: string, resources: number, atMs: number): void {
-    const semaphore = this.#semaphores.get(name)!;
-    if (semaphore.updatedAtMs < this.#boundary(atMs)) semaphore.maximum = semaphore.consumption;
-    semaphore.consumption -= resources;
-    semaphore.updatedAtMs = atMs;
-  }
-
-  #boundary(atMs: number): number {
-    return Math.floor(atMs / this.#intervalMs) * this.#intervalMs;
   }
 }
 

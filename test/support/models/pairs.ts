@@ -1,9 +1,9 @@
 /** The semantics of dialect 2 as a plain map, written from the protocol's text. */
 import type { PairRequest } from "../frames/pairs.ts";
+import { saturated, U64_MAX } from "./values.ts";
 
 /** Nanoseconds, milliseconds, seconds. */
 const UNITS_NS: Readonly<Record<number, bigint>> = { 0: 1n, 1: 1_000_000n, 2: 1_000_000_000n };
-export const MAX_U64 = 2n ** 64n - 1n;
 
 interface Quota {
   quota: bigint;
@@ -59,7 +59,7 @@ function updated(
   if (attribute === 0) {
     const decreased = record.quota > value ? record.quota - value : 0n;
     const quota = [value, record.quota + value, decreased][change];
-    if (quota === undefined || quota > MAX_U64) return false;
+    if (quota === undefined || quota > U64_MAX) return false;
     record.quota = quota;
     return true;
   }
@@ -72,5 +72,3 @@ function updated(
   }
   return false;
 }
-
-const saturated = (value: bigint): bigint => (value < 0n ? 0n : value > MAX_U64 ? MAX_U64 : value);

@@ -2,13 +2,9 @@
  * Semaphores and their leases as plain maps, and the commands on them, written from the text of the
  * format. It shares no code with the engine.
  */
-import type { Expected } from "../commands/model.ts";
-
-interface ModelSemaphore {
-  consumption: number;
-  maximum: number;
-  updatedAtMs: number;
-}
+import { Refused, type Expected } from "./body.ts";
+import { ModelSemaphores, type ModelEntry } from "./semaphores.ts";
+import { uint, unitNs } from "./values.ts";
 
 interface ModelLease {
   readonly name: string;
@@ -23,31 +19,21 @@ export interface ModelHolder {
 }
 
 const [ACQUIRE, RENEW, RELEASE, SEMAPHORE] = [0x2d, 0x2e, 0x2f, 0x30];
-const UNITS_NS = [0n, 1n, 1000n, 10n ** 6n, 10n ** 9n, 60n * 10n ** 9n, 3600n * 10n ** 9n];
 const DAY_MS = 24n * 3_600_000n;
 
-class Refused extends Error {
-  readonly code: string;
-  constructor(code: string) {
-    super(code);
-    this.code = code;
-  }
-}
-
 export class LeaseModel {
-  readonly #intervalMs: number;
-  #semaphores = new Map<string, ModelSemaphore>();
+  #semaphores: ModelSemaphores;
   /** By id, one character a byte. */
   #leases = new Map<string, ModelLease>();
   #nowMs = 0;
 
   constructor(intervalMs: number) {
-    this.#intervalMs = intervalMs;
+    this.#semaphores = new ModelSemaphores(intervalMs);
   }
 
   clone(): LeaseModel {
-    const copy = new LeaseModel(this.#intervalMs);
-    for (const [name, semaphore] of this.#semaphores) copy.#semaphores.set(name, { ...semaphore });
+    const copy = new LeaseModel(1);
+    copy.#semaphores = this.#semaphores.clone();
     copy.#leases = new Map(this.#leases);
     copy.#nowMs = this.#nowMs;
     return copy;
@@ -67,16 +53,16 @@ export class LeaseModel {
     try {
       return { bytes: this.#execute(frame) };
     } catch (error) {
-      if (error instanceof Refused) return { codes: [error.code] };
+      if (error instanceof Refused) return { codes: error.codes };
       throw error;
     }
   }
 
   /** What there is of semaphores, in the order of names. */
-  get semaphores(): { name: string; consumption: number; maximum: number }[] {
-    return [...this.#semaphores.keys()]
-      .toSorted((a, b) => (a < b ? -1 : 1))
-      .map((name) => ({ name, ...this.#state(name)! }));
+  get semaphores(): ({ name: string } & ModelEntry)[] {
+    return [...this.#semaphores.entries(this.#nowMs)]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, state]) => ({ name, ...state }));
   }
 
   /** Who holds a semaphore, in the order of ids. */
@@ -96,8 +82,8 @@ export class LeaseModel {
     if (body.length !== length) throw new Refused("body_invalid");
     if (name === "") throw new Refused("name_invalid");
     if (type === SEMAPHORE) {
-      const state = this.#state(name);
-      if (state === null) return [0];
+      const state = this.#semaphores.find(name, this.#nowMs);
+      if (state === undefined) return [0];
       return [1, ...u32(state.consumption), ...u32(state.maximum)];
     }
     const id = String.fromCharCode(...body.subarray(0, 16));
@@ -125,49 +111,26 @@ export class LeaseModel {
       if (lease.name !== name || lease.resources !== resources) throw new Refused("lease_conflict");
       return this.#hold(id, lease, ttlMs);
     }
-    const before = this.#semaphores.get(name);
-    const consumption = (before?.consumption ?? 0) + resources;
-    if (consumption > maximum) return [0];
-    const isOld = before === undefined || before.updatedAtMs < this.#startOf(this.#nowMs);
-    this.#semaphores.set(name, {
-      consumption,
-      maximum: isOld ? consumption : Math.max(before.maximum, consumption),
-      updatedAtMs: this.#nowMs,
-    });
+    if (!this.#semaphores.increase(name, resources, maximum, this.#nowMs)) return [0];
     return this.#hold(id, { name, resources, endsAtMs: 0 }, ttlMs);
   }
 
   #hold(id: string, lease: ModelLease, ttlMs: number): number[] {
     const endsAtMs = this.#nowMs + ttlMs;
     this.#leases.set(id, { ...lease, endsAtMs });
-    const [end, left] = [endsAtMs, ttlMs].map((ms) => u64(BigInt(ms) * 1_000_000n));
+    const [end, left] = [endsAtMs, ttlMs].map((ms) => uint(BigInt(ms) * 1_000_000n, 8));
     return [1, ...u32(lease.resources), ...end!, ...left!];
   }
 
   #giveBack(id: string, atMs: number): void {
     const { name, resources } = this.#leases.get(id)!;
     this.#leases.delete(id);
-    const semaphore = this.#semaphores.get(name)!;
-    if (semaphore.updatedAtMs < this.#startOf(atMs)) semaphore.maximum = semaphore.consumption;
-    semaphore.consumption -= resources;
-    semaphore.updatedAtMs = atMs;
-  }
-
-  #state(name: string): { consumption: number; maximum: number } | null {
-    const semaphore = this.#semaphores.get(name);
-    if (semaphore === undefined) return null;
-    const { consumption, maximum, updatedAtMs } = semaphore;
-    const isOld = updatedAtMs < this.#startOf(this.#nowMs);
-    return { consumption, maximum: isOld ? consumption : maximum };
-  }
-
-  #startOf(atMs: number): number {
-    return atMs - (atMs % this.#intervalMs);
+    this.#semaphores.decrease(name, resources, atMs);
   }
 }
 
 function ttlMsAt(view: DataView, at: number): number {
-  const unit = UNITS_NS[view.getUint8(at)] ?? 0n;
+  const unit = unitNs(view.getUint8(at));
   if (unit === 0n) throw new Refused("unit_invalid");
   const ns = view.getBigUint64(at + 1, true) * unit;
   const ms = (ns + 999_999n) / 1_000_000n;
@@ -175,10 +138,4 @@ function ttlMsAt(view: DataView, at: number): number {
   return Number(ms);
 }
 
-const u32 = (value: number): number[] => [0, 8, 16, 24].map((shift) => (value >>> shift) & 255);
-
-function u64(value: bigint): number[] {
-  const bytes = new Uint8Array(8);
-  new DataView(bytes.buffer).setBigUint64(0, value, true);
-  return [...bytes];
-}
+const u32 = (value: number): number[] => uint(BigInt(value), 4);

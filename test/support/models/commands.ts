@@ -13,11 +13,14 @@ import { Command, CompareOption, Flag } from "../../../src/wire/edge/command.ts"
 import { readConfiguration } from "../../../src/wire/ratelimit/binary.ts";
 import { RateLimitError } from "../../../src/wire/ratelimit/error.ts";
 import { StateError } from "../../../src/wire/ratelimit/state.ts";
-import type { ModelRequest } from "../engine/model.ts";
+import { Body, decisionBytes, Refused, type Expected, type Ttl } from "./body.ts";
+import type { ModelRequest } from "./requests.ts";
+import { saturated, U64_MAX, uint, unitNs } from "./values.ts";
 
-/** A reply: its bytes, null where any byte will do; or the codes that it may be refused with. */
-export type Expected =
-  { readonly bytes: readonly (number | null)[] } | { readonly codes: readonly string[] };
+/** A reply that is known to the byte. */
+interface ExactReply {
+  readonly bytes: readonly number[];
+}
 
 export interface ModelRecord {
   kind: 1 | 2;
@@ -38,9 +41,7 @@ interface Answer {
   readonly expiresNs: bigint;
 }
 
-const UNITS_NS = [0n, 1n, 1000n, 10n ** 6n, 10n ** 9n, 60n * 10n ** 9n, 3600n * 10n ** 9n];
-export const U64_MAX = 2n ** 64n - 1n;
-const MINUTE_NS = UNITS_NS[5]!;
+const MINUTE_NS = unitNs(5);
 const UNUSED = { reads: 0n, writes: 0n, readsBefore: 0n, writesBefore: 0n };
 const STATE_UNIT = 4;
 const STATE_BYTES_MAX = 4096;
@@ -48,14 +49,6 @@ const CONFIGURATION_BYTES_MAX = 1024;
 const ANSWER_BYTES_MAX = 1024;
 const KNOWN_TYPES: readonly number[] = Object.values(Command);
 const READING: readonly number[] = [Command.read, Command.peek];
-
-class Refused extends Error {
-  readonly codes: readonly string[];
-  constructor(...codes: string[]) {
-    super(codes.join());
-    this.codes = codes;
-  }
-}
 
 export class CommandModel {
   /** By key, one character a byte. Some have expired. */
@@ -319,7 +312,7 @@ export class CommandModel {
   }
 
   /** The reply to a request of 7.3 with values of so many bytes. */
-  throttr(valueSize: number, request: ModelRequest): Expected {
+  throttr(valueSize: number, request: ModelRequest): ExactReply {
     const { key } = request;
     const max = 2n ** BigInt(8 * valueSize) - 1n;
     const shown = (value: bigint): number[] => uint(value > max ? max : value, valueSize);
@@ -328,7 +321,7 @@ export class CommandModel {
       unit,
       ...shown((expiresNs - this.#nowNs - 1n) / unitNs(unit)),
     ];
-    const status = (isSuccess: boolean): Expected => ({ bytes: [isSuccess ? 1 : 0] });
+    const status = (isSuccess: boolean): ExactReply => ({ bytes: [isSuccess ? 1 : 0] });
     switch (request.type) {
       case "insert": {
         const { quota, ttlType: unit, ttl: count } = request;
@@ -434,93 +427,12 @@ export class CommandModel {
   }
 }
 
-interface Ttl {
-  unit: number;
-  count: bigint;
-}
-
-/** Reads the fields of a body. */
-class Body {
-  readonly #bytes: Uint8Array;
-  #at = 0;
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes;
-  }
-
-  get left(): number {
-    return this.#bytes.length - this.#at;
-  }
-
-  take(count: number): number[] {
-    if (count > this.left) throw new Refused("body_invalid");
-    const from = this.#at;
-    this.#at += count;
-    return [...this.#bytes.subarray(from, this.#at)];
-  }
-
-  u8(): number {
-    return this.take(1)[0]!;
-  }
-
-  u32(): number {
-    return Number(uintOf(this.take(4)));
-  }
-
-  u64(): bigint {
-    return uintOf(this.take(8));
-  }
-
-  f64(): number {
-    return new DataView(Uint8Array.from(this.take(8)).buffer).getFloat64(0, true);
-  }
-
-  ttl(): Ttl {
-    return { unit: this.u8(), count: this.u64() };
-  }
-
-  rest(): number[] {
-    return this.take(this.left);
-  }
-
-  end(): void {
-    if (this.left > 0) throw new Refused("body_invalid");
-  }
-
-  /** @param isMismatch it may be refused for the kind of the record, too */
-  assertTtl({ unit, count }: Ttl, isMismatch = false): void {
-    const codes = [
-      ...(unitNs(unit) === 0n ? ["unit_invalid"] : []),
-      ...(count === 0n ? ["ttl_invalid"] : []),
-      ...(isMismatch ? ["kind_mismatch"] : []),
-    ];
-    if (codes.length > 0) throw new Refused(...codes);
-  }
-}
-
 function changeQuota(record: ModelRecord, change: number, amount: bigint, max: bigint): boolean {
   const quota = [amount, record.quota + amount, record.quota - amount][change]!;
   if (quota < 0n || (change === 1 && quota > max)) return false;
   record.quota = quota;
   record.writes++;
   return true;
-}
-
-/** A decision as the text of its format has it. */
-function decisionBytes(decision: Decision): number[] {
-  const { quotas, retryAfterNs, resetNs } = decision;
-  const quotaBytes = (quota: Pick<Decision, "allowed" | "limit" | "remaining" | "resetNs">) => [
-    (quota.allowed ? 1 : 0) | (quota.resetNs === null ? 2 : 0),
-    ...doubleBytes(quota.limit),
-    ...doubleBytes(quota.remaining),
-    ...uint(quota.resetNs ?? 0n, 8),
-  ];
-  return [
-    ...quotaBytes(decision),
-    ...uint(resetNs === null ? 0n : retryAfterNs!, 8),
-    quotas.length,
-    ...quotas.flatMap(quotaBytes),
-  ];
 }
 
 function codeOf(error: unknown): string {
@@ -530,20 +442,5 @@ function codeOf(error: unknown): string {
 
 const isCounter = (record: ModelRecord | undefined): boolean => record?.kind === 1;
 const isBuffer = (record: ModelRecord | undefined): boolean => record?.kind === 2;
-const unitNs = (unit: number): bigint => UNITS_NS[unit] ?? 0n;
 const same = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((byte, i) => byte === b[i]);
-const saturated = (ns: bigint): bigint => (ns < 0n ? 0n : ns > U64_MAX ? U64_MAX : ns);
-const doubleBytes = (value: number): number[] => {
-  const view = new DataView(new ArrayBuffer(8));
-  view.setFloat64(0, value, true);
-  return [...new Uint8Array(view.buffer)];
-};
-
-function uint(value: bigint, width: number): number[] {
-  return Array.from({ length: width }, (_, i) => Number((value >> BigInt(8 * i)) & 255n));
-}
-
-function uintOf(bytes: readonly number[]): bigint {
-  return bytes.reduceRight((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
-}
