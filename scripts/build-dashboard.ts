@@ -1,40 +1,85 @@
 /**
- * Builds the dashboard into `.wrangler/assets`: what `wrangler dev` and `wrangler deploy` serve at
- * `/dashboard`. They run it themselves: see `[build]` in `wrangler.toml`.
+ * Builds the dashboard and the API reference into `.wrangler/assets`: what `wrangler dev` and `wrangler deploy` serve at
+ * `/dashboard` and `/docs`. They run it themselves: see `[build]` in `wrangler.toml`.
  */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import fastifyApiReference from "@scalar/fastify-api-reference";
 import { build, type InlineConfig } from "tsdown";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCE = join(ROOT, "src/dashboard");
 
 /**
- * Nothing is removed first: a server that is running goes on serving what was there.
+ * Nothing is removed first: a server that is running goes on serving the files of before.
  *
  * @param folder where the assets go
  */
 export async function buildDashboard(folder = join(ROOT, ".wrangler/assets")): Promise<void> {
-  const target = join(folder, "dashboard");
-  mkdirSync(target, { recursive: true });
   cpSync(join(SOURCE, "static"), folder, { recursive: true });
+  const theme = join(SOURCE, "theme.css");
   const plot = folderOf("uplot");
-  writeText("style.css", [join(plot, "dist/uPlot.min.css"), join(SOURCE, "style.css")]);
-  // Scripts are minified, and have no comments: what they are made of wants its licences to go along.
-  writeText("licenses.txt", [join(plot, "LICENSE"), join(folderOf("hono"), "LICENSE")]);
+  writeText("dashboard/style.css", [
+    theme,
+    join(plot, "dist/uPlot.min.css"),
+    join(SOURCE, "style.css"),
+  ]);
+  writeText("docs/style.css", [theme, join(SOURCE, "reference/style.css")]);
+  // Minified scripts have no comments, so the licences of what is bundled are in files beside them.
+  writeText("dashboard/licenses.txt", [join(plot, "LICENSE"), join(folderOf("hono"), "LICENSE")]);
+  writeText("docs/licenses.txt", [join(folderOf(REFERENCE_PACKAGE), "LICENSE")]);
+  writeFileSync(join(folder, "docs/scalar.js"), referenceScript());
   await Promise.all([
-    build(optionsOf("main", "main.tsx", target, "esm")),
+    build(optionsOf("main", "main.tsx", join(folder, "dashboard"), "esm")),
     // A classic script: it runs before the page is drawn, a module would run after.
-    build(optionsOf("theme-first", "theme-first.ts", target, "iife")),
+    build(optionsOf("theme-first", "theme-first.ts", join(folder, "dashboard"), "iife")),
+    build(optionsOf("main", "reference/main.ts", join(folder, "docs"), "esm")),
   ]);
 
   function writeText(name: string, files: readonly string[]): void {
-    writeFileSync(join(target, name), files.map((file) => readFileSync(file, "utf8")).join("\n"));
+    const path = join(folder, name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, files.map((file) => readFileSync(file, "utf8")).join("\n"));
   }
 }
 
 const folderOf = (name: string): string => join(ROOT, "node_modules", name);
+
+const REFERENCE_PACKAGE = "@scalar/fastify-api-reference";
+
+/**
+ * Scalar's browser build. `@scalar/api-reference` has it as a file, and installs 272 packages (257 MB) that went into it;
+ * the plugin for Fastify has the same script as a string, and installs 24. It hands the string out on a route.
+ */
+function referenceScript(): string {
+  let script = "";
+  const reply = {
+    header: () => reply,
+    send: (text: string) => {
+      script = text;
+    },
+  };
+  const route = ({ url, handler }: Route): void => {
+    if (url.endsWith("/scalar.js")) handler(null, reply);
+  };
+  const register = fastifyApiReference as unknown as RegisterPlugin;
+  register({ route }, { configuration: { url: "/openapi.json" } }, () => {});
+  if (script === "") throw new Error(`${REFERENCE_PACKAGE} has no route for its script any more`);
+  // The map that it names is not in the package.
+  return script.replace(/\n\/\/# sourceMappingURL=.*\s*$/, "\n");
+}
+
+/** What Scalar's plugin uses of Fastify. */
+interface Route {
+  readonly url: string;
+  readonly handler: (request: null, reply: object) => void;
+}
+type RegisterPlugin = (
+  fastify: { readonly route: (route: Route) => void },
+  options: object,
+  onDone: () => void,
+) => void;
 
 function optionsOf(
   name: string,

@@ -15,6 +15,7 @@ import { failureOf, lacksScope, sessionStore, signOut, type Session } from "./se
 import { Logo, NotOpen, SignIn } from "./sign-in.tsx";
 import { Store, useStore } from "./store.ts";
 import { nextTheme, themeStore } from "./theme.ts";
+import type { Theme } from "./theme-names.ts";
 
 /** Screens, and the scopes each of which has something to do there. */
 const SCREENS = {
@@ -88,15 +89,14 @@ function onKey(event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-const THEME_NAMES = { system: "as the system", light: "light", dark: "dark" } as const;
-const THEME_ICONS: Readonly<Record<keyof typeof THEME_NAMES, IconName>> = {
+const THEME_ICONS: Readonly<Record<Theme, IconName>> = {
   system: "system",
   light: "sun",
   dark: "theme",
 };
 
 function changeTheme(): void {
-  notify(`Theme: ${THEME_NAMES[nextTheme()]}`);
+  notify(`Theme: ${nextTheme()}`);
 }
 
 export function App() {
@@ -187,7 +187,7 @@ function Side({
         <Rights session={session} />
         <div class="side-buttons">
           <Button
-            label={`Theme: ${THEME_NAMES[theme]}`}
+            label={`Theme: ${theme}`}
             icon={THEME_ICONS[theme]}
             isBare
             onPress={changeTheme}

@@ -1,8 +1,7 @@
 /**
  * Who is looking: a token, if the deployment asks for one, and what reaches the server with it.
  *
- * The token is kept in sessionStorage: it ends with the tab, and other tabs and origins never see it.
- * It travels as a header, and to a WebSocket as a subprotocol; never in a URL, which would end up in logs.
+ * The token travels as a header, and to a WebSocket as a subprotocol; never in a URL, which would end up in logs.
  *
  * A local server lets anyone in, to any namespace: its name then stands in place of a token.
  */
@@ -10,9 +9,9 @@ import { http, ThrottrClient, ThrottrError } from "../client/index.ts";
 import { errorOfResponse } from "../client/failure.ts";
 import { claimsOf, type Claims } from "./claims.ts";
 import { learnClockOf } from "./server-clock.ts";
+import { forgetToken, keepToken, readToken } from "./session-token.ts";
 import { Store } from "./store.ts";
 
-const TOKEN_ITEM = "throttr-token";
 /** In front of a namespace that stands in place of a token. */
 const NAMESPACE = "namespace.";
 /** Of who comes without a token. */
@@ -46,7 +45,7 @@ export const sessionStore = new Store<SessionState>({ status: "checking" });
 
 /** Opens the dashboard with the token of this tab, or without one. */
 export async function openSession(): Promise<void> {
-  await tryToken(sessionStorage.getItem(TOKEN_ITEM));
+  await tryToken(readToken());
 }
 
 /**
@@ -73,7 +72,7 @@ export async function mayNameNamespaces(): Promise<boolean> {
 
 /** Goes on without the token, where the server lets anyone in; else asks for one. */
 export async function signOut(): Promise<void> {
-  sessionStorage.removeItem(TOKEN_ITEM);
+  forgetToken();
   sessionStore.set({ status: "checking" });
   await tryToken(null);
 }
@@ -86,8 +85,7 @@ async function tryToken(token: string | null): Promise<ThrottrError | null> {
   const error = await errorOf(throttr);
   const { value } = sessionStore;
   if (error === null) {
-    if (token === null) sessionStorage.removeItem(TOKEN_ITEM);
-    else sessionStorage.setItem(TOKEN_ITEM, token);
+    keepToken(token);
     sessionStore.set({ status: "open", session: sessionOf(token, throttr) });
     if (value.status === "open") await value.session.throttr.close();
     return null;
@@ -95,7 +93,7 @@ async function tryToken(token: string | null): Promise<ThrottrError | null> {
   await throttr.close();
   if (value.status === "open") return error;
   if (TOKEN_CODES.includes(error.code)) {
-    sessionStorage.removeItem(TOKEN_ITEM);
+    forgetToken();
     // That a first visitor has no token is no error.
     ask(token === null ? null : error);
   } else {
@@ -134,7 +132,7 @@ function ask(error: ThrottrError | null): void {
 export function failureOf(error: unknown): ThrottrError {
   const known = ThrottrError.from(error, "failed");
   if (TOKEN_CODES.includes(known.code)) {
-    sessionStorage.removeItem(TOKEN_ITEM);
+    forgetToken();
     ask(known);
   }
   return known;

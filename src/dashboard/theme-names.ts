@@ -1,4 +1,4 @@
-/** The themes, and which one somebody has chosen. */
+/** The themes, and the one that was chosen. */
 
 export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];

@@ -1,4 +1,4 @@
-/** What is told of the JSON door: the OpenAPI document and the page are whole, and true. */
+/** The OpenAPI document of the JSON door is complete and true. */
 import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import * as v from "valibot";
@@ -176,65 +176,34 @@ describe("the document", () => {
   });
 });
 
-describe("the page", () => {
-  const pageOf = async (): Promise<string> => await (await fetchText("/docs")).text();
-
-  it("shows every operation, schema and code, each once and under its own anchor", async () => {
-    const page = await pageOf();
-    const ids = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id!);
-    expect(new Set(ids).size).toBe(ids.length);
-    const document = await documentOf();
-    for (const [method, path, operation] of operationsOf(document)) {
-      expect(ids).toContain(operation.operationId);
-      expect(page).toContain(`<code>${method} ${path}</code>`);
+describe("the description", () => {
+  it("has a table of all codes, a row each, with status and title", async () => {
+    const { description } = (await documentOf()).info;
+    const rows = [...description.matchAll(/^\| `(\w+)` \| (\d+) \| (.+) \|$/gm)];
+    expect(rows.map(([, code]) => code)).toEqual(PROBLEM_CODES);
+    for (const [, code, status, title] of rows) {
+      expect([Number(status), title]).toEqual(meaningOf(code!));
     }
-    for (const name of Object.keys(document.components.schemas)) {
-      expect(ids).toContain(`schema-${name}`);
-    }
-    for (const code of PROBLEM_CODES) expect(ids).toContain(code);
   });
 
-  it("links to nothing but itself", async () => {
-    const page = await pageOf();
-    const ids = new Set([...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => `#${id}`));
-    const links = [...page.matchAll(/ (?:href|src)="([^"]*)"/g)].map(([, link]) => link!);
-    expect(links.length).toBeGreaterThan(100);
-    expect(links.filter((link) => !ids.has(link))).toEqual([]);
-    expect(page).not.toMatch(/https?:\/\/|@import|url\(/);
-  });
-
-  it("has no script, no handler and no inline style, and a policy that allows none", async () => {
-    const response = await fetchText("/docs");
-    const page = await response.text();
-    expect(page).not.toMatch(/<script|<iframe|<link|<img|<form| on\w+=| style=|javascript:/i);
-    const style = /<style>([^]*?)<\/style>/.exec(page)![1]!;
-    const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(style));
-    const base64 = btoa(String.fromCharCode(...new Uint8Array(hash)));
-    expect(response.headers.get("content-security-policy")).toBe(
-      `default-src 'none'; style-src 'sha256-${base64}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-    );
-    expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8");
-    expect(response.headers.get("x-content-type-options")).toBe("nosniff");
-  });
-
-  it("nests its elements, and escapes what they hold", async () => {
-    const page = (await pageOf()).replace("<!doctype html>", "");
-    const open: string[] = [];
-    for (const [, slash, name] of page.matchAll(/<(\/?)(\w+)[^>]*?(?<!\/)>/g)) {
-      if (slash === "") open.push(name!);
-      else expect(open.pop()).toBe(name);
+  it("gives each name in a path an example, from the example of its route", async () => {
+    for (const [, path, operation] of operationsOf(await documentOf())) {
+      if (!path.startsWith("/v1/")) continue;
+      const named = operation.parameters.filter((parameter) => parameter.in === "path");
+      const filled = named.reduce(
+        (text, { name, example }) => text.replace(`{${name}}`, example!),
+        path,
+      );
+      expect(operation["x-codeSamples"][0]!.source).toContain(`$SERVER${filled}`);
     }
-    expect(open).toEqual([]);
-    expect(page.replace(/<\/?\w+(?: [\w-]+="[^"<>]*")*\s*\/?>/g, "")).not.toMatch(/[<>]/);
-    expect(page).toContain("light-dark");
-    expect(page).toContain('name="viewport"');
   });
+});
 
-  it("shows an example of each route that can be run", async () => {
-    const page = await pageOf();
-    for (const { example } of ROUTES) {
-      expect(page).toContain(`$SERVER${example.url.replaceAll("&", "&amp;")}&quot;`);
-    }
+describe("/docs of a server without assets", () => {
+  it("says so, and leads to the OpenAPI document", async () => {
+    const response = await server.fetch("http://localhost/docs", { redirect: "manual" });
+    expect([response.status, response.headers.get("location")]).toEqual([302, "/openapi.json"]);
+    expect(await response.text()).toContain("This server has no reference pages.");
   });
 });
 

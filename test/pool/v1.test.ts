@@ -997,7 +997,6 @@ describe("callers", () => {
     for (const [path, status] of [
       ["/v1/counters/a", 200],
       ["/v1/counters/b", 404],
-      ["/docs", 200],
       ["/openapi.json", 200],
     ] as const) {
       const got = await gotOf(await server.fetch(`http://localhost${path}`, { method: "HEAD" }));

@@ -34,6 +34,7 @@ export interface Parameter {
   readonly required: boolean;
   readonly description?: string;
   readonly schema: JsonSchema;
+  readonly example?: string;
 }
 
 /** A response that stands among the components. */

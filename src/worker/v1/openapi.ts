@@ -1,7 +1,7 @@
 /** The OpenAPI document, made of the routes and their schemas. */
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from "@valibot/to-json-schema";
 import { VERSION } from "../../base/version.ts";
-import { meaningOf, type ProblemCode } from "../problem-codes.ts";
+import { meaningOf, PROBLEM_CODES, type ProblemCode } from "../problem-codes.ts";
 import { codesOf, SHARED_CODES } from "./codes.ts";
 import { DOORS } from "./doors.ts";
 import { RAW_TYPE } from "./request.ts";
@@ -19,14 +19,23 @@ import type { AnswerDescription, Route, Schema } from "./route.ts";
 import { ROUTES } from "./routes.ts";
 import { components } from "./schemas.ts";
 
-export const ABOUT: readonly string[] = [
-  "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this as a page, `/openapi.json` has it for programs.",
+const ABOUT: readonly string[] = [
+  "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this document as pages, `/openapi.json` has it for programs.",
   "A token opens its namespace: `Authorization: Bearer …`, or `?ticket=` with one that lives at most 300 s. Without a scope of the token the answer is 403.",
   "Quotas are 64-bit: answers have them as strings of digits. Times are in milliseconds.",
   "Keys, values and payloads are bytes. In a URL they are percent-encoded, byte by byte (`/` is `%2F`). In JSON they are text where they are UTF-8, else base64 in a field with `Base64` behind its name. The empty name, `.` and `..` can't stand in a path: write `-` there and the name in the query, `/v1/counters/-?key=..`, `/v1/semaphores/-?name=..`.",
   "With `Idempotency-Key` (1 to 64 characters) a call may be sent again: within `IDEMPOTENCY_TTL_MS`, it is not applied twice on its record, and gets the answer of the first one.",
   "Errors are problem details (RFC 9457) with a stable `code`. Fields and parameters that nobody knows are refused.",
 ];
+
+/** All codes as a table in Markdown. `/docs#key_absent`, the `type` of a problem, leads to its row. */
+function errorTable(): string {
+  const rows = PROBLEM_CODES.map((code) => {
+    const [status, title] = meaningOf(code);
+    return `| \`${code}\` | ${status} | ${title} |`;
+  });
+  return ["## Errors\n", "| Code | Status | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
+}
 
 const CONVERSION: ConversionConfig = {
   target: "draft-2020-12",
@@ -59,7 +68,11 @@ function documentOf(routes: readonly Route[]): OpenApiDocument {
   const tags = new Set(operations.flatMap(({ tags }) => tags));
   return {
     openapi: "3.1.1",
-    info: { title: "Throttr Edge", version: VERSION, description: ABOUT.join("\n\n") },
+    info: {
+      title: "Throttr Edge",
+      version: VERSION,
+      description: [...ABOUT, errorTable()].join("\n\n"),
+    },
     servers: [{ url: "/" }],
     tags: [...tags].map((name) => ({ name })),
     paths,
@@ -99,14 +112,17 @@ const PATH_DESCRIPTIONS: Readonly<Record<string, string>> = {
   lease: "A UUID.",
 };
 
-function parametersOf({ path, query, rawQuery, once }: Route): Parameter[] {
+function parametersOf({ path, query, rawQuery, once, example }: Route): Parameter[] {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
-  const parameters = names.map((name): Parameter => ({
+  const pathPattern = new RegExp(`^${path.replace(/\{\w+\}/g, "([^/?]+)")}`);
+  const examples = pathPattern.exec(example.url)?.slice(1) ?? [];
+  const parameters = names.map((name, i): Parameter => ({
     name,
     in: "path",
     required: true,
     description: PATH_DESCRIPTIONS[subjectOf(name, path)]!,
     schema: { type: "string" },
+    example: examples[i]!,
   }));
   parameters.push(...queryParameters(query, true));
   if (rawQuery !== undefined) parameters.push(...queryParameters(rawQuery, false));

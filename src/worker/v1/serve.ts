@@ -1,4 +1,4 @@
-/** Serves the routes of the JSON door, the document that describes them, and the page that shows it. */
+/** Serves the routes of the JSON door, and the OpenAPI document that describes them. */
 import type { Context, Hono } from "hono";
 import type { Access } from "../../base/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
@@ -6,7 +6,6 @@ import type { App } from "../app.ts";
 import { readBody } from "../body.ts";
 import { callerOf } from "../caller.ts";
 import { Problem } from "../problem.ts";
-import { pageResponse } from "./page.ts";
 import { documentText } from "./openapi.ts";
 import { RAW_TYPE, readRequest } from "./request.ts";
 import type { Answer, Route } from "./route.ts";
@@ -15,8 +14,10 @@ import { ROUTES } from "./routes.ts";
 type AppContext = Context<App>;
 
 const HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
-/** The document and the page change with a deployment only. */
+/** The document changes with a deployment only. */
 const DOCUMENT_HEADERS = { "cache-control": "public, max-age=300" };
+const NO_REFERENCE =
+  "This server has no reference pages. Its OpenAPI document, with all error codes, is at /openapi.json.\n";
 
 /** @param accessOf what a caller may do; throws a Problem for one who is not known */
 export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promise<Access>): void {
@@ -41,7 +42,10 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
   router.get("/openapi.json", (c) =>
     c.body(documentText(), 200, { ...DOCUMENT_HEADERS, "content-type": "application/json" }),
   );
-  router.get("/docs", async () => await pageResponse(DOCUMENT_HEADERS));
+  // The reference is one of the assets, which are served before the Worker is asked: this is a server without them.
+  router.get("/docs", (c) =>
+    c.text(NO_REFERENCE, 302, { ...DOCUMENT_HEADERS, location: "/openapi.json" }),
+  );
 }
 
 /** @throws Problem 403 `scope_missing` */

@@ -26,8 +26,8 @@ export const SEEN_TIMEOUT_MS = 30_000;
 export interface Dashboard {
   /** Of the server. */
   readonly url: string;
-  /** A page of its own, with nothing stored, at the dashboard. */
-  open(options?: BrowserContextOptions, screen?: string): Promise<OpenPage>;
+  /** A page of its own, with nothing stored, at a screen of the dashboard or another path. */
+  open(options?: BrowserContextOptions, screenOrPath?: string): Promise<OpenPage>;
   /** Sends JSON to the server. */
   send(method: "POST" | "PUT", path: string, body: object): Promise<unknown>;
   /** Ends the server, and leaves the browser. */
@@ -39,6 +39,8 @@ export interface OpenPage {
   readonly page: Page;
   /** What the browser has complained of. */
   readonly complaints: readonly string[];
+  /** Where the page has sent requests: origins, each once. */
+  readonly origins: ReadonlySet<string>;
   /** Keeps a picture of the page as a whole. */
   picture(name: string): Promise<void>;
   close(): Promise<void>;
@@ -62,8 +64,12 @@ export async function startDashboard(
   const url = `http://127.0.0.1:${port}`;
   return {
     url,
-    open: async (options, screen = "overview") =>
-      await openPage(browser, `${url}/dashboard#${screen}`, options),
+    open: async (options, place = "overview") =>
+      await openPage(
+        browser,
+        url + (place.startsWith("/") ? place : `/dashboard#${place}`),
+        options,
+      ),
     send: async (method, path, body) => {
       const answer = await fetch(url + path, requestOf(method, body));
       if (!answer.ok) throw new Error(`${method} ${path}: ${await answer.text()}`);
@@ -112,10 +118,14 @@ async function openPage(
     if (["error", "warning"].includes(message.type())) complaints.push(message.text());
   });
   page.on("pageerror", (error) => complaints.push(String(error)));
+  const origins = new Set<string>();
+  // Of the whole context: workers and pages that it opens are asked for here, too.
+  context.on("request", (request) => origins.add(new URL(request.url()).origin));
   await page.goto(url);
   return {
     page,
     complaints,
+    origins,
     picture: async (name) => {
       mkdirSync(SCREENSHOTS, { recursive: true });
       await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
