@@ -4,7 +4,13 @@
  * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another
  * number of shards than the data has would pass for well otherwise, while it answers nothing.
  */
-import type { Failure } from "./failure.ts";
+
+/** What a failed call is reported as: see `failure.ts`. */
+export interface Failure {
+  readonly code: string;
+  /** Begins with the code. */
+  readonly message: string;
+}
 
 /** Refusals of the data, not of a request. */
 const CODES: readonly string[] = ["shards_mismatch", "format_unknown", "row_version"];

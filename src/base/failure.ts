@@ -1,6 +1,6 @@
 /** What the failure of a call to a Shard means to whoever sent the frames. */
 
-import { noteFailure } from "./data-refusals.ts";
+import { noteFailure, type Failure } from "./data-refusals.ts";
 import { logWarning } from "./log.ts";
 
 /** Errors with these codes are refusals: nothing of the batch has been applied. */
@@ -16,12 +16,6 @@ const REFUSALS = [
 
 export const OUTCOME_UNKNOWN =
   "outcome_unknown: a shard failed; what was not answered may have been applied";
-
-export interface Failure {
-  readonly code: string;
-  /** Begins with the code. */
-  readonly message: string;
-}
 
 /** Logs what failed requests, and says what it means to whoever sent them. */
 export function reportFailure(error: unknown): Failure {

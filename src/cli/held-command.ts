@@ -1,7 +1,7 @@
 /** A command of the system that runs while a lease is held. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
-import type { HeldLease } from "../client/semaphore.ts";
+import type { HeldLease } from "../client/leases.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { failureOf } from "./failure.ts";
 import type { ExitCode } from "./exit-code.ts";

@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { CallOptions } from "../client/call.ts";
 import type { ThrottrClient } from "../client/client.ts";
-import { Clients } from "./connection.ts";
+import type { Clients } from "./connection.ts";
 import { ExitCode } from "./exit-code.ts";
 import { printFailure } from "./failure.ts";
 import type { Host } from "./host.ts";

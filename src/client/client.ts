@@ -44,19 +44,12 @@ import type { CallOptions } from "./call.ts";
 import { Connection } from "./connection.ts";
 import { ExchangeLane } from "./exchange-lane.ts";
 import { withRandomLeaseId } from "./lease-id.ts";
-import {
-  CALLS,
-  checkOptions,
-  LIMIT_REQUEST,
-  RENEWAL,
-  SEMAPHORE,
-  SUBSCRIPTION,
-} from "./known-options.ts";
+import { CALLS, checkOptions, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
 import { Leases } from "./leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./pipeline.ts";
-import { LeasedSemaphore, type Semaphore, type SemaphoreOptions } from "./semaphore.ts";
-import type { SubscribeOptions, Subscription } from "./subscription.ts";
+import { LeasedSemaphore, SEMAPHORE, type Semaphore, type SemaphoreOptions } from "./semaphore.ts";
+import { SUBSCRIPTION, type SubscribeOptions, type Subscription } from "./subscription.ts";
 import type { Transport } from "./transport.ts";
 
 /**

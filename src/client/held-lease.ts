@@ -5,10 +5,9 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { Lease } from "../wire/edge/semaphores.ts";
 import { Alarm } from "./alarm.ts";
 import { backoffMs } from "./backoff.ts";
-import type { Leases } from "./leases.ts";
+import type { HeldLease, LeaseCalls, Leases } from "./leases.ts";
 import type { Settings } from "./options.ts";
 import { platform, type Signal } from "./platform.ts";
-import type { HeldLease, LeaseCalls } from "./semaphore.ts";
 
 /** It is renewed when so much of its TTL has passed: two further attempts may fail. */
 const RENEWAL_SHARE = 1 / 3;

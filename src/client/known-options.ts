@@ -1,4 +1,7 @@
-/** Options that callers give, by name: one that nothing reads is a slip of the pen, and refused. */
+/**
+ * Options that callers give, by name: one that nothing reads is a slip of the pen, and refused. Here are those of
+ * calls; those of clients, transports, semaphores and subscriptions are beside their types.
+ */
 import { isObject, unknownField, type FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type * as operations from "../wire/edge/operations.ts";
@@ -6,13 +9,8 @@ import type * as semaphores from "../wire/edge/semaphores.ts";
 import type { ExportOptions, RestoreOptions } from "../wire/edge/transfer.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { CallOptions } from "./call.ts";
-import type { HttpOptions } from "./http-transport.ts";
-import type { ClientOptions } from "./options.ts";
-import type { HoldOptions, SemaphoreOptions } from "./semaphore.ts";
-import type { SubscribeOptions } from "./subscription.ts";
-import type { WebSocketOptions } from "./web-socket-transport.ts";
 
-const CALL = { signal: true, timeoutMs: true } as const satisfies FieldNames<CallOptions>;
+export const CALL = { signal: true, timeoutMs: true } as const satisfies FieldNames<CallOptions>;
 const ONCE = { idempotencyKey: true, ...CALL } as const;
 const PAGE = { limit: true, cursor: true, ...CALL } as const;
 
@@ -74,33 +72,6 @@ export const LIMIT_REQUEST: FieldNames<operations.LimitRequest> = {
 };
 
 export const RENEWAL: FieldNames<semaphores.RenewOptions> = { ttlMs: true };
-
-export const SEMAPHORE: FieldNames<SemaphoreOptions> = { resources: true, ttlMs: true };
-
-export const HOLD: FieldNames<HoldOptions> = { ...SEMAPHORE, waitMs: true, signal: true };
-
-export const SUBSCRIPTION: FieldNames<SubscribeOptions> = {
-  ...CALL,
-  queueMax: true,
-  queueBytesMax: true,
-  overflow: true,
-  onReconnect: true,
-};
-
-export const CLIENT: FieldNames<ClientOptions> = {
-  timeoutMs: true,
-  attemptsMax: true,
-  queueMax: true,
-  queueBytesMax: true,
-  pingIntervalMs: true,
-  backoffBaseMs: true,
-  backoffMaxMs: true,
-  clock: true,
-};
-
-export const WEB_SOCKET: FieldNames<WebSocketOptions> = { token: true, WebSocket: true };
-
-export const HTTP: FieldNames<HttpOptions> = { ...WEB_SOCKET, fetch: true };
 
 /**
  * Refuses options that are not known. Those that are missing are left to the code which reads them.

@@ -1,8 +1,9 @@
 /** Options of a client, checked and completed. */
+import type { FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { BackoffBounds } from "./backoff.ts";
 import { systemClock, type Clock } from "./clock.ts";
-import { checkOptions, CLIENT } from "./known-options.ts";
+import { checkOptions } from "./known-options.ts";
 
 /** Timers of the runtimes take no more. */
 export const DELAY_MS_MAX = 2 ** 31 - 1;
@@ -38,6 +39,17 @@ export interface ClientOptions {
   /** The runtime's unless given. */
   readonly clock?: Clock;
 }
+
+const CLIENT: FieldNames<ClientOptions> = {
+  timeoutMs: true,
+  attemptsMax: true,
+  queueMax: true,
+  queueBytesMax: true,
+  pingIntervalMs: true,
+  backoffBaseMs: true,
+  backoffMaxMs: true,
+  clock: true,
+};
 
 /** Options with nothing left out. */
 export interface Settings extends BackoffBounds {

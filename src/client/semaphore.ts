@@ -1,17 +1,16 @@
 /** Semaphores: waits until there is room, holds it, renews what is held, and gives it back. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import { resourcesOf, semaphoreNameOf, type Text } from "../wire/edge/argument.ts";
+import { resourcesOf, semaphoreNameOf, type FieldNames, type Text } from "../wire/edge/argument.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../wire/edge/command.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { Lease } from "../wire/edge/semaphores.ts";
 import { backoffMs } from "./backoff.ts";
 import type { CallOptions } from "./call.ts";
-import type { ThrottrClient } from "./client.ts";
 import { Held } from "./held-lease.ts";
 import { newRandomLeaseId } from "./lease-id.ts";
-import { checkOptions, HOLD } from "./known-options.ts";
-import type { Leases } from "./leases.ts";
+import { checkOptions } from "./known-options.ts";
+import type { HeldLease, LeaseCalls, Leases } from "./leases.ts";
 import { DELAY_MS_MAX, wholeOption, type Settings } from "./options.ts";
 import { Pause } from "./pause.ts";
 import type { Signal } from "./platform.ts";
@@ -26,9 +25,6 @@ const POLLING = { backoffBaseMs: 100, backoffMaxMs: 2000 };
 
 /** Attempts that ended so may have been executed. */
 const UNKNOWN_OUTCOMES: readonly string[] = ["timeout", "aborted", "outcome_unknown"];
-
-/** The calls that leases are held by. */
-export type LeaseCalls = Pick<ThrottrClient, "acquire" | "renew" | "release">;
 
 /** What is held unless a call says otherwise. */
 export interface SemaphoreOptions {
@@ -52,36 +48,9 @@ export interface HoldOptions extends SemaphoreOptions {
   readonly signal?: Signal | undefined;
 }
 
-/**
- * What is held of a semaphore, until it is released: it is renewed all the while.
- *
- * @example
- * await using lease = await throttr.semaphore("gpu", 4).acquire();
- * if (lease === null) return busy();
- * await render({ signal: lease.signal });
- */
-export interface HeldLease {
-  /** A UUID. */
-  readonly leaseId: string;
-  /** Of the semaphore. */
-  readonly name: Text;
-  readonly resources: number;
-  /**
-   * Aborted when the lease is lost: the server says that it has ended, or nothing was heard of it for so
-   * long that it may have, or the client was closed. From then on others may hold what it held. Its reason
-   * is a ThrottrError `lease_lost`.
-   */
-  readonly signal: Signal;
-  /** False when it is released, or lost. */
-  readonly isHeld: boolean;
-  /**
-   * Gives it back; false when it had ended before. When that fails, it ends by itself at the end of its
-   * TTL.
-   */
-  release(): Promise<boolean>;
-  /** As `release()`, but does not reject. */
-  [Symbol.asyncDispose](): Promise<void>;
-}
+export const SEMAPHORE: FieldNames<SemaphoreOptions> = { resources: true, ttlMs: true };
+
+const HOLD: FieldNames<HoldOptions> = { ...SEMAPHORE, waitMs: true, signal: true };
 
 /**
  * A semaphore: of what it stands for, no more than `maximum` is held at a time, by all callers together.

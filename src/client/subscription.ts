@@ -1,7 +1,9 @@
 /** Subscriptions: messages of a channel, as an iterator that holds a bounded number of them. */
 /// <reference lib="esnext.disposable" preserve="true" />
+import type { FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { Fifo } from "./fifo.ts";
+import { CALL } from "./known-options.ts";
 import { wholeOption } from "./options.ts";
 import { platform, type Signal } from "./platform.ts";
 
@@ -47,6 +49,14 @@ export interface SubscribeOptions {
   /** Called when the subscription is back after a connection was lost: messages may have been missed. */
   readonly onReconnect?: (() => void) | undefined;
 }
+
+export const SUBSCRIPTION: FieldNames<SubscribeOptions> = {
+  ...CALL,
+  queueMax: true,
+  queueBytesMax: true,
+  overflow: true,
+  onReconnect: true,
+};
 
 /**
  * The messages of a channel from now on. It ends with `return()`, which leaving a loop calls, with its

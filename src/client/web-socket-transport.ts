@@ -1,7 +1,8 @@
 /** Transport over a WebSocket: calls, replies and pushes share one connection. */
+import type { FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { doorOf, tokenOf, type Token } from "./door.ts";
-import { checkOptions, WEB_SOCKET } from "./known-options.ts";
+import { checkOptions } from "./known-options.ts";
 import { platform, type PlatformSocketConstructor } from "./platform.ts";
 import { openSocket, type MadeSocket } from "./platform-socket.ts";
 import type { Ending, Transport } from "./transport.ts";
@@ -22,6 +23,8 @@ export interface WebSocketOptions {
   /** The runtime's unless given. */
   readonly WebSocket?: PlatformSocketConstructor;
 }
+
+export const WEB_SOCKET: FieldNames<WebSocketOptions> = { token: true, WebSocket: true };
 
 /**
  * Carries calls over a WebSocket, which is opened when it is needed and again when it was lost.

@@ -1,7 +1,6 @@
 /** Dispatch: the way from one door to the objects of a namespace that answer requests. */
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
-import { framingOf } from "../wire/framing.ts";
-import type { AnyProtocol } from "../wire/protocols.ts";
+import { framingOf, type AnyProtocol } from "../wire/protocols.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
 import type { YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";

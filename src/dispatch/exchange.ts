@@ -6,7 +6,8 @@
  * that has gone, only requests that write are sent any more.
  */
 import { ByteWriter } from "../wire/bytes.ts";
-import { framingOf, type Framing } from "../wire/framing.ts";
+import type { Framing } from "../wire/framing.ts";
+import { framingOf } from "../wire/protocols.ts";
 import { isUnrestricted, type Access } from "../base/access.ts";
 import { Refuser } from "./refuser.ts";
 import type { FramesPiece, ShardLane, ShardLanes } from "./shard-lane.ts";

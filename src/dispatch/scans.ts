@@ -1,5 +1,5 @@
 /** SCAN and REMOVE: commands on all records of a prefix, over all shards. */
-import type { ScanQuery } from "../engine/scan.ts";
+import type { ScanQuery } from "../engine/scan-query.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import {
   COMMAND_HEADER_BYTES,

@@ -13,7 +13,7 @@ import { FirstKeys, visitKeys } from "./first-keys.ts";
 import { forEachLive, hasPrefix } from "./live.ts";
 import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
-import type { ScanQuery } from "./scan.ts";
+import type { ScanQuery } from "./scan-query.ts";
 import {
   HIGH,
   KEY_AT,

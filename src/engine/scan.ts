@@ -22,6 +22,7 @@ import {
   unitOf,
   type Segment,
 } from "./segment.ts";
+import type { ScanQuery } from "./scan-query.ts";
 import { SemaphorePages } from "./semaphores/pages.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END } from "./table.ts";
@@ -40,18 +41,6 @@ export interface TableRows {
   readonly count: number;
   /** Where to go on; null behind the last record. */
   readonly next: TablePlace | null;
-}
-
-/** Which records. */
-export interface ScanQuery {
-  readonly keyspace: number;
-  /**
-   * Keys begin with this, consumers where they are pairs. Of holdings: the name of the semaphore that they
-   * are of.
-   */
-  readonly prefix: Uint8Array;
-  /** They begin with one of these, too; empty for all keys. */
-  readonly prefixes: readonly Uint8Array[];
 }
 
 export class Scan {

@@ -9,7 +9,7 @@ import type { ByteWriter } from "../wire/bytes.ts";
 import { hasPrefix, isLive } from "./live.ts";
 import { compareSlots, isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
-import type { ScanQuery } from "./scan.ts";
+import type { ScanQuery } from "./scan-query.ts";
 import { HASH, KEY_AT, keyLengthOf, META, SLOT_WORDS, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { Walk } from "./walk.ts";

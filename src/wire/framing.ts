@@ -1,10 +1,7 @@
 /**
  * Framing: what sessions and exchanges know of the frames of a protocol, whichever it is.
  */
-import type { AnyProtocol } from "./protocols.ts";
-import { ThrottrFraming } from "./throttr/framing.ts";
 import type { Run } from "./throttr/scanner.ts";
-import { YrmcdsFraming } from "./yrmcds/framing.ts";
 
 /** Chooses a shard by a key of a keyspace. */
 export interface KeyMap {
@@ -36,15 +33,4 @@ export interface Framing {
    * @param type first byte of the frame that it answers
    */
   replyLength(type: number, bytes: Uint8Array, at: number, end: number): number;
-}
-
-const framings = new Map<number, Framing>();
-
-export function framingOf(protocol: AnyProtocol): Framing {
-  let framing = framings.get(protocol.code);
-  if (framing === undefined) {
-    framing = protocol.dialect === "yrmcds" ? new YrmcdsFraming() : new ThrottrFraming(protocol);
-    framings.set(protocol.code, framing);
-  }
-  return framing;
 }

@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, inject, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import type { ScanQuery, TableRows } from "../../src/engine/scan.ts";
+import type { TableRows } from "../../src/engine/scan.ts";
+import type { ScanQuery } from "../../src/engine/scan-query.ts";
 import { TABLE_START, type TablePlace } from "../../src/engine/table-page.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { afterEach, describe, expect, inject, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import type { ListingQuery } from "../../src/engine/listing.ts";
-import type { ScanQuery } from "../../src/engine/scan.ts";
+import type { ScanQuery } from "../../src/engine/scan-query.ts";
 import type { Segment } from "../../src/engine/segment.ts";
 import { HASH_END, Table } from "../../src/engine/table.ts";
 import { STEP_SLOTS, type Steps } from "../../src/engine/walk.ts";

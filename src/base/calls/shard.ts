@@ -5,7 +5,8 @@
  * some minutes after each deployment: a method keeps its name and its parameters, and what is added is optional.
  */
 import type { ListingPart, ListingQuery } from "../../engine/listing.ts";
-import type { ScanQuery, TableRows } from "../../engine/scan.ts";
+import type { TableRows } from "../../engine/scan.ts";
+import type { ScanQuery } from "../../engine/scan-query.ts";
 import type { RequestCounts } from "../../engine/semaphores/requests.ts";
 import type { DumpPage, SemaphoreFigures } from "../../engine/semaphores/semaphores.ts";
 import type { Totals } from "../../engine/table.ts";

@@ -8,7 +8,6 @@
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, relative, sep } from "node:path";
-import { WORKER_FILE } from "./configuration.ts";
 
 const HEADERS_FILE = "_headers";
 const TYPES: Readonly<Record<string, string>> = {
@@ -99,17 +98,19 @@ export const assetModuleName = (index: number): string => `assets/${index}`;
 export const TCP_ENTRYPOINT = "tcp";
 
 /**
- * Source of the module in front of the Worker: it answers what is an asset, and leaves the rest to it.
+ * Source of the module in front of the Worker: it answers what is an asset, and leaves the rest to the Worker.
  *
  * workerd hands a CONNECT request over HTTP to the handler `connect`, with the port that the client names. Such
  * a client would enter the doors of TCP ports that it can't reach, so only TCP sockets have that handler.
+ *
+ * @param workerFile the Worker's module, beside this one
  */
-export function frontModule(assets: readonly Asset[]): string {
+export function frontModule(assets: readonly Asset[], workerFile: string): string {
   const json = JSON.stringify;
   return `
-import server from ${json(`./${WORKER_FILE}`)};
+import server from ${json(`./${workerFile}`)};
 ${assets.map((_asset, i) => `import body${i} from ${json(`./${assetModuleName(i)}`)};`).join("\n")}
-export * from ${json(`./${WORKER_FILE}`)};
+export * from ${json(`./${workerFile}`)};
 
 const assets = new Map([
 ${assets.map(({ path, headers }, i) => `  [${json(path)}, { body: body${i}, headers: ${json(headers)} }],`).join("\n")}

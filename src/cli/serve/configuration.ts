@@ -84,7 +84,7 @@ function serverWorker({ variables, secretNames, packageFolder, assets }: Serving
   return {
     // The first one has the handlers.
     modules: [
-      { name: "front.js", esModule: frontModule(assets) },
+      { name: "front.js", esModule: frontModule(assets, WORKER_FILE) },
       { name: WORKER_FILE, esModule: new Embedded(`/${WORKER_FILE}`) },
       ...assets.map(({ file }, index) => ({
         name: assetModuleName(index),

@@ -1,4 +1,5 @@
 /** SQLite as Node has it: for the lock of the data folder, and to look into the files of objects. */
+import type * as Sqlite from "node:sqlite";
 import { UsageError } from "../failure.ts";
 
 /**
@@ -6,7 +7,7 @@ import { UsageError } from "../failure.ts";
  *
  * @throws UsageError `node_old` before Node 22.13
  */
-export async function sqlite(): Promise<typeof import("node:sqlite")> {
+export async function sqlite(): Promise<typeof Sqlite> {
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
   try {

@@ -5,13 +5,11 @@
  * for each channel: one of those passes on what old doors and Hubs still ask of it, and empties itself.
  */
 import { DurableObject } from "cloudflare:workers";
-import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
-import { writePublication } from "../../wire/channel-batch.ts";
-import { forEachMessage } from "../../wire/messages.ts";
 import type { ChannelCalls, Listened, Published, PublishedAll } from "../../base/calls/channel.ts";
 import { Group } from "./group.ts";
 import { EVERYBODY, parseChannelObject } from "../../base/names.ts";
 import { moveToGroup, OldChannel } from "./old-channel.ts";
+import { publicationsOf, publishedOf } from "./one-channel.ts";
 
 export class Channel extends DurableObject<Env> implements ChannelCalls {
   /** Null in an object of release 0.4. */
@@ -90,22 +88,4 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
 
 function full(): Error {
   return new Error("subscriptions_max: the group of the channel is full");
-}
-
-/** @param messages format: `wire/messages.ts` */
-export function publicationsOf(channel: string, messages: Uint8Array): Uint8Array {
-  const out = new ByteWriter(messages.length + 64);
-  const bytes = binaryBytes(channel);
-  const name = { bytes, at: 0, length: bytes.length };
-  forEachMessage(messages, (at, length) => writePublication(out, name, messages, at, length));
-  return out.take();
-}
-
-/** What came of messages that all went to one channel. */
-export function publishedOf({ delivered, sequences }: PublishedAll, count: number): Published {
-  const sequence = sequences?.[0] ?? null;
-  return {
-    delivered: delivered === null ? Array.from({ length: count }, () => 0) : [...delivered],
-    sequence: sequence === null || Number.isNaN(sequence) ? null : sequence,
-  };
 }

@@ -8,7 +8,7 @@
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";
 import type { ChannelCalls, Listened, Published } from "../../base/calls/channel.ts";
-import { publicationsOf, publishedOf } from "./channel.ts";
+import { publicationsOf, publishedOf } from "./one-channel.ts";
 import { KEPT_MS } from "./group-numbers.ts";
 import type { Group } from "./group.ts";
 import { EVERYBODY } from "../../base/names.ts";

@@ -4,9 +4,8 @@
  * The group is told whether there is anybody, one call at a time, and only when that differs from what
  * it was told last: a thousand changes while a call is under way cost one call more.
  */
-import type { Connection } from "./connection.ts";
 import { logWarning } from "../../base/log.ts";
-import type { Subscription } from "./subscription.ts";
+import type { Subscriber, Subscription } from "./subscription.ts";
 
 /** How the channel's object is told. */
 export interface Membership {
@@ -15,7 +14,7 @@ export interface Membership {
 }
 
 export class Audience {
-  readonly members = new Map<Connection, Subscription>();
+  readonly members = new Map<Subscriber, Subscription>();
   readonly #membership: Membership | null;
   readonly #emptied: () => void;
   /** The object knows of us. */
@@ -36,8 +35,8 @@ export class Audience {
   }
 
   /** Takes in a subscriber that has come back; `isKnown`: the object knows of us already. */
-  add(connection: Connection, subscription: Subscription, isKnown: boolean): void {
-    this.members.set(connection, subscription);
+  add(subscriber: Subscriber, subscription: Subscription, isKnown: boolean): void {
+    this.members.set(subscriber, subscription);
     this.#isTold ||= isKnown;
   }
 

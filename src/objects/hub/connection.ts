@@ -48,6 +48,7 @@ import {
   addSubscription,
   packSubscriptions,
   unpackSubscriptions,
+  type Subscriber,
   type Subscriptions,
 } from "./subscription.ts";
 
@@ -117,15 +118,13 @@ export interface ConnectionHub {
   left(connection: Connection): void;
 }
 
-export class Connection implements SessionHost {
+export class Connection implements SessionHost, Subscriber {
   readonly id: Uint8Array;
   readonly ownChannel: string;
   readonly subscriptions: Subscriptions;
   readonly subscriptionBytesMax: number;
   readonly connectedAtMs: number;
-  /** Groups of channels know of the subscriptions: false until they are told of those that release 0.4 made. */
   hasJoinedGroups: boolean;
-  /** Connections with the same form take the same bytes as pushes. */
   readonly pushForm: number;
 
   readonly #hub: ConnectionHub;
@@ -339,7 +338,6 @@ export class Connection implements SessionHost {
     this.#held = [];
   }
 
-  /** The pushes of messages in this connection's form. */
   pushesOf(channel: Uint8Array, batch: Batch): Pushes {
     if (this.#attachment.transport === "events") return this.#eventsOf(batch);
     const pushes = pushesOf(this.#throttr!, channel, batch.messages);
@@ -347,7 +345,6 @@ export class Connection implements SessionHost {
     return { ...pushes, bytes: bridgeMessage(0, pushes.bytes) };
   }
 
-  /** Sends pushes, or holds them until the reply under way has ended. False when it can't take them. */
   push(pushes: Pushes, sequence: number | null): boolean {
     if (this.#isClosed || !this.hasReader || this.#isKnown(sequence) || !this.#hasRoomFor(pushes))
       return false;
@@ -362,7 +359,6 @@ export class Connection implements SessionHost {
     return true;
   }
 
-  /** The row that CONNECTIONS has of it. */
   row(): ConnectionRow {
     const { ip, port, transport } = this.#attachment;
     const counts = this.#hub.settings.METRICS === "on" ? this.#counts : new Float64Array(PLACES);
@@ -380,6 +376,11 @@ export class Connection implements SessionHost {
       consumedBytes: this.#session.pendingBytes,
       counts,
     };
+  }
+
+  storeJoinedGroups(): void {
+    this.hasJoinedGroups = true;
+    this.store();
   }
 
   /** Writes what outlives hibernation. */

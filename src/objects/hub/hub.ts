@@ -52,6 +52,7 @@ import { Roster } from "./roster.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { GroupMap } from "../../dispatch/placement.ts";
 import { directoryStub, groupStub } from "../../base/stubs.ts";
+import type { Subscriber } from "./subscription.ts";
 import { HubUnread } from "./unread.ts";
 
 /** Tallies of connections are stored at most this long after they changed. */
@@ -438,7 +439,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 }
 
 /** Connections are in the order of this: connected at, then id. */
-function connectionKey({ connectedAtMs, id }: Connection): Uint8Array {
+function connectionKey({ connectedAtMs, id }: Subscriber): Uint8Array {
   const key = new Uint8Array(CONNECTION_KEY_BYTES);
   new DataView(key.buffer).setBigUint64(0, BigInt(connectedAtMs));
   key.set(id, 8);

@@ -10,10 +10,9 @@ import { binaryBytes } from "../../wire/bytes.ts";
 import { forEachMessage, type Batch, type Pushes } from "../../wire/messages.ts";
 import type { Transport } from "../../wire/overview.ts";
 import { Audience, type Membership } from "./audience.ts";
-import type { Connection } from "./connection.ts";
 import { Memberships } from "./memberships.ts";
 import { EVERYBODY } from "../../base/names.ts";
-import { addSubscription, type Subscription } from "./subscription.ts";
+import { addSubscription, type Subscriber, type Subscription } from "./subscription.ts";
 
 /** Row of CHANNELS, before a dialect gives it its form. */
 export interface ChannelFigures {
@@ -32,11 +31,11 @@ export class Roster {
   readonly #memberships: Memberships;
   readonly #subscriptionsMax: number;
   readonly #audiences = new Map<string, Audience>();
-  readonly #byOwnChannel = new Map<string, Connection>();
+  readonly #byOwnChannel = new Map<string, Subscriber>();
   /** Names of all channels with subscribers, in order; null when that has changed since. */
   #names: readonly string[] | null = null;
   /** All connections by connected at and id; null when that has changed since. */
-  #ordered: readonly Connection[] | null = null;
+  #ordered: readonly Subscriber[] | null = null;
   /** Subscriptions beside those that every connection begins with. */
   #subscriptions = 0;
   /** When the last subscription was made. */
@@ -53,14 +52,14 @@ export class Roster {
   }
 
   /** All connections, by connected at, then id. */
-  connections(): readonly Connection[] {
+  connections(): readonly Subscriber[] {
     this.#ordered ??= [...this.#byOwnChannel.values()].toSorted(
       (a, b) => a.connectedAtMs - b.connectedAtMs || (a.ownChannel < b.ownChannel ? -1 : 1),
     );
     return this.#ordered;
   }
 
-  byOwnChannel(channel: string): Connection | undefined {
+  byOwnChannel(channel: string): Subscriber | undefined {
     return this.#byOwnChannel.get(channel);
   }
 
@@ -68,7 +67,7 @@ export class Roster {
    * Takes a connection in, with the subscriptions that it has. Null when their groups know of us; else a
    * promise that they do: the subscriptions were made by a release that had other objects for channels.
    */
-  add(connection: Connection): Promise<void> | null {
+  add(connection: Subscriber): Promise<void> | null {
     this.#byOwnChannel.set(connection.ownChannel, connection);
     this.#ordered = null;
     this.#names = null;
@@ -88,7 +87,7 @@ export class Roster {
   }
 
   /** Forgets a connection. Resolves when the channels know that it left without subscribers. */
-  async remove(connection: Connection): Promise<void> {
+  async remove(connection: Subscriber): Promise<void> {
     if (!this.#byOwnChannel.delete(connection.ownChannel)) return;
     this.#ordered = null;
     this.#names = null;
@@ -103,7 +102,7 @@ export class Roster {
    * which is rejected, and the subscription gone, when the channel's group can't be told, or has no room
    * (`GroupFull`).
    */
-  subscribe(connection: Connection, channel: string, nowMs: number): Promise<void> | null | false {
+  subscribe(connection: Subscriber, channel: string, nowMs: number): Promise<void> | null | false {
     const isOwn = channel === connection.ownChannel;
     if (connection.subscriptions.has(channel)) {
       return isOwn ? null : this.#audienceOf(channel).settle();
@@ -128,7 +127,7 @@ export class Roster {
   }
 
   /** Ends a subscription. False when there was none; else as `subscribe`. */
-  unsubscribe(connection: Connection, channel: string): Promise<void> | null | false {
+  unsubscribe(connection: Subscriber, channel: string): Promise<void> | null | false {
     if (!connection.subscriptions.delete(channel)) return false;
     this.#names = null;
     return this.#dismiss(connection, channel);
@@ -176,7 +175,7 @@ export class Roster {
   }
 
   /** The subscriptions to a channel. */
-  *subscribers(channel: string): Generator<[Connection, Subscription]> {
+  *subscribers(channel: string): Generator<[Subscriber, Subscription]> {
     yield* this.#audiences.get(channel)?.members ?? [];
     const owner = this.#byOwnChannel.get(channel);
     const subscription = owner?.subscriptions.get(channel);
@@ -233,14 +232,13 @@ export class Roster {
     };
   }
 
-  async #joinAgain(connection: Connection): Promise<void> {
+  async #joinAgain(connection: Subscriber): Promise<void> {
     const channels = [...connection.subscriptions.keys()].filter(
       (channel) => channel !== connection.ownChannel,
     );
     const telling = channels.map((channel) => this.#audienceOf(channel).settle());
     await Promise.all(telling.filter((told) => told !== null));
-    connection.hasJoinedGroups = true;
-    connection.store();
+    connection.storeJoinedGroups();
   }
 
   #count(channel: string, change: number): void {
@@ -264,7 +262,7 @@ export class Roster {
     };
   }
 
-  #dismiss(connection: Connection, channel: string): Promise<void> | null {
+  #dismiss(connection: Subscriber, channel: string): Promise<void> | null {
     const audience = this.#audiences.get(channel);
     if (audience === undefined || !audience.members.delete(connection)) return null;
     this.#count(channel, -1);
@@ -274,7 +272,7 @@ export class Roster {
 }
 
 function push(
-  connection: Connection,
+  connection: Subscriber,
   subscription: Subscription,
   pushes: Pushes,
   { sequence }: Batch,

@@ -5,8 +5,8 @@
  * replies in order. What arrives meanwhile waits for the next run, so a connection's requests are
  * applied in the order they were sent. It knows no socket and no clock: its host has them.
  */
-import { framingOf, type Framing } from "../../wire/framing.ts";
-import type { AnyProtocol } from "../../wire/protocols.ts";
+import type { Framing } from "../../wire/framing.ts";
+import { framingOf, type AnyProtocol } from "../../wire/protocols.ts";
 import { layoutsOf } from "../../wire/throttr/requests.ts";
 import {
   FRAME_INCOMPLETE,

@@ -4,6 +4,9 @@
  *     packed = (since f64 ms, read bytes f64, write bytes f64, length u8, channel)*
  */
 import { binaryBytes, binaryString, ByteWriter } from "../../wire/bytes.ts";
+import type { Batch, Pushes } from "../../wire/messages.ts";
+import type { Transport } from "../../wire/overview.ts";
+import type { ConnectionRow } from "../../wire/throttr/connection-row.ts";
 
 export interface Subscription {
   /**
@@ -22,16 +25,41 @@ export type Subscriptions = Map<string, Subscription>;
 
 const ENTRY_HEADER_BYTES = 25;
 
-/** What a connection needs for its subscriptions. */
+/** A connection as the Hub's lists of subscribers know it. */
 export interface Subscriber {
+  readonly id: Uint8Array;
+  /** The name of the channel that only this connection reads: its id in hex. */
+  readonly ownChannel: string;
+  /** Milliseconds since the epoch. */
+  readonly connectedAtMs: number;
+  readonly transport: Transport;
   readonly subscriptions: Subscriptions;
   /** Bytes that its packed subscriptions may take. */
   readonly subscriptionBytesMax: number;
+  /** Groups of channels know of the subscriptions: false until they are told of those that release 0.4 made. */
+  readonly hasJoinedGroups: boolean;
+  /** Subscribers with the same form take the same bytes as pushes. */
+  readonly pushForm: number;
+  /** The pushes of messages in this subscriber's form. */
+  pushesOf(channel: Uint8Array, batch: Batch): Pushes;
+  /**
+   * Sends pushes to it, now or once the reply under way has ended. False when it can't take them.
+   *
+   * @param sequence number of the first message; null in a channel whose messages are not numbered
+   */
+  push(pushes: Pushes, sequence: number | null): boolean;
+  /** Stores that groups of channels know of the subscriptions. */
+  storeJoinedGroups(): void;
+  /** The row that CONNECTIONS has of it. */
+  row(): ConnectionRow;
 }
 
 /** Adds a subscription; null when there is no place for it. */
 export function addSubscription(
-  { subscriptions, subscriptionBytesMax }: Subscriber,
+  {
+    subscriptions,
+    subscriptionBytesMax,
+  }: Pick<Subscriber, "subscriptions" | "subscriptionBytesMax">,
   channel: string,
   sinceMs: number,
 ): Subscription | null {

@@ -10,7 +10,7 @@ import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../../engine/engine.ts";
 import { hashKeyName, type HashKey } from "../../engine/hash.ts";
 import type { ListingPart, ListingQuery } from "../../engine/listing.ts";
-import type { ScanQuery } from "../../engine/scan.ts";
+import type { ScanQuery } from "../../engine/scan-query.ts";
 import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
 import type {

@@ -11,7 +11,7 @@ import {
   ExportOption,
   PAIR_COMMAND_HEADER_BYTES,
   RecordKind,
-  RestoreOutcome,
+  type RestoreOutcome,
   RestorePolicy,
 } from "./command.ts";
 import { ThrottrError } from "./error.ts";

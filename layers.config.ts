@@ -1,0 +1,48 @@
+/**
+ * Which folder of src may import which: `npm run check:layers` fails on an import that is not in this table, and on
+ * any circle of files, imports of types included. docs/architecture.md says what lives in each folder.
+ */
+import { defineConfig } from "oxlint";
+
+/** Each folder, and the folders that it may import from beside itself. */
+const LAYERS: Readonly<Record<string, readonly string[]>> = {
+  wire: [],
+  engine: ["wire"],
+  base: ["wire", "engine"],
+  dispatch: ["wire", "engine", "base"],
+  objects: ["wire", "engine", "base", "dispatch"],
+  worker: ["wire", "engine", "base", "dispatch", "objects"],
+
+  client: ["wire"],
+  ratelimit: ["wire"],
+  hono: ["wire", "client", "ratelimit"],
+  testing: ["wire", "client"],
+  dashboard: ["wire", "client"],
+  cli: ["wire", "engine", "base", "dispatch", "worker", "client", "ratelimit"],
+};
+
+/** Folders within folders, at most. Imports are relative, so it depends on the depth how one leaves its folder. */
+const DEPTH_MAX = 3;
+
+export default defineConfig({
+  plugins: ["import", "typescript"],
+  categories: { correctness: "off" },
+  rules: {
+    "import/no-cycle": ["error", { ignoreTypes: false }],
+    // The rules below see import declarations, not `import("…")` in a type.
+    "typescript/consistent-type-imports": ["error", { disallowTypeAnnotations: true }],
+  },
+  overrides: Object.entries(LAYERS).flatMap(([folder, below]) => {
+    const others = Object.keys(LAYERS).filter((other) => other !== folder);
+    const forbidden = others.filter((other) => !below.includes(other)).join("|");
+    return Array.from({ length: DEPTH_MAX + 1 }, (_, depth) => ({
+      files: [`src/${folder}/${"*/".repeat(depth)}*.{ts,tsx}`],
+      rules: {
+        "no-restricted-imports": [
+          "error",
+          { patterns: [{ regex: `^(\\.\\./){${depth + 1}}(${forbidden})/` }] },
+        ],
+      },
+    }));
+  }),
+});
