@@ -7,7 +7,7 @@
  */
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { applyBatch, batchesOf, engineOf, perProcessorS } from "./engine-batches.ts";
-import { yrmcdsFrame, updateFrame } from "./frames.ts";
+import { counterFrame, updateFrame } from "./frames.ts";
 import { counterKey } from "./million.ts";
 
 export interface EngineLoad {
@@ -36,7 +36,7 @@ function batchesOfKeys({ keys, depth }: EngineLoad, frameOf: (key: Buffer) => Bu
 function measure(load: EngineLoad): EngineMeasurement {
   const { isCounting, keys, warmUpMs, durationMs } = load;
   const engine = engineOf(isCounting);
-  for (const batch of batchesOfKeys(load, yrmcdsFrame)) applyBatch(engine, batch);
+  for (const batch of batchesOfKeys(load, counterFrame)) applyBatch(engine, batch);
   if (engine.figures.records !== keys) throw new Error(`${engine.figures.records} records`);
   // Up, then down: the quota never leaves its range, and every update changes something.
   const rounds = [true, false].map((isUp) => batchesOfKeys(load, (key) => updateFrame(key, isUp)));

@@ -3,7 +3,7 @@
  * and how many journal rows updates cost.
  */
 import { firstReplyMs, sendAll } from "./client.ts";
-import { yrmcdsFrame, FRAMES, queryFrame, updateFrame } from "./frames.ts";
+import { counterFrame, FRAMES, queryFrame, updateFrame } from "./frames.ts";
 import type { Lab, ThrottrTarget } from "./lab.ts";
 import { SHARD_BYTES_MAX } from "./matrix.ts";
 import { COUNTERS, counterKey, fillCounters, KEY_BYTES } from "./million.ts";
@@ -110,7 +110,7 @@ async function measureRows(server: ThrottrTarget): Promise<RowFigures[]> {
     count: ROW_KEYS,
     depth: ROW_KEYS,
     frames: (from, to) =>
-      Buffer.concat(Array.from({ length: to - from }, (_, i) => yrmcdsFrame(rowKeyOf(from + i)))),
+      Buffer.concat(Array.from({ length: to - from }, (_, i) => counterFrame(rowKeyOf(from + i)))),
   });
   const figures: RowFigures[] = [];
   for (const depth of ROW_DEPTHS) figures.push(await rowsAt(server, depth));

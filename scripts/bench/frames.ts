@@ -105,7 +105,7 @@ function redisFrame(operation: Operation, key: Buffer): Buffer {
 }
 
 /** A frame that makes a counter which outlives every measurement. */
-export function yrmcdsFrame(key: Uint8Array): Buffer {
+export function counterFrame(key: Uint8Array): Buffer {
   return Buffer.from(encodeRequest(protocol, insertRequest(key, TTL_SECONDS, TTL_S)));
 }
 
@@ -181,7 +181,7 @@ export function setUpBytes(server: Protocol, operation: Operation, connection: n
     const key = keyOf(operation, connection, index);
     if (operation === "SET") return frameOf(server, operation, key, index);
     if (server === "redis") return redisCommand("SET", key, REDIS_VALUE, "EX", String(TTL_S));
-    return yrmcdsFrame(key);
+    return counterFrame(key);
   });
   return Buffer.concat(frames);
 }

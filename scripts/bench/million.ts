@@ -1,6 +1,6 @@
 /** A million counters: their keys, and how a server comes to hold them. */
 import { sendAll } from "./client.ts";
-import { yrmcdsFrame } from "./frames.ts";
+import { counterFrame } from "./frames.ts";
 
 export const COUNTERS = 1_000_000;
 export const KEY_BYTES = 16;
@@ -22,6 +22,8 @@ export async function fillCounters(port: number): Promise<void> {
     count: COUNTERS,
     depth: FILL_DEPTH,
     frames: (from, to) =>
-      Buffer.concat(Array.from({ length: to - from }, (_, i) => yrmcdsFrame(counterKey(from + i)))),
+      Buffer.concat(
+        Array.from({ length: to - from }, (_, i) => counterFrame(counterKey(from + i))),
+      ),
   });
 }

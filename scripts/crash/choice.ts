@@ -34,7 +34,7 @@ export function chooseRequest(random: Random, protocol: Protocol, key: OwnKey, a
     case "absent":
       return choice.ofAbsent();
     case "counter":
-      return choice.ofYrmcds(state);
+      return choice.ofCounter(state);
     case "buffer":
       return choice.ofBuffer(state);
   }
@@ -65,7 +65,7 @@ class Choice {
     ]);
   }
 
-  ofYrmcds(state: CounterState): Request {
+  ofCounter(state: CounterState): Request {
     return this.#weighted([
       [60, () => this.#updateQuota(state)],
       [20, () => this.#updateTtl(state)],
