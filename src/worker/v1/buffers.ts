@@ -3,14 +3,9 @@ import * as operations from "../../wire/edge/operations.ts";
 import { executeOne } from "../execute.ts";
 import { recordRoutes } from "./records.ts";
 import { nothing, ok, present, route } from "./route.ts";
-import {
-  compareAndSetAnswer,
-  compareAndSetBody,
-  components,
-  noQuery,
-  rawQuery,
-  setBody,
-} from "./schemas.ts";
+import { compareAndSetAnswer, compareAndSetBody, rawQuery, setBody } from "./schemas/buffers.ts";
+import { components } from "./schemas/components.ts";
+import { noQuery } from "./schemas/parts.ts";
 import { textFields } from "../text.ts";
 
 const tag = "buffers";

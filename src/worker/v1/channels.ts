@@ -7,7 +7,8 @@ import { exchange } from "../execute.ts";
 import { Problem } from "../problem.ts";
 import { channelRows, type ChannelRow } from "./channel-rows.ts";
 import { ok, route } from "./route.ts";
-import { channelsAnswer, messageAnswer, messageBody, noQuery, pageQuery } from "./schemas.ts";
+import { channelsAnswer, messageAnswer, messageBody } from "./schemas/channels.ts";
+import { noQuery, pageQuery } from "./schemas/parts.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 
 const tag = "channels";

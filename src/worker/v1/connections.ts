@@ -12,7 +12,7 @@ import { RequestType } from "../../wire/throttr/requests.ts";
 import { problemOfFailure } from "../problem.ts";
 import { urlBase64Of } from "../text.ts";
 import { ok, route } from "./route.ts";
-import { count, counted, cursor, queryCursor, queryInteger } from "./schemas.ts";
+import { count, counted, cursor, queryCursor, queryInteger } from "./schemas/parts.ts";
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1000;

@@ -5,15 +5,15 @@ import { executeOne } from "../execute.ts";
 import { Problem } from "../problem.ts";
 import { recordRoutes } from "./records.ts";
 import { created, ok, present, route, type Answer } from "./route.ts";
+import { components } from "./schemas/components.ts";
 import {
   amountBody,
-  components,
   incrementBody,
   insertBody,
-  noQuery,
   quotaAnswer,
   quotaBody,
-} from "./schemas.ts";
+} from "./schemas/counters.ts";
+import { noQuery } from "./schemas/parts.ts";
 
 const tag = "counters";
 

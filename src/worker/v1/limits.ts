@@ -11,16 +11,16 @@ import { execute, executeOne } from "../execute.ts";
 import { Problem } from "../problem.ts";
 import type { ProblemCode } from "../problem-codes.ts";
 import { nothing, ok, present, route } from "./route.ts";
+import { components } from "./schemas/components.ts";
 import {
-  components,
   LIMIT_REQUESTS_MAX,
   limitBody,
   limitManyAnswer,
   limitManyBody,
-  noQuery,
   peekBody,
   resetQuery,
-} from "./schemas.ts";
+} from "./schemas/limits.ts";
+import { noQuery } from "./schemas/parts.ts";
 
 const tag = "limits";
 const path = "/v1/limits/{name}/{key}";

@@ -11,16 +11,10 @@ import { executeOne } from "../execute.ts";
 import { Problem } from "../problem.ts";
 import { ok, route } from "./route.ts";
 import { askSurvey, setClocksBack } from "../survey.ts";
-import {
-  clockAnswer,
-  components,
-  adminBody,
-  noQuery,
-  prefixQuery,
-  recordsAnswer,
-  recordsQuery,
-  removedAnswer,
-} from "./schemas.ts";
+import { components } from "./schemas/components.ts";
+import { clockAnswer, adminBody } from "./schemas/namespace.ts";
+import { noQuery } from "./schemas/parts.ts";
+import { prefixQuery, recordsAnswer, recordsQuery, removedAnswer } from "./schemas/records.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 
 const removed = { 200: { description: "How many there were.", schema: removedAnswer } };

@@ -17,7 +17,7 @@ import {
 } from "./document.ts";
 import type { AnswerDescription, Route, Schema } from "./route.ts";
 import { ROUTES } from "./routes.ts";
-import { components } from "./schemas.ts";
+import { components } from "./schemas/components.ts";
 
 const ABOUT: readonly string[] = [
   "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this document as pages, `/openapi.json` has it for programs.",

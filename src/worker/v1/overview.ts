@@ -3,7 +3,7 @@ import * as v from "valibot";
 import { INTERVAL_MS_MAX, INTERVAL_MS_MIN } from "../live.ts";
 import { askOverview } from "../survey.ts";
 import { ok, route } from "./route.ts";
-import { count, counted, noQuery, queryInteger } from "./schemas.ts";
+import { count, counted, noQuery, queryInteger } from "./schemas/parts.ts";
 
 const moment = (description: string) => v.pipe(v.number(), v.description(description));
 const rate = v.strictObject({ total: count, perMinute: count });

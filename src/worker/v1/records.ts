@@ -2,7 +2,9 @@
 import * as operations from "../../wire/edge/operations.ts";
 import { executeOne } from "../execute.ts";
 import { nothing, ok, present, route, type Route } from "./route.ts";
-import { components, noQuery, ttlBody } from "./schemas.ts";
+import { components } from "./schemas/components.ts";
+import { noQuery } from "./schemas/parts.ts";
+import { ttlBody } from "./schemas/records.ts";
 
 const EITHER_KIND = "Whatever kind the record is of: counters and buffers share one set of keys.";
 

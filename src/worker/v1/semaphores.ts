@@ -7,16 +7,16 @@ import { withNewLeaseId } from "../lease-id.ts";
 import { Problem } from "../problem.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 import { nothing, ok, route } from "./route.ts";
+import { components } from "./schemas/components.ts";
+import { noQuery } from "./schemas/parts.ts";
 import {
-  components,
   holdersAnswer,
   holdersQuery,
   leaseBody,
-  noQuery,
   renewBody,
   semaphoresAnswer,
   semaphoresQuery,
-} from "./schemas.ts";
+} from "./schemas/semaphores.ts";
 
 const tag = "semaphores";
 const leasePath = "/v1/semaphores/{name}/leases/{lease}";

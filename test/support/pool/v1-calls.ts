@@ -6,7 +6,7 @@ import { meaningOf, type ProblemCode } from "../../../src/worker/problem-codes.t
 import { codesOf, SHARED_CODES } from "../../../src/worker/v1/codes.ts";
 import type { Route } from "../../../src/worker/v1/route.ts";
 import { ROUTES } from "../../../src/worker/v1/routes.ts";
-import { components } from "../../../src/worker/v1/schemas.ts";
+import { components } from "../../../src/worker/v1/schemas/components.ts";
 
 const server = exports.default as unknown as Fetcher;
 

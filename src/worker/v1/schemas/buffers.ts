@@ -1,0 +1,79 @@
+/** Requests and answers about buffers. */
+import * as v from "valibot";
+import {
+  base64,
+  base64Answer,
+  integer,
+  oneOf,
+  queryInteger,
+  refusing,
+  remaining,
+  requiresOneOf,
+  text,
+  textAnswer,
+  textOrNull,
+  ttlMs,
+} from "./parts.ts";
+
+export const setBody = v.pipe(
+  v.strictObject({
+    value: v.exactOptional(text("The value, as text.")),
+    valueBase64: v.exactOptional(base64("The value, in base64.")),
+    ttlMs,
+  }),
+  v.metadata(requiresOneOf("value", "valueBase64")),
+  oneOf("value", "valueBase64"),
+);
+
+/** The query that belongs to a raw value. */
+export const rawQuery = v.strictObject({
+  ttlMs: queryInteger(1, Number.MAX_SAFE_INTEGER, "TTL of a raw value, in ms."),
+});
+
+export const compareAndSetBody = v.pipe(
+  v.strictObject({
+    expected: v.exactOptional(
+      textOrNull("What the buffer must hold; null: there must be no record."),
+    ),
+    expectedBase64: v.exactOptional(base64("What the buffer must hold, in base64.")),
+    value: v.exactOptional(textOrNull("What it holds then; null: it is removed.")),
+    valueBase64: v.exactOptional(base64("What it holds then, in base64.")),
+    ttlMs: v.exactOptional(
+      integer(
+        1,
+        Number.MAX_SAFE_INTEGER,
+        "TTL of the new value, in ms; needed unless `value` is null.",
+      ),
+    ),
+  }),
+  v.metadata({
+    allOf: [requiresOneOf("expected", "expectedBase64"), requiresOneOf("value", "valueBase64")],
+  }),
+  oneOf("expected", "expectedBase64"),
+  oneOf("value", "valueBase64"),
+  refusing((fields) =>
+    fields.ttlMs === undefined && fields.value !== null
+      ? { field: "ttlMs", message: "it is needed unless value is null" }
+      : null,
+  ),
+);
+
+export const Buffer = v.pipe(
+  v.strictObject({
+    value: textAnswer("The value, where it is UTF-8."),
+    valueBase64: base64Answer("The value, where it is not."),
+    ...remaining,
+  }),
+  v.metadata(requiresOneOf("value", "valueBase64")),
+);
+
+export const compareAndSetAnswer = v.strictObject({
+  applied: v.boolean(),
+  current: v.exactOptional(
+    v.pipe(
+      v.nullable(v.string()),
+      v.description("Where it was not applied: what the buffer holds; null for no record."),
+    ),
+  ),
+  currentBase64: base64Answer("`current`, where it is not UTF-8."),
+});

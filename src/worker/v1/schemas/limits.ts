@@ -1,0 +1,167 @@
+/** Strategies of rate limits, and requests and answers about them. */
+import * as v from "valibot";
+import { count, counted, integer, moment, positive } from "./parts.ts";
+
+/** What names of limits, of who is limited, and of quotas are made of. */
+const LIMIT_NAME = /^[\w\-:.@+]{1,64}$/;
+
+const QUOTAS_MAX = 8;
+
+/** 58 years: so that what is stored of a window can be told. */
+const WINDOW_MS_MAX = 1_844_674_407_370;
+
+const GCRA_RATE_MAX = 1e9;
+
+export const LIMIT_REQUESTS_MAX = 1000;
+
+const limitName = (description: string) => {
+  const message = "1 to 64 of A-Z a-z 0-9 _ - : . @ + are expected";
+  return v.pipe(v.string(message), v.regex(LIMIT_NAME, message), v.description(description));
+};
+
+const amount = (description: string) => integer(1, Number.MAX_SAFE_INTEGER, description);
+
+const windowMs = positive(WINDOW_MS_MAX, "Length of the window, in ms.");
+
+const burst = amount("Requests at once.");
+
+/** What tells strategies apart. */
+const is = <const Name extends string>(name: Name) => v.literal(name, `${name} is expected`);
+
+export const BucketStrategy = v.strictObject({
+  strategy: v.picklist(["token_bucket", "leaky_bucket"]),
+  burst,
+  rate: positive(Number.MAX_VALUE, "Requests per second in the long run; need not be whole."),
+});
+
+export const GcraStrategy = v.strictObject({
+  strategy: is("gcra"),
+  burst,
+  rate: positive(GCRA_RATE_MAX, "Requests per second in the long run; need not be whole."),
+});
+
+export const Quota = v.strictObject({
+  name: limitName("Names the quota in results."),
+  limit: amount("Requests in a window."),
+  windowMs,
+});
+
+const quotasMessage = `1 to ${QUOTAS_MAX} quotas are expected`;
+
+export const FixedWindowStrategy = v.strictObject({
+  strategy: is("fixed_window"),
+  quotas: v.pipe(
+    v.array(Quota, quotasMessage),
+    v.minLength(1, quotasMessage),
+    v.maxLength(QUOTAS_MAX, quotasMessage),
+    v.description("All must have room. No two have one name, or one ratio of limit to window."),
+  ),
+});
+
+export const SlidingWindowStrategy = v.strictObject({
+  strategy: is("sliding_window"),
+  limit: amount("Requests in any window."),
+  windowMs,
+});
+
+export const CompositeStrategy = v.strictObject({
+  strategy: is("composite"),
+  primary: FixedWindowStrategy,
+  secondary: v.variant(
+    "strategy",
+    [BucketStrategy, GcraStrategy],
+    "one of token_bucket, leaky_bucket, gcra is expected",
+  ),
+});
+
+const STRATEGIES = [
+  "token_bucket",
+  "leaky_bucket",
+  "gcra",
+  "fixed_window",
+  "sliding_window",
+  "composite",
+] as const;
+
+const OBJECT_MESSAGE = "an object with a field strategy is expected";
+
+const strategyMessage = `one of ${STRATEGIES.join(", ")} is expected`;
+
+export const Strategy = v.variant(
+  "strategy",
+  [BucketStrategy, GcraStrategy, FixedWindowStrategy, SlidingWindowStrategy, CompositeStrategy],
+  // An issue of the field has a path, one of a value that has no fields has not.
+  ({ path }) => (path === undefined ? OBJECT_MESSAGE : strategyMessage),
+);
+
+const cost = v.optional(amount("What the request costs."), 1);
+
+export const limitBody = v.strictObject({ strategy: Strategy, cost });
+
+export const peekBody = v.strictObject({ strategy: Strategy });
+
+const requestsMessage = `1 to ${LIMIT_REQUESTS_MAX} requests are expected`;
+
+export const limitManyBody = v.strictObject({
+  requests: v.pipe(
+    v.array(
+      v.strictObject({
+        name: limitName("Names the limit."),
+        key: limitName("Names who is limited."),
+        strategy: Strategy,
+        cost,
+      }),
+      requestsMessage,
+    ),
+    v.minLength(1, requestsMessage),
+    v.maxLength(LIMIT_REQUESTS_MAX, requestsMessage),
+  ),
+});
+
+export const resetQuery = v.strictObject({
+  strategy: v.pipe(
+    v.picklist(STRATEGIES, strategyMessage),
+    v.description("The strategy of the limit: states of composites are stored apart."),
+  ),
+});
+
+export const QuotaResult = v.strictObject({
+  allowed: v.boolean(),
+  limit: v.number(),
+  remaining: counted("Further requests of cost 1 that it would allow at once."),
+  reset: moment("In ms since the epoch; null where no wait helps."),
+});
+
+export const LimitResult = v.strictObject({
+  success: v.pipe(v.boolean(), v.description("Whether it is allowed.")),
+  limit: v.pipe(v.number(), v.description("Of the quota with the smallest `remaining`.")),
+  remaining: count,
+  reset: moment(
+    "In ms since the epoch. Of a refusal: when the same request is allowed if nobody else comes; null where no wait helps.",
+  ),
+  retryAfterMs: moment("0 where it is allowed; null where no wait helps."),
+  reason: v.exactOptional(
+    v.pipe(
+      v.literal("cost_exceeds_limit"),
+      v.description("Why it was refused, where it was not for want of room."),
+    ),
+  ),
+  quotas: v.pipe(
+    v.record(v.string(), QuotaResult),
+    v.description(
+      "By name: `default` where the strategy has one limit; of a composite `primary_…` and `secondary_default`.",
+    ),
+  ),
+});
+
+export const limitManyAnswer = v.strictObject({
+  results: v.pipe(
+    v.array(
+      v.union([
+        v.strictObject({ result: LimitResult }),
+        v.strictObject({ error: v.strictObject({ code: v.string(), detail: v.string() }) }),
+      ]),
+    ),
+    v.description("One for each request, in their order."),
+  ),
+});
