@@ -9,6 +9,8 @@ import type { Placement } from "../wire/batch.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 
 const encoder = new TextEncoder();
+/** Hashed into the fingerprint, which tells seeds apart without giving away the one in use. */
+const PROOF = encoder.encode("fingerprint");
 const NAME_KEY: HashKey = { low: 0x9e3779b9, high: 0x7f4a7c15 };
 
 /**
@@ -65,9 +67,7 @@ export class ShardMap implements Placement {
     this.namespace = namespace;
     this.shards = shards;
     this.#key = seedOf(namespace, secret);
-    // Tells seeds apart without giving away the one in use.
-    const proof = encoder.encode("fingerprint");
-    this.fingerprint = hashBytes(this.#key, 3, proof, 0, proof.length);
+    this.fingerprint = hashBytes(this.#key, 3, PROOF, 0, PROOF.length);
     this.placement = { shards, fingerprint: this.fingerprint };
   }
 
