@@ -5,12 +5,16 @@
  * that starts anew meanwhile is told of from its beginning.
  */
 import {
-  sumFigures,
+  TALLY_YRMCDS_ACQUIRE,
   TALLY_YRMCDS_CONNECTIONS,
   TALLY_YRMCDS_DUMP,
+  TALLY_YRMCDS_GET,
+  TALLY_YRMCDS_NOOP,
+  TALLY_YRMCDS_RELEASE,
   TALLY_YRMCDS_STATS,
   type Tally,
 } from "../engine/tally.ts";
+import type { SemaphoreFigures } from "../engine/semaphores/semaphores.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import type { YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import { writeDumpReplies, type DumpForm } from "../wire/yrmcds/dump.ts";
@@ -18,11 +22,10 @@ import { Opcode } from "../wire/yrmcds/protocol.ts";
 import { writeSuccess } from "../wire/yrmcds/replies.ts";
 import { RequestView } from "../wire/yrmcds/request.ts";
 import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
-import { askHubs } from "./ask-hubs.ts";
+import { figuresOf } from "./overview.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
-import type { YrmcdsFigures } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
-import { directoryStub } from "../base/stubs.ts";
+import { heardHubs, Surveyor, type WholeSurvey } from "./survey.ts";
 import { turn } from "../base/turn.ts";
 
 const PAGE_BYTES = 64 << 10;
@@ -53,21 +56,9 @@ export class YrmcdsRequests {
 
   async #stats(opaque: number, sink: Sink): Promise<void> {
     this.#tally.totals[TALLY_YRMCDS_STATS]!++;
-    const { namespace, placement } = this.#shards;
-    const [survey, ...shards] = await Promise.all([
-      directoryStub(this.#env, namespace).survey(),
-      ...this.#shards.all().map((shard) => shard.counterFigures(placement)),
-    ]);
-    const hubs = await askHubs(this.#env, survey.hubs, (hub) => hub.figures());
-    const figures = sumFigures([survey.figures, ...hubs.map(({ answer }) => answer.tally)]);
+    const survey = await new Surveyor(this.#env, this.#shards).whole();
     const out = new ByteWriter(512);
-    writeStats(out, opaque, {
-      ...statsOf(shards),
-      curr_connections: hubs.reduce((sum, { answer }) => sum + answer.counterConnections, 0),
-      total_connections: figures[TALLY_YRMCDS_CONNECTIONS]!,
-      "command:stats": figures[TALLY_YRMCDS_STATS]!,
-      "command:dump": figures[TALLY_YRMCDS_DUMP]!,
-    });
+    writeStats(out, opaque, statsOf(survey));
     sink.reply(out.take(), true);
   }
 
@@ -100,28 +91,29 @@ function requestOf(frame: Uint8Array): RequestView {
   return request;
 }
 
-type ShardStats = Omit<
-  StatsFigures,
-  "curr_connections" | "total_connections" | "command:stats" | "command:dump"
->;
-
-/** What shards count, together. Keys that share a first slot are not counted as conflicts. */
-function statsOf(shards: readonly YrmcdsFigures[]): ShardStats {
-  const sumOf = (count: (shard: YrmcdsFigures) => number): number =>
-    shards.reduce((sum, shard) => sum + count(shard), 0);
+/** Keys that share a first slot are not counted as conflicts. */
+function statsOf(survey: WholeSurvey): StatsFigures {
+  const counts = figuresOf(survey);
+  const semaphores = survey.shards.map((shard) => shard.semaphores);
+  const sumOf = (count: (figures: SemaphoreFigures) => number): number =>
+    semaphores.reduce((sum, figures) => sum + count(figures), 0);
   return {
-    objects: sumOf(({ semaphores }) => semaphores.objects),
-    total_objects: sumOf(({ semaphores }) => semaphores.totalObjects),
-    used_memory: sumOf(({ semaphores }) => semaphores.usedBytes),
+    objects: sumOf(({ objects }) => objects),
+    total_objects: sumOf(({ totalObjects }) => totalObjects),
+    used_memory: sumOf(({ usedBytes }) => usedBytes),
     conflicts: 0,
-    gc_count: sumOf(({ semaphores }) => semaphores.collections),
+    gc_count: sumOf(({ collections }) => collections),
     last_gc_elapsed: Math.max(
-      ...shards.map(({ semaphores }) => semaphores.lastCollectionMicroseconds),
+      ...semaphores.map(({ lastCollectionMicroseconds }) => lastCollectionMicroseconds),
     ),
-    total_gc_elapsed: sumOf(({ semaphores }) => semaphores.totalCollectionMicroseconds),
-    "command:noop": sumOf(({ requests }) => requests.noop),
-    "command:get": sumOf(({ requests }) => requests.get),
-    "command:acquire": sumOf(({ requests }) => requests.acquire),
-    "command:release": sumOf(({ requests }) => requests.release),
+    total_gc_elapsed: sumOf(({ totalCollectionMicroseconds }) => totalCollectionMicroseconds),
+    curr_connections: heardHubs(survey).reduce((sum, hub) => sum + hub.counterConnections, 0),
+    total_connections: counts[TALLY_YRMCDS_CONNECTIONS]!,
+    "command:noop": counts[TALLY_YRMCDS_NOOP]!,
+    "command:get": counts[TALLY_YRMCDS_GET]!,
+    "command:acquire": counts[TALLY_YRMCDS_ACQUIRE]!,
+    "command:release": counts[TALLY_YRMCDS_RELEASE]!,
+    "command:stats": counts[TALLY_YRMCDS_STATS]!,
+    "command:dump": counts[TALLY_YRMCDS_DUMP]!,
   };
 }

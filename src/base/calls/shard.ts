@@ -167,7 +167,7 @@ export interface ShardCalls extends Rpc.DurableObjectBranded {
   /** What INFO says of the shard. */
   summary(placement: Placement): Promise<ShardSummary>;
 
-  /** What Stats of the yrmcds protocol says of the shard. */
+  /** @deprecated Of `summary`: doors of release 0.4.0 ask for it on its own. */
   counterFigures(placement: Placement): Promise<YrmcdsFigures>;
 
   /**
