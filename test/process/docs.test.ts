@@ -87,10 +87,12 @@ const NOT_RUN: Readonly<Record<string, string>> = {
 const NOT_CHECKED: Readonly<Record<string, string>> = {
   'README.md: import { Miniflare } from "miniflare";':
     "is for miniflare 4; test/process/package.test.ts runs the form of 5",
+  'docs/sdks.md: import { RequestType, Service, TTLType, ValueSize } from "@throttr/sdk";':
+    "needs the SDK, which is not in the registry; its own tests were run against the server",
 };
 
 /** Languages that nothing here can read. */
-const UNREAD = ["", "caddy", "ini", "nginx", "sql", "yaml"];
+const UNREAD = ["", "c", "caddy", "cpp", "ini", "java", "nginx", "sql", "yaml"];
 
 /** What fragments take for granted. */
 const GIVEN = `
@@ -278,6 +280,54 @@ describe("other code", () => {
     const config = join(folder, "block.toml");
     writeFileSync(config, code);
     expect(experimental_readRawConfig({ config }).rawConfig).not.toEqual({});
+  });
+});
+
+describe("the plugin of vitest", () => {
+  it("the server runs beside a Worker under test with the configuration of docs/clients.md", async () => {
+    const project = join(codeFolder, "plugin");
+    const [config] = codeBlocksOf("docs/clients.md").filter(({ code }) => {
+      return code.startsWith("// vitest.config.ts");
+    });
+    mkdirSync(join(project, "src"), { recursive: true });
+    writeFileSync(join(project, "vitest.config.ts"), config!.code);
+    writeFileSync(
+      join(project, "wrangler.toml"),
+      `name = "my-app"
+main = "src/index.ts"
+compatibility_date = "2026-10-23"
+services = [{ binding = "THROTTR", service = "throttr-edge", entrypoint = "Throttr" }]
+`,
+    );
+    writeFileSync(
+      join(project, "src/index.ts"),
+      `import { env } from "cloudflare:workers";
+export default {
+  fetch: async () => new Response(String(await env.THROTTR.increment("views", { ttlMs: 60_000 }))),
+};
+`,
+    );
+    writeFileSync(
+      join(project, "app.test.ts"),
+      `import { exports } from "cloudflare:workers";
+import { expect, it } from "vitest";
+it("counts", async () => {
+  for (const views of ["1", "2"]) {
+    expect(await (await exports.default.fetch("https://my-app/")).text()).toBe(views);
+  }
+});
+`,
+    );
+    const { stdout } = await run(
+      process.execPath,
+      [resolve("node_modules/vitest/vitest.mjs"), "run"],
+      {
+        cwd: project,
+        env: { ...process.env, NO_COLOR: "1" },
+        timeout: 120_000,
+      },
+    );
+    expect(stdout).toMatch(/Tests +1 passed/);
   });
 });
 
