@@ -1,4 +1,9 @@
-/** Connections to servers: clients, and single frames for what clients have no call for. */
+/**
+ * How commands reach a server: transports and clients made from connection settings.
+ *
+ * A command asks for a client by its settings and never closes it. All commands of one run share clients, because
+ * the prompt runs many command lines in one process and would otherwise open a connection for each.
+ */
 import { WebSocket } from "ws";
 import { ThrottrClient } from "../client/client.ts";
 import { http } from "../client/http-transport.ts";
@@ -7,13 +12,16 @@ import type { Transport } from "../client/transport.ts";
 import { webSocket } from "../client/web-socket-transport.ts";
 import type { ConnectionSettings } from "./settings.ts";
 
-/** Node 20 has no WebSocket of its own. */
+/**
+ * Node 20 has no global `WebSocket`, so the command line brings the one of `ws`. Its class fits the platform's
+ * interface as far as the client uses it; the types differ in events that the client does not read.
+ */
 const transportOptions = ({ token }: ConnectionSettings) => ({
   ...(token === null ? {} : { token }),
   WebSocket: WebSocket as unknown as PlatformSocketConstructor,
 });
 
-/** A transport over HTTP, or over a WebSocket where the address begins with `ws`. */
+/** The transport that an address asks for: a WebSocket if it begins with `ws`, otherwise HTTP. */
 export function transportOf(settings: ConnectionSettings): Transport {
   return /^wss?:/i.test(settings.url) ? socketTransportOf(settings) : httpTransportOf(settings);
 }
@@ -26,10 +34,11 @@ export function socketTransportOf(settings: ConnectionSettings): Transport {
   return webSocket(settings.url, transportOptions(settings));
 }
 
-/** Clients that are shared by the commands of one run, and closed at its end. */
+/** The clients of one run: one for each address, token and timeout, all closed together at the end. */
 export class Clients {
   readonly #clients = new Map<string, ThrottrClient>();
 
+  /** The client for these settings; opened lazily, by its first call. */
   clientOf(settings: ConnectionSettings): ThrottrClient {
     const { url, token, timeoutMs } = settings;
     const name = JSON.stringify([url, token, timeoutMs]);
@@ -41,6 +50,7 @@ export class Clients {
     return client;
   }
 
+  /** Closes all clients. The process could not exit while one still has an open socket. */
   async close(): Promise<void> {
     const clients = [...this.#clients.values()];
     this.#clients.clear();

@@ -1,4 +1,8 @@
-/** Lengths of time, as people write them on a command line. */
+/**
+ * Durations as people write them on a command line: `500ms`, `30s`, `1h30m`.
+ *
+ * The same spelling is read by every flag and printed by every command, so output can be pasted back as input.
+ */
 import { InvalidArgumentError } from "commander";
 
 const UNIT_MS: Readonly<Record<string, number>> = {
@@ -13,20 +17,21 @@ const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/;
 const PLAIN = /^\d+$/;
 
 /**
- * Milliseconds of a text such as `500ms`, `30s`, `1h30m` or `1d`; a plain number has milliseconds.
+ * Reads a duration such as `500ms`, `30s`, `1h30m` or `1d`. A plain number counts milliseconds.
  *
- * @throws InvalidArgumentError for anything else, fractions of a millisecond, and beyond 2^53 - 1 ms
+ * @returns whole milliseconds, 0 to 2^53 - 1
+ * @throws InvalidArgumentError for any other text, for fractions of a millisecond, and above 2^53 - 1 ms
  */
 export function durationMsOf(text: string): number {
   const written = text.trim();
   const ms = PLAIN.test(written) ? Number(written) : sumOf(written);
   if (Number.isSafeInteger(ms)) return ms;
   throw new InvalidArgumentError(
-    "A duration such as 500ms, 30s, 5m, 1h30m or 1d is expected, or plain milliseconds.",
+    "Expected a duration such as 500ms, 30s, 5m, 1h30m or 1d, or plain milliseconds.",
   );
 }
 
-/** NaN of what is no duration. */
+/** The sum of the parts; NaN if the text is not a duration. */
 function sumOf(text: string): number {
   if (!WHOLE.test(text)) return NaN;
   let ms = 0;
@@ -34,13 +39,16 @@ function sumOf(text: string): number {
   return rounded(ms);
 }
 
-/** 1.1 s are 1,100 ms, although 1.1 has no exact double; 0.5 ms are no whole number. */
+/**
+ * Whole milliseconds, or NaN for a fraction such as 0.5 ms. 1.1 s must become 1,100 ms although the nearest double is a
+ * little more: so differences below a nanosecond do not count.
+ */
 function rounded(ms: number): number {
   const whole = Math.round(ms);
   return Math.abs(ms - whole) < 1e-6 ? whole : NaN;
 }
 
-/** A duration for people, in its two largest units: `1h 30m`. Below a second in ms. */
+/** A duration for people, in its two largest units: `1h 30m`. Below a second it is in milliseconds. */
 export function shownDuration(ms: number): string {
   if (ms < 1000) return `${ms}ms`;
   const units: readonly [name: string, count: number][] = [

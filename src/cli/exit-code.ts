@@ -1,23 +1,26 @@
-/** What the command line exits with. */
+/**
+ * Exit codes of the command line.
+ *
+ * Scripts tell outcomes apart by them, so they are stable: a code never changes its meaning. docs/cli.md lists them.
+ */
 
-/** Scripts tell outcomes apart by these, so they are stable. */
 export const ExitCode = {
   done: 0,
-  /** The answer is no: there is no such record, a limit refuses, a semaphore has no room. */
+  /** The answer is no: the record does not exist, a limit refused, or a semaphore has no room. */
   refused: 1,
-  /** The command, an argument or the configuration is wrong: nothing was sent. */
+  /** The command, an argument or the configuration is invalid. Nothing was sent. */
   usage: 2,
-  /** The server has refused the call, or failed. */
+  /** The server refused the call, or failed. */
   server: 3,
   /** The server could not be reached, did not answer in time, or the connection was lost. */
   connection: 4,
   /** A fault of the command line itself. */
   fault: 70,
-  /** Ended by SIGINT, as Ctrl-C sends it. */
+  /** Ended by SIGINT, which Ctrl-C sends: 128 + 2, as shells report it. */
   interrupted: 130,
-  /** Ended by SIGTERM. */
+  /** Ended by SIGTERM: 128 + 15. */
   terminated: 143,
 } as const;
 
-/** One of `ExitCode`, or that of a command which was run. */
+/** One of `ExitCode`, or the exit code of a program that `acquire -- PROGRAM` ran. */
 export type ExitCode = number;

@@ -1,9 +1,9 @@
-/** `GET /health`, which needs no token and asks for no data. */
+/** The call behind `health`: `GET /health`, which needs no token and reads no records. */
 import type { Json } from "./output.ts";
 import { askServer } from "./server-request.ts";
 import type { ConnectionSettings } from "./settings.ts";
 
-/** What the server says of itself; more fields than these may come. */
+/** The server's answer and how long it took. A newer server may add fields; they are passed on as they are. */
 export interface Health {
   readonly status: string;
   readonly tookMs: number;
@@ -11,7 +11,7 @@ export interface Health {
 }
 
 /**
- * Asks a server.
+ * Asks a server how it is.
  *
  * @throws ThrottrError as `askServer`
  */

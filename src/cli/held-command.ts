@@ -1,4 +1,9 @@
-/** A command of the system that runs while a lease is held. */
+/**
+ * Runs a program while a lease is held: `throttr-edge acquire NAME -- PROGRAM`.
+ *
+ * The program must not outlive its lease, because another holder may start then. So losing the lease ends it, and
+ * the lease is released as soon as it exits, however it exits.
+ */
 import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
 import type { HeldLease } from "../client/leases.ts";
@@ -7,20 +12,22 @@ import { failureOf } from "./failure.ts";
 import type { ExitCode } from "./exit-code.ts";
 import type { Invocation } from "./invocation.ts";
 
-/** What shells give for a command that is not there, or can't be run. */
+/** The exit codes of shells for a program that does not exist, and for one that cannot be executed. */
 const NOT_FOUND = 127;
 const NOT_RUNNABLE = 126;
-/** Added to the number of the signal that a command was ended by. */
+/** A program that a signal ended exits with this plus the signal's number, as shells report it. */
 const SIGNALLED = 128;
-/** How long a command that has lost its lease may take to end. */
+/** How long a program may take to exit after SIGTERM, once its lease is lost. */
 const GRACE_MS = 10_000;
 
 /**
- * Runs a command, and releases the lease at its end. Gives its exit code: 128 and the number of the signal
- * that has ended it, 127 where there is no such command.
+ * Runs a program and releases the lease when it exits.
  *
- * Signals are passed on to the command: it decides. Where the lease is lost, it is ended with SIGTERM, and
- * with SIGKILL if it is still there after 10 s.
+ * The program receives SIGINT and SIGTERM and decides what to do. If the lease is lost, it gets SIGTERM, and SIGKILL
+ * 10 s later.
+ *
+ * @returns the program's exit code, 128 plus the number of the signal that ended it, 127 if there is no such
+ * program, or 126 if it cannot be executed
  */
 export async function runHolding(
   invocation: Invocation,
@@ -59,11 +66,11 @@ function endOf(child: ChildProcess): Promise<ExitCode> {
   });
 }
 
-/** Ends the command when it does not hold the lease any more. Gives what stops the looking. */
+/** Ends the program when its lease is lost. Returns a function that stops watching. */
 function endAtLoss(child: ChildProcess, lease: HeldLease, { output }: Invocation): () => void {
   let timer: NodeJS.Timeout | undefined;
   const onLoss = (): void => {
-    output.note(output.bad("the lease is lost, the command is ended"));
+    output.note(output.bad("the lease was lost; ending the command"));
     child.kill("SIGTERM");
     timer = setTimeout(() => child.kill("SIGKILL"), GRACE_MS);
   };
@@ -75,7 +82,10 @@ function endAtLoss(child: ChildProcess, lease: HeldLease, { output }: Invocation
   };
 }
 
-/** Passes SIGINT and SIGTERM on. What is typed at a terminal has reached the command already. */
+/**
+ * Passes SIGINT and SIGTERM on to the program. Ctrl-C at a terminal is not passed on: the terminal sends it to the
+ * whole process group, so the program has received it already, and a second one would kill many programs.
+ */
 function passSignals(child: ChildProcess, { run, host }: Invocation): () => void {
   let signal: AbortSignal;
   const onAbort = (): void => {
@@ -91,13 +101,13 @@ function passSignals(child: ChildProcess, { run, host }: Invocation): () => void
   return () => signal.removeEventListener("abort", onAbort);
 }
 
-/** A lease that can't be released ends by itself: that is no failure of the command. */
+/** Releases the lease. If that fails the lease expires by itself, so the program's exit code stays as it is. */
 async function release({ output }: Invocation, lease: HeldLease): Promise<void> {
   if (!lease.isHeld) return;
   try {
     await lease.release();
   } catch (error) {
     const { code, message } = failureOf(error);
-    output.note(`the lease could not be released, it ends by itself: ${code}: ${message}`);
+    output.note(`the lease could not be released and will expire by itself: ${code}: ${message}`);
   }
 }

@@ -1,9 +1,13 @@
-/** What surrounds the command line: its streams and its environment. */
+/**
+ * The surroundings of the command line: its streams and its environment.
+ *
+ * Commands never use `process` directly, so tests run them in memory with streams of their own.
+ */
 import type { Readable, Writable } from "node:stream";
 
-/** Where input comes from. */
+/** A stream to read input from. */
 export type Input = Readable & { readonly isTTY?: boolean };
-/** Where output goes. */
+/** A stream to write output to. `columns` and `rows` are set on terminals only. */
 export type Sink = Writable & {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -17,7 +21,7 @@ export interface Host {
   readonly environment: Readonly<Record<string, string | undefined>>;
 }
 
-/** The process. */
+/** The host of the real command line. */
 export const processHost: Host = {
   stdin: process.stdin,
   stdout: process.stdout,
@@ -25,7 +29,7 @@ export const processHost: Host = {
   environment: process.env,
 };
 
-/** There is somebody who can be asked. */
+/** Whether a person can be asked a question: input and output both are a terminal. */
 export function isInteractive({ stdin, stdout }: Host): boolean {
   return stdin.isTTY === true && stdout.isTTY === true;
 }

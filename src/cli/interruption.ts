@@ -1,4 +1,9 @@
-/** SIGINT and SIGTERM: the first one ends what is under way in order, the second one ends at once. */
+/**
+ * SIGINT and SIGTERM: the first one aborts the run in order, the second one exits at once.
+ *
+ * Without a handler Node exits on the first signal, and a command could neither release its lease nor finish the
+ * line it is writing. A person who presses Ctrl-C twice does not want to wait for that.
+ */
 import { ExitCode } from "./exit-code.ts";
 
 export class Interruption {
@@ -7,29 +12,29 @@ export class Interruption {
   readonly #onInterrupt = (): void => this.#end("SIGINT");
   readonly #onTerminate = (): void => this.#end("SIGTERM");
 
-  /** Listens from now on. */
+  /** Starts to listen. */
   constructor() {
     process.on("SIGINT", this.#onInterrupt);
     process.on("SIGTERM", this.#onTerminate);
   }
 
-  /** Aborted by the first of them; its name is the reason. */
+  /** Aborted by the first signal, with the signal's name as the reason. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** That of the one that came. */
+  /** The exit code that belongs to the signal that arrived. */
   get exitCode(): ExitCode {
     return this.#exitCode;
   }
 
-  /** What comes from now on is the first one again, for a new signal. */
+  /** Returns a signal that is not aborted: the next SIGINT or SIGTERM counts as the first again. */
   renew(): AbortSignal {
     if (this.#controller.signal.aborted) this.#controller = new AbortController();
     return this.#controller.signal;
   }
 
-  /** Listens no more. */
+  /** Stops listening. */
   stop(): void {
     process.off("SIGINT", this.#onInterrupt);
     process.off("SIGTERM", this.#onTerminate);

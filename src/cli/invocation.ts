@@ -1,4 +1,10 @@
-/** An invocation: one command being carried out, and what it needs for that. */
+/**
+ * An invocation: one command being executed, with everything it needs.
+ *
+ * Commander calls an action with its arguments, options and command, in positions that depend on the command.
+ * `action` turns that into one call with an `Invocation`, typed options and typed operands, so commands never touch
+ * commander's state or the process.
+ */
 import type { Command } from "commander";
 import type { CallOptions } from "../client/call.ts";
 import type { ThrottrClient } from "../client/client.ts";
@@ -10,24 +16,24 @@ import type { ConnectionOptions } from "./options.ts";
 import { Output } from "./output.ts";
 import { connectionSettings, type ConnectionSettings } from "./settings.ts";
 
-/** A command line being carried out. Its program knows it. */
+/** A command line being executed: what outlives a single command. */
 export interface Run {
   readonly host: Host;
   readonly clients: Clients;
-  /** Options that hold unless the command line says otherwise. */
+  /** Default options; the prompt passes its own here. Flags on the command line override them. */
   readonly flags: ConnectionOptions;
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
-  /** Gives a signal that is not aborted yet, for what comes after an interruption. */
+  /** Returns a signal that is not aborted yet, for work that goes on after an interruption. */
   readonly renewSignal: () => AbortSignal;
-  /** It is a line of the prompt. */
+  /** Whether this is a line of the prompt rather than a process of its own. */
   readonly isPrompt: boolean;
   exitCode: ExitCode;
 }
 
 const runs = new WeakMap<Command, Run>();
 
-/** Ties a program to the run that it is made for. */
+/** Ties a program to its run. Commander has no place for such a value, so a weak map holds it. */
 export function setRun(program: Command, run: Run): void {
   runs.set(program, run);
 }
@@ -51,43 +57,42 @@ export class Invocation {
     this.output = new Output(run.host, this.#options.json === true);
   }
 
-  /** Which server. @throws UsageError `profile_unknown`, `profiles_invalid` */
+  /** The server to talk to. @throws UsageError `profile_unknown`, `profiles_invalid` */
   get settings(): ConnectionSettings {
     return (this.#settings ??= connectionSettings(this.host, this.#options));
   }
 
-  /** Options of connections as flags say them. */
+  /** The connection options as flags gave them. */
   get flags(): ConnectionOptions {
     return this.#options;
   }
 
-  /** A client of that server. It is closed when the run ends. */
+  /** A client of that server. The run closes it. */
   get client(): ThrottrClient {
     return this.run.clients.clientOf(this.settings);
   }
 
-  /** Prints a failure that does not end the command. Gives its exit code. */
+  /** Prints a failure that does not end the command, and returns its exit code. */
   report(error: unknown): ExitCode {
     return printFailure(error, this.host.stderr, this.output.isJson);
   }
 
-  /** For every call: it ends when the run is interrupted. */
+  /** Options for every call: an interruption of the run aborts it. */
   get call(): CallOptions {
     return { signal: this.signal };
   }
 }
 
-/** Options of a command; those before its name come after its own. */
+/** Options of a command, with those that stood before its name; its own win. */
 function optionsWithAncestors(command: Command): ConnectionOptions {
   const before = command.parent === null ? {} : optionsWithAncestors(command.parent);
   return { ...before, ...command.opts<ConnectionOptions>() };
 }
 
 /**
- * What a command does.
+ * The body of a command.
  *
- * It gets the options and the arguments as commander has read them; what it returns is the exit code, 0
- * where it returns nothing.
+ * It receives options and arguments as commander parsed them, and returns the exit code; nothing means 0.
  */
 export type CarryOut<Options, Operands extends unknown[]> = (
   invocation: Invocation,
@@ -95,7 +100,7 @@ export type CarryOut<Options, Operands extends unknown[]> = (
   ...operands: Operands
 ) => Promise<ExitCode | void>;
 
-/** The action of a command: what to give to `Command.action`. */
+/** Makes the function that `Command.action` wants from the body of a command. */
 export function action<Options, Operands extends unknown[]>(
   carryOut: CarryOut<Options, Operands>,
 ): (...args: unknown[]) => Promise<void> {

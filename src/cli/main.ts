@@ -1,5 +1,9 @@
 #!/usr/bin/env node
-/** `throttr-edge`: the command line of Throttr Edge, as a process. */
+/**
+ * The entry point of `throttr-edge`: connects the command line with the process.
+ *
+ * Everything that only a process has is here: signals, a closed pipe, the exit code. The rest takes it from `Host`.
+ */
 import { Clients } from "./connection.ts";
 import { ExitCode } from "./exit-code.ts";
 import { processHost } from "./host.ts";
@@ -9,7 +13,7 @@ import { carryOut } from "./program.ts";
 
 completeLanguage();
 
-// Whoever reads has seen enough: as with `| head`.
+// The reader closed the pipe, as `| head` does when it has its lines: that is a normal end.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
   process.exit(ExitCode.done);
@@ -31,6 +35,6 @@ try {
 } finally {
   ending.stop();
   await clients.close();
-  // A pipe that nobody has ended must not keep the process.
+  // An input pipe that its writer keeps open would keep the process alive.
   process.stdin.destroy();
 }

@@ -1,6 +1,6 @@
-/** What Node 20 lacks of the language that everything here is written in. */
+/** Adds the parts of the language that this code uses and Node 20 lacks. Delete it with Node 20. */
 
-/** Adds `Promise.withResolvers` where there is none. */
+/** Adds `Promise.withResolvers` if it is missing (Node has it since 22). */
 export function completeLanguage(): void {
   if (typeof Promise.withResolvers === "function") return;
   const withResolvers = <Value>(): PromiseWithResolvers<Value> => {

@@ -1,37 +1,43 @@
-/** Options that many commands have, and how their values are read. */
+/**
+ * Options that many commands share, and the parsers of their values.
+ *
+ * A parser throws commander's `InvalidArgumentError`: commander then names the option, and the command exits with 2
+ * before anything is sent.
+ */
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { durationMsOf } from "./duration.ts";
 import type { Encoding } from "./text.ts";
 
-/** Options of everything that talks to a server. */
+/** Options of every command that talks to a server. */
 export interface ConnectionOptions {
   readonly url?: string;
   readonly token?: string;
   readonly profile?: string;
-  /** Of a call, in ms. */
+  /** Timeout of a call, in milliseconds. */
   readonly timeout?: number;
   readonly json?: boolean;
 }
 
-/** Options that say how keys and values are written in arguments. */
+/** Options that choose how keys and values are written in arguments: as text unless one is set. */
 export interface EncodingOptions {
   readonly hex?: boolean;
   readonly base64?: boolean;
 }
 
 /**
- * Adds `--url`, `--token`, `--profile`, `--timeout` and `--json`. They may stand before the name of a
- * command, too.
+ * Adds `--url`, `--token`, `--profile`, `--timeout` and `--json`. They are accepted before the name of a command,
+ * too.
  */
 export function addConnectionOptions(command: Command): Command {
   return addJsonOption(command)
     .option("--url <url>", "address of the server: http, https, ws or wss")
-    .option("--token <token>", "token to show; better given as THROTTR_TOKEN or in a profile")
-    .option("--profile <name>", "profile that has address and token")
+    .option(
+      "--token <token>",
+      "access token; safer as THROTTR_TOKEN or in a profile, as process lists show arguments",
+    )
+    .option("--profile <name>", "profile with the address and token to use")
     .addOption(
-      new Option("--timeout <duration>", "how long a call may take (default: 10s)").argParser(
-        timeoutMs,
-      ),
+      new Option("--timeout <duration>", "timeout of a call (default: 10s)").argParser(timeoutMs),
     );
 }
 
@@ -48,7 +54,7 @@ export function addEncodingOptions(command: Command, what = "keys and values"): 
 }
 
 /** A required `--ttl`. */
-export function ttlOption(description = "how long it lives: 500ms, 30s, 5m, 1h, 1d"): Option {
+export function ttlOption(description = "time to live: 500ms, 30s, 5m, 1h, 1d"): Option {
   return new Option("--ttl <duration>", description).argParser(durationMsOf).makeOptionMandatory();
 }
 
@@ -56,11 +62,11 @@ export function ttlOption(description = "how long it lives: 500ms, 30s, 5m, 1h, 
 export function idempotencyOption(): Option {
   return new Option(
     "--idempotency-key <text>",
-    "a repeated call with it is not applied again, and gets the first answer",
+    "makes a retry safe: a repeated call is not applied again and returns the first answer",
   );
 }
 
-/** Of a call that may be sent again. */
+/** Options of a call that can be repeated safely. */
 export interface OnceOptions {
   readonly idempotencyKey?: string;
 }
@@ -74,14 +80,14 @@ export function encodingOf({ hex, base64 }: EncodingOptions): Encoding {
   return base64 === true ? "base64" : "text";
 }
 
-/** @throws InvalidArgumentError for anything but 0 to 2^64 - 1 */
+/** Reads an unsigned 64-bit integer. @throws InvalidArgumentError outside 0 to 2^64 - 1 */
 export function u64Argument(text: string): bigint {
   const value = /^\d{1,20}$/.test(text) ? BigInt(text) : -1n;
   if (value >= 0n && value < 1n << 64n) return value;
-  throw new InvalidArgumentError("An integer from 0 to 18446744073709551615 is expected.");
+  throw new InvalidArgumentError("Expected an integer from 0 to 18446744073709551615.");
 }
 
-/** Reads an integer of a range. */
+/** Makes a parser of integers from `min` to `max`. */
 export function wholeArgument(
   min: number,
   max: number = Number.MAX_SAFE_INTEGER,
@@ -89,24 +95,25 @@ export function wholeArgument(
   return (text) => {
     const value = /^\d+$/.test(text) ? Number(text) : NaN;
     if (value >= min && value <= max) return value;
-    throw new InvalidArgumentError(`An integer from ${min} to ${max} is expected.`);
+    throw new InvalidArgumentError(`Expected an integer from ${min} to ${max}.`);
   };
 }
 
-/** @throws InvalidArgumentError for anything but a number above 0 */
+/** Reads a positive number. @throws InvalidArgumentError for anything else */
 export function positiveArgument(text: string): number {
   const value = text.trim() === "" ? NaN : Number(text);
   if (Number.isFinite(value) && value > 0) return value;
-  throw new InvalidArgumentError("A number above 0 is expected.");
+  throw new InvalidArgumentError("Expected a number above 0.");
 }
 
-/** For options that may be repeated. */
+/** Collects the values of an option that may be repeated. */
 export function collected(text: string, before: readonly string[] = []): readonly string[] {
   return [...before, text];
 }
 
+/** Timers of Node wrap around above 2^31 - 1 ms and fire at once, so longer timeouts are refused. */
 function timeoutMs(text: string): number {
   const ms = durationMsOf(text);
   if (ms >= 1 && ms < 2 ** 31) return ms;
-  throw new InvalidArgumentError("1ms to 24d is expected.");
+  throw new InvalidArgumentError("Expected a duration from 1ms to 24d.");
 }

@@ -1,10 +1,14 @@
-/** What commands print: JSON for scripts, or text for people. */
+/**
+ * Output of commands: JSON for scripts, or text for people.
+ *
+ * Results go to standard output, everything else to standard error, so `--json` output can be piped as it is.
+ */
 import { styleText } from "node:util";
 import type { Host, Sink } from "./host.ts";
 
 type Style = Parameters<typeof styleText>[0];
 
-/** Anything that `jsonOf` writes: plain values; bigints become decimal text. */
+/** Values that `jsonOf` accepts: JSON values, and bigints, which become decimal strings. */
 export type Json =
   | string
   | number
@@ -15,7 +19,7 @@ export type Json =
   | readonly Json[]
   | { readonly [name: string]: Json };
 
-/** One line of JSON. */
+/** One line of JSON. Bigints become strings, because JSON readers round numbers above 2^53. */
 export function jsonOf(value: Json): string {
   return JSON.stringify(value, (_name, field: unknown) =>
     typeof field === "bigint" ? String(field) : field,
@@ -24,9 +28,9 @@ export function jsonOf(value: Json): string {
 
 export class Output {
   readonly isJson: boolean;
-  /** People look at it. */
+  /** Whether standard output is a terminal. */
   readonly isTerminal: boolean;
-  /** Characters of a line. */
+  /** Characters in a line; 80 where the width is not known. */
   readonly columns: number;
   readonly #stdout: Sink;
   readonly #stderr: Sink;
@@ -41,23 +45,26 @@ export class Output {
     this.#isColoured = this.isTerminal && !environment.NO_COLOR && environment.TERM !== "dumb";
   }
 
-  /** Prints what a command has found: a JSON value, or text for people; of text, null prints nothing. */
+  /** Prints the result of a command: a JSON value with `--json`, otherwise text; null prints nothing. */
   async print(json: Json, text: () => string | null): Promise<void> {
     const line = this.isJson ? jsonOf(json) : text();
     if (line !== null) await this.write(`${line}\n`);
   }
 
-  /** Prints a line for people only. */
+  /** Prints a line of text; nothing with `--json`. */
   async text(line: string): Promise<void> {
     if (!this.isJson) await this.write(`${line}\n`);
   }
 
-  /** Says something beside the result, on standard error, to people only. */
+  /** Prints a remark on standard error; nothing with `--json`. */
   note(line: string): void {
     if (!this.isJson) this.#stderr.write(`${line}\n`);
   }
 
-  /** Writes to standard output as it is, and waits while nobody reads. */
+  /**
+   * Writes to standard output as it is, and waits until the reader has taken it. Without the wait, a listing of a
+   * large namespace into a slow pipe would be held in memory whole.
+   */
   async write(chunk: string | Uint8Array): Promise<void> {
     if (this.#stdout.write(chunk)) return;
     await new Promise<void>((resolve) => {
@@ -71,7 +78,7 @@ export class Output {
     });
   }
 
-  /** Text in a style, on a terminal that has colours. */
+  /** Text in a style; plain unless the output is a terminal with colours and `NO_COLOR` is not set. */
   style(style: Style, text: string): string {
     return this.#isColoured ? styleText(style, text, { validateStream: false }) : text;
   }

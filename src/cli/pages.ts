@@ -1,12 +1,12 @@
-/** Listings that the server gives a page at a time. */
+/** Walks listings that the server returns a page at a time, with a cursor to the next page. */
 
 export interface Page<Row> {
   readonly rows: readonly Row[];
-  /** For the next page; null behind the last one. */
+  /** Cursor of the next page; null after the last page. */
   readonly cursor: Uint8Array | null;
 }
 
-/** Where a page begins; at the beginning where it is empty. */
+/** Where a page begins; the first page if there is no cursor. */
 export interface Behind {
   readonly cursor?: Uint8Array;
 }
@@ -14,8 +14,8 @@ export interface Behind {
 const PAGE_ROWS = 1000;
 
 /**
- * Asks for one page after the other, up to a number of rows. Pages without rows are left out: they are not the
- * end, only a missing cursor is.
+ * Yields one page after the other, up to a number of rows. A page without rows is skipped, because it is not the end:
+ * a shard may have walked many records of which none matched. Only a missing cursor ends a listing.
  */
 export async function* pagesOf<Row>(
   rowsMax: number | undefined,

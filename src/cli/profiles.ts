@@ -1,4 +1,9 @@
-/** Profiles: addresses and tokens by name, in a file that nobody else can read. */
+/**
+ * Profiles: addresses and tokens by name, in a file that only its owner can read.
+ *
+ * The file holds tokens, so its mode is 0600 from its first byte, and it is replaced as a whole: a crash leaves the
+ * old file or the new one, never half of it.
+ */
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
@@ -16,31 +21,31 @@ const fileSchema = v.strictObject({
   profiles: v.record(v.string(), profileSchema),
 });
 
-/** An address, and what opens it. */
+/** An address and the token for it. */
 export type Profile = v.InferOutput<typeof profileSchema>;
 
-/** What the file says. */
+/** The contents of the file. */
 export interface ProfileFile {
-  /** The profile that is used unless another is named. */
+  /** The profile that commands use unless another is named; null for none. */
   readonly current: string | null;
   readonly profiles: Readonly<Record<string, Profile>>;
 }
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** A folder of the XDG base directories, or what stands for it. Relative paths are to be ignored. */
+/** A folder by the XDG base directory specification, which says to ignore relative paths in its variables. */
 export function xdgFolder(environment: Environment, variable: string, otherwise: string): string {
   const folder = environment[variable];
   const home = environment.HOME || homedir();
   return join(folder?.startsWith("/") === true ? folder : join(home, otherwise), "throttr-edge");
 }
 
-/** Where the profiles are: `$XDG_CONFIG_HOME/throttr-edge/profiles.json`. */
+/** The path of the profile file: `$XDG_CONFIG_HOME/throttr-edge/profiles.json`. */
 export function profilesPath(environment: Environment): string {
   return join(xdgFolder(environment, "XDG_CONFIG_HOME", ".config"), "profiles.json");
 }
 
-/** @throws UsageError `profiles_invalid` when the file can't be read, or is none of ours */
+/** Reads the file; no profiles if it does not exist. @throws UsageError `profiles_invalid` */
 export function readProfiles(environment: Environment): ProfileFile {
   const path = profilesPath(environment);
   const text = readText(path);
@@ -64,13 +69,13 @@ function readText(path: string): string | null {
   }
 }
 
-/** Replaces the file, whole or not at all. @throws UsageError `profiles_unwritable` */
+/** Replaces the file, as a whole or not at all. @throws UsageError `profiles_unwritable` */
 export function writeProfiles(environment: Environment, file: ProfileFile): void {
   const path = profilesPath(environment);
   const draft = `${path}.${process.pid}`;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });
-    // A file that is there keeps its mode: the draft must be a new one.
+    // `writeFileSync` sets the mode of new files only: a draft left by a crash could be readable by others.
     rmSync(draft, { force: true });
     writeFileSync(draft, `${JSON.stringify(file, null, 2)}\n`, { mode: FILE_MODE, flag: "wx" });
     renameSync(draft, path);
@@ -84,20 +89,23 @@ export function writeProfiles(environment: Environment, file: ProfileFile): void
 export function profileNamed({ profiles }: ProfileFile, name: string): Profile {
   if (Object.hasOwn(profiles, name)) return profiles[name]!;
   const known = Object.keys(profiles).join(", ") || "none";
-  throw new UsageError("profile_unknown", `profile ${name}: there is none; known: ${known}`);
+  throw new UsageError("profile_unknown", `profile ${name} does not exist; known: ${known}`);
 }
 
-/** The file with a profile added, or replaced. The first one becomes the current one. */
+/** The file with a profile added or replaced. The first profile becomes the current one. */
 export function withProfile(file: ProfileFile, name: string, profile: Profile): ProfileFile {
   if (!NAME.test(name) || name === "__proto__") {
     throw new UsageError(
       "profile_invalid",
-      "name: 1 to 64 letters, digits, dots, dashes or underscores are expected",
+      "name: expected 1 to 64 letters, digits, dots, dashes or underscores",
     );
   }
   const profiles = { ...file.profiles, [name]: profile };
   if (Object.keys(profiles).length > PROFILES_MAX) {
-    throw new UsageError("profiles_max", `at most ${PROFILES_MAX} profiles are possible`);
+    throw new UsageError(
+      "profiles_max",
+      `the file already has ${PROFILES_MAX} profiles, which is the limit; remove one first`,
+    );
   }
   return { current: file.current ?? name, profiles };
 }

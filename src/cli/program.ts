@@ -1,4 +1,9 @@
-/** The program: its commands, and how one command line is carried out. */
+/**
+ * The program: its commands, and how one command line is executed.
+ *
+ * Commander parses and prints help; it never exits the process or prints errors here (`exitOverride`), so that the
+ * prompt and tests can run many command lines in one process, and all errors look alike.
+ */
 import { Command, CommanderError } from "commander";
 import { addBench } from "./commands/bench.ts";
 import { addBuffers } from "./commands/buffers.ts";
@@ -41,7 +46,7 @@ export function programOf(run: Run): Command {
       writeErr: (text) => void stderr.write(text),
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
-      // What is wrong is printed with everything else that is.
+      // `report` prints errors, usage errors among them.
       outputError: () => {},
     });
   setRun(program, run);
@@ -65,7 +70,7 @@ type Add = (program: Command) => void;
 const SERVER = "Server:";
 const OWN = "This command line:";
 
-/** Commands as the help lists them. */
+/** The commands in the order and under the headings of `--help`. */
 const GROUPS: readonly (readonly [heading: string, adders: readonly Add[]])[] = [
   ["Records:", [addCounters, addBuffers, addRecords]],
   ["Rate limits:", [addLimit]],
@@ -76,7 +81,7 @@ const GROUPS: readonly (readonly [heading: string, adders: readonly Add[]])[] = 
   [OWN, [addProfile, addVersion]],
 ];
 
-/** Carries out a command line, and prints what goes wrong. Gives the exit code. */
+/** Executes a command line, prints errors, and returns the exit code. */
 export async function carryOut(args: readonly string[], run: Run): Promise<ExitCode> {
   const line = withCommand(args, run);
   try {
@@ -88,8 +93,9 @@ export async function carryOut(args: readonly string[], run: Run): Promise<ExitC
 }
 
 /**
- * What is to be told of a command line: a missing option may be one that is misspelt, and matters less
- * than a missing argument, but commander looks for it first.
+ * Chooses the error to report. Commander checks mandatory options first; but `insert --qouta 5` should hear that the
+ * option is unknown, and a missing argument matters more than a missing option. So a second parse that demands no
+ * option looks for another error.
  */
 function firstWrong(error: unknown, line: readonly string[], run: Run): unknown {
   const isMissing =
@@ -103,23 +109,23 @@ function firstWrong(error: unknown, line: readonly string[], run: Run): unknown 
   }
 }
 
-/** A program that reads command lines, does nothing, and misses no option. */
+/** Makes a program parse only: no option is mandatory, and no command does anything. */
 function withoutDemands(command: Command): Command {
   for (const option of command.options) option.makeOptionMandatory(false);
   command.commands.forEach(withoutDemands);
   return command.commands.length === 0 ? command.action(() => {}) : command;
 }
 
-/** On a terminal, no command is the prompt. */
+/** A command line without a command opens the prompt, if it is typed at a terminal. */
 function withCommand(args: readonly string[], run: Run): string[] {
   if (run.isPrompt || !isInteractive(run.host)) return [...args];
   const { operands, unknown } = programOf(run).parseOptions([...args]);
   return operands.length + unknown.length === 0 ? [...args, "repl"] : [...args];
 }
 
-/** Prints what has gone wrong, and gives the exit code. */
+/** Prints an error and returns the exit code. */
 function report(error: unknown, args: readonly string[], run: Run): ExitCode {
-  // Help and the version have been printed.
+  // Commander throws after it has printed help or the version.
   if (error instanceof CommanderError && error.exitCode === 0) return ExitCode.done;
   if (error instanceof CommanderError && error.code === "commander.help") return ExitCode.usage;
   const isInJson = isJson(args, run);
@@ -130,14 +136,14 @@ function report(error: unknown, args: readonly string[], run: Run): ExitCode {
   return exitCode;
 }
 
-/** The command that a line is of, as far as its words say. */
+/** The command that a line names, as far as its words can be read. */
 function commandOf(command: Command, words: readonly string[]): Command {
   const { operands, unknown } = parsed(command, words);
   const next = command.commands.find((some) => some.name() === operands[0]);
   return next === undefined ? command : commandOf(next, [...operands.slice(1), ...unknown]);
 }
 
-/** Options that can't be read hide nothing that comes before them. */
+/** Splits words into operands and the rest; an option that cannot be read leaves all words as they are. */
 function parsed(command: Command, words: readonly string[]): ReturnType<Command["parseOptions"]> {
   try {
     return command.parseOptions([...words]);
@@ -150,7 +156,7 @@ function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
-/** The command line may be one that could not be read. */
+/** Whether `--json` was given. Reads the words themselves, because the line may be one that failed to parse. */
 function isJson(args: readonly string[], run: Run): boolean {
   const end = args.indexOf("--");
   const own = end < 0 ? args : args.slice(0, end);

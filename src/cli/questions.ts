@@ -1,4 +1,4 @@
-/** Questions to whoever sits at the terminal. */
+/** Questions to the person at the terminal. A script gets a usage error that names the flag to use instead. */
 import { confirm, isCancel, password } from "@clack/prompts";
 import { ExitCode } from "./exit-code.ts";
 import { UsageError } from "./failure.ts";
@@ -7,10 +7,10 @@ import type { Invocation } from "./invocation.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
 /**
- * Asks before what can't be undone. False when the answer is no.
+ * Asks for confirmation before something that cannot be undone. False if the answer is no.
  *
  * @param isAgreed the flag `--yes`
- * @throws UsageError `confirmation_missing` when nobody can be asked
+ * @throws UsageError `confirmation_missing` if input or output is not a terminal
  */
 export async function isConfirmed(
   { host, output, signal }: Invocation,
@@ -19,7 +19,7 @@ export async function isConfirmed(
 ): Promise<boolean> {
   if (isAgreed === true) return true;
   if (!isInteractive(host) || output.isJson) {
-    throw new UsageError("confirmation_missing", `${message} Say --yes to go on.`);
+    throw new UsageError("confirmation_missing", `${message} Use --yes to confirm.`);
   }
   const answer = await confirm({
     message,
@@ -32,7 +32,7 @@ export async function isConfirmed(
   return answer;
 }
 
-/** Asks for what must not be seen; empty where nothing was typed. */
+/** Asks for a secret without showing it; empty if nothing was typed. */
 export async function askSecret({ host, signal }: Invocation, message: string): Promise<string> {
   const answer = await password({ message, input: host.stdin, output: host.stdout, signal });
   if (isCancel(answer)) throw unanswered();
@@ -43,8 +43,8 @@ function unanswered(): ThrottrError {
   return new ThrottrError("aborted", "the question was not answered");
 }
 
-/** Says that nothing was done. */
+/** Reports that the person declined, so nothing changed. */
 export function declined({ output }: Invocation): ExitCode {
-  output.note("nothing was done");
+  output.note("nothing was changed");
   return ExitCode.refused;
 }

@@ -1,21 +1,27 @@
-/** Rates of records: what lies between one look at them and the next. */
+/**
+ * Rates of records for `monitor`: the difference between two samples of their totals.
+ *
+ * The server counts totals and estimates the last minute. The difference of totals is exact for the seconds between
+ * two samples, so it replaces the estimate as soon as there are two.
+ */
 import type { InfoFigures } from "../wire/throttr/info.ts";
 import { binaryString } from "../wire/bytes.ts";
 import type { RecordUsage, Usage } from "./usage.ts";
 
-/** A record, and how busy it was since the look before. */
+/** A record and its rates since the previous sample. */
 export interface Busy extends RecordUsage {
   readonly readsPerSecond: number;
   readonly writesPerSecond: number;
 }
 
-/** One look. */
+/** A sample with its rates. */
 export interface Sample {
   readonly figures: InfoFigures;
   readonly requestsPerSecond: number;
   readonly records: readonly Busy[];
 }
 
+/** What the next sample is compared with. */
 interface Look {
   readonly atMs: number;
   readonly requests: number;
@@ -26,10 +32,10 @@ export class Rates {
   #before: Look | null = null;
 
   /**
-   * Adds a look. Of the first one, and of records that are new, the server's estimates of the last
-   * minute stand for rates; what has started anew meanwhile counts from 0.
+   * Adds a sample. The first sample, and records that are new in it, use the server's estimate of the last minute.
+   * A total that went down belongs to a record that was created again, so it counts from 0.
    *
-   * @param atMs by a clock that is never set back
+   * @param atMs a monotonic clock, such as `performance.now()`
    */
   add(atMs: number, figures: InfoFigures, usages: readonly RecordUsage[]): Sample {
     const before = this.#before;

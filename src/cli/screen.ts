@@ -1,4 +1,9 @@
-/** The screen of a terminal, for what is shown again and again in one place. */
+/**
+ * A screen of the terminal that is redrawn in place, for `monitor`.
+ *
+ * It uses the terminal's alternate screen, so the lines that were there before come back when it ends. Into a pipe or
+ * a file, one view follows the other instead.
+ */
 import type { Host } from "./host.ts";
 import type { Output } from "./output.ts";
 
@@ -12,7 +17,7 @@ const ROWS = 24;
 export class Screen {
   readonly #output: Output;
   readonly #stdout: Host["stdout"];
-  /** What is shown is written over; where nobody looks, one view follows the other. */
+  /** Whether views replace each other: only on a terminal. */
   readonly #isLive: boolean;
   #isEntered = false;
   #isFirst = true;
@@ -24,7 +29,7 @@ export class Screen {
     this.#isLive = output.isTerminal && !output.isJson;
   }
 
-  /** Shows text in the place of what was there: as many lines as there is room for. */
+  /** Replaces the view with a text, cut to the lines that fit: one line more would make the terminal scroll. */
   async show(text: string): Promise<void> {
     this.#last = text;
     if (!this.#isLive) {
@@ -39,7 +44,7 @@ export class Screen {
     await this.#output.write(`${enter}${HOME}${shown}\n${CLEAR_BELOW}`);
   }
 
-  /** Gives the terminal back, with what was shown last. */
+  /** Restores the terminal and prints the last view below, so that it stays readable. */
   [Symbol.dispose](): void {
     if (!this.#isEntered) return;
     this.#isEntered = false;

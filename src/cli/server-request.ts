@@ -1,4 +1,4 @@
-/** Requests of the command line for JSON, beside those that the client makes. */
+/** JSON requests to routes that the client library has no method for, such as `/health` and `/v1/admin/clock`. */
 import { refusalOf, reach } from "../client/http-transport.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { Json } from "./output.ts";
@@ -6,17 +6,17 @@ import type { ConnectionSettings } from "./settings.ts";
 
 export interface ServerRequest {
   readonly path: string;
-  /** Sent with POST; nothing with GET. */
+  /** Sent with POST; a request without a body is a GET. */
   readonly body?: Json;
-  /** Left out where the route needs no token. */
+  /** Left out if the route needs no token. */
   readonly token?: string | null;
 }
 
 /**
- * Asks a server, and gives the object that it answers.
+ * Sends a request and returns the JSON object of the answer.
  *
- * @throws ThrottrError `option_invalid`, `connection_failed`, `timeout`, `aborted`, `response_invalid`, or what the
- * server says
+ * @throws ThrottrError `option_invalid`, `connection_failed`, `timeout`, `aborted`, `response_invalid`, or the code
+ * of the server's problem
  */
 export async function askServer(
   { url: address, timeoutMs }: ConnectionSettings,
@@ -40,11 +40,13 @@ export async function askServer(
     if (signal.aborted) throw new ThrottrError("aborted", "the command was interrupted");
     if (timeout.aborted) throw new ThrottrError("timeout", `no answer within ${timeoutMs} ms`);
     if (error instanceof SyntaxError) {
-      throw new ThrottrError("response_invalid", `${url} answers without JSON`, { cause: error });
+      throw new ThrottrError("response_invalid", `${url} answered with something other than JSON`, {
+        cause: error,
+      });
     }
     const known = ThrottrError.from(error);
     if (body !== undefined || known.code !== "outcome_unknown") throw known;
-    // What only asks has changed nothing.
+    // A GET changes nothing, so its outcome is never in doubt: it failed.
     const detail = known.message.slice(known.code.length + 2);
     throw new ThrottrError("connection_failed", detail, { cause: error });
   }
@@ -57,7 +59,7 @@ function httpAddress(address: string): string {
   if (url === null || isSecure === undefined) {
     throw new ThrottrError(
       "option_invalid",
-      `url: an address that begins with http, https, ws or wss is expected, got ${address}`,
+      `url: expected an address that begins with http, https, ws or wss, got ${address}`,
     );
   }
   return `http${isSecure}://${url.host}`;

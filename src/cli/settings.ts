@@ -1,8 +1,8 @@
 /**
- * Which server, and which token: from flags, else the environment, else a profile.
+ * Which server to use, and which token: from flags, otherwise from the environment, otherwise from a profile.
  *
- * A profile that a flag names comes before the environment. A token of a profile is shown to the address
- * of that profile only.
+ * A profile named by a flag wins over the environment. A profile's token is sent to the address of that profile only:
+ * `--url` with another address must not hand the token to a stranger's server.
  */
 import type { Host } from "./host.ts";
 import type { ConnectionOptions } from "./options.ts";
@@ -11,15 +11,15 @@ import { profileNamed, readProfiles, type Profile } from "./profiles.ts";
 const URL_UNLESS_GIVEN = "http://127.0.0.1:8787";
 const TIMEOUT_MS = 10_000;
 
-/** What a command connects with. */
+/** What a command needs to connect. */
 export interface ConnectionSettings {
   readonly url: string;
-  /** Null where none is shown. */
+  /** Null for no token. */
   readonly token: string | null;
   readonly timeoutMs: number;
 }
 
-/** @throws UsageError `profile_unknown`, `profiles_invalid` */
+/** Resolves the settings of a command. @throws UsageError `profile_unknown`, `profiles_invalid` */
 export function connectionSettings(
   { environment }: Host,
   options: ConnectionOptions,
@@ -36,7 +36,7 @@ export function connectionSettings(
   };
 }
 
-/** @param isNeeded nothing else says the address: then the current profile does */
+/** @param isNeeded whether nothing else gave the address, so that the current profile decides */
 function profileOf(
   environment: Host["environment"],
   flag: string | undefined,

@@ -1,18 +1,18 @@
-/** Standard input, where an argument leaves a value to it. */
+/** Values from standard input, for arguments that are `-` or missing. */
 import { UsageError } from "./failure.ts";
 import type { Invocation } from "./invocation.ts";
 import { encodingOf, type EncodingOptions } from "./options.ts";
 import { bytesOfArgument } from "./text.ts";
 
-/** No frame is larger. */
+/** The largest frame that a server accepts; a longer value would be refused after it was read. */
 const INPUT_BYTES_MAX = 1_800_000;
 
 /**
- * The bytes of a value: of the argument, or of standard input where it is `-` or missing. What comes
- * from there is taken as it is.
+ * The bytes of a value: from the argument, or from standard input if the argument is `-` or missing. Standard input
+ * is used as it is, without decoding.
  *
- * @param name of the argument
- * @throws UsageError `value_missing` where there is nobody to give it, `value_invalid` when it is too long
+ * @param name the argument's name, for messages
+ * @throws UsageError `value_missing` at a terminal or the prompt, `value_invalid` above 1,800,000 bytes
  */
 export async function valueOfArgument(
   { host: { stdin }, run }: Invocation,
@@ -22,7 +22,10 @@ export async function valueOfArgument(
 ): Promise<Uint8Array> {
   if (text !== undefined && text !== "-") return bytesOfArgument(text, encodingOf(options));
   if (run.isPrompt || (text === undefined && stdin.isTTY === true)) {
-    throw new UsageError("value_missing", `${name}: a value is expected`);
+    throw new UsageError(
+      "value_missing",
+      `${name}: expected a value as an argument or on standard input`,
+    );
   }
   return await allOf(stdin, name);
 }

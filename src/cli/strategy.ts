@@ -1,4 +1,9 @@
-/** Strategies of rate limits, as flags write them. */
+/**
+ * Rate limit strategies as flags spell them.
+ *
+ * Only which flags belong to a strategy is checked here. The ranges of their numbers are checked by the limit
+ * operation itself, so the command line and the library refuse the same values with the same words.
+ */
 import { InvalidArgumentError } from "commander";
 import type {
   BucketStrategy,
@@ -12,13 +17,13 @@ import { UsageError } from "./failure.ts";
 export const BUCKETS = ["token_bucket", "leaky_bucket", "gcra"] as const;
 export const STRATEGIES = [...BUCKETS, "fixed_window", "sliding_window", "composite"] as const;
 
-/** The flags that a strategy is made of, as they were read. */
+/** The flags that describe a strategy, as parsed. */
 export interface StrategyOptions {
   readonly strategy: (typeof STRATEGIES)[number];
   readonly burst?: number;
   readonly rate?: number;
   readonly limit?: number;
-  /** In ms. */
+  /** In milliseconds. */
   readonly window?: number;
   readonly quota?: readonly Quota[];
   readonly secondary?: (typeof BUCKETS)[number];
@@ -26,7 +31,7 @@ export interface StrategyOptions {
 
 type Flag = Exclude<keyof StrategyOptions, "strategy">;
 
-/** The flags that each strategy takes. */
+/** The flags that each strategy accepts. */
 const FLAGS: Readonly<Record<StrategyOptions["strategy"], readonly Flag[]>> = {
   token_bucket: ["burst", "rate"],
   leaky_bucket: ["burst", "rate"],
@@ -37,16 +42,16 @@ const FLAGS: Readonly<Record<StrategyOptions["strategy"], readonly Flag[]>> = {
 };
 
 /**
- * The strategy that flags say. What its numbers may be, the limit itself checks.
+ * Makes a strategy from flags.
  *
- * @throws UsageError `strategy_invalid` when a flag is missing, or is not one of the strategy's
+ * @throws UsageError `strategy_invalid` if a flag is missing, or does not belong to the strategy
  */
 export function strategyOf(options: StrategyOptions): LimitStrategy {
   const { strategy } = options;
   const foreign = (["burst", "rate", "limit", "window", "quota", "secondary"] as const).find(
     (flag) => options[flag] !== undefined && !FLAGS[strategy].includes(flag),
   );
-  if (foreign !== undefined) throw invalid(`--${foreign} is not for ${strategy}`);
+  if (foreign !== undefined) throw invalid(`--${foreign} does not apply to ${strategy}`);
   switch (strategy) {
     case "fixed_window":
       return fixedWindowOf(options);
@@ -73,7 +78,7 @@ function fixedWindowOf(options: StrategyOptions): FixedWindowStrategy {
     if (limit === undefined && window === undefined) {
       return { strategy: "fixed_window", quotas: quota };
     }
-    throw invalid("either --quota, or --limit and --window are expected");
+    throw invalid("expected either --quota, or both --limit and --window");
   }
   const only = { limit: needed(options, "limit"), windowMs: needed(options, "window") };
   return { strategy: "fixed_window", quotas: [{ name: "default", ...only }] };
@@ -84,7 +89,7 @@ function needed<Name extends Flag>(
   name: Name,
 ): NonNullable<StrategyOptions[Name]> {
   const value = options[name];
-  if (value === undefined) throw invalid(`--${name} is missing, which ${options.strategy} needs`);
+  if (value === undefined) throw invalid(`${options.strategy} needs --${name}`);
   return value;
 }
 
@@ -94,7 +99,7 @@ const invalid = (detail: string): UsageError => new UsageError("strategy_invalid
 export function quotaArgument(text: string, before: readonly Quota[] = []): readonly Quota[] {
   const [, name, limit, window] = /^([^=]+)=(\d+)\/(.+)$/.exec(text) ?? [];
   if (name === undefined) {
-    throw new InvalidArgumentError("NAME=LIMIT/WINDOW is expected, such as minute=10/1m.");
+    throw new InvalidArgumentError("Expected NAME=LIMIT/WINDOW, such as minute=10/1m.");
   }
   return [...before, { name, limit: Number(limit), windowMs: durationMsOf(window!) }];
 }

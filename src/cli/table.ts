@@ -1,19 +1,19 @@
-/** Tables for people: columns without lines, so that they can be cut and searched too. */
+/** Tables for people: columns without rules, so that `cut`, `awk` and `grep` can read them too. */
 import Table from "cli-table3";
 import type { Output } from "./output.ts";
 
-/** All that lines could be drawn of, but what stands between two columns. */
+/** The names of all rules that cli-table3 draws, except the one between columns. */
 const LINE_PARTS =
   "top top-mid top-left top-right bottom bottom-mid bottom-left bottom-right left left-mid mid mid-mid right right-mid";
 const NO_LINES = Object.fromEntries(LINE_PARTS.split(" ").map((part) => [part, ""]));
 
-/** A column: its heading, and on which side its cells stand. */
+/** A column: its heading, and whether its cells align to the right. */
 export interface Column {
   readonly heading: string;
   readonly isNumber?: boolean;
 }
 
-/** Rows under headings, or rows that go on. */
+/** A table. A listing in pages prints headings with its first page only. */
 export function tableOf(
   output: Output,
   columns: readonly Column[],
@@ -30,7 +30,7 @@ export function tableOf(
   return trimmed(table.toString());
 }
 
-/** Names and what they stand for, one a line. */
+/** Names and their values, one per line. */
 export function listOf(output: Output, entries: readonly (readonly [string, string])[]): string {
   const width = Math.max(...entries.map(([name]) => name.length));
   return entries

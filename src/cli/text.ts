@@ -1,4 +1,9 @@
-/** Bytes as text: read from arguments, and shown to people and scripts. */
+/**
+ * Bytes as text: parsed from arguments, and printed for people and scripts.
+ *
+ * Keys and values are bytes that strangers chose. Printed as they are they could move the cursor, change colours or
+ * reorder text in a terminal, so everything for people goes through `shownBytes` or `shownText`.
+ */
 import { InvalidArgumentError } from "commander";
 
 /** How keys and values are written in arguments. */
@@ -6,14 +11,14 @@ export type Encoding = "text" | "hex" | "base64";
 
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = new TextEncoder();
-/** What a terminal would take for an order, or not show: C0, DEL, C1, and marks that turn text around. */
+/** Characters that a terminal executes or hides: C0, DEL, C1, line separators, and marks of text direction. */
 // oxlint-disable-next-line eslint/no-control-regex
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
 
 /**
- * The bytes that an argument stands for.
+ * Reads the bytes of an argument.
  *
- * @throws InvalidArgumentError when it is not of that encoding
+ * @throws InvalidArgumentError if the argument is not valid in its encoding
  */
 export function bytesOfArgument(text: string, encoding: Encoding): Uint8Array {
   if (encoding === "text") return encoder.encode(text);
@@ -27,7 +32,7 @@ export function bytesOfArgument(text: string, encoding: Encoding): Uint8Array {
   throw new InvalidArgumentError(`Base64 is expected, got ${text}.`);
 }
 
-/** The text of bytes that are UTF-8; null of others. */
+/** Bytes decoded as UTF-8; null if they are not valid UTF-8. */
 export function textOf(bytes: Uint8Array): string | null {
   try {
     return strict.decode(bytes);
@@ -39,7 +44,7 @@ export function textOf(bytes: Uint8Array): string | null {
 export const base64Of = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
 
-/** Bytes as two fields of a JSON object: the text, or base64 where they are none, and which it is. */
+/** Bytes as two fields of a JSON object: text if they are UTF-8, otherwise base64, and which of the two. */
 export function jsonBytes<Field extends string>(
   field: Field,
   bytes: Uint8Array,
@@ -52,18 +57,18 @@ export function jsonBytes<Field extends string>(
   return fields as Record<Field | `${Field}Encoding`, string>;
 }
 
-/** Bytes for people: nothing in them moves the cursor. What is no text is `base64:…`. */
+/** Bytes for people: escaped text, or `base64:…` if they are not UTF-8. */
 export function shownBytes(bytes: Uint8Array): string {
   const text = textOf(bytes);
   return text === null ? `base64:${base64Of(bytes)}` : shownText(text);
 }
 
-/** A key for people. */
+/** A key for people; the empty key is a valid one and needs a name. */
 export function shownKey(key: Uint8Array): string {
   return key.length === 0 ? "(empty)" : shownBytes(key);
 }
 
-/** Text for people: what a terminal would take for an order is written as an escape. */
+/** Text for people: control characters are written as escapes. */
 export function shownText(text: string): string {
   return text.replace(CONTROL, (control) => {
     if (control === "\n") return "\\n";
@@ -73,7 +78,7 @@ export function shownText(text: string): string {
   });
 }
 
-/** As `shownText`, with line feeds and tabs as they are. */
+/** Like `shownText`, but keeps line feeds and tabs. */
 export function shownLines(text: string): string {
   return text.replace(/[^\n\t]+/g, shownText);
 }

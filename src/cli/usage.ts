@@ -1,7 +1,8 @@
 /**
  * STAT and STATS: how often records are read and written.
  *
- * Source: protocol reference, "7.3 layouts". The client has no call for them, so they go as single frames.
+ * The client library has no method for these two requests, so single frames of dialect 7.3 are sent over HTTP. Source:
+ * docs/protocol.md, "7.3 layouts".
  */
 import { ThrottrError } from "../wire/edge/error.ts";
 import { nameOf } from "../wire/edge/argument.ts";
@@ -9,7 +10,7 @@ import { RequestType, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { httpTransportOf } from "./connection.ts";
 import type { ConnectionSettings } from "./settings.ts";
 
-/** How often a record was read and written; of the last minute, and since its object started. */
+/** How often a record was read and written: in the last minute, and since its shard started. */
 export interface Usage {
   readonly reads: number;
   readonly writes: number;
@@ -26,7 +27,7 @@ export interface RecordUsage {
 const ROW_BYTES = 33;
 const FRAGMENT_HEADER_BYTES = 16;
 
-/** How often a record is used; null where there is none. */
+/** The usage of a record; null if there is none. */
 export async function askUsage(
   settings: ConnectionSettings,
   key: Uint8Array,
@@ -39,7 +40,7 @@ export async function askUsage(
   return usageAt(viewOf(reply), 1);
 }
 
-/** How often each record is used. */
+/** The usage of every record. */
 export async function askUsages(
   settings: ConnectionSettings,
   signal: AbortSignal,
@@ -49,7 +50,7 @@ export async function askUsages(
   return decodeUsages(reply.subarray(1));
 }
 
-/** Reads the answer to STATS, without its status. @throws ThrottrError `reply_invalid` */
+/** Reads the reply to STATS after its status. @throws ThrottrError `reply_invalid` */
 export function decodeUsages(bytes: Uint8Array): RecordUsage[] {
   const view = viewOf(bytes);
   const usages: RecordUsage[] = [];
@@ -88,7 +89,7 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
   return new DataView(buffer, byteOffset, byteLength);
 }
 
-/** Sends a frame that only reads, and gives its reply. */
+/** Sends a frame that only reads, so it can be sent over HTTP without an idempotency key, and returns its reply. */
 async function exchange(
   settings: ConnectionSettings,
   frame: Uint8Array<ArrayBuffer>,

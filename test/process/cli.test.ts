@@ -140,7 +140,7 @@ describe("counters", () => {
       exitCode: 0,
       out: "inserted\n",
     });
-    expect((await run("insert a --quota 5 --ttl 1h")).out).toBe("there is a record already\n");
+    expect((await run("insert a --quota 5 --ttl 1h")).out).toBe("the key already has a record\n");
     const { out } = await run("query a");
     expect(out).toMatch(/^quota    5\nttl      59m \d+s\nexpires  20\d\d-.*Z\n$/);
     expect((await run("update a increase 2")).out).toMatch(/^quota {4}7\n/);
@@ -149,7 +149,7 @@ describe("counters", () => {
     expect(await run("query nothing")).toEqual({
       exitCode: 1,
       out: "",
-      err: "there is no such record\n",
+      err: "no such record\n",
     });
   });
 });
@@ -292,7 +292,7 @@ describe("records", () => {
     expect(mixed).toMatchObject({ exitCode: 1, out: "purged  p1\nabsent  none\n" });
     const unsure = await run("purge --prefix p");
     expect(unsure).toMatchObject({ exitCode: 2, out: "" });
-    expect(unsure.err).toContain("Say --yes to go on.");
+    expect(unsure.err).toContain("Use --yes to confirm.");
     expect(await server.client.query("p2")).not.toBeNull();
     const removed = v.strictObject({
       prefix: v.string(),
@@ -426,7 +426,7 @@ describe("limits", () => {
     );
     expect(out).toMatch(/\nb +yes +4 +5 +20/);
     expect((await run(line)).out).toMatch(/^refused {2}0 of 1 left, retry in (1h|59m 59s)\n/);
-    expect((await run(`${line} --cost 9`)).out).toContain("it costs more than the limit ever has");
+    expect((await run(`${line} --cost 9`)).out).toContain("the cost is above the limit's capacity");
   });
 });
 
@@ -490,7 +490,7 @@ describe("semaphores", () => {
     expect(out).toMatch(
       /^lease {6}[\da-f-]{36}\nresources {2}1\nttl {8}(30|29)s\nexpires {4}20.*Z\n$/,
     );
-    expect((await run(`acquire ${name} --maximum 1`)).out).toBe("there is no room for 1 of 1\n");
+    expect((await run(`acquire ${name} --maximum 1`)).out).toBe("no room for 1 of 1\n");
     expect((await run(`semaphores --prefix ${name}`)).out).toMatch(
       /^NAME +IN USE +MOST HELD\n.* 1 +1\n$/,
     );
@@ -499,7 +499,7 @@ describe("semaphores", () => {
     expect(listed).toMatch(/^KIND +ID +HOLDS +EXPIRES\nlease +[\da-f-]{36} +1 +20/);
     const id = /[\da-f-]{36}/.exec(listed)![0];
     expect((await run(`release ${name} ${id}`)).out).toBe("released\n");
-    expect((await run(`release ${name} ${id}`)).out).toBe("there is no such lease\n");
+    expect((await run(`release ${name} ${id}`)).out).toBe("no such lease\n");
   });
 
   it("are held while a command runs, whose output and exit code are all there is", async () => {
@@ -693,7 +693,7 @@ describe("channels", () => {
     await listener.printed("news  a\\u001b[2J\n");
     listener.signal("SIGINT");
     expect((await listener.ended).exitCode).toBe(130);
-    expect((await run("publish nobody x")).out).toBe("published, nobody listens\n");
+    expect((await run("publish nobody x")).out).toBe("published; the channel has no subscribers\n");
   });
 
   it("end with SIGTERM, too", async () => {
@@ -1028,7 +1028,7 @@ describe("the prompt", () => {
     expect(out).toMatch(/^inserted\n\{"key":"two words".*\}\n$/);
     expect(err).toBe(
       [
-        "there is no such record",
+        "no such record",
         "throttr-edge: unknown command 'bogus'",
         'throttr-edge: line_invalid: a quote " is not closed\n',
       ].join("\n"),
@@ -1072,7 +1072,7 @@ describe("the prompt", () => {
     terminal.type("purge --prefix tmp:\r");
     await expectPrinted("This removes all records under tmp:");
     terminal.type("n");
-    await expectPrinted("nothing was done");
+    await expectPrinted("nothing was changed");
     await expectPrinted(prompt);
     // The line before, and yes this time.
     terminal.type("\u001b[A\r");
@@ -1099,7 +1099,7 @@ describe("the prompt", () => {
     const coloured = await startAtTerminal(line, environment).ended;
     expect(coloured.out).toBe("\u001b[32minserted\u001b[39m\r\n");
     const plain = await startAtTerminal(line, { ...environment, NO_COLOR: "1" }).ended;
-    expect(plain.out).toBe("there is a record already\r\n");
+    expect(plain.out).toBe("the key already has a record\r\n");
   });
 
   it("gives a terminal that monitor had back", async () => {

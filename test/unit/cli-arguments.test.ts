@@ -38,7 +38,7 @@ describe("durations", () => {
   it.each(["", "s", "1x", "-1s", "1 s", "1s2", "0.5ms", "1e3", "9007199254740992", "200000000d"])(
     "refuses %j",
     (text) => {
-      expect(() => durationMsOf(text)).toThrow("A duration such as");
+      expect(() => durationMsOf(text)).toThrow("Expected a duration such as");
     },
   );
 
@@ -169,12 +169,12 @@ describe("strategies", () => {
   });
 
   it.each<[StrategyOptions, string]>([
-    [{ strategy: "gcra", burst: 1 }, "--rate is missing, which gcra needs"],
-    [{ strategy: "gcra", ...bucket, limit: 1 }, "--limit is not for gcra"],
-    [{ strategy: "fixed_window", limit: 1 }, "--window is missing"],
-    [{ strategy: "fixed_window", quota: [quota], limit: 1 }, "either --quota, or --limit"],
-    [{ strategy: "composite", quota: [quota], ...bucket }, "--secondary is missing"],
-    [{ strategy: "sliding_window", quota: [quota] }, "--quota is not for sliding_window"],
+    [{ strategy: "gcra", burst: 1 }, "gcra needs --rate"],
+    [{ strategy: "gcra", ...bucket, limit: 1 }, "--limit does not apply to gcra"],
+    [{ strategy: "fixed_window", limit: 1 }, "fixed_window needs --window"],
+    [{ strategy: "fixed_window", quota: [quota], limit: 1 }, "expected either --quota, or both --limit"],
+    [{ strategy: "composite", quota: [quota], ...bucket }, "composite needs --secondary"],
+    [{ strategy: "sliding_window", quota: [quota] }, "--quota does not apply to sliding_window"],
   ])("refuses %j", (options, message) => {
     expect(() => strategyOf(options)).toThrow(new RegExp(`^${message}`));
     expect(() => strategyOf(options)).toThrow(UsageError);
@@ -184,7 +184,7 @@ describe("strategies", () => {
     const quotas = quotaArgument("day=100/1d", quotaArgument("minute=10/1m"));
     expect(quotas).toEqual([quota, { name: "day", limit: 100, windowMs: 86_400_000 }]);
     for (const text of ["10/1m", "a=x/1m", "a=1", "a=1/", "a=1/x"]) {
-      expect(() => quotaArgument(text)).toThrow(/expected/);
+      expect(() => quotaArgument(text)).toThrow(/Expected/);
     }
   });
 });

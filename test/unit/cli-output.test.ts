@@ -119,20 +119,20 @@ describe("usage", () => {
     [["increment", "a", "--tll", "1h"], "unknown option '--tll'"],
     [["increment", "a"], "required option '--ttl <duration>' not specified"],
     [["profile", "add", "--tokn", "x"], "(Did you mean --token?)"],
-    [["token", "--ns", "a", "--ttl", "86400"], "86400 seconds are 86400s"],
-    [["token", "--ns", "a", "--ttl", "1.5s"], "Whole seconds are expected"],
+    [["token", "--ns", "a", "--ttl", "86400"], "for 86400 seconds write 86400s"],
+    [["token", "--ns", "a", "--ttl", "1.5s"], "Expected whole seconds"],
     [["insert", "a", "--ttl", "1h"], "required option '--quota <n>' not specified"],
     [["insert", "a", "--quota", "-1", "--ttl", "1h"], "0 to 18446744073709551615"],
-    [["set", "a", "b", "--ttl", "1 hour"], "A duration such as"],
+    [["set", "a", "b", "--ttl", "1 hour"], "Expected a duration such as"],
     [["set", "a", "b", "--ttl", "1h", "--hex", "--base64"], "cannot be used with"],
     [["update", "a", "double", "1"], "patch, increase, decrease"],
-    [["limit", "a", "b", "--strategy", "gcra"], "--burst is missing"],
+    [["limit", "a", "b", "--strategy", "gcra"], "needs --burst"],
     [["purge"], "either keys or --prefix"],
     [["purge", "a", "--prefix", "b"], "either keys or --prefix"],
     [["ttl", "a", "--increase"], "duration"],
     [["purge", "--prefix", "a"], "--yes"],
     [["token", "--ns", "a"], "TOKEN_SECRET"],
-    [["token", "--ns", "a", "--scopes", "all"], "all is none of"],
+    [["token", "--ns", "a", "--scopes", "all"], "got all"],
     [["get", "zz", "--hex"], "hexadecimal"],
     [["get", "a", "--timeout", "0"], "1ms to 24d"],
     [["get", "a", "--url", "ftp://a"], "http, https, ws or wss"],
@@ -251,7 +251,7 @@ describe("a profile that is there already", () => {
       expect(added.printed.out).toMatch(/^added to /);
       const replaced = await add("https://b");
       expect(replaced.printed.out).toMatch(/^replaced in /);
-      expect(replaced.printed.err).toContain("work had a token, and has none any more");
+      expect(replaced.printed.err).toContain("work had a token and has none now");
       expect(readProfiles(options.environment).profiles).toEqual({ work: { url: "https://b" } });
       const { printed } = await add("https://c", "--token", "new", "--json");
       expect(JSON.parse(printed.out)).toMatchObject({ hasToken: true, isReplaced: true });

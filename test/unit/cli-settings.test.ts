@@ -142,7 +142,7 @@ describe("the file of the profiles", () => {
 
   it.each(["", "a b", "a/b", "x".repeat(65), "__proto__"])("refuses the name %j", (name) => {
     expect(() => withProfile({ current: null, profiles: {} }, name, { url: "https://a" })).toThrow(
-      "name: 1 to 64",
+      "name: expected 1 to 64",
     );
   });
 });

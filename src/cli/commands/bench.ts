@@ -1,4 +1,9 @@
-/** `bench`: a load, and how the server bears it. */
+/**
+ * `bench`: puts a load on a server and measures its rate and latencies as callers see them.
+ *
+ * It measures a server that already runs, over the network between here and there. `npm run bench` of a checkout is
+ * the other one: it starts servers and compares them.
+ */
 import { randomBytes } from "node:crypto";
 import { SingleBar } from "cli-progress";
 import { InvalidArgumentError, Option, type Command } from "commander";
@@ -17,7 +22,7 @@ interface BenchOptions {
   readonly connections: number;
   readonly depth: number;
   readonly requests?: number;
-  /** In ms. */
+  /** In milliseconds, as `warmUp`. */
   readonly duration?: number;
   readonly warmUp?: number;
   readonly keys?: number;
@@ -26,12 +31,12 @@ interface BenchOptions {
 
 const DURATION_MS = 5000;
 const WARM_UP_MS = 500;
-/** Of records that a load leaves behind when it is cut off, and of those that `insert` makes. */
+/** TTL of the records that a load creates: so they are gone soon even if the load was cut off. */
 const TTL_MS = 300_000;
 const CONNECTIONS_MAX = 1000;
 const DEPTH_MAX = 16_384;
 const KEYS = 1000;
-/** Of what outlives a load in some way: semaphores and channels. */
+/** Default number of semaphores and channels, which stay longer than a record: a semaphore lives until it is idle. */
 const KEYS_OF_LASTING = 16;
 const LASTING: readonly LoadType[] = ["acquire", "publish"];
 const KEYS_MAX = 1_000_000;
@@ -41,11 +46,11 @@ const BAR = "[{bar}] {percentage}%  {requests} requests";
 export function addBench(program: Command): void {
   const command = program
     .command("bench")
-    .description("put a load on the server over WebSockets, and measure how it answers")
+    .description("put a load on the server over WebSockets and measure rate and latency")
     .addOption(
       new Option(
         "--type <request>",
-        "what is asked; acquire takes a lease and renews it, publish has one subscriber for each channel",
+        "request to send; acquire takes a lease and renews it, publish has one subscriber per channel",
       )
         .choices([...LOAD_TYPES])
         .default("update"),
@@ -61,31 +66,29 @@ export function addBench(program: Command): void {
         .default(64),
     )
     .addOption(
-      new Option("--requests <n>", "end after so many; none are left out then").argParser(
-        wholeArgument(1),
-      ),
+      new Option(
+        "--requests <n>",
+        "stop after this many requests; all of them are measured",
+      ).argParser(wholeArgument(1)),
     )
     .addOption(
-      new Option("--duration <duration>", "end after so long (default: 5s)")
+      new Option("--duration <duration>", "stop after this long (default: 5s)")
         .argParser(positiveDuration)
         .conflicts("requests"),
     )
     .addOption(
-      new Option("--warm-up <duration>", "what is not measured at first (default: 500ms)")
+      new Option("--warm-up <duration>", "time at the start that is not measured (default: 500ms)")
         .argParser(durationMsOf)
         .conflicts("requests"),
     )
     .addOption(
       new Option(
         "--keys <n>",
-        `records, limits, semaphores or channels that take turns, except with insert (default: ${KEYS}; ${KEYS_OF_LASTING} with ${LASTING.join(" and ")})`,
+        `number of records, limits, semaphores or channels used in turn, except with insert (default: ${KEYS}; ${KEYS_OF_LASTING} with ${LASTING.join(" and ")})`,
       ).argParser(wholeArgument(1, KEYS_MAX)),
     )
     .addOption(
-      new Option(
-        "--value-bytes <n>",
-        "length of values, with set and get, and of messages, with publish",
-      )
+      new Option("--value-bytes <n>", "length of values (set, get) and of messages (publish)")
         .argParser(wholeArgument(0, VALUE_BYTES_MAX))
         .default(64),
     )
@@ -131,7 +134,7 @@ function loadText({ type, connections, depth, requests, duration }: BenchOptions
   return `${type}, ${connections} connections, ${depth} under way on each, ${end}`;
 }
 
-/** A bar on standard error, where somebody sees it. */
+/** A progress bar on standard error, if that is a terminal. */
 function progressOf({ host, output }: Invocation): {
   readonly update: OnProgress;
   readonly stop: () => void;
@@ -168,5 +171,5 @@ function measurementText(output: Output, measurement: Measurement): string {
 function positiveDuration(text: string): number {
   const ms = durationMsOf(text);
   if (ms >= 1 && ms < 2 ** 31) return ms;
-  throw new InvalidArgumentError("1ms to 24d is expected.");
+  throw new InvalidArgumentError("Expected a duration from 1ms to 24d.");
 }

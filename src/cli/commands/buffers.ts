@@ -1,4 +1,4 @@
-/** `set` and `get`: buffers. */
+/** `set` and `get`: buffers, which are bytes that expire. */
 import { Option, type Command } from "commander";
 import { shownDuration } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
@@ -35,12 +35,12 @@ export function addBuffers(program: Command): void {
 function addSet(program: Command): void {
   const command = program
     .command("set")
-    .description("set a buffer; exit 1 where it does not hold what is expected")
+    .description("set a buffer; exits with 1 if --if-absent or --expect does not hold")
     .argument("<key>")
-    .argument("[value]", "- or none: standard input, as it is")
+    .argument("[value]", "the value; - or nothing reads standard input")
     .addOption(ttlOption())
-    .addOption(new Option("--if-absent", "only where there is no record").conflicts("expect"))
-    .addOption(new Option("--expect <value>", "only where the buffer holds this"))
+    .addOption(new Option("--if-absent", "only if the key has no record").conflicts("expect"))
+    .addOption(new Option("--expect <value>", "only if the buffer holds this value"))
     .addOption(idempotencyOption())
     .action(
       action<SetOptions, [string, string | undefined]>(async (invocation, options, name, text) => {
@@ -64,6 +64,7 @@ function addSet(program: Command): void {
   addConnectionOptions(addEncodingOptions(command));
 }
 
+/** Prints the outcome of a compare-and-set, with the value that was in the way. */
 async function shownComparison(
   { output }: Invocation,
   key: Uint8Array,
@@ -72,7 +73,7 @@ async function shownComparison(
   const held = current === null ? { current: null } : jsonBytes("current", current);
   await output.print({ ...jsonBytes("key", key), applied, ...(applied ? {} : held) }, () => {
     if (applied) return output.good("set");
-    const holds = current === null ? "there is no record" : `it holds ${shownBytes(current)}`;
+    const holds = current === null ? "the key has no record" : `it holds ${shownBytes(current)}`;
     return output.bad(`not set: ${holds}`);
   });
   return applied ? ExitCode.done : ExitCode.refused;
@@ -81,9 +82,9 @@ async function shownComparison(
 function addGet(program: Command): void {
   const command = program
     .command("get")
-    .description("print a buffer; exit 1 where there is none")
+    .description("print a buffer; exits with 1 if there is none")
     .argument("<key>")
-    .option("--raw", "print the bytes as they are, and nothing else")
+    .option("--raw", "print the bytes as they are and nothing else")
     .action(
       action<GetOptions, [string]>(async ({ client, output, call }, options, name) => {
         const key = bytesOfArgument(name, encodingOf(options));

@@ -1,4 +1,4 @@
-/** `publish` and `subscribe`: channels. */
+/** `publish` and `subscribe`: messages on channels. A channel exists while it has subscribers; nothing creates it. */
 import { createInterface } from "node:readline";
 import { Option, type Command } from "commander";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -33,10 +33,10 @@ export function addChannels(program: Command): void {
 function addPublish(program: Command): void {
   const command = program
     .command("publish")
-    .description("publish a message; also where nobody listens it is done: exit 0")
+    .description("publish a message; exits with 0 with or without subscribers")
     .argument("<channel>")
-    .argument("[payload]", "- or none: standard input, as it is")
-    .option("--lines", "publish each line of standard input as a message of its own")
+    .argument("[payload]", "the payload; - or nothing reads standard input")
+    .option("--lines", "publish each line of standard input as one message")
     .action(
       action<PublishOptions, [string, string | undefined]>(
         async (invocation, options, name, text) => {
@@ -47,7 +47,8 @@ function addPublish(program: Command): void {
           const delivered = await client.publish(channel, payload, call);
           await output.print(
             { ...jsonBytes("channel", channel), bytes: payload.length, delivered },
-            () => (delivered ? output.good("delivered") : "published, nobody listens"),
+            () =>
+              delivered ? output.good("delivered") : "published; the channel has no subscribers",
           );
         },
       ),
@@ -61,9 +62,16 @@ async function publishLines(
   text: string | undefined,
 ): Promise<void> {
   if (text !== undefined && text !== "-") {
-    throw new UsageError("payload_invalid", "payload: none is expected with --lines");
+    throw new UsageError(
+      "payload_invalid",
+      "payload: --lines reads standard input, so an argument is not allowed",
+    );
   }
-  if (run.isPrompt) throw new UsageError("value_missing", "--lines: the prompt has no input");
+  if (run.isPrompt)
+    throw new UsageError(
+      "value_missing",
+      "--lines: not available at the prompt, which uses standard input itself",
+    );
   let published = 0;
   let delivered = 0;
   const lines = createInterface({ input: host.stdin, crlfDelay: Infinity, signal });
@@ -81,11 +89,15 @@ async function publishLines(
 function addSubscribe(program: Command): void {
   const command = program
     .command("subscribe")
-    .description("print the messages of channels until Ctrl-C, or until there were enough")
+    .description("print the messages of channels until Ctrl-C, or until --count messages")
     .argument("<channels...>")
-    .addOption(new Option("--count <n>", "end after so many messages").argParser(wholeArgument(1)))
     .addOption(
-      new Option("--raw", "print payloads as they are, a line feed behind each").conflicts("json"),
+      new Option("--count <n>", "stop after this many messages").argParser(wholeArgument(1)),
+    )
+    .addOption(
+      new Option("--raw", "print payloads as they are, each followed by a line feed").conflicts(
+        "json",
+      ),
     )
     .action(
       action<SubscribeOptions, [readonly string[]]>(async (invocation, options, names) => {
@@ -97,11 +109,11 @@ function addSubscribe(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "channels"));
 }
 
-/** Some subscriptions that end together. */
+/** The subscriptions of one command: they end together, by interruption or by the last message. */
 class Listening {
   readonly #invocation: Invocation;
   readonly #isRaw: boolean;
-  /** Messages that are still to come. */
+  /** How many messages are still to be printed. */
   #missing: number;
   readonly #ending = new AbortController();
 
@@ -145,9 +157,7 @@ class Listening {
     const { output } = this.#invocation;
     await output.print({ event, ...jsonBytes("channel", channel) }, () => null);
     const words =
-      event === "subscribed"
-        ? "subscribed to"
-        : "messages may have been missed, listening again to";
+      event === "subscribed" ? "subscribed to" : "reconnected, messages may have been missed on";
     output.note(output.faint(`${words} ${shownBytes(channel)}`));
   }
 

@@ -1,4 +1,9 @@
-/** `clock`: by how much the times of shards are ahead of the platform's clock; sets them back. */
+/**
+ * `clock`: shows how far each shard's time is ahead of the platform's clock, and sets it back.
+ *
+ * A machine whose clock was ahead for a while leaves such a lag: expired records must stay expired, so shards let time
+ * pass a little slower until the clock has caught up. `--reset` ends that at once (docs/operations.md).
+ */
 import type { Command } from "commander";
 import type { Overview } from "../../wire/overview.ts";
 import { ExitCode } from "../exit-code.ts";
@@ -18,8 +23,11 @@ interface SetBack {
 export function addClock(program: Command): void {
   const command = program
     .command("clock")
-    .description("tell by how much each shard's time is ahead of the clock, after that was ahead")
-    .option("--reset", "set the times of all records back by as much, once the clock is right")
+    .description("show how far each shard's time is ahead of the clock")
+    .option(
+      "--reset",
+      "set the times of all records back by that much; use it once the clock is right",
+    )
     .action(
       action<ClockOptions, []>(async (invocation, { reset = false }) => {
         const overview = await ask<Overview>(invocation, "/v1/overview");
@@ -31,6 +39,7 @@ export function addClock(program: Command): void {
   addConnectionOptions(command);
 }
 
+/** Prints the lag of each shard; a shard that does not answer shows its code. */
 async function tell({ output }: Invocation, { shards }: Overview): Promise<void> {
   const rows = shards.map((shard) =>
     shard.isUnreachable

@@ -1,12 +1,12 @@
-/** `completion`: what a shell needs to complete commands, options and their choices. */
+/** `completion`: prints the script that makes a shell complete commands, options and their choices. */
 import { Argument, type Command } from "commander";
 import { NAME } from "../failure.ts";
 import { action } from "../invocation.ts";
 import { hitsOf } from "../prompt/completion.ts";
 
 /**
- * Each asks this program for every word: so that a newer version completes its own options without
- * another script. Keys are left out, which would be a call to the server.
+ * The scripts call this program for every word, so a newer version completes its new options without a new script.
+ * Keys are not completed: that would be a call to the server for every press of Tab.
  */
 const SCRIPTS = {
   bash: `# throttr-edge completion bash >> ~/.bashrc
@@ -48,7 +48,7 @@ export function addCompletion(program: Command): void {
     );
   program
     .command("complete", { hidden: true })
-    .description("what the last word may become behind the others; for the scripts of completion")
+    .description("completions of the last word; called by the completion scripts")
     .argument("[words...]")
     .action(
       action<object, [readonly string[]]>(async ({ output }, _options, words) => {

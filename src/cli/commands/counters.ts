@@ -1,4 +1,8 @@
-/** `insert`, `query`, `update` and `increment`: counters. */
+/**
+ * `insert`, `query`, `update` and `increment`: counters.
+ *
+ * A counter's value is called quota, as in the Throttr protocol: clients count it up, or down from what is allowed.
+ */
 import { Argument, Option, type Command } from "commander";
 import type { ChangeName, CounterRecord } from "../../wire/edge/operations.ts";
 import { ExitCode } from "../exit-code.ts";
@@ -39,10 +43,10 @@ export function addCounters(program: Command): void {
 function addInsert(program: Command): void {
   const command = program
     .command("insert")
-    .description("make a counter; exit 1 where there is a record")
+    .description("create a counter; exits with 1 if the key has a record")
     .argument("<key>")
     .addOption(
-      new Option("--quota <n>", "what it counts from").argParser(u64Argument).makeOptionMandatory(),
+      new Option("--quota <n>", "initial value").argParser(u64Argument).makeOptionMandatory(),
     )
     .addOption(ttlOption())
     .addOption(idempotencyOption())
@@ -52,7 +56,7 @@ function addInsert(program: Command): void {
         const { quota, ttl: ttlMs } = options;
         const inserted = await client.insert(key, { quota, ttlMs, ...onceOf(options), ...call });
         await output.print({ ...jsonBytes("key", key), inserted }, () =>
-          inserted ? output.good("inserted") : output.bad("there is a record already"),
+          inserted ? output.good("inserted") : output.bad("the key already has a record"),
         );
         return inserted ? ExitCode.done : ExitCode.refused;
       }),
@@ -63,10 +67,10 @@ function addInsert(program: Command): void {
 function addIncrement(program: Command): void {
   const command = program
     .command("increment")
-    .description("add to a counter, and make it where there is none")
+    .description("add to a counter, creating it if necessary")
     .argument("<key>")
-    .addOption(new Option("--by <n>", "what is added").argParser(u64Argument).default(1n, "1"))
-    .addOption(ttlOption("TTL of a counter that is made; one that exists keeps its own"))
+    .addOption(new Option("--by <n>", "amount to add").argParser(u64Argument).default(1n, "1"))
+    .addOption(ttlOption("TTL of a new counter; an existing one keeps its own"))
     .addOption(idempotencyOption())
     .action(
       action<IncrementOptions, [string]>(async ({ client, output, call }, options, name) => {
@@ -82,7 +86,7 @@ function addIncrement(program: Command): void {
 function addQuery(program: Command): void {
   const command = program
     .command("query")
-    .description("look at a counter; exit 1 where there is none")
+    .description("show a counter; exits with 1 if there is none")
     .argument("<key>")
     .action(
       action<EncodingOptions, [string]>(async ({ client, output, call }, options, name) => {
@@ -100,10 +104,12 @@ function addQuery(program: Command): void {
 function addUpdate(program: Command): void {
   const command = program
     .command("update")
-    .description("change the quota of a counter; exit 1 where there is none, or no room for it")
+    .description(
+      "change a counter; exits with 1 if there is none, or if the result would be out of range",
+    )
     .argument("<key>")
     .addArgument(
-      new Argument("<change>", "what becomes of the quota").choices([
+      new Argument("<change>", "how to change the value").choices([
         "patch",
         "increase",
         "decrease",

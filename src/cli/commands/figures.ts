@@ -1,4 +1,4 @@
-/** `info` and `stat`: figures of the namespace and of its records. */
+/** `info` and `stat`: figures of the namespace and of its records, since its objects started and of the last minute. */
 import { Option, type Command } from "commander";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
 import { shownDuration } from "../duration.ts";
@@ -21,7 +21,7 @@ interface StatOptions extends EncodingOptions {
   readonly limit?: number;
 }
 
-/** Lines for people, unless they ask for more. */
+/** Records that `stat` shows unless `--limit` says otherwise. */
 const SHOWN_MAX = 20;
 
 export function addFigures(program: Command): void {
@@ -32,7 +32,7 @@ export function addFigures(program: Command): void {
 function addInfo(program: Command): void {
   const command = program
     .command("info")
-    .description("figures of the namespace")
+    .description("show figures of the namespace")
     .action(
       action<object, []>(async ({ client, output, call }) => {
         const figures = await client.info(call);
@@ -72,12 +72,12 @@ function infoText(output: Output, figures: InfoFigures): string {
 function addStat(program: Command): void {
   const command = program
     .command("stat")
-    .description("how often a record is read and written, or all of them, the busiest first")
+    .description("show how often a record is read and written, or all records, busiest first")
     .argument("[key]")
     .addOption(
       new Option(
         "--limit <n>",
-        `of all: at most so many (default: ${SHOWN_MAX}; all as JSON)`,
+        `without a key: show at most this many (default: ${SHOWN_MAX}; all with --json)`,
       ).argParser(wholeArgument(1)),
     )
     .action(

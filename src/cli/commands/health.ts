@@ -1,4 +1,4 @@
-/** `health`: whether the server is there and ready, as load balancers ask it. */
+/** `health`: whether the server can be reached and is ready, as load balancers check it. */
 import type { Command } from "commander";
 import { ExitCode } from "../exit-code.ts";
 import { action } from "../invocation.ts";
@@ -10,7 +10,7 @@ import { askHealth } from "../health.ts";
 export function addHealth(program: Command): void {
   const command = program
     .command("health")
-    .description("ask the server whether it is ready; needs no token")
+    .description("check whether the server is ready; needs no token")
     .action(
       action<object, []>(async ({ output, settings, signal }) => {
         const { status, tookMs, ...rest } = await askHealth(settings, signal);

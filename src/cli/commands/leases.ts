@@ -1,4 +1,9 @@
-/** `acquire`, `renew` and `release`: leases of semaphores. */
+/**
+ * `acquire`, `renew` and `release`: leases of semaphores.
+ *
+ * `acquire` has two forms. With a program behind `--` it holds the resources while the program runs and renews the
+ * lease meanwhile. Without one it prints a lease, which the caller renews and releases by its id.
+ */
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -22,7 +27,7 @@ import { bytesOfArgument, jsonBytes } from "../text.ts";
 interface AcquireOptions extends EncodingOptions {
   readonly maximum: number;
   readonly resources: number;
-  /** In ms, as `wait`. */
+  /** In milliseconds, as `wait`. */
   readonly ttl: number;
   readonly wait?: number;
   readonly leaseId?: string;
@@ -30,7 +35,7 @@ interface AcquireOptions extends EncodingOptions {
 }
 
 const TTL_MS = 30_000;
-/** A lease that is renewed while a command runs, or waited for, lives at least so long. */
+/** The shortest TTL of a lease that this process renews: renewals must have time to arrive. */
 const HELD_TTL_MS_MIN = 1000;
 
 const EXAMPLES = `
@@ -49,35 +54,34 @@ function addAcquire(program: Command): void {
   const command = program
     .command("acquire")
     .description(
-      "hold resources of a semaphore: while a command runs, whose exit code it gives, or as a lease that is printed; exit 1 where there is no room",
+      "hold resources of a semaphore while a command runs, and exit with its exit code; without a command, print a lease. Exits with 1 if there is no room",
     )
-    .argument("<name>", "names the semaphore")
-    .argument("[command...]", "what runs meanwhile, behind --")
+    .argument("<name>", "name of the semaphore")
+    .argument("[command...]", "command to run meanwhile, after --")
     .addOption(
-      new Option("--maximum <n>", "what all may hold together")
+      new Option("--maximum <n>", "total that all holders may hold together")
         .argParser(wholeArgument(1, U32_MAX))
         .makeOptionMandatory(),
     )
     .addOption(
-      new Option("--resources <n>", "how much is held")
+      new Option("--resources <n>", "number of resources to hold")
         .argParser(wholeArgument(1, U32_MAX))
         .default(1),
     )
     .addOption(
-      new Option("--ttl <duration>", "when the lease ends unless it is renewed")
+      new Option("--ttl <duration>", "TTL of the lease unless it is renewed")
         .argParser(leaseTtl)
         .default(TTL_MS, "30s"),
     )
+    .addOption(new Option("--wait <duration>", "how long to wait for room").argParser(durationMsOf))
     .addOption(
-      new Option("--wait <duration>", "how long to wait until there is room").argParser(
-        durationMsOf,
+      new Option(
+        "--lease-id <uuid>",
+        "id of the lease; repeating a call with it does not hold twice",
       ),
     )
     .addOption(
-      new Option("--lease-id <uuid>", "id of the lease: the same one holds no more than once"),
-    )
-    .addOption(
-      new Option("--conflict-exit-code <n>", "exit code where there is no room")
+      new Option("--conflict-exit-code <n>", "exit code if there is no room")
         .argParser(wholeArgument(0, 255))
         .default(ExitCode.refused),
     )
@@ -102,25 +106,31 @@ async function runWithLease(
   words: readonly string[],
 ): Promise<ExitCode> {
   if (options.leaseId !== undefined) {
-    throw new UsageError("option_invalid", "--lease-id: none is expected with a command");
+    throw new UsageError(
+      "option_invalid",
+      "--lease-id: not allowed with a command, which gets a lease of its own",
+    );
   }
   const lease = await hold(invocation, options, name);
   if (lease === null) {
-    const detail = `there is no room for ${options.resources} of ${options.maximum}`;
+    const detail = `no room for ${options.resources} of ${options.maximum}`;
     invocation.report(new ThrottrError("semaphore_unavailable", detail));
     return options.conflictExitCode;
   }
   return await runHolding(invocation, lease, words);
 }
 
-/** Holds what is asked for, and renews it until it is released or the client is closed. */
+/** Acquires a lease that the client renews until it is released or the client closes. Null if there is no room. */
 async function hold(
   { client, signal }: Invocation,
   { maximum, resources, ttl: ttlMs, wait: waitMs = 0 }: AcquireOptions,
   name: Uint8Array,
 ) {
   if (ttlMs < HELD_TTL_MS_MIN) {
-    throw new UsageError("ttl_invalid", "--ttl: at least 1s is expected with a command or --wait");
+    throw new UsageError(
+      "ttl_invalid",
+      "--ttl: must be at least 1s with a command or --wait, so that renewals arrive in time",
+    );
   }
   return await client.semaphore(name, maximum).acquire({ resources, ttlMs, waitMs, signal });
 }
@@ -137,7 +147,7 @@ async function printLease(
       : await acquireInTime(invocation, options, name);
   if (lease === null) {
     await output.print({ ...jsonBytes("name", name), acquired: false }, () =>
-      output.bad(`there is no room for ${options.resources} of ${options.maximum}`),
+      output.bad(`no room for ${options.resources} of ${options.maximum}`),
     );
     return options.conflictExitCode;
   }
@@ -155,14 +165,14 @@ async function acquireOnce(
   return await client.acquire(name, { maximum, resources, ttlMs, leaseId, ...call });
 }
 
-/** Waits for a lease; it begins when it is printed. */
+/** Waits for a lease, and renews it at the end so that its whole TTL is left when it is printed. */
 async function acquireInTime(
   invocation: Invocation,
   options: AcquireOptions,
   name: Uint8Array,
 ): Promise<Lease | null> {
   if (options.leaseId !== undefined) {
-    throw new UsageError("option_invalid", "--lease-id: none is expected with --wait");
+    throw new UsageError("option_invalid", "--lease-id: not allowed with --wait");
   }
   const { client, call } = invocation;
   const held = await hold(invocation, options, name);
@@ -174,11 +184,11 @@ async function acquireInTime(
 function addRenew(program: Command): void {
   const command = program
     .command("renew")
-    .description("let a lease end later; exit 1 where there is none, or none any more")
-    .argument("<name>", "names the semaphore")
+    .description("extend a lease; exits with 1 if it does not exist or has ended")
+    .argument("<name>", "name of the semaphore")
     .argument("<lease>", "id of the lease")
     .addOption(
-      new Option("--ttl <duration>", "from now to its end")
+      new Option("--ttl <duration>", "new TTL, from now")
         .argParser(leaseTtl)
         .default(TTL_MS, "30s"),
     )
@@ -190,7 +200,7 @@ function addRenew(program: Command): void {
           const lease = await client.renew(name, leaseId, { ttlMs: options.ttl }, call);
           if (lease === null) {
             await output.print({ ...jsonBytes("name", name), renewed: false, leaseId }, () =>
-              output.bad("there is no such lease"),
+              output.bad("no such lease"),
             );
             return ExitCode.refused;
           }
@@ -205,8 +215,8 @@ function addRenew(program: Command): void {
 function addRelease(program: Command): void {
   const command = program
     .command("release")
-    .description("give back what a lease holds; exit 1 where there is none, or none any more")
-    .argument("<name>", "names the semaphore")
+    .description("release a lease; exits with 1 if it does not exist or has ended")
+    .argument("<name>", "name of the semaphore")
     .argument("<lease>", "id of the lease")
     .action(
       action<EncodingOptions, [string, string]>(
@@ -214,7 +224,7 @@ function addRelease(program: Command): void {
           const name = bytesOfArgument(text, encodingOf(options));
           const released = await client.release(name, leaseId, call);
           await output.print({ ...jsonBytes("name", name), leaseId, released }, () =>
-            released ? output.good("released") : output.bad("there is no such lease"),
+            released ? output.good("released") : output.bad("no such lease"),
           );
           return released ? ExitCode.done : ExitCode.refused;
         },
@@ -240,5 +250,5 @@ function leaseText({ output }: Invocation, lease: Lease): string {
 function leaseTtl(text: string): number {
   const ms = durationMsOf(text);
   if (ms >= 1 && ms <= LEASE_TTL_MS_MAX) return ms;
-  throw new InvalidArgumentError("1ms to 1d is expected.");
+  throw new InvalidArgumentError("Expected a duration from 1ms to 1d.");
 }

@@ -1,4 +1,9 @@
-/** `limit`: rate limits. */
+/**
+ * `limit`: checks a rate limit, or peeks at it, refunds it or resets it.
+ *
+ * It encodes name and key exactly as the `throttr-edge/ratelimit` library does, so a limit checked here is the limit
+ * that an application checks.
+ */
 import { Option, type Command } from "commander";
 import { encodeKey } from "../../ratelimit/key.ts";
 import type { LimitResult } from "../../wire/edge/limit.ts";
@@ -43,30 +48,35 @@ Examples:
 export function addLimit(program: Command): void {
   const command = program
     .command("limit")
-    .description("ask a rate limit; exit 1 where it refuses")
-    .argument("<name>", "names the limit")
-    .argument("<who>", "who is limited, the key of the limit: any text")
+    .description("check a rate limit; exits with 1 if it refuses")
+    .argument("<name>", "name of the limit")
+    .argument("<who>", "key of the limit, such as a user: any text")
     .addOption(new Option("--strategy <strategy>").choices([...STRATEGIES]).makeOptionMandatory())
-    .addOption(new Option("--burst <n>", "buckets: how many at once").argParser(wholeArgument(1)))
-    .addOption(new Option("--rate <n>", "buckets: how many a second").argParser(positiveArgument))
+    .addOption(new Option("--burst <n>", "buckets: requests at once").argParser(wholeArgument(1)))
+    .addOption(new Option("--rate <n>", "buckets: requests per second").argParser(positiveArgument))
     .addOption(
-      new Option("--limit <n>", "windows: how many in a window").argParser(wholeArgument(1)),
+      new Option("--limit <n>", "windows: requests per window").argParser(wholeArgument(1)),
     )
     .addOption(
-      new Option("--window <duration>", "windows: how long one is").argParser(durationMsOf),
+      new Option("--window <duration>", "windows: length of a window").argParser(durationMsOf),
     )
     .addOption(
-      new Option("--quota <name=limit/window>", "fixed windows: one of several").argParser(
-        quotaArgument,
-      ),
+      new Option(
+        "--quota <name=limit/window>",
+        "fixed windows: one of several quotas; may be repeated",
+      ).argParser(quotaArgument),
     )
-    .addOption(new Option("--secondary <strategy>", "composite: its bucket").choices([...BUCKETS]))
     .addOption(
-      new Option("--cost <n>", "what the request costs (default: 1)").argParser(wholeArgument(1)),
+      new Option("--secondary <strategy>", "composite: strategy of its bucket").choices([
+        ...BUCKETS,
+      ]),
     )
-    .addOption(new Option("--peek", "only look, charge nothing").conflicts(["cost"]))
+    .addOption(
+      new Option("--cost <n>", "cost of the request (default: 1)").argParser(wholeArgument(1)),
+    )
+    .addOption(new Option("--peek", "show the state without charging anything").conflicts(["cost"]))
     .addOption(new Option("--refund", "give the cost back").conflicts(["peek"]))
-    .addOption(new Option("--reset", "forget its state").conflicts(["peek", "refund", "cost"]))
+    .addOption(new Option("--reset", "delete its state").conflicts(["peek", "refund", "cost"]))
     .addOption(idempotencyOption())
     .addHelpText("after", EXAMPLES)
     .action(
@@ -109,7 +119,7 @@ async function reset(
 ): Promise<ExitCode> {
   const wasReset = await client.reset(request, call);
   await output.print({ ...asked, reset: wasReset }, () =>
-    wasReset ? output.good("reset") : output.bad("there was no state to forget"),
+    wasReset ? output.good("reset") : output.bad("the limit has no state"),
   );
   return wasReset ? ExitCode.done : ExitCode.refused;
 }
@@ -122,7 +132,8 @@ const resultJson = ({ quotas, ...result }: LimitResult) => ({
 function resultText(output: Output, result: LimitResult): string {
   const { success, remaining, limit, reset: resetMs, retryAfterMs, reason, quotas } = result;
   const room = `${remaining} of ${limit} left`;
-  const never = reason === undefined ? "no wait helps" : "it costs more than the limit ever has";
+  const never =
+    reason === undefined ? "waiting does not help" : "the cost is above the limit's capacity";
   const wait = retryAfterMs === null ? never : `retry in ${shownWait(retryAfterMs)}`;
   const until = resetMs === null ? "" : `, reset ${shownTime(resetMs)}`;
   const line = success
@@ -146,7 +157,7 @@ function resultText(output: Output, result: LimitResult): string {
   return `${line}\n${tableOf(output, columns, rows)}`;
 }
 
-/** Rounded up: whoever waits so long has waited long enough. */
+/** A wait for people, rounded up: a caller who waits as long as it says is not refused for a rounded millisecond. */
 function shownWait(ms: number): string {
   return shownDuration(ms < 1000 ? ms : Math.ceil(ms / 1000) * 1000);
 }

@@ -1,4 +1,8 @@
-/** `monitor`: the busiest records, and how busy the namespace is, as it goes on. */
+/**
+ * `monitor`: shows the busiest records and the rates of the namespace, again and again.
+ *
+ * Each view reads INFO and STATS, which walk all records: so the interval has a lower bound.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { durationMsOf } from "../duration.ts";
@@ -14,7 +18,7 @@ import { jsonBytes, shownKey } from "../text.ts";
 import { askUsages } from "../usage.ts";
 
 interface MonitorOptions {
-  /** In ms. */
+  /** In milliseconds. */
   readonly interval: number;
   readonly top: number;
   readonly count?: number;
@@ -27,25 +31,23 @@ type Sort = (typeof SORTS)[number];
 const INTERVAL_MS = 2000;
 const INTERVAL_MS_MIN = 100;
 const TOP = 20;
-/** Longer keys are cut on a terminal, so that a record has one line. */
+/** Longer keys are cut, so that a record takes one line. */
 const SHOWN_KEY_MAX = 48;
 
 export function addMonitor(program: Command): void {
   const command = program
     .command("monitor")
-    .description("watch the busiest records until Ctrl-C; it counts as a reader of STATS itself")
+    .description("watch the busiest records until Ctrl-C")
     .addOption(
-      new Option("--interval <duration>", "how often it looks")
+      new Option("--interval <duration>", "time between two views")
         .argParser(intervalArgument)
         .default(INTERVAL_MS, "2s"),
     )
     .addOption(
-      new Option("--top <n>", "records that are shown").argParser(wholeArgument(1)).default(TOP),
+      new Option("--top <n>", "number of records to show").argParser(wholeArgument(1)).default(TOP),
     )
-    .addOption(new Option("--count <n>", "end after so many looks").argParser(wholeArgument(1)))
-    .addOption(
-      new Option("--sort <by>", "what makes a record busy").choices([...SORTS]).default("total"),
-    )
+    .addOption(new Option("--count <n>", "stop after this many views").argParser(wholeArgument(1)))
+    .addOption(new Option("--sort <by>", "sort by").choices([...SORTS]).default("total"))
     .action(
       action<MonitorOptions, []>(async (invocation, options) => {
         using screen = new Screen(invocation.host, invocation.output);
@@ -73,7 +75,7 @@ async function watch(
     else await screen.show(sampleText(output, sample, busiest));
     if (look >= count) return;
     const restMs = Math.max(0, interval - (performance.now() - startMs));
-    // It is woken by an interruption.
+    // An interruption ends the sleep; the loop ends by itself then.
     await sleep(restMs, undefined, { signal }).catch(() => {});
   }
 }
@@ -142,5 +144,5 @@ const shownRate = (rate: number): string => rate.toFixed(rate < 10 ? 2 : 0);
 function intervalArgument(text: string): number {
   const ms = durationMsOf(text);
   if (ms >= INTERVAL_MS_MIN && ms < 2 ** 31) return ms;
-  throw new InvalidArgumentError(`${INTERVAL_MS_MIN}ms to 24d is expected.`);
+  throw new InvalidArgumentError(`Expected a duration from ${INTERVAL_MS_MIN}ms to 24d.`);
 }

@@ -1,4 +1,4 @@
-/** `profile`: addresses and tokens by name. */
+/** `profile`: manages addresses and tokens by name. No command prints a token. */
 import type { Command } from "commander";
 import { doorOf } from "../../client/door.ts";
 import { UsageError } from "../failure.ts";
@@ -27,7 +27,7 @@ interface AddOptions {
 export function addProfile(program: Command): void {
   const profile = program
     .command("profile")
-    .description("keep addresses and tokens by name")
+    .description("manage addresses and tokens by name")
     .enablePositionalOptions();
   addAdd(profile);
   addList(profile);
@@ -38,13 +38,10 @@ export function addProfile(program: Command): void {
 function addAdd(profile: Command): void {
   const command = profile
     .command("add")
-    .description("add a profile, or replace it; the first one is used at once")
+    .description("add or replace a profile; the first one becomes the current one")
     .argument("<name>")
     .requiredOption("--url <url>", "address of the server")
-    .option(
-      "--token <token>",
-      "token to show; - reads it from standard input, without it is asked for",
-    )
+    .option("--token <token>", "access token; - reads it from standard input; asked for if missing")
     .action(
       action<AddOptions, [string]>(async (invocation, options, name) => {
         const { environment } = invocation.host;
@@ -63,14 +60,14 @@ function addAdd(profile: Command): void {
           ),
         );
         if (replaced?.token !== undefined && added.token === undefined) {
-          output.note(`${name} had a token, and has none any more: give it with --token`);
+          output.note(`${name} had a token and has none now; give one with --token`);
         }
       }),
     );
   addJsonOption(command);
 }
 
-/** Empty for none. */
+/** The token of a new profile: from the flag, standard input or the keyboard; empty for none. */
 async function tokenOf(invocation: Invocation, { token }: AddOptions): Promise<string> {
   const { host, output } = invocation;
   if (token === undefined) {
@@ -79,13 +76,13 @@ async function tokenOf(invocation: Invocation, { token }: AddOptions): Promise<s
   }
   const text = new TextDecoder().decode(await valueOfArgument(invocation, {}, "token", token));
   if (text.trim() !== "") return text.trim();
-  throw new UsageError("token_empty", "token: standard input has none");
+  throw new UsageError("token_empty", "token: standard input is empty");
 }
 
 function addList(profile: Command): void {
   const command = profile
     .command("list")
-    .description("list the profiles, never their tokens")
+    .description("list the profiles, without their tokens")
     .action(
       action<object, []>(async ({ host, output }) => {
         const { current, profiles } = readProfiles(host.environment);
@@ -110,7 +107,7 @@ function addList(profile: Command): void {
 function addUse(profile: Command): void {
   const command = profile
     .command("use")
-    .description("use a profile from now on, unless flags or the environment say otherwise")
+    .description("make a profile the current one; flags and environment variables still win")
     .argument("<name>")
     .action(
       action<object, [string]>(async ({ host, output }, _options, name) => {

@@ -1,4 +1,4 @@
-/** `purge`, `ttl` and `list`: records of both kinds. */
+/** `purge`, `ttl` and `list`: records of both kinds, counters and buffers. */
 import { Option, type Command } from "commander";
 import type { ListedRecord, Remaining } from "../../wire/edge/operations.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -47,15 +47,18 @@ export function addRecords(program: Command): void {
 function addPurge(program: Command): void {
   const command = program
     .command("purge")
-    .description("remove records; exit 1 where one of them was not there")
+    .description("remove records; exits with 1 if one of them does not exist")
     .argument("[keys...]")
-    .option("--prefix <prefix>", "all records whose keys begin with it; needs the scope admin")
-    .option("-y, --yes", "don't ask")
+    .option(
+      "--prefix <prefix>",
+      "remove all records whose keys begin with it; needs the scope admin",
+    )
+    .option("-y, --yes", "do not ask for confirmation")
     .addOption(idempotencyOption())
     .action(
       action<PurgeOptions, [readonly string[]]>(async (invocation, options, names) => {
         if (names.length > 0 === (options.prefix !== undefined)) {
-          throw new UsageError("keys_invalid", "either keys or --prefix are expected");
+          throw new UsageError("keys_invalid", "expected either keys or --prefix");
         }
         return options.prefix === undefined
           ? await purgeKeys(invocation, options, names)
@@ -101,13 +104,11 @@ async function purgePrefix(
 function addTtl(program: Command): void {
   const command = program
     .command("ttl")
-    .description("show how long a record lives, or change it; exit 1 where there is none")
+    .description("show or change the TTL of a record; exits with 1 if there is none")
     .argument("<key>")
-    .argument("[duration]", "from now on, such as 30s or 1h", durationMsOf)
-    .addOption(new Option("--increase", "the end moves later by the duration"))
-    .addOption(
-      new Option("--decrease", "the end moves earlier by the duration").conflicts("increase"),
-    )
+    .argument("[duration]", "new TTL, such as 30s or 1h", durationMsOf)
+    .addOption(new Option("--increase", "extend the TTL by the duration"))
+    .addOption(new Option("--decrease", "shorten the TTL by the duration").conflicts("increase"))
     .addOption(idempotencyOption())
     .action(
       action<TtlOptions, [string, number | undefined]>(
@@ -138,16 +139,16 @@ async function changedRemaining(
   return await client.ttl(key, { ttlMs, change, ...onceOf(options), ...call });
 }
 
+/**
+ * The remaining time of a record of either kind. No request reads the TTL of both kinds, so it tries a counter first.
+ */
 async function shownRemaining(
   { client, call }: Invocation,
   { increase, decrease }: TtlOptions,
   key: Uint8Array,
 ): Promise<Remaining | null> {
   if (increase === true || decrease === true) {
-    throw new UsageError(
-      "duration_missing",
-      "duration: one is expected with --increase, --decrease",
-    );
+    throw new UsageError("duration_missing", "duration: --increase and --decrease need one");
   }
   try {
     return await client.query(key, call);
@@ -160,9 +161,9 @@ async function shownRemaining(
 function addList(program: Command): void {
   const command = program
     .command("list")
-    .description("list records, in the order of their keys while there are few")
+    .description("list records; in the order of their keys while there are few")
     .option("--prefix <prefix>", "only keys that begin with it")
-    .addOption(new Option("--limit <n>", "at most so many").argParser(wholeArgument(1)))
+    .addOption(new Option("--limit <n>", "at most this many").argParser(wholeArgument(1)))
     .action(
       action<ListOptions, []>(async (invocation, options) => {
         const { client, call, output } = invocation;

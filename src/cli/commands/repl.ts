@@ -1,4 +1,4 @@
-/** `repl`: the prompt. */
+/** `repl`: opens the prompt, where commands are typed without `throttr-edge` in front. */
 import type { Command } from "commander";
 import { action } from "../invocation.ts";
 import { addConnectionOptions } from "../options.ts";
@@ -7,7 +7,7 @@ import { Prompt, type Programs } from "../prompt/prompt.ts";
 export function addRepl(program: Command, programs: Programs): void {
   const command = program
     .command("repl")
-    .description("a prompt for commands: what comes without one on a terminal")
+    .description("open a prompt for commands; the default at a terminal")
     .action(action<object, []>(async (invocation) => await new Prompt(invocation, programs).run()));
   addConnectionOptions(command);
 }

@@ -1,4 +1,4 @@
-/** `semaphores`, `semaphore` and `holders`: what is in use, and by whom. */
+/** `semaphores`, `semaphore` and `holders`: shows how much of semaphores is in use, and by which holders. */
 import { Option, type Command } from "commander";
 import type { Holder, ListedSemaphore } from "../../wire/edge/semaphores.ts";
 import { ExitCode } from "../exit-code.ts";
@@ -27,7 +27,7 @@ export function addSemaphores(program: Command): void {
 }
 
 const limitOption = (): Option =>
-  new Option("--limit <n>", "at most so many").argParser(wholeArgument(1));
+  new Option("--limit <n>", "at most this many").argParser(wholeArgument(1));
 
 function addList(program: Command): void {
   const command = program
@@ -63,7 +63,7 @@ function addList(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "the prefix"));
 }
 
-/** `maximum` is `mostHeld` under its former name. */
+/** A semaphore for scripts. `maximum` is the former name of `mostHeld`: the most that was held at once lately. */
 const semaphoreJson = ({ name, consumption, mostHeld }: ListedSemaphore) => ({
   ...jsonBytes("name", name),
   consumption,
@@ -74,7 +74,7 @@ const semaphoreJson = ({ name, consumption, mostHeld }: ListedSemaphore) => ({
 function addOne(program: Command): void {
   const command = program
     .command("semaphore")
-    .description("what is in use of a semaphore; exit 1 where there is none")
+    .description("show how much of a semaphore is in use; exits with 1 if there is none")
     .argument("<name>")
     .action(
       action<EncodingOptions, [string]>(async ({ client, call, output }, options, text) => {
@@ -82,7 +82,7 @@ function addOne(program: Command): void {
         const state = await client.inspectSemaphore(name, call);
         if (state === null) {
           await output.print({ ...jsonBytes("name", name), found: false }, () => null);
-          output.note(output.faint("there is no such semaphore"));
+          output.note(output.faint("no such semaphore"));
           return ExitCode.refused;
         }
         const { consumption, mostHeld } = state;
@@ -101,7 +101,7 @@ function addOne(program: Command): void {
 function addHolders(program: Command): void {
   const command = program
     .command("holders")
-    .description("list who holds a semaphore")
+    .description("list the holders of a semaphore")
     .argument("<name>")
     .addOption(limitOption())
     .action(

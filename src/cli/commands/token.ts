@@ -1,4 +1,9 @@
-/** `token`: mints tokens. */
+/**
+ * `token`: creates access tokens.
+ *
+ * It signs with the deployment's secret and asks no server, so an operator can create tokens offline. The claims are
+ * those that src/worker/token.ts checks.
+ */
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { sign } from "hono/jwt";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
@@ -13,7 +18,7 @@ import { shownTime } from "../records.ts";
 interface TokenOptions {
   readonly ns: string;
   readonly scopes: readonly ScopeName[];
-  /** In ms. */
+  /** In milliseconds. */
   readonly ttl: number;
   readonly keyPrefix?: readonly string[];
   readonly channelPrefix?: readonly string[];
@@ -27,24 +32,28 @@ const PREFIX_BYTES_MAX = 255;
 export function addToken(program: Command): void {
   const command = program
     .command("token")
-    .description("mint a token; the secret is TOKEN_SECRET of the environment, or is asked for")
+    .description("create a token; reads the secret from TOKEN_SECRET, or asks for it")
     .addOption(
-      new Option("--ns <namespace>", "namespace that it opens")
+      new Option("--ns <namespace>", "namespace of the token")
         .argParser(namespaceArgument)
         .makeOptionMandatory(),
     )
     .addOption(
-      new Option("--scopes <list>", `of ${SCOPES.join(", ")}`)
+      new Option("--scopes <list>", `comma-separated: ${SCOPES.join(", ")}`)
         .argParser(scopesArgument)
         .default(["read", "write"], "read,write"),
     )
     .addOption(
-      new Option("--ttl <duration>", "how long it lives; a ?ticket= at most 5m")
+      new Option("--ttl <duration>", "lifetime; at most 5m for use as ?ticket=")
         .argParser(lifetimeArgument)
         .default(HOUR_MS, "1h"),
     )
-    .option("--key-prefix <prefix>", "keys must begin with it; may be repeated", collected)
-    .option("--channel-prefix <prefix>", "channels must begin with it; may be repeated", collected)
+    .option("--key-prefix <prefix>", "only keys that begin with it; may be repeated", collected)
+    .option(
+      "--channel-prefix <prefix>",
+      "only channels that begin with it; may be repeated",
+      collected,
+    )
     .action(
       action<TokenOptions, []>(async (invocation, options) => {
         const { ns, scopes, ttl, keyPrefix, channelPrefix } = options;
@@ -80,35 +89,39 @@ function prefixClaim(
   prefixes: readonly string[] = [],
 ): Record<string, readonly string[]> {
   if (prefixes.length > PREFIXES_MAX) {
-    throw new UsageError("prefix_invalid", `${name}: at most ${PREFIXES_MAX} are possible`);
+    throw new UsageError(
+      "prefix_invalid",
+      `${name}: expected at most ${PREFIXES_MAX} prefixes, got ${prefixes.length}`,
+    );
   }
   if (prefixes.some((prefix) => Buffer.byteLength(prefix) > PREFIX_BYTES_MAX)) {
-    throw new UsageError("prefix_invalid", `${name}: one has more than ${PREFIX_BYTES_MAX} bytes`);
+    throw new UsageError(
+      "prefix_invalid",
+      `${name}: a prefix is longer than ${PREFIX_BYTES_MAX} bytes`,
+    );
   }
   return prefixes.length === 0 ? {} : { [name]: prefixes };
 }
 
 function namespaceArgument(text: string): string {
   if (/^[\w.-]{1,64}$/.test(text)) return text;
-  throw new InvalidArgumentError(
-    "1 to 64 letters, digits, dots, dashes or underscores are expected.",
-  );
+  throw new InvalidArgumentError("Expected 1 to 64 letters, digits, dots, dashes or underscores.");
 }
 
 function scopesArgument(text: string): readonly ScopeName[] {
   const names = text.split(",") as ScopeName[];
   const unknown = names.find((name) => !SCOPES.includes(name));
   if (unknown === undefined) return names;
-  throw new InvalidArgumentError(`${unknown} is none of ${SCOPES.join(", ")}.`);
+  throw new InvalidArgumentError(`Expected ${SCOPES.join(", ")}, got ${unknown}.`);
 }
 
-/** Tokens end at a whole second. */
+/** Reads a lifetime. JWT counts whole seconds (RFC 7519, `exp`), so fractions of a second are refused. */
 function lifetimeArgument(text: string): number {
   const ms = durationMsOf(text);
   if (ms > 0 && ms % 1000 === 0) return ms;
   const isPlain = /^\d+$/.test(text.trim()) && ms > 0;
   const meant = isPlain
-    ? ` A plain number is milliseconds, and ${ms}ms is no whole second; ${ms} seconds are ${ms}s.`
+    ? ` A plain number counts milliseconds: for ${ms} seconds write ${ms}s.`
     : "";
-  throw new InvalidArgumentError(`Whole seconds are expected, such as 90s, 1h or 1d.${meant}`);
+  throw new InvalidArgumentError(`Expected whole seconds, such as 90s, 1h or 1d.${meant}`);
 }

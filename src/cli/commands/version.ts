@@ -1,4 +1,4 @@
-/** `version`: as `--version`, for those who type it as a word. */
+/** `version`: the same as `--version`, as a command and with `--json`. */
 import type { Command } from "commander";
 import { VERSION } from "../../base/version.ts";
 import { action } from "../invocation.ts";
