@@ -930,7 +930,10 @@ describe("health", () => {
     await new Promise((resolve) => other.once("listening", resolve));
     const { port } = other.address() as AddressInfo;
     const foreign = await run(`health --url http://127.0.0.1:${port}`);
-    expect([foreign.exitCode, foreign.err]).toEqual([3, expect.stringContaining("something other than JSON")]);
+    expect([foreign.exitCode, foreign.err]).toEqual([
+      3,
+      expect.stringContaining("something other than JSON"),
+    ]);
     other.close();
   });
 });

@@ -172,7 +172,10 @@ describe("strategies", () => {
     [{ strategy: "gcra", burst: 1 }, "gcra needs --rate"],
     [{ strategy: "gcra", ...bucket, limit: 1 }, "--limit does not apply to gcra"],
     [{ strategy: "fixed_window", limit: 1 }, "fixed_window needs --window"],
-    [{ strategy: "fixed_window", quota: [quota], limit: 1 }, "expected either --quota, or both --limit"],
+    [
+      { strategy: "fixed_window", quota: [quota], limit: 1 },
+      "expected either --quota, or both --limit",
+    ],
     [{ strategy: "composite", quota: [quota], ...bucket }, "composite needs --secondary"],
     [{ strategy: "sliding_window", quota: [quota] }, "--quota does not apply to sliding_window"],
   ])("refuses %j", (options, message) => {
