@@ -1,7 +1,7 @@
 /** The frame of the page: which screen is open, what leads to the others, and the keys. */
 import { ErrorBoundary, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
-import { Button, Dialog, Failure } from "./controls.tsx";
+import { Button, Dialog, Failure } from "./controls/index.ts";
 import { formatMoment } from "./format.ts";
 import { noticeStore, notify, reloadScreen } from "./hooks.ts";
 import { Icon, type IconName } from "./icons.tsx";

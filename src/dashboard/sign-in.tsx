@@ -1,7 +1,7 @@
 /** The page that asks for a token, and the one that says why nothing can be asked. */
 import { useState } from "hono/jsx/dom";
 import type { ThrottrError } from "../client/index.ts";
-import { Button, Failure, Field, Form } from "./controls.tsx";
+import { Button, Failure, Field, Form } from "./controls/index.ts";
 import { useEffect } from "./effect.ts";
 import { useAction } from "./hooks.ts";
 import { isUnreached } from "./rights.ts";

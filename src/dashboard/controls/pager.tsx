@@ -1,6 +1,6 @@
 /** Pager: back and forth between pages of which each names the next one. */
-import { Button } from "./controls.tsx";
-import { formatCount } from "./format.ts";
+import { Button } from "./button.tsx";
+import { formatCount } from "../format.ts";
 
 export function Pager<Cursor>({
   cursors,

@@ -14,7 +14,7 @@ import {
   ScreenHead,
   Table,
   type Fields,
-} from "../controls.tsx";
+} from "../controls/index.ts";
 import { counted, formatBytes, formatCount, formatTime } from "../format.ts";
 import { notify, useAction, useLoaded } from "../hooks.ts";
 import { bytesOfName, type NameFields } from "../names.ts";

@@ -12,7 +12,7 @@ import {
   ScreenHead,
   Since,
   Table,
-} from "../controls.tsx";
+} from "../controls/index.ts";
 import { counted, formatBytes, formatCount, formatMoment } from "../format.ts";
 import { useLoaded } from "../hooks.ts";
 import { jsonOf, lacksScope, type Session } from "../session.ts";

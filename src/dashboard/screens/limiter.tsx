@@ -12,7 +12,7 @@ import {
   Field,
   ScreenHead,
   TimeFields,
-} from "../controls.tsx";
+} from "../controls/index.ts";
 import { formatCount, formatTime, shareOf } from "../format.ts";
 import { notify, useAction } from "../hooks.ts";
 import { Icon } from "../icons.tsx";

@@ -1,7 +1,7 @@
 /** The window that makes a record. */
 import { useState } from "hono/jsx/dom";
 import { ThrottrError } from "../../client/index.ts";
-import { Dialog, Field, Form, Switch, TimeFields, type Fields } from "../controls.tsx";
+import { Dialog, Field, Form, Switch, TimeFields, type Fields } from "../controls/index.ts";
 import { notify, useAction } from "../hooks.ts";
 import { lacksScope, type Session } from "../session.ts";
 import { ttlOf } from "./record.tsx";

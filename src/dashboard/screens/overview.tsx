@@ -13,7 +13,7 @@ import {
   Since,
   Skeleton,
   Table,
-} from "../controls.tsx";
+} from "../controls/index.ts";
 import {
   counted,
   formatBytes,

@@ -17,7 +17,7 @@ import {
   Switch,
   TimeFields,
   type Fields,
-} from "../controls.tsx";
+} from "../controls/index.ts";
 import { formatBytes, formatCount, formatMoment } from "../format.ts";
 import { notify, useAction, useLoaded } from "../hooks.ts";
 import { readLimiterState, type LimiterState } from "../limiter-state.ts";

@@ -2,10 +2,19 @@
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { ListedRecord, RecordPage } from "../../client/index.ts";
-import { Button, Card, Countdown, Empty, Lack, Loading, ScreenHead, Table } from "../controls.tsx";
+import {
+  Button,
+  Card,
+  Countdown,
+  Empty,
+  Lack,
+  Loading,
+  Pager,
+  ScreenHead,
+  Table,
+} from "../controls/index.ts";
 import { formatBytes, formatCount } from "../format.ts";
 import { useLoaded } from "../hooks.ts";
-import { Pager } from "../pager.tsx";
 import { lacksScope, type Session } from "../session.ts";
 import { nameText } from "../value-text.ts";
 import { NewRecord } from "./new-record.tsx";

@@ -13,14 +13,14 @@ import {
   Form,
   Lack,
   Loading,
+  Pager,
   ScreenHead,
   Table,
   TimeFields,
   type Fields,
-} from "../controls.tsx";
+} from "../controls/index.ts";
 import { counted, formatCount } from "../format.ts";
 import { notify, useAction, useLoaded } from "../hooks.ts";
-import { Pager } from "../pager.tsx";
 import { jsonOf, lacksScope, type Session } from "../session.ts";
 import { bytesOfName, pathOf, type NameFields } from "../names.ts";
 import { nameText } from "../value-text.ts";

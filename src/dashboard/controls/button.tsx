@@ -1,0 +1,58 @@
+/** Buttons. */
+import { useState } from "hono/jsx/dom";
+import { Icon, type IconName } from "../icons.tsx";
+
+interface ButtonProps {
+  readonly label: string;
+  readonly onPress: () => void;
+  readonly icon?: IconName;
+  readonly kind?: "plain" | "primary" | "danger";
+  /** Only the icon is seen; the label is its name. */
+  readonly isBare?: boolean;
+  readonly isBusy?: boolean;
+  readonly disabled?: boolean;
+}
+
+export function Button({
+  label,
+  onPress,
+  icon,
+  kind = "plain",
+  isBare = false,
+  isBusy = false,
+  disabled = false,
+}: ButtonProps) {
+  return (
+    <button
+      type="button"
+      class={`button ${kind}${isBare ? " bare" : ""}`}
+      disabled={disabled || isBusy}
+      aria-busy={isBusy ? "true" : null}
+      {...(isBare ? { "aria-label": label } : {})}
+      title={isBare ? label : ""}
+      onClick={onPress}
+    >
+      {icon === undefined ? null : <Icon name={icon} />}
+      {isBare ? null : <span>{label}</span>}
+    </button>
+  );
+}
+
+/** Text that a press puts into the clipboard. */
+export function Copy({ text, label }: { readonly text: string; readonly label: string }) {
+  const [isCopied, setCopied] = useState(false);
+  const copy = (): void => {
+    void navigator.clipboard.writeText(text).then(() => {
+      setCopied(true);
+      setTimeout(() => setCopied(false), 1500);
+    });
+  };
+  return (
+    <Button
+      label={isCopied ? "Copied" : label}
+      icon={isCopied ? "check" : "copy"}
+      isBare
+      onPress={copy}
+    />
+  );
+}

@@ -1,0 +1,74 @@
+/** Windows above the page. */
+import { useRef } from "hono/jsx/dom";
+import { useEffect } from "../effect.ts";
+import type { Action } from "../hooks.ts";
+import { Button } from "./button.tsx";
+import { Form } from "./form.tsx";
+import type { WithChildren } from "./layout.tsx";
+
+/** A window above the page: in the middle, or along its side. Escape and a press beside it close it. */
+export function Dialog({
+  title,
+  onClose,
+  isDrawer = false,
+  children,
+}: WithChildren & {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly isDrawer?: boolean;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    dialog.current?.showModal();
+  }, []);
+  const close = (): void => dialog.current?.close();
+  return (
+    <dialog
+      ref={dialog}
+      class={isDrawer ? "drawer" : "middle"}
+      aria-labelledby="dialog-title"
+      onClose={onClose}
+      onMouseDown={(event: Event) => {
+        if (event.target === dialog.current) close();
+      }}
+    >
+      <div class="dialog-inside">
+        <header class="dialog-head">
+          <h2 id="dialog-title">{title}</h2>
+          <Button label="Close" icon="close" isBare onPress={close} />
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+/** Asks before something is done that can't be undone. */
+export function Confirm({
+  title,
+  submit,
+  action,
+  onConfirm,
+  onClose,
+  children,
+}: WithChildren & {
+  readonly title: string;
+  readonly submit: string;
+  readonly action: Action;
+  readonly onConfirm: () => Promise<void>;
+  readonly onClose: () => void;
+}) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <Form
+        submit={submit}
+        kind="danger"
+        action={action}
+        onSubmit={onConfirm}
+        also={<Button label="Cancel" onPress={onClose} />}
+      >
+        <div class="prose">{children}</div>
+      </Form>
+    </Dialog>
+  );
+}

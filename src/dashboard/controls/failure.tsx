@@ -1,0 +1,69 @@
+/** What is shown while something is loaded, and where that fails or is not allowed. */
+import type { Child } from "hono/jsx/dom";
+import type { ThrottrError } from "../../client/index.ts";
+import type { Loaded } from "../hooks.ts";
+import { Icon } from "../icons.tsx";
+import { lackText, scopeHint, unreachedText } from "../rights.ts";
+import { Button } from "./button.tsx";
+import { Empty, Skeleton, type WithChildren } from "./layout.tsx";
+
+/** What went wrong, in words, and what can be done about it; nothing where nothing did. */
+export function Failure({
+  error,
+  isAskedAgain = false,
+  children,
+}: WithChildren & {
+  readonly error: ThrottrError | null;
+  /** What failed is tried again without a press. */
+  readonly isAskedAgain?: boolean;
+}) {
+  if (error === null) return null;
+  const hint = scopeHint(error) ?? unreachedText(error, isAskedAgain);
+  return (
+    <div class="failure" role="alert">
+      <Icon name="warning" />
+      <div>
+        <p>{hint ?? detailOf(error)}</p>
+        <p class="hint">
+          <code>{error.code}</code>
+        </p>
+        {children}
+      </div>
+    </div>
+  );
+}
+
+/** In the place of what the token does not allow. */
+export function Lack({ scope }: { readonly scope: string }) {
+  return <Empty title="Not with this token">{lackText([scope])}</Empty>;
+}
+
+/** The message without the code that it begins with. */
+export const detailOf = ({ code, message }: ThrottrError): string => {
+  const detail = message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message;
+  return detail.charAt(0).toUpperCase() + detail.slice(1);
+};
+
+/** What is loaded, once it is; before that its place, and what went wrong. */
+export function Loading<Value>({
+  of: { value, error, isLoading, reload },
+  rows = 4,
+  children,
+}: {
+  readonly of: Loaded<Value>;
+  /** Lines that are kept free for it. */
+  readonly rows?: number;
+  readonly children: (value: Value) => Child;
+}) {
+  return (
+    <>
+      {error === null ? null : (
+        <div class="failed">
+          <Failure error={error} isAskedAgain />
+          <Button label="Try again" onPress={reload} isBusy={isLoading} />
+        </div>
+      )}
+      {value === null ? error === null ? <Skeleton rows={rows} /> : null : children(value)}
+    </>
+  );
+}

@@ -1,0 +1,80 @@
+/** What screens are laid out with: their heads, cards, lists of facts, and the place of something that is not there. */
+import type { Child } from "hono/jsx/dom";
+
+export interface WithChildren {
+  readonly children?: Child;
+}
+
+/** The head of a screen: what it is, and what can be done with all of it. */
+export function ScreenHead({
+  title,
+  lead,
+  children,
+}: WithChildren & { readonly title: string; readonly lead: string }) {
+  return (
+    <header class="screen-head">
+      <div>
+        <h1 id="screen-title" tabindex={-1}>
+          {title}
+        </h1>
+        <p class="lead">{lead}</p>
+      </div>
+      <div class="actions">{children}</div>
+    </header>
+  );
+}
+
+export function Card({
+  title,
+  aside,
+  children,
+  class: extra = "",
+}: WithChildren & { readonly title: string; readonly aside?: Child; readonly class?: string }) {
+  return (
+    <section class={`card ${extra}`}>
+      <header class="card-head">
+        <h2>{title}</h2>
+        <div class="aside">{aside}</div>
+      </header>
+      {children}
+    </section>
+  );
+}
+
+/** Where nothing is: why, and what to do. */
+export function Empty({ title, children }: WithChildren & { readonly title: string }) {
+  return (
+    <div class="empty">
+      <p class="empty-title">{title}</p>
+      <div class="hint">{children}</div>
+    </div>
+  );
+}
+
+export function Skeleton({ rows }: { readonly rows: number }) {
+  return (
+    <div class="skeleton" aria-busy="true" aria-label="Loading">
+      {Array.from({ length: rows }, (_, i) => (
+        <span key={i} />
+      ))}
+    </div>
+  );
+}
+
+/** A list of names and what belongs to each. */
+export function Facts({
+  facts,
+}: {
+  readonly facts: readonly (readonly [name: string, value: Child])[];
+}) {
+  return (
+    <dl class="facts">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
