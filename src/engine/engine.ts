@@ -12,29 +12,14 @@ import {
   SectionFlag,
 } from "../wire/batch.ts";
 import { ByteWriter } from "../wire/bytes.ts";
-import { Keyspace } from "../wire/keyspace.ts";
 import { anyProtocolByCode } from "../wire/protocols.ts";
 import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
-import {
-  IMAGE_EXPIRES,
-  IMAGE_HEADER_BYTES,
-  IMAGE_VALUE,
-  imageBytes,
-  ClockMark,
-  imageKind,
-  ImageKind,
-  readClockMark,
-  readRowHeader,
-  ROW_HEADER_BYTES,
-  writeClockMark,
-  writeImage,
-  writeRowHeader,
-} from "./image.ts";
+import { ClockMark, clockRow } from "./image.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
+import { Recovery } from "./recovery.ts";
 import { Scan } from "./scan.ts";
-import { EXPIRES_HIGH, EXPIRES_LOW, META, SLOT_WORDS, type Segment } from "./segment.ts";
 import { HOLDER_BYTES } from "./semaphores/holder.ts";
 import { SemaphoreRequests } from "./semaphores/requests.ts";
 import { Semaphores } from "./semaphores/semaphores.ts";
@@ -42,7 +27,7 @@ import { HASH_END, type Totals } from "./table.ts";
 import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { setBackRecords } from "./set-back.ts";
-import { U64 } from "./time.ts";
+import { snapshotStep } from "./snapshot.ts";
 
 /** Replies of one answer: what a call may carry is bounded, and so is the memory on both sides. */
 const ANSWER_BYTES_MAX = 8 << 20;
@@ -76,7 +61,6 @@ export class Engine {
   readonly #records: Records;
   readonly #answer = new ByteWriter(64 * 1024);
   readonly #throttr: ThrottrRequests;
-  readonly #expires = new U64();
   readonly #isCounting: boolean;
   /** What requests about all records read. */
   readonly listing: Listing;
@@ -87,8 +71,7 @@ export class Engine {
   readonly semaphoreRequests: SemaphoreRequests;
 
   readonly #tally = new Tally();
-  /** When the latest row was written that was restored, ms. */
-  #restoredMs = 0;
+  readonly #recovery: Recovery;
 
   constructor({
     hashKey,
@@ -101,6 +84,7 @@ export class Engine {
     this.#isCounting = isCounting;
     this.#records = new Records(hashKey, homeSalt, bytesMax, isCounting);
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
+    this.#recovery = new Recovery(this.#records, this.semaphores);
     this.#throttr = new ThrottrRequests(
       this.#records,
       this.semaphores,
@@ -232,7 +216,7 @@ export class Engine {
   takeClockRow(): Uint8Array {
     const { clock } = this.#records;
     clock.isUnstored = false;
-    return this.#rowOfMark(ClockMark.lagging, clock.realMs);
+    return clockRow(ClockMark.lagging, clock.realMs, clock.nowMs);
   }
 
   /**
@@ -241,30 +225,7 @@ export class Engine {
    * @throws RangeError for a row that this release can't read
    */
   restore(row: Uint8Array): void {
-    const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
-    const writtenMs = readRowHeader(view);
-    this.#restoreClock(writtenMs, writtenMs);
-    for (let at = ROW_HEADER_BYTES, length = 0; at < row.length; at += length) {
-      length = imageBytes(view, at);
-      if (at + length > row.length) throw new RangeError("row: cut short");
-      if (imageKind(row, at) !== ImageKind.superseded) this.#restoreImage(row, view, at);
-      else this.#restoreMark(row[at + 1]!, readClockMark(view, at), writtenMs);
-    }
-  }
-
-  #restoreMark(mark: number, ms: number, writtenMs: number): void {
-    if (mark === ClockMark.lagging) this.#restoreClock(writtenMs, ms);
-    if (mark !== ClockMark.setBack) return;
-    setBackRecords(this.#records, ms);
-    this.#restoredMs = writtenMs;
-    this.#restoreClock(writtenMs, writtenMs);
-  }
-
-  /** Rows of a snapshot are older or newer than those of its journal: the latest one tells the time. */
-  #restoreClock(writtenMs: number, realMs: number): void {
-    if (writtenMs < this.#restoredMs) return;
-    this.#restoredMs = writtenMs;
-    this.#records.restoreClock(writtenMs, realMs);
+    this.#recovery.restore(row);
   }
 
   /** By how much the time of records is ahead of the platform's clock, ms: see `ShardClock`. */
@@ -289,97 +250,16 @@ export class Engine {
     clock.setBack();
     setBackRecords(this.#records, lagMs);
     this.semaphores.noteRestored();
-    return this.#rowOfMark(ClockMark.setBack, lagMs);
+    return clockRow(ClockMark.setBack, lagMs, clock.nowMs);
   }
 
-  #rowOfMark(mark: number, ms: number): Uint8Array {
-    const out = new ByteWriter(ROW_HEADER_BYTES + IMAGE_HEADER_BYTES);
-    out.reserve(ROW_HEADER_BYTES);
-    writeClockMark(out, mark, ms);
-    writeRowHeader(out.view, this.#records.nowMs);
-    return out.take();
-  }
-
-  #restoreImage(row: Uint8Array, view: DataView, at: number): void {
-    const kind = imageKind(row, at);
-    const keyspace = row[at + 1]!;
-    const keyAt = at + IMAGE_HEADER_BYTES;
-    const keyBytes = view.getUint16(at + 2, true);
-    const low = view.getUint32(at + IMAGE_VALUE, true);
-    if (keyspace === Keyspace.semaphores || keyspace === Keyspace.holdings) {
-      this.semaphores.noteRestored();
-    }
-    this.#records.restore(
-      keyspace,
-      row,
-      keyAt,
-      keyBytes,
-      kind,
-      row[at]! >>> 2,
-      keyAt + keyBytes,
-      kind === ImageKind.counter ? 0 : low,
-      view.getUint32(at + IMAGE_VALUE + 4, true),
-      low,
-      this.#expires.set(
-        view.getUint32(at + IMAGE_EXPIRES + 4, true),
-        view.getUint32(at + IMAGE_EXPIRES, true),
-      ),
-    );
-  }
-
-  /**
-   * One step of a snapshot: rows with the images of all live records from `cursor` on, until
-   * `bytesMax` is reached. A snapshot is what all steps together give; changes between the steps may
-   * be in it or not, so the rows of every commit since its first step must be replayed after it.
-   *
-   * @param cursor 0 at first, then what the last step returned
-   * @returns the next cursor, or null when everything has been visited
-   */
+  /** A step of a snapshot: see `snapshot.ts`. */
   snapshotStep(
     cursor: number,
     bytesMax: number,
     rowBytesMax: number,
   ): { rows: Uint8Array[]; cursor: number | null } {
-    const { table } = this.#records;
-    const rows: Uint8Array[] = [];
-    const out = new ByteWriter(Math.min(bytesMax, 64 * 1024));
-    const cut = (): void => {
-      if (out.length <= ROW_HEADER_BYTES) return;
-      const { clock } = this.#records;
-      if (clock.lagMs > 0) writeClockMark(out, ClockMark.lagging, clock.realMs);
-      writeRowHeader(out.view, this.#records.nowMs);
-      rows.push(out.take());
-      out.length = ROW_HEADER_BYTES;
-    };
-    out.reserve(ROW_HEADER_BYTES);
-    let written = 0;
-    while (cursor < HASH_END && written + out.length < bytesMax) {
-      const segment = table.segmentAt(cursor);
-      this.#forEachLive(segment, (slot) => {
-        const before = out.length;
-        writeImage(out, segment, slot);
-        if (out.length <= rowBytesMax) return;
-        // The image that did not fit begins the next row.
-        const image = out.bytes.slice(before, out.length);
-        out.length = before;
-        written += before;
-        cut();
-        out.copy(image);
-      });
-      cursor = table.hashAfter(cursor);
-    }
-    cut();
-    return { rows, cursor: cursor < HASH_END ? cursor : null };
-  }
-
-  #forEachLive(segment: Segment, visit: (slot: number) => void): void {
-    const { slots } = segment;
-    const { now } = this.#records;
-    for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
-      if (slots[slot + META] === 0) continue;
-      const expires = this.#expires.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!);
-      if (!expires.notAfter(now.high, now.low)) visit(slot);
-    }
+    return snapshotStep(this.#records, cursor, bytesMax, rowBytesMax);
   }
 
   /**
@@ -393,9 +273,7 @@ export class Engine {
     for (let hash = cursor; hash < HASH_END;) {
       const segment = table.segmentAt(hash);
       const next = table.hashAfter(hash);
-      if (
-        this.#expires.set(segment.earliestHigh, segment.earliestLow).notAfter(now.high, now.low)
-      ) {
+      if (segment.deadline.notAfter(now.high, now.low)) {
         table.sweep(hash, now);
         return next < HASH_END ? next : null;
       }
@@ -405,27 +283,26 @@ export class Engine {
   }
 
   /**
-   * The earliest expiry, when a record with an earlier one than all before has been written since the
-   * last call; else null. In whole milliseconds of the platform's clock: the first one at which the record is
-   * gone.
+   * The deadline, if it has become earlier since the last call: when the first record expires. Else null. In whole
+   * milliseconds of the platform's clock: the first one at which the record is gone.
    */
   takeEarlierDeadline(): number | null {
     const records = this.#records;
-    if (!records.earliestMoved) return null;
-    records.earliestMoved = false;
-    return records.toRealMs(records.earliest.toMsCeil());
+    if (!records.hasEarlierDeadline) return null;
+    records.hasEarlierDeadline = false;
+    return records.toRealMs(records.deadline.toMsCeil());
   }
 
-  /** The earliest expiry of all records, found anew, or null when none expires; it may be too early. */
+  /** The deadline, looked for in all segments: null when no record expires. It may be too early. */
   findDeadline(): number | null {
-    const { earliest, table } = this.#records;
-    earliest.set(0xffffffff, 0xffffffff);
-    for (const { earliestHigh, earliestLow } of table.segments()) {
-      if (!earliest.notAfter(earliestHigh, earliestLow)) earliest.set(earliestHigh, earliestLow);
+    const { deadline, table } = this.#records;
+    deadline.set(0xffffffff, 0xffffffff);
+    for (const segment of table.segments()) {
+      deadline.lower(segment.deadline.high, segment.deadline.low);
     }
-    this.#records.earliestMoved = false;
-    if (earliest.high === 0xffffffff && earliest.low === 0xffffffff) return null;
-    return this.#records.toRealMs(earliest.toMsCeil());
+    this.#records.hasEarlierDeadline = false;
+    if (deadline.high === 0xffffffff && deadline.low === 0xffffffff) return null;
+    return this.#records.toRealMs(deadline.toMsCeil());
   }
 }
 

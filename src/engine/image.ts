@@ -15,7 +15,7 @@
  * much the clock and all times of all records before it were set back. They are in ms, where images have the
  * expiry. To release 0.4.0 they are images of records that have long expired.
  */
-import type { ByteWriter } from "../wire/bytes.ts";
+import { ByteWriter } from "../wire/bytes.ts";
 import {
   EXPIRES_HIGH,
   EXPIRES_LOW,
@@ -30,6 +30,7 @@ import {
   unitOf,
   type Segment,
 } from "./segment.ts";
+import { U64 } from "./time.ts";
 
 export const ROW_VERSION = 1;
 export const ROW_HEADER_BYTES = 12;
@@ -98,6 +99,54 @@ export function patchImage(
   view.setUint32(at + IMAGE_EXPIRES + 4, slots[slot + EXPIRES_HIGH]!, true);
   view.setUint32(at + IMAGE_VALUE, slots[slot + LOW]!, true);
   view.setUint32(at + IMAGE_VALUE + 4, isBuffer ? 0 : slots[slot + HIGH]!, true);
+}
+
+/** What the image of a record says. One object is read into again and again. */
+export class RecordImage {
+  keyspace = 0;
+  /** What key and value lie in: a row. */
+  bytes: Uint8Array = new Uint8Array(0);
+  keyAt = 0;
+  keyBytes = 0;
+  /** A `Kind`, or the kind of a tombstone. */
+  kind = 0;
+  unit = 0;
+  /** Of a buffer. */
+  valueAt = 0;
+  valueBytes = 0;
+  /** Of a counter. */
+  quotaHigh = 0;
+  quotaLow = 0;
+  readonly expires = new U64();
+
+  /** Reads the image at `at`; `view` is of the same bytes. */
+  read(bytes: Uint8Array, view: DataView, at: number): this {
+    const low = view.getUint32(at + IMAGE_VALUE, true);
+    this.keyspace = bytes[at + 1]!;
+    this.bytes = bytes;
+    this.keyAt = at + IMAGE_HEADER_BYTES;
+    this.keyBytes = view.getUint16(at + 2, true);
+    this.kind = imageKind(bytes, at);
+    this.unit = bytes[at]! >>> 2;
+    this.valueAt = this.keyAt + this.keyBytes;
+    this.valueBytes = this.kind === ImageKind.counter ? 0 : low;
+    this.quotaHigh = view.getUint32(at + IMAGE_VALUE + 4, true);
+    this.quotaLow = low;
+    this.expires.set(
+      view.getUint32(at + IMAGE_EXPIRES + 4, true),
+      view.getUint32(at + IMAGE_EXPIRES, true),
+    );
+    return this;
+  }
+}
+
+/** A row with a mark of the clock, and nothing else. */
+export function clockRow(mark: number, ms: number, nowMs: number): Uint8Array {
+  const out = new ByteWriter(ROW_HEADER_BYTES + IMAGE_HEADER_BYTES);
+  out.reserve(ROW_HEADER_BYTES);
+  writeClockMark(out, mark, ms);
+  writeRowHeader(out.view, nowMs);
+  return out.take();
 }
 
 /** Appends a mark of the clock: one of `ClockMark`, and its milliseconds. */

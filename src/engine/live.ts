@@ -3,8 +3,7 @@ import { beginsWithAny } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { U64 } from "./time.ts";
 import {
-  EXPIRES_HIGH,
-  EXPIRES_LOW,
+  hasExpired,
   KEY_AT,
   keyLengthOf,
   keyspaceOf,
@@ -27,8 +26,7 @@ export function isLive(
   const { slots } = segment;
   const meta = slots[slot + META]!;
   if (meta === 0 || keyspaceOf(meta) !== keyspace) return false;
-  const high = slots[slot + EXPIRES_HIGH]!;
-  if (high < now.high || (high === now.high && slots[slot + EXPIRES_LOW]! <= now.low)) return false;
+  if (hasExpired(slots, slot, now)) return false;
   return hasPrefix(segment, slot, prefixes);
 }
 

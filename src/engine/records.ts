@@ -8,9 +8,11 @@ import { copyBytes } from "../wire/bytes.ts";
 import { Change } from "../wire/throttr/requests.ts";
 import { Commit } from "./commit.ts";
 import type { HashKey } from "./hash.ts";
+import type { RecordImage } from "./image.ts";
 import {
   EXPIRES_HIGH,
   EXPIRES_LOW,
+  hasExpired,
   HIGH,
   IMAGE_AT,
   Kind,
@@ -50,9 +52,9 @@ export class Records {
   /** Requests for a new record, or a longer value, that the byte budget refused. */
   refusedForSpace = 0;
   /** No record expires before this time point. */
-  readonly earliest = new U64().set(0xffffffff, 0xffffffff);
+  readonly deadline = new U64().set(0xffffffff, 0xffffffff);
   /** A record has been written that expires before all the others. */
-  earliestMoved = false;
+  hasEarlierDeadline = false;
 
   readonly #expires = new U64();
   readonly #amount = new U64();
@@ -125,8 +127,7 @@ export class Records {
     const { table, now } = this;
     if (!table.find(keyspace, bytes, at, length)) return 0;
     const { slots } = table.segment;
-    const high = slots[table.slot + EXPIRES_HIGH]!;
-    if (high < now.high || (high === now.high && slots[table.slot + EXPIRES_LOW]! <= now.low)) {
+    if (hasExpired(slots, table.slot, now)) {
       table.remove();
       return 0;
     }
@@ -382,37 +383,30 @@ export class Records {
     this.table.remove();
   }
 
-  /** Puts back what an image says, whatever the budget. `expires` may be in the past. */
-  restore(
-    keyspace: number,
-    bytes: Uint8Array,
-    at: number,
-    length: number,
-    kind: number,
-    unit: number,
-    valueAt: number,
-    valueBytes: number,
-    quotaHigh: number,
-    quotaLow: number,
-    expires: U64,
-  ): void {
+  /** Puts back what an image says, whatever the budget. It may have expired. */
+  restore(image: RecordImage): void {
     const { table } = this;
-    if (table.find(keyspace, bytes, at, length)) {
+    const { keyspace, bytes, keyAt, keyBytes, kind, unit, valueBytes, expires } = image;
+    if (table.find(keyspace, bytes, keyAt, keyBytes)) {
       const { slots } = table.segment;
-      if (kind === Kind.counter && kindOf(slots[table.slot + META]!) === Kind.counter) {
-        slots[table.slot + META] = recordMeta(slots[table.slot + META]! & KEY_MASK, kind, unit);
-        slots[table.slot + HIGH] = quotaHigh;
-        slots[table.slot + LOW] = quotaLow;
-        this.#setExpiry(expires);
+      const meta = slots[table.slot + META]!;
+      if (kind === Kind.counter && kindOf(meta) === Kind.counter) {
+        slots[table.slot + META] = recordMeta(meta & KEY_MASK, kind, unit);
+        this.#restoreFields(image);
         return;
       }
       table.remove();
     }
     if (kind === 0 || expires.notAfter(this.now.high, this.now.low)) return;
-    table.create(keyspace, bytes, at, length, kind, unit, valueBytes, Infinity);
+    table.create(keyspace, bytes, keyAt, keyBytes, kind, unit, valueBytes, Infinity);
+    this.#restoreFields(image);
+  }
+
+  #restoreFields({ kind, bytes, valueAt, valueBytes, quotaHigh, quotaLow, expires }: RecordImage) {
     if (kind === Kind.counter) {
-      table.segment.slots[table.slot + HIGH] = quotaHigh;
-      table.segment.slots[table.slot + LOW] = quotaLow;
+      const { slots } = this.segment;
+      slots[this.slot + HIGH] = quotaHigh;
+      slots[this.slot + LOW] = quotaLow;
     } else {
       this.#setValue(bytes, valueAt, valueBytes);
     }
@@ -493,10 +487,7 @@ export class Records {
     const { segment, slot } = this.table;
     segment.slots[slot + EXPIRES_HIGH] = expires.high;
     segment.slots[slot + EXPIRES_LOW] = expires.low;
-    segment.noteExpiry(expires.high, expires.low);
-    if (!this.earliest.notAfter(expires.high, expires.low)) {
-      this.earliest.set(expires.high, expires.low);
-      this.earliestMoved = true;
-    }
+    segment.deadline.lower(expires.high, expires.low);
+    if (this.deadline.lower(expires.high, expires.low)) this.hasEarlierDeadline = true;
   }
 }

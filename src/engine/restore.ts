@@ -8,10 +8,10 @@ import { ByteWriter } from "../wire/bytes.ts";
 import { RESTORE_FIELDS_BYTES, RestoreOutcome, RestorePolicy } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { PAIR_UNITS } from "../wire/throttr/pair-units.ts";
-import { IMAGE_HEADER_BYTES, writeImage } from "./image.ts";
+import { RecordImage, writeImage } from "./image.ts";
 import type { Records } from "./records.ts";
 import { Refusal, SHARD_FULL, unitInvalid } from "./refusal.ts";
-import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
+import { Kind } from "./segment.ts";
 import { U64, unitNs } from "./time.ts";
 
 const QUOTA_BYTES = 8;
@@ -34,8 +34,9 @@ interface Fields {
 export class Restore {
   readonly #records: Records;
   readonly #expires = new U64();
-  /** The record that makes room for one of the other kind. */
+  /** The image of the record that makes room for one of the other kind. */
   readonly #former = new ByteWriter(256);
+  readonly #image = new RecordImage();
 
   constructor(records: Records) {
     this.#records = records;
@@ -59,7 +60,7 @@ export class Restore {
     const isPut =
       found === 0 || found === fields.kind
         ? this.#put(bytes, view, key, fields)
-        : this.#exchange(bytes, view, key, fields, found);
+        : this.#exchange(bytes, view, key, fields);
     if (!isPut) throw new Refusal(SHARD_FULL);
     records.countWrite();
     return RestoreOutcome.restored;
@@ -91,37 +92,15 @@ export class Restore {
     return true;
   }
 
-  /** Puts a record in the place of the one at hand, which is of the other kind; it comes back if there is no room. */
-  #exchange(
-    bytes: Uint8Array,
-    view: DataView,
-    key: KeyPlace,
-    fields: Fields,
-    kind: number,
-  ): boolean {
+  /** Replaces the current record, which is of the other kind. Where there is no room, it comes back. */
+  #exchange(bytes: Uint8Array, view: DataView, key: KeyPlace, fields: Fields): boolean {
     const records = this.#records;
-    const { segment, slot, unit } = records;
     const former = this.#former;
     former.reset();
-    writeImage(former, segment, slot);
-    const { slots } = segment;
-    const [high, low] = [slots[slot + HIGH]!, slots[slot + LOW]!];
-    const formerExpires = new U64().set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!);
+    writeImage(former, records.segment, records.slot);
     records.remove();
     if (this.#put(bytes, view, key, fields)) return true;
-    records.restore(
-      key.keyspace,
-      former.bytes,
-      IMAGE_HEADER_BYTES,
-      key.length,
-      kind,
-      unit,
-      IMAGE_HEADER_BYTES + key.length,
-      kind === Kind.buffer ? low : 0,
-      high,
-      low,
-      formerExpires,
-    );
+    records.restore(this.#image.read(former.bytes, former.view, 0));
     records.commit.replaced(records.segment, records.slot);
     return false;
   }

@@ -6,6 +6,7 @@
  * records (where it is counted) and buffer values lie in the arena, one behind the other.
  */
 import { copyBytes } from "../wire/bytes.ts";
+import { U64 } from "./time.ts";
 import { turnMinute, USAGE_BYTES } from "./usage.ts";
 
 export const SLOT_WORDS = 8;
@@ -45,6 +46,12 @@ export const unitOf = (meta: number): number => (meta >>> UNIT_SHIFT) & UNIT_MAS
 export const keyspaceOf = (meta: number): number => (meta >>> KEYSPACE_SHIFT) & 0xf;
 export const keyLengthOf = (meta: number): number => meta >>> KEY_LENGTH_SHIFT;
 
+/** True when the record in a slot has expired at a time. */
+export function hasExpired(slots: Uint32Array, slot: number, now: U64): boolean {
+  const high = slots[slot + EXPIRES_HIGH]!;
+  return high < now.high || (high === now.high && slots[slot + EXPIRES_LOW]! <= now.low);
+}
+
 const NO_SLOTS = new Uint32Array(0);
 const NO_BYTES = new Uint8Array(0);
 const CAPACITY_MIN = 16;
@@ -62,8 +69,7 @@ export class Segment {
   arenaUsed = 0;
   arenaDead = 0;
   /** No record expires before this time point. It may be too early, never too late. */
-  earliestHigh = 0xffffffff;
-  earliestLow = 0xffffffff;
+  readonly deadline = new U64().set(0xffffffff, 0xffffffff);
 
   /** The minute that the usage of all records speaks of. */
   minute = 0;
@@ -188,14 +194,6 @@ export class Segment {
     this.minute = minute;
   }
 
-  /** Notes that a record of this segment expires at a time point. */
-  noteExpiry(high: number, low: number): void {
-    if (high < this.earliestHigh || (high === this.earliestHigh && low < this.earliestLow)) {
-      this.earliestHigh = high;
-      this.earliestLow = low;
-    }
-  }
-
   /** Capacity that the next growth of the slots leads to. */
   get nextCapacity(): number {
     return Math.max(CAPACITY_MIN, Math.ceil(this.capacity * 1.5));
@@ -272,8 +270,7 @@ export class Segment {
       const half = halves[side];
       half.resizeSlots(capacityFor(counts[side]));
       half.arena = new Uint8Array(roomyBytes(arenaBytes[side]));
-      half.earliestHigh = this.earliestHigh;
-      half.earliestLow = this.earliestLow;
+      half.deadline.set(this.deadline.high, this.deadline.low);
       half.minute = this.minute;
     }
     for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {

@@ -30,7 +30,6 @@ const U32_MAX = 0xffffffff;
 export function setBackRecords(records: Records, byMs: number): void {
   const byNs = BigInt(byMs) * 1_000_000n;
   const time = new U64();
-  const { earliest } = records;
   for (const segment of records.table.segments()) {
     const { slots } = segment;
     for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
@@ -40,12 +39,10 @@ export function setBackRecords(records: Records, byMs: number): void {
       slots[slot + EXPIRES_LOW] = time.low;
       setBackValue(segment, slot, byMs, byNs);
     }
-    setBackEnd(time.set(segment.earliestHigh, segment.earliestLow), byMs);
-    segment.earliestHigh = time.high;
-    segment.earliestLow = time.low;
+    setBackEnd(segment.deadline, byMs);
   }
-  setBackEnd(earliest, byMs);
-  records.earliestMoved = true;
+  setBackEnd(records.deadline, byMs);
+  records.hasEarlierDeadline = true;
   records.noteSetBack();
 }
 

@@ -11,6 +11,7 @@ import { hashBytes, type HashKey } from "./hash.ts";
 import {
   EXPIRES_HIGH,
   EXPIRES_LOW,
+  hasExpired,
   HASH,
   HIGH,
   IMAGE_AT,
@@ -209,26 +210,18 @@ export class Table {
     const segment = this.#segmentOf(hash);
     const bytesBefore = segment.bytes;
     const { slots } = segment;
-    let earliestHigh = 0xffffffff;
-    let earliestLow = 0xffffffff;
+    segment.deadline.set(0xffffffff, 0xffffffff);
     for (let slot = 0; slot < slots.length;) {
       const meta = slots[slot + META]!;
       if (meta !== 0) {
-        const high = slots[slot + EXPIRES_HIGH]!;
-        const low = slots[slot + EXPIRES_LOW]!;
-        if (high < now.high || (high === now.high && low <= now.low)) {
+        if (hasExpired(slots, slot, now)) {
           this.#free(segment, slot);
           continue;
         }
-        if (high < earliestHigh || (high === earliestHigh && low < earliestLow)) {
-          earliestHigh = high;
-          earliestLow = low;
-        }
+        segment.deadline.lower(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!);
       }
       slot += SLOT_WORDS;
     }
-    segment.earliestHigh = earliestHigh;
-    segment.earliestLow = earliestLow;
     segment.shrink();
     this.bytes += segment.bytes - bytesBefore;
   }

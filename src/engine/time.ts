@@ -96,6 +96,14 @@ export class U64 {
     return this.high < high || (this.high === high && this.low <= low);
   }
 
+  /** Sets it to an earlier time point; false, and nothing changed, for one that is not earlier. */
+  lower(high: number, low: number): boolean {
+    if (this.notAfter(high, low)) return false;
+    this.high = high;
+    this.low = low;
+    return true;
+  }
+
   /** Subtracts milliseconds; saturates at 0. */
   subtractMs(ms: number): this {
     return this.setBig(this.toBig() - BigInt(ms) * 1_000_000n);
