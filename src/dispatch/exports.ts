@@ -64,7 +64,7 @@ interface ExportParts {
   readonly prefix: Uint8Array;
   readonly limit: number;
   readonly bytesMax: number;
-  readonly keyspace: number;
+  readonly keyspace: Keyspace;
   /** Null for the first page. */
   readonly after: Uint8Array | null;
 }

@@ -269,7 +269,11 @@ function isSet(options: number, option: number): boolean {
 }
 
 /** A plain object of arrays of their own: it goes along with calls. */
-export function queryOf(prefix: Uint8Array, keyspace: number, { keyPrefixes }: Access): ScanQuery {
+export function queryOf(
+  prefix: Uint8Array,
+  keyspace: Keyspace,
+  { keyPrefixes }: Access,
+): ScanQuery {
   return { keyspace, prefix, prefixes: keyPrefixes };
 }
 

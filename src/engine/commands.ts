@@ -305,7 +305,7 @@ export class Commands {
     );
   }
 
-  #restored(keyspace: number): void {
+  #restored(keyspace: Keyspace): void {
     const key = { keyspace, at: this.#keyAt, length: this.#keyBytes };
     this.#out.u8(this.#restore.execute(this.#bytes, this.#view, key, this.#at, this.#end));
   }
@@ -437,7 +437,7 @@ export class Commands {
    */
   #setFrom(
     { bytes, length }: ByteWriter,
-    keyspace: number,
+    keyspace: Keyspace,
     keyBytes: number,
     unit: number,
   ): boolean {

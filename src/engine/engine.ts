@@ -99,8 +99,12 @@ export class Engine {
   }
 
   get figures(): EngineFigures {
-    const { table, bytesBeside, refusedForSpace } = this.#records;
-    return { records: table.records, bytes: table.bytes + bytesBeside, refusedForSpace };
+    const { table, space } = this.#records;
+    return {
+      records: table.records,
+      bytes: table.bytes + space.bytesBeside,
+      refusedForSpace: space.refused,
+    };
   }
 
   /**

@@ -1,4 +1,5 @@
 /** The first keys of a query in their order, found in one walk over all records. */
+import type { Keyspace } from "../wire/keyspace.ts";
 import { compareBytes } from "../wire/bytes.ts";
 import { forEachLive } from "./live.ts";
 import { isBehind } from "./place.ts";
@@ -13,7 +14,7 @@ const SLACK_BYTES = 1 << 20;
 
 /** Which records. */
 export interface KeyQuery {
-  readonly keyspace: number;
+  readonly keyspace: Keyspace;
   /** Their keys begin with one of these; empty for all keys. */
   readonly prefixes: readonly Uint8Array[];
   readonly isAsked: (segment: Segment, slot: number) => boolean;
@@ -104,7 +105,7 @@ export function* firstKeys(
 /** Visits the records under keys, in the order given, that are still live. False ends it. */
 export function visitKeys(
   records: Records,
-  keyspace: number,
+  keyspace: Keyspace,
   keys: readonly Uint8Array[],
   visit: (segment: Segment, slot: number) => boolean | void,
 ): void {

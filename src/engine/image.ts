@@ -16,6 +16,7 @@
  * expiry. To release 0.4.0 they are images of records that have long expired.
  */
 import { ByteWriter } from "../wire/bytes.ts";
+import { Keyspace } from "../wire/keyspace.ts";
 import {
   EXPIRES_HIGH,
   EXPIRES_LOW,
@@ -103,13 +104,13 @@ export function patchImage(
 
 /** What the image of a record says. One object is read into again and again. */
 export class RecordImage {
-  keyspace = 0;
+  keyspace: Keyspace = Keyspace.throttr;
   /** What key and value lie in: a row. */
   bytes: Uint8Array = new Uint8Array(0);
   keyAt = 0;
   keyBytes = 0;
-  /** A `Kind`, or the kind of a tombstone. */
-  kind = 0;
+  /** 0 for a tombstone. */
+  kind: Kind | 0 = 0;
   unit = 0;
   /** Of a buffer. */
   valueAt = 0;
@@ -122,11 +123,11 @@ export class RecordImage {
   /** Reads the image at `at`; `view` is of the same bytes. */
   read(bytes: Uint8Array, view: DataView, at: number): this {
     const low = view.getUint32(at + IMAGE_VALUE, true);
-    this.keyspace = bytes[at + 1]!;
+    this.keyspace = bytes[at + 1]! as Keyspace;
     this.bytes = bytes;
     this.keyAt = at + IMAGE_HEADER_BYTES;
     this.keyBytes = view.getUint16(at + 2, true);
-    this.kind = imageKind(bytes, at);
+    this.kind = imageKind(bytes, at) as Kind | 0;
     this.unit = bytes[at]! >>> 2;
     this.valueAt = this.keyAt + this.keyBytes;
     this.valueBytes = this.kind === ImageKind.counter ? 0 : low;

@@ -6,6 +6,7 @@
  * whenever whoever asks has room. Nothing is kept between two calls. Records that stay are in one part
  * and one fragment, whatever happens to others meanwhile; a part never has more fragments than planned.
  */
+import type { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
 import { FragmentCount, FragmentWriter, listRowBytes } from "../wire/throttr/fragments.ts";
 import { FirstKeys, visitKeys } from "./first-keys.ts";
@@ -33,7 +34,7 @@ export interface ListingQuery {
   /** N of the asking door. */
   readonly valueSize: number;
   /** Keyspace of the asking door. */
-  readonly keyspace: number;
+  readonly keyspace: Keyspace;
   /** Keys begin with one of these; empty for all keys. */
   readonly prefixes: readonly Uint8Array[];
   /** See `Protocol`. Doors of release 0.4.0 leave it out. */

@@ -20,7 +20,7 @@ export function isLive(
   segment: Segment,
   slot: number,
   now: U64,
-  keyspace: number,
+  keyspace: Keyspace,
   prefixes: readonly Uint8Array[],
 ): boolean {
   const { slots } = segment;
@@ -59,7 +59,7 @@ export function hasPrefix(
 export function forEachLive(
   segment: Segment,
   now: U64,
-  keyspace: number,
+  keyspace: Keyspace,
   prefixes: readonly Uint8Array[],
   visit: (slot: number) => void,
 ): void {

@@ -4,6 +4,7 @@
  * A record whose time has come is absent here, whether or not it was collected. Removing it takes no
  * image: whoever replays the journal knows its expiry and the time.
  */
+import type { Keyspace } from "../wire/keyspace.ts";
 import { copyBytes } from "../wire/bytes.ts";
 import { Change } from "../wire/throttr/requests.ts";
 import { Commit } from "./commit.ts";
@@ -25,21 +26,17 @@ import {
   unitOf,
   type Segment,
 } from "./segment.ts";
-import { HASH_END, Table } from "./table.ts";
 import { ShardClock } from "./shard-clock.ts";
+import { Space } from "./space.ts";
+import { Table } from "./table.ts";
 import { MINUTE_MS } from "./tally.ts";
 import { U64 } from "./time.ts";
 import { countRead, countWrite, readUsage, readUsageAtTurn, type Usage } from "./usage.ts";
 
 const U32 = 2 ** 32;
-/** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
-const GROWTH_SHIFT = 3;
-/** A full table is swept for space at most so often. */
-const SPACE_SWEEP_INTERVAL_MS = 1000;
 
 export class Records {
   readonly table: Table;
-  readonly bytesMax: number;
   readonly commit = new Commit();
   readonly clock = new ShardClock();
   /** Present time of the shard, ns. It never goes back. */
@@ -47,10 +44,7 @@ export class Records {
   nowMs = 0;
   /** Present time of the platform: all that callers are told is in it. */
   readonly realNow = new U64();
-  /** Bytes of what is kept beside the table and counts against the same budget. */
-  bytesBeside = 0;
-  /** Requests for a new record, or a longer value, that the byte budget refused. */
-  refusedForSpace = 0;
+  readonly space: Space;
   /** No record expires before this time point. */
   readonly deadline = new U64().set(0xffffffff, 0xffffffff);
   /** A record has been written that expires before all the others. */
@@ -58,7 +52,6 @@ export class Records {
 
   readonly #expires = new U64();
   readonly #amount = new U64();
-  #spaceSweptAtMs = -Infinity;
   /** Minutes since the epoch. */
   #minute = 0;
 
@@ -67,8 +60,8 @@ export class Records {
    * @param isCounting the usage of records is counted
    */
   constructor(hashKey: HashKey, homeSalt: number, bytesMax: number, isCounting: boolean) {
-    this.bytesMax = bytesMax;
     this.table = new Table(hashKey, homeSalt, isCounting);
+    this.space = new Space(this.table, this.clock, this.now, bytesMax);
   }
 
   /** Takes a reading of the platform's clock. */
@@ -86,7 +79,7 @@ export class Records {
 
   /** Says that the clock, and all times that records have, were set back: see `ClockSetBack`. */
   noteSetBack(): void {
-    this.#spaceSweptAtMs = -Infinity;
+    this.space.noteSetBack();
     this.#followClock();
   }
 
@@ -123,7 +116,7 @@ export class Records {
   }
 
   /** Kind of the live record under a key, which is then the record at hand; 0 when there is none. */
-  find(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
+  find(keyspace: Keyspace, bytes: Uint8Array, at: number, length: number): Kind | 0 {
     const { table, now } = this;
     if (!table.find(keyspace, bytes, at, length)) return 0;
     const { slots } = table.segment;
@@ -143,7 +136,7 @@ export class Records {
   }
 
   /** Kind of the record at hand. */
-  get kind(): number {
+  get kind(): Kind {
     return kindOf(this.segment.slots[this.slot + META]!);
   }
 
@@ -157,7 +150,7 @@ export class Records {
    * @returns false when the byte budget refuses it
    */
   addCounter(
-    keyspace: number,
+    keyspace: Keyspace,
     bytes: Uint8Array,
     at: number,
     length: number,
@@ -167,7 +160,7 @@ export class Records {
     expires: U64,
   ): boolean {
     if (expires.notAfter(this.now.high, this.now.low)) return true;
-    if (!this.#create(keyspace, bytes, at, length, Kind.counter, unit, 0)) return false;
+    if (!this.space.create(keyspace, bytes, at, length, Kind.counter, unit, 0)) return false;
     const { slots } = this.segment;
     slots[this.slot + HIGH] = quotaHigh;
     slots[this.slot + LOW] = quotaLow;
@@ -183,7 +176,7 @@ export class Records {
    * @returns false when the byte budget refuses it: what was there is as it was
    */
   setBuffer(
-    keyspace: number,
+    keyspace: Keyspace,
     bytes: Uint8Array,
     at: number,
     length: number,
@@ -198,8 +191,8 @@ export class Records {
       return true;
     }
     const hasRoom = exists
-      ? this.#resize(keyspace, bytes, at, length, valueBytes)
-      : this.#create(keyspace, bytes, at, length, Kind.buffer, unit, valueBytes);
+      ? this.space.resize(keyspace, bytes, at, length, valueBytes)
+      : this.space.create(keyspace, bytes, at, length, Kind.buffer, unit, valueBytes);
     if (!hasRoom) return false;
     const { slots } = this.segment;
     const key = slots[this.slot + META]! & KEY_MASK;
@@ -217,35 +210,17 @@ export class Records {
    * @returns false when the byte budget refuses it
    */
   addBuffer(
-    keyspace: number,
+    keyspace: Keyspace,
     bytes: Uint8Array,
     at: number,
     length: number,
     valueBytes: number,
   ): boolean {
-    if (!this.#create(keyspace, bytes, at, length, Kind.buffer, 0, valueBytes)) return false;
+    if (!this.space.create(keyspace, bytes, at, length, Kind.buffer, 0, valueBytes)) return false;
     const { segment, slot } = this.table;
     segment.slots[slot + EXPIRES_HIGH] = 0xffffffff;
     segment.slots[slot + EXPIRES_LOW] = 0xffffffff;
     return true;
-  }
-
-  /**
-   * Takes bytes of the budget for what is kept beside the table.
-   *
-   * @returns false when the budget does not have them
-   */
-  reserve(bytes: number): boolean {
-    if (!this.#hasBytes(bytes) && !(this.#sweepAll() && this.#hasBytes(bytes))) {
-      this.refusedForSpace++;
-      return false;
-    }
-    this.bytesBeside += bytes;
-    return true;
-  }
-
-  #hasBytes(bytes: number): boolean {
-    return this.table.bytes + this.bytesBeside + bytes <= this.bytesMax;
   }
 
   /**
@@ -419,64 +394,6 @@ export class Records {
       for (let at = IMAGE_AT; at < slots.length; at += SLOT_WORDS) slots[at] = 0;
     }
     this.commit.restart();
-  }
-
-  #create(
-    keyspace: number,
-    bytes: Uint8Array,
-    at: number,
-    length: number,
-    kind: number,
-    unit: number,
-    valueBytes: number,
-  ): boolean {
-    const { table } = this;
-    const bytesMax = this.bytesMax - this.bytesBeside;
-    if (table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)) return true;
-    if (
-      this.#sweepForSpace(keyspace, bytes, at, length) &&
-      table.create(keyspace, bytes, at, length, kind, unit, valueBytes, bytesMax)
-    ) {
-      return true;
-    }
-    this.refusedForSpace++;
-    return false;
-  }
-
-  #resize(
-    keyspace: number,
-    bytes: Uint8Array,
-    at: number,
-    length: number,
-    valueBytes: number,
-  ): boolean {
-    const { table } = this;
-    const bytesMax = this.bytesMax + (this.bytesMax >>> GROWTH_SHIFT) - this.bytesBeside;
-    if (table.resizeValue(valueBytes, bytesMax)) return true;
-    if (
-      this.#sweepForSpace(keyspace, bytes, at, length) &&
-      table.resizeValue(valueBytes, bytesMax)
-    ) {
-      return true;
-    }
-    this.refusedForSpace++;
-    return false;
-  }
-
-  /** As `#sweepAll`; looks the key up again. */
-  #sweepForSpace(keyspace: number, bytes: Uint8Array, at: number, length: number): boolean {
-    if (!this.#sweepAll()) return false;
-    this.table.find(keyspace, bytes, at, length);
-    return true;
-  }
-
-  /** Collects all that has expired, unless that was done just now. */
-  #sweepAll(): boolean {
-    if (this.nowMs - this.#spaceSweptAtMs < SPACE_SWEEP_INTERVAL_MS) return false;
-    this.#spaceSweptAtMs = this.nowMs;
-    const { table } = this;
-    for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) table.sweep(hash, this.now);
-    return true;
   }
 
   #setValue(bytes: Uint8Array, at: number, length: number): void {

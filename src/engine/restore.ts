@@ -18,7 +18,7 @@ const QUOTA_BYTES = 8;
 
 /** Where a request has the key of a record. */
 export interface KeyPlace {
-  readonly keyspace: number;
+  readonly keyspace: Keyspace;
   readonly at: number;
   readonly length: number;
 }
@@ -107,7 +107,7 @@ export class Restore {
 }
 
 /** @throws Refusal */
-function fieldsOf(bytes: Uint8Array, keyspace: number, at: number, end: number): Fields {
+function fieldsOf(bytes: Uint8Array, keyspace: Keyspace, at: number, end: number): Fields {
   const valueBytes = end - at - RESTORE_FIELDS_BYTES;
   if (valueBytes < 0) {
     throw new Refusal(

@@ -5,6 +5,7 @@
  * deletion closes the gap behind itself, so there are no tombstones to collect. Keys, the usage of
  * records (where it is counted) and buffer values lie in the arena, one behind the other.
  */
+import type { Keyspace } from "../wire/keyspace.ts";
 import { copyBytes } from "../wire/bytes.ts";
 import { U64 } from "./time.ts";
 import { turnMinute, USAGE_BYTES } from "./usage.ts";
@@ -24,6 +25,7 @@ export const EXPIRES_LOW = 6;
 export const EXPIRES_HIGH = 7;
 
 export const Kind = { counter: 1, buffer: 2 } as const;
+export type Kind = (typeof Kind)[keyof typeof Kind];
 
 const KIND_MASK = 0x3;
 const UNIT_SHIFT = 2;
@@ -33,17 +35,18 @@ const KEY_LENGTH_SHIFT = 9;
 /** The bits of `META` that belong to the key. */
 export const KEY_MASK = 0x1ffffe0;
 
-export function keyMeta(keyspace: number, keyLength: number): number {
+export function keyMeta(keyspace: Keyspace, keyLength: number): number {
   return (keyLength << KEY_LENGTH_SHIFT) | (keyspace << KEYSPACE_SHIFT);
 }
 
-export function recordMeta(key: number, kind: number, unit: number): number {
+export function recordMeta(key: number, kind: Kind, unit: number): number {
   return key | (unit << UNIT_SHIFT) | kind;
 }
 
-export const kindOf = (meta: number): number => meta & KIND_MASK;
+/** Kind of the record with this `META`, which is not that of a free slot. */
+export const kindOf = (meta: number): Kind => (meta & KIND_MASK) as Kind;
 export const unitOf = (meta: number): number => (meta >>> UNIT_SHIFT) & UNIT_MASK;
-export const keyspaceOf = (meta: number): number => (meta >>> KEYSPACE_SHIFT) & 0xf;
+export const keyspaceOf = (meta: number): Keyspace => ((meta >>> KEYSPACE_SHIFT) & 0xf) as Keyspace;
 export const keyLengthOf = (meta: number): number => meta >>> KEY_LENGTH_SHIFT;
 
 /** True when the record in a slot has expired at a time. */

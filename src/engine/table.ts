@@ -75,7 +75,7 @@ export class Table {
   }
 
   /** Looks a key up. True leaves the record in `segment` and `slot`. */
-  find(keyspace: number, bytes: Uint8Array, at: number, length: number): boolean {
+  find(keyspace: Keyspace, bytes: Uint8Array, at: number, length: number): boolean {
     this.#hash = hashBytes(this.#hashKey, keyspace, bytes, at, length);
     this.segment = this.#segmentOf(this.#hash);
     this.slot = this.segment.find(this.#hash, keyMeta(keyspace, length), bytes, at);
@@ -95,11 +95,11 @@ export class Table {
    * value and expiry. False when that would take the table beyond `bytesMax`: nothing has changed.
    */
   create(
-    keyspace: number,
+    keyspace: Keyspace,
     bytes: Uint8Array,
     at: number,
     length: number,
-    kind: number,
+    kind: Kind,
     unit: number,
     valueBytes: number,
     bytesMax: number,
@@ -184,7 +184,7 @@ export class Table {
     this.records--;
   }
 
-  #count(kind: number, records: number, bytes: number): void {
+  #count(kind: Kind, records: number, bytes: number): void {
     const { totals } = this;
     if (kind === Kind.counter) {
       totals.counters += records;

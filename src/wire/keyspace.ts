@@ -4,8 +4,9 @@ export const Keyspace = {
   throttrPairs: 1,
   /** Answers to commands with an idempotency key. */
   answers: 2,
-  /** Semaphores of the yrmcds protocol, by name. */
+  /** Semaphores, by name. */
   semaphores: 3,
   /** What connections and leases hold of them. */
   holdings: 4,
 } as const;
+export type Keyspace = (typeof Keyspace)[keyof typeof Keyspace];

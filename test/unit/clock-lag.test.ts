@@ -1,4 +1,5 @@
 /** Engines whose clock was ahead once: what they answer, what they store, and how they are set right. */
+import { Keyspace } from "../../src/wire/keyspace.ts";
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
@@ -159,7 +160,7 @@ describe.each([
     let engine = laggingEngine();
     const { ends } = timesOf(one(engine, increment("k", 1n, ttlMs(60_000)), START_MS))!;
     engine = next(engine, START_MS);
-    const scanQuery = { keyspace: 0, prefix: bytesOf(""), prefixes: [] };
+    const scanQuery = { keyspace: Keyspace.throttr, prefix: bytesOf(""), prefixes: [] };
     expect(hex(finish(engine.scan.page(scanQuery, null, 10)))).toContain(hexOf(ends));
     const exported = finish(engine.exporting.page(scanQuery, null, 10, 1 << 20));
     expect(viewOf(exported).getBigUint64(EXPORT_PAGE_HEADER_BYTES + 4, true)).toBe(ends);

@@ -50,7 +50,7 @@ function runPairs(engine: Engine, pairs: readonly Pair[]): void {
 function queryOf(
   prefix = "",
   prefixes: string[] = [],
-  keyspace: number = EDGE.keyspace,
+  keyspace: Keyspace = EDGE.keyspace,
 ): ScanQuery {
   return { keyspace, prefix: bytesOf(prefix), prefixes: prefixes.map(bytesOf) };
 }

@@ -122,7 +122,7 @@ interface Row {
 /** Rows of pages, with their numbers of so many bytes. */
 function rowsOf(
   engine: Engine,
-  keyspace: number,
+  keyspace: Keyspace,
   prefix: string,
   rowsMax: number,
   { prefixes = [] as string[], sizes = [4, 4] as readonly number[] } = {},

@@ -78,7 +78,7 @@ const buffer = (value: string, expiresNs = U64_MAX, unit = 4): TransferRecord =>
 });
 
 interface PageQuery {
-  readonly keyspace?: number;
+  readonly keyspace?: Keyspace;
   readonly prefix?: string;
   readonly prefixes?: readonly string[];
   readonly after?: string | null;

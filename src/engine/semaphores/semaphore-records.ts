@@ -138,7 +138,7 @@ export class SemaphoreRecords {
     const records = this.#records;
     const { growthBytes } = this.#numbers;
     if (growthBytes > 0) {
-      if (!records.reserve(growthBytes)) return false;
+      if (!records.space.reserve(growthBytes)) return false;
       this.#numbers.grow();
     }
     if (!records.addBuffer(Keyspace.semaphores, bytes, at, length, SEMAPHORE_BYTES)) return false;
@@ -223,7 +223,7 @@ export class SemaphoreRecords {
     const { growthBytes } = holdings;
     const isLease = this.#key[0] === HolderKind.lease;
     if (growthBytes > 0) {
-      if (!this.#records.reserve(growthBytes)) return false;
+      if (!this.#records.space.reserve(growthBytes)) return false;
       holdings.grow();
     }
     const isAdded = this.#records.addBuffer(
@@ -292,7 +292,7 @@ export class SemaphoreRecords {
     for (const segment of this.#records.table.segments()) this.#indexSegment(segment);
     numbers.endClaims();
     this.semaphoresSeen = semaphoresGone + numbers.count;
-    this.#records.bytesBeside += this.#indexBytes - bytesBefore;
+    this.#records.space.bytesBeside += this.#indexBytes - bytesBefore;
     this.#isStale = false;
   }
 

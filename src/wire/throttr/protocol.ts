@@ -17,7 +17,7 @@ export interface Protocol {
   readonly dialect: Dialect;
   readonly valueSize: ValueSize;
   /** Where its keys live. Dialect 2 has pairs (consumer, resource) in a keyspace of their own. */
-  readonly keyspace: number;
+  readonly keyspace: Keyspace;
   /** Bytes of the request id behind the type of a request and before every reply: 0, or 4 in dialect 2. */
   readonly requestIdBytes: number;
   /**

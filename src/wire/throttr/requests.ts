@@ -67,7 +67,7 @@ export interface Layout {
   readonly name: string;
   readonly target: Target;
   /** Where the key lives, of a request on a key. */
-  readonly keyspace: number;
+  readonly keyspace: Keyspace;
   /** Bytes before the first variable field. */
   readonly headerBytes: number;
   /** Offset of the one-byte size of the key, or of the channel. */
@@ -157,7 +157,7 @@ const set: LayoutOf = ({ valueSize, dialect }) => {
 
 /** A request of the edge dialect: all have the same fields. */
 const command =
-  (name: string, target: Target, scope: number, keyspace: number = Keyspace.throttr): LayoutOf =>
+  (name: string, target: Target, scope: number, keyspace: Keyspace = Keyspace.throttr): LayoutOf =>
   () => ({
     ...PLAIN,
     name,
