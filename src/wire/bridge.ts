@@ -27,6 +27,9 @@ const DRAINED = "drained ";
 /** Bytes before the replies in a message to a bridge. */
 export const BRIDGE_HEADER_BYTES = 4;
 
+/** A bridge reports what was written to its client in portions of so many bytes: a report wakes the Hub. */
+export const DRAINED_PORTION_BYTES = 64 << 10;
+
 /** Reply bytes that may be on their way to the client before the Hub waits. */
 export const BRIDGE_WINDOW_BYTES = 256 << 10;
 

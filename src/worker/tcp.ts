@@ -10,6 +10,7 @@ import {
   BRIDGE_END,
   BRIDGE_GONE,
   bridgeWindow,
+  DRAINED_PORTION_BYTES,
   drainedMessage,
   parseBridgeMessage,
 } from "../wire/bridge.ts";
@@ -17,8 +18,6 @@ import { NOWHERE, openConnection } from "./hubs.ts";
 import { firstBuffer, nextBuffer } from "./read-buffer.ts";
 import { accessOfPort, refusalOfPort, tcpPort } from "./ports.ts";
 
-/** Written bytes are told to the Hub in portions. */
-const DRAINED_PORTION_BYTES = 64 << 10;
 /** How long a client that goes on sending is listened to after its connection has ended. */
 const LINGER_MS = 1000;
 

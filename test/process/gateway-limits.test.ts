@@ -10,14 +10,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from "node:tls";
 import { afterEach, describe, expect, it } from "vitest";
 import type { WebSocket } from "ws";
+import { checkServer } from "../../src/cli/gateway/check.ts";
 import { startGateway, type Gateway } from "../../src/cli/gateway/gateway.ts";
 import type { GatewayOptions } from "../../src/cli/gateway/options.ts";
 import { parsePorts } from "../../src/cli/gateway/ports.ts";
+import { bridgeMessage, bridgeWindow, FRAME_BYTES_LIMIT } from "../../src/wire/bridge.ts";
 import { parseExposition } from "../support/text/exposition.ts";
 import { concat, unhex } from "../support/frames/index.ts";
 import {
+  answerBytes,
   fakeServer,
-  onFrames,
+  sendReplies,
+  speakBridge,
   TcpClient,
   type FakeServer,
 } from "../support/process/gateway-peers.ts";
@@ -26,6 +30,8 @@ import {
 const SYSTEM_BYTES_MAX = 48 << 20;
 const CERTIFICATES = new URL("certificates/", import.meta.url).pathname;
 const STATUS = Uint8Array.of(1);
+/** Node reads so much of a socket at once. */
+const READ_BYTES_MAX = 64 << 10;
 
 let fakes: FakeServer[] = [];
 let gateways: Gateway[] = [];
@@ -34,8 +40,11 @@ const logs: Record<string, unknown>[] = [];
 const events = (): unknown[] =>
   logs.map(({ event }) => event).filter((event) => event !== "listening");
 
-async function serve(take: (socket: WebSocket) => void, port?: number): Promise<FakeServer> {
-  const fake = await fakeServer(take, port);
+async function serve(
+  take: (socket: WebSocket) => void,
+  subprotocol?: string | null,
+): Promise<FakeServer> {
+  const fake = await fakeServer(take, subprotocol);
   fakes.push(fake);
   return fake;
 }
@@ -70,15 +79,12 @@ afterEach(async () => {
   logs.length = 0;
 });
 
-/** Answers each byte that comes as a request without anything else. */
-const answering = (socket: WebSocket): void =>
-  onFrames(socket, (bytes) => socket.send(new Uint8Array(bytes.length).fill(0)));
+const answering = (socket: WebSocket): void => answerBytes(socket);
 
 describe("a server that does not read", () => {
   it("is sent no more than sockets hold, and its client waits", async () => {
     const fake = await serve((socket) => socket.pause());
-    // Of 7.1 it is not known what has been answered: only the sockets say when it is enough.
-    const gateway = await before(fake, { ports: parsePorts("0=7.1/uint16") });
+    const gateway = await before(fake);
     const client = await open(gateway);
     const startBytes = process.memoryUsage().rss;
     const block = new Uint8Array(1 << 20).fill(0x18);
@@ -98,27 +104,36 @@ describe("a server that does not read", () => {
     expect(process.memoryUsage().rss - startBytes).toBeLessThan(100 << 20);
     // All of it comes through when the server reads again.
     let received = 0;
-    fake.sockets[0]!.on("message", (data: Buffer) => (received += data.length));
-    fake.sockets[0]!.resume();
+    const [hub] = fake.sockets as [WebSocket];
+    speakBridge(hub, {
+      onFrames: ({ length }) => {
+        received += length;
+        sendReplies(hub, new Uint8Array(0), length);
+      },
+    });
+    hub.resume();
     await expect.poll(() => received, { timeout: 30_000 }).toBeGreaterThan(64 << 20);
   });
 });
 
 describe("a server that does not answer", () => {
-  it("is sent so much as may wait for replies, and more only for replies", async () => {
+  it("is sent one window of requests, and more only for what it says it has answered", async () => {
     let received = 0;
-    const fake = await serve((socket) => onFrames(socket, (bytes) => (received += bytes.length)));
+    const fake = await serve((socket) =>
+      speakBridge(socket, { onFrames: ({ length }) => (received += length) }),
+    );
     const client = await open(await before(fake));
-    // Of each WHOAMI 512 bytes are expected, and 8 MiB in all.
-    client.socket.write(new Uint8Array(1 << 20).fill(0x18));
-    await expect.poll(() => received).toBe(16_384);
-    await sleep(200);
-    expect(received).toBe(16_384);
-    // Now they are one byte each.
-    fake.sockets[0]!.send(new Uint8Array(10_000));
-    await expect.poll(() => received).toBe(10_000 + 65_536);
-    await sleep(200);
-    expect(received).toBe(10_000 + 65_536);
+    client.socket.write(new Uint8Array(8 << 20).fill(0x18));
+    const windowBytes = bridgeWindow(FRAME_BYTES_LIMIT);
+    const expectReceived = async (bytes: number): Promise<void> => {
+      await expect.poll(() => received).toBeGreaterThanOrEqual(bytes);
+      await sleep(200);
+      // A read goes out whole.
+      expect(received).toBeLessThan(bytes + READ_BYTES_MAX);
+    };
+    await expectReceived(windowBytes);
+    sendReplies(fake.sockets[0]!, new Uint8Array(10_000), 1 << 20);
+    await expectReceived(windowBytes + (1 << 20));
     expect(client.receivedBytes).toBe(10_000);
   });
 
@@ -158,14 +173,18 @@ describe("a server that does not answer", () => {
 });
 
 describe("a client that does not read", () => {
-  it("holds the server back and is told to it; a stalled one is given up", async () => {
-    let pings = 0;
+  it("holds the server back, which is told of no byte that it has not taken; a stalled one is given up", async () => {
+    let drained = 0;
+    let reports = 0;
     let sent = 0;
     const message = new Uint8Array(64 << 10);
-    const push = concat([unhex("1901faff"), message.subarray(0, 1 + 0xfffa)]);
+    const push = bridgeMessage(0, concat([unhex("1901faff"), message.subarray(0, 1 + 0xfffa)]));
     const fake = await serve((socket) => {
-      socket.on("message", (_data, isBinary) => {
-        if (!isBinary) pings++;
+      speakBridge(socket, {
+        onDrained: (bytes) => {
+          drained += bytes;
+          reports++;
+        },
       });
       const feed = (): void => {
         if (socket.readyState !== socket.OPEN) return;
@@ -181,13 +200,15 @@ describe("a client that does not read", () => {
     const startBytes = process.memoryUsage().rss;
     await expect.poll(() => client.receivedBytes, { timeout: 5000 }).toBeGreaterThan(10 << 20);
     // It was told after 64 KiB, or the message that went beyond, that the client took.
-    expect(pings).toBeGreaterThan(60);
+    expect(reports).toBeGreaterThan(60);
+    expect(drained).toBeGreaterThan(9 << 20);
     client.socket.pause();
     await sleep(800);
-    const [sentThen, pingsThen] = [sent, pings];
+    const [sentThen, reportsThen] = [sent, reports];
     await sleep(300);
     expect(sent).toBe(sentThen);
-    expect(pings).toBe(pingsThen);
+    expect(reports).toBe(reportsThen);
+    expect(drained).toBeLessThanOrEqual(sent);
     expect(sent - client.receivedBytes).toBeLessThan(SYSTEM_BYTES_MAX);
     expect(process.memoryUsage().rss - startBytes).toBeLessThan(200 << 20);
     await expect.poll(() => events(), { timeout: 10_000 }).toContain("client_stalled");
@@ -199,10 +220,10 @@ describe("a client that does not read", () => {
 
 it("a client that was slow once may be silent afterwards", async () => {
   const replies = new Uint8Array(24 << 20);
-  const fake = await serve((socket) => onFrames(socket, () => socket.send(replies)));
-  const client = await open(
-    await before(fake, { ports: parsePorts("0=7.1/uint16"), stallTimeoutMs: 800 }),
+  const fake = await serve((socket) =>
+    speakBridge(socket, { onFrames: ({ length }) => sendReplies(socket, replies, length) }),
   );
+  const client = await open(await before(fake, { stallTimeoutMs: 800 }));
   client.keepsBytes = false;
   client.socket.pause();
   client.socket.write(STATUS);
@@ -234,11 +255,9 @@ describe("a client that ends its half", () => {
   });
 
   it("waits for replies that come late", async () => {
-    const fake = await serve((socket) =>
-      onFrames(socket, () => setTimeout(() => socket.send(STATUS), 700)),
-    );
+    const fake = await serve((socket) => answerBytes(socket, 700));
     const client = await open(await before(fake));
-    client.socket.end(unhex("0400"));
+    client.socket.end(unhex("04"));
     await sleep(500);
     expect(client.isEnded).toBe(false);
     await expect.poll(() => client.isEnded, { timeout: 3000 }).toBe(true);
@@ -250,12 +269,14 @@ describe("what the server sends before it closes", () => {
   it("reaches the client, then its end", async () => {
     const replies = new Uint8Array(3 << 20);
     const fake = await serve((socket) =>
-      onFrames(socket, () => {
-        socket.send(replies);
-        socket.close(1013, "push_bytes: too many");
+      speakBridge(socket, {
+        onFrames: ({ length }) => {
+          sendReplies(socket, replies, length);
+          socket.close(1013, "push_bytes: too many");
+        },
       }),
     );
-    const client = await open(await before(fake, { ports: parsePorts("0=7.1/uint16") }));
+    const client = await open(await before(fake));
     client.socket.pause();
     client.socket.write(STATUS);
     await sleep(300);
@@ -273,12 +294,42 @@ describe("what the server sends before it closes", () => {
     await expect.poll(() => gateways[0]!.connections, { timeout: 3000 }).toBe(0);
   });
 
-  it("can't be followed when it is no reply: that is logged, and carried all the same", async () => {
-    const fake = await serve((socket) => onFrames(socket, () => socket.send(unhex("0badf00d"))));
+  it("ends the connection, with a word in the log, when it is not in the protocol", async () => {
+    const fake = await serve((socket) =>
+      speakBridge(socket, { onFrames: () => socket.send(unhex("0badf0")) }),
+    );
     const client = await open(await before(fake));
-    expect(await client.exchange(unhex("18"), 4)).toEqual(unhex("0badf00d"));
-    expect(await client.exchange(unhex("18"), 4)).toEqual(unhex("0badf00d"));
-    expect(events()).toEqual(["replies_unfollowed"]);
+    client.socket.write(unhex("18"));
+    await expect.poll(() => client.isEnded).toBe(true);
+    expect(logs.at(-1)).toMatchObject({ event: "upstream_failed", reason: "lost" });
+    await expect.poll(() => fake.sockets.length).toBe(0);
+  });
+});
+
+describe("a server of another release", () => {
+  it("that confirms no subprotocol, as 0.4 does, gets no client's bytes, and the log names the remedy", async () => {
+    let received = 0;
+    const fake = await serve((socket) => socket.on("message", () => received++), null);
+    const gateway = await before(fake);
+    const client = await open(gateway);
+    client.socket.write(unhex("18"));
+    await expect.poll(() => client.isEnded).toBe(true);
+    expect(received).toBe(0);
+    expect(events()).toEqual(["upstream_failed"]);
+    expect(logs.at(-1)).toMatchObject({
+      reason: "refused",
+      code: "bridge_unsupported",
+      detail: expect.stringContaining("run the gateway of the server's release") as string,
+    });
+    await expect.poll(() => gateway.connections).toBe(0);
+  });
+
+  it("is refused at the start, with its code", async () => {
+    const fake = await serve(() => {}, null);
+    const options = { url: `http://127.0.0.1:${fake.port}`, ports: parsePorts("0=7.3") };
+    await expect(checkServer(options, new AbortController().signal)).rejects.toMatchObject({
+      code: "bridge_unsupported",
+    });
   });
 });
 
@@ -383,9 +434,7 @@ describe("the end of a gateway", () => {
   });
 
   it("answers what is under way when the time is over, and ends the rest", async () => {
-    const fake = await serve((socket) =>
-      onFrames(socket, (bytes) => setTimeout(() => socket.send(new Uint8Array(bytes.length)), 500)),
-    );
+    const fake = await serve((socket) => answerBytes(socket, 500));
     const gateway = await before(fake, { drainMs: 200 });
     const [idle, busy] = [await open(gateway), await open(gateway)];
     await idle.exchange(unhex("18"), 1);
@@ -403,7 +452,7 @@ describe("the end of a gateway", () => {
   });
 
   it("waits a second at most for answers that don't come, and not at all when asked again", async () => {
-    const gateway = await before(await serve((socket) => onFrames(socket, () => {})), {
+    const gateway = await before(await serve((socket) => speakBridge(socket, { onEnd() {} })), {
       drainMs: 60_000,
     });
     const client = await open(gateway);
@@ -540,6 +589,8 @@ describe("the command", () => {
     await expect
       .poll(() => fake.requests)
       .toEqual([
+        // The start asks by itself whether the token is good.
+        { path: "/base/throttr/7.3/uint32", authorization: "Bearer a.b.c" },
         { path: "/base/throttr/7.3/uint32", authorization: "Bearer a.b.c" },
         { path: "/base/yrmcds/counter/today", authorization: "Bearer a.b.c" },
       ]);

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sign } from "hono/jwt";
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { checkToken } from "../../src/cli/gateway/check.ts";
+import { checkServer } from "../../src/cli/gateway/check.ts";
 import { startGateway, type Gateway } from "../../src/cli/gateway/gateway.ts";
 import type { GatewayOptions } from "../../src/cli/gateway/options.ts";
 import { parsePorts } from "../../src/cli/gateway/ports.ts";
@@ -21,7 +21,18 @@ import { TcpClient } from "../support/process/gateway-peers.ts";
 const HTTP_PORT = 21_510;
 const TOKEN_SECRET = "gateway-secret";
 const SCOPES = ["read", "write", "publish", "subscribe", "admin"];
-const PORTS = "0=7.3/uint16, 0=7.3/uint64, 0=7.1/uint16, 0=2, 0=yrmcds, 0=yrmcds/today";
+const PORTS =
+  "0=7.3/uint16, 0=7.3/uint64, 0=7.1/uint16, 0=5/uint16, 0=2, 0=edge, 0=yrmcds, 0=yrmcds/today";
+/** Ports whose clients pipeline, with a request and how many bytes it is answered. */
+const DIALECTS: readonly (readonly [port: string, request: string, replyBytes: number])[] = [
+  ["7.3/uint16", "18", 17],
+  ["7.3/uint64", "020161", 1],
+  // Its ids have no status, and may begin like a push.
+  ["7.1/uint16", "18", 16],
+  ["5/uint16", "020161", 1],
+  ["2", "020700000001016162", 5],
+  ["edge", "020161", 1],
+];
 const protocol: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 
 const folder = mkdtempSync(join(tmpdir(), "throttr-gateway-"));
@@ -251,14 +262,31 @@ describe("a client", () => {
     expect(logs).toEqual([]);
   });
 
-  it("of a dialect that can't be followed gets the replies, too, and the end a second later", async () => {
-    await use("old");
-    const client = await open("7.1/uint16");
-    client.socket.end(unhex("181818"));
-    const startMs = performance.now();
-    await expect.poll(() => client.isEnded, { timeout: 5000 }).toBe(true);
-    expect(client.receivedBytes).toBe(48);
-    expect(performance.now() - startMs).toBeGreaterThan(900);
+  it.each(DIALECTS)(
+    "of dialect %s that has ended its half gets the replies of thousands of requests, and the end at once",
+    async (name, request, replyBytes) => {
+      await use("dialects");
+      const client = await open(name);
+      const depth = 5000;
+      client.keepsBytes = false;
+      client.socket.end(concat(Array.from({ length: depth }, () => unhex(request))));
+      const startMs = performance.now();
+      await expect.poll(() => client.isEnded, { timeout: 20_000 }).toBe(true);
+      expect(client.receivedBytes).toBe(depth * replyBytes);
+      expect(performance.now() - startMs).toBeLessThan(5000);
+      expect(logs).toEqual([]);
+    },
+  );
+
+  it("is listed as a TCP connection, at the address of the gateway", async () => {
+    await use("listed");
+    const client = await open("7.3/uint16");
+    await client.exchange(unhex("18"), 17);
+    const headers = { authorization: `Bearer ${readFileSync(tokenFile, "utf8").trim()}` };
+    const response = await fetch(`${options.url}/v1/connections`, { headers });
+    expect(await response.json()).toMatchObject({
+      connections: [{ transport: "tcp", ip: "127.0.0.1" }],
+    });
   });
 
   it("that sends what nobody knows gets the replies to what came before, and is closed", async () => {
@@ -310,11 +338,11 @@ describe("a client", () => {
 it("a start tells a good token from one that the server refuses, at every door", async () => {
   const signal = new AbortController().signal;
   const codeOf = async (token: string | null, ports = PORTS): Promise<unknown> =>
-    await checkToken(
+    await checkServer(
       { ...options, token: givenToken(token), ports: parsePorts(ports) },
       signal,
     ).then(
-      (unchecked) => unchecked,
+      (unchecked) => unchecked as unknown,
       (error: ThrottrError) => error.code,
     );
   const good = readFileSync(tokenFile, "utf8").trim();
@@ -330,7 +358,7 @@ it("a start tells a good token from one that the server refuses, at every door",
     TOKEN_SECRET,
     "HS256",
   );
-  expect(await codeOf(reading, "0=yrmcds")).toEqual({
+  expect(await codeOf(reading, "0=yrmcds")).toMatchObject({
     reason: "refused",
     status: 403,
     code: "scope_missing",

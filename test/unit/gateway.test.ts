@@ -2,9 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
-import { describe, expect, inject, it } from "vitest";
-import { ByteFifo } from "../../src/cli/gateway/byte-fifo.ts";
+import { describe, expect, it } from "vitest";
 import { GatewayLog } from "../../src/cli/gateway/log.ts";
 import { metricsText, PortMetrics } from "../../src/cli/gateway/metrics.ts";
 import {
@@ -14,12 +12,9 @@ import {
   LIMITS,
   upstreamUrl,
 } from "../../src/cli/gateway/options.ts";
-import { Pieces } from "../../src/cli/gateway/pieces.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN } from "../../src/cli/gateway/ports.ts";
 import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
 import { parseExposition } from "../support/text/exposition.ts";
-
-const seed = inject("seed");
 
 describe("ports", () => {
   it("are those of the server's TCP_PORTS unless given", () => {
@@ -200,9 +195,9 @@ describe("the figures", () => {
     const metrics = new PortMetrics(9002, "7.3/uint16");
     const figures = { isDraining: true, connectionsMax: 5, residentBytes: 6, startSeconds: 7 };
     const before = parseExposition(metricsText([metrics, new PortMetrics(1, "2")], figures));
-    metrics.closed(1013);
-    metrics.closed(4999);
-    metrics.closed(4998);
+    metrics.countClose(1013);
+    metrics.countClose(4999);
+    metrics.countClose(4998);
     metrics.failures.lost = 3;
     const after = parseExposition(metricsText([metrics, new PortMetrics(1, "2")], figures));
     const seriesOf = (metrics: typeof before): unknown[] =>
@@ -220,55 +215,4 @@ describe("the figures", () => {
     expect(valueOf("upstream_failures_total", { port: "9002", reason: "lost" })).toBe(3);
     expect(valueOf("draining", {})).toBe(1);
   });
-});
-
-it("a queue of bytes keeps their order while it grows and shrinks", () => {
-  const property = fc.property(fc.array(fc.integer({ min: -300, max: 300 })), (steps) => {
-    const queue = new ByteFifo();
-    const model: number[] = [];
-    let byte = 0;
-    for (const step of steps) {
-      for (let i = 0; i < step; i++) {
-        byte = (byte + 1) & 0xff;
-        queue.push(byte);
-        model.push(byte);
-      }
-      for (let i = 0; i < -step && model.length > 0; i++) {
-        expect(queue.peek()).toBe(model[0]);
-        expect(queue.shift()).toBe(model.shift());
-      }
-      expect(queue.length).toBe(model.length);
-    }
-    if (model.length === 0) expect(queue.peek()).toBe(undefined);
-  });
-  fc.assert(property, { seed });
-});
-
-it("pieces are the same however the stream is cut", () => {
-  const property = fc.property(
-    fc.array(fc.tuple(fc.nat(20), fc.nat(5)), { minLength: 1 }),
-    fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1 }),
-    (plan, cuts) => {
-      const bytes = Uint8Array.from({ length: 400 }, (_, i) => i & 0xff);
-      const piecesOf = (chunks: readonly number[]): number[][] => {
-        const taken: number[][] = [];
-        let size = 1;
-        const pieces: Pieces = new Pieces((bytes, at) => {
-          taken.push([...bytes.subarray(at, at + size)]);
-          const [skip, header] = plan[taken.length % plan.length]!;
-          // Somewhere in the plan something is read: else it would not end.
-          size = header === 0 && taken.length % 2 === 0 ? 1 : header;
-          pieces.expect(skip, size);
-        }, size);
-        for (let at = 0, i = 0; at < bytes.length; i++) {
-          const length = chunks[i % chunks.length]!;
-          pieces.read(bytes.subarray(at, at + length));
-          at += length;
-        }
-        return taken;
-      };
-      expect(piecesOf(cuts)).toEqual(piecesOf([400]));
-    },
-  );
-  fc.assert(property, { seed });
 });

@@ -5,7 +5,7 @@ import { UsageError } from "../failure.ts";
 import { action, type Invocation } from "../invocation.ts";
 import { addJsonOption, wholeArgument } from "../options.ts";
 import type { CertificateFiles } from "./certificate.ts";
-import { checkToken } from "./check.ts";
+import { checkServer } from "./check.ts";
 import { GatewayError } from "./error.ts";
 import { startGateway, type Gateway } from "./gateway.ts";
 import { GatewayLog } from "./log.ts";
@@ -113,7 +113,7 @@ async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
  */
 async function checked(options: GatewayOptions, signal: AbortSignal): Promise<void> {
   try {
-    const unchecked = await checkToken(options, signal);
+    const unchecked = await checkServer(options, signal);
     if (unchecked === null || signal.aborted) return;
     new GatewayLog(options.writeLog!, options.isQuiet === true).warning(
       "token_unchecked",

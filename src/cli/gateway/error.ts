@@ -11,7 +11,8 @@ export class GatewayError extends Error {
   }
 }
 
-/** What went wrong, in the words of the system. */
+/** What went wrong, in the words of the system. A host with several addresses fails with a code and no words. */
 export function detailOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  return error.message || ((error as NodeJS.ErrnoException).code ?? error.name);
 }

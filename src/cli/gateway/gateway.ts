@@ -182,6 +182,7 @@ class RunningGateway implements Gateway {
     this.ports.push(bound);
     const url = doorUrl(this.#url, spoken.path);
     const isTls = this.#certificate !== null;
+    const host = { url, settings: this.#linkSettings, log: this.#log, metrics };
     server.on("error", (error) => {
       // Out of file descriptors, most likely: those that wait are taken when there are some again.
       this.#log.repeated("accept_failed", "", { port: bound, detail: detailOf(error) });
@@ -196,7 +197,7 @@ class RunningGateway implements Gateway {
       if (socket.destroyed) return;
       metrics.connectionsTotal++;
       metrics.connections++;
-      const link = new Link(socket, url, spoken, this.#linkSettings, this.#log, metrics, () => {
+      const link = new Link(socket, host, () => {
         metrics.connections--;
         this.#links.delete(link);
         this.#checkEmpty();

@@ -1,38 +1,37 @@
 /**
- * Link: one TCP connection of a client, and the WebSocket that carries it.
+ * Link: one TCP connection of a client, and the WebSocket that carries it, in the protocol of `wire/bridge.ts`.
  *
- * What a client holds and has subscribed to belongs to its connection, so the two end together: a link
- * never opens a second WebSocket. Neither side is read while the other does not take what comes: a link
- * keeps one read of the client, and beside what the system's sockets hold, one message of the server.
+ * It knows nothing of frames: the Hub says how many bytes it has answered, and ends the connection of a client that has
+ * ended its half. What a client holds and has subscribed to belongs to its connection, so the two end together: a link
+ * never opens a second WebSocket. Neither side is read while the other does not take what comes.
  */
 import type { Socket } from "node:net";
 import { WebSocket } from "ws";
+import {
+  BRIDGE_END,
+  BRIDGE_HEADER_BYTES,
+  bridgeWindow,
+  DRAINED_PORTION_BYTES,
+  drainedMessage,
+  FRAME_BYTES_LIMIT,
+  parseBridgeMessage,
+} from "../../wire/bridge.ts";
 import { detailOf } from "./error.ts";
 import type { GatewayLog, LogFields } from "./log.ts";
 import type { PortMetrics } from "./metrics.ts";
-import type { Spoken } from "./spoken.ts";
 import type { TokenSource } from "./token.ts";
-import { Unanswered } from "./unanswered.ts";
 import { openUpstream, type OpenFailure } from "./upstream.ts";
 
-/** Bytes that the WebSocket may have taken and not sent. */
+/** Bytes of requests that the server may leave unanswered before the client waits. */
+const WINDOW_BYTES = bridgeWindow(FRAME_BYTES_LIMIT);
+/** Bytes that the WebSocket may have accepted and not sent: a server that is slow to read must not fill our memory. */
 const UNSENT_BYTES_MAX = 256 << 10;
-/**
- * The server takes a peer that is silent for one that does not read. It is told after so many bytes that
- * the client has taken; no limit of the server's is below 256 KiB.
- */
-const PING_BYTES = 64 << 10;
+/** The runtime of the server answers this text by itself, also while the Hub hibernates: a ping wakes nothing. */
 const PING = "ping";
-/** Pings without an answer after which the server is given up. */
+/** Pings without an answer after which the server counts as lost. */
 const MISSED_MAX = 3;
-/** How long a client that goes on sending is listened to after its connection has ended. */
+/** How long a client may go on sending after its connection has ended, before it is closed. */
 const LINGER_MS = 1000;
-/** How long a client that has ended its half waits for replies while none come. */
-const ANSWER_TIMEOUT_MS = 30_000;
-/** The same where replies can't be followed: those that come later are lost. */
-const QUIET_MS = 1000;
-/** Pushes don't hold such a connection longer. */
-const QUIET_MAX_MS = 10_000;
 
 export interface LinkSettings {
   readonly token: TokenSource;
@@ -43,65 +42,56 @@ export interface LinkSettings {
   readonly pingMs: number;
 }
 
+/** What a link needs of its gateway. */
+export interface LinkHost {
+  /** Address of the server's door. */
+  readonly url: URL;
+  readonly settings: LinkSettings;
+  readonly log: GatewayLog;
+  readonly metrics: PortMetrics;
+}
+
 /** Where a link is. */
 type Phase = "connecting" | "open" | "ended";
 
 export class Link {
   readonly #client: Socket;
-  readonly #url: URL;
-  readonly #settings: LinkSettings;
-  readonly #log: GatewayLog;
-  readonly #metrics: PortMetrics;
+  readonly #host: LinkHost;
   readonly #onOver: () => void;
-  readonly #unanswered: Unanswered;
   #phase: Phase = "connecting";
   #upstream: WebSocket | null = null;
-  /** Read from the client, and not sent to the server yet. */
-  #held: Buffer | null = null;
-  /** The client sends no more, or nothing more of it is taken. */
+  /** Bytes sent to the server that it has not answered for good. */
+  #unansweredBytes = 0;
+  /** Bytes written to the client that the server was not told of. */
+  #drainedBytes = 0;
+  /** The client sends nothing more, or nothing more of it is read. */
   #isInputOver = false;
   #isClientGone = false;
   #isUpstreamGone = false;
-  /** The server does not answer any more. */
-  #isLost = false;
-  /** Bytes that the client was written since the server was told. */
-  #untoldBytes = 0;
+  /** Something has come from the server since the last ping. */
   #isHeard = true;
   #missedPings = 0;
   #heartbeat: ReturnType<typeof setInterval> | null = null;
-  /** Ends the wait for replies, or for a client that goes on sending. */
-  #patience: ReturnType<typeof setTimeout> | null = null;
-  #quietEndMs = 0;
+  /** Ends the wait for a client that goes on sending. */
+  #linger: ReturnType<typeof setTimeout> | null = null;
 
-  /** @param onOver is called once, when nothing of it is left */
-  constructor(
-    client: Socket,
-    url: URL,
-    spoken: Spoken,
-    settings: LinkSettings,
-    log: GatewayLog,
-    metrics: PortMetrics,
-    onOver: () => void,
-  ) {
+  /** @param onOver called once, when both sides have ended */
+  constructor(client: Socket, host: LinkHost, onOver: () => void) {
     this.#client = client;
-    this.#url = url;
-    this.#settings = settings;
-    this.#log = log;
-    this.#metrics = metrics;
+    this.#host = host;
     this.#onOver = onOver;
-    this.#unanswered = new Unanswered(spoken.protocol);
     client.setNoDelay(true);
-    client.setKeepAlive(true, settings.pingMs);
+    client.setKeepAlive(true, host.settings.pingMs);
     client.on("error", () => {
       // Its close event follows.
     });
-    client.on("close", () => this.#clientGone());
-    client.on("drain", () => this.#drained());
-    client.on("timeout", () => this.#timedOut());
+    client.on("close", () => this.#onClientClose());
+    client.on("drain", () => this.#onDrain());
+    client.on("timeout", () => this.#onTimeout());
     void this.#open();
   }
 
-  /** Takes nothing more of the client: what was sent is answered, then the link ends. */
+  /** Reads nothing more of the client: what it sent is answered, then the link ends. */
   finish(): void {
     if (this.#phase === "ended" || this.#isInputOver) return;
     if (this.#phase === "connecting") {
@@ -109,7 +99,7 @@ export class Link {
       return;
     }
     this.#client.pause();
-    this.#inputOver();
+    this.#endInput();
   }
 
   /** Ends at once. */
@@ -119,12 +109,13 @@ export class Link {
   }
 
   async #open(): Promise<void> {
+    const { url, settings } = this.#host;
     let token: string | null;
     try {
-      token = await this.#settings.token();
+      token = await settings.token();
     } catch (error) {
       this.#isUpstreamGone = true;
-      this.#failed({ failure: "token_unreadable", detail: { detail: detailOf(error) } });
+      this.#fail({ failure: "token_unreadable", detail: { detail: detailOf(error) } });
       this.#endClient();
       return;
     }
@@ -133,152 +124,129 @@ export class Link {
       this.#checkOver();
       return;
     }
-    this.#upstream = openUpstream(this.#url, token, this.#settings.connectTimeoutMs, {
-      opened: () => this.#opened(),
-      received: (bytes) => this.#received(bytes),
-      closed: (code, reason, failure) => this.#upstreamClosed(code, reason, failure),
+    this.#upstream = openUpstream(url, token, settings.connectTimeoutMs, {
+      onOpen: () => this.#onOpen(),
+      onMessage: (message) => this.#onMessage(message),
+      onPong: () => (this.#isHeard = true),
+      onClose: (code, reason, failure) => this.#onUpstreamClose(code, reason, failure),
     });
   }
 
-  #opened(): void {
+  #onOpen(): void {
     this.#phase = "open";
-    this.#client.setTimeout(this.#settings.idleTimeoutMs);
-    this.#heartbeat = setInterval(() => this.#beat(), this.#settings.pingMs);
-    // Only now is anything read: a client that comes while the server is asked waits.
-    this.#client.on("data", (chunk: Buffer) => this.#read(chunk));
-    this.#client.on("end", () => this.#inputOver());
-    if (this.#client.readableEnded) this.#inputOver();
+    const { idleTimeoutMs, pingMs } = this.#host.settings;
+    this.#client.setTimeout(idleTimeoutMs);
+    this.#heartbeat = setInterval(() => this.#beat(), pingMs);
+    // Nothing is read before: a client that comes while the server is asked waits in the system's buffers.
+    this.#client.on("data", (chunk: Buffer) => this.#onData(chunk));
+    this.#client.on("end", () => this.#endInput());
+    if (this.#client.readableEnded) this.#endInput();
   }
 
-  #read(chunk: Buffer): void {
-    if (this.#phase === "ended") return;
-    this.#metrics.receivedBytes += chunk.length;
-    this.#held = this.#held === null ? chunk : Buffer.concat([this.#held, chunk]);
-    this.#send();
+  /** Client to server. A chunk is sent whole, so the window may be exceeded by one read, 64 KiB: the server has room for that. */
+  #onData(chunk: Buffer): void {
+    if (this.#upstream?.readyState !== WebSocket.OPEN) return;
+    this.#host.metrics.receivedBytes += chunk.length;
+    this.#unansweredBytes += chunk.length;
+    this.#upstream.send(chunk, this.#readOn);
+    if (!this.#hasRoom()) this.#client.pause();
   }
 
-  /** Sends of what was read as much as the server may have now, and reads on when all of it is sent. */
-  #send(): void {
-    const upstream = this.#upstream;
-    if (this.#phase !== "open" || upstream?.readyState !== WebSocket.OPEN) return;
-    while (this.#held !== null && upstream.bufferedAmount <= UNSENT_BYTES_MAX) {
-      const held: Buffer = this.#held;
-      const bytes = this.#unanswered.admit(held);
-      if (bytes === 0) break;
-      const part = bytes === held.length ? held : held.subarray(0, bytes);
-      this.#held = bytes === held.length ? null : held.subarray(bytes);
-      upstream.send(part, this.#afterSend);
-    }
-    if (this.#held !== null) this.#client.pause();
-    else if (this.#isInputOver) this.#endWhenAnswered();
-    else this.#client.resume();
+  #hasRoom(): boolean {
+    return (
+      this.#unansweredBytes < WINDOW_BYTES && this.#upstream!.bufferedAmount <= UNSENT_BYTES_MAX
+    );
   }
 
-  readonly #afterSend = (): void => {
-    if (this.#held !== null) this.#send();
+  readonly #readOn = (): void => {
+    const isWaiting = this.#phase === "open" && !this.#isInputOver && this.#client.isPaused();
+    if (isWaiting && this.#hasRoom()) this.#client.resume();
   };
 
-  #received(bytes: Buffer | null): void {
+  /** Server to client. */
+  #onMessage(message: Uint8Array): void {
     this.#isHeard = true;
-    if (bytes === null || this.#phase === "ended") return;
-    this.#metrics.sentBytes += bytes.length;
-    this.#untoldBytes += bytes.length;
-    this.#follow(bytes);
-    if (this.#client.write(bytes)) {
-      this.#tell();
-    } else {
-      this.#upstream!.pause();
-      this.#client.setTimeout(this.#settings.stallTimeoutMs);
+    if (this.#phase === "ended") return;
+    if (message.length < BRIDGE_HEADER_BYTES) {
+      this.#lose("a message shorter than its header");
+      return;
     }
-    if (this.#held !== null) this.#send();
-    else if (this.#isInputOver) this.#endWhenAnswered();
+    const { consumedBytes, replies } = parseBridgeMessage(message);
+    this.#unansweredBytes -= consumedBytes;
+    this.#readOn();
+    if (replies.length === 0) return;
+    this.#host.metrics.sentBytes += replies.length;
+    const isTaken = this.#client.write(replies, (error) => {
+      if (!error) this.#onWritten(replies.length);
+    });
+    if (isTaken) return;
+    // The Hub stops at the end of its window by itself. Pushes go on until they are too many for it: the system's
+    // sockets hold them, not we.
+    this.#upstream!.pause();
+    this.#client.setTimeout(this.#host.settings.stallTimeoutMs);
   }
 
-  #follow(bytes: Buffer): void {
-    try {
-      this.#unanswered.received(bytes);
-    } catch (error) {
-      this.#log.repeated("replies_unfollowed", "", this.#fields({ detail: detailOf(error) }));
+  #onWritten(bytes: number): void {
+    this.#drainedBytes += bytes;
+    if (this.#drainedBytes < DRAINED_PORTION_BYTES) return;
+    if (this.#upstream!.readyState === WebSocket.OPEN) {
+      this.#upstream!.send(drainedMessage(this.#drainedBytes));
     }
+    this.#drainedBytes = 0;
   }
 
-  /** The client has taken all that it was written. */
-  #drained(): void {
+  /** The client has taken all that was written to it. */
+  #onDrain(): void {
     if (this.#phase !== "open") return;
-    this.#client.setTimeout(this.#settings.idleTimeoutMs);
+    this.#client.setTimeout(this.#host.settings.idleTimeoutMs);
     this.#missedPings = 0;
     this.#isHeard = true;
-    this.#tell();
     this.#upstream!.resume();
   }
 
-  /** Says that it reads. The runtime answers, and wakes nobody for it. */
-  #tell(): void {
-    if (this.#untoldBytes < PING_BYTES) return;
-    this.#untoldBytes = 0;
-    this.#upstream!.send(PING);
-  }
-
-  /**
-   * Shows the server that the client reads, and sees that the server is there. While the client does not
-   * read neither is true: the server may drop it then, as it drops all who don't.
-   */
+  /** Sees that the server is there. Of one that is not read, as the client does not read, that can't be seen. */
   #beat(): void {
     const upstream = this.#upstream!;
     if (this.#phase !== "open" || upstream.isPaused) return;
     this.#missedPings = this.#isHeard ? 0 : this.#missedPings + 1;
-    if (this.#missedPings >= MISSED_MAX) {
-      this.#isLost = true;
-      this.#failed({
-        failure: "lost",
-        detail: { detail: `${MISSED_MAX} pings without an answer` },
-      });
-      upstream.terminate();
+    if (this.#missedPings < MISSED_MAX) {
+      this.#isHeard = false;
+      upstream.send(PING);
       return;
     }
-    this.#isHeard = false;
-    this.#untoldBytes = 0;
-    upstream.send(PING);
+    this.#lose(`${MISSED_MAX} pings without an answer`);
   }
 
-  /** The client has ended its half, or nothing more of it is taken. */
-  #inputOver(): void {
+  /** Ends the connection to a server that is not there, or sends what is not in the protocol. */
+  #lose(detail: string): void {
+    this.#fail({ failure: "lost", detail: { detail } });
+    this.#end();
+    this.#upstream!.terminate();
+  }
+
+  /** The client has ended its half, or nothing more of it is read: the Hub answers what it has, and closes. */
+  #endInput(): void {
     if (this.#isInputOver) return;
     this.#isInputOver = true;
-    this.#quietEndMs = performance.now() + QUIET_MAX_MS;
-    this.#send();
+    if (this.#upstream!.readyState === WebSocket.OPEN) this.#upstream!.send(BRIDGE_END);
   }
 
-  /** Everything is sent: ends the connection once it is answered, or as far as that can be known. */
-  #endWhenAnswered(): void {
-    const { isFollowed, requests } = this.#unanswered;
-    if (isFollowed && requests === 0) {
-      this.#upstream!.close(1000);
-      return;
-    }
-    const waitMs = isFollowed
-      ? ANSWER_TIMEOUT_MS
-      : Math.max(0, Math.min(QUIET_MS, this.#quietEndMs - performance.now()));
-    this.#wait(waitMs, () => {
-      // A client that is slow to read is not done.
-      if (this.#upstream!.isPaused) this.#endWhenAnswered();
-      else this.#upstream!.close(1000);
-    });
-  }
-
-  #upstreamClosed(code: number, reason: string, failure: OpenFailure | null): void {
+  #onUpstreamClose(code: number, reason: string, failure: OpenFailure | null): void {
     this.#isUpstreamGone = true;
+    // An end that the client, or the gateway itself, has caused is no news.
     if (!this.#client.destroyed) {
-      if (failure !== null) this.#failed(failure);
-      else if (!this.#isInputOver && !this.#isLost) this.#closedByServer(code, reason);
+      if (failure !== null) this.#fail(failure);
+      else if (this.#phase === "open") this.#reportClose(code, reason);
     }
     this.#endClient();
   }
 
-  #closedByServer(code: number, reason: string): void {
-    this.#metrics.closed(code);
+  #reportClose(code: number, reason: string): void {
+    // That is how the Hub ends the connection of a client that has ended its half.
+    if (this.#isInputOver && code === 1000) return;
+    this.#host.metrics.countClose(code);
     if (code === 1000) return;
-    this.#log.repeated("upstream_closed", String(code), this.#fields({ code, reason }));
+    this.#host.log.repeated("upstream_closed", String(code), this.#fields({ code, reason }));
   }
 
   /** The server has ended the connection: what it sent is written, then the client is closed. */
@@ -289,11 +257,11 @@ export class Link {
       this.#checkOver();
       return;
     }
-    client.setTimeout(this.#settings.stallTimeoutMs);
+    client.setTimeout(this.#host.settings.stallTimeoutMs);
     client.end(() => {
       // Closing over unread bytes would reset the connection, and the client lose its last replies.
       if (client.readableEnded || client.destroyed) client.destroy();
-      else this.#wait(LINGER_MS, () => client.destroy());
+      else this.#linger = setTimeout(() => client.destroy(), LINGER_MS);
     });
     client.once("end", () => {
       if (client.writableFinished) client.destroy();
@@ -301,7 +269,7 @@ export class Link {
     client.resume();
   }
 
-  #clientGone(): void {
+  #onClientClose(): void {
     this.#isClientGone = true;
     const wasOpen = this.#phase === "open";
     this.#end();
@@ -315,41 +283,36 @@ export class Link {
   }
 
   /** Nothing was written or read for too long. */
-  #timedOut(): void {
-    const isStalled = this.#client.writableLength > 0;
-    if (isStalled) {
-      this.#metrics.stalledTotal++;
-      const { writableLength } = this.#client;
-      this.#log.repeated("client_stalled", "", this.#fields({ unwrittenBytes: writableLength }));
+  #onTimeout(): void {
+    const { log, metrics } = this.#host;
+    const { writableLength } = this.#client;
+    if (writableLength > 0) {
+      metrics.stalledTotal++;
+      log.repeated("client_stalled", "", this.#fields({ unwrittenBytes: writableLength }));
       this.#client.destroy();
     } else if (this.#phase === "open") {
-      this.#log.repeated("client_idle", "", this.#fields({}));
+      log.repeated("client_idle", "", this.#fields({}));
       this.finish();
     }
   }
 
-  #failed({ failure, detail }: OpenFailure): void {
-    this.#metrics.failures[failure]++;
+  #fail({ failure, detail }: OpenFailure): void {
+    this.#host.metrics.failures[failure]++;
     const kind = `${failure} ${detail.status ?? ""}`;
-    this.#log.repeated("upstream_failed", kind, this.#fields({ reason: failure, ...detail }));
+    const fields = this.#fields({ reason: failure, ...detail });
+    this.#host.log.repeated("upstream_failed", kind, fields);
   }
 
   #fields(fields: LogFields): LogFields {
-    return { port: this.#metrics.port, ...fields };
-  }
-
-  #wait(ms: number, over: () => void): void {
-    if (this.#patience !== null) clearTimeout(this.#patience);
-    this.#patience = setTimeout(over, ms);
+    return { port: this.#host.metrics.port, ...fields };
   }
 
   #end(): void {
     this.#phase = "ended";
-    this.#held = null;
     if (this.#heartbeat !== null) clearInterval(this.#heartbeat);
     this.#heartbeat = null;
-    if (this.#patience !== null) clearTimeout(this.#patience);
-    this.#patience = null;
+    if (this.#linger !== null) clearTimeout(this.#linger);
+    this.#linger = null;
   }
 
   #checkOver(): void {

@@ -32,7 +32,7 @@ export class PortMetrics {
     this.protocol = protocol;
   }
 
-  closed(code: number): void {
+  countClose(code: number): void {
     const known = this.closes.has(code) ? code : 0;
     this.closes.set(known, this.closes.get(known)! + 1);
   }

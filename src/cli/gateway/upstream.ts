@@ -1,6 +1,7 @@
 /** The WebSocket to the server that a TCP connection is carried over. */
 import type { IncomingMessage } from "node:http";
 import { WebSocket, type ClientOptions } from "ws";
+import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
 import { detailOf } from "./error.ts";
 import type { Failure } from "./metrics.ts";
 
@@ -14,17 +15,28 @@ const REFUSAL_BYTES_MAX = 4096;
 /** Why a WebSocket did not open. */
 export interface OpenFailure {
   readonly failure: Failure;
-  /** Status of HTTP and stable code of the server, or what the system says. */
+  /** What the server says: HTTP status, stable code, and a sentence. Otherwise what the system says. */
   readonly detail: Readonly<Record<string, string | number>>;
 }
 
 export interface UpstreamEvents {
-  opened(): void;
-  /** Bytes of the server's stream; null for the text `pong`. */
-  received(bytes: Buffer | null): void;
-  /** It has ended, or has never begun: then there is a failure. */
-  closed(code: number, reason: string, failure: OpenFailure | null): void;
+  onOpen(): void;
+  /** Format: `wire/bridge.ts`. */
+  onMessage(message: Uint8Array): void;
+  /** The server has answered the text `ping`. */
+  onPong(): void;
+  /** The WebSocket has ended; with a failure when it never was open. */
+  onClose(code: number, reason: string, failure: OpenFailure | null): void;
 }
+
+/** A server before 0.5.0 opens a plain WebSocket whatever subprotocol is asked for, and confirms none. */
+const NOT_CONFIRMED: OpenFailure = {
+  failure: "refused",
+  detail: {
+    code: "bridge_unsupported",
+    detail: `the server does not speak ${BRIDGE_SUBPROTOCOL}: run the gateway of the server's release, or update the server`,
+  },
+};
 
 /** Begins to open one. */
 export function openUpstream(
@@ -41,14 +53,21 @@ export function openUpstream(
     closeTimeout: CLOSE_TIMEOUT_MS,
     ...(token !== null && { headers: { authorization: `Bearer ${token}` } }),
   };
-  const socket = new WebSocket(url, options);
+  const socket = new WebSocket(url, BRIDGE_SUBPROTOCOL, options);
   let failure: OpenFailure | null = null;
   let isOpen = false;
   socket.on("open", () => {
     isOpen = true;
-    events.opened();
+    events.onOpen();
   });
-  socket.on("message", (data: Buffer, isBinary) => events.received(isBinary ? data : null));
+  socket.on("message", (data: Buffer, isBinary) => {
+    if (isBinary) events.onMessage(data);
+    else events.onPong();
+  });
+  socket.on("upgrade", ({ headers }) => {
+    // The library ends such a WebSocket by itself, with an error that has no code.
+    if (headers["sec-websocket-protocol"] !== BRIDGE_SUBPROTOCOL) failure = NOT_CONFIRMED;
+  });
   socket.on("unexpected-response", (_request, response) => {
     void refusalOf(response).then((refusal) => {
       failure = refusal;
@@ -62,12 +81,12 @@ export function openUpstream(
     failure ??= { failure: "unreachable", detail: { detail: lostBy } };
   });
   socket.on("close", (code, reason) => {
-    events.closed(code, reason.toString("utf8") || lostBy, failure);
+    events.onClose(code, reason.toString("utf8") || lostBy, failure);
   });
   return socket;
 }
 
-/** What the server says instead of opening the WebSocket. */
+/** Reads what the server says instead of opening the WebSocket. */
 async function refusalOf(response: IncomingMessage): Promise<OpenFailure> {
   const status = response.statusCode ?? 0;
   let body = "";
@@ -79,14 +98,18 @@ async function refusalOf(response: IncomingMessage): Promise<OpenFailure> {
   } catch {
     // The status says enough.
   }
-  return { failure: "refused", detail: { status, ...codeOf(body) } };
+  return { failure: "refused", detail: { status, ...problemOf(body) } };
 }
 
-function codeOf(body: string): { code: string } | null {
+/** Code and sentence of a problem document, shortened, as they end in a log line; nothing of any other body. */
+function problemOf(body: string): Readonly<Record<string, string>> {
   try {
-    const { code } = JSON.parse(body) as { code?: unknown };
-    return typeof code === "string" ? { code: code.slice(0, 64) } : null;
+    const { code, detail } = JSON.parse(body) as { code?: unknown; detail?: unknown };
+    return {
+      ...(typeof code === "string" && { code: code.slice(0, 64) }),
+      ...(typeof detail === "string" && { detail: detail.slice(0, 512) }),
+    };
   } catch {
-    return null;
+    return {};
   }
 }

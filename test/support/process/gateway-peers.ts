@@ -2,6 +2,12 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { WebSocketServer, type WebSocket } from "ws";
+import {
+  BRIDGE_END,
+  bridgeMessage,
+  BRIDGE_SUBPROTOCOL,
+  parseDrained,
+} from "../../../src/wire/bridge.ts";
 import { concat } from "../frames/index.ts";
 
 const TIMEOUT_MS = 10_000;
@@ -81,12 +87,20 @@ export interface FakeServer {
   close(): Promise<void>;
 }
 
-/** @param serve is given each WebSocket that opens */
+/**
+ * @param serve is given each WebSocket that opens
+ * @param subprotocol confirmed whatever was asked for; null confirms none, as servers of release 0.4 do
+ */
 export async function fakeServer(
   serve: (socket: WebSocket) => void,
-  port = 0,
+  subprotocol: string | null = BRIDGE_SUBPROTOCOL,
 ): Promise<FakeServer> {
-  const server = new WebSocketServer({ port, host: "127.0.0.1", perMessageDeflate: false });
+  const server = new WebSocketServer({
+    port: 0,
+    host: "127.0.0.1",
+    perMessageDeflate: false,
+    handleProtocols: () => subprotocol ?? false,
+  });
   const sockets: WebSocket[] = [];
   const requests: FakeServer["requests"] = [];
   server.on("connection", (socket, { url = "", headers: { authorization } }) => {
@@ -109,10 +123,56 @@ export async function fakeServer(
   };
 }
 
-/** Answers the text `ping`, as the platform does, and gives binary messages to the test. */
-export function onFrames(socket: WebSocket, take: (bytes: Buffer) => void): void {
+/** What a server does with what a gateway sends; `ping` it answers in any case. */
+export interface HubSide {
+  /** Bytes of the client. */
+  readonly onFrames?: (bytes: Buffer) => void;
+  /** The client has ended its half. Unless given, the connection is closed. */
+  readonly onEnd?: () => void;
+  /** So many bytes of replies were written to the client. */
+  readonly onDrained?: (bytes: number) => void;
+}
+
+/** Speaks the server's half of `wire/bridge.ts`. */
+export function speakBridge(
+  socket: WebSocket,
+  { onFrames, onEnd = () => socket.close(1000), onDrained }: HubSide,
+): void {
   socket.on("message", (data: Buffer, isBinary) => {
-    if (isBinary) take(data);
-    else socket.send("pong");
+    const text = isBinary ? "" : data.toString();
+    if (isBinary) onFrames?.(data);
+    else if (text === "ping") socket.send("pong");
+    else if (text === BRIDGE_END) onEnd();
+    else onDrained?.(parseDrained(text) ?? NaN);
+  });
+}
+
+/** Sends replies, or pushes where nothing is consumed. */
+export function sendReplies(socket: WebSocket, replies: Uint8Array, consumedBytes: number): void {
+  socket.send(bridgeMessage(consumedBytes, replies));
+}
+
+/** Answers each byte as a request without anything else, after a while, and closes when all is answered. */
+export function answerBytes(socket: WebSocket, delayMs = 0): void {
+  let waiting = 0;
+  let isEnding = false;
+  const close = (): void => {
+    if (isEnding && waiting === 0) socket.close(1000);
+  };
+  const answer = (bytes: number): void => {
+    sendReplies(socket, new Uint8Array(bytes), bytes);
+    waiting--;
+    close();
+  };
+  speakBridge(socket, {
+    onFrames: ({ length }) => {
+      waiting++;
+      if (delayMs === 0) answer(length);
+      else setTimeout(() => answer(length), delayMs);
+    },
+    onEnd: () => {
+      isEnding = true;
+      close();
+    },
   });
 }
