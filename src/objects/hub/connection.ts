@@ -167,6 +167,7 @@ export class Connection implements SessionHost, Subscriber {
   /** What the peer is sent may reach it. */
   hasReader = true;
   #isClosed = false;
+  #hasExpired = false;
 
   constructor(socket: WebSocket, attachment: Attachment, hub: ConnectionHub) {
     this.#socket = socket;
@@ -254,9 +255,9 @@ export class Connection implements SessionHost, Subscriber {
     return this.#attachment.transport;
   }
 
-  /** Milliseconds since the epoch at which its access ends; null for never. */
-  get expiresAtMs(): number | null {
-    return this.#attachment.access.expiresAtMs;
+  /** When its access ends, in ms since the epoch; Infinity for never, and after `expire`. */
+  get expiresAtMs(): number {
+    return this.#hasExpired ? Infinity : (this.#attachment.access.expiresAtMs ?? Infinity);
   }
 
   get isClosed(): boolean {
@@ -311,6 +312,7 @@ export class Connection implements SessionHost, Subscriber {
   }
 
   expire(): void {
+    this.#hasExpired = true;
     this.#session.expire();
   }
 

@@ -26,7 +26,7 @@ import {
 } from "../../wire/bytes.ts";
 import { forEachDelivery, forEachPublication } from "../../wire/channel-batch.ts";
 import { writeMessage, type Batch } from "../../wire/messages.ts";
-import { alarmTime } from "../../base/alarm.ts";
+import { AlarmClock } from "../../base/alarm-clock.ts";
 import { noteConnections } from "./connection-count.ts";
 import { makeConnectionId, ownChannel, splitIds } from "../../base/connection-id.ts";
 import { Connection, type Attachment, type ConnectionHub } from "./connection.ts";
@@ -85,8 +85,8 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   #isListed: boolean;
   #listing: Promise<void> | null = null;
   #touched = new Set<Connection>();
-  /** The first token to expire, of those that were watched since the object started or the alarm rang. */
-  #earliestExpiryMs = Infinity;
+  /** Rings when a token expires. */
+  readonly #alarm: AlarmClock;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -104,6 +104,13 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
       () => this.figures(),
     );
     this.dispatch = new Dispatch(env, namespace, { tally: this.#tally, flush: async () => {} });
+    this.#alarm = new AlarmClock({
+      findDeadlineMs: () => this.#findDeadlineMs(),
+      storage: ctx.storage,
+      nowMs: () => Date.now(),
+      wait: async (ms) => await scheduler.wait(ms),
+      waitUntil: (work) => ctx.waitUntil(work),
+    });
     this.roster = new Roster(env, namespace, this.#name, this.settings.HUB_SUBSCRIPTIONS_MAX);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
     for (const socket of ctx.getWebSockets()) {
@@ -148,15 +155,11 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   /** Ends the connections whose token has expired. */
   override async alarm(): Promise<void> {
     const nowMs = Date.now();
-    this.#earliestExpiryMs = Infinity;
-    let nextMs = Infinity;
+    this.#alarm.noteRing();
     for (const connection of this.#connections.values()) {
-      const { expiresAtMs } = connection;
-      if (expiresAtMs === null) continue;
-      if (expiresAtMs > nowMs) nextMs = Math.min(nextMs, expiresAtMs);
-      else connection.expire();
+      if (connection.expiresAtMs <= nowMs) connection.expire();
     }
-    if (nextMs < Infinity) await this.#watchExpiry(nextMs);
+    await this.#alarm.setForNext();
   }
 
   deliverAll(deliveries: Uint8Array): DeliveredAll {
@@ -303,7 +306,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     if (channel !== null && !(await this.#listen(connection, channel, after))) {
       return new Response(null, { status: 503 });
     }
-    await this.#watchExpiry(parameters.access.expiresAtMs);
+    await this.#alarm.setFor(parameters.access.expiresAtMs ?? Infinity);
     const headers = new Headers();
     if (parameters.subprotocol !== null)
       headers.set("sec-websocket-protocol", parameters.subprotocol);
@@ -421,13 +424,12 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return directoryStub(this.env, this.#namespace);
   }
 
-  async #watchExpiry(expiresAtMs: number | null): Promise<void> {
-    if (expiresAtMs === null) return;
-    // Others may come to watch while this one asks for the alarm.
-    this.#earliestExpiryMs = Math.min(this.#earliestExpiryMs, expiresAtMs);
-    const alarmAtMs = await this.ctx.storage.getAlarm();
-    if (alarmAtMs !== null && alarmAtMs <= this.#earliestExpiryMs) return;
-    await this.ctx.storage.setAlarm(alarmTime(this.#earliestExpiryMs, Date.now()));
+  /** When the next token of a connection expires. */
+  #findDeadlineMs(): number {
+    let deadlineMs = Infinity;
+    for (const { expiresAtMs } of this.#connections.values())
+      deadlineMs = Math.min(deadlineMs, expiresAtMs);
+    return deadlineMs;
   }
 
   async #storeLater(): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import { connectionHolder } from "../../engine/semaphores/holder.ts";
 import type { Semaphores } from "../../engine/semaphores/semaphores.ts";
-import { ALARM_INTERVAL_MS } from "../../base/alarm.ts";
+import { ALARM_INTERVAL_MS } from "../../base/alarm-clock.ts";
 import { logWarning } from "../../base/log.ts";
 import { lostConnections } from "./lost-connections.ts";
 import { shardName } from "../../base/names.ts";
@@ -47,8 +47,8 @@ export class SemaphoreWork {
    */
   start(alarmAtMs: number): void {
     if (!this.#semaphores.hasConnections) return;
-    const nextMs = this.#now() + this.#checkIntervalMs;
-    this.#checkAtMs = alarmAtMs === Infinity ? 0 : Math.min(alarmAtMs, nextMs);
+    const latestAtMs = this.#now() + this.#checkIntervalMs;
+    this.#checkAtMs = alarmAtMs === Infinity ? 0 : Math.min(alarmAtMs, latestAtMs);
   }
 
   /** Says that the shard's clock was set back. */
@@ -63,8 +63,8 @@ export class SemaphoreWork {
     return this.#semaphores.readClock(Date.now());
   }
 
-  /** When there is something to do next, milliseconds since the epoch; Infinity when there is nothing. */
-  nextMs(): number {
+  /** The deadline: when something is due next, in ms since the epoch; Infinity when nothing is. */
+  findDeadlineMs(): number {
     const { deadlineMs, hasConnections } = this.#semaphores;
     if (!hasConnections) return deadlineMs;
     if (this.#checkAtMs === Infinity) this.#checkAtMs = this.#now() + this.#checkIntervalMs;
@@ -113,10 +113,10 @@ export class SemaphoreWork {
   async #collect(): Promise<void> {
     const startMs = this.#now();
     if (startMs < this.#collectAtMs) return;
-    const nextMs = this.#semaphores.nextCollection(Date.now());
-    if (nextMs === null) return;
+    const collectAtMs = this.#semaphores.nextCollection(Date.now());
+    if (collectAtMs === null) return;
     await this.#collectAll(startMs, false);
-    this.#collectAtMs = nextMs;
+    this.#collectAtMs = collectAtMs;
   }
 
   /** The shard is full: semaphores that nobody holds go before their time. */

@@ -26,8 +26,10 @@ import type {
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { ClockWatch } from "./clock-watch.ts";
 import { DataPoints } from "../../base/data-points.ts";
+import { FullLog } from "./full-log.ts";
+import { GroupCommit } from "./group-commit.ts";
 import { Journal, readHashKey } from "./journal.ts";
-import { ALARM_INTERVAL_MS, alarmTime } from "../../base/alarm.ts";
+import { AlarmClock } from "../../base/alarm-clock.ts";
 import { isRefusal } from "../../base/failure.ts";
 import { logError, logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
@@ -38,9 +40,6 @@ import { inTurns, turn } from "../../base/turn.ts";
 
 /** Segments that are swept before requests get a turn. */
 const SWEEP_STEPS = 2;
-/** With relaxed durability: how long a change may wait for its row. */
-const RELAXED_FLUSH_MS = 50;
-const FULL_LOG_INTERVAL_MS = 60_000;
 /** A lag of the clock is stored and logged from here on. */
 const LAG_TOLD_MS = 1000;
 /** Changes with what hashes, plans and cursors mean: those of another version are refused. */
@@ -53,29 +52,15 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   readonly #claim: ShardClaim;
   readonly #points: DataPoints | null;
   readonly #semaphoreWork: SemaphoreWork;
+  readonly #alarm: AlarmClock;
+  readonly #commits: GroupCommit;
+  readonly #fullLog: FullLog;
   readonly #clockWatch = new ClockWatch();
   readonly #startedAtMs = Date.now();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
   readonly #hashes: string;
-  /** The flush that everything applied by now waits for; null when nothing waits. */
-  #flush: Promise<void> | null = null;
-  /** The commit that is on its way to the disk; null when the disk is idle. */
-  #syncing: Promise<void> | null = null;
-  /** Calls come faster than commits end: each flush lets those arrive that wait to be heard. */
-  #isBusy = false;
-  /** Calls that share the next flush. */
-  #sharing = 0;
-  #alarmAtMs = Infinity;
-  /** In the shard's time, which never goes back. */
-  #alarmSetAtMs = -Infinity;
-  #alarmsSet = 0;
-  #alarmDelay: Promise<void> | null = null;
-  #hasRung = false;
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
-  #refusalsSeen = 0;
-  #refusalsLogged = 0;
-  #fullLoggedAtMs = -Infinity;
   #lagSeenMs = 0;
   #isLagLogged = false;
 
@@ -97,6 +82,25 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
       this.#mustWrite(write),
     );
     this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
+    this.#fullLog = new FullLog(ctx.id.name!, this.#settings.SHARD_BYTES_MAX);
+    const { storage } = ctx;
+    const timers = {
+      wait: async (ms: number) => await scheduler.wait(ms),
+      waitUntil: (work: Promise<void>) => ctx.waitUntil(work),
+    };
+    this.#alarm = new AlarmClock({
+      findDeadlineMs: () => this.#findDeadlineMs(),
+      storage,
+      nowMs: () => Date.now(),
+      ...timers,
+    });
+    const commitHost = {
+      hasChanges: () => this.#engine.isDirty,
+      write: async () => await this.#write(),
+      sync: async () => await storage.sync(),
+      ...timers,
+    };
+    this.#commits = new GroupCommit(commitHost, this.#settings.DURABILITY === "strict");
     const { namespace, index } = shardName.parse(ctx.id.name!);
     this.#points = DataPoints.of(
       env,
@@ -108,12 +112,8 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
       this.#load();
       this.#noteClock();
       ctx.waitUntil(this.#claim.tell());
-      // The alarm that woke the object is not there any more: then there is none until a deadline.
-      this.#alarmAtMs = (await ctx.storage.getAlarm()) ?? Infinity;
-      this.#semaphoreWork.start(this.#alarmAtMs);
-      // A crash may have come between a row and the alarm for it.
-      if (this.#alarmAtMs < Infinity) await this.#setAlarm(this.#findDeadline());
-      else if (this.#findDeadline() < Infinity) ctx.waitUntil(this.#armUnlessRung());
+      this.#semaphoreWork.start(await this.#alarm.load());
+      await this.#alarm.resume();
     });
   }
 
@@ -128,7 +128,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     this.#noteClock();
     this.#points?.note();
     this.#noteRefusals();
-    await this.#settled();
+    await this.#commits.flush();
     return answer;
   }
 
@@ -141,7 +141,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   ): Promise<Uint8Array> {
     await this.#look(placement);
     const page = await inTurns(this.#engine.listing.page(query, after, bytesMax, recordsMax));
-    await this.#settled();
+    await this.#commits.flush();
     return page;
   }
 
@@ -155,7 +155,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#look(placement);
     if (isBounded && !this.#engine.scan.isOrdered) return this.#engine.scan.unorderedPage();
     const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
-    await this.#settled();
+    await this.#commits.flush();
     return page;
   }
 
@@ -169,7 +169,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#look(placement);
     this.#assertSameHashes(hashes ?? this.#hashes);
     const rows = this.#engine.scan.rowsFrom(query, place, recordsMax);
-    await this.#settled();
+    await this.#commits.flush();
     return { hashes: this.#hashes, ...rows };
   }
 
@@ -182,7 +182,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   ): Promise<Uint8Array> {
     await this.#look(placement);
     const page = await inTurns(this.#engine.exporting.page(query, after, recordsMax, bytesMax));
-    await this.#settled();
+    await this.#commits.flush();
     return page;
   }
 
@@ -196,7 +196,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#look(placement);
     const from = hashes === this.#hashes ? cursor : 0;
     const step = this.#engine.scan.remove(query, from);
-    await this.#settled();
+    await this.#commits.flush();
     return { hashes: this.#hashes, ...step };
   }
 
@@ -223,7 +223,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#look(placement);
     this.#assertSameHashes(hashes);
     const fragments = await inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
-    await this.#settled();
+    await this.#commits.flush();
     return fragments;
   }
 
@@ -232,7 +232,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#sweep();
     const { totals } = this.#engine;
     const semaphores = this.#engine.semaphores.figures(Date.now());
-    await this.#settled();
+    await this.#commits.flush();
     const tally = this.#engine.tallyFigures(Date.now());
     const figures = this.figures();
     return { totals, tally, startedAtMs: this.#startedAtMs, figures, semaphores };
@@ -241,7 +241,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
     await this.#look(placement);
     const semaphores = this.#engine.semaphores.figures(Date.now());
-    await this.#settled();
+    await this.#commits.flush();
     return { semaphores, requests: this.#engine.semaphoreRequests.counts };
   }
 
@@ -254,7 +254,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#look(placement);
     const from = hashes === this.#hashes ? cursor : 0;
     const page = this.#engine.semaphores.dump(from, bytesMax, [], Date.now());
-    await this.#settled();
+    await this.#commits.flush();
     return { hashes: this.#hashes, ...page };
   }
 
@@ -297,13 +297,6 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
-  /** Resolves when all that was seen may be told: at once, when nothing waits for the disk. */
-  async #settled(): Promise<void> {
-    if (!this.#engine.isDirty) return;
-    if (this.#settings.DURABILITY === "strict") await this.#flushed();
-    else this.ctx.waitUntil((this.#flush ??= this.#flushAfter(scheduler.wait(RELAXED_FLUSH_MS))));
-  }
-
   #load(): void {
     this.#engine.advance(Date.now());
     try {
@@ -321,21 +314,20 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       journalRows: rows,
       journalBytes: bytes,
-      rowsWritten: this.#journal.rowsWritten + this.#alarmsSet,
+      rowsWritten: this.#journal.rowsWritten + this.#alarm.timesSet,
       clockLagMs: this.#engine.clockLagMs,
     };
   }
 
   /** Collects what has expired, a few segments at a time, and gives resources and storage back. */
   override async alarm(): Promise<void> {
-    this.#alarmAtMs = Infinity;
-    this.#hasRung = true;
+    this.#alarm.noteRing();
     if (this.#unreadable !== null) return;
     this.#engine.advance(Date.now());
     this.#noteClock();
     await this.#sweep();
     await this.#semaphoreWork.run();
-    await this.#settled();
+    await this.#commits.flush();
     if (this.#journal.isMostlyDead) {
       this.#mustWrite(() => this.#journal.beginCut());
       while (this.#journal.isCutting) {
@@ -343,7 +335,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
         await turn();
       }
     }
-    await this.#setAlarm(this.#findDeadline());
+    await this.#alarm.setForNext();
   }
 
   /** Collects what has expired. */
@@ -355,12 +347,6 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
-  /** There is no alarm: it rings in a moment, if it woke the object, or has been lost. */
-  async #armUnlessRung(): Promise<void> {
-    await scheduler.wait(ALARM_INTERVAL_MS);
-    if (!this.#hasRung) await this.#setAlarm(this.#findDeadline());
-  }
-
   /**
    * Where the platform's clock has gone back: sets the alarm anew, which is in its time, stores the time, and says
    * so, once for each lag. A machine's clock may be some milliseconds behind another's: such a lag is gone at
@@ -369,7 +355,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   #noteClock(): void {
     const lagMs = this.#engine.clockLagMs;
     if (lagMs === this.#lagSeenMs) return;
-    if (lagMs > this.#lagSeenMs) this.ctx.waitUntil(this.#setAlarm(this.#findDeadline()));
+    if (lagMs > this.#lagSeenMs) this.ctx.waitUntil(this.#alarm.setForNext());
     this.#lagSeenMs = lagMs;
     if (lagMs >= LAG_TOLD_MS && this.#engine.isClockUnstored) {
       this.#mustWrite(() => this.#journal.storeClock());
@@ -406,50 +392,21 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     if (lagMs === 0) return 0;
     this.#mustWrite(() => this.#journal.setClockBack());
     this.#semaphoreWork.noteSetBack();
-    this.#alarmSetAtMs = this.#fullLoggedAtMs = -Infinity;
     logWarning("clock_set_back", { shard: this.ctx.id.name, byMs: lagMs });
     this.#noteClock();
-    await this.#setAlarm(this.#findDeadline());
+    await this.#alarm.setForNext();
     return lagMs;
   }
 
-  #findDeadline(): number {
-    return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.nextMs());
+  #findDeadlineMs(): number {
+    return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.findDeadlineMs());
   }
 
-  /**
-   * The flush that covers everything applied so far. It is made at once when the disk is idle; while a
-   * commit is on its way to the disk, all that is applied meanwhile shares the next one. Among many
-   * callers a commit ends when the calls that its end calls forth have not been heard yet: then a flush
-   * waits a turn for them, until one has been of a single call again.
-   */
-  #flushed(): Promise<void> {
-    if (this.#syncing !== null) this.#isBusy = true;
-    if (this.#flush === null && !this.#isBusy) return this.#write();
-    this.#sharing++;
-    this.#flush ??= this.#flushAfter(this.#gathered());
-    return this.#flush;
-  }
-
-  async #gathered(): Promise<void> {
-    if (this.#syncing !== null) await this.#syncing;
-    await turn();
-    this.#isBusy = this.#sharing > 1;
-    this.#sharing = 0;
-  }
-
-  async #flushAfter(event: Promise<void>): Promise<void> {
-    await event;
-    this.#flush = null;
-    await this.#write();
-  }
-
+  /** Writes what was applied, and asks for the alarm in the same turn, so that both are committed together. */
   async #write(): Promise<void> {
     this.#mustWrite(() => this.#journal.append());
-    // The alarm is asked for in the same turn, so that it becomes durable together with the row.
-    const armed = this.#armAlarm();
-    this.#syncing = this.#sync();
-    await armed;
+    const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
+    await this.#alarm.setFor(Math.min(recordsMs, this.#semaphoreWork.findDeadlineMs()));
   }
 
   /** A write that fails leaves memory ahead of the disk: start again from the disk, and let every caller know. */
@@ -463,68 +420,16 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
-  async #sync(): Promise<void> {
-    try {
-      await this.ctx.storage.sync();
-    } catch {
-      // The platform resets an object whose commit failed, and fails its calls.
-    }
-    this.#syncing = null;
-  }
-
-  async #armAlarm(): Promise<void> {
-    const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
-    await this.#setAlarm(Math.min(recordsMs, this.#semaphoreWork.nextMs()));
-  }
-
-  /** Sets the alarm, unless it rings earlier anyway; at most once per interval. */
-  async #setAlarm(deadlineMs: number): Promise<void> {
-    if (deadlineMs === Infinity) return;
-    const nowMs = Date.now();
-    this.#engine.advance(nowMs);
-    if (alarmTime(deadlineMs, nowMs) >= this.#alarmAtMs) return;
-    const waitMs = this.#alarmSetAtMs + ALARM_INTERVAL_MS - this.#engine.nowMs;
-    if (waitMs > 0 && this.#alarmAtMs !== Infinity) {
-      this.#alarmDelay ??= scheduler.wait(waitMs).then(async () => {
-        this.#alarmDelay = null;
-        // The interval has passed, whatever the clock shows.
-        this.#alarmSetAtMs = -Infinity;
-        await this.#setAlarm(this.#findDeadline());
-      });
-      this.ctx.waitUntil(this.#alarmDelay);
-      return;
-    }
-    this.#alarmSetAtMs = this.#engine.nowMs;
-    this.#alarmAtMs = alarmTime(deadlineMs, nowMs);
-    this.#alarmsSet++;
-    await this.ctx.storage.setAlarm(this.#alarmAtMs);
-  }
-
   #noteRefusals(): void {
-    const { refusedForSpace } = this.#engine.figures;
-    if (refusedForSpace === this.#refusalsSeen) return;
-    this.#refusalsSeen = refusedForSpace;
-    this.#logRefusals();
-    this.ctx.waitUntil(this.#reclaim());
+    const { refusedForSpace, bytes } = this.#engine.figures;
+    if (this.#fullLog.note(refusedForSpace, bytes, this.#engine.nowMs)) {
+      this.ctx.waitUntil(this.#reclaim());
+    }
   }
 
   async #reclaim(): Promise<void> {
     await this.#semaphoreWork.reclaim();
-    await this.#settled();
-  }
-
-  #logRefusals(): void {
-    const { refusedForSpace, bytes } = this.#engine.figures;
-    const { nowMs } = this.#engine;
-    if (nowMs - this.#fullLoggedAtMs < FULL_LOG_INTERVAL_MS) return;
-    logWarning("shard_full", {
-      shard: this.ctx.id.name,
-      refused: refusedForSpace - this.#refusalsLogged,
-      bytes,
-      bytesMax: this.#settings.SHARD_BYTES_MAX,
-    });
-    this.#refusalsLogged = refusedForSpace;
-    this.#fullLoggedAtMs = nowMs;
+    await this.#commits.flush();
   }
 }
 

@@ -1,0 +1,119 @@
+/**
+ * The one alarm of an object.
+ *
+ * The platform gives an object a single alarm, and bills each time that it is set as a row written. So it is set only
+ * where something is due before it would ring, and at most once a second. One that rings too early does no harm: the
+ * object finds nothing to do, and sets the next one. The class knows no platform: its host has storage and timers.
+ */
+
+/** Times at which an alarm is set are at least so far apart, and an alarm rings no earlier from now. */
+export const ALARM_INTERVAL_MS = 1000;
+/** `setAlarm` refuses dates of later centuries, and the expiry of a record may be any u64. */
+const ALARM_HORIZON_MS = 365 * 86_400_000;
+
+/** The object that an alarm is for. */
+export interface AlarmHost {
+  /** The deadline: when something is due next, in ms since the epoch; Infinity when nothing is. */
+  findDeadlineMs(): number;
+  /** The storage of the object, or a part of it. */
+  readonly storage: {
+    getAlarm(): Promise<number | null>;
+    setAlarm(atMs: number): Promise<void>;
+  };
+  nowMs(): number;
+  wait(ms: number): Promise<void>;
+  /** Keeps the object awake until `work` has ended. */
+  waitUntil(work: Promise<void>): void;
+}
+
+export class AlarmClock {
+  readonly #host: AlarmHost;
+  /** When the alarm rings; Infinity when none is set, null before storage was asked. */
+  #ringsAtMs: number | null = null;
+  #setAtMs = -Infinity;
+  #timesSet = 0;
+  #hasRung = false;
+  /** Under way while a further alarm waits for its second. */
+  #delayed: Promise<void> | null = null;
+
+  constructor(host: AlarmHost) {
+    this.#host = host;
+  }
+
+  /** How often the alarm was set since the object started: each time is a row. */
+  get timesSet(): number {
+    return this.#timesSet;
+  }
+
+  /** When the alarm rings, as storage has it; Infinity when none is set. */
+  async load(): Promise<number> {
+    if (this.#ringsAtMs === null) {
+      const ringsAtMs = (await this.#host.storage.getAlarm()) ?? Infinity;
+      // Another call may have set it meanwhile, or it has rung.
+      this.#ringsAtMs ??= ringsAtMs;
+    }
+    return this.#ringsAtMs;
+  }
+
+  /**
+   * After a start of the object: a crash may have come between a row and the alarm for it.
+   *
+   * The platform takes an alarm out of storage before it wakes the object for it. So no alarm may mean that one is
+   * about to ring, which then sets the next one; it is set here only when none has rung after a second.
+   */
+  async resume(): Promise<void> {
+    if ((await this.load()) < Infinity) await this.setForNext();
+    else if (this.#host.findDeadlineMs() < Infinity) this.#host.waitUntil(this.#setUnlessRung());
+  }
+
+  /** The alarm rings: there is none from now on. */
+  noteRing(): void {
+    this.#ringsAtMs = Infinity;
+    this.#hasRung = true;
+  }
+
+  /** Sets the alarm for what is due next. */
+  async setForNext(): Promise<void> {
+    await this.setFor(this.#host.findDeadlineMs());
+  }
+
+  /**
+   * Sets the alarm for a moment in ms since the epoch, unless it rings before that anyway. Once it was loaded, storage
+   * is asked for the alarm before this returns: so a row that was written just before is committed together with it.
+   */
+  async setFor(deadlineMs: number): Promise<void> {
+    if (deadlineMs === Infinity) return;
+    if (this.#ringsAtMs === null) await this.load();
+    const nowMs = this.#host.nowMs();
+    const ringsAtMs = alarmTime(deadlineMs, nowMs);
+    if (ringsAtMs >= this.#ringsAtMs!) return;
+    // Where the clock has gone back since the last time, a second is enough all the same.
+    const waitMs = Math.min(this.#setAtMs + ALARM_INTERVAL_MS - nowMs, ALARM_INTERVAL_MS);
+    if (waitMs > 0 && this.#ringsAtMs !== Infinity) {
+      this.#delayed ??= this.#setLater(waitMs);
+      this.#host.waitUntil(this.#delayed);
+      return;
+    }
+    this.#setAtMs = nowMs;
+    this.#ringsAtMs = ringsAtMs;
+    this.#timesSet++;
+    await this.#host.storage.setAlarm(ringsAtMs);
+  }
+
+  async #setLater(waitMs: number): Promise<void> {
+    await this.#host.wait(waitMs);
+    this.#delayed = null;
+    // The second has passed, whatever the clock shows.
+    this.#setAtMs = -Infinity;
+    await this.setForNext();
+  }
+
+  async #setUnlessRung(): Promise<void> {
+    await this.#host.wait(ALARM_INTERVAL_MS);
+    if (!this.#hasRung) await this.setForNext();
+  }
+}
+
+function alarmTime(deadlineMs: number, nowMs: number): number {
+  return Math.min(Math.max(deadlineMs, nowMs + ALARM_INTERVAL_MS), nowMs + ALARM_HORIZON_MS);
+}

@@ -1,0 +1,39 @@
+/** Logs that a shard refuses records for want of room: at most once a minute, with how many since the last time. */
+import { logWarning } from "../../base/log.ts";
+
+const INTERVAL_MS = 60_000;
+
+export class FullLog {
+  readonly #shard: string;
+  readonly #bytesMax: number;
+  #seen = 0;
+  #logged = 0;
+  #loggedAtMs = -Infinity;
+
+  /** @param shard name of the object */
+  constructor(shard: string, bytesMax: number) {
+    this.#shard = shard;
+    this.#bytesMax = bytesMax;
+  }
+
+  /**
+   * Takes how many requests were refused since the start. True when there are more than the last time.
+   *
+   * @param nowMs the shard's time, which an operator can set back
+   */
+  note(refused: number, bytes: number, nowMs: number): boolean {
+    if (refused === this.#seen) return false;
+    this.#seen = refused;
+    if (Math.abs(nowMs - this.#loggedAtMs) >= INTERVAL_MS) {
+      logWarning("shard_full", {
+        shard: this.#shard,
+        refused: refused - this.#logged,
+        bytes,
+        bytesMax: this.#bytesMax,
+      });
+      this.#logged = refused;
+      this.#loggedAtMs = nowMs;
+    }
+    return true;
+  }
+}
