@@ -1,0 +1,282 @@
+/** Exchange: requests go to the shards of their keys, and replies come back in the order of the requests. */
+import { expect, it } from "vitest";
+import { OPEN_ACCESS, type Access } from "../../src/base/access.ts";
+import { Exchange } from "../../src/dispatch/exchange.ts";
+import { Holder } from "../../src/dispatch/holder.ts";
+import { ShardMap } from "../../src/dispatch/placement.ts";
+import { ShardLanes } from "../../src/dispatch/shard-lane.ts";
+import type { Sink } from "../../src/dispatch/sink.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import { Keyspace } from "../../src/wire/keyspace.ts";
+import { Scope, Target } from "../../src/wire/throttr/requests.ts";
+import { bytesOf, concat, hex, protocolOf, U8 } from "../support/frames/index.ts";
+import "../support/runtime/scheduler.ts";
+
+const NOW_MS = 1_700_000_000_000;
+const SHARDS = 4;
+const READER: Access = { ...OPEN_ACCESS, scopes: Scope.read };
+const map = new ShardMap("default", SHARDS, "");
+
+/** A key of each shard, by its index. */
+const KEYS = Array.from({ length: SHARDS }, (_, shard) => {
+  for (let i = 0; ; i++) {
+    const key = bytesOf(`key:${i}`);
+    if (map.shardOf(Keyspace.throttr, key, 0, key.length) === shard) return `key:${i}`;
+  }
+});
+
+/** A call to a shard that waits for the test: `answer` lets the shard apply it. */
+interface Waiting {
+  readonly shard: number;
+  answer(): Promise<void>;
+  fail(error: Error): Promise<void>;
+}
+
+const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 3));
+
+/** Shards with an engine each, and the caller: what it was replied, and whether it still reads. */
+class Bench implements Sink {
+  readonly calls: Waiting[] = [];
+  readonly replies: Uint8Array[] = [];
+  readonly errors: unknown[] = [];
+  isLast = false;
+  hasReader = true;
+  waitsFor: Promise<void> | null = null;
+  readonly #engines = Array.from(
+    { length: SHARDS },
+    () => new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 24, isCounting: false }),
+  );
+  readonly #lanes = new ShardLanes(map, (shard) => async (batch) => {
+    const answer = Promise.withResolvers<Uint8Array>();
+    const copy = batch.slice();
+    this.calls.push({
+      shard,
+      answer: async () => {
+        answer.resolve(this.#engines[shard]!.apply(copy, NOW_MS));
+        await settled();
+      },
+      fail: async (error) => {
+        answer.reject(error);
+        await settled();
+      },
+    });
+    return await answer.promise;
+  });
+
+  room = () => this.waitsFor;
+  failed = (error: unknown) => void this.errors.push(error);
+  published(): void {}
+
+  reply(bytes: Uint8Array, isLast: boolean): void {
+    if (this.isLast) throw new Error("a reply behind the last one");
+    this.replies.push(bytes.slice());
+    this.isLast = isLast;
+  }
+
+  /** Forgets the replies so far. */
+  again(): void {
+    this.replies.length = 0;
+    this.isLast = false;
+  }
+
+  start(
+    requests: readonly Uint8Array[],
+    {
+      access = OPEN_ACCESS,
+      replyBytesMax = 1 << 20,
+      holder,
+    }: { access?: Access; replyBytesMax?: number; holder?: Holder } = {},
+  ): void {
+    const frames = {
+      protocol: protocolOf(U8),
+      target: Target.shard,
+      bytes: concat(requests),
+      count: requests.length,
+      ...(holder === undefined ? {} : { holder }),
+    };
+    new Exchange(frames, this, replyBytesMax).start(this.#lanes, access);
+  }
+
+  /** Answers all calls, also those that follow. */
+  async answerAll(): Promise<void> {
+    for (let call = this.calls.shift(); call !== undefined; call = this.calls.shift()) {
+      await call.answer();
+    }
+  }
+
+  /** The replies to requests, to which the shards answer at once. */
+  async exchange(requests: readonly Uint8Array[], options = {}): Promise<string> {
+    this.again();
+    this.start(requests, options);
+    await this.answerAll();
+    if (!this.isLast) throw new Error("no last reply");
+    return hex(concat(this.replies));
+  }
+}
+
+const inserts = KEYS.map((key, shard) => U8.insert(key, 10 + shard));
+const queries = KEYS.map((key) => U8.query(key));
+/** Type and time of the life that every record has left. */
+const TTL = "041d";
+
+it("an exchange gives replies in the order of requests, whichever shard answers first", async () => {
+  const bench = new Bench();
+  expect(await bench.exchange(inserts)).toBe("01".repeat(SHARDS));
+  bench.again();
+  bench.start([queries[2]!, queries[0]!, queries[2]!, queries[1]!]);
+  const [of2, of0, of1] = bench.calls;
+  expect([of2!.shard, of0!.shard, of1!.shard]).toEqual([2, 0, 1]);
+  await of1!.answer();
+  expect(bench.replies).toEqual([]);
+  await of2!.answer();
+  expect(hex(concat(bench.replies))).toBe(`010c${TTL}`);
+  expect(bench.isLast).toBe(false);
+  await of0!.answer();
+  expect(hex(concat(bench.replies))).toBe(`010c${TTL}010a${TTL}010c${TTL}010b${TTL}`);
+  expect(bench.isLast).toBe(true);
+});
+
+it("requests for one shard are one call, whose replies pass as they are", async () => {
+  const bench = new Bench();
+  bench.start([inserts[3]!]);
+  expect(bench.calls.map(({ shard }) => shard)).toEqual([3]);
+  await bench.answerAll();
+  expect(hex(concat(bench.replies))).toBe("01");
+  expect(await bench.exchange([queries[3]!, queries[3]!])).toBe(`010d${TTL}`.repeat(2));
+});
+
+it("a shard whose replies reached the limit is asked for the rest once there is room", async () => {
+  const bench = new Bench();
+  await bench.exchange(inserts);
+  const room = Promise.withResolvers<void>();
+  bench.waitsFor = room.promise;
+  bench.again();
+  const requests = Array.from({ length: 5 }, () => [queries[0]!, queries[1]!]).flat();
+  bench.start(requests, { replyBytesMax: 8 });
+  for (const call of bench.calls.splice(0)) await call.answer();
+  expect(bench.calls).toEqual([]);
+  const before = concat(bench.replies).length;
+  expect(before).toBeGreaterThan(0);
+  expect(before).toBeLessThan(requests.length * 4);
+  room.resolve();
+  await settled();
+  expect(bench.calls.map(({ shard }) => shard)).toEqual([0, 1]);
+  await bench.answerAll();
+  expect(hex(concat(bench.replies))).toBe(`010a${TTL}010b${TTL}`.repeat(5));
+  expect(bench.isLast).toBe(true);
+});
+
+it("a shard is not asked for more before its replies are merged, and once for the rest", async () => {
+  const bench = new Bench();
+  await bench.exchange(inserts);
+  const room = Promise.withResolvers<void>();
+  bench.waitsFor = room.promise;
+  bench.again();
+  const requests = [0, 0, 0, 0, 1, 1, 1, 1].map((shard) => queries[shard]!);
+  bench.start(requests, { replyBytesMax: 8 });
+  for (const call of bench.calls.splice(0)) await call.answer();
+  room.resolve();
+  await settled();
+  expect(bench.calls.map(({ shard }) => shard)).toEqual([0]);
+  await bench.calls.shift()!.answer();
+  expect(bench.calls.map(({ shard }) => shard)).toEqual([1]);
+  await bench.answerAll();
+  expect(hex(concat(bench.replies))).toBe(`010a${TTL}`.repeat(4) + `010b${TTL}`.repeat(4));
+});
+
+it("requests that only read reach no shard once their caller has gone", async () => {
+  const bench = new Bench();
+  await bench.exchange(inserts);
+  bench.hasReader = false;
+  bench.again();
+  bench.start([queries[0]!, U8.increase(KEYS[1]!), queries[1]!]);
+  expect(bench.calls.map(({ shard }) => shard)).toEqual([1]);
+  await bench.answerAll();
+  expect([hex(concat(bench.replies)), bench.isLast]).toEqual(["", true]);
+  expect(await bench.exchange(queries)).toBe("");
+  bench.hasReader = true;
+  expect(await bench.exchange([queries[1]!])).toBe(`010c${TTL}`);
+});
+
+it("an exchange whose caller goes while it waits for room ends without a further call", async () => {
+  const bench = new Bench();
+  await bench.exchange(inserts);
+  const room = Promise.withResolvers<void>();
+  bench.waitsFor = room.promise;
+  bench.again();
+  bench.start(
+    Array.from({ length: 6 }, () => queries[0]!),
+    { replyBytesMax: 8 },
+  );
+  await bench.answerAll();
+  bench.hasReader = false;
+  room.resolve();
+  await settled();
+  expect([bench.calls, bench.isLast]).toEqual([[], true]);
+});
+
+it("a caller that goes during a call gets no reply, and its later writes are still applied", async () => {
+  const bench = new Bench();
+  await bench.exchange(inserts);
+  bench.again();
+  const reads = Array.from({ length: 4 }, () => queries[0]!);
+  bench.start([...reads, U8.increase(KEYS[0]!), ...reads], { replyBytesMax: 8 });
+  const [first] = bench.calls.splice(0);
+  bench.hasReader = false;
+  await first!.answer();
+  expect(bench.calls).toHaveLength(1);
+  await bench.answerAll();
+  expect([hex(concat(bench.replies)), bench.isLast]).toEqual(["", true]);
+  bench.hasReader = true;
+  expect(await bench.exchange([queries[0]!])).toBe(`010b${TTL}`);
+});
+
+it("a failed call ends its exchange with the error, and nothing is replied after it", async () => {
+  const bench = new Bench();
+  const error = new Error("reset");
+  bench.start(inserts);
+  const [first, second, third, fourth] = bench.calls.splice(0);
+  await fourth!.fail(error);
+  await first!.answer();
+  await third!.fail(new Error("reset, too"));
+  await second!.answer();
+  expect([bench.errors, bench.replies]).toEqual([[error], []]);
+});
+
+it("a failed exchange takes back what still waits for a call to another shard", async () => {
+  const bench = new Bench();
+  bench.start([U8.insert(KEYS[1]!, 1)]);
+  const [busy] = bench.calls.splice(0);
+  bench.start(inserts.slice(0, 2));
+  expect(bench.calls.map(({ shard }) => shard)).toEqual([0]);
+  await bench.calls.shift()!.fail(new Error("reset"));
+  await busy!.answer();
+  expect(bench.calls).toEqual([]);
+});
+
+it("a request without a right is refused in its place, and reaches no shard", async () => {
+  const bench = new Bench();
+  await bench.exchange(inserts);
+  const mixed = [queries[0]!, U8.increase(KEYS[0]!), queries[1]!, U8.purge(KEYS[2]!)];
+  const replies = await bench.exchange(mixed, { access: READER });
+  expect(replies).toBe(`010a${TTL}` + "00" + `010b${TTL}` + "00");
+  bench.again();
+  bench.start([U8.purge(KEYS[2]!)], { access: READER });
+  expect([bench.calls, hex(concat(bench.replies)), bench.isLast]).toEqual([[], "00", true]);
+});
+
+it("a holder notes each shard before the shard is called", async () => {
+  const bench = new Bench();
+  const noted: number[] = [];
+  const holder = new Holder(new Uint8Array(16), new Uint8Array(0), () => {
+    noted.push(bench.calls.length);
+  });
+  bench.start(inserts, { holder });
+  expect(noted).toEqual([0, 0, 0, 0]);
+  expect(holder.shards()).toEqual([0, 1, 2, 3]);
+  bench.start([inserts[1]!], { holder });
+  expect(noted).toHaveLength(4);
+  const other = new Holder(new Uint8Array(16), new Uint8Array(0), () => {});
+  bench.start([inserts[2]!], { holder: other });
+  expect(other.shards()).toEqual([2]);
+});
