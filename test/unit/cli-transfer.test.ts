@@ -147,6 +147,6 @@ describe("an import that has failed", () => {
     ]);
     expect(anew.exitCode).toBe(ExitCode.connection);
     expect(anew.err).not.toContain("--resume");
-    expect(resumed.err).toContain("the same command with --resume goes on\n");
+    expect(resumed.err).toContain("run the same command with --resume to continue\n");
   });
 });

@@ -1,14 +1,14 @@
-/** A connection of a load: a WebSocket with a number of requests under way, each of which is timed. */
+/** A connection of a load: a WebSocket with several requests under way, each of which is timed. */
 import { ReplyStream, type Expected } from "../../client/reply-stream.ts";
 import type { Socket, Transport } from "../../client/transport.ts";
 import { joinBytes } from "../../wire/bytes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
 
-/** Gets each reply, and how long it took. */
+/** Called with each reply and its latency. */
 export type OnReply = (isSuccess: boolean, tookMs: number) => void;
 
-/** A message has no more bytes; servers take much more. */
+/** Largest message; servers accept much more, but a large one would delay the replies of its first requests. */
 const MESSAGE_BYTES_MAX = 64 << 10;
 
 class Request implements Expected {
@@ -43,7 +43,7 @@ export class LoadConnection {
     const { promise, reject } = Promise.withResolvers<never>();
     this.lost = promise;
     this.#lose = reject;
-    // Not everybody waits for it.
+    // A rejection that nothing awaits would end the process.
     this.lost.catch(() => {});
     this.#opened.promise.catch(() => {});
     this.#socket = transport.connect({
@@ -85,7 +85,7 @@ export class LoadConnection {
     if (frames.length > 0) this.#sendMessage(frames);
   }
 
-  /** Sends requests, at most so many at a time, and resolves when all are answered. */
+  /** Sends requests, `depth` at a time, and resolves when all are answered. */
   async sendAll(operations: readonly Operation<boolean>[], depth: number): Promise<void> {
     for (let at = 0; at < operations.length; at += depth) {
       const some = operations.slice(at, at + depth);

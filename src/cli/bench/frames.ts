@@ -1,4 +1,4 @@
-/** The frames that a load is made of: requests over a few keys or new ones. */
+/** The requests of a load: over a few keys in turn, or over new keys. */
 import { Control } from "../../client/channels.ts";
 import { newRandomLeaseId } from "../../client/lease-id.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
@@ -7,39 +7,39 @@ import * as operations from "../../wire/edge/operations.ts";
 import { encodeRequest } from "../../wire/throttr/encode.ts";
 import { Attribute, Change, RequestType, STATUS_SUCCESS } from "../../wire/throttr/requests.ts";
 
-/** Plain requests of the protocol, which other servers answer, too. */
+/** Plain requests of the Throttr protocol; the other types are commands of the edge dialect. */
 const PLAIN_TYPES = ["update", "query", "insert", "set", "get"] as const;
 type PlainType = (typeof PLAIN_TYPES)[number];
 
 export const LOAD_TYPES = [...PLAIN_TYPES, "increment", "limit", "acquire", "publish"] as const;
 export type LoadType = (typeof LOAD_TYPES)[number];
 
-/** What requests are about. */
+/** The keys and values of a load. */
 export interface FrameOptions {
   readonly type: LoadType;
-  /** In front of all keys; ends with a colon. */
+  /** Prefix of all keys; ends with a colon. */
   readonly prefix: string;
   readonly keys: number;
-  /** Of `set` and `get`, and of messages. */
+  /** Length of values (`set`, `get`) and of messages. */
   readonly valueBytes: number;
-  /** Of all records that are made. */
+  /** TTL of all records that are created. */
   readonly ttlMs: number;
 }
 
 const MILLISECONDS = 3;
-/** No load ever empties it: what is measured is the decision, not the refusal. */
+/** So large that no load empties it: a granted check writes its state, a refused one may not. */
 const STRATEGY = { strategy: "token_bucket", burst: 1_000_000_000, rate: 1_000_000_000 } as const;
 const encoder = new TextEncoder();
 
-/** True where it was applied, or there is something to read, or somebody listens. */
+/** True if the request was applied, found a record, or reached a subscriber. */
 const isSuccess = (reply: Uint8Array): boolean => reply[0] === STATUS_SUCCESS;
 
-/** What a type of load asks about its i-th key. */
+/** The requests of a type of load, by number of the key. */
 interface Load {
-  /** Once for each key, before anything is measured; null where nothing is needed. */
+  /** Sent once per key before the measurement; null if nothing is needed. */
   readonly setUp: ((i: number) => Operation<boolean>) | null;
   readonly next: (i: number) => Operation<boolean>;
-  /** Once for each key, behind everything; null where the end of the connection does it. */
+  /** Sent once per key at the end; null if closing the connection cleans up. */
   readonly cleanUp: ((i: number) => Operation<boolean>) | null;
 }
 
@@ -57,18 +57,18 @@ export class Frames {
     this.#operations = options.type === "insert" ? [] : this.#ofAllKeys(this.#load.next);
   }
 
-  /** What makes the records that requests are about, and joins the channels. */
+  /** Requests that create the records and subscribe to the channels. */
   get setUp(): Operation<boolean>[] {
     return this.#ofAllKeys(this.#load.setUp);
   }
 
-  /** What removes all that there is of it. */
+  /** Requests that remove everything the load created. */
   get cleanUp(): Operation<boolean>[] {
     const count = this.#options.type === "insert" ? this.#made : this.#options.keys;
     return this.#ofAllKeys(this.#load.cleanUp, count);
   }
 
-  /** The next request: keys take turns, and those of `insert` are new. */
+  /** The next request: keys are used in turn; `insert` always uses a new one. */
   next(): Operation<boolean> {
     const i = this.#made++;
     return this.#operations[i % this.#operations.length] ?? this.#load.next(i);
@@ -97,7 +97,7 @@ export class Frames {
         return this.#leases();
       case "publish":
         return {
-          // The connections share them: each channel has one subscriber.
+          // The connections share the channels out, so each channel has one subscriber.
           setUp: (i) => new Control("subscribe", this.#keyOf(i)).operation,
           next: (i) => operations.publish(this.#keyOf(i), this.#value),
           cleanUp: null,
@@ -119,8 +119,8 @@ export class Frames {
   }
 
   /**
-   * A lease for each semaphore: the first request takes it, all others renew it. The server keeps the largest
-   * use of a semaphore for a day, so all loads use the same ones: else each would leave as many behind.
+   * One lease per semaphore: the first request acquires it, the others renew it. The server keeps a semaphore's
+   * largest use for a day, so all loads use the same names: otherwise each run would leave new semaphores behind.
    */
   #leases(): Load {
     const ids = Array.from({ length: this.#options.keys }, newRandomLeaseId);
@@ -169,7 +169,7 @@ export class Frames {
 
 const semaphoreOf = (i: number): string => `bench:acquire:${i}`;
 
-/** True where there is an answer which is no error. */
+/** Makes an operation's reply a boolean: true unless it is an error. */
 function answered(operation: Operation<unknown>): Operation<boolean> {
   return { ...operation, read: isSuccess };
 }

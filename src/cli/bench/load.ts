@@ -1,4 +1,4 @@
-/** A load: connections that each keep a number of requests under way, and what was measured of it. */
+/** A load: connections that each keep several requests under way, and the measurement. */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -11,18 +11,18 @@ export interface LoadOptions extends FrameOptions {
   readonly connections: number;
   /** Requests under way on each connection. */
   readonly depth: number;
-  /** It ends after so many requests, or after a time in ms. */
+  /** Ends after this many requests, or after this many milliseconds. */
   readonly end: { readonly requests: number } | { readonly durationMs: number };
-  /** What is not measured at the beginning, in ms. */
+  /** Time at the start that is not measured, in milliseconds. */
   readonly warmUpMs: number;
   /** How long connections may take to open. */
   readonly timeoutMs: number;
 }
 
-/** What was measured. Latencies are in ms, from handing a request to the socket to reading its reply. */
+/** The measurement. Latencies run from handing a request to the socket to reading its reply, in milliseconds. */
 export interface Measurement {
   readonly requests: number;
-  /** Of these, answered with failure. */
+  /** Requests that were answered with failure. */
   readonly refused: number;
   readonly durationMs: number;
   readonly requestsPerSecond: number;
@@ -33,22 +33,22 @@ export interface Measurement {
   readonly bytesReceived: number;
 }
 
-/** Whoever watches gets the share that is done, 0 to 1, and the requests so far. */
+/** Called with the share that is done, 0 to 1, and the requests so far. */
 export type OnProgress = (share: number, requests: number) => void;
 
 const PROGRESS_INTERVAL_MS = 200;
 const SET_UP_DEPTH = 256;
 const NS_PER_MS = 1e6;
-/** Longest latency that is told apart, an hour. */
+/** Longest latency that the histogram resolves: an hour. */
 const LATENCY_NS_MAX = 3_600_000 * NS_PER_MS;
 
 /**
  * Runs a load.
  *
- * A request leaves when a reply has come, so a slow server is asked less often: latencies are those that a
- * caller with so many requests under way sees, not those of callers who come at times of their own.
+ * Closed loop: a request leaves when a reply arrives, so a slow server receives fewer. Latencies are those of a caller
+ * with this many requests under way, not those of independent callers, who would also wait in a queue.
  *
- * @throws ThrottrError when a connection can't be opened or is lost
+ * @throws ThrottrError if a connection cannot be opened or is lost
  */
 export async function runLoad(
   transport: Transport,
@@ -69,7 +69,7 @@ class Load {
   readonly #options: LoadOptions;
   readonly #frames: Frames;
   readonly #connections: readonly LoadConnection[];
-  /** In ns. */
+  /** In nanoseconds. */
   readonly #latencies: RecordableHistogram = createHistogram({
     highest: LATENCY_NS_MAX,
     figures: 3,

@@ -1,26 +1,26 @@
-/** What a word of the prompt, or of a shell, may become: commands, options, their choices, and keys of the server. */
+/** Completion of a word, at the prompt or in a shell: commands, options, their choices, and keys of the server. */
 import type { Argument, Command, Option } from "commander";
 
-/** Gives the keys that begin with a text; none where it can't tell. */
+/** Lists the keys that begin with a text; none if the server cannot be asked. */
 export type KeysUnder = (prefix: string) => Promise<readonly string[]>;
 
-/** What the words before lead to. */
+/** The position in a command line that the previous words lead to. */
 interface Place {
   readonly command: Command;
-  /** The option whose value comes next; null where there is none. */
+  /** The option whose value comes next; null if an operand or an option does. */
   readonly option: Option | null;
-  /** Arguments of the command so far. */
+  /** Operands given so far. */
   readonly operands: number;
 }
 
 const LAST_WORD = /\S*$/;
-/** Words that need no quotes. */
+/** Words without characters that would need quotes. */
 const PLAIN = /^[^\s'"\\#]+$/;
 
 /**
- * What the last word of a line may become, and that word. Nothing inside of quotes.
+ * Completions of the last word of a line, and that word. None once the line has a quote or a backslash.
  *
- * @param extra commands that the program does not know
+ * @param extra commands of the prompt itself
  */
 export async function completionsOf(
   program: Command,
@@ -36,7 +36,7 @@ export async function completionsOf(
   return [hits.map((hit) => `${hit} `), word];
 }
 
-/** What a word may become behind others. */
+/** Completions of a word after other words. */
 export async function hitsOf(
   program: Command,
   extra: readonly string[],
@@ -50,7 +50,7 @@ export async function hitsOf(
   return candidates.filter((candidate) => candidate.startsWith(word)).toSorted();
 }
 
-/** Null where there is nothing more to say. */
+/** The position after some words; null where nothing can be completed, as after `--`. */
 function placeOf(program: Command, words: readonly string[]): Place | null {
   let command = program;
   let option: Option | null = null;

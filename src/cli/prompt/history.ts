@@ -1,4 +1,4 @@
-/** The lines that were typed, kept from one prompt to the next in a file that nobody else can read. */
+/** The lines typed at the prompt, kept in a file that only its owner can read. */
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Host } from "../host.ts";
@@ -7,14 +7,14 @@ import { xdgFolder } from "../profiles.ts";
 const LINES_MAX = 1000;
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
-/** What must not be kept: tokens, and what begins with a space, as in shells. */
+/** Lines that are not kept: those with a token, and those that begin with a space, as in shells. */
 const SECRET = /^\s|--token/;
 
 export class History {
   readonly #path: string;
   #lines: string[];
 
-  /** Reads `$XDG_STATE_HOME/throttr-edge/history`; a file that can't be read is an empty one. */
+  /** Reads `$XDG_STATE_HOME/throttr-edge/history`; a file that cannot be read counts as empty. */
   constructor(environment: Host["environment"]) {
     const folder = xdgFolder(environment, "XDG_STATE_HOME", join(".local", "state"));
     this.#path = join(folder, "history");
@@ -23,7 +23,7 @@ export class History {
     if (lines.length > 2 * LINES_MAX) this.#write(() => this.#replace());
   }
 
-  /** The newest first. */
+  /** The lines, newest first, as `readline` wants them. */
   get newestFirst(): string[] {
     return this.#lines.toReversed();
   }
@@ -39,13 +39,13 @@ export class History {
     writeFileSync(this.#path, this.#lines.map((line) => `${line}\n`).join(""), { mode: FILE_MODE });
   }
 
-  /** A history that can't be kept must not end the prompt. */
+  /** Writes to the file. A disk that is full or read-only must not end the prompt. */
   #write(write: () => void): void {
     try {
       mkdirSync(dirname(this.#path), { recursive: true, mode: FOLDER_MODE });
       write();
     } catch {
-      // The lines of this prompt are in memory.
+      // This prompt still has its lines in memory.
     }
   }
 }

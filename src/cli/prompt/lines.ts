@@ -1,13 +1,18 @@
-/** Lines that are typed at a terminal, one at a time: between two of them it belongs to somebody else. */
+/**
+ * Reads lines typed at a terminal, one at a time.
+ *
+ * Between two lines the terminal belongs to the command that runs: `readline` is opened for each line and closed after
+ * it, so a command can ask questions and a program under `acquire` can read its own input.
+ */
 import { createInterface } from "node:readline";
 import type { Host } from "../host.ts";
 
-/** What is needed to read a line. */
+/** What reading a line needs. */
 export interface LineOptions {
   readonly prompt: string;
   /** The newest first. */
   readonly history: readonly string[];
-  /** What the last word may become, and that word. */
+  /** Completions of the last word, and that word. */
   readonly complete: (line: string) => Promise<[readonly string[], string]>;
   /** Ends the reading. */
   readonly signal: AbortSignal;
@@ -17,16 +22,16 @@ const HISTORY_MAX = 1000;
 
 export class Lines {
   readonly #host: Host;
-  /** Lines that came together with one that was asked for, as when text is pasted. */
+  /** Lines that arrived together with the requested one, as pasted text does. */
   readonly #waiting: string[] = [];
-  /** The beginning of a line that was pasted behind them. */
+  /** The unfinished line that was pasted after them. */
   #begun = "";
 
   constructor(host: Host) {
     this.#host = host;
   }
 
-  /** The next line; null when there are no more: Ctrl-D, or the signal. */
+  /** Reads the next line; null at the end: Ctrl-D or the signal. */
   async read({ prompt, history, complete, signal }: LineOptions): Promise<string | null> {
     const next = this.#waiting.shift();
     if (next !== undefined) return next;
@@ -50,7 +55,7 @@ export class Lines {
     const { promise, resolve } = Promise.withResolvers<boolean>();
     readline.on("line", (line) => {
       this.#waiting.push(line);
-      // What came with it is read before the terminal is given back.
+      // The rest of a pasted text is in the same chunk: let readline emit its lines before it is closed.
       setImmediate(() => resolve(true));
     });
     readline.on("close", () => resolve(this.#waiting.length > 0));

@@ -1,4 +1,8 @@
-/** The prompt: one command line after the other, over the same connections. */
+/**
+ * The prompt: runs one command line after the other in one process, over the same connections.
+ *
+ * Each line goes through the same program as a command line of a shell, so commands behave alike in both.
+ */
 import { createInterface } from "node:readline";
 import { ExitCode } from "../exit-code.ts";
 import { isInteractive } from "../host.ts";
@@ -10,11 +14,11 @@ import { Lines } from "./lines.ts";
 import { wordsOf } from "./words.ts";
 import type { Command } from "commander";
 
-/** What the prompt needs of the program that it is a command of. */
+/** What the prompt needs of the program; passed in, because the program itself contains the prompt's command. */
 export interface Programs {
   readonly programOf: (run: Run) => Command;
   readonly carryOut: (args: readonly string[], run: Run) => Promise<ExitCode>;
-  /** Prints what has gone wrong, and gives the exit code. */
+  /** Prints an error and returns the exit code. */
   readonly report: (error: unknown, args: readonly string[], run: Run) => ExitCode;
 }
 
@@ -32,7 +36,7 @@ export class Prompt {
     this.#programs = programs;
   }
 
-  /** Reads until there is no more. What is not typed gives the exit code of the first failure. */
+  /** Runs until the input ends. Input that is not typed exits with the exit code of its first failure. */
   async run(): Promise<ExitCode> {
     return isInteractive(this.#invocation.host) ? await this.#typed() : await this.#piped();
   }
@@ -41,7 +45,7 @@ export class Prompt {
     const { host, output, run, settings } = this.#invocation;
     const history = new History(host.environment);
     const lines = new Lines(host);
-    output.note(output.faint("help lists the commands, Tab completes, Ctrl-D or exit ends"));
+    output.note(output.faint("help lists the commands, Tab completes, Ctrl-D or exit leaves"));
     for (;;) {
       const signal = run.renewSignal();
       const line = await lines.read({
@@ -71,7 +75,7 @@ export class Prompt {
     return signal.aborted ? ExitCode.interrupted : first;
   }
 
-  /** The exit code of a line; null for one that ends the prompt. */
+  /** Runs a line and returns its exit code; null if the line ends the prompt. */
   async #carryOut(line: string, signal: AbortSignal): Promise<ExitCode | null> {
     const run = this.#runOf(signal);
     let words: string[];

@@ -1,11 +1,11 @@
-/** A line of the prompt, as words: quotes and backslashes as in a shell, and nothing else of one. */
+/** Splits a line of the prompt into words, with quotes and backslashes as in a shell; no variables, pipes or globs. */
 import { UsageError } from "../failure.ts";
 
 const SPACE = /\s/;
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", 0: "\0" };
 
 /**
- * The words of a line. What begins with `#` is left out.
+ * Splits a line into words. A word that begins with `#` starts a comment.
  *
  * @throws UsageError `line_invalid` when a quote is not closed, or a backslash ends the line
  */

@@ -1,4 +1,9 @@
-/** `export` and `import`: backup, and moving from one place to another. */
+/**
+ * `export` and `import`: backup, and moving data to another deployment.
+ *
+ * Both can be interrupted at any byte and resumed. An export is checked as a whole before an import changes anything,
+ * except from a pipe, which can be read only once.
+ */
 import { Argument, InvalidArgumentError, Option, type Command } from "commander";
 import type { ThrottrClient } from "../../client/client.ts";
 import type { RestorePolicyName } from "../../wire/edge/transfer.ts";
@@ -29,7 +34,7 @@ import {
 } from "./restorer.ts";
 import { EdgeSource, type RecordSource } from "./source.ts";
 
-/** Standard input, or standard output. */
+/** The file name that stands for standard input or output. */
 const PIPE = "-";
 const PORT_MAX = 65_535;
 
@@ -59,26 +64,26 @@ export function addTransfer(program: Command): void {
 function addExport(program: Command): void {
   const command = program
     .command("export")
-    .description("write all records, with their ends, as JSON Lines; semaphores are not among them")
-    .addOption(new Option("-o, --out <file>", "where to; - is standard output").default(PIPE))
+    .description("write all records with their expiry as JSON Lines, without semaphores")
+    .addOption(new Option("-o, --out <file>", "file to write; - is standard output").default(PIPE))
     .addOption(
-      new Option("--prefix <prefix>", "keys, and consumers of pairs, begin with it").default(
-        "",
-        "all",
-      ),
+      new Option(
+        "--prefix <prefix>",
+        "only keys, and consumers of pairs, that begin with it",
+      ).default("", "all"),
     )
     .addOption(
-      new Option("--resume", "go on with a file that is not complete").conflicts("fromNative"),
+      new Option("--resume", "continue a file that is not complete").conflicts("fromNative"),
     )
     .addOption(
-      new Option("--force", "replace a file that is there, once the export is complete").conflicts(
+      new Option("--force", "replace an existing file once the export is complete").conflicts(
         "resume",
       ),
     )
     .addOption(
       new Option(
         "--from-native <host:port>",
-        "read from a Throttr server over TCP, with its own protocol",
+        "read from a Throttr server over TCP instead, in its own protocol",
       ).argParser(addressArgument),
     )
     .addOption(
@@ -98,18 +103,20 @@ function addExport(program: Command): void {
 function addImport(program: Command): void {
   const command = program
     .command("import")
-    .description("put the records of an export back, each until its own end")
-    .addArgument(new Argument("[file]", "what export wrote; - is standard input").default(PIPE))
+    .description("restore the records of an export, each until its own expiry")
+    .addArgument(
+      new Argument("[file]", "file that export wrote; - is standard input").default(PIPE),
+    )
     .addOption(
-      new Option("--policy <policy>", "what becomes of a record that is there already")
+      new Option("--policy <policy>", "what to do with a record that already exists")
         .choices(["keep", "replace"])
         .default("keep"),
     )
-    .addOption(new Option("--dry-run", "check the file, and change nothing"))
+    .addOption(new Option("--dry-run", "check the file without changing anything"))
     .addOption(
-      new Option("--resume", "go on where an import of this file was ended").conflicts("dryRun"),
+      new Option("--resume", "continue an interrupted import of this file").conflicts("dryRun"),
     )
-    .addOption(new Option("--partial", "take a file that was cut short, too"))
+    .addOption(new Option("--partial", "accept a file that was cut short"))
     .action(action<ImportOptions, [string]>(runImport));
   addConnectionOptions(command);
 }
@@ -118,7 +125,7 @@ async function runExport(invocation: Invocation, options: ExportOptions): Promis
   const prefix = bytesOfArgument(options.prefix, encodingOf(options));
   if (options.out === PIPE) {
     if (options.resume === true) {
-      throw new UsageError("option_invalid", "--resume: a file is expected as --out");
+      throw new UsageError("option_invalid", "--resume: needs a file as --out");
     }
     const source = sourceOf(invocation, options, prefix, null);
     await exported(invocation, source, prefix, null);
@@ -179,7 +186,7 @@ async function exported(
   }
 }
 
-/** What becomes of a file that is not complete. */
+/** Closes an incomplete file, and says how to continue it or removes it. */
 async function leave(
   { output }: Invocation,
   source: RecordSource,
@@ -188,13 +195,13 @@ async function leave(
 ): Promise<void> {
   await file.close();
   const { name, replaces } = file;
-  // It is of another export, or it is complete and could not be moved.
+  // The file belongs to another export, or it is complete and could not be renamed: leave it alone.
   if (error instanceof UsageError) return;
   if (!(source instanceof NativeSource)) {
     const way = replaces === null ? "--resume" : "--resume instead of --force";
-    output.note(`${name} is not complete: the same command with ${way} goes on`);
+    output.note(`${name} is not complete; run the same command with ${way} to continue`);
   } else if (replaces !== null) {
-    // Nothing goes on with it.
+    // An export from a Throttr server cannot be resumed, so the draft is of no use.
     await file.remove();
   }
 }
@@ -207,11 +214,11 @@ async function tellExport(
 ): Promise<void> {
   const text = [
     `${records} records exported: ${counters} counters (${pairs} under pairs), ${buffers} buffers`,
-    ...(resumed > 0 ? [`${resumed} of them were there before`] : []),
+    ...(resumed > 0 ? [`${resumed} of them by an earlier run`] : []),
     ...remarks,
   ].join("\n");
   if (isPipe) {
-    // What is exported is all that standard output gets.
+    // Standard output carries the export and nothing else.
     host.stderr.write(`${text}\n`);
     return;
   }
@@ -232,7 +239,7 @@ async function runImport(
   }
   if (isPipe) {
     if (options.resume === true) {
-      throw new UsageError("option_invalid", "--resume: a file is expected");
+      throw new UsageError("option_invalid", "--resume: needs a file");
     }
     return await importPipe(invocation, options);
   }
@@ -301,17 +308,17 @@ async function importSurveyed(
   return await tellImport(invocation, restorer, true);
 }
 
-/** How an import goes on that has failed on its way: what the server refuses it refuses again. */
+/** How to continue a failed import. If the server refused it, it would refuse again until the cause is gone. */
 function resumptionOf(error: unknown): string {
   const { exitCode } = failureOf(error);
   const isOfTheWay = exitCode === ExitCode.connection || exitCode === ExitCode.interrupted;
-  const way = "the same command with --resume goes on";
-  return isOfTheWay ? way : `${way}, once what is told below is mended`;
+  const way = "run the same command with --resume to continue";
+  return isOfTheWay ? way : `${way}, once the problem below is solved`;
 }
 
 /**
- * A client over a WebSocket, whatever the address begins with: there a record that the token does not
- * allow is refused by itself, over HTTP all of its message are.
+ * A client over a WebSocket, whatever the address begins with. Over a WebSocket a record that the token does not allow
+ * is refused alone; over HTTP the whole body that contains it is refused.
  */
 function socketClientOf({ run, settings }: Invocation): ThrottrClient {
   return run.clients.clientOf({ ...settings, url: settings.url.replace(/^http/i, "ws") });
@@ -333,7 +340,7 @@ async function tellSurvey({ output }: Invocation, { counts, expired }: Survey): 
   );
 }
 
-/** Says what became of the records; exit code 3 where the server has refused some. */
+/** Prints the outcome of an import. Exits with 3 if the server refused some records. */
 async function tellImport(
   { output }: Invocation,
   { counts, failures }: Restorer,
@@ -360,7 +367,7 @@ async function tellImport(
   return failedCount === 0 ? ExitCode.done : ExitCode.server;
 }
 
-/** An address without what opens it. */
+/** An address without query and credentials, for files and messages. */
 function addressOf(url: string): string {
   if (!URL.canParse(url)) return "";
   const { origin, pathname } = new URL(url);
@@ -371,7 +378,7 @@ function addressArgument(text: string): Address {
   const found = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text);
   const port = Number(found?.[3]);
   if (found === null || port < 1 || port > PORT_MAX) {
-    throw new InvalidArgumentError("An address such as 127.0.0.1:9002 is expected.");
+    throw new InvalidArgumentError("Expected an address such as 127.0.0.1:9002.");
   }
   return { host: (found[1] ?? found[2])!, port };
 }

@@ -1,4 +1,8 @@
-/** Reads an export line by line, and checks it as a whole. */
+/**
+ * Reads an export line by line, and checks it as a whole: counts and checksum of the trailer must match.
+ *
+ * The checksum covers bytes, not records: a file that an editor saved with other line ends is reported as damaged.
+ */
 import { createHash } from "node:crypto";
 import type { RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
 import { UsageError } from "../failure.ts";
@@ -20,19 +24,19 @@ const COUNTED = ["records", "counters", "buffers", "pairs"] as const;
 
 export class ExportReader {
   readonly counts: Counts = noCounts();
-  /** Lines that were read, the header and the trailer included. */
+  /** Lines read so far, with the header and the trailer. */
   lines = 0;
-  /** Where the last of them ends. */
+  /** Offset of the end of the last line, in bytes. */
   endsAt = 0;
-  /** Of the last record. */
+  /** Key of the last record; null before the first. */
   lastKey: RecordKey | null = null;
   trailer: Trailer | null = null;
   readonly #hash = createHash("sha256");
   #header: Header | null = null;
 
-  /** @throws UsageError `file_invalid` where there is none */
+  /** @throws UsageError `file_invalid` if the file has none */
   get header(): Header {
-    if (this.#header === null) throw fileInvalid(1, "the header of an export is expected");
+    if (this.#header === null) throw fileInvalid(1, "expected the header of an export");
     return this.#header;
   }
 
@@ -40,18 +44,18 @@ export class ExportReader {
     return this.#header === null;
   }
 
-  /** Of all that was read before the trailer, in hexadecimal digits. */
+  /** SHA-256 of all bytes before the trailer, in hexadecimal digits. */
   get sha256(): string {
     return this.#hash.copy().digest("hex");
   }
 
-  /** Goes on with a checksum: what was read is all that there is. */
+  /** A hash of the bytes read so far, to which an export that resumes adds its own. */
   get hash(): ReturnType<typeof createHash> {
     return this.#hash.copy();
   }
 
   /**
-   * Reads a line; gives its record, if it is that of one.
+   * Reads a line and returns its record; null for the header and the trailer.
    *
    * @throws UsageError `file_invalid`, `file_damaged`
    */
@@ -64,7 +68,7 @@ export class ExportReader {
 
   #recordOf(bytes: Uint8Array): StoredRecord | null {
     const at = this.lines + 1;
-    if (this.trailer !== null) throw fileInvalid(at, "there is a line behind the trailer");
+    if (this.trailer !== null) throw fileInvalid(at, "unexpected line after the trailer");
     if (this.#header === null) {
       this.#header = of(at, () => readHeader(bytes));
     } else {
@@ -92,20 +96,20 @@ export class ExportReader {
     const other = COUNTED.find((what) => trailer[what] !== counts[what]);
     if (other !== undefined) {
       throw fileDamaged(
-        `its trailer speaks of ${trailer[other]} ${other}, there are ${counts[other]}`,
+        `its trailer counts ${trailer[other]} ${other}, but it has ${counts[other]}`,
       );
     }
     if (trailer.sha256 !== this.sha256) {
-      throw fileDamaged("its bytes do not give the checksum of its trailer");
+      throw fileDamaged("its checksum differs from the one in its trailer");
     }
   }
 }
 
 /**
- * Reads an export, as far as it goes.
+ * Reads an export to its end.
  *
- * @param isTornAllowed what follows the last whole line that can be read does not matter
- * @param visit gets the records
+ * @param isTornAllowed whether the file may end anywhere: what follows its last whole line is ignored then
+ * @param visit receives each record; a promise makes the reader wait
  * @throws UsageError `file_invalid`, `file_damaged`
  */
 export async function readExport(
@@ -132,10 +136,10 @@ export async function readExport(
 }
 
 function cutShort({ isEmpty, counts }: ExportReader): never {
-  if (isEmpty) throw fileInvalid(1, "the header of an export is expected");
+  if (isEmpty) throw fileInvalid(1, "expected the header of an export");
   throw new UsageError(
     "file_truncated",
-    `the file ends before its trailer, behind ${counts.records} records: export --resume goes on with it, import --partial takes what is there`,
+    `the file ends after ${counts.records} records, before its trailer; continue it with export --resume, or import what it has with import --partial`,
   );
 }
 
@@ -153,5 +157,5 @@ function fileInvalid(line: number, detail: string): UsageError {
 }
 
 function fileDamaged(detail: string): UsageError {
-  return new UsageError("file_damaged", `the file is not as it was written: ${detail}`);
+  return new UsageError("file_damaged", `the file was changed after it was written: ${detail}`);
 }

@@ -1,4 +1,4 @@
-/** Writes an export: header, records and trailer, with a checksum over all of it. */
+/** Writes an export: header, records and trailer, with a checksum over all bytes before the trailer. */
 import { createHash, type Hash } from "node:crypto";
 import type { StoredRecord } from "../../wire/edge/transfer.ts";
 import {
@@ -11,12 +11,12 @@ import {
   type Header,
 } from "./format.ts";
 
-/** Lines are written as soon as they have so many characters. */
+/** Lines are gathered up to this many characters, so that a small record does not cost a system call. */
 const CHUNK_LENGTH = 256 << 10;
 
 export type Write = (bytes: Uint8Array) => Promise<void>;
 
-/** What has been written before. */
+/** State of an export that is continued. */
 export interface Begun {
   readonly counts: Counts;
   readonly hash: Hash;
@@ -30,7 +30,7 @@ export class ExportWriter {
   readonly #write: Write;
   #lines = "";
 
-  /** @param begun goes on with it; null begins anew */
+  /** @param begun the export to continue; null for a new one */
   constructor(write: Write, begun: Begun | null = null) {
     this.#write = write;
     this.counts = begun?.counts ?? noCounts();

@@ -1,4 +1,4 @@
-/** An export: the records of a source, into a file or a pipe. */
+/** An export: writes the records of a source to a file or a pipe. */
 import { createReadStream } from "node:fs";
 import { open, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
 import type { RecordKey } from "../../wire/edge/transfer.ts";
@@ -11,22 +11,22 @@ import type { Counts, Header } from "./format.ts";
 import type { Progress } from "./progress.ts";
 import type { RecordSource } from "./source.ts";
 
-/** What an export has come to. */
+/** The outcome of an export. */
 export interface Exported extends Counts {
-  /** Of them, those that were there before. */
+  /** Records that an earlier run had written. */
   readonly resumed: number;
 }
 
 /**
  * A file that an export is written to.
  *
- * What is to take the place of a file is written beside it first, as `name.partial`: until the export is
- * complete, the file stays as it is.
+ * An export that replaces a file is written beside it first, as `name.partial`, and renamed once it is complete: a
+ * crash leaves the old backup, never half of the new one.
  */
 export class ExportFile {
-  /** Where it is written. */
+  /** The path that is written. */
   readonly name: string;
-  /** What it replaces once it is complete; null where it is written in its own place. */
+  /** The path that it replaces once it is complete; null if it is written in place. */
   readonly replaces: string | null;
   readonly #file: FileHandle;
   readonly #found: ExportReader | null;
@@ -47,28 +47,27 @@ export class ExportFile {
   }
 
   /**
-   * A file that is not there yet; forced, one that takes the place of what is there.
+   * Creates a file. Forced, it replaces an existing one at the end.
    *
    * @throws UsageError `file_exists`, `file_unwritable`
    */
   static async create(name: string, isForced: boolean): Promise<ExportFile> {
     const { target, draft } = await placesOf(name);
     if (isForced) {
-      // A device or a pipe is written to; it is never replaced.
+      // A device or a pipe is written in place: renaming a file over it would remove it.
       if (!(await isReplaceable(target))) {
         return new ExportFile(name, null, await opened(name, "w"), null);
       }
       return new ExportFile(draft, target, await opened(draft, "w"), null);
     }
-    // `--resume` would go on with it.
+    // The draft of an interrupted export, which `--resume` continues.
     if (await isThere(draft)) throw fileExists(draft);
     return new ExportFile(name, null, await opened(name, "wx"), null);
   }
 
   /**
-   * A file that an earlier export has begun: what it has behind its last whole line is cut off. One that
-   * is not there is begun. Where there is a `name.partial`, that is the one, and replaces the file once it
-   * is complete.
+   * Opens a file that an earlier export began, and cuts off what follows its last whole line. If there is a
+   * `name.partial`, it continues that one, which replaces the file at the end. Without either it creates the file.
    *
    * @throws UsageError `file_invalid`, `file_damaged`, `file_unwritable`
    */
@@ -76,7 +75,7 @@ export class ExportFile {
     const { target, draft } = await placesOf(name);
     const isDraft = await isThere(draft);
     const begun = isDraft ? draft : name;
-    // One that is not there is begun.
+    // Creates the file if it does not exist; never truncates it.
     await (await opened(begun, "a")).close();
     const found = await readExport(createReadStream(begun), true);
     const file = await opened(begun, "r+");
@@ -84,17 +83,17 @@ export class ExportFile {
     return new ExportFile(begun, isDraft ? target : null, file, found.isEmpty ? null : found);
   }
 
-  /** What was there; null where there was nothing. */
+  /** The part that an earlier run wrote; null for a new file. */
   get found(): ExportReader | null {
     return this.#found;
   }
 
-  /** It has its trailer. */
+  /** Whether it has its trailer. */
   get isComplete(): boolean {
     return this.#found !== null && this.#found.trailer !== null;
   }
 
-  /** Where to go on; null at the start. */
+  /** The key after which to continue; null for the start. */
   get after(): RecordKey | null {
     return this.#found?.lastKey ?? null;
   }
@@ -107,12 +106,12 @@ export class ExportFile {
     }
   };
 
-  /** Nothing has been written. */
+  /** Whether nothing was written. */
   get isEmpty(): boolean {
     return this.#at === 0;
   }
 
-  /** Closes it, and puts it in the place of what it replaces. @throws UsageError `file_unwritable` */
+  /** Closes the file and moves it over the one that it replaces. @throws UsageError `file_unwritable` */
   async complete(): Promise<void> {
     await this.close();
     if (this.replaces === null) return;
@@ -123,28 +122,28 @@ export class ExportFile {
     }
   }
 
-  /** Sees to it that what was written is there after a crash, and closes it; an empty file is removed. */
+  /** Syncs the file to disk and closes it. An empty file is removed. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    // A device or a pipe has nothing to keep, and is not for us to remove.
+    // A device or a pipe cannot be synced, and must not be removed.
     const isFile = (await this.#file.stat()).isFile();
     if (isFile) await this.#file.sync();
     await this.#file.close();
     if (isFile && this.isEmpty) await this.remove();
   }
 
-  /** Removes what was written; what it was to replace stays. */
+  /** Removes the file, but not the one that it would have replaced. */
   async remove(): Promise<void> {
     await rm(this.name, { force: true });
   }
 }
 
 /**
- * Writes all records of a source, and ends the file in order.
+ * Writes all records of a source, and the trailer.
  *
- * @param found what there is of the file; null begins it
- * @throws UsageError `resume_mismatch` when the file is of another export
+ * @param found the part that an earlier run wrote; null for a new file
+ * @throws UsageError `resume_mismatch` if that part belongs to another export
  */
 export async function exportAll(
   source: RecordSource,
@@ -158,7 +157,7 @@ export async function exportAll(
   const begun: Begun | null = found === null ? null : { counts: found.counts, hash: found.hash };
   const writer = new ExportWriter(write, begun);
   const resumed = writer.counts.records;
-  // Nothing is written before the source has answered.
+  // The header waits for the source's first answer, so that a failed call leaves no file behind.
   let hasHeader = begun !== null;
   for await (const records of source.pages()) {
     if (!hasHeader) await writer.header(header);
@@ -192,7 +191,7 @@ function assertSameExport(found: Header, asked: Header): void {
   }
 }
 
-/** Where a file is, behind links, and where what is to replace it is written. */
+/** The path of a file behind symbolic links, and the path of its draft. */
 async function placesOf(name: string): Promise<{ target: string; draft: string }> {
   const target = await realpath(name).catch(() => name);
   return { target, draft: `${target}.partial` };
@@ -202,7 +201,7 @@ async function isThere(name: string): Promise<boolean> {
   return (await stat(name).catch(() => null)) !== null;
 }
 
-/** Only a file is, or what is not there yet. */
+/** Whether a path is a regular file, or does not exist yet. */
 async function isReplaceable(name: string): Promise<boolean> {
   return (await stat(name).catch(() => null))?.isFile() ?? true;
 }
@@ -210,7 +209,7 @@ async function isReplaceable(name: string): Promise<boolean> {
 function fileExists(name: string): UsageError {
   return new UsageError(
     "file_exists",
-    `${name} is there already: --resume goes on with it, --force writes over it`,
+    `${name} already exists; use --resume to continue it or --force to replace it`,
   );
 }
 

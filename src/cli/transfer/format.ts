@@ -7,9 +7,9 @@
  *     {"pair":["consumer","resource"],"quota":"1","unit":"s","expiresAtNs":"…"}
  *     {"end":true,"records":3,"counters":2,"buffers":1,"pairs":1,"finishedAtMs":…,"sha256":"…"}
  *
- * A header, a line for each record, and a trailer that a file which was cut short does not have: its
- * checksum is that of all bytes before it. Numbers that JSON would round are decimal text. Bytes are text
- * where they are UTF-8 without control characters, and base64 where they are not.
+ * A header, one line per record, and a trailer, whose checksum covers all bytes before it; a file that was cut short
+ * has no trailer. Numbers above 2^53, which JSON readers round, are decimal text. Bytes are text if they are UTF-8
+ * without control characters, and base64 otherwise.
  */
 import * as v from "valibot";
 import type { RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
@@ -17,14 +17,14 @@ import { base64Of, textOf } from "../text.ts";
 
 export const FORMAT = "throttr-edge-export";
 export const VERSION = 1;
-/** No record has a longer line; a file with one is none of ours. */
+/** No record makes a longer line, so a longer one is not from an export. It bounds the memory of a reader. */
 export const LINE_BYTES_MAX = 8 << 20;
 
-/** Semaphores stay where they are: those who hold them are connected to that server. */
+/** Semaphores are not exported: their holders are connections and leases of the server that was exported. */
 const LEFT_OUT = ["semaphores"];
 const NOTE =
-  "each record as it was when it was read: this is no snapshot; semaphores are not in it, whoever holds them holds them of their server";
-/** What editors and terminals would not show: C0 but tab and line ends, DEL and C1. */
+  "not a snapshot: each record is as it was when it was read; semaphores are left out, because their holders belong to the exported server";
+/** Characters that editors and terminals do not show: C0 except tab and line ends, DEL and C1. */
 // oxlint-disable-next-line eslint/no-control-regex
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/;
 const U64_MAX = (1n << 64n) - 1n;
@@ -38,21 +38,21 @@ const text = v.pipe(
 );
 const base64 = v.pipe(
   v.string(),
-  v.check(
-    (value) => Buffer.from(value, "base64").toString("base64") === value,
-    "base64 is expected",
-  ),
+  v.check((value) => Buffer.from(value, "base64").toString("base64") === value, "expected base64"),
 );
 const u64 = v.pipe(
   v.string(),
-  v.regex(/^(?:0|[1-9]\d{0,19})$/, "decimal text is expected"),
+  v.regex(/^(?:0|[1-9]\d{0,19})$/, "expected decimal text"),
   v.transform((decimal) => BigInt(decimal)),
-  v.maxValue(U64_MAX, "at most 2^64 - 1 is expected"),
+  v.maxValue(U64_MAX, "expected at most 2^64 - 1"),
 );
 
 const headerSchema = v.object({
-  format: v.literal(FORMAT, `${FORMAT} is expected`),
-  version: v.literal(VERSION, `${VERSION} is the only version that is known here`),
+  format: v.literal(FORMAT, `expected ${FORMAT}`),
+  version: v.literal(
+    VERSION,
+    `expected version ${VERSION}; a newer throttr-edge may read this file`,
+  ),
   startedAtMs: wholeNumber,
   source: v.string(),
   prefix: v.optional(text),
@@ -66,7 +66,7 @@ const trailerSchema = v.strictObject({
   buffers: wholeNumber,
   pairs: wholeNumber,
   finishedAtMs: wholeNumber,
-  sha256: v.pipe(v.string(), v.hash(["sha256"], "64 hexadecimal digits are expected")),
+  sha256: v.pipe(v.string(), v.hash(["sha256"], "expected 64 hexadecimal digits")),
 });
 
 const recordSchema = v.strictObject({
@@ -81,28 +81,28 @@ const recordSchema = v.strictObject({
   expiresAtNs: u64,
 });
 
-/** What an export says of itself. */
+/** The header of an export. */
 export type Header = Pick<v.InferOutput<typeof headerSchema>, "startedAtMs" | "source"> & {
-  /** Of the keys that it was asked for. */
+  /** Prefix of the exported keys; empty for all. */
   readonly prefix: Uint8Array;
 };
 
-/** What a file has. */
+/** How many records a file has. */
 export interface Counts {
   records: number;
   counters: number;
   buffers: number;
-  /** Counters under pairs. */
+  /** Counters under pairs (dialect 2); `counters` includes them. */
   pairs: number;
 }
 
 export interface Trailer extends Counts {
   readonly finishedAtMs: number;
-  /** Of all bytes before the trailer, in hexadecimal digits. */
+  /** SHA-256 of all bytes before the trailer, in hexadecimal digits. */
   readonly sha256: string;
 }
 
-/** A line is not what it should be. The message names field and expectation. */
+/** An invalid line. The message names the field and what was expected. */
 export class LineError extends Error {}
 
 export const noCounts = (): Counts => ({ records: 0, counters: 0, buffers: 0, pairs: 0 });
@@ -118,7 +118,7 @@ export function isPair(key: RecordKey): key is Extract<RecordKey, readonly unkno
   return Array.isArray(key);
 }
 
-/** All lines end with a line end: one that does not was cut short. */
+/** A line with its line feed. A reader takes a line without one as cut short. */
 const line = (fields: object): string => `${JSON.stringify(fields)}\n`;
 
 export function headerLine({ startedAtMs, source, prefix }: Header): string {
@@ -163,7 +163,7 @@ export function readHeader(bytes: Uint8Array): Header {
 }
 
 /**
- * A line behind the header: a record, or the trailer.
+ * Reads a line after the header: a record or the trailer.
  *
  * @throws LineError
  */
@@ -182,10 +182,10 @@ function recordOf(fields: v.InferOutput<typeof recordSchema>): StoredRecord {
   const key = keyOf(fields);
   const value = bytesOfField(fields.value, fields.valueBase64);
   if ((quota === undefined) === (value === null)) {
-    throw new LineError("one of quota, value and valueBase64 is expected");
+    throw new LineError("expected one of quota, value and valueBase64");
   }
   if (quota !== undefined) return { key, kind: "counter", quota, unit, expiresAtNs };
-  if (isPair(key)) throw new LineError("quota: under a pair there are counters only");
+  if (isPair(key)) throw new LineError("quota: missing; a pair holds counters only");
   return { key, kind: "buffer", value: value!, unit, expiresAtNs };
 }
 
@@ -197,7 +197,7 @@ function keyOf({
 }: v.InferOutput<typeof recordSchema>): RecordKey {
   const given = [key, keyBase64, pair, pairBase64].filter((field) => field !== undefined);
   if (given.length !== 1) {
-    throw new LineError("one of key, keyBase64, pair and pairBase64 is expected");
+    throw new LineError("expected one of key, keyBase64, pair and pairBase64");
   }
   if (pair !== undefined) return [bytesOf(pair[0]), bytesOf(pair[1])];
   if (pairBase64 !== undefined) return [unbase64(pairBase64[0]), unbase64(pairBase64[1])];
@@ -216,16 +216,16 @@ function bytesField(name: string, bytes: Uint8Array): object {
   return plain === null ? { [`${name}Base64`]: base64Of(bytes) } : { [name]: plain };
 }
 
-/** Both of one field are an error; null where it is not there. */
+/** The bytes of a field in either spelling; null if it is missing. Both at once are an error. */
 function bytesOfField(plain: string | undefined, encoded: string | undefined): Uint8Array | null {
   if (plain !== undefined && encoded !== undefined) {
-    throw new LineError("text and base64 of the same field are given");
+    throw new LineError("expected text or base64 of a field, not both");
   }
   if (plain !== undefined) return bytesOf(plain);
   return encoded === undefined ? null : unbase64(encoded);
 }
 
-/** The text that bytes are, if it can be read without harm. */
+/** Bytes as text, if they are UTF-8 without control characters; otherwise null. */
 function plainText(bytes: Uint8Array): string | null {
   const plain = textOf(bytes);
   return plain === null || CONTROL.test(plain) ? null : plain;
@@ -238,11 +238,11 @@ const unbase64 = (encoded: string): Uint8Array => Uint8Array.from(Buffer.from(en
 
 function jsonOf(bytes: Uint8Array): unknown {
   const json = textOf(bytes);
-  if (json === null) throw new LineError("UTF-8 is expected");
+  if (json === null) throw new LineError("expected UTF-8");
   try {
     return JSON.parse(json);
   } catch {
-    throw new LineError("JSON is expected");
+    throw new LineError("expected JSON");
   }
 }
 

@@ -1,4 +1,4 @@
-/** An import: the records of a file or a pipe, into a namespace. */
+/** An import: restores the records of a file or a pipe into a namespace. */
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import type { StoredRecord } from "../../wire/edge/transfer.ts";
@@ -8,19 +8,19 @@ import { isTrailer, readLine, type Counts } from "./format.ts";
 import { linesOf } from "./lines.ts";
 import type { Restorer } from "./restorer.ts";
 
-/** What a file holds. */
+/** The contents of a file, counted without restoring anything. */
 export interface Survey {
   readonly counts: Counts;
-  /** Records whose end has come, by the clock here. */
+  /** Records that have expired, by the local clock. */
   readonly expired: number;
   readonly bytes: number;
   readonly sha256: string;
 }
 
 /**
- * Reads all of an export and checks it, so that a file that is not whole changes nothing.
+ * Reads and checks a whole export, so that an incomplete file changes nothing.
  *
- * @param isPartial a file that was cut short will do
+ * @param isPartial whether a file that was cut short is accepted
  * @throws UsageError `file_invalid`, `file_damaged`, `file_truncated`, `file_unreadable`
  */
 export async function survey(
@@ -36,7 +36,7 @@ export async function survey(
   return { counts: whole(reader).counts, expired, bytes: reader.endsAt, sha256: reader.sha256 };
 }
 
-/** Puts back the records of a stream, checked as it comes. */
+/** Restores the records of a stream while it is read and checked: a pipe cannot be read twice. */
 export async function importStream(
   chunks: AsyncIterable<Uint8Array>,
   isPartial: boolean,
@@ -49,7 +49,7 @@ export async function importStream(
   await restorer.end();
 }
 
-/** Puts back the records of a file that was surveyed, from behind a line on. */
+/** Restores the records of a surveyed file, from a line on. */
 export async function importFile(
   name: string,
   from: { readonly line: number; readonly endsAt: number },
@@ -86,7 +86,7 @@ function recordOf(bytes: Uint8Array): StoredRecord | null {
   return isTrailer(read) ? null : read;
 }
 
-/** Even of a file that was cut short there must be a header. */
+/** Makes sure that even a file that was cut short has its header. */
 function whole(reader: ExportReader): ExportReader {
   void reader.header;
   return reader;

@@ -1,23 +1,23 @@
-/** Lines of a stream of bytes, without holding more of it than one of them. */
+/** Splits a stream of bytes into lines, holding at most one unfinished line in memory. */
 import { ByteWriter } from "../../wire/bytes.ts";
 import { LINE_BYTES_MAX } from "./format.ts";
 
 const LINE_END = 0x0a;
 
 export interface Line {
-  /** Without its end. */
+  /** The line without its line feed. */
   readonly bytes: Uint8Array;
-  /** Bytes of the stream up to the end of this line, from where reading began. */
+  /** Offset of the end of this line, line feed included, from where reading began. */
   readonly endsAt: number;
-  /** False where the stream ends before the line does. */
+  /** False if the stream ended before the line's line feed. */
   readonly isWhole: boolean;
 }
 
-/** A line is longer than any that an export has. */
+/** A line is longer than `LINE_BYTES_MAX`. */
 export class LineTooLong extends Error {}
 
 /**
- * The lines of a stream, as many at a time as have come.
+ * Yields the lines of each chunk together.
  *
  * @throws LineTooLong
  */

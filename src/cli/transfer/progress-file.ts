@@ -1,4 +1,8 @@
-/** How far an import has come, beside the file that is imported: `file.progress`. */
+/**
+ * The progress of an import, in `FILE.progress` beside the file, for `--resume`.
+ *
+ * It names the file by checksum, the target and the policy: continuing with another of them would restore a mixture.
+ */
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import * as v from "valibot";
 import { UsageError } from "../failure.ts";
@@ -11,9 +15,9 @@ const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const schema = v.object({
   format: v.literal(FORMAT),
   version: v.literal(1),
-  /** Checksum of the file. */
+  /** SHA-256 of the imported file. */
   sha256: v.string(),
-  /** Address that the records went to. */
+  /** Address of the server. */
   target: v.string(),
   policy: v.picklist(["keep", "replace"]),
   line: count,
@@ -24,7 +28,7 @@ const schema = v.object({
   failed: v.record(v.string(), count),
 });
 
-/** What an import is, and how far it has come. */
+/** The identity of an import, and its progress. */
 export interface ImportProgress extends RestoreCounts {
   readonly sha256: string;
   readonly target: string;
@@ -37,13 +41,13 @@ export class ProgressFile {
   readonly #name: string;
   #writtenAtMs = -Infinity;
 
-  /** @param file that is imported */
+  /** @param file the imported file */
   constructor(file: string) {
     this.#name = `${file}.progress`;
   }
 
   /**
-   * How far an import of the same file to the same address has come; null where none has begun.
+   * The progress of an earlier import of the same file to the same address; null if there is none.
    *
    * @throws UsageError `resume_mismatch`, `progress_invalid`
    */
@@ -64,11 +68,11 @@ export class ProgressFile {
     };
     throw new UsageError(
       "resume_mismatch",
-      `${this.#name} is of an import with ${what[different]}: without --resume it begins anew`,
+      `${this.#name} belongs to an import with ${what[different]}; leave out --resume to start over`,
     );
   }
 
-  /** Writes it, now and then. */
+  /** Writes the progress, at most twice a second. Behind by half a second, a resumed import restores records again. */
   async write(progress: ImportProgress, isLast: boolean): Promise<void> {
     const nowMs = performance.now();
     if (!isLast && nowMs - this.#writtenAtMs < WRITE_INTERVAL_MS) return;
@@ -88,7 +92,7 @@ export class ProgressFile {
     } catch {
       throw new UsageError(
         "progress_invalid",
-        `${this.#name} can't be read: without --resume the import begins anew`,
+        `${this.#name} cannot be read; leave out --resume to start over`,
       );
     }
   }

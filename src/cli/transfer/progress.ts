@@ -1,4 +1,4 @@
-/** A bar on standard error, where people look at it. */
+/** A progress bar on standard error, if that is a terminal. */
 import { Presets, SingleBar } from "cli-progress";
 import type { Host } from "../host.ts";
 
@@ -11,9 +11,9 @@ export interface Progress {
 const NONE: Progress = { update: () => {}, stop: () => {} };
 
 /**
- * Begins to show how far something is.
+ * Shows a progress bar; does nothing with `--json` or without a terminal.
  *
- * @param findTotal is asked where somebody looks; null where it is not known
+ * @param findTotal called only if the bar is shown, because it may cost a request; null for an unknown total
  */
 export async function showProgress(
   { stderr }: Host,

@@ -1,21 +1,26 @@
-/** Puts records back, many in a message and several messages at a time, and keeps count. */
+/**
+ * Restores records in batches, with several batches under way, and counts the outcomes.
+ *
+ * A restore can be repeated safely: it writes the same record with the same expiry. So a batch whose outcome is unknown
+ * is sent again, with a growing pause, and only then given up.
+ */
 import type { CallOptions } from "../../client/call.ts";
 import type { ThrottrClient } from "../../client/client.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { RestorePolicyName, RestoreResult, StoredRecord } from "../../wire/edge/transfer.ts";
 
-/** Records, and bytes of them, of one message. */
+/** Limits of a batch: they keep a message well below the largest that a server accepts. */
 const BATCH_RECORDS_MAX = 500;
 const BATCH_BYTES_MAX = 512 << 10;
-/** What a record has beside key and value. */
+/** Bytes of a record besides key and value, at most. */
 const RECORD_BYTES = 32;
 const BATCHES_UNDER_WAY_MAX = 4;
 const ATTEMPTS_MAX = 6;
 const BACKOFF_BASE_MS = 100;
-/** Failures that are told one by one. */
+/** Failures that are printed one by one; the rest is counted by code. */
 const FAILURES_TOLD_MAX = 20;
 
-/** A record may have been put back or not: doing it again is right in both cases. */
+/** Codes after which a record may or may not have been restored; restoring it again is right in both cases. */
 const REPEATABLE: ReadonlySet<string> = new Set([
   "connection_failed",
   "outcome_unknown",
@@ -23,7 +28,7 @@ const REPEATABLE: ReadonlySet<string> = new Set([
   "timeout",
 ]);
 
-/** What is wrong with one record, and not with the others. */
+/** Codes that concern a single record. Any other code would meet every record, so it ends the import. */
 const OF_A_RECORD: ReadonlySet<string> = new Set([
   "expires_at_ns_invalid",
   "frame_too_large",
@@ -36,16 +41,16 @@ const OF_A_RECORD: ReadonlySet<string> = new Set([
   "value_invalid",
 ]);
 
-/** What became of records. */
+/** The outcomes of records, counted. */
 export interface RestoreCounts extends Record<RestoreResult, number> {
-  /** By code. */
+  /** Failures by code. */
   readonly failed: Record<string, number>;
 }
 
-/** Where a record stands in the file. */
+/** The place of a record in the file. */
 export interface Position {
   readonly line: number;
-  /** Bytes up to the end of the line. */
+  /** Offset of the end of the line, in bytes. */
   readonly endsAt: number;
 }
 
@@ -75,7 +80,7 @@ interface Entry {
 
 interface Batch {
   readonly entries: readonly Entry[];
-  /** Of its last record. */
+  /** Place of its last record. */
   readonly end: Position;
   readonly outcome: Promise<readonly Outcome[]>;
 }
@@ -85,7 +90,7 @@ type Outcome = RestoreResult | ThrottrError;
 export class Restorer {
   readonly counts: RestoreCounts;
   readonly failures: RestoreFailure[] = [];
-  /** All up to here is done. */
+  /** Everything up to this place is done; null at the start. */
   done: Position | null = null;
   readonly #client: ThrottrClient;
   readonly #call: CallOptions;
@@ -97,8 +102,8 @@ export class Restorer {
   readonly #underWay: Batch[] = [];
 
   /**
-   * @param counts what was done before
-   * @param onDone is called whenever `done` has moved
+   * @param counts the counts of an earlier run, which are added to
+   * @param onDone called whenever `done` has moved
    */
   constructor(
     client: ThrottrClient,
@@ -115,7 +120,7 @@ export class Restorer {
   }
 
   /**
-   * Takes a record; null unless whoever brings records has to wait.
+   * Adds a record. Null, or a promise that the caller must await before it adds more.
    *
    * @throws ThrottrError, as `end`
    */
@@ -129,9 +134,9 @@ export class Restorer {
   }
 
   /**
-   * Waits for all that is under way.
+   * Sends the last batch and waits for all that are under way.
    *
-   * @throws ThrottrError what keeps all records from being put back; `done` says how far it went
+   * @throws ThrottrError an error that concerns all records; `done` is how far the import got
    */
   async end(): Promise<void> {
     if (this.#gathered.length > 0) await this.#send();
@@ -144,7 +149,7 @@ export class Restorer {
     this.#gathered = [];
     this.#gatheredBytes = 0;
     const outcome = this.#restored(entries);
-    // It is waited for later.
+    // Awaited in order by `#finishFirst`; without a handler until then, Node would end the process.
     outcome.catch(() => {});
     this.#underWay.push({ entries, end: this.#end, outcome });
   }
@@ -167,12 +172,12 @@ export class Restorer {
     if (this.failures.length < FAILURES_TOLD_MAX) this.failures.push({ line, code, message });
   }
 
-  /** What became of each record: what concerns all of them is thrown. */
+  /** The outcome of each record. @throws ThrottrError an error that concerns all of them */
   async #restored(entries: readonly Entry[]): Promise<readonly Outcome[]> {
     const outcomes: (Outcome | null)[] = entries.map(() => null);
     for (let attempt = 1; ; attempt++) {
       const open = outcomes.flatMap((outcome, i) => (outcome === null ? [i] : []));
-      // Made in one turn, so that they go in one message.
+      // Calls made in the same turn of the event loop go out in one message.
       const results = await Promise.all(open.map((i) => this.#restore(entries[i]!.record)));
       let repeatable: ThrottrError | null = null;
       open.forEach((entry, i) => {

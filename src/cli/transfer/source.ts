@@ -1,21 +1,21 @@
-/** Where the records of an export come from. */
+/** Sources of an export: a namespace of this server, or a Throttr server (native/). */
 import type { ThrottrClient } from "../../client/client.ts";
 import type { CallOptions } from "../../client/call.ts";
 import type { ExportedKey, ExportPage, RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
 import { isPair } from "./format.ts";
 
 export interface RecordSource {
-  /** For people: an address, without what opens it. */
+  /** Address of the source, without credentials. */
   readonly name: string;
-  /** How many there are, about; null where nobody knows. */
+  /** Approximate number of records, for the progress bar; null if unknown. */
   total(): Promise<number | null>;
-  /** The records, some at a time. */
+  /** The records, a page at a time. */
   pages(): AsyncIterable<readonly StoredRecord[]>;
-  /** What went otherwise than one might think, for people. */
+  /** Surprises that a person should know of, such as records that were skipped. */
   remarks(): readonly string[];
 }
 
-/** The records of a namespace: those under keys, then pairs. */
+/** The records of a namespace: first those under keys, then those under pairs. */
 export class EdgeSource implements RecordSource {
   readonly name: string;
   readonly #client: ThrottrClient;
@@ -23,7 +23,7 @@ export class EdgeSource implements RecordSource {
   readonly #prefix: Uint8Array;
   readonly #after: RecordKey | null;
 
-  /** @param after goes on behind it; null begins at the start */
+  /** @param after the key after which to continue; null for the start */
   constructor(
     client: ThrottrClient,
     call: CallOptions,
@@ -62,7 +62,7 @@ export class EdgeSource implements RecordSource {
     while (next !== null) {
       const { records, cursor }: { records: readonly StoredRecord[]; cursor: ExportedKey | null } =
         await next;
-      // The next page is under way while this one is written.
+      // Ask for the next page while this one is written to disk.
       next = cursor === null ? null : this.#page(pairs, cursor);
       next?.catch(() => {});
       if (records.length > 0) yield records;
