@@ -54,8 +54,10 @@ const home = repository.url.replace(/^git\+|\.git$/g, "");
 const NOT_RUN: Readonly<Record<string, string>> = {
   [`README.md: git clone ${home} && cd throttr-edge`]:
     "installs packages and keeps running; test/process/start.test.ts runs npm start",
+  "README.md: (cd ../throttr-edge && npm ci && npm run build && npm pack)":
+    "installs packages; test/process/examples.test.ts does the same without a registry",
   "README.md: npx wrangler login": DEPLOYS,
-  "README.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24   # the package, from a checkout: see above":
+  "README.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24   # the package: see above":
     SERVES,
   "docs/operations.md: export TOKEN_SECRET=$(openssl rand -base64 48)   # keep it: tokens are minted with it, and nobody shows it again":
     DEPLOYS,
