@@ -4,22 +4,16 @@
  * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another
  * number of shards than the data has would pass for well otherwise, while it answers nothing.
  */
-
-/** What a failed call is reported as: see `failure.ts`. */
-export interface Failure {
-  readonly code: string;
-  /** Begins with the code. */
-  readonly message: string;
-}
+import type { ThrottrError } from "../wire/edge/error.ts";
 
 /** Refusals of the data, not of a request. */
 const CODES: readonly string[] = ["shards_mismatch", "format_unknown", "row_version"];
 /** A balancer that has taken a server out sends it no call that could succeed: it gets another chance. */
 const REMEMBERED_MS = 60_000;
 
-let last: { readonly failure: Failure; readonly atMs: number } | null = null;
+let last: { readonly failure: ThrottrError; readonly atMs: number } | null = null;
 
-export function noteFailure(failure: Failure): void {
+export function noteFailure(failure: ThrottrError): void {
   if (CODES.includes(failure.code)) last = { failure, atMs: Date.now() };
 }
 
@@ -28,6 +22,6 @@ export function noteServed(): void {
 }
 
 /** The refusal that this isolate met last; null when calls have succeeded since, or it is long ago. */
-export function dataRefusal(): Failure | null {
+export function dataRefusal(): ThrottrError | null {
   return last !== null && Date.now() - last.atMs < REMEMBERED_MS ? last.failure : null;
 }

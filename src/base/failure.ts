@@ -1,24 +1,11 @@
-/** What the failure of a call to a Shard means to whoever sent the frames. */
-
-import { noteFailure, type Failure } from "./data-refusals.ts";
+/** What the failure of a call to an object means to the caller who sent the frames. */
+import { Phase, phaseOf } from "../wire/edge/codes.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { noteFailure } from "./data-refusals.ts";
 import { logWarning } from "./log.ts";
 
-/** Errors with these codes are refusals: nothing of the batch has been applied. */
-const REFUSALS = [
-  "shards_mismatch",
-  "shard_data_missing",
-  "format_unknown",
-  "row_version",
-  "batch_version",
-  "listing_lost",
-  "listing_outgrown",
-];
-
-export const OUTCOME_UNKNOWN =
-  "outcome_unknown: a shard failed; what was not answered may have been applied";
-
-/** Logs what failed requests, and says what it means to whoever sent them. */
-export function reportFailure(error: unknown): Failure {
+/** Logs what failed requests, and returns the error that the caller gets. */
+export function reportFailure(error: unknown): ThrottrError {
   const failure = failureOf(error);
   noteFailure(failure);
   const stack = error instanceof Error ? error.stack : undefined;
@@ -26,20 +13,18 @@ export function reportFailure(error: unknown): Failure {
   return failure;
 }
 
-/** Errors keep their message across objects, and nothing else: the code is its first word. */
-function failureOf(error: unknown): Failure {
-  const message = error instanceof Error ? error.message : String(error);
-  const code = refusalCode(message);
-  return code === undefined
-    ? { code: "outcome_unknown", message: OUTCOME_UNKNOWN }
-    : { code, message };
+/**
+ * A refusal of an object says that nothing was applied. After any other error, of the object or of the
+ * platform, a batch may have been applied or not: the text of such an error is for the log only.
+ */
+function failureOf(error: unknown): ThrottrError {
+  const known = ThrottrError.from(error);
+  if (phaseOf(known.code) === Phase.refusal) return known;
+  const detail = "a shard failed; requests without an answer may have been applied";
+  return new ThrottrError("outcome_unknown", detail);
 }
 
-/** True for an error that says that nothing has been applied, and why. */
+/** True for an error which says that nothing was applied, and why. */
 export function isRefusal(error: unknown): error is Error {
-  return error instanceof Error && refusalCode(error.message) !== undefined;
-}
-
-function refusalCode(message: string): string | undefined {
-  return REFUSALS.find((refusal) => message.startsWith(refusal));
+  return error instanceof Error && phaseOf(ThrottrError.from(error).code) === Phase.refusal;
 }

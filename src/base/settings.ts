@@ -5,6 +5,7 @@
  */
 import * as v from "valibot";
 import { FRAME_BYTES_LIMIT } from "../wire/bridge.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 import { logWarning } from "./log.ts";
 
 function integer(name: string, fallback: number, min: number, max: number) {
@@ -101,8 +102,11 @@ export const RENAMED_VARIABLES: Readonly<Record<string, keyof Settings>> = {
 };
 
 /** A variable has a value that it can't have. */
-export class SettingsError extends Error {
-  override readonly name = "SettingsError";
+export class SettingsError extends ThrottrError {
+  /** @param detail names the variable and its range */
+  constructor(detail: string) {
+    super("config_invalid", detail);
+  }
 }
 
 const read = new WeakMap<object, Settings>();
@@ -137,7 +141,7 @@ export function readSettings(env: object): Settings {
 export function parseSettings(variables: object): Settings {
   const result = v.safeParse(schema, withNewNames(variables));
   if (result.success) return result.output;
-  throw new SettingsError(`config_invalid: ${result.issues.map((i) => i.message).join("; ")}`);
+  throw new SettingsError(result.issues.map(({ message }) => message).join("; "));
 }
 
 /** The variables that are set by a name of an earlier release, with the name to set instead. */
@@ -154,7 +158,7 @@ function withNewNames(variables: object): object {
     const newValue = valueOf(variables, name);
     if (newValue !== "" && newValue !== value) {
       throw new SettingsError(
-        `config_invalid: ${variable} is ${value}, but ${name} is ${newValue}: ${variable} is the old name of ${name}; set ${name} alone`,
+        `${variable} is ${value}, but ${name} is ${newValue}: ${variable} is the old name of ${name}; set ${name} alone`,
       );
     }
     renamed[name] = value;

@@ -1,5 +1,6 @@
 /** Failures: what is printed of them, and what the command line exits with. */
 import { CommanderError } from "commander";
+import { Phase, phaseOf } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { ExitCode } from "./exit-code.ts";
 import type { Sink } from "./host.ts";
@@ -32,52 +33,6 @@ export interface Failure {
   readonly exitCode: ExitCode;
 }
 
-/** Codes of calls that came to nothing on the way, or whose outcome is not known. */
-const OF_CONNECTIONS: ReadonlySet<string> = new Set([
-  "closed",
-  "connection_failed",
-  "lease_lost",
-  "outcome_unknown",
-  "queue_full",
-  "timeout",
-  "web_socket_missing",
-]);
-
-/** Codes that the operations give before anything is sent. */
-const OF_ARGUMENTS: ReadonlySet<string> = new Set([
-  "after_invalid",
-  "amount_invalid",
-  "argument_invalid",
-  "base_key_invalid",
-  "burst_invalid",
-  "by_invalid",
-  "change_invalid",
-  "channel_invalid",
-  "combination_invalid",
-  "cost_invalid",
-  "expected_invalid",
-  "idempotency_key_invalid",
-  "key_invalid",
-  "lease_invalid",
-  "limit_invalid",
-  "maximum_invalid",
-  "name_invalid",
-  "option_invalid",
-  "payload_invalid",
-  "prefix_invalid",
-  "quota_invalid",
-  "quota_name_taken",
-  "quota_ratio_taken",
-  "quotas_invalid",
-  "rate_invalid",
-  "resources_invalid",
-  "strategy_unknown",
-  "time_overflow",
-  "ttl_invalid",
-  "value_invalid",
-  "window_invalid",
-]);
-
 /** What a thrown error stands for. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof UsageError) {
@@ -91,18 +46,25 @@ export function failureOf(error: unknown): Failure {
     };
   }
   if (error instanceof ThrottrError) {
-    const { code, message } = error;
-    const detail = withReason(message.slice(code.length + 2), error);
-    return { code, message: detail, exitCode: exitCodeOf(code) };
+    const { code, detail } = error;
+    return { code, message: withReason(detail, error), exitCode: exitCodeOf(code) };
   }
   return { code: "internal", message: detailOf(error), exitCode: ExitCode.fault };
 }
 
+const EXIT_CODES: Readonly<Record<Phase, ExitCode>> = {
+  argument: ExitCode.usage,
+  refusal: ExitCode.server,
+  fault: ExitCode.server,
+  transport: ExitCode.connection,
+  unknown: ExitCode.connection,
+};
+
 function exitCodeOf(code: string): ExitCode {
   if (code === "aborted") return ExitCode.interrupted;
   if (code === "semaphore_unavailable") return ExitCode.refused;
-  if (OF_CONNECTIONS.has(code)) return ExitCode.connection;
-  return OF_ARGUMENTS.has(code) ? ExitCode.usage : ExitCode.server;
+  // A server of a later release may have codes that this one does not know.
+  return EXIT_CODES[phaseOf(code) ?? Phase.refusal];
 }
 
 /** What has failed first says why: `fetch` itself tells nothing. */

@@ -47,8 +47,7 @@ export async function askServer(
     const known = ThrottrError.from(error);
     if (body !== undefined || known.code !== "outcome_unknown") throw known;
     // A GET changes nothing, so its outcome is never in doubt: it failed.
-    const detail = known.message.slice(known.code.length + 2);
-    throw new ThrottrError("connection_failed", detail, { cause: error });
+    throw new ThrottrError("connection_failed", known.detail, { cause: error });
   }
 }
 

@@ -137,11 +137,8 @@ export class Call implements Expected {
  * something may have been applied; what only reads has not, whatever became of it.
  */
 export class NoAnswer extends ThrottrError {
-  readonly detail: string;
-
   constructor(detail: string, cause: unknown) {
     super("outcome_unknown", detail, { cause });
-    this.detail = detail;
   }
 }
 

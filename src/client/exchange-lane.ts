@@ -1,4 +1,5 @@
 /** The lane of transports that carry one message, and its replies back, at a time: HTTP and RPC. */
+import { isOfAPart } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { messageOf } from "../wire/edge/operation.ts";
 import { Alarm } from "./alarm.ts";
@@ -9,7 +10,7 @@ import { messagesOf } from "./message.ts";
 import type { Settings } from "./options.ts";
 import { platform } from "./platform.ts";
 import { ReplyStream } from "./reply-stream.ts";
-import { isOfAPart, toSendAgain } from "./resend.ts";
+import { toSendAgain } from "./resend.ts";
 import type { Transport } from "./transport.ts";
 
 type Exchange = NonNullable<Transport["exchange"]>;
@@ -123,7 +124,7 @@ class Turn implements CallOwner {
       for (const call of again) call.fail(error);
       return [];
     }
-    if (isOfAPart(error) && open.length > 1 && this.#halvings++ < HALVINGS_MAX) {
+    if (isOfAPart(error.code) && open.length > 1 && this.#halvings++ < HALVINGS_MAX) {
       return await this.#halves(unanswered);
     }
     return toSendAgain(unanswered, error, this.#settings.attemptsMax);

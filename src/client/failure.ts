@@ -9,9 +9,8 @@ const SHOWN_MAX = 100;
  * words or more, which no platform's messages begin with.
  */
 export function errorOfText(text: string, cause?: unknown): ThrottrError | null {
-  const { code, message } = ThrottrError.from(text);
-  if (!code.includes("_")) return null;
-  return new ThrottrError(code, message.slice(code.length + 2), { cause });
+  const { code, detail } = ThrottrError.from(text);
+  return code.includes("_") ? new ThrottrError(code, detail, { cause }) : null;
 }
 
 /** The error that an HTTP answer says; null when the answer is not the server's. */

@@ -30,23 +30,6 @@ export function toSendAgain(
   });
 }
 
-/** Refusals that fewer calls, or each by itself, may not meet with. Nothing was applied. */
-const OF_A_PART: readonly string[] = [
-  "scope_missing",
-  "prefix_missing",
-  "frame_too_large",
-  "request_type_unknown",
-  "body_too_large",
-  "runs_max",
-  // Of servers up to release 0.4.
-  "channels_max",
-];
-
-/** True when halves of a refused message are worth an attempt. */
-export function isOfAPart({ code }: ThrottrError): boolean {
-  return OF_A_PART.includes(code);
-}
-
 /**
  * Connections that end with these are ended in order: all that was begun is answered, and what is
  * unanswered was not applied. The first two say that the next frame is one which can't be read.

@@ -2,6 +2,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import { resourcesOf, semaphoreNameOf, type FieldNames, type Text } from "../wire/edge/argument.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../wire/edge/command.ts";
+import { Phase, phaseOf } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { Lease } from "../wire/edge/semaphores.ts";
@@ -22,9 +23,6 @@ const TTL_MS = 30_000;
 const WAIT_MS = 10_000;
 /** Waits between two attempts: they double, up to the second. */
 const POLLING = { backoffBaseMs: 100, backoffMaxMs: 2000 };
-
-/** Attempts that ended so may have been executed. */
-const UNKNOWN_OUTCOMES: readonly string[] = ["timeout", "aborted", "outcome_unknown"];
 
 /** What is held unless a call says otherwise. */
 export interface SemaphoreOptions {
@@ -190,7 +188,7 @@ export class LeasedSemaphore implements Semaphore {
       });
     } catch (error) {
       // It may be held all the same. Where this fails, too, it ends at the end of its TTL.
-      if (UNKNOWN_OUTCOMES.includes((error as ThrottrError).code)) {
+      if (phaseOf((error as ThrottrError).code) === Phase.unknown) {
         this.#calls.release(this.name, leaseId).catch(() => {});
       }
       throw error;

@@ -6,8 +6,8 @@
  */
 import type { MiddlewareHandler } from "hono";
 import { readSettings, type Settings } from "../base/settings.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
-import { Problem } from "./problem.ts";
 
 /**
  * So many bytes must come within `STALL_TIMEOUT_MS`, unless they are the last. As many of each body do not count as
@@ -25,7 +25,7 @@ let unfinishedBytes = 0;
  *
  * @param variable that bounds it
  * @param what has so many bytes, for the message
- * @throws Problem 413 `body_too_large`, 408 `body_timeout`, 400 `body_aborted`, 503 `bodies_max`
+ * @throws ThrottrError `body_too_large`, 408 `body_timeout`, 400 `body_aborted`, 503 `bodies_max`
  */
 export function readBody(
   variable: "BODY_BYTES_MAX" | "FRAME_BYTES_MAX",
@@ -142,12 +142,12 @@ function chunksOf(body: ReadableStream<Uint8Array>): Source {
   };
 }
 
-/** @throws Problem 408, or 400 where the body has ended before its end */
+/** @throws ThrottrError 408, or 400 where the body has ended before its end */
 async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Promise<Part> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     reject(
-      Problem.of(
+      new ThrottrError(
         "body_timeout",
         `${what} must go on: no ${PART_BYTES} bytes have come within ${timeoutMs} ms (STALL_TIMEOUT_MS)`,
       ),
@@ -156,19 +156,19 @@ async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Pro
   try {
     return await Promise.race([part, late]);
   } catch (error) {
-    if (error instanceof Problem) throw error;
-    throw Problem.of("body_aborted", `${what} has ended before its end: ${String(error)}`);
+    if (error instanceof ThrottrError) throw error;
+    throw new ThrottrError("body_aborted", `${what} has ended before its end: ${String(error)}`);
   } finally {
     clearTimeout(timer);
   }
 }
 
-function tooLarge(what: string, bytesMax: number): Problem {
-  return Problem.of("body_too_large", `${what} may have ${bytesMax} bytes`);
+function tooLarge(what: string, bytesMax: number): ThrottrError {
+  return new ThrottrError("body_too_large", `${what} may have ${bytesMax} bytes`);
 }
 
-function bodiesMax(what: string, bytesMax: number): Problem {
-  return Problem.of(
+function bodiesMax(what: string, bytesMax: number): ThrottrError {
+  return new ThrottrError(
     "bodies_max",
     `there is no room for ${what} of more than ${PART_BYTES} bytes: unfinished bodies have ${bytesMax} bytes together already (BODIES_BYTES_MAX); try again`,
   );

@@ -5,11 +5,12 @@ import type { Settings } from "../base/settings.ts";
 import { binaryBytes } from "../wire/bytes.ts";
 import { protocolByName } from "../wire/throttr/protocol.ts";
 import { layoutsOf, RequestType } from "../wire/throttr/requests.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 import type { Caller } from "./caller.ts";
 import { EventStream } from "./event-stream.ts";
 import { escapedName, rawPath } from "./escaped-name.ts";
 import { openConnection } from "./hubs.ts";
-import { Problem, problemOfFailure } from "./problem.ts";
+import { reportFailure } from "../base/failure.ts";
 
 const PREFIX = "/channels/";
 
@@ -24,11 +25,11 @@ const LAYOUTS = layoutsOf(PROTOCOL);
  * The channel that a URL names, as a binary string. What is percent-encoded is taken byte by byte: a
  * name need not be text.
  *
- * @throws Problem 400 `channel_invalid` when an escape is none, or the name is longer than 255 bytes
+ * @throws ThrottrError `channel_invalid` when an escape is none, or the name is longer than 255 bytes
  */
 export function channelOf(url: string): string {
   const path = rawPath(url);
-  if (!path.startsWith(PREFIX)) throw new Problem(404, "not_found", `no route ${path}`);
+  if (!path.startsWith(PREFIX)) throw new ThrottrError("not_found", `no route ${path}`);
   return escapedName(path.slice(PREFIX.length), "channel");
 }
 
@@ -44,7 +45,7 @@ export interface PublishAnswer {
  * Publishes one message.
  *
  * @throws ThrottrError `scope_missing`, `prefix_missing`
- * @throws Problem 503 `outcome_unknown`
+ * @throws ThrottrError `outcome_unknown`
  */
 export async function publishMessage(
   { env, access, requestTally }: Caller,
@@ -61,7 +62,7 @@ export async function publishMessage(
     const { delivered, sequence } = await run.send();
     return { delivered: delivered[0]!, sequence };
   } catch (error) {
-    throw problemOfFailure(error);
+    throw reportFailure(error);
   }
 }
 

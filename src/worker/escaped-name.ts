@@ -1,5 +1,5 @@
 /** Names in URLs: percent-encoded byte by byte, for a name need not be text. */
-import { Problem } from "./problem.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 const NAME_BYTES_MAX = 255;
 
@@ -22,21 +22,21 @@ export function rawPath(url: string): string {
 /**
  * The name that an escaped part of a URL's path stands for, as a binary string.
  *
- * @throws Problem 400 `key_invalid`, `channel_invalid`, `name_invalid`, `lease_invalid` when an escape is
+ * @throws ThrottrError `key_invalid`, `channel_invalid`, `name_invalid`, `lease_invalid` when an escape is
  * none, or the name is longer than 255 bytes
  */
 export function escapedName(part: string, what: Named): string {
   const name = unescaped(part);
   if (name === null) {
-    throw Problem.of(`${what}_invalid`, `the ${what} has a % that begins no escape`);
+    throw new ThrottrError(`${what}_invalid`, `the ${what} has a % that begins no escape`);
   }
   return shortName(name, what);
 }
 
-/** @throws Problem 400 when a name is longer than 255 bytes */
+/** @throws ThrottrError when a name is longer than 255 bytes */
 export function shortName(name: string, what: Named): string {
   if (name.length <= NAME_BYTES_MAX) return name;
-  throw Problem.of(
+  throw new ThrottrError(
     `${what}_invalid`,
     `the ${what} has ${name.length} bytes, at most ${NAME_BYTES_MAX} are possible`,
   );

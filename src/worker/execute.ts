@@ -19,7 +19,7 @@ const REPLY_BYTES_MAX = 24 << 20;
  * Executes operations in order, each shard's in one call, and gives what became of each. One that the
  * access does not allow is refused by itself.
  *
- * @throws Problem 413 when there is too much of it; nothing was applied
+ * @throws ThrottrError when there is too much of it; nothing was applied
  * @throws ThrottrError `outcome_unknown` when a shard failed, `reply_too_large`: what was applied is unknown
  */
 export async function execute<Result>(
@@ -50,7 +50,7 @@ export async function executeOne<Result>(
 /**
  * Executes a message of frames of the edge dialect and gives their replies.
  *
- * @throws Problem when a frame can't be read or is not allowed; then nothing has been applied
+ * @throws ThrottrError when a frame can't be read or is not allowed; then nothing has been applied
  * @throws ThrottrError as `execute`
  */
 export async function exchange(caller: Caller, message: Uint8Array): Promise<Uint8Array> {
@@ -106,7 +106,7 @@ class Collected implements RunSink {
       this.#reject(ThrottrError.from(error));
       return;
     }
-    this.#reject(ThrottrError.from(reportFailure(error).message));
+    this.#reject(reportFailure(error));
   }
 
   get isFull(): boolean {

@@ -9,7 +9,8 @@ import { shardName } from "../base/names.ts";
 import { ShardMap } from "../dispatch/placement.ts";
 import type { Settings } from "../base/settings.ts";
 import { shardStub } from "../base/stubs.ts";
-import { Problem, problemOfFailure } from "./problem.ts";
+import type { ThrottrError } from "../wire/edge/error.ts";
+import { reportFailure } from "../base/failure.ts";
 import { assertConfigured } from "./token.ts";
 
 /** A shard is asked at most once within so long by each isolate, whoever asks how often. */
@@ -17,16 +18,16 @@ const REMEMBERED_MS = 60_000;
 
 interface Known {
   readonly atMs: number;
-  problem: Problem | null;
+  problem: ThrottrError | null;
 }
 
 const known = new WeakMap<Settings, Known>();
 
-/** @throws Problem 503 when no caller can be served */
+/** @throws ThrottrError when no caller can be served */
 export async function assertHealthy(env: Env, settings: Settings): Promise<void> {
   assertConfigured(settings);
   const refusal = dataRefusal();
-  if (refusal !== null) throw new Problem(503, refusal.code, refusal.message);
+  if (refusal !== null) throw refusal;
   // Where tokens are asked for, the namespaces in use are not known, and `default` need not be one of them.
   if (settings.ACCESS !== "open") return;
   const problem = await problemOfShard(env, settings);
@@ -34,7 +35,7 @@ export async function assertHealthy(env: Env, settings: Settings): Promise<void>
 }
 
 /** What the first shard of namespace `default` refuses every request with; null for nothing. */
-async function problemOfShard(env: Env, settings: Settings): Promise<Problem | null> {
+async function problemOfShard(env: Env, settings: Settings): Promise<ThrottrError | null> {
   const before = known.get(settings);
   if (before !== undefined && Date.now() - before.atMs < REMEMBERED_MS) return before.problem;
   // Who asks meanwhile gets the last answer: a request can't wait for the call of another.
@@ -44,13 +45,13 @@ async function problemOfShard(env: Env, settings: Settings): Promise<Problem | n
   return asked.problem;
 }
 
-async function askShard(env: Env, settings: Settings): Promise<Problem | null> {
+async function askShard(env: Env, settings: Settings): Promise<ThrottrError | null> {
   const { namespace } = OPEN_ACCESS;
   const { placement } = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);
   try {
     await shardStub(env, shardName.format(namespace, 0)).summary(placement);
     return null;
   } catch (error) {
-    return problemOfFailure(error);
+    return reportFailure(error);
   }
 }

@@ -14,7 +14,7 @@ import { hubName } from "../base/names.ts";
 import { logWarning } from "../base/log.ts";
 import { hubStub } from "../base/stubs.ts";
 import type { Settings } from "../base/settings.ts";
-import { Problem } from "./problem.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 /** Location of clients of whom nothing is known. */
 export const NOWHERE = "XXX";
@@ -92,13 +92,13 @@ async function askHubs(
   return new Response(null, { status: 503 });
 }
 
-/** @throws Problem 503 `hub_failed` */
+/** @throws ThrottrError `hub_failed` */
 async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
   try {
     return await hub.fetch("https://hub/", { headers });
   } catch (error) {
     logWarning("hub_failed", { error: String(error) });
-    throw new Problem(503, "hub_failed", "the object that takes connections failed: try again");
+    throw new ThrottrError("hub_failed", "the object that takes connections failed: try again");
   }
 }
 

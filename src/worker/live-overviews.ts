@@ -29,7 +29,7 @@ const latestOf = new Map<string, Latest>();
 /**
  * An overview of the caller's namespace that is at most about a second old.
  *
- * @throws Problem as `askOverview`
+ * @throws ThrottrError as `askOverview`
  */
 export async function recentOverview(caller: Caller): Promise<Overview> {
   const latest = latestIn(caller.access.namespace);

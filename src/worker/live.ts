@@ -5,8 +5,8 @@
  * timer but that of a read under way, and a listener that does not read costs nothing.
  */
 import type { Overview } from "../wire/overview.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 import { recentOverview } from "./live-overviews.ts";
-import { Problem } from "./problem.ts";
 import type { Caller } from "./caller.ts";
 
 /** Listeners of a namespace in one isolate, and all of them. */
@@ -38,7 +38,7 @@ const listeners = new Set<Listener>();
  * Opens a stream; its first event comes at once.
  *
  * @param intervalMs from event to event: `INTERVAL_MS_MIN` to `INTERVAL_MS_MAX`
- * @throws Problem 503 `listeners_max`, or as `recentOverview`
+ * @throws ThrottrError `listeners_max`, or as `recentOverview`
  */
 export async function openLive(caller: Caller, intervalMs: number): Promise<Response> {
   const nowMs = Date.now();
@@ -46,7 +46,10 @@ export async function openLive(caller: Caller, intervalMs: number): Promise<Resp
     if (nowMs - listener.readAtMs > LOST_MS) listeners.delete(listener);
   }
   if (isFull(caller.access.namespace)) {
-    throw Problem.of("listeners_max", `${LISTENERS_MAX} listeners are possible: try again later`);
+    throw new ThrottrError(
+      "listeners_max",
+      `${LISTENERS_MAX} listeners are possible: try again later`,
+    );
   }
   const listener = new Listener(caller, intervalMs);
   listeners.add(listener);

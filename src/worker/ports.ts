@@ -40,7 +40,7 @@ export function tcpPorts(settings: PortSettings): TcpPort[] {
   const ports = entriesOf(settings).map((entry) => portOf(entry, settings));
   const twice = ports.find(({ port }, i) => ports.findIndex((other) => other.port === port) < i);
   if (twice === undefined) return ports;
-  throw new SettingsError(`config_invalid: TCP_PORTS: ${twice.port} is there twice`);
+  throw new SettingsError(`TCP_PORTS: ${twice.port} is there twice`);
 }
 
 /** Why a port is not served; null when it is. */
@@ -96,4 +96,4 @@ function protocolOf(
 }
 
 const invalid = (entry: string, detail: string): SettingsError =>
-  new SettingsError(`config_invalid: TCP_PORTS: ${entry}: ${detail}`);
+  new SettingsError(`TCP_PORTS: ${entry}: ${detail}`);

@@ -1,9 +1,8 @@
 /** Errors over HTTP: problem details (RFC 9457) with a stable `code`. */
-import { reportFailure } from "../base/failure.ts";
-import type { ThrottrError } from "../wire/edge/error.ts";
-import { meaningOf, type ProblemCode } from "./problem-codes.ts";
+import { statusOf, titleOf, type ProblemCode } from "../wire/edge/codes.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
-/** When to try again what there was no room for: unfinished bodies come and go within moments. */
+/** When a client should retry a request that there was no memory for: unfinished bodies end within moments. */
 const RETRY_AFTER_S = "1";
 
 /** What is wrong with one field of a request. */
@@ -14,63 +13,53 @@ export interface FieldError {
   readonly message: string;
 }
 
-export class Problem extends Error {
-  readonly status: number;
-  readonly code: string;
+/** A request with wrong fields: programs get them as a list, too. */
+export class FieldsInvalid extends ThrottrError {
   readonly errors: readonly FieldError[];
 
-  /**
-   * @param code stable, for programs
-   * @param detail for people: names the field and the limit. A code in front of it is left out
-   */
-  constructor(status: number, code: string, detail: string, errors: readonly FieldError[] = []) {
-    super(withoutCode(code, detail));
-    this.status = status;
-    this.code = code;
+  constructor(code: "body_invalid" | "query_invalid", errors: readonly FieldError[]) {
+    const texts = errors.map(({ field, message }) => (field === "" ? "" : `${field}: `) + message);
+    super(code, texts.join("; "));
     this.errors = errors;
   }
-
-  /** A problem with the status that its code has. */
-  static of(code: ProblemCode, detail: string, errors?: readonly FieldError[]): Problem {
-    return new Problem(meaningOf(code)[0], code, detail, errors);
-  }
-
-  /** What a call was refused for, as HTTP tells it; null where the code says nothing to a caller. */
-  static from({ code, message }: ThrottrError): Problem | null {
-    const [status] = meaningOf(code);
-    return status === 500 ? null : new Problem(status, code, message);
-  }
-
-  toResponse(): Response {
-    const headers = new Headers({
-      "content-type": "application/problem+json",
-      "cache-control": "no-store",
-    });
-    if (this.code === "bodies_max") headers.set("retry-after", RETRY_AFTER_S);
-    if (this.status === 401) headers.set("www-authenticate", "Bearer");
-    return new Response(JSON.stringify(this), { status: this.status, headers });
-  }
-
-  toJSON(): object {
-    return {
-      type: `/docs#${this.code}`,
-      title: meaningOf(this.code)[1],
-      status: this.status,
-      code: this.code,
-      detail: this.message,
-      ...(this.errors.length > 0 ? { errors: this.errors } : {}),
-    };
-  }
 }
 
-/** The answer to frames whose shard refused or failed them. */
-export function problemOfFailure(error: unknown): Problem {
-  const { code, message } = reportFailure(error);
-  return new Problem(503, code, message);
+/** Whether HTTP answers with a code. Any other is a fault of the server, and its text only for the log. */
+export const isProblem = ({ code }: ThrottrError): boolean =>
+  statusOf(code) !== null && code !== "internal";
+
+/** The answer that describes an error. The code, and not the thrower, decides the status. */
+export function problemResponse(code: ProblemCode, { detail, errors }: ProblemDetails): Response {
+  const status = statusOf(code)!;
+  const problem = {
+    type: `/docs#${code}`,
+    title: titleOf(code),
+    status,
+    code,
+    detail,
+    ...(errors === undefined ? {} : { errors }),
+  };
+  const headers = new Headers({
+    "content-type": "application/problem+json",
+    "cache-control": "no-store",
+  });
+  if (code === "bodies_max") headers.set("retry-after", RETRY_AFTER_S);
+  // RFC 9110 wants a challenge with every 401.
+  if (status === 401) headers.set("www-authenticate", "Bearer");
+  return new Response(JSON.stringify(problem), { status, headers });
 }
 
-/** A text without the code that it may begin with: clients put the code in front of the detail. */
-function withoutCode(code: string, message: string): string {
-  const prefix = `${code}: `;
-  return message.startsWith(prefix) ? message.slice(prefix.length) : message;
+interface ProblemDetails {
+  readonly detail: string;
+  readonly errors?: readonly FieldError[];
+}
+
+/** @param allowed the methods that the route has */
+export function methodNotAllowed(
+  allowed: readonly string[],
+  detail = `Allowed methods: ${allowed.join(", ")}`,
+): Response {
+  const response = problemResponse("method_not_allowed", { detail });
+  response.headers.set("allow", allowed.join(", "));
+  return response;
 }

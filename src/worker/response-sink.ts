@@ -7,7 +7,7 @@
  */
 import { reportFailure } from "../base/failure.ts";
 import { logWarning } from "../base/log.ts";
-import { type Problem, problemOfFailure } from "./problem.ts";
+import type { ThrottrError } from "../wire/edge/error.ts";
 import type { RunSink } from "./run-sequence.ts";
 
 export const REPLY_HEADERS = {
@@ -41,7 +41,7 @@ export class ResponseSink implements RunSink {
   /** Resolves when nothing is under way any more. */
   readonly ended: Promise<void>;
   readonly #resolve: (response: Response) => void;
-  readonly #reject: (error: Problem) => void;
+  readonly #reject: (error: ThrottrError) => void;
   readonly #end: () => void;
   readonly #signal: AbortSignal;
   readonly #stallTimeoutMs: number;
@@ -93,9 +93,9 @@ export class ResponseSink implements RunSink {
   }
 
   failed(error: unknown): void {
-    if (this.#writer === null) this.#reject(problemOfFailure(error));
+    const failure = reportFailure(error);
+    if (this.#writer === null) this.#reject(failure);
     else {
-      reportFailure(error);
       void this.#writer.abort(error).catch(() => {});
     }
     this.#leave();

@@ -3,7 +3,7 @@ import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
 import type { Access } from "../base/access.ts";
 import { logError } from "../base/log.ts";
-import { readSettings, SettingsError } from "../base/settings.ts";
+import { readSettings } from "../base/settings.ts";
 import { VERSION } from "../base/version.ts";
 import { BRIDGE_SUBPROTOCOL, BRIDGE_SUBPROTOCOL_PREFIX } from "../wire/bridge.ts";
 import {
@@ -15,6 +15,7 @@ import {
 } from "../wire/throttr/protocol.ts";
 import type { AnyProtocol } from "../wire/protocols.ts";
 import { YRMCDS_PROTOCOLS, type YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
+import type { ProblemCode } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { readBody } from "./body.ts";
@@ -25,7 +26,7 @@ import { locationOf, openConnection } from "./hubs.ts";
 import { openLive } from "./live.ts";
 import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
 import { metricsOf } from "./metrics/metrics.ts";
-import { Problem } from "./problem.ts";
+import { isProblem, methodNotAllowed, problemResponse } from "./problem.ts";
 import { askSurvey } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
 import { trustedAccess } from "./trust.ts";
@@ -55,15 +56,14 @@ const BEARER_SUBPROTOCOL = "bearer.";
 export const router = new Hono<App>();
 
 router.onError((error) => {
-  const problem = error instanceof ThrottrError ? Problem.from(error) : error;
-  if (problem instanceof Problem) return problem.toResponse();
-  if (error instanceof SettingsError)
-    return new Problem(500, "config_invalid", error.message).toResponse();
+  if (error instanceof ThrottrError && isProblem(error)) {
+    return problemResponse(error.code as ProblemCode, error);
+  }
   logError("request_failed", { error: String(error), stack: error.stack });
-  return new Problem(500, "internal", "the request failed").toResponse();
+  return problemResponse("internal", { detail: "the request failed" });
 });
 
-router.notFound((c) => new Problem(404, "not_found", `no route ${c.req.path}`).toResponse());
+router.notFound((c) => problemResponse("not_found", { detail: `no route ${c.req.path}` }));
 
 router.use(
   cors({
@@ -88,7 +88,7 @@ const HEADLESS = /^\/(?:throttr\/|channels\/|yrmcds\/|v1\/overview\/live$)/;
 // Whatever answers GET is asked for HEAD, too: but here GET opens something that stays open.
 router.use(async (c, next) => {
   if (c.req.method === "HEAD" && HEADLESS.test(c.req.path)) {
-    return methodNotAllowed("there is no HEAD");
+    return methodNotAllowed(["GET", "POST"], "there is no HEAD");
   }
   return await next();
 });
@@ -156,11 +156,11 @@ router.on("GET", YRMCDS_PATHS, async (c) => {
 for (const path of YRMCDS_PATHS) {
   router.all(path, (c) => {
     yrmcdsProtocolOf(c);
-    return methodNotAllowed("GET opens a WebSocket", "GET");
+    return methodNotAllowed(["GET"], "GET opens a WebSocket");
   });
 }
 
-/** @throws Problem 426 with a text for whoever opens none; 400 for a gateway of another release; 429; 503 */
+/** @throws ThrottrError with a text for whoever opens none; 400 for a gateway of another release; 429; 503 */
 async function openWebSocket(
   c: AppContext,
   protocol: AnyProtocol,
@@ -168,14 +168,13 @@ async function openWebSocket(
   upgradeText: string,
 ): Promise<Response> {
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
-    throw new Problem(426, "upgrade_required", upgradeText);
+    throw new ThrottrError("upgrade_required", upgradeText);
   }
   const offered = subprotocolsOf(c);
   const isGateway = offered.includes(BRIDGE_SUBPROTOCOL);
   // Opened as a plain WebSocket, it would send a gateway what that can't read.
   if (!isGateway && offered.some((name) => name.startsWith(BRIDGE_SUBPROTOCOL_PREFIX))) {
-    throw new Problem(
-      400,
+    throw new ThrottrError(
       "bridge_unsupported",
       `this server speaks ${BRIDGE_SUBPROTOCOL} with gateways: run the gateway of the server's release`,
     );
@@ -199,7 +198,7 @@ async function openWebSocket(
 for (const path of THROTTR_PATHS) {
   router.all(path, (c) => {
     protocolOf(c);
-    return methodNotAllowed("POST frames, or GET to open a WebSocket");
+    return methodNotAllowed(["GET", "POST"], "POST frames, or GET to open a WebSocket");
   });
 }
 
@@ -233,7 +232,7 @@ router.get("/channels/:channel{.+}", async (c) => {
 });
 
 router.all("/channels/:channel{.+}", () =>
-  methodNotAllowed("POST a message, or GET to listen to Server-Sent Events"),
+  methodNotAllowed(["GET", "POST"], "POST a message, or GET to listen to Server-Sent Events"),
 );
 
 router.get("/metrics", async (c) => {
@@ -249,7 +248,7 @@ router.get("/v1/overview/live", async (c) => {
 });
 
 for (const path of ["/metrics", "/v1/overview/live"]) {
-  router.all(path, () => methodNotAllowed("Allowed methods: GET", "GET"));
+  router.all(path, () => methodNotAllowed(["GET"]));
 }
 
 serveJson(router, accessOf);
@@ -262,31 +261,23 @@ async function watcherOf(c: AppContext): Promise<Caller> {
   return callerOf(c.env, c.executionCtx, access);
 }
 
-function methodNotAllowed(detail: string, allowed = "GET, POST"): Response {
-  const response = new Problem(405, "method_not_allowed", detail).toResponse();
-  response.headers.set("allow", allowed);
-  return response;
-}
-
 function protocolOf(c: AppContext): Protocol {
   const { dialect, size } = c.req.param() as { dialect: string; size?: string };
   const protocol = protocolByName(dialect, size);
   if (protocol !== undefined) return protocol;
-  throw new Problem(
-    404,
+  throw new ThrottrError(
     "protocol_unknown",
     `${c.req.path}: dialects are ${SIZED_DIALECTS.join(", ")}, each with a size, ${VALUE_SIZES.join(", ")}; and without one ${SIZELESS_DIALECTS.join(", ")}`,
   );
 }
 
-/** @throws Problem 404 */
+/** @throws ThrottrError */
 function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
   const form = c.req.param("form");
   const name = form === undefined ? "yrmcds" : `yrmcds/${form}`;
   const isServed = readSettings(c.env).YRMCDS_ENABLE === "on";
   if (isServed && Object.hasOwn(YRMCDS_PROTOCOLS, name)) return YRMCDS_PROTOCOLS[name]!;
-  throw new Problem(
-    404,
+  throw new ThrottrError(
     "protocol_unknown",
     isServed
       ? `${c.req.path}: /yrmcds/counter and /yrmcds/counter/today are possible`
@@ -297,12 +288,12 @@ function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
 /**
  * A connection of the yrmcds protocol may ask for everything, so it needs what any of it needs.
  *
- * @throws Problem 403
+ * @throws ThrottrError 403
  */
 function assertMayCount(access: Access): void {
   assertScopes(["read", "write"], access);
   if (access.keyPrefixes.length > 0) {
-    throw Problem.of(
+    throw new ThrottrError(
       "prefix_missing",
       "a token with keyPrefixes can't open the yrmcds protocol: use /v1/semaphores",
     );
@@ -314,17 +305,15 @@ function ipOf(c: AppContext): string {
   return (c.req.header("cf-connecting-ip") ?? "").slice(0, 45);
 }
 
-function yrmcdsConnectionsMax(): Problem {
-  return new Problem(
-    503,
+function yrmcdsConnectionsMax(): ThrottrError {
+  return new ThrottrError(
     "connections_max",
     "there are as many connections of the yrmcds protocol as there may be (YRMCDS_CONNECTIONS_MAX)",
   );
 }
 
-function connectionsMax(): Problem {
-  return new Problem(
-    503,
+function connectionsMax(): ThrottrError {
+  return new ThrottrError(
     "connections_max",
     "there are as many connections as there may be: of the namespace from this location (HUBS_MAX times HUB_CONNECTIONS_MAX), or of the server (CONNECTIONS_MAX)",
   );

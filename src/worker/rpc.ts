@@ -22,7 +22,6 @@ import type { AcquireOptions } from "../wire/edge/semaphores.ts";
 import { callerOf, type Caller } from "./caller.ts";
 import { exchange, execute, executeOne } from "./execute.ts";
 import { withNewLeaseId } from "./lease-id.ts";
-import { Problem } from "./problem.ts";
 import { router } from "./router.ts";
 import { accessOfProps, trust } from "./trust.ts";
 
@@ -112,7 +111,6 @@ export class Throttr extends Entrypoint implements ThrottrService {
     try {
       return await run();
     } catch (error) {
-      if (error instanceof Problem) throw new ThrottrError(error.code, error.message);
       throw ThrottrError.from(error);
     }
   }

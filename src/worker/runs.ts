@@ -10,7 +10,7 @@ import { EDGE, messageOf, type Operation } from "../wire/edge/operation.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";
-import { Problem } from "./problem.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 /** Runs of a message: each needs calls of its own, and the platform allows a request 1,000 of them. */
 const RUNS_MAX = 500;
@@ -18,7 +18,7 @@ const RUNS_MAX = 500;
 /**
  * Finds the runs of a message.
  *
- * @throws Problem when a frame can't be read or is not allowed, or there are too many runs
+ * @throws ThrottrError when a frame can't be read or is not allowed, or there are too many runs
  */
 export function findRuns(
   protocol: Protocol,
@@ -39,15 +39,13 @@ export function findRuns(
     if (stop === FRAME_TOO_LARGE) throw frameTooLarge(end, frameBytesMax);
     if (stop === FRAME_UNKNOWN) {
       const hex = bytes[end]!.toString(16).padStart(2, "0");
-      throw new Problem(
-        400,
+      throw new ThrottrError(
         "request_type_unknown",
         `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`,
       );
     }
     if (count === 0) {
-      throw new Problem(
-        400,
+      throw new ThrottrError(
         "body_truncated",
         `the body ends inside the frame that begins at byte ${end}; nothing was applied`,
       );
@@ -62,7 +60,7 @@ export function findRuns(
  * The runs of operations whose rights were checked. An operation knows its type, and so its target: this is what
  * `findRuns` would find in their frames.
  *
- * @throws Problem `frame_too_large`, `runs_max`
+ * @throws ThrottrError `frame_too_large`, `runs_max`
  */
 export function runsOfOperations(
   operations: readonly Operation<unknown>[],
@@ -88,19 +86,17 @@ export function runsOfOperations(
   return runs;
 }
 
-function frameTooLarge(at: number, frameBytesMax: number): Problem {
-  return new Problem(
-    413,
+function frameTooLarge(at: number, frameBytesMax: number): ThrottrError {
+  return new ThrottrError(
     "frame_too_large",
     `frame at byte ${at}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
   );
 }
 
-/** @throws Problem `runs_max` */
+/** @throws ThrottrError `runs_max` */
 function assertFewRuns(runs: readonly Frames[]): void {
   if (runs.length <= RUNS_MAX) return;
-  throw new Problem(
-    413,
+  throw new ThrottrError(
     "runs_max",
     `the body changes ${runs.length} times between requests on keys, PUBLISH and requests on the namespace, ` +
       `each of which is a run of its own: a body may have ${RUNS_MAX} runs; nothing was applied`,
@@ -111,7 +107,7 @@ function assertFewRuns(runs: readonly Frames[]): void {
  * Checks that all frames of a run may be executed.
  *
  * @param body the message that the run is part of
- * @throws Problem `needs_connection`, `scope_missing`, `prefix_missing`
+ * @throws ThrottrError `needs_connection`, `scope_missing`, `prefix_missing`
  */
 function assertAllowed(
   { protocol, target, bytes, count }: Frames,
@@ -124,8 +120,7 @@ function assertAllowed(
     const layout = layouts[bytes[at]!]!;
     const where = `${layout.name} at byte ${bytes.byteOffset - body.byteOffset + at}`;
     if (target === Target.connection) {
-      throw new Problem(
-        400,
+      throw new ThrottrError(
         "needs_connection",
         `${where} needs a connection: send it over WebSocket or TCP; nothing was applied`,
       );
@@ -133,7 +128,7 @@ function assertAllowed(
     const missing = missingRightOfFrame(access, layout, bytes, at);
     if (missing !== null) {
       const needed = neededRight(missing, layout);
-      throw Problem.of(missing, `${where} ${needed}; nothing was applied`);
+      throw new ThrottrError(missing, `${where} ${needed}; nothing was applied`);
     }
     at = frameEnd(layouts, bytes, at);
   }

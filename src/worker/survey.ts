@@ -4,35 +4,35 @@ import { overviewOf } from "../dispatch/overview.ts";
 import type { Survey } from "../dispatch/survey.ts";
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./caller.ts";
-import { problemOfFailure } from "./problem.ts";
+import { reportFailure } from "../base/failure.ts";
 
 /**
  * What all objects of the namespace say.
  *
- * @throws Problem 503 `outcome_unknown` when the Directory, which knows of the Hubs, fails
+ * @throws ThrottrError `outcome_unknown` when the Directory, which knows of the Hubs, fails
  */
 export async function askSurvey({ env, access, requestTally }: Caller): Promise<Survey> {
   try {
     return await new Dispatch(env, access.namespace, requestTally).survey();
   } catch (error) {
-    throw problemOfFailure(error);
+    throw reportFailure(error);
   }
 }
 
 /**
  * Sets the clocks of all shards of the namespace back; returns by how many ms, by index.
  *
- * @throws Problem 503 `outcome_unknown` when a shard fails: it may be sent again
+ * @throws ThrottrError `outcome_unknown` when a shard fails: it may be sent again
  */
 export async function setClocksBack({ env, access, requestTally }: Caller): Promise<number[]> {
   try {
     return await new Dispatch(env, access.namespace, requestTally).setClocksBack();
   } catch (error) {
-    throw problemOfFailure(error);
+    throw reportFailure(error);
   }
 }
 
-/** @throws Problem as `askSurvey` */
+/** @throws ThrottrError as `askSurvey` */
 export async function askOverview(caller: Caller): Promise<Overview> {
   const survey = await askSurvey(caller);
   return overviewOf(caller.access.namespace, survey, Date.now());

@@ -12,7 +12,7 @@ const REPLY_BYTES_MAX = 1 << 20;
  * Answers a body of frames. Of one whose client has gone, what writes is still executed.
  *
  * @param signal aborts when the client has gone
- * @throws Problem when a frame can't be read or is not allowed; then nothing has been applied
+ * @throws ThrottrError when a frame can't be read or is not allowed; then nothing has been applied
  */
 export async function answerBody(
   caller: Caller,

@@ -9,7 +9,7 @@ import * as v from "valibot";
 import { OPEN_ACCESS, type Access } from "../base/access.ts";
 import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../base/settings.ts";
-import { Problem } from "./problem.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 /** What stands in place of a token begins so where it names a namespace of an open server. */
 const NAMESPACE = "namespace.";
@@ -95,7 +95,7 @@ export interface Credentials {
 /**
  * What the bearer of the credentials may do.
  *
- * @throws Problem 401 `token_missing`, `token_expired`, `token_not_yet_valid`, `token_invalid`, `ticket_too_long`;
+ * @throws ThrottrError `token_missing`, `token_expired`, `token_not_yet_valid`, `token_invalid`, `ticket_too_long`;
  * 503 `access_not_configured` when the deployment says neither how to check tokens nor to be open
  */
 export async function authenticate(settings: Settings, credentials: Credentials): Promise<Access> {
@@ -103,8 +103,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
   const { token, isTicket } = credentials;
   if (token === null) {
     if (settings.ACCESS === "open") return OPEN_ACCESS;
-    throw new Problem(
-      401,
+    throw new ThrottrError(
       "token_missing",
       "send a token as Authorization: Bearer, as WebSocket subprotocol bearer.<token>, or as ?ticket=",
     );
@@ -113,8 +112,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
   const claims = parseClaims(await verified(settings, token));
   assertBegun(claims);
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
-    throw new Problem(
-      401,
+    throw new ThrottrError(
       "ticket_too_long",
       `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart`,
     );
@@ -126,26 +124,24 @@ export async function authenticate(settings: Settings, credentials: Credentials)
  * What anyone may do in a namespace of an open server. It stands in place of a token, so it goes wherever
  * tokens go: in headers, subprotocols and clients. No JWT begins like it.
  *
- * @throws Problem 401 `token_invalid` unless the server says that any namespace may be named
+ * @throws ThrottrError `token_invalid` unless the server says that any namespace may be named
  */
 function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access {
   if (ACCESS !== "open" || OPEN_NAMESPACES !== "any") {
-    throw new Problem(
-      401,
+    throw new ThrottrError(
       "token_invalid",
       `${NAMESPACE}NAME needs ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
     );
   }
   const result = v.safeParse(namespaceName("namespace"), name);
-  if (!result.success) throw new Problem(401, "token_invalid", result.issues[0].message);
+  if (!result.success) throw new ThrottrError("token_invalid", result.issues[0].message);
   return { ...OPEN_ACCESS, namespace: result.output };
 }
 
-/** @throws Problem 503 when nothing says who may come in */
+/** @throws ThrottrError when nothing says who may come in */
 export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
   if (ACCESS === "open" || TOKEN_SECRET !== "") return;
-  throw new Problem(
-    503,
+  throw new ThrottrError(
     "access_not_configured",
     "this deployment lets nobody in: set the secret TOKEN_SECRET (wrangler secret put TOKEN_SECRET), or ACCESS=open to serve anyone",
   );
@@ -156,8 +152,7 @@ async function verified(
   token: string,
 ): Promise<unknown> {
   if (TOKEN_SECRET === "") {
-    throw new Problem(
-      401,
+    throw new ThrottrError(
       "token_invalid",
       "a token was sent, but TOKEN_SECRET is not set: nothing can be checked; a server that is open to anyone wants none, so send none",
     );
@@ -173,23 +168,22 @@ async function verified(
       );
     }
     if (error instanceof JwtTokenExpired) {
-      throw new Problem(401, "token_expired", "the token has expired");
+      throw new ThrottrError("token_expired", "the token has expired");
     }
-    throw new Problem(
-      401,
+    throw new ThrottrError(
       "token_invalid",
       "the token is not a JWT signed with this deployment's TOKEN_SECRET",
     );
   }
 }
 
-/** @throws Problem 401 `token_not_yet_valid` */
+/** @throws ThrottrError `token_not_yet_valid` */
 function assertBegun(claims: Pick<Claims, "nbf" | "iat">): void {
   const nowS = Math.floor(Date.now() / 1000);
   for (const name of ["nbf", "iat"] as const) {
     const begin = claims[name];
     if (begin === undefined || begin <= nowS + LEEWAY_S) continue;
-    throw Problem.of(
+    throw new ThrottrError(
       "token_not_yet_valid",
       `the token's ${name} is ${begin - nowS} s ahead of the server's clock, at most ${LEEWAY_S} s are accepted: compare the clock of the machine that has minted it`,
     );
@@ -199,5 +193,5 @@ function assertBegun(claims: Pick<Claims, "nbf" | "iat">): void {
 function parseClaims(payload: unknown): v.InferOutput<typeof claimsSchema> {
   const result = v.safeParse(claimsSchema, payload);
   if (result.success) return result.output;
-  throw new Problem(401, "token_invalid", result.issues.map(({ message }) => message).join("; "));
+  throw new ThrottrError("token_invalid", result.issues.map(({ message }) => message).join("; "));
 }

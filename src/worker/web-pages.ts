@@ -7,7 +7,7 @@
  */
 import { logWarning } from "../base/log.ts";
 import type { Settings } from "../base/settings.ts";
-import { Problem } from "./problem.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 /** Origins and hosts that an isolate remembers to have logged. Pages of strangers must not fill the log. */
 const LOGGED_MAX = 100;
@@ -22,23 +22,23 @@ export function isListedOrigin(origin: string, { CORS_ORIGINS }: Settings): bool
   return origins.includes("*") || origins.includes(origin);
 }
 
-/** @throws Problem 403 `origin_not_allowed` */
+/** @throws ThrottrError `origin_not_allowed` */
 export function assertOrigin(origin: string | undefined, url: string, settings: Settings): void {
   if (origin === undefined || isListedOrigin(origin, settings)) return;
   if (origin === new URL(url).origin) return;
   if (isNew(`origin ${origin}`)) {
     logWarning("origin_refused", { origin: shown(origin), variable: "CORS_ORIGINS" });
   }
-  throw Problem.of("origin_not_allowed", `CORS_ORIGINS does not list ${shown(origin)}`);
+  throw new ThrottrError("origin_not_allowed", `CORS_ORIGINS does not list ${shown(origin)}`);
 }
 
-/** @throws Problem 421 `host_not_allowed` */
+/** @throws ThrottrError `host_not_allowed` */
 export function assertHost(url: string, settings: Settings): void {
   if (settings.HOSTS === "") return;
   const { host, hostname } = new URL(url);
   if (isLoopbackName(hostname) || isListedHost(host, hostname, settings)) return;
   if (isNew(`host ${host}`)) logWarning("host_refused", { host: shown(host), variable: "HOSTS" });
-  throw Problem.of(
+  throw new ThrottrError(
     "host_not_allowed",
     `this server does not answer to the name ${shown(host)}, which is neither localhost nor listed by HOSTS or CORS_ORIGINS`,
   );

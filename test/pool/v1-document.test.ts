@@ -3,8 +3,8 @@ import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import * as v from "valibot";
 import { afterEach, describe, expect, it } from "vitest";
-import { meaningOf, PROBLEM_CODES, type ProblemCode } from "../../src/worker/problem-codes.ts";
-import { Problem } from "../../src/worker/problem.ts";
+import { PROBLEM_CODES, statusOf, titleOf, type ProblemCode } from "../../src/wire/edge/codes.ts";
+import { isProblem } from "../../src/worker/problem.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { codesOf, SHARED_CODES } from "../../src/worker/v1/codes.ts";
 import type {
@@ -130,11 +130,11 @@ describe("the document", () => {
       const codes = [...codesOf(route), ...SHARED_CODES];
       const statuses = [
         ...Object.keys(route.answers),
-        ...codes.map((code) => String(meaningOf(code)[0])),
+        ...codes.map((code) => String(statusOf(code))),
       ];
       expect(Object.keys(responses).toSorted()).toEqual([...new Set(statuses)].toSorted());
       for (const code of codes) {
-        const response = responses[meaningOf(code)[0]]!;
+        const response = responses[statusOf(code)]!;
         const resolved = ("$ref" in response ? at(document, response.$ref) : response) as
           DocumentResponse | undefined;
         expect(valuesOf("enum", resolved).flat()).toContain(code);
@@ -182,7 +182,8 @@ describe("the description", () => {
     const rows = [...description.matchAll(/^\| `(\w+)` \| (\d+) \| (.+) \|$/gm)];
     expect(rows.map(([, code]) => code)).toEqual(PROBLEM_CODES);
     for (const [, code, status, title] of rows) {
-      expect([Number(status), title]).toEqual(meaningOf(code!));
+      const known = code as ProblemCode;
+      expect([Number(status), title]).toEqual([statusOf(known), titleOf(known)]);
     }
   });
 
@@ -207,61 +208,11 @@ describe("/docs of a server without assets", () => {
   });
 });
 
-declare global {
-  interface ImportMeta {
-    /** Modules of files, by their paths: the test runner puts them here. */
-    glob<Module>(pattern: string, options: object): Record<string, Module>;
-  }
-}
-
-describe("the codes", () => {
-  const sources = import.meta.glob<string>("../../src/{wire,engine,objects,worker}/**/*.ts", {
-    query: "?raw",
-    import: "default",
-    eager: true,
-  });
-
-  it("that the sources throw are known to HTTP", () => {
-    // Callers over a service binding are told by other means.
-    const others = ["worker/rpc.ts", "worker/trust.ts"];
-    const told = Object.entries(sources).filter(
-      ([path]) => !others.some((other) => path.endsWith(other)),
-    );
-    const thrown = told.flatMap(([, source]) => [
-      ...source.matchAll(
-        /(?:new (?:ThrottrError|RateLimitError)\(|new Problem\(\s*\d+,|checkAmount\(.*|checkName\(.*)\s*"([a-z_]+)"/g,
-      ),
-      ...source.matchAll(/Refusal\(\s*["`]([a-z_]+):/g),
-    ]);
-    const codes = new Set(thrown.map(([, code]) => code!));
-    expect(codes.size).toBeGreaterThan(25);
-    // What who writes frames is told, and what is a fault of the server.
-    for (const code of ["flags_invalid", "options_invalid", "reply_invalid"]) codes.delete(code);
-    expect([...codes].filter((code) => !PROBLEM_CODES.includes(code as ProblemCode))).toEqual([]);
-  });
-
-  it("have a status of errors and a sentence each, in the order of the status", () => {
-    const statuses = PROBLEM_CODES.map((code) => meaningOf(code)[0]);
-    expect(statuses).toEqual(statuses.toSorted((a, b) => a - b));
-    for (const code of PROBLEM_CODES) {
-      const [status, title] = meaningOf(code);
-      expect(status).toBeGreaterThanOrEqual(400);
-      expect(title).toMatch(/^[A-Z].*[^.]$/);
-    }
-  });
-
-  it("of faults are for nobody to read", () => {
-    expect(Problem.from(ThrottrError.from(new Error("inner matters")))).toBe(null);
-    expect(Problem.from(new ThrottrError("nobody_knows", "inner matters"))).toBe(null);
-    expect(Problem.from(new ThrottrError("shard_full", "why"))).toMatchObject({
-      status: 507,
-      code: "shard_full",
-      message: "why",
-    });
-  });
-
-  it.each(["toString", "__proto__", "nobody_knows"])("%s is none", (code) => {
-    expect(meaningOf(code)).toBe(meaningOf("internal"));
+describe("the codes of errors", () => {
+  it("answer a request unless they are a fault of the server, whose text is for its log", () => {
+    expect(isProblem(ThrottrError.from(new Error("inner matters")))).toBe(false);
+    expect(isProblem(new ThrottrError("unheard_of", "inner matters"))).toBe(false);
+    expect(isProblem(new ThrottrError("shard_full", "why"))).toBe(true);
   });
 
   it("are told of routes that nobody serves", async () => {

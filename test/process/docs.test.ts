@@ -25,7 +25,6 @@ import {
   waitUntilReady,
   type Server,
 } from "../../scripts/server.ts";
-import { PROBLEM_CODES } from "../../src/worker/problem-codes.ts";
 import { codeBlocksOf, type CodeBlock } from "../support/text/markdown-blocks.ts";
 import { startBeside, type WorkerBeside } from "../support/process/worker-beside.ts";
 
@@ -422,28 +421,8 @@ describe("the recipe", () => {
   });
 });
 
-describe("the reference", () => {
-  const reference = readFileSync("docs/reference.md", "utf8");
-  /** Faults of the server itself, which come out as `internal` or `outcome_unknown`. */
-  const inner = ["answer_version", "holder_id", "journal_failed", "now_invalid", "page_version"];
-
-  it("has every code of an error", () => {
-    const thrown =
-      /(?<!log)(?:ThrottrError|RateLimitError|Refusal|Problem(?:\.of)?|Error)\(\s*(?:\d+,\s*)?[`"]([a-z]+(?:_[a-z]+)+)[":`]/g;
-    const codes = new Set<string>(PROBLEM_CODES);
-    for (const path of globSync(
-      "src/{base,wire,engine,dispatch,objects,worker,client,ratelimit,hono}/**/*.ts",
-    )) {
-      const text = readFileSync(path, "utf8");
-      for (const [, code] of text.matchAll(thrown)) codes.add(code!);
-      for (const [, code] of text.matchAll(/reason: [`"]([a-z]+(?:_[a-z]+)+)/g)) codes.add(code!);
-    }
-    expect(codes.size).toBeGreaterThan(100);
-    const missing = [...codes].filter((code) => !reference.includes(`\`${code}\``));
-    expect(missing.filter((code) => !inner.includes(code))).toEqual([]);
-  });
-
-  it("and the command line agree on commands", () => {
+describe("the page about the command line", () => {
+  it("names every command of the help", () => {
     const help = execFileSync(process.execPath, ["dist/cli.js", "--help"], { encoding: "utf8" });
     const commands = [...help.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name!);
     expect(commands.length).toBeGreaterThan(25);

@@ -72,6 +72,9 @@ describe("failures", () => {
     [new ThrottrError("timeout", "late"), "timeout", "late", ExitCode.connection],
     [new ThrottrError("outcome_unknown", "lost"), "outcome_unknown", "lost", ExitCode.connection],
     [new ThrottrError("ttl_invalid", "ttlMs: no"), "ttl_invalid", "ttlMs: no", ExitCode.usage],
+    [new ThrottrError("quota_name_invalid", "no"), "quota_name_invalid", "no", ExitCode.usage],
+    [new ThrottrError("reply_too_large", "24 MiB"), "reply_too_large", "24 MiB", ExitCode.server],
+    [new ThrottrError("of_a_later_release", "?"), "of_a_later_release", "?", ExitCode.server],
     [new ThrottrError("aborted", "stop"), "aborted", "stop", ExitCode.interrupted],
     [new UsageError("profile_unknown", "none"), "profile_unknown", "none", ExitCode.usage],
   ])("%s", (error, code, message, exitCode) => {
@@ -106,6 +109,13 @@ it("completes the language of Node 20", async () => {
   } finally {
     Object.defineProperty(Promise, "withResolvers", before);
   }
+});
+
+it("exits with 2 for the name of a quota that is refused before anything is sent", async () => {
+  const line = ["limit", "api", "ada", "--strategy", "fixed_window", "--quota", "bad name=10/1m"];
+  const { exitCode, printed } = await run(line);
+  expect(printed.err).toMatch(/^throttr-edge: quota_name_invalid: /);
+  expect(exitCode).toBe(ExitCode.usage);
 });
 
 describe("usage", () => {

@@ -381,9 +381,9 @@ describe("leases", () => {
     const { semaphores } = new Bench().engine;
     for (const bytes of [0, 15, 17]) {
       const id = new Uint8Array(bytes);
-      expect(() => semaphores.releaseLease(id, START_MS)).toThrow(/^holder_id: /);
+      expect(() => semaphores.releaseLease(id, START_MS)).toThrow(/^holder: an id of 16 bytes /);
       expect(() => semaphores.acquireLease(bytesOf("a"), 1, 1, 1, id, START_MS)).toThrow(
-        /^holder_id: /,
+        /^holder: an id of 16 bytes /,
       );
     }
   });

@@ -213,7 +213,7 @@ function checked(variables: object): { settings: Settings; tcp: TcpPort[] } {
     return { settings, tcp: tcpPorts(settings) };
   } catch (error) {
     if (!(error instanceof SettingsError)) throw error;
-    throw new UsageError("config_invalid", error.message.replace(/^config_invalid: /, ""));
+    throw new UsageError(error.code, error.detail);
   }
 }
 

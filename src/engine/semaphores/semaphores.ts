@@ -242,7 +242,7 @@ export class Semaphores {
    * @param name 1 to 65,535 bytes
    * @param ttlMs from now to the end of the lease, 1 or more
    * @param leaseId 16 bytes
-   * @throws RangeError `ttl_invalid` or `holder_id` when the time or the id is not possible
+   * @throws RangeError when the time or the id is not possible
    */
   acquireLease(
     name: Uint8Array,
@@ -294,7 +294,7 @@ export class Semaphores {
   /**
    * Gives back what a lease holds. False when there is no such lease, or no more.
    *
-   * @throws RangeError `holder_id` when the id is not possible
+   * @throws RangeError when the id is not possible
    */
   releaseLease(leaseId: Uint8Array, nowMs: number): boolean {
     return this.releaseAll(leaseHolder(leaseId), nowMs) > 0;

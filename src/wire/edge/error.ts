@@ -14,10 +14,15 @@ export class ThrottrError extends Error {
   /** Such as `key_invalid` or `outcome_unknown`; docs/reference.md lists them. */
   readonly code: string;
 
-  /** @param detail for people: names the field and the limit */
+  /** @param detail for people: what was expected, what came, and what to do */
   constructor(code: string, detail: string, options?: ErrorOptions) {
     super(`${code}: ${detail}`, options);
     this.code = code;
+  }
+
+  /** The message without the code. */
+  get detail(): string {
+    return this.message.slice(this.code.length + 2);
   }
 
   /**

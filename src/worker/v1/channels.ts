@@ -2,9 +2,9 @@
 import { beginsWithAny, binaryString, compareBytes } from "../../wire/bytes.ts";
 import { SCAN_RECORDS_MAX } from "../../wire/edge/command.ts";
 import { RequestType } from "../../wire/throttr/requests.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import { publishMessage } from "../channels.ts";
 import { exchange } from "../execute.ts";
-import { Problem } from "../problem.ts";
 import { channelRows, type ChannelRow } from "./channel-rows.ts";
 import { ok, route } from "./route.ts";
 import { channelsAnswer, messageAnswer, messageBody } from "./schemas/channels.ts";
@@ -32,7 +32,7 @@ export const channelRoutes = [
       const { settings } = caller;
       const payload = (body.payload ?? body.payloadBase64)!;
       if (payload.length > settings.FRAME_BYTES_MAX) {
-        throw Problem.of(
+        throw new ThrottrError(
           "frame_too_large",
           `a message may have ${settings.FRAME_BYTES_MAX} bytes (FRAME_BYTES_MAX), got ${payload.length}`,
         );

@@ -1,30 +1,11 @@
-/** The codes that routes may answer with: those of each, and those that all have. */
-import { PROBLEM_CODES, type ProblemCode } from "../problem-codes.ts";
+/** The codes that a route of `/v1` may answer with, beside those that any route has. */
+import { isOfAnyRoute, PROBLEM_CODES, type ProblemCode } from "../../wire/edge/codes.ts";
 import type { Route } from "./route.ts";
 
 /** What any route may answer. No route has codes of its own with the same status. */
-export const SHARED_CODES: readonly ProblemCode[] = [
-  "token_missing",
-  "token_invalid",
-  "token_expired",
-  "token_not_yet_valid",
-  "ticket_too_long",
-  "scope_missing",
-  "prefix_missing",
-  "origin_not_allowed",
-  "host_not_allowed",
-  "internal",
-  "config_invalid",
-  "access_not_configured",
-  "outcome_unknown",
-  "format_unknown",
-  "shards_mismatch",
-  "shard_data_missing",
-  "bodies_max",
-  "listing_outgrown",
-];
+export const SHARED_CODES = PROBLEM_CODES.filter(isOfAnyRoute);
 
-/** What a route answers beyond that, in the order of status: its own, and what follows from what it takes. */
+/** A route's own codes and those that follow from its parts, in the order of their status. */
 export function codesOf(route: Route): ProblemCode[] {
   const codes = new Set<ProblemCode>(["query_invalid", ...route.errors]);
   const add = (condition: boolean, ...more: readonly ProblemCode[]): void => {

@@ -9,7 +9,7 @@ import {
   type ConnectionRow,
 } from "../../wire/throttr/connection-row.ts";
 import { RequestType } from "../../wire/throttr/requests.ts";
-import { problemOfFailure } from "../problem.ts";
+import { reportFailure } from "../../base/failure.ts";
 import { urlBase64Of } from "../text.ts";
 import { ok, route } from "./route.ts";
 import { count, counted, cursor, queryCursor, queryInteger } from "./schemas/parts.ts";
@@ -104,7 +104,7 @@ export const connectionRoutes = [
           cursor: page.cursor === null ? null : urlBase64Of(page.cursor),
         });
       } catch (error) {
-        throw problemOfFailure(error);
+        throw reportFailure(error);
       }
     },
   }),

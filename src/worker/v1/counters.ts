@@ -1,8 +1,8 @@
 /** Routes of counters. */
 import * as operations from "../../wire/edge/operations.ts";
 import type { CounterChange, CounterRecord } from "../../wire/edge/operations.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import { executeOne } from "../execute.ts";
-import { Problem } from "../problem.ts";
 import { recordRoutes } from "./records.ts";
 import { created, ok, present, route, type Answer } from "./route.ts";
 import { components } from "./schemas/components.ts";
@@ -47,7 +47,7 @@ export const counterRoutes = [
         operations.insert(path.key, { quota: body.quota, ttlMs: body.ttlMs, ...once }),
       );
       if (isNew) return created;
-      throw Problem.of("exists", "there is a record under the key; nothing was changed");
+      throw new ThrottrError("exists", "there is a record under the key; nothing was changed");
     },
   }),
   route({

@@ -1,5 +1,5 @@
 /** Reads JSON of strangers: what it unfolds to in memory is bounded before it is parsed. */
-import { Problem } from "../problem.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Objects and lists in each other. The deepest body, many composites, has seven. */
 const DEPTH_MAX = 16;
@@ -17,7 +17,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 /**
  * The value of a body.
  *
- * @throws Problem 400 `json_invalid`, 413 `body_too_large`
+ * @throws ThrottrError `json_invalid`, 413 `body_too_large`
  */
 export function parseJson(bytes: Uint8Array): unknown {
   assertBounded(bytes);
@@ -25,12 +25,12 @@ export function parseJson(bytes: Uint8Array): unknown {
   try {
     text = decoder.decode(bytes);
   } catch {
-    throw Problem.of("json_invalid", "the body is no UTF-8");
+    throw new ThrottrError("json_invalid", "the body is no UTF-8");
   }
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw Problem.of("json_invalid", `the body is no JSON: ${(error as Error).message}`);
+    throw new ThrottrError("json_invalid", `the body is no JSON: ${(error as Error).message}`);
   }
 }
 
@@ -47,7 +47,7 @@ function assertBounded(bytes: Uint8Array): void {
       depth++;
     }
     if (depth <= DEPTH_MAX && parts <= PARTS_MAX) continue;
-    throw Problem.of(
+    throw new ThrottrError(
       "body_too_large",
       `JSON may have ${PARTS_MAX} values in ${DEPTH_MAX} levels of objects and lists`,
     );

@@ -8,8 +8,7 @@ import type { LimitRequest } from "../../wire/edge/operations.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
 import { storageKey } from "../../wire/ratelimit/keys.ts";
 import { execute, executeOne } from "../execute.ts";
-import { Problem } from "../problem.ts";
-import type { ProblemCode } from "../problem-codes.ts";
+import type { ProblemCode } from "../../wire/edge/codes.ts";
 import { nothing, ok, present, route } from "./route.ts";
 import { components } from "./schemas/components.ts";
 import {
@@ -170,7 +169,7 @@ const KEY_BYTES_MAX = IDEMPOTENCY_KEY_BYTES_MAX - NUMBER_BYTES;
 function onceOf(key: string | undefined, i: number): { idempotencyKey?: string } {
   if (key === undefined) return {};
   if (key.length <= KEY_BYTES_MAX) return { idempotencyKey: `${key}.${i}` };
-  throw Problem.of(
+  throw new ThrottrError(
     "idempotency_key_invalid",
     `Idempotency-Key: 1 to ${KEY_BYTES_MAX} bytes are expected here, got ${key.length}`,
   );
@@ -184,6 +183,6 @@ function attempt(request: LimitRequest): Operation<LimitResult> | ThrottrError {
   }
 }
 
-function errorOf({ code, message }: ThrottrError): object {
-  return { error: { code, detail: message.slice(code.length + 2) } };
+function errorOf({ code, detail }: ThrottrError): object {
+  return { error: { code, detail } };
 }

@@ -6,9 +6,9 @@ import type { ListedRecord } from "../../wire/edge/operations.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
 import { RequestType } from "../../wire/throttr/requests.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Caller } from "../caller.ts";
 import { executeOne } from "../execute.ts";
-import { Problem } from "../problem.ts";
 import { ok, route } from "./route.ts";
 import { askSurvey, setClocksBack } from "../survey.ts";
 import { components } from "./schemas/components.ts";
@@ -39,10 +39,10 @@ function withCommands(
   return byType;
 }
 
-/** @throws Problem `namespace_mismatch` */
+/** @throws ThrottrError `namespace_mismatch` */
 function assertNamespace({ namespace }: { namespace: string }, { access }: Caller): void {
   if (namespace === access.namespace) return;
-  throw Problem.of(
+  throw new ThrottrError(
     "namespace_mismatch",
     "namespace: the name of the token's own namespace is expected; nothing was changed",
   );

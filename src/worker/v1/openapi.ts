@@ -1,7 +1,7 @@
 /** The OpenAPI document, made of the routes and their schemas. */
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from "@valibot/to-json-schema";
 import { VERSION } from "../../base/version.ts";
-import { meaningOf, PROBLEM_CODES, type ProblemCode } from "../problem-codes.ts";
+import { PROBLEM_CODES, statusOf, titleOf, type ProblemCode } from "../../wire/edge/codes.ts";
 import { codesOf, SHARED_CODES } from "./codes.ts";
 import { DOORS } from "./doors.ts";
 import { RAW_TYPE } from "./request.ts";
@@ -30,10 +30,9 @@ const ABOUT: readonly string[] = [
 
 /** All codes as a table in Markdown. `/docs#key_absent`, the `type` of a problem, leads to its row. */
 function errorTable(): string {
-  const rows = PROBLEM_CODES.map((code) => {
-    const [status, title] = meaningOf(code);
-    return `| \`${code}\` | ${status} | ${title} |`;
-  });
+  const rows = PROBLEM_CODES.map(
+    (code) => `| \`${code}\` | ${statusOf(code)} | ${titleOf(code)} |`,
+  );
   return ["## Errors\n", "| Code | Status | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
@@ -187,9 +186,9 @@ function responsesOf(route: Route): DocumentOperation["responses"] {
 
 function problemsOf(codes: readonly ProblemCode[]): Record<string, DocumentResponse> {
   const problems: Record<string, DocumentResponse> = {};
-  for (const [status, same] of Map.groupBy(codes, (code) => meaningOf(code)[0])) {
+  for (const [status, same] of Map.groupBy(codes, (code) => statusOf(code))) {
     problems[status] = {
-      description: same.map((code) => `\`${code}\`: ${meaningOf(code)[1]}.`).join("\n\n"),
+      description: same.map((code) => `\`${code}\`: ${titleOf(code)}.`).join("\n\n"),
       content: { [PROBLEM_TYPE]: { schema: problemOf(same) } },
     };
   }

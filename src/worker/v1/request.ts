@@ -3,8 +3,9 @@ import * as v from "valibot";
 import { binaryBytes } from "../../wire/bytes.ts";
 import { IDEMPOTENCY_KEY_BYTES_MAX } from "../../wire/edge/command.ts";
 import { shown } from "../../wire/ratelimit/error.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import { escapedName, rawPath, shortName, unescaped } from "../escaped-name.ts";
-import { Problem, type FieldError } from "../problem.ts";
+import { type FieldError } from "../problem.ts";
 import { parseJson } from "./json.ts";
 import { refuseFields, type Call, type Route, type Schema } from "./route.ts";
 
@@ -21,7 +22,7 @@ type Input = Omit<Call<string, Schema, Schema | undefined>, "caller">;
 /**
  * What a route is asked.
  *
- * @throws Problem 400 with the code of what is wrong, and its field
+ * @throws ThrottrError with the code of what is wrong, and its field
  */
 export function readRequest(route: Route, request: Request, bytes: Uint8Array): Input {
   const parameters = parametersOf(new URL(request.url));
@@ -42,7 +43,7 @@ export function readRequest(route: Route, request: Request, bytes: Uint8Array): 
 /**
  * What the query of a request says, where that is all it is asked.
  *
- * @throws Problem 400 `query_invalid`
+ * @throws ThrottrError `query_invalid`
  */
 export function readQuery<Query extends Schema>(
   schema: Query,
@@ -119,7 +120,7 @@ function onceOf({ once, method, scopes }: Route, header: string | null): Input["
   const isReading = method === "GET" || scopes.every((scope) => scope === "read");
   if (header === null || isReading) return {};
   if (once === undefined) {
-    throw Problem.of(
+    throw new ThrottrError(
       "idempotency_key_invalid",
       "Idempotency-Key: it is not taken here; the request would be applied again",
     );
@@ -127,7 +128,7 @@ function onceOf({ once, method, scopes }: Route, header: string | null): Input["
   const quoted = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/.exec(header)?.[1]?.replace(/\\(.)/g, "$1");
   const key = quoted ?? (/^[!#-~]+$/.test(header) ? header : "");
   if (key.length >= 1 && key.length <= IDEMPOTENCY_KEY_BYTES_MAX) return { idempotencyKey: key };
-  throw Problem.of(
+  throw new ThrottrError(
     "idempotency_key_invalid",
     `Idempotency-Key: 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} characters of ASCII are expected, in quotes or without, got ${shown(header)}`,
   );

@@ -6,9 +6,10 @@
  */
 import type * as v from "valibot";
 import type { ScopeName } from "../../wire/throttr/requests.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Caller } from "../caller.ts";
-import { Problem, type FieldError } from "../problem.ts";
-import type { ProblemCode } from "../problem-codes.ts";
+import { FieldsInvalid, type FieldError } from "../problem.ts";
+import type { ProblemCode } from "../../wire/edge/codes.ts";
 
 export type Schema = v.GenericSchema;
 
@@ -105,18 +106,17 @@ export const nothing: Answer = { status: 204 };
 /**
  * What is not null.
  *
- * @throws Problem 404 `key_absent`
+ * @throws ThrottrError `key_absent`
  */
 export function present<Value>(value: Value | null, what: string): Value {
   if (value !== null) return value;
-  throw Problem.of("key_absent", `there is no ${what} under the key`);
+  throw new ThrottrError("key_absent", `there is no ${what} under the key`);
 }
 
-/** @throws Problem 400 that names the fields */
+/** @throws ThrottrError that names the fields */
 export function refuseFields(
   code: "body_invalid" | "query_invalid",
   errors: readonly FieldError[],
 ): never {
-  const detail = errors.map(({ field, message }) => (field === "" ? "" : `${field}: `) + message);
-  throw Problem.of(code, detail.join("; "), errors);
+  throw new FieldsInvalid(code, errors);
 }

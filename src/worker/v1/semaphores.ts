@@ -2,9 +2,9 @@
 import { binaryString } from "../../wire/bytes.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import { executeOne } from "../execute.ts";
 import { withNewLeaseId } from "../lease-id.ts";
-import { Problem } from "../problem.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 import { nothing, ok, route } from "./route.ts";
 import { components } from "./schemas/components.ts";
@@ -36,8 +36,8 @@ const inJson = ({ leaseId, resources, ttlMs, expiresAtMs }: Lease, name: Uint8Ar
 
 const idOf = ({ lease }: { lease: Uint8Array }): string => binaryString(lease, 0, lease.length);
 
-const leaseAbsent = (): Problem =>
-  Problem.of("lease_absent", "the semaphore has no such lease, or no more");
+const leaseAbsent = (): ThrottrError =>
+  new ThrottrError("lease_absent", "the semaphore has no such lease, or no more");
 
 export const semaphoreRoutes = [
   route({
@@ -78,7 +78,7 @@ export const semaphoreRoutes = [
     answer: async ({ caller, path }) => {
       const state = await executeOne(caller, operations.inspectSemaphore(path.name));
       if (state !== null) return ok(state);
-      throw Problem.of("semaphore_absent", "nobody holds any of it, and nobody did lately");
+      throw new ThrottrError("semaphore_absent", "nobody holds any of it, and nobody did lately");
     },
   }),
   route({
@@ -118,7 +118,7 @@ export const semaphoreRoutes = [
       const options = withNewLeaseId(given === undefined ? rest : { ...rest, leaseId: given });
       const lease = await executeOne(caller, operations.acquire(path.name, options));
       if (lease !== null) return { status: 201, json: inJson(lease, path.name) };
-      throw Problem.of(
+      throw new ThrottrError(
         "semaphore_unavailable",
         "what is held together would exceed the maximum; nothing was changed",
       );

@@ -2,10 +2,11 @@
 import type { Context, Hono } from "hono";
 import type { Access } from "../../base/access.ts";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import type { App } from "../app.ts";
 import { readBody } from "../body.ts";
 import { callerOf } from "../caller.ts";
-import { Problem } from "../problem.ts";
+import { methodNotAllowed } from "../problem.ts";
 import { documentText } from "./openapi.ts";
 import { RAW_TYPE, readRequest } from "./request.ts";
 import type { Answer, Route } from "./route.ts";
@@ -19,7 +20,7 @@ const DOCUMENT_HEADERS = { "cache-control": "public, max-age=300" };
 const NO_REFERENCE =
   "This server has no reference pages. Its OpenAPI document, with all error codes, is at /openapi.json.\n";
 
-/** @param accessOf what a caller may do; throws a Problem for one who is not known */
+/** @param accessOf what a caller may do; throws a ThrottrError for one who is not known */
 export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promise<Access>): void {
   for (const route of ROUTES) {
     router.on(
@@ -48,11 +49,11 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
   );
 }
 
-/** @throws Problem 403 `scope_missing` */
+/** @throws ThrottrError `scope_missing` */
 export function assertScopes(scopes: readonly ScopeName[], access: Access): void {
   for (const scope of scopes) {
     if ((access.scopes & Scope[scope]) !== 0) continue;
-    throw Problem.of("scope_missing", `this route needs the scope ${scopes.join(" and ")}`);
+    throw new ThrottrError("scope_missing", `this route needs the scope ${scopes.join(" and ")}`);
   }
 }
 
@@ -73,13 +74,6 @@ function responseOf({ status, json, bytes }: Answer): Response {
   if (json === undefined) return new Response(null, { status, headers: HEADERS });
   const headers = { ...HEADERS, "content-type": "application/json" };
   return new Response(JSON.stringify(json), { status, headers });
-}
-
-function methodNotAllowed(methods: readonly string[]): Response {
-  const allowed = methods.join(", ");
-  const response = Problem.of("method_not_allowed", `Allowed methods: ${allowed}`).toResponse();
-  response.headers.set("allow", allowed);
-  return response;
 }
 
 /** The path as the router knows it. */

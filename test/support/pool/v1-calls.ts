@@ -2,7 +2,7 @@
 import { exports } from "cloudflare:workers";
 import * as v from "valibot";
 import { expect } from "vitest";
-import { meaningOf, type ProblemCode } from "../../../src/worker/problem-codes.ts";
+import { statusOf, titleOf, type ProblemCode } from "../../../src/wire/edge/codes.ts";
 import { codesOf, SHARED_CODES } from "../../../src/worker/v1/codes.ts";
 import type { Route } from "../../../src/worker/v1/route.ts";
 import { ROUTES } from "../../../src/worker/v1/routes.ts";
@@ -105,7 +105,8 @@ export function expectProblem({ status, headers, json }: Got, code: string): voi
   expect(json).toMatchObject({ code, type: `/docs#${code}`, status });
   expect(headers.get("content-type")).toBe("application/problem+json");
   expect(v.safeParse(components.Problem, json).issues).toBe(undefined);
-  expect([json.status, json.title]).toEqual(meaningOf(code as ProblemCode));
+  const problemCode = code as ProblemCode;
+  expect([json.status, json.title]).toEqual([statusOf(problemCode), titleOf(problemCode)]);
   expect(json.detail).not.toBe("");
 }
 

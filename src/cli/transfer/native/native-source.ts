@@ -77,10 +77,9 @@ export class NativeSource implements RecordSource {
   /** Whoever expects longer fields than the server sends waits for what never comes. */
   #explained(error: unknown): unknown {
     if (!(error instanceof ThrottrError) || error.code !== "timeout") return error;
-    const { code, message } = error;
     const size = `uint${8 * this.#protocol.valueSize}`;
-    const detail = `${message.slice(code.length + 2)}: is ${size} the value size of that server (--size)?`;
-    return new ThrottrError(code, detail, { cause: error });
+    const detail = `${error.detail}: is ${size} the value size of that server (--size)?`;
+    return new ThrottrError(error.code, detail, { cause: error });
   }
 
   async #open(): Promise<NativeConnection[]> {
