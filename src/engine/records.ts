@@ -5,7 +5,7 @@
  * image: whoever replays the journal knows its expiry and the time.
  */
 import type { Keyspace } from "../wire/keyspace.ts";
-import { copyBytes } from "../wire/bytes.ts";
+import { copyBytes, type ByteWriter } from "../wire/bytes.ts";
 import { Change } from "../wire/throttr/requests.ts";
 import { Commit } from "./commit.ts";
 import type { HashKey } from "./hash.ts";
@@ -51,7 +51,6 @@ export class Records {
   hasEarlierDeadline = false;
 
   readonly #expires = new U64();
-  readonly #amount = new U64();
   /** Minutes since the epoch. */
   #minute = 0;
 
@@ -203,6 +202,18 @@ export class Records {
     return true;
   }
 
+  /** As `setBuffer`: the writer begins with the key, and has the value behind it. */
+  setBufferFrom(
+    { bytes, length }: ByteWriter,
+    keyspace: Keyspace,
+    keyBytes: number,
+    unit: number,
+    expires: U64,
+  ): boolean {
+    const valueBytes = length - keyBytes;
+    return this.setBuffer(keyspace, bytes, 0, keyBytes, unit, keyBytes, valueBytes, expires);
+  }
+
   /**
    * Adds a buffer that does not expire under the key that the last `find` missed. The caller writes its
    * value, all of it, and notes that for the commit.
@@ -269,11 +280,9 @@ export class Records {
    * has come removes the record.
    *
    * @param change one of `Change`
-   * @param count of `unit` nanoseconds, as halves
    * @returns false for another change
    */
-  changeExpiry(change: number, countHigh: number, countLow: number, unit: number): boolean {
-    const amount = this.#amount.setDuration(countHigh, countLow, unit);
+  changeExpiry(change: number, duration: U64): boolean {
     const { slots } = this.segment;
     const expires = this.#expires.set(
       slots[this.slot + EXPIRES_HIGH]!,
@@ -281,13 +290,13 @@ export class Records {
     );
     switch (change) {
       case Change.patch:
-        expires.set(this.now.high, this.now.low).add(amount.high, amount.low);
+        expires.set(this.now.high, this.now.low).add(duration.high, duration.low);
         break;
       case Change.increase:
-        expires.add(amount.high, amount.low);
+        expires.add(duration.high, duration.low);
         break;
       case Change.decrease:
-        expires.subtract(amount.high, amount.low);
+        expires.subtract(duration.high, duration.low);
         break;
       default:
         return false;

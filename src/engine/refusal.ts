@@ -1,4 +1,5 @@
 /** Refusals of commands. */
+import { Kind } from "./segment.ts";
 
 /** A command that is refused: nothing has been changed. The message begins with a stable code. */
 export class Refusal extends Error {}
@@ -8,3 +9,13 @@ export const SHARD_FULL =
 
 export const unitInvalid = (type: number): string =>
   `unit_invalid: units are 1 to 6 (ns, us, ms, s, min, h), got ${type}`;
+
+/** @throws Refusal unless the record under a key is of the kind that the command is for */
+export function assertKind(kind: Kind, expected: Kind): void {
+  if (kind === expected) return;
+  throw new Refusal(
+    expected === Kind.counter
+      ? "kind_mismatch: the record under the key is a buffer"
+      : "kind_mismatch: the record under the key is a counter",
+  );
+}

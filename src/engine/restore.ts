@@ -8,6 +8,7 @@ import { ByteWriter } from "../wire/bytes.ts";
 import { RESTORE_FIELDS_BYTES, RestoreOutcome, RestorePolicy } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { PAIR_UNITS } from "../wire/throttr/pair-units.ts";
+import type { CommandFrame } from "./command-frame.ts";
 import { RecordImage, writeImage } from "./image.ts";
 import type { Records } from "./records.ts";
 import { Refusal, SHARD_FULL, unitInvalid } from "./refusal.ts";
@@ -16,16 +17,9 @@ import { U64, unitNs } from "./time.ts";
 
 const QUOTA_BYTES = 8;
 
-/** Where a request has the key of a record. */
-export interface KeyPlace {
-  readonly keyspace: Keyspace;
-  readonly at: number;
-  readonly length: number;
-}
-
 /** What a request says of a record. */
 interface Fields {
-  readonly kind: number;
+  readonly kind: Kind;
   readonly unit: number;
   readonly valueAt: number;
   readonly valueBytes: number;
@@ -43,63 +37,68 @@ export class Restore {
   }
 
   /**
-   * Executes the body in `bytes[at, end)`.
+   * Executes a RESTORE or RESTORE_PAIR.
    *
    * @returns one of `RestoreOutcome`
-   * @throws Refusal when the body is not one, or there is no room: nothing has been changed
+   * @throws Refusal when the body is invalid, or there is no room: nothing has been changed
    */
-  execute(bytes: Uint8Array, view: DataView, key: KeyPlace, at: number, end: number): number {
+  execute(frame: CommandFrame, keyspace: Keyspace): number {
+    const { bytes, view, at, keyAt, keyBytes } = frame;
     const records = this.#records;
-    const fields = fieldsOf(bytes, key.keyspace, at, end);
+    const fields = fieldsOf(frame, keyspace);
     const policy = bytes[at]!;
     this.#expires.set(view.getUint32(at + 7, true), view.getUint32(at + 3, true));
     records.fromReal(this.#expires);
     if (this.#expires.notAfter(records.now.high, records.now.low)) return RestoreOutcome.expired;
-    const found = records.find(key.keyspace, bytes, key.at, key.length);
+    const found = records.find(keyspace, bytes, keyAt, keyBytes);
     if (found !== 0 && policy === RestorePolicy.keep) return RestoreOutcome.kept;
     const isPut =
       found === 0 || found === fields.kind
-        ? this.#put(bytes, view, key, fields)
-        : this.#exchange(bytes, view, key, fields);
+        ? this.#put(frame, keyspace, fields)
+        : this.#exchange(frame, keyspace, fields);
     if (!isPut) throw new Refusal(SHARD_FULL);
     records.countWrite();
     return RestoreOutcome.restored;
   }
 
-  /** Sets the record that was looked up last, where it is of the kind, or adds it. */
-  #put(bytes: Uint8Array, view: DataView, key: KeyPlace, fields: Fields): boolean {
-    const { keyspace, at, length } = key;
+  /** Sets the current record, which is of the same kind, or adds the record if there is none. */
+  #put(
+    { bytes, view, keyAt, keyBytes }: CommandFrame,
+    keyspace: Keyspace,
+    fields: Fields,
+  ): boolean {
     const { kind, unit, valueAt, valueBytes } = fields;
     const records = this.#records;
+    const expires = this.#expires;
     if (kind === Kind.buffer) {
       return records.setBuffer(
         keyspace,
         bytes,
-        at,
-        length,
+        keyAt,
+        keyBytes,
         unit,
         valueAt,
         valueBytes,
-        this.#expires,
+        expires,
       );
     }
     const high = view.getUint32(valueAt + 4, true);
     const low = view.getUint32(valueAt, true);
     if (records.slot < 0) {
-      return records.addCounter(keyspace, bytes, at, length, unit, high, low, this.#expires);
+      return records.addCounter(keyspace, bytes, keyAt, keyBytes, unit, high, low, expires);
     }
-    records.resetCounter(unit, high, low, this.#expires);
+    records.resetCounter(unit, high, low, expires);
     return true;
   }
 
   /** Replaces the current record, which is of the other kind. Where there is no room, it comes back. */
-  #exchange(bytes: Uint8Array, view: DataView, key: KeyPlace, fields: Fields): boolean {
+  #exchange(frame: CommandFrame, keyspace: Keyspace, fields: Fields): boolean {
     const records = this.#records;
     const former = this.#former;
     former.reset();
     writeImage(former, records.segment, records.slot);
     records.remove();
-    if (this.#put(bytes, view, key, fields)) return true;
+    if (this.#put(frame, keyspace, fields)) return true;
     records.restore(this.#image.read(former.bytes, former.view, 0));
     records.commit.replaced(records.segment, records.slot);
     return false;
@@ -107,11 +106,11 @@ export class Restore {
 }
 
 /** @throws Refusal */
-function fieldsOf(bytes: Uint8Array, keyspace: Keyspace, at: number, end: number): Fields {
-  const valueBytes = end - at - RESTORE_FIELDS_BYTES;
+function fieldsOf({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace): Fields {
+  const valueBytes = bytesLeft - RESTORE_FIELDS_BYTES;
   if (valueBytes < 0) {
     throw new Refusal(
-      `body_invalid: at least ${RESTORE_FIELDS_BYTES} bytes of body are expected, there are ${end - at}`,
+      `body_invalid: at least ${RESTORE_FIELDS_BYTES} bytes of body are expected, there are ${bytesLeft}`,
     );
   }
   const [policy, kind, unit] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!];

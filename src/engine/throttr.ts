@@ -169,12 +169,8 @@ export class ThrottrRequests {
       case Attribute.quota:
         return kind === Kind.counter && this.#changeQuota(change);
       case Attribute.ttl:
-        return this.#records.changeExpiry(
-          change,
-          this.#high,
-          this.#low,
-          unitNs(this.#records.unit),
-        );
+        this.#time.setDuration(this.#high, this.#low, unitNs(this.#records.unit));
+        return this.#records.changeExpiry(change, this.#time);
       default:
         return false;
     }

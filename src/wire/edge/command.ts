@@ -107,10 +107,6 @@ export const REPLY_HEADER_BYTES = 5;
 
 /** A TTL in a body: unit u8 as in 7.3, count u64. */
 export const TTL_BYTES = 9;
-/** An outcome: applied u8, and a record or nothing. */
-export const OUTCOME_BYTES = 1;
-/** A record before its value: kind u8, unit u8, expiry u64 in ns since the epoch, time left u64 in ns. */
-export const RECORD_HEADER_BYTES = 18;
 export const RecordKind = { counter: 1, buffer: 2 } as const;
 
 /** Keys, prefixes and names of channels. */

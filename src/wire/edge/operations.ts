@@ -23,8 +23,6 @@ import {
 import {
   Command,
   CompareOption,
-  OUTCOME_BYTES,
-  RECORD_HEADER_BYTES,
   RecordKind,
   RemoveOption,
   SCAN_CURSOR_BYTES_MAX,
@@ -43,6 +41,7 @@ import {
 } from "./limit.ts";
 import { msOf } from "./milliseconds.ts";
 import { commandOf, EDGE, type CommandReply, type Operation } from "./operation.ts";
+import { isApplied, readRecord, type OutcomeRecord } from "./outcome.ts";
 
 export { acquire, holders, inspectSemaphore, release, renew, semaphores } from "./semaphores.ts";
 export { exportPage, restore } from "./transfer.ts";
@@ -502,36 +501,36 @@ function writeTtl(out: ByteWriter, ttlMs: number): void {
   out.u64(ttlMs);
 }
 
-const isApplied = ({ bytes }: CommandReply): boolean => bytes[0] === 1;
-
 /** How long the record of an outcome lives; null where it has none. */
-function remainingOf({ bytes, view }: CommandReply): Remaining | null {
-  if (bytes.length === OUTCOME_BYTES) return null;
-  return {
-    ttlMs: msOf(view.getBigUint64(OUTCOME_BYTES + 10, true)),
-    expiresAtMs: msOf(view.getBigUint64(OUTCOME_BYTES + 2, true)),
-  };
+function remainingOf({ view }: CommandReply): Remaining | null {
+  const record = readRecord(view);
+  return record && remaining(record);
 }
 
-function counterOf(reply: CommandReply): CounterRecord | null {
-  const remaining = remainingOf(reply);
-  if (remaining === null) return null;
-  assertKind(reply, RecordKind.counter, "the record under the key is a buffer");
-  return {
-    quota: reply.view.getBigUint64(OUTCOME_BYTES + RECORD_HEADER_BYTES, true),
-    ...remaining,
-  };
+function remaining({ leftNs, expiresAtNs }: OutcomeRecord): Remaining {
+  return { ttlMs: msOf(leftNs), expiresAtMs: msOf(expiresAtNs) };
 }
 
-function bufferOf(reply: CommandReply): BufferRecord | null {
-  const remaining = remainingOf(reply);
-  if (remaining === null) return null;
-  assertKind(reply, RecordKind.buffer, "the record under the key is a counter");
-  return { value: reply.bytes.slice(OUTCOME_BYTES + RECORD_HEADER_BYTES), ...remaining };
+function counterOf({ view }: CommandReply): CounterRecord | null {
+  const record = readRecord(view);
+  if (record === null) return null;
+  assertKind(record, "counter", "the record under the key is a buffer");
+  return { quota: view.getBigUint64(record.valueAt, true), ...remaining(record) };
 }
 
-function assertKind({ bytes }: CommandReply, kind: number, otherwise: string): void {
-  if (bytes[OUTCOME_BYTES] !== kind) throw new ThrottrError("kind_mismatch", otherwise);
+function bufferOf({ bytes, view }: CommandReply): BufferRecord | null {
+  const record = readRecord(view);
+  if (record === null) return null;
+  assertKind(record, "buffer", "the record under the key is a counter");
+  return { value: bytes.slice(record.valueAt), ...remaining(record) };
+}
+
+function assertKind(
+  { kind }: OutcomeRecord,
+  expected: OutcomeRecord["kind"],
+  otherwise: string,
+): void {
+  if (kind !== expected) throw new ThrottrError("kind_mismatch", otherwise);
 }
 
 function pageOf({ bytes, view }: CommandReply): RecordPage {

@@ -14,7 +14,6 @@ import {
   HOLDER_CURSOR_BYTES,
   HOLDER_KINDS,
   HOLDER_ROW_BYTES,
-  OUTCOME_BYTES,
   SCAN_RECORDS_MAX,
   ScanOption,
   SEMAPHORE_NAME_BYTES_MAX,
@@ -24,6 +23,7 @@ import { ThrottrError } from "./error.ts";
 import { leaseIdOf, uuidOf } from "./lease-id.ts";
 import { msOf } from "./milliseconds.ts";
 import { commandOf, type CommandReply, type Operation } from "./operation.ts";
+import { isApplied, OUTCOME_BYTES, readLease } from "./outcome.ts";
 
 export interface AcquireOptions {
   /** How much is held, 1 to 2^32 - 1; 1 unless given. */
@@ -247,17 +247,15 @@ function pageBody(rowsMax = SCAN_RECORDS_MAX, after: Uint8Array | null): (out: B
   };
 }
 
-const isApplied = ({ bytes }: CommandReply): boolean => bytes[0] === 1;
-
 function leaseOf(name: Text, id: Uint8Array, reply: CommandReply): Lease | null {
   if (!isApplied(reply)) return null;
-  const { view } = reply;
+  const { resources, leftNs, expiresAtNs } = readLease(reply.view);
   return {
     leaseId: uuidOf(id),
     name,
-    resources: view.getUint32(OUTCOME_BYTES, true),
-    ttlMs: msOf(view.getBigUint64(OUTCOME_BYTES + 12, true)),
-    expiresAtMs: msOf(view.getBigUint64(OUTCOME_BYTES + 4, true)),
+    resources,
+    ttlMs: msOf(leftNs),
+    expiresAtMs: msOf(expiresAtNs),
   };
 }
 

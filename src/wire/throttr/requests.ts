@@ -37,6 +37,7 @@ export const REQUEST_TYPES_END = 0x40;
 
 export const Attribute = { quota: 0, ttl: 1 } as const;
 export const Change = { patch: 0, increase: 1, decrease: 2 } as const;
+export type Change = (typeof Change)[keyof typeof Change];
 
 export const STATUS_SUCCESS = 0x01;
 export const STATUS_FAILURE = 0x00;
