@@ -2,33 +2,27 @@
 import * as v from "valibot";
 import { OPEN_ACCESS, type Access } from "../base/access.ts";
 import { SettingsError, type Settings } from "../base/settings.ts";
-import type { AnyProtocol } from "../wire/protocols.ts";
-import { protocolByName } from "../wire/throttr/protocol.ts";
-import { YRMCDS_PROTOCOLS } from "../wire/yrmcds/dialect.ts";
+import {
+  parseTcpPort,
+  parseTcpPorts,
+  TcpPortError,
+  tcpPortEntries,
+  type TcpPort,
+} from "../wire/tcp-ports.ts";
 import { namespaceName } from "./token.ts";
-
-const PORT_MAX = 65_535;
-
-/** What `TCP_PORTS` says of a port. */
-export interface TcpPort {
-  readonly port: number;
-  /** The protocol as it was written, such as `7.3/uint16`. */
-  readonly spoken: string;
-  readonly protocol: AnyProtocol;
-  /** Namespace that was named for the port; null where none was. */
-  readonly namespace: string | null;
-}
 
 type PortSettings = Pick<Settings, "TCP_PORTS" | "TCP_DEFAULT_SIZE">;
 
 /**
- * A port, or undefined when nothing is spoken there.
+ * A port, or undefined when nothing is spoken there. Asked for each connection, so other entries are not read.
  *
  * @throws SettingsError when `TCP_PORTS` says something for the port that can't be read
  */
 export function tcpPort(port: number, settings: PortSettings): TcpPort | undefined {
-  const entry = entriesOf(settings).find((candidate) => candidate.startsWith(`${port}=`));
-  return entry === undefined ? undefined : portOf(entry, settings);
+  const { TCP_PORTS, TCP_DEFAULT_SIZE } = settings;
+  const entry = tcpPortEntries(TCP_PORTS).find((candidate) => candidate.startsWith(`${port}=`));
+  if (entry === undefined) return undefined;
+  return checked(() => [parseTcpPort(entry, TCP_DEFAULT_SIZE, 1)])[0];
 }
 
 /**
@@ -36,11 +30,8 @@ export function tcpPort(port: number, settings: PortSettings): TcpPort | undefin
  *
  * @throws SettingsError when something can't be read, or a port is there twice
  */
-export function tcpPorts(settings: PortSettings): TcpPort[] {
-  const ports = entriesOf(settings).map((entry) => portOf(entry, settings));
-  const twice = ports.find(({ port }, i) => ports.findIndex((other) => other.port === port) < i);
-  if (twice === undefined) return ports;
-  throw new SettingsError(`TCP_PORTS: ${twice.port} is there twice`);
+export function tcpPorts({ TCP_PORTS, TCP_DEFAULT_SIZE }: PortSettings): TcpPort[] {
+  return checked(() => parseTcpPorts(TCP_PORTS, TCP_DEFAULT_SIZE, 1));
 }
 
 /** Why a port is not served; null when it is. */
@@ -55,45 +46,26 @@ export function refusalOfPort(
 }
 
 /**
- * What whoever connects to a port may do: nothing on TCP brings a token. Null for nothing, which it is
- * unless the deployment is open, or somebody has named the namespace that the port opens.
+ * The access of every client of a port, as no client of TCP brings a token. Null, so none gets in, unless the deployment
+ * is open, or its operator has named the namespace that the port opens.
  */
 export function accessOfPort({ namespace }: TcpPort, { ACCESS }: Settings): Access | null {
   if (namespace !== null) return { ...OPEN_ACCESS, namespace };
   return ACCESS === "open" ? OPEN_ACCESS : null;
 }
 
-const entriesOf = ({ TCP_PORTS }: PortSettings): string[] =>
-  TCP_PORTS.split(",")
-    .map((entry) => entry.trim())
-    .filter((entry) => entry !== "");
-
-/** An entry: `port=dialect`, and perhaps `/size` and `@namespace`. */
-function portOf(entry: string, settings: PortSettings): TcpPort {
-  const [, digits, spoken, namespace = null] = /^([1-9]\d*)=([^@]*)(?:@(.*))?$/.exec(entry) ?? [];
-  const port = Number(digits);
-  if (spoken === undefined || port > PORT_MAX) {
-    throw invalid(entry, `port=dialect, a port from 1 to ${PORT_MAX}, is expected`);
+function checked(parse: () => TcpPort[]): TcpPort[] {
+  try {
+    const ports = parse();
+    for (const { port, spoken, namespace } of ports) {
+      if (namespace === null) continue;
+      const { issues } = v.safeParse(namespaceName("behind the @"), namespace);
+      if (issues !== undefined)
+        throw new TcpPortError(`${port}=${spoken}@${namespace}: ${issues[0].message}`);
+    }
+    return ports;
+  } catch (error) {
+    if (!(error instanceof TcpPortError)) throw error;
+    throw new SettingsError(`TCP_PORTS: ${error.message}`);
   }
-  if (namespace !== null) {
-    const { issues } = v.safeParse(namespaceName("behind the @"), namespace);
-    if (issues !== undefined) throw invalid(entry, issues[0].message);
-  }
-  return { port, spoken, protocol: protocolOf(entry, spoken, settings), namespace };
 }
-
-function protocolOf(
-  entry: string,
-  spoken: string,
-  { TCP_DEFAULT_SIZE }: PortSettings,
-): AnyProtocol {
-  if (Object.hasOwn(YRMCDS_PROTOCOLS, spoken)) return YRMCDS_PROTOCOLS[spoken]!;
-  const [dialect = "", size] = spoken.split("/");
-  const sizeless = size === undefined ? protocolByName(dialect, undefined) : undefined;
-  const protocol = sizeless ?? protocolByName(dialect, size ?? TCP_DEFAULT_SIZE);
-  if (protocol === undefined) throw invalid(entry, "names no dialect and size, nor yrmcds");
-  return protocol;
-}
-
-const invalid = (entry: string, detail: string): SettingsError =>
-  new SettingsError(`TCP_PORTS: ${entry}: ${detail}`);

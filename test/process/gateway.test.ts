@@ -79,7 +79,7 @@ function writeToken(token: string): void {
 
 /** The port of the gateway where this is spoken. */
 function portOf(name: string): number {
-  return gateway.ports[parsePorts(PORTS).findIndex(({ spoken }) => spoken.name === name)]!;
+  return gateway.ports[parsePorts(PORTS).findIndex((port) => port.name === name)]!;
 }
 
 async function open(name: string): Promise<TcpClient> {

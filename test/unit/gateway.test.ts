@@ -19,7 +19,7 @@ import { parseExposition } from "../support/text/exposition.ts";
 describe("ports", () => {
   it("are those of the server's TCP_PORTS unless given", () => {
     const ports = parsePorts(PORTS_UNLESS_GIVEN);
-    expect(ports.map(({ port, spoken }) => [port, spoken.path])).toEqual([
+    expect(ports.map(({ port, path }) => [port, path])).toEqual([
       [9000, "/throttr/7.3/uint16"],
       [9001, "/throttr/7.3/uint8"],
       [9002, "/throttr/7.3/uint16"],
@@ -33,7 +33,7 @@ describe("ports", () => {
 
   it("may have any dialect, and the size that is given for those without one", () => {
     const ports = parsePorts(" 1=7.1/uint8 ,2=5,65535=edge", "uint64");
-    expect(ports.map(({ port, spoken }) => [port, spoken.name])).toEqual([
+    expect(ports.map(({ port, name }) => [port, name])).toEqual([
       [1, "7.1/uint8"],
       [2, "5/uint64"],
       [65_535, "edge"],
@@ -49,7 +49,9 @@ describe("ports", () => {
     "-1=7.3",
     "65536=7.3",
     "123456=7.3",
-    "1=7.3,",
+    ",",
+    "1=7.3@orders",
+    "01=7.3",
     "1=7.3/uint24",
     "1=7.3/uint8/uint8",
     "1=2/uint64",

@@ -26,13 +26,15 @@ describe("TCP_PORTS", () => {
   });
 
   it.each([
-    ["9000", "port=dialect, a port from 1 to 65535, is expected"],
+    ["9000", "port=dialect, a port from 1 to 65535, is expected, such as 9002=7.3/uint16"],
     ["0=7.3", "port=dialect"],
     ["09000=7.3", "port=dialect"],
     ["65536=7.3", "port=dialect"],
-    ["9000=8.0", "names no dialect and size"],
-    ["9000=7.3/uint128", "names no dialect and size"],
-    ["9000=2/uint8", "names no dialect and size"],
+    ["9000=8.0", "expected is one of 7.3, 7.1, 5 with /uint8,"],
+    ["9000=7.3/uint128", "expected is one of 7.3, 7.1, 5 with /uint8,"],
+    ["9000=7.3/uint8/uint8", "expected is one of 7.3, 7.1, 5 with /uint8,"],
+    ["9000=toString", "expected is one of 7.3, 7.1, 5 with /uint8,"],
+    ["9000=2/uint8", "expected is one of 7.3, 7.1, 5 with /uint8,"],
     ["9000=7.3@", "behind the @: 1 to 64 letters"],
     ["9000=7.3@a/b", "behind the @: 1 to 64 letters"],
     ["9000=7.3@a@b", "behind the @: 1 to 64 letters"],

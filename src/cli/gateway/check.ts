@@ -27,7 +27,7 @@ export async function checkServer(
   { url, token: source, ports, connectTimeoutMs = LIMITS.connectTimeoutMs[0] }: GatewayOptions,
   signal: AbortSignal,
 ): Promise<Unchecked | null> {
-  const door = doorUrl(upstreamUrl(url), ports[0]!.spoken.path);
+  const door = doorUrl(upstreamUrl(url), ports[0]!.path);
   const token = (await source?.()) ?? null;
   const failure = await failureOf(door, token, Math.min(connectTimeoutMs, TIMEOUT_MS_MAX), signal);
   if (failure === null) return null;

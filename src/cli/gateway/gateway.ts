@@ -5,6 +5,7 @@
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type Server as TlsServer } from "node:tls";
+import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { readCertificate, type Certificate } from "./certificate.ts";
 import { detailOf, GatewayError } from "./error.ts";
 import { Link, type LinkSettings } from "./link.ts";
@@ -19,7 +20,6 @@ import {
   type GatewayLimits,
   type GatewayOptions,
 } from "./options.ts";
-import type { GatewayPort } from "./ports.ts";
 import { givenToken } from "./token.ts";
 
 const LOOPBACK = "127.0.0.1";
@@ -173,14 +173,14 @@ class RunningGateway implements Gateway {
     }
   }
 
-  async #listenOn({ port, spoken }: GatewayPort): Promise<void> {
+  async #listenOn({ port, name, path }: TcpPort): Promise<void> {
     const server = this.#makeServer();
     this.#servers.push(server);
     const bound = await listening(server, port, this.#host);
-    const metrics = new PortMetrics(bound, spoken.name);
+    const metrics = new PortMetrics(bound, name);
     this.#metrics.push(metrics);
     this.ports.push(bound);
-    const url = doorUrl(this.#url, spoken.path);
+    const url = doorUrl(this.#url, path);
     const isTls = this.#certificate !== null;
     const host = { url, settings: this.#linkSettings, log: this.#log, metrics };
     server.on("error", (error) => {
@@ -207,7 +207,7 @@ class RunningGateway implements Gateway {
     this.#log.info("listening", {
       host: this.#host,
       port: bound,
-      protocol: spoken.name,
+      protocol: name,
       url: url.href,
       tls: isTls,
     });

@@ -1,7 +1,7 @@
 /** What a gateway is told: options, their defaults and ranges. */
+import type { TcpPort } from "../../wire/tcp-ports.ts";
 import type { CertificateFiles } from "./certificate.ts";
 import { GatewayError } from "./error.ts";
-import type { GatewayPort } from "./ports.ts";
 import type { TokenSource } from "./token.ts";
 
 export interface GatewayOptions {
@@ -9,7 +9,7 @@ export interface GatewayOptions {
   readonly url: string;
   /** No token is shown unless given. */
   readonly token?: TokenSource;
-  readonly ports: readonly GatewayPort[];
+  readonly ports: readonly TcpPort[];
   /** Address to listen on; `127.0.0.1` unless given. */
   readonly host?: string;
   /** Files of PEM: then clients come with TLS. */

@@ -5,7 +5,7 @@
  * environment.
  */
 import { relative, sep } from "node:path";
-import type { TcpPort } from "../../worker/ports.ts";
+import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { addressText, type Address } from "./address.ts";
 import { assetModuleName, frontModule, TCP_ENTRYPOINT, type Asset } from "./assets.ts";
 import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";

@@ -8,7 +8,8 @@ import {
   SettingsError,
   type Settings,
 } from "../../base/settings.ts";
-import { refusalOfPort, tcpPorts, type TcpPort } from "../../worker/ports.ts";
+import type { TcpPort } from "../../wire/tcp-ports.ts";
+import { refusalOfPort, tcpPorts } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
 import { connectionsWithin } from "./open-files.ts";
 import { addressOf, addressText, hostOf, isLoopback, type Address } from "./address.ts";
