@@ -1,56 +1,57 @@
 /**
- * What is logged: every event by its stable name, with what it means and the fields of its line.
+ * All log events: name, severity, meaning and fields.
  *
- * A name is never given another meaning. docs/logs.md has the same table: a test keeps the two, and the calls,
- * alike.
+ * Operators build alerts on the names, so a name never changes its meaning. docs/logs.md has the same table; a test
+ * keeps this table, the document and the calls alike.
  */
 
 interface LogEvent {
-  /** `error`: somebody must look. `warning`: worth a look when there are many. */
+  /** `error`: needs attention now. `warning`: needs attention if it repeats. */
   readonly severity: "warning" | "error";
-  /** A sentence. */
+  /** One sentence. */
   readonly meaning: string;
-  /** What each field says; a line may lack some. */
+  /** The meaning of each field; a line may leave out some. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
-const ERROR = "what was thrown";
+const ERROR = "the error that was thrown";
+const SHARD = "name of the shard";
 
 export const LOG_EVENTS = {
   request_failed: {
     severity: "error",
-    meaning: "A request over HTTP met a fault of the server and was answered `internal`.",
-    fields: { error: ERROR, stack: "where" },
+    meaning: "An HTTP request failed because of a fault in the server; its answer was `internal`.",
+    fields: { error: ERROR, stack: "where it was thrown" },
   },
   journal_failed: {
     severity: "error",
     meaning:
-      "A shard could not write its journal: it starts anew from what is on disk, and its callers get `outcome_unknown`.",
-    fields: { shard: "name of its object", error: ERROR },
+      "A shard could not write its journal; it restarts from what is on disk, and its callers get `outcome_unknown`.",
+    fields: { shard: SHARD, error: ERROR },
   },
   shard_data_missing: {
     severity: "error",
     meaning:
-      "The database of a shard is empty, though it had data: every request to it is refused until it is back, or `ACCEPT_DATA_LOSS` is `on`.",
-    fields: { shard: "name of its object" },
+      "A shard's database is empty although it had data; the shard refuses every request until the data is back or `ACCEPT_DATA_LOSS` is `on`.",
+    fields: { shard: SHARD },
   },
   shard_note_failed: {
     severity: "error",
     meaning:
-      "Shard 0 could not be told that a shard has data; it is told again when that shard starts.",
-    fields: { shard: "name of its object", error: ERROR },
+      "Shard 0 could not store the note that another shard has data; that shard sends it again when it starts.",
+    fields: { shard: SHARD, error: ERROR },
   },
   requests_failed: {
     severity: "warning",
-    meaning: "Requests could not be executed, or it is not known whether they were.",
-    fields: { code: "what the caller was told", error: ERROR, stack: "where" },
+    meaning: "Requests failed, or their outcome is unknown.",
+    fields: { code: "code that the caller received", error: ERROR, stack: "where it was thrown" },
   },
   shard_full: {
     severity: "warning",
-    meaning: "A shard has refused records for want of room; at most once a minute.",
+    meaning: "A shard refused records because its memory is full; logged at most once a minute.",
     fields: {
-      shard: "name of its object",
-      refused: "requests that were refused since this was last said",
+      shard: SHARD,
+      refused: "requests refused since the last such line",
       bytes: "memory in use",
       bytesMax: "`SHARD_BYTES_MAX`",
     },
@@ -58,115 +59,115 @@ export const LOG_EVENTS = {
   clock_still: {
     severity: "warning",
     meaning:
-      "The machine's clock was set back, and a shard's clock stands still until it has caught up: the shard starts anew, which reads the machine's clock again.",
-    fields: { shard: "name of its object" },
+      "The machine's clock was set back, which stops the clock of a running shard; the shard restarts to read the machine's clock again.",
+    fields: { shard: SHARD },
   },
   clock_lagging: {
     severity: "warning",
     meaning:
-      "The platform's clock has gone back: a shard's time is ahead, and slows down until it is not; said once, for a second or more.",
-    fields: { shard: "name of its object", lagMs: "by how much it is ahead" },
+      "The platform's clock went back, so a shard's time is a second or more ahead; it runs slower until the clock has caught up.",
+    fields: { shard: SHARD, lagMs: "how far the shard's time is ahead" },
   },
   clock_right: {
     severity: "warning",
-    meaning: "A shard's time is the platform's again.",
-    fields: { shard: "name of its object" },
+    meaning: "A shard's time equals the platform's clock again.",
+    fields: { shard: SHARD },
   },
   clock_set_back: {
     severity: "warning",
-    meaning: "An operator has set a shard's clock, and the times of its records, back.",
-    fields: { shard: "name of its object", byMs: "by how much" },
+    meaning: "An operator set the time of a shard and of its records back.",
+    fields: { shard: SHARD, byMs: "by how much" },
   },
   shard_failed: {
     severity: "warning",
-    meaning: "A shard did not say how it is, or not within 2 s; figures go without it.",
-    fields: { object: "its name", error: ERROR },
+    meaning: "A shard did not report its figures within 2 s; the answer leaves them out.",
+    fields: { object: "name of the object", error: ERROR },
   },
   hub_failed: {
     severity: "warning",
     meaning:
-      "A Hub did not answer, or not within 2 s: it was left out, or its connection refused, or messages may not have reached it.",
+      "A Hub did not answer within 2 s: it is missing in an answer, a connection to it was refused, or messages may not have reached it.",
     fields: {
-      object: "its name",
-      channel: "name of the group of channels that has told it messages",
-      hub: "its name, beside that",
+      object: "name of the object that failed",
+      channel: "name of the group of channels that sent the messages",
+      hub: "name of the Hub that they were for",
       error: ERROR,
     },
   },
   hub_slow: {
     severity: "warning",
-    meaning: "A Hub takes messages more slowly than they come, and loses some.",
+    meaning: "A Hub accepts messages more slowly than they are published, so it loses some.",
     fields: {
       channel: "name of the group of channels",
       hub: "name of the Hub",
-      lost: "messages lost to it",
+      lost: "messages that it lost",
     },
   },
   join_failed: {
     severity: "warning",
     meaning:
-      "After an upgrade, the groups of channels could not be told which subscribers a Hub has; it tells them when it wakes next.",
+      "After an upgrade a Hub could not register its subscribers with the groups of channels; it tries again when it wakes next.",
     fields: { hub: "name of the Hub", error: ERROR },
   },
   leave_failed: {
     severity: "warning",
     meaning:
-      "A channel could not be told that a Hub has no subscribers any more; it finds out by itself.",
-    fields: { channel: "its name, where it is `*`", error: ERROR },
+      "A Hub could not report that a channel has no more subscribers there; the channel notices at its next message.",
+    fields: { channel: "`*`, if it is that channel", error: ERROR },
   },
   release_failed: {
     severity: "warning",
     meaning:
-      "A shard could not be told that a connection has ended that may hold something; it finds out by itself.",
-    fields: { shard: "its index", error: ERROR },
+      "A Hub could not tell a shard that a connection which may hold semaphores has closed; the shard notices by itself.",
+    fields: { shard: "index of the shard", error: ERROR },
   },
   holders_lost: {
     severity: "warning",
-    meaning: "Connections have ended without a word, and what they held was released.",
-    fields: { shard: "name of its object", connections: "how many there were" },
+    meaning:
+      "Connections that held semaphores were lost without a close; a shard released what they held.",
+    fields: { shard: SHARD, connections: "number of connections" },
   },
   connection_closed: {
     severity: "warning",
-    meaning: "The server has ended a connection: see Errors.",
-    fields: { code: "WebSocket close code", reason: "begins with a stable code" },
+    meaning: "The server closed a connection because of an error.",
+    fields: { code: "WebSocket close code", reason: "stable code, and why" },
   },
   origin_refused: {
     severity: "warning",
     meaning:
-      "A web page of another origin has called, which `CORS_ORIGINS` does not list; once for each origin, of the first hundred.",
-    fields: { origin: "of the page", variable: "`CORS_ORIGINS`, where the origin can be listed" },
+      "A web page of an origin that `CORS_ORIGINS` does not list sent a request; logged once for each of the first hundred origins.",
+    fields: { origin: "origin of the page", variable: "`CORS_ORIGINS`, which can allow it" },
   },
   host_refused: {
     severity: "warning",
     meaning:
-      "A request has named a host that `HOSTS` does not list; once for each host, of the first hundred.",
-    fields: { host: "as it was named", variable: "`HOSTS`, where it can be listed" },
+      "A request named a host that `HOSTS` does not list; logged once for each of the first hundred hosts.",
+    fields: { host: "the host that it named", variable: "`HOSTS`, which can allow it" },
   },
   variable_renamed: {
     severity: "warning",
-    meaning:
-      "A variable is set by the name that it had in the release before; the next release will not read that.",
-    fields: { variable: "its old name", name: "its name now" },
+    meaning: "A variable is set by its old name, which the next release will not read.",
+    fields: { variable: "old name", name: "new name" },
   },
   tcp_refused: {
     severity: "warning",
     meaning:
-      "A TCP connection was closed before its first byte; of a port that is unknown, the first one.",
+      "A TCP connection was closed before its first byte; for unknown ports only the first one is logged.",
     fields: {
-      code: "`access_not_open`, `counter_disabled`, `port_unknown`, or a code of Errors",
-      port: "the port that it came to",
+      code: "`access_not_open`, `counter_disabled`, `port_unknown`, or an error code",
+      port: "port of the connection",
     },
   },
   tcp_stalled: {
     severity: "warning",
-    meaning: "A TCP client has read nothing for `STALL_TIMEOUT_MS` and was given up.",
-    fields: { unwrittenBytes: "what waited for it" },
+    meaning: "A TCP client read nothing for `STALL_TIMEOUT_MS`, so its connection was closed.",
+    fields: { unwrittenBytes: "bytes that waited for it" },
   },
   http_stalled: {
     severity: "warning",
     meaning:
-      "A client has read nothing of a response for `STALL_TIMEOUT_MS`, or too little under load, and was given up.",
-    fields: { unwrittenBytes: "what waited for it" },
+      "A client read nothing of a response for `STALL_TIMEOUT_MS`, or too little while memory was short, so the response was cut off.",
+    fields: { unwrittenBytes: "bytes that waited for it" },
   },
 } as const satisfies Readonly<Record<string, LogEvent>>;
 
@@ -179,7 +180,7 @@ type EventOf<Severity> = {
 export type WarningEvent = EventOf<"warning">;
 export type ErrorEvent = EventOf<"error">;
 
-/** The fields of an event; of several events, those that all of them have. */
+/** The fields of an event; for a union of events, the fields that they share. */
 export type FieldsOf<Event extends keyof LogEvents> = Readonly<
   Partial<Record<keyof LogEvents[Event]["fields"], unknown>>
 >;
