@@ -1,12 +1,12 @@
-/** What the routes have at hand. */
+/** The bindings and variables that Hono passes to every route. */
 import type { Access } from "../base/access.ts";
 
 export interface App {
   Bindings: Env;
   Variables: {
-    /** Of a caller who is known; set before a body is read. */
+    /** The caller's access; set before a body is read. */
     access: Access;
-    /** Of a request whose body has been read. */
+    /** The whole body; set by `readBody`. */
     body: Uint8Array;
   };
 }

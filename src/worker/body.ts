@@ -1,8 +1,8 @@
 /**
  * Reads the bodies of requests.
  *
- * A body comes at the pace of its client and is in memory until it is whole. So it must keep coming, and the bytes of
- * unfinished bodies are bounded over all requests of an isolate.
+ * A body arrives at the pace of its client and is held in memory until it is whole. So it must keep arriving, and the
+ * bytes of all unfinished bodies of an isolate are bounded together: an isolate has 128 MB for all its requests.
  */
 import type { MiddlewareHandler } from "hono";
 import { readSettings, type Settings } from "../base/settings.ts";
@@ -10,21 +10,21 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 
 /**
- * So many bytes must come within `STALL_TIMEOUT_MS`, unless they are the last. As many of each body do not count as
- * unfinished: the connection that carries them takes more, and calls with short bodies never compete with uploads.
+ * This many bytes must arrive within `STALL_TIMEOUT_MS`, unless they are the last. The first part of each body does not
+ * count as unfinished: the connection itself takes more, and short bodies must not be refused because of uploads.
  */
 const PART_BYTES = 4096;
-/** Room for what comes behind the first part, at least. */
+/** Smallest buffer after the first part. */
 const ROOM_BYTES = 64 << 10;
 
-/** Bytes that have come of bodies that are not whole yet, in this isolate, without the first part of each. */
+/** Bytes received of unfinished bodies in this isolate, without the first part of each. */
 let unfinishedBytes = 0;
 
 /**
  * Reads the body of a request into `c.var.body`.
  *
- * @param variable that bounds it
- * @param what has so many bytes, for the message
+ * @param variable the variable with its limit
+ * @param what the body's name in messages, such as `a message`
  * @throws ThrottrError `body_too_large`, 408 `body_timeout`, 400 `body_aborted`, 503 `bodies_max`
  */
 export function readBody(
@@ -42,8 +42,8 @@ export function readBody(
       return await next();
     }
     const whole = readWhole(body, what, bytesMax, settings);
-    // The runtime drops a request whose client has gone, and nothing of it runs any more. What has been counted of its
-    // body must not stay counted: with this, reading ends in order.
+    // The runtime drops a request when its client closes, and runs none of its code again, not even `finally`. The bytes
+    // of its body would stay counted for ever. `waitUntil` lets the read end in order.
     c.executionCtx.waitUntil(whole.catch(() => {}));
     c.set("body", await whole);
     await next();
@@ -81,7 +81,7 @@ async function readWhole(
   }
 }
 
-/** The size of a buffer that has room for another part: it grows with what has come, not with what was announced. */
+/** The next size of the buffer. It grows with the bytes received: `content-length` is only what a client claims. */
 function roomAfter(filled: number, size: number, bytesMax: number): number {
   const needed = filled + PART_BYTES;
   if (needed <= size) return size;
@@ -93,19 +93,19 @@ interface Part {
   readonly filled: number;
 }
 
-/** Where the bytes of a body come from. */
+/** A source of a body's bytes. */
 interface Source {
   /**
-   * Puts `PART_BYTES` or more into a buffer, behind those that are in it; fewer at the end of the body.
+   * Appends at least `PART_BYTES` to a buffer; fewer at the end of the body.
    *
-   * @param buffer is not to be used any more
-   * @throws Error of whatever has ended the body before its end
+   * @param buffer is consumed; the returned part has the one to go on with
+   * @throws Error if the body was cut off
    */
   read(buffer: ArrayBuffer, filled: number): Promise<Part>;
   cancel(reason: unknown): void;
 }
 
-/** The runtime's own streams fill a buffer as far as bytes have come; those made in JavaScript give chunks alone. */
+/** Streams of the runtime read into a buffer; streams made in JavaScript, as over a binding, give chunks only. */
 function sourceOf(body: ReadableStream<Uint8Array>): Source {
   let reader: ReadableStreamBYOBReader;
   try {

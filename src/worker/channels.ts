@@ -22,10 +22,9 @@ const PROTOCOL = protocolByName("7.3", "uint64")!;
 const LAYOUTS = layoutsOf(PROTOCOL);
 
 /**
- * The channel that a URL names, as a binary string. What is percent-encoded is taken byte by byte: a
- * name need not be text.
+ * The channel that a URL names, as a binary string: a name need not be valid UTF-8.
  *
- * @throws ThrottrError `channel_invalid` when an escape is none, or the name is longer than 255 bytes
+ * @throws ThrottrError `channel_invalid` if an escape is invalid, or the name is longer than 255 bytes
  */
 export function channelOf(url: string): string {
   const path = rawPath(url);
@@ -33,11 +32,11 @@ export function channelOf(url: string): string {
   return escapedName(path.slice(PREFIX.length), "channel");
 }
 
-/** What became of a message. */
+/** The outcome of a publication. */
 export interface PublishAnswer {
-  /** Subscriptions that took it. */
+  /** Number of subscriptions that received it. */
   delivered: number;
-  /** Its number in the channel; null as long as nobody has listened over HTTP. */
+  /** Its number in the channel; null until the channel had its first listener over HTTP. */
   sequence: number | null;
 }
 
@@ -66,10 +65,10 @@ export async function publishMessage(
   }
 }
 
-/** How a listener wants to listen. */
+/** What a listener asks for. */
 export interface Listening {
   readonly channel: string;
-  /** `Last-Event-ID`, as it was sent; null when it was not. */
+  /** `Last-Event-ID` as it was sent; null if it was not. Messages after it are replayed. */
   readonly after: string | null;
   readonly ip: string;
 }

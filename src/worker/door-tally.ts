@@ -1,12 +1,15 @@
 /**
- * Counting what HTTP callers ask that no shard sees: here, and before long in the namespace's Directory.
+ * Counts requests over HTTP and bindings that no shard sees, such as PUBLISH, and adds them to the Directory's tally.
+ *
+ * An isolate may end at any time and without notice, so counts are handed over within a second; a call for each request
+ * would double the cost of a cheap one.
  */
 import { Tally } from "../engine/tally.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
 import { directoryStub } from "../base/stubs.ts";
 
 const FLUSH_DELAY_MS = 1000;
-/** A flush that did not come, because its request was ended, is waited for so long. */
+/** The runtime may end the request that was to flush. After this time another one schedules a new flush. */
 const FLUSH_LOST_MS = 10_000;
 
 /** Tallies of this isolate, by namespace. */
@@ -38,12 +41,13 @@ export class DoorTally {
       scheduler.wait(FLUSH_DELAY_MS).then(async () => {
         this.#flushAtMs = -Infinity;
         await this.#flush(env);
-        // Nobody has come meanwhile: the next caller begins anew.
+        // No request came in the meantime, so the namespace is dropped: strangers must not grow the map.
         if (this.#flushAtMs === -Infinity) tallies.delete(this.#namespace);
       }),
     );
   }
 
+  /** Hands the counts over. If that fails they are added back, and the next flush carries them. */
   async #flush(env: Env): Promise<void> {
     const figures = this.tally.release(Date.now());
     if (figures.every((count) => count === 0)) return;

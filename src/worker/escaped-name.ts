@@ -1,26 +1,27 @@
-/** Names in URLs: percent-encoded byte by byte, for a name need not be text. */
+/** Names in URLs. They are decoded byte by byte, because a key or a channel need not be valid UTF-8. */
 import { ThrottrError } from "../wire/edge/error.ts";
 
 const NAME_BYTES_MAX = 255;
 
-/** The bytes that an escaped text stands for, as a binary string; null when an escape is none. */
+/** Decodes percent escapes into a binary string; null if a `%` is not followed by two hexadecimal digits. */
 export function unescaped(text: string): string | null {
   if (/%(?![\da-f]{2})/i.test(text)) return null;
   return text.replace(/%(..)/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 }
 
-/** What a name names: the code of a refusal begins with it. */
+/** The kind of a name; the code of a refusal begins with it. */
 type Named = "key" | "channel" | "name" | "lease";
 
 /**
- * The path of a URL as it came. The router goes by it, and `new URL` does not have it: there `/a/../b` is `/b`.
+ * The path of a URL exactly as it was sent. The router matches this one; `new URL` would turn `/a/../b` into `/b`, so a
+ * channel could be named by another path than the router saw.
  */
 export function rawPath(url: string): string {
   return /^[^:]*:\/\/[^/?#]*([^?#]*)/.exec(url)![1]!;
 }
 
 /**
- * The name that an escaped part of a URL's path stands for, as a binary string.
+ * Decodes a name in a URL's path into a binary string.
  *
  * @throws ThrottrError `key_invalid`, `channel_invalid`, `name_invalid`, `lease_invalid` when an escape is
  * none, or the name is longer than 255 bytes

@@ -1,19 +1,19 @@
 /**
- * A stream of Server-Sent Events: what the Hub pushes over an internal WebSocket, as text.
+ * A stream of Server-Sent Events: the Hub's pushes over an internal WebSocket, as text.
  *
- * Text is sent as it is; what is no text, or has a carriage return that the format would lose, is sent
- * in base64 as an event named `base64`. The Hub is told what was written, so it sees a listener that
- * does not read.
+ * A payload in UTF-8 is sent as text. Other payloads, and text with a carriage return, which the format would turn into
+ * a line end, are sent in base64 as an event named `base64`. The stream reports to the Hub what it has written, so the
+ * Hub notices a listener that does not read.
  */
 import { parseBridgeMessage, drainedMessage } from "../wire/bridge.ts";
 import { parseRecords, type EventRecord } from "../wire/events.ts";
 import { base64Of, textOf } from "./text.ts";
 
-/** Comments that keep proxies from closing a silent stream, and show that a listener has gone. */
+/** Interval of comments: they keep proxies from closing a silent stream, and a failed write shows a closed listener. */
 const HEARTBEAT_MS = 15_000;
-/** How long a browser waits before it comes back. */
+/** How long a browser waits before it reconnects. */
 const RETRY_MS = 3000;
-/** Close code of a listener that does not read: it will not read what is left, either. */
+/** The Hub's close code for a listener that does not read. It would not read the rest either. */
 const TRY_AGAIN_LATER = 1013;
 
 const HEADERS = {
@@ -24,7 +24,7 @@ const HEADERS = {
 
 const encoder = new TextEncoder();
 
-/** What waits to be read: text of our own, or records of the Hub, which become text when they are. */
+/** Waiting for the reader: text of our own, or the Hub's records, which are encoded only when they are read. */
 type Waiting = string | Uint8Array;
 
 export class EventStream {
@@ -32,9 +32,9 @@ export class EventStream {
   readonly #hub: WebSocket;
   readonly #heartbeat: ReturnType<typeof setInterval>;
   readonly #waiting: Waiting[] = [];
-  /** The reader waits for text. */
+  /** Resolves the reader's wait for text; null while it does not wait. */
   #isWanted: (() => void) | null = null;
-  /** Why there will be no more text than what waits; null while there may be. */
+  /** Why nothing more will be added; null while the stream is open. */
   #ending: "closed" | "unread" | null = null;
 
   constructor(hub: WebSocket) {
@@ -62,7 +62,7 @@ export class EventStream {
     this.#push(parseBridgeMessage(new Uint8Array(message)).replies);
   }
 
-  /** Says nothing to a stream that has something to say. */
+  /** Adds a comment, unless something waits to be read: a listener that does not read would collect comments. */
   #beat(): void {
     if (this.#waiting.length === 0) this.#push(": \n\n");
   }
@@ -106,10 +106,10 @@ export class EventStream {
 
 function eventText({ sequence, payload }: EventRecord): string {
   const id = sequence === null ? "" : `id: ${sequence}\n`;
-  // An event without data is none: it only tells the listener where it is.
+  // By the format an event without data is not delivered; it only moves the listener's `lastEventId`.
   if (payload === null) return `${id}\n`;
   const text = textOf(payload);
-  // A carriage return would not come through as it is.
+  // The format treats a carriage return as a line end.
   if (text === null || text.includes("\r"))
     return `${id}event: base64\ndata: ${base64Of(payload)}\n\n`;
   return `${id}data: ${text.replaceAll("\n", "\ndata: ")}\n\n`;

@@ -1,7 +1,8 @@
 /**
- * How a deployment is, for whoever asks: no token is needed, so an answer costs next to nothing.
+ * Health of a deployment, for load balancers. It needs no token, so an answer must cost next to nothing.
  *
- * Shards of other namespaces than `default` are unknown here: `base/data-refusals.ts` tells what calls have met.
+ * It asks one shard of namespace `default` at most. Problems of other namespaces are known only from calls that met
+ * them: `base/data-refusals.ts` remembers those.
  */
 import { OPEN_ACCESS } from "../base/access.ts";
 import { dataRefusal } from "../base/data-refusals.ts";
@@ -13,7 +14,7 @@ import type { ThrottrError } from "../wire/edge/error.ts";
 import { reportFailure } from "../base/failure.ts";
 import { assertConfigured } from "./token.ts";
 
-/** A shard is asked at most once within so long by each isolate, whoever asks how often. */
+/** Each isolate asks the shard at most once in this time, however often `/health` is called. */
 const REMEMBERED_MS = 60_000;
 
 interface Known {
@@ -28,17 +29,17 @@ export async function assertHealthy(env: Env, settings: Settings): Promise<void>
   assertConfigured(settings);
   const refusal = dataRefusal();
   if (refusal !== null) throw refusal;
-  // Where tokens are asked for, the namespaces in use are not known, and `default` need not be one of them.
+  // With tokens the namespaces in use are unknown, and asking `default` would create an object that nobody uses.
   if (settings.ACCESS !== "open") return;
   const problem = await problemOfShard(env, settings);
   if (problem !== null) throw problem;
 }
 
-/** What the first shard of namespace `default` refuses every request with; null for nothing. */
+/** The problem with which the first shard of namespace `default` refuses every request; null if it serves. */
 async function problemOfShard(env: Env, settings: Settings): Promise<ThrottrError | null> {
   const before = known.get(settings);
   if (before !== undefined && Date.now() - before.atMs < REMEMBERED_MS) return before.problem;
-  // Who asks meanwhile gets the last answer: a request can't wait for the call of another.
+  // Other requests get the last answer meanwhile: on this platform a request cannot await a call of another one.
   const asked: Known = { atMs: Date.now(), problem: before?.problem ?? null };
   known.set(settings, asked);
   asked.problem = await askShard(env, settings);

@@ -1,8 +1,8 @@
 /**
- * Opening connections: which Hub takes one, and how it is told what the connection is.
+ * Opens connections: chooses the Hub, and hands over what the connection is.
  *
- * Each location of clients has Hubs of its own, so that they live near. They are filled one after the
- * other; where there was room last is remembered for a while.
+ * Each location of clients has its own Hubs, because an object is created near its first caller and stays there. Hubs
+ * are filled one after the other, so few of them are awake; the index with room is remembered for a minute.
  */
 import {
   CONNECTION_HEADER,
@@ -16,22 +16,22 @@ import { hubStub } from "../base/stubs.ts";
 import type { Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
-/** Location of clients of whom nothing is known. */
+/** The location of clients whose location is unknown: TCP connections, and requests outside of Cloudflare. */
 export const NOWHERE = "XXX";
-/** After so long the first Hub is tried again: connections may have ended there. */
+/** After this time the first Hub is tried again, because connections may have closed there. */
 const REMEMBERED_MS = 60_000;
 const REMEMBERED_MAX = 1000;
 
-/** How often, at the most, a full isolate asks its Hubs whether they still have what they had. */
+/** Shortest time between two recounts of a full isolate. */
 const RECOUNT_INTERVAL_MS = 10_000;
 
 const roomAt = new Map<string, { index: number; untilMs: number }>();
 
-/** Connections that are being opened. */
+/** Connections that are being opened: they count, or a burst would pass the limit together. */
 let opening = 0;
 let recountedAtMs = 0;
 
-/** Where the client of a request is, in three letters. */
+/** The client's location: the three letters of the data centre that took the request. */
 export function locationOf(request: Request): string {
   const colo = (request.cf as { colo?: unknown } | undefined)?.colo;
   return typeof colo === "string" && /^[A-Z]{3}$/.test(colo) ? colo : NOWHERE;
@@ -63,12 +63,13 @@ async function hasRoom(env: Env, { CONNECTIONS_MAX }: Settings): Promise<boolean
   if (CONNECTIONS_MAX === 0 || isWithin()) return true;
   if (Date.now() < recountedAtMs + RECOUNT_INTERVAL_MS) return false;
   recountedAtMs = Date.now();
-  // A Hub that was reset has lost its connections, and counts again when it is asked something.
+  // A Hub that was reset lost its connections without reporting it. Any call makes it count anew.
   const asked = countedHubs().map((name) => hubStub(env, name).figures());
   await Promise.allSettled(asked);
   return isWithin();
 }
 
+/** Asks the Hubs of a location until one has room. A Hub that is full answers 503, and the next one is asked. */
 async function askHubs(
   env: Env,
   { HUBS_MAX }: Settings,

@@ -1,4 +1,4 @@
-/** The Worker: its doors, and the objects behind them. */
+/** The Worker: its doors (HTTP, TCP, RPC), and the classes of its Durable Objects, which the platform finds by name. */
 import { router } from "./router.ts";
 import { serveTcp } from "./tcp.ts";
 

@@ -1,25 +1,25 @@
 /**
- * Overviews for all who watch in this isolate: one that another listener of the namespace has just been
- * given will do, so that it is asked once a second, however many there are.
+ * Overviews for all listeners of this isolate. Listeners of a namespace share an overview, so its objects are asked once
+ * a second, however many listeners there are.
  *
- * What is kept is plain data. A promise of another request must not be waited for: it never ends when
- * that request is ended. So who comes while another asks looks again every now and then.
+ * Only plain data is shared. A request must not await a promise of another request: it never settles once the runtime
+ * has ended that request. So a listener that comes while another one asks checks again every 25 ms.
  */
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./caller.ts";
 import { askOverview } from "./survey.ts";
 
-/** An overview that is older is asked for anew: nobody is given the same one after a second. */
+/** An older overview is not used again. A little below a second, so that a listener never gets the same one twice. */
 const FRESH_MS = 950;
-/** Whoever has asked for longer has been ended. */
+/** A request that has been asking for longer was ended by the runtime. */
 const ASKING_MS_MAX = 5000;
 const LOOK_INTERVAL_MS = 25;
-/** What nobody has looked at for so long is dropped. */
+/** An overview that was not used for this long is dropped. */
 const KEPT_MS = 60_000;
 
 interface Latest {
   overview: Overview | null;
-  /** When somebody began to ask, who has not ended; null when nobody does. */
+  /** When the request that asks now began; null if none does. */
   askedAtMs: number | null;
   usedAtMs: number;
 }

@@ -1,27 +1,27 @@
 /**
- * The overview, live: a stream of Server-Sent Events, each of which is a whole overview as JSON.
+ * The live overview: a stream of Server-Sent Events, each of them a whole overview as JSON.
  *
- * The stream is driven by its reader: an event is asked for when it is wanted and due. So there is no
- * timer but that of a read under way, and a listener that does not read costs nothing.
+ * The reader drives the stream: an overview is made when the reader wants one and it is due. So there is no timer
+ * except that of a read under way, and a listener that does not read costs nothing.
  */
 import type { Overview } from "../wire/overview.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { recentOverview } from "./live-overviews.ts";
 import type { Caller } from "./caller.ts";
 
-/** Listeners of a namespace in one isolate, and all of them. */
+/** Most listeners of a namespace in one isolate, and most listeners of the isolate. */
 export const LISTENERS_MAX = 32;
 const ISOLATE_LISTENERS_MAX = 512;
 export const INTERVAL_MS_MIN = 1000;
 export const INTERVAL_MS_MAX = 60_000;
 /**
- * Comments that keep proxies from closing a silent stream, and show that a listener has gone: no runtime
- * tells that before something is written. They come as often as its place may be kept from others.
+ * Interval of comments. They keep proxies from closing a silent stream, and reveal a closed listener: the runtime
+ * notices only when it writes. Until then the listener keeps its place from others.
  */
 const HEARTBEAT_MS = 5000;
-/** How long a browser waits before it comes back. */
+/** How long a browser waits before it reconnects. */
 const RETRY_MS = 3000;
-/** A listener who has read nothing for so long is not counted any more: it may have gone unseen. */
+/** A listener that has read nothing for this long no longer counts: it may have closed unnoticed. */
 const LOST_MS = 3 * HEARTBEAT_MS;
 
 const HEADERS = {
@@ -35,7 +35,7 @@ const encoder = new TextEncoder();
 const listeners = new Set<Listener>();
 
 /**
- * Opens a stream; its first event comes at once.
+ * Opens a stream. Its first event is sent at once.
  *
  * @param intervalMs from event to event: `INTERVAL_MS_MIN` to `INTERVAL_MS_MAX`
  * @throws ThrottrError `listeners_max`, or as `recentOverview`
@@ -91,7 +91,7 @@ class Listener {
     );
   }
 
-  /** Asks for the first event. */
+  /** Makes the first event. Its failure is still a plain HTTP error, as nothing was sent yet. */
   async begin(): Promise<void> {
     this.#text = `retry: ${RETRY_MS}\n\n${await this.#next()}`;
   }
@@ -103,7 +103,7 @@ class Listener {
 
   async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     this.readAtMs = Date.now();
-    // Who was taken for lost is there after all, if there is room.
+    // A listener that was counted as lost reads again: it gets its place back if there is room.
     if (!listeners.has(this) && isFull(this.namespace)) {
       controller.close();
       return;
@@ -112,7 +112,7 @@ class Listener {
     try {
       if (this.#text === "") this.#text = await this.#awaited();
     } catch {
-      // The listener has gone, or nobody could be asked, which is logged: a browser comes back.
+      // The listener closed, or no object could be asked (logged there). The stream ends, and a browser reconnects.
       this.#text = "";
     }
     if (this.#ended.signal.aborted) return;
@@ -125,7 +125,7 @@ class Listener {
     this.#text = "";
   }
 
-  /** The next event, or a heartbeat; nothing when the token has expired. */
+  /** The next event, or a heartbeat; empty once the token has expired, which ends the stream. */
   async #awaited(): Promise<string> {
     const nowMs = Date.now();
     const expiresAtMs = this.#caller.access.expiresAtMs ?? Infinity;

@@ -1,12 +1,12 @@
 /**
- * The buffer that a connection waits with for its next bytes.
+ * The buffer into which a TCP connection reads its next bytes.
  *
- * The runtime keeps it as long as nothing comes, so thousands of idle connections are thousands of buffers; and a
- * small one makes many messages of a stream.
+ * The runtime keeps the buffer while it waits, so thousands of idle connections keep thousands of buffers: it should be
+ * small. But each read is a message to the Hub: for a busy connection it should be large. So it follows the traffic.
  */
 const BYTES_MIN = 1 << 10;
 const BYTES_MAX = 64 << 10;
-/** A buffer that was filled is followed by one so many times larger. */
+/** Factor by which a filled buffer grows. */
 const GROWTH = 8;
 
 export function firstBuffer(): ArrayBuffer {
@@ -14,8 +14,8 @@ export function firstBuffer(): ArrayBuffer {
 }
 
 /**
- * The buffer for the next read: larger after one that was filled, small again after one that was left almost
- * empty, else the same one.
+ * Chooses the buffer for the next read: a larger one after a full read, the smallest after a nearly empty one, and
+ * otherwise the same.
  */
 export function nextBuffer({ buffer, byteLength }: Uint8Array<ArrayBuffer>): ArrayBuffer {
   const bytes = buffer.byteLength;

@@ -1,4 +1,9 @@
-/** The HTTP and WebSocket doors: routes, tokens, origins, errors. */
+/**
+ * The HTTP and WebSocket doors: routes, tokens, origins, errors.
+ *
+ * A route checks in one order: the path, the token, then the body. So a stranger without a token costs one signature
+ * check, and learns nothing but which paths exist. The JSON routes of `/v1` are in `v1/`.
+ */
 import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
 import type { Access } from "../base/access.ts";
@@ -38,7 +43,7 @@ import { assertHost, assertOrigin, isListedOrigin } from "./web-pages.ts";
 
 type AppContext = Context<App>;
 
-/** What a program is told at `/`. */
+/** The answer to a program at `/`: the doors, in short. */
 const DOORS_TEXT = `Throttr Edge ${VERSION}
 
 /docs                        routes of /v1, as a page; /openapi.json for programs
@@ -50,6 +55,10 @@ const DOORS_TEXT = `Throttr Edge ${VERSION}
 /metrics, /health            for monitoring
 `;
 
+/**
+ * Browsers cannot set headers on a WebSocket, so a page sends its token as a subprotocol, `bearer.TOKEN`, beside `throttr`.
+ * Only `throttr` is confirmed: browsers fail a handshake that confirms none of the offered names.
+ */
 const SUBPROTOCOL = "throttr";
 const BEARER_SUBPROTOCOL = "bearer.";
 
@@ -77,7 +86,7 @@ router.use(
 
 router.use(async (c, next) => {
   const settings = readSettings(c.env);
-  // What came over a binding was made by a Worker, which names any host.
+  // A request over a binding was made by a Worker, which may put any host into the URL.
   if (trustedAccess(c.executionCtx) === undefined) assertHost(c.req.url, settings);
   assertOrigin(c.req.header("origin"), c.req.url, settings);
   await next();
@@ -85,7 +94,7 @@ router.use(async (c, next) => {
 
 const HEADLESS = /^\/(?:throttr\/|channels\/|yrmcds\/|v1\/overview\/live$)/;
 
-// Whatever answers GET is asked for HEAD, too: but here GET opens something that stays open.
+// Hono answers HEAD by running the GET route. On these paths GET opens a stream or a socket that would stay open.
 router.use(async (c, next) => {
   if (c.req.method === "HEAD" && HEADLESS.test(c.req.path)) {
     return methodNotAllowed(["GET", "POST"], "there is no HEAD");
@@ -98,7 +107,7 @@ router.get("/health", async (c) => {
   return c.json({ status: "ok" });
 });
 
-// People come with a browser, programs with anything else: they get what there is, in short.
+// A browser is sent to the dashboard; any other client gets the list of doors.
 router.get("/", (c) => {
   const isPage = (c.req.header("accept") ?? "").includes("text/html");
   const response = isPage ? c.redirect("/dashboard") : c.text(DOORS_TEXT);
@@ -106,14 +115,14 @@ router.get("/", (c) => {
   return response;
 });
 
-// Browsers ask for it on every page that names no icon of its own.
+// Browsers request it for every page without an icon; a 404 for each would fill the logs.
 router.get("/favicon.ico", () => {
   return new Response(null, { status: 204, headers: { "cache-control": "public, max-age=86400" } });
 });
 
 const THROTTR_PATHS = ["/throttr/:dialect", "/throttr/:dialect/:size"];
 
-// Nothing of a body is read before it is known whose it is, and what it is to be.
+// Path and token are checked before the body is read: otherwise strangers could fill the memory with bodies.
 router.on("POST", THROTTR_PATHS, async (c, next) => {
   protocolOf(c);
   c.set("access", await accessOf(c));
@@ -172,7 +181,7 @@ async function openWebSocket(
   }
   const offered = subprotocolsOf(c);
   const isGateway = offered.includes(BRIDGE_SUBPROTOCOL);
-  // Opened as a plain WebSocket, it would send a gateway what that can't read.
+  // A plain WebSocket would send the gateway messages without the bridge's header, which it would misread.
   if (!isGateway && offered.some((name) => name.startsWith(BRIDGE_SUBPROTOCOL_PREFIX))) {
     throw new ThrottrError(
       "bridge_unsupported",
@@ -253,7 +262,7 @@ for (const path of ["/metrics", "/v1/overview/live"]) {
 
 serveJson(router, accessOf);
 
-/** Whoever may know what the namespace is doing. */
+/** A caller with the scope `admin`, which reading figures of the whole namespace needs. */
 async function watcherOf(c: AppContext): Promise<Caller> {
   const access = await accessOf(c);
   assertScopes(["admin"], access);
@@ -300,7 +309,7 @@ function assertMayCount(access: Access): void {
   }
 }
 
-/** Address of the client; an IPv6 address has at most 45 characters. */
+/** The client's address, as Cloudflare reports it. An IPv6 address has at most 45 characters; the rest is cut off. */
 function ipOf(c: AppContext): string {
   return (c.req.header("cf-connecting-ip") ?? "").slice(0, 45);
 }
@@ -319,7 +328,7 @@ function connectionsMax(): ThrottrError {
   );
 }
 
-/** What the caller may do: by its token, or by the binding that it came over. */
+/** The caller's access: from the binding that it came over, or from its token. */
 async function accessOf(c: AppContext): Promise<Access> {
   return (
     trustedAccess(c.executionCtx) ?? (await authenticate(readSettings(c.env), credentialsOf(c)))
@@ -330,7 +339,7 @@ function credentialsOf(c: AppContext): Credentials {
   const ticket = c.req.query("ticket");
   if (ticket !== undefined) return { token: ticket, isTicket: true };
   const authorization = c.req.header("authorization");
-  // What is no bearer token is a bad one: it must not pass for none.
+  // Another scheme counts as an invalid token, not as a missing one: `ACCESS=open` must not accept it.
   if (authorization !== undefined) {
     return { token: /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "", isTicket: false };
   }

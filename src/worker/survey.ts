@@ -1,4 +1,4 @@
-/** What a namespace is doing, for whoever may know: asked over HTTP. */
+/** Surveys of a namespace for HTTP routes: figures of all its objects, with failures as problems. */
 import { Dispatch } from "../dispatch/dispatch.ts";
 import { overviewOf } from "../dispatch/overview.ts";
 import type { Survey } from "../dispatch/survey.ts";
@@ -7,7 +7,7 @@ import type { Caller } from "./caller.ts";
 import { reportFailure } from "../base/failure.ts";
 
 /**
- * What all objects of the namespace say.
+ * Asks all objects of the namespace for their figures.
  *
  * @throws ThrottrError `outcome_unknown` when the Directory, which knows of the Hubs, fails
  */
@@ -20,7 +20,7 @@ export async function askSurvey({ env, access, requestTally }: Caller): Promise<
 }
 
 /**
- * Sets the clocks of all shards of the namespace back; returns by how many ms, by index.
+ * Sets the clocks of all shards back. Returns by how many milliseconds, by index of the shard.
  *
  * @throws ThrottrError `outcome_unknown` when a shard fails: it may be sent again
  */

@@ -1,8 +1,11 @@
 /**
  * The TCP door: carries a TCP connection over an internal WebSocket to the Hub.
  *
- * It knows nothing of frames. It reads from the client while the Hub keeps up, writes what the Hub
- * answers, and gives up on a client that does not read. What the two say to each other: `wire/bridge.ts`.
+ * It knows nothing of frames. It reads from the client while the Hub keeps up, writes the Hub's replies, and closes a
+ * client that does not read. `wire/bridge.ts` has the messages between the two.
+ *
+ * The detour exists because a TCP socket belongs to the Worker's request, while all connections of a place share the
+ * object that has their subscriptions; and only a WebSocket can stay open there while the object hibernates.
  */
 import { logWarning } from "../base/log.ts";
 import { readSettings, type Settings } from "../base/settings.ts";
@@ -18,10 +21,10 @@ import { NOWHERE, openConnection } from "./hubs.ts";
 import { firstBuffer, nextBuffer } from "./read-buffer.ts";
 import { accessOfPort, refusalOfPort, tcpPort } from "./ports.ts";
 
-/** How long a client that goes on sending is listened to after its connection has ended. */
+/** How long to read from a client that still sends after its connection was closed. */
 const LINGER_MS = 1000;
 
-/** Serves one TCP connection until it ends. */
+/** Serves one TCP connection until it closes. A port that is not served closes at once, before its first byte. */
 export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   const { localAddress, remoteAddress } = await socket.opened;
   const port = Number(/\d+$/.exec(localAddress ?? "")?.[0]);
@@ -50,9 +53,9 @@ export async function serveTcp(socket: Socket, env: Env): Promise<void> {
   await new Bridge(socket, response.webSocket, settings).run();
 }
 
-/** Ports that were logged as unknown. A peer that resets its connection at once seems to come to port 80. */
+/** Unknown ports that were logged. A peer that resets at once leaves no local address, and then the port reads as 80. */
 const unknownPorts = new Set<number>();
-/** Where a Worker passes connections on, the port is whatever its caller names. */
+/** A Worker that passes connections on may name any port, so the set is bounded. */
 const UNKNOWN_PORTS_MAX = 100;
 
 function isNewPort(port: number): boolean {
@@ -61,12 +64,13 @@ function isNewPort(port: number): boolean {
   return true;
 }
 
-/** An address like `127.0.0.1:4242` or `[::1]:4242`. */
+/** Splits an address such as `127.0.0.1:4242` or `[::1]:4242`. */
 function addressOf(text: string): { ip: string; port: number } {
   const parts = /^\[?(.*?)\]?:(\d+)$/.exec(text);
   return { ip: parts?.[1] ?? "", port: Number(parts?.[2] ?? 0) };
 }
 
+/** One TCP connection and its WebSocket to the Hub. Both directions run on their own, each at the pace of its reader. */
 class Bridge {
   readonly #hub: WebSocket;
   readonly #reader: ReadableStreamBYOBReader;
@@ -74,16 +78,17 @@ class Bridge {
   readonly #windowBytes: number;
   readonly #stallTimeoutMs: number;
   readonly #ended = Promise.withResolvers<void>();
-  /** Bytes sent to the Hub that it has not consumed. */
+  /** Bytes sent to the Hub that it has not answered for good. Above the window, nothing more is read from the client. */
   #sentBytes = 0;
   #credit: (() => void) | null = null;
-  /** Bytes given to the writer that it has not written. */
+  /** Bytes given to the writer that the client has not taken. */
   #unwrittenBytes = 0;
+  /** Bytes written and not yet reported: reports go in portions, as each is a message that wakes the Hub. */
   #drainedBytes = 0;
-  /** Goes up with everything written: shows a stalled client. */
+  /** Goes up with every write, so that a timer can see that nothing was written since it started. */
   #writes = 0;
   #stallTimer: ReturnType<typeof setTimeout> | null = null;
-  /** The Hub has ended the connection. */
+  /** The Hub has closed the connection; its last replies are still being written. */
   #isFinishing = false;
   /** A write to the client has failed. */
   #isGone = false;
@@ -109,9 +114,13 @@ class Bridge {
     await this.#ended.promise;
   }
 
-  /** Client to Hub, also when the client reads no more: the Hub executes what it had sent. What comes after the Hub has ended the connection is read, and dropped. */
+  /**
+   * Carries bytes from the client to the Hub. It goes on when the client no longer reads, because the Hub must still
+   * execute what the client has sent. After the Hub has closed the connection it only reads, and drops the bytes:
+   * closing a socket with unread bytes sends a reset, and the client would lose its last replies.
+   */
   async #pump(): Promise<void> {
-    // Without a buffer of our own the runtime reads 4 KiB at a time, and each read is a message.
+    // By default the runtime reads 4 KiB at a time, and each read would be a message to the Hub.
     let buffer = firstBuffer();
     try {
       for (;;) {
@@ -135,12 +144,12 @@ class Bridge {
     this.#drainedInput.resolve();
   }
 
-  /** The Hub may have ended the connection already: then there is nothing to tell. */
+  /** Sends to the Hub, unless the Hub has closed the WebSocket already. */
   #tell(message: Uint8Array | string): void {
     if (this.#hub.readyState === WebSocket.OPEN) this.#hub.send(message);
   }
 
-  /** Hub to client. */
+  /** Carries replies from the Hub to the client, and gives the client's reader credit for consumed bytes. */
   #fromHub(message: ArrayBuffer): void {
     const { consumedBytes, replies } = parseBridgeMessage(new Uint8Array(message));
     this.#sentBytes -= consumedBytes;
@@ -161,7 +170,7 @@ class Bridge {
     );
   }
 
-  /** The client takes nothing any more. What it had sent may still be read. */
+  /** A write failed, so the client no longer reads. Its requests may still arrive, and are executed without replies. */
   #lose(): void {
     if (this.#isGone) return;
     this.#isGone = true;
@@ -179,7 +188,7 @@ class Bridge {
     this.#drainedBytes = 0;
   }
 
-  /** Gives the client up when nothing could be written to it for too long. */
+  /** Closes the client if nothing could be written to it for `STALL_TIMEOUT_MS`. */
   #watch(): void {
     if (this.#stallTimer !== null) return;
     const writes = this.#writes;
@@ -199,7 +208,7 @@ class Bridge {
     this.#end();
   }
 
-  /** The Hub has ended the connection: what it sent is written, then the client is closed. */
+  /** The Hub closed the connection: writes the remaining replies, then closes the client. */
   async #finish(): Promise<void> {
     if (this.#isFinishing || this.#isOver) return;
     this.#isFinishing = true;
@@ -207,7 +216,7 @@ class Bridge {
     if (this.#unwrittenBytes > 0) this.#watch();
     try {
       await this.#writer.close();
-      // Closing over unread bytes would reset the connection, and the client lose its last replies.
+      // Closing a socket with unread bytes resets it, and the client would lose its last replies.
       await Promise.race([this.#drainedInput.promise, scheduler.wait(LINGER_MS)]);
     } catch {
       // The client is gone already.

@@ -1,11 +1,11 @@
-/** Bytes in JSON: as text where they are UTF-8, else in base64 under a name of their own. */
+/** Bytes in JSON: text if they are UTF-8, otherwise base64 in a field with another name (`keyBase64` beside `key`). */
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-/** What a function takes as arguments without a deep stack. */
+/** Arguments of one call of `String.fromCharCode`: engines limit them to what fits the stack. */
 const CHUNK_BYTES = 8192;
 
-/** The text that bytes are in UTF-8; null when they are none. */
+/** Bytes decoded as UTF-8; null if they are not valid UTF-8. */
 export function textOf(bytes: Uint8Array): string | null {
   try {
     return decoder.decode(bytes);
@@ -28,7 +28,7 @@ export function base64Of(bytes: Uint8Array): string {
   return btoa(binary);
 }
 
-/** The bytes of a text in base64; null when it is none. */
+/** Decodes base64; null if the text is not base64. */
 export function bytesOfBase64(text: string): Uint8Array | null {
   let binary;
   try {
@@ -41,12 +41,12 @@ export function bytesOfBase64(text: string): Uint8Array | null {
   return bytes;
 }
 
-/** The UTF-8 bytes of a text; null when it has half a surrogate pair, which UTF-8 can't say. */
+/** Encodes a text as UTF-8; null if it has half of a surrogate pair, which UTF-8 cannot encode. */
 export function bytesOfText(text: string): Uint8Array | null {
   return text.isWellFormed() ? encoder.encode(text) : null;
 }
 
-/** Base64 with the alphabet that URLs take as it is, without padding. */
+/** Base64url without padding (RFC 4648, section 5). */
 export const urlBase64Of = (bytes: Uint8Array): string =>
   base64Of(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 

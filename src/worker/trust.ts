@@ -1,13 +1,18 @@
-/** Access of callers over a service binding: what the binding's props say. */
+/**
+ * Access of callers over a service binding, from the binding's props.
+ *
+ * Props are written in the caller's configuration by somebody with access to the account; a caller at run time cannot
+ * change them. So they need no signature, unlike tokens.
+ */
 import * as v from "valibot";
 import type { Access } from "../base/access.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { accessOf, grantFields, namespaceName, scopeNames } from "./token.ts";
 
 const propsSchema = v.strictObject({
-  /** Namespace: `default` unless given. */
+  /** Default: `default`. */
   namespace: v.optional(namespaceName("namespace"), "default"),
-  /** All of them unless given. */
+  /** Default: all scopes. */
   scopes: v.optional(grantFields.scopes, scopeNames),
   keyPrefixes: grantFields.keyPrefixes,
   channelPrefixes: grantFields.channelPrefixes,
@@ -20,7 +25,7 @@ const known = new WeakMap<object, Access>();
 const EVERYTHING: BindingProps = {};
 
 /**
- * What the props of a binding give.
+ * Reads the props of a binding. The platform passes the same object for every call, so the result is remembered.
  *
  * @throws ThrottrError `props_invalid`
  */
@@ -42,15 +47,15 @@ export function accessOfProps(props: unknown): Access {
   return access;
 }
 
-/** Accesses of requests that came over a binding, by their context. */
+/** Access of requests that came over a binding, by execution context: a header could be forged, a context cannot. */
 const trusted = new WeakMap<object, Access>();
 
-/** The requests of a context have this access, whatever token they bring. */
+/** Gives the requests of a context this access, whatever token they have. */
 export function trust(context: object, access: Access): void {
   trusted.set(context, access);
 }
 
-/** Access of a request that came over a binding; undefined for one from outside. */
+/** The access of a request that came over a binding; undefined for a request from outside. */
 export function trustedAccess(context: object): Access | undefined {
   return trusted.get(context);
 }

@@ -1,22 +1,22 @@
 /**
- * Which web pages may call: a browser sends any page's requests, and opens any page's WebSockets.
+ * Which web pages may call. A browser sends the requests of any page, and opens any page's WebSockets.
  *
- * `Origin` says whose page it is. That alone does not do on a machine of one's own: the owner of a name may point it to
- * 127.0.0.1 once the page has been loaded (DNS rebinding), and then page and server have the same origin. So a server
- * on loopback that asks for no token looks at `Host`, too: whoever starts it there sets `HOSTS`.
+ * `Origin` names the page's site. That is not enough on a developer's machine: the owner of a domain may point it to
+ * 127.0.0.1 after the page was loaded (DNS rebinding), and then page and server have the same origin. So a server on
+ * loopback without tokens also checks `Host`: `npm start` and an open `serve` set `HOSTS`.
  */
 import { logWarning } from "../base/log.ts";
 import type { Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
-/** Origins and hosts that an isolate remembers to have logged. Pages of strangers must not fill the log. */
+/** Most origins and hosts that an isolate logs: pages of strangers must not fill the log. */
 const LOGGED_MAX = 100;
-/** Longest name that is shown. */
+/** Longer names are cut in messages and logs. */
 const SHOWN_MAX = 200;
 
 const logged = new Set<string>();
 
-/** Pages of this origin may call, wherever the server is. */
+/** Whether `CORS_ORIGINS` lists an origin. */
 export function isListedOrigin(origin: string, { CORS_ORIGINS }: Settings): boolean {
   const origins = listOf(CORS_ORIGINS);
   return origins.includes("*") || origins.includes(origin);
@@ -44,7 +44,7 @@ export function assertHost(url: string, settings: Settings): void {
   );
 }
 
-/** A name that no one can point elsewhere. The URL has it in lower case, and an IPv4 address with four numbers. */
+/** Whether a name always means this machine. `URL` has put it in lower case, and IPv4 addresses into four numbers. */
 function isLoopbackName(hostname: string): boolean {
   return (
     hostname === "localhost" ||
@@ -57,7 +57,7 @@ function isLoopbackName(hostname: string): boolean {
 function isListedHost(host: string, hostname: string, { HOSTS, CORS_ORIGINS }: Settings): boolean {
   const hosts = listOf(HOSTS.toLowerCase());
   if (hosts.includes("*") || hosts.includes(host) || hosts.includes(hostname)) return true;
-  // Pages of these origins may call anyway; those of all of them, where it is "*".
+  // Pages of a listed origin may call anyway, so its host may be named, too.
   const origins = listOf(CORS_ORIGINS.toLowerCase());
   return origins.includes("*") || origins.some((origin) => origin.split("://")[1] === host);
 }
@@ -66,7 +66,7 @@ function listOf(text: string): string[] {
   return text.split(",").map((listed) => listed.trim());
 }
 
-/** True once for each text, and never when many have been seen. */
+/** True the first time a text is seen, and never after a hundred texts. */
 function isNew(text: string): boolean {
   if (logged.size >= LOGGED_MAX || logged.has(text)) return false;
   logged.add(text);

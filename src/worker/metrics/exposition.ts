@@ -1,6 +1,8 @@
 /**
- * Prometheus text exposition, version 0.0.4. Written here: client libraries keep a registry of a process,
- * and there is none, only figures that were gathered a moment ago; the text itself is a page of code.
+ * Prometheus text exposition, version 0.0.4.
+ *
+ * Client libraries keep a registry of counters in a process. A Worker has no such process, only figures that were
+ * gathered a moment ago, and the text format itself is a page of code: so it is written here.
  *
  * Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format".
  */
@@ -8,12 +10,12 @@
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export interface Sample {
-  /** By name, `[a-zA-Z_][a-zA-Z0-9_]*`. */
+  /** Values by name; a name is `[a-zA-Z_][a-zA-Z0-9_]*`. */
   readonly labels: Readonly<Record<string, string>>;
   readonly value: number;
 }
 
-/** A metric: its samples differ in their labels. */
+/** A metric; its samples differ in their labels. */
 export interface Metric {
   /** `[a-zA-Z_:][a-zA-Z0-9_:]*`; a counter's ends in `_total`. */
   readonly name: string;
@@ -22,7 +24,7 @@ export interface Metric {
   readonly samples: readonly Sample[];
 }
 
-/** The text of metrics; one without samples is left out. */
+/** Formats metrics; a metric without samples is left out. */
 export function expositionOf(metrics: readonly Metric[]): string {
   return metrics
     .filter(({ samples }) => samples.length > 0)

@@ -1,9 +1,9 @@
 /**
- * The metrics of a namespace, made of a survey.
+ * The metrics of a namespace, made from a survey.
  *
- * What is counted starts anew when the object that counts it starts anew, and each has series of its own:
- * so a scraper sees each of them begin again, and rates are right. For the same reason what Hubs have
- * counted that are gone is left out: their own series have told it.
+ * Each object has its own series, and its counters start at 0 when the object starts. Prometheus recognizes that as a
+ * counter reset, so rates stay right; one sum over all objects would go down whenever an object sleeps. Counts of Hubs
+ * that no longer exist are left out for the same reason: their own series carried them.
  */
 import { COUNTED_REQUESTS } from "../../engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../../engine/tally.ts";
@@ -17,13 +17,13 @@ import type { Metric, Sample } from "./exposition.ts";
 
 type Labels = Sample["labels"];
 
-/** An object, by the labels that name it, and what it says; null where it says nothing. */
+/** An object: its labels, and its figures; null if it did not answer. */
 interface Source<Said> {
   readonly labels: Labels;
   readonly said: Said | null;
 }
 
-/** What counts requests. */
+/** An object or door that counts requests. */
 interface Counting {
   readonly labels: Labels;
   readonly figures: TallyFigures;
