@@ -3,43 +3,13 @@
 import { objectOf, type Text } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
+import type { LimitRequest } from "../wire/edge/limits.ts";
 import type { Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
-import type {
-  BufferRecord,
-  CompareAndSetOptions,
-  CompareAndSetResult,
-  CounterChange,
-  CounterRecord,
-  IncrementOptions,
-  InsertOptions,
-  LimitRequest,
-  ListOptions,
-  Once,
-  RecordPage,
-  Remaining,
-  SetOptions,
-  TtlOptions,
-} from "../wire/edge/operations.ts";
-import type {
-  ExportOptions,
-  ExportPage,
-  RestoreOptions,
-  RestoreResult,
-  StoredRecord,
-} from "../wire/edge/transfer.ts";
-import type {
-  AcquireOptions,
-  HolderListOptions,
-  HolderPage,
-  Lease,
-  RenewOptions,
-  SemaphoreListOptions,
-  SemaphorePage,
-  SemaphoreState,
-} from "../wire/edge/semaphores.ts";
+import type { OperationCalls } from "../wire/edge/operation-calls.ts";
+import type { AcquireOptions, RenewOptions } from "../wire/edge/semaphores.ts";
+import type { OperationName } from "../wire/edge/service.ts";
 import { shown } from "../wire/ratelimit/error.ts";
-import type { InfoFigures } from "../wire/throttr/info.ts";
 import type { CallOptions } from "./call.ts";
 import { Connection } from "./connection.ts";
 import { ExchangeLane } from "./exchange-lane.ts";
@@ -51,6 +21,11 @@ import { Pipeline } from "./pipeline.ts";
 import { LeasedSemaphore, SEMAPHORE, type Semaphore, type SemaphoreOptions } from "./semaphore.ts";
 import { SUBSCRIPTION, type SubscribeOptions, type Subscription } from "./subscription.ts";
 import type { Transport } from "./transport.ts";
+
+/** The operations as calls of a client: each takes the options of any call beside its own. */
+type ClientCalls = OperationCalls<CallOptions, [options?: CallOptions]>;
+/** Arguments of a call. */
+type Given<Name extends OperationName> = Parameters<ClientCalls[Name]>;
 
 /**
  * A client of a Throttr server.
@@ -75,7 +50,7 @@ import type { Transport } from "./transport.ts";
  *   throttr.get("page"),
  * ]);
  */
-export class ThrottrClient {
+export class ThrottrClient implements ClientCalls {
   readonly #settings: Settings;
   readonly #pipeline: Pipeline;
   readonly #connection: Connection;
@@ -96,79 +71,87 @@ export class ThrottrClient {
     this.#pipeline = new Pipeline(lane, settings);
   }
 
-  /** {@link operations.insert} */
-  insert(key: Text, options: InsertOptions & CallOptions): Promise<boolean> {
-    return this.#call("insert", () => operations.insert(key, options), options);
+  // Each is described in `OperationCalls`, where editors find it.
+  insert(...given: Given<"insert">) {
+    return this.#call("insert", operations.insert, given, given[1]);
   }
-
-  /** {@link operations.query} */
-  query(key: Text, options?: CallOptions): Promise<CounterRecord | null> {
-    return this.#call("query", () => operations.query(key), options);
+  query(...given: Given<"query">) {
+    return this.#call("query", operations.query, given, given[1]);
   }
-
-  /** {@link operations.increment} */
-  increment(key: Text, options: IncrementOptions & CallOptions): Promise<bigint> {
-    return this.#call("increment", () => operations.increment(key, options), options);
+  increment(...given: Given<"increment">) {
+    return this.#call("increment", operations.increment, given, given[1]);
   }
-
-  /** {@link operations.increase} */
-  increase(
-    key: Text,
-    amount: bigint | number,
-    options?: Once & CallOptions,
-  ): Promise<CounterChange | null> {
-    return this.#call("increase", () => operations.increase(key, amount, options), options);
+  increase(...given: Given<"increase">) {
+    return this.#call("increase", operations.increase, given, given[2]);
   }
-
-  /** {@link operations.decrease} */
-  decrease(
-    key: Text,
-    amount: bigint | number,
-    options?: Once & CallOptions,
-  ): Promise<CounterChange | null> {
-    return this.#call("decrease", () => operations.decrease(key, amount, options), options);
+  decrease(...given: Given<"decrease">) {
+    return this.#call("decrease", operations.decrease, given, given[2]);
   }
-
-  /** {@link operations.patch} */
-  patch(
-    key: Text,
-    quota: bigint | number,
-    options?: Once & CallOptions,
-  ): Promise<CounterChange | null> {
-    return this.#call("patch", () => operations.patch(key, quota, options), options);
+  patch(...given: Given<"patch">) {
+    return this.#call("patch", operations.patch, given, given[2]);
   }
-
-  /** {@link operations.ttl} */
-  ttl(key: Text, options: TtlOptions & CallOptions): Promise<Remaining | null> {
-    return this.#call("ttl", () => operations.ttl(key, options), options);
+  ttl(...given: Given<"ttl">) {
+    return this.#call("ttl", operations.ttl, given, given[1]);
   }
-
-  /** {@link operations.purge} */
-  purge(key: Text, options?: Once & CallOptions): Promise<boolean> {
-    return this.#call("purge", () => operations.purge(key, options), options);
+  purge(...given: Given<"purge">) {
+    return this.#call("purge", operations.purge, given, given[1]);
   }
-
-  /** {@link operations.set} */
-  set(key: Text, value: Text, options: SetOptions & CallOptions): Promise<void> {
-    return this.#call("set", () => operations.set(key, value, options), options);
+  set(...given: Given<"set">) {
+    return this.#call("set", operations.set, given, given[2]);
   }
-
-  /** {@link operations.get} */
-  get(key: Text, options?: CallOptions): Promise<BufferRecord | null> {
-    return this.#call("get", () => operations.get(key), options);
+  get(...given: Given<"get">) {
+    return this.#call("get", operations.get, given, given[1]);
   }
-
-  /** {@link operations.compareAndSet} */
-  compareAndSet(
-    key: Text,
-    options: CompareAndSetOptions & CallOptions,
-  ): Promise<CompareAndSetResult> {
-    return this.#call("compareAndSet", () => operations.compareAndSet(key, options), options);
+  compareAndSet(...given: Given<"compareAndSet">) {
+    return this.#call("compareAndSet", operations.compareAndSet, given, given[1]);
   }
-
-  /** {@link operations.limit} */
-  limit(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
-    return this.#call("limit", () => operations.limit(known(request)), options);
+  limit(...given: Given<"limit">) {
+    return this.#call("limit", (request) => operations.limit(known(request)), given, given[1]);
+  }
+  peek(...given: Given<"peek">) {
+    return this.#call("peek", (request) => operations.peek(known(request)), given, given[1]);
+  }
+  refund(...given: Given<"refund">) {
+    return this.#call("refund", (request) => operations.refund(known(request)), given, given[1]);
+  }
+  reset(...given: Given<"reset">) {
+    return this.#call("reset", (request) => operations.reset(known(request)), given, given[1]);
+  }
+  acquire(...given: Given<"acquire">) {
+    return this.#call("acquire", acquire, given, given[1]);
+  }
+  renew(...given: Given<"renew">) {
+    return this.#call("renew", renew, given, given[3]);
+  }
+  release(...given: Given<"release">) {
+    return this.#call("release", operations.release, given, given[2]);
+  }
+  inspectSemaphore(...given: Given<"inspectSemaphore">) {
+    return this.#call("inspectSemaphore", operations.inspectSemaphore, given, given[1]);
+  }
+  semaphores(...given: Given<"semaphores">) {
+    return this.#call("semaphores", operations.semaphores, given, given[0]);
+  }
+  holders(...given: Given<"holders">) {
+    return this.#call("holders", operations.holders, given, given[1]);
+  }
+  publish(...given: Given<"publish">) {
+    return this.#call("publish", operations.publish, given, given[2]);
+  }
+  list(...given: Given<"list">) {
+    return this.#call("list", operations.list, given, given[0]);
+  }
+  exportPage(...given: Given<"exportPage">) {
+    return this.#call("exportPage", operations.exportPage, given, given[0]);
+  }
+  restore(...given: Given<"restore">) {
+    return this.#call("restore", operations.restore, given, given[1]);
+  }
+  removeAll(...given: Given<"removeAll">) {
+    return this.#call("removeAll", operations.removeAll, given, given[1]);
+  }
+  info(...given: Given<"info">) {
+    return this.#call("info", operations.info, given, given[0]);
   }
 
   /**
@@ -180,67 +163,6 @@ export class ThrottrClient {
       () => listOf(requests).map((request) => operations.limit(known(request))),
       options,
     );
-  }
-
-  /** {@link operations.peek} */
-  peek(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
-    return this.#call("peek", () => operations.peek(known(request)), options);
-  }
-
-  /** {@link operations.refund} */
-  refund(request: LimitRequest, options?: CallOptions): Promise<LimitResult> {
-    return this.#call("refund", () => operations.refund(known(request)), options);
-  }
-
-  /** {@link operations.reset} */
-  reset(request: Omit<LimitRequest, "cost">, options?: CallOptions): Promise<boolean> {
-    return this.#call("reset", () => operations.reset(known(request)), options);
-  }
-
-  /** {@link operations.acquire} */
-  acquire(name: Text, options: AcquireOptions & CallOptions): Promise<Lease | null> {
-    return this.#call(
-      "acquire",
-      () => operations.acquire(name, withRandomLeaseId(options)),
-      options,
-    );
-  }
-
-  /** {@link operations.renew} */
-  renew(
-    name: Text,
-    leaseId: string,
-    renewal: RenewOptions,
-    options?: CallOptions,
-  ): Promise<Lease | null> {
-    return this.#call(
-      "renew",
-      () => {
-        checkOptions(renewal, RENEWAL, "a renewal");
-        return operations.renew(name, leaseId, renewal);
-      },
-      options,
-    );
-  }
-
-  /** {@link operations.release} */
-  release(name: Text, leaseId: string, options?: CallOptions): Promise<boolean> {
-    return this.#call("release", () => operations.release(name, leaseId), options);
-  }
-
-  /** {@link operations.inspectSemaphore} */
-  inspectSemaphore(name: Text, options?: CallOptions): Promise<SemaphoreState | null> {
-    return this.#call("inspectSemaphore", () => operations.inspectSemaphore(name), options);
-  }
-
-  /** {@link operations.semaphores} */
-  semaphores(options?: SemaphoreListOptions & CallOptions): Promise<SemaphorePage> {
-    return this.#call("semaphores", () => operations.semaphores(options), options);
-  }
-
-  /** {@link operations.holders} */
-  holders(name: Text, options?: HolderListOptions & CallOptions): Promise<HolderPage> {
-    return this.#call("holders", () => operations.holders(name, options), options);
   }
 
   /**
@@ -256,36 +178,6 @@ export class ThrottrClient {
   semaphore(name: Text, maximum: number, options: SemaphoreOptions = {}): Semaphore {
     checkOptions(options, SEMAPHORE, "semaphore");
     return new LeasedSemaphore(name, maximum, options, this, this.#settings, this.#leases);
-  }
-
-  /** {@link operations.publish} */
-  publish(channel: Text, payload: Text, options?: CallOptions): Promise<boolean> {
-    return this.#call("publish", () => operations.publish(channel, payload), options);
-  }
-
-  /** {@link operations.list} */
-  list(options?: ListOptions & CallOptions): Promise<RecordPage> {
-    return this.#call("list", () => operations.list(options), options);
-  }
-
-  /** {@link operations.exportPage} */
-  exportPage(options?: ExportOptions & CallOptions): Promise<ExportPage> {
-    return this.#call("exportPage", () => operations.exportPage(options), options);
-  }
-
-  /** {@link operations.restore} */
-  restore(record: StoredRecord, options?: RestoreOptions & CallOptions): Promise<RestoreResult> {
-    return this.#call("restore", () => operations.restore(record, options), options);
-  }
-
-  /** {@link operations.removeAll} */
-  removeAll(prefix: Text, options?: CallOptions): Promise<number> {
-    return this.#call("removeAll", () => operations.removeAll(prefix), options);
-  }
-
-  /** {@link operations.info} */
-  info(options?: CallOptions): Promise<InfoFigures> {
-    return this.#call("info", () => operations.info(), options);
   }
 
   /**
@@ -315,14 +207,16 @@ export class ThrottrClient {
     return this.close();
   }
 
-  #call<Result>(
-    name: keyof typeof CALLS,
-    make: () => Operation<Result>,
+  #call<Name extends OperationName, Result>(
+    name: Name,
+    operation: (...given: Given<Name>) => Operation<Result>,
+    given: Given<Name>,
     options: CallOptions | undefined,
   ): Promise<Result> {
     try {
       checkOptions(options, CALLS[name], name);
-      return this.#pipeline.call(made(make), options ?? {});
+      const asked = made(() => operation(...given));
+      return this.#pipeline.call(asked, options ?? {});
     } catch (error) {
       return rejected(error);
     }
@@ -339,6 +233,20 @@ export class ThrottrClient {
       return rejected(error);
     }
   }
+}
+
+/** A caller that names no lease gets a random one, so that the call can be sent again. */
+function acquire(name: Text, options: AcquireOptions): ReturnType<typeof operations.acquire> {
+  return operations.acquire(name, withRandomLeaseId(options));
+}
+
+function renew(
+  name: Text,
+  leaseId: string,
+  renewal: RenewOptions,
+): ReturnType<typeof operations.renew> {
+  checkOptions(renewal, RENEWAL, "a renewal");
+  return operations.renew(name, leaseId, renewal);
 }
 
 /** What is asked for; what its maker trips over, because no type has kept it out, is a wrong argument. */

@@ -1,8 +1,8 @@
 /**
  * Throttr over a service binding: what other Workers of the account call.
  *
- * Whoever may bind is trusted; `props` of the binding say what it is given. What the calls do is
- * described where the operations are, in `wire/edge`.
+ * Only the account's owner can bind to it, so there is no token: the `props` of a binding say what its calls may do.
+ * `OperationCalls` and `ThrottrService` in `wire/edge` describe the calls.
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { ThrottrError } from "../wire/edge/error.ts";
@@ -10,11 +10,12 @@ import { shown } from "../wire/ratelimit/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
+import type { OperationCalls } from "../wire/edge/operation-calls.ts";
 import type {
   BatchCall,
   BatchOutcome,
   BatchOutcomes,
-  OperationCalls,
+  OperationName,
   ThrottrService,
 } from "../wire/edge/service.ts";
 import type { Text } from "../wire/edge/argument.ts";
@@ -34,7 +35,7 @@ const table = new Map(
   Object.entries({ ...operations, acquire: acquireByNewLease }) as [string, AnyOperation][],
 );
 
-/** Whoever names no lease gets a new one. */
+/** A caller that names no lease gets a new one. */
 function acquireByNewLease(
   name: Text,
   options: AcquireOptions,
@@ -42,26 +43,10 @@ function acquireByNewLease(
   return operations.acquire(name, withNewLeaseId(options));
 }
 
-/** The calls of operations are added below, from their table. */
-const Entrypoint = WorkerEntrypoint<Env> as unknown as new (
-  ...parameters: ConstructorParameters<typeof WorkerEntrypoint<Env>>
-) => WorkerEntrypoint<Env> & OperationCalls;
+/** Arguments of a call. */
+type Given<Name extends OperationName> = Parameters<OperationCalls[Name]>;
 
-export class Throttr extends Entrypoint implements ThrottrService {
-  static {
-    for (const [name, operation] of table) {
-      const call = async function (this: Throttr, ...parameters: unknown[]): Promise<unknown> {
-        return await this.#failing(async () => {
-          return await executeOne(
-            this.#caller(),
-            made(() => operation(...parameters)),
-          );
-        });
-      };
-      Object.defineProperty(this.prototype, name, { value: call });
-    }
-  }
-
+export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
   override async fetch(request: Request): Promise<Response> {
     trust(this.ctx, accessOfProps(this.ctx.props));
     return await router.fetch(request, this.env, this.ctx);
@@ -104,6 +89,99 @@ export class Throttr extends Entrypoint implements ThrottrService {
       return { ok: false, error: { code, message } };
     });
     return outcomes as BatchOutcomes<Calls>;
+  }
+
+  // Methods of the class, as the runtime lets other Workers call nothing else: no fields, no own properties.
+  insert(...given: Given<"insert">) {
+    return this.#call(operations.insert, given);
+  }
+  query(...given: Given<"query">) {
+    return this.#call(operations.query, given);
+  }
+  increment(...given: Given<"increment">) {
+    return this.#call(operations.increment, given);
+  }
+  increase(...given: Given<"increase">) {
+    return this.#call(operations.increase, given);
+  }
+  decrease(...given: Given<"decrease">) {
+    return this.#call(operations.decrease, given);
+  }
+  patch(...given: Given<"patch">) {
+    return this.#call(operations.patch, given);
+  }
+  ttl(...given: Given<"ttl">) {
+    return this.#call(operations.ttl, given);
+  }
+  purge(...given: Given<"purge">) {
+    return this.#call(operations.purge, given);
+  }
+  set(...given: Given<"set">) {
+    return this.#call(operations.set, given);
+  }
+  get(...given: Given<"get">) {
+    return this.#call(operations.get, given);
+  }
+  compareAndSet(...given: Given<"compareAndSet">) {
+    return this.#call(operations.compareAndSet, given);
+  }
+  limit(...given: Given<"limit">) {
+    return this.#call(operations.limit, given);
+  }
+  peek(...given: Given<"peek">) {
+    return this.#call(operations.peek, given);
+  }
+  refund(...given: Given<"refund">) {
+    return this.#call(operations.refund, given);
+  }
+  reset(...given: Given<"reset">) {
+    return this.#call(operations.reset, given);
+  }
+  acquire(...given: Given<"acquire">) {
+    return this.#call(acquireByNewLease, given);
+  }
+  renew(...given: Given<"renew">) {
+    return this.#call(operations.renew, given);
+  }
+  release(...given: Given<"release">) {
+    return this.#call(operations.release, given);
+  }
+  inspectSemaphore(...given: Given<"inspectSemaphore">) {
+    return this.#call(operations.inspectSemaphore, given);
+  }
+  semaphores(...given: Given<"semaphores">) {
+    return this.#call(operations.semaphores, given);
+  }
+  holders(...given: Given<"holders">) {
+    return this.#call(operations.holders, given);
+  }
+  publish(...given: Given<"publish">) {
+    return this.#call(operations.publish, given);
+  }
+  list(...given: Given<"list">) {
+    return this.#call(operations.list, given);
+  }
+  exportPage(...given: Given<"exportPage">) {
+    return this.#call(operations.exportPage, given);
+  }
+  restore(...given: Given<"restore">) {
+    return this.#call(operations.restore, given);
+  }
+  removeAll(...given: Given<"removeAll">) {
+    return this.#call(operations.removeAll, given);
+  }
+  info(...given: Given<"info">) {
+    return this.#call(operations.info, given);
+  }
+
+  async #call<Given extends unknown[], Result>(
+    operation: (...given: Given) => Operation<Result>,
+    given: Given,
+  ): Promise<Result> {
+    return await this.#failing(async () => {
+      const asked = made(() => operation(...given));
+      return await executeOne(this.#caller(), asked);
+    });
   }
 
   /** Whatever fails is an error with a code. */

@@ -22,6 +22,7 @@ import {
 import { ThrottrError } from "./error.ts";
 import { leaseIdOf, uuidOf } from "./lease-id.ts";
 import { msOf } from "./milliseconds.ts";
+import { reading, writeTtl } from "./on-key.ts";
 import { commandOf, type CommandReply, type Operation } from "./operation.ts";
 import { isApplied, OUTCOME_BYTES, readLease } from "./outcome.ts";
 
@@ -117,22 +118,11 @@ export interface HolderPage {
 
 /** Frames are written here, one after the other. */
 const scratch = new ByteWriter(256);
-const MILLISECONDS = 3;
 const NOTHING = new Uint8Array(0);
 /** Before the rows of a page: whether it is the last one. */
 const PAGE_HEADER_BYTES = 1;
 const HOLDER_AT = HOLDER_ROW_BYTES - HOLDER_CURSOR_BYTES;
 
-/**
- * Holds resources of a semaphore until the lease is released, or ends; null, and nothing changed, where
- * what is held together would exceed `maximum`.
- *
- * The reply throws ThrottrError `lease_conflict` where the id is that of a lease of another semaphore or
- * of other resources, and `shard_full`.
- *
- * @throws ThrottrError `name_invalid`, `resources_invalid`, `maximum_invalid`, `ttl_invalid`,
- * `lease_invalid`
- */
 export function acquire(name: Text, options: AcquireOptions): Operation<Lease | null> {
   const key = semaphoreNameOf(name);
   objectOf(options, "options", "maximum and ttlMs");
@@ -149,11 +139,6 @@ export function acquire(name: Text, options: AcquireOptions): Operation<Lease | 
   });
 }
 
-/**
- * Lets a lease end `ttlMs` from now; null where the semaphore has no such lease, or no more.
- *
- * @throws ThrottrError `name_invalid`, `lease_invalid`, `ttl_invalid`
- */
 export function renew(name: Text, leaseId: string, options: RenewOptions): Operation<Lease | null> {
   const key = semaphoreNameOf(name);
   const id = leaseIdOf(leaseId);
@@ -165,31 +150,18 @@ export function renew(name: Text, leaseId: string, options: RenewOptions): Opera
   });
 }
 
-/**
- * Gives back what a lease holds. False where the semaphore has no such lease, or no more: also when an
- * earlier attempt has released it, and its answer was lost.
- *
- * @throws ThrottrError `name_invalid`, `lease_invalid`
- */
 export function release(name: Text, leaseId: string): Operation<boolean> {
   const key = semaphoreNameOf(name);
   const id = leaseIdOf(leaseId);
   return onSemaphore(Command.release, key, isApplied, (out) => out.copy(id));
 }
 
-/**
- * What is in use of a semaphore; null where there is none. One that nobody holds is gone when an interval
- * has passed.
- *
- * @throws ThrottrError `name_invalid`
- */
 export function inspectSemaphore(name: Text): Operation<SemaphoreState | null> {
   return reading(Command.semaphore, semaphoreNameOf(name), (reply) =>
     isApplied(reply) ? stateAt(reply, OUTCOME_BYTES) : null,
   );
 }
 
-/** Semaphores in the order of their names, a page at a time. A page is no snapshot. */
 export function semaphores(options: SemaphoreListOptions = {}): Operation<SemaphorePage> {
   const { cursor } = options;
   const prefix = nameOf(options.prefix ?? "", "prefix");
@@ -197,11 +169,6 @@ export function semaphores(options: SemaphoreListOptions = {}): Operation<Semaph
   return reading(Command.semaphores, prefix, semaphorePageOf, pageBody(options.limit, after));
 }
 
-/**
- * Who holds a semaphore, a page at a time; nobody where there is none. A page is no snapshot.
- *
- * @throws ThrottrError `name_invalid`, `limit_invalid`, `after_invalid`
- */
 export function holders(name: Text, options: HolderListOptions = {}): Operation<HolderPage> {
   const { cursor } = options;
   const key = semaphoreNameOf(name);
@@ -216,20 +183,6 @@ function onSemaphore<Result>(
   body: (out: ByteWriter) => void,
 ): Operation<Result> {
   return commandOf(scratch, { type, key, isRepeatable: true, body }, read);
-}
-
-function reading<Result>(
-  type: number,
-  key: Uint8Array,
-  read: (reply: CommandReply) => Result,
-  body: (out: ByteWriter) => void = () => {},
-): Operation<Result> {
-  return commandOf(scratch, { type, key, isRead: true, body }, read);
-}
-
-function writeTtl(out: ByteWriter, ttlMs: number): void {
-  out.u8(MILLISECONDS);
-  out.u64(ttlMs);
 }
 
 /** @throws ThrottrError `limit_invalid` */

@@ -1,5 +1,7 @@
 /** What a service binding to the entrypoint `Throttr` offers: the operations, as calls. */
 import type { LimitResult } from "./limit.ts";
+import type { LimitRequest } from "./limits.ts";
+import type { OperationCalls } from "./operation-calls.ts";
 import type { Operation } from "./operation.ts";
 import type * as operations from "./operations.ts";
 
@@ -11,11 +13,6 @@ export type OperationName = keyof Operations;
 /** The result of an operation. */
 export type ResultOf<Name extends OperationName> =
   ReturnType<Operations[Name]> extends Operation<infer Result> ? Result : never;
-
-/** Each operation as a call of the same name and arguments. */
-export type OperationCalls = {
-  [Name in OperationName]: (...parameters: Parameters<Operations[Name]>) => Promise<ResultOf<Name>>;
-};
 
 /** One operation of a batch: its name, and its arguments. */
 export type BatchCall = {
@@ -46,28 +43,47 @@ export type BatchOutcomes<Calls extends readonly BatchCall[]> = {
  */
 export interface ThrottrService extends OperationCalls {
   /**
-   * Executes operations in order, in one call to each shard.
+   * Executes up to 10,000 operations in order, in one call to each shard, and gives the outcome of each.
    *
-   * Rejected with the error of an argument: then nothing was applied.
+   * Rejects with the code of a wrong argument, `argument_invalid`, `operation_unknown` or `batch_too_large`: nothing
+   * was applied then. An operation that fails, or that the caller has no right to, fails by itself.
    *
    * @example
    * const [views, page] = await env.THROTTR.batch([
    *   ["increment", "views", { ttlMs: 60_000 }],
    *   ["get", "page"],
    * ]);
+   * if (views.ok) console.log(views.value);
    */
   batch<const Calls extends readonly BatchCall[]>(calls: Calls): Promise<BatchOutcomes<Calls>>;
 
   /**
-   * Asks many limits in one call to each shard.
+   * Asks up to 10,000 limits in order, in one call to each shard.
    *
-   * Rejected with the first error, if any: the others may have been charged. `batch` tells them apart.
+   * Rejects with the first error, if any: the others may have been charged. `batch` tells them apart.
+   *
+   * @example
+   * const results = await env.THROTTR.limitMany(ids.map((key) => ({ name: "api", key, strategy })));
    */
-  limitMany(requests: readonly operations.LimitRequest[]): Promise<LimitResult[]>;
+  limitMany(requests: readonly LimitRequest[]): Promise<LimitResult[]>;
 
-  /** Executes frames of the edge dialect, back to back, and gives their replies. */
+  /**
+   * Executes frames of the edge dialect, back to back, and gives their replies: what `serviceBinding()` of the client
+   * sends. A message has at most `BODY_BYTES_MAX` bytes, its replies 24 MiB.
+   *
+   * Rejects with `frames_invalid`, `body_too_large`, or the code of the first frame that can't be read or is not
+   * allowed: nothing was applied then. After `reply_too_large` it is not known what was applied.
+   *
+   * @example
+   * const replies = await env.THROTTR.exchange(frames);
+   */
   exchange(frames: Uint8Array): Promise<Uint8Array>;
 
-  /** HTTP and WebSocket as the server itself speaks them, with the rights of the binding. */
+  /**
+   * HTTP and WebSocket as the server itself speaks them, with the rights of the binding instead of a token.
+   *
+   * @example
+   * const response = await env.THROTTR.fetch(new Request("https://throttr/v1/info"));
+   */
   fetch(request: Request): Promise<Response>;
 }

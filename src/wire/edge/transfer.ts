@@ -15,6 +15,7 @@ import {
   RestorePolicy,
 } from "./command.ts";
 import { ThrottrError } from "./error.ts";
+import { writeU64 } from "./on-key.ts";
 import { commandOf, replyOf, type CommandReply, type Operation } from "./operation.ts";
 
 /** What a record is under: a key or, in dialect 2, a pair of a consumer and a resource. */
@@ -92,13 +93,6 @@ const OUTCOMES: readonly RestoreResult[] = ["kept", "restored", "expired"];
 /** Frames are written here, one after the other. */
 const scratch = new ByteWriter(1024);
 
-/**
- * Puts a record back as it was, its end and unit included. Doing it twice leaves what doing it once does,
- * unless somebody has changed the record in between.
- *
- * @throws ThrottrError `key_invalid`, `kind_invalid`, `quota_invalid`, `value_invalid`, `unit_invalid`,
- * `expires_at_ns_invalid`, `policy_invalid`; the reply throws `shard_full`
- */
 export function restore(
   record: StoredRecord,
   options: RestoreOptions = {},
@@ -121,12 +115,6 @@ export function restore(
     : commandOf(scratch, { type: Command.restore, key: nameOf(record.key, "key"), body }, resultOf);
 }
 
-/**
- * Records with their values, a page at a time: shard by shard, and in each in the order of their keys. A
- * page is no snapshot: a record that stays comes once, one that comes or goes meanwhile may.
- *
- * @throws ThrottrError `prefix_invalid`, `limit_invalid`, `bytes_max_invalid`, `after_invalid`
- */
 export function exportPage(options: ExportOptions = {}): Operation<ExportPage> {
   const { limit = EXPORT_RECORDS_MAX, bytesMax = EXPORT_BYTES_MAX, cursor } = options;
   const isPairs = options.pairs === true;
@@ -234,11 +222,6 @@ function assertWhole(field: string, code: string, value: number, max: number): v
     code,
     `${field}: an integer from 1 to ${max} is expected, got ${shown(value)}`,
   );
-}
-
-function writeU64(out: ByteWriter, value: bigint): void {
-  const at = out.reserve(8);
-  out.view.setBigUint64(at, value, true);
 }
 
 function pageOf({ bytes, view }: CommandReply, isPairs: boolean): ExportPage {

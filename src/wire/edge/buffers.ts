@@ -1,0 +1,74 @@
+/** Operations on buffers. */
+import { objectOf, ttlOf, valueOf, type Text } from "./argument.ts";
+import { Command, CompareOption } from "./command.ts";
+import { onKey, reading, writeTtl, type Once } from "./on-key.ts";
+import type { Operation } from "./operation.ts";
+import { isApplied } from "./outcome.ts";
+import { bufferOf, type BufferRecord } from "./records.ts";
+
+export interface SetOptions extends Once {
+  readonly ttlMs: number;
+}
+
+export interface CompareAndSetOptions extends Once {
+  /** What the buffer must hold; null: there must be no record. */
+  readonly expected: Text | null;
+  /** What it holds then; null: it is removed. */
+  readonly value: Text | null;
+  /** TTL of the new value; needed unless `value` is null. */
+  readonly ttlMs?: number;
+}
+
+export interface CompareAndSetResult {
+  readonly applied: boolean;
+  /** What the buffer holds, where it was not applied; null for no record. */
+  readonly current: Uint8Array | null;
+}
+
+export function set(key: Text, value: Text, options: SetOptions): Operation<void> {
+  const bytes = valueOf(value);
+  const ttlMs = ttlOf(objectOf(options, "options", "ttlMs").ttlMs);
+  return onKey(
+    Command.set,
+    key,
+    options,
+    () => {},
+    (out) => {
+      writeTtl(out, ttlMs);
+      out.copy(bytes);
+    },
+  );
+}
+
+export function get(key: Text): Operation<BufferRecord | null> {
+  return reading(Command.read, key, (reply) => bufferOf(reply));
+}
+
+export function compareAndSet(
+  key: Text,
+  options: CompareAndSetOptions,
+): Operation<CompareAndSetResult> {
+  objectOf(options, "options", "expected and value");
+  const expected = options.expected === null ? null : valueOf(options.expected, "expected");
+  const value = options.value === null ? null : valueOf(options.value);
+  const ttlMs = value === null ? 0 : ttlOf(options.ttlMs!);
+  return onKey(
+    Command.compareAndSet,
+    key,
+    options,
+    (reply) => {
+      const applied = isApplied(reply);
+      return { applied, current: applied ? null : (bufferOf(reply)?.value ?? null) };
+    },
+    (out) => {
+      out.u8(
+        (expected === null ? 0 : CompareOption.isExpected) |
+          (value === null ? CompareOption.isRemoval : 0),
+      );
+      writeTtl(out, ttlMs);
+      out.u32(expected?.length ?? 0);
+      if (expected !== null) out.copy(expected);
+      if (value !== null) out.copy(value);
+    },
+  );
+}
