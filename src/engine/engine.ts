@@ -21,6 +21,7 @@ import { Records } from "./records.ts";
 import { Recovery } from "./recovery.ts";
 import { Scan } from "./scan.ts";
 import { HOLDER_BYTES } from "./semaphores/holder.ts";
+import { SemaphorePages } from "./semaphores/pages.ts";
 import { SemaphoreRequests } from "./semaphores/requests.ts";
 import { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END, type Totals } from "./table.ts";
@@ -67,6 +68,7 @@ export class Engine {
   readonly scan: Scan;
   readonly exporting: Export;
   readonly semaphores: Semaphores;
+  readonly semaphorePages: SemaphorePages;
   /** What connections of the yrmcds protocol ask. */
   readonly semaphoreRequests: SemaphoreRequests;
 
@@ -93,7 +95,8 @@ export class Engine {
       answerTtlMs,
     );
     this.listing = new Listing(this.#records);
-    this.scan = new Scan(this.#records, this.semaphores);
+    this.semaphorePages = new SemaphorePages(this.#records, this.semaphores);
+    this.scan = new Scan(this.#records, this.semaphorePages);
     this.exporting = new Export(this.#records);
     this.semaphoreRequests = new SemaphoreRequests(this.semaphores, this.#tally.totals);
   }

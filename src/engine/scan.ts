@@ -23,8 +23,7 @@ import {
   type Segment,
 } from "./segment.ts";
 import type { ScanQuery } from "./scan-query.ts";
-import { SemaphorePages } from "./semaphores/pages.ts";
-import type { Semaphores } from "./semaphores/semaphores.ts";
+import type { SemaphorePages } from "./semaphores/pages.ts";
 import { HASH_END } from "./table.ts";
 import { tablePage, type TablePlace, type TableQuery } from "./table-page.ts";
 import type { U64 } from "./time.ts";
@@ -47,9 +46,9 @@ export class Scan {
   readonly #records: Records;
   readonly #semaphorePages: SemaphorePages;
 
-  constructor(records: Records, semaphores: Semaphores) {
+  constructor(records: Records, semaphorePages: SemaphorePages) {
     this.#records = records;
-    this.#semaphorePages = new SemaphorePages(records, semaphores);
+    this.#semaphorePages = semaphorePages;
   }
 
   /** The shard has so few records that a page in the order of their keys is bounded work. */

@@ -80,12 +80,10 @@ export class SemaphoreCommands {
         `maximum_invalid: ${resources} (the resources) to ${U32_MAX} are possible, got ${maximum}`,
       );
     }
+    const name = bytes.subarray(keyAt, keyAt + keyBytes);
+    const ttlMs = this.#takeTtlMs(frame);
     const { status, endsAtMs } = this.#semaphores.acquireLease(
-      bytes.subarray(keyAt, keyAt + keyBytes),
-      resources,
-      maximum,
-      this.#takeTtlMs(frame),
-      leaseId,
+      { name, resources, maximum, ttlMs, leaseId },
       this.#records.clock.realMs,
     );
     if (status === Status.outOfMemory) throw new Refusal(SHARD_FULL);

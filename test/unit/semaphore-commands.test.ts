@@ -175,6 +175,18 @@ function expectAlike(engine: Engine, model: LeaseModel, rowsMax: number): void {
   }
 }
 
+/** Acquires for a connection, as a frame of the yrmcds protocol does. */
+function acquireFor(
+  engine: Engine,
+  name: Uint8Array,
+  resources: number,
+  maximum: number,
+  holder: Uint8Array,
+): void {
+  const request = { nameAt: 0, nameBytes: name.length, resources, maximum };
+  engine.semaphores.acquire(name, request, holder, START_MS);
+}
+
 describe("commands on semaphores", () => {
   it("answer as the model does, whatever is restarted when", () => {
     const property = fc.property(
@@ -277,7 +289,7 @@ describe("commands on semaphores", () => {
   it("reach nothing that a connection holds, though its id be that of the lease", () => {
     const engine = engineOf();
     const holder = connectionHolder(idOf(0));
-    engine.semaphores.acquire(bytesOf("a"), 0, 1, 2, 9, holder, START_MS);
+    acquireFor(engine, bytesOf("a"), 2, 9, holder);
     expect(isApplied(one(engine, release("a", idOf(0))))).toBe(false);
     expect(isApplied(one(engine, renew("a", idOf(0), ttlMs(5))))).toBe(false);
     expect(isApplied(one(engine, acquire("a", idOf(0), 3, 9, ttlMs(5))))).toBe(true);
@@ -389,7 +401,7 @@ describe("pages of semaphores", () => {
     for (const [i, name] of names.entries()) {
       const bytes = bytesOf(name);
       const holder = connectionHolder(idOf(i % 100));
-      engine.semaphores.acquire(bytes, 0, bytes.length, 1, 9, holder, START_MS);
+      acquireFor(engine, bytes, 1, 9, holder);
     }
     engine.advance(START_MS);
     return engine;
@@ -441,7 +453,7 @@ describe("pages of holders", () => {
     const engine = engineOf();
     const leases = Array.from({ length: 20 }, (_, i) => i);
     const holder = connectionHolder(idOf(3));
-    engine.semaphores.acquire(bytesOf("a"), 0, 1, 7, U32_MAX, holder, START_MS);
+    acquireFor(engine, bytesOf("a"), 7, U32_MAX, holder);
     run(
       engine,
       leases.map((i) => acquire(i % 2 === 0 ? "a" : "b", idOf(i), i + 1, U32_MAX, ttlMs(1000 + i))),

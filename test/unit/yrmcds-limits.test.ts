@@ -51,12 +51,14 @@ class Bench {
   acquire(name: string, resources: number, maximum: number, holder: Uint8Array = A): Status {
     const bytes = bytesOf(`..${name}`);
     const { semaphores } = this.engine;
-    return semaphores.acquire(bytes, 2, name.length, resources, maximum, holder, this.nowMs);
+    const request = { nameAt: 2, nameBytes: name.length, resources, maximum };
+    return semaphores.acquire(bytes, request, holder, this.nowMs);
   }
 
   release(name: string, resources: number, holder: Uint8Array = A): Status {
     const bytes = bytesOf(`..${name}`);
-    return this.engine.semaphores.release(bytes, 2, name.length, resources, holder, this.nowMs);
+    const request = { nameAt: 2, nameBytes: name.length, resources };
+    return this.engine.semaphores.release(bytes, request, holder, this.nowMs);
   }
 
   get(name: string): number {
@@ -69,8 +71,8 @@ class Bench {
 
   lease(name: string, id: number, ttlMs: number, resources = 1, maximum = 100): Status {
     const { semaphores } = this.engine;
-    return semaphores.acquireLease(bytesOf(name), resources, maximum, ttlMs, idOf(id), this.nowMs)
-      .status;
+    const request = { name: bytesOf(name), resources, maximum, ttlMs, leaseId: idOf(id) };
+    return semaphores.acquireLease(request, this.nowMs).status;
   }
 
   collect(): number {
@@ -87,10 +89,10 @@ class Bench {
   }
 
   /** By name: consumption and maximum, as Dump tells them; a page may end behind every segment. */
-  dump(between: () => void = () => {}, prefixes: Uint8Array[] = []): Map<string, [number, number]> {
+  dump(between: () => void = () => {}): Map<string, [number, number]> {
     const entries = new Map<string, [number, number]>();
     for (let cursor: number | null = 0; cursor !== null; between()) {
-      const page = this.engine.semaphores.dump(cursor, 1, prefixes, this.nowMs);
+      const page = this.engine.semaphorePages.dump(cursor, 1, this.nowMs);
       const out = new ByteWriter();
       writeDumpReplies(out, 0, "today", page.entries);
       for (const frame of framesOf(out.take())) {
@@ -261,7 +263,7 @@ describe("leases", () => {
       const bench = new Bench();
       bench.lease("a", 1, 500, 2);
       bench.acquire("a", 1, 100);
-      expect(bench.engine.semaphores.nextLeaseEnd(bench.nowMs)).toBe(START_MS + 500);
+      expect(bench.engine.semaphores.deadlineMs).toBe(START_MS + 500);
       bench.commit();
       if (isAsleep) bench.restart(499);
       else bench.nowMs += 499;
@@ -275,7 +277,7 @@ describe("leases", () => {
       bench.commit();
       if (isAsleep) bench.restart(1);
       expect(bench.get("a")).toBe(1);
-      expect(bench.engine.semaphores.nextLeaseEnd(bench.nowMs)).toBeNull();
+      expect(bench.engine.semaphores.deadlineMs).toBe(START_MS + INTERVAL_MS);
       expect(bench.engine.semaphores.releaseLease(idOf(1), bench.nowMs)).toBe(false);
       expect(bench.figures).toMatchObject({ holdings: 1, holders: 1 });
     }
@@ -301,7 +303,7 @@ describe("leases", () => {
     bench.nowMs += 5;
     expect(bench.lease("a", 1, 10, 2, 2)).toBe(Status.success);
     expect(bench.get("a")).toBe(2);
-    expect(semaphores.nextLeaseEnd(bench.nowMs)).toBe(START_MS + 20);
+    expect(semaphores.deadlineMs).toBe(START_MS + 20);
     expect(bench.lease("a", 1, 10, 1)).toBe(Status.invalidArguments);
     expect(bench.lease("b", 1, 10, 2)).toBe(Status.invalidArguments);
     expect(bench.get("b")).toBe(ABSENT);
@@ -380,11 +382,12 @@ describe("leases", () => {
   it("need an id of 16 bytes", () => {
     const { semaphores } = new Bench().engine;
     for (const bytes of [0, 15, 17]) {
-      const id = new Uint8Array(bytes);
-      expect(() => semaphores.releaseLease(id, START_MS)).toThrow(/^holder: an id of 16 bytes /);
-      expect(() => semaphores.acquireLease(bytesOf("a"), 1, 1, 1, id, START_MS)).toThrow(
+      const leaseId = new Uint8Array(bytes);
+      const lease = { name: bytesOf("a"), resources: 1, maximum: 1, ttlMs: 1, leaseId };
+      expect(() => semaphores.releaseLease(leaseId, START_MS)).toThrow(
         /^holder: an id of 16 bytes /,
       );
+      expect(() => semaphores.acquireLease(lease, START_MS)).toThrow(/^holder: an id of 16 bytes /);
     }
   });
 });
@@ -461,12 +464,12 @@ describe("statistics", () => {
     bench.acquire("held", 1, 1, B);
     bench.leave(A);
     const { semaphores } = bench.engine;
-    expect(semaphores.nextCollection(bench.nowMs)).toBe(START_MS + INTERVAL_MS);
+    expect(semaphores.collectionDeadlineMs(bench.nowMs)).toBe(START_MS + INTERVAL_MS);
     expect(bench.collect()).toBe(0);
     expect(bench.get("idle")).toBe(0);
     bench.nowMs = START_MS + INTERVAL_MS;
     expect(bench.get("idle")).toBe(0);
-    expect(semaphores.nextCollection(bench.nowMs)).toBe(START_MS + 2 * INTERVAL_MS);
+    expect(semaphores.collectionDeadlineMs(bench.nowMs)).toBe(START_MS + 2 * INTERVAL_MS);
     expect(bench.collect()).toBe(1);
     semaphores.noteCollection(30);
     expect(bench.get("idle")).toBe(ABSENT);
@@ -506,7 +509,7 @@ describe("memory", () => {
         const state = (): unknown => [
           new Map([...bench.dump()].toSorted(([a], [b]) => (a < b ? -1 : 1))),
           { ...bench.figures, usedBytes: 0 },
-          bench.engine.semaphores.nextLeaseEnd(bench.nowMs),
+          bench.engine.semaphores.deadlineMs,
         ];
         for (const { kind, name, who } of requests) {
           const text = String(name[0]).repeat(name[1]);
@@ -651,13 +654,6 @@ describe("pages", () => {
     for (const name of stay) expect(entries.get(name)).toEqual([2, 2]);
   });
 
-  it("of Dump have only names of the prefixes", () => {
-    const bench = new Bench();
-    for (const name of ["a", "ab", "b", "ba", "c"]) bench.acquire(name, 1, 1);
-    const names = [...bench.dump(() => {}, [bytesOf("ab"), bytesOf("b")]).keys()];
-    expect(names.toSorted()).toEqual(["ab", "b", "ba"]);
-  });
-
   it("of connections have each that stays once, and no leases", () => {
     const bench = new Bench();
     const { semaphores } = bench.engine;
@@ -695,10 +691,8 @@ describe("execution of frames", () => {
     const execute = (at: number, replyBytesMax: number): number =>
       requests.execute(frames, at, frames.length, A, out, replyBytesMax, START_MS);
     expect(execute(0, 0)).toBe(0);
-    expect(requests.endedAt).toBe(0);
     expect(execute(0, 17)).toBe(2);
-    expect(requests.endedAt).toBe(2 * acquire.length);
-    expect(execute(requests.endedAt, Infinity)).toBe(2);
+    expect(execute(2 * acquire.length, Infinity)).toBe(2);
     expect(framesOf(out.take())).toHaveLength(4);
     expect(engine.semaphores.get(bytesOf("a"), 0, 1, START_MS)).toBe(4);
   });
@@ -745,7 +739,10 @@ describe("execution of frames", () => {
     expect(bench.get("a")).toBe(0);
     bench.nowMs = START_MS;
     expect(bench.get("a")).toBe(0);
-    expect(bench.lease("a", 2, 10)).toBe(Status.success);
-    expect(bench.engine.semaphores.nextLeaseEnd(START_MS)).toBe(START_MS + 20);
+    const lease = { name: bytesOf("a"), resources: 1, maximum: 1, ttlMs: 10, leaseId: idOf(2) };
+    expect(bench.engine.semaphores.acquireLease(lease, bench.nowMs)).toEqual({
+      status: Status.success,
+      endsAtMs: START_MS + 20,
+    });
   });
 });

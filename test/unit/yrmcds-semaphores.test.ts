@@ -107,7 +107,7 @@ function answersOf(
 function dumpOf(engine: Engine, nowMs: number): Map<string, ModelEntry> {
   const entries = new Map<string, ModelEntry>();
   for (let cursor: number | null = 0; cursor !== null;) {
-    const page = engine.semaphores.dump(cursor, 1, [], nowMs);
+    const page = engine.semaphorePages.dump(cursor, 1, nowMs);
     const out = new ByteWriter();
     writeDumpReplies(out, 7, "document", page.entries);
     for (const frame of framesOf(out.take())) {
@@ -158,9 +158,12 @@ function expectAlike(engine: Engine, model: SemaphoreModel, nowMs: number): void
     objects: entries.size,
     holdings: model.holdings,
   });
-  expect(semaphores.nextLeaseEnd(nowMs)).toBe(model.nextLeaseEnd(nowMs));
   const nextBoundaryMs = (Math.floor(nowMs / INTERVAL_MS) + 1) * INTERVAL_MS;
-  expect(semaphores.nextCollection(nowMs)).toBe(entries.size === 0 ? null : nextBoundaryMs);
+  const collectionMs = entries.size === 0 ? null : nextBoundaryMs;
+  expect(semaphores.collectionDeadlineMs(nowMs)).toBe(collectionMs);
+  expect(semaphores.deadlineMs).toBe(
+    Math.min(model.nextLeaseEnd(nowMs) ?? Infinity, collectionMs ?? Infinity),
+  );
 }
 
 describe("semaphores", () => {
@@ -209,7 +212,9 @@ describe("semaphores", () => {
               const { name, resources, maximum, ttlMs } = step;
               const id = idOf(step.who);
               expect(
-                Object.values(semaphores.acquireLease(name, resources, maximum, ttlMs, id, nowMs)),
+                Object.values(
+                  semaphores.acquireLease({ name, resources, maximum, ttlMs, leaseId: id }, nowMs),
+                ),
               ).toEqual(
                 model.acquireLease(String(step.who), name, resources, maximum, ttlMs, nowMs),
               );

@@ -42,12 +42,12 @@ export class LeaseEnds {
   }
 
   /** The earliest end, in milliseconds since the epoch; Infinity when there is no lease. */
-  get earliestMs(): number {
+  get deadlineMs(): number {
     return this.count === 0 ? Infinity : this.#endsAtMs[0]!;
   }
 
   /** The lease that ends first. */
-  get earliestRow(): number {
+  get firstRow(): number {
     return this.#rows[0]!;
   }
 

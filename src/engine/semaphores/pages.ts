@@ -1,12 +1,15 @@
-/** Pages of semaphores, in the order of their names, and of who holds one, in the order of holders. */
+/** Pages of semaphores, in the order of their names or of the table, and of holders of one, in the order of holders. */
+import { ByteWriter } from "../../wire/bytes.ts";
 import { Keyspace } from "../../wire/keyspace.ts";
 import { PageWriter } from "../../wire/page.ts";
+import { writePageEntry } from "../../wire/yrmcds/dump.ts";
 import { firstKeys, visitKeys } from "../first-keys.ts";
-import { hasPrefix } from "../live.ts";
+import { forEachLive, hasPrefix } from "../live.ts";
 import type { Records } from "../records.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "../segment.ts";
 import { U64 } from "../time.ts";
-import type { Steps } from "../walk.ts";
+import { HASH_END } from "../table.ts";
+import { Walk, type Steps } from "../walk.ts";
 import { HOLDER_BYTES, HolderKind } from "./holder.ts";
 import type { Semaphores } from "./semaphores.ts";
 import {
@@ -29,6 +32,15 @@ const ENTRY_BYTES = 8;
 const HOLDING_BYTES = 12;
 /** Version of pages whose keys may have more than 255 bytes. */
 const WIDE = 2;
+
+const ALL_NAMES: readonly Uint8Array[] = [];
+
+/** Entries of Dump, format `wire/yrmcds/dump.ts`, and where to go on. */
+export interface DumpPage {
+  entries: Uint8Array<ArrayBuffer>;
+  /** null behind the last page. */
+  cursor: number | null;
+}
 
 export class SemaphorePages {
   readonly #records: Records;
@@ -102,6 +114,36 @@ export class SemaphorePages {
       this.#writeHolder(page, segment, slot),
     );
     return page.take(isAll);
+  }
+
+  /**
+   * A page of Dump. A semaphore that exists all the while is on one page; one that comes or goes may be
+   * on one or not.
+   *
+   * @param cursor 0 for the first page, then what the last page says
+   * @param bytesMax at which a page ends; the segment that crosses it is on it to its end. A page that is
+   * not the last one may have less, or nothing.
+   */
+  dump(cursor: number, bytesMax: number, nowMs: number): DumpPage {
+    this.#semaphores.expire(nowMs);
+    const { table, now } = this.#records;
+    const startMs = this.#semaphores.intervalStartMs;
+    const out = new ByteWriter(4096);
+    const walk = new Walk(table);
+    let hash = cursor;
+    for (; hash < HASH_END && out.length < bytesMax; hash = table.hashAfter(hash)) {
+      const segment = table.segmentAt(hash);
+      if (!walk.take(segment)) break;
+      const { slots, arena } = segment;
+      forEachLive(segment, now, Keyspace.semaphores, ALL_NAMES, (slot) => {
+        const at = segment.valueAt(slot);
+        const consumption = readU32(arena, at + CONSUMPTION);
+        const maximum = readMaximum(arena, at, startMs);
+        const nameBytes = keyLengthOf(slots[slot + META]!);
+        writePageEntry(out, consumption, maximum, arena, slots[slot + KEY_AT]!, nameBytes);
+      });
+    }
+    return { entries: out.take(), cursor: hash < HASH_END ? hash : null };
   }
 
   #writeHolder(page: PageWriter, segment: Segment, slot: number): void {

@@ -26,8 +26,6 @@ export interface RequestCounts {
 }
 
 export class SemaphoreRequests {
-  /** Where the last frame ended that `execute` has answered. */
-  endedAt = 0;
   readonly #semaphores: Semaphores;
   readonly #totals: Float64Array;
   readonly #request = new RequestView();
@@ -78,7 +76,6 @@ export class SemaphoreRequests {
       at += length;
       frames++;
     }
-    this.endedAt = at;
     return frames;
   }
 
@@ -111,23 +108,17 @@ export class SemaphoreRequests {
   }
 
   #acquire(bytes: Uint8Array, holder: Uint8Array, out: ByteWriter, nowMs: number): void {
-    const { opcode, opaque, nameAt, nameBytes, resources, maximum } = this.#request;
-    const status = this.#semaphores.acquire(
-      bytes,
-      nameAt,
-      nameBytes,
-      resources,
-      maximum,
-      holder,
-      nowMs,
-    );
+    const request = this.#request;
+    const { opcode, opaque, resources } = request;
+    const status = this.#semaphores.acquire(bytes, request, holder, nowMs);
     if (status === Status.success) writeNumber(out, opcode, opaque, resources);
     else writeError(out, opcode, opaque, status);
   }
 
   #release(bytes: Uint8Array, holder: Uint8Array, out: ByteWriter, nowMs: number): void {
-    const { opcode, opaque, nameAt, nameBytes, resources } = this.#request;
-    const status = this.#semaphores.release(bytes, nameAt, nameBytes, resources, holder, nowMs);
+    const request = this.#request;
+    const { opcode, opaque } = request;
+    const status = this.#semaphores.release(bytes, request, holder, nowMs);
     if (status === Status.success) writeSuccess(out, opcode, opaque);
     else writeError(out, opcode, opaque, status);
   }

@@ -9,20 +9,14 @@
  * shard's time (`ShardClock`), but for `deadlineMs`. Source: yrmcds protocol reference, "Packet specifications", "End of a connection" and
  * "Statistics".
  */
-import { ByteWriter } from "../../wire/bytes.ts";
-import { Keyspace } from "../../wire/keyspace.ts";
-import { writePageEntry } from "../../wire/yrmcds/dump.ts";
 import { NAME_BYTES_MAX, Status } from "../../wire/yrmcds/protocol.ts";
 import type { HashKey } from "../hash.ts";
-import { forEachLive } from "../live.ts";
 import type { Records } from "../records.ts";
-import { KEY_AT, keyLengthOf, META } from "../segment.ts";
 import { HASH_END } from "../table.ts";
 import { Walk } from "../walk.ts";
 import { leaseHolder } from "./holder.ts";
 import type { ConnectionPage } from "./holdings.ts";
 import { SemaphoreRecords } from "./semaphore-records.ts";
-import { CONSUMPTION, readMaximum, readU32 } from "./stored.ts";
 
 /** In place of a consumption: there is no such semaphore. */
 export const ABSENT = -1;
@@ -59,11 +53,29 @@ export interface SemaphoreEntry {
   maximum: number;
 }
 
-/** Entries of Dump, format `wire/yrmcds/dump.ts`, and where to go on. */
-export interface DumpPage {
-  entries: Uint8Array<ArrayBuffer>;
-  /** null behind the last page. */
-  cursor: number | null;
+/** An Acquire of a connection, as its frame says it; a Release has no maximum. */
+export interface AcquireRequest {
+  /** Where the name begins. */
+  readonly nameAt: number;
+  readonly nameBytes: number;
+  /** 1 to 2^32 - 1; 0 for a Release that gives nothing back. */
+  readonly resources: number;
+  /** That the consumption may reach: `resources` to 2^32 - 1. */
+  readonly maximum: number;
+}
+
+/** A lease that is asked for. */
+export interface LeaseRequest {
+  /** 1 to 65,535 bytes. */
+  readonly name: Uint8Array;
+  /** 1 to 2^32 - 1. */
+  readonly resources: number;
+  /** That the consumption may reach: `resources` to 2^32 - 1. */
+  readonly maximum: number;
+  /** From now to the end of the lease, 1 or more. */
+  readonly ttlMs: number;
+  /** 16 bytes. */
+  readonly leaseId: Uint8Array;
 }
 
 export class Semaphores {
@@ -98,8 +110,8 @@ export class Semaphores {
     this.#stored.ensureIndex();
     const { ends } = this.#stored.holdings;
     let ended = 0;
-    for (; ends.earliestMs <= records.nowMs; ended++) {
-      this.#giveBack(ends.earliestRow, ends.earliestMs);
+    for (; ends.deadlineMs <= records.nowMs; ended++) {
+      this.#giveBack(ends.firstRow, ends.deadlineMs);
     }
     return ended;
   }
@@ -113,7 +125,7 @@ export class Semaphores {
     const { semaphores, holdings } = this.#stored;
     const collectAtMs =
       semaphores === 0 ? Infinity : this.#boundary(this.#records.nowMs) + this.#intervalMs;
-    return this.toRealMs(Math.min(holdings.ends.earliestMs, collectAtMs));
+    return this.toRealMs(Math.min(holdings.ends.deadlineMs, collectAtMs));
   }
 
   /** Takes a reading of the platform's clock and gives the shard's time: for intervals, as it never goes back. */
@@ -132,13 +144,6 @@ export class Semaphores {
     this.#stored.ensureIndex();
     const { holdings } = this.#stored;
     return holdings.count > holdings.ends.count;
-  }
-
-  /** When the next lease ends, milliseconds since the epoch; null when none does. */
-  nextLeaseEnd(nowMs: number): number | null {
-    this.expire(nowMs);
-    const { earliestMs } = this.#stored.holdings.ends;
-    return earliestMs === Infinity ? null : earliestMs;
   }
 
   /** Consumption of the semaphore whose name is `bytes[at, at + length)`, or `ABSENT`. */
@@ -178,42 +183,32 @@ export class Semaphores {
   }
 
   /**
-   * Acquires resources of the semaphore whose name is `bytes[at, at + length)` for a connection.
+   * Acquires resources for a connection.
    *
-   * @param resources 1 to 2^32 - 1
-   * @param maximum that the consumption may reach: `resources` to 2^32 - 1
+   * @param bytes what the request has the name in
    * @returns `success`, or `resourceNotAvailable` or `outOfMemory`, which change nothing
    */
-  acquire(
-    bytes: Uint8Array,
-    at: number,
-    length: number,
-    resources: number,
-    maximum: number,
-    holder: Uint8Array,
-    nowMs: number,
-  ): Status {
+  acquire(bytes: Uint8Array, request: AcquireRequest, holder: Uint8Array, nowMs: number): Status {
     this.expire(nowMs);
     this.#stored.setHolder(holder);
-    return this.#acquire(bytes, at, length, resources, maximum, 0);
+    const { nameAt, nameBytes, resources, maximum } = request;
+    return this.#acquire(bytes, nameAt, nameBytes, resources, maximum, 0);
   }
 
   /**
-   * Gives back resources of the semaphore whose name is `bytes[at, at + length)` that a connection holds.
+   * Gives back resources that a connection holds.
    *
-   * @param resources 0 to 2^32 - 1
+   * @param bytes what the request has the name in
    * @returns `success`, or `notFound` or `notAcquired`, which change nothing
    */
   release(
     bytes: Uint8Array,
-    at: number,
-    length: number,
-    resources: number,
+    { nameAt, nameBytes, resources }: Omit<AcquireRequest, "maximum">,
     holder: Uint8Array,
     nowMs: number,
   ): Status {
     this.expire(nowMs);
-    if (!this.#stored.find(bytes, at, length)) return Status.notFound;
+    if (!this.#stored.find(bytes, nameAt, nameBytes)) return Status.notFound;
     this.#stored.setHolder(holder);
     const amount = this.#stored.findAmount();
     if (amount === 0 || resources > amount) return Status.notAcquired;
@@ -239,17 +234,10 @@ export class Semaphores {
    * again: with the same name and resources it is renewed, so a call whose answer was lost may be made
    * again; with others the arguments are invalid.
    *
-   * @param name 1 to 65,535 bytes
-   * @param ttlMs from now to the end of the lease, 1 or more
-   * @param leaseId 16 bytes
-   * @throws RangeError when the time or the id is not possible
+   * @throws RangeError `ttl_invalid` or `holder_id` when the time or the id is not possible
    */
   acquireLease(
-    name: Uint8Array,
-    resources: number,
-    maximum: number,
-    ttlMs: number,
-    leaseId: Uint8Array,
+    { name, resources, maximum, ttlMs, leaseId }: LeaseRequest,
     nowMs: number,
   ): LeaseOutcome {
     this.expire(nowMs);
@@ -334,42 +322,11 @@ export class Semaphores {
     this.#totalCollectionMicroseconds += microseconds;
   }
 
-  /** When the next collection is due, milliseconds since the epoch; null as long as there are no semaphores. */
-  nextCollection(nowMs: number): number | null {
+  /** When the next collection is due, ms by the shard's clock; null as long as there are no semaphores. */
+  collectionDeadlineMs(nowMs: number): number | null {
     this.expire(nowMs);
     if (this.#stored.semaphores === 0) return null;
     return this.#boundary(this.#records.nowMs) + this.#intervalMs;
-  }
-
-  /**
-   * A page of Dump. A semaphore that is there all the while is on one page; one that comes or goes may be
-   * on one or not.
-   *
-   * @param cursor 0 for the first page, then what the last page says
-   * @param bytesMax at which a page ends; the segment that crosses it is on it to its end. A page that is
-   * not the last one may have less, or nothing.
-   * @param prefixes names begin with one of them; empty for all names
-   */
-  dump(cursor: number, bytesMax: number, prefixes: readonly Uint8Array[], nowMs: number): DumpPage {
-    this.expire(nowMs);
-    const { table, now, nowMs: presentMs } = this.#records;
-    const boundaryMs = this.#boundary(presentMs);
-    const out = new ByteWriter(4096);
-    const walk = new Walk(table);
-    let hash = cursor;
-    for (; hash < HASH_END && out.length < bytesMax; hash = table.hashAfter(hash)) {
-      const segment = table.segmentAt(hash);
-      if (!walk.take(segment)) break;
-      const { slots, arena } = segment;
-      forEachLive(segment, now, Keyspace.semaphores, prefixes, (slot) => {
-        const at = segment.valueAt(slot);
-        const consumption = readU32(arena, at + CONSUMPTION);
-        const maximum = readMaximum(arena, at, boundaryMs);
-        const nameBytes = keyLengthOf(slots[slot + META]!);
-        writePageEntry(out, consumption, maximum, arena, slots[slot + KEY_AT]!, nameBytes);
-      });
-    }
-    return { entries: out.take(), cursor: hash < HASH_END ? hash : null };
   }
 
   /** Some connections that hold anything: see `Holdings.connections`. */

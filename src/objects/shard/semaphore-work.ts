@@ -113,7 +113,7 @@ export class SemaphoreWork {
   async #collect(): Promise<void> {
     const startMs = this.#now();
     if (startMs < this.#collectAtMs) return;
-    const collectAtMs = this.#semaphores.nextCollection(Date.now());
+    const collectAtMs = this.#semaphores.collectionDeadlineMs(Date.now());
     if (collectAtMs === null) return;
     await this.#collectAll(startMs, false);
     this.#collectAtMs = collectAtMs;

@@ -253,7 +253,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   ): Promise<ShardDump> {
     await this.#look(placement);
     const from = hashes === this.#hashes ? cursor : 0;
-    const page = this.#engine.semaphores.dump(from, bytesMax, [], Date.now());
+    const page = this.#engine.semaphorePages.dump(from, bytesMax, Date.now());
     await this.#commits.flush();
     return { hashes: this.#hashes, ...page };
   }

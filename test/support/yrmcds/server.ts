@@ -109,14 +109,9 @@ export class YrmcdsServer {
 
   #answerDump(opaque: number, out: ByteWriter): void {
     this.#dump++;
-    for (const { semaphores } of this.shards) {
+    for (const { semaphorePages } of this.shards) {
       for (let cursor: number | null = 0; cursor !== null;) {
-        const page: { entries: Uint8Array; cursor: number | null } = semaphores.dump(
-          cursor,
-          DUMP_PAGE_BYTES,
-          [],
-          this.nowMs,
-        );
+        const page = semaphorePages.dump(cursor, DUMP_PAGE_BYTES, this.nowMs);
         writeDumpReplies(out, opaque, this.#dumpForm, page.entries);
         cursor = page.cursor;
       }
