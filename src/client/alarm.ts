@@ -1,5 +1,5 @@
 /** One timer for many deadlines: it is set to the earliest. */
-import type { Clock } from "./clock.ts";
+import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 
 export class Alarm {
   readonly #clock: Clock;
@@ -18,7 +18,8 @@ export class Alarm {
     if (atMs >= this.#atMs) return;
     this.clear();
     this.#atMs = atMs;
-    const delayMs = Math.max(0, Math.ceil(atMs - this.#clock.nowMs()));
+    // A deadline beyond what one timer can take is looked at again on the way.
+    const delayMs = Math.max(0, Math.min(Math.ceil(atMs - this.#clock.nowMs()), TIMER_MS_MAX));
     this.#timer = this.#clock.setTimer(() => {
       this.#atMs = Infinity;
       this.setBy(this.#ring(this.#clock.nowMs()));

@@ -10,7 +10,7 @@
 export { serviceBinding, type ThrottrBinding } from "./binding-transport.ts";
 export type { CallOptions } from "./call.ts";
 export { ThrottrClient } from "./client.ts";
-export type { Clock } from "./clock.ts";
+export type { Clock } from "../wire/clock.ts";
 export type { Token } from "./door.ts";
 export { http, type HttpOptions } from "./http-transport.ts";
 export type { ClientOptions } from "./options.ts";

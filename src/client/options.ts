@@ -2,7 +2,8 @@
 import type { FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { BackoffBounds } from "./backoff.ts";
-import { systemClock, type Clock } from "./clock.ts";
+import type { Clock } from "../wire/clock.ts";
+import { systemClock, withRandom } from "./clock.ts";
 import { checkOptions } from "./known-options.ts";
 
 /** Timers of the runtimes take no more. */
@@ -58,7 +59,7 @@ export interface Settings extends BackoffBounds {
   readonly queueMax: number;
   readonly queueBytesMax: number;
   readonly pingIntervalMs: number;
-  readonly clock: Clock;
+  readonly clock: Required<Clock>;
 }
 
 /** @throws ThrottrError `option_invalid` */
@@ -72,7 +73,7 @@ export function settingsOf(options: ClientOptions): Settings {
     pingIntervalMs: wholeOption("pingIntervalMs", options.pingIntervalMs, 15_000, DELAY_MS_MAX),
     backoffBaseMs: wholeOption("backoffBaseMs", options.backoffBaseMs, 200, DELAY_MS_MAX),
     backoffMaxMs: wholeOption("backoffMaxMs", options.backoffMaxMs, 30_000, DELAY_MS_MAX),
-    clock: options.clock ?? systemClock,
+    clock: options.clock === undefined ? systemClock : withRandom(options.clock),
   };
 }
 

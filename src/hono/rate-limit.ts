@@ -227,7 +227,7 @@ function decisionIn(result: RateLimitResult): Decision {
 
 /** By the server's clock where the decision says it, else by ours. */
 function presentOf({ reset, retryAfterMs }: Decision, { clock }: RequestLimiter): number {
-  return reset !== null && retryAfterMs ? reset - retryAfterMs : clock.now();
+  return reset !== null && retryAfterMs ? reset - retryAfterMs : clock.nowMs();
 }
 
 function setVariable<E extends Env>(c: Context<E>, name: string, result: RateLimitResult): void {

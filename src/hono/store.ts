@@ -1,5 +1,6 @@
 /** A store for hono-rate-limiter, so that its users need change but one line. */
-import { systemClock, type Clock } from "../ratelimit/clock.ts";
+import type { Clock } from "../wire/clock.ts";
+import { clockOf, systemClock, type LegacyClock } from "../ratelimit/clock.ts";
 import { optionsOf } from "../ratelimit/known-options.ts";
 import type { FieldNames } from "../wire/edge/argument.ts";
 import { encodeKey } from "../ratelimit/key.ts";
@@ -39,7 +40,7 @@ export interface ThrottrStoreOptions {
   /** Keys of records begin with it, so that limiters do not share counters: 1 to 128 bytes; `hrl:` unless given. */
   readonly prefix?: string;
   /** The platform's unless given. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | LegacyClock;
 }
 
 /**
@@ -95,7 +96,7 @@ export class ThrottrStore {
     }
     this.prefix = prefix;
     this.#throttr = throttr;
-    this.#clock = clock;
+    this.#clock = clockOf(clock);
   }
 
   /** Takes the window of a middleware; it is called before anything else. */
@@ -146,7 +147,7 @@ export class ThrottrStore {
 
   /** By our clock: the one who asks has no other. */
   #hitsOf({ quota, ttlMs }: { quota: bigint; ttlMs: number }): ClientHits {
-    return { totalHits: Number(quota), resetTime: new Date(this.#clock.now() + ttlMs) };
+    return { totalHits: Number(quota), resetTime: new Date(this.#clock.nowMs() + ttlMs) };
   }
 }
 

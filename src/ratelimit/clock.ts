@@ -1,32 +1,30 @@
-/** The time, and what is to happen later, behind one interface that a test can stand in for. */
-
-/** Longest delay of a platform's timer, ms: a longer one would end at once. */
-export const TIMER_MS_MAX = 2 ** 31 - 1;
+/** The clock of rate limits, and the shape that clocks had up to release 0.4. */
+import type { Clock } from "../wire/clock.ts";
 
 /**
- * A clock with timers.
+ * A clock in the shape of release 0.4.
  *
- * @example
- * const stopped: Clock = { now: () => 0, after: () => () => {} };
+ * @deprecated give a `Clock`, with `nowMs`, `setTimer` and `clearTimer`; the next release takes no other
  */
-export interface Clock {
-  /** Milliseconds since the epoch. It may go back: nobody relies on it for more than a wait. */
+export interface LegacyClock {
+  /** Milliseconds since the epoch. */
   now(): number;
-  /**
-   * Calls back once, in so many milliseconds, 0 to 2^31 - 1.
-   *
-   * @returns call it, and the callback is not called any more
-   */
+  /** Calls back once; gives what cancels that. */
   after(delayMs: number, callback: () => void): () => void;
 }
 
 /**
- * The clock of the platform.
+ * The clock of the platform. `now` and `after` are those of release 0.4, and go with the next one.
  *
  * @example
- * const elapsedMs = systemClock.now() - startedAtMs;
+ * const elapsedMs = systemClock.nowMs() - startedAtMs;
  */
-export const systemClock: Clock = {
+export const systemClock: Clock & LegacyClock = {
+  nowMs: () => Date.now(),
+  setTimer: (run, delayMs) => setTimeout(run, delayMs),
+  clearTimer: (timer) => {
+    clearTimeout(timer as number);
+  },
   now: () => Date.now(),
   after: (delayMs, callback) => {
     const timer = setTimeout(callback, delayMs);
@@ -35,3 +33,15 @@ export const systemClock: Clock = {
     };
   },
 };
+
+/** The clock that was given, in whichever shape. */
+export function clockOf(clock: Clock | LegacyClock): Clock {
+  if ("nowMs" in clock) return clock;
+  return {
+    nowMs: () => clock.now(),
+    setTimer: (run, delayMs) => clock.after(delayMs, run),
+    clearTimer: (cancel) => {
+      (cancel as () => void)();
+    },
+  };
+}

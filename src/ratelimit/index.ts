@@ -13,7 +13,8 @@ export type {
 export type { LimitRequest } from "../wire/edge/operations.ts";
 export { RateLimitError, type RateLimitErrorCode } from "../wire/ratelimit/error.ts";
 export type { LimitBackend } from "./backend.ts";
-export { systemClock, type Clock } from "./clock.ts";
+export type { Clock } from "../wire/clock.ts";
+export { systemClock, type LegacyClock } from "./clock.ts";
 export type { Duration, Window } from "./duration.ts";
 export { encodeKey } from "./key.ts";
 export {

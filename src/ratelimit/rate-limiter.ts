@@ -7,7 +7,8 @@ import { checkAmount } from "../wire/ratelimit/configuration.ts";
 import { RateLimitError, shown } from "../wire/ratelimit/error.ts";
 import { checkName } from "../wire/ratelimit/keys.ts";
 import type { LimitBackend } from "./backend.ts";
-import { systemClock, TIMER_MS_MAX, type Clock } from "./clock.ts";
+import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
+import { clockOf, systemClock, type LegacyClock } from "./clock.ts";
 import { encodeKey } from "./key.ts";
 import { checkCallOptions, optionsOf } from "./known-options.ts";
 import { RefusalCache } from "./refusals.ts";
@@ -80,7 +81,7 @@ export interface RateLimiterOptions {
    */
   readonly shadow?: boolean;
   /** The platform's unless given. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | LegacyClock;
 }
 
 /**
@@ -154,7 +155,7 @@ export class RateLimiter {
     configurationOf(strategy);
     this.name = checkName(name, "name", "base_key_invalid");
     this.strategy = strategy;
-    this.clock = options.clock ?? systemClock;
+    this.clock = clockOf(options.clock ?? systemClock);
     // A stub is whatever its platform makes of it: only what is missing is told apart.
     check("throttr", "a client or a service binding is expected", throttr, throttr != null);
     const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
@@ -289,12 +290,12 @@ export class RateLimiter {
       const detail = `timeoutMs: milliseconds from 0 are expected, got ${String(timeoutMs)}`;
       throw new ThrottrError("timeout_invalid", detail);
     }
-    const untilMs = this.clock.now() + timeoutMs;
+    const untilMs = this.clock.nowMs() + timeoutMs;
     for (;;) {
       const result = await this.limit(key, options);
       const { success, retryAfterMs } = result;
       if (success || retryAfterMs === null) return result;
-      if (retryAfterMs > untilMs - this.clock.now()) return { ...result, reason: "timeout" };
+      if (retryAfterMs > untilMs - this.clock.nowMs()) return { ...result, reason: "timeout" };
       // A wait of 0 would be a loop that lets nobody else run.
       await pause(Math.max(1, retryAfterMs), this.clock, options.signal);
     }
@@ -341,7 +342,7 @@ export class RateLimiter {
 
   #remembered({ key, cost = 1, idempotencyKey }: LimitRequest): Decision | null {
     if (this.#cache === null || idempotencyKey !== undefined || cost > this.#limitMin) return null;
-    const nowMs = this.clock.now();
+    const nowMs = this.clock.nowMs();
     const refusal = this.#cache.find(this.#cacheScope + key, cost, nowMs);
     if (refusal === null) return null;
     const retryAfterMs = Math.ceil(refusal.untilMs - nowMs);
@@ -360,7 +361,7 @@ export class RateLimiter {
     if (success) {
       this.#cache.drop(id);
     } else if (retryAfterMs !== null) {
-      const atMs = this.clock.now();
+      const atMs = this.clock.nowMs();
       const untilMs = atMs + retryAfterMs;
       this.#cache.remember(id, moment, { cost, decision, atMs, untilMs });
     }

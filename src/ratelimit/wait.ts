@@ -1,6 +1,6 @@
 /** Waiting that ends: with an answer, a timeout or a signal. Whatever ends it, no timer is left behind. */
 import { ThrottrError } from "../wire/edge/error.ts";
-import { TIMER_MS_MAX, type Clock } from "./clock.ts";
+import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 
 /** What a call may take. */
 export interface Patience {
@@ -20,7 +20,7 @@ export async function within<Result>(
   call: Promise<Result>,
   { clock, timeoutMs, signal }: Patience,
 ): Promise<Result> {
-  let stopTimer = (): void => {};
+  let timer: unknown = null;
   let abort = (): void => {};
   const cutOff = new Promise<never>((_, reject) => {
     abort = () => {
@@ -28,15 +28,15 @@ export async function within<Result>(
     };
     signal?.addEventListener("abort", abort);
     if (timeoutMs === Infinity) return;
-    stopTimer = clock.after(timeoutMs, () => {
+    timer = clock.setTimer(() => {
       const detail = `no answer within ${timeoutMs} ms; the request may have been applied`;
       reject(new ThrottrError("timeout", detail));
-    });
+    }, timeoutMs);
   });
   try {
     return await Promise.race([call, cutOff]);
   } finally {
-    stopTimer();
+    if (timer !== null) clock.clearTimer(timer);
     signal?.removeEventListener("abort", abort);
   }
 }
@@ -52,13 +52,13 @@ export async function pause(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   signal?.throwIfAborted();
-  let stopTimer = (): void => {};
+  let timer: unknown;
   const over = new Promise<void>((resolve) => {
-    stopTimer = clock.after(Math.min(delayMs, TIMER_MS_MAX), resolve);
+    timer = clock.setTimer(resolve, Math.min(delayMs, TIMER_MS_MAX));
   });
   try {
     await within(over, { clock, timeoutMs: Infinity, signal });
   } finally {
-    stopTimer();
+    clock.clearTimer(timer);
   }
 }

@@ -250,7 +250,7 @@ describe("a remembered refusal", () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
-    clock.nowMs -= 1;
+    clock.timeMs -= 1;
     expect(await callsOf(async () => await limiter.limit("ada"))).toBe(1);
   });
 });
@@ -353,7 +353,7 @@ describe("with a cache and nobody else", () => {
           const plain = new RateLimiter({ ...shared, throttr: plainBackend });
           const untilMs = new Map<string, number>();
           for (const { operation, key, cost, afterMs } of steps) {
-            time.nowMs += afterMs;
+            time.timeMs += afterMs;
             if (operation === "reset") {
               expect(await cached.reset(key)).toBe(await plain.reset(key));
             } else if (operation === "refund") {
@@ -374,10 +374,10 @@ describe("with a cache and nobody else", () => {
                 // Never later than it could be, never after the reset.
                 expect(got!.retryAfterMs).toBeGreaterThan(0);
                 expect(got!.retryAfterMs).toBeLessThanOrEqual(wanted!.retryAfterMs!);
-                expect(time.nowMs).toBeLessThan(untilMs.get(key)!);
+                expect(time.timeMs).toBeLessThan(untilMs.get(key)!);
               }
               if (!wanted!.success && wanted!.retryAfterMs !== null && got!.cached === undefined) {
-                untilMs.set(key, time.nowMs + wanted!.retryAfterMs);
+                untilMs.set(key, time.timeMs + wanted!.retryAfterMs);
               }
             }
           }

@@ -11,6 +11,7 @@ import {
   RateLimitError,
   slidingWindow,
   systemClock,
+  type LegacyClock,
   ThrottrError,
   tokenBucket,
   type LimitBackend,
@@ -495,11 +496,11 @@ describe("a signal", () => {
     const controller = new AbortController();
     const { signal } = controller;
     let looks = 0;
-    own.now = () => {
+    own.nowMs = () => {
       looks++;
       // The first look is for the timeout, the second for what is left of it after the refusal.
       if (looks === 2) controller.abort(reason);
-      return own.nowMs;
+      return own.timeMs;
     };
     const error = await thrownBy(() => limiter.blockUntilReady("ada", 60_000, { signal }));
     expect(error).toBe(reason);
@@ -542,7 +543,7 @@ describe("blockUntilReady", () => {
       limit: 3,
     });
     expect(await limiter.blockUntilReady("ada", 0)).toMatchObject({ reason: "timeout" });
-    expect(clock.nowMs).toBe(START_MS);
+    expect(clock.timeMs).toBe(START_MS);
   });
 
   it("does not wait for what is never granted", async () => {
@@ -640,14 +641,32 @@ describe("shadow mode", () => {
 
 describe("the clock of the platform", () => {
   it("tells the time, calls back, and can be told not to", async () => {
-    expect(Math.abs(systemClock.now() - Date.now())).toBeLessThan(60_000);
+    expect(Math.abs(systemClock.nowMs() - Date.now())).toBeLessThan(60_000);
     const called: string[] = [];
-    const cancel = systemClock.after(1, () => called.push("cancelled"));
-    cancel();
+    systemClock.clearTimer(systemClock.setTimer(() => called.push("cancelled"), 1));
     await new Promise<void>((resolve) => {
-      systemClock.after(5, resolve);
+      systemClock.setTimer(resolve, 5);
     });
     expect(called).toEqual([]);
+  });
+
+  it("may still be given in the shape of release 0.4", async () => {
+    const legacy: LegacyClock = {
+      now: () => clock.nowMs(),
+      after: (delayMs, callback) => {
+        const timer = clock.setTimer(callback, delayMs);
+        return () => clock.clearTimer(timer);
+      },
+    };
+    const limiter = limiterOf({ clock: legacy, strategy: BUCKET });
+    await limiter.limit("ada", { cost: 3 });
+    const waiting = limiter.blockUntilReady("ada", Infinity);
+    await clock.advance(999);
+    expect(clock.timers).toBe(1);
+    await clock.advance(60_000);
+    expect(await waiting).toMatchObject({ success: true });
+    expect(clock.timers).toBe(0);
+    expect(systemClock.now() - Date.now()).toBeLessThan(60_000);
   });
 
   it("is the one of limiters unless they are given another", async () => {

@@ -1,5 +1,5 @@
 /** A clock that stands still until it is told to go on. */
-import type { Clock } from "../../../src/client/clock.ts";
+import type { Clock } from "../../../src/wire/clock.ts";
 
 interface Timer {
   readonly atMs: number;

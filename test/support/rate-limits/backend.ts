@@ -1,6 +1,6 @@
 /** A clock that a test moves, and a backend of limiters on the real core, in memory. */
 import { createLimiter, type Decision } from "../../../src/engine/ratelimit/limiter.ts";
-import type { Clock } from "../../../src/ratelimit/clock.ts";
+import type { Clock } from "../../../src/wire/clock.ts";
 import type { LimitBackend } from "../../../src/ratelimit/backend.ts";
 import { configurationOf, limitResultOf, type LimitResult } from "../../../src/wire/edge/limit.ts";
 import type { LimitRequest } from "../../../src/wire/edge/operations.ts";
@@ -15,22 +15,24 @@ interface Timer {
 
 /** Time passes when a test says so. */
 export class FakeClock implements Clock {
-  nowMs = START_MS;
+  timeMs = START_MS;
   /** Of all timers so far. */
   readonly delaysMs: number[] = [];
   readonly #timers = new Set<Timer>();
 
-  now(): number {
-    return this.nowMs;
+  nowMs(): number {
+    return this.timeMs;
   }
 
-  after(delayMs: number, callback: () => void): () => void {
+  setTimer(callback: () => void, delayMs: number): unknown {
     this.delaysMs.push(delayMs);
-    const timer = { atMs: this.nowMs + delayMs, callback };
+    const timer = { atMs: this.timeMs + delayMs, callback };
     this.#timers.add(timer);
-    return () => {
-      this.#timers.delete(timer);
-    };
+    return timer;
+  }
+
+  clearTimer(timer: unknown): void {
+    this.#timers.delete(timer as Timer);
   }
 
   /** Timers that wait. */
@@ -40,17 +42,17 @@ export class FakeClock implements Clock {
 
   /** Lets time pass: timers end in their order, each with time for what follows from it. */
   async advance(byMs: number): Promise<void> {
-    const untilMs = this.nowMs + byMs;
+    const untilMs = this.timeMs + byMs;
     for (;;) {
       await settle();
       const due = [...this.#timers].filter(({ atMs }) => atMs <= untilMs);
       const [next] = due.toSorted((a, b) => a.atMs - b.atMs);
       if (next === undefined) break;
       this.#timers.delete(next);
-      this.nowMs = Math.max(this.nowMs, next.atMs);
+      this.timeMs = Math.max(this.timeMs, next.atMs);
       next.callback();
     }
-    this.nowMs = untilMs;
+    this.timeMs = untilMs;
     await settle();
   }
 }
@@ -136,7 +138,7 @@ export class FakeBackend implements LimitBackend {
     const replay = `${key} ${String(idempotencyKey)}`;
     const before = idempotencyKey === undefined ? undefined : this.#replays.get(replay);
     if (before !== undefined) return before;
-    const nowNs = BigInt(Math.round((this.#clock.now() + this.skewMs) * 1_000)) * 1_000n;
+    const nowNs = BigInt(Math.round((this.#clock.nowMs() + this.skewMs) * 1_000)) * 1_000n;
     const state = this.#states.get(key);
     const stored = state !== undefined && state.untilNs > nowNs ? state.text : null;
     const limiter = createLimiter(configuration);
