@@ -11,6 +11,7 @@ import { LimiterScreen } from "./screens/limiter.tsx";
 import { OverviewScreen } from "./screens/overview.tsx";
 import { RecordsScreen } from "./screens/records.tsx";
 import { SemaphoresScreen } from "./screens/semaphores.tsx";
+import { leaveTo, listenToAddress, placeStore } from "./place.ts";
 import { failureOf, lacksScope, sessionStore, signOut, type Session } from "./session.ts";
 import { Logo, NotOpen, SignIn } from "./sign-in.tsx";
 import { Store, useStore } from "./store.ts";
@@ -40,33 +41,29 @@ function screensOf(session: Session): readonly ScreenName[] {
   return NAMES.filter((name) => SCREENS[name].scopes.some((scope) => !lacksScope(session, scope)));
 }
 
-/** What the address says, behind `#`: a screen, the page to sign in, or nothing, which is the first screen. */
-type Place = ScreenName | typeof SIGN_IN | null;
-
-function placeOf(hash: string): Place {
-  return hash === `#${SIGN_IN}` ? SIGN_IN : (NAMES.find((name) => hash === `#${name}`) ?? null);
-}
-
-const placeStore = new Store<Place>(placeOf(location.hash));
+/** The screen that the address names; null for the first one. */
+const screenIn = (screen: string): ScreenName | null =>
+  NAMES.find((name) => name === screen) ?? null;
 
 /** From the page to sign in to the first screen. */
 function leaveSignIn(): void {
-  if (placeStore.value !== SIGN_IN) return;
-  history.replaceState(null, "", location.pathname);
-  placeStore.set(null);
+  if (placeStore.value.screen === SIGN_IN) leaveTo("");
 }
 const helpStore = new Store(false);
 
-/** Keys without a meaning of their own may be turned off: some people's devices press them by chance. */
+/** Shortcuts without Ctrl or Alt can be turned off: speech input and other devices press single keys by chance. */
 const KEYS_ITEM = "throttr-keys";
 const keysStore = new Store(localStorage.getItem(KEYS_ITEM) !== "off");
 
 export function listenToPage(): void {
-  addEventListener("hashchange", () => {
-    placeStore.set(placeOf(location.hash));
-    // Who can't see that the page is another one hears its title.
+  let { screen } = placeStore.value;
+  placeStore.subscribe(() => {
+    if (placeStore.value.screen === screen) return;
+    ({ screen } = placeStore.value);
+    // A screen reader says the title that gets the focus, and so that the screen is another one.
     requestAnimationFrame(() => document.getElementById("screen-title")?.focus());
   });
+  listenToAddress();
   addEventListener("keydown", onKey);
 }
 
@@ -77,7 +74,7 @@ function onKey(event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
   if (document.querySelector("dialog[open]") !== null) return;
   const state = sessionStore.value;
-  if (state.status !== "open" || !keysStore.value || placeStore.value === SIGN_IN) return;
+  if (state.status !== "open" || !keysStore.value || placeStore.value.screen === SIGN_IN) return;
   const { key } = event;
   const screen = screensOf(state.session)[Number(key) - 1];
   if (screen !== undefined) location.hash = screen;
@@ -101,7 +98,7 @@ function changeTheme(): void {
 
 export function App() {
   const state = useStore(sessionStore);
-  const place = useStore(placeStore);
+  const { screen } = useStore(placeStore);
   switch (state.status) {
     case "checking":
       return <main class="alone" aria-busy="true" aria-label="Loading" />;
@@ -110,10 +107,10 @@ export function App() {
     case "failed":
       return <NotOpen error={state.error} />;
     case "open":
-      return place === SIGN_IN ? (
+      return screen === SIGN_IN ? (
         <SignIn key="open" session={state.session} error={null} onLeave={leaveSignIn} />
       ) : (
-        <Opened session={state.session} place={place} />
+        <Opened session={state.session} place={screenIn(screen)} />
       );
   }
 }
@@ -142,7 +139,7 @@ function Opened({
           document.getElementById("screen-title")?.focus();
         }}
       >
-        To the content
+        Skip to the content
       </a>
       <Side session={session} screens={screens} name={name} />
       <main id="screen" class={`screen ${name}`}>
@@ -184,6 +181,9 @@ function Side({
         ))}
       </nav>
       <div class="side-foot">
+        <a class="reference" href="/docs">
+          API reference
+        </a>
         <Rights session={session} />
         <div class="side-buttons">
           <Button
@@ -192,7 +192,12 @@ function Side({
             isBare
             onPress={changeTheme}
           />
-          <Button label="Keys and help" icon="help" isBare onPress={() => helpStore.set(true)} />
+          <Button
+            label="Keyboard shortcuts and help"
+            icon="help"
+            isBare
+            onPress={() => helpStore.set(true)}
+          />
           <Button
             label="Sign in"
             icon="enter"
@@ -203,7 +208,7 @@ function Side({
           />
           {session.token === null ? null : (
             <Button
-              label={session.isOpenToAll ? "Leave the namespace" : "Forget the token"}
+              label={session.isOpenToAll ? "Leave the namespace" : "Sign out"}
               icon="leave"
               isBare
               onPress={() => void signOut()}
@@ -225,14 +230,14 @@ function Rights({
     return (
       <p class="rights">
         <strong>{opened}</strong>
-        <span>open to all</span>
+        <span>no token needed</span>
       </p>
     );
   }
-  if (claims === null) return <p class="rights">With a token</p>;
+  if (claims === null) return <p class="rights">Signed in with a token</p>;
   const { namespace, scopes, expiresAtMs } = claims;
   return (
-    <p class="rights" title={`Until ${formatMoment(expiresAtMs)}`}>
+    <p class="rights" title={`The token expires ${formatMoment(expiresAtMs)}`}>
       <strong>{namespace}</strong>
       <span>{scopes.length === 0 ? "no scopes" : scopes.join(", ")}</span>
     </p>
@@ -256,18 +261,18 @@ function Notice() {
 }
 
 const KEYS: readonly (readonly [keys: string, does: string])[] = [
-  ["1 – 6", "Open a screen, in their order"],
-  ["/", "Go to the filter of the screen"],
-  ["r", "Load the screen again"],
+  ["1 – 6", "Open the first to sixth screen"],
+  ["/", "Go to the filter field"],
+  ["r", "Refresh the screen"],
   ["t", "Change the theme: system, light, dark"],
-  ["?", "Show this"],
-  ["Esc", "Close what is open"],
+  ["?", "Show these shortcuts"],
+  ["Esc", "Close the window"],
 ];
 
 function Help() {
   const areOn = useStore(keysStore);
   return (
-    <Dialog title="Keys" onClose={() => helpStore.set(false)}>
+    <Dialog title="Keyboard shortcuts" onClose={() => helpStore.set(false)}>
       <dl class="keys">
         {KEYS.map(([keys, does]) => (
           <div key={keys}>
@@ -288,10 +293,10 @@ function Help() {
             keysStore.set(checked);
           }}
         />
-        Single keys do this
+        Enable shortcuts of a single key
       </label>
       <p class="hint">
-        All calls, with examples: <a href="/docs">the API</a>.
+        All API calls with examples: <a href="/docs">API reference</a>.
       </p>
     </Dialog>
   );

@@ -15,6 +15,8 @@ export interface Loaded<Value> {
   readonly value: Value | null;
   readonly error: ThrottrError | null;
   readonly isLoading: boolean;
+  /** By the clock of this machine; null before the value is there. */
+  readonly loadedAtMs: number | null;
   /** Loads it again. */
   readonly reload: () => void;
 }
@@ -34,6 +36,7 @@ export function useLoaded<Value extends object>(
     value: null,
     error: null,
     isLoading: load !== null,
+    loadedAtMs: null,
   });
   const [round, setRound] = useState(0);
   const failures = useRef(0);
@@ -47,7 +50,7 @@ export function useLoaded<Value extends object>(
       (value) => {
         if (abort.signal.aborted) return;
         failures.current = 0;
-        setState({ value, error: null, isLoading: false });
+        setState({ value, error: null, isLoading: false, loadedAtMs: Date.now() });
       },
       (thrown: unknown) => {
         if (abort.signal.aborted) return;
@@ -72,6 +75,18 @@ export function useLoaded<Value extends object>(
   }, [everyMs]);
   useReloadKey(reload);
   return { ...state, reload };
+}
+
+/** How often lists load again by themselves while the page is seen, ms; 0: never. The same on every screen. */
+export const refreshStore = new Store(0);
+
+/** What a screen lists: it follows the interval that was chosen. */
+export function useListed<Value extends object>(
+  load: ((signal: AbortSignal) => Promise<Value>) | null,
+  inputs: readonly unknown[],
+): Loaded<Value> {
+  const everyMs = useStore(refreshStore);
+  return useLoaded(load, inputs, everyMs === 0 ? null : everyMs);
 }
 
 /** What `r` does: the screen that is open loads again. */

@@ -21,6 +21,7 @@ const PATHS = {
   warning: "M12 4l9 16H3z M12 10v4 M12 17v.01",
   next: "M9 6l6 6-6 6",
   previous: "M15 6l-6 6 6 6",
+  sort: "M8 10l4-5 4 5 M8 14l4 5 4-5",
   remove: "M5 7h14 M9 7V4h6v3 M7 7l1 13h8l1-13",
 } as const;
 

@@ -1,4 +1,7 @@
-/** States of rate limits, read for people: what a buffer says that a limiter has written. */
+/**
+ * States of rate limits in words: a limiter keeps its state in a buffer. The state alone does not say how much is left, as
+ * burst, rate and limits are in the code of the application that asks the limit.
+ */
 import { leakyBucketCodec, tokenBucketCodec } from "../wire/ratelimit/bucket-state.ts";
 import { fixedWindowCodec } from "../wire/ratelimit/fixed-window-state.ts";
 import { gcraCodec } from "../wire/ratelimit/gcra-state.ts";
@@ -13,18 +16,20 @@ export type StateField =
   | { readonly label: string; readonly atMs: number };
 
 export interface LimiterState {
-  /** What the strategy is called. */
+  /** The name of the strategy. */
   readonly strategy: string;
+  /** The state in one or two words, for a list. */
+  readonly summary: string;
   readonly fields: readonly StateField[];
 }
 
-/** What an old fixed window is called, which had no name. */
+/** Name of the window in states of old releases, which had one without a name. */
 const ONLY_WINDOW = "window";
 const NS_PER_MS = 1_000_000n;
 const COMPOSITE = /^(?:51|cmp1)\|([^$]*)\$([^$]*)$/;
 
 const msOf = (ns: bigint): number => Number(ns / NS_PER_MS);
-/** Tokens have fractions; what is behind the third digit interests nobody. */
+/** Tokens have fractions: three digits of them are enough. */
 const amountOf = (amount: number): string =>
   amount.toLocaleString("en", { maximumFractionDigits: 3 });
 
@@ -35,6 +40,7 @@ function bucketReader(
   codec: typeof tokenBucketCodec,
   amountLabel: string,
   atLabel: string,
+  summaryOf: (amount: string) => string,
 ): Reader {
   return (text) => {
     const { amount, atNs } = codec.decode(text);
@@ -42,7 +48,7 @@ function bucketReader(
       { label: amountLabel, text: amountOf(amount) },
       { label: atLabel, atMs: msOf(atNs) },
     ];
-    return { strategy, fields };
+    return { strategy, summary: summaryOf(amountOf(amount)), fields };
   };
 }
 
@@ -51,32 +57,42 @@ const readTokenBucket = bucketReader(
   tokenBucketCodec,
   "Tokens left",
   "Last refill",
+  (tokens) => `${tokens} tokens`,
 );
-const readLeakyBucket = bucketReader("Leaky bucket", leakyBucketCodec, "Level", "Last leak");
+const readLeakyBucket = bucketReader(
+  "Leaky bucket",
+  leakyBucketCodec,
+  "Level",
+  "Last leak",
+  (level) => `level ${level}`,
+);
 
 const readGcra: Reader = (text) => ({
   strategy: "GCRA",
-  fields: [{ label: "Theoretical arrival", atMs: msOf(gcraCodec.decode(text)) }],
+  summary: "GCRA",
+  fields: [{ label: "Theoretical arrival time", atMs: msOf(gcraCodec.decode(text)) }],
 });
 
-const readFixedWindow: Reader = (text) => ({
-  strategy: "Fixed window",
-  fields: fixedWindowCodec(ONLY_WINDOW)
-    .decode(text)
-    .flatMap(({ name, count, startNs }) => [
-      { label: `${name}: counted`, text: formatCount(count) },
-      { label: `${name}: began`, atMs: msOf(startNs) },
+const readFixedWindow: Reader = (text) => {
+  const windows = fixedWindowCodec(ONLY_WINDOW).decode(text);
+  return {
+    strategy: "Fixed window",
+    summary: windows.map(({ count }) => `${formatCount(count)} used`).join(", "),
+    fields: windows.flatMap(({ name, count, startNs }) => [
+      { label: `${name}: used`, text: formatCount(count) },
+      { label: `${name}: window start`, atMs: msOf(startNs) },
     ]),
-});
+  };
+};
 
 const readSlidingWindow: Reader = (text) => {
   const { current, previous, startNs } = slidingWindowCodec.decode(text);
   const fields = [
-    { label: "In this window", text: formatCount(current) },
-    { label: "In the window before", text: formatCount(previous) },
-    { label: "This window began", atMs: msOf(startNs) },
+    { label: "Used in this window", text: formatCount(current) },
+    { label: "Used in the previous window", text: formatCount(previous) },
+    { label: "Window start", atMs: msOf(startNs) },
   ];
-  return { strategy: "Sliding window", fields };
+  return { strategy: "Sliding window", summary: `${formatCount(current)} used`, fields };
 };
 
 /** By header. `v1` and `v2` are not here: they don't say which strategy's state follows. */
@@ -93,7 +109,7 @@ const READERS: ReadonlyMap<string, Reader> = new Map([
   ["61", readSlidingWindow],
 ]);
 
-/** What a text says as a state of a limiter; null where it is none. */
+/** Reads a text as the state of a limiter; null for any other text. */
 export function readLimiterState(text: string): LimiterState | null {
   try {
     const parts = COMPOSITE.exec(text);
@@ -102,6 +118,7 @@ export function readLimiterState(text: string): LimiterState | null {
     if (primary === null || secondary === null) return null;
     return {
       strategy: `Composite: ${primary.strategy.toLowerCase()} and ${nameInside(secondary.strategy)}`,
+      summary: `${primary.summary}, ${secondary.summary}`,
       fields: [...primary.fields, ...secondary.fields],
     };
   } catch (error) {

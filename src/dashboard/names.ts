@@ -31,15 +31,25 @@ export function pathOf(
   name: Uint8Array,
   after: string = "",
 ): string {
-  const escaped = escapedName(name);
+  const escaped = escapedBytes(name);
   if (!/^(?:|%2e|%2e%2e)$/.test(escaped)) return before + escaped + after;
   const parameter = `${field}=${escaped}`;
   return `${before}-${after}${after.includes("?") ? "&" : "?"}${parameter}`;
 }
 
-/** Letters and digits as they are, all other bytes escaped. */
-const escapedName = (name: Uint8Array): string =>
+/** Letters, digits, `_` and `-` as they are, all other bytes escaped. */
+export const escapedBytes = (name: Uint8Array): string =>
   Array.from(name, (byte) => {
     const character = String.fromCharCode(byte);
     return /[\w-]/.test(character) ? character : `%${byte.toString(16).padStart(2, "0")}`;
   }).join("");
+
+/** The bytes of an escaped text. A character that should have been escaped stands for its UTF-8. */
+export function bytesOfEscaped(text: string): Uint8Array<ArrayBuffer> {
+  const bytes: number[] = [];
+  for (const [part] of text.matchAll(/%[\da-fA-F]{2}|[^]/gu)) {
+    if (part.length === 3 && part.startsWith("%")) bytes.push(Number.parseInt(part.slice(1), 16));
+    else bytes.push(...encoder.encode(part));
+  }
+  return Uint8Array.from(bytes);
+}

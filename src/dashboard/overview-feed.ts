@@ -1,4 +1,7 @@
-/** The overview of the namespace, live: one event a second while somebody looks, and the rates between them. */
+/**
+ * The overview of the namespace, live: an event a second while the page is seen, and the rates between two events. What was
+ * received stays for the next visit to the screen, so that the chart goes on.
+ */
 import { ThrottrError } from "../client/index.ts";
 import type { Overview } from "../wire/overview.ts";
 import { ratesBetween, Slots, type Totals } from "./rates.ts";
@@ -57,7 +60,7 @@ export async function followOverview(session: Session, signal: AbortSignal): Pro
   if (lookedAtBy !== session) forget(session);
   let backoffMs = INTERVAL_MS;
   while (!signal.aborted) {
-    // Each event asks all objects of the namespace: nobody pays for a page that is not seen.
+    // Each event asks all objects of the namespace, which is billed: not for a page that is hidden.
     if (document.hidden) {
       update({ status: "paused" });
       await untilSeen(signal);
@@ -139,8 +142,17 @@ function show(overview: Overview): void {
   });
 }
 
+/**
+ * A type of request as callers know it: `increment` for EDGE_INCREMENT. Those of the other protocols keep their own
+ * names, as PUBLISH and `publish` are not the same request.
+ */
+export const callName = (type: string): string =>
+  type
+    .replace(/^EDGE_(.*)$/, (_, name: string) => name.toLowerCase())
+    .replace(/^COUNTER_/, "yrmcds ");
+
 const totalsOf = (byType: Overview["requests"]["byType"]): Record<string, number> =>
-  Object.fromEntries(Object.entries(byType).map(([name, { total }]) => [name, total]));
+  Object.fromEntries(Object.entries(byType).map(([name, { total }]) => [callName(name), total]));
 
 function update(part: Partial<Feed>): void {
   feedStore.set({ ...feedStore.value, ...part });

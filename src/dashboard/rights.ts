@@ -1,20 +1,20 @@
-/** What has gone wrong, in words: what a token lacks, and a server that was not reached. */
+/** Errors in words: scopes that a token lacks, and a server that cannot be reached. */
 import type { ThrottrError } from "../client/index.ts";
 import { sessionStore } from "./session.ts";
 
 /** What each scope is for. */
 const SCOPES: Readonly<Record<string, string>> = {
-  read: "to look at records and figures",
-  write: "to change records, and to ask limits",
+  read: "to see records",
+  write: "to change records and check limits",
   publish: "to publish to channels",
   subscribe: "to listen to channels",
-  admin: "to see connections, channels and the inside of the namespace",
+  admin: "to see the overview, connections and channels",
 };
 
 /** What lacks the token that a server has refused for its rights; null for any other error. */
 export function scopeHint({ code, message }: ThrottrError): string | null {
   if (code === "prefix_missing") {
-    return "The token of this tab is only for other names: its prefixes don't allow this one.";
+    return "The prefixes of the token of this tab do not allow this name.";
   }
   if (code !== "scope_missing") return null;
   const names = Object.keys(SCOPES).filter((scope) =>
@@ -30,11 +30,11 @@ export const isUnreached = ({ code }: ThrottrError): boolean => code === "connec
 export function unreachedText(error: ThrottrError, isAskedAgain: boolean): string | null {
   const { code, cause } = error;
   if (isUnreached(error)) {
-    return `The server cannot be reached. ${isAskedAgain ? "Trying again…" : "Nothing was changed."}`;
+    return `The server cannot be reached. ${isAskedAgain ? "Retrying…" : "Nothing was changed."}`;
   }
   // What fetch throws where no answer has come.
   if (code !== "outcome_unknown" || !(cause instanceof TypeError)) return null;
-  return "The server cannot be reached. Whether this was done is not known: look before you do it again.";
+  return "The server cannot be reached. It may have applied the change: check before you try again.";
 }
 
 /** @param scopes what is needed */
@@ -44,7 +44,7 @@ export function lackText(scopes: readonly string[]): string {
   const has = claims?.scopes ?? [];
   const lacking = scopes.filter((scope) => !has.includes(scope));
   const named = (lacking.length === 0 ? scopes : lacking)
-    .map((scope) => `${scope} (${SCOPES[scope] ?? "as the server says"})`)
+    .map((scope) => `${scope} (${SCOPES[scope] ?? "required by the server"})`)
     .join(" and ");
   const holding = has.length === 0 ? "no scope at all" : has.join(", ");
   return `The token of this tab lacks the scope ${named}. It has ${holding}.`;

@@ -1,4 +1,4 @@
-/** The page that asks for a token, and the one that says why nothing can be asked. */
+/** The page that asks for a token, and the one that says why the dashboard cannot be opened. */
 import { useState } from "hono/jsx/dom";
 import type { ThrottrError } from "../client/index.ts";
 import { Button, Failure, Field, Form } from "./controls/index.ts";
@@ -7,7 +7,7 @@ import { useAction } from "./hooks.ts";
 import { isUnreached } from "./rights.ts";
 import { mayNameNamespaces, openNamespace, openSession, signIn, type Session } from "./session.ts";
 
-/** Makes a token that may do everything, in lines that fit. */
+/** Makes a token with all scopes, in lines that fit. */
 const TOKEN_COMMAND = `TOKEN_SECRET=… npx throttr-edge token \\
   --ns my-app \\
   --scopes read,write,publish,subscribe,admin`;
@@ -35,10 +35,10 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
       <Logo />
       <h1>Throttr Edge</h1>
       <p class="lead">
-        {session === null ? "This deployment asks for a token." : "Sign in with a token."}
+        {session === null ? "This deployment needs a token." : "Sign in with a token."}
       </p>
       <Form
-        submit="Open"
+        submit="Sign in"
         action={action}
         onSubmit={async (fields) => done(await signIn(fields("token").trim()))}
         also={session === null ? null : <Button label="Back" onPress={onLeave} />}
@@ -49,9 +49,8 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
       {session?.isOpenToAll ? <NamespaceForm session={session} onDone={done} /> : null}
       <div class="prose hint">
         <p>
-          A token is kept for this tab only. To see everything it needs the scopes <code>read</code>
-          , <code>write</code>, <code>publish</code>, <code>subscribe</code> and <code>admin</code>;
-          with fewer, what it does not allow is not shown.
+          The token is kept for this tab only. The dashboard shows what its scopes allow; this
+          command makes a token with all of them:
         </p>
         <pre>{TOKEN_COMMAND}</pre>
       </div>
@@ -82,10 +81,10 @@ function NamespaceForm({
       onSubmit={async (fields) => onDone(await openNamespace(fields("namespace").trim()))}
     >
       <Field
-        label="Or a namespace, without a token"
+        label="Or open a namespace without a token"
         name="namespace"
         value={session.namespace ?? ""}
-        hint="This server runs locally: anyone may look at any namespace"
+        hint="This server is local: every namespace is open"
         isMono
       />
     </Form>
@@ -104,7 +103,7 @@ export function NotOpen({ error }: { readonly error: ThrottrError }) {
       <Logo />
       <h1>Throttr Edge</h1>
       <Failure error={error} isAskedAgain={isAskedAgain} />
-      <Button label="Try again" kind="primary" icon="reload" onPress={() => void openSession()} />
+      <Button label="Retry" kind="primary" icon="reload" onPress={() => void openSession()} />
     </main>
   );
 }

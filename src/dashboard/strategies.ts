@@ -14,15 +14,15 @@ export const STRATEGIES = {
 
 export type StrategyName = keyof typeof STRATEGIES;
 
-/** What each allows, in a line. */
+/** What each strategy allows, in a sentence. */
 export const STRATEGY_HINTS: Readonly<Record<StrategyName, string>> = {
-  token_bucket: "A burst at once, then as many as the rate brings back.",
-  leaky_bucket: "As a token bucket, seen as a level that drains at the rate.",
-  gcra: "Evenly spaced requests, up to a burst early.",
+  token_bucket: "Allows a burst at once, then requests at the rate.",
+  leaky_bucket: "Like a token bucket, counted as a level that drains at the rate.",
+  gcra: "Allows evenly spaced requests, and a burst ahead of time.",
   fixed_window:
-    "So many in a window that begins with its first request; all quotas must have room.",
-  sliding_window: "So many in any window, as two buckets approximate it.",
-  composite: "A fixed window and a bucket; charged together, or not at all.",
+    "Allows a number of requests in a window that begins with the first one. All quotas must have room.",
+  sliding_window: "Allows a number of requests in any window of time, estimated from two windows.",
+  composite: "A fixed window and a bucket, charged together or not at all.",
 };
 
 export const UNITS = { ms: 1, s: 1000, min: 60_000, h: 3_600_000, d: 86_400_000 } as const;
@@ -68,7 +68,7 @@ function bucketOf(strategy: BucketStrategy["strategy"], field: FieldReader): Buc
   return {
     strategy,
     burst: numberOf(field("burst"), "burst", "burst_invalid"),
-    rate: numberOf(field("rate"), "per second", "rate_invalid"),
+    rate: numberOf(field("rate"), "rate per second", "rate_invalid"),
   };
 }
 
@@ -106,5 +106,5 @@ function windowOf(
 export function numberOf(text: string, label: string, code: string): number {
   const number = text.trim() === "" ? Number.NaN : Number(text);
   if (!Number.isNaN(number)) return number;
-  throw new ThrottrError(code, `${label}: a number is expected, got ${shown(text)}`);
+  throw new ThrottrError(code, `${label}: expected a number, got ${shown(text)}`);
 }

@@ -131,7 +131,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
       }
       await button(page, "New record").click();
       await look("record-new");
-      await button(page, "Keys and help").click();
+      await button(page, "Keyboard shortcuts and help").click();
       await look("help");
       await page.goto(`${dashboard.url}/dashboard#semaphores`);
       await button(page, "gpu").click();
@@ -162,11 +162,11 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
       await expect
         .poll(async () => Number(await tileOf(page, "Requests per second").textContent()), PATIENT)
         .toBeGreaterThan(2);
-      await see(page.locator(".legend"), "EDGE_INCREMENT");
+      await see(page.locator(".legend"), "increment");
     } finally {
       clearInterval(load);
     }
-    await see(page.locator(".tile"), /^[\d,]+ since awake$/);
+    await see(page.locator(".tile"), /^[\d,]+ since start$/);
     expect(await page.locator("table[aria-label=Shards] tbody tr").count()).toBe(4);
     await see(page, /of 24\.0 MiB/);
     expect(await page.locator(".plot canvas").count()).toBe(1);
@@ -179,7 +179,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(page, "Live");
     const before = await feedsOf(page);
     await page.keyboard.press("2");
-    await see(page, "Counters and buffers");
+    await see(page, "Counters, buffers and rate limits");
     await page.keyboard.press("1");
     await see(page, "Live");
     expect(await feedsOf(page)).toBe(before + 1);
@@ -204,8 +204,67 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(before).toMatch(/^5\d min \d\d s$|^1 h 00 min$/);
     await expect.poll(async () => await left.textContent(), PATIENT).not.toBe(before);
     await page.getByRole("searchbox").fill("nothing");
-    await see(page, "No key begins with that");
+    await see(page, "No record matches");
   });
+
+  it("shows the state of a limiter as a record of the kind limit, and filters by kind", async () => {
+    const page = await open(undefined, "records?prefix=api");
+    await see(row(page, "api:ada"), "7 tokens");
+    await see(row(page, "api:ada"), /^limit$/);
+    await page.goto(`${dashboard.url}/dashboard#records`);
+    await page.getByLabel("Kind").selectOption("Buffers");
+    await button(page, "json").waitFor();
+    expect(await button(page, "api:ada").count()).toBe(0);
+    await page.getByLabel("Kind").selectOption("Limits");
+    await button(page, "api:ada").waitFor();
+    expect(
+      await page
+        .getByRole("table")
+        .getByRole("button", { name: /^(json|large)$/ })
+        .count(),
+    ).toBe(0);
+    expect(page.url()).toMatch(/#records\?kind=limit$/);
+  });
+
+  it("sorts by a column, as the address says", async () => {
+    const page = await open(undefined, "records?prefix=page%3a");
+    await button(page, "page:100").waitFor();
+    const first = async (): Promise<string | null> =>
+      await page.locator("tbody tr .link").first().textContent();
+    await button(page, "Content").click();
+    await button(page, "Content").click();
+    await expect.poll(first, PATIENT).toBe("page:149");
+    expect(page.url()).toMatch(/#records\?prefix=page%3a&sort=-content$/);
+    await page.reload();
+    await button(page, "page:149").waitFor();
+    expect(await first()).toBe("page:149");
+    const head = page.getByRole("columnheader", { name: "Content" });
+    expect(await head.getAttribute("aria-sort")).toBe("descending");
+  });
+
+  it.each([
+    ["records", "json", "Time left"],
+    ["semaphores", "gpu", "Release"],
+  ])(
+    "keeps what is open of %s in the address: reload opens it, back closes it",
+    async (screen, name, text) => {
+      const page = await open(undefined, screen);
+      await button(page, name).click();
+      await see(dialogOf(page), text);
+      expect(page.url()).toMatch(new RegExp(`#${screen}\\?\\w+=${name}$`));
+      await page.reload();
+      await see(dialogOf(page), text);
+      await page.goBack();
+      await gone(page.locator("dialog[open]"));
+      expect(page.url()).toMatch(new RegExp(`#${screen}$`));
+      await page.goForward();
+      await see(dialogOf(page), text);
+      await page.keyboard.press("Escape");
+      await gone(page.locator("dialog[open]"));
+      await expect.poll(() => page.url(), PATIENT).toMatch(new RegExp(`#${screen}$`));
+      await button(page, name).waitFor();
+    },
+  );
 
   it("shows a record as gone when its time has come", async () => {
     await dashboard.send("PUT", "/v1/counters/a-short-one", { quota: 1, ttlMs: 4000 });
@@ -225,14 +284,14 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     const quota = dialog.locator(".hero");
     await dialog.getByLabel("How").first().selectOption("increase");
     await dialog.getByLabel("Amount").fill("18446744073709551610");
-    await button(dialog, "Change").click();
+    await button(dialog, "Change quota").click();
     await expect
       .poll(async () => await quota.textContent(), PATIENT)
       .toBe("Quota: 18,446,744,073,709,551,615");
-    await button(dialog, "Change").click();
+    await button(dialog, "Change quota").click();
     await see(dialog, "not_applied");
     await dialog.getByLabel("Amount").fill("-1");
-    await button(dialog, "Change").click();
+    await button(dialog, "Change quota").click();
     await see(dialog, "amount_invalid");
     await dialog.getByLabel("Time", { exact: true }).fill("2");
     await button(dialog, "Change TTL").click();
@@ -274,14 +333,14 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     const page = await open(undefined, "records");
     await button(page, "note").click();
     const dialog = dialogOf(page);
-    await button(dialog, "Set another value").click();
+    await button(dialog, "Change value").click();
     await dialog.getByLabel("Value").fill("two");
-    await button(dialog, "Set").click();
+    await button(dialog, "Save").click();
     await see(dialog.locator(".value"), "two");
-    await button(dialog, "Set another value").click();
+    await button(dialog, "Change value").click();
     await dashboard.send("PUT", "/v1/buffers/note", { value: "three", ttlMs: 60_000 });
     await dialog.getByLabel("Value").fill("four");
-    await button(dialog, "Set").click();
+    await button(dialog, "Save").click();
     await see(dialog, "changed_meanwhile");
     const { value } = (await (await fetch(`${dashboard.url}/v1/buffers/note`)).json()) as {
       value: string;
@@ -294,7 +353,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     const make = async (fill: (dialog: Locator) => Promise<void>): Promise<void> => {
       await button(page, "New record").click();
       await fill(dialogOf(page));
-      await button(dialogOf(page), "Make it").click();
+      await button(dialogOf(page), "Create").click();
     };
     await make(async (dialog) => {
       await dialog.getByLabel("Key").fill("made:counter");
@@ -308,12 +367,12 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     });
     await see(row(page, "made:buffer"), "5 B");
     await make(async (dialog) => await dialog.getByLabel("Key").fill("made:buffer"));
-    await see(dialogOf(page), "There is a record under the key");
+    await see(dialogOf(page), "A record with this key exists already");
   });
 
   it("publishes, and shows each message once, as it comes", async () => {
     const page = await open(undefined, "channels");
-    const tail = page.locator(".card", { hasText: "Live tail" });
+    const tail = page.locator(".card", { hasText: "Live messages" });
     await tail.getByLabel("Channel").fill("news");
     await button(tail, "Listen").click();
     await see(tail, "Listening");
@@ -328,11 +387,11 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(tail, "ff 00 fe");
     await see(tail, "2 messages");
     expect(await tail.locator("li").count()).toBe(2);
-    await button(page, "Load again").click();
+    await button(page, "Refresh").click();
     await see(row(page, "news"), "1");
     await button(tail, "Stop").click();
     await see(tail, "Not listening");
-    await button(page, "Load again").click();
+    await button(page, "Refresh").click();
     await button(page, "news").waitFor({ state: "detached" });
   });
 
@@ -354,15 +413,13 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(dialogOf(page), "WebSocket");
     await page.keyboard.press("Escape");
     socket.close();
-    await page.getByLabel("Every 5 s").check();
-    await expect
-      .poll(async () => await page.getByText("Nobody is connected").count(), PATIENT)
-      .toBe(1);
+    await page.getByLabel("Refresh interval").selectOption("Every 5 s");
+    await expect.poll(async () => await page.getByText("No connections").count(), PATIENT).toBe(1);
   });
 
   it("acquires a lease by hand, shows who holds it, and releases it", async () => {
     const page = await open(undefined, "semaphores");
-    const form = page.locator(".card", { hasText: "Acquire by hand" });
+    const form = page.locator(".card", { hasText: "Acquire a lease" });
     await form.getByLabel("Semaphore").fill("builds");
     await form.getByLabel("Resources").fill("3");
     await form.getByLabel("Maximum").fill("4");
@@ -376,16 +433,16 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(dialog, /^4 min \d\d s$|^5 min 00 s$/);
     await button(dialog, "Release").click();
     await button(page.locator("dialog.middle"), "Release").click();
-    await see(dialog, "Nobody holds it");
+    await see(dialog, "No holders");
   });
 
   it("asks, peeks at, refunds and resets a limit", async () => {
     const page = await open(undefined, "limiter");
-    const card = page.locator(".card", { hasText: "Answer" });
+    const card = page.locator(".card", { hasText: "Result" });
     const result = card.locator(".answer-head");
     await page.getByLabel("Name", { exact: true }).fill("hand");
     await page.getByLabel("Burst").fill("2");
-    await page.getByLabel("Per second").fill("0.01");
+    await page.getByLabel("Rate per second").fill("0.01");
     const press = async (name: string): Promise<string> => {
       const before = await page.locator(".history li").count();
       const isFirst = (await result.count()) === 0;
@@ -398,41 +455,41 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
         .toBe(isFirst ? 1 : before + 1);
       return (await result.textContent())!;
     };
-    expect(await press("Ask")).toBe("Granted1 of 2 left");
-    expect(await press("Ask")).toBe("Granted0 of 2 left");
-    expect(await press("Ask")).toBe("Refused0 of 2 left");
-    await see(card, /Granted again: 1 min \d\d s/);
+    expect(await press("Check")).toBe("Granted1 of 2 left");
+    expect(await press("Check")).toBe("Granted0 of 2 left");
+    expect(await press("Check")).toBe("Refused0 of 2 left");
+    await see(card, /Available again in\s+1 min \d\d s/);
     expect(await press("Refund")).toBe("Refunded1 of 2 left");
     expect(await press("Peek")).toBe("Granted1 of 2 left");
     expect(await card.getByRole("meter").getAttribute("aria-valuenow")).toBe("50");
     await button(page, "Reset").click();
-    await see(page, "Not asked yet");
+    await see(page, "No request yet");
     await page.getByLabel("Burst").fill("0");
-    await button(page, "Ask").click();
+    await button(page, "Check").click();
     await see(page, "burst_invalid");
     await page.getByLabel("Burst").fill("abc");
-    await button(page, "Ask").click();
-    await see(page, 'Burst: a number is expected, got "abc"');
+    await button(page, "Check").click();
+    await see(page, 'Burst: expected a number, got "abc"');
   });
 
   it("says that another strategy has its state there, and resets what was asked", async () => {
     const page = await open(undefined, "limiter");
     await page.getByLabel("Name", { exact: true }).fill("other");
-    await button(page, "Ask").click();
+    await button(page, "Check").click();
     await see(page.locator(".answer-head"), "Granted");
     await page.getByLabel("Strategy").selectOption("sliding_window");
     expect(await page.getByLabel("Limit", { exact: true }).count()).toBe(1);
-    await button(page, "Ask").click();
+    await button(page, "Check").click();
     await see(page, /^The buffer under "other:user:42" holds the state of another strategy/);
     await see(page, "it looks like token_bucket, not sliding_window");
     await opened[0]!.picture("limiter-other-1280-light");
     // What is reset is what was asked, not what the fields say by now.
     await page.getByLabel("Key", { exact: true }).fill("another");
     await button(page, "Reset this limit").click();
-    await see(page, "The limit is fresh again");
+    await see(page, "The limit was reset");
     await gone(page.locator(".failure"));
     await page.getByLabel("Key", { exact: true }).fill("user:42");
-    await button(page, "Ask").click();
+    await button(page, "Check").click();
     await see(page.locator(".answer-head"), "Granted");
   });
 
@@ -447,8 +504,8 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     ]) {
       await page.getByLabel("Key", { exact: true }).fill(strategy);
       await page.getByLabel("Strategy").selectOption(strategy);
-      if (strategy === "composite") await button(page, "Add a quota").click();
-      await button(page, "Ask").click();
+      if (strategy === "composite") await button(page, "Add quota").click();
+      await button(page, "Check").click();
       await see(page.locator(".answer-head"), "Granted");
     }
     expect(await page.locator(".quota-result").count()).toBe(3);
@@ -460,12 +517,12 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(narrowest).toBeGreaterThanOrEqual(100);
   });
 
-  it("makes no record without a key", async () => {
+  it("creates no record without a key", async () => {
     const page = await open(undefined, "records");
     await button(page, "New record").click();
     const dialog = dialogOf(page);
-    await button(dialog, "Make it").click();
-    await see(dialog, "Give the record a key");
+    await button(dialog, "Create").click();
+    await see(dialog, "Enter a key");
     expect((await fetch(`${dashboard.url}/v1/counters/`)).status).toBe(404);
   });
 
@@ -478,9 +535,9 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await button(page, "large").waitFor();
     await button(page, "Sign in").click();
     expect(page.url()).toMatch(/#sign-in$/);
-    await page.getByLabel("Or a namespace").fill("my app");
+    await page.getByLabel("Or open a namespace").fill("my app");
     await opened[0]!.picture("sign-in-open-400-light");
-    await page.getByLabel("Or a namespace").fill("my-app");
+    await page.getByLabel("Or open a namespace").fill("my-app");
     await button(page, "Open namespace").click();
     await see(page, "Namespace my-app");
     await page.goto(`${dashboard.url}/dashboard#records`);
@@ -490,7 +547,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await page.reload();
     await button(page, "mine").waitFor();
     await page.goto(`${dashboard.url}/dashboard#channels`);
-    const tail = page.locator(".card", { hasText: "Live tail" });
+    const tail = page.locator(".card", { hasText: "Live messages" });
     await tail.getByLabel("Channel").fill("news");
     await button(tail, "Listen").click();
     await see(tail, "Listening");
@@ -503,10 +560,10 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
 
   it("can always be signed in to, and left again", async () => {
     const page = await open(undefined, "sign-in");
-    await page.getByLabel("Or a namespace").waitFor();
+    await page.getByLabel("Or open a namespace").waitFor();
     await opened[0]!.picture("sign-in-open-1280-light");
     await page.getByLabel("Token", { exact: true }).fill("nonsense");
-    await button(page, "Open").click();
+    await button(page, "Sign in").click();
     await see(page, "token_invalid");
     await button(page, "Back").click();
     await see(page, "Live");
@@ -532,7 +589,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await gone(page.locator("dialog[open]"));
     expect(await page.evaluate(() => document.activeElement?.textContent)).toBe("json");
     await page.keyboard.press("?");
-    await dialogOf(page).getByLabel("Single keys do this").uncheck();
+    await dialogOf(page).getByLabel("Enable shortcuts of a single key").uncheck();
     await page.keyboard.press("Escape");
     await page.keyboard.press("3");
     await page.waitForTimeout(200);
@@ -543,13 +600,13 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     const page = await open({ colorScheme: "dark" }, "limiter");
     const scheme = async (): Promise<string> =>
       await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme);
-    await see(page, "Not asked yet");
+    await see(page, "No request yet");
     expect(await scheme()).toBe("light dark");
     await page.keyboard.press("t");
     expect(await scheme()).toBe("light");
     await page.reload();
     expect(await scheme()).toBe("light");
-    await see(page, "Not asked yet");
+    await see(page, "No request yet");
     await page.keyboard.press("t");
     await expect.poll(scheme, PATIENT).toBe("dark");
   });
@@ -664,7 +721,7 @@ describe.skipIf(CHROMIUM === undefined)("the API reference", () => {
   it("sends a request to its server, with the token of the dashboard's session", async () => {
     const page = await open(undefined, "/dashboard");
     await page.getByLabel("Token").fill(tokenOf("read,write"));
-    await button(page, "Open").click();
+    await button(page, "Sign in").click();
     await page.getByRole("navigation").waitFor();
     await page.goto(`${dashboard.url}/docs#tag/counters/incrementCounter`);
     await operation(page, "incrementCounter")
@@ -703,14 +760,14 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
   async function openWith(token: string, screen: string): Promise<Page> {
     const page = await open(undefined, screen);
     await page.getByLabel("Token").fill(token);
-    await button(page, "Open").click();
+    await button(page, "Sign in").click();
     await page.getByRole("navigation").waitFor();
     return page;
   }
 
   it("asks for a token, and says what is wrong with one", async () => {
     const page = await open();
-    await see(page, "This deployment asks for a token.");
+    await see(page, "This deployment needs a token.");
     await see(
       page,
       /^TOKEN_SECRET=… npx throttr-edge token .*--scopes read,write,publish,subscribe,admin$/s,
@@ -718,11 +775,11 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await opened[0]!.picture("sign-in-1280-light");
     expect(await page.locator(".failure").count()).toBe(0);
     await page.getByLabel("Token").fill("nonsense");
-    await button(page, "Open").click();
+    await button(page, "Sign in").click();
     await see(page, "token_invalid");
     await page.getByLabel("Token").fill(tokenOf("read", 1));
     await page.waitForTimeout(2000);
-    await button(page, "Open").click();
+    await button(page, "Sign in").click();
     await see(page, "token_expired");
   });
 
@@ -735,15 +792,15 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     expect(page.url()).not.toContain("ey");
     const other = await page.context().newPage();
     await other.goto(`${dashboard.url}/dashboard`);
-    await see(other, "This deployment asks for a token.");
-    await button(page, "Forget the token").click();
-    await see(page, "This deployment asks for a token.");
+    await see(other, "This deployment needs a token.");
+    await button(page, "Sign out").click();
+    await see(page, "This deployment needs a token.");
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
   });
 
   it("sends the token along with subscriptions", async () => {
     const page = await openWith(tokenOf("publish,subscribe,admin"), "channels");
-    const tail = page.locator(".card", { hasText: "Live tail" });
+    const tail = page.locator(".card", { hasText: "Live messages" });
     await tail.getByLabel("Channel").fill("news");
     await button(tail, "Listen").click();
     await see(tail, "Listening");
@@ -756,7 +813,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await signedIn("POST", "/v1/semaphores/gpu/leases", lease);
     const page = await open({ viewport: { width, height: 900 } }, "");
     await page.getByLabel("Token").fill(tokenOf("read"));
-    await button(page, "Open").click();
+    await button(page, "Sign in").click();
     await button(page, `views:${width}`).waitFor();
     await opened[0]!.picture(`read-only-records-${width}-light`);
     const links = page.getByRole("navigation").getByRole("link");
@@ -768,7 +825,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     ] as const) {
       await button(page, name).click();
       await see(dialogOf(page), "Time left");
-      expect(await button(dialogOf(page), /Change|Purge|Set another/).count()).toBe(0);
+      expect(await button(dialogOf(page), /Change|Purge/).count()).toBe(0);
       await opened[0]!.picture(`read-only-${key}-${width}-light`);
       await page.keyboard.press("Escape");
       await gone(page.locator("dialog[open]"));
@@ -780,7 +837,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await page.keyboard.press("3");
     await button(page, "Peek").click();
     await see(page.locator(".answer-head"), "Granted");
-    expect(await button(page, /^(Ask|Refund|Reset)$/).count()).toBe(0);
+    expect(await button(page, /^(Check|Refund|Reset)$/).count()).toBe(0);
     await opened[0]!.picture(`read-only-limiter-${width}-light`);
   });
 
@@ -789,12 +846,12 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await see(page, "Records");
     await page.context().setOffline(true);
     await page.keyboard.press("r");
-    await see(page, "The server cannot be reached. Trying again…");
+    await see(page, "The server cannot be reached. Retrying…");
     await opened[0]!.picture("offline-1280-light");
     await button(page, "New record").click();
     await dialogOf(page).getByLabel("Key").fill("late");
-    await button(dialogOf(page), "Make it").click();
-    await see(dialogOf(page), /cannot be reached\. Whether this was done is not known/);
+    await button(dialogOf(page), "Create").click();
+    await see(dialogOf(page), /cannot be reached\. It may have applied the change/);
     expect(await page.getByText(/TypeError|Failed to fetch/).count()).toBe(0);
     await page.keyboard.press("Escape");
     await page.context().setOffline(false);
@@ -804,10 +861,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
   it("says in words what a token lacks", async () => {
     const page = await openWith(tokenOf("write"), "overview");
     const lack = "The token of this tab lacks the scope";
-    await see(
-      page,
-      `${lack} admin (to see connections, channels and the inside of the namespace).`,
-    );
+    await see(page, `${lack} admin (to see the overview, connections and channels).`);
     await opened[0]!.picture("lack-1280-light");
     await page.goto(`${dashboard.url}/dashboard#records`);
     await see(page, `${lack} read`);
@@ -817,7 +871,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await page.goto(`${dashboard.url}/dashboard#connections`);
     await see(page, `${lack} admin`);
     await page.goto(`${dashboard.url}/dashboard#limiter`);
-    await button(page, "Ask").click();
+    await button(page, "Check").click();
     await see(page.locator(".answer-head"), "Granted");
     await button(page, "Peek").click();
     await see(page, `${lack} read`);
@@ -827,10 +881,10 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     const page = await openWith(tokenOf("read,admin"), "overview");
     await see(page, "Rows written");
     await dashboard.kill();
-    await see(page, "Connection lost, trying again");
+    await see(page, "Connection lost. Retrying…");
     await see(page, "Rows written");
     await page.keyboard.press("2");
-    await button(page, "Try again").waitFor();
+    await button(page, "Retry").waitFor();
   });
 });
 

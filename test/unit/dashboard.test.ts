@@ -14,7 +14,7 @@ import {
   shareOf,
 } from "../../src/dashboard/format.ts";
 import { readLimiterState } from "../../src/dashboard/limiter-state.ts";
-import { bytesOfName, pathOf } from "../../src/dashboard/names.ts";
+import { bytesOfEscaped, bytesOfName, escapedBytes, pathOf } from "../../src/dashboard/names.ts";
 import { ratesBetween, Slots } from "../../src/dashboard/rates.ts";
 import { EventParser } from "../../src/dashboard/server-sent-events.ts";
 import {
@@ -173,6 +173,7 @@ describe("states of limiters", () => {
   it("are read as their codecs write them", () => {
     expect(readLimiterState(tokenBucketCodec.encode({ amount: 8.25, atNs: nowNs }))).toEqual({
       strategy: "Token bucket",
+      summary: "8.25 tokens",
       fields: [
         { label: "Tokens left", text: "8.25" },
         { label: "Last refill", atMs: NOW_MS },
@@ -184,15 +185,16 @@ describe("states of limiters", () => {
     ];
     expect(readLimiterState(fixedWindowCodec("x").encode(windows))).toEqual({
       strategy: "Fixed window",
+      summary: "1,200 used, 3 used",
       fields: [
-        { label: "hour: counted", text: "1,200" },
-        { label: "hour: began", atMs: NOW_MS },
-        { label: "day: counted", text: "3" },
-        { label: "day: began", atMs: NOW_MS - 5 },
+        { label: "hour: used", text: "1,200" },
+        { label: "hour: window start", atMs: NOW_MS },
+        { label: "day: used", text: "3" },
+        { label: "day: window start", atMs: NOW_MS - 5 },
       ],
     });
     const sliding = slidingWindowCodec.encode({ current: 4, previous: 9, startNs: nowNs });
-    expect(readLimiterState(sliding)?.fields).toHaveLength(3);
+    expect(readLimiterState(sliding)).toMatchObject({ summary: "4 used", fields: { length: 3 } });
   });
 
   it.each([
@@ -282,6 +284,16 @@ describe("names of the JSON door", () => {
     expect(new URL(path, "http://localhost").pathname).toBe("/v1/semaphores/-/holders");
   });
 
+  it(`come through the address of the dashboard as they are (seed ${seed})`, () => {
+    fc.assert(
+      fc.property(fc.uint8Array(), (name) => {
+        expect(bytesOfEscaped(escapedBytes(name))).toEqual(name);
+      }),
+      { seed },
+    );
+    expect(bytesOfEscaped("a:é%zz")).toEqual(encoder.encode("a:é%zz"));
+  });
+
   it("are text, or base64 of what is none", () => {
     expect(bytesOfName({ name: "é" }, "name")).toEqual(encoder.encode("é"));
     expect(bytesOfName({ nameBase64: "/wA=" }, "name")).toEqual(Uint8Array.of(255, 0));
@@ -331,16 +343,16 @@ describe("forms of limiters", () => {
   });
 
   it.each([
-    ["token_bucket", "burst", "", 'burst_invalid: burst: a number is expected, got ""'],
-    ["gcra", "rate", "abc", 'rate_invalid: per second: a number is expected, got "abc"'],
-    ["sliding_window", "limit", "1,5", 'limit_invalid: limit: a number is expected, got "1,5"'],
-    ["sliding_window", "window", "x", 'window_invalid: window: a number is expected, got "x"'],
-    ["composite", "limit.1", "-", 'limit_invalid: quota 2: limit: a number is expected, got "-"'],
+    ["token_bucket", "burst", "", 'burst_invalid: burst: expected a number, got ""'],
+    ["gcra", "rate", "abc", 'rate_invalid: rate per second: expected a number, got "abc"'],
+    ["sliding_window", "limit", "1,5", 'limit_invalid: limit: expected a number, got "1,5"'],
+    ["sliding_window", "window", "x", 'window_invalid: window: expected a number, got "x"'],
+    ["composite", "limit.1", "-", 'limit_invalid: quota 2: limit: expected a number, got "-"'],
     [
       "fixed_window",
       "window.0",
       " ",
-      'window_invalid: quota 1: window: a number is expected, got " "',
+      'window_invalid: quota 1: window: expected a number, got " "',
     ],
   ] as const)("say which number is none: %s, %s", (strategy, wrong, text, message) => {
     const read = (name: string): string => (name === wrong ? text : field(name));

@@ -14,7 +14,7 @@ export function Failure({
   children,
 }: WithChildren & {
   readonly error: ThrottrError | null;
-  /** What failed is tried again without a press. */
+  /** It is retried without a press. */
   readonly isAskedAgain?: boolean;
 }) {
   if (error === null) return null;
@@ -35,7 +35,7 @@ export function Failure({
 
 /** In the place of what the token does not allow. */
 export function Lack({ scope }: { readonly scope: string }) {
-  return <Empty title="Not with this token">{lackText([scope])}</Empty>;
+  return <Empty title="Not allowed">{lackText([scope])}</Empty>;
 }
 
 /** The message without the code that it begins with. */
@@ -60,7 +60,7 @@ export function Loading<Value>({
       {error === null ? null : (
         <div class="failed">
           <Failure error={error} isAskedAgain />
-          <Button label="Try again" onPress={reload} isBusy={isLoading} />
+          <Button label="Retry" onPress={reload} isBusy={isLoading} />
         </div>
       )}
       {value === null ? error === null ? <Skeleton rows={rows} /> : null : children(value)}

@@ -6,5 +6,7 @@ export * from "./form.tsx";
 export * from "./layout.tsx";
 export * from "./meter.tsx";
 export * from "./pager.tsx";
+export * from "./refresh.tsx";
+export * from "./search.tsx";
 export * from "./table.tsx";
 export * from "./time.tsx";

@@ -1,5 +1,7 @@
 /** Tables, which are cards on narrow screens. */
 import type { Child } from "hono/jsx/dom";
+import { Icon } from "../icons.tsx";
+import { useTextParameter } from "../place.ts";
 
 interface Column<Row> {
   readonly head: string;
@@ -7,11 +9,16 @@ interface Column<Row> {
   readonly isNumber?: boolean;
   /** On narrow screens it is the title of the row. */
   readonly isTitle?: boolean;
+  /** Rows can be sorted by it; those of one table have one type. */
+  readonly sortBy?: (row: Row) => string | number | bigint;
 }
 
 /**
  * Rows and columns; on narrow screens each row is a card. The roles are written out, because a browser
  * that is told to lay a table out otherwise forgets that it is one.
+ *
+ * The head of a column that can be sorted by is a button: ascending, descending, and as the server has them. The address
+ * says which. Only the rows that are here are sorted, not those of other pages.
  */
 export function Table<Row>({
   label,
@@ -29,19 +36,33 @@ export function Table<Row>({
   readonly keyOf: (row: Row) => string;
   readonly rowClass?: (row: Row) => string;
 }) {
+  const [sort, setSort] = useTextParameter("sort");
   return (
     <table role="table" aria-label={label} class={isCompact ? "compact" : ""}>
       <thead role="rowgroup">
         <tr role="row">
-          {columns.map(({ head, isNumber = false }) => (
-            <th key={head} role="columnheader" scope="col" class={isNumber ? "number" : ""}>
-              {head}
+          {columns.map(({ head, isNumber = false, sortBy }) => (
+            <th
+              key={head}
+              role="columnheader"
+              scope="col"
+              class={isNumber ? "number" : ""}
+              aria-sort={sortBy === undefined ? null : directionOf(head, sort)}
+            >
+              {sortBy === undefined ? (
+                head
+              ) : (
+                <button type="button" class="sort" onClick={() => setSort(sortAfter(head, sort))}>
+                  {head}
+                  <Icon name="sort" />
+                </button>
+              )}
             </th>
           ))}
         </tr>
       </thead>
       <tbody role="rowgroup">
-        {rows.map((row) => (
+        {sorted(rows, columns, sort).map((row) => (
           <tr key={keyOf(row)} role="row" class={rowClass?.(row) ?? ""}>
             {columns.map(({ head, cell, isNumber = false, isTitle = false }) => (
               <td
@@ -58,4 +79,33 @@ export function Table<Row>({
       </tbody>
     </table>
   );
+}
+
+/** A column in the address: `time_left`; with `-` in front of it where it is descending. */
+const nameOf = (head: string): string => head.toLowerCase().replaceAll(" ", "_");
+
+function directionOf(head: string, sort: string): "ascending" | "descending" | "none" {
+  if (sort === nameOf(head)) return "ascending";
+  return sort === `-${nameOf(head)}` ? "descending" : "none";
+}
+
+/** What a press on a head sorts by next. */
+function sortAfter(head: string, sort: string): string {
+  const next = { none: nameOf(head), ascending: `-${nameOf(head)}`, descending: "" };
+  return next[directionOf(head, sort)];
+}
+
+function sorted<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  sort: string,
+): readonly Row[] {
+  const column = columns.find(({ head }) => sort.replace(/^-/, "") === nameOf(head));
+  if (column?.sortBy === undefined) return rows;
+  const { sortBy } = column;
+  const sign = sort.startsWith("-") ? -1 : 1;
+  return rows.toSorted((one, other) => {
+    const [before, after] = [sortBy(one), sortBy(other)];
+    return before === after ? 0 : before < after ? -sign : sign;
+  });
 }

@@ -1,4 +1,4 @@
-/** Channels: who is subscribed, what is published, and a look at a channel as it happens. */
+/** Channels: their subscriptions, a form that publishes, and the messages of one channel as they come. */
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { Subscription, ThrottrError } from "../../client/index.ts";
@@ -11,13 +11,15 @@ import {
   Form,
   Lack,
   Loading,
+  Refresh,
   ScreenHead,
   Table,
   type Fields,
 } from "../controls/index.ts";
 import { counted, formatBytes, formatCount, formatTime } from "../format.ts";
-import { notify, useAction, useLoaded } from "../hooks.ts";
+import { notify, useAction, useListed } from "../hooks.ts";
 import { bytesOfName, type NameFields } from "../names.ts";
+import { useOpened } from "../place.ts";
 import { failureOf, jsonOf, lacksScope, type Session } from "../session.ts";
 import { hexOf, nameText, utf8Of } from "../value-text.ts";
 
@@ -40,17 +42,17 @@ const RELOAD_DELAY_MS = 500;
 const OWN_CHANNEL = /^[\da-f]{32}$/;
 /** Messages that are kept on the page. */
 const SHOWN_MAX = 200;
-/** Of a message, what is shown. */
+/** Longer messages are cut. */
 const SHOWN_BYTES_MAX = 4096;
-/** How often the page shows what has come. */
+/** How often new messages are shown. */
 const SHOW_EVERY_MS = 100;
 
 const bytesOf = (listed: ListedChannel): Uint8Array => bytesOfName(listed, "channel");
 
 export function ChannelsScreen({ session }: { readonly session: Session }) {
-  const [tailed, setTailed] = useState<Uint8Array | null>(null);
+  const [tailed, setTailed] = useOpened("channel");
   const isListable = !lacksScope(session, "admin");
-  const channels = useLoaded(
+  const channels = useListed(
     isListable
       ? async (signal) =>
           await jsonOf<ChannelPage>(session, `/v1/channels?limit=${PAGE_CHANNELS}`, { signal })
@@ -59,20 +61,11 @@ export function ChannelsScreen({ session }: { readonly session: Session }) {
   );
   return (
     <>
-      <ScreenHead title="Channels" lead="Messages reach everybody who listens, and are not kept" />
+      <ScreenHead title="Channels" lead="Messages reach all current subscribers">
+        {isListable ? <Refresh of={channels} /> : null}
+      </ScreenHead>
       <div class="columns">
-        <Card
-          title="With subscriptions"
-          aside={
-            <Button
-              label="Load again"
-              icon="reload"
-              isBare
-              isBusy={channels.isLoading}
-              onPress={channels.reload}
-            />
-          }
-        >
+        <Card title="Channels with subscribers">
           {isListable ? (
             <Loading of={channels} rows={5}>
               {(page) => <ChannelTable page={page} onTail={setTailed} />}
@@ -89,7 +82,7 @@ export function ChannelsScreen({ session }: { readonly session: Session }) {
               <PublishForm session={session} onPublish={channels.reload} />
             )}
           </Card>
-          <Card title="Live tail">
+          <Card title="Live messages">
             {lacksScope(session, "subscribe") ? (
               <Lack scope="subscribe" />
             ) : (
@@ -123,7 +116,7 @@ function ChannelTable({
   return (
     <>
       {named.length === 0 ? (
-        <Empty title="Nobody is subscribed">A channel is here while somebody listens to it.</Empty>
+        <Empty title="No subscribers">A channel is listed while it has subscribers.</Empty>
       ) : (
         <Table
           label="Channels"
@@ -137,7 +130,7 @@ function ChannelTable({
                 <button
                   type="button"
                   class="link mono"
-                  title="Listen to it"
+                  title="Listen to this channel"
                   onClick={() => onTail(bytesOf(listed))}
                 >
                   {nameText(bytesOf(listed))}
@@ -147,25 +140,30 @@ function ChannelTable({
             {
               head: "Subscriptions",
               isNumber: true,
+              sortBy: ({ subscriptions }) => subscriptions,
               cell: ({ subscriptions }) => formatCount(subscriptions),
             },
             {
               head: "Published",
               isNumber: true,
+              sortBy: ({ publishedBytes }) => publishedBytes,
               cell: ({ publishedBytes }) => formatBytes(publishedBytes),
             },
             {
               head: "Delivered",
               isNumber: true,
+              sortBy: ({ deliveredBytes }) => deliveredBytes,
               cell: ({ deliveredBytes }) => formatBytes(deliveredBytes),
             },
           ]}
         />
       )}
       <p class="hint">
-        <code>*</code> reaches everybody who is connected.
-        {own === 0 ? "" : ` ${counted(own, "channel")} of connections themselves are left out.`}
-        {cursor === null ? "" : ` There are more than ${PAGE_CHANNELS}; these are the first ones.`}
+        Messages to <code>*</code> reach all connections.
+        {own === 0
+          ? ""
+          : ` Each connection also has a channel named like its ID: ${counted(own, "such channel")} not listed.`}
+        {cursor === null ? "" : ` Only the first ${PAGE_CHANNELS} channels are listed.`}
       </p>
     </>
   );
@@ -182,7 +180,7 @@ function PublishForm({
   const publish = async (fields: Fields): Promise<void> => {
     const channel = fields("channel");
     const isTaken = await throttr.publish(channel, fields("payload"));
-    notify(isTaken ? `Published to ${channel}` : `Nobody listens to ${channel}`);
+    notify(isTaken ? `Published to ${channel}` : `${channel} has no subscribers`);
     onPublish();
   };
   return (
@@ -207,7 +205,7 @@ interface Shown {
 type TailStatus = "connecting" | "listening" | "ended";
 
 const STATUS_TEXT: Readonly<Record<TailStatus, string>> = {
-  connecting: "Connecting",
+  connecting: "Connecting…",
   listening: "Listening",
   ended: "Ended",
 };
@@ -231,7 +229,7 @@ function Tail({
   return (
     <div ref={place} class="stack tail">
       <Form
-        submit={channel === null ? "Listen" : "Listen to another"}
+        submit={channel === null ? "Listen" : "Switch channel"}
         kind={channel === null ? "primary" : "plain"}
         action={start}
         isInline
@@ -241,7 +239,9 @@ function Tail({
         <Field label="Channel" name="channel" placeholder="news" isMono />
       </Form>
       {channel === null ? (
-        <Empty title="Not listening">Messages appear here as they are published.</Empty>
+        <Empty title="Not listening">
+          Enter a channel to see its messages as they are published.
+        </Empty>
       ) : (
         <>
           <p class="tail-head">
@@ -254,7 +254,7 @@ function Tail({
           </p>
           <Failure error={tail.error} />
           {tail.missed === 0 ? null : (
-            <p class="hint">{counted(tail.missed, "message")} came too fast, and are not shown.</p>
+            <p class="hint">{counted(tail.missed, "message")} came too fast to be shown.</p>
           )}
           <ol class="messages" aria-live="polite" aria-relevant="additions" aria-label="Messages">
             {tail.messages.map(({ number, atMs, text, isHex, bytes }) => (

@@ -1,5 +1,6 @@
-/** Connections: who is there, and what each has asked. */
+/** Connections: from where each comes, since when, and its requests by type. */
 import { useState } from "hono/jsx/dom";
+import type { ConnectionRow } from "../../wire/throttr/connection-row.ts";
 import {
   Button,
   Card,
@@ -9,13 +10,17 @@ import {
   Facts,
   Lack,
   Loading,
+  Refresh,
   ScreenHead,
+  Search,
   Since,
   Table,
 } from "../controls/index.ts";
 import { counted, formatBytes, formatCount, formatMoment } from "../format.ts";
-import { useLoaded } from "../hooks.ts";
+import { useListed } from "../hooks.ts";
+import { useOpened, useTextParameter } from "../place.ts";
 import { jsonOf, lacksScope, type Session } from "../session.ts";
+import { utf8Of } from "../value-text.ts";
 
 /** A page of `GET /v1/connections`. */
 interface ConnectionPage {
@@ -23,27 +28,22 @@ interface ConnectionPage {
   readonly cursor: string | null;
 }
 
-interface Connection {
+/** Figures are called in JSON as they are in the row of the protocol. */
+interface Connection extends Omit<
+  ConnectionRow,
+  "id" | "kind" | "allocatedBytes" | "consumedBytes" | "counts"
+> {
   readonly id: string;
   readonly transport: keyof typeof TRANSPORTS;
-  /** Empty where it is not known. */
-  readonly ip: string;
-  readonly port: number;
-  readonly connectedAtMs: number;
-  readonly readBytes: number;
-  readonly writeBytes: number;
-  readonly publishedBytes: number;
-  readonly receivedBytes: number;
   readonly requests: number;
   readonly requestsByType: Readonly<Record<string, number>>;
 }
 
 const TRANSPORTS = { tcp: "TCP", websocket: "WebSocket", events: "Events" };
-/** That are loaded: the filter looks through all of these. */
+/** Connections that are loaded, and that the filter looks through. */
 const LOADED_MAX = 20_000;
 const LOADED_AT_ONCE = 1000;
 const PAGE_CONNECTIONS = 100;
-const REFRESH_MS = 5000;
 const LEAD = "Over TCP, WebSocket and Server-Sent Events";
 
 export function ConnectionsScreen({ session }: { readonly session: Session }) {
@@ -57,36 +57,21 @@ export function ConnectionsScreen({ session }: { readonly session: Session }) {
 }
 
 function ConnectionList({ session }: { readonly session: Session }) {
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useTextParameter("filter");
   const [shownMax, setShownMax] = useState(PAGE_CONNECTIONS);
-  const [isFollowing, setFollowing] = useState(false);
-  const [openedId, setOpenedId] = useState<string | null>(null);
-  const connections = useLoaded(
-    async (signal) => await listed(session, signal),
-    [session],
-    isFollowing ? REFRESH_MS : null,
-  );
-  const opened = connections.value?.connections.find(({ id }) => id === openedId) ?? null;
+  const [openedId, open] = useOpened("connection");
+  const connections = useListed(async (signal) => await listed(session, signal), [session]);
+  const opened =
+    openedId === null
+      ? undefined
+      : connections.value?.connections.find(({ id }) => id === utf8Of(openedId));
   return (
     <>
       <ScreenHead title="Connections" lead={LEAD}>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={isFollowing}
-            onInput={(event: Event) => setFollowing((event.target as HTMLInputElement).checked)}
-          />
-          Every 5 s
-        </label>
-        <Button
-          label="Load again"
-          icon="reload"
-          isBusy={connections.isLoading}
-          onPress={connections.reload}
-        />
+        <Refresh of={connections} />
       </ScreenHead>
       <Card
-        title="Open now"
+        title="Open connections"
         aside={
           connections.value === null ? null : (
             <span class="figure">
@@ -96,33 +81,30 @@ function ConnectionList({ session }: { readonly session: Session }) {
           )
         }
       >
-        <label class="field search">
-          <span class="unseen">Part of an id or address</span>
-          <input
-            id="filter"
-            class="mono"
-            type="search"
-            placeholder="Part of an id or address"
-            autocomplete="off"
-
-            onInput={(event: Event) => setFilter((event.target as HTMLInputElement).value.trim())}
-          />
-        </label>
+        <Search
+          label="Part of an ID or address"
+          placeholder="Part of an ID or address"
+          value={filter}
+          onText={(text) => setFilter(text.trim())}
+        />
         <Loading of={connections} rows={5}>
           {({ connections: all }) => {
             const found = all.filter(({ id, ip }) => id.includes(filter) || ip.includes(filter));
             if (found.length === 0) {
               return filter === "" ? (
-                <Empty title="Nobody is connected">
-                  Requests over HTTP and service bindings are no connections.
+                <Empty title="No connections">
+                  HTTP requests and service bindings do not open connections.
                 </Empty>
               ) : (
-                <Empty title="No connection has that">Ids are hex digits.</Empty>
+                <Empty title="No connection matches">IDs consist of hex digits.</Empty>
               );
             }
             return (
               <>
-                <ConnectionTable connections={found.slice(0, shownMax)} onOpen={setOpenedId} />
+                <ConnectionTable
+                  connections={found.slice(0, shownMax)}
+                  onOpen={(id) => open(new TextEncoder().encode(id))}
+                />
                 {found.length > shownMax ? (
                   <div class="pager">
                     <Button
@@ -136,14 +118,14 @@ function ConnectionList({ session }: { readonly session: Session }) {
           }}
         </Loading>
       </Card>
-      {opened === null ? null : (
-        <ConnectionDialog connection={opened} onClose={() => setOpenedId(null)} />
+      {opened === undefined ? null : (
+        <ConnectionDialog connection={opened} onClose={() => open(null)} />
       )}
     </>
   );
 }
 
-/** The first connections, as many as are loaded; the cursor says whether there are more. */
+/** Loads the first connections, up to the limit; the cursor says whether there are more. */
 async function listed(session: Session, signal: AbortSignal): Promise<ConnectionPage> {
   const connections: Connection[] = [];
   let cursor: string | null = null;
@@ -158,13 +140,7 @@ async function listed(session: Session, signal: AbortSignal): Promise<Connection
 }
 
 const addressOf = ({ ip, port }: Connection): string =>
-  ip === ""
-    ? "not known"
-    : port === 0
-      ? ip
-      : ip.includes(":")
-        ? `[${ip}]:${port}`
-        : `${ip}:${port}`;
+  ip === "" ? "unknown" : port === 0 ? ip : ip.includes(":") ? `[${ip}]:${port}` : `${ip}:${port}`;
 
 function ConnectionTable({
   connections,
@@ -181,7 +157,7 @@ function ConnectionTable({
       rowClass={() => "opens"}
       columns={[
         {
-          head: "Id",
+          head: "ID",
           isTitle: true,
           cell: ({ id }) => (
             <button type="button" class="link mono" title={id} onClick={() => onOpen(id)}>
@@ -190,18 +166,37 @@ function ConnectionTable({
           ),
         },
         {
-          head: "Over",
+          head: "Transport",
           cell: ({ transport }) => <span class="badge">{TRANSPORTS[transport]}</span>,
         },
-        { head: "From", cell: (connection) => <span class="mono">{addressOf(connection)}</span> },
+        {
+          head: "Address",
+          cell: (connection) => <span class="mono">{addressOf(connection)}</span>,
+        },
         {
           head: "Connected for",
           isNumber: true,
+          sortBy: ({ connectedAtMs }) => -connectedAtMs,
           cell: ({ connectedAtMs }) => <Since sinceMs={connectedAtMs} />,
         },
-        { head: "Requests", isNumber: true, cell: ({ requests }) => formatCount(requests) },
-        { head: "Read", isNumber: true, cell: ({ readBytes }) => formatBytes(readBytes) },
-        { head: "Written", isNumber: true, cell: ({ writeBytes }) => formatBytes(writeBytes) },
+        {
+          head: "Requests",
+          isNumber: true,
+          sortBy: ({ requests }) => requests,
+          cell: ({ requests }) => formatCount(requests),
+        },
+        {
+          head: "Received",
+          isNumber: true,
+          sortBy: ({ readBytes }) => readBytes,
+          cell: ({ readBytes }) => formatBytes(readBytes),
+        },
+        {
+          head: "Sent",
+          isNumber: true,
+          sortBy: ({ writeBytes }) => writeBytes,
+          cell: ({ writeBytes }) => formatBytes(writeBytes),
+        },
       ]}
     />
   );
@@ -222,26 +217,26 @@ function ConnectionDialog({
         <Facts
           facts={[
             [
-              "Id",
+              "ID",
               <span class="with-button">
                 <code>{id}</code>
-                <Copy text={id} label="Copy id" />
+                <Copy text={id} label="Copy ID" />
               </span>,
             ],
-            ["Over", <span class="badge">{TRANSPORTS[transport]}</span>],
-            ["From", <span class="mono">{addressOf(connection)}</span>],
-            ["Since", formatMoment(connectedAtMs)],
-            ["Read from it", formatBytes(readBytes)],
-            ["Written to it", formatBytes(writeBytes)],
-            ["It has published", formatBytes(publishedBytes)],
-            ["It was pushed", formatBytes(receivedBytes)],
+            ["Transport", <span class="badge">{TRANSPORTS[transport]}</span>],
+            ["Address", <span class="mono">{addressOf(connection)}</span>],
+            ["Connected since", formatMoment(connectedAtMs)],
+            ["Received from client", formatBytes(readBytes)],
+            ["Sent to client", formatBytes(writeBytes)],
+            ["Published by client", formatBytes(publishedBytes)],
+            ["Pushed to client", formatBytes(receivedBytes)],
             ["Requests", formatCount(requests)],
           ]}
         />
         <section class="part">
           <h3>Requests by type</h3>
           {requests === 0 ? (
-            <Empty title="None yet">Requests are counted as long as the connection lives.</Empty>
+            <Empty title="None yet">Requests are counted while the connection is open.</Empty>
           ) : (
             <Facts
               facts={Object.entries(requestsByType).map(

@@ -1,4 +1,4 @@
-/** A limiter, tried out by hand: what it says, what is left, and when it is fresh again. */
+/** Tries a rate limit by hand: the decision, how much is left, and when it is available again. */
 import { useRef, useState } from "hono/jsx/dom";
 import { type LimitRequest, type LimitResult, type QuotaResult } from "../../client/index.ts";
 import {
@@ -37,11 +37,15 @@ interface Answer {
   readonly call: Call;
   readonly atMs: number;
   readonly result: LimitResult;
-  /** When the same request is granted, by the server's clock; null where it was, or never is. */
+  /** When the same request would be granted, by the server's clock; null where it was, or never will be. */
   readonly retryAtMs: number | null;
 }
 
-const CALL_NAMES: Readonly<Record<Call, string>> = { limit: "Ask", peek: "Peek", refund: "Refund" };
+const CALL_NAMES: Readonly<Record<Call, string>> = {
+  limit: "Check",
+  peek: "Peek",
+  refund: "Refund",
+};
 
 export function LimiterScreen({ session }: { readonly session: Session }) {
   const { throttr } = session;
@@ -50,7 +54,7 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
   const [strategy, setStrategy] = useState<StrategyName>("token_bucket");
   const [quotas, setQuotas] = useState(1);
   const [answers, setAnswers] = useState<readonly Answer[]>([]);
-  /** What was asked last: the fields may have changed since. */
+  /** The last request: the fields may have changed since. */
   const [asked, setAsked] = useState<LimitRequest | null>(null);
   const action = useAction();
 
@@ -88,11 +92,11 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
       const { cost: _, ...request } = requestToForget();
       const isForgotten = await throttr.reset(request);
       setAnswers([]);
-      notify(isForgotten ? "The limit is fresh again" : "There was no state to forget");
+      notify(isForgotten ? "The limit was reset" : "The limit had no state to reset");
     });
   return (
     <>
-      <ScreenHead title="Limiter" lead="Ask a rate limit by hand, and see what it says" />
+      <ScreenHead title="Limiter" lead="Try a rate limit by hand" />
       <div class="columns">
         <Card title="Strategy">
           <form
@@ -123,7 +127,7 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
             {isChargeable ? <Field label="Cost" name="cost" value="1" isNumber /> : null}
             <div class="form-actions">
               <button class="button primary" type="submit" disabled={action.isBusy}>
-                <span>{isChargeable ? "Ask" : "Peek"}</span>
+                <span>{isChargeable ? "Check" : "Peek"}</span>
               </button>
               {isChargeable ? (
                 <>
@@ -151,19 +155,19 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
           </form>
         </Card>
         <div class="stack">
-          <Card title="Answer">
+          <Card title="Result">
             {answers[0] === undefined ? (
-              <Empty title="Not asked yet">
+              <Empty title="No request yet">
                 {isChargeable
-                  ? "Asking charges the cost if there is room; a refusal or a peek charges nothing."
-                  : "A peek charges nothing. To ask, the token would need the scope write."}
+                  ? "Check charges the cost if the request is granted. A refusal costs nothing, and neither does Peek."
+                  : "Peek costs nothing. Check needs a token with the scope write."}
               </Empty>
             ) : (
               <AnswerView answer={answers[0]} />
             )}
           </Card>
           {answers.length < 2 ? null : (
-            <Card title="Before">
+            <Card title="Previous results">
               <ol class="history">
                 {answers.slice(1).map(({ number, call, atMs, result }) => (
                   <li key={number}>
@@ -198,7 +202,7 @@ function StrategyFields({
       {hasQuotas ? <QuotaFields quotas={quotas} onQuotas={onQuotas} /> : null}
       {strategy === "composite" ? (
         <Choice
-          label="And"
+          label="Second strategy"
           name="secondary"
           value="token_bucket"
           options={{
@@ -211,7 +215,7 @@ function StrategyFields({
       {hasBucket || strategy === "composite" ? (
         <div class="pair">
           <Field label="Burst" name="burst" value="10" isNumber />
-          <Field label="Per second" name="rate" value="1" isNumber />
+          <Field label="Rate per second" name="rate" value="1" isNumber />
         </div>
       ) : null}
       {strategy === "sliding_window" ? (
@@ -246,7 +250,7 @@ function QuotaFields({
         const [limit, window, unit] = QUOTA_DEFAULTS[i] ?? (["", "", "d"] as const);
         return (
           <div class="quota" key={i}>
-            <Field label="Quota" name={`name.${i}`} value={QUOTA_NAMES[i]!} isMono />
+            <Field label="Name of quota" name={`name.${i}`} value={QUOTA_NAMES[i]!} isMono />
             <Field label="Limit" name={`limit.${i}`} value={limit} isNumber />
             <TimeFields
               label="Window"
@@ -260,13 +264,13 @@ function QuotaFields({
       })}
       <div class="form-actions">
         <Button
-          label="Add a quota"
+          label="Add quota"
           icon="add"
           disabled={quotas === QUOTAS_MAX}
           onPress={() => onQuotas(quotas + 1)}
         />
         <Button
-          label="Remove the last"
+          label="Remove last quota"
           disabled={quotas === 1}
           onPress={() => onQuotas(quotas - 1)}
         />
@@ -296,11 +300,12 @@ function AnswerView({ answer: { call, result, retryAtMs, number } }: { readonly 
         </span>
       </p>
       {result.reason === undefined ? null : (
-        <p class="hint">The cost is above what could ever be granted: no wait helps.</p>
+        <p class="hint">The cost is higher than the limit: waiting does not help.</p>
       )}
       {retryAtMs === null ? null : (
         <p class="hint">
-          Granted again: <Countdown untilMs={retryAtMs} ended="now, if nobody else came" />
+          Available again in{" "}
+          <Countdown untilMs={retryAtMs} ended="0 s, unless others used it meanwhile" />
         </p>
       )}
       <div class="quota-results">
@@ -327,10 +332,10 @@ function QuotaView({
         <code>{isOnly ? "remaining" : name}</code>
         <span class="hint">
           {reset === null ? (
-            "no reset"
+            "no reset time"
           ) : (
             <>
-              reset: <Countdown untilMs={reset} ended="now" />
+              resets in <Countdown untilMs={reset} ended="0 s" />
             </>
           )}
         </span>

@@ -1,4 +1,4 @@
-/** The window that makes a record. */
+/** The window that creates a record. */
 import { useState } from "hono/jsx/dom";
 import { ThrottrError } from "../../client/index.ts";
 import { Dialog, Field, Form, Switch, TimeFields, type Fields } from "../controls/index.ts";
@@ -10,40 +10,43 @@ export function NewRecord({
   session,
   prefix,
   onClose,
-  onMade,
+  onCreated,
 }: {
   readonly session: Session;
-  /** What the key begins with, as a proposal. */
+  /** The key begins with it, as a proposal. */
   readonly prefix: string;
   readonly onClose: () => void;
-  readonly onMade: () => void;
+  readonly onCreated: () => void;
 }) {
   const { throttr } = session;
   const [kind, setKind] = useState<"counter" | "buffer">("counter");
   const action = useAction();
-  const make = async (fields: Fields): Promise<void> => {
+  const create = async (fields: Fields): Promise<void> => {
     const key = fields("key");
     if (key === "") {
-      throw new ThrottrError("key_missing", "give the record a key");
+      throw new ThrottrError("key_missing", "enter a key");
     }
     const ttlMs = ttlOf(fields);
-    const isMade =
+    const isCreated =
       kind === "counter"
         ? await throttr.insert(key, { quota: quotaOf(fields("quota")), ttlMs })
-        : // Only where there is none: a SET would replace what is there.
+        : // SET would replace a record that exists: this refuses.
           (await throttr.compareAndSet(key, { expected: null, value: fields("value"), ttlMs }))
             .applied;
-    if (!isMade) {
-      throw new ThrottrError("exists", "there is a record under the key; nothing was changed");
+    if (!isCreated) {
+      throw new ThrottrError(
+        "exists",
+        "a record with this key exists already; nothing was changed",
+      );
     }
-    notify(`Made ${key}`);
-    onMade();
+    notify(`Created ${key}`);
+    onCreated();
     onClose();
   };
   return (
     <Dialog title="New record" onClose={onClose}>
-      <Form submit="Make it" action={action} onSubmit={make}>
-        {/* That there is no buffer yet is read as well. */}
+      <Form submit="Create" action={action} onSubmit={create}>
+        {/* Creating a buffer also reads whether one exists. */}
         {lacksScope(session, "read") ? null : (
           <Switch
             label="Kind"

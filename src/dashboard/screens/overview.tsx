@@ -1,4 +1,4 @@
-/** Overview: what the namespace is doing, live. */
+/** Overview: figures of the namespace, live. */
 import { useState, type Child } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { Overview } from "../../wire/overview.ts";
@@ -28,13 +28,13 @@ import { lacksScope, type Session } from "../session.ts";
 import { useStore } from "../store.ts";
 
 const STATUS: Readonly<Record<Feed["status"], string>> = {
-  connecting: "Connecting",
+  connecting: "Connecting…",
   live: "Live",
-  lost: "Connection lost, trying again",
+  lost: "Connection lost. Retrying…",
   paused: "Paused",
 };
 
-/** How often the figures are said to those who listen: each second would be noise. */
+/** How often screen readers are told the figures: each second would be noise. */
 const SPOKEN_EVERY_MS = 20_000;
 /** Above that a shard's memory is shown as a warning. */
 const FULL_SHARE = 0.9;
@@ -51,7 +51,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
   if (!isAllowed) {
     return (
       <>
-        <ScreenHead title="Overview" lead="What the namespace is doing" />
+        <ScreenHead title="Overview" lead="The namespace, live" />
         <Lack scope="admin" />
       </>
     );
@@ -63,7 +63,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
         title="Overview"
         lead={
           overview === null
-            ? "What the namespace is doing"
+            ? "The namespace, live"
             : `Namespace ${overview.namespace}, version ${overview.version}`
         }
       >
@@ -80,7 +80,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             <Tile
               name="Requests per second"
               figure={rates === null ? null : formatRate(rates.requests)}
-              note={overview === null ? "" : `${formatTile(overview.requests.total)} since awake`}
+              note={overview === null ? "" : `${formatTile(overview.requests.total)} since start`}
               isMain
             />
             <Tile
@@ -104,7 +104,11 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             <Tile
               name="Channels"
               figure={overview === null ? null : formatTile(overview.channels)}
-              note={overview === null ? "" : counted(overview.subscriptions, "subscription")}
+              note={
+                overview === null
+                  ? ""
+                  : `${counted(overview.subscriptions, "subscription")} with own channels`
+              }
             />
             <Tile
               name="Semaphores"
@@ -121,7 +125,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
               }
             />
           </div>
-          <Card title="Requests per second, by type">
+          <Card title="Requests per second by type">
             <RequestsChart samples={feed.samples} names={feed.names} />
           </Card>
           <Card
@@ -129,14 +133,14 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             aside={
               overview?.runningSinceMs == null ? null : (
                 <>
-                  awake for <Since sinceMs={overview.runningSinceMs} />
+                  running for <Since sinceMs={overview.runningSinceMs} />
                 </>
               )
             }
           >
             {overview === null ? <Skeleton rows={4} /> : <Shards overview={overview} />}
           </Card>
-          <Card title="Hubs" aside="where connections live">
+          <Card title="Hubs" aside="objects that hold connections">
             {overview === null ? <Skeleton rows={2} /> : <Hubs overview={overview} />}
           </Card>
         </>
@@ -174,16 +178,16 @@ function transportsOf({ connections: { byTransport } }: Overview): string {
   ] as const;
   const open = parts.filter(([count]) => count > 0);
   return open.length === 0
-    ? "none open"
+    ? "none"
     : open.map(([count, name]) => `${formatCount(count)} ${name}`).join(", ");
 }
 
 const SILENCES: Readonly<Record<string, string>> = {
   timeout: "did not answer in time",
-  outdated: "runs the release before",
+  outdated: "runs an older release",
 };
 
-/** Of a shard or Hub that does not answer: why. */
+/** Why a shard or Hub does not answer. */
 const silence = (code: string): Child => <span class="badge bad">{SILENCES[code] ?? code}</span>;
 
 function Shards({ overview }: { readonly overview: Overview }) {
@@ -251,7 +255,7 @@ function Shards({ overview }: { readonly overview: Overview }) {
             ),
         },
         {
-          head: "Awake for",
+          head: "Running for",
           isNumber: true,
           cell: (shard) => (shard.isUnreachable ? "–" : <Since sinceMs={shard.startedAtMs} />),
         },
@@ -262,7 +266,7 @@ function Shards({ overview }: { readonly overview: Overview }) {
 
 function Hubs({ overview }: { readonly overview: Overview }) {
   if (overview.hubs.length === 0) {
-    return <Empty title="No connections">A Hub is made for the first connection near it.</Empty>;
+    return <Empty title="No connections">Hubs are created with the first connections.</Empty>;
   }
   return (
     <Table
@@ -272,7 +276,7 @@ function Hubs({ overview }: { readonly overview: Overview }) {
       columns={[
         {
           head: "Hub",
-          cell: ({ location, index }) => `${location === "XXX" ? "somewhere" : location} ${index}`,
+          cell: ({ location, index }) => `${location === "XXX" ? "unknown" : location} ${index}`,
           isTitle: true,
         },
         {
@@ -290,7 +294,7 @@ function Hubs({ overview }: { readonly overview: Overview }) {
   );
 }
 
-/** The main figures, said now and then to those who listen to the page. */
+/** The main figures, for screen readers. */
 function Spoken({ feed }: { readonly feed: Feed }) {
   const [text, setText] = useState("");
   const isKnown = feed.overview !== null && feed.rates !== null;

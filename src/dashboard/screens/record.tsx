@@ -1,4 +1,4 @@
-/** A record: what it holds, how long it lives, and what can be done with it. */
+/** The drawer of a record: its value and TTL, and forms that change or remove it. */
 import { useState, type Child } from "hono/jsx/dom";
 import type { BufferRecord, ChangeName, CounterRecord } from "../../client/index.ts";
 import { ThrottrError } from "../../client/index.ts";
@@ -44,7 +44,7 @@ type Opened =
 interface RecordProps {
   readonly session: Session;
   readonly recordKey: Uint8Array;
-  /** What it was when it was listed. */
+  /** Its kind when it was listed. It is read as the other kind when that has changed. */
   readonly kind: Kind;
   readonly onClose: () => void;
   /** It was changed, or is gone. */
@@ -70,7 +70,7 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
       <Loading of={opened} rows={6}>
         {({ record }) =>
           record === null ? (
-            <Empty title="This record is gone">It has expired, or somebody has removed it.</Empty>
+            <Empty title="This record is gone">It has expired, or it was removed.</Empty>
           ) : (
             <div class="stack">
               {record.kind === "counter" ? (
@@ -83,7 +83,7 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
                 facts={[
                   ["Kind", <span class={`badge ${record.kind}`}>{record.kind}</span>],
                   ["Time left", <Countdown untilMs={record.expiresAtMs} />],
-                  ["Ends", formatMoment(record.expiresAtMs)],
+                  ["Expires", formatMoment(record.expiresAtMs)],
                   ...(record.kind === "buffer"
                     ? [["Size", formatBytes(record.value.length)] as const]
                     : []),
@@ -127,15 +127,15 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
           onClose={() => setPurging(false)}
           onConfirm={async () => {
             const isRemoved = await session.throttr.purge(recordKey);
-            notify(isRemoved ? `Purged ${name}` : `${name} was gone already`);
+            notify(isRemoved ? `Purged ${name}` : `${name} did not exist any more`);
             onChange();
             onClose();
-            // What was pressed to get here may be gone with the record.
+            // The button that opened this window may be gone with the record.
             document.getElementById("screen-title")?.focus();
           }}
         >
           <p>
-            <code>{name}</code> is removed for everybody, at once. That can't be undone.
+            <code>{name}</code> is removed for all clients at once. This cannot be undone.
           </p>
         </Confirm>
       ) : null}
@@ -188,15 +188,15 @@ function QuotaForm({ session: { throttr }, recordKey, onChange }: PartProps) {
     if (!outcome.applied) {
       throw new ThrottrError(
         "not_applied",
-        `the quota is ${outcome.quota}, and would have left 0 to 2^64 - 1: it stays as it is`,
+        `the result would be outside 0 to 2^64 - 1: the quota stays ${outcome.quota}`,
       );
     }
-    onChange(`The quota is ${formatCount(outcome.quota)}`);
+    onChange(`The quota is now ${formatCount(outcome.quota)}`);
   };
   return (
     <section class="part">
-      <h3>Change the quota</h3>
-      <Form submit="Change" action={action} onSubmit={change}>
+      <h3>Change quota</h3>
+      <Form submit="Change quota" action={action} onSubmit={change}>
         <div class="pair">
           <Choice
             label="How"
@@ -214,7 +214,7 @@ function QuotaForm({ session: { throttr }, recordKey, onChange }: PartProps) {
 /** @throws ThrottrError `amount_invalid` */
 function amountOf(text: string): bigint {
   if (/^\d+$/.test(text.trim())) return BigInt(text.trim());
-  throw new ThrottrError("amount_invalid", "amount: an integer from 0 to 2^64 - 1 is expected");
+  throw new ThrottrError("amount_invalid", "amount: expected an integer from 0 to 2^64 - 1");
 }
 
 function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
@@ -225,19 +225,19 @@ function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
     const remaining = await throttr.ttl(recordKey, options);
     onChange(
       remaining === null
-        ? "The record has ended"
-        : `It ends ${formatMoment(remaining.expiresAtMs)}`,
+        ? "The record has expired"
+        : `It expires ${formatMoment(remaining.expiresAtMs)}`,
     );
   };
   return (
     <section class="part">
-      <h3>Change how long it lives</h3>
+      <h3>Change TTL</h3>
       <Form submit="Change TTL" action={action} onSubmit={change}>
         <Choice
           label="How"
           name="how"
           value="patch"
-          options={{ patch: "From now on", increase: "Longer by", decrease: "Shorter by" }}
+          options={{ patch: "From now", increase: "Longer by", decrease: "Shorter by" }}
         />
         <TimeFields label="Time" name="ttl" unitName="unit" value="1" unit="h" />
       </Form>
@@ -249,7 +249,7 @@ function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
 export function ttlOf(fields: Fields): number {
   const ttlMs = millisecondsOf(fields("ttl"), fields("unit"));
   if (Number.isSafeInteger(ttlMs) && ttlMs >= 0) return ttlMs;
-  throw new ThrottrError("ttl_invalid", "time: a number from 0 is expected");
+  throw new ThrottrError("ttl_invalid", "time: expected a number from 0");
 }
 
 function ValueSection({
@@ -317,10 +317,10 @@ function ValueView({
         </pre>
       )}
       {value.length > SHOWN_BYTES_MAX && form !== "limiter" ? (
-        <p class="hint">The first {formatBytes(SHOWN_BYTES_MAX)} are shown.</p>
+        <p class="hint">Only the first {formatBytes(SHOWN_BYTES_MAX)} are shown.</p>
       ) : null}
       <div class="form-actions">
-        {onEdit === null ? null : <Button label="Set another value" onPress={onEdit} />}
+        {onEdit === null ? null : <Button label="Change value" onPress={onEdit} />}
         {text === null ? null : <Copy text={text} label="Copy value" />}
       </div>
     </section>
@@ -338,13 +338,13 @@ function LimiterFields({ state }: { readonly state: LimiterState }) {
         ])}
       />
       <p class="hint">
-        The configuration is with whoever asks the limit; only its state is stored.
+        Only the state is stored. Limits and rates are set by the application that asks this limit.
       </p>
     </div>
   );
 }
 
-/** A value is set only where nobody has set another one since it was read. */
+/** Saves a value only if the record still holds the value that was read. */
 function ValueForm({
   session: { throttr },
   recordKey,
@@ -363,16 +363,16 @@ function ValueForm({
     if (!applied) {
       throw new ThrottrError(
         "changed_meanwhile",
-        "somebody has changed it since it was read; close this to see what it holds now",
+        "the value was changed by someone else; cancel and refresh to see it",
       );
     }
-    onChange("The value is set");
+    onChange("Value saved");
   };
   return (
     <section class="part">
-      <h3>Set another value</h3>
+      <h3>Change value</h3>
       <Form
-        submit="Set"
+        submit="Save"
         action={action}
         onSubmit={set}
         also={<Button label="Cancel" onPress={onCancel} />}
@@ -381,7 +381,7 @@ function ValueForm({
           <span class="label">Value</span>
           <textarea class="mono" name="value" rows={8} value={text ?? ""} />
           {text === null ? (
-            <span class="hint">What it holds is no text, and is replaced as a whole.</span>
+            <span class="hint">The current value is not text. Saving replaces all of it.</span>
           ) : null}
         </label>
         <TimeFields

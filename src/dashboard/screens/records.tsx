@@ -1,162 +1,210 @@
-/** Records: browsed by prefix, page by page. */
-import { useRef, useState } from "hono/jsx/dom";
-import { useEffect } from "../effect.ts";
-import type { ListedRecord, RecordPage } from "../../client/index.ts";
+/** Records: browsed by prefix and kind, page by page. */
+import { useState } from "hono/jsx/dom";
+import { ThrottrError, type ListedRecord } from "../../client/index.ts";
 import {
   Button,
   Card,
+  Choice,
   Countdown,
   Empty,
   Lack,
   Loading,
   Pager,
+  Refresh,
   ScreenHead,
+  Search,
   Table,
 } from "../controls/index.ts";
 import { formatBytes, formatCount } from "../format.ts";
-import { useLoaded } from "../hooks.ts";
+import { useListed } from "../hooks.ts";
+import { readLimiterState } from "../limiter-state.ts";
+import { useOpened, useTextParameter } from "../place.ts";
 import { lacksScope, type Session } from "../session.ts";
-import { nameText } from "../value-text.ts";
+import { nameText, utf8Of } from "../value-text.ts";
 import { NewRecord } from "./new-record.tsx";
 import { RecordDialog } from "./record.tsx";
 
 const PAGE_RECORDS = 50;
-/** How long somebody may pause while typing a prefix. */
-const TYPING_MS = 300;
+/** Pages of the server that are read for one page here: a filter by kind may leave out all of their records. */
+const READS_MAX = 40;
+/** The state of a limit is shorter, unless it has many quotas. Larger buffers are not read for the list. */
+const LIMIT_BYTES_MAX = 512;
 
-/** A page: the cursors of all pages before it, and its own, which the first one has not. */
+const KINDS = { "": "All kinds", counter: "Counters", buffer: "Buffers", limit: "Limits" };
+/** A limit is a buffer to the server: its value says that a limiter has written it. */
+type Kind = Exclude<keyof typeof KINDS, "">;
+
+/** A record as the list shows it. */
+interface Row extends Omit<ListedRecord, "kind"> {
+  readonly kind: Kind;
+  /** The quota, the size, or how much of a limit is left or used. */
+  readonly content: string;
+}
+
+interface Page {
+  readonly rows: readonly Row[];
+  /** For the next page; null behind the last one. */
+  readonly cursor: Uint8Array | null;
+}
+
+/** A page: the cursors of all pages before it, and its own, which the first one does not have. */
 type Cursors = readonly Uint8Array[];
 
 export function RecordsScreen({ session }: { readonly session: Session }) {
-  const [prefix, setPrefix] = useState("");
+  const [prefix, setPrefix] = useTextParameter("prefix");
+  const [kind, setKind] = useTextParameter("kind");
+  const [openedKey, open] = useOpened("record");
   const [cursors, setCursors] = useState<Cursors>([]);
-  const [opened, setOpened] = useState<ListedRecord | null>(null);
   const [isNew, setNew] = useState(false);
-  const typing = useRef<ReturnType<typeof setTimeout> | null>(null);
   const isReadable = !lacksScope(session, "read");
-  const page = useLoaded(
-    isReadable ? (signal) => pageOf(session, prefix, cursors.at(-1) ?? null, signal) : null,
-    [session, prefix, cursors],
+  const page = useListed(
+    isReadable
+      ? (signal) => readPage(session, { prefix, kind, from: cursors.at(-1) ?? null, signal })
+      : null,
+    [session, prefix, kind, cursors],
   );
-  useEffect(() => () => clearTimeout(typing.current ?? undefined), []);
-  const type = (text: string): void => {
-    clearTimeout(typing.current ?? undefined);
-    typing.current = setTimeout(() => {
-      setPrefix(text);
-      setCursors([]);
-    }, TYPING_MS);
-  };
-  const next = page.value?.cursor ?? null;
-  const head = (
-    <ScreenHead title="Records" lead="Counters and buffers">
-      {lacksScope(session, "write") ? null : (
-        <Button label="New record" icon="add" kind="primary" onPress={() => setNew(true)} />
-      )}
-    </ScreenHead>
-  );
-  const newRecord = isNew ? (
-    <NewRecord
-      session={session}
-      prefix={prefix}
-      onClose={() => setNew(false)}
-      onMade={page.reload}
-    />
-  ) : null;
-  if (!isReadable) {
-    return (
-      <>
-        {head}
-        <Lack scope="read" />
-        {newRecord}
-      </>
-    );
-  }
+  const isFiltered = prefix !== "" || kind !== "";
+  const openedName = openedKey === null ? null : nameText(openedKey);
+  const listed = page.value?.rows.find(({ key }) => nameText(key) === openedName);
   return (
     <>
-      {head}
-      <Card
-        title={prefix === "" ? "All records" : `Keys that begin with “${prefix}”`}
-        aside={
-          <Button
-            label="Load again"
-            icon="reload"
-            isBare
-            isBusy={page.isLoading}
-            onPress={page.reload}
+      <ScreenHead title="Records" lead="Counters, buffers and rate limits">
+        {isReadable ? <Refresh of={page} /> : null}
+        {lacksScope(session, "write") ? null : (
+          <Button label="New record" icon="add" kind="primary" onPress={() => setNew(true)} />
+        )}
+      </ScreenHead>
+      {isReadable ? (
+        <Card title={prefix === "" ? "All keys" : `Keys that begin with “${prefix}”`}>
+          <div class="filters">
+            <Search
+              label="Prefix of keys"
+              placeholder="Prefix, such as user:"
+              value={prefix}
+              onText={(text) => {
+                setCursors([]);
+                setPrefix(text);
+              }}
+            />
+            <Choice
+              label="Kind"
+              name="kind"
+              options={KINDS}
+              value={kind}
+              isLabelHidden
+              onChoice={(chosen) => {
+                setCursors([]);
+                setKind(chosen);
+              }}
+            />
+          </div>
+          <Loading of={page} rows={8}>
+            {({ rows, cursor }) =>
+              rows.length > 0 ? (
+                <RecordTable rows={rows} onOpen={open} />
+              ) : isFiltered ? (
+                <Empty title={cursor === null ? "No record matches" : "None found so far"}>
+                  {cursor === null
+                    ? "Prefixes are case-sensitive."
+                    : "Press Next to search further."}
+                </Empty>
+              ) : (
+                <Empty title="No records yet">
+                  Create one here, or connect an application. Every record has a TTL and expires on
+                  time.
+                </Empty>
+              )
+            }
+          </Loading>
+          <Pager
+            cursors={cursors}
+            next={page.value?.cursor ?? null}
+            isNumbered
+            onTurn={setCursors}
           />
-        }
-      >
-        <label class="field search">
-          <span class="unseen">Prefix of keys</span>
-          <input
-            id="filter"
-            class="mono"
-            type="search"
-            placeholder="Prefix, such as user:"
-            autocomplete="off"
-            autocapitalize="off"
-
-            onInput={(event: Event) => type((event.target as HTMLInputElement).value)}
-          />
-        </label>
-        <Loading of={page} rows={8}>
-          {({ records }) =>
-            records.length === 0 ? (
-              <Empty title={prefix === "" ? "No records yet" : "No key begins with that"}>
-                {prefix === ""
-                  ? "Make one here, or let an application: every record has a TTL, and is gone on time."
-                  : "Keys are compared byte by byte, upper and lower case apart."}
-              </Empty>
-            ) : (
-              <RecordTable records={records} onOpen={setOpened} />
-            )
-          }
-        </Loading>
-        <Pager cursors={cursors} next={next} isNumbered onTurn={setCursors} />
-      </Card>
-      {opened === null ? null : (
+        </Card>
+      ) : (
+        <Lack scope="read" />
+      )}
+      {openedKey === null ? null : (
         <RecordDialog
+          key={openedName}
           session={session}
-          recordKey={opened.key}
-          kind={opened.kind}
-          onClose={() => setOpened(null)}
+          recordKey={openedKey}
+          kind={listed?.kind === "counter" ? "counter" : "buffer"}
+          onClose={() => open(null)}
           onChange={page.reload}
         />
       )}
-      {newRecord}
+      {isNew ? (
+        <NewRecord
+          session={session}
+          prefix={prefix}
+          onClose={() => setNew(false)}
+          onCreated={page.reload}
+        />
+      ) : null}
     </>
   );
 }
 
-/** A page that is full, or the last one: those of the server may have few records, or none. */
-async function pageOf(
-  session: Session,
-  prefix: string,
-  from: Uint8Array | null,
-  signal: AbortSignal,
-): Promise<RecordPage> {
-  const records: ListedRecord[] = [];
+interface Asked {
+  readonly prefix: string;
+  readonly kind: string;
+  readonly from: Uint8Array | null;
+  readonly signal: AbortSignal;
+}
+
+/** Reads until a page is full or the records end: pages of the server may have few records, or none that match. */
+async function readPage(session: Session, { prefix, kind, from, signal }: Asked): Promise<Page> {
+  const rows: Row[] = [];
   let cursor = from;
-  do {
-    const options = { prefix, limit: PAGE_RECORDS - records.length, signal };
+  for (let reads = 0; reads < READS_MAX; reads++) {
+    const options = { prefix, limit: PAGE_RECORDS - rows.length, signal };
     const page = await session.throttr.list(cursor === null ? options : { ...options, cursor });
-    records.push(...page.records);
+    const read = await Promise.all(
+      page.records
+        .filter((record) => kind === "" || (kind === "counter") === (record.kind === "counter"))
+        .map(async (record) => await rowOf(session, record, signal)),
+    );
+    rows.push(...read.filter((row) => kind === "" || row.kind === kind));
     ({ cursor } = page);
-  } while (cursor !== null && records.length < PAGE_RECORDS);
-  return { records, cursor };
+    if (cursor === null || rows.length === PAGE_RECORDS) break;
+  }
+  return { rows, cursor };
+}
+
+/** Reads short buffers whose key is that of a limit, `name:key`; the client sends all these calls together. */
+async function rowOf(
+  { throttr }: Session,
+  record: ListedRecord,
+  signal: AbortSignal,
+): Promise<Row> {
+  const { key, kind, bytes } = record;
+  if (kind === "counter") return { ...record, kind, content: formatCount(record.quota!) };
+  const row = { ...record, kind, content: formatBytes(bytes!) };
+  if (bytes! > LIMIT_BYTES_MAX || !nameText(key).includes(":")) return row;
+  const buffer = await throttr.get(key, { signal }).catch((error: unknown) => {
+    // It has become a counter since it was listed.
+    if (ThrottrError.from(error).code === "kind_mismatch") return null;
+    throw error;
+  });
+  const text = buffer === null ? null : utf8Of(buffer.value);
+  const state = text === null ? null : readLimiterState(text);
+  return state === null ? row : { ...row, kind: "limit", content: state.summary };
 }
 
 function RecordTable({
-  records,
+  rows,
   onOpen,
 }: {
-  readonly records: readonly ListedRecord[];
-  readonly onOpen: (record: ListedRecord) => void;
+  readonly rows: readonly Row[];
+  readonly onOpen: (key: Uint8Array) => void;
 }) {
   return (
     <Table
       label="Records"
-      rows={records}
+      rows={rows}
       keyOf={({ key }) => nameText(key)}
       rowClass={() => "opens"}
       isCompact
@@ -164,22 +212,28 @@ function RecordTable({
         {
           head: "Key",
           isTitle: true,
-          cell: (record) => (
-            <button type="button" class="link mono" onClick={() => onOpen(record)}>
-              {nameText(record.key)}
+          sortBy: ({ key }) => nameText(key),
+          cell: ({ key }) => (
+            <button type="button" class="link mono" onClick={() => onOpen(key)}>
+              {nameText(key)}
             </button>
           ),
         },
-        { head: "Kind", cell: ({ kind }) => <span class={`badge ${kind}`}>{kind}</span> },
         {
-          head: "Quota or size",
+          head: "Kind",
+          sortBy: ({ kind }) => kind,
+          cell: ({ kind }) => <span class={`badge ${kind}`}>{kind}</span>,
+        },
+        {
+          head: "Content",
           isNumber: true,
-          cell: (record) =>
-            record.quota === null ? formatBytes(record.bytes ?? 0) : formatCount(record.quota),
+          sortBy: ({ quota, bytes }) => quota ?? BigInt(bytes!),
+          cell: ({ content }) => content,
         },
         {
           head: "Time left",
           isNumber: true,
+          sortBy: ({ expiresAtMs }) => expiresAtMs,
           cell: ({ expiresAtMs }) => <Countdown untilMs={expiresAtMs} />,
         },
       ]}

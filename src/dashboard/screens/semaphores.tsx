@@ -1,4 +1,4 @@
-/** Semaphores: what is in use, who holds it, and leases taken and given back by hand. */
+/** Semaphores: how much of each is held, by which holders, and leases acquired and released by hand. */
 import { useState } from "hono/jsx/dom";
 import { ThrottrError } from "../../client/index.ts";
 import {
@@ -14,13 +14,15 @@ import {
   Lack,
   Loading,
   Pager,
+  Refresh,
   ScreenHead,
   Table,
   TimeFields,
   type Fields,
 } from "../controls/index.ts";
 import { counted, formatCount } from "../format.ts";
-import { notify, useAction, useLoaded } from "../hooks.ts";
+import { notify, useAction, useListed, useLoaded } from "../hooks.ts";
+import { useOpened } from "../place.ts";
 import { jsonOf, lacksScope, type Session } from "../session.ts";
 import { bytesOfName, pathOf, type NameFields } from "../names.ts";
 import { nameText } from "../value-text.ts";
@@ -34,7 +36,7 @@ interface SemaphorePage {
 
 interface ListedSemaphore extends NameFields<"name"> {
   readonly consumption: number;
-  /** The largest consumption in this interval. */
+  /** The largest consumption in this interval of statistics. */
   readonly mostHeld: number;
 }
 
@@ -56,9 +58,10 @@ const encoder = new TextEncoder();
 
 export function SemaphoresScreen({ session }: { readonly session: Session }) {
   const [cursors, setCursors] = useState<readonly string[]>([]);
-  const [opened, setOpened] = useState<Uint8Array | null>(null);
+  const [opened, setOpened] = useOpened("semaphore");
+  const [isFreeShown, setFreeShown] = useState(false);
   const isReadable = !lacksScope(session, "read");
-  const page = useLoaded(
+  const page = useListed(
     isReadable
       ? async (signal) => {
           const cursor = cursors.at(-1);
@@ -71,33 +74,26 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
   const next = page.value?.cursor ?? null;
   return (
     <>
-      <ScreenHead
-        title="Semaphores"
-        lead="Resources that connections and leases hold, until they give them back"
-      />
+      <ScreenHead title="Semaphores" lead="Resources held by connections and leases">
+        {isReadable ? <Refresh of={page} /> : null}
+      </ScreenHead>
       <div class="columns">
-        <Card
-          title="In use"
-          aside={
-            <Button
-              label="Load again"
-              icon="reload"
-              isBare
-              isBusy={page.isLoading}
-              onPress={page.reload}
-            />
-          }
-        >
+        <Card title="In use">
           {isReadable ? (
             <Loading of={page} rows={5}>
               {({ semaphores }) =>
                 semaphores.length === 0 ? (
                   <Empty title="No semaphores">
-                    One is made when somebody acquires it, and goes when nobody holds it for a
-                    while.
+                    A semaphore is created when it is first acquired, and removed when it has been
+                    free for a while.
                   </Empty>
                 ) : (
-                  <SemaphoreTable semaphores={semaphores} onOpen={setOpened} />
+                  <SemaphoreTable
+                    semaphores={semaphores}
+                    isFreeShown={isFreeShown}
+                    onOpen={setOpened}
+                    onShowFree={() => setFreeShown(true)}
+                  />
                 )
               }
             </Loading>
@@ -109,7 +105,7 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
           )}
         </Card>
         {lacksScope(session, "write") ? null : (
-          <Card title="Acquire by hand">
+          <Card title="Acquire a lease">
             <AcquireForm session={session} onAcquired={page.reload} />
           </Card>
         )}
@@ -127,6 +123,39 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
 }
 
 function SemaphoreTable({
+  semaphores,
+  isFreeShown,
+  onOpen,
+  onShowFree,
+}: {
+  readonly semaphores: readonly ListedSemaphore[];
+  /** Shows those that nothing is held of, too. */
+  readonly isFreeShown: boolean;
+  readonly onOpen: (name: Uint8Array) => void;
+  readonly onShowFree: () => void;
+}) {
+  const held = semaphores.filter(({ consumption }) => consumption > 0);
+  const free = semaphores.length - held.length;
+  return (
+    <>
+      {held.length === 0 && !isFreeShown ? (
+        <Empty title="Nothing is held">
+          Free semaphores stay for a while, and keep their statistics.
+        </Empty>
+      ) : (
+        <SemaphoreRows semaphores={isFreeShown ? semaphores : held} onOpen={onOpen} />
+      )}
+      <p class="hint">
+        “Most held” is the highest amount since the statistics were last reset, daily by default.
+      </p>
+      {free === 0 || isFreeShown ? null : (
+        <Button label={`Show ${counted(free, "free semaphore")}`} onPress={onShowFree} />
+      )}
+    </>
+  );
+}
+
+function SemaphoreRows({
   semaphores,
   onOpen,
 }: {
@@ -152,8 +181,18 @@ function SemaphoreTable({
             );
           },
         },
-        { head: "Held now", isNumber: true, cell: ({ consumption }) => formatCount(consumption) },
-        { head: "Most held lately", isNumber: true, cell: ({ mostHeld }) => formatCount(mostHeld) },
+        {
+          head: "Held now",
+          isNumber: true,
+          sortBy: ({ consumption }) => consumption,
+          cell: ({ consumption }) => formatCount(consumption),
+        },
+        {
+          head: "Most held",
+          isNumber: true,
+          sortBy: ({ mostHeld }) => mostHeld,
+          cell: ({ mostHeld }) => formatCount(mostHeld),
+        },
       ]}
     />
   );
@@ -188,7 +227,7 @@ function AcquireForm({
       </div>
       <TimeFields label="Lease for" name="ttl" unitName="unit" value="5" unit="min" />
       <p class="hint">
-        The maximum is not kept: each call says what all that is held together must not exceed.
+        The maximum is not stored: each call names the most that may be held in total.
       </p>
     </Form>
   );
@@ -197,7 +236,7 @@ function AcquireForm({
 /** @throws ThrottrError that names the field */
 function wholeOf(text: string, field: string): number {
   if (/^\d+$/.test(text.trim())) return Number(text);
-  throw new ThrottrError(`${field}_invalid`, `${field}: an integer from 1 is expected`);
+  throw new ThrottrError(`${field}_invalid`, `${field}: expected an integer from 1`);
 }
 
 function HoldersDialog({
@@ -236,7 +275,7 @@ function HoldersDialog({
         <Loading of={page} rows={4}>
           {({ holders, cursor }) =>
             holders.length === 0 ? (
-              <Empty title="Nobody holds it">It goes by itself after a while.</Empty>
+              <Empty title="No holders">This semaphore is free. It is removed after a while.</Empty>
             ) : (
               <>
                 <Table
@@ -250,7 +289,7 @@ function HoldersDialog({
                       cell: ({ id }) => (
                         <span class="with-button">
                           <code title={id}>{id.slice(0, 13)}…</code>
-                          <Copy text={id} label="Copy id" />
+                          <Copy text={id} label="Copy ID" />
                         </span>
                       ),
                     },
@@ -261,13 +300,13 @@ function HoldersDialog({
                       cell: ({ resources }) => formatCount(resources),
                     },
                     {
-                      head: "Ends",
+                      head: "Expires",
                       isNumber: true,
                       cell: ({ expiresAtMs }) =>
                         expiresAtMs === null ? (
-                          "with its connection"
+                          "when its connection closes"
                         ) : (
-                          <Countdown untilMs={expiresAtMs} ended="ended" />
+                          <Countdown untilMs={expiresAtMs} />
                         ),
                     },
                     {
@@ -280,7 +319,7 @@ function HoldersDialog({
                   ]}
                 />
                 {cursor === null ? null : (
-                  <p class="hint">There are more holders; these are the first {PAGE_ROWS}.</p>
+                  <p class="hint">Only the first {PAGE_ROWS} holders are listed.</p>
                 )}
               </>
             )
@@ -298,8 +337,8 @@ function HoldersDialog({
           onConfirm={release}
         >
           <p>
-            Whoever has it may still be at work, and others may get its{" "}
-            {counted(released.resources, "resource")} at once.
+            Its holder may still be working. Its {counted(released.resources, "resource")} can be
+            acquired by others at once.
           </p>
         </Confirm>
       )}
