@@ -32,6 +32,9 @@ function announced(chosen: number): string {
   return String(chosen);
 }
 
+/** The share of the inputs of properties in plain Node: see `test/support/runs.ts`. */
+const runs = Number(process.env.RUNS ?? 0.25);
+
 /** Servers and browsers that start while other tests have the processor take their time. */
 const patience = { hookTimeout: 120_000, expect: { poll: { timeout: 20_000 } } };
 
@@ -51,7 +54,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
-          provide: { seed },
+          provide: { seed, runs },
           ...patience,
           testTimeout: 60_000,
         },

@@ -13,9 +13,10 @@ import {
   writePublication,
 } from "../../src/wire/channel-batch.ts";
 import { writeMessage } from "../../src/wire/messages.ts";
+import { runs as runsOf } from "../support/runs.ts";
 
 const seed = inject("seed");
-const runs = { seed, numRuns: 200 };
+const runs = { seed, numRuns: runsOf(200) };
 
 /** Few different names, so that some follow themselves; some begin like others. */
 const name = fc.oneof(

@@ -14,6 +14,7 @@ import {
   shownLines,
   shownText,
 } from "../../src/cli/text.ts";
+import { textArbitrary } from "../support/text/strings.ts";
 
 const seed = inject("seed");
 const encoder = new TextEncoder();
@@ -126,7 +127,7 @@ describe("bytes", () => {
     expect(shownLines("a\n\tb\r\u0007")).toBe("a\n\tb\\r\\u0007");
     expect(shownBytes(Uint8Array.of(0xff))).toBe("base64:/w==");
     fc.assert(
-      fc.property(fc.string({ unit: "binary" }), (text) => {
+      fc.property(textArbitrary(), (text) => {
         // oxlint-disable-next-line eslint/no-control-regex
         expect(shownText(text)).not.toMatch(/[\u0000-\u001f\u007f-\u009f]/);
       }),
@@ -211,7 +212,7 @@ describe("lines of the prompt", () => {
 
   it("reads any words that are quoted", () => {
     fc.assert(
-      fc.property(fc.array(fc.string({ unit: "binary" })), (words) => {
+      fc.property(fc.array(textArbitrary()), (words) => {
         const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");
         expect(wordsOf(line)).toEqual(words);
       }),

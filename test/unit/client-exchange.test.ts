@@ -17,6 +17,7 @@ import {
 } from "../support/client/http.ts";
 import { framesOf, quotaOf, replyTo } from "../support/client/server.ts";
 import { concat } from "../support/frames/index.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const URL = "https://throttr.example.com";
@@ -596,7 +597,7 @@ describe("whatever happens", () => {
           }
         });
       }),
-      { seed, numRuns: 500 },
+      { seed, numRuns: runs(500) },
     );
   });
 });

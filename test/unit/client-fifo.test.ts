@@ -17,7 +17,8 @@ it("gives items in the order in which they came", () => {
           fifo.push(next);
           model.push(next);
         }
-        for (let i = 0; i < shifts; i++) expect(fifo.shift()).toBe(model.shift());
+        const shifted = Array.from({ length: shifts }, () => fifo.shift());
+        expect(shifted).toEqual(Array.from({ length: shifts }, () => model.shift()));
         expect(fifo.length).toBe(model.length);
         expect(fifo.peek()).toBe(model[0]);
         expect([...fifo]).toEqual(model);

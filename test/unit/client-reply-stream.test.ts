@@ -8,6 +8,7 @@ import { get, info, publish } from "../../src/wire/edge/operations.ts";
 import { encodeInfo, INFO_BYTES } from "../../src/wire/throttr/info.ts";
 import { commandReply, pushOf } from "../support/client/server.ts";
 import { bytesOf, concat, hex } from "../support/frames/index.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 
@@ -92,7 +93,7 @@ describe("a stream", () => {
         expect(stream.unanswered).toEqual([]);
         expect(stream.unansweredBytes).toBe(0);
       }),
-      { seed, numRuns: 500 },
+      { seed, numRuns: runs(500) },
     );
   });
 

@@ -9,6 +9,7 @@ import { LeasedSemaphore } from "../../src/client/semaphore.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { FakeClock, turn } from "../support/client/clock.ts";
 import { LeaseServer, type Fate } from "../support/leases/server.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const TTL_MS = 3000;
@@ -489,6 +490,6 @@ describe("many clients", () => {
         expect(clock.pendingMs).toEqual([]);
       },
     );
-    await fc.assert(property, { seed, numRuns: 100 });
+    await fc.assert(property, { seed, numRuns: runs(100) });
   });
 });

@@ -6,6 +6,7 @@
 import fc from "fast-check";
 import { expect, inject, it } from "vitest";
 import { scripts, Simulation } from "../support/client/simulation.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 
@@ -20,6 +21,6 @@ it("settles every call once, with its own result, and applies none twice", async
         expect(simulation.faults).toEqual([]);
       },
     ),
-    { seed, numRuns: 2000 },
+    { seed, numRuns: runs(2000) },
   );
 });

@@ -31,6 +31,7 @@ import {
   ttlMs,
 } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const START_MS = 1_800_000_000_000;
@@ -230,7 +231,7 @@ it("an engine with a lag stores what an engine does whose clock shows the shard'
       expect(comparable(imagesOf(engine))).toEqual(comparable(imagesOf(model)));
     }
   });
-  fc.assert(property, { seed, numRuns: 150 });
+  fc.assert(property, { seed, numRuns: runs(150) });
 });
 
 /**

@@ -35,6 +35,7 @@ import { CommandModel } from "../support/models/commands.ts";
 import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
 import { encounterArbitrary } from "../support/rate-limits/extremes.ts";
 import { finish } from "../support/engine/steps.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -79,7 +80,7 @@ describe("limits", () => {
           else expect([...reply.bytes]).toEqual(expected.bytes);
         }
       });
-      fc.assert(property, { seed, numRuns: 300 });
+      fc.assert(property, { seed, numRuns: runs(300) });
     },
   );
 
@@ -110,7 +111,7 @@ describe("limits", () => {
         if (state.length > 1024) expect(imagesOf(engine)).toEqual(images);
       },
     );
-    fc.assert(property, { seed, numRuns: 500 });
+    fc.assert(property, { seed, numRuns: runs(500) });
   });
 
   it("don't even look at buffers that are longer than any state", () => {
@@ -281,7 +282,7 @@ describe("frames that doors let through", () => {
       engine.takeCommit(1_900_000);
       expect(engine.figures.bytes).toBeLessThan(8 << 20);
     });
-    fc.assert(property, { seed, numRuns: 1000 });
+    fc.assert(property, { seed, numRuns: runs(1000) });
   });
 
   it("are those of shards alone: SCAN and REMOVE are none", () => {

@@ -8,6 +8,7 @@ import {
   type RecordOperation,
   type RecordState,
 } from "../support/commands/history.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 type History = Call<RecordOperation>[];
@@ -71,7 +72,7 @@ it("a history is judged as by one who tries every order", () => {
     judged[`${isFine}`]++;
     expect(isLinearizable(RECORD, calls)).toBe(isFine);
   });
-  fc.assert(property, { seed, numRuns: 3000 });
+  fc.assert(property, { seed, numRuns: runs(3000) });
   expect(judged.true).toBeGreaterThan(100);
   expect(judged.false).toBeGreaterThan(100);
 });

@@ -30,6 +30,7 @@ import {
 } from "../support/frames/index.ts";
 import { CommandModel } from "../support/models/commands.ts";
 import { finish } from "../support/engine/steps.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -293,7 +294,7 @@ describe("in a full shard", () => {
         }
       },
     );
-    fc.assert(property, { seed, numRuns: 300 });
+    fc.assert(property, { seed, numRuns: runs(300) });
     expect(full).toBeGreaterThan(0);
   });
 

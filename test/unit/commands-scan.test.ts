@@ -27,6 +27,7 @@ import {
   ttlMs,
 } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -149,7 +150,7 @@ describe("a scan", () => {
         }
       },
     );
-    fc.assert(property, { seed, numRuns: 300 });
+    fc.assert(property, { seed, numRuns: runs(300) });
   });
 
   it("of many records gives the same pages, whatever order they lie in", () => {
@@ -174,7 +175,7 @@ describe("a scan", () => {
         );
       },
     );
-    fc.assert(property, { seed, numRuns: 60 });
+    fc.assert(property, { seed, numRuns: runs(60) });
   });
 
   it("shows what stays once, whatever comes and goes between its pages", () => {
@@ -203,7 +204,7 @@ describe("a scan", () => {
         expect(listed.filter((key) => staying.includes(key))).toEqual(inOrder(staying));
       },
     );
-    fc.assert(property, { seed, numRuns: 300 });
+    fc.assert(property, { seed, numRuns: runs(300) });
   });
 
   it("tells of each record what it is", () => {
@@ -310,7 +311,7 @@ describe("a scan in the order of the table", () => {
         expect(staying.filter((key) => isAsked(key) && !found.has(key))).toEqual([]);
       },
     );
-    fc.assert(property, { seed, numRuns: 60 });
+    fc.assert(property, { seed, numRuns: runs(60) });
   });
 });
 
@@ -351,7 +352,7 @@ describe("a removal", () => {
         expect(imagesOf(replayed)).toEqual(imagesOf(engine));
       },
     );
-    fc.assert(property, { seed, numRuns: 300 });
+    fc.assert(property, { seed, numRuns: runs(300) });
   });
 
   it("gives the memory back, step by step, and leaves the others where they are", () => {

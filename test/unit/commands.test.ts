@@ -30,6 +30,7 @@ import {
 import type { Expected } from "../support/models/body.ts";
 import { CommandModel } from "../support/models/commands.ts";
 import type { ModelRequest } from "../support/models/requests.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const START_MS = 1_700_000_000_000;
@@ -191,7 +192,7 @@ describe("commands", () => {
         expect(engine.figures.records).toBe(model.records.size + model.answers);
       },
     );
-    fc.assert(property, { seed, numRuns: 400 });
+    fc.assert(property, { seed, numRuns: runs(400) });
   });
 
   it("change nothing when they are refused", () => {
@@ -218,7 +219,7 @@ describe("commands", () => {
         }
       },
     );
-    fc.assert(property, { seed, numRuns: 200 });
+    fc.assert(property, { seed, numRuns: runs(200) });
   });
 });
 

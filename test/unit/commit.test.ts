@@ -13,6 +13,7 @@ import {
   pairFrame,
   set,
 } from "../support/frames/index.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -55,5 +56,5 @@ it("hold counters that were reset, buffers that were set and all others", () => 
       }
     },
   );
-  fc.assert(property, { seed, numRuns: 500 });
+  fc.assert(property, { seed, numRuns: runs(500) });
 });

@@ -4,6 +4,7 @@ import { expect, inject, it } from "vitest";
 import { ListingOutgrown, Merge, pageBytesOf, type PageSource } from "../../src/dispatch/merge.ts";
 import { PageWriter } from "../../src/wire/page.ts";
 import { bytesOf } from "../support/frames/index.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 
@@ -65,7 +66,7 @@ it("a merge visits each key once and in order, with the entries of all objects t
       expect(await visited(merge)).toEqual(expected);
     },
   );
-  await fc.assert(property, { seed, numRuns: 200 });
+  await fc.assert(property, { seed, numRuns: runs(200) });
 });
 
 it("a merge asks an object for the page behind its last key, once that page is used up", async () => {

@@ -11,9 +11,10 @@ import { RateLimitError } from "../../src/wire/ratelimit/error.ts";
 import { resultNames } from "../../src/wire/ratelimit/names.ts";
 import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
 import { extremeConfiguration } from "../support/rate-limits/extremes.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
-const RUNS = { seed, numRuns: 1000 };
+const RUNS = { seed, numRuns: runs(1000) };
 const anyConfiguration = fc.oneof(...STRATEGIES.map(extremeConfiguration));
 
 function bytesOf(configuration: RateLimitConfiguration): Uint8Array {

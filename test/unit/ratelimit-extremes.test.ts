@@ -16,9 +16,10 @@ import { slidingWindowCodec } from "../../src/wire/ratelimit/sliding-window-stat
 import { StateError } from "../../src/wire/ratelimit/state.ts";
 import { STRATEGIES } from "../support/rate-limits/arbitraries.ts";
 import { encounterArbitrary } from "../support/rate-limits/extremes.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
-const RUNS = { seed, numRuns: 2000 };
+const RUNS = { seed, numRuns: runs(2000) };
 const SECOND_NS = 1_000_000_000n;
 /** Far more than a decision takes, far less than one that is caught by its input. */
 const DECISION_MS_MAX = 1000;

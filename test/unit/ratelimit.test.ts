@@ -29,11 +29,12 @@ import {
   type Scenario,
 } from "../support/rate-limits/arbitraries.ts";
 import { modelOf } from "../support/models/rate-limits.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const START_NS = 1761884055342794596n;
 const SECOND_NS = 1_000_000_000n;
-const RUNS = { seed, numRuns: 300 };
+const RUNS = { seed, numRuns: runs(300) };
 
 /** Where a scenario stands before one of its requests. */
 interface Moment {

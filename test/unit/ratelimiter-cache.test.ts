@@ -15,8 +15,9 @@ import {
   type RateLimiterOptions,
 } from "../../src/ratelimit/index.ts";
 import { FakeBackend, FakeClock, settle } from "../support/rate-limits/backend.ts";
+import { runs } from "../support/runs.ts";
 
-const RUNS = { seed: inject("seed"), numRuns: 300 };
+const RUNS = { seed: inject("seed"), numRuns: runs(300) };
 const BUCKET = tokenBucket({ burst: 5, rate: 1 });
 
 let clock: FakeClock;

@@ -15,6 +15,7 @@ import {
 } from "../../src/wire/throttr/scanner.ts";
 import { protocolArbitrary, requestArbitrary } from "../support/engine/arbitraries.ts";
 import { concat, frameOf, hex, protocolOf, unhex } from "../support/frames/index.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const MAX = 1 << 20;
@@ -73,7 +74,7 @@ describe("scanner", () => {
       }, 0);
       expect(seen).toEqual(frames.map(hex));
     });
-    fc.assert(property, { seed, numRuns: 500 });
+    fc.assert(property, { seed, numRuns: runs(500) });
   });
 
   it.each([

@@ -29,6 +29,7 @@ import { imagesOf } from "../support/commands/disk.ts";
 import { Disk } from "../support/engine/disk.ts";
 import { LeaseModel } from "../support/models/leases.ts";
 import { finish } from "../support/engine/steps.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const INTERVAL_MS = 10_000;
@@ -231,7 +232,7 @@ describe("commands on semaphores", () => {
         expectAlike(engine, model, rowsMax);
       },
     );
-    fc.assert(property, { seed, numRuns: 600 });
+    fc.assert(property, { seed, numRuns: runs(600) });
   });
 
   it("change nothing when they are refused", () => {
@@ -245,7 +246,7 @@ describe("commands on semaphores", () => {
         }
       },
     );
-    fc.assert(property, { seed, numRuns: 200 });
+    fc.assert(property, { seed, numRuns: runs(200) });
   });
 
   it("have replies that say what is held, until when, and how long that is", () => {

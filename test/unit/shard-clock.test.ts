@@ -2,6 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { ShardClock } from "../../src/engine/shard-clock.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const START_MS = 1_800_000_000_000;
@@ -81,7 +82,7 @@ describe("the clock of a shard", () => {
       clock.read(realMs + 11 * clock.lagMs + 10);
       expect(clock.lagMs).toBe(0);
     });
-    fc.assert(property, { seed, numRuns: 60 });
+    fc.assert(property, { seed, numRuns: runs(60) });
   });
 
   it("passes at the same pace however often it is read", () => {
@@ -100,7 +101,7 @@ describe("the clock of a shard", () => {
         expect([often.nowMs, often.lagMs]).toEqual([once.nowMs, once.lagMs]);
       },
     );
-    fc.assert(property, { seed, numRuns: 200 });
+    fc.assert(property, { seed, numRuns: runs(200) });
   });
 
   it("knows to the millisecond when it will reach a time", () => {
@@ -122,7 +123,7 @@ describe("the clock of a shard", () => {
         expect(clock.nowMs).toBe(targetMs);
       },
     );
-    fc.assert(property, { seed, numRuns: 1000 });
+    fc.assert(property, { seed, numRuns: runs(1000) });
   });
 
   it("goes on after a start from what was stored, though the platform's clock is behind it", () => {

@@ -39,6 +39,7 @@ import {
 } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
 import { U64_MAX } from "../support/models/values.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -278,7 +279,7 @@ describe("records that are put back", () => {
         expect(imagesOf(disk.start(seed, nowMs))).toEqual(imagesOf(engine));
       },
     );
-    fc.assert(property, { seed, numRuns: 400 });
+    fc.assert(property, { seed, numRuns: runs(400) });
   });
 
   it("are told of an end that has come, and change nothing then", () => {
@@ -435,7 +436,7 @@ describe("a page of an export", () => {
         expect(page.isLast).toBe(expected.length === matching.length);
       },
     );
-    fc.assert(property, { seed, numRuns: 400 });
+    fc.assert(property, { seed, numRuns: runs(400) });
   });
 
   it.each([1, 255, 256, 257, 600, 10_000])("of many records is right at a limit of %i", (limit) => {

@@ -22,6 +22,7 @@ import {
   type TransferRecord,
 } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -183,7 +184,7 @@ describe("an export from another server", () => {
         expect(byKey(found as { key: unknown }[])).toEqual(byKey(expected));
       },
     );
-    await fc.assert(property, { seed, numRuns: 60 });
+    await fc.assert(property, { seed, numRuns: runs(60) });
   });
 
   it("asks for many records in many batches, and loses none between them", async () => {

@@ -12,13 +12,21 @@ import {
   USAGE_BYTES,
 } from "../../src/engine/usage.ts";
 import { VERSION } from "../../src/base/version.ts";
-import { batchOf, concat, frameOf, hex, partsOf, unhex } from "../support/frames/index.ts";
+import {
+  batchOf,
+  concat,
+  frameOf,
+  hex,
+  HOURS,
+  partsOf,
+  U16,
+  unhex,
+} from "../support/frames/index.ts";
 import type { ModelProtocol, ModelRequest } from "../support/models/requests.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import { finish } from "../support/engine/steps.ts";
 
 const seed = inject("seed");
-const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 const MINUTE_MS = 60_000;
 /** The start of a minute. */
 const START_MS = 1_800_000_000_000;
@@ -212,8 +220,8 @@ describe("the usage of records", () => {
       bytesMax: 1 << 20,
       isCounting: true,
     });
-    const insert = frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n });
-    const query = frameOf(U16, { type: "query", key: "k" });
+    const insert = U16.insert("k", 1, HOURS, 9n);
+    const query = U16.query("k");
     const at = (nowMs: number, frames: Uint8Array[] = []): Counts => {
       if (frames.length > 0) engine.apply(batchOf([{ protocol: U16, frames }]), nowMs);
       return statsOf(engine, ["k"], nowMs)[0]!;
@@ -244,8 +252,8 @@ describe("the usage of records", () => {
         bytesMax: 1 << 20,
         isCounting: true,
       });
-      const insert = frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n });
-      const query = frameOf(U16, { type: "query", key: "k" });
+      const insert = U16.insert("k", 1, HOURS, 9n);
+      const query = U16.query("k");
       const at = (nowMs: number, frames: Uint8Array[] = []): number[] => {
         if (frames.length > 0) engine.apply(batchOf([{ protocol: U16, frames }]), nowMs);
         const [usage] = statsOf(engine, ["k"], nowMs, { dialect, valueSize: 2 });
@@ -263,10 +271,7 @@ describe("the usage of records", () => {
   it("STATS reports figures of the last whole minute's end, and live ones in the edge dialect", () => {
     const hashKey = { low: seed, high: 8 };
     const engine = new Engine({ hashKey, bytesMax: 1 << 20, isCounting: true });
-    const frames = [
-      frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n }),
-      frameOf(U16, { type: "query", key: "k" }),
-    ];
+    const frames = [U16.insert("k", 1, HOURS, 9n), U16.query("k")];
     engine.apply(batchOf([{ protocol: U16, frames }]), START_MS);
     const rowsOf = (flags: { hasLiveUsage?: boolean }): string => {
       const query = {
@@ -298,7 +303,7 @@ describe("the usage of records", () => {
       bytesMax: 1 << 20,
       isCounting: false,
     });
-    const insert = frameOf(U16, { type: "insert", key: "k", quota: 1n, ttlType: 6, ttl: 9n });
+    const insert = U16.insert("k", 1, HOURS, 9n);
     engine.apply(batchOf([{ protocol: U16, frames: [insert] }]), START_MS);
     expect(statsOf(engine, ["k", "none"], START_MS)).toEqual([
       { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 },
@@ -309,16 +314,19 @@ describe("the usage of records", () => {
 
   it("takes at most 16 bytes a record, however many there are", () => {
     const sizes = [50_000, 120_000, 200_000, 270_000];
+    const batches = Array.from({ length: 270 }, (_, batch) => {
+      const frames = Array.from({ length: 1000 }, (_frame, i) =>
+        U16.insert(`key:${1000 * batch + i}`.padEnd(16, "-"), 1, HOURS, 9n),
+      );
+      return batchOf([{ protocol: U16, frames }]);
+    });
     const bytesOfRecords = (isCounting: boolean): number[] => {
       const hashKey = { low: seed, high: 3 };
       const engine = new Engine({ hashKey, bytesMax: 256 << 20, isCounting });
       const perRecord: number[] = [];
-      for (let count = 0; count < sizes.at(-1)!;) {
-        const frames = Array.from({ length: 1000 }, (_, i) => {
-          const key = `key:${count + i}`.padEnd(16, "-");
-          return frameOf(U16, { type: "insert", key, quota: 1n, ttlType: 6, ttl: 9n });
-        });
-        engine.apply(batchOf([{ protocol: U16, frames }]), START_MS);
+      let count = 0;
+      for (const batch of batches) {
+        engine.apply(batch, START_MS);
         engine.takeCommit(1 << 20);
         count += 1000;
         if (sizes.includes(count)) perRecord.push(engine.figures.bytes / count);

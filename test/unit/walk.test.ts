@@ -11,6 +11,7 @@ import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { bytesOf, edgeBatch, FOREVER, insert, purge, set, ttlMs } from "../support/frames/index.ts";
 import { finish } from "../support/engine/steps.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
@@ -27,10 +28,11 @@ const engineOf = (): Engine =>
 
 const keyOf = (i: number): string => (i % 12_000 === 0 ? `few:${i}` : `key:${i}`);
 
+const BATCH = edgeBatch(Array.from({ length: RECORDS }, (_, i) => insert(keyOf(i), 1n, FOREVER)));
+
 function filled(): Engine {
   const engine = engineOf();
-  const frames = Array.from({ length: RECORDS }, (_, i) => insert(keyOf(i), 1n, FOREVER));
-  engine.apply(edgeBatch(frames), NOW_MS);
+  engine.apply(BATCH, NOW_MS);
   engine.takeCommit(1_900_000);
   return engine;
 }
@@ -184,7 +186,7 @@ describe("the counts of records", () => {
       }
       expect(engine.totals).toEqual(found);
     });
-    fc.assert(property, { seed, numRuns: 300 });
+    fc.assert(property, { seed, numRuns: runs(300) });
   });
 
   function frameOf(each: Exclude<Change, { type: "later" | "restart" }>) {

@@ -21,6 +21,7 @@ import { STATS_ITEMS, writeStats, type StatsFigures } from "../../src/wire/yrmcd
 import { bytesOf, concat, hex, unhex, yrmcds } from "../support/frames/index.ts";
 import { anyFrameArbitrary, frameArbitrary } from "../support/yrmcds/arbitraries.ts";
 import { YrmcdsServer, framesOf } from "../support/yrmcds/server.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const MAX = 1 << 20;
@@ -66,7 +67,7 @@ describe("stream", () => {
         expect(connection.pendingBytes).toBe(0);
       },
     );
-    fc.assert(property, { seed, numRuns: 300 });
+    fc.assert(property, { seed, numRuns: runs(300) });
   });
 
   it("gives the same replies a byte at a time, in the order of requests", () => {
@@ -205,7 +206,7 @@ describe("requests", () => {
       if ("resources" in request) expect(view.resources).toBe(request.resources);
       if ("maximum" in request) expect(view.maximum).toBe(request.maximum);
     });
-    fc.assert(property, { seed, numRuns: 500 });
+    fc.assert(property, { seed, numRuns: runs(500) });
   });
 
   it.each([

@@ -14,6 +14,7 @@ import { batchOf, bytesOf, concat, frameOf, hex } from "../support/frames/index.
 import { Disk } from "../support/engine/disk.ts";
 import { textOf } from "../support/models/yrmcds.ts";
 import { framesOf } from "../support/yrmcds/server.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const INTERVAL_MS = 10_000;
@@ -354,7 +355,7 @@ describe("leases", () => {
         }
       },
     );
-    fc.assert(property, { seed, numRuns: 100 });
+    fc.assert(property, { seed, numRuns: runs(100) });
   });
 
   it.each([0, -1, 0.5, NaN, Infinity, 2 ** 53])("can't be of %f ms", (ttlMs) => {

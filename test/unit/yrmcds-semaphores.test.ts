@@ -12,6 +12,7 @@ import { Disk } from "../support/engine/disk.ts";
 import type { ModelEntry } from "../support/models/semaphores.ts";
 import { SemaphoreModel, textOf } from "../support/models/yrmcds.ts";
 import { framesOf } from "../support/yrmcds/server.ts";
+import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 const INTERVAL_MS = 10_000;
@@ -262,6 +263,6 @@ describe("semaphores", () => {
         expect(engine.semaphores.figures(nowMs).objects).toBe(0);
       },
     );
-    fc.assert(property, { seed, numRuns: 400 });
+    fc.assert(property, { seed, numRuns: runs(400) });
   });
 });
