@@ -1,8 +1,19 @@
 /**
  * Live records: the table seen through the clock, with every change noted for the commit.
  *
- * A record whose time has come is absent here, whether or not it was collected. Removing it takes no
- * image: whoever replays the journal knows its expiry and the time.
+ * An expired record is absent here, whether or not it was collected. Removing it takes no image: a replay of the
+ * journal knows its expiry and the time, and drops it, too.
+ *
+ * **The current record** is a cursor, `segment` and `slot`: most methods work on it instead of looking a key up again.
+ * It moves in four ways:
+ * - `find` moves it to the record under a key; where there is none, `slot` is -1.
+ * - Adding a record moves it to the new record.
+ * - Removing it, or an expiry that has come, leaves none: `slot` is -1.
+ * - Setting a longer value may split its segment. It is still the same record, in another place.
+ * Adding or removing any record may move all others of a segment, so nothing keeps a slot across such a call.
+ *
+ * Methods on the hot path take a key as keyspace, bytes, offset and length: an object for each request would be an
+ * allocation.
  */
 import type { Keyspace } from "../wire/keyspace.ts";
 import { copyBytes, type ByteWriter } from "../wire/bytes.ts";
@@ -42,7 +53,7 @@ export class Records {
   /** Present time of the shard, ns. It never goes back. */
   readonly now = new U64();
   nowMs = 0;
-  /** Present time of the platform: all that callers are told is in it. */
+  /** Present time of the platform: every time in a reply is in it. */
   readonly realNow = new U64();
   readonly space: Space;
   /** No record expires before this time point. */
@@ -91,7 +102,7 @@ export class Records {
     this.#minute = Math.floor(nowMs / MINUTE_MS);
   }
 
-  /** Makes the platform's time, at which a time of the shard comes, of that time. */
+  /** Turns a time of the shard into the platform's time at which it comes. */
   toReal(time: U64): U64 {
     const { clock } = this;
     return clock.lagMs === 0 ? time : time.subtractMs(clock.lagWhen(time.toMsCeil()));
@@ -107,14 +118,14 @@ export class Records {
     return this.toReal(this.#expires.set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!));
   }
 
-  /** Makes the shard's time of a time of the platform. */
+  /** Turns a time of the platform into the shard's time. */
   fromReal(time: U64): U64 {
     const { clock } = this;
     if (clock.lagMs === 0) return time;
     return time.subtractMs(-clock.lagAtReading(time.toMsCeil()));
   }
 
-  /** Kind of the live record under a key, which is then the record at hand; 0 when there is none. */
+  /** Looks a key up, and makes its record the current one. Returns its kind; 0 when there is no live record. */
   find(keyspace: Keyspace, bytes: Uint8Array, at: number, length: number): Kind | 0 {
     const { table, now } = this;
     if (!table.find(keyspace, bytes, at, length)) return 0;
@@ -134,7 +145,7 @@ export class Records {
     return this.table.slot;
   }
 
-  /** Kind of the record at hand. */
+  /** Kind of the current record. */
   get kind(): Kind {
     return kindOf(this.segment.slots[this.slot + META]!);
   }
@@ -144,7 +155,7 @@ export class Records {
   }
 
   /**
-   * Adds a counter under the key that the last `find` missed. One that expires at once leaves no trace.
+   * Adds a counter under the key that the last `find` missed. A counter that expires at once leaves no record.
    *
    * @returns false when the byte budget refuses it
    */
@@ -169,8 +180,8 @@ export class Records {
   }
 
   /**
-   * Sets the buffer under the key that was looked up last: replaces value, unit and expiry of the one
-   * at hand, or adds it. The value lies at `valueAt`. One that expires at once leaves no record.
+   * Sets value, unit and expiry of the current record, or adds a record if there is none. `find` must have looked up
+   * the same key before. The value lies at `valueAt`. A buffer that expires at once leaves no record.
    *
    * @returns false when the byte budget refuses it: what was there is as it was
    */
@@ -215,8 +226,8 @@ export class Records {
   }
 
   /**
-   * Adds a buffer that does not expire under the key that the last `find` missed. The caller writes its
-   * value, all of it, and notes that for the commit.
+   * Adds a buffer that does not expire under the key that the last `find` missed. The caller writes all of its
+   * value, and notes that for the commit.
    *
    * @returns false when the byte budget refuses it
    */
@@ -235,7 +246,7 @@ export class Records {
   }
 
   /**
-   * Changes the quota of the counter at hand by an amount, or to it.
+   * Changes the quota of the current record, a counter, by an amount, or to it.
    *
    * @param change one of `Change`
    * @returns false, and nothing changed, when the quota would leave 0 to the given maximum
@@ -276,8 +287,8 @@ export class Records {
   }
 
   /**
-   * Changes the expiry of the record at hand by a duration, or to the present and the duration; one that
-   * has come removes the record.
+   * Changes the expiry of the current record by a duration, or to the present and the duration. A record whose new
+   * expiry has come is removed.
    *
    * @param change one of `Change`
    * @returns false for another change
@@ -310,7 +321,7 @@ export class Records {
     return true;
   }
 
-  /** Makes the counter at hand as if it were new; one that expires at once is removed. */
+  /** Sets the current record, a counter, as if it were new. A counter that expires at once is removed. */
   resetCounter(unit: number, quotaHigh: number, quotaLow: number, expires: U64): void {
     if (expires.notAfter(this.now.high, this.now.low)) {
       this.remove();
@@ -325,13 +336,13 @@ export class Records {
     this.commit.replaced(this.segment, this.slot);
   }
 
-  /** Counts a read of the record at hand. */
+  /** Counts a read of the current record. */
   countRead(): void {
     const segment = this.#segmentOfThisMinute();
     if (segment !== null) countRead(segment.arena, segment.usageAt(this.slot));
   }
 
-  /** Counts a write of the record at hand, if it is still there. */
+  /** Counts a write of the current record, if the write has not removed it. */
   countWrite(): void {
     if (this.slot < 0) return;
     const segment = this.#segmentOfThisMinute();
@@ -353,7 +364,7 @@ export class Records {
     return true;
   }
 
-  /** The segment at hand, with its usage moved to the present minute; null where usage is not counted. */
+  /** The segment of the current record, with its usage moved to the present minute; null where usage is not counted. */
   #segmentOfThisMinute(): Segment | null {
     const { segment } = this.table;
     if (segment.usageBytes === 0) return null;
@@ -361,7 +372,7 @@ export class Records {
     return segment;
   }
 
-  /** Removes the record at hand before its time. */
+  /** Removes the current record before it has expired. */
   remove(): void {
     this.commit.removed(this.segment, this.slot);
     this.table.remove();
@@ -397,7 +408,7 @@ export class Records {
     this.#setExpiry(expires);
   }
 
-  /** Makes all slots forget where their images lie: the stream of commits starts anew. */
+  /** Starts the stream of commits anew: slots forget where in the old stream their images lie. */
   forgetImages(): void {
     for (const { slots } of this.table.segments()) {
       for (let at = IMAGE_AT; at < slots.length; at += SLOT_WORDS) slots[at] = 0;

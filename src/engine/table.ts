@@ -46,7 +46,7 @@ export interface Totals {
 }
 
 export class Table {
-  /** Segment and slot of the record that `find` found or `create` made. */
+  /** Segment and slot of the current record: see `Records`. */
   segment: Segment;
   slot = -1;
 
@@ -124,7 +124,7 @@ export class Table {
   }
 
   /**
-   * Makes room for a value of another length in the buffer at hand. False when a longer value would take
+   * Makes room for a value of another length in the current record, a buffer. False when a longer value would take
    * the table beyond `bytesMax`: the record is as it was.
    */
   resizeValue(valueBytes: number, bytesMax: number): boolean {
@@ -142,7 +142,7 @@ export class Table {
     return true;
   }
 
-  /** Moves the buffer at hand to arena bytes that fit another value, without copying the old one. */
+  /** Moves the current record to arena bytes that fit another value, without copying the old one. */
   #move(valueBytes: number, bytesMax: number): boolean {
     const { slots, arena } = this.segment;
     const meta = slots[this.slot + META]!;
@@ -164,7 +164,7 @@ export class Table {
     return true;
   }
 
-  /** Removes the record at hand. A segment that most records have left gives its memory back. */
+  /** Removes the current record. A segment that most records have left gives its memory back. */
   remove(): void {
     const { segment } = this;
     this.#free(segment, this.slot);
@@ -226,7 +226,7 @@ export class Table {
     this.bytes += segment.bytes - bytesBefore;
   }
 
-  /** Removes those records of the segment that covers a hash of which `isToGo` says so; their number. */
+  /** Removes records of the segment that covers a hash: those for which `isToGo` is true. Returns their number. */
   removeWhere(hash: number, isToGo: (segment: Segment, slot: number) => boolean): number {
     const segment = this.#segmentOf(hash);
     const recordsBefore = this.records;

@@ -34,10 +34,10 @@ export class ThrottrRequests {
   #bytes: Uint8Array = new Uint8Array(0);
   #protocol!: Protocol;
   #layout!: Layout;
-  /** The value field that was read last. */
+  /** The value field that `#readUint` read last. */
   #high = 0;
   #low = 0;
-  /** The key of the request at hand. */
+  /** The key of the request. */
   #keyAt = 0;
   #keyBytes = 0;
   readonly #time = new U64();
@@ -176,7 +176,7 @@ export class ThrottrRequests {
     }
   }
 
-  /** Changes the quota of the counter at hand by the value that was read, or to it. */
+  /** Changes the quota of the current record by the value that was read, or to it. */
   #changeQuota(change: number): boolean {
     const { maxHigh, maxLow } = this.#protocol;
     const isChanged = this.#records.changeQuota(change, this.#high, this.#low, maxHigh, maxLow);
@@ -268,7 +268,7 @@ export class ThrottrRequests {
   }
 
   /**
-   * Writes unit and remaining time of the record at hand: 1 + N bytes. A nanosecond less is left, so that
+   * Writes unit and remaining time of the current record: 1 + N bytes. A nanosecond less is left, so that
    * a fresh 60 s reads 59 within the millisecond of its INSERT, too: clients of other servers rely on it.
    */
   #putTtl(at: number): void {

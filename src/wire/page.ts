@@ -69,7 +69,7 @@ export class PageReader {
   readonly rowBytes: number;
   readonly total: number;
   readonly isLast: boolean;
-  /** Of the entry at hand. */
+  /** Of the current entry. */
   entryAt = 0;
   rowAt = 0;
   keyAt = 0;
@@ -101,7 +101,7 @@ export class PageReader {
     return true;
   }
 
-  /** Key of the entry at hand, as a copy. */
+  /** Key of the current entry, as a copy. */
   key(): Uint8Array<ArrayBuffer> {
     return this.bytes.slice(this.keyAt, this.keyAt + this.keyLength);
   }

@@ -1,5 +1,5 @@
 /**
- * Sliding window: two buckets stand for the window that ends now. The one at hand counts in full, the one
+ * Sliding window: two buckets stand for the window that ends now. The current one counts in full, the one
  * before it for the share of it that the window still covers, as if its requests had come evenly.
  *
  * Buckets lie on the grid of the epoch. No bucket counts more than the limit, so no window of any

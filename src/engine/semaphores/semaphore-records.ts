@@ -1,9 +1,10 @@
 /**
  * Semaphores and holdings as records, and the index that leads from holders to them.
  *
- * One semaphore is at hand, one holder, and one record: that of the semaphore or that of its holding by the
- * holder, whichever was looked up last. Adding or removing a record moves others, so the semaphore is looked
- * up again behind that: by its number, without its name. No method checks what semaphores are about.
+ * Beside the current record (see `Records`) there are a current semaphore and a current holder. The current record is
+ * that of the semaphore after `find` and `seek`, and that of its holding after `findAmount` and `seekAmount`. Adding or
+ * removing a record moves others, so the record of the semaphore is looked up again after that: by its number, without
+ * its name. This file only stores; `Semaphores` has the rules.
  *
  * The memory of the index counts against the budget as it is allocated. In all, with the usage of records
  * counted, a semaphore takes about 100 bytes and its name, what a connection holds of one 110, a connection
@@ -44,7 +45,7 @@ import {
   writeU32,
 } from "./stored.ts";
 
-/** An index that takes more than so many bytes for a semaphore or a holding is to be made anew. */
+/** An index with more bytes than this for each semaphore and holding is made anew. */
 const INDEX_BYTES_EACH_MAX = 256;
 const INDEX_BYTES_MIN = 64 << 10;
 
@@ -55,13 +56,13 @@ export class SemaphoreRecords {
   /** Rows have been restored that the index does not know of. */
   #isStale = false;
   #nameBytes = 0;
-  /** Semaphores that there were at the start, or came since. */
+  /** Semaphores that existed at the start or were added since. */
   semaphoresSeen = 0;
-  /** Number of the semaphore at hand. */
+  /** Number of the current semaphore. */
   #number = 0;
-  /** Key of the holding: the holder at hand, and a number. */
+  /** Key of a holding: the current holder, and a number. */
   readonly #key = new Uint8Array(HOLDING_KEY_BYTES);
-  readonly #isAtHand = (segment: Segment, slot: number): boolean =>
+  readonly #isCurrent = (segment: Segment, slot: number): boolean =>
     keyspaceOf(segment.slots[slot + META]!) === Keyspace.semaphores &&
     readU32(segment.arena, segment.valueAt(slot) + NUMBER) === this.#number;
 
@@ -74,7 +75,7 @@ export class SemaphoreRecords {
     return this.#numbers.count;
   }
 
-  /** Number of the semaphore at hand. */
+  /** Number of the current semaphore. */
   get number(): number {
     return this.#number;
   }
@@ -93,7 +94,7 @@ export class SemaphoreRecords {
     );
   }
 
-  // Fields of the record at hand, if that is a semaphore's.
+  // Fields of the current record, which must be that of a semaphore.
 
   get consumption(): number {
     return this.#read(CONSUMPTION);
@@ -108,7 +109,7 @@ export class SemaphoreRecords {
     return readMs(segment.arena, segment.valueAt(slot) + UPDATED_AT);
   }
 
-  /** Writes the semaphore whose record is at hand. */
+  /** Writes the fields of the current record, that of a semaphore. */
   write(consumption: number, maximum: number, updatedAtMs: number): void {
     const { segment, slot } = this.#records.table;
     const at = segment.valueAt(slot);
@@ -118,22 +119,22 @@ export class SemaphoreRecords {
     this.#records.commit.rewritten(segment, slot);
   }
 
-  /** Looks up the semaphore whose name is `bytes[at, at + length)`. */
+  /** Looks up the semaphore whose name is `bytes[at, at + length)`: makes it the current one, with its record. */
   find(bytes: Uint8Array, at: number, length: number): boolean {
     if (this.#records.find(Keyspace.semaphores, bytes, at, length) === 0) return false;
     this.#number = this.#read(NUMBER);
     return true;
   }
 
-  /** Looks up the record of the semaphore at hand. */
+  /** Makes the record of the current semaphore the current record. */
   seek(): void {
     const hash = this.#numbers.hashOf(this.#number);
-    if (!this.#records.table.findWhere(hash, this.#isAtHand)) {
+    if (!this.#records.table.findWhere(hash, this.#isCurrent)) {
       throw new Error(`semaphores: there is no semaphore ${this.#number}`);
     }
   }
 
-  /** Adds a semaphore, yet to be written, under the name that was looked up last. False when there is no room. */
+  /** Adds a semaphore under the name that the last `find` missed; `write` must follow. False when there is no room. */
   add(bytes: Uint8Array, at: number, length: number): boolean {
     const records = this.#records;
     const { growthBytes } = this.#numbers;
@@ -150,7 +151,7 @@ export class SemaphoreRecords {
     return true;
   }
 
-  /** Takes the semaphore at hand back, that was just added and has not been written. */
+  /** Takes the current semaphore back, which was just added and has not been written. */
   takeBack(nameBytes: number): void {
     this.seek();
     this.#records.table.remove();
@@ -180,19 +181,19 @@ export class SemaphoreRecords {
     this.#nameBytes -= nameBytes;
   }
 
-  /** Has a holder at hand. */
+  /** Sets the current holder. */
   setHolder(holder: Uint8Array): void {
     copyBytes(holder, 0, this.#key, 0, HOLDER_BYTES);
   }
 
-  /** What the holder at hand holds of the semaphore at hand, looked up; 0 for nothing. */
+  /** Looks up what the current holder holds of the current semaphore; 0 for nothing. */
   findAmount(): number {
     writeU32(this.#key, HOLDING_NUMBER, this.#number);
     const isThere = this.#records.find(Keyspace.holdings, this.#key, 0, HOLDING_KEY_BYTES) !== 0;
     return isThere ? this.#read(AMOUNT) : 0;
   }
 
-  /** Amount of a holding of the index, looked up; its semaphore and its holder are at hand then. */
+  /** Looks up the amount of a holding of the index; its semaphore and its holder become the current ones. */
   seekAmount(row: number): number {
     this.holdings.copyHolder(row, this.#key);
     this.#number = this.holdings.numberOf(row);
@@ -201,7 +202,7 @@ export class SemaphoreRecords {
     return amount;
   }
 
-  /** Sets the amount of the holding whose record is at hand; 0 removes it. */
+  /** Sets the amount of the current record, that of a holding; 0 removes it. */
   setAmount(amount: number): void {
     if (amount === 0) {
       this.holdings.remove(this.#read(ROW));
@@ -214,7 +215,7 @@ export class SemaphoreRecords {
   }
 
   /**
-   * Adds the holding that was looked up last and was not there. False when there is no room.
+   * Adds the holding that the last `findAmount` missed. False when there is no room.
    *
    * @param endsAtMs of a lease
    */

@@ -1,13 +1,13 @@
 /**
  * Distributed semaphores: they say how much of a resource is in use, and who holds how much.
  *
- * Semaphores and holdings are records, so they are journalled, restored and budgeted as all others. The
- * consumption of a semaphore is the sum of the amounts of its holdings, after every call. A lease that has
- * ended has given back what it held at its end, to the millisecond, whenever that is looked at.
+ * Semaphores and holdings are records: they are journalled, restored and budgeted like all others. After
+ * every call the consumption of a semaphore is the sum of the amounts of its holdings. A lease gives back what it holds
+ * at its end, exact to the millisecond: every method expires leases first.
  *
  * Every method takes a reading of the platform's clock, milliseconds since the epoch. What it returns is in the
- * shard's time (`ShardClock`), but for `deadlineMs`. Source: yrmcds protocol reference, "Packet specifications", "End of a connection" and
- * "Statistics".
+ * shard's time (`ShardClock`), except `deadlineMs`, for which an alarm is set. Source: yrmcds protocol reference,
+ * "Packet specifications", "End of a connection" and "Statistics".
  */
 import { NAME_BYTES_MAX, Status } from "../../wire/yrmcds/protocol.ts";
 import type { HashKey } from "../hash.ts";
@@ -21,7 +21,7 @@ import { SemaphoreRecords } from "./semaphore-records.ts";
 /** In place of a consumption: there is no such semaphore. */
 export const ABSENT = -1;
 
-/** What became of a lease that was asked for. */
+/** The outcome of acquiring a lease. */
 export interface LeaseOutcome {
   /** `success`, `invalidArguments`, `resourceNotAvailable` or `outOfMemory`. */
   status: Status;
@@ -29,7 +29,7 @@ export interface LeaseOutcome {
   endsAtMs: number | null;
 }
 
-/** What Stats says of a shard. */
+/** The figures of a shard for Stats. */
 export interface SemaphoreFigures {
   /** Semaphores that exist. */
   objects: number;
@@ -46,7 +46,7 @@ export interface SemaphoreFigures {
   totalCollectionMicroseconds: number;
 }
 
-/** What is in use of a resource. */
+/** How much of a resource is in use. */
 export interface SemaphoreEntry {
   consumption: number;
   /** The largest consumption in this interval. */
@@ -88,8 +88,8 @@ export class Semaphores {
 
   /**
    * @param hashKey 64 random bits
-   * @param intervalMs `consumption_stats.interval`: over which maxima are taken, and after which a semaphore
-   * that nobody holds is collected
+   * @param intervalMs `consumption_stats.interval`: maxima are taken over it, and a semaphore without a holder is
+   * collected after it
    */
   constructor(records: Records, hashKey: HashKey, intervalMs: number) {
     this.#records = records;
@@ -102,7 +102,7 @@ export class Semaphores {
     this.#stored.noteRestored();
   }
 
-  /** Moves the clock; what leases held that have ended by now is given back. Returns their number. */
+  /** Moves the clock, and gives back what leases held that have ended by now. Returns their number. */
   expire(nowMs: number): number {
     const records = this.#records;
     records.advance(nowMs);
@@ -117,8 +117,8 @@ export class Semaphores {
   }
 
   /**
-   * When there is something to do next, as of the last time that was told: a lease ends, or a collection is
-   * due. Milliseconds since the epoch; Infinity when there is nothing.
+   * The deadline, as of the last reading of the clock: when the next lease ends, or a collection is due. Milliseconds
+   * since the epoch by the platform's clock; Infinity when nothing is due.
    */
   get deadlineMs(): number {
     this.#stored.ensureIndex();
@@ -217,7 +217,7 @@ export class Semaphores {
     return Status.success;
   }
 
-  /** Gives back all that a holder holds, for it is no more. Returns of how many semaphores that was. */
+  /** Gives back all that a holder holds, because it has ended. Returns the number of semaphores that it held. */
   releaseAll(holder: Uint8Array, nowMs: number): number {
     this.expire(nowMs);
     const { holdings } = this.#stored;
@@ -230,9 +230,9 @@ export class Semaphores {
   }
 
   /**
-   * Acquires resources of a semaphore until a lease is released or ends. A lease that exists is not acquired
-   * again: with the same name and resources it is renewed, so a call whose answer was lost may be made
-   * again; with others the arguments are invalid.
+   * Acquires resources of a semaphore until a lease is released or ends. Acquiring a lease that exists, with the same
+   * name and resources, renews it, so a call whose answer was lost may be repeated. With others the arguments are
+   * invalid.
    *
    * @throws RangeError `ttl_invalid` or `holder_id` when the time or the id is not possible
    */
@@ -266,7 +266,7 @@ export class Semaphores {
 
   /**
    * Lets a lease end `ttlMs` from now. Returns when, milliseconds since the epoch; null when there is no
-   * such lease, or no more.
+   * such lease, or it has ended.
    *
    * @throws RangeError as `acquireLease`
    */
@@ -280,7 +280,7 @@ export class Semaphores {
   }
 
   /**
-   * Gives back what a lease holds. False when there is no such lease, or no more.
+   * Gives back what a lease holds. False when there is no such lease, or it has ended.
    *
    * @throws RangeError when the id is not possible
    */
@@ -289,11 +289,11 @@ export class Semaphores {
   }
 
   /**
-   * A step of a collection: semaphores go that nobody holds and that have not changed in this interval.
+   * A step of a collection: removes semaphores that have no holder and have not changed in this interval.
    *
    * @param cursor 0 at first, then what the last step returned
-   * @param isUrgent all go that nobody holds, and their maxima with them
-   * @returns how many went, and where to go on: null when all have been looked at
+   * @param isUrgent all semaphores without a holder are removed, and their maxima with them
+   * @returns how many were removed, and where to go on: null when all have been visited
    */
   collectStep(
     cursor: number,
@@ -352,7 +352,7 @@ export class Semaphores {
   }
 
   /**
-   * Acquires for the holder at hand.
+   * Acquires for the current holder of `SemaphoreRecords`.
    *
    * @param endsAtMs of a lease
    */
@@ -393,7 +393,7 @@ export class Semaphores {
     this.#released(amount, atMs);
   }
 
-  /** Writes that resources of the semaphore at hand were given back at a time. */
+  /** Writes that resources of the current semaphore were given back at a time. */
   #released(resources: number, atMs: number): void {
     const stored = this.#stored;
     stored.seek();

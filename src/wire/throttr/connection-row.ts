@@ -104,7 +104,7 @@ export function writeFurtherCounts(view: DataView, at: number, { counts }: Conne
 const furtherAt = (at: number, type: number): number =>
   at + CONNECTION_ROW_BYTES + 8 * (type - FURTHER_TYPES_START);
 
-/** Reads the entry at hand of a page of connections. A Hub of release 0.4 knows the row of 7.3 only. */
+/** Reads the current entry of a page of connections. A Hub of release 0.4 knows the row of 7.3 only. */
 export function readConnectionRow({ bytes, view, rowAt: at, rowBytes }: PageReader): ConnectionRow {
   const figure = (offset: number): number => Number(view.getBigUint64(at + offset, true));
   const figures = (i: number): number => figure(FIGURES_AT + 8 * i);

@@ -8,7 +8,7 @@ import { COMMANDS_START, REPLY_HEADER_BYTES } from "../edge/command.ts";
 import type { Protocol } from "./protocol.ts";
 import { RequestType, STATUS_SUCCESS } from "./requests.ts";
 
-/** The reply is not complete in the bytes at hand. */
+/** The reply is not complete in the bytes that have arrived. */
 export const REPLY_INCOMPLETE = 0;
 
 /** Status, and four u64: reads and writes per minute, reads, writes. */
@@ -21,7 +21,7 @@ const STAT_REPLY_BYTES = 33;
  * @param type type of the request on a key that it answers
  * @param bytes replies, back to back
  * @param at where the reply begins
- * @param end where the bytes at hand end
+ * @param end where the bytes end that have arrived
  * @returns the length, or `REPLY_INCOMPLETE` when the bytes end before it does
  */
 export function replyLength(

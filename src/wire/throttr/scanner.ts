@@ -1,7 +1,7 @@
 /**
  * Frame boundaries: how long is the frame that begins here, and is it one that we can read?
  *
- * The scanner keeps no state of its own. It answers from the bytes at hand, so any cut of a stream
+ * The scanner keeps no state of its own. It answers from the bytes that have arrived, so any cut of a stream
  * gives the same frames: whoever calls it keeps the bytes it asked more for.
  */
 import { keyLength, Target, type Layout } from "./requests.ts";
@@ -16,12 +16,12 @@ export const FRAME_TOO_LARGE = -2;
 export const RUN_ENDS = -3;
 
 /**
- * Length in bytes of the frame at `at`, header included. The bytes at hand may end before it does.
+ * Length in bytes of the frame at `at`, header included. The bytes that have arrived may end before it does.
  *
  * @param layouts rows of the protocol, by request type
  * @param bytes the stream
  * @param at where the frame begins
- * @param end where the bytes at hand end
+ * @param end where the bytes end that have arrived
  * @param frameBytesMax limit of one frame, in bytes
  * @returns the length, or one of `FRAME_INCOMPLETE`, `FRAME_UNKNOWN`, `FRAME_TOO_LARGE`
  */

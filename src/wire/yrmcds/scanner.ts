@@ -10,10 +10,10 @@ import { readU32 } from "./big-endian.ts";
 import { HEADER_BYTES, Opcode, REQUEST_MAGIC } from "./protocol.ts";
 
 /**
- * Length in bytes of the frame at `at`, request or reply, header included. The bytes at hand may end
+ * Length in bytes of the frame at `at`, request or reply, header included. The bytes that have arrived may end
  * before it does. There is no unknown frame: one of a wrong magic has a length, too.
  *
- * @param end where the bytes at hand end
+ * @param end where the bytes end that have arrived
  * @param frameBytesMax limit of one frame, in bytes, header included
  * @returns the length, or one of `FRAME_INCOMPLETE`, `FRAME_TOO_LARGE`
  */
