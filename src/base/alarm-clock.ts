@@ -5,6 +5,7 @@
  * where something is due before it would ring, and at most once a second. One that rings too early does no harm: the
  * object finds nothing to do, and sets the next one. The class knows no platform: its host has storage and timers.
  */
+import type { Timers } from "./timers.ts";
 
 /** Times at which an alarm is set are at least so far apart, and an alarm rings no earlier from now. */
 export const ALARM_INTERVAL_MS = 1000;
@@ -12,7 +13,7 @@ export const ALARM_INTERVAL_MS = 1000;
 const ALARM_HORIZON_MS = 365 * 86_400_000;
 
 /** The object that an alarm is for. */
-export interface AlarmHost {
+export interface AlarmHost extends Timers {
   /** The deadline: when something is due next, in ms since the epoch; Infinity when nothing is. */
   findDeadlineMs(): number;
   /** The storage of the object, or a part of it. */
@@ -20,10 +21,6 @@ export interface AlarmHost {
     getAlarm(): Promise<number | null>;
     setAlarm(atMs: number): Promise<void>;
   };
-  nowMs(): number;
-  wait(ms: number): Promise<void>;
-  /** Keeps the object awake until `work` has ended. */
-  waitUntil(work: Promise<void>): void;
 }
 
 export class AlarmClock {

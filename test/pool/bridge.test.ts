@@ -76,7 +76,7 @@ async function openGateway(headers: Record<string, string> = {}): Promise<Gatewa
 /** What the Hub believes to be unread behind bridges, and of silent peers. */
 const hubBytes = (namespace = "default"): Promise<{ backlog: number; silent: number }> =>
   runInDurableObject(hubStub(0, namespace), (hub) => ({
-    backlog: hub.backlogBytes,
+    backlog: hub.backlog.bytes,
     silent: hub.unread.bytes,
   }));
 

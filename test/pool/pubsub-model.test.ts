@@ -188,7 +188,7 @@ describe.each([
 ])("a subscriber over %s", (_, kind) => {
   it("is pushed to after all objects have hibernated, and is who it was", async () => {
     // With tallies, which are stored before long, all else would be stored, too.
-    vi.spyOn(Hub.prototype, "touched").mockImplementation(() => {});
+    vi.spyOn(Hub.prototype, "storeSoon").mockImplementation(() => {});
     const peer = await Peer.open(kind);
     expect((await peer.subscribe("a")).bytes[0]).toBe(1);
     expect((await peer.unsubscribe("*")).bytes[0]).toBe(1);

@@ -2,7 +2,8 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
-import { Session, type Ending } from "../../src/objects/hub/session.ts";
+import type { Ending } from "../../src/objects/hub/ending.ts";
+import { Session } from "../../src/objects/hub/session.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../../src/wire/throttr/requests.ts";
 import {
@@ -37,7 +38,15 @@ describe("scanner", () => {
       const session = new Session(
         {
           nowMs: () => 0,
-          dispatch: ({ bytes: some, count }, _, sink) => {
+          send: () => {},
+          hasReader: true,
+          room: () => null,
+          published: () => {},
+          close: () => expect.unreachable(),
+          onIdle: () => {},
+        },
+        {
+          exchange: ({ bytes: some, count }, _, sink) => {
             let at = 0;
             for (let i = 0; i < count; i++) {
               const length = frameLength(
@@ -53,12 +62,6 @@ describe("scanner", () => {
             expect(at).toBe(some.length);
             sink.reply(new Uint8Array(count), true);
           },
-          send: () => {},
-          hasReader: true,
-          room: () => null,
-          published: () => {},
-          close: () => expect.unreachable(),
-          settled: () => {},
         },
         protocolOf(protocol),
         { ...OPEN_ACCESS, namespace: "n" },
@@ -141,14 +144,16 @@ describe("session", () => {
     const session: Session = new Session(
       {
         nowMs: () => clock.nowMs,
-        dispatch: ({ count }, _, sink) =>
-          pending.push(() => sink.reply(new Uint8Array(count), true)),
         send: (replies) => sent.push(replies.length),
         hasReader: true,
         room: () => null,
         published: () => {},
         close: (ending) => endings.push(ending),
-        settled: () => {},
+        onIdle: () => {},
+      },
+      {
+        exchange: ({ count }, _, sink) =>
+          void pending.push(() => sink.reply(new Uint8Array(count), true)),
       },
       protocolByName("7.3", protocolName)!,
       { ...OPEN_ACCESS, namespace: "n", expiresAtMs },
@@ -175,7 +180,7 @@ describe("session", () => {
     const { session, endings, sent, pending } = sessionOf("uint16");
     session.receive(unhex("02016b"));
     session.receive(unhex("02016b02"));
-    session.end();
+    session.finish();
     pending.shift()!();
     pending.shift()!();
     expect(sent).toEqual([1, 1]);

@@ -8,28 +8,18 @@
 import { DurableObject } from "cloudflare:workers";
 import { Tally, TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
 import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
-import { PageWriter } from "../../wire/page.ts";
 import { anyProtocolByCode } from "../../wire/protocols.ts";
-import {
-  CONNECTION_KEY_BYTES,
-  CONNECTION_ROW_BYTES,
-  COUNTED_ROW_BYTES,
-  writeConnectionRow,
-  writeFurtherCounts,
-} from "../../wire/throttr/connection-row.ts";
-import {
-  beginsWithAny,
-  binaryBytes,
-  ByteWriter,
-  compareBytes,
-  joinBytes,
-} from "../../wire/bytes.ts";
+import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../../wire/throttr/connection-row.ts";
+import { ByteWriter, joinBytes } from "../../wire/bytes.ts";
 import { forEachDelivery, forEachPublication } from "../../wire/channel-batch.ts";
 import { writeMessage, type Batch } from "../../wire/messages.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
 import { noteConnections } from "./connection-count.ts";
 import { makeConnectionId, ownChannel, splitIds } from "../../base/connection-id.ts";
-import { Connection, type Attachment, type ConnectionHub } from "./connection.ts";
+import type { Attachment } from "./attachment.ts";
+import { HubBacklog } from "./bridge-flow.ts";
+import { Connection, type ConnectionHub } from "./connection.ts";
+import { CHANNEL_FAILED, SUBSCRIPTIONS_MAX } from "./ending.ts";
 import { DataPoints } from "../../base/data-points.ts";
 import { Dispatch } from "../../dispatch/dispatch.ts";
 import type { Listened } from "../../base/calls/channel.ts";
@@ -49,17 +39,15 @@ import { logWarning } from "../../base/log.ts";
 import { GroupFull } from "./memberships.ts";
 import { EVERYBODY, hubName, type HubPlace } from "../../base/names.ts";
 import { Roster } from "./roster.ts";
+import { channelsPage, connectionsPage } from "./roster-pages.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { GroupMap } from "../../dispatch/placement.ts";
+import { timersOf } from "../../base/timers.ts";
 import { directoryStub, groupStub } from "../../base/stubs.ts";
-import type { Subscriber } from "./subscription.ts";
 import { HubUnread } from "./unread.ts";
 
 /** Tallies of connections are stored at most this long after they changed. */
 const STORE_DELAY_MS = 1000;
-
-/** Row of CHANNELS among objects: read bytes, write bytes, subscriptions, f64 each. */
-const CHANNEL_PAGE_ROW_BYTES = 24;
 
 export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly state: DurableObjectState;
@@ -72,8 +60,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly #tally: Tally;
   readonly #points: DataPoints | null;
   readonly #connections = new Map<WebSocket, Connection>();
-  /** Bytes that clients behind bridges have not read. */
-  backlogBytes = 0;
+  readonly backlog = new HubBacklog();
   readonly unread = new HubUnread();
   /** Bytes of requests that wait, of all connections. */
   pendingBytes = 0;
@@ -107,9 +94,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.#alarm = new AlarmClock({
       findDeadlineMs: () => this.#findDeadlineMs(),
       storage: ctx.storage,
-      nowMs: () => Date.now(),
-      wait: async (ms) => await scheduler.wait(ms),
-      waitUntil: (work) => ctx.waitUntil(work),
+      ...timersOf(ctx, scheduler),
     });
     this.roster = new Roster(env, namespace, this.#name, this.settings.HUB_SUBSCRIPTIONS_MAX);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
@@ -143,13 +128,13 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   }
 
   override webSocketClose(socket: WebSocket, code: number): void {
-    this.#forget(socket);
+    this.#loseSocket(socket);
     // Not every code that can be received may be sent.
     socket.close(code >= 3000 && code <= 4999 ? code : 1000);
   }
 
   override webSocketError(socket: WebSocket): void {
-    this.#forget(socket);
+    this.#loseSocket(socket);
   }
 
   /** Ends the connections whose token has expired. */
@@ -212,19 +197,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   }
 
   connectionsPage(after: Uint8Array | null, bytesMax: number, hasAllCounts = false): Uint8Array {
-    const connections = this.roster.connections();
-    const rowBytes = hasAllCounts ? COUNTED_ROW_BYTES : CONNECTION_ROW_BYTES;
-    const page = new PageWriter(rowBytes, connections.length);
-    let i = firstBehind(connections, connectionKey, after);
-    for (; i < connections.length && page.length < bytesMax; i++) {
-      const connection = connections[i]!;
-      const key = connectionKey(connection);
-      const at = page.add(key, 0, key.length);
-      const row = connection.row();
-      writeConnectionRow(page.bytes, page.view, at, row);
-      if (hasAllCounts) writeFurtherCounts(page.view, at, row);
-    }
-    return page.take(i === connections.length);
+    return connectionsPage(this.roster, after, bytesMax, hasAllCounts);
   }
 
   channelsPage(
@@ -232,21 +205,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     bytesMax: number,
     prefixes: readonly Uint8Array[],
   ): Uint8Array {
-    const all = this.roster.channels();
-    const isAllowed = (name: string): boolean =>
-      beginsWithAny(prefixes, binaryBytes(name), 0, name.length);
-    const names = prefixes.length === 0 ? all : all.filter(isAllowed);
-    const page = new PageWriter(CHANNEL_PAGE_ROW_BYTES, names.length);
-    let i = firstBehind(names, binaryBytes, after);
-    for (; i < names.length && page.length < bytesMax; i++) {
-      const name = names[i]!;
-      const { readBytes, writeBytes, subscriptions } = this.roster.figuresOf(name);
-      const at = page.add(binaryBytes(name), 0, name.length);
-      page.view.setFloat64(at, readBytes);
-      page.view.setFloat64(at + 8, writeBytes);
-      page.view.setFloat64(at + 16, subscriptions);
-    }
-    return page.take(i === names.length);
+    return channelsPage(this.roster, after, bytesMax, prefixes);
   }
 
   connectionRow(id: Uint8Array): Uint8Array | null {
@@ -270,13 +229,13 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     );
   }
 
-  touched(connection: Connection): void {
+  storeSoon(connection: Connection): void {
     if (this.#touched.size === 0) this.ctx.waitUntil(this.#storeLater());
     this.#touched.add(connection);
     this.#points?.note();
   }
 
-  left(connection: Connection): void {
+  remove(connection: Connection): void {
     this.#touched.delete(connection);
     // One that could not be restored was never counted.
     const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
@@ -325,23 +284,23 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   /** Subscribes a listener of Server-Sent Events to its channel. False when a limit forbids it. */
   async #listen(connection: Connection, channel: string, after: number | null): Promise<boolean> {
-    connection.prepare();
+    connection.holdPushes();
     try {
-      const done = this.roster.subscribe(connection, channel, Date.now());
-      if (done === false) {
-        connection.close({ code: 1013, reason: "subscriptions_max" });
+      const change = this.roster.subscribe(connection, channel, Date.now());
+      if (change === "refused") {
+        connection.close(SUBSCRIPTIONS_MAX);
         return false;
       }
-      await done;
-      connection.start(await this.#listened(channel, after));
+      if (change !== "done") await change;
+      connection.startListening(await this.#listened(channel, after));
       connection.store();
       return true;
     } catch (error) {
       if (error instanceof GroupFull) {
-        connection.close({ code: 1013, reason: "subscriptions_max" });
+        connection.close(SUBSCRIPTIONS_MAX);
         return false;
       }
-      connection.close({ code: 1011, reason: "channel_failed" });
+      connection.close(CHANNEL_FAILED);
       throw error;
     }
   }
@@ -383,11 +342,11 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     }
   }
 
-  #forget(socket: WebSocket): void {
+  #loseSocket(socket: WebSocket): void {
     // A socket that ends while the object sleeps was not restored: its channels must hear of it.
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
-    connection.hangUp();
+    connection.loseSocket();
   }
 
   /** Makes the Directory know of this Hub; after that, somebody is counted as being here. */
@@ -438,29 +397,4 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.#touched = new Set();
     for (const connection of touched) connection.store();
   }
-}
-
-/** Connections are in the order of this: connected at, then id. */
-function connectionKey({ connectedAtMs, id }: Subscriber): Uint8Array {
-  const key = new Uint8Array(CONNECTION_KEY_BYTES);
-  new DataView(key.buffer).setBigUint64(0, BigInt(connectedAtMs));
-  key.set(id, 8);
-  return key;
-}
-
-/** Index of the first of ordered entries whose key lies behind another; 0 when there is no other. */
-function firstBehind<T>(
-  entries: readonly T[],
-  keyOf: (entry: T) => Uint8Array,
-  after: Uint8Array | null,
-): number {
-  let from = 0;
-  let to = after === null ? 0 : entries.length;
-  while (from < to) {
-    const middle = (from + to) >>> 1;
-    const key = keyOf(entries[middle]!);
-    if (compareBytes(key, 0, key.length, after!, 0, after!.length) > 0) to = middle;
-    else from = middle + 1;
-  }
-  return from;
 }

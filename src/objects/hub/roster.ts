@@ -14,6 +14,12 @@ import { Memberships } from "./memberships.ts";
 import { EVERYBODY } from "../../base/names.ts";
 import { addSubscription, type Subscriber, type Subscription } from "./subscription.ts";
 
+/**
+ * The outcome of a SUBSCRIBE or UNSUBSCRIBE: done, refused, or a promise that it is done once the channel's group knows.
+ * No promise is made where nobody has to be asked: a connection may subscribe to thousands of names at once.
+ */
+export type SubscriptionChange = "done" | "refused" | Promise<void>;
+
 /** Row of CHANNELS, before a dialect gives it its form. */
 export interface ChannelFigures {
   readBytes: number;
@@ -92,45 +98,44 @@ export class Roster {
     this.#ordered = null;
     this.#names = null;
     const leaving = Array.from(connection.subscriptions.keys(), (channel) =>
-      this.#dismiss(connection, channel),
+      this.#removeMember(connection, channel),
     );
     await Promise.all(leaving.filter((left) => left !== null));
   }
 
   /**
-   * Subscribes a connection. False when a limit forbids it; null when it is done; else a promise of it,
-   * which is rejected, and the subscription gone, when the channel's group can't be told, or has no room
-   * (`GroupFull`).
+   * Subscribes a connection, unless a limit forbids it. A promise is rejected, and the subscription gone, when the
+   * channel's group can't be told, or has no room (`GroupFull`).
    */
-  subscribe(connection: Subscriber, channel: string, nowMs: number): Promise<void> | null | false {
+  subscribe(connection: Subscriber, channel: string, nowMs: number): SubscriptionChange {
     const isOwn = channel === connection.ownChannel;
     if (connection.subscriptions.has(channel)) {
-      return isOwn ? null : this.#audienceOf(channel).settle();
+      return isOwn ? "done" : (this.#audienceOf(channel).settle() ?? "done");
     }
     // A connection that has ended meanwhile must leave nothing behind.
-    if (!this.#byOwnChannel.has(connection.ownChannel)) return false;
-    if (channel !== EVERYBODY && !isOwn && this.isFull) return false;
+    if (!this.#byOwnChannel.has(connection.ownChannel)) return "refused";
+    if (channel !== EVERYBODY && !isOwn && this.isFull) return "refused";
     const subscription = addSubscription(connection, channel, this.sinceMs(nowMs));
-    if (subscription === null) return false;
+    if (subscription === null) return "refused";
     this.#names = null;
-    if (isOwn) return null;
+    if (isOwn) return "done";
     const audience = this.#audienceOf(channel);
     audience.members.set(connection, subscription);
     this.#count(channel, 1);
     const telling = audience.settle();
-    if (telling === null) return null;
+    if (telling === null) return "done";
     return telling.catch(async (error: unknown) => {
       connection.subscriptions.delete(channel);
-      await this.#dismiss(connection, channel);
+      await this.#removeMember(connection, channel);
       throw error;
     });
   }
 
-  /** Ends a subscription. False when there was none; else as `subscribe`. */
-  unsubscribe(connection: Subscriber, channel: string): Promise<void> | null | false {
-    if (!connection.subscriptions.delete(channel)) return false;
+  /** Ends a subscription; refused when there was none. */
+  unsubscribe(connection: Subscriber, channel: string): SubscriptionChange {
+    if (!connection.subscriptions.delete(channel)) return "refused";
     this.#names = null;
-    return this.#dismiss(connection, channel);
+    return this.#removeMember(connection, channel) ?? "done";
   }
 
   /** What the group of a channel is told when it asks: whether it has to know of us. */
@@ -262,7 +267,7 @@ export class Roster {
     };
   }
 
-  #dismiss(connection: Subscriber, channel: string): Promise<void> | null {
+  #removeMember(connection: Subscriber, channel: string): Promise<void> | null {
     const audience = this.#audiences.get(channel);
     if (audience === undefined || !audience.members.delete(connection)) return null;
     this.#count(channel, -1);

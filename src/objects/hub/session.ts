@@ -1,9 +1,9 @@
 /**
- * Session: one connection's byte stream, whatever carries it.
+ * Session: the byte stream of one connection, whatever carries it.
  *
- * It finds the frames and hands them over a run at a time, all it has of one target, and sends the
- * replies in order. What arrives meanwhile waits for the next run, so a connection's requests are
- * applied in the order they were sent. It knows no socket and no clock: its host has them.
+ * It finds the frames and hands them over a run at a time: all that has come for one target. It is the sink of their
+ * replies, and passes them on to its host in order. What arrives meanwhile waits for the next run, so the requests of a
+ * connection are applied in the order in which they were sent. It knows no socket and no clock: its host has them.
  */
 import type { Framing } from "../../wire/framing.ts";
 import { framingOf, type AnyProtocol } from "../../wire/protocols.ts";
@@ -17,17 +17,16 @@ import {
 import { missingRightError, missingRightOfFrame, type Access } from "../../base/access.ts";
 import { reportFailure } from "../../base/failure.ts";
 import type { AnyFrames, Sink } from "../../dispatch/sink.ts";
+import { FINISHED, frameTooLarge, TOKEN_EXPIRED, unansweredBytes, type Ending } from "./ending.ts";
 
-/** Why the server ends a connection: WebSocket close code, and a reason that begins with a stable code. */
-export interface Ending {
-  readonly code: number;
-  readonly reason: string;
+/** The way down: gives a run of requests to whatever answers it, with the sink for the replies. */
+export interface RunExchange {
+  exchange(frames: AnyFrames, access: Access, sink: Sink): void;
 }
 
-/** What carries a session. */
+/** The way up: the connection that a session is of. */
 export interface SessionHost {
   nowMs(): number;
-  dispatch(frames: AnyFrames, access: Access, sink: Sink): void;
   /** Sends replies. `consumedBytes` of the peer's bytes have been answered with them for good. */
   send(replies: Uint8Array, consumedBytes: number): void;
   /** The peer is there to read replies: see `Sink.hasReader`. */
@@ -35,9 +34,10 @@ export interface SessionHost {
   room(): Promise<void> | null;
   /** The peer has published to a channel. */
   published(channel: string, payloadBytes: number): void;
+  /** Closes the connection. */
   close(ending: Ending): void;
   /** Nothing is under way any more; the bytes of an unfinished frame are left. */
-  settled(unfinished: Uint8Array): void;
+  onIdle(unfinished: Uint8Array): void;
 }
 
 export interface SessionLimits {
@@ -49,6 +49,7 @@ const EMPTY = new Uint8Array(0);
 
 export class Session implements Sink {
   readonly #host: SessionHost;
+  readonly #requests: RunExchange;
   readonly #protocol: AnyProtocol;
   readonly #framing: Framing;
   readonly #access: Access;
@@ -77,6 +78,7 @@ export class Session implements Sink {
    */
   constructor(
     host: SessionHost,
+    requests: RunExchange,
     protocol: AnyProtocol,
     access: Access,
     limits: SessionLimits,
@@ -84,6 +86,7 @@ export class Session implements Sink {
     unfinished: Uint8Array = EMPTY,
   ) {
     this.#host = host;
+    this.#requests = requests;
     this.#protocol = protocol;
     this.#framing = framingOf(protocol);
     this.#access = access;
@@ -113,39 +116,28 @@ export class Session implements Sink {
     }
     const unanswered = this.#runBytes + this.#pendingEnd - this.#pendingAt + chunk.length;
     if (unanswered > this.#limits.unansweredBytesMax) {
-      this.close({
-        code: 1013,
-        reason: `unanswered_bytes: more than ${this.#limits.unansweredBytesMax} bytes wait for their replies`,
-      });
+      this.#close(unansweredBytes(this.#limits.unansweredBytesMax));
       return;
     }
     this.#append(chunk);
     this.#next();
   }
 
-  /** The peer sends no more: everything that it sent is answered, then the connection ends. */
-  end(): void {
-    this.#endWith({ code: 1000, reason: "" });
+  /** Accepts no more bytes: what has come is answered, then the connection is closed. */
+  finish(ending = FINISHED): void {
+    if (this.#ending !== null || this.#isClosed) return;
+    this.#ending = ending;
+    if (this.#runBytes === 0 && !this.#isWaiting) this.#close(ending);
   }
 
-  /** The access has ended: what is under way is answered, then the connection ends. */
+  /** The access has ended: what is under way is answered, then the connection is closed. */
   expire(): void {
     this.#keep(EMPTY, Infinity);
-    this.#endWith({
-      code: 1008,
-      reason: "token_expired: the token of this connection has expired",
-    });
+    this.finish(TOKEN_EXPIRED);
   }
 
-  /** Ends the connection at once. */
-  close(ending: Ending): void {
-    if (this.#isClosed) return;
-    this.abandon();
-    this.#host.close(ending);
-  }
-
-  /** The connection is gone. */
-  abandon(): void {
+  /** The connection is closed: starts nothing more, and drops replies that still come. */
+  stop(): void {
     this.#isClosed = true;
     this.#keep(EMPTY, Infinity);
   }
@@ -168,17 +160,17 @@ export class Session implements Sink {
 
   failed(error: unknown): void {
     if (this.#isClosed) return;
-    this.close({ code: 1011, reason: reportFailure(error).message });
+    this.#close({ code: 1011, reason: reportFailure(error).message });
   }
 
   published(channel: string, payloadBytes: number): void {
     this.#host.published(channel, payloadBytes);
   }
 
-  #endWith(ending: Ending): void {
-    if (this.#ending !== null || this.#isClosed) return;
-    this.#ending = ending;
-    if (this.#runBytes === 0 && !this.#isWaiting) this.close(ending);
+  #close(ending: Ending): void {
+    if (this.#isClosed) return;
+    this.stop();
+    this.#host.close(ending);
   }
 
   #append(chunk: Uint8Array): void {
@@ -204,8 +196,8 @@ export class Session implements Sink {
     while (this.#canStart() && this.#hasRoom()) this.#startRun();
     this.#isLooking = false;
     if (this.#runBytes > 0 || this.#isWaiting || this.#isClosed) return;
-    if (this.#ending !== null) this.close(this.#ending);
-    else this.#host.settled(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
+    if (this.#ending !== null) this.#close(this.#ending);
+    else this.#host.onIdle(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
   }
 
   #canStart(): boolean {
@@ -245,7 +237,7 @@ export class Session implements Sink {
       bytes: bytes.subarray(at, run.end),
       count: run.frames,
     };
-    this.#host.dispatch(frames, this.#access, this);
+    this.#requests.exchange(frames, this.#access, this);
   }
 
   /** Keeps what lies behind a run, or nothing when it can't be read. */
@@ -281,12 +273,7 @@ export class Session implements Sink {
   }
 
   #unreadable(stop: number, type: number): Ending {
-    if (stop === FRAME_TOO_LARGE) {
-      return {
-        code: 1009,
-        reason: `frame_too_large: a frame may have ${this.#limits.frameBytesMax} bytes`,
-      };
-    }
+    if (stop === FRAME_TOO_LARGE) return frameTooLarge(this.#limits.frameBytesMax);
     const hex = type.toString(16).padStart(2, "0");
     return {
       code: 1002,

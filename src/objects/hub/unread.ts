@@ -41,13 +41,13 @@ export class Unread {
     this.#hub = hub;
   }
 
-  sent(bytes: number, nowMs: number): void {
+  send(bytes: number, nowMs: number): void {
     this.#setSilent(this.silentBytes + bytes);
     this.#read(nowMs);
     this.#aheadBytes += bytes;
   }
 
-  heard(): void {
+  hear(): void {
     if (!this.#isClosed) this.#setSilent(0);
   }
 

@@ -6,22 +6,20 @@
  * is nor where it goes: its host does. `GroupCommit` holds no answers back until the disk has them: the platform's
  * output gate does that, for everything that an object sends after a write.
  */
+import type { Timers } from "../../base/timers.ts";
 import { turn } from "../../base/turn.ts";
 
 /** With relaxed durability: how long a change may wait for its row. */
 const RELAXED_FLUSH_MS = 50;
 
 /** The shard whose changes are written. */
-export interface CommitHost {
+export interface CommitHost extends Pick<Timers, "wait" | "waitUntil"> {
   /** Something was applied that no row has. */
   hasChanges(): boolean;
   /** Writes it, at once. Resolves when what goes with the row was asked for, too. */
   write(): Promise<void>;
   /** Resolves when all that was written is on disk. */
   sync(): Promise<void>;
-  wait(ms: number): Promise<void>;
-  /** Keeps the object awake until `work` has ended. */
-  waitUntil(work: Promise<void>): void;
 }
 
 export class GroupCommit {

@@ -36,6 +36,7 @@ import { shardName } from "../../base/names.ts";
 import { assertSamePlacement } from "./same-placement.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
+import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
 
 /** Segments that are swept before requests get a turn. */
@@ -84,14 +85,10 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
     this.#fullLog = new FullLog(ctx.id.name!, this.#settings.SHARD_BYTES_MAX);
     const { storage } = ctx;
-    const timers = {
-      wait: async (ms: number) => await scheduler.wait(ms),
-      waitUntil: (work: Promise<void>) => ctx.waitUntil(work),
-    };
+    const timers = timersOf(ctx, scheduler);
     this.#alarm = new AlarmClock({
       findDeadlineMs: () => this.#findDeadlineMs(),
       storage,
-      nowMs: () => Date.now(),
       ...timers,
     });
     const commitHost = {

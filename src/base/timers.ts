@@ -1,0 +1,19 @@
+/** Time as the parts of an object see it. They get it from their object, so that unit tests can bring their own. */
+export interface Timers {
+  nowMs(): number;
+  wait(ms: number): Promise<void>;
+  /** Keeps the object awake until `work` has ended: waiting alone does not. */
+  waitUntil(work: Promise<void>): void;
+}
+
+/** @param scheduler the runtime's, which has timers that are promises */
+export function timersOf(
+  state: { waitUntil(work: Promise<void>): void },
+  scheduler: { wait(ms: number): Promise<void> },
+): Timers {
+  return {
+    nowMs: () => Date.now(),
+    wait: async (ms) => await scheduler.wait(ms),
+    waitUntil: (work) => state.waitUntil(work),
+  };
+}

@@ -1,0 +1,71 @@
+/**
+ * The attachment of a socket: what a connection needs to come back after hibernation.
+ *
+ * The runtime keeps at most 16 KiB for each socket, and nothing else of a Hub that sleeps. Attachments outlive
+ * deployments, too, so fields keep their names, and what is added may be absent.
+ */
+import { REQUEST_TYPES_END } from "../../wire/throttr/requests.ts";
+import type { Access } from "../../base/access.ts";
+import type { ConnectionParameters } from "../../base/calls/open-request.ts";
+import type { StoredFlow } from "./flow.ts";
+
+export interface Attachment extends ConnectionParameters, StoredFlow {
+  readonly id: Uint8Array;
+  readonly connectedAtMs: number;
+  /** Requests by type, then bytes: see `Place`. */
+  readonly counts: Float64Array;
+  /** Format: `subscription.ts`. */
+  readonly subscriptions: Uint8Array;
+  /** True when groups of channels know of the subscriptions; not there in what release 0.4 has stored. */
+  readonly hasJoinedGroups?: boolean;
+  /** Bytes of an unfinished frame; null when they are too many and kept in memory only. */
+  readonly unfinished: Uint8Array | null;
+  /** Of the yrmcds protocol: shards that may have it hold something, see `Holder`. */
+  readonly shards: Uint8Array;
+}
+
+/** Places of byte counts in `counts`, behind those of request types. */
+export const Place = {
+  readBytes: REQUEST_TYPES_END,
+  writeBytes: REQUEST_TYPES_END + 1,
+  publishedBytes: REQUEST_TYPES_END + 2,
+  receivedBytes: REQUEST_TYPES_END + 3,
+} as const;
+const PLACES = REQUEST_TYPES_END + 4;
+
+/** More bytes of an unfinished frame than these keep the object awake instead. */
+export const UNFINISHED_STORED_BYTES_MAX = 1024;
+/** Of the attachment, what subscriptions and the prefixes of the access may take together. */
+const VARIABLE_BYTES_MAX = 14_000;
+/** What a prefix takes beside its bytes. */
+const PREFIX_OVERHEAD_BYTES = 16;
+
+export const newCounts = (): Float64Array => new Float64Array(PLACES);
+
+/** The attachment of a new connection. */
+export function newAttachment(
+  parameters: ConnectionParameters,
+  id: Uint8Array,
+  nowMs: number,
+): Attachment {
+  return {
+    ...parameters,
+    id,
+    connectedAtMs: nowMs,
+    counts: newCounts(),
+    subscriptions: new Uint8Array(0),
+    hasJoinedGroups: true,
+    undrainedBytes: 0,
+    unheardBytes: 0,
+    unfinished: new Uint8Array(0),
+    shards: new Uint8Array(0),
+  };
+}
+
+/** Bytes that the packed subscriptions of a connection with some access may take. */
+export function subscriptionBytesMax({ keyPrefixes, channelPrefixes }: Access): number {
+  return [...keyPrefixes, ...channelPrefixes].reduce(
+    (left, prefix) => left - prefix.length - PREFIX_OVERHEAD_BYTES,
+    VARIABLE_BYTES_MAX,
+  );
+}

@@ -1,0 +1,68 @@
+/**
+ * What a TCP client has not read yet, as its bridge reports it (`wire/bridge.ts`).
+ *
+ * `send` of a WebSocket never waits, and what a slow client leaves unread stays in the Hub's memory. So a bridge says
+ * how much it has written to its client, and further calls wait while more than a window of replies is on its way.
+ */
+import { BRIDGE_WINDOW_BYTES } from "../../wire/bridge.ts";
+
+/** Beyond so many unread bytes of all clients behind bridges in a Hub, each may leave one window. */
+const BACKLOG_BYTES_MAX = 32 << 20;
+
+/** What all clients behind bridges in a Hub have not read. */
+export class HubBacklog {
+  bytes = 0;
+
+  get isTight(): boolean {
+    return this.bytes > BACKLOG_BYTES_MAX;
+  }
+}
+
+export class BridgeFlow {
+  readonly #hub: HubBacklog;
+  #undrainedBytes = 0;
+  /** What further calls wait for; null while there is room. */
+  #drained: PromiseWithResolvers<void> | null = null;
+
+  constructor(hub: HubBacklog, undrainedBytes: number) {
+    this.#hub = hub;
+    this.send(undrainedBytes);
+  }
+
+  /** Bytes that the bridge has not written to its client. */
+  get undrainedBytes(): number {
+    return this.#undrainedBytes;
+  }
+
+  /** So many bytes are sent to the bridge. */
+  send(bytes: number): void {
+    this.#undrainedBytes += bytes;
+    this.#hub.bytes += bytes;
+  }
+
+  /** The bridge has written so many bytes to its client: as many as were sent, at most. */
+  drain(bytes: number): void {
+    this.send(-Math.min(bytes, this.#undrainedBytes));
+    if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) this.goOn();
+  }
+
+  /** Null while there is room for further replies, else a promise of it, which `close` rejects. */
+  room(): Promise<void> | null {
+    if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) return null;
+    this.#drained ??= Promise.withResolvers<void>();
+    return this.#drained.promise;
+  }
+
+  /** Lets further calls go on. */
+  goOn(): void {
+    this.#drained?.resolve();
+    this.#drained = null;
+  }
+
+  /** The connection is closed: gives back what it counts, and ends what waits. */
+  close(): void {
+    this.send(-this.#undrainedBytes);
+    this.#drained?.promise.catch(() => {});
+    this.#drained?.reject(new Error("closed"));
+  }
+}

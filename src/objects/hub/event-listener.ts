@@ -1,0 +1,48 @@
+/**
+ * A listener of Server-Sent Events: a connection that sends nothing and is pushed the messages of one channel.
+ *
+ * It may have listened before. Then it is given what it has missed, as far as the channel's group has kept it, and
+ * nothing twice: messages are pushed from the moment of its subscription on, so those that arrive before the group has
+ * answered are held back, and those that the group has included in its answer are dropped.
+ */
+import { bridgeMessage } from "../../wire/bridge.ts";
+import { eventRecords, startRecord } from "../../wire/events.ts";
+import { forEachMessage, type Batch, type Pushes } from "../../wire/messages.ts";
+import type { Listened } from "../../base/calls/channel.ts";
+
+export class EventListener {
+  /** Number of the last message before the start; null before the start. */
+  #startSequence: number | null = null;
+
+  /** What the listener is sent first: the messages that it has missed, and where its stream begins. */
+  start({ sequence, replayFrom, replay }: Listened): Pushes[] {
+    this.#startSequence = sequence;
+    const first = eventPushes(startRecord(sequence), NOTHING);
+    return replay.length === 0
+      ? [first]
+      : [this.pushesOf({ sequence: replayFrom, messages: replay }), first];
+  }
+
+  pushesOf({ sequence, messages }: Batch): Pushes {
+    return eventPushes(eventRecords(sequence, messages), messages);
+  }
+
+  /** Whether the listener has these messages already, or they were published before it came. */
+  isKnown(sequence: number | null): boolean {
+    if (this.#startSequence === null) return false;
+    return sequence === null || sequence <= this.#startSequence;
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** Events go over the Worker's bridge, like the bytes of TCP. */
+function eventPushes(records: Uint8Array, messages: Uint8Array): Pushes {
+  const isPushed: boolean[] = [];
+  let payloadBytes = 0;
+  forEachMessage(messages, (_, length) => {
+    isPushed.push(true);
+    payloadBytes += length;
+  });
+  return { bytes: bridgeMessage(0, records), payloadBytes, isPushed };
+}

@@ -1,0 +1,158 @@
+import { describe, expect, it } from "vitest";
+import { BRIDGE_WINDOW_BYTES } from "../../src/wire/bridge.ts";
+import { BridgeFlow, HubBacklog } from "../../src/objects/hub/bridge-flow.ts";
+import { Flow, type StoredFlow } from "../../src/objects/hub/flow.ts";
+import { SocketFlow } from "../../src/objects/hub/socket-flow.ts";
+import { HubUnread } from "../../src/objects/hub/unread.ts";
+
+const MEBIBYTE = 1 << 20;
+const NEW: StoredFlow = { undrainedBytes: 0, unheardBytes: 0 };
+
+/** A Hub whose clock stands still, and whose client has sent `ping` at `pingMs`. */
+class Host {
+  readonly backlog = new HubBacklog();
+  readonly unread = new HubUnread();
+  readonly pushBytesMax = MEBIBYTE;
+  ms = 0;
+  pingMs = 0;
+  /** How long was waited for. */
+  readonly waits: number[] = [];
+  lastPingMs = (): number => this.pingMs;
+  nowMs = (): number => this.ms;
+  wait = async (ms: number): Promise<void> => {
+    this.waits.push(ms);
+  };
+}
+
+const webSocket = (host: Host, stored = NEW): Flow => new Flow(false, false, stored, host);
+const bridge = (host: Host, stored = NEW): Flow => new Flow(true, true, stored, host);
+const gateway = (host: Host, stored = NEW): Flow => new Flow(true, false, stored, host);
+
+describe("BridgeFlow", () => {
+  it("has room for a further call while at most a window of replies is not drained", () => {
+    const flow = new BridgeFlow(new HubBacklog(), 0);
+    flow.send(BRIDGE_WINDOW_BYTES);
+    expect(flow.room()).toBeNull();
+    flow.send(1);
+    expect(flow.room()).toBeInstanceOf(Promise);
+  });
+
+  it("lets the next call go on as soon as the client has read back to a window", async () => {
+    const flow = new BridgeFlow(new HubBacklog(), 0);
+    flow.send(BRIDGE_WINDOW_BYTES + 100);
+    const room = flow.room();
+    flow.drain(99);
+    expect(flow.room()).toBe(room);
+    flow.drain(1);
+    await room;
+    expect(flow.room()).toBeNull();
+  });
+
+  it("counts no more as drained than was sent, so the Hub's backlog never falls below zero", () => {
+    const hub = new HubBacklog();
+    const flow = new BridgeFlow(hub, 10);
+    flow.drain(1000);
+    expect([flow.undrainedBytes, hub.bytes]).toEqual([0, 0]);
+  });
+
+  it("gives the Hub its backlog back, and ends what waits, when the connection is closed", async () => {
+    const hub = new HubBacklog();
+    const flow = new BridgeFlow(hub, 0);
+    flow.send(2 * BRIDGE_WINDOW_BYTES);
+    const room = flow.room();
+    flow.close();
+    expect(hub.bytes).toBe(0);
+    await expect(room).rejects.toThrow("closed");
+  });
+});
+
+describe("SocketFlow", () => {
+  const flowOf = (host: Host): SocketFlow =>
+    new SocketFlow(host.unread, host, { silentBytes: 0, unheardBytes: 0 });
+
+  it("makes a peer that goes on asking wait for the pace that it is believed to read at", async () => {
+    const host = new Host();
+    const flow = flowOf(host);
+    flow.sendReplies(32 * MEBIBYTE);
+    expect(flow.room()).toBeNull();
+    flow.sendReplies(1000 << 14);
+    await flow.room();
+    expect(host.waits).toEqual([1000]);
+  });
+
+  it("ends a wait with an error when the connection has closed meanwhile", async () => {
+    const flow = flowOf(new Host());
+    flow.sendReplies(33 * MEBIBYTE);
+    const room = flow.room();
+    flow.close();
+    await expect(room).rejects.toThrow("closed");
+  });
+
+  it("counts a ping as a sign of life once", () => {
+    const host = new Host();
+    const flow = flowOf(host);
+    flow.sendPushes(100);
+    host.pingMs = 5;
+    expect([flow.hearPing(), flow.unheardBytes]).toEqual([true, 0]);
+    flow.sendPushes(100);
+    expect([flow.hearPing(), flow.unheardBytes]).toEqual([false, 100]);
+  });
+});
+
+describe("Flow", () => {
+  it("refuses more pushes to a silent WebSocket client than it may leave unread, unless it has sent a ping", () => {
+    const host = new Host();
+    const flow = webSocket(host);
+    flow.sendPushes(MEBIBYTE);
+    expect(flow.refusePushes(1)?.reason).toMatch(/^push_bytes: /);
+    host.pingMs = 1;
+    expect(flow.refusePushes(1)).toBeNull();
+  });
+
+  it("refuses further replies to a client that asks for 32 MiB at once and says nothing more", () => {
+    const flow = webSocket(new Host());
+    flow.sendReplies(32 * MEBIBYTE + 1, 32 * MEBIBYTE + 1);
+    expect(flow.refuseReplies()?.reason).toMatch(/^reply_bytes: /);
+    flow.hear();
+    expect(flow.refuseReplies()).toBeNull();
+  });
+
+  it("leaves a client behind a bridge one window of pushes while the Hub's backlog is tight", () => {
+    const host = new Host();
+    const flow = bridge(host);
+    expect(flow.refusePushes(MEBIBYTE)).toBeNull();
+    host.backlog.bytes += 33 * MEBIBYTE;
+    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES)).toBeNull();
+    expect(flow.refusePushes(BRIDGE_WINDOW_BYTES + 1)?.reason).toMatch(/^push_bytes: /);
+  });
+
+  it("believes the Worker's bridge, and no gateway that has drained more than it was sent", () => {
+    for (const [flow, isBelieved] of [
+      [bridge(new Host()), true],
+      [gateway(new Host()), false],
+    ] as const) {
+      flow.sendReplies(10, 14);
+      expect(flow.drain(10)).toBe(true);
+      expect(flow.drain(1)).toBe(isBelieved);
+    }
+  });
+
+  it("paces a gateway that drains everything at once like a WebSocket client", async () => {
+    const host = new Host();
+    const flow = gateway(host);
+    flow.sendReplies(33 * MEBIBYTE, 33 * MEBIBYTE);
+    flow.drain(33 * MEBIBYTE);
+    await flow.room();
+    expect(host.waits).toEqual([64]);
+  });
+
+  it("takes up after hibernation what it has counted before", () => {
+    for (const make of [webSocket, bridge, gateway]) {
+      const before = make(new Host());
+      before.sendReplies(1000, 1000);
+      before.sendPushes(10);
+      const stored = before.stored();
+      expect(make(new Host(), stored).stored()).toEqual(stored);
+    }
+  });
+});
