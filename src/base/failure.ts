@@ -18,13 +18,12 @@ export function reportFailure(error: unknown): ThrottrError {
  * platform, a batch may have been applied or not: the text of such an error is for the log only.
  */
 function failureOf(error: unknown): ThrottrError {
-  const known = ThrottrError.from(error);
-  if (phaseOf(known.code) === Phase.refusal) return known;
   const detail = "a shard failed; requests without an answer may have been applied";
-  return new ThrottrError("outcome_unknown", detail);
+  return refusalOf(error) ?? new ThrottrError("outcome_unknown", detail);
 }
 
-/** True for an error which says that nothing was applied, and why. */
-export function isRefusal(error: unknown): error is Error {
-  return error instanceof Error && phaseOf(ThrottrError.from(error).code) === Phase.refusal;
+/** The error that says why an object has refused a call, and applied nothing; null for any other failure. */
+export function refusalOf(error: unknown): ThrottrError | null {
+  const known = ThrottrError.from(error);
+  return phaseOf(known.code) === Phase.refusal ? known : null;
 }

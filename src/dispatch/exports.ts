@@ -14,8 +14,9 @@ import {
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { Access } from "../base/access.ts";
-import { answerOf, partsOf, queryOf, Refusal } from "./scans.ts";
+import { answerOf, partsOf, queryOf } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
+import { Refusal } from "../engine/refusal.ts";
 
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;

@@ -1,6 +1,7 @@
 /** Merges the pages of several objects into one sequence of rows in the order of their keys. */
 import { compareBytes } from "../wire/bytes.ts";
 import { PageReader } from "../wire/page.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 /**
  * Asks an object for the page behind a key; null for its first page.
@@ -101,16 +102,16 @@ async function feed(stream: Stream): Promise<void> {
   assertGoesOn(stream);
 }
 
-/** @throws Error when an object says that it has too much, after others have been merged with it */
+/** @throws ListingOutgrown when an object says that it has too much, after others have been merged with it */
 function assertGoesOn({ hasEntry, reader }: Stream): void {
   if (hasEntry || reader.isLast) return;
   throw new ListingOutgrown();
 }
 
 /** Why a listing fails that would else show less than there is. */
-export class ListingOutgrown extends Error {
+export class ListingOutgrown extends ThrottrError {
   constructor() {
-    super("listing_outgrown: records came faster than they could be listed");
+    super("listing_outgrown", "records were added faster than they could be listed: try again");
   }
 }
 

@@ -26,6 +26,8 @@ import {
 import { walk, type ShardGroup } from "./shard-group.ts";
 import type { ShardCalls, ShardRows } from "../base/calls/shard.ts";
 import { turn } from "../base/turn.ts";
+import { refusalOf } from "../base/failure.ts";
+import { Refusal } from "../engine/refusal.ts";
 
 /** Limit and options. */
 const SCAN_FIELDS_BYTES = 3;
@@ -185,9 +187,6 @@ interface RemovalParts {
   readonly isEverything: boolean;
 }
 
-/** A command that is refused. The message begins with a stable code. */
-export class Refusal extends Error {}
-
 const cursorInvalid = (): Refusal =>
   new Refusal("after_invalid: a cursor that this namespace has given is expected");
 
@@ -208,7 +207,7 @@ async function orRefused<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (error) {
-    if (!(error instanceof Error) || !error.message.startsWith("listing_lost")) throw error;
+    if (refusalOf(error)?.code !== "listing_lost") throw error;
     throw new Refusal("cursor_lost: the records lie in another order now; list from the start");
   }
 }

@@ -4,16 +4,9 @@ import { HOLDER_CURSOR_BYTES, SEMAPHORE_NAME_BYTES_MAX } from "../wire/edge/comm
 import { Keyspace } from "../wire/keyspace.ts";
 import { PageReader } from "../wire/page.ts";
 import type { Access } from "../base/access.ts";
-import {
-  answerOf,
-  mergeScans,
-  queryOf,
-  Refusal,
-  scanOf,
-  writeMerged,
-  type ScanParts,
-} from "./scans.ts";
+import { answerOf, mergeScans, queryOf, scanOf, writeMerged, type ScanParts } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
+import { Refusal } from "../engine/refusal.ts";
 
 /** At which a page of semaphores ends, for names may have 65,535 bytes; the one that crosses it is on it. */
 const PAGE_BYTES = 1 << 20;

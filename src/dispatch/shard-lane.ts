@@ -16,6 +16,7 @@ import {
 import { ByteWriter } from "../wire/bytes.ts";
 import { Lane, type Piece } from "./lane.ts";
 import type { ShardMap } from "./placement.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 /** Whole frames of one caller for one shard, or the end of a holder. */
 export interface FramesPiece extends Piece, Section {
@@ -67,7 +68,8 @@ function writeBatch(placement: Placement, pieces: readonly FramesPiece[]): Uint8
 /** Gives each piece its part of the answer. */
 function answerPieces(pieces: readonly FramesPiece[], answer: Uint8Array): void {
   const view = new DataView(answer.buffer, answer.byteOffset, answer.byteLength);
-  if (view.getUint8(0) !== BATCH_VERSION) throw new RangeError("answer_version: not known here");
+  if (view.getUint8(0) !== BATCH_VERSION)
+    throw new ThrottrError("answer_version", "the shard runs another release");
   let at = 1;
   for (const piece of pieces) {
     const count = view.getUint32(at, true);

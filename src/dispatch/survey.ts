@@ -5,7 +5,7 @@
  * it is a snapshot. A survey is one call to the Directory, and one to each Shard and Hub.
  */
 import type { TallyFigures } from "../engine/tally.ts";
-import { isRefusal } from "../base/failure.ts";
+import { refusalOf } from "../base/failure.ts";
 import type { HubFigures } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { shardName } from "../base/names.ts";
@@ -116,7 +116,7 @@ async function heard<T extends object>(
 ): Promise<T | Silence> {
   let code = "timeout";
   const told = call.catch((error: unknown) => {
-    code = isRefusal(error) ? /^\w*/.exec(error.message)![0] : "failed";
+    code = refusalOf(error)?.code ?? "failed";
     throw error;
   });
   return (await inTime(told, name, event)) ?? { code };

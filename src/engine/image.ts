@@ -32,6 +32,7 @@ import {
   type Segment,
 } from "./segment.ts";
 import { U64 } from "./time.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
 
 export const ROW_VERSION = 1;
 export const ROW_HEADER_BYTES = 12;
@@ -55,12 +56,12 @@ export function writeRowHeader(row: DataView, nowMs: number): void {
 /**
  * Milliseconds since the epoch at which a row was written.
  *
- * @throws RangeError for a row of a version that this release does not know
+ * @throws ThrottrError for a row of a version that this release does not know
  */
 export function readRowHeader(row: DataView): number {
   const version = row.getUint8(0);
   if (version !== ROW_VERSION)
-    throw new RangeError(`row_version: ${version} is not ${ROW_VERSION}`);
+    throw new ThrottrError("row_version", `${version} is not ${ROW_VERSION}`);
   return row.getUint32(4, true) + row.getUint32(8, true) * 2 ** 32;
 }
 

@@ -14,6 +14,7 @@
  * one release meet objects of another during every deployment: both sides check the version.
  */
 import type { ByteWriter } from "./bytes.ts";
+import { ThrottrError } from "./edge/error.ts";
 
 export const BATCH_VERSION = 1;
 export const BATCH_HEADER_BYTES = 8;
@@ -65,11 +66,14 @@ export function writeSection(out: ByteWriter, section: Section): void {
 /**
  * Reads the header of a batch.
  *
- * @throws RangeError when the batch is cut short or of a version that this release does not know
+ * @throws ThrottrError when the batch is cut short or of a version that this release does not know
  */
 export function readPlacement(batch: DataView): Placement {
   if (batch.byteLength < BATCH_HEADER_BYTES || batch.getUint8(0) !== BATCH_VERSION) {
-    throw new RangeError(`batch_version: expected ${BATCH_VERSION}`);
+    throw new ThrottrError(
+      "batch_version",
+      `a batch of version ${BATCH_VERSION} is expected; the deployment is being updated: try again`,
+    );
   }
   return { shards: batch.getUint16(2, true), fingerprint: batch.getUint32(4, true) };
 }

@@ -11,6 +11,7 @@
  * or not.
  */
 import { ByteWriter } from "./bytes.ts";
+import { ThrottrError } from "./edge/error.ts";
 
 const HEADER_BYTES = 8;
 
@@ -82,7 +83,8 @@ export class PageReader {
     this.bytes = bytes;
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const version = bytes[0];
-    if (version !== 1 && version !== 2) throw new RangeError("page_version: expected 1 or 2");
+    if (version !== 1 && version !== 2)
+      throw new ThrottrError("page_version", "a page of version 1 or 2 is expected");
     this.#version = version;
     this.isLast = bytes[1] === 1;
     this.rowBytes = this.view.getUint16(2, true);

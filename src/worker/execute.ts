@@ -93,20 +93,18 @@ class Collected implements RunSink {
     this.#parts.push(replies);
     this.#heldBytes += replies.length;
     if (!isLast) return;
-    if (this.isFull) this.#reject(ThrottrError.from(REPLY_TOO_LARGE));
+    if (this.isFull) this.#reject(replyTooLarge());
     else this.#resolve(joinBytes(this.#parts));
   }
 
   room(): Promise<void> | null {
-    return this.isFull ? Promise.reject(new Error(REPLY_TOO_LARGE)) : null;
+    return this.isFull ? Promise.reject(replyTooLarge()) : null;
   }
 
   failed(error: unknown): void {
-    if (error instanceof Error && error.message === REPLY_TOO_LARGE) {
-      this.#reject(ThrottrError.from(error));
-      return;
-    }
-    this.#reject(reportFailure(error));
+    // `room()` has rejected: not a failure of an object, and nothing for the log.
+    const isTooLarge = error instanceof ThrottrError && error.code === "reply_too_large";
+    this.#reject(isTooLarge ? error : reportFailure(error));
   }
 
   get isFull(): boolean {
@@ -114,7 +112,11 @@ class Collected implements RunSink {
   }
 }
 
-const REPLY_TOO_LARGE = `reply_too_large: the replies to a call may have ${REPLY_BYTES_MAX} bytes; ask for less at once`;
+const replyTooLarge = (): ThrottrError =>
+  new ThrottrError(
+    "reply_too_large",
+    `the replies to a call may have ${REPLY_BYTES_MAX} bytes: request less at once`,
+  );
 
 function refusalError({ type, frame }: Operation<unknown>, access: Access): ThrottrError | null {
   const layout = layoutsOf(EDGE)[type]!;

@@ -10,6 +10,7 @@ import { Group } from "./group.ts";
 import { EVERYBODY, parseChannelObject } from "../../base/names.ts";
 import { moveToGroup, OldChannel } from "./old-channel.ts";
 import { publicationsOf, publishedOf } from "./one-channel.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 export class Channel extends DurableObject<Env> implements ChannelCalls {
   /** Null in an object of release 0.4. */
@@ -87,5 +88,5 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
 }
 
 function full(): Error {
-  return new Error("subscriptions_max: the group of the channel is full");
+  return new ThrottrError("subscriptions_max", "the group of the channel is full");
 }

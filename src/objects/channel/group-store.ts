@@ -4,6 +4,7 @@
  * Nothing is written before there is something to keep: a group that is only published to stays empty.
  */
 import { binaryString } from "../../wire/bytes.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 const FORMAT = 1;
 const HEAD = "group";
@@ -35,8 +36,9 @@ export class GroupStore {
     this.storage = storage;
     this.#head = storage.kv.get<Head>(HEAD) ?? null;
     if (this.#head !== null && this.#head.format !== FORMAT) {
-      throw new Error(
-        `format_unknown: the group has format ${this.#head.format}, this release reads ${FORMAT}`,
+      throw new ThrottrError(
+        "format_unknown",
+        `the group has format ${this.#head.format}, this release reads ${FORMAT}`,
       );
     }
   }

@@ -15,6 +15,7 @@ import { EVERYBODY } from "../../base/names.ts";
 import { GroupMap } from "../../dispatch/placement.ts";
 import { readSettings } from "../../base/settings.ts";
 import { groupStub } from "../../base/stubs.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 const HUB = "hub:";
 const MESSAGE = "message:";
@@ -71,7 +72,8 @@ export class OldChannel {
 
   async #change(hub: string, isJoin: boolean): Promise<void> {
     const refused = await changeOne(await this.#group(), hub, this.#channel, isJoin);
-    if (refused.length > 0) throw new Error("subscriptions_max: the channel's group is full");
+    if (refused.length > 0)
+      throw new ThrottrError("subscriptions_max", "the channel's group is full");
   }
 
   /** The group, once it knows all that is stored here. */

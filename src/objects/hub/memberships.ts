@@ -11,16 +11,15 @@ import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
 import { GroupMap } from "../../dispatch/placement.ts";
 import { readSettings } from "../../base/settings.ts";
 import { groupStub } from "../../base/stubs.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Bytes of a change without its name. */
 const CHANGE_BYTES = 2;
 
 /** The group of a channel has no room for another join. */
-export class GroupFull extends Error {
-  override readonly name = "GroupFull";
-
+export class GroupFull extends ThrottrError {
   constructor() {
-    super("subscriptions_max: the group of the channel has no room for another subscriber's Hub");
+    super("subscriptions_max", "the group of the channel has no memory left for another Hub");
   }
 }
 

@@ -10,6 +10,7 @@
 import type { Engine } from "../../engine/engine.ts";
 import type { HashKey } from "../../engine/hash.ts";
 import type { Placement } from "../../wire/batch.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 const FORMAT_VERSION = 1;
 const HASH_KEY_BYTES = 8;
@@ -110,8 +111,9 @@ export class Journal {
     const state = readShardRow(this.#sql);
     if (state === null) return;
     if (state.format !== FORMAT_VERSION) {
-      throw new Error(
-        `format_unknown: the data has format ${state.format}, this release reads ${FORMAT_VERSION}`,
+      throw new ThrottrError(
+        "format_unknown",
+        `the data has format ${state.format}, this release reads ${FORMAT_VERSION}`,
       );
     }
     this.#placement = { shards: state.shards, fingerprint: state.fingerprint };

@@ -1,20 +1,23 @@
 /** Refuses batches of a deployment that spreads keys in another way than the data was. */
+import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Placement } from "../../wire/batch.ts";
 
 /** Where it is written how data comes to another number of shards. */
 const MOVING = "docs/moving.md#another-number-of-shards";
 
-/** @throws Error `shards_mismatch` */
+/** @throws ThrottrError `shards_mismatch` */
 export function assertSamePlacement(inForce: Placement, asked: Placement): void {
   if (inForce.shards !== asked.shards) {
-    throw new Error(
-      `shards_mismatch: the data of this namespace is spread over SHARDS=${inForce.shards}, ` +
+    throw new ThrottrError(
+      "shards_mismatch",
+      `the data of this namespace is spread over SHARDS=${inForce.shards}, ` +
         `this deployment says SHARDS=${asked.shards}; set it back to ${inForce.shards}, or move the data: ${MOVING}`,
     );
   }
   if (inForce.fingerprint !== asked.fingerprint) {
-    throw new Error(
-      `shards_mismatch: the data of this namespace was spread with another SHARD_SECRET; set it back, or move the data: ${MOVING}`,
+    throw new ThrottrError(
+      "shards_mismatch",
+      `the data of this namespace was spread with another SHARD_SECRET; set it back, or move the data: ${MOVING}`,
     );
   }
 }

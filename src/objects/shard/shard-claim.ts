@@ -14,6 +14,7 @@ import { readSettings } from "../../base/settings.ts";
 import type { ShardCalls } from "../../base/calls/shard.ts";
 import { shardStub } from "../../base/stubs.ts";
 import { isUnknownMethod } from "../../base/unknown-method.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Executes what writes; a failure resets the object. */
 type Write = (write: () => void) => void;
@@ -143,8 +144,9 @@ export class ShardClaim {
     const shard = shardName.format(this.#namespace, index);
     if (!this.#isLogged) logError("shard_data_missing", { shard });
     this.#isLogged = true;
-    return new Error(
-      `shard_data_missing: the database of shard ${shard} is empty, though it had data; restore it ` +
+    return new ThrottrError(
+      "shard_data_missing",
+      `the database of shard ${shard} is empty, though it had data; restore it ` +
         "from a backup, or set ACCEPT_DATA_LOSS=on to go on without it",
     );
   }

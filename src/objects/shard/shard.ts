@@ -30,7 +30,7 @@ import { FullLog } from "./full-log.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { Journal, readHashKey } from "./journal.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
-import { isRefusal } from "../../base/failure.ts";
+import { refusalOf } from "../../base/failure.ts";
 import { logError, logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
 import { assertSamePlacement } from "./same-placement.ts";
@@ -38,6 +38,7 @@ import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
 import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Segments that are swept before requests get a turn. */
 const SWEEP_STEPS = 2;
@@ -290,7 +291,10 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   /** Data of releases before 0.5.0 gets its seed with its first commit: until then an instance has its own. */
   #assertSameHashes(hashes: string): void {
     if (hashes !== this.#hashes) {
-      throw new Error("listing_lost: a shard's records lie in another order now; list them again");
+      throw new ThrottrError(
+        "listing_lost",
+        "a shard's records lie in another order now; list them again",
+      );
     }
   }
 
@@ -299,8 +303,8 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     try {
       this.#journal.load();
     } catch (error) {
-      if (!isRefusal(error)) throw error;
-      this.#unreadable = error;
+      this.#unreadable = refusalOf(error);
+      if (this.#unreadable === null) throw error;
     }
   }
 

@@ -1,12 +1,16 @@
 /**
  * What a call is refused for, or fails with: codes are stable, words are not.
  *
- * An error that crosses from one Worker to another loses its class, and where one of the two has a
- * compatibility date before 2026-04-21 everything but its message too. So the message begins with the
- * code, and whoever gets one reads it from there.
+ * An error that crosses from one object or Worker to another loses its class. Its own properties, and with
+ * them the code, cross where both have a compatibility date of 2026-04-21 or later
+ * (`enhanced_error_serialization`). Callers over a service binding may have an earlier one, and the objects of
+ * release 0.4 threw plain errors: of those only the message crosses, so every message begins with its code.
  */
 
-const CODE = /^(?:\w*Error: )?([a-z][a-z0-9_]*)(?:: |$)/;
+/** What a code looks like. Codes of Node (`ECONNRESET`) and of its libraries do not. */
+const CODE = /^[a-z][a-z0-9_]*$/;
+/** The code that a message begins with. Some runtimes put the name of the error in front. */
+const CODE_OF_MESSAGE = /^(?:\w*Error: )?([a-z][a-z0-9_]*)(?:: |$)/;
 
 /** An error with a stable code. Its message is `code: detail`. */
 export class ThrottrError extends Error {
@@ -26,17 +30,24 @@ export class ThrottrError extends Error {
   }
 
   /**
-   * The error that a message says, or that another one stands for.
+   * The error that another one stands for, after it has crossed between objects or Workers; or that a text
+   * says.
    *
-   * @param otherwise the code of one that says none; of a call that may have been applied, as far as is
-   * known, `outcome_unknown`
+   * @param otherwise the code of one that has none. For a call that may have been applied, `outcome_unknown`
    */
   static from(cause: unknown, otherwise = "internal"): ThrottrError {
     if (cause instanceof ThrottrError) return cause;
     const message = cause instanceof Error ? cause.message : String(cause);
-    const code = CODE.exec(message)?.[1];
-    return code === undefined
-      ? new ThrottrError(otherwise, message, { cause })
-      : new ThrottrError(code, message.slice(message.indexOf(code) + code.length + 2), { cause });
+    const code = ownCode(cause) ?? CODE_OF_MESSAGE.exec(message)?.[1];
+    if (code === undefined) return new ThrottrError(otherwise, message, { cause });
+    const at = message.indexOf(code);
+    const detail = at === -1 ? message : message.slice(at + code.length + 2);
+    return new ThrottrError(code, detail, { cause });
   }
+}
+
+function ownCode(cause: unknown): string | undefined {
+  if (!(cause instanceof Error)) return undefined;
+  const { code } = cause as { code?: unknown };
+  return typeof code === "string" && CODE.test(code) ? code : undefined;
 }
