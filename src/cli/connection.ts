@@ -6,10 +6,10 @@
  */
 import { WebSocket } from "ws";
 import { ThrottrClient } from "../client/client.ts";
-import { http } from "../client/http-transport.ts";
+import { http } from "../client/transport/http.ts";
 import type { PlatformSocketConstructor } from "../client/platform.ts";
-import type { Transport } from "../client/transport.ts";
-import { webSocket } from "../client/web-socket-transport.ts";
+import type { Transport } from "../client/transport/transport.ts";
+import { webSocket } from "../client/transport/web-socket.ts";
 import type { ConnectionSettings } from "./settings.ts";
 
 /**

@@ -6,7 +6,7 @@
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { constants } from "node:os";
-import type { HeldLease } from "../client/leases.ts";
+import type { HeldLease } from "../client/semaphore/leases.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { failureOf } from "./failure.ts";
 import type { ExitCode } from "./exit-code.ts";

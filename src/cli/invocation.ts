@@ -6,7 +6,7 @@
  * commander's state or the process.
  */
 import type { Command } from "commander";
-import type { CallOptions } from "../client/call.ts";
+import type { CallOptions } from "../client/calls/call.ts";
 import type { ThrottrClient } from "../client/client.ts";
 import type { Clients } from "./connection.ts";
 import { ExitCode } from "./exit-code.ts";

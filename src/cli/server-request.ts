@@ -1,5 +1,5 @@
 /** JSON requests to routes that the client library has no method for, such as `/health` and `/v1/admin/clock`. */
-import { refusalOf, reach } from "../client/http-transport.ts";
+import { refusalOf, reach } from "../client/transport/http.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { Json } from "./output.ts";
 import type { ConnectionSettings } from "./settings.ts";

@@ -10,17 +10,22 @@ import type { OperationCalls } from "../wire/edge/operation-calls.ts";
 import type { AcquireOptions, RenewOptions } from "../wire/edge/semaphores.ts";
 import type { OperationName } from "../wire/edge/service.ts";
 import { shown } from "../wire/ratelimit/error.ts";
-import type { CallOptions } from "./call.ts";
-import { Connection } from "./connection.ts";
-import { ExchangeLane } from "./exchange-lane.ts";
-import { withRandomLeaseId } from "./lease-id.ts";
+import type { CallOptions } from "./calls/call.ts";
+import { Connection } from "./lanes/connection.ts";
+import { ExchangeLane } from "./lanes/exchange-lane.ts";
+import { withRandomLeaseId } from "./semaphore/lease-id.ts";
 import { CALLS, checkOptions, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
-import { Leases } from "./leases.ts";
+import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
-import { Pipeline } from "./pipeline.ts";
-import { LeasedSemaphore, SEMAPHORE, type Semaphore, type SemaphoreOptions } from "./semaphore.ts";
-import { SUBSCRIPTION, type SubscribeOptions, type Subscription } from "./subscription.ts";
-import type { Transport } from "./transport.ts";
+import { Pipeline } from "./calls/pipeline.ts";
+import {
+  LeasedSemaphore,
+  SEMAPHORE,
+  type Semaphore,
+  type SemaphoreOptions,
+} from "./semaphore/semaphore.ts";
+import { SUBSCRIPTION, type SubscribeOptions, type Subscription } from "./channels/subscription.ts";
+import type { Transport } from "./transport/transport.ts";
 
 /** The operations as calls of a client: each takes the options of any call beside its own. */
 type ClientCalls = OperationCalls<CallOptions, [options?: CallOptions]>;

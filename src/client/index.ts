@@ -7,19 +7,19 @@
  * const throttr = new ThrottrClient(http("https://throttr.example.com", { token }));
  * await throttr.increment("views", { ttlMs: 60_000 });
  */
-export { serviceBinding, type ThrottrBinding } from "./binding-transport.ts";
-export type { CallOptions } from "./call.ts";
+export { serviceBinding, type ThrottrBinding } from "./transport/binding.ts";
+export type { CallOptions } from "./calls/call.ts";
 export { ThrottrClient } from "./client.ts";
 export type { Clock } from "../wire/clock.ts";
-export type { Token } from "./door.ts";
-export { http, type HttpOptions } from "./http-transport.ts";
+export type { Token } from "./transport/door.ts";
+export { http, type HttpOptions } from "./transport/http.ts";
 export type { ClientOptions } from "./options.ts";
 export type { Fetch, PlatformSocketConstructor, Signal } from "./platform.ts";
-export type { HeldLease } from "./leases.ts";
-export type { HoldOptions, Semaphore, SemaphoreOptions } from "./semaphore.ts";
-export type { Message, SubscribeOptions, Subscription } from "./subscription.ts";
-export type { Ending, Socket, SocketEvents, Transport } from "./transport.ts";
-export { webSocket, type WebSocketOptions } from "./web-socket-transport.ts";
+export type { HeldLease } from "./semaphore/leases.ts";
+export type { HoldOptions, Semaphore, SemaphoreOptions } from "./semaphore/semaphore.ts";
+export type { Message, SubscribeOptions, Subscription } from "./channels/subscription.ts";
+export type { Ending, Socket, SocketEvents, Transport } from "./transport/transport.ts";
+export { webSocket, type WebSocketOptions } from "./transport/web-socket.ts";
 export type { Text } from "../wire/edge/argument.ts";
 export { ThrottrError } from "../wire/edge/error.ts";
 export type {

@@ -8,7 +8,7 @@ import type * as operations from "../wire/edge/operations.ts";
 import type * as semaphores from "../wire/edge/semaphores.ts";
 import type { ExportOptions, RestoreOptions } from "../wire/edge/transfer.ts";
 import { shown } from "../wire/ratelimit/error.ts";
-import type { CallOptions } from "./call.ts";
+import type { CallOptions } from "./calls/call.ts";
 
 export const CALL = { signal: true, timeoutMs: true } as const satisfies FieldNames<CallOptions>;
 const ONCE = { idempotencyKey: true, ...CALL } as const;

@@ -1,9 +1,9 @@
 /** Options of a client, checked and completed. */
 import type { FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import type { BackoffBounds } from "./backoff.ts";
+import type { BackoffBounds } from "./timing/backoff.ts";
 import type { Clock } from "../wire/clock.ts";
-import { systemClock, withRandom } from "./clock.ts";
+import { systemClock, withRandom } from "./timing/clock.ts";
 import { checkOptions } from "./known-options.ts";
 
 /** Timers of the runtimes take no more. */

@@ -6,7 +6,7 @@
  * A local server lets anyone in, to any namespace: its name then stands in place of a token.
  */
 import { http, ThrottrClient, ThrottrError } from "../client/index.ts";
-import { errorOfResponse } from "../client/failure.ts";
+import { errorOfResponse } from "../client/transport/failure.ts";
 import { claimsOf, type Claims } from "./claims.ts";
 import { learnClockOf } from "./server-clock.ts";
 import { forgetToken, keepToken, readToken } from "./session-token.ts";

@@ -7,7 +7,7 @@
  */
 import { readFile } from "node:fs/promises";
 import * as miniflare from "miniflare";
-import { http } from "../client/http-transport.ts";
+import { http } from "../client/transport/http.ts";
 import { ThrottrClient } from "../client/client.ts";
 import { flushNamespace } from "./flush.ts";
 

@@ -3,7 +3,7 @@ import { abortAllDurableObjects, reset } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, inject, it } from "vitest";
-import { serviceBinding } from "../../src/client/binding-transport.ts";
+import { serviceBinding } from "../../src/client/transport/binding.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { readSettings } from "../../src/base/settings.ts";

@@ -7,8 +7,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { ThrottrClient } from "../../src/client/client.ts";
-import { http } from "../../src/client/http-transport.ts";
-import { webSocket } from "../../src/client/web-socket-transport.ts";
+import { http } from "../../src/client/transport/http.ts";
+import { webSocket } from "../../src/client/transport/web-socket.ts";
 import { RawHttp, UPGRADE_HEADERS } from "../support/process/raw-http.ts";
 import { SelfHosted } from "../support/process/self-hosted.ts";
 

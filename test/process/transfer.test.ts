@@ -23,7 +23,7 @@ import {
   waitUntilReady,
   type Server,
 } from "../../scripts/server.ts";
-import { http } from "../../src/client/http-transport.ts";
+import { http } from "../../src/client/transport/http.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
 import type { ExportedKey, ExportedRecord } from "../../src/wire/edge/transfer.ts";
 import {

@@ -1,10 +1,10 @@
 /** Arguments of clients and limiters that no type has kept out: plain JavaScript, and slips of the pen. */
 import { Hono } from "hono";
 import { describe, expect, it } from "vitest";
-import { serviceBinding } from "../../src/client/binding-transport.ts";
+import { serviceBinding } from "../../src/client/transport/binding.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
-import { http } from "../../src/client/http-transport.ts";
-import { webSocket } from "../../src/client/web-socket-transport.ts";
+import { http } from "../../src/client/transport/http.ts";
+import { webSocket } from "../../src/client/transport/web-socket.ts";
 import { rateLimit } from "../../src/hono/rate-limit.ts";
 import { ThrottrStore } from "../../src/hono/store.ts";
 import { RateLimiter, type RateLimiterOptions } from "../../src/ratelimit/rate-limiter.ts";

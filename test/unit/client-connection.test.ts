@@ -3,7 +3,7 @@ import { getEventListeners } from "node:events";
 import { describe, expect, it } from "vitest";
 import { ThrottrClient } from "../../src/client/client.ts";
 import type { ClientOptions } from "../../src/client/options.ts";
-import type { Message, Subscription } from "../../src/client/subscription.ts";
+import type { Message, Subscription } from "../../src/client/channels/subscription.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { RequestType } from "../../src/wire/throttr/requests.ts";
 import { FakeClock, turn } from "../support/client/clock.ts";

@@ -1,9 +1,9 @@
 /** Calls over transports that carry a message at a time: HTTP and RPC. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { serviceBinding } from "../../src/client/binding-transport.ts";
+import { serviceBinding } from "../../src/client/transport/binding.ts";
 import { ThrottrClient } from "../../src/client/client.ts";
-import { http, type HttpOptions } from "../../src/client/http-transport.ts";
+import { http, type HttpOptions } from "../../src/client/transport/http.ts";
 import type { FetchResponse } from "../../src/client/platform.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { FakeClock, turn } from "../support/client/clock.ts";

@@ -1,7 +1,7 @@
 /** The client's queue: as an array is, for any number of items. */
 import fc from "fast-check";
 import { expect, inject, it } from "vitest";
-import { Fifo } from "../../src/client/fifo.ts";
+import { Fifo } from "../../src/client/calls/fifo.ts";
 
 const seed = inject("seed");
 

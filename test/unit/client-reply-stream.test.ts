@@ -1,8 +1,8 @@
 /** The stream of replies and pushes: the same, however it is cut. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { Control } from "../../src/client/channels.ts";
-import { ReplyStream, type Expected } from "../../src/client/reply-stream.ts";
+import { Control } from "../../src/client/channels/channels.ts";
+import { ReplyStream, type Expected } from "../../src/client/calls/reply-stream.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import { get, info, publish } from "../../src/wire/edge/operations.ts";
 import { encodeInfo, INFO_BYTES } from "../../src/wire/throttr/info.ts";

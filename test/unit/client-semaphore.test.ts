@@ -2,10 +2,10 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { ThrottrClient } from "../../src/client/client.ts";
-import { Leases, type Closable } from "../../src/client/leases.ts";
+import { Leases, type Closable } from "../../src/client/semaphore/leases.ts";
 import { settingsOf, type ClientOptions } from "../../src/client/options.ts";
-import type { HeldLease } from "../../src/client/leases.ts";
-import { LeasedSemaphore } from "../../src/client/semaphore.ts";
+import type { HeldLease } from "../../src/client/semaphore/leases.ts";
+import { LeasedSemaphore } from "../../src/client/semaphore/semaphore.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { FakeClock, turn } from "../support/client/clock.ts";
 import { LeaseServer, type Fate } from "../support/leases/server.ts";

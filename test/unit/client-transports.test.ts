@@ -1,10 +1,10 @@
 /** WebSockets of any runtime as transports: addresses, tokens, openings, endings. */
 import { describe, expect, it, vi } from "vitest";
-import { serviceBinding } from "../../src/client/binding-transport.ts";
-import { http } from "../../src/client/http-transport.ts";
+import { serviceBinding } from "../../src/client/transport/binding.ts";
+import { http } from "../../src/client/transport/http.ts";
 import type { PlatformSocket } from "../../src/client/platform.ts";
-import type { SocketEvents, Transport } from "../../src/client/transport.ts";
-import { webSocket } from "../../src/client/web-socket-transport.ts";
+import type { SocketEvents, Transport } from "../../src/client/transport/transport.ts";
+import { webSocket } from "../../src/client/transport/web-socket.ts";
 import { turn } from "../support/client/clock.ts";
 import { responseOf } from "../support/client/http.ts";
 

@@ -1,7 +1,7 @@
 /** The interface that describes the operations, beside the table that makes them. */
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { ThrottrClient } from "../../src/client/client.ts";
-import type { CallOptions } from "../../src/client/call.ts";
+import type { CallOptions } from "../../src/client/calls/call.ts";
 import type { OperationCalls } from "../../src/wire/edge/operation-calls.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { OperationName, ResultOf, ThrottrService } from "../../src/wire/edge/service.ts";

@@ -1,6 +1,6 @@
 /** A connection of a load: a WebSocket with several requests under way, each of which is timed. */
-import { ReplyStream, type Expected } from "../../client/reply-stream.ts";
-import type { Socket, Transport } from "../../client/transport.ts";
+import { ReplyStream, type Expected } from "../../client/calls/reply-stream.ts";
+import type { Socket, Transport } from "../../client/transport/transport.ts";
 import { joinBytes } from "../../wire/bytes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Operation } from "../../wire/edge/operation.ts";

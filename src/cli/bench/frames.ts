@@ -1,6 +1,6 @@
 /** The requests of a load: over a few keys in turn, or over new keys. */
-import { Control } from "../../client/channels.ts";
-import { newRandomLeaseId } from "../../client/lease-id.ts";
+import { Control } from "../../client/channels/channels.ts";
+import { newRandomLeaseId } from "../../client/semaphore/lease-id.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
 import { EDGE, type Operation } from "../../wire/edge/operation.ts";
 import * as operations from "../../wire/edge/operations.ts";

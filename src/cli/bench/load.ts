@@ -2,7 +2,7 @@
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { Transport } from "../../client/transport.ts";
+import type { Transport } from "../../client/transport/transport.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
 import { LoadConnection } from "./connection.ts";
 import { Frames, type FrameOptions } from "./frames.ts";

@@ -2,7 +2,7 @@
 import { createInterface } from "node:readline";
 import { Option, type Command } from "commander";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import type { Message } from "../../client/subscription.ts";
+import type { Message } from "../../client/channels/subscription.ts";
 import { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
 import { action, type Invocation } from "../invocation.ts";

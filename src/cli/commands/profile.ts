@@ -1,6 +1,6 @@
 /** `profile`: manages addresses and tokens by name. No command prints a token. */
 import type { Command } from "commander";
-import { doorOf } from "../../client/door.ts";
+import { doorOf } from "../../client/transport/door.ts";
 import { UsageError } from "../failure.ts";
 import { isInteractive } from "../host.ts";
 import { action, type Invocation } from "../invocation.ts";

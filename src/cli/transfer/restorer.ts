@@ -4,7 +4,7 @@
  * A restore can be repeated safely: it writes the same record with the same expiry. So a batch whose outcome is unknown
  * is sent again, with a growing pause, and only then given up.
  */
-import type { CallOptions } from "../../client/call.ts";
+import type { CallOptions } from "../../client/calls/call.ts";
 import type { ThrottrClient } from "../../client/client.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { RestorePolicyName, RestoreResult, StoredRecord } from "../../wire/edge/transfer.ts";

@@ -1,6 +1,6 @@
 /** Sources of an export: a namespace of this server, or a Throttr server (native/). */
 import type { ThrottrClient } from "../../client/client.ts";
-import type { CallOptions } from "../../client/call.ts";
+import type { CallOptions } from "../../client/calls/call.ts";
 import type { ExportedKey, ExportPage, RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
 import { isPair } from "./format.ts";
 

@@ -1,5 +1,5 @@
 /** A transport to an engine in the same process: a namespace of one shard, and failures on order. */
-import type { Transport } from "../../../src/client/transport.ts";
+import type { Transport } from "../../../src/client/transport/transport.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";

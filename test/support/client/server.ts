@@ -2,7 +2,12 @@
  * A server that the client's tests play: connections on which they decide what arrives, what is
  * executed, what is answered, in which pieces, and how it ends.
  */
-import type { Ending, Socket, SocketEvents, Transport } from "../../../src/client/transport.ts";
+import type {
+  Ending,
+  Socket,
+  SocketEvents,
+  Transport,
+} from "../../../src/client/transport/transport.ts";
 import { ByteWriter } from "../../../src/wire/bytes.ts";
 import { Command, STATUS_ERROR } from "../../../src/wire/edge/command.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";

@@ -4,7 +4,7 @@
  */
 import fc from "fast-check";
 import { ThrottrClient } from "../../../src/client/client.ts";
-import type { Subscription } from "../../../src/client/subscription.ts";
+import type { Subscription } from "../../../src/client/channels/subscription.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import { FakeClock, turn } from "./clock.ts";
 import { FakeServer, quotaOf, REFUSED_PREFIX, type FakeConnection } from "./server.ts";

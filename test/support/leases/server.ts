@@ -1,5 +1,5 @@
 /** A server of one shard that tests of the client play: each message takes its time, or gets lost. */
-import type { Socket, Transport } from "../../../src/client/transport.ts";
+import type { Socket, Transport } from "../../../src/client/transport/transport.ts";
 import { Engine } from "../../../src/engine/engine.ts";
 import { Command } from "../../../src/wire/edge/command.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";

@@ -1,10 +1,10 @@
 /** Transport over a service binding of Workers: a message is one RPC call. */
-import { ThrottrError } from "../wire/edge/error.ts";
-import { shown } from "../wire/ratelimit/error.ts";
-import { outcomeUnknown } from "./call.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { shown } from "../../wire/ratelimit/error.ts";
+import { outcomeUnknown } from "../calls/call.ts";
 import { DOOR_PATH } from "./door.ts";
 import { errorOfResponse, errorOfText } from "./failure.ts";
-import type { PlatformSocket } from "./platform.ts";
+import type { PlatformSocket } from "../platform.ts";
 import { openSocket, type MadeSocket } from "./platform-socket.ts";
 import type { Ending, Transport } from "./transport.ts";
 

@@ -1,5 +1,5 @@
 /** A lane: a way for calls to a server. */
-import type { Call } from "./call.ts";
+import type { Call } from "../calls/call.ts";
 
 export interface Lane {
   /** Sends the calls of one turn. Each of them is settled, sooner or later. */

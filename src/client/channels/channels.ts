@@ -1,8 +1,8 @@
 /** The channels that a connection is subscribed to, and who listens to each. */
-import { binaryString } from "../wire/bytes.ts";
-import type { Operation } from "../wire/edge/operation.ts";
-import { RequestType, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
-import type { Expected } from "./reply-stream.ts";
+import { binaryString } from "../../wire/bytes.ts";
+import type { Operation } from "../../wire/edge/operation.ts";
+import { RequestType, STATUS_SUCCESS } from "../../wire/throttr/requests.ts";
+import type { Expected } from "../calls/reply-stream.ts";
 import type { Listener } from "./subscription.ts";
 
 /** A channel with listeners: they share one subscription. */

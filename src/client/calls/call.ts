@@ -1,7 +1,7 @@
 /** A call: an operation on its way, from when it is made until it is settled. */
-import { ThrottrError } from "../wire/edge/error.ts";
-import { settleOne, type Operation } from "../wire/edge/operation.ts";
-import type { Signal } from "./platform.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { settleOne, type Operation } from "../../wire/edge/operation.ts";
+import type { Signal } from "../platform.ts";
 import type { Expected } from "./reply-stream.ts";
 
 /**

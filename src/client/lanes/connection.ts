@@ -1,20 +1,20 @@
 /** The lane over a connection: calls are answered by their position in the stream, pushes come between. */
-import { nameOf, type Text } from "../wire/edge/argument.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import { messageOf } from "../wire/edge/operation.ts";
-import { Alarm } from "./alarm.ts";
-import { CallQueue } from "./call-queue.ts";
-import { Call } from "./call.ts";
-import { Channels, Control, type Channel } from "./channels.ts";
+import { nameOf, type Text } from "../../wire/edge/argument.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { messageOf } from "../../wire/edge/operation.ts";
+import { Alarm } from "../timing/alarm.ts";
+import { CallQueue } from "../calls/call-queue.ts";
+import { Call } from "../calls/call.ts";
+import { Channels, Control, type Channel } from "../channels/channels.ts";
 import type { Lane } from "./lane.ts";
 import { Link, type LinkHost } from "./link.ts";
-import { MESSAGE_BYTES_MAX } from "./message.ts";
-import { timeoutOf, type Settings } from "./options.ts";
-import { platform } from "./platform.ts";
-import { ReplyStream } from "./reply-stream.ts";
-import { toSendAgainAfterLoss } from "./resend.ts";
-import { Listener, type SubscribeOptions, type Subscription } from "./subscription.ts";
-import type { Ending, Transport } from "./transport.ts";
+import { MESSAGE_BYTES_MAX } from "../calls/message.ts";
+import { timeoutOf, type Settings } from "../options.ts";
+import { platform } from "../platform.ts";
+import { ReplyStream } from "../calls/reply-stream.ts";
+import { toSendAgainAfterLoss } from "../calls/resend.ts";
+import { Listener, type SubscribeOptions, type Subscription } from "../channels/subscription.ts";
+import type { Ending, Transport } from "../transport/transport.ts";
 
 /**
  * Bytes of calls that are sent and not answered; a call that has more goes alone. Servers end a

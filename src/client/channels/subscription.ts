@@ -1,11 +1,11 @@
 /** Subscriptions: messages of a channel, as an iterator that holds a bounded number of them. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { FieldNames } from "../wire/edge/argument.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import { Fifo } from "./fifo.ts";
-import { CALL } from "./known-options.ts";
-import { wholeOption } from "./options.ts";
-import { platform, type Signal } from "./platform.ts";
+import type { FieldNames } from "../../wire/edge/argument.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { Fifo } from "../calls/fifo.ts";
+import { CALL } from "../known-options.ts";
+import { wholeOption } from "../options.ts";
+import { platform, type Signal } from "../platform.ts";
 
 /**
  * A message of a channel.

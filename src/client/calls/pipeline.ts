@@ -1,9 +1,9 @@
 /** The pipeline: gathers the calls of one turn, so that they travel together. */
-import type { Operation } from "../wire/edge/operation.ts";
+import type { Operation } from "../../wire/edge/operation.ts";
 import { Call, type CallOptions } from "./call.ts";
-import type { Lane } from "./lane.ts";
-import { timeoutOf, type Settings } from "./options.ts";
-import { platform } from "./platform.ts";
+import type { Lane } from "../lanes/lane.ts";
+import { timeoutOf, type Settings } from "../options.ts";
+import { platform } from "../platform.ts";
 
 export class Pipeline {
   readonly #lane: Lane;

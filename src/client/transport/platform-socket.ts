@@ -1,7 +1,7 @@
 /** A WebSocket of any runtime as the socket that the core knows. */
-import { ThrottrError } from "../wire/edge/error.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 import { errorOfText } from "./failure.ts";
-import { pageHint, type PlatformSocket } from "./platform.ts";
+import { pageHint, type PlatformSocket } from "../platform.ts";
 import type { Ending, Socket, SocketEvents } from "./transport.ts";
 
 /** A WebSocket that was made. */

@@ -2,8 +2,8 @@
  * What carries frames to a server, and replies and pushes back. The core of the client knows no more of
  * it than this.
  */
-import type { ThrottrError } from "../wire/edge/error.ts";
-import type { Signal } from "./platform.ts";
+import type { ThrottrError } from "../../wire/edge/error.ts";
+import type { Signal } from "../platform.ts";
 
 /**
  * How a socket has ended, or why it could not be opened.

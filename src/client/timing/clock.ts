@@ -1,6 +1,6 @@
 /** The clock of the client, unless it is given another. */
-import type { Clock } from "../wire/clock.ts";
-import { platform } from "./platform.ts";
+import type { Clock } from "../../wire/clock.ts";
+import { platform } from "../platform.ts";
 
 /** The runtime's own. Not `Date`: that may be set back, and a lease would seem to last longer than it does. */
 export const systemClock: Required<Clock> = {

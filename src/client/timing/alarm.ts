@@ -1,5 +1,5 @@
 /** One timer for many deadlines: it is set to the earliest. */
-import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
+import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
 
 export class Alarm {
   readonly #clock: Clock;

@@ -1,9 +1,9 @@
 /** The leases of a client: how they are asked for, what is held, and what ends when the client is closed. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { Text } from "../wire/edge/argument.ts";
-import type { AcquireOptions, Lease, RenewOptions } from "../wire/edge/semaphores.ts";
-import type { CallOptions } from "./call.ts";
-import type { Signal } from "./platform.ts";
+import type { Text } from "../../wire/edge/argument.ts";
+import type { AcquireOptions, Lease, RenewOptions } from "../../wire/edge/semaphores.ts";
+import type { CallOptions } from "../calls/call.ts";
+import type { Signal } from "../platform.ts";
 
 /** The calls of a client that leases are held by. */
 export interface LeaseCalls {

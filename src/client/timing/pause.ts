@@ -1,8 +1,8 @@
 /** A pause between two attempts, which a signal may end, and the end of the client. */
-import { ThrottrError } from "../wire/edge/error.ts";
-import type { Clock } from "../wire/clock.ts";
-import type { Closable, Leases } from "./leases.ts";
-import type { Signal } from "./platform.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { Clock } from "../../wire/clock.ts";
+import type { Closable, Leases } from "../semaphore/leases.ts";
+import type { Signal } from "../platform.ts";
 
 export class Pause implements Closable {
   /** Rejects with ThrottrError `aborted` or `closed`. */

@@ -1,13 +1,13 @@
 /** A lease that is held: renewed in time, and known to be lost when it may be. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { Text } from "../wire/edge/argument.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import type { Lease } from "../wire/edge/semaphores.ts";
-import { Alarm } from "./alarm.ts";
-import { backoffMs } from "./backoff.ts";
+import type { Text } from "../../wire/edge/argument.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { Lease } from "../../wire/edge/semaphores.ts";
+import { Alarm } from "../timing/alarm.ts";
+import { backoffMs } from "../timing/backoff.ts";
 import type { HeldLease, LeaseCalls, Leases } from "./leases.ts";
-import type { Settings } from "./options.ts";
-import { platform, type Signal } from "./platform.ts";
+import type { Settings } from "../options.ts";
+import { platform, type Signal } from "../platform.ts";
 
 /** It is renewed when so much of its TTL has passed: two further attempts may fail. */
 const RENEWAL_SHARE = 1 / 3;

@@ -1,20 +1,25 @@
 /** Semaphores: waits until there is room, holds it, renews what is held, and gives it back. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import { resourcesOf, semaphoreNameOf, type FieldNames, type Text } from "../wire/edge/argument.ts";
-import { LEASE_TTL_MS_MAX, U32_MAX } from "../wire/edge/command.ts";
-import { Phase, phaseOf } from "../wire/edge/codes.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import { shown } from "../wire/ratelimit/error.ts";
-import type { Lease } from "../wire/edge/semaphores.ts";
-import { backoffMs } from "./backoff.ts";
-import type { CallOptions } from "./call.ts";
+import {
+  resourcesOf,
+  semaphoreNameOf,
+  type FieldNames,
+  type Text,
+} from "../../wire/edge/argument.ts";
+import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
+import { Phase, phaseOf } from "../../wire/edge/codes.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { shown } from "../../wire/ratelimit/error.ts";
+import type { Lease } from "../../wire/edge/semaphores.ts";
+import { backoffMs } from "../timing/backoff.ts";
+import type { CallOptions } from "../calls/call.ts";
 import { Held } from "./held-lease.ts";
 import { newRandomLeaseId } from "./lease-id.ts";
-import { checkOptions } from "./known-options.ts";
+import { checkOptions } from "../known-options.ts";
 import type { HeldLease, LeaseCalls, Leases } from "./leases.ts";
-import { DELAY_MS_MAX, wholeOption, type Settings } from "./options.ts";
-import { Pause } from "./pause.ts";
-import type { Signal } from "./platform.ts";
+import { DELAY_MS_MAX, wholeOption, type Settings } from "../options.ts";
+import { Pause } from "../timing/pause.ts";
+import type { Signal } from "../platform.ts";
 
 /** Leases are renewed at a third of it, so this is three calls a second. */
 const TTL_MS_MIN = 1000;

@@ -1,5 +1,5 @@
 /** What becomes of calls whose attempt came to nothing: none that may have been applied is applied again. */
-import type { ThrottrError } from "../wire/edge/error.ts";
+import type { ThrottrError } from "../../wire/edge/error.ts";
 import { outcomeUnknown, type Call } from "./call.ts";
 
 /**

@@ -2,17 +2,17 @@
  * The stream of bytes from a server: replies, each to the first call that has none yet, and pushes
  * between them. It may be cut anywhere.
  */
-import { ByteWriter } from "../wire/bytes.ts";
-import { COMMANDS_START, STATUS_ERROR } from "../wire/edge/command.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import { EDGE, operationReplyLength, type Operation } from "../wire/edge/operation.ts";
+import { ByteWriter } from "../../wire/bytes.ts";
+import { COMMANDS_START, STATUS_ERROR } from "../../wire/edge/command.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { EDGE, operationReplyLength, type Operation } from "../../wire/edge/operation.ts";
 import {
   layoutsOf,
   RequestType,
   STATUS_FAILURE,
   STATUS_SUCCESS,
-} from "../wire/throttr/requests.ts";
-import { frameLength } from "../wire/throttr/scanner.ts";
+} from "../../wire/throttr/requests.ts";
+import { frameLength } from "../../wire/throttr/scanner.ts";
 import { Fifo } from "./fifo.ts";
 
 /** More bytes of one reply or push are held for an error of the server's. */

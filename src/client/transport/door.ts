@@ -1,6 +1,6 @@
 /** Where a server's door for this client is, and what opens it. */
-import { ThrottrError } from "../wire/edge/error.ts";
-import { platform } from "./platform.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { platform } from "../platform.ts";
 
 /** Path of the door, below the origin of a deployment. */
 export const DOOR_PATH = "/throttr/edge";

@@ -1,14 +1,14 @@
 /** Transport over HTTP: a message is the body of a request, its replies that of the answer. */
-import type { FieldNames } from "../wire/edge/argument.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import { NoAnswer, outcomeUnknown } from "./call.ts";
+import type { FieldNames } from "../../wire/edge/argument.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { NoAnswer, outcomeUnknown } from "../calls/call.ts";
 import { DOOR_PATH, doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, shown } from "./failure.ts";
-import { checkOptions } from "./known-options.ts";
-import { pageHint, platform, type Fetch, type FetchResponse } from "./platform.ts";
+import { checkOptions } from "../known-options.ts";
+import { pageHint, platform, type Fetch, type FetchResponse } from "../platform.ts";
 import { readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";
-import { WEB_SOCKET, webSocket, type WebSocketOptions } from "./web-socket-transport.ts";
+import { WEB_SOCKET, webSocket, type WebSocketOptions } from "./web-socket.ts";
 
 /**
  * How to make requests; subscriptions open a WebSocket.

@@ -1,7 +1,7 @@
 /** Ids of leases. */
-import { newLeaseId, withLeaseId } from "../wire/edge/lease-id.ts";
-import type { AcquireOptions } from "../wire/edge/semaphores.ts";
-import { platform } from "./platform.ts";
+import { newLeaseId, withLeaseId } from "../../wire/edge/lease-id.ts";
+import type { AcquireOptions } from "../../wire/edge/semaphores.ts";
+import { platform } from "../platform.ts";
 
 const fillRandom = (bytes: Uint8Array<ArrayBuffer>): unknown =>
   platform.crypto.getRandomValues(bytes);

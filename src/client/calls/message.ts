@@ -1,6 +1,6 @@
 /** Messages: calls that are carried together, within what a server takes at once. */
-import { EDGE } from "../wire/edge/operation.ts";
-import { layoutsOf, Target } from "../wire/throttr/requests.ts";
+import { EDGE } from "../../wire/edge/operation.ts";
+import { layoutsOf, Target } from "../../wire/throttr/requests.ts";
 import type { Call } from "./call.ts";
 
 /** Bytes of a message, unless one call alone has more. Servers take 8 MiB unless told otherwise. */

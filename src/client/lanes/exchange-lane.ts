@@ -1,17 +1,17 @@
 /** The lane of transports that carry one message, and its replies back, at a time: HTTP and RPC. */
-import { isOfAPart } from "../wire/edge/codes.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import { messageOf } from "../wire/edge/operation.ts";
-import { Alarm } from "./alarm.ts";
-import { backoffMs } from "./backoff.ts";
-import { outcomeUnknown, type Call, type CallOwner } from "./call.ts";
+import { isOfAPart } from "../../wire/edge/codes.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { messageOf } from "../../wire/edge/operation.ts";
+import { Alarm } from "../timing/alarm.ts";
+import { backoffMs } from "../timing/backoff.ts";
+import { outcomeUnknown, type Call, type CallOwner } from "../calls/call.ts";
 import type { Lane } from "./lane.ts";
-import { messagesOf } from "./message.ts";
-import type { Settings } from "./options.ts";
-import { platform } from "./platform.ts";
-import { ReplyStream } from "./reply-stream.ts";
-import { toSendAgain } from "./resend.ts";
-import type { Transport } from "./transport.ts";
+import { messagesOf } from "../calls/message.ts";
+import type { Settings } from "../options.ts";
+import { platform } from "../platform.ts";
+import { ReplyStream } from "../calls/reply-stream.ts";
+import { toSendAgain } from "../calls/resend.ts";
+import type { Transport } from "../transport/transport.ts";
 
 type Exchange = NonNullable<Transport["exchange"]>;
 

@@ -1,5 +1,5 @@
 /** What servers, and the platforms between, say when something fails. */
-import { ThrottrError } from "../wire/edge/error.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Longest stretch of a foreign answer that a message shows. */
 const SHOWN_MAX = 100;

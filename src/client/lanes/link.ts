@@ -2,10 +2,10 @@
  * A link: a socket that is opened when it is needed, and again when it was lost; that gives signs of
  * life, and is given up when the other side gives none.
  */
-import { ThrottrError } from "../wire/edge/error.ts";
-import { backoffMs } from "./backoff.ts";
-import type { Settings } from "./options.ts";
-import type { Ending, Socket, Transport } from "./transport.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import { backoffMs } from "../timing/backoff.ts";
+import type { Settings } from "../options.ts";
+import type { Ending, Socket, Transport } from "../transport/transport.ts";
 
 /**
  * A server takes a silent peer for one that does not read: it is pinged, at the latest, whenever so many

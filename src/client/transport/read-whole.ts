@@ -1,7 +1,7 @@
 /** Reads a body that may be longer than it should be. */
-import { joinBytes } from "../wire/bytes.ts";
-import { outcomeUnknown } from "./call.ts";
-import type { FetchResponse } from "./platform.ts";
+import { joinBytes } from "../../wire/bytes.ts";
+import { outcomeUnknown } from "../calls/call.ts";
+import type { FetchResponse } from "../platform.ts";
 
 /**
  * The bytes of a body.
