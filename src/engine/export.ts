@@ -9,9 +9,8 @@
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { EXPORT_ROW_BYTES } from "../wire/edge/command.ts";
-import { FirstKeys, visitKeys } from "./first-keys.ts";
-import { forEachLive, hasPrefix } from "./live.ts";
-import { isBehind } from "./place.ts";
+import { firstKeys, visitKeys } from "./first-keys.ts";
+import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
 import type { ScanQuery } from "./scan-query.ts";
 import {
@@ -26,7 +25,7 @@ import {
   type Segment,
 } from "./segment.ts";
 import type { U64 } from "./time.ts";
-import { Walk, type Steps } from "./walk.ts";
+import type { Steps } from "./walk.ts";
 
 /** Of a page, before its rows. */
 export const EXPORT_PAGE_HEADER_BYTES = 3;
@@ -52,16 +51,12 @@ export class Export {
     bytesMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
     const records = this.#records;
-    const found = new FirstKeys(recordsMax, bytesMax);
-    const asked = [prefix];
-    yield* new Walk(records.table).visit((segment) => {
-      forEachLive(segment, records.now, keyspace, prefixes, (slot) => {
-        if (!hasPrefix(segment, slot, asked)) return;
-        if (after !== null && !isBehind(segment, slot, after)) return;
-        found.add(segment, slot, rowBytesOf(segment, slot));
-      });
+    const filter = new LiveFilter(records.now, keyspace, prefixes, prefix);
+    const { keys, isAll } = yield* firstKeys(records, filter, after, {
+      bytesOf: rowBytesOf,
+      keysMax: recordsMax,
+      bytesMax,
     });
-    const { keys, isAll } = found.end();
     const out = new ByteWriter(4096);
     out.reserve(EXPORT_PAGE_HEADER_BYTES);
     let rows = 0;

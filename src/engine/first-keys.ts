@@ -1,7 +1,7 @@
 /** The first keys of a query in their order, found in one walk over all records. */
 import type { Keyspace } from "../wire/keyspace.ts";
 import { compareBytes } from "../wire/bytes.ts";
-import { forEachLive } from "./live.ts";
+import type { LiveFilter } from "./live.ts";
 import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "./segment.ts";
@@ -12,23 +12,13 @@ const SLACK_KEYS = 256;
 /** The same of bytes: names may have 65,535. */
 const SLACK_BYTES = 1 << 20;
 
-/** Which records. */
-export interface KeyQuery {
-  readonly keyspace: Keyspace;
-  /** Their keys begin with one of these; empty for all keys. */
-  readonly prefixes: readonly Uint8Array[];
-  readonly isAsked: (segment: Segment, slot: number) => boolean;
-  /** Their keys come behind it; null for all. */
-  readonly after: Uint8Array | null;
-}
-
 interface Found {
   readonly key: Uint8Array;
   readonly bytes: number;
 }
 
 /** Gathers keys and keeps copies of the first ones that a page has room for: memory is bounded. */
-export class FirstKeys {
+class FirstKeys {
   readonly #keysMax: number;
   readonly #bytesMax: number;
   #found: Found[] = [];
@@ -40,7 +30,7 @@ export class FirstKeys {
   #sortAtBytes = SLACK_BYTES;
 
   /** @param bytesMax of all rows; a single one may have more */
-  constructor(keysMax: number, bytesMax = Infinity) {
+  constructor(keysMax = Infinity, bytesMax = Infinity) {
     this.#keysMax = keysMax;
     this.#bytesMax = bytesMax;
   }
@@ -80,27 +70,54 @@ export class FirstKeys {
   }
 }
 
+/** What `firstKeys` looks for, and how much of it. */
+interface FirstKeysOptions {
+  /** Records that it is false for are left out. */
+  readonly isAsked?: (segment: Segment, slot: number) => boolean;
+  /** Bytes of the row that a record has on the page; those of its key unless given. */
+  readonly bytesOf?: (segment: Segment, slot: number) => number;
+  readonly keysMax?: number;
+  /** Of all rows; a single one may have more. */
+  readonly bytesMax?: number;
+  /** The walk ends where there are more live records than these. */
+  readonly liveMax?: number;
+}
+
+interface FirstKeysFound {
+  readonly keys: Uint8Array[];
+  /** There are no more keys than these. */
+  readonly isAll: boolean;
+  /** How many live records the walk has visited. */
+  readonly live: number;
+}
+
 /**
- * The live records of a query that come first.
+ * The keys of live records that come first behind a key.
  *
- * @param bytesMax of their keys; a single one may have more
+ * @param after null for the first page
  */
 export function* firstKeys(
   records: Records,
-  { keyspace, prefixes, isAsked, after }: KeyQuery,
-  keysMax: number,
-  bytesMax = Infinity,
-): Steps<{ keys: Uint8Array[]; isAll: boolean }> {
+  filter: LiveFilter,
+  after: Uint8Array | null,
+  options: FirstKeysOptions,
+): Steps<FirstKeysFound> {
+  const { isAsked, bytesOf = keyBytesOf, keysMax, bytesMax, liveMax = Infinity } = options;
   const first = new FirstKeys(keysMax, bytesMax);
+  let live = 0;
   yield* new Walk(records.table).visit((segment) => {
-    forEachLive(segment, records.now, keyspace, prefixes, (slot) => {
-      if (!isAsked(segment, slot)) return;
+    filter.forEach(segment, (slot) => {
+      if (++live > liveMax) return;
+      if (isAsked !== undefined && !isAsked(segment, slot)) return;
       if (after !== null && !isBehind(segment, slot, after)) return;
-      first.add(segment, slot, keyLengthOf(segment.slots[slot + META]!));
+      first.add(segment, slot, bytesOf(segment, slot));
     });
+    return live <= liveMax;
   });
-  return first.end();
+  return { ...first.end(), live };
 }
+
+const keyBytesOf = ({ slots }: Segment, slot: number): number => keyLengthOf(slots[slot + META]!);
 
 /** Visits the records under keys, in the order given, that are still live. False ends it. */
 export function visitKeys(

@@ -9,9 +9,8 @@
 import type { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
 import { FragmentCount, FragmentWriter, listRowBytes } from "../wire/throttr/fragments.ts";
-import { FirstKeys, visitKeys } from "./first-keys.ts";
-import { forEachLive } from "./live.ts";
-import { isBehind } from "./place.ts";
+import { firstKeys, visitKeys } from "./first-keys.ts";
+import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
 import {
   HASH,
@@ -71,22 +70,15 @@ export class Listing {
     recordsMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
     const records = this.#records;
-    const { keyspace, prefixes } = query;
     const rowBytes = rowBytesOf(query);
-    const found = new FirstKeys(Infinity, bytesMax);
-    let total = 0;
-    yield* new Walk(records.table).visit((segment) => {
-      forEachLive(segment, records.now, keyspace, prefixes, (slot) => {
-        if (++total > recordsMax) return;
-        if (after !== null && !isBehind(segment, slot, after)) return;
-        found.add(segment, slot, rowBytes + keyLengthOf(segment.slots[slot + META]!));
-      });
-      return total <= recordsMax;
+    const { keys, isAll, live } = yield* firstKeys(records, this.#filter(query), after, {
+      bytesOf: ({ slots }, slot) => rowBytes + keyLengthOf(slots[slot + META]!),
+      bytesMax,
+      liveMax: recordsMax,
     });
-    const page = new PageWriter(rowBytes, total);
-    if (total > recordsMax) return page.take(false);
-    const { keys, isAll } = found.end();
-    visitKeys(records, keyspace, keys, (segment, slot) => {
+    const page = new PageWriter(rowBytes, live);
+    if (live > recordsMax) return page.take(false);
+    visitKeys(records, query.keyspace, keys, (segment, slot) => {
       const { slots, arena } = segment;
       const keyBytes = keyLengthOf(slots[slot + META]!);
       const row = page.add(arena, slots[slot + KEY_AT]!, keyBytes);
@@ -120,7 +112,7 @@ export class Listing {
     const { slots } = segment;
     let bytes = 0;
     const matching: number[] = [];
-    forEachLive(segment, this.#records.now, query.keyspace, query.prefixes, (slot) => {
+    this.#filter(query).forEach(segment, (slot) => {
       bytes += rowBytes + keyLengthOf(slots[slot + META]!);
       matching.push(slot);
     });
@@ -167,9 +159,10 @@ export class Listing {
     writer: FragmentWriter,
     lastIndex: number,
   ): (segment: Segment) => void {
+    const filter = this.#filter(query);
     return (segment) => {
       const { slots, arena } = segment;
-      forEachLive(segment, this.#records.now, query.keyspace, query.prefixes, (slot) => {
+      filter.forEach(segment, (slot) => {
         if (slots[slot + HASH]! < from || slots[slot + HASH]! >= to) return;
         const keyBytes = keyLengthOf(slots[slot + META]!);
         // The last fragment takes what has come since the plan.
@@ -178,6 +171,10 @@ export class Listing {
         this.#writeRow(query, writer.rows, row, segment, slot);
       });
     };
+  }
+
+  #filter({ keyspace, prefixes }: ListingQuery): LiveFilter {
+    return new LiveFilter(this.#records.now, keyspace, prefixes);
   }
 
   #writeRow(query: ListingQuery, view: DataView, at: number, segment: Segment, slot: number): void {

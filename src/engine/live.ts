@@ -1,4 +1,4 @@
-/** The live records of a segment: those of one keyspace whose time has not come. */
+/** Live records: those of one keyspace that have not expired. */
 import { beginsWithAny } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { U64 } from "./time.ts";
@@ -15,26 +15,52 @@ import {
 /** A pair has the sizes of its two names in front. */
 const PAIR_SIZES_BYTES = 2;
 
-/** True for a slot with a live record of the keyspace whose key has one of the prefixes. */
-export function isLive(
-  segment: Segment,
-  slot: number,
-  now: U64,
-  keyspace: Keyspace,
-  prefixes: readonly Uint8Array[],
-): boolean {
-  const { slots } = segment;
-  const meta = slots[slot + META]!;
-  if (meta === 0 || keyspaceOf(meta) !== keyspace) return false;
-  if (hasExpired(slots, slot, now)) return false;
-  return hasPrefix(segment, slot, prefixes);
+/** Which live records a walk is about: those of a keyspace, by the prefixes of their keys. */
+export class LiveFilter {
+  readonly keyspace: Keyspace;
+  readonly #now: U64;
+  readonly #prefixes: readonly Uint8Array[];
+  readonly #prefix: readonly Uint8Array[];
+
+  /**
+   * @param now the shard's time, which moves on during a walk
+   * @param prefixes keys begin with one of them; empty for all keys
+   * @param prefix keys begin with it, too
+   */
+  constructor(
+    now: U64,
+    keyspace: Keyspace,
+    prefixes: readonly Uint8Array[] = [],
+    prefix: Uint8Array = new Uint8Array(0),
+  ) {
+    this.#now = now;
+    this.keyspace = keyspace;
+    this.#prefixes = prefixes;
+    this.#prefix = prefix.length === 0 ? [] : [prefix];
+  }
+
+  /** True for a slot with such a record. */
+  has(segment: Segment, slot: number): boolean {
+    const { slots } = segment;
+    const meta = slots[slot + META]!;
+    if (meta === 0 || keyspaceOf(meta) !== this.keyspace) return false;
+    if (hasExpired(slots, slot, this.#now)) return false;
+    return hasPrefix(segment, slot, this.#prefixes) && hasPrefix(segment, slot, this.#prefix);
+  }
+
+  /** Visits the slots of a segment that have such a record. */
+  forEach(segment: Segment, visit: (slot: number) => void): void {
+    for (let slot = 0; slot < segment.slots.length; slot += SLOT_WORDS) {
+      if (this.has(segment, slot)) visit(slot);
+    }
+  }
 }
 
 /**
  * True for a record whose key has one of the prefixes, or where there are none. Of a pair it is the
  * consumer that must have it, as with tokens; of an answer the key of the command.
  */
-export function hasPrefix(
+function hasPrefix(
   { slots, arena }: Segment,
   slot: number,
   prefixes: readonly Uint8Array[],
@@ -52,18 +78,5 @@ export function hasPrefix(
     }
     default:
       return beginsWithAny(prefixes, arena, at, bytes);
-  }
-}
-
-/** Visits the live records of a keyspace whose keys have one of the prefixes. */
-export function forEachLive(
-  segment: Segment,
-  now: U64,
-  keyspace: Keyspace,
-  prefixes: readonly Uint8Array[],
-  visit: (slot: number) => void,
-): void {
-  for (let slot = 0; slot < segment.slots.length; slot += SLOT_WORDS) {
-    if (isLive(segment, slot, now, keyspace, prefixes)) visit(slot);
   }
 }

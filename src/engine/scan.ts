@@ -9,7 +9,7 @@ import { SCAN_ROW_BYTES } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
 import { firstKeys, visitKeys } from "./first-keys.ts";
-import { hasPrefix, isLive } from "./live.ts";
+import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
 import {
   HIGH,
@@ -86,14 +86,9 @@ export class Scan {
       return yield* pages.semaphores(prefix, prefixes, after, recordsMax);
     }
     if (keyspace === Keyspace.holdings) return yield* pages.holders(prefix, after, recordsMax);
-    const asked = [prefix];
-    const query = {
-      keyspace,
-      prefixes,
-      isAsked: (segment: Segment, slot: number) => hasPrefix(segment, slot, asked),
-      after,
-    };
-    const { keys, isAll } = yield* firstKeys(this.#records, query, recordsMax);
+    const filter = new LiveFilter(this.#records.now, keyspace, prefixes, prefix);
+    const found = firstKeys(this.#records, filter, after, { keysMax: recordsMax });
+    const { keys, isAll } = yield* found;
     const page = new PageWriter(SCAN_ROW_BYTES - 1, keys.length);
     visitKeys(this.#records, keyspace, keys, (segment, slot) =>
       writeRow(page, segment, slot, this.#records.realEnd(segment, slot)),
@@ -111,14 +106,13 @@ export class Scan {
     cursor: number,
   ): { removed: number; cursor: number | null } {
     const { table, now, commit } = this.#records;
-    const asked = [prefix];
+    const filter = new LiveFilter(now, keyspace, prefixes, prefix);
     const walk = new Walk(table);
     let removed = 0;
     while (cursor < HASH_END && removed < REMOVE_STEP_RECORDS) {
       if (!walk.take(table.segmentAt(cursor))) break;
       removed += table.removeWhere(cursor, (segment, slot) => {
-        if (!isLive(segment, slot, now, keyspace, prefixes)) return false;
-        if (!hasPrefix(segment, slot, asked)) return false;
+        if (!filter.has(segment, slot)) return false;
         commit.removed(segment, slot);
         return true;
       });

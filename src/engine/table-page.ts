@@ -6,11 +6,11 @@
  * see it, so it says nothing of the bits that lead to slots.
  */
 import type { ByteWriter } from "../wire/bytes.ts";
-import { hasPrefix, isLive } from "./live.ts";
+import { LiveFilter } from "./live.ts";
 import { compareSlots, isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import type { ScanQuery } from "./scan-query.ts";
-import { HASH, KEY_AT, keyLengthOf, META, SLOT_WORDS, type Segment } from "./segment.ts";
+import { HASH, KEY_AT, keyLengthOf, META, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { Walk } from "./walk.ts";
 
@@ -75,20 +75,18 @@ function* orderOf(
   place: TablePlace,
   segment: Segment,
 ): Generator<number> {
-  const { keyspace, prefixes, behind } = query;
+  const { keyspace, prefix, prefixes, behind } = query;
   const { slots } = segment;
-  const asked = [query.prefix];
+  const filter = new LiveFilter(records.now, keyspace, prefixes, prefix);
   const found: number[] = [];
-  for (let slot = 0; slot < slots.length; slot += SLOT_WORDS) {
-    if (!isLive(segment, slot, records.now, keyspace, prefixes)) continue;
-    if (!hasPrefix(segment, slot, asked)) continue;
+  filter.forEach(segment, (slot) => {
     const group = slots[slot + HASH]! >>> GROUP_SHIFT;
-    if (group < place.group) continue;
+    if (group < place.group) return;
     const after = group === place.group ? place.after : null;
-    if (after !== null && !isBehind(segment, slot, after)) continue;
-    if (behind !== null && !isBehind(segment, slot, behind)) continue;
+    if (after !== null && !isBehind(segment, slot, after)) return;
+    if (behind !== null && !isBehind(segment, slot, behind)) return;
     found.push(group * SLOTS_MAX + slot);
-  }
+  });
   const sorted = Float64Array.from(found).toSorted();
   for (let from = 0, to = 0; from < sorted.length; from = to) {
     const group = Math.floor(sorted[from]! / SLOTS_MAX);

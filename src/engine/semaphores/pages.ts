@@ -4,7 +4,7 @@ import { Keyspace } from "../../wire/keyspace.ts";
 import { PageWriter } from "../../wire/page.ts";
 import { writePageEntry } from "../../wire/yrmcds/dump.ts";
 import { firstKeys, visitKeys } from "../first-keys.ts";
-import { forEachLive, hasPrefix } from "../live.ts";
+import { LiveFilter } from "../live.ts";
 import type { Records } from "../records.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "../segment.ts";
 import { U64 } from "../time.ts";
@@ -32,8 +32,6 @@ const ENTRY_BYTES = 8;
 const HOLDING_BYTES = 12;
 /** Version of pages whose keys may have more than 255 bytes. */
 const WIDE = 2;
-
-const ALL_NAMES: readonly Uint8Array[] = [];
 
 /** Entries of Dump, format `wire/yrmcds/dump.ts`, and where to go on. */
 export interface DumpPage {
@@ -67,14 +65,11 @@ export class SemaphorePages {
     rowsMax: number,
   ): Steps<Uint8Array<ArrayBuffer>> {
     this.#semaphores.expire(this.#records.clock.realMs);
-    const asked = [prefix];
-    const query = {
-      keyspace: Keyspace.semaphores,
-      prefixes,
-      isAsked: (segment: Segment, slot: number) => hasPrefix(segment, slot, asked),
-      after,
-    };
-    const { keys, isAll } = yield* firstKeys(this.#records, query, rowsMax, PAGE_BYTES);
+    const filter = new LiveFilter(this.#records.now, Keyspace.semaphores, prefixes, prefix);
+    const { keys, isAll } = yield* firstKeys(this.#records, filter, after, {
+      keysMax: rowsMax,
+      bytesMax: PAGE_BYTES,
+    });
     this.#semaphores.expire(this.#records.clock.realMs);
     const startMs = this.#semaphores.intervalStartMs;
     const page = new PageWriter(ENTRY_BYTES, keys.length, WIDE);
@@ -101,14 +96,13 @@ export class SemaphorePages {
   ): Steps<Uint8Array<ArrayBuffer>> {
     const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.clock.realMs);
     if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
-    const query = {
-      keyspace: Keyspace.holdings,
-      prefixes: [],
-      isAsked: ({ slots, arena }: Segment, slot: number) =>
+    const filter = new LiveFilter(this.#records.now, Keyspace.holdings);
+    const afterKey = after === null ? null : keyOf(after, number);
+    const { keys, isAll } = yield* firstKeys(this.#records, filter, afterKey, {
+      isAsked: ({ slots, arena }, slot) =>
         readU32(arena, slots[slot + KEY_AT]! + HOLDING_NUMBER) === number,
-      after: after === null ? null : keyOf(after, number),
-    };
-    const { keys, isAll } = yield* firstKeys(this.#records, query, rowsMax);
+      keysMax: rowsMax,
+    });
     const page = new PageWriter(HOLDING_BYTES, keys.length);
     visitKeys(this.#records, Keyspace.holdings, keys, (segment, slot) =>
       this.#writeHolder(page, segment, slot),
@@ -127,6 +121,7 @@ export class SemaphorePages {
   dump(cursor: number, bytesMax: number, nowMs: number): DumpPage {
     this.#semaphores.expire(nowMs);
     const { table, now } = this.#records;
+    const filter = new LiveFilter(now, Keyspace.semaphores);
     const startMs = this.#semaphores.intervalStartMs;
     const out = new ByteWriter(4096);
     const walk = new Walk(table);
@@ -135,7 +130,7 @@ export class SemaphorePages {
       const segment = table.segmentAt(hash);
       if (!walk.take(segment)) break;
       const { slots, arena } = segment;
-      forEachLive(segment, now, Keyspace.semaphores, ALL_NAMES, (slot) => {
+      filter.forEach(segment, (slot) => {
         const at = segment.valueAt(slot);
         const consumption = readU32(arena, at + CONSUMPTION);
         const maximum = readMaximum(arena, at, startMs);
