@@ -6,11 +6,11 @@
  */
 import { hashBytes, type HashKey } from "../engine/hash.ts";
 import { bytesOfHex, hexOf } from "../wire/bytes.ts";
-import type { HubPlace } from "./names.ts";
+import type { HubAddress } from "./names.ts";
 
 export const CONNECTION_ID_BYTES = 16;
 
-const PLACE_AT = 13;
+const ADDRESS_AT = 13;
 const MASK_KEY: HashKey = { low: 0x2545f491, high: 0x4f6cdd1d };
 const LETTERS = 26;
 const LOCATIONS = LETTERS ** 3;
@@ -19,7 +19,7 @@ const LETTER_A = 65;
 
 /** Makes an id of a connection in a Hub. */
 export function makeConnectionId(
-  { location, index }: HubPlace,
+  { location, index }: HubAddress,
   random: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
   const id = Uint8Array.from(random);
@@ -27,7 +27,7 @@ export function makeConnectionId(
   id[8] = (id[8]! & 0x3f) | 0x80;
   let code = 0;
   for (let i = 0; i < 3; i++) code = code * LETTERS + location.charCodeAt(i) - LETTER_A;
-  writePlace(id, (code * INDEXES + index) ^ maskOf(id));
+  writeAddress(id, (code * INDEXES + index) ^ maskOf(id));
   return id;
 }
 
@@ -39,24 +39,25 @@ export function splitIds(ids: Uint8Array): Uint8Array[] {
 }
 
 /** The Hub that an id names, or null when the bytes are no id of ours. */
-export function placeOfConnection(id: Uint8Array): HubPlace | null {
+export function hubOfConnection(id: Uint8Array): HubAddress | null {
   if (id.length !== CONNECTION_ID_BYTES) return null;
   if (id[6]! >>> 4 !== 4 || id[8]! >>> 6 !== 2) return null;
-  const place = ((id[PLACE_AT]! << 16) | (id[PLACE_AT + 1]! << 8) | id[PLACE_AT + 2]!) ^ maskOf(id);
-  let code = Math.floor(place / INDEXES);
+  const address =
+    ((id[ADDRESS_AT]! << 16) | (id[ADDRESS_AT + 1]! << 8) | id[ADDRESS_AT + 2]!) ^ maskOf(id);
+  let code = Math.floor(address / INDEXES);
   if (code >= LOCATIONS) return null;
   let location = "";
   for (let i = 0; i < 3; i++) {
     location = String.fromCharCode(LETTER_A + (code % LETTERS)) + location;
     code = Math.floor(code / LETTERS);
   }
-  return { location, index: place % INDEXES };
+  return { location, index: address % INDEXES };
 }
 
 /** The Hub behind a channel that is named like a connection, else null. */
-export function placeOfChannel(channel: string): HubPlace | null {
+export function hubOfChannel(channel: string): HubAddress | null {
   if (!/^[\da-f]{32}$/.test(channel)) return null;
-  return placeOfConnection(bytesOfHex(channel));
+  return hubOfConnection(bytesOfHex(channel));
 }
 
 /** Name of a connection's own channel: its id as 32 lowercase hex digits. */
@@ -65,11 +66,11 @@ export function ownChannel(id: Uint8Array): string {
 }
 
 function maskOf(id: Uint8Array): number {
-  return hashBytes(MASK_KEY, 0, id, 0, PLACE_AT) & 0xffffff;
+  return hashBytes(MASK_KEY, 0, id, 0, ADDRESS_AT) & 0xffffff;
 }
 
-function writePlace(id: Uint8Array, place: number): void {
-  id[PLACE_AT] = place >>> 16;
-  id[PLACE_AT + 1] = place >>> 8;
-  id[PLACE_AT + 2] = place;
+function writeAddress(id: Uint8Array, address: number): void {
+  id[ADDRESS_AT] = address >>> 16;
+  id[ADDRESS_AT + 1] = address >>> 8;
+  id[ADDRESS_AT + 2] = address;
 }

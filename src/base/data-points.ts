@@ -67,7 +67,7 @@ export class DataPoints {
   readonly #subject: Subject;
   readonly #measure: () => Measured;
   /** What was counted when the last point was written. */
-  #told: readonly number[] = [];
+  #written: readonly number[] = [];
   #isWaiting = false;
 
   private constructor(
@@ -116,10 +116,10 @@ export class DataPoints {
     const counts = countsOf(measured);
     // What is less than it was has started anew.
     const since = counts.map((count, i) => {
-      const told = this.#told[i] ?? 0;
-      return count < told ? count : count - told;
+      const written = this.#written[i] ?? 0;
+      return count < written ? count : count - written;
     });
-    this.#told = counts;
+    this.#written = counts;
     const { namespace, kind, name } = this.#subject;
     const { records = 0, bytes = 0, connections = 0, subscriptions = 0 } = measured;
     this.#dataset.writeDataPoint({
@@ -133,7 +133,7 @@ export class DataPoints {
 function countsOf({ tally, refusedForSpace = 0, rowsWritten = 0 }: Measured): number[] {
   const families = FAMILIES.map((family) =>
     COUNTED_REQUESTS.reduce(
-      (sum, counted) => (counted.family === family ? sum + tally[counted.place]! : sum),
+      (sum, counted) => (counted.family === family ? sum + tally[counted.index]! : sum),
       0,
     ),
   );

@@ -13,19 +13,19 @@ export const shardName = {
   },
 };
 
-/** Where a Hub lives: a location of three letters, and which of the Hubs there, 0 to 255. */
-export interface HubPlace {
+/** Where a Hub is: a location of three letters, and which of the Hubs there, 0 to 255. */
+export interface HubAddress {
   readonly location: string;
   readonly index: number;
 }
 
 /** Hubs: `namespace/location/index`. */
 export const hubName = {
-  format: (namespace: string, { location, index }: HubPlace): string =>
+  format: (namespace: string, { location, index }: HubAddress): string =>
     `${namespace}/${location}/${index}`,
-  parse(name: string): { namespace: string; place: HubPlace } {
+  parse(name: string): { namespace: string; address: HubAddress } {
     const [namespace, location, index] = name.split("/");
-    return { namespace: namespace!, place: { location: location!, index: Number(index) } };
+    return { namespace: namespace!, address: { location: location!, index: Number(index) } };
   },
 };
 

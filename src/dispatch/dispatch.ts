@@ -75,7 +75,7 @@ export class Dispatch {
    * @param access frames that it does not allow are refused without a call
    * @param replyBytesMax reply bytes per shard after which the sink is asked for room
    */
-  send(frames: AnyFrames, access: Access, sink: Sink, replyBytesMax: number): void {
+  exchange(frames: AnyFrames, access: Access, sink: Sink, replyBytesMax: number): void {
     if (!sink.hasReader && !beginsWithWrite(frames)) {
       sink.reply(NOTHING, true);
     } else if (frames.target === Target.shard) {
@@ -103,8 +103,8 @@ export class Dispatch {
           replyBytesMax: 0,
           holder: holder.bytes,
           hasEnded: true,
-          answered: () => resolve(),
-          failed: (error) => {
+          answer: () => resolve(),
+          fail: (error) => {
             logWarning("release_failed", { shard, error: String(error) });
             resolve();
           },
@@ -171,8 +171,8 @@ export class Dispatch {
         return sink.hasReader;
       },
       room: () => sink.room(),
-      failed: (error) => sink.failed(error),
-      published: (channel, payloadBytes) => sink.published(channel, payloadBytes),
+      fail: (error) => sink.fail(error),
+      countPublished: (channel, payloadBytes) => sink.countPublished(channel, payloadBytes),
     };
   }
 }
@@ -196,7 +196,7 @@ function whileRead(sink: Sink): Sink {
     },
     reply: (replies, isLast) => sink.reply(replies, isLast),
     room: () => (sink.hasReader ? sink.room() : Promise.reject(unread)),
-    failed: (error) => (error === unread ? sink.reply(NOTHING, true) : sink.failed(error)),
-    published: (channel, payloadBytes) => sink.published(channel, payloadBytes),
+    fail: (error) => (error === unread ? sink.reply(NOTHING, true) : sink.fail(error)),
+    countPublished: (channel, payloadBytes) => sink.countPublished(channel, payloadBytes),
   };
 }

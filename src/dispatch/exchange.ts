@@ -109,7 +109,7 @@ export class Exchange {
       frames: part.frames,
       replyBytesMax: this.#replyBytesMax,
       ...(holder === undefined ? {} : { holder: holder.bytes }),
-      answered: (count, replies) => {
+      answer: (count, replies) => {
         part.piece = null;
         if (this.#isOver) return;
         part.skip(this.#framing, count);
@@ -117,7 +117,7 @@ export class Exchange {
         part.at = 0;
         this.#merge();
       },
-      failed: (error) => {
+      fail: (error) => {
         part.piece = null;
         this.#fail(error);
       },
@@ -216,7 +216,7 @@ export class Exchange {
     if (this.#isOver) return;
     this.#isOver = true;
     for (const part of this.#parts) if (part.piece !== null) part.lane.withdraw(part.piece);
-    this.#sink.failed(error);
+    this.#sink.fail(error);
   }
 }
 

@@ -46,7 +46,7 @@ export class FragmentedReply {
     const fragments = new FragmentCount(this.#rowBytes);
     await merge.forEach(([entry]) => {
       fragments.add(this.#nameBytes(entry!));
-      return null;
+      return "next";
     });
     const head = writeHead(this.#hasStatus, fragments.count);
     if (fragments.count === 0) this.#sink.reply(head, true);
@@ -73,7 +73,7 @@ export class FragmentedReply {
       }
       const row = writer.add(bytes, keyAt, nameBytes);
       writeRow(entries, writer.rowBytes, row);
-      return out.length >= CHUNK_BYTES ? this.#flush(out) : null;
+      return out.length >= CHUNK_BYTES ? this.#flush(out) : "next";
     });
     while (writer.nextIndex <= count) writer.cut();
     this.#sink.reply(out.take(), true);

@@ -76,10 +76,10 @@ export async function pageOfConnections(
   let isLast = true;
   await merge.forEach(([entry]) => {
     isLast = connections.length < limit;
-    if (!isLast) return false;
+    if (!isLast) return "end";
     connections.push(readConnectionRow(entry!));
     last = entry!.key();
-    return null;
+    return "next";
   });
   return { connections, cursor: isLast ? null : last };
 }

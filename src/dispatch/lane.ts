@@ -13,7 +13,7 @@ export interface Piece {
   /** Bytes that the call carries for it. */
   readonly bytes: number;
   /** The call failed: whether it had an effect is unknown. */
-  failed(error: unknown): void;
+  fail(error: unknown): void;
 }
 
 /** Makes one call for pieces that have gathered, and tells each what came of it. */
@@ -61,7 +61,7 @@ export class Lane<P extends Piece> {
         await carry(pieces);
       } catch (error) {
         carry = null;
-        for (const piece of pieces) piece.failed(error);
+        for (const piece of pieces) piece.fail(error);
       }
     }
     this.#isBusy = false;

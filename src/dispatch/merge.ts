@@ -19,8 +19,8 @@ export function pageBytesOf(objects: number): number {
   return Math.max(PAGE_BYTES_MIN, Math.floor(PAGES_BYTES / Math.max(1, objects)));
 }
 
-/** Null to go on, a promise to wait for, false to end. */
-type Visited = Promise<void> | null | false;
+/** What follows a visit: the next key, the end of the walk, or the next key once a promise has resolved. */
+export type Visited = "next" | "end" | Promise<void>;
 
 interface Stream {
   readonly source: PageSource;
@@ -68,7 +68,7 @@ export class Merge {
 
   /**
    * Visits each key in order, from where `open` began: the entries with it, one from each object that
-   * has it, valid until `visit` returns. What it returns is waited for; false ends the walk.
+   * has it, valid until `visit` returns. What it returns says how the walk goes on.
    */
   async forEach(visit: (entries: readonly PageReader[]) => Visited): Promise<void> {
     for (;;) {
@@ -77,8 +77,8 @@ export class Merge {
       const next = this.#next();
       if (next.length === 0) return;
       const visited = visit(next.map(({ reader }) => reader));
-      if (visited === false) return;
-      if (visited !== null) await visited;
+      if (visited === "end") return;
+      if (visited !== "next") await visited;
       for (const stream of next) stream.hasEntry = stream.reader.next();
     }
   }

@@ -7,7 +7,7 @@
 import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
 import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
 import { HASH_END, type Totals } from "../engine/table.ts";
-import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
+import { countsAt, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
 import { ByteWriter, compareBytes } from "../wire/bytes.ts";
 import { Command, COMMANDS_START, writeError } from "../wire/edge/command.ts";
 import type { PageReader } from "../wire/page.ts";
@@ -27,7 +27,7 @@ import {
 } from "../wire/throttr/requests.ts";
 import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
 import { askHubs } from "./ask-hubs.ts";
-import { placeOfChannel, placeOfConnection } from "../base/connection-id.ts";
+import { hubOfChannel, hubOfConnection } from "../base/connection-id.ts";
 import { Exports } from "./exports.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
 import type { HubCalls, SubscriberFigures } from "../base/calls/hub.ts";
@@ -43,7 +43,7 @@ import { SemaphoreScans } from "./semaphore-scans.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
 import type { ShardCalls, ShardPlan } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
-import { heardHubs, Surveyor, type Survey } from "./survey.ts";
+import { answeringHubs, Surveyor, type Survey } from "./survey.ts";
 import { directoryStub, groupStub, hubStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
 import { VERSION } from "../base/version.ts";
@@ -80,7 +80,7 @@ export class NamespaceRequests {
       if (missing === null) await this.#request(frames, layout, access, sink);
       else sink.reply(refusalReply(bytes[0]!, missingRightError(missing, layout).message), true);
     } catch (error) {
-      sink.failed(error);
+      sink.fail(error);
     }
   }
 
@@ -219,15 +219,15 @@ export class NamespaceRequests {
     await this.#flush();
     const survey = await this.#surveyor.whole();
     const figures = figuresOf(survey);
-    const hubs = heardHubs(survey);
+    const hubs = answeringHubs(survey);
     const sumOf = (count: (totals: Totals) => number): number =>
       survey.shards.reduce((sum, { totals }) => sum + count(totals), 0);
     const counters = sumOf((totals) => totals.counters);
     const info = encodeInfo({
       nowMs: Date.now(),
-      requests: (type) => placeOf(figures, type),
-      readBytes: placeOf(figures, TALLY_READ_BYTES),
-      writeBytes: placeOf(figures, TALLY_WRITE_BYTES),
+      requests: (type) => countsAt(figures, type),
+      readBytes: countsAt(figures, TALLY_READ_BYTES),
+      writeBytes: countsAt(figures, TALLY_WRITE_BYTES),
       counters,
       buffers: sumOf((totals) => totals.buffers),
       counterBytes: counters * protocol.valueSize,
@@ -275,9 +275,9 @@ export class NamespaceRequests {
   }
 
   async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
-    const place = placeOfConnection(id);
-    if (place === null) return null;
-    const name = hubName.format(this.#shards.namespace, place);
+    const address = hubOfConnection(id);
+    if (address === null) return null;
+    const name = hubName.format(this.#shards.namespace, address);
     return (await inTime(this.#hub(name).connectionRow(id), name)) ?? null;
   }
 
@@ -289,9 +289,9 @@ export class NamespaceRequests {
     let row: Uint8Array | null = null;
     let position = 0;
     await merge.forEach(([entry]) => {
-      if (position++ < index) return null;
+      if (position++ < index) return "next";
       row = entry!.bytes.slice(entry!.rowAt, entry!.rowAt + CONNECTION_ROW_BYTES);
-      return false;
+      return "end";
     });
     return row;
   }
@@ -356,8 +356,8 @@ export class NamespaceRequests {
     const { namespace } = this.#shards;
     const groups = new GroupMap(namespace, readSettings(this.#env).SHARD_SECRET);
     const hubs = await groupStub(this.#env, namespace, groups.groupOf(channel)).hubsOf(channel);
-    const place = placeOfChannel(channel);
-    return place === null ? hubs : [...new Set([...hubs, hubName.format(namespace, place)])];
+    const address = hubOfChannel(channel);
+    return address === null ? hubs : [...new Set([...hubs, hubName.format(namespace, address)])];
   }
 
   #directory() {

@@ -1,7 +1,7 @@
 /** The overview of a namespace, as `wire/overview.ts` describes it, made of a survey. */
 import { COUNTED_REQUESTS } from "../engine/counted-requests.ts";
 import {
-  placeOf,
+  countsAt,
   sumFigures,
   TALLY_READ_BYTES,
   TALLY_WRITE_BYTES,
@@ -11,13 +11,13 @@ import type { HubOverview, Overview, Rate, ShardOverview, Transport } from "../w
 import type { HubFigures } from "../base/calls/hub.ts";
 import { hubName } from "../base/names.ts";
 import type { ShardSummary } from "../base/calls/shard.ts";
-import { heardHubs, isSilence, type HubAnswer, type Silence, type Survey } from "./survey.ts";
+import { answeringHubs, isSilence, type HubAnswer, type Silence, type Survey } from "./survey.ts";
 import { VERSION } from "../base/version.ts";
 
 /** @param atMs when the survey ended */
 export function overviewOf(namespace: string, survey: Survey, atMs: number): Overview {
   const shards = survey.shards.flatMap((shard) => (isSilence(shard) ? [] : [shard]));
-  const hubs = heardHubs(survey);
+  const hubs = answeringHubs(survey);
   const figures = figuresOf(survey);
   const ofShards = (count: (shard: ShardSummary) => number): number =>
     shards.reduce((sum, shard) => sum + count(shard), 0);
@@ -65,7 +65,7 @@ export function figuresOf(survey: Survey): TallyFigures {
   return sumFigures([
     survey.beside,
     ...survey.shards.flatMap((shard) => (isSilence(shard) ? [] : [shard.tally])),
-    ...heardHubs(survey).map(({ tally }) => tally),
+    ...answeringHubs(survey).map(({ tally }) => tally),
   ]);
 }
 
@@ -98,14 +98,14 @@ function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverv
 }
 
 function hubOverview({ hub, answer }: HubAnswer): HubOverview {
-  const { location, index } = hubName.parse(hub).place;
+  const { location, index } = hubName.parse(hub).address;
   if (isSilence(answer)) return { location, index, isUnreachable: true, code: answer.code };
   const { connections, subscriptions } = answer;
   return { location, index, isUnreachable: false, connections, subscriptions };
 }
 
 function requestsOf(figures: TallyFigures): Rate {
-  const rates = COUNTED_REQUESTS.map(({ place }) => placeOf(figures, place));
+  const rates = COUNTED_REQUESTS.map(({ index }) => countsAt(figures, index));
   return {
     total: rates.reduce((sum, [total]) => sum + total, 0),
     perMinute: rates.reduce((sum, [, perMinute]) => sum + perMinute, 0),
@@ -114,11 +114,11 @@ function requestsOf(figures: TallyFigures): Rate {
 
 function byTypeOf(figures: TallyFigures): Record<string, Rate> {
   return Object.fromEntries(
-    COUNTED_REQUESTS.map(({ name, place }) => [name, rateOf(figures, place)]),
+    COUNTED_REQUESTS.map(({ name, index }) => [name, rateOf(figures, index)]),
   );
 }
 
-function rateOf(figures: TallyFigures, place: number): Rate {
-  const [total, perMinute] = placeOf(figures, place);
+function rateOf(figures: TallyFigures, index: number): Rate {
+  const [total, perMinute] = countsAt(figures, index);
   return { total, perMinute };
 }

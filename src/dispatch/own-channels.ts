@@ -7,7 +7,7 @@
 import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { forEachPublication, writePublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
-import { placeOfChannel } from "../base/connection-id.ts";
+import { hubOfChannel } from "../base/connection-id.ts";
 import type { HubCalls } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { hubName } from "../base/names.ts";
@@ -49,7 +49,7 @@ export class OwnChannels {
     const delivered = new Uint32Array(count);
     await Promise.all(
       Array.from(await this.#byHub(publications), async ([hub, { out, indexes }]) => {
-        const answer = await inTime(deliver(hubStub(this.#env, hub), out.take()), hub);
+        const answer = await inTime(sendTo(hubStub(this.#env, hub), out.take()), hub);
         indexes.forEach((index, i) => (delivered[index] = answer?.[i] ?? 0));
       }),
     );
@@ -93,12 +93,12 @@ export class OwnChannels {
   }
 
   #hubOf(channel: string): string | null {
-    const place = placeOfChannel(channel);
-    return place === null ? null : hubName.format(this.#namespace, place);
+    const address = hubOfChannel(channel);
+    return address === null ? null : hubName.format(this.#namespace, address);
   }
 }
 
-async function deliver(
+async function sendTo(
   stub: DurableObjectStub<HubCalls>,
   publications: Uint8Array,
 ): Promise<Uint32Array> {
@@ -106,12 +106,12 @@ async function deliver(
     return await stub.deliverToOwners(publications);
   } catch (error) {
     if (!isUnknownMethod(error)) throw error;
-    return await deliverOneByOne(stub, publications);
+    return await sendOneByOne(stub, publications);
   }
 }
 
 /** A Hub of release 0.4 takes messages of one channel in a call. */
-async function deliverOneByOne(
+async function sendOneByOne(
   stub: DurableObjectStub<HubCalls>,
   publications: Uint8Array,
 ): Promise<Uint32Array> {

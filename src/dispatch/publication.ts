@@ -29,11 +29,11 @@ export async function answerPublications(
     let message = 0;
     forEachAllowed(frames, access, (layout, frame, at) => {
       if (delivered[message++]! > 0) statuses[frame] = STATUS_SUCCESS;
-      sink.published(channelOfFrame(layout, bytes, at), valueLength(layout, bytes, at));
+      sink.countPublished(channelOfFrame(layout, bytes, at), valueLength(layout, bytes, at));
     });
     sink.reply(statuses, true);
   } catch (error) {
-    sink.failed(error);
+    sink.fail(error);
   }
 }
 

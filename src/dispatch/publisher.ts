@@ -26,7 +26,7 @@ interface Publication extends Piece {
   /** Format: `wire/channel-batch.ts`. */
   readonly publications: Uint8Array;
   readonly count: number;
-  published(published: PublishedAll): void;
+  resolve(published: PublishedAll): void;
 }
 
 /** Messages of a run that go the same way. */
@@ -75,8 +75,8 @@ export class Publisher {
       bytes: publications.length,
       publications,
       count,
-      published: resolve,
-      failed: reject,
+      resolve,
+      fail: reject,
     });
     return await promise;
   }
@@ -97,7 +97,7 @@ export class Publisher {
       let at = 0;
       for (const piece of pieces) {
         const { count } = piece;
-        piece.published({
+        piece.resolve({
           delivered: delivered?.subarray(at, at + count) ?? null,
           sequences: sequences?.subarray(at, at + count) ?? null,
         });

@@ -334,11 +334,11 @@ export async function writeMerged(
   await merge.forEach(([entry]) => {
     if (rows === rowsMax || out.length >= endsAt) {
       isLast = false;
-      return false;
+      return "end";
     }
     rows++;
     writeRow(entry!);
-    return null;
+    return "next";
   });
   out.bytes[isLastAt] = isLast ? 1 : 0;
 }

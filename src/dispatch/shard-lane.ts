@@ -21,7 +21,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
 /** Whole frames of one caller for one shard, or the end of a holder. */
 export interface FramesPiece extends Piece, Section {
   /** Replies to the first `count` frames have arrived; the others were not applied. */
-  answered(count: number, replies: Uint8Array): void;
+  answer(count: number, replies: Uint8Array): void;
 }
 
 /** The call to a shard. */
@@ -75,6 +75,6 @@ function answerPieces(pieces: readonly FramesPiece[], answer: Uint8Array): void 
     const count = view.getUint32(at, true);
     const from = at + PART_HEADER_BYTES;
     at = from + view.getUint32(at + 4, true);
-    piece.answered(count, answer.subarray(from, at));
+    piece.answer(count, answer.subarray(from, at));
   }
 }

@@ -33,7 +33,7 @@ export interface Sink {
   /** Null when there is room for more replies, else a promise of it. Rejected when there never will be. */
   room(): Promise<void> | null;
   /** A call failed; no reply follows. What was not answered may have been applied or not. */
-  failed(error: unknown): void;
+  fail(error: unknown): void;
   /** The caller has published to a channel. */
-  published(channel: string, payloadBytes: number): void;
+  countPublished(channel: string, payloadBytes: number): void;
 }

@@ -52,7 +52,7 @@ export function isSilence(answer: object): answer is Silence {
 }
 
 /** What Hubs say that have answered. */
-export function heardHubs({ hubs }: Survey): HubFigures[] {
+export function answeringHubs({ hubs }: Survey): HubFigures[] {
   return hubs.flatMap(({ answer }) => (isSilence(answer) ? [] : [answer]));
 }
 
@@ -71,7 +71,7 @@ export class Surveyor {
       this.#beside(),
       ...this.#summaries().map(async (summary, index) => {
         const name = shardName.format(this.#shards.namespace, index);
-        return orOutdated(await heard(summary, name, "shard_failed"), "figures");
+        return orOutdated(await answerOrSilence(summary, name, "shard_failed"), "figures");
       }),
     ]);
     return { ...beside, shards };
@@ -98,7 +98,10 @@ export class Surveyor {
     const hubs = await Promise.all(
       names.toSorted().map(async (hub): Promise<HubAnswer> => {
         const asked = hubStub(this.#env, hub).figures();
-        return { hub, answer: orOutdated(await heard(asked, hub, "hub_failed"), "byTransport") };
+        return {
+          hub,
+          answer: orOutdated(await answerOrSilence(asked, hub, "hub_failed"), "byTransport"),
+        };
       }),
     );
     const empty = hubs.filter(({ answer }) => !isSilence(answer) && answer.connections === 0);
@@ -109,17 +112,17 @@ export class Surveyor {
   }
 }
 
-async function heard<T extends object>(
+async function answerOrSilence<T extends object>(
   call: Promise<T>,
   name: string,
   event: "hub_failed" | "shard_failed",
 ): Promise<T | Silence> {
   let code = "timeout";
-  const told = call.catch((error: unknown) => {
+  const noting = call.catch((error: unknown) => {
     code = refusalOf(error)?.code ?? "failed";
     throw error;
   });
-  return (await inTime(told, name, event)) ?? { code };
+  return (await inTime(noting, name, event)) ?? { code };
 }
 
 /** During a deployment objects of the release before answer, without fields that are new. */

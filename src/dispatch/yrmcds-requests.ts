@@ -25,7 +25,7 @@ import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
 import { figuresOf } from "./overview.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
 import type { Frames, Sink } from "./sink.ts";
-import { heardHubs, Surveyor, type WholeSurvey } from "./survey.ts";
+import { answeringHubs, Surveyor, type WholeSurvey } from "./survey.ts";
 import { turn } from "../base/turn.ts";
 
 const PAGE_BYTES = 64 << 10;
@@ -50,7 +50,7 @@ export class YrmcdsRequests {
       if (opcode === Opcode.stats) await this.#stats(opaque, sink);
       else await this.#dump(opaque, protocol.dumpForm, sink);
     } catch (error) {
-      sink.failed(error);
+      sink.fail(error);
     }
   }
 
@@ -107,7 +107,7 @@ function statsOf(survey: WholeSurvey): StatsFigures {
       ...semaphores.map(({ lastCollectionMicroseconds }) => lastCollectionMicroseconds),
     ),
     total_gc_elapsed: sumOf(({ totalCollectionMicroseconds }) => totalCollectionMicroseconds),
-    curr_connections: heardHubs(survey).reduce((sum, hub) => sum + hub.counterConnections, 0),
+    curr_connections: answeringHubs(survey).reduce((sum, hub) => sum + hub.counterConnections, 0),
     total_connections: counts[TALLY_YRMCDS_CONNECTIONS]!,
     "command:noop": counts[TALLY_YRMCDS_NOOP]!,
     "command:get": counts[TALLY_YRMCDS_GET]!,

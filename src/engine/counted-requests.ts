@@ -1,5 +1,5 @@
 /**
- * The requests that are counted: each by its name, with its place in a tally.
+ * The requests that are counted: each by its name, with its index in a tally.
  *
  * Requests of Throttr have their names in the protocol reference. Commands of the edge dialect have
  * `EDGE_` before theirs, requests of the yrmcds protocol `COUNTER_`: some names are in two of them.
@@ -22,8 +22,8 @@ export type RequestFamily = "read" | "write" | "limit" | "semaphore" | "publish"
 
 export interface CountedRequest {
   readonly name: string;
-  /** Place in a tally. */
-  readonly place: number;
+  /** Index in a tally. */
+  readonly index: number;
   /** A shard counts it; any other is counted by a Hub, or by the door that it came to. */
   readonly isOfShard: boolean;
   readonly family: RequestFamily;
@@ -34,11 +34,11 @@ const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund];
 
 /** All of them, those of Throttr first, by type. EVENT counts although it is always refused. */
 export const COUNTED_REQUESTS: readonly CountedRequest[] = [
-  ...layoutsOf(EDGE).flatMap((layout, place): CountedRequest[] => {
+  ...layoutsOf(EDGE).flatMap((layout, index): CountedRequest[] => {
     if (layout === undefined) return [];
-    const name = (place < COMMANDS_START ? "" : "EDGE_") + layout.name;
+    const name = (index < COMMANDS_START ? "" : "EDGE_") + layout.name;
     const isOfShard = layout.target === Target.shard;
-    return [{ name, place, isOfShard, family: familyOf(layout, place) }];
+    return [{ name, index, isOfShard, family: familyOf(layout, index) }];
   }),
   ofYrmcds("NOOP", TALLY_YRMCDS_NOOP, true),
   ofYrmcds("GET", TALLY_YRMCDS_GET, true),
@@ -48,8 +48,8 @@ export const COUNTED_REQUESTS: readonly CountedRequest[] = [
   ofYrmcds("DUMP", TALLY_YRMCDS_DUMP, false),
 ];
 
-function ofYrmcds(name: string, place: number, isOfShard: boolean): CountedRequest {
-  return { name: `COUNTER_${name}`, place, isOfShard, family: "semaphore" };
+function ofYrmcds(name: string, index: number, isOfShard: boolean): CountedRequest {
+  return { name: `COUNTER_${name}`, index, isOfShard, family: "semaphore" };
 }
 
 function familyOf({ target, keyspace, scope }: Layout, type: number): RequestFamily {

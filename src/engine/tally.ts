@@ -5,7 +5,7 @@
  */
 import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
 
-/** Places of a tally beside the request types. */
+/** Indexes of a tally beside the request types. */
 export const TALLY_READ_BYTES = REQUEST_TYPES_END;
 export const TALLY_WRITE_BYTES = REQUEST_TYPES_END + 1;
 /** Of the yrmcds protocol: requests that no shard sees, and connections. */
@@ -17,18 +17,18 @@ export const TALLY_YRMCDS_NOOP = REQUEST_TYPES_END + 5;
 export const TALLY_YRMCDS_GET = REQUEST_TYPES_END + 6;
 export const TALLY_YRMCDS_ACQUIRE = REQUEST_TYPES_END + 7;
 export const TALLY_YRMCDS_RELEASE = REQUEST_TYPES_END + 8;
-const PLACES = REQUEST_TYPES_END + 9;
+const COUNTS = REQUEST_TYPES_END + 9;
 
 export const MINUTE_MS = 60_000;
 
-/** Figures of one or several tallies: totals, then the last 60 seconds, by place. */
+/** Figures of one or several tallies: totals, then the last 60 seconds, by index. */
 export type TallyFigures = Float64Array;
 
 export class Tally {
-  /** Counted so far, by place. Whoever counts adds to it, once `turn` has been told the time. */
-  readonly totals = new Float64Array(PLACES);
-  readonly #atMinute = new Float64Array(PLACES);
-  readonly #lastMinute = new Float64Array(PLACES);
+  /** Counted so far, by index. Whoever counts adds to it, once `turn` has been told the time. */
+  readonly totals = new Float64Array(COUNTS);
+  readonly #atMinute = new Float64Array(COUNTS);
+  readonly #lastMinute = new Float64Array(COUNTS);
   #minute = 0;
 
   /** Moves the clock: what is counted from now on belongs to the minute of `nowMs`. */
@@ -36,10 +36,10 @@ export class Tally {
     const minute = Math.floor(nowMs / MINUTE_MS);
     if (minute === this.#minute) return;
     const isNext = minute === this.#minute + 1;
-    for (let place = 0; place < PLACES; place++) {
-      const total = this.totals[place]!;
-      this.#lastMinute[place] = isNext ? total - this.#atMinute[place]! : 0;
-      this.#atMinute[place] = total;
+    for (let index = 0; index < COUNTS; index++) {
+      const total = this.totals[index]!;
+      this.#lastMinute[index] = isNext ? total - this.#atMinute[index]! : 0;
+      this.#atMinute[index] = total;
     }
     this.#minute = minute;
   }
@@ -48,11 +48,11 @@ export class Tally {
   absorb(figures: TallyFigures, nowMs: number): void {
     if (!isReadable(figures)) return;
     this.turn(nowMs);
-    for (let place = 0; place < PLACES; place++) {
-      const total = figures[place]!;
-      this.totals[place]! += total;
+    for (let index = 0; index < COUNTS; index++) {
+      const total = figures[index]!;
+      this.totals[index]! += total;
       // What is older than a minute counts for none.
-      this.#atMinute[place]! += total - figures[PLACES + place]!;
+      this.#atMinute[index]! += total - figures[COUNTS + index]!;
     }
   }
 
@@ -66,12 +66,12 @@ export class Tally {
   figures(nowMs: number): TallyFigures {
     this.turn(nowMs);
     const left = 1 - (nowMs % MINUTE_MS) / MINUTE_MS;
-    const figures = new Float64Array(2 * PLACES);
-    for (let place = 0; place < PLACES; place++) {
-      const total = this.totals[place]!;
-      figures[place] = total;
-      figures[PLACES + place] = Math.round(
-        total - this.#atMinute[place]! + this.#lastMinute[place]! * left,
+    const figures = new Float64Array(2 * COUNTS);
+    for (let index = 0; index < COUNTS; index++) {
+      const total = this.totals[index]!;
+      figures[index] = total;
+      figures[COUNTS + index] = Math.round(
+        total - this.#atMinute[index]! + this.#lastMinute[index]! * left,
       );
     }
     return figures;
@@ -80,7 +80,7 @@ export class Tally {
 
 /** Adds figures up. */
 export function sumFigures(all: Iterable<TallyFigures>): TallyFigures {
-  const sum = new Float64Array(2 * PLACES);
+  const sum = new Float64Array(2 * COUNTS);
   for (const figures of all) {
     if (!isReadable(figures)) continue;
     for (let i = 0; i < sum.length; i++) sum[i]! += figures[i]!;
@@ -90,10 +90,10 @@ export function sumFigures(all: Iterable<TallyFigures>): TallyFigures {
 
 /** False for figures of a release that counts other types: during a deployment they are left out. */
 function isReadable(figures: TallyFigures): boolean {
-  return figures.length === 2 * PLACES;
+  return figures.length === 2 * COUNTS;
 }
 
-/** Total and last 60 seconds of a place. */
-export function placeOf(figures: TallyFigures, place: number): [total: number, perMinute: number] {
-  return [figures[place]!, figures[PLACES + place]!];
+/** Total and last 60 seconds of an index. */
+export function countsAt(figures: TallyFigures, index: number): [total: number, perMinute: number] {
+  return [figures[index]!, figures[COUNTS + index]!];
 }

@@ -101,7 +101,7 @@ class Collected implements RunSink {
     return this.isFull ? Promise.reject(replyTooLarge()) : null;
   }
 
-  failed(error: unknown): void {
+  fail(error: unknown): void {
     // `room()` has rejected: not a failure of an object, and nothing for the log.
     const isTooLarge = error instanceof ThrottrError && error.code === "reply_too_large";
     this.#reject(isTooLarge ? error : reportFailure(error));

@@ -92,7 +92,7 @@ export class ResponseSink implements RunSink {
     return this.#drain();
   }
 
-  failed(error: unknown): void {
+  fail(error: unknown): void {
     const failure = reportFailure(error);
     if (this.#writer === null) this.#reject(failure);
     else {

@@ -10,7 +10,7 @@ import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Caller } from "./caller.ts";
 
 /** Where the replies to runs go: those of the last run may be held until there is room for more. */
-export interface RunSink extends Omit<Sink, "published"> {
+export interface RunSink extends Omit<Sink, "countPublished"> {
   /** The next run waits for room. */
   readonly isFull: boolean;
 }
@@ -29,7 +29,7 @@ export function sendRuns(
 ): void {
   // A Worker may not use one request's I/O for another: stubs and lanes belong to this request.
   const dispatch = new Dispatch(env, access.namespace, requestTally);
-  const send = (run: Frames, to: Sink): void => dispatch.send(run, access, to, replyBytesMax);
+  const send = (run: Frames, to: Sink): void => dispatch.exchange(run, access, to, replyBytesMax);
   new RunSequence(runs, send, sink).startNext();
 }
 
@@ -58,7 +58,7 @@ class RunSequence implements Sink {
     else {
       room.then(
         () => this.startNext(),
-        (error: unknown) => this.failed(error),
+        (error: unknown) => this.fail(error),
       );
     }
   }
@@ -71,11 +71,11 @@ class RunSequence implements Sink {
     return this.#sink.room();
   }
 
-  failed(error: unknown): void {
-    this.#sink.failed(error);
+  fail(error: unknown): void {
+    this.#sink.fail(error);
   }
 
-  published(): void {
+  countPublished(): void {
     // Connections count what they publish, for CONNECTIONS; a message has no connection.
   }
 }

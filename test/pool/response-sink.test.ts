@@ -34,7 +34,7 @@ describe("response sink", () => {
 
   it("is a 503 when a shard fails before anything was sent", async () => {
     const sink = openSink();
-    sink.failed(new Error("reset"));
+    sink.fail(new Error("reset"));
     await expect(sink.response).rejects.toMatchObject({ status: 503, code: "outcome_unknown" });
   });
 
@@ -43,7 +43,7 @@ describe("response sink", () => {
     sink.reply(part(1), false);
     const room = sink.room().catch(() => {});
     const response = await sink.response;
-    sink.failed(new Error("reset"));
+    sink.fail(new Error("reset"));
     await expect(response.arrayBuffer()).rejects.toThrow("reset");
     await room;
   });

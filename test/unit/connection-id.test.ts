@@ -4,8 +4,8 @@ import { describe, expect, inject, it } from "vitest";
 import {
   makeConnectionId,
   ownChannel,
-  placeOfChannel,
-  placeOfConnection,
+  hubOfChannel,
+  hubOfConnection,
 } from "../../src/base/connection-id.ts";
 import { PageReader, PageWriter } from "../../src/wire/page.ts";
 import {
@@ -36,9 +36,9 @@ describe("connection ids", () => {
     const property = fc.property(place, random, (hub, bytes) => {
       const id = makeConnectionId(hub, bytes);
       expect(hex(id)).toMatch(/^[\da-f]{12}4[\da-f]{3}[89ab][\da-f]{15}$/);
-      expect(placeOfConnection(id)).toEqual(hub);
-      expect(placeOfChannel(ownChannel(id))).toEqual(hub);
-      expect(placeOfChannel(ownChannel(id).toUpperCase() + "g")).toBe(null);
+      expect(hubOfConnection(id)).toEqual(hub);
+      expect(hubOfChannel(ownChannel(id))).toEqual(hub);
+      expect(hubOfChannel(ownChannel(id).toUpperCase() + "g")).toBe(null);
     });
     fc.assert(property, { seed });
   });
@@ -59,10 +59,10 @@ describe("connection ids", () => {
   });
 
   it("are not read out of other bytes", () => {
-    expect(placeOfConnection(new Uint8Array(16))).toBe(null);
-    expect(placeOfConnection(new Uint8Array(15))).toBe(null);
-    expect(placeOfChannel("news")).toBe(null);
-    expect(placeOfChannel("")).toBe(null);
+    expect(hubOfConnection(new Uint8Array(16))).toBe(null);
+    expect(hubOfConnection(new Uint8Array(15))).toBe(null);
+    expect(hubOfChannel("news")).toBe(null);
+    expect(hubOfChannel("")).toBe(null);
   });
 });
 

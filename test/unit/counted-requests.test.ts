@@ -1,9 +1,9 @@
-/** What is counted of requests: each under a name, and in a place, of its own. */
+/** What is counted of requests: each under a name, and in a index, of its own. */
 import { describe, expect, it } from "vitest";
 import { COUNTED_REQUESTS } from "../../src/engine/counted-requests.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
-import { placeOf, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../../src/engine/tally.ts";
+import { countsAt, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../../src/engine/tally.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import { RequestType } from "../../src/wire/throttr/requests.ts";
@@ -16,16 +16,16 @@ const named = (name: string) => COUNTED_REQUESTS.find((counted) => counted.name 
 describe("counted requests", () => {
   it("have names and places of their own", () => {
     expect(new Set(COUNTED_REQUESTS.map(({ name }) => name)).size).toBe(COUNTED_REQUESTS.length);
-    const places = new Set(COUNTED_REQUESTS.map(({ place }) => place));
+    const places = new Set(COUNTED_REQUESTS.map(({ index }) => index));
     expect(places.size).toBe(COUNTED_REQUESTS.length);
-    for (const place of [TALLY_READ_BYTES, TALLY_WRITE_BYTES]) expect(places).not.toContain(place);
+    for (const index of [TALLY_READ_BYTES, TALLY_WRITE_BYTES]) expect(places).not.toContain(index);
     for (const { name } of COUNTED_REQUESTS) expect(name).toMatch(/^[A-Z]+(_[A-Z]+)*$/);
   });
 
   it("are all types and commands", () => {
     const types = [...Object.values(RequestType), ...Object.values(Command)];
     const counted = COUNTED_REQUESTS.filter(({ name }) => !name.startsWith("COUNTER_"));
-    expect(counted.map(({ place }) => place)).toEqual(types.toSorted((a, b) => a - b));
+    expect(counted.map(({ index }) => index)).toEqual(types.toSorted((a, b) => a - b));
   });
 
   it.each([
@@ -66,8 +66,8 @@ describe("counted requests", () => {
       engine.semaphoreRequests.execute(frame, 0, frame.length, holder, out, Infinity, START_MS);
     }
     const figures = engine.tallyFigures(START_MS);
-    const counted = COUNTED_REQUESTS.filter(({ place }) => placeOf(figures, place)[0] > 0);
+    const counted = COUNTED_REQUESTS.filter(({ index }) => countsAt(figures, index)[0] > 0);
     expect(counted.map(({ name }) => name)).toEqual([`COUNTER_${request.type.toUpperCase()}`]);
-    expect(placeOf(figures, counted[0]!.place)[0]).toBe(3);
+    expect(countsAt(figures, counted[0]!.index)[0]).toBe(3);
   });
 });

@@ -9,8 +9,8 @@ type Point = Parameters<Dataset["writeDataPoint"]>[0];
 
 const SUBJECT = { namespace: "my-app", kind: "shard", name: "3" } as const;
 
-function placeOf(name: string): number {
-  return COUNTED_REQUESTS.find((counted) => counted.name === name)!.place;
+function indexOf(name: string): number {
+  return COUNTED_REQUESTS.find((counted) => counted.name === name)!.index;
 }
 
 beforeEach(() => {
@@ -33,7 +33,7 @@ function newObject(gauges: Omit<Measured, "tally"> = {}) {
     () => ({ tally: tally.figures(0), ...gauges }),
   )!;
   const count = (name: string, times: number): void => {
-    tally.totals[placeOf(name)]! += times;
+    tally.totals[indexOf(name)]! += times;
   };
   return { written, work, tally, points, count, gauges };
 }

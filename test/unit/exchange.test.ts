@@ -64,8 +64,8 @@ class Bench implements Sink {
   });
 
   room = () => this.waitsFor;
-  failed = (error: unknown) => void this.errors.push(error);
-  published(): void {}
+  fail = (error: unknown) => void this.errors.push(error);
+  countPublished(): void {}
 
   reply(bytes: Uint8Array, isLast: boolean): void {
     if (this.isLast) throw new Error("a reply behind the last one");

@@ -29,7 +29,7 @@ class Bench {
   );
 
   submit(name: string, bytes = 1): Named {
-    const piece = { name, bytes, failed: (error: unknown) => this.failed.push([name, error]) };
+    const piece = { name, bytes, fail: (error: unknown) => this.failed.push([name, error]) };
     this.lane.submit(piece);
     return piece;
   }

@@ -42,7 +42,7 @@ async function visited(merge: Merge, limit = Infinity): Promise<[key: string, co
   const seen: [string, number][] = [];
   await merge.forEach((entries) => {
     seen.push([textOf(entries[0]!.key()), entries.length]);
-    return seen.length < limit ? null : false;
+    return seen.length < limit ? "next" : "end";
   });
   return seen;
 }
@@ -82,7 +82,7 @@ it("a merge asks an object for the page behind its last key, once that page is u
   const events: string[] = [];
   await merge.forEach(([entry]) => {
     events.push(`${textOf(entry!.key())} after ${asked.length} calls`);
-    return null;
+    return "next";
   });
   expect(events).toEqual(
     ["a after 2", "b after 2", "c after 3", "d after 3", "e after 3"].map(

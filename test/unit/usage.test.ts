@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import { placeOf, sumFigures, Tally, TALLY_READ_BYTES } from "../../src/engine/tally.ts";
+import { countsAt, sumFigures, Tally, TALLY_READ_BYTES } from "../../src/engine/tally.ts";
 import {
   countRead,
   countWrite,
@@ -348,18 +348,18 @@ describe("a tally", () => {
     tally.turn(START_MS);
     tally.totals[1]! += 10;
     tally.totals[TALLY_READ_BYTES]! += 1000;
-    expect(placeOf(tally.figures(START_MS), 1)).toEqual([10, 10]);
+    expect(countsAt(tally.figures(START_MS), 1)).toEqual([10, 10]);
     tally.turn(START_MS + MINUTE_MS);
     tally.totals[1]! += 5;
-    expect(placeOf(tally.figures(START_MS + MINUTE_MS), 1)).toEqual([15, 15]);
-    expect(placeOf(tally.figures(START_MS + 1.5 * MINUTE_MS), 1)).toEqual([15, 10]);
+    expect(countsAt(tally.figures(START_MS + MINUTE_MS), 1)).toEqual([15, 15]);
+    expect(countsAt(tally.figures(START_MS + 1.5 * MINUTE_MS), 1)).toEqual([15, 10]);
     const sum = sumFigures([
       tally.figures(START_MS + 1.5 * MINUTE_MS),
       tally.figures(START_MS + 1.5 * MINUTE_MS),
     ]);
-    expect(placeOf(sum, 1)).toEqual([30, 20]);
-    expect(placeOf(sum, TALLY_READ_BYTES)).toEqual([2000, 1000]);
-    expect(placeOf(tally.figures(START_MS + 4 * MINUTE_MS), 1)).toEqual([15, 0]);
+    expect(countsAt(sum, 1)).toEqual([30, 20]);
+    expect(countsAt(sum, TALLY_READ_BYTES)).toEqual([2000, 1000]);
+    expect(countsAt(tally.figures(START_MS + 4 * MINUTE_MS), 1)).toEqual([15, 0]);
   });
 
   it("counts requests by type where they are executed", () => {
@@ -371,8 +371,8 @@ describe("a tally", () => {
     const frames = [unhex("02016b"), unhex("02016b"), unhex("04016b")];
     engine.apply(batchOf([{ protocol: U16, frames }]), START_MS);
     const figures = engine.tallyFigures(START_MS);
-    expect([1, 2, 4].map((type) => placeOf(figures, type)[0])).toEqual([0, 2, 1]);
-    expect(placeOf(figures, TALLY_READ_BYTES)[0]).toBe(9);
+    expect([1, 2, 4].map((type) => countsAt(figures, type)[0])).toEqual([0, 2, 1]);
+    expect(countsAt(figures, TALLY_READ_BYTES)[0]).toBe(9);
   });
 });
 

@@ -40,7 +40,7 @@ export interface Consignment {
 interface Delivery extends Piece {
   readonly consignments: readonly Consignment[];
   readonly count: number;
-  done(delivered: Uint32Array): void;
+  resolve(delivered: Uint32Array): void;
 }
 
 export class Courier {
@@ -49,24 +49,24 @@ export class Courier {
   names = 0;
   readonly #env: Env;
   readonly #group: string;
-  readonly #denied: (channel: string, member: Member) => void;
+  readonly #onDenied: (channel: string, member: Member) => void;
   readonly #lane: Lane<Delivery>;
   #isSlow = false;
 
   /**
    * @param group name of the object, for the log
-   * @param denied is called when the Hub says that it has no subscriber of a name that it had joined
+   * @param onDenied is called when the Hub says that it has no subscriber of a name that it had joined
    */
   constructor(
     env: Env,
     group: string,
     hub: string,
-    denied: (channel: string, member: Member) => void,
+    onDenied: (channel: string, member: Member) => void,
   ) {
     this.#env = env;
     this.#group = group;
     this.hub = hub;
-    this.#denied = denied;
+    this.#onDenied = onDenied;
     this.#lane = new Lane<Delivery>(() => this.#carry());
   }
 
@@ -74,7 +74,7 @@ export class Courier {
    * Gives messages to the Hub. Returns for each, in order, how many subscriptions took it; null when that
    * is not known in time.
    */
-  async deliver(consignments: readonly Consignment[]): Promise<Uint32Array | null> {
+  async send(consignments: readonly Consignment[]): Promise<Uint32Array | null> {
     const count = consignments.reduce((sum, consignment) => sum + consignment.count, 0);
     const bytes = consignments.reduce((sum, consignment) => sum + consignment.bytes.length, 0);
     if (this.#lane.queuedBytes > (this.#isSlow ? SLOW_QUEUE_BYTES_MAX : QUEUE_BYTES_MAX)) {
@@ -87,8 +87,8 @@ export class Courier {
       bytes,
       consignments,
       count,
-      done: resolve,
-      failed: (error) => {
+      resolve,
+      fail: (error) => {
         this.#isSlow = false;
         logWarning("hub_failed", { channel: this.#group, hub: this.hub, error: String(error) });
         resolve(null);
@@ -110,22 +110,22 @@ export class Courier {
       const all = deliveries.flatMap(({ consignments }) => consignments);
       const joins = all.map(({ member }) => member.joins);
       const bytes = all.length === 1 ? all[0]!.bytes : joinBytes(all.map((one) => one.bytes));
-      const { delivered, denied } = await deliverAll(stub, bytes);
+      const { delivered, denied } = await sendAll(stub, bytes);
       this.#isSlow = false;
       let at = 0;
       for (const delivery of deliveries) {
-        delivery.done(delivered.subarray(at, at + delivery.count));
+        delivery.resolve(delivered.subarray(at, at + delivery.count));
         at += delivery.count;
       }
       for (const index of denied) {
         const { channel, member } = all[index]!;
-        if (member.joins === joins[index]) this.#denied(channel, member);
+        if (member.joins === joins[index]) this.#onDenied(channel, member);
       }
     };
   }
 }
 
-async function deliverAll(
+async function sendAll(
   stub: DurableObjectStub<HubCalls>,
   bytes: Uint8Array,
 ): Promise<DeliveredAll> {
@@ -133,12 +133,12 @@ async function deliverAll(
     return await stub.deliverAll(bytes);
   } catch (error) {
     if (!isUnknownMethod(error)) throw error;
-    return await deliverOneByOne(stub, bytes);
+    return await sendOneByOne(stub, bytes);
   }
 }
 
 /** A Hub of release 0.4 takes the messages of one channel in a call. */
-async function deliverOneByOne(
+async function sendOneByOne(
   stub: DurableObjectStub<HubCalls>,
   bytes: Uint8Array,
 ): Promise<DeliveredAll> {

@@ -19,18 +19,18 @@ const VERIFIED_AT_ONCE = 4096;
 export class GroupJoins {
   readonly #store: GroupStore;
   readonly #open: (hub: string) => Courier;
-  readonly #left: (channel: string) => void;
+  readonly #onEmpty: (channel: string) => void;
   readonly #members = new Map<string, Member[]>();
   readonly #couriers = new Map<string, Courier>();
   #bytes = 0;
 
   /**
    * @param group name of the object, for the log
-   * @param left is called when the last Hub has left a name
+   * @param onEmpty is called when the last Hub has left a name
    */
-  constructor(store: GroupStore, env: Env, group: string, left: (channel: string) => void) {
+  constructor(store: GroupStore, env: Env, group: string, onEmpty: (channel: string) => void) {
     this.#store = store;
-    this.#left = left;
+    this.#onEmpty = onEmpty;
     this.#open = (hub) =>
       new Courier(env, group, hub, (channel, member) => {
         if (this.membersOf(channel)?.includes(member)) this.leave(channel, hub);
@@ -80,7 +80,7 @@ export class GroupJoins {
     members.splice(members.indexOf(member), 1);
     if (members.length > 0) return;
     this.#members.delete(channel);
-    this.#left(channel);
+    this.#onEmpty(channel);
   }
 
   /** Asks Hubs, all or some, about the names that they have joined, and drops what they deny. */
@@ -96,7 +96,7 @@ export class GroupJoins {
       Array.from(asked, async ([hub, questions]) => {
         const courier = this.#couriers.get(hub);
         for (let from = 0; from < questions.length; from += VERIFIED_AT_ONCE) {
-          await courier?.deliver(questions.slice(from, from + VERIFIED_AT_ONCE));
+          await courier?.send(questions.slice(from, from + VERIFIED_AT_ONCE));
         }
       }),
     );

@@ -134,7 +134,7 @@ export class Group {
     const delivered = new Uint32Array(count);
     await Promise.all(
       Array.from(toHubs, async ([courier, { consignments, bundles: sent }]) => {
-        const answer = await courier.deliver(consignments);
+        const answer = await courier.send(consignments);
         if (answer !== null) add(answer, sent, delivered);
       }),
     );

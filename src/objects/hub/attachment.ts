@@ -12,7 +12,7 @@ import type { StoredFlow } from "./flow.ts";
 export interface Attachment extends ConnectionParameters, StoredFlow {
   readonly id: Uint8Array;
   readonly connectedAtMs: number;
-  /** Requests by type, then bytes: see `Place`. */
+  /** Requests by type, then bytes: see `CountAt`. */
   readonly counts: Float64Array;
   /** Format: `subscription.ts`. */
   readonly subscriptions: Uint8Array;
@@ -24,14 +24,14 @@ export interface Attachment extends ConnectionParameters, StoredFlow {
   readonly shards: Uint8Array;
 }
 
-/** Places of byte counts in `counts`, behind those of request types. */
-export const Place = {
+/** Indexes of byte counts in `counts`, behind those of request types. */
+export const CountAt = {
   readBytes: REQUEST_TYPES_END,
   writeBytes: REQUEST_TYPES_END + 1,
   publishedBytes: REQUEST_TYPES_END + 2,
   receivedBytes: REQUEST_TYPES_END + 3,
 } as const;
-const PLACES = REQUEST_TYPES_END + 4;
+const COUNTS = REQUEST_TYPES_END + 4;
 
 /** More bytes of an unfinished frame than these keep the object awake instead. */
 export const UNFINISHED_STORED_BYTES_MAX = 1024;
@@ -40,7 +40,7 @@ const VARIABLE_BYTES_MAX = 14_000;
 /** What a prefix takes beside its bytes. */
 const PREFIX_OVERHEAD_BYTES = 16;
 
-export const newCounts = (): Float64Array => new Float64Array(PLACES);
+export const newCounts = (): Float64Array => new Float64Array(COUNTS);
 
 /** The attachment of a new connection. */
 export function newAttachment(

@@ -16,7 +16,7 @@ export interface Membership {
 export class Audience {
   readonly members = new Map<Subscriber, Subscription>();
   readonly #membership: Membership | null;
-  readonly #emptied: () => void;
+  readonly #onEmpty: () => void;
   /** The object knows of us. */
   #isTold = false;
   /** How often the object has heard, when it asked, that nobody is here: it may have dropped us. */
@@ -27,11 +27,11 @@ export class Audience {
 
   /**
    * @param membership null for a channel whose object need not be told
-   * @param emptied is called when nobody is here and nothing is left to tell
+   * @param onEmpty is called when nobody is here and nothing is left to tell
    */
-  constructor(membership: Membership | null, emptied: () => void) {
+  constructor(membership: Membership | null, onEmpty: () => void) {
     this.#membership = membership;
-    this.#emptied = emptied;
+    this.#onEmpty = onEmpty;
   }
 
   /** Takes in a subscriber that has come back; `isKnown`: the object knows of us already. */
@@ -47,7 +47,7 @@ export class Audience {
     if (this.#membership !== null && this.#telling === null && this.#isTold !== hasMembers) {
       this.#telling = this.#tell(this.#membership);
     }
-    if (this.#telling === null && !hasMembers) this.#emptied();
+    if (this.#telling === null && !hasMembers) this.#onEmpty();
     return this.#telling;
   }
 
@@ -71,7 +71,7 @@ export class Audience {
       }
     } finally {
       this.#telling = null;
-      if (this.members.size === 0) this.#emptied();
+      if (this.members.size === 0) this.#onEmpty();
     }
   }
 

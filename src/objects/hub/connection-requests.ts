@@ -81,7 +81,7 @@ export class ConnectionRequests {
       return;
     }
     const held = this.#holder === null ? frames : { ...frames, holder: this.#holder };
-    this.#hub.dispatch.send(held, access, sink, REPLY_BYTES_MAX);
+    this.#hub.dispatch.exchange(held, access, sink, REPLY_BYTES_MAX);
   }
 
   /** Nothing is under way: the object may hibernate. */
@@ -139,7 +139,7 @@ export class ConnectionRequests {
         if (this.#answering !== sink) return;
       }
     } catch (error) {
-      if (this.#answering === sink) sink.failed(error);
+      if (this.#answering === sink) sink.fail(error);
     }
   }
 

@@ -23,7 +23,7 @@ import { Holder } from "../../dispatch/holder.ts";
 import {
   newAttachment,
   newCounts,
-  Place,
+  CountAt,
   subscriptionBytesMax,
   UNFINISHED_STORED_BYTES_MAX,
   type Attachment,
@@ -199,7 +199,7 @@ export class Connection implements SessionHost, Subscriber {
   receive(chunk: Uint8Array): void {
     this.#unfinished.noteProgress();
     this.#flow.hear();
-    this.#counts[Place.readBytes]! += chunk.length;
+    this.#counts[CountAt.readBytes]! += chunk.length;
     this.#hub.storeSoon(this);
     this.#session.receive(chunk);
     this.#countPending();
@@ -273,7 +273,7 @@ export class Connection implements SessionHost, Subscriber {
       return false;
     }
     this.#hub.storeSoon(this);
-    this.#counts[Place.receivedBytes]! += pushes.payloadBytes;
+    this.#counts[CountAt.receivedBytes]! += pushes.payloadBytes;
     if (this.#held === null) {
       this.#sendPush(pushes);
     } else {
@@ -292,10 +292,10 @@ export class Connection implements SessionHost, Subscriber {
       ip,
       port,
       connectedAtMs: this.connectedAtMs,
-      readBytes: counts[Place.readBytes]!,
-      writeBytes: counts[Place.writeBytes]!,
-      publishedBytes: counts[Place.publishedBytes]!,
-      receivedBytes: counts[Place.receivedBytes]!,
+      readBytes: counts[CountAt.readBytes]!,
+      writeBytes: counts[CountAt.writeBytes]!,
+      publishedBytes: counts[CountAt.publishedBytes]!,
+      receivedBytes: counts[CountAt.receivedBytes]!,
       allocatedBytes: this.#session.reservedBytes,
       consumedBytes: this.#session.pendingBytes,
       counts,
@@ -332,7 +332,7 @@ export class Connection implements SessionHost, Subscriber {
     }
     const message = this.#flow.wrap(replies, consumedBytes);
     this.#flow.sendReplies(replies.length, message.length);
-    this.#counts[Place.writeBytes]! += replies.length;
+    this.#counts[CountAt.writeBytes]! += replies.length;
     this.#hub.storeSoon(this);
     this.#transmit(message);
     if (!this.#requests.isInNamespaceRun) return;
@@ -350,8 +350,8 @@ export class Connection implements SessionHost, Subscriber {
     return Promise.reject(new Error("closed"));
   }
 
-  published(channel: string, payloadBytes: number): void {
-    this.#counts[Place.publishedBytes]! += payloadBytes;
+  countPublished(channel: string, payloadBytes: number): void {
+    this.#counts[CountAt.publishedBytes]! += payloadBytes;
     const subscription = this.subscriptions.get(channel);
     if (subscription !== undefined) subscription.readBytes += payloadBytes;
   }
@@ -417,7 +417,7 @@ export class Connection implements SessionHost, Subscriber {
   #sendPush(pushes: Pushes): void {
     const bytes = pushes.bytes.length - (this.#isBridge ? BRIDGE_HEADER_BYTES : 0);
     this.#flow.sendPushes(bytes);
-    this.#counts[Place.writeBytes]! += bytes;
+    this.#counts[CountAt.writeBytes]! += bytes;
     this.#transmit(pushes.bytes);
   }
 

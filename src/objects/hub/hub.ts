@@ -37,7 +37,7 @@ import {
 } from "../../base/calls/open-request.ts";
 import { logWarning } from "../../base/log.ts";
 import { GroupFull } from "./memberships.ts";
-import { EVERYBODY, hubName, type HubPlace } from "../../base/names.ts";
+import { EVERYBODY, hubName, type HubAddress } from "../../base/names.ts";
 import { Roster } from "./roster.ts";
 import { channelsPage, connectionsPage } from "./roster-pages.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
@@ -56,7 +56,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly roster: Roster;
   readonly #namespace: string;
   readonly #name: string;
-  readonly #place: HubPlace;
+  readonly #address: HubAddress;
   readonly #tally: Tally;
   readonly #points: DataPoints | null;
   readonly #connections = new Map<WebSocket, Connection>();
@@ -71,7 +71,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   /** The Directory knows of us, or is being told. */
   #isListed: boolean;
   #listing: Promise<void> | null = null;
-  #touched = new Set<Connection>();
+  #unstored = new Set<Connection>();
   /** Rings when a token expires. */
   readonly #alarm: AlarmClock;
 
@@ -80,14 +80,14 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.state = ctx;
     this.settings = readSettings(env);
     this.#name = ctx.id.name!;
-    const { namespace, place } = hubName.parse(this.#name);
+    const { namespace, address } = hubName.parse(this.#name);
     this.#namespace = namespace;
-    this.#place = place;
+    this.#address = address;
     this.#tally = new Tally();
     this.#points = DataPoints.of(
       env,
       (work) => ctx.waitUntil(work),
-      { namespace, kind: "hub", name: `${place.location}/${place.index}` },
+      { namespace, kind: "hub", name: `${address.location}/${address.index}` },
       () => this.figures(),
     );
     this.dispatch = new Dispatch(env, namespace, { tally: this.#tally, flush: async () => {} });
@@ -108,7 +108,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   override async fetch(request: Request): Promise<Response> {
     const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
-    // Those that were closed here and not by their peers yet take a place, too: the runtime keeps what it has for them.
+    // Those that were closed here and not by their peers yet count, too: the runtime keeps what it has for them.
     if (this.#connections.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
       return new Response(null, { status: 503 });
     }
@@ -230,13 +230,13 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   }
 
   storeSoon(connection: Connection): void {
-    if (this.#touched.size === 0) this.ctx.waitUntil(this.#storeLater());
-    this.#touched.add(connection);
+    if (this.#unstored.size === 0) this.ctx.waitUntil(this.#storeLater());
+    this.#unstored.add(connection);
     this.#points?.note();
   }
 
   remove(connection: Connection): void {
-    this.#touched.delete(connection);
+    this.#unstored.delete(connection);
     // One that could not be restored was never counted.
     const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
     if (isCounted && connection.isYrmcds) this.#yrmcdsConnections--;
@@ -258,7 +258,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
     const random = crypto.getRandomValues(new Uint8Array(16));
-    const id = makeConnectionId(this.#place, random);
+    const id = makeConnectionId(this.#address, random);
     const connection = Connection.open(server, parameters, id, this);
     this.#connections.set(server, connection);
     this.#join(connection);
@@ -393,8 +393,8 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   async #storeLater(): Promise<void> {
     await scheduler.wait(STORE_DELAY_MS);
-    const touched = this.#touched;
-    this.#touched = new Set();
-    for (const connection of touched) connection.store();
+    const unstored = this.#unstored;
+    this.#unstored = new Set();
+    for (const connection of unstored) connection.store();
   }
 }

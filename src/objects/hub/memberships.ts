@@ -26,8 +26,8 @@ export class GroupFull extends ThrottrError {
 interface Change {
   readonly channel: string;
   readonly isJoin: boolean;
-  done(isRefused: boolean): void;
-  failed(error: unknown): void;
+  resolve(isRefused: boolean): void;
+  fail(error: unknown): void;
 }
 
 /** The changes of one event to names of one group. */
@@ -40,8 +40,8 @@ class Changes implements Piece {
     this.bytes += CHANGE_BYTES + change.channel.length;
   }
 
-  failed(error: unknown): void {
-    for (const change of this.all) change.failed(error);
+  fail(error: unknown): void {
+    for (const change of this.all) change.fail(error);
   }
 }
 
@@ -53,7 +53,7 @@ export class Memberships {
   /** By index of the group. */
   readonly #lanes: (Lane<Changes> | undefined)[] = [];
   /** By index of the group: changes of the event under way. */
-  readonly #gathered: (Changes | undefined)[] = [];
+  readonly #changes: (Changes | undefined)[] = [];
 
   /** @param hub name of the Hub's object */
   constructor(env: Env, namespace: string, hub: string) {
@@ -75,22 +75,22 @@ export class Memberships {
   async #change(channel: string, isJoin: boolean): Promise<boolean> {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const group = this.#map.groupOf(channel);
-    this.#gather(group).add({ channel, isJoin, done: resolve, failed: reject });
+    this.#gather(group).add({ channel, isJoin, resolve, fail: reject });
     return await promise;
   }
 
   #gather(group: number): Changes {
-    let changes = this.#gathered[group];
+    let changes = this.#changes[group];
     if (changes === undefined) {
-      changes = this.#gathered[group] = new Changes();
+      changes = this.#changes[group] = new Changes();
       queueMicrotask(() => this.#submit(group));
     }
     return changes;
   }
 
   #submit(group: number): void {
-    const changes = this.#gathered[group]!;
-    this.#gathered[group] = undefined;
+    const changes = this.#changes[group]!;
+    this.#changes[group] = undefined;
     const lane = (this.#lanes[group] ??= new Lane<Changes>(() => this.#carryTo(group)));
     lane.submit(changes);
   }
@@ -102,7 +102,7 @@ export class Memberships {
       const out = new ByteWriter(pieces.reduce((sum, { bytes }) => sum + bytes, 0));
       for (const { channel, isJoin } of changes) writeChange(out, isJoin, binaryBytes(channel));
       const refused = new Set(await stub.change(this.#hub, out.take()));
-      changes.forEach((change, i) => change.done(refused.has(i)));
+      changes.forEach((change, i) => change.resolve(refused.has(i)));
     };
   }
 }

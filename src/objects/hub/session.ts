@@ -33,7 +33,7 @@ export interface SessionHost {
   readonly hasReader: boolean;
   room(): Promise<void> | null;
   /** The peer has published to a channel. */
-  published(channel: string, payloadBytes: number): void;
+  countPublished(channel: string, payloadBytes: number): void;
   /** Closes the connection. */
   close(ending: Ending): void;
   /** Nothing is under way any more; the bytes of an unfinished frame are left. */
@@ -158,13 +158,13 @@ export class Session implements Sink {
     return this.#host.room();
   }
 
-  failed(error: unknown): void {
+  fail(error: unknown): void {
     if (this.#isClosed) return;
     this.#close({ code: 1011, reason: reportFailure(error).message });
   }
 
-  published(channel: string, payloadBytes: number): void {
-    this.#host.published(channel, payloadBytes);
+  countPublished(channel: string, payloadBytes: number): void {
+    this.#host.countPublished(channel, payloadBytes);
   }
 
   #close(ending: Ending): void {

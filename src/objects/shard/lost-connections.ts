@@ -6,7 +6,7 @@
  */
 import { joinBytes } from "../../wire/bytes.ts";
 import { askHubs } from "../../dispatch/ask-hubs.ts";
-import { placeOfConnection, splitIds } from "../../base/connection-id.ts";
+import { hubOfConnection, splitIds } from "../../base/connection-id.ts";
 import { hubName } from "../../base/names.ts";
 
 export interface LostConnections {
@@ -25,12 +25,12 @@ export async function lostConnections(
   const lost: Uint8Array[] = [];
   const idsOfHub = new Map<string, Uint8Array[]>();
   for (const id of splitIds(ids)) {
-    const place = placeOfConnection(id);
-    if (place === null) {
+    const address = hubOfConnection(id);
+    if (address === null) {
       lost.push(id);
       continue;
     }
-    const hub = hubName.format(namespace, place);
+    const hub = hubName.format(namespace, address);
     const known = idsOfHub.get(hub);
     if (known === undefined) idsOfHub.set(hub, [id]);
     else known.push(id);

@@ -11,7 +11,7 @@ import type { HubFigures } from "../../base/calls/hub.ts";
 import { hubName } from "../../base/names.ts";
 import { namedChannelsOf } from "../../dispatch/overview.ts";
 import type { ShardSummary } from "../../base/calls/shard.ts";
-import { heardHubs, isSilence, type Survey } from "../../dispatch/survey.ts";
+import { answeringHubs, isSilence, type Survey } from "../../dispatch/survey.ts";
 import { VERSION } from "../../base/version.ts";
 import type { Metric, Sample } from "./exposition.ts";
 
@@ -36,13 +36,13 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
     said: isSilence(shard) ? null : shard,
   }));
   const hubs = survey.hubs.map(({ hub, answer }): Source<HubFigures> => {
-    const { location, index } = hubName.parse(hub).place;
+    const { location, index } = hubName.parse(hub).address;
     return {
       labels: { namespace, location, hub: String(index) },
       said: isSilence(answer) ? null : answer,
     };
   });
-  const channels = namedChannelsOf(heardHubs(survey));
+  const channels = namedChannelsOf(answeringHubs(survey));
   return [
     gauge("throttr_build_info", "The server's release; always 1.", [
       { labels: { namespace, version: VERSION }, value: 1 },
@@ -65,17 +65,17 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
 }
 
 function countersOf(counting: readonly Counting[]): Metric[] {
-  const bytesAt = (place: number): Sample[] =>
-    counting.map(({ labels, figures }) => ({ labels, value: figures[place]! }));
+  const bytesAt = (index: number): Sample[] =>
+    counting.map(({ labels, figures }) => ({ labels, value: figures[index]! }));
   return [
     counter(
       "throttr_requests_total",
       "Requests by type, by what counted them: a shard, a Hub, or without either the door for HTTP.",
       counting.flatMap(({ labels, figures, isShard }) =>
         COUNTED_REQUESTS.filter(({ isOfShard }) => isOfShard === isShard).map(
-          ({ name, place }): Sample => ({
+          ({ name, index }): Sample => ({
             labels: { ...labels, type: name },
-            value: figures[place]!,
+            value: figures[index]!,
           }),
         ),
       ),

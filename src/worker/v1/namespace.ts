@@ -1,5 +1,5 @@
 /** Routes about all of a namespace: listing, figures, removal. */
-import { placeOf, type TallyFigures } from "../../engine/tally.ts";
+import { countsAt, type TallyFigures } from "../../engine/tally.ts";
 import { figuresOf } from "../../dispatch/overview.ts";
 import { Command } from "../../wire/edge/command.ts";
 import type { ListedRecord } from "../../wire/edge/operations.ts";
@@ -32,7 +32,7 @@ function withCommands(
   const byType = { ...told };
   delete byType["other"];
   for (const [name, type] of Object.entries({ event: RequestType.event, ...Command })) {
-    const [total, perMinute] = placeOf(figures, type);
+    const [total, perMinute] = countsAt(figures, type);
     const before = byType[name] ?? { total: 0, perMinute: 0 };
     byType[name] = { total: before.total + total, perMinute: before.perMinute + perMinute };
   }
