@@ -4,7 +4,7 @@ import { objectOf, type Text } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/limits.ts";
-import type { Operation } from "../wire/edge/operation.ts";
+import { make, type Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
 import type { OperationCalls } from "../wire/edge/operation-calls.ts";
 import type { AcquireOptions, RenewOptions } from "../wire/edge/semaphores.ts";
@@ -220,7 +220,7 @@ export class ThrottrClient implements ClientCalls {
   ): Promise<Result> {
     try {
       checkOptions(options, CALLS[name], name);
-      const asked = made(() => operation(...given));
+      const asked = make(() => operation(...given));
       return this.#pipeline.call(asked, options ?? {});
     } catch (error) {
       return rejected(error);
@@ -228,12 +228,14 @@ export class ThrottrClient implements ClientCalls {
   }
 
   #calls<Result>(
-    make: () => readonly Operation<Result>[],
+    operations: () => readonly Operation<Result>[],
     options: CallOptions = {},
   ): Promise<Result[]> {
     try {
       checkOptions(options, CALLS.limit, "limitMany");
-      return Promise.all(made(make).map((operation) => this.#pipeline.call(operation, options)));
+      return Promise.all(
+        make(operations).map((operation) => this.#pipeline.call(operation, options)),
+      );
     } catch (error) {
       return rejected(error);
     }
@@ -252,16 +254,6 @@ function renew(
 ): ReturnType<typeof operations.renew> {
   checkOptions(renewal, RENEWAL, "a renewal");
   return operations.renew(name, leaseId, renewal);
-}
-
-/** What is asked for; what its maker trips over, because no type has kept it out, is a wrong argument. */
-function made<Asked>(make: () => Asked): Asked {
-  try {
-    return make();
-  } catch (error) {
-    if (error instanceof ThrottrError) throw error;
-    throw new ThrottrError("argument_invalid", String(error), { cause: error });
-  }
 }
 
 /** Whatever is wrong with a call, its promise says it. */

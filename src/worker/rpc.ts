@@ -8,7 +8,7 @@ import { WorkerEntrypoint } from "cloudflare:workers";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
-import type { Operation } from "../wire/edge/operation.ts";
+import { make, type Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
 import type { OperationCalls } from "../wire/edge/operation-calls.ts";
 import type {
@@ -179,7 +179,7 @@ export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
     given: Given,
   ): Promise<Result> {
     return await this.#failing(async () => {
-      const asked = made(() => operation(...given));
+      const asked = make(() => operation(...given));
       return await executeOne(this.#caller(), asked);
     });
   }
@@ -210,17 +210,7 @@ function listOf<Item, Result>(
       `at most ${BATCH_MAX} operations are possible, got ${items.length}`,
     );
   }
-  return items.map((item: Item) => made(() => operation(item)));
-}
-
-/** An operation; what its maker trips over, because no type has kept it out, is a wrong argument. */
-function made<Result>(make: () => Operation<Result>): Operation<Result> {
-  try {
-    return make();
-  } catch (error) {
-    if (error instanceof ThrottrError) throw error;
-    throw new ThrottrError("argument_invalid", String(error));
-  }
+  return items.map((item: Item) => make(() => operation(item)));
 }
 
 function operationOf([name, ...parameters]: BatchCall): Operation<unknown> {

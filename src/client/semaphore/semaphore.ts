@@ -1,7 +1,7 @@
 /** Semaphores: waits until there is room, holds it, renews what is held, and gives it back. */
 /// <reference lib="esnext.disposable" preserve="true" />
 import {
-  resourcesOf,
+  integerOf,
   semaphoreNameOf,
   type FieldNames,
   type Text,
@@ -114,7 +114,7 @@ export class LeasedSemaphore implements Semaphore {
   ) {
     semaphoreNameOf(name);
     this.name = name;
-    this.maximum = resourcesOf(maximum, "maximum", 1);
+    this.maximum = integerOf(maximum, "maximum", 1, U32_MAX);
     this.#options = options;
     this.#calls = calls;
     this.#settings = settings;

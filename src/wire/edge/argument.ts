@@ -1,7 +1,7 @@
 /** Arguments of calls, checked and brought to the form that commands have. */
 import { shown } from "../ratelimit/error.ts";
 import { ThrottrError } from "./error.ts";
-import { IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, LEASE_TTL_MS_MAX, U32_MAX } from "./command.ts";
+import { IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, LEASE_TTL_MS_MAX } from "./command.ts";
 
 /**
  * An argument that is an object. Plain JavaScript may leave it out.
@@ -130,12 +130,18 @@ export function ttlOf(ttlMs: number, min: 0 | 1 = 1): number {
   );
 }
 
-/** @throws ThrottrError `resources_invalid`, `maximum_invalid` */
-export function resourcesOf(value: number, field: "resources" | "maximum", min: number): number {
-  if (Number.isInteger(value) && value >= min && value <= U32_MAX) return value;
+/** @throws ThrottrError with the code, for anything but an integer from `min` to `max` */
+export function integerOf(
+  value: number,
+  field: string,
+  min: number,
+  max: number,
+  code = `${field}_invalid`,
+): number {
+  if (Number.isInteger(value) && value >= min && value <= max) return value;
   throw new ThrottrError(
-    `${field}_invalid`,
-    `${field}: an integer from ${min} to ${U32_MAX} is expected, got ${shown(value)}`,
+    code,
+    `${field}: an integer from ${min} to ${max} is expected, got ${shown(value)}`,
   );
 }
 

@@ -2,13 +2,11 @@
 import type { ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
 import type { RateLimitConfiguration } from "../ratelimit/configuration.ts";
-import { shown } from "../ratelimit/error.ts";
 import { storageKey } from "../ratelimit/keys.ts";
-import { objectOf } from "./argument.ts";
+import { integerOf, objectOf } from "./argument.ts";
 import { Command } from "./command.ts";
 import { purge } from "./counters.ts";
 import { readDecision } from "./decision.ts";
-import { ThrottrError } from "./error.ts";
 import {
   checked,
   configurationOf,
@@ -51,12 +49,7 @@ export function reset(request: Omit<LimitRequest, "cost">): Operation<boolean> {
 function onLimit(type: number, request: LimitRequest): Operation<LimitResult> {
   const { cost = 1 } = objectOf(request, "request", "name, key and strategy");
   const { configuration, key } = checked(() => limitOf(request));
-  if (!Number.isSafeInteger(cost) || cost < 1) {
-    throw new ThrottrError(
-      "cost_invalid",
-      `cost: an integer from 1 to ${Number.MAX_SAFE_INTEGER} is expected, got ${shown(cost)}`,
-    );
-  }
+  integerOf(cost, "cost", 1, Number.MAX_SAFE_INTEGER);
   const isPeek = type === Command.peek;
   const read = ({ view }: CommandReply): LimitResult =>
     limitResultOf(configuration, readDecision(view, 0));

@@ -1,8 +1,7 @@
 /** Operations on all of a namespace: its records and figures, and messages to its channels. */
-import { shown } from "../ratelimit/error.ts";
 import { decodeInfo, type InfoFigures } from "../throttr/info.ts";
 import { layoutsOf, RequestType, STATUS_SUCCESS } from "../throttr/requests.ts";
-import { nameOf, valueOf, type Text } from "./argument.ts";
+import { integerOf, nameOf, valueOf, type Text } from "./argument.ts";
 import {
   Command,
   RecordKind,
@@ -64,12 +63,7 @@ export function publish(channel: Text, payload: Text): Operation<boolean> {
 
 export function list(options: ListOptions = {}): Operation<RecordPage> {
   const { limit: recordsMax = SCAN_RECORDS_MAX, cursor } = options;
-  if (!Number.isInteger(recordsMax) || recordsMax < 1 || recordsMax > SCAN_RECORDS_MAX) {
-    throw new ThrottrError(
-      "limit_invalid",
-      `limit: an integer from 1 to ${SCAN_RECORDS_MAX} is expected, got ${shown(recordsMax)}`,
-    );
-  }
+  integerOf(recordsMax, "limit", 1, SCAN_RECORDS_MAX);
   const after = cursor === undefined ? null : nameOf(cursor, "after", SCAN_CURSOR_BYTES_MAX);
   return reading(Command.scan, nameOf(options.prefix ?? "", "prefix"), pageOf, (out) => {
     out.u16(recordsMax);

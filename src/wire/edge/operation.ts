@@ -91,6 +91,20 @@ export function replyOf(reply: Uint8Array): CommandReply {
   return { bytes, view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
 }
 
+/**
+ * Makes operations. What their functions trip over, because plain JavaScript knows no types, is a wrong argument.
+ *
+ * @throws ThrottrError that of an argument, else `argument_invalid`
+ */
+export function make<Made>(operations: () => Made): Made {
+  try {
+    return operations();
+  } catch (error) {
+    if (error instanceof ThrottrError) throw error;
+    throw new ThrottrError("argument_invalid", String(error), { cause: error });
+  }
+}
+
 /** The outcome of one operation of several. */
 export type Settled<Result> =
   | { readonly ok: true; readonly value: Result }

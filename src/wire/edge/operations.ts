@@ -10,15 +10,9 @@ export { limit, peek, refund, reset } from "./limits.ts";
 export { info, list, publish, removeAll } from "./namespace.ts";
 export { acquire, holders, inspectSemaphore, release, renew, semaphores } from "./semaphores.ts";
 export { exportPage, restore } from "./transfer.ts";
-export type { CompareAndSetOptions, CompareAndSetResult, SetOptions } from "./buffers.ts";
-export type {
-  ChangeName,
-  CounterChange,
-  IncrementOptions,
-  InsertOptions,
-  TtlOptions,
-} from "./counters.ts";
-export type { LimitRequest } from "./limits.ts";
-export type { ListedRecord, ListOptions, RecordPage } from "./namespace.ts";
+export type * from "./buffers.ts";
+export type * from "./counters.ts";
+export type * from "./limits.ts";
+export type * from "./namespace.ts";
 export type { Once } from "./on-key.ts";
 export type { BufferRecord, CounterRecord, Remaining } from "./records.ts";

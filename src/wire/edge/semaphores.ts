@@ -1,14 +1,6 @@
 /** Semaphores: resources that callers without a connection hold by leases. */
 import { ByteWriter } from "../bytes.ts";
-import { shown } from "../ratelimit/error.ts";
-import {
-  leaseTtlOf,
-  nameOf,
-  objectOf,
-  resourcesOf,
-  semaphoreNameOf,
-  type Text,
-} from "./argument.ts";
+import { integerOf, leaseTtlOf, nameOf, objectOf, semaphoreNameOf, type Text } from "./argument.ts";
 import {
   Command,
   HOLDER_CURSOR_BYTES,
@@ -18,8 +10,8 @@ import {
   ScanOption,
   SEMAPHORE_NAME_BYTES_MAX,
   SEMAPHORE_ROW_BYTES,
+  U32_MAX,
 } from "./command.ts";
-import { ThrottrError } from "./error.ts";
 import { leaseIdOf, uuidOf } from "./lease-id.ts";
 import { msOf } from "./milliseconds.ts";
 import { reading, writeTtl } from "./on-key.ts";
@@ -126,8 +118,8 @@ const HOLDER_AT = HOLDER_ROW_BYTES - HOLDER_CURSOR_BYTES;
 export function acquire(name: Text, options: AcquireOptions): Operation<Lease | null> {
   const key = semaphoreNameOf(name);
   objectOf(options, "options", "maximum and ttlMs");
-  const resources = resourcesOf(options.resources ?? 1, "resources", 1);
-  const maximum = resourcesOf(options.maximum, "maximum", resources);
+  const resources = integerOf(options.resources ?? 1, "resources", 1, U32_MAX);
+  const maximum = integerOf(options.maximum, "maximum", resources, U32_MAX);
   const ttlMs = leaseTtlOf(options.ttlMs);
   const id = leaseIdOf(options.leaseId);
   const read = (reply: CommandReply): Lease | null => leaseOf(name, id, reply);
@@ -187,12 +179,7 @@ function onSemaphore<Result>(
 
 /** @throws ThrottrError `limit_invalid` */
 function pageBody(rowsMax = SCAN_RECORDS_MAX, after: Uint8Array | null): (out: ByteWriter) => void {
-  if (!Number.isInteger(rowsMax) || rowsMax < 1 || rowsMax > SCAN_RECORDS_MAX) {
-    throw new ThrottrError(
-      "limit_invalid",
-      `limit: an integer from 1 to ${SCAN_RECORDS_MAX} is expected, got ${shown(rowsMax)}`,
-    );
-  }
+  integerOf(rowsMax, "limit", 1, SCAN_RECORDS_MAX);
   return (out) => {
     out.u16(rowsMax);
     out.u8(after === null ? 0 : ScanOption.isBehind);

@@ -2,7 +2,7 @@
 import { ByteWriter } from "../bytes.ts";
 import { shown } from "../ratelimit/error.ts";
 import { PAIR_UNITS } from "../throttr/pair-units.ts";
-import { nameOf, objectOf, u64Of, valueOf, type Text } from "./argument.ts";
+import { integerOf, nameOf, objectOf, u64Of, valueOf, type Text } from "./argument.ts";
 import {
   Command,
   EXPORT_BYTES_MAX,
@@ -118,8 +118,8 @@ export function restore(
 export function exportPage(options: ExportOptions = {}): Operation<ExportPage> {
   const { limit = EXPORT_RECORDS_MAX, bytesMax = EXPORT_BYTES_MAX, cursor } = options;
   const isPairs = options.pairs === true;
-  assertWhole("limit", "limit_invalid", limit, EXPORT_RECORDS_MAX);
-  assertWhole("bytesMax", "bytes_max_invalid", bytesMax, EXPORT_BYTES_MAX);
+  integerOf(limit, "limit", 1, EXPORT_RECORDS_MAX);
+  integerOf(bytesMax, "bytesMax", 1, EXPORT_BYTES_MAX, "bytes_max_invalid");
   const after = cursor === undefined ? null : afterOf(cursor, isPairs);
   const body = (out: ByteWriter): void => {
     out.u16(limit);
@@ -213,14 +213,6 @@ function valueWriter(record: StoredRecord, isPair: boolean): (out: ByteWriter) =
   throw new ThrottrError(
     "kind_invalid",
     `kind: ${isPair ? "of a pair counter" : "counter or buffer"} is expected, got ${shown((record as StoredRecord).kind)}`,
-  );
-}
-
-function assertWhole(field: string, code: string, value: number, max: number): void {
-  if (Number.isInteger(value) && value >= 1 && value <= max) return;
-  throw new ThrottrError(
-    code,
-    `${field}: an integer from 1 to ${max} is expected, got ${shown(value)}`,
   );
 }
 
