@@ -45,7 +45,7 @@ class Bench {
   }
 }
 
-it("a group is told of the first subscriber and of the end of the last, and of no other", async () => {
+it("a group is told when its first subscriber comes and when its last one goes, and not in between", async () => {
   const bench = new Bench();
   const [first, second] = [bench.come(), bench.come()];
   expect(bench.kinds).toBe("join");
@@ -60,7 +60,7 @@ it("a group is told of the first subscriber and of the end of the last, and of n
   expect([bench.kinds, bench.emptied]).toEqual(["join leave", 1]);
 });
 
-it("subscribers that come and go during a call to the group cost at most one call more", async () => {
+it("subscribers that come and go during a call to the group cost at most one further call", async () => {
   const bench = new Bench();
   const { subscriber } = bench.come();
   for (let i = 0; i < 100; i++) void bench.go(bench.come().subscriber);
@@ -75,7 +75,7 @@ it("subscribers that come and go during a call to the group cost at most one cal
   expect([bench.calls.length, bench.emptied]).toEqual([3, 0]);
 });
 
-it("an audience that was restored tells its group nothing that the group knows", async () => {
+it("a restored audience does not tell its group again what the group knows", async () => {
   const known = new Bench();
   const subscriber = newSubscriber();
   known.audience.add(subscriber, SUBSCRIPTION, true);
@@ -87,7 +87,7 @@ it("an audience that was restored tells its group nothing that the group knows",
   expect(unknown.kinds).toBe("join");
 });
 
-it("a group that was denied is told again when the next subscriber comes", async () => {
+it("a group that heard of no subscribers is told again when the next subscriber comes", async () => {
   const bench = new Bench();
   const { subscriber } = bench.come();
   await bench.answer();
@@ -111,7 +111,7 @@ it("a join that a denial overtook is repeated", async () => {
   expect(bench.come().known).toBeNull();
 });
 
-it("a failed join is an error for those who waited, and is tried again for who came meanwhile", async () => {
+it("a failed join fails those who waited for it, and is retried for a subscriber that came meanwhile", async () => {
   const bench = new Bench();
   const refused = new Error("group_full");
   const { subscriber, known } = bench.come();
@@ -126,7 +126,7 @@ it("a failed join is an error for those who waited, and is tried again for who c
   await Promise.all([first.known, second.known]);
 });
 
-it("a failed leave is logged, and the group is told again when a subscriber comes", async () => {
+it("a failed leave is logged, and the group is told again when the next subscriber comes", async () => {
   const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
   const bench = new Bench();
   const { subscriber } = bench.come();
@@ -143,7 +143,7 @@ it("a failed leave is logged, and the group is told again when a subscriber come
   expect(bench.kinds).toBe("join leave join");
 });
 
-it("an audience without a group to tell is emptied at once", () => {
+it("an audience without a group to tell is dropped with its last subscriber", () => {
   let emptied = 0;
   const audience = new Audience(null, () => emptied++);
   const subscriber = newSubscriber();

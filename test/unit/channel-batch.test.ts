@@ -27,8 +27,8 @@ const payload = fc.uint8Array({ maxLength: 300 });
 const bytesOf = (channel: string): Uint8Array =>
   Uint8Array.from(channel, (character) => character.charCodeAt(0));
 
-describe("what is told of many channels", () => {
-  it("publications come back in their order, whatever the names", () => {
+describe("messages about many channels", () => {
+  it("publications are read in the order they were written in, whatever the names", () => {
     const property = fc.property(fc.array(fc.tuple(name, payload)), (published) => {
       const out = new ByteWriter(1);
       for (const [channel, bytes] of published) {
@@ -71,7 +71,7 @@ describe("what is told of many channels", () => {
     fc.assert(property, runs);
   });
 
-  it("joins and leaves come in their order", () => {
+  it("joins and leaves are read in the order they were written in", () => {
     const property = fc.property(fc.array(fc.tuple(name, fc.boolean())), (changes) => {
       const out = new ByteWriter(1);
       for (const [channel, isJoin] of changes) writeChange(out, isJoin, bytesOf(channel));

@@ -32,12 +32,12 @@ describe("durations", () => {
     ["2d", 172_800_000],
     [" 1s ", 1000],
     ["9007199254740991", Number.MAX_SAFE_INTEGER],
-  ])("%s is %d ms", (text, ms) => {
+  ])("the duration %s is read as %d ms", (text, ms) => {
     expect(durationMsOf(text)).toBe(ms);
   });
 
   it.each(["", "s", "1x", "-1s", "1 s", "1s2", "0.5ms", "1e3", "9007199254740992", "200000000d"])(
-    "refuses %j",
+    "the duration %j is refused",
     (text) => {
       expect(() => durationMsOf(text)).toThrow("Expected a duration such as");
     },
@@ -51,11 +51,11 @@ describe("durations", () => {
     [3_600_000, "1h"],
     [3_601_000, "1h"],
     [90_061_000, "1d 1h"],
-  ])("shows %d ms as %s", (ms, text) => {
+  ])("%d ms are shown as %s", (ms, text) => {
     expect(shownDuration(ms)).toBe(text);
   });
 
-  it("reads what it shows, up to its two largest units", () => {
+  it("a shown duration is read back, up to its two largest units", () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 2 ** 40 }), (ms) => {
         const shown = shownDuration(ms);
@@ -69,21 +69,21 @@ describe("durations", () => {
 });
 
 describe("numbers", () => {
-  it("reads quotas up to 2^64 - 1", () => {
+  it("quotas up to 2^64 - 1 are read", () => {
     expect(u64Argument("18446744073709551615")).toBe(2n ** 64n - 1n);
     for (const text of ["18446744073709551616", "-1", "1.5", "", "0x10", "1".repeat(30)]) {
       expect(() => u64Argument(text)).toThrow("0 to 18446744073709551615");
     }
   });
 
-  it("reads integers of a range", () => {
+  it("integers outside of their range are refused", () => {
     expect([wholeArgument(1, 3)("1"), wholeArgument(1, 3)("3")]).toEqual([1, 3]);
     for (const text of ["0", "4", "", "1e0", "-1"]) {
       expect(() => wholeArgument(1, 3)(text)).toThrow("from 1 to 3");
     }
   });
 
-  it("reads numbers above 0", () => {
+  it("numbers that are not above 0 are refused", () => {
     expect(positiveArgument("0.25")).toBe(0.25);
     for (const text of ["0", "-1", "", " ", "x", "Infinity"]) {
       expect(() => positiveArgument(text)).toThrow("above 0");
@@ -92,7 +92,7 @@ describe("numbers", () => {
 });
 
 describe("bytes", () => {
-  it("reads hexadecimal and base64, and nothing else for them", () => {
+  it("bytes are read from hexadecimal and base64, and other text is refused", () => {
     expect(bytesOfArgument("00fF", "hex")).toEqual(Uint8Array.of(0, 255));
     expect(bytesOfArgument("AP8=", "base64")).toEqual(Uint8Array.of(0, 255));
     expect(bytesOfArgument("-_8", "base64")).toEqual(Uint8Array.of(0xfb, 0xff));
@@ -102,7 +102,7 @@ describe("bytes", () => {
     }
   });
 
-  it("gives back in JSON what was read, text or not", () => {
+  it("JSON gives bytes back as they were read, as text or not", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 20 }), (bytes) => {
         const { key, keyEncoding } = jsonBytes("key", bytes);
@@ -113,7 +113,7 @@ describe("bytes", () => {
     );
   });
 
-  it("takes text for text, a byte order mark too", () => {
+  it("text is read as text, a byte order mark included", () => {
     expect(jsonBytes("v", encoder.encode("\ufeffwört"))).toEqual({
       v: "\ufeffwört",
       vEncoding: "text",
@@ -122,7 +122,7 @@ describe("bytes", () => {
     expect(base64Of(encoder.encode("xab").subarray(1))).toBe("YWI=");
   });
 
-  it("shows nothing that a terminal would obey", () => {
+  it("no control character of a stranger's text reaches the terminal", () => {
     expect(shownText("a\u001b[2Jb\n\u009b\u202e")).toBe("a\\u001b[2Jb\\n\\u009b\\u202e");
     expect(shownLines("a\n\tb\r\u0007")).toBe("a\n\tb\\r\\u0007");
     expect(shownBytes(Uint8Array.of(0xff))).toBe("base64:/w==");
@@ -165,7 +165,7 @@ describe("strategies", () => {
         secondary: { strategy: "leaky_bucket", ...bucket },
       },
     ],
-  ])("%j", (options, strategy) => {
+  ])("the strategy %j is read", (options, strategy) => {
     expect(strategyOf(options)).toEqual(strategy);
   });
 
@@ -179,12 +179,12 @@ describe("strategies", () => {
     ],
     [{ strategy: "composite", quota: [quota], ...bucket }, "composite needs --secondary"],
     [{ strategy: "sliding_window", quota: [quota] }, "--quota does not apply to sliding_window"],
-  ])("refuses %j", (options, message) => {
+  ])("the strategy %j is refused", (options, message) => {
     expect(() => strategyOf(options)).toThrow(new RegExp(`^${message}`));
     expect(() => strategyOf(options)).toThrow(UsageError);
   });
 
-  it("collects quotas", () => {
+  it("repeated quota options are collected", () => {
     const quotas = quotaArgument("day=100/1d", quotaArgument("minute=10/1m"));
     expect(quotas).toEqual([quota, { name: "day", limit: 100, windowMs: 86_400_000 }]);
     for (const text of ["10/1m", "a=x/1m", "a=1", "a=1/", "a=1/x"]) {
@@ -202,15 +202,15 @@ describe("lines of the prompt", () => {
     [String.raw`a\ b "x\"y\n" 'q\n'`, ["a b", 'x"y\n', String.raw`q\n`]],
     ["get a#b # why", ["get", "a#b"]],
     ["a'b'\"c\"d", ["abcd"]],
-  ])("%j", (line, words) => {
+  ])("the prompt splits %j into words", (line, words) => {
     expect(wordsOf(line)).toEqual(words);
   });
 
-  it.each(['a "b', "a 'b", "a\\"])("refuses %j", (line) => {
+  it.each(['a "b', "a 'b", "a\\"])("the prompt refuses %j", (line) => {
     expect(() => wordsOf(line)).toThrow(UsageError);
   });
 
-  it("reads any words that are quoted", () => {
+  it("the prompt reads any words that are quoted", () => {
     fc.assert(
       fc.property(fc.array(textArbitrary()), (words) => {
         const line = words.map((word) => `'${word.replaceAll("'", `'"'"'`)}'`).join(" ");

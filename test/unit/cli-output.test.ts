@@ -39,13 +39,13 @@ async function run(
 }
 
 describe("output", () => {
-  it("writes bigints as decimal text", () => {
+  it("bigints are written as decimal text", () => {
     expect(jsonOf({ quota: 2n ** 64n - 1n, none: undefined })).toBe(
       '{"quota":"18446744073709551615"}',
     );
   });
 
-  it("has colours on terminals only, and without NO_COLOR", () => {
+  it("output has colours on terminals only, and not with NO_COLOR", () => {
     const green = (options: FakeHostOptions) => new Output(fakeHost(options), false).good("x");
     expect(green({ isTerminal: true })).toBe("\u001b[32mx\u001b[39m");
     expect(green({ isTerminal: true, environment: { NO_COLOR: "1" } })).toBe("x");
@@ -54,7 +54,7 @@ describe("output", () => {
     expect(green({})).toBe("x");
   });
 
-  it("aligns tables, without lines and spaces at the end", () => {
+  it("tables are aligned, without trailing spaces", () => {
     const columns = [{ heading: "KEY" }, { heading: "N", isNumber: true }];
     const output = new Output(fakeHost(), false);
     const rows = [
@@ -77,25 +77,25 @@ describe("failures", () => {
     [new ThrottrError("of_a_later_release", "?"), "of_a_later_release", "?", ExitCode.server],
     [new ThrottrError("aborted", "stop"), "aborted", "stop", ExitCode.interrupted],
     [new UsageError("profile_unknown", "none"), "profile_unknown", "none", ExitCode.usage],
-  ])("%s", (error, code, message, exitCode) => {
+  ])("a failure is shown with its exit code: %s", (error, code, message, exitCode) => {
     expect(failureOf(error)).toEqual({ code, message, exitCode });
   });
 
-  it("says why a connection failed", () => {
+  it("a failed connection is shown with its reason", () => {
     const refused = Object.assign(new Error(""), { code: "ECONNREFUSED" });
     const cause = new TypeError("fetch failed", { cause: refused });
     const error = new ThrottrError("connection_failed", "TypeError: fetch failed", { cause });
     expect(failureOf(error).message).toBe("TypeError: fetch failed: ECONNREFUSED");
   });
 
-  it("shows where a fault of its own lies", () => {
+  it("a fault of the command line itself is shown with its place in the code", () => {
     const { code, message, exitCode } = failureOf(new TypeError("x is not a function"));
     expect([code, exitCode]).toEqual(["internal", ExitCode.fault]);
     expect(message).toContain("cli-output.test.ts");
   });
 });
 
-it("completes the language of Node 20", async () => {
+it("the command line runs on Node 20", async () => {
   const before = Object.getOwnPropertyDescriptor(Promise, "withResolvers")!;
   try {
     Object.assign(Promise, { withResolvers: undefined });
@@ -111,7 +111,7 @@ it("completes the language of Node 20", async () => {
   }
 });
 
-it("exits with 2 for the name of a quota that is refused before anything is sent", async () => {
+it("a quota name that is refused before anything is sent exits with 2", async () => {
   const line = ["limit", "api", "ada", "--strategy", "fixed_window", "--quota", "bad name=10/1m"];
   const { exitCode, printed } = await run(line);
   expect(printed.err).toMatch(/^throttr-edge: quota_name_invalid: /);
@@ -168,13 +168,13 @@ describe("usage", () => {
     [["profile", "ad"], "throttr-edge profile --help"],
     [["profile", "add", "--tokn", "x"], "throttr-edge profile add --help"],
     [["completion", "tcsh"], "throttr-edge completion --help"],
-  ])("%j points people to the help of the command", async (args, command) => {
+  ])("%j points to the help of the command", async (args, command) => {
     const { printed } = await run(args);
     if (command === null) expect(printed.err).not.toContain("--help");
     else expect(printed.err.split("\n").at(-2)).toBe(`See ${command}`);
   });
 
-  it("lists commands in groups", async () => {
+  it("the help lists commands in groups", async () => {
     const { printed } = await run(["--help"]);
     const headings = printed.out.match(/^[A-Z][a-z ]+:$/gm);
     expect(headings).toEqual([
@@ -192,7 +192,7 @@ describe("usage", () => {
     expect(printed.out).not.toMatch(/^ {2}complete /m);
   });
 
-  it("says each default once", async () => {
+  it("the help names each default once", async () => {
     const { printed } = await run(["--help"]);
     const names = [...printed.out.matchAll(/^ {2}(\w+) .*\S {2,}\S/gm)].map(([, name]) => name!);
     expect(names).toEqual(expect.arrayContaining(["increment", "bench", "serve", "completion"]));
@@ -202,7 +202,7 @@ describe("usage", () => {
     }
   });
 
-  it("prints the version for a word, too", async () => {
+  it("the word version prints the version, as the flag does", async () => {
     const { printed } = await run(["version"]);
     expect(printed.out).toMatch(/^\d+\.\d+\.\d+\n$/);
     expect((await run(["--version"])).printed.out).toBe(printed.out);
@@ -219,13 +219,13 @@ describe("usage", () => {
     [["increment", "--idem"], ["--idempotency-key"]],
     [["get", ""], []],
     [["acquire", "a", "--maximum", "1", "--", "l"], []],
-  ])("gives shells what the last word of %j may become", async (words, hits) => {
+  ])("shells get the completions of %j", async (words, hits) => {
     const { exitCode, printed } = await run(["complete", "--", ...words]);
     expect(exitCode).toBe(ExitCode.done);
     expect(printed.out.split("\n").slice(0, -1)).toEqual(hits);
   });
 
-  it("prints help on standard output, and help that nobody asked for on standard error", async () => {
+  it("requested help is printed on standard output, other help on standard error", async () => {
     const help = await run(["--help"]);
     expect([help.exitCode, help.printed.err]).toEqual([ExitCode.done, ""]);
     expect(help.printed.out).toContain("Usage: throttr-edge");
@@ -234,7 +234,7 @@ describe("usage", () => {
     expect(nothing.printed.err).toContain("Usage: throttr-edge");
   });
 
-  it("takes options of connections before and behind the name of a command", async () => {
+  it("options of connections may stand before and behind the name of a command", async () => {
     for (const args of [
       ["--url", "ftp://before", "get", "a"],
       ["get", "a", "--url", "ftp://before"],
@@ -244,15 +244,15 @@ describe("usage", () => {
     }
   });
 
-  it("writes no order of a stranger to the terminal", async () => {
+  it("escape sequences of a stranger are not written to the terminal", async () => {
     const { printed } = await run(["profile", "use", "\u001b[2J"]);
     expect(printed.err).toContain("\\u001b[2J");
     expect(printed.err).not.toContain("\u001b");
   });
 });
 
-describe("a profile that is there already", () => {
-  it("is replaced, told so, and leaves no token to another address", async () => {
+describe("existing profiles", () => {
+  it("replacing a profile is reported, and its token does not go to another address", async () => {
     const folder = mkdtempSync(join(tmpdir(), "throttr-cli-"));
     const options = { environment: { XDG_CONFIG_HOME: folder } };
     const add = (...args: string[]) => run(["profile", "add", "work", "--url", ...args], options);
@@ -291,7 +291,7 @@ describe("the answer to STATS", () => {
     return bytes;
   };
 
-  it("is read over many fragments", () => {
+  it("an answer to STATS is read over many fragments", () => {
     const keys = Array.from({ length: 200 }, (_, i) => `key:${"x".repeat(i)}`);
     const usages = decodeUsages(rowsOf(keys));
     expect(usages.map(({ key }) => new TextDecoder().decode(key))).toEqual(keys);
@@ -304,7 +304,7 @@ describe("the answer to STATS", () => {
     expect(decodeUsages(rowsOf([]))).toEqual([]);
   });
 
-  it("is refused when it is cut off, or goes on", () => {
+  it("an answer to STATS that is cut off or too long is refused", () => {
     const bytes = rowsOf(["a", "bc"]);
     for (let length = 0; length < bytes.length; length++) {
       expect(() => decodeUsages(bytes.subarray(0, length))).toThrow("reply_invalid");
@@ -324,7 +324,7 @@ describe("rates", () => {
     usage: { reads, writes, readsPerMinute: 60, writesPerMinute: 120 },
   });
 
-  it("lie between two looks", () => {
+  it("rates are those between two looks", () => {
     const rates = new Rates();
     expect(rates.add(0, figures(100, 600), [usage(10, 5)])).toMatchObject({
       requestsPerSecond: 10,
@@ -336,7 +336,7 @@ describe("rates", () => {
     });
   });
 
-  it("count from 0 what has started anew", () => {
+  it("rates count from 0 what has started again", () => {
     const rates = new Rates();
     rates.add(0, figures(100), [usage(10, 5)]);
     expect(rates.add(1000, figures(7), [usage(3, 5)])).toMatchObject({

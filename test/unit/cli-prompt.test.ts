@@ -52,11 +52,11 @@ describe("completion", () => {
     ["get 'us", []],
     ["acquire x -- l", []],
     ["nothing ", []],
-  ])("%j", async (line, expected) => {
+  ])("completion of %j offers the matching words", async (line, expected) => {
     expect(await hits(line)).toEqual(expected);
   });
 
-  it("knows every option of a command", async () => {
+  it("completion knows every option of a command", async () => {
     expect(await hits("set k --i")).toEqual(["--idempotency-key ", "--if-absent "]);
   });
 });
@@ -68,7 +68,7 @@ describe("history", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  it("is kept from one prompt to the next, without tokens, for nobody else", () => {
+  it("history is kept between prompts, without tokens, and readable by its owner alone", () => {
     const environment = { XDG_STATE_HOME: folder };
     const history = new History(environment);
     for (const line of ["get a", "get a", "", " get b", "get c --token t", "list "]) {
@@ -80,7 +80,7 @@ describe("history", () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  it("has an end", () => {
+  it("history has a bounded length", () => {
     const environment = { XDG_STATE_HOME: join(folder, "long") };
     mkdirSync(join(folder, "long", "throttr-edge"), { recursive: true });
     const path = join(folder, "long", "throttr-edge", "history");
@@ -90,7 +90,7 @@ describe("history", () => {
     expect(readFileSync(path, "utf8").split("\n")).toHaveLength(1001);
   });
 
-  it("is in memory where it can't be kept", () => {
+  it("history stays in memory when its file cannot be written", () => {
     const history = new History({ XDG_STATE_HOME: "/dev/null/x" });
     history.add("get a");
     expect(history.newestFirst).toEqual(["get a"]);

@@ -48,11 +48,11 @@ const PROFILES = {
 };
 
 describe("precedence", () => {
-  it("is the server on this machine unless something is said", () => {
+  it("the default server is the one on this machine", () => {
     expect(settings({})).toEqual({ url: "http://127.0.0.1:8787", token: null });
   });
 
-  it("is flags, environment, profile", () => {
+  it("a flag wins over the environment, and the environment over a profile", () => {
     writeProfiles(environment, PROFILES);
     const variables = { THROTTR_URL: "https://env", THROTTR_TOKEN: "env-token" };
     expect(settings({})).toEqual({ url: "https://home", token: "home-token" });
@@ -68,7 +68,7 @@ describe("precedence", () => {
     expect(settings({}, { THROTTR_URL: "", THROTTR_TOKEN: "" }).url).toBe("https://home");
   });
 
-  it("takes a profile that a flag names before the environment", () => {
+  it("a profile named by a flag wins over the environment", () => {
     writeProfiles(environment, PROFILES);
     const variables = {
       THROTTR_URL: "https://env",
@@ -82,7 +82,7 @@ describe("precedence", () => {
     expect(settings({ profile: "open" }, variables)).toEqual({ url: "https://open", token: null });
   });
 
-  it("shows the token of a profile to no other address", () => {
+  it("the token of a profile is sent to no other address", () => {
     writeProfiles(environment, PROFILES);
     expect(settings({ url: "https://other" }).token).toBeNull();
     expect(settings({ url: "https://other", profile: "work" }).token).toBeNull();
@@ -92,14 +92,14 @@ describe("precedence", () => {
     expect(settings({ url: "https://work", profile: "work" }).token).toBe("work-token");
   });
 
-  it("names a profile that there is not", () => {
+  it("an unknown profile is refused by its name", () => {
     writeProfiles(environment, PROFILES);
     expect(() => settings({ profile: "toString" })).toThrow("known: home, work, open");
   });
 });
 
 describe("the file of the profiles", () => {
-  it("is nobody else's to read, also where it was", () => {
+  it("the profile file is readable by its owner alone, also when it already existed", () => {
     writeProfiles(environment, PROFILES);
     const path = profilesPath(environment);
     expect(path).toBe(join(folder, "throttr-edge", "profiles.json"));
@@ -110,7 +110,7 @@ describe("the file of the profiles", () => {
     expect(readProfiles(environment)).toEqual({ ...PROFILES, current: null });
   });
 
-  it("is below the home folder unless XDG_CONFIG_HOME is an absolute path", () => {
+  it("the profile file is below the home folder unless XDG_CONFIG_HOME is an absolute path", () => {
     const path = join(folder, ".config", "throttr-edge", "profiles.json");
     expect(profilesPath({ HOME: folder })).toBe(path);
     expect(profilesPath({ HOME: folder, XDG_CONFIG_HOME: "relative" })).toBe(path);
@@ -120,7 +120,7 @@ describe("the file of the profiles", () => {
     ["no JSON", "{"],
     ["another shape", '{"current":null,"profiles":{"a":{"token":"t"}}}'],
     ["more than there should be", '{"current":null,"profiles":{},"x":1}'],
-  ])("is refused, and left, when it has %s", (_name, text) => {
+  ])("a profile file with %s is refused and left as it is", (_name, text) => {
     const path = profilesPath(environment);
     mkdirSync(join(folder, "throttr-edge"));
     writeFileSync(path, text);
@@ -128,7 +128,7 @@ describe("the file of the profiles", () => {
     expect(readFileSync(path, "utf8")).toBe(text);
   });
 
-  it("has a current profile from the first one on, until that is removed", () => {
+  it("the first profile becomes the current one until it is removed", () => {
     let file = withProfile({ current: null, profiles: {} }, "a", { url: "https://a" });
     file = withProfile(file, "b", { url: "https://b" });
     expect(file.current).toBe("a");
@@ -140,9 +140,12 @@ describe("the file of the profiles", () => {
     expect(() => withoutProfile(file, "c")).toThrow("known: a, b");
   });
 
-  it.each(["", "a b", "a/b", "x".repeat(65), "__proto__"])("refuses the name %j", (name) => {
-    expect(() => withProfile({ current: null, profiles: {} }, name, { url: "https://a" })).toThrow(
-      "name: expected 1 to 64",
-    );
-  });
+  it.each(["", "a b", "a/b", "x".repeat(65), "__proto__"])(
+    "the profile name %j is refused",
+    (name) => {
+      expect(() =>
+        withProfile({ current: null, profiles: {} }, name, { url: "https://a" }),
+      ).toThrow("name: expected 1 to 64");
+    },
+  );
 });

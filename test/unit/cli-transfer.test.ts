@@ -87,12 +87,12 @@ async function writeExport(): Promise<void> {
   writeFileSync(name, Buffer.concat(parts));
 }
 
-describe("an export over a file that is there", () => {
+describe("an export over an existing file", () => {
   beforeEach(() => writeFileSync(name, OLD));
 
   const left = () => [readdirSync(folder), readFileSync(name, "utf8")];
 
-  it("leaves it where there is no server, and asks whether it is running", async () => {
+  it("an export leaves the existing file when there is no server, and asks whether one runs", async () => {
     const url = await nowhere();
     const { exitCode, err } = await run(["export", "-o", name, "--force", "--url", url]);
     expect(exitCode).toBe(ExitCode.connection);
@@ -100,7 +100,7 @@ describe("an export over a file that is there", () => {
     expect(left()).toEqual([["export.jsonl"], OLD]);
   });
 
-  it("leaves it where the address is none", async () => {
+  it("an export leaves the existing file when the address is invalid", async () => {
     const { exitCode } = await run(["export", "-o", name, "--force", "--url", "ftp://a"]);
     expect(exitCode).toBe(ExitCode.usage);
     expect(left()).toEqual([["export.jsonl"], OLD]);
@@ -109,17 +109,20 @@ describe("an export over a file that is there", () => {
   it.each([
     ["answers something else", Uint8Array.of(0, 1, 2)],
     ["closes the connection", null],
-  ])("leaves it where a server that speaks no HTTP %s", async (_, answer) => {
-    const { err } = await beside(
-      answer,
-      async (port) =>
-        await run(["export", "-o", name, "--force", "--url", `http://127.0.0.1:${port}`]),
-    );
-    expect(err).toMatch(/outcome_unknown: .*no answer over HTTP has come from http:\/\/127/);
-    expect(left()).toEqual([["export.jsonl"], OLD]);
-  });
+  ])(
+    "an export leaves the existing file when a server that does not speak HTTP %s",
+    async (_, answer) => {
+      const { err } = await beside(
+        answer,
+        async (port) =>
+          await run(["export", "-o", name, "--force", "--url", `http://127.0.0.1:${port}`]),
+      );
+      expect(err).toMatch(/outcome_unknown: .*no answer over HTTP has come from http:\/\/127/);
+      expect(left()).toEqual([["export.jsonl"], OLD]);
+    },
+  );
 
-  it("leaves it where a native server says nothing more, and asks for the size", async () => {
+  it("an export leaves the existing file when a native server stays silent, and asks for the value size", async () => {
     const { exitCode, err } = await beside(Uint8Array.of(1), async (port) => {
       const native = ["--from-native", `127.0.0.1:${port}`, "--size", "uint64"];
       return await run(["export", "-o", name, "--force", "--timeout", "200ms", ...native]);
@@ -130,8 +133,8 @@ describe("an export over a file that is there", () => {
   });
 });
 
-describe("an import that has failed", () => {
-  it("says that --resume goes on, and only where an earlier one has begun", async () => {
+describe("a failed import", () => {
+  it("a failed import suggests --resume only when an earlier import has begun", async () => {
     await writeExport();
     const begun = join(folder, "begun.jsonl");
     copyFileSync(name, begun);

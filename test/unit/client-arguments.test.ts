@@ -42,7 +42,7 @@ async function messageOf(call: () => unknown): Promise<string> {
   }
 }
 
-describe("a call of the client without an argument", () => {
+describe("missing arguments", () => {
   it.each<[string, unknown[], RegExp]>([
     ["increment", ["a"], /^argument_invalid: options: an object with ttlMs is expected, got undef/],
     ["insert", ["a"], /^argument_invalid: options: an object with quota and ttlMs is expected/],
@@ -59,7 +59,7 @@ describe("a call of the client without an argument", () => {
     ["restore", [], /^argument_invalid: record: an object with key, kind, unit and expiresAtNs/],
     ["query", ["a", 5], /^argument_invalid: query: an object is expected, got 5/],
     ["query", ["a", null], /^argument_invalid: query: an object is expected, got null/],
-  ])("%s%j names it, and sends nothing", async (name, args, expected) => {
+  ])("the call %s%j names its missing argument and sends nothing", async (name, args, expected) => {
     const { server, client } = start();
     const message = await messageOf(() => loose(client)[name]!(...args));
     expect(message).toMatch(expected);
@@ -67,7 +67,7 @@ describe("a call of the client without an argument", () => {
     expect(server.requests).toHaveLength(0);
   });
 
-  it("of a semaphore refuses to hold anything for what is not a function", async () => {
+  it("with() without a function is refused, and nothing is acquired", async () => {
     const { server, client } = start();
     const gpu = loose(client.semaphore("gpu", 4));
     expect(await messageOf(() => gpu.with!())).toBe(
@@ -77,7 +77,7 @@ describe("a call of the client without an argument", () => {
   });
 });
 
-describe("an unknown option", () => {
+describe("unknown options", () => {
   it.each<[string, unknown[], string]>([
     ["insert", ["a", { quota: 1, ttlMs: 1, ttl: 5 }], "ttl"],
     ["increment", ["a", { ttlMs: 1, amount: 5 }], "amount"],
@@ -93,12 +93,15 @@ describe("an unknown option", () => {
     ["limit", [{ name: "api", key: "a", strategy }, { timeout: 5 }], "timeout"],
     ["semaphore", ["a", 1, { waitMs: 5 }], "waitMs"],
     ["subscribe", ["a", { reconnect: true }], "reconnect"],
-  ])("of %s%j is refused by its name, and nothing is sent", async (name, args, option) => {
-    const { server, client } = start();
-    const message = await messageOf(() => loose(client)[name]!(...args));
-    expect(message).toMatch(new RegExp(`^option_invalid: ${option}: .+ has no such option`));
-    expect(server.requests).toHaveLength(0);
-  });
+  ])(
+    "an unknown option of %s%j is refused by its name, and nothing is sent",
+    async (name, args, option) => {
+      const { server, client } = start();
+      const message = await messageOf(() => loose(client)[name]!(...args));
+      expect(message).toMatch(new RegExp(`^option_invalid: ${option}: .+ has no such option`));
+      expect(server.requests).toHaveLength(0);
+    },
+  );
 
   it.each<[string, () => unknown, RegExp]>([
     [
@@ -124,11 +127,11 @@ describe("an unknown option", () => {
           .acquire({ timeoutMs: 5 } as object),
       /^option_invalid: timeoutMs: acquire has no such option; it has resources, ttlMs, waitMs, sig/,
     ],
-  ])("of %s is refused by its name", async (_, make, expected) => {
+  ])("an unknown option of %s is refused by its name", async (_, make, expected) => {
     expect(await messageOf(make)).toMatch(expected);
   });
 
-  it("may be one that every call has", async () => {
+  it("options that every call has are accepted by all calls", async () => {
     const { client } = start();
     const { signal } = new AbortController();
     const always = { signal, timeoutMs: 1000 };
@@ -138,7 +141,7 @@ describe("an unknown option", () => {
   });
 });
 
-describe("a client without its transport", () => {
+describe("missing transports", () => {
   it.each<[string, () => unknown, RegExp]>([
     [
       "is refused",
@@ -150,12 +153,12 @@ describe("a client without its transport", () => {
       () => serviceBinding(undefined as never),
       /^argument_invalid: binding: a service binding is expected, got undefined/,
     ],
-  ])("%s", async (_, make, expected) => {
+  ])("a client without its transport is refused: %s", async (_, make, expected) => {
     expect(await messageOf(make)).toMatch(expected);
   });
 });
 
-describe("options of a limiter", () => {
+describe("limiter options", () => {
   const throttr = start().client;
   const options: RateLimiterOptions = { throttr, name: "api", strategy };
 
@@ -223,7 +226,7 @@ describe("options of a limiter", () => {
       "max: only limiter, key, ",
     ],
     ["ThrottrStore", () => new ThrottrStore({ throttr, prefx: "a" } as never), "prefx: only throt"],
-  ])("are refused by %s with their name", async (_, make, expected) => {
+  ])("limiter options are refused by %s with their name", async (_, make, expected) => {
     expect(await messageOf(make)).toContain(`configuration_invalid: ${expected}`);
   });
 
@@ -239,10 +242,13 @@ describe("options of a limiter", () => {
     ["limitMany", ["a"], 'argument_invalid: keys: a list is expected, got "a"'],
     ["limitMany", [[{ key: "a", weight: 2 }]], "option_invalid: weight: there is no such option"],
     ["blockUntilReady", ["a", 5, { costs: 2 }], "option_invalid: costs: there is no such option"],
-  ])("are refused by the call %s%j with their name", async (name, args, expected) => {
-    const { server, client } = start();
-    const limiter = loose(new RateLimiter({ ...options, throttr: client, onError: "open" }));
-    expect(await messageOf(() => limiter[name]!(...args))).toContain(expected);
-    expect(server.requests).toHaveLength(0);
-  });
+  ])(
+    "limiter options are refused by the call %s%j with their name",
+    async (name, args, expected) => {
+      const { server, client } = start();
+      const limiter = loose(new RateLimiter({ ...options, throttr: client, onError: "open" }));
+      expect(await messageOf(() => limiter[name]!(...args))).toContain(expected);
+      expect(server.requests).toHaveLength(0);
+    },
+  );
 });

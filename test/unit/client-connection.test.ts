@@ -61,7 +61,7 @@ function read(subscription: Subscription) {
 const texts = (messages: readonly Message[]): string[] => messages.map((message) => message.text());
 
 describe("calls", () => {
-  it("connect when the first is made, and travel together if they are made together", async () => {
+  it("the first call connects, and calls made together travel in one message", async () => {
     const { server, client } = start();
     await turn();
     expect(server.connections).toHaveLength(0);
@@ -83,7 +83,7 @@ describe("calls", () => {
     expect(server.connections).toHaveLength(1);
   });
 
-  it("say in their promise what is wrong with them, and send nothing", async () => {
+  it("an invalid call rejects its promise and sends nothing", async () => {
     const { server, client } = start();
     await expect(client.insert("a", { quota: -1, ttlMs: 1 })).rejects.toThrow(/^quota_invalid: /);
     await expect(client.query("a", { timeoutMs: 0 })).rejects.toThrow(/^option_invalid: timeoutMs/);
@@ -93,7 +93,7 @@ describe("calls", () => {
     expect(server.connections).toHaveLength(0);
   });
 
-  it("wait when 1 MiB is unanswered, and larger ones go alone", async () => {
+  it("calls wait while 1 MiB is unanswered, and larger calls go alone", async () => {
     const { server, client } = await startOpen();
     const value = new Uint8Array(400_000);
     const sent = ["a", "b", "c", "d"].map((key) => client.set(key, value, TTL));
@@ -118,7 +118,7 @@ describe("calls", () => {
     await Promise.all([...sent, large, last]);
   });
 
-  it("beyond those that may wait fail with queue_full", async () => {
+  it("calls beyond the queue's length fail with queue_full", async () => {
     const { server, client } = start({ queueMax: 2, queueBytesMax: 100 });
     const seen = ["a", "b", "c"].map((key) => outcome(client.increment(key, TTL)));
     await turn();
@@ -129,7 +129,7 @@ describe("calls", () => {
     expect(seen.map(({ is }) => is)).toEqual([quotaOf("a"), quotaOf("b"), "queue_full"]);
   });
 
-  it("beyond the bytes that may wait fail with queue_full", async () => {
+  it("calls beyond the queue's bytes fail with queue_full", async () => {
     const { client } = start({ queueBytesMax: 100 });
     const seen = [60, 60, 10].map((bytes) => outcome(client.set("a", new Uint8Array(bytes), TTL)));
     await turn();
@@ -140,7 +140,7 @@ describe("calls", () => {
     expect(large.is).toBe("pending");
   });
 
-  it("give their bytes back when they leave the queue", async () => {
+  it("calls that leave the queue give their bytes back", async () => {
     const { client } = start({ queueBytesMax: 100 });
     void client.query("waits");
     for (let i = 0; i < 5; i++) {
@@ -153,7 +153,7 @@ describe("calls", () => {
     }
   });
 
-  it("let go of their signal when they are settled", async () => {
+  it("settled calls stop listening to their signal", async () => {
     const { server, client } = await startOpen();
     const { signal } = new AbortController();
     const call = client.query("a", { signal });
@@ -166,7 +166,7 @@ describe("calls", () => {
     expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
-  it("are not bounded by the queue where they can be sent", async () => {
+  it("the queue does not bound calls that can be sent at once", async () => {
     const { server, client } = await startOpen({ queueMax: 2 });
     const calls = Array.from({ length: 10 }, (_, i) => client.query(`key ${i}`));
     await turn();
@@ -174,7 +174,7 @@ describe("calls", () => {
     await Promise.all(calls);
   });
 
-  it("that are aborted leave the queue, and make room", async () => {
+  it("aborted calls leave the queue and make room", async () => {
     const { server, client } = start({ queueMax: 1 });
     const aborter = new AbortController();
     const aborted = outcome(client.increment("a", { ...TTL, signal: aborter.signal }));
@@ -193,14 +193,14 @@ describe("calls", () => {
     expect(await other).toBe(quotaOf("b"));
   });
 
-  it("that are aborted before they are made are not sent", async () => {
+  it("calls aborted before they are made are not sent", async () => {
     const { server, client } = start();
     const call = client.query("a", { signal: AbortSignal.abort() });
     await expect(call).rejects.toThrow(/^aborted: /);
     expect(server.connections).toHaveLength(0);
   });
 
-  it("that are aborted after they were sent fail at once, and their replies are skipped", async () => {
+  it("calls aborted after they were sent fail at once, and their replies are skipped", async () => {
     const { server, client } = await startOpen();
     const aborter = new AbortController();
     const aborted = outcome(client.increment("a", { ...TTL, signal: aborter.signal }));
@@ -213,7 +213,7 @@ describe("calls", () => {
     expect(await other).toBe(quotaOf("b"));
   });
 
-  it("time out, sent or not, by one timer", async () => {
+  it("one timer ends all late calls, sent or not", async () => {
     const { server, clock, client } = start();
     const slow = outcome(client.increment("slow", { ...TTL, timeoutMs: 700 }));
     const seen = outcome(client.increment("a", { ...TTL, timeoutMs: 500 }));
@@ -240,7 +240,7 @@ describe("calls", () => {
 });
 
 describe("a lost connection", () => {
-  it("leaves the outcome unknown of what was sent, and sends again what may be", async () => {
+  it("a lost connection leaves the outcome of sent calls unknown, and repeats those that may be repeated", async () => {
     const { server, clock, client } = await startOpen();
     const increment = outcome(client.increment("a", TTL));
     const query = outcome(client.query("b"));
@@ -261,7 +261,7 @@ describe("a lost connection", () => {
     expect([once.is, unsent.is]).toEqual([quotaOf("c"), quotaOf("d")]);
   });
 
-  it("keeps the order of calls that were sent, and of those that wait behind them", async () => {
+  it("a lost connection keeps the order of sent calls and of those behind them", async () => {
     const { server, clock, client } = await startOpen();
     const once = (idempotencyKey: string) => ({ ...TTL, idempotencyKey });
     const value = new Uint8Array(700_000);
@@ -280,7 +280,7 @@ describe("a lost connection", () => {
     expect(names).toEqual(["a", "b", "c"]);
   });
 
-  it("again and again: three attempts are enough", async () => {
+  it("a call fails after three lost connections in a row", async () => {
     const { server, clock, client } = await startOpen();
     const query = outcome(client.query("b"));
     await turn();
@@ -294,7 +294,7 @@ describe("a lost connection", () => {
     expect(server.connections).toHaveLength(3);
   });
 
-  it("because of its token: what was not answered was not applied, and is sent again", async () => {
+  it("calls that an expired token left unanswered were not applied, and are sent again", async () => {
     const { server, clock, client } = await startOpen();
     const calls = ["a", "b"].map((key) => client.increment(key, TTL));
     await turn();
@@ -308,7 +308,7 @@ describe("a lost connection", () => {
     expect(await Promise.all(calls)).toEqual([quotaOf("a"), quotaOf("b")]);
   });
 
-  it("in order, then time runs out: it is known that nothing was applied", async () => {
+  it("a call that times out after an orderly close was not applied, and says so", async () => {
     const { server, clock, client } = await startOpen();
     const call = outcome(client.increment("a", { ...TTL, timeoutMs: 100 }));
     await turn();
@@ -317,7 +317,7 @@ describe("a lost connection", () => {
     expect(call.error?.message).toMatch(/^timeout: .* nothing was applied$/);
   });
 
-  it("because of a frame: only its call fails", async () => {
+  it("a connection closed because of one frame fails only the call of that frame", async () => {
     const { server, clock, client } = await startOpen();
     const [first, large, last] = ["a", "b", "c"].map((key) => outcome(client.increment(key, TTL)));
     await turn();
@@ -335,7 +335,7 @@ describe("a lost connection", () => {
     ]);
   });
 
-  it("for good: everything fails with the server's code", async () => {
+  it("a connection closed for good fails all calls with the server's code", async () => {
     const { server, clock, client } = await startOpen();
     const seen = read(client.subscribe("news"));
     await turn();
@@ -356,7 +356,7 @@ describe("a lost connection", () => {
     expect(await later).toBe(quotaOf("b"));
   });
 
-  it("is not replaced before it is needed", async () => {
+  it("a lost connection is not replaced before it is needed", async () => {
     const { server, clock, client } = await startOpen();
     server.connection.end();
     await clock.pass(60_000);
@@ -366,7 +366,7 @@ describe("a lost connection", () => {
     expect(server.connections).toHaveLength(2);
   });
 
-  it("may show when something is sent", async () => {
+  it("a connection can fail when something is sent", async () => {
     const { server, clock, client } = await startOpen();
     const old = server.connection;
     old.isBroken = true;
@@ -381,7 +381,7 @@ describe("a lost connection", () => {
     expect((await query)?.quota).toBe(quotaOf("b"));
   });
 
-  it("or when what comes makes no sense", async () => {
+  it("a connection fails when a reply cannot be parsed", async () => {
     const { server, client } = await startOpen();
     const call = outcome(client.increment("a", TTL));
     await turn();
@@ -392,7 +392,7 @@ describe("a lost connection", () => {
     expect(server.connection.state).toBe("closed");
   });
 
-  it("says nothing any more once it was given up", async () => {
+  it("a connection that was given up reports nothing", async () => {
     const { server, clock, client } = await startOpen();
     const old = server.connection;
     const call = client.query("a");
@@ -413,7 +413,7 @@ describe("a lost connection", () => {
 });
 
 describe("connecting", () => {
-  it("is tried three times for calls, after growing waits", async () => {
+  it("connecting is tried three times for calls, after growing pauses", async () => {
     const { server, clock, client } = start();
     const call = outcome(client.increment("a", TTL));
     await turn();
@@ -430,7 +430,7 @@ describe("connecting", () => {
     expect(server.connections).toHaveLength(3);
   });
 
-  it("that succeeds, and rest, are a new beginning", async () => {
+  it("a connection that lasted resets the count of attempts", async () => {
     const { server, clock, client } = start();
     const first = client.query("a");
     await turn();
@@ -463,7 +463,7 @@ describe("connecting", () => {
     expect(call.is).toMatchObject({ quota: quotaOf("b") });
   });
 
-  it("fails with the code that the server gives", async () => {
+  it("a refused connection fails calls with the server's code", async () => {
     const { server, clock, client } = start({ attemptsMax: 2 });
     const call = outcome(client.increment("a", TTL));
     await turn();
@@ -474,7 +474,7 @@ describe("connecting", () => {
     expect(call.is).toBe("connections_max");
   });
 
-  it("is given up when the server refuses for good", async () => {
+  it("connecting is given up when the server refuses for good", async () => {
     const { server, client } = start();
     const call = outcome(client.increment("a", TTL));
     await turn();
@@ -484,7 +484,7 @@ describe("connecting", () => {
     expect(server.connections).toHaveLength(1);
   });
 
-  it("goes on for subscriptions that were there before, after at most 30 s each time", async () => {
+  it("connecting goes on for existing subscriptions, at most 30 s apart", async () => {
     const { server, clock, client } = await startOpen();
     const news = client.subscribe("news");
     const seen = read(news);
@@ -512,7 +512,7 @@ describe("connecting", () => {
     expect(texts(seen.messages)).toEqual(["hello"]);
   });
 
-  it("waits as briefly as at first after a connection that lasted, not after others", async () => {
+  it("pauses shrink again after a connection that lasted, and only then", async () => {
     const { server, clock, client } = await startOpen();
     read(client.subscribe("news"));
     await turn();
@@ -528,7 +528,7 @@ describe("connecting", () => {
     expect(waits).toEqual([199, 399, 199, 399]);
   });
 
-  it("may take as long as a call", async () => {
+  it("connecting may take as long as a call", async () => {
     const { server, clock, client } = start({ timeoutMs: 1000 });
     const call = outcome(client.increment("a", { ...TTL, timeoutMs: 60_000 }));
     await turn();
@@ -538,8 +538,8 @@ describe("connecting", () => {
   });
 });
 
-describe("signs of life", () => {
-  it("are asked for every 15 s; a server that gives none is given up", async () => {
+describe("pings", () => {
+  it("the client pings every 15 s, and gives up a server that does not answer", async () => {
     const { server, clock, client } = await startOpen();
     const old = server.connection;
     await clock.pass(14_999);
@@ -559,7 +559,7 @@ describe("signs of life", () => {
     expect(call.error?.message).toContain("no sign of life for 15000 ms");
   });
 
-  it("are given to a server whenever it has sent 64 KiB", async () => {
+  it("the client pings whenever the server has sent 64 KiB", async () => {
     const { server } = await startOpen();
     const push = (): void => {
       server.connection.push("*", new Uint8Array(10_000));
@@ -573,7 +573,7 @@ describe("signs of life", () => {
     expect(server.connection.pings).toBe(2);
   });
 
-  it("may fail to be sent", async () => {
+  it("a ping that cannot be sent ends the connection", async () => {
     const { server, clock } = await startOpen({ pingIntervalMs: 100 });
     server.connection.isBroken = true;
     await clock.pass(100);
@@ -583,7 +583,7 @@ describe("signs of life", () => {
 });
 
 describe("subscriptions", () => {
-  it("share one SUBSCRIBE, and the last one that ends sends UNSUBSCRIBE", async () => {
+  it("subscriptions share one SUBSCRIBE, and the last one to end sends UNSUBSCRIBE", async () => {
     const { server, client } = await startOpen();
     const [first, second] = [client.subscribe("news"), client.subscribe("news")];
     const seen = [read(first), read(second)];
@@ -615,7 +615,7 @@ describe("subscriptions", () => {
     expect(server.connection.state).toBe("open");
   });
 
-  it("are sent before the calls that follow", async () => {
+  it("subscriptions are sent before the calls that follow", async () => {
     const { server, client } = await startOpen();
     const seen = read(client.subscribe("news"));
     void client.publish("news", "hello");
@@ -627,7 +627,7 @@ describe("subscriptions", () => {
     expect(seen.ended).toBeNull();
   });
 
-  it("are alone on a connection where calls go another way, which ends with the last one", async () => {
+  it("subscriptions open a connection of their own when calls use another transport, and close it at the end", async () => {
     const server = new FakeServer();
     const clock = new FakeClock();
     const exchange = (): Promise<never> => Promise.reject(new Error("not used"));
@@ -650,7 +650,7 @@ describe("subscriptions", () => {
     expect(server.connections).toHaveLength(2);
   });
 
-  it("give each its own message", async () => {
+  it("every subscription gets its own copy of a message", async () => {
     const { server, client } = await startOpen();
     const [first, second] = [client.subscribe("news"), client.subscribe("news")];
     await turn();
@@ -662,7 +662,7 @@ describe("subscriptions", () => {
     expect(other.value?.text()).toBe("hello");
   });
 
-  it("come back after a lost connection, and say so", async () => {
+  it("subscriptions resume after a lost connection, and report it", async () => {
     const { server, clock, client } = await startOpen();
     let reconnects = 0;
     const onReconnect = (): void => void reconnects++;
@@ -688,7 +688,7 @@ describe("subscriptions", () => {
     expect(texts(seen.messages)).toEqual(["hello"]);
   });
 
-  it("that the server refuses throw subscribe_refused", async () => {
+  it("refused subscriptions throw subscribe_refused", async () => {
     const { server, client } = await startOpen();
     const news = client.subscribe("news");
     const seen = read(news);
@@ -700,7 +700,7 @@ describe("subscriptions", () => {
     expect(seen.ended).toBe("subscribe_refused");
   });
 
-  it("that are not confirmed in time throw timeout", async () => {
+  it("unconfirmed subscriptions throw timeout", async () => {
     const { server, clock, client } = await startOpen();
     const seen = read(client.subscribe("news", { timeoutMs: 300 }));
     await clock.pass(299);
@@ -713,7 +713,7 @@ describe("subscriptions", () => {
     ]);
   });
 
-  it("that are confirmed never time out", async () => {
+  it("confirmed subscriptions never time out", async () => {
     const { server, clock, client } = await startOpen({ pingIntervalMs: 1_000_000 });
     const seen = read(client.subscribe("news"));
     await turn();
@@ -722,7 +722,7 @@ describe("subscriptions", () => {
     expect(seen.ended).toBeNull();
   });
 
-  it("throw connection_failed when there is no connection at first", async () => {
+  it("subscriptions throw connection_failed when the first connection fails", async () => {
     const { server, clock, client } = start({ attemptsMax: 1 });
     const seen = read(client.subscribe("news"));
     await turn();
@@ -732,7 +732,7 @@ describe("subscriptions", () => {
     expect(server.connections).toHaveLength(1);
   });
 
-  it("end with their signal", async () => {
+  it("subscriptions end with their signal", async () => {
     const { server, client } = await startOpen();
     const aborter = new AbortController();
     const seen = read(client.subscribe("news", { signal: aborter.signal }));
@@ -747,7 +747,7 @@ describe("subscriptions", () => {
     await expect(late.ready).rejects.toThrow(/^aborted: /);
   });
 
-  it("end with a loop that is left", async () => {
+  it("subscriptions end when their loop is left", async () => {
     const { server, client } = await startOpen();
     const seen: string[] = [];
     const loop = (async () => {
@@ -765,7 +765,7 @@ describe("subscriptions", () => {
     expect(server.connection.frames.map(({ type }) => type)).toEqual([RequestType.unsubscribe]);
   });
 
-  it("have a channel of bytes, too, and of 255 at most", async () => {
+  it("channels may be bytes, 255 at most", async () => {
     const { server, client } = await startOpen();
     const seen = read(client.subscribe(new TextEncoder().encode("é")));
     await turn();
@@ -781,7 +781,7 @@ describe("subscriptions", () => {
   });
 });
 
-describe("messages that nobody reads", () => {
+describe("unread messages", () => {
   async function startListening(options: object) {
     const started = await startOpen();
     const news = started.client.subscribe("news", options);
@@ -794,7 +794,7 @@ describe("messages that nobody reads", () => {
     return { ...started, news, push };
   }
 
-  it("end the subscription when they are too many, behind those that there was room for", async () => {
+  it("too many unread messages end the subscription, behind those that were kept", async () => {
     const { server, news, push } = await startListening({ queueMax: 2 });
     push("a", "b", "c", "d");
     await turn();
@@ -805,7 +805,7 @@ describe("messages that nobody reads", () => {
     expect(await news.next()).toEqual({ done: true, value: undefined });
   });
 
-  it("are 1,000 unless told otherwise", async () => {
+  it("a subscription keeps 1,000 unread messages by default", async () => {
     const { news, push } = await startListening({});
     push(...Array.from({ length: 1000 }, (_, i) => String(i)));
     expect((await news.next()).value?.text()).toBe("0");
@@ -814,7 +814,7 @@ describe("messages that nobody reads", () => {
     await expect(news.next()).rejects.toThrow(/^queue_full: /);
   });
 
-  it("are dropped if asked for, the oldest first, and counted", async () => {
+  it("unread messages are dropped on request, the oldest first, and counted", async () => {
     const { news, push } = await startListening({ queueMax: 2, overflow: "drop_oldest" });
     const next = async (): Promise<unknown> => {
       const { value } = await news.next();
@@ -834,7 +834,7 @@ describe("messages that nobody reads", () => {
     ]);
   });
 
-  it("have bounded bytes; a single one may have more", async () => {
+  it("unread messages have bounded bytes, but a single one may exceed them", async () => {
     const { news, push } = await startListening({
       queueBytesMax: 1000,
       overflow: "drop_oldest",
@@ -845,7 +845,7 @@ describe("messages that nobody reads", () => {
     expect((await news.next()).value).toMatchObject({ missed: 1, payload: { length: 400 } });
   });
 
-  it("are forgotten with a subscription that was ended", async () => {
+  it("an ended subscription forgets its unread messages", async () => {
     const { news, push } = await startListening({});
     push("a");
     await news[Symbol.asyncDispose]();
@@ -854,7 +854,7 @@ describe("messages that nobody reads", () => {
 });
 
 describe("closing", () => {
-  it("ends everything, and says what is known", async () => {
+  it("closing ends all calls and says what is known of them", async () => {
     const { server, clock, client } = await startOpen();
     const seen = read(client.subscribe("news"));
     const sent = outcome(client.increment("a", TTL));
@@ -873,7 +873,7 @@ describe("closing", () => {
     expect(server.connections).toHaveLength(1);
   });
 
-  it("comes with the end of a scope", async () => {
+  it("leaving a scope closes the client", async () => {
     const { server, client } = await startOpen();
     {
       await using scoped = client;
@@ -882,7 +882,7 @@ describe("closing", () => {
     expect(server.connection.state).toBe("closed");
   });
 
-  it("ends attempts to connect, and waits for them", async () => {
+  it("closing ends attempts to connect, and waits for them", async () => {
     for (const isWaiting of [false, true]) {
       const { server, clock, client } = start();
       const call = outcome(client.query("a"));
@@ -906,7 +906,7 @@ describe("options", () => {
     ["pingIntervalMs", Number.NaN],
     ["backoffBaseMs", "5"],
     ["backoffMaxMs", Infinity],
-  ])("%s: %s is refused", (name, value) => {
+  ])("the client option %s is refused with %s", (name, value) => {
     expect(() => new ThrottrClient(new FakeServer(), { [name]: value })).toThrow(
       new RegExp(`^option_invalid: ${name}: an integer from 1 to`),
     );

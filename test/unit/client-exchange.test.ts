@@ -63,7 +63,7 @@ async function messageOf(call: Promise<unknown>): Promise<string> {
 }
 
 describe("a turn", () => {
-  it("is one request, with the token that is valid now", async () => {
+  it("the calls of one turn are one request, with the token that is valid then", async () => {
     let tokens = 0;
     const { server, client } = start([], { token: async () => `token-${++tokens}` });
     const calls = ["a", "b"].map((key) => client.increment(key, TTL));
@@ -80,13 +80,13 @@ describe("a turn", () => {
     });
   });
 
-  it("has no authorization without a token", async () => {
+  it("a request without a token has no authorization header", async () => {
     const { server, client } = start();
     await client.query("a");
     expect(server.requests[0]!.headers).toEqual({ "content-type": "application/octet-stream" });
   });
 
-  it("of limitMany is one, too, and gives nothing for nothing", async () => {
+  it("limitMany is one request, and no request without keys", async () => {
     const { server, client } = start([problem(403, "scope_missing")]);
     expect(await client.limitMany([])).toEqual([]);
     expect(server.requests).toHaveLength(0);
@@ -95,7 +95,7 @@ describe("a turn", () => {
     await expect(client.limitMany([request])).rejects.toThrow(/^scope_missing: /);
   });
 
-  it("that is too much for one message takes several, one after the other, in order", async () => {
+  it("too many calls for one message go in several messages, one after the other", async () => {
     const first = held();
     const { server, client } = start([first.answer]);
     const value = new Uint8Array(300_000);
@@ -108,7 +108,7 @@ describe("a turn", () => {
     expect(server.names.flat()).toEqual(Array.from({ length: 8 }, (_, i) => `key ${i}`));
   });
 
-  it("is split in order, whatever it is made of, within the limits", async () => {
+  it("the calls of a turn are split in order and within the limits, whatever they are", async () => {
     const kinds = fc.array(fc.constantFrom("key", "channel", "namespace", "large"), {
       minLength: 1,
       maxLength: 1000,
@@ -154,19 +154,19 @@ describe("a turn", () => {
         i % 2 === 0 ? client.query(`${i}`) : client.publish(`${i}`, "x"),
     ],
     ["requests on the namespace", (client: ThrottrClient, i: number) => client.removeAll(`${i}`)],
-  ])("has at most 100 %s at once", async (_, call) => {
+  ])("a message has at most 100 %s", async (_, call) => {
     const { server, client } = start();
     await Promise.all(Array.from({ length: 250 }, (_, i) => call(client, i)));
     expect(server.names.map(({ length }) => length)).toEqual([100, 100, 50]);
   });
 
-  it("publishes to any number of channels at once", async () => {
+  it("one message publishes to any number of channels", async () => {
     const { server, client } = start();
     await Promise.all(Array.from({ length: 900 }, (_, i) => client.publish(`${i}`, "x")));
     expect(server.names.map(({ length }) => length)).toEqual([900]);
   });
 
-  it("carries a frame of more than 1 MiB by itself", async () => {
+  it("a frame of more than 1 MiB goes alone", async () => {
     const { server, client } = start();
     await Promise.all([
       client.query("a"),
@@ -185,7 +185,7 @@ describe("a refusal", () => {
     [503, "connections_max"],
     [503, "shards_mismatch"],
     [500, "config_invalid"],
-  ])("%s %s is final, and every call of the message gets it", async (status, code) => {
+  ])("the refusal %s %s is final, and every call of the message gets it", async (status, code) => {
     const { server, client } = start([problem(status, code)]);
     const calls = [client.increment("a", TTL), client.query("b")];
     expect(await codesOf(calls)).toEqual([code, code]);
@@ -193,7 +193,7 @@ describe("a refusal", () => {
   });
 
   it.each(["scope_missing", "prefix_missing", "frame_too_large", "body_too_large", "runs_max"])(
-    "%s of a message: the calls that may pass do",
+    "after the refusal %s of a message, the calls that are allowed still pass",
     async (code) => {
       const bad = new Set(["b", "f"]);
       const strict: Answer = (request) =>
@@ -213,13 +213,13 @@ describe("a refusal", () => {
     },
   );
 
-  it("by something that is not the server is none of its codes", async () => {
+  it("a refusal by another server has none of the server's codes", async () => {
     const { client } = start([() => responseOf(429, "slow down"), () => responseOf(404, "{}")]);
     await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 429: slow down");
     await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 404: {}");
   });
 
-  it("that says nothing is told with the address", async () => {
+  it("a refusal without a reason is reported with the address", async () => {
     const { client } = start([() => responseOf(405, "")]);
     await expect(client.query("a")).rejects.toThrow(
       /^response_invalid: HTTP 405: no more is said at https?:\/\/[^ ]+\/throttr\/edge; the path/,
@@ -227,14 +227,14 @@ describe("a refusal", () => {
   });
 });
 
-describe("an argument that no type has kept out", () => {
+describe("unchecked arguments", () => {
   it.each<[string, (client: ThrottrClient) => Promise<unknown>]>([
     ["set", (client) => client.set("x", "y", undefined as never)],
     ["insert", (client) => client.insert("x", null as never)],
     ["limit", (client) => client.limit(undefined as never)],
     ["limitMany", (client) => client.limitMany({} as never)],
     ["acquire", (client) => client.acquire("x", undefined as never)],
-  ])("of %s is refused with a code, and nothing is sent", async (_, call) => {
+  ])("an invalid argument of %s is refused with a code, and nothing is sent", async (_, call) => {
     const { server, client } = start();
     await expect(call(client)).rejects.toMatchObject({
       name: "ThrottrError",
@@ -265,30 +265,33 @@ describe("a failure", () => {
       "a body that breaks off",
       () => ({ ...responseOf(200, ""), arrayBuffer: () => Promise.reject(new Error("aborted")) }),
     ],
-  ])("of %s leaves the outcome unknown; what may be sent again is", async (name, answer) => {
-    const { server, clock, client } = start([answer]);
-    const calls = [
-      client.increment("a", TTL),
-      client.query("b"),
-      client.increment("c", { ...TTL, idempotencyKey: "1" }),
-    ];
-    const seen = codesOf(calls);
-    await clock.pass(200);
-    if (name === "too many replies") {
-      expect(server.names).toEqual([["a", "b", "c"]]);
-      return;
-    }
-    const [a, b, c] = await seen;
-    expect(a).toBe("outcome_unknown");
-    expect(b).toMatchObject({ quota: quotaOf("b") });
-    expect(c).toBe(quotaOf("c"));
-    expect(server.names).toEqual([
-      ["a", "b", "c"],
-      ["b", "c"],
-    ]);
-  });
+  ])(
+    "a failure of %s leaves the outcome unknown, and repeats calls that may be repeated",
+    async (name, answer) => {
+      const { server, clock, client } = start([answer]);
+      const calls = [
+        client.increment("a", TTL),
+        client.query("b"),
+        client.increment("c", { ...TTL, idempotencyKey: "1" }),
+      ];
+      const seen = codesOf(calls);
+      await clock.pass(200);
+      if (name === "too many replies") {
+        expect(server.names).toEqual([["a", "b", "c"]]);
+        return;
+      }
+      const [a, b, c] = await seen;
+      expect(a).toBe("outcome_unknown");
+      expect(b).toMatchObject({ quota: quotaOf("b") });
+      expect(c).toBe(quotaOf("c"));
+      expect(server.names).toEqual([
+        ["a", "b", "c"],
+        ["b", "c"],
+      ]);
+    },
+  );
 
-  it("after some replies leaves those as they are", async () => {
+  it("a failure behind some replies leaves those calls settled", async () => {
     const half: Answer = ({ frames }) => responseOf(200, concat(frames.slice(0, 2).map(replyTo)));
     const { server, clock, client } = start([half]);
     const seen = codesOf(["a", "b", "c"].map((key) => client.increment(key, TTL)));
@@ -297,7 +300,7 @@ describe("a failure", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it("to reach the server at all: everything is sent again", async () => {
+  it("calls are sent again when the server was not reached", async () => {
     const { server, clock, client } = start([failure("fetch failed", "ECONNREFUSED")]);
     const call = client.increment("a", TTL);
     await clock.pass(200);
@@ -309,7 +312,7 @@ describe("a failure", () => {
     ["a port that fetch never connects to", { message: "bad port" }],
     ["a network without a way there", { code: "ENETUNREACH", syscall: "connect" }],
     ["a certificate that is not accepted", { code: "SELF_SIGNED_CERT_IN_CHAIN" }],
-  ])("for %s says that nothing was sent", async (_, cause) => {
+  ])("a failure for %s says that nothing was sent", async (_, cause) => {
     const unreached: Answer = () => {
       throw Object.assign(new TypeError("fetch failed"), { cause });
     };
@@ -319,7 +322,7 @@ describe("a failure", () => {
     expect(await seen).toEqual(["connection_failed", "connection_failed"]);
   });
 
-  it("that tells no reason says of reads alone that nothing was applied", async () => {
+  it("a failure without a reason says of reads alone that nothing was applied", async () => {
     const offline = failure("Failed to fetch");
     const { clock, client } = start(Array.from({ length: 3 }, () => offline));
     const seen = codesOf([
@@ -335,7 +338,7 @@ describe("a failure", () => {
     expect(await seen).toEqual([read, read, read, lost, lost, lost]);
   });
 
-  it("to get a token, too", async () => {
+  it("a failure to get a token is an error of the calls", async () => {
     let tokens = 0;
     const token = (): string => {
       if (tokens++ === 0) throw new Error("not now");
@@ -348,7 +351,7 @@ describe("a failure", () => {
     expect(server.requests).toHaveLength(1);
   });
 
-  it("three times is enough, with growing waits", async () => {
+  it("a call fails after three failures, with growing pauses between them", async () => {
     const refused = failure("fetch failed", "ECONNREFUSED");
     const { server, clock, client } = start([refused, refused, refused]);
     const call = codesOf([client.increment("a", TTL)]);
@@ -362,7 +365,7 @@ describe("a failure", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("then time runs out: it is known whether something was sent", async () => {
+  it("a call that times out after a failure says whether something was sent", async () => {
     const unsent = start([failure("fetch failed", "ECONNREFUSED")]);
     const lost = start([failure("fetch failed")]);
     const messages = [unsent, lost].map(({ client }) =>
@@ -374,7 +377,7 @@ describe("a failure", () => {
     for (const { server } of [unsent, lost]) expect(server.requests).toHaveLength(1);
   });
 
-  it("then a refusal: the first attempt may still have been applied", async () => {
+  it("a refusal after a failure leaves it unknown whether the first attempt was applied", async () => {
     const { clock, client } = start([failure("fetch failed"), problem(401, "token_expired")]);
     const call = client.increment("a", { ...TTL, idempotencyKey: "1" });
     const message = messageOf(call);
@@ -386,7 +389,7 @@ describe("a failure", () => {
 });
 
 describe("a call", () => {
-  it("that is aborted, or late, ends the request if it is the last one of it", async () => {
+  it("the last call to be aborted or late ends its request", async () => {
     const { server, clock, client } = start([never]);
     const aborter = new AbortController();
     const calls = codesOf([
@@ -403,7 +406,7 @@ describe("a call", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("that is aborted before its turn ends is not sent", async () => {
+  it("a call aborted within its turn is not sent", async () => {
     const { server, client } = start();
     const aborter = new AbortController();
     const aborted = codesOf([client.query("a", { signal: aborter.signal })]);
@@ -414,7 +417,7 @@ describe("a call", () => {
     expect(server.names).toEqual([["b"]]);
   });
 
-  it("that is answered leaves nothing behind", async () => {
+  it("an answered call leaves no timer or listener behind", async () => {
     const { server, clock, client } = start();
     await client.query("a");
     await turn();
@@ -422,7 +425,7 @@ describe("a call", () => {
     expect(server.requests[0]!.signal.aborted).toBe(false);
   });
 
-  it("that is under way when the client is closed says so", async () => {
+  it("a call under way fails when the client is closed", async () => {
     const { server, client } = start([never]);
     const call = client.increment("a", TTL);
     const message = messageOf(call);
@@ -450,7 +453,7 @@ describe("a service binding", () => {
   const replies = async (frames: Uint8Array): Promise<Uint8Array> =>
     concat(framesOf(frames).map(replyTo));
 
-  it("carries a turn in one call", async () => {
+  it("a service binding carries the calls of a turn in one call", async () => {
     const { messages, client } = startBinding(replies);
     const calls = ["a", "b"].map((key) => client.increment(key, TTL));
     expect(await Promise.all(calls)).toEqual([quotaOf("a"), quotaOf("b")]);
@@ -461,7 +464,7 @@ describe("a service binding", () => {
     ["scope_missing: INCREMENT needs the scope write", "scope_missing"],
     ["Error: body_too_large: too much", "body_too_large"],
     ["props_invalid: props of the service binding", "props_invalid"],
-  ])("that throws %j refuses", async (message, code) => {
+  ])("a service binding that throws %j refuses the calls", async (message, code) => {
     const { messages, client } = startBinding(() => Promise.reject(new Error(message)));
     expect(await codesOf([client.increment("a", TTL)])).toEqual([code]);
     expect(messages).toHaveLength(1);
@@ -473,7 +476,7 @@ describe("a service binding", () => {
     "Network connection lost.",
     "disconnected: peer",
     "terminated",
-  ])("that throws %j leaves the outcome unknown", async (message) => {
+  ])("a service binding that throws %j leaves the outcome unknown", async (message) => {
     let calls = 0;
     const { messages, clock, client } = startBinding(async (frames) => {
       if (calls++ === 0) throw new Error(message);
@@ -485,7 +488,7 @@ describe("a service binding", () => {
     expect(messages).toEqual([["a", "b"], ["b"]]);
   });
 
-  it("whose replies are too many for one call is asked for fewer at once", async () => {
+  it("a service binding with too many replies for one call is asked for fewer at once", async () => {
     const { messages, client } = startBinding(async (frames) => {
       if (framesOf(frames).length > 2) throw new ThrottrError("reply_too_large", "too much");
       return await replies(frames);
@@ -506,7 +509,7 @@ describe("a service binding", () => {
     ]);
   });
 
-  it("whose replies were too many may have applied what it refuses then", async () => {
+  it("a refusal after too many replies leaves it unknown what was applied", async () => {
     const codes = ["reply_too_large", "props_invalid", "props_invalid"];
     const { client } = startBinding(() => Promise.reject(new ThrottrError(codes.shift()!, "")));
     const calls = ["a", "b"].map((idempotencyKey) =>
@@ -515,7 +518,7 @@ describe("a service binding", () => {
     expect(await codesOf(calls)).toEqual(["outcome_unknown", "outcome_unknown"]);
   });
 
-  it("whose reply to one call is too large refuses it", async () => {
+  it("a service binding refuses a call whose reply is too large", async () => {
     const { messages, client } = startBinding(() =>
       Promise.reject(new ThrottrError("reply_too_large", "too much")),
     );
@@ -525,7 +528,7 @@ describe("a service binding", () => {
 });
 
 describe("whatever happens", () => {
-  it("a call is settled once, with its own result, and none is applied twice", async () => {
+  it("every call is settled once, with its own result, and none is applied twice", async () => {
     const answers = fc.array(
       fc.constantFrom<Answer | "executed">(
         success,

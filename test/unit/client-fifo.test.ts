@@ -5,7 +5,7 @@ import { Fifo } from "../../src/client/calls/fifo.ts";
 
 const seed = inject("seed");
 
-it("gives items in the order in which they came", () => {
+it("a queue gives its items in the order in which they came", () => {
   const counts = fc.array(fc.tuple(fc.nat(3000), fc.nat(3000)), { maxLength: 8 });
   fc.assert(
     fc.property(counts, (counts) => {

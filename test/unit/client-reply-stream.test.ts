@@ -67,7 +67,7 @@ const items: fc.Arbitrary<Item[]> = fc.array(
 );
 
 describe("a stream", () => {
-  it("gives the same replies and pushes however it is cut", () => {
+  it("a stream gives the same replies and pushes however it is cut", () => {
     const cuts = fc.infiniteStream(
       fc.oneof(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 5000 })),
     );
@@ -97,7 +97,7 @@ describe("a stream", () => {
     );
   });
 
-  it("knows who has no reply, and how many bytes they have", () => {
+  it("a stream knows which calls have no reply, and how many bytes they have", () => {
     const stream = new ReplyStream<Asked>(() => {});
     const asked = ["a", "bb", "ccc"].map((key) => new Asked(get(key), []));
     for (const entry of asked) stream.expect(entry);
@@ -113,13 +113,13 @@ describe("a stream", () => {
     ["a status that PUBLISH has not", [publish("a", "b")], Uint8Array.of(2)],
     ["one reply too many", [publish("a", "b")], Uint8Array.of(1, 1)],
     ["what is no reply at all", [get("a")], bytesOf("<html>")],
-  ])("refuses %s", (_, operations, bytes) => {
+  ])("a stream refuses %s", (_, operations, bytes) => {
     const stream = new ReplyStream<Asked>(() => {});
     for (const operation of operations) stream.expect(new Asked(operation, []));
     expect(() => stream.read(bytes)).toThrow(/^reply_invalid: /);
   });
 
-  it("does not gather more than 32 MiB of a reply", () => {
+  it("a stream does not gather more than 32 MiB of a reply", () => {
     const stream = new ReplyStream<Asked>(() => {});
     stream.expect(new Asked(get("a"), []));
     const chunk = new Uint8Array(16 << 20);
@@ -128,7 +128,7 @@ describe("a stream", () => {
     expect(() => stream.read(chunk)).toThrow(/^reply_invalid: .*33554432/);
   });
 
-  it("reads the answer to INFO", () => {
+  it("a stream reads the answer to INFO", () => {
     const out = encodeInfo({
       nowMs: 5000,
       requests: () => [1, 2],

@@ -57,7 +57,7 @@ function work() {
 }
 
 describe("acquire", () => {
-  it("is one call unless it waits, and null where there is no room", async () => {
+  it("acquire is one call unless it waits, and returns null when there is no room", async () => {
     const { clock, server, semaphore } = start();
     const first = await semaphore.acquire();
     expect(first).toMatchObject({ name: "gpu", resources: 1, isHeld: true });
@@ -71,7 +71,7 @@ describe("acquire", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("asks again for the same lease, at random times that grow, until there is room", async () => {
+  it("a waiting acquire repeats the same lease at growing random intervals until there is room", async () => {
     const { clock, server, semaphore } = start();
     const first = (await semaphore.acquire())!;
     const second = watched(semaphore.acquire({ waitMs: 60_000 }));
@@ -89,7 +89,7 @@ describe("acquire", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("waits as long as it is told to, asks at the end once more, and then gives up", async () => {
+  it("a waiting acquire tries once more at its deadline, then gives up", async () => {
     const { clock, server, semaphore } = start();
     const first = (await semaphore.acquire())!;
     const second = watched(semaphore.acquire({ waitMs: 1000 }));
@@ -102,7 +102,7 @@ describe("acquire", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("holds as much as it is told to", async () => {
+  it("acquire holds as many resources as asked for", async () => {
     const { server, client } = start();
     const semaphore = client.semaphore("gpu", 5, { resources: 2 });
     const held = [
@@ -115,7 +115,7 @@ describe("acquire", () => {
     await client.close();
   });
 
-  it("ends waiting with its signal, and holds nothing then", async () => {
+  it("a signal ends a waiting acquire, which then holds nothing", async () => {
     const { clock, server, semaphore } = start();
     const first = (await semaphore.acquire())!;
     const aborter = new AbortController();
@@ -133,7 +133,7 @@ describe("acquire", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("ends with its signal though that was aborted when it was about to wait", async () => {
+  it("acquire ends with a signal that was aborted just before it began to wait", async () => {
     const aborter = new AbortController();
     const { clock, semaphore } = start({}, () => {
       aborter.abort();
@@ -150,7 +150,7 @@ describe("acquire", () => {
   it.each<[string, Fate, (aborter: AbortController) => void]>([
     ["aborted", { thereMs: 50, backMs: 100 }, (aborter) => aborter.abort()],
     ["timeout", { thereMs: 50, backMs: 1e6 }, () => {}],
-  ])("that ends with %s gives back what it may have got", async (code, fate, end) => {
+  ])("an acquire that ends with %s releases what it may have got", async (code, fate, end) => {
     const { clock, server, semaphore } = start();
     const aborter = new AbortController();
     server.fate = ([command]) => (command === "acquire" ? fate : AT_ONCE);
@@ -164,7 +164,7 @@ describe("acquire", () => {
     expect(server.consumption("gpu")).toBe(0);
   });
 
-  it("whose answers get lost asks again, and holds it once", async () => {
+  it("an acquire whose answers are lost repeats the call and holds the lease once", async () => {
     const { clock, server, semaphore } = start();
     let lost = 0;
     server.fate = () => (lost++ < 2 ? { ...AT_ONCE, loss: "answer" } : AT_ONCE);
@@ -176,7 +176,7 @@ describe("acquire", () => {
     await lease.value!.release();
   });
 
-  it("can be left to a scope", async () => {
+  it("leaving a scope releases an acquired lease", async () => {
     const { server, semaphore } = start();
     {
       await using lease = await semaphore.acquire();
@@ -207,7 +207,7 @@ describe("acquire", () => {
           .client.semaphore("a", 1)
           .with(() => 1, { waitMs: 0.5 }),
     ],
-  ])("is refused: %s", async (code, make) => {
+  ])("an invalid acquire is refused: %s", async (code, make) => {
     let error: unknown;
     try {
       await make();
@@ -219,7 +219,7 @@ describe("acquire", () => {
 });
 
 describe("with", () => {
-  it("holds while it runs, and gives back what was run", async () => {
+  it("with() holds while the function runs, and returns its result", async () => {
     const { clock, server, semaphore } = start();
     const running = work();
     const result = watched(semaphore.with(running.run));
@@ -234,7 +234,7 @@ describe("with", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("gives back and throws on what was thrown", async () => {
+  it("with() releases and rethrows when the function throws", async () => {
     const { server, semaphore } = start();
     const mine = new Error("mine");
     for (const run of [() => Promise.reject(mine), () => raise(mine)]) {
@@ -244,7 +244,7 @@ describe("with", () => {
     expect(server.commands).toEqual(["acquire", "release", "acquire", "release"]);
   });
 
-  it("waits for ten seconds, then says that there is no room", async () => {
+  it("with() waits for ten seconds, then throws that there is no room", async () => {
     const { clock, semaphore } = start();
     const first = (await semaphore.acquire())!;
     let runs = 0;
@@ -260,7 +260,7 @@ describe("with", () => {
     await first.release();
   });
 
-  it("resolves all the same where giving back fails: it ends by itself", async () => {
+  it("with() resolves though the release fails, because the lease ends by itself", async () => {
     const { clock, server, semaphore } = start();
     server.fate = ([command]) => (command === "release" ? REFUSED : AT_ONCE);
     expect(await semaphore.with(() => "done")).toBe("done");
@@ -271,8 +271,8 @@ describe("with", () => {
   });
 });
 
-describe("what is held", () => {
-  it("is renewed at a third of its TTL, for as long as it is needed", async () => {
+describe("leases", () => {
+  it("a lease is renewed at a third of its TTL for as long as it is needed", async () => {
     const { clock, server, semaphore } = start();
     const running = work();
     const result = watched(semaphore.with(running.run));
@@ -292,7 +292,7 @@ describe("what is held", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("is lost when the server says that it has ended", async () => {
+  it("a lease is lost when the server says that it has ended", async () => {
     const { clock, client, semaphore } = start();
     const running = work();
     const result = watched(semaphore.with(running.run));
@@ -316,7 +316,7 @@ describe("what is held", () => {
     ["no answer comes", NEVER],
     ["renewals are refused", REFUSED],
     ["renewals get lost", { ...AT_ONCE, loss: "message" }],
-  ])("is lost before the server may end it, when %s", async (_, fate) => {
+  ])("a lease is lost before the server can end it, when %s", async (_, fate) => {
     const { clock, server, semaphore } = start({}, () => 0.5);
     const running = work();
     const result = watched(semaphore.with(running.run));
@@ -335,7 +335,7 @@ describe("what is held", () => {
     expect(clock.pendingMs.filter((ms) => ms < 1e6)).toEqual([]);
   });
 
-  it("is kept when a renewal fails and the next one does not", async () => {
+  it("a lease survives a failed renewal when the next one succeeds", async () => {
     const { clock, server, semaphore } = start();
     const running = work();
     watched(semaphore.with(running.run));
@@ -349,7 +349,7 @@ describe("what is held", () => {
     await turn();
   });
 
-  it("counts from when it was asked for, not from when the answer came", async () => {
+  it("the TTL of a lease counts from the request, not from the answer", async () => {
     const { clock, server, semaphore } = start();
     server.fate = () => ({ thereMs: 0, backMs: 900 });
     const running = work();
@@ -363,7 +363,7 @@ describe("what is held", () => {
     running.resolve("done");
   });
 
-  it("is known to be lost though nothing rang: who blocks the thread is told at the end", async () => {
+  it("a lease that ended while the thread was blocked is reported as lost at the end", async () => {
     const { clock, semaphore } = start();
     let held: HeldLease;
     const result = watched(
@@ -379,7 +379,7 @@ describe("what is held", () => {
     expect(held!.signal.aborted).toBe(true);
   });
 
-  it("is not renewed any more behind its release, even when a renewal is under way", async () => {
+  it("a released lease is not renewed, even with a renewal under way", async () => {
     const { clock, server, semaphore } = start();
     const lease = (await semaphore.acquire())!;
     server.fate = ([command]) => (command === "renew" ? { thereMs: 0, backMs: 500 } : AT_ONCE);
@@ -392,7 +392,7 @@ describe("what is held", () => {
     expect(clock.pendingMs).toEqual([]);
   });
 
-  it("is lost, and waiting ends, when the client is closed", async () => {
+  it("closing the client loses its leases and ends waiting", async () => {
     const { clock, client, semaphore } = start();
     const running = work();
     const result = watched(semaphore.with(running.run));
@@ -413,7 +413,7 @@ describe("what is held", () => {
   });
 });
 
-it("what is over is forgotten", async () => {
+it("released leases leave nothing behind", async () => {
   const { clock, client } = start();
   const open = new Set<Closable>();
   const leases = new Leases();
@@ -446,7 +446,7 @@ describe("many clients", () => {
     loss: fc.constantFrom(undefined, undefined, undefined, "message" as const, "answer" as const),
   });
 
-  it("never hold more than there is, whatever gets lost: who runs on is told before", async () => {
+  it("many clients never hold more than the maximum, whatever is lost, and are told before a lease ends", async () => {
     const property = fc.asyncProperty(
       fc.infiniteStream(fates),
       fc.infiniteStream(fc.double({ min: 0, max: 0.999, noNaN: true })),

@@ -10,7 +10,7 @@ import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
 
-it("settles every call once, with its own result, and applies none twice", async () => {
+it("every simulated call is settled once, with its own result, and none is applied twice", async () => {
   await fc.assert(
     fc.asyncProperty(
       scripts,

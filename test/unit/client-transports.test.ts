@@ -72,19 +72,22 @@ describe("addresses", () => {
     ["http://a.example:8787/", "ws://a.example:8787/throttr/edge"],
     ["wss://a.example/behind/a/proxy", "wss://a.example/behind/a/proxy"],
     ["ws://a.example/?x=1#y", "ws://a.example/throttr/edge?x=1"],
-  ])("%s is %s", async (url, expected) => {
+  ])("the address %s is read as %s", async (url, expected) => {
     const { made } = await connect(webSocket(url, { WebSocket: FakeWebSocket }));
     expect(made.url).toBe(expected);
     const { made: other } = await connect(http(url, { WebSocket: FakeWebSocket }));
     expect(other.url).toBe(expected);
   });
 
-  it.each(["a.example", "ftp://a.example", "/throttr/edge", ""])("%j is refused", (url) => {
-    expect(() => webSocket(url)).toThrow(/^option_invalid: url: /);
-    expect(() => http(url)).toThrow(/^option_invalid: url: /);
-  });
+  it.each(["a.example", "ftp://a.example", "/throttr/edge", ""])(
+    "the address %j is refused",
+    (url) => {
+      expect(() => webSocket(url)).toThrow(/^option_invalid: url: /);
+      expect(() => http(url)).toThrow(/^option_invalid: url: /);
+    },
+  );
 
-  it("may be relative in web pages", async () => {
+  it("addresses may be relative on web pages", async () => {
     const globals = globalThis as { location?: unknown };
     globals.location = { href: "https://page.example/news/today" };
     try {
@@ -103,7 +106,7 @@ describe("a WebSocket", () => {
       ...(token === undefined ? {} : { token }),
     });
 
-  it("offers the subprotocol, and the token as another", async () => {
+  it("a WebSocket offers the subprotocol, and the token as another one", async () => {
     expect((await connect(open())).made.protocols).toEqual(["throttr"]);
     expect((await connect(open("abc"))).made.protocols).toEqual(["throttr", "bearer.abc"]);
     let tokens = 0;
@@ -112,7 +115,7 @@ describe("a WebSocket", () => {
     expect((await connect(transport)).made.protocols).toEqual(["throttr", "bearer.t2"]);
   });
 
-  it("carries bytes and pings", async () => {
+  it("a WebSocket carries bytes and pings", async () => {
     const { made, told, socket } = await connect(open());
     expect(made.binaryType).toBe("arraybuffer");
     made.emit("open");
@@ -127,12 +130,15 @@ describe("a WebSocket", () => {
   it.each([
     ["abc", true],
     [() => "abc", false],
-  ])("ends with the code that the server gives; with a token of %s", async (token, isFinal) => {
-    const { made, told } = await connect(open(token));
-    made.emit("open");
-    made.emit("close", { code: 1008, reason: "token_expired: the token has expired" });
-    expect(told).toEqual(["opened", ["closed", "token_expired: the token has expired", isFinal]]);
-  });
+  ])(
+    "a WebSocket ends with the code that the server gives, with a token of %s",
+    async (token, isFinal) => {
+      const { made, told } = await connect(open(token));
+      made.emit("open");
+      made.emit("close", { code: 1008, reason: "token_expired: the token has expired" });
+      expect(told).toEqual(["opened", ["closed", "token_expired: the token has expired", isFinal]]);
+    },
+  );
 
   it.each([
     ["close", { code: 1006, reason: "" }, "the connection was closed: 1006 "],
@@ -144,7 +150,7 @@ describe("a WebSocket", () => {
     ["error", {}, "the connection has failed"],
     ["error", { message: "no route" }, "the connection has failed: no route"],
     ["message", { data: {} }, "a message came that is no ArrayBuffer, as binaryType asks for"],
-  ])("ends once, with %s %j", async (type, event, detail) => {
+  ])("a WebSocket ends once, with %s %j", async (type, event, detail) => {
     const { made, told } = await connect(open());
     made.emit(type, event);
     made.emit("error");
@@ -154,7 +160,7 @@ describe("a WebSocket", () => {
     expect(made.closes).toEqual([1000]);
   });
 
-  it("names CORS_ORIGINS to a page whose connection has not come about", async () => {
+  it("a page whose connection failed is pointed to CORS_ORIGINS", async () => {
     vi.stubGlobal("location", { href: "http://localhost:5173/page?a=b" });
     const hint = "does its CORS_ORIGINS list http://localhost:5173?";
     try {
@@ -170,7 +176,7 @@ describe("a WebSocket", () => {
     }
   });
 
-  it("says nothing once it is closed", async () => {
+  it("a closed WebSocket reports nothing", async () => {
     const { made, told, socket } = await connect(open());
     socket.close();
     made.emit("open");
@@ -180,7 +186,7 @@ describe("a WebSocket", () => {
     expect(made.closes).toEqual([1000]);
   });
 
-  it("that is closed before it is made is closed then", async () => {
+  it("a WebSocket closed before it opened is closed when it opens", async () => {
     FakeWebSocket.made = [];
     const told: unknown[] = [];
     const closed = (): void => void told.push("closed");
@@ -192,7 +198,7 @@ describe("a WebSocket", () => {
     expect(told).toEqual([]);
   });
 
-  it("that fails at once, in the turn in which it was made, has failed", async () => {
+  it("a WebSocket that fails in the turn in which it was made reports it", async () => {
     const Failing = class extends FakeWebSocket {
       constructor(url: string, protocols: string[]) {
         super(url, protocols);
@@ -205,7 +211,7 @@ describe("a WebSocket", () => {
     ]);
   });
 
-  it("that can't be made has failed", async () => {
+  it("a WebSocket that cannot be constructed has failed", async () => {
     expect((await connect(open("a b"))).told).toEqual([
       ["closed", "connection_failed: SyntaxError: protocol", false],
     ]);
@@ -217,7 +223,7 @@ describe("a WebSocket", () => {
     ]);
   });
 
-  it("is asked for where the runtime has none", async () => {
+  it("a runtime without WebSocket is told to pass one", async () => {
     const globals = globalThis as { WebSocket?: unknown };
     const { WebSocket } = globals;
     globals.WebSocket = undefined;
@@ -231,7 +237,7 @@ describe("a WebSocket", () => {
     }
   });
 
-  it("is the runtime's unless given", async () => {
+  it("the WebSocket is the runtime's unless one is given", async () => {
     const globals = globalThis as { WebSocket?: unknown };
     const { WebSocket } = globals;
     globals.WebSocket = FakeWebSocket;
@@ -253,7 +259,7 @@ describe("a WebSocket over a service binding", () => {
     return { requests, transport: serviceBinding({ fetch }) };
   };
 
-  it("is asked for, accepted, and open at once", async () => {
+  it("a WebSocket over a service binding is requested, accepted and open at once", async () => {
     const webSocket = new FakeWebSocket("", []);
     const { requests, transport } = bindingOf({ status: 101, webSocket });
     const { told } = await connect(transport);
@@ -271,13 +277,13 @@ describe("a WebSocket over a service binding", () => {
   it.each([
     [403, "scope_missing", true],
     [503, "connections_max", false],
-  ])("that is refused with %s %s", async (status, code, isFinal) => {
+  ])("a WebSocket over a service binding is refused with %s %s", async (status, code, isFinal) => {
     const problem = JSON.stringify({ code, detail: "so it is" });
     const { transport } = bindingOf({ ...responseOf(status, problem), webSocket: null });
     expect((await connect(transport)).told).toEqual([["closed", `${code}: so it is`, isFinal]]);
   });
 
-  it("that something else refuses has failed", async () => {
+  it("a WebSocket over a service binding fails when another server answers", async () => {
     const { transport } = bindingOf({ ...responseOf(502, "<html>"), webSocket: null });
     expect((await connect(transport)).told).toEqual([
       ["closed", "connection_failed: HTTP 502", false],

@@ -95,8 +95,8 @@ function engineOf(rows: readonly Uint8Array[], realMs: number): Engine {
 describe.each([
   ["in memory", (engine: Engine, _realMs: number) => engine],
   ["after a restart", (engine: Engine, realMs: number) => engineOf(rowsOf(engine), realMs)],
-])("a clock that was two hours ahead once, %s", (_, next) => {
-  it("lets a record expire when its TTL says, in real time", () => {
+])("a shard whose clock was once two hours ahead, %s", (_, next) => {
+  it("a lagging shard lets a record expire in real time, when its TTL says", () => {
     let engine = laggingEngine();
     const inserted = one(engine, increment("k", 1n, ttlMs(2000)), START_MS);
     const { left, ends } = timesOf(inserted)!;
@@ -109,7 +109,7 @@ describe.each([
   });
 
   it.each(LIMITS)(
-    "grants a refused $strategy at its retry, and not a millisecond before",
+    "a lagging shard grants a refused $strategy at its retry, and not a millisecond before",
     (conf) => {
       const property = fc.property(fc.nat(3000), fc.nat(5000), (lagMs, afterMs) => {
         const first = laggingEngine(lagMs);
@@ -135,7 +135,7 @@ describe.each([
     },
   );
 
-  it("ends a lease when its answer says, in real time", () => {
+  it("a lagging shard ends a lease in real time, when its answer says", () => {
     let engine = laggingEngine();
     const body = viewOf(one(engine, acquire("s", idOf(0), 1, 1, ttlMs(2000)), START_MS));
     const leftMs = Number(body.getBigUint64(13, true) / NS_PER_MS);
@@ -149,7 +149,7 @@ describe.each([
     expect(renewed(START_MS + leftMs)).toBe(0);
   });
 
-  it("asks for its alarm in real time", () => {
+  it("a lagging shard asks for its alarm in real time", () => {
     let engine = laggingEngine();
     one(engine, insert("k", 1n, ttlMs(2000)), START_MS);
     expect(engine.takeEarlierDeadline()).toBe(START_MS + 2222);
@@ -157,7 +157,7 @@ describe.each([
     expect(engine.findDeadline()).toBe(START_MS + 2222);
   });
 
-  it("tells the same end of a record wherever it is listed", () => {
+  it("a lagging shard reports the same expiry wherever it lists a record", () => {
     let engine = laggingEngine();
     const { ends } = timesOf(one(engine, increment("k", 1n, ttlMs(60_000)), START_MS))!;
     engine = next(engine, START_MS);
@@ -185,7 +185,7 @@ function hexOf(ns: bigint): string {
   return hex(bytes);
 }
 
-it("an engine with a lag stores what an engine does whose clock shows the shard's time", () => {
+it("an engine with a lag stores the same rows as one whose clock shows the shard's time", () => {
   const key = fc.constantFrom("a", "b", "c");
   const ttl = fc.integer({ min: 1, max: 4000 }).map(ttlMs);
   const frame = fc.oneof(
@@ -248,7 +248,7 @@ function comparable(images: readonly string[]): string[] {
     .toSorted();
 }
 
-it("rows of an engine without a lag have no marks, so release 0.4.0 reads them as its own", () => {
+it("rows of an engine without a lag have no marks, so release 0.4.0 can read them", () => {
   const engine = newEngine();
   one(engine, insert("k", 1n, ttlMs(2000)), START_MS);
   const [row] = engine.takeCommit(1 << 20);
@@ -256,7 +256,7 @@ it("rows of an engine without a lag have no marks, so release 0.4.0 reads them a
   expect(row!.length).toBe(12 + 20 + 1);
 });
 
-it("rows of release 0.4.0, which hold one time, are read: a clock behind it lags", () => {
+it("a clock behind the one time in rows of release 0.4.0 begins with a lag", () => {
   // INSERT k, 1, for 2 s, written at START_MS by 0.4.0.
   const engine = newEngine();
   one(engine, insert("k", 1n, ttlMs(2000)), START_MS);
@@ -271,7 +271,7 @@ it("rows of release 0.4.0, which hold one time, are read: a clock behind it lags
 
 describe("a clock that is set back", () => {
   it.each(["at once", "after a restart"])(
-    "leaves of everything what was left of it, %s",
+    "a clock that is set back leaves every record the life that it had left, %s",
     (when) => {
       let engine = laggingEngine();
       const gcra = configurationBytes(LIMITS[2]!);
@@ -301,7 +301,7 @@ describe("a clock that is set back", () => {
   );
 });
 
-describe("times in states of limiters", () => {
+describe("limiter states", () => {
   const T = 1_800_000_000_000_000_000n;
   const U = T - 5n;
   it.each([
@@ -317,7 +317,7 @@ describe("times in states of limiters", () => {
     [`a text with ${T}|${T}`, `a text with ${T}|${T}`],
     ["42|5", "42|5"],
     ["", ""],
-  ])("of %s are moved back", (state, moved) => {
+  ])("the times in states of %s are moved back", (state, moved) => {
     const bytes = bytesOf(`x${state}y`);
     expect(moveStateBack(bytes, 1, bytes.length - 1, 5n)).toBe(state !== moved);
     expect(String.fromCharCode(...bytes)).toBe(`x${moved}y`);

@@ -32,7 +32,7 @@ function thrownIn(...folders: readonly string[]): [code: string, path: string][]
 }
 
 describe("the table of codes", () => {
-  it("has every code that the package and the server throw", () => {
+  it("the table has every code that the package and the server throw", () => {
     const thrown = thrownIn(
       ..."base,wire,engine,dispatch,objects,worker,client,ratelimit,hono,testing".split(","),
     );
@@ -43,7 +43,7 @@ describe("the table of codes", () => {
     expect(thrown.filter(([code]) => !known.includes(code) && !others.includes(code))).toEqual([]);
   });
 
-  it("has the codes of RateLimitError, which are all about arguments", () => {
+  it("the table has all codes of RateLimitError, as codes about arguments", () => {
     expectTypeOf<RateLimitErrorCode>().toExtend<Code>();
     const source = readFileSync("src/wire/ratelimit/error.ts", "utf8");
     const codes = [...source.matchAll(/^ {2}\| "(\w+)"/gm)].map(([, code]) => code!);
@@ -51,7 +51,7 @@ describe("the table of codes", () => {
     expect(codes.filter((code) => phaseOf(code) !== Phase.argument)).toEqual([]);
   });
 
-  it("gives each code of HTTP an error status, in rising order", () => {
+  it("every HTTP code has an error status, in rising order", () => {
     const statuses = PROBLEM_CODES.map((code) => statusOf(code));
     expect(statuses).toEqual(statuses.toSorted((a, b) => a - b));
     expect(statuses[0]).toBe(400);
@@ -59,17 +59,20 @@ describe("the table of codes", () => {
   });
 
   it.each(ALL_CODES)(
-    "titles %s with a phrase that begins with a capital and has no full stop",
+    "the title of %s is a phrase with a capital and without a full stop",
     (code) => {
       expect(titleOf(code)).toMatch(/^[A-Z].*[^.]$/);
     },
   );
 
-  it.each(["toString", "__proto__", "of_a_later_release"])("has no row for %s", (code) => {
-    expect([phaseOf(code), statusOf(code)]).toEqual([undefined, null]);
-  });
+  it.each(["toString", "__proto__", "of_a_later_release"])(
+    "the table has no row for %s",
+    (code) => {
+      expect([phaseOf(code), statusOf(code)]).toEqual([undefined, null]);
+    },
+  );
 
-  it("lets the command line exit with 2 for exactly those codes that are about arguments", () => {
+  it("the command line exits with 2 for exactly the codes about arguments", () => {
     const exits = ALL_CODES.filter(
       (code) => failureOf(new ThrottrError(code, "why")).exitCode === ExitCode.usage,
     );
@@ -99,19 +102,19 @@ describe("the reference", () => {
     [...cell.matchAll(/`([a-z]+(?:_[a-z]+)*)`/g)].map(([, code]) => code!);
   const listed = rows.flatMap(([, cell]) => codesOf(cell!));
 
-  it("lists every code of the table, except those that callers never get", () => {
+  it("the reference lists every code that callers can get", () => {
     const between = ["answer_version", "channels_max", "journal_failed", "page_version"];
     expect(ALL_CODES.filter((code) => !listed.includes(code) && !between.includes(code))).toEqual(
       [],
     );
   });
 
-  it("lists no code that the table does not have", () => {
+  it("the reference lists no code that the table does not have", () => {
     const known: readonly string[] = [...ALL_CODES, "cost_exceeds_limit"];
     expect(listed.filter((code) => !known.includes(code))).toEqual([]);
   });
 
-  it("gives codes of HTTP the statuses that the table gives them", () => {
+  it("the reference gives HTTP codes the statuses of the table", () => {
     // Rows of the first table have a status, and a close code of WebSockets.
     const ofHttp = rows.filter((cells) => cells.length === 6);
     expect(ofHttp.length).toBeGreaterThan(25);

@@ -57,7 +57,7 @@ const replyOf = (engine: Engine, frame: Uint8Array, nowMs = NOW_MS): CommandRepl
 
 describe("limits", () => {
   it.each(STRATEGIES)(
-    "%s of any extreme, over any state, decide as the limiter does",
+    "limits with %s of any extreme, over any state, decide as the limiter does",
     (strategy) => {
       const property = fc.property(encounterArbitrary(strategy), (encounter) => {
         const { configuration, stored, nowNs, cost } = encounter;
@@ -84,7 +84,7 @@ describe("limits", () => {
     },
   );
 
-  it("refuse states that are none, whatever they are made of", () => {
+  it("limits refuse any bytes that are not a state", () => {
     const text = fc.oneof(
       fc.constantFrom("12|", "22|", "23|8|", "32|", "42|", "51|", "51|23|1|a|1|1$", "61|", "v1|"),
       fc.string({ maxLength: 12, unit: "binary-ascii" }),
@@ -114,7 +114,7 @@ describe("limits", () => {
     fc.assert(property, { seed, numRuns: runs(500) });
   });
 
-  it("don't even look at buffers that are longer than any state", () => {
+  it("limits refuse buffers longer than any state without reading them", () => {
     const engine = engineOf();
     const messageOf = (bytes: number): string => {
       replyOf(engine, set("k", new Uint8Array(bytes).fill(0x39), FOREVER));
@@ -127,7 +127,7 @@ describe("limits", () => {
     expect(messageOf(1_000_000)).toMatch(/^state_invalid: the buffer has 1000000 bytes, /);
   });
 
-  it("say whose state is there, and what to do, but not what it says", () => {
+  it("the refusal of a foreign state names its key and the remedy, but not its content", () => {
     const sliding = { strategy: "sliding_window", limit: 3, windowNs: 60_000_000_000n } as const;
     const gcra = { strategy: "gcra", burst: 3, rate: 1 } as const;
     const primary = {
@@ -158,7 +158,7 @@ describe("limits", () => {
     );
   });
 
-  it.each(COSTS)("refuse a cost of %s", (cost) => {
+  it.each(COSTS)("limits refuse a cost of %s", (cost) => {
     const engine = engineOf();
     const isFine = Number.isSafeInteger(cost) && cost >= 1;
     for (const frame of [limit("k", BUCKET, cost), refund("k", BUCKET, cost)]) {
@@ -167,7 +167,7 @@ describe("limits", () => {
     expect(engine.figures.records).toBe(0);
   });
 
-  it("refuse configurations that are none, and long ones unread", () => {
+  it("limits refuse invalid configurations, and long ones unread", () => {
     const engine = engineOf();
     const quotas = concat([Uint8Array.of(2, 255), new Uint8Array(255 * 17)]);
     const named = concat([
@@ -202,7 +202,7 @@ describe("limits", () => {
     expect(engine.figures.records).toBe(0);
   });
 
-  it("take the largest configuration there is", () => {
+  it("limits accept the largest possible configuration", () => {
     const quotas = Array.from({ length: 8 }, (_, i) => ({
       name: `${i}`.padEnd(64, "x"),
       limit: i + 1,
@@ -226,7 +226,7 @@ describe("limits", () => {
     ]);
   });
 
-  it("decide alike however many configurations there are", () => {
+  it("limits decide the same, however many configurations are in use", () => {
     const engine = engineOf();
     const configurationOf = (burst: number): Uint8Array =>
       configurationBytes({ strategy: "token_bucket", burst, rate: 0.001 });
@@ -240,7 +240,7 @@ describe("limits", () => {
 });
 
 describe("limiters", () => {
-  it("are made once for each configuration, and forgotten when there are too many", () => {
+  it("limiters are made once for each configuration, and the oldest are forgotten", () => {
     const limiters = new Limiters();
     const of = (burst: number) => {
       const bytes = configurationBytes({ strategy: "token_bucket", burst, rate: 1 });
@@ -260,7 +260,7 @@ describe("frames that doors let through", () => {
   const layouts = layoutsOf(EDGE);
   const types = layouts.flatMap((layout, type) => (layout?.target === Target.shard ? [type] : []));
 
-  it("never fail a batch", () => {
+  it("frames that doors let through never fail a batch", () => {
     const bytes = fc.oneof(
       fc.uint8Array({ maxLength: 60 }),
       fc
@@ -285,7 +285,7 @@ describe("frames that doors let through", () => {
     fc.assert(property, { seed, numRuns: runs(1000) });
   });
 
-  it("are those of shards alone: SCAN and REMOVE are none", () => {
+  it("SCAN and REMOVE are not frames of a single shard", () => {
     expect(types).not.toContain(Command.scan);
     expect(types).not.toContain(Command.remove);
     expect(layouts.filter((layout, type) => type >= 0x20 && layout !== undefined)).toHaveLength(
@@ -295,7 +295,7 @@ describe("frames that doors let through", () => {
 });
 
 describe("a key", () => {
-  it("of any bytes is one key, and not another", () => {
+  it("a key of any bytes is one key, and not another", () => {
     const engine = engineOf();
     const keys = ["", "\0", "\0\0", "a", "a\0", "\xff".repeat(255), "\xff".repeat(254)];
     repliesOf(
@@ -345,7 +345,7 @@ describe("usage of a record", () => {
       [insert("k", 1n, FOREVER), purge("k"), insert("k", 1n, FOREVER)],
       "0 reads, 1 writes",
     ],
-  ])("counts %s", (_, frames, usage) => {
+  ])("the usage of a record counts %s", (_, frames, usage) => {
     const engine = engineOf();
     repliesOf(engine, frames);
     expect(usageOf(engine, "k")).toBe(usage);

@@ -65,7 +65,7 @@ const history: fc.Arbitrary<History> = fc
     });
   });
 
-it("a history is judged as by one who tries every order", () => {
+it("a history is judged linearizable exactly when some order of its calls is valid", () => {
   const judged = { true: 0, false: 0 };
   const property = fc.property(history, (calls) => {
     const isFine = hasOrder(calls, RECORD.initial);

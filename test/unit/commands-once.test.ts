@@ -108,7 +108,7 @@ describe.each(WRITES)("%s with an idempotency key", (_, before, frame, other) =>
     return shard;
   };
 
-  it("is applied once, and answered alike, also later and after a restart", () => {
+  it("a write with an idempotency key is applied once, and answered the same later and after a restart", () => {
     const shard = started();
     const [first, second] = shard.send(frame, frame);
     expect(first!.isError).toBe(false);
@@ -122,7 +122,7 @@ describe.each(WRITES)("%s with an idempotency key", (_, before, frame, other) =>
     }
   });
 
-  it("is applied again when a crash took it back, and once then", () => {
+  it("a write with an idempotency key is applied again, once, when a crash undid it", () => {
     const shard = started();
     shard.restart();
     const first = shard.one(frame);
@@ -134,7 +134,7 @@ describe.each(WRITES)("%s with an idempotency key", (_, before, frame, other) =>
     expect(imagesOf(shard.engine)).toEqual(images);
   });
 
-  it("is refused with what another call came with, which changes nothing", () => {
+  it("a write with the idempotency key of another call is refused and changes nothing", () => {
     const shard = started();
     const first = shard.one(frame);
     const images = imagesOf(shard.engine);
@@ -145,7 +145,7 @@ describe.each(WRITES)("%s with an idempotency key", (_, before, frame, other) =>
 });
 
 describe("answers", () => {
-  it("are kept as long as they are to be, to the millisecond", () => {
+  it("answers are kept for their TTL, to the millisecond", () => {
     const shard = new Shard();
     const frame = increment("k", 1n, FOREVER, once);
     shard.one(frame);
@@ -165,7 +165,7 @@ describe("answers", () => {
     expect(shard.quota("k")).toBe(3n);
   });
 
-  it("belong to one key and one id", () => {
+  it("answers belong to one key and one idempotency key", () => {
     const shard = new Shard();
     const calls = [
       increment("k", 1n, FOREVER, { once: "a" }),
@@ -183,7 +183,7 @@ describe("answers", () => {
     }
   });
 
-  it("of what was not applied are kept, too; errors are not", () => {
+  it("answers of calls that were not applied are kept, and errors are not", () => {
     const shard = new Shard();
     const decrease = change("k", 2, 1n, once);
     expect([...shard.one(decrease).body]).toEqual([0]);
@@ -199,7 +199,7 @@ describe("answers", () => {
     expect(shard.quota("buffer")).toBe(1n);
   });
 
-  it("that are long have changed nothing, and are given anew", () => {
+  it("calls with long answers change nothing, and are answered anew", () => {
     const shard = new Shard();
     const swap = (key: string): Uint8Array =>
       compareAndSet(key, 0, new Uint8Array(0), Uint8Array.of(1), ttlMs(1000), once);
@@ -215,7 +215,7 @@ describe("answers", () => {
     expect(shard.one(read("fits")).body[0]).toBe(0);
   });
 
-  it("are out of reach of every other request", () => {
+  it("answers are out of reach of all other requests", () => {
     const shard = new Shard();
     const frame = increment("k", 1n, FOREVER, once);
     const reply = shard.one(frame);
@@ -243,7 +243,7 @@ describe("answers", () => {
     expect(shard.engine.figures.records).toBe(3);
   });
 
-  it("are not kept for what only reads: a reader fills no shard", () => {
+  it("answers to reads are not kept, so readers do not fill a shard", () => {
     const shard = new Shard();
     for (const frame of [read("k", once), read("k", { flags: 2 }), read("k", { flags: 0xff })]) {
       expect(shard.one(frame).code).toBe("flags_invalid");
@@ -252,8 +252,8 @@ describe("answers", () => {
   });
 });
 
-describe("in a full shard", () => {
-  it("a call is refused and nothing changed, or applied once", () => {
+describe("a full shard", () => {
+  it("a call in a full shard is refused with nothing changed, or applied once", () => {
     const frames = configurations.chain((configuration) =>
       fc.array(fc.record({ frame: goodCommand(fc.constant(configuration)), again: fc.nat(3) }), {
         minLength: 1,
@@ -298,7 +298,7 @@ describe("in a full shard", () => {
     expect(full).toBeGreaterThan(0);
   });
 
-  it("a call is refused, or applied with its answer kept, or applied and its answer lost", () => {
+  it("a call in a full shard is refused, or applied with its answer kept or lost", () => {
     const outcomes = new Set<string>();
     for (let bytesMax = 1200; bytesMax < 6000; bytesMax += 40) {
       const shard = new Shard(bytesMax);

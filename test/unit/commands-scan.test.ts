@@ -117,7 +117,7 @@ const prefixesArbitrary = fc.oneof(
 );
 
 describe("a scan", () => {
-  it("gives the live records of the prefixes, in the order of their keys, page by page", () => {
+  it("a scan gives the live records of its prefixes in the order of keys, page by page", () => {
     const property = fc.property(
       fc.uniqueArray(fc.record({ key: keyArbitrary, lifeMs: fc.constantFrom(500, 1e9) }), {
         maxLength: 120,
@@ -153,7 +153,7 @@ describe("a scan", () => {
     fc.assert(property, { seed, numRuns: runs(300) });
   });
 
-  it("of many records gives the same pages, whatever order they lie in", () => {
+  it("a scan of many records gives the same pages, whatever order they lie in", () => {
     const property = fc.property(
       fc.integer({ min: 1, max: 900 }),
       fc.nat(1_000_000),
@@ -178,7 +178,7 @@ describe("a scan", () => {
     fc.assert(property, { seed, numRuns: runs(60) });
   });
 
-  it("shows what stays once, whatever comes and goes between its pages", () => {
+  it("a scan shows every record that stays once, whatever changes between its pages", () => {
     const property = fc.property(
       fc.uniqueArray(keyArbitrary, { minLength: 1, maxLength: 60 }),
       fc.array(fc.tuple(fc.boolean(), keyArbitrary), { maxLength: 60 }),
@@ -207,7 +207,7 @@ describe("a scan", () => {
     fc.assert(property, { seed, numRuns: runs(300) });
   });
 
-  it("tells of each record what it is", () => {
+  it("a scan describes each record", () => {
     const engine = engineOf();
     run(engine, [
       insert("counter", 2n ** 64n - 1n, { unit: 6, count: 2n ** 63n }),
@@ -231,7 +231,7 @@ describe("a scan", () => {
     ]);
   });
 
-  it("of 20,000 records keeps a page in mind, whatever the order they lie in", () => {
+  it("a scan of 20,000 records holds one page in memory, whatever order they lie in", () => {
     const engine = engineOf();
     const keys = Array.from({ length: 20_000 }, (_, i) => `key:${i * 7919}`);
     run(
@@ -259,7 +259,7 @@ describe("a scan in the order of the table", () => {
     count: fc.integer({ min: 100, max: 1500 }),
   });
 
-  it("gives every record that stays once, whatever comes, goes, grows and restarts between its pages", () => {
+  it("a scan in the order of the table gives every record that stays once, whatever changes between its pages", () => {
     const property = fc.property(
       fc.uniqueArray(keyArbitrary, { minLength: 1, maxLength: 60 }),
       fc.array(happening, { maxLength: 40 }),
@@ -316,7 +316,7 @@ describe("a scan in the order of the table", () => {
 });
 
 describe("a removal", () => {
-  it("removes the live records of the prefixes, and a replay knows it", () => {
+  it("a removal removes the live records of its prefixes, and a replay repeats it", () => {
     const property = fc.property(
       fc.uniqueArray(fc.record({ key: keyArbitrary, lifeMs: fc.constantFrom(500, 1e9) }), {
         maxLength: 200,
@@ -355,7 +355,7 @@ describe("a removal", () => {
     fc.assert(property, { seed, numRuns: runs(300) });
   });
 
-  it("gives the memory back, step by step, and leaves the others where they are", () => {
+  it("a removal frees memory step by step, and leaves other records where they are", () => {
     const engine = engineOf();
     const empty = engine.figures.bytes;
     const keys = Array.from({ length: 20_000 }, (_, i) => `${i % 4 === 0 ? "keep" : "go"}:${i}`);
@@ -386,7 +386,7 @@ describe("a removal", () => {
     expect(engine.figures).toMatchObject({ records: 0, bytes: empty });
   });
 
-  it("of pairs goes by their consumers", () => {
+  it("a removal of pairs goes by their consumers", () => {
     const pairs: Pair[] = [
       ["", ""],
       ["user", "r"],
@@ -411,7 +411,7 @@ describe("a removal", () => {
     expect(removal("us", ["user:", "x"])).toBe(1);
   });
 
-  it("of answers goes by the keys of the calls", () => {
+  it("a removal of answers goes by the keys of their calls", () => {
     const calls: [id: string, key: string][] = [
       ["id", "user"],
       ["user", ""],

@@ -136,7 +136,7 @@ function sweepAll(engine: Engine, nowMs: number): void {
 }
 
 describe("commands", () => {
-  it("answer as the model does, whatever is restarted when", () => {
+  it("commands answer as the model does, whatever is restarted at any time", () => {
     const property = fc.property(
       stepsArbitrary,
       fc.integer(),
@@ -195,7 +195,7 @@ describe("commands", () => {
     fc.assert(property, { seed, numRuns: runs(400) });
   });
 
-  it("change nothing when they are refused", () => {
+  it("refused commands change nothing", () => {
     const property = fc.property(
       fc
         .array(configurations, { minLength: 1, maxLength: 2 })

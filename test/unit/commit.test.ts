@@ -41,7 +41,7 @@ const change = fc.oneof(
   })),
 );
 
-it("hold counters that were reset, buffers that were set and all others", () => {
+it("a commit holds what it changed as it was left: counters reset, buffers set, and all other records", () => {
   const property = fc.property(
     fc.array(fc.array(change, { maxLength: 12 }), { maxLength: 6 }),
     (commits) => {

@@ -32,7 +32,7 @@ const place = fc.record({
 const random = fc.uint8Array({ minLength: 16, maxLength: 16 });
 
 describe("connection ids", () => {
-  it("are version 4 UUIDs that name their Hub", () => {
+  it("connection ids are version 4 UUIDs that name their Hub", () => {
     const property = fc.property(place, random, (hub, bytes) => {
       const id = makeConnectionId(hub, bytes);
       expect(hex(id)).toMatch(/^[\da-f]{12}4[\da-f]{3}[89ab][\da-f]{15}$/);
@@ -43,7 +43,7 @@ describe("connection ids", () => {
     fc.assert(property, { seed });
   });
 
-  it("keep all random bits beside those that name the Hub", () => {
+  it("connection ids keep all random bits that do not name the Hub", () => {
     const hub = { location: "FRA", index: 7 };
     const property = fc.property(random, (bytes) => {
       const id = makeConnectionId(hub, bytes);
@@ -58,7 +58,7 @@ describe("connection ids", () => {
     expect(new Set(ends).size).toBeGreaterThan(100);
   });
 
-  it("are not read out of other bytes", () => {
+  it("bytes that are not a connection id are not read as one", () => {
     expect(hubOfConnection(new Uint8Array(16))).toBe(null);
     expect(hubOfConnection(new Uint8Array(15))).toBe(null);
     expect(hubOfChannel("news")).toBe(null);
@@ -97,9 +97,12 @@ describe("the row of a connection", () => {
     ["2001:db8::8:800:200c:417a", "6 20010db80000000000080800200c417a"],
     ["2001:0db8:0000:0000:0000::1", "6 20010db8000000000000000000000001"],
     ["::ffff:192.168.100.200", "6 00000000000000000000ffffc0a864c8"],
-  ])("has the address %s as text, or as 16 bytes when that is too long", (ip, expected) => {
-    expect(fieldOf(ip)).toBe(expected);
-  });
+  ])(
+    "the row of a connection has the address %s as text, or as 16 bytes when the text is too long",
+    (ip, expected) => {
+      expect(fieldOf(ip)).toBe(expected);
+    },
+  );
 });
 
 describe("a page of connections", () => {
@@ -131,11 +134,11 @@ describe("a page of connections", () => {
     return readConnectionRow(reader);
   }
 
-  it("tells all that was written, with the counts of every type of request", () => {
+  it("a page of connections is read as it was written, with the counts of every request type", () => {
     expect(read(COUNTED_ROW_BYTES, row)).toEqual(row);
   });
 
-  it("of a Hub that knows the row of 7.3 only lacks the counts that the row has no place for", () => {
+  it("a page from a Hub that knows only the row of 7.3 lacks the counts without a place in that row", () => {
     expect(read(CONNECTION_ROW_BYTES, row)).toEqual({
       ...row,
       counts: counts.map((count, type) => (type < RequestType.event ? count : 0)),
@@ -150,7 +153,7 @@ describe("a page of connections", () => {
     "2001:db8:1234:5678:9abc:def0:1234:5678",
     // Sixteen bytes that are ASCII, with colons.
     "2a3a:3a3a:2a3a:3a3a:2a3a:3a3a:2a3a:3a3a",
-  ])("has a connection from %s", (ip) => {
+  ])("a page of connections has a connection from %s", (ip) => {
     expect(read(CONNECTION_ROW_BYTES, { ...row, ip }).ip).toBe(ip);
   });
 });

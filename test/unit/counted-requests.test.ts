@@ -14,7 +14,7 @@ const START_MS = 1_000_000;
 const named = (name: string) => COUNTED_REQUESTS.find((counted) => counted.name === name);
 
 describe("counted requests", () => {
-  it("have names and places of their own", () => {
+  it("counted requests have unique names and places", () => {
     expect(new Set(COUNTED_REQUESTS.map(({ name }) => name)).size).toBe(COUNTED_REQUESTS.length);
     const places = new Set(COUNTED_REQUESTS.map(({ index }) => index));
     expect(places.size).toBe(COUNTED_REQUESTS.length);
@@ -22,7 +22,7 @@ describe("counted requests", () => {
     for (const { name } of COUNTED_REQUESTS) expect(name).toMatch(/^[A-Z]+(_[A-Z]+)*$/);
   });
 
-  it("are all types and commands", () => {
+  it("all request types and commands are counted", () => {
     const types = [...Object.values(RequestType), ...Object.values(Command)];
     const counted = COUNTED_REQUESTS.filter(({ name }) => !name.startsWith("COUNTER_"));
     expect(counted.map(({ index }) => index)).toEqual(types.toSorted((a, b) => a - b));
@@ -44,7 +44,7 @@ describe("counted requests", () => {
     ["PUBLISH", "publish", false],
     ["LIST", "other", false],
     ["WHOAMI", "other", false],
-  ])("%s is of the family %s", (name, family, isOfShard) => {
+  ])("the request %s is of the family %s", (name, family, isOfShard) => {
     expect(named(name)).toMatchObject({ family, isOfShard });
   });
 
@@ -53,7 +53,7 @@ describe("counted requests", () => {
     { type: "get", name: bytesOf("a") },
     { type: "acquire", name: bytesOf("a"), resources: 1, maximum: 9 },
     { type: "release", name: bytesOf("a"), resources: 1 },
-  ])("of the yrmcds protocol are counted by the engine: $type", (request) => {
+  ])("the engine counts the yrmcds request $type", (request) => {
     const engine = new Engine({
       hashKey: { low: 1, high: 2 },
       bytesMax: 1 << 20,

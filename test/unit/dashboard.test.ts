@@ -35,7 +35,7 @@ const seed = inject("seed");
 const encoder = new TextEncoder();
 
 describe("figures", () => {
-  it("have all their digits, up to 2^64 - 1", () => {
+  it("figures show all their digits, up to 2^64 - 1", () => {
     expect(formatCount(1_234_567)).toBe("1,234,567");
     expect(formatCount(2n ** 64n - 1n)).toBe("18,446,744,073,709,551,615");
     expect(formatTile(9_999_999)).toBe("9,999,999");
@@ -53,7 +53,7 @@ describe("figures", () => {
     [99.94, "99.9"],
     [99.95, "100"],
     [12_345.6, "12,346"],
-  ])("%d per second is %s", (rate, text) => {
+  ])("a rate of %d per second is shown as %s", (rate, text) => {
     expect(formatRate(rate)).toBe(text);
   });
 
@@ -66,7 +66,7 @@ describe("figures", () => {
     [1024 ** 2 - 1, "1.0 MiB"],
     [24 << 20, "24.0 MiB"],
     [2 ** 60, "1,024.0 PiB"],
-  ])("%d bytes are %s", (bytes, text) => {
+  ])("%d bytes are shown as %s", (bytes, text) => {
     expect(formatBytes(bytes)).toBe(text);
   });
 
@@ -81,11 +81,11 @@ describe("figures", () => {
     [86_400_000, "1 d 00 h"],
     [86_400_000 * 3 + 3_600_000 * 4, "3 d 04 h"],
     [86_400_000 * 365 * 58, "58 y"],
-  ])("%d ms are %s", (ms, text) => {
+  ])("%d ms are shown as %s", (ms, text) => {
     expect(formatDuration(ms)).toBe(text);
   });
 
-  it("say shares so that little is not nothing, and times that no calendar has", () => {
+  it("a tiny share is not shown as nothing, and a time beyond the calendar is still shown", () => {
     expect([0, 0.0001, 0.005, 0.37, 1].map(formatShare)).toEqual([
       "0 %",
       "0.1 %",
@@ -102,24 +102,24 @@ describe("figures", () => {
 describe("rates", () => {
   const at = (atMs: number, totals: Record<string, number>) => ({ atMs, totals });
 
-  it("are what came between two looks, per second", () => {
+  it("rates are what came between two polls, per second", () => {
     expect(ratesBetween(at(1000, { GET: 10 }), at(3000, { GET: 40, SET: 4 }))).toEqual({
       GET: 15,
       SET: 2,
     });
   });
 
-  it("are not known of one look, of looks too far apart, or of a clock that stands still", () => {
+  it("a rate is unknown after one poll, across a long gap, or when the clock stood still", () => {
     expect(ratesBetween(null, at(0, { GET: 1 }))).toBeNull();
     expect(ratesBetween(at(0, {}), at(10_001, {}))).toBeNull();
     expect(ratesBetween(at(5, {}), at(5, {}))).toBeNull();
   });
 
-  it("take a total that has gone down for one that began anew", () => {
+  it("a total that has gone down is taken for one that began again", () => {
     expect(ratesBetween(at(0, { GET: 1000 }), at(1000, { GET: 7 }))).toEqual({ GET: 7 });
   });
 
-  it("keep their slots, and share the last one", () => {
+  it("rates keep their slots, and the surplus shares the last one", () => {
     const slots = new Slots(2);
     slots.assign({ GET: 0, SET: 1, PURGE: 3 });
     expect(slots.names).toEqual(["PURGE", "SET"]);
@@ -128,7 +128,7 @@ describe("rates", () => {
     expect(slots.valuesOf({ GET: 100, SET: 50, LIST: 2 })).toEqual([0, 50, 102]);
   });
 
-  it("give slots to what comes later, as long as there are any", () => {
+  it("free slots go to rates that come later", () => {
     const slots = new Slots(2);
     slots.assign({ GET: 1 });
     slots.assign({ GET: 1, SET: 2, LIST: 3 });
@@ -146,7 +146,7 @@ describe("event streams", () => {
     { type: "message", data: "" },
   ];
 
-  it(`are the same wherever they are cut (seed ${seed})`, () => {
+  it(`events of a stream are the same wherever it is cut (seed ${seed})`, () => {
     const cuts = fc.array(fc.nat(STREAM.length), { maxLength: 12 });
     fc.assert(
       fc.property(cuts, (places) => {
@@ -159,7 +159,7 @@ describe("event streams", () => {
     );
   });
 
-  it("may not go on in one line without end", () => {
+  it("an event stream with an endless line is refused", () => {
     const parser = new EventParser();
     parser.push("data: ");
     expect(() => parser.push("x".repeat((4 << 20) + 1))).toThrow("no end of line");
@@ -170,7 +170,7 @@ describe("states of limiters", () => {
   const NOW_MS = 1_790_000_000_000;
   const nowNs = BigInt(NOW_MS) * 1_000_000n;
 
-  it("are read as their codecs write them", () => {
+  it("limiter states are read as their codecs write them", () => {
     expect(readLimiterState(tokenBucketCodec.encode({ amount: 8.25, atNs: nowNs }))).toEqual({
       strategy: "Token bucket",
       summary: "8.25 tokens",
@@ -207,7 +207,7 @@ describe("states of limiters", () => {
     [`22|5|${nowNs}|`, "Fixed window"],
     [`51|23|1|day|5|${nowNs}$42|${nowNs}`, "Composite: fixed window and GCRA"],
     [`cmp1|22|5|${nowNs}|$11|8|${nowNs}|10|1`, "Composite: fixed window and token bucket"],
-  ])("are read in every version that names its strategy: %s", (text, strategy) => {
+  ])("a limiter state of every version is read that names its strategy: %s", (text, strategy) => {
     expect(readLimiterState(text)?.strategy).toBe(strategy);
   });
 
@@ -222,13 +222,13 @@ describe("states of limiters", () => {
     "hello",
     "51|hello$42|5",
     `12|8|${"1".repeat(2000)}`,
-  ])("are no states where anything is wrong with them: %s", (text) => {
+  ])("a damaged limiter state is not read as a state: %s", (text) => {
     expect(readLimiterState(text)).toBeNull();
   });
 });
 
 describe("values", () => {
-  it("are JSON, text or hex, the most telling first", () => {
+  it("values are shown as JSON, text or hex, the most telling form first", () => {
     expect(formsOf(encoder.encode('{"a":[1]}'))).toEqual(["json", "text", "hex"]);
     expect(formsOf(encoder.encode("12"))).toEqual(["text", "hex"]);
     expect(formsOf(encoder.encode("{not json"))).toEqual(["text", "hex"]);
@@ -236,7 +236,7 @@ describe("values", () => {
     expect(prettyJsonOf(' [1, {"a": 2}]')).toBe('[\n  1,\n  {\n    "a": 2\n  }\n]');
   });
 
-  it("have sixteen bytes in a row of hex", () => {
+  it("hex has sixteen bytes in a row", () => {
     const rows = hexOf(Uint8Array.from({ length: 18 }, (_, i) => i + 0x40)).split("\n");
     expect(rows).toEqual([
       "000000  40 41 42 43 44 45 46 47 48 49 4a 4b 4c 4d 4e 4f  @ABCDEFGHIJKLMNO",
@@ -245,13 +245,13 @@ describe("values", () => {
     expect(hexOf(Uint8Array.of(0, 0x7f))).toContain("··");
   });
 
-  it("are cut where they are long", () => {
+  it("long values are cut", () => {
     const long = new Uint8Array(100_000).fill(0x61);
     expect(valueIn("text", long)).toHaveLength(65_536);
     expect(valueIn("hex", long).split("\n")).toHaveLength(4096);
   });
 
-  it("have names of one line", () => {
+  it("names are shown on one line", () => {
     expect(nameText(encoder.encode("user:é"))).toBe("user:é");
     expect(nameText(encoder.encode("a\nb"))).toBe("a\\x0ab");
     expect(nameText(Uint8Array.of(0xff, 0x41, 0x5c))).toBe("\\xffA\\x5c");
@@ -260,7 +260,7 @@ describe("values", () => {
 });
 
 describe("names of the JSON door", () => {
-  it(`come through a path as they are (seed ${seed})`, () => {
+  it(`names pass through a path unchanged (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), (name) => {
         const url = new URL(
@@ -277,14 +277,14 @@ describe("names of the JSON door", () => {
     );
   });
 
-  it.each(["", ".", ".."])("are in the query where a path can't have them: %j", (name) => {
+  it.each(["", ".", ".."])("names that a path cannot have go into the query: %j", (name) => {
     const path = pathOf("/v1/semaphores/", "name", encoder.encode(name), "/holders?limit=9");
     const escaped = name.replaceAll(".", "%2e");
     expect(path).toBe(`/v1/semaphores/-/holders?limit=9&name=${escaped}`);
     expect(new URL(path, "http://localhost").pathname).toBe("/v1/semaphores/-/holders");
   });
 
-  it(`come through the address of the dashboard as they are (seed ${seed})`, () => {
+  it(`names pass through the address of the dashboard unchanged (seed ${seed})`, () => {
     fc.assert(
       fc.property(fc.uint8Array(), (name) => {
         expect(bytesOfEscaped(escapedBytes(name))).toEqual(name);
@@ -294,13 +294,13 @@ describe("names of the JSON door", () => {
     expect(bytesOfEscaped("a:é%zz")).toEqual(encoder.encode("a:é%zz"));
   });
 
-  it("are text, or base64 of what is none", () => {
+  it("names are shown as text, or as base64 when they are not text", () => {
     expect(bytesOfName({ name: "é" }, "name")).toEqual(encoder.encode("é"));
     expect(bytesOfName({ nameBase64: "/wA=" }, "name")).toEqual(Uint8Array.of(255, 0));
   });
 });
 
-describe("forms of limiters", () => {
+describe("limiter forms", () => {
   const fields: Readonly<Record<string, string>> = {
     burst: "10",
     rate: "0.5",
@@ -319,7 +319,7 @@ describe("forms of limiters", () => {
   };
   const field = (name: string): string => fields[name] ?? "";
 
-  it("make strategies that limiters take", () => {
+  it("the form makes strategies that limiters accept", () => {
     for (const name of Object.keys(STRATEGIES) as StrategyName[]) {
       expect(configurationOf(strategyOf(name, field, 2)).strategy).toBe(name);
     }
@@ -336,7 +336,7 @@ describe("forms of limiters", () => {
     });
   });
 
-  it("leave what is wrong to the limiter, which names the field", () => {
+  it("the form leaves wrong values to the limiter, which names the field", () => {
     const zero = (name: string): string => (name.startsWith("unit") ? "s" : "0");
     expect(() => configurationOf(strategyOf("token_bucket", zero, 1))).toThrow(/burst/);
     expect(() => configurationOf(strategyOf("fixed_window", zero, 1))).toThrow(/quotas\[0\]/);
@@ -354,14 +354,17 @@ describe("forms of limiters", () => {
       " ",
       'window_invalid: quota 1: window: expected a number, got " "',
     ],
-  ] as const)("say which number is none: %s, %s", (strategy, wrong, text, message) => {
-    const read = (name: string): string => (name === wrong ? text : field(name));
-    expect(() => strategyOf(strategy, read, 2)).toThrow(
-      new ThrottrError(message.split(":")[0]!, message.slice(message.indexOf(": ") + 2)),
-    );
-  });
+  ] as const)(
+    "the form names the field that is not a number: %s, %s",
+    (strategy, wrong, text, message) => {
+      const read = (name: string): string => (name === wrong ? text : field(name));
+      expect(() => strategyOf(strategy, read, 2)).toThrow(
+        new ThrottrError(message.split(":")[0]!, message.slice(message.indexOf(": ") + 2)),
+      );
+    },
+  );
 
-  it("know units of time", () => {
+  it("the form reads units of time", () => {
     expect(millisecondsOf("1.5", "s")).toBe(1500);
     expect(millisecondsOf("", "s")).toBeNaN();
     expect(millisecondsOf("1", "weeks")).toBeNaN();
@@ -373,7 +376,7 @@ describe("tokens", () => {
   const tokenOf = (claims: object): string =>
     `x.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.x`;
 
-  it("say whose they are, and until when", () => {
+  it("a token's namespace and expiry are shown", () => {
     const claims = { ns: "müller", scopes: ["read"], exp: 1_790_000_000, keyPrefixes: ["a:"] };
     expect(claimsOf(tokenOf(claims))).toEqual({
       namespace: "müller",
@@ -384,7 +387,7 @@ describe("tokens", () => {
     });
   });
 
-  it.each(["", "x", "a.b.c", "a.%.c"])("say nothing where they are none: %s", (text) => {
+  it.each(["", "x", "a.b.c", "a.%.c"])("an invalid token shows nothing: %s", (text) => {
     expect(claimsOf(text)).toBeNull();
   });
 });

@@ -39,7 +39,7 @@ function newObject(gauges: Omit<Measured, "tally"> = {}) {
 }
 
 describe("data points", () => {
-  it("are none where no data set is bound", () => {
+  it("no data points are written without a data set", () => {
     expect(
       DataPoints.of(
         {},
@@ -50,7 +50,7 @@ describe("data points", () => {
     ).toBe(null);
   });
 
-  it("tell who, how much of what, and how things stand", async () => {
+  it("data points have the namespace, what it used, and the state of its objects", async () => {
     const { written, work, tally, points, count } = newObject({
       refusedForSpace: 4,
       rowsWritten: 9,
@@ -83,7 +83,7 @@ describe("data points", () => {
     ]);
   });
 
-  it("are one for all that happens within 5 s, and tell what is new", async () => {
+  it("one data point covers 5 s, with what is new in them", async () => {
     const { written, work, points, count } = newObject();
     for (let i = 0; i < 100; i++) {
       count("INSERT", 1);
@@ -102,7 +102,7 @@ describe("data points", () => {
     expect(work).toHaveLength(2);
   });
 
-  it("come at once before counts start anew, and no count is told twice", async () => {
+  it("data points are written before counts start again, and no count is written twice", async () => {
     const { written, tally, points, count } = newObject();
     points.flush();
     expect(written).toHaveLength(0);
@@ -118,7 +118,7 @@ describe("data points", () => {
     expect(written.map(({ doubles }) => doubles[0])).toEqual([5, 2]);
   });
 
-  it("keep within what a data set takes", () => {
+  it("data points keep within the limits of a data set", () => {
     const { written, points } = newObject();
     points.note();
     points.flush();

@@ -44,7 +44,7 @@ const optionsOf = (low: number, high: number): EngineOptions => ({
 });
 
 describe("engine", () => {
-  it("answers as the model does, whatever is restarted when", () => {
+  it("the engine answers as the model does, whatever is restarted at any time", () => {
     const property = fc.property(
       fc.array(step, { minLength: 1, maxLength: 25 }),
       fc.integer(),
@@ -92,7 +92,7 @@ describe("engine", () => {
     fc.assert(property, { seed, numRuns: runs(300) });
   });
 
-  it("keeps every record through growth, splits, deletion and reuse of space", () => {
+  it("the engine keeps every record through growth, splits, deletion and reuse of space", () => {
     const protocol = { dialect: "7.3", valueSize: 4 };
     const engine = new Engine({
       hashKey: { low: seed, high: 2 },
@@ -148,7 +148,7 @@ describe("byte budget", () => {
     ttl: 100n,
   });
 
-  it("refuses new records beyond it, serves everything else, and takes new ones when old ones expire", () => {
+  it("a full shard refuses new records, serves all others, and takes new ones when old ones expire", () => {
     const bytesMax = 1 << 20;
     const engine = new Engine({ hashKey: { low: seed, high: 3 }, bytesMax, isCounting: true });
     const statuses = run(
@@ -168,7 +168,7 @@ describe("byte budget", () => {
     expect(engine.figures.bytes).toBeLessThanOrEqual(bytesMax);
   });
 
-  it("lets buffers grow in a full shard by an eighth of the budget at most", () => {
+  it("buffers grow in a full shard by an eighth of the budget at most", () => {
     const bytesMax = 1 << 20;
     const engine = new Engine({ hashKey: { low: seed, high: 4 }, bytesMax, isCounting: true });
     const set = (i: number, bytes: number): ModelRequest => ({
@@ -195,7 +195,7 @@ describe("byte budget", () => {
 });
 
 describe("byte budget of a full shard", () => {
-  it("never refuses a value that is no longer than the one it replaces", () => {
+  it("a full shard never refuses a value that is not longer than the one it replaces", () => {
     const protocol = { dialect: "7.3", valueSize: 4 };
     const engine = new Engine({
       hashKey: { low: seed, high: 9 },
@@ -215,7 +215,7 @@ describe("byte budget of a full shard", () => {
 });
 
 describe("commit", () => {
-  it("holds one image a record, however often it changed", () => {
+  it("a commit has one image of a record, however often the record changed", () => {
     const protocol = { dialect: "7.3", valueSize: 8 };
     const engine = new Engine({
       hashKey: { low: seed, high: 5 },
@@ -243,7 +243,7 @@ describe("commit", () => {
     expect(rows[0]!.length).toBe(12 + 20 + "counter".length + 20 + "buffer".length + 999);
   });
 
-  it("is cut into rows that fit, and starts anew long before positions run out", () => {
+  it("a commit is cut into rows that fit, and positions start again long before they run out", () => {
     const protocol = { dialect: "7.3", valueSize: 4 };
     const engine = new Engine({
       hashKey: { low: seed, high: 6 },
@@ -270,7 +270,7 @@ describe("commit", () => {
 });
 
 describe("time", () => {
-  it("never goes back: what has expired stays so", () => {
+  it("the engine's time never goes back, so an expired record stays expired", () => {
     const protocol = { dialect: "7.3", valueSize: 2 };
     const engine = new Engine({
       hashKey: { low: seed, high: 7 },
@@ -286,7 +286,7 @@ describe("time", () => {
     expect(at({ type: "query", key: "k" }, 1009)).toBe(0);
   });
 
-  it("says which deadline is the earliest, once", () => {
+  it("the engine reports an earlier deadline once", () => {
     const protocol = { dialect: "7.3", valueSize: 2 };
     const engine = new Engine({
       hashKey: { low: seed, high: 8 },

@@ -29,7 +29,7 @@ const metric = fc
 const metrics = fc.uniqueArray(metric, { selector: ({ name }) => name, maxLength: 5 });
 
 describe("the exposition", () => {
-  it("reads back as it was written", () => {
+  it("metrics are read as they were written", () => {
     fc.assert(
       fc.property(metrics, (written) => {
         const read = [...parseExposition(expositionOf(written))].map(
@@ -53,7 +53,7 @@ describe("the exposition", () => {
     );
   });
 
-  it("is the text that the format's document has", () => {
+  it("the exposition is the text that its specification shows", () => {
     const text = expositionOf([
       {
         name: "http_requests_total",
@@ -111,7 +111,7 @@ describe("the exposition", () => {
     ['# HELP a b\n# TYPE a gauge\na{b="1"c="2"} 1\n', "no label"],
     ['# HELP a b\n# TYPE a gauge\na{b="1",b="2"} 1\n', "a label twice"],
     ["# HELP a \\x\n# TYPE a gauge\na 1\n", "an escape"],
-  ])("is read strictly: %j is refused", (text, why) => {
+  ])("invalid metrics are refused: %j", (text, why) => {
     expect(() => parseExposition(text)).toThrow(why);
   });
 });

@@ -17,7 +17,7 @@ import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
 import { parseExposition } from "../support/text/exposition.ts";
 
 describe("ports", () => {
-  it("are those of the server's TCP_PORTS unless given", () => {
+  it("the gateway opens the ports of the server's TCP_PORTS by default", () => {
     const ports = parsePorts(PORTS_UNLESS_GIVEN);
     expect(ports.map(({ port, path }) => [port, path])).toEqual([
       [9000, "/throttr/7.3/uint16"],
@@ -31,7 +31,7 @@ describe("ports", () => {
     ]);
   });
 
-  it("may have any dialect, and the size that is given for those without one", () => {
+  it("ports may have any dialect, and a default size for dialects without one", () => {
     const ports = parsePorts(" 1=7.1/uint8 ,2=5,65535=edge", "uint64");
     expect(ports.map(({ port, name }) => [port, name])).toEqual([
       [1, "7.1/uint8"],
@@ -61,11 +61,11 @@ describe("ports", () => {
     "1=constructor/uint8",
     "1=2, 1=7.3",
     Array.from({ length: 65 }, (_, i) => `${i + 1}=2`).join(","),
-  ])("are refused when they are %j", (text) => {
+  ])("the ports %j are refused", (text) => {
     expect(() => parsePorts(text)).toThrow(expect.objectContaining({ code: "ports_invalid" }));
   });
 
-  it("are refused with a default size that is none", () => {
+  it("an invalid default size is refused", () => {
     expect(() => parsePorts("1=2", "uint128")).toThrow("uint128");
   });
 });
@@ -77,7 +77,7 @@ describe("the server's address", () => {
     ["wss://host/a/b//", "wss://host/a/b/throttr/2"],
     ["ws://[::1]:1", "ws://[::1]:1/throttr/2"],
     ["https://host#x", "wss://host/throttr/2"],
-  ])("%s has its door at %s", (url, door) => {
+  ])("the address %s has its door at %s", (url, door) => {
     expect(doorUrl(upstreamUrl(url), "/throttr/2").href).toBe(door);
   });
 
@@ -88,11 +88,11 @@ describe("the server's address", () => {
     "https://name:word@host",
     "https://host?ticket=x",
     "mailto:a",
-  ])("%j is refused", (url) => {
+  ])("the address %j is refused", (url) => {
     expect(() => upstreamUrl(url)).toThrow(expect.objectContaining({ code: "option_invalid" }));
   });
 
-  it("is known to be loopback or not", () => {
+  it("loopback addresses are recognized", () => {
     expect(["127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]"].every(isLoopback)).toBe(true);
     expect(["0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example", "host"].some(isLoopback)).toBe(false);
   });
@@ -101,7 +101,7 @@ describe("the server's address", () => {
 describe("limits", () => {
   const options = { url: "ws://host", ports: [] };
 
-  it("have defaults, and ranges that are named where they are left", () => {
+  it("limits have defaults, and a value out of range is refused by name", () => {
     expect(limitsOf(options)).toEqual(
       Object.fromEntries(
         Object.entries(LIMITS).map(([name, [unlessGiven]]) => [name, unlessGiven]),
@@ -122,7 +122,7 @@ describe("tokens", () => {
   const folder = mkdtempSync(join(tmpdir(), "gateway-token-"));
   const file = join(folder, "token");
 
-  it("of a file are read anew each time, without the white space around", async () => {
+  it("a token file is read again each time, without surrounding white space", async () => {
     const source = tokenOfFile(file);
     await expect(source()).rejects.toMatchObject({ code: "token_unreadable" });
     writeFileSync(file, " a.b.c\n");
@@ -139,7 +139,7 @@ describe("tokens", () => {
     rmSync(folder, { recursive: true });
   });
 
-  it("that are given are checked at once", async () => {
+  it("a given token is checked at the start", async () => {
     expect(await givenToken("a.b.c")()).toBe("a.b.c");
     expect(await givenToken(null)()).toBe(null);
     expect(() => givenToken("a\r\nb: c")).toThrow("visible ASCII");
@@ -147,7 +147,7 @@ describe("tokens", () => {
 });
 
 describe("the log", () => {
-  it("writes a repeated warning at intervals that double to a minute, and how many there were", () => {
+  it("a repeated warning is logged at intervals that double to a minute, with its count", () => {
     const lines: string[] = [];
     let nowMs = 0;
     const log = new GatewayLog(
@@ -176,7 +176,7 @@ describe("the log", () => {
     expect(lines).toHaveLength(at.length + 2);
   });
 
-  it("tells kinds apart, and does not keep more of them than it must", () => {
+  it("the log tells warnings of different kinds apart, and keeps a bounded number of kinds", () => {
     const lines: string[] = [];
     const log = new GatewayLog(
       (line) => lines.push(line),
@@ -193,7 +193,7 @@ describe("the log", () => {
 });
 
 describe("the figures", () => {
-  it("are text that Prometheus reads, with all series there from the start", () => {
+  it("Prometheus can read the figures, and all series exist from the start", () => {
     const metrics = new PortMetrics(9002, "7.3/uint16");
     const figures = { isDraining: true, connectionsMax: 5, residentBytes: 6, startSeconds: 7 };
     const before = parseExposition(metricsText([metrics, new PortMetrics(1, "2")], figures));

@@ -98,7 +98,7 @@ beforeEach(() => {
 });
 
 describe("the interface", () => {
-  it("is that of hono-rate-limiter", () => {
+  it("the store implements the interface of hono-rate-limiter", () => {
     expectTypeOf<ThrottrStore>().toExtend<Store>();
     expectTypeOf<ThrottrStore>().toExtend<Required<Omit<Store, "shutdown">>>();
     expectTypeOf<Omit<ThrottrStore, "decrement">>().not.toExtend<Store>();
@@ -108,7 +108,7 @@ describe("the interface", () => {
 });
 
 describe("a store", () => {
-  it("counts, and tells when that ends by our clock", async () => {
+  it("a store counts, and reports the end of its window by our clock", async () => {
     const resetTime = new Date(clock.nowMs() + WINDOW_MS);
     expect(await store.get("ada")).toBeUndefined();
     expect(await store.increment("ada")).toEqual({ totalHits: 1, resetTime });
@@ -123,7 +123,7 @@ describe("a store", () => {
     expect(await store.increment("ada")).toMatchObject({ totalHits: 1 });
   });
 
-  it("takes back, but not below 0, and not of a window that has ended", async () => {
+  it("a store gives back, but not below 0 and not to an ended window", async () => {
     await store.decrement("ada");
     expect(throttr.records.size).toBe(0);
     const { resetTime } = await store.increment("ada");
@@ -134,7 +134,7 @@ describe("a store", () => {
     expect(await store.increment("ada")).toEqual({ totalHits: 1, resetTime });
   });
 
-  it("forgets one client, or all of its prefix", async () => {
+  it("a store forgets one client, or all of its prefix", async () => {
     const other = new ThrottrStore({ throttr, clock, prefix: "other:" });
     other.init({ windowMs: 100.5 });
     for (const key of ["ada", "bob"]) await store.increment(key);
@@ -149,7 +149,7 @@ describe("a store", () => {
     });
   });
 
-  it("takes any key, and none", async () => {
+  it("a store accepts any key, the empty one included", async () => {
     const keys = ["", "/a b", "x".repeat(1_000), "x".repeat(1_001), ".", "hrl:"];
     for (const key of keys) expect(await store.increment(key)).toMatchObject({ totalHits: 1 });
     expect(throttr.records.size).toBe(keys.length);
@@ -157,7 +157,7 @@ describe("a store", () => {
     for (const key of throttr.records.keys()) expect(key.length).toBeLessThanOrEqual(68);
   });
 
-  it("fails with errors that have a code", async () => {
+  it("a store fails with errors that have a code", async () => {
     throttr.failure = new Error("kind_mismatch: the record under the key is a buffer");
     for (const method of ["increment", "decrement", "get", "resetKey"] as const) {
       const error: unknown = await store[method]("ada").catch((error: unknown) => error);
@@ -166,7 +166,7 @@ describe("a store", () => {
     }
   });
 
-  it("must know its window, and have a prefix", async () => {
+  it("a store needs a window and a prefix", async () => {
     const fresh = new ThrottrStore({ throttr });
     await expect(fresh.increment("ada")).rejects.toThrow(/^configuration_invalid: windowMs: /);
     for (const prefix of ["", "x".repeat(129), "é".repeat(65)]) {
@@ -176,7 +176,7 @@ describe("a store", () => {
 });
 
 describe("hono-rate-limiter", () => {
-  it("limits with it", async () => {
+  it("hono-rate-limiter limits with the store", async () => {
     const app = new Hono();
     app.use(
       rateLimiter({

@@ -251,7 +251,7 @@ describe("header fields", () => {
       ],
     ],
   ];
-  it.each(table)("of %s, %o", async (headers, strategy, answers) => {
+  it.each(table)("header fields of %s, %o", async (headers, strategy, answers) => {
     const app = appOf({ headers }, limiterOf({ strategy }));
     const isBucket = strategy === BUCKET;
     for (const answer of answers) {
@@ -261,7 +261,7 @@ describe("header fields", () => {
     }
   });
 
-  it("tell of a refusal how long its cost must wait", async () => {
+  it("the headers of a refusal say how long its cost must wait", async () => {
     const costs = [1, 2];
     const app = appOf({ cost: () => costs.shift()! });
     await app.request("/200");
@@ -271,7 +271,7 @@ describe("header fields", () => {
     expect(fieldsOf(await full.request("/200")).ratelimit).toBe('"full";r=0;t=2');
   });
 
-  it("of older drafts tell of the first of two that are equal, and of the last that refuses", async () => {
+  it("headers of older drafts describe the first of two equal quotas, and the last that refuses", async () => {
     const strategy = fixedWindow([
       { name: "burst", limit: 4, window: "10 s" },
       { name: "daily", limit: 4, window: "1 d" },
@@ -287,7 +287,7 @@ describe("header fields", () => {
     });
   });
 
-  it("are those of draft 8 unless others are wanted, and none if that is", async () => {
+  it("headers follow draft 8 by default, another draft on request, and can be turned off", async () => {
     expect(fieldsOf(await appOf().request("/200"))).toEqual({
       "ratelimit-policy": '"api";q=2;w=2',
       ratelimit: '"api";r=1;t=1',
@@ -297,7 +297,7 @@ describe("header fields", () => {
     expect(fieldsOf(await app.request("/200"))).toEqual({ "retry-after": "1" });
   });
 
-  it("say nothing of a wait that does not help", async () => {
+  it("a refusal that no wait helps has no Retry-After", async () => {
     const styles: [HeaderStyle, Record<string, string>][] = [
       ["draft-8", { "ratelimit-policy": '"api";q=2;w=2', ratelimit: '"api";r=2' }],
       ["draft-7", { "ratelimit-policy": "2;w=2", ratelimit: "limit=2, remaining=2, reset=2" }],
@@ -314,7 +314,7 @@ describe("header fields", () => {
     }
   });
 
-  it("say nothing that nobody knows", async () => {
+  it("headers leave out what is unknown", async () => {
     throttr.failure = new Error("no network");
     const styles: [HeaderStyle, Record<string, string>][] = [
       ["draft-8", { "ratelimit-policy": '"api";q=2;w=2' }],
@@ -329,7 +329,7 @@ describe("header fields", () => {
     }
   });
 
-  it("tell the time by the server's clock where it is known, and never more than a window", async () => {
+  it("headers tell the time by the server's clock where it is known, and never more than a window", async () => {
     throttr.skewMs = 3_600_000;
     const app = appOf({ headers: "draft-6" }, limiterOf({ strategy: QUOTAS }));
     expect(fieldsOf(await app.request("/200"))).toMatchObject({ "ratelimit-reset": "10" });
@@ -348,7 +348,7 @@ describe("header fields", () => {
     expect(fieldsOf(early).ratelimit).toBe('"burst";r=1;t=0, "daily";r=4;t=82800');
   });
 
-  it("stay with a response that a handler made itself, or that can't be changed", async () => {
+  it("headers are set on responses that a handler made itself or that are immutable", async () => {
     for (const response of [new Response("raw"), Response.redirect("https://example.com/")]) {
       const app = new Hono();
       app.use(
@@ -361,7 +361,7 @@ describe("header fields", () => {
     }
   });
 
-  it("leave a response alone that switches protocols", async () => {
+  it("a response that switches protocols is left alone", async () => {
     const app = new Hono();
     app.use(rateLimit({ limiter: limiterOf(), key: () => "ada" }));
     const upgrade = Object.defineProperty(new Response(null), "status", { value: 101 });
@@ -369,7 +369,7 @@ describe("header fields", () => {
     expect(await app.request("/")).toBe(upgrade);
   });
 
-  it("of several limiters add up, the innermost alone in older drafts", async () => {
+  it("headers of several limiters add up, and older drafts show the innermost alone", async () => {
     const outer = limiterOf({ name: "outer", strategy: tokenBucket({ burst: 9, rate: 1 }) });
     const inner = limiterOf({ name: "inner" });
     const key = (): string => "ada";
@@ -397,7 +397,7 @@ describe("header fields", () => {
 });
 
 describe("a refused request", () => {
-  it("is answered with problem details", async () => {
+  it("a refused request is answered with problem details", async () => {
     const app = appOf({}, limiterOf({ strategy: QUOTAS }));
     await app.request("/200");
     await app.request("/200");
@@ -419,7 +419,7 @@ describe("a refused request", () => {
     );
   });
 
-  it("is told where no wait helps", async () => {
+  it("a refusal says when no wait helps", async () => {
     const response = await appOf({ cost: 3 }).request("/200");
     expect(response.status).toBe(429);
     expect(response.headers.has("retry-after")).toBe(false);
@@ -435,7 +435,7 @@ describe("a refused request", () => {
     });
   });
 
-  it("is not blamed for a limiter that fails closed", async () => {
+  it("a request refused by a failing limiter is answered as the server's fault", async () => {
     throttr.failure = new Error("no network");
     const response = await appOf({}, limiterOf({ onError: "closed" })).request("/200");
     expect(response.status).toBe(503);
@@ -451,7 +451,7 @@ describe("a refused request", () => {
     });
   });
 
-  it("keeps what outer middleware has prepared", async () => {
+  it("a refusal keeps the headers that outer middleware has set", async () => {
     const app = new Hono();
     app.use(async (c, next) => {
       c.header("x-request-id", "7");
@@ -463,7 +463,7 @@ describe("a refused request", () => {
     expect(response.headers.get("x-request-id")).toBe("7");
   });
 
-  it("may be answered otherwise", async () => {
+  it("a refused request can get an answer of the application's own", async () => {
     const handler = (c: Context, _: unknown, result: RateLimitResult): Response => {
       return c.text(`wait ${result.retryAfterMs}`, 420 as 429, { "Retry-After": "60" });
     };
@@ -481,7 +481,7 @@ describe("a refused request", () => {
     expect(fieldsOf(plain)).toMatchObject({ "retry-after": "1" });
   });
 
-  it("may be served all the same", async () => {
+  it("a refused request can be served all the same", async () => {
     const app = appOf({ cost: 3, handler: async (_, next) => await next() });
     const response = await app.request("/200");
     expect(response.status).toBe(200);
@@ -493,7 +493,7 @@ describe("a refused request", () => {
 });
 
 describe("the middleware", () => {
-  it("returns the response, to whoever composes it", async () => {
+  it("the middleware returns the response to composed handlers", async () => {
     const middleware = rateLimit({ limiter: limiterOf(), key: () => "ada", cost: 3 });
     let returned: unknown = null;
     const app = new Hono();
@@ -506,7 +506,7 @@ describe("the middleware", () => {
     expect(response.status).toBe(429);
   });
 
-  it("makes no response where nobody does", async () => {
+  it("the middleware makes no response when no handler does", async () => {
     const app = new Hono();
     app.use(rateLimit({ limiter: limiterOf(), key: () => "ada", cost: 3, handler: () => {} }));
     app.get("/", (c) => c.text("served"));
@@ -517,7 +517,7 @@ describe("the middleware", () => {
 });
 
 describe("errors", () => {
-  it("of a limiter are thrown on", async () => {
+  it("errors of a limiter are rethrown", async () => {
     throttr.failure = new Error("outcome_unknown: the shard failed");
     const response = await appOf().request("/200");
     expect([response.status, await response.text()]).toEqual([
@@ -526,7 +526,7 @@ describe("errors", () => {
     ]);
   });
 
-  it("of a refund are thrown on, unless the limiter's policy is another", async () => {
+  it("errors of a refund are rethrown unless the limiter's policy is another", async () => {
     const fail = {
       skipSuccessfulRequests: true,
       requestWasSuccessful: () => {
@@ -539,7 +539,7 @@ describe("errors", () => {
     expect((await appOf(fail, limiterOf({ onError: "open" })).request("/200")).status).toBe(200);
   });
 
-  it("are empty keys and wrong costs", async () => {
+  it("empty keys and invalid costs are errors", async () => {
     const empty = await appOf({ key: () => "" }, limiterOf({ onError: "open" })).request("/200");
     expect([empty.status, await empty.text()]).toEqual([
       500,
@@ -549,14 +549,14 @@ describe("errors", () => {
     expect(await free.text()).toMatch(/^cost_invalid: /);
   });
 
-  it("are header fields that nobody knows", () => {
+  it("unknown header formats are errors", () => {
     const headers = "draft-9" as HeaderStyle;
     expect(() => rateLimit({ limiter: limiterOf(), key: () => "ada", headers })).toThrow(
       /^configuration_invalid: headers: false or one of draft-8, draft-7, draft-6, legacy /,
     );
   });
 
-  it("are options that do not say who is limited", () => {
+  it("options without a key or a limiter are errors", () => {
     const limiter = limiterOf();
     const key = (): string => "ada";
     expect(() => rateLimit({ limiter })).toThrow(/^configuration_invalid: key: /);
@@ -587,7 +587,7 @@ describe("options", () => {
     ]);
   });
 
-  it("skip lets requests pass that nobody counts", async () => {
+  it("skipped requests are not counted", async () => {
     const app = appOf({ skip: async (c) => c.req.query("free") === "1" });
     const calls = await callsOf(async () => {
       const response = await app.request("/200?free=1");
@@ -622,17 +622,20 @@ describe("options", () => {
       { 200: true, 404: false },
     ],
   ];
-  it.each(refunds)("%s", async (_, options, given) => {
-    for (const [status, isGivenBack] of Object.entries(given)) {
-      const limiter = limiterOf({ name: `s${status}` });
-      const response = await appOf({ cost: 2, ...options }, limiter).request(`/${status}`);
-      expect(response.status).toBe(status === "599" ? 500 : Number(status));
-      expect((await limiter.peek("ada")).remaining).toBe(isGivenBack ? 2 : 0);
-      expect(fieldsOf(response).ratelimit).toBe(`"s${status}";r=${isGivenBack ? 2 : 0};t=1`);
-    }
-  });
+  it.each(refunds)(
+    "a request is charged or refunded by its outcome: %s",
+    async (_, options, given) => {
+      for (const [status, isGivenBack] of Object.entries(given)) {
+        const limiter = limiterOf({ name: `s${status}` });
+        const response = await appOf({ cost: 2, ...options }, limiter).request(`/${status}`);
+        expect(response.status).toBe(status === "599" ? 500 : Number(status));
+        expect((await limiter.peek("ada")).remaining).toBe(isGivenBack ? 2 : 0);
+        expect(fieldsOf(response).ratelimit).toBe(`"s${status}";r=${isGivenBack ? 2 : 0};t=1`);
+      }
+    },
+  );
 
-  it("give nothing back of what was not charged", async () => {
+  it("a request that was not charged is not refunded", async () => {
     const skipping = { skipFailedRequests: true, skipSuccessfulRequests: true };
     const app = appOf({ ...skipping, cost: 3 });
     expect(await callsOf(async () => await app.request("/200"))).toBe(1);
@@ -647,7 +650,7 @@ describe("options", () => {
     expect(await callsOf(async () => await open.request("/200"))).toBe(1);
   });
 
-  it("give back what a handler throws away that Hono does not catch", async () => {
+  it("a request whose handler threw past Hono is refunded", async () => {
     const app = new Hono();
     const limiter = limiterOf();
     app.use(rateLimit({ limiter, key: () => "ada", skipFailedRequests: true }));
@@ -658,7 +661,7 @@ describe("options", () => {
     expect((await limiter.peek("ada")).remaining).toBe(2);
   });
 
-  it("onLimited is told of refusals, real ones and shadows", async () => {
+  it("onLimited gets refusals, real ones and those of shadow mode", async () => {
     const told: [string, boolean][] = [];
     const onLimited = async (c: Context, { success }: RateLimitResult): Promise<void> => {
       told.push([c.req.path, success]);
@@ -675,7 +678,7 @@ describe("options", () => {
     ]);
   });
 
-  it("shadow mode serves, and shows what would have been", async () => {
+  it("shadow mode serves requests, and shows what would have been refused", async () => {
     const app = appOf({}, limiterOf({ shadow: true }));
     await app.request("/200");
     await app.request("/200");
@@ -687,7 +690,7 @@ describe("options", () => {
     });
   });
 
-  it("the result stands in the context, under the name that is wanted", async () => {
+  it("the result is in the context under the chosen name", async () => {
     const limiter = limiterOf();
     const key = (): string => "ada";
     const app = new Hono().use("/a", rateLimit({ limiter, key })).get("/a", (c) => {

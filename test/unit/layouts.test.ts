@@ -371,7 +371,7 @@ describe.each(KNOWN)("$title", (known) => {
   const lengthOf = (end: number): number =>
     frameLength(layoutsOf(known.protocol), bytes, 0, end, MAX);
 
-  it("has its fields where the table puts them", () => {
+  it("the frame has its fields where the table puts them", () => {
     expect(layout.name).toBe(known.request.name);
     expect({
       header: layout.headerBytes,
@@ -388,7 +388,7 @@ describe.each(KNOWN)("$title", (known) => {
     });
   });
 
-  it("is as long as its bytes are, told by its header", () => {
+  it("the header tells the length of the frame", () => {
     expect(bytes.length).toBe(known.length);
     for (let end = 0; end < known.header; end++) expect(lengthOf(end)).toBe(FRAME_INCOMPLETE);
     for (let end = known.header; end <= bytes.length; end++)
@@ -398,7 +398,7 @@ describe.each(KNOWN)("$title", (known) => {
     );
   });
 
-  it("stands in a stream behind another one", () => {
+  it("the frame is found behind another one in a stream", () => {
     const stream = new Uint8Array(2 * known.length + 3);
     stream.set(bytes, 3);
     stream.set(bytes, 3 + known.length);
@@ -408,14 +408,14 @@ describe.each(KNOWN)("$title", (known) => {
   });
 
   if (known.key !== undefined) {
-    it("is too large when the limit is one byte less", () => {
+    it("the frame is too large when the limit is one byte less", () => {
       const limit = known.length - 1;
       expect(frameLength(layoutsOf(known.protocol), bytes, 0, bytes.length, limit)).toBe(
         FRAME_TOO_LARGE,
       );
     });
 
-    it("says where its key and its value begin, and how long they are", () => {
+    it("the layout says where key and value begin, and how long they are", () => {
       expect(keyLength(layout, bytes, 0)).toBe(known.key);
       if (known.value !== undefined) expect(valueLength(layout, bytes, 0)).toBe(known.value);
       const name = known.dialect === "2" ? "636f6e7265" : "6b6579";
@@ -426,7 +426,7 @@ describe.each(KNOWN)("$title", (known) => {
       );
     });
 
-    it("may have an empty name, and one of 255 bytes", () => {
+    it("the name may be empty, or have 255 bytes", () => {
       const { header, keySize, resourceSize, value = 0 } = known;
       const changed = bytes.slice(0, header);
       const shape = (first: number, second: number): number => {
@@ -441,16 +441,16 @@ describe.each(KNOWN)("$title", (known) => {
     });
   }
 
-  it("needs its scope, and is answered by its target", () => {
+  it("the request needs its scope, and is answered by its target", () => {
     expect(layout.scope).toBe(known.request.scope);
     expect(layout.target).toBe(known.request.target);
   });
 
-  it("has a reply with a status, or without", () => {
+  it("the reply has a status, or none", () => {
     expect(layout.hasStatus).toBe(known.dialect === "7.1" ? known.request.statusIn71 : true);
   });
 
-  it("is scanned as one run with its like, unless it asks the whole namespace", () => {
+  it("frames of the type are scanned as one run unless they ask the whole namespace", () => {
     const two = new Uint8Array(2 * known.length);
     two.set(bytes, 0);
     two.set(bytes, known.length);
@@ -486,17 +486,20 @@ describe("request types that a dialect does not have", () => {
     ["2", undefined],
   ];
 
-  it.each(doors)("%s %s: every other byte is unknown, whatever follows", (dialect, size) => {
-    const protocol = protocolByName(dialect, size)!;
-    const stream = new Uint8Array(600);
-    const types = Array.from({ length: 256 }, (_, type) => type).filter((type) => {
-      stream[0] = type;
-      return frameLength(layoutsOf(protocol), stream, 0, stream.length, MAX) !== FRAME_UNKNOWN;
-    });
-    expect(types).toEqual(known[dialect]);
-  });
+  it.each(doors)(
+    "in %s %s every other byte is an unknown type, whatever follows",
+    (dialect, size) => {
+      const protocol = protocolByName(dialect, size)!;
+      const stream = new Uint8Array(600);
+      const types = Array.from({ length: 256 }, (_, type) => type).filter((type) => {
+        stream[0] = type;
+        return frameLength(layoutsOf(protocol), stream, 0, stream.length, MAX) !== FRAME_UNKNOWN;
+      });
+      expect(types).toEqual(known[dialect]);
+    },
+  );
 
-  it.each(doors)("%s %s: a scan stops before one", (dialect, size) => {
+  it.each(doors)("in %s %s a scan stops before an unknown type", (dialect, size) => {
     const protocol = protocolByName(dialect, size)!;
     const query = bytesOfFrame(dialect === "2" ? "02 01000000 01 01 61 62" : "02 01 61");
     const stream = new Uint8Array(query.length + 1);
@@ -509,7 +512,7 @@ describe("request types that a dialect does not have", () => {
     });
   });
 
-  it("the tables above name each known type once for each size", () => {
+  it("the tables name each known type once for each size", () => {
     for (const [dialect, types] of Object.entries(known)) {
       const named = KNOWN.filter((one) => one.dialect === dialect).map(({ request }) => request);
       const copies = dialect === "2" ? 1 : 4;
@@ -520,7 +523,7 @@ describe("request types that a dialect does not have", () => {
   });
 });
 
-describe("sizes of values", () => {
+describe("value sizes", () => {
   it.each([
     ["7.3", "uint8", "05 04 3c 01 ff 6b", 5 + 1 + 255],
     ["7.3", "uint16", "05 04 3c00 01 0102 6b", 7 + 1 + 513],
@@ -534,7 +537,7 @@ describe("sizes of values", () => {
     ["7.1", "uint16", "13 01 0102 6b", 4 + 1 + 513],
     ["7.3", "uint16", "19 01 0102 6b", 4 + 1 + 513],
     ["7.1", "uint64", "13 01 0102030000000000 6b", 10 + 1 + 197_121],
-  ])("%s %s %s: %i bytes", (dialect, size, header, length) => {
+  ])("the value of %s %s %s has %i bytes of size", (dialect, size, header, length) => {
     const bytes = bytesOfFrame(header);
     const layouts = layoutsOf(protocolByName(dialect, size)!);
     expect(frameLength(layouts, bytes, 0, bytes.length, MAX)).toBe(length);

@@ -28,7 +28,7 @@ afterEach(() => {
 });
 
 describe("log events", () => {
-  it("are logged through one place", () => {
+  it("all log events are logged through one function", () => {
     expect(sources.length).toBeGreaterThan(100);
     const others = sources.filter(({ path, text }) => {
       return path !== LOG && /^(?! *\*).*\bconsole\./m.test(text);
@@ -36,7 +36,7 @@ describe("log events", () => {
     expect(others.map(({ path }) => path)).toEqual([]);
   });
 
-  it.each(names)("%s is logged somewhere, as what it is", (name) => {
+  it.each(names)("the event %s is logged somewhere, with its severity", (name) => {
     const { severity } = LOG_EVENTS[name as keyof typeof LOG_EVENTS];
     const using = sources.filter(({ path, text }) => path !== LOG && text.includes(`"${name}"`));
     expect(using.length).toBeGreaterThan(0);
@@ -48,16 +48,19 @@ describe("log events", () => {
     expect(direct.every(([, logger]) => `${logger}(` === call)).toBe(true);
   });
 
-  it.each(events)("%s says what it means, and its fields", (name, { meaning, fields }) => {
-    expect(name).toMatch(/^[a-z]+(_[a-z]+)+$/);
-    expect(meaning).toMatch(/^[A-Z].*\.$/);
-    for (const [field, text] of Object.entries(fields)) {
-      expect(field).toMatch(/^[a-z][a-zA-Z]*$/);
-      expect(text).toMatch(/[^.]$/);
-    }
-  });
+  it.each(events)(
+    "the event %s has a description, and its fields do",
+    (name, { meaning, fields }) => {
+      expect(name).toMatch(/^[a-z]+(_[a-z]+)+$/);
+      expect(meaning).toMatch(/^[A-Z].*\.$/);
+      for (const [field, text] of Object.entries(fields)) {
+        expect(field).toMatch(/^[a-z][a-zA-Z]*$/);
+        expect(text).toMatch(/[^.]$/);
+      }
+    },
+  );
 
-  it("that nobody knows, and fields, don't compile", () => {
+  it("unknown events and fields do not compile", () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     vi.spyOn(console, "error").mockImplementation(() => {});
     // @ts-expect-error there is no such event
@@ -70,7 +73,7 @@ describe("log events", () => {
     logError("tcp_stalled", {});
   });
 
-  it("are lines of JSON that begin with their name, on the console of their severity", () => {
+  it("log events are lines of JSON that begin with their name, on the console of their severity", () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     const error = vi.spyOn(console, "error").mockImplementation(() => {});
     logWarning("tcp_stalled", { unwrittenBytes: 5 });
@@ -82,7 +85,7 @@ describe("log events", () => {
   });
 
   // As long as no document has any of them there is nothing to compare.
-  it.skipIf(rows.length === 0)("are in the document, word for word", () => {
+  it.skipIf(rows.length === 0)("the document describes all log events word for word", () => {
     const expected = events.map(([name, { severity, meaning, fields }]) => {
       const told = Object.entries(fields).map(([field, text]) => `\`${field}\`: ${text}`);
       return ["", `\`${name}\``, severity, meaning, told.join("; "), ""];

@@ -12,13 +12,13 @@ type CallsOfTable = {
 };
 
 describe("OperationCalls", () => {
-  it("has each operation of the table as a call with the same arguments and result, and no other", () => {
+  it("OperationCalls has each operation of the table with the same arguments and result, and no other", () => {
     expectTypeOf<{
       [Name in keyof OperationCalls]: OperationCalls[Name];
     }>().toEqualTypeOf<CallsOfTable>();
   });
 
-  it("is what a service binding and a client offer", () => {
+  it("OperationCalls are what a service binding and a client offer", () => {
     expectTypeOf<ThrottrService>().toExtend<OperationCalls>();
     expectTypeOf<ThrottrClient>().toExtend<OperationCalls<CallOptions, [options?: CallOptions]>>();
     const methods = Object.getOwnPropertyNames(ThrottrClient.prototype);

@@ -50,7 +50,7 @@ function expectRefusedOrTaken(bytes: Uint8Array): void {
 }
 
 describe("configurations", () => {
-  it("come back from their bytes, wherever these lie", () => {
+  it("configurations are read as they were written, wherever their bytes lie", () => {
     const around = fc.uint8Array({ maxLength: 20 });
     const property = fc.property(
       anyConfiguration,
@@ -67,7 +67,7 @@ describe("configurations", () => {
     fc.assert(property, RUNS);
   });
 
-  it("are refused when they are cut short or something follows", () => {
+  it("configurations that are cut short or followed by bytes are refused", () => {
     const property = fc.property(anyConfiguration, fc.nat(), fc.nat(255), (value, cut, more) => {
       const bytes = bytesOf(value);
       const short = bytes.subarray(0, cut % bytes.length);
@@ -78,7 +78,7 @@ describe("configurations", () => {
     fc.assert(property, RUNS);
   });
 
-  it("are refused or are others when bytes of them change", () => {
+  it("configurations with changed bytes are refused or read as others", () => {
     const change = fc.tuple(fc.nat(), fc.nat(255));
     const property = fc.property(
       anyConfiguration,
@@ -94,7 +94,7 @@ describe("configurations", () => {
     fc.assert(property, RUNS);
   });
 
-  it("are refused or taken from any bytes", () => {
+  it("any bytes are read as a configuration or refused", () => {
     const property = fc.property(fc.nat(7), fc.uint8Array({ maxLength: 60 }), (first, rest) => {
       expectRefusedOrTaken(Uint8Array.from([first, ...rest]));
     });
@@ -105,14 +105,14 @@ describe("configurations", () => {
     ["composites in composites", 5],
     ["as many quotas as there may be", 2],
     ["quotas and names of the greatest sizes", 255],
-  ])("are refused from a megabyte of %s", (_what, byte) => {
+  ])("a configuration of a megabyte of %s is refused", (_what, byte) => {
     expect(codeOf(new Uint8Array(1_000_000).fill(byte))).toBe("configuration_invalid");
     const bytes = new Uint8Array(1_000_000).fill(byte);
     bytes[0] = 2;
     expect(codeOf(bytes)).toBe("configuration_invalid");
   });
 
-  it("have these bytes", () => {
+  it("configurations have exactly these bytes", () => {
     const hexOf = (configuration: RateLimitConfiguration): string =>
       Buffer.from(bytesOf(configuration)).toString("hex");
     expect(hexOf({ strategy: "gcra", burst: 1, rate: 2.5 })).toBe(
@@ -149,7 +149,7 @@ describe("configurations", () => {
     ["0200", "quotas_invalid", "quotas", "1 to 8 quotas"],
     [`0201` + "01ff" + "00".repeat(16), "quota_name_invalid", "quotas[0].name", "1 to 64 bytes"],
     ["05" + "01" + "000000000000f03f".repeat(2) + "0200", "quotas_invalid", "secondary.quotas", ""],
-  ])("of %j: %s of %s", (hex, code, field, message) => {
+  ])("the configuration %j is refused with %s of %s", (hex, code, field, message) => {
     const check = (): unknown => read(Uint8Array.from(Buffer.from(hex, "hex")));
     expect(check).toThrow(RateLimitError);
     expect(check).toThrow(expect.objectContaining({ code, field }));
@@ -175,7 +175,7 @@ describe("names of results", () => {
       { strategy: "composite", primary, secondary } as const,
       ["primary_b", "primary_a", "secondary_default"],
     ],
-  ])("of %o: %j", (configuration, names) => {
+  ])("the names of results of %o are %j", (configuration, names) => {
     expect(resultNames(configuration)).toEqual(names);
   });
 });

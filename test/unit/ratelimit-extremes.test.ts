@@ -50,7 +50,7 @@ function expectFirstMoment(limiter: Limiter, stored: string, resetNs: bigint, co
 }
 
 describe.each(STRATEGIES)("%s, whatever is stored and configured", (strategy) => {
-  it("decides, and grants what it refuses at its reset and not a nanosecond before", () => {
+  it("a limiter decides, and grants what it refuses at its reset and not a nanosecond before", () => {
     let refusals = 0;
     let grants = 0;
     const property = fc.property(
@@ -72,7 +72,7 @@ describe.each(STRATEGIES)("%s, whatever is stored and configured", (strategy) =>
     expect(Math.min(refusals, grants)).toBeGreaterThan(RUNS.numRuns / 20);
   });
 
-  it("peeks at all limits, by their names, as a limit of 1 finds them", () => {
+  it("a limiter peeks at all limits, by their names, as a limit of 1 finds them", () => {
     const property = fc.property(encounterArbitrary(strategy), (encounter) => {
       const { configuration, stored, nowNs } = encounter;
       const limiter = createLimiter(configuration);
@@ -86,7 +86,7 @@ describe.each(STRATEGIES)("%s, whatever is stored and configured", (strategy) =>
     fc.assert(property, RUNS);
   });
 
-  it("has no less left after a refund, and reads what it has stored then", () => {
+  it("a limiter has no less left after a refund, and reads the state that it stored", () => {
     const property = fc.property(
       encounterArbitrary(strategy),
       ({ configuration, stored, nowNs, cost }) => {
@@ -103,7 +103,7 @@ describe.each(STRATEGIES)("%s, whatever is stored and configured", (strategy) =>
     fc.assert(property, RUNS);
   });
 
-  it("decides over a state with odd characters in it, or names it as invalid", () => {
+  it("a limiter decides over a state with odd characters in it, or refuses it as invalid", () => {
     let invalid = 0;
     const odd = fc.array(
       fc.tuple(fc.double({ min: 0, max: 1, noNaN: true }), fc.string({ maxLength: 2 })),
@@ -156,20 +156,20 @@ describe("long texts", () => {
     ["sliding_window", { strategy: "sliding_window", limit: 1, windowNs: 1n }, `61|${digits}|1|1`],
     ["composite", both, `51|${"$".repeat(SIZE)}`],
     ["composite", both, `51|23|1|a|1|${digits}$42|1`],
-  ])("are refused at once as states of %s", (_strategy, configuration, text) => {
+  ])("long texts are refused at once as states of %s", (_strategy, configuration, text) => {
     const limiter = createLimiter(configuration);
     const startedMs = performance.now();
     expect(() => limiter.limit(text, NOW_NS)).toThrow(/^state_invalid: [a-z_]+: .{1,250}$/);
     expect(performance.now() - startedMs).toBeLessThan(DECISION_MS_MAX);
   });
 
-  it("that are almost a number are refused at once", () => {
+  it("long texts that are almost a number are refused at once", () => {
     const startedMs = performance.now();
     expect(readFloat(`${digits.slice(0, 50_000)}x`)).toBeNull();
     expect(performance.now() - startedMs).toBeLessThan(DECISION_MS_MAX);
   });
 
-  it("leave room for the longest state of all: eight windows in a composite of old parts", () => {
+  it("the longest valid state is still accepted: eight windows in a composite of old parts", () => {
     const names = Array.from({ length: 8 }, (_, i) => `${i}`.repeat(64));
     const quotas = names.map((name, i) => ({ name, limit: 2 ** 53 - 1 - i, windowNs: 5n }));
     const secondary = { strategy: "token_bucket", burst: 1, rate: 1 };
@@ -196,13 +196,13 @@ describe("no negative zero", () => {
       slidingWindowCodec.decode("61|-0|-0|1"),
       { current: 0, previous: 0, startNs: 1n },
     ],
-  ])("comes out of a state of %s", (_strategy, state, expected) => {
+  ])("states of %s never contain a negative zero", (_strategy, state, expected) => {
     expect(state).toEqual(expected);
   });
 });
 
 describe("values that have no text of their own", () => {
-  it("are named by their kind, however deep", () => {
+  it("values without a text of their own are named by their kind, however deep", () => {
     let deep: unknown[] = [];
     for (let depth = 0; depth < 100_000; depth++) deep = [deep];
     expect(() => createLimiter({ strategy: deep })).toThrow(RateLimitError);

@@ -109,7 +109,7 @@ describe.each(DECISIONS)("recorded decisions: %s", (name) => {
   const records = recordsOf<RecordedDecision>(name);
   const isReplayed = ({ op }: RecordedDecision): boolean => op === "allow" || op === "peek";
 
-  it("there are some", () => {
+  it("the recording has decisions", () => {
     expect(records.some(isReplayed)).toBe(true);
   });
 
@@ -124,7 +124,7 @@ describe.each(DECISIONS)("recorded decisions: %s", (name) => {
     if (count > 0) it.skip(`${op}, ${count} records: ${NOT_APPLICABLE[op]}`, () => {});
   }
 
-  it("no other operation was recorded", () => {
+  it("the recording has no other operations", () => {
     const others = records.filter((record) => !isReplayed(record)).map(({ op }) => op);
     expect(others.filter((op) => !Object.hasOwn(NOT_APPLICABLE, op))).toEqual([]);
   });
@@ -236,11 +236,11 @@ describe("recorded numbers", () => {
   const NOW_NS = 1761884055342794596n;
   const numbers = Map.groupBy(recordsOf<RecordedNumber>("numbers"), ({ kind }) => kind);
 
-  it("are of known kinds", () => {
+  it("all recorded numbers are of known kinds", () => {
     expect([...numbers.keys()].toSorted()).toEqual(["format_g", "gcra_params", "ttl"]);
   });
 
-  it("format_g, both ways; infinities, which no state holds, are refused", () => {
+  it("numbers are formatted and read as recorded, and infinities, which no state holds, are refused", () => {
     for (const { bits, text } of numbers.get("format_g")!) {
       const value = doubleOf(bits);
       if (Number.isFinite(value)) {
@@ -253,27 +253,30 @@ describe("recorded numbers", () => {
   });
 
   it.each(numbers.get("ttl") ?? [])(
-    "ttl of $burst at $rate/s",
+    "the TTL of $burst at $rate/s is the recorded one",
     ({ burst, rate, ttl_ns: ttlNs }) => {
       const limiter = createLimiter({ strategy: "token_bucket", burst, rate });
       expect(limiter.limit(null, NOW_NS).ttlNs).toBe(BigInt(ttlNs));
     },
   );
 
-  it.each(numbers.get("gcra_params") ?? [])("gcra_params of $burst at $rate/s", (record) => {
-    const { burst, rate } = record;
-    const create = () => createLimiter({ strategy: "gcra", burst, rate });
-    const limitNs = BigInt(record.limit_ns);
-    if (limitNs < 0n) {
-      // In the library it left int64.
-      expect(create).toThrow(RateLimitError);
-      return;
-    }
-    const { state, resetNs } = create().limit(null, NOW_NS);
-    const nextNs = NOW_NS + BigInt(record.emission_ns);
-    expect(state).toBe(`42|${nextNs}`);
-    expect(resetNs).toBe(nextNs + limitNs);
-  });
+  it.each(numbers.get("gcra_params") ?? [])(
+    "the parameters of GCRA for $burst at $rate/s are the recorded ones",
+    (record) => {
+      const { burst, rate } = record;
+      const create = () => createLimiter({ strategy: "gcra", burst, rate });
+      const limitNs = BigInt(record.limit_ns);
+      if (limitNs < 0n) {
+        // In the library it left int64.
+        expect(create).toThrow(RateLimitError);
+        return;
+      }
+      const { state, resetNs } = create().limit(null, NOW_NS);
+      const nextNs = NOW_NS + BigInt(record.emission_ns);
+      expect(state).toBe(`42|${nextNs}`);
+      expect(resetNs).toBe(nextNs + limitNs);
+    },
+  );
 });
 
 function doubleOf(bits: string): number {

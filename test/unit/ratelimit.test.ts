@@ -143,7 +143,7 @@ function expectGrantsWithin(configuration: RateLimitConfiguration, grants: reado
 }
 
 describe.each(STRATEGIES)("%s", (strategy) => {
-  it("decides as its model does", () => {
+  it("the strategy decides as its model does", () => {
     const property = fc.property(scenarioArbitrary(strategy), (scenario) => {
       const model = modelOf(scenario.configuration);
       play(scenario, ({ limiter, stored, nowNs, request: { operation, cost } }) => {
@@ -167,7 +167,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     fc.assert(property, RUNS);
   });
 
-  it("grants no more than it says in any stretch of time", () => {
+  it("the strategy grants no more than it says in any stretch of time", () => {
     const property = fc.property(scenarioArbitrary(strategy), (scenario) => {
       const { configuration } = scenario;
       const grants = grantsOf(scenario);
@@ -181,7 +181,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     fc.assert(property, RUNS);
   });
 
-  it("grants no more when the clock goes back and forth", () => {
+  it("the strategy grants no more when the clock goes back and forth", () => {
     const isBack = fc.array(fc.boolean(), { minLength: 40, maxLength: 40 });
     const property = fc.property(scenarioArbitrary(strategy), isBack, (scenario, isBack) => {
       const requests = scenario.requests.map((request, i) => ({
@@ -224,7 +224,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     }
   }
 
-  it("grants a refused cost at its reset, and not a nanosecond before", () => {
+  it("the strategy grants a refused cost at its reset, and not a nanosecond before", () => {
     let refusals = 0;
     const property = fc.property(scenarioArbitrary(strategy), (scenario) => {
       play(scenario, ({ limiter, stored, nowNs, request: { cost } }) => {
@@ -252,7 +252,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
   });
 
   it.each([false, true])(
-    "peeks what a limit of 1 says, and writes nothing; exact: %s",
+    "a peek says what a limit of 1 would say, and writes nothing (exact: %s)",
     (isExact) => {
       const property = fc.property(scenarioArbitrary(strategy, isExact), (scenario) => {
         play(scenario, ({ limiter, stored, nowNs }) => {
@@ -285,7 +285,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     },
   );
 
-  it("has exactly `remaining` left", () => {
+  it("the strategy grants exactly what remains", () => {
     const property = fc.property(scenarioArbitrary(strategy), (scenario) => {
       play(scenario, ({ limiter, stored, nowNs }) => {
         const { remaining, allowed, limit } = limiter.peek(stored, nowNs);
@@ -301,7 +301,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     fc.assert(property, RUNS);
   });
 
-  it("takes back what it granted, and no more", () => {
+  it("a refund gives back what was granted, and no more", () => {
     const property = fc.property(scenarioArbitrary(strategy, true), (scenario) => {
       play(scenario, ({ limiter, stored, nowNs, request: { cost } }) => {
         const before = limiter.peek(stored, nowNs);
@@ -319,7 +319,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     fc.assert(property, RUNS);
   });
 
-  it("has nothing to take back without a state, or when the state has ended", () => {
+  it("a refund without a state, or behind its end, gives nothing back", () => {
     const property = fc.property(scenarioArbitrary(strategy), (scenario) => {
       const limiter = createLimiter(scenario.configuration);
       const { state, ttlNs } = limiter.limit(null, START_NS);
@@ -330,7 +330,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     fc.assert(property, RUNS);
   });
 
-  it("stores a state until it is as good as none", () => {
+  it("a state is stored until it makes no difference", () => {
     const property = fc.property(scenarioArbitrary(strategy), (scenario) => {
       play(scenario, ({ limiter, stored, nowNs, request: { cost } }) => {
         const { state, ttlNs } = limiter.limit(stored, nowNs, cost);
@@ -342,7 +342,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
     fc.assert(property, RUNS);
   });
 
-  it("refuses a cost above its limit for good", () => {
+  it("a cost above the limit is refused for good", () => {
     const property = fc.property(scenarioArbitrary(strategy), (scenario) => {
       play(scenario, ({ limiter, stored, nowNs }) => {
         const limit = Math.min(...limiter.peek(stored, nowNs).quotas.map(({ limit }) => limit));
@@ -364,7 +364,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
 
 describe("leaky_bucket and token_bucket", () => {
   it.each(["token_bucket", "leaky_bucket"] as const)(
-    "grant `remaining` times 1 where no double is rounded: %s",
+    "leaky_bucket and token_bucket grant what remains, one by one, where no double is rounded: %s",
     (strategy) => {
       const property = fc.property(scenarioArbitrary(strategy, true), (scenario) => {
         play(scenario, ({ limiter, stored, nowNs }) => {
@@ -383,7 +383,7 @@ describe("leaky_bucket and token_bucket", () => {
 });
 
 describe("composite", () => {
-  it("charges both parts or none, as each would be alone", () => {
+  it("composite charges both parts or neither, as each would alone", () => {
     let refusals = 0;
     const property = fc.property(scenarioArbitrary("composite"), (scenario) => {
       const { configuration } = scenario;
@@ -427,7 +427,7 @@ describe("composite", () => {
     return [primary!, secondary!];
   }
 
-  it("tells how long to wait for both, when only the primary's results are shown", () => {
+  it("composite reports the wait for both parts when it shows the primary's results alone", () => {
     const limiter = createLimiter({
       strategy: "composite",
       primary: { strategy: "fixed_window", quotas: [{ name: "s", limit: 1, windowNs: SECOND_NS }] },
@@ -448,7 +448,7 @@ describe("fixed_window", () => {
   const limiterOf = (...quotas: object[]): Limiter =>
     createLimiter({ strategy: "fixed_window", quotas });
 
-  it("starts a quota that is added fresh, and enforces it", () => {
+  it("fixed_window starts an added quota fresh, and enforces it", () => {
     const { state: old } = limiterOf(day).limit(null, START_NS, 3);
     const limiter = limiterOf(second, day);
     const nowNs = START_NS + 1n;
@@ -463,14 +463,14 @@ describe("fixed_window", () => {
     expect(added.state).toBe(`23|1|day|2|${START_NS}`);
   });
 
-  it("forgets a quota that is removed with the next grant, and not before", () => {
+  it("fixed_window forgets a removed quota with the next grant, and not before", () => {
     const { state: old } = limiterOf(second, day).limit(null, START_NS, 2);
     const limiter = limiterOf(day);
     expect(limiter.limit(old, START_NS, 4)).toMatchObject({ allowed: false, state: null });
     expect(limiter.limit(old, START_NS, 3).state).toBe(`23|1|day|5|${START_NS}`);
   });
 
-  it("has the smallest remaining, and on a refusal the latest reset of those that refuse", () => {
+  it("fixed_window reports the smallest remaining, and the latest reset of the quotas that refuse", () => {
     const limiter = limiterOf(second, day);
     const state = `23|2|second|2|${START_NS}|day|3|${START_NS - 5n}`;
     const { remaining, limit, resetNs } = limiter.peek(state, START_NS);
@@ -480,7 +480,7 @@ describe("fixed_window", () => {
     expect(limiter.limit(full, START_NS, 2).resetNs).toBe(START_NS - 5n + day.windowNs);
   });
 
-  it("starts anew after everything was given back", () => {
+  it("fixed_window starts anew after everything was given back", () => {
     const limiter = limiterOf(second);
     const { state } = limiter.refund(limiter.limit(null, START_NS).state, START_NS);
     expect(state).toBe(`23|1|second|0|${START_NS}`);
@@ -498,17 +498,17 @@ describe("sliding_window", () => {
     ["61|10|10|5000", 7000n, 10, "two windows later nothing is left"],
     ["61|9|10|5000", 5999n, 0, "both"],
     ["61|4|1|5000", 4500n, 5, "the clock went back"],
-  ])("%s at %d: %d left: %s", (state, nowNs, remaining) => {
+  ])("sliding_window with %s at %d has %d left: %s", (state, nowNs, remaining) => {
     expect(limiter.peek(state, nowNs).remaining).toBe(remaining);
   });
 
-  it("begins buckets on the grid, and moves them by windows", () => {
+  it("sliding_window begins buckets on the grid, and moves them by whole windows", () => {
     expect(limiter.limit(null, 5432n).state).toBe("61|1|0|5000");
     expect(limiter.limit("61|1|0|5000", 6999n, 2).state).toBe("61|2|1|6000");
     expect(limiter.limit("61|1|0|5000", 7001n, 2).state).toBe("61|2|0|7000");
   });
 
-  it("gives back from the bucket at hand first", () => {
+  it("sliding_window gives back from the current bucket first", () => {
     expect(limiter.refund("61|2|5|5000", 5900n, 3).state).toBe("61|0|4|5000");
     expect(limiter.refund("61|2|5|5000", 6100n, 3).state).toBe("61|0|0|6000");
     expect(limiter.refund("61|2|5|5000", 7000n, 3).state).toBeNull();
@@ -546,7 +546,7 @@ describe("states", () => {
       "composite",
       () => expectRoundTrip(compositeCodec(fixedWindowCodec("a"), tokenBucketCodec), composite),
     ],
-  ])("of %s come back from their text", (_name, check) => check());
+  ])("states of %s are read as they were written", (_name, check) => check());
 
   const T = START_NS;
   const token = { strategy: "token_bucket", burst: 10, rate: 1 };
@@ -596,16 +596,19 @@ describe("states", () => {
     [both, `cmp1|23|1|a|3|${T}$12|8.5|${T}`, `51|${fixedNext}$12|7.5|${T}`],
     [both, `cmp1|v2|3|${T}|$v2|8.5|${T}|`, `51|${fixedNext}$12|7.5|${T}`],
     [both, `51|v1|3|${T}|10000000000$11|8.5|${T}|10|1`, `51|${fixedNext}$12|7.5|${T}`],
-  ])("of %o: %s is read, and rewritten with the next grant", (configuration, old, next) => {
-    const limiter = createLimiter(configuration);
-    const peeked = limiter.peek(old, T);
-    expect(peeked.remaining).toBeGreaterThan(0);
-    expect(peeked.state).toBeNull();
-    expect(limiter.limit(old, T).state).toBe(next);
-    expect(limiter.limit(old, T, 1000).state).toBeNull();
-    const ageless = limiter.refund(limiter.limit(old, T).state, T);
-    expect(ageless.quotas).toEqual(peeked.quotas);
-  });
+  ])(
+    "the state of %o %s is read, and rewritten with the next grant",
+    (configuration, old, next) => {
+      const limiter = createLimiter(configuration);
+      const peeked = limiter.peek(old, T);
+      expect(peeked.remaining).toBeGreaterThan(0);
+      expect(peeked.state).toBeNull();
+      expect(limiter.limit(old, T).state).toBe(next);
+      expect(limiter.limit(old, T, 1000).state).toBeNull();
+      const ageless = limiter.refund(limiter.limit(old, T).state, T);
+      expect(ageless.quotas).toEqual(peeked.quotas);
+    },
+  );
 
   it.each([
     [token, `12|9.5|${T}`, 5, `12|10|${T}`],
@@ -627,7 +630,7 @@ describe("states", () => {
       1,
       `51|23|1|a|2|${T - 10n * SECOND_NS}$12|2|${T}`,
     ],
-  ])("of %o: %s and %d back", (configuration, stored, cost, refunded) => {
+  ])("a refund of the state of %o, %s, gives %d back", (configuration, stored, cost, refunded) => {
     expect(createLimiter(configuration).refund(stored, T, cost).state).toBe(refunded);
   });
 
@@ -637,7 +640,7 @@ describe("states", () => {
     [gcra, `42|${T + 30n * SECOND_NS}`, "the burst was more"],
     [fixed, `23|1|a|8|${T}`, "the limit was more"],
     [slide, `61|9|0|${T}`, "the limit was more"],
-  ])("of %o: %s has 0 left: %s", (configuration, stored, _why) => {
+  ])("the state of %o %s has 0 left: %s", (configuration, stored, _why) => {
     expect(createLimiter(configuration).peek(stored, T)).toMatchObject({
       allowed: false,
       remaining: 0,
@@ -647,7 +650,7 @@ describe("states", () => {
   it.each([
     [1, "1.1e-16", 1],
     [4503599627370499, "1.5", 4503599627370497],
-  ])("of a leaky bucket of %d at %s: as many left as are granted", (burst, level, remaining) => {
+  ])("a leaky bucket of %d at %s has as many left as it grants", (burst, level, remaining) => {
     const limiter = createLimiter({ strategy: "leaky_bucket", burst, rate: 1e9 });
     const stored = `32|${level}|${T}`;
     expect(limiter.peek(stored, T).remaining).toBe(remaining);
@@ -729,7 +732,7 @@ describe("states", () => {
     [both, `cmp2|23|1|a|1|${T}$12|1|${T}`],
     [both, `23|1|a|1|${T}`],
     [fixed, `51|23|1|a|1|${T}$12|1|${T}`],
-  ] as const)("of %o: %j is refused, not taken for fresh", (configuration, text) => {
+  ] as const)("the state of %o %j is refused, not taken for a fresh one", (configuration, text) => {
     const limiter = createLimiter(configuration);
     for (const operation of ["limit", "peek", "refund"] as const) {
       const decide = (): unknown => limiter[operation](text, T);
@@ -738,12 +741,12 @@ describe("states", () => {
     }
   });
 
-  it("of long foreign text are named in short", () => {
+  it("long foreign texts are named in short", () => {
     const limiter = createLimiter(token);
     expect(() => limiter.peek("x".repeat(100_000), T)).toThrow(/^.{100,250}$/);
   });
 
-  it("that no time ends are refused up to the end of int64", () => {
+  it("states that never end are refused up to the end of int64", () => {
     const limiter = createLimiter(leaky);
     expect(limiter.peek(`32|1e+300|${T}`, T).resetNs).toBe(INT64_MAX);
     expect(createLimiter(fixed).peek(`23|1|a|5|${INT64_MAX}`, T).resetNs).toBe(INT64_MAX);
@@ -752,7 +755,7 @@ describe("states", () => {
 });
 
 describe("numbers", () => {
-  it("come back from their text, which is the shortest", () => {
+  it("numbers are read from their text, which is the shortest", () => {
     const property = fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
       const text = formatFloat(value);
       expect(readFloat(text)).toBe(value);
@@ -770,7 +773,7 @@ describe("numbers", () => {
     [0.00009999, "9.999e-05"],
     [-0, "-0"],
     [1e100, "1e+100"],
-  ])("%d is written %s", (value, text) => expect(formatFloat(value)).toBe(text));
+  ])("the number %d is written as %s", (value, text) => expect(formatFloat(value)).toBe(text));
 
   it.each([
     ["5.0", 5],
@@ -781,11 +784,11 @@ describe("numbers", () => {
     ["1E+2", 100],
     ["1e-999", 0],
     ["-0", -0],
-  ])("%s is read", (text, value) => expect(readFloat(text)).toBe(value));
+  ])("the number %s is read", (text, value) => expect(readFloat(text)).toBe(value));
 });
 
 describe("the first moment", () => {
-  it("is found from any estimate", () => {
+  it("the first moment of a grant is found from any estimate", () => {
     const moment = fc.bigInt(1n, INT64_MAX);
     const near = fc.bigInt(-1000n, 1000n);
     const property = fc.property(
@@ -808,12 +811,12 @@ describe("the first moment", () => {
     fc.assert(property, RUNS);
   });
 
-  it("is the end of int64 where there is none", () => {
+  it("the first moment of a grant that never comes is the end of int64", () => {
     expect(firstMoment(5n, 7n, () => false)).toBe(INT64_MAX);
   });
 });
 
-describe("what no limiter takes", () => {
+describe("invalid arguments", () => {
   const bucket: BucketConfiguration = { strategy: "token_bucket", burst: 1, rate: 1 };
   const quota = { name: "a", limit: 1, windowNs: 1n };
   const fixed = { strategy: "fixed_window", quotas: [quota] };
@@ -880,7 +883,7 @@ describe("what no limiter takes", () => {
     [quotas({ ...quota, windowNs: INT64_MAX / 5n + 1n }), "time_overflow", "quotas[0].windowNs"],
     [{ strategy: "sliding_window", limit: 0, windowNs: 1n }, "limit_invalid", "limit"],
     [{ strategy: "sliding_window", limit: 1, windowNs: -1n }, "window_invalid", "windowNs"],
-  ])("%o: %s of %s", (configuration, code, field) => {
+  ])("the configuration %o is refused with %s of %s", (configuration, code, field) => {
     expectRefusal(() => createLimiter(configuration), code, field);
   });
 
@@ -889,22 +892,22 @@ describe("what no limiter takes", () => {
     ["", "k", "base_key_invalid", "baseKey"],
     ["b", "k\n", "key_invalid", "key"],
     ["b", "k".repeat(65), "key_invalid", "key"],
-  ])("key %j of base %j: %s of %s", (baseKey, key, code, field) => {
+  ])("the key %j with base %j is refused with %s of %s", (baseKey, key, code, field) => {
     expectRefusal(() => storageKey(baseKey, key, false), code, field);
   });
 
-  it.each([0, -1, 1.5, NaN, 2 ** 53])("a cost of %d", (cost) => {
+  it.each([0, -1, 1.5, NaN, 2 ** 53])("a cost of %d is refused", (cost) => {
     const limiter = createLimiter(bucket);
     expectRefusal(() => limiter.limit(null, START_NS, cost), "cost_invalid", "cost");
     expectRefusal(() => limiter.refund(null, START_NS, cost), "cost_invalid", "cost");
   });
 
-  it.each([-1n, NOW_NS_MAX + 1n])("a present of %d", (nowNs) => {
+  it.each([-1n, NOW_NS_MAX + 1n])("a present of %d is refused", (nowNs) => {
     const limiter = createLimiter(bucket);
     expect(() => limiter.limit(null, nowNs)).toThrow(/^nowNs: 0 to /);
   });
 
-  it("but the largest times fit int64", () => {
+  it("the largest times fit int64", () => {
     const windowNs = INT64_MAX / 5n;
     for (const configuration of [
       { strategy: "gcra", burst: 1_844_674_407, rate: 1 },

@@ -47,7 +47,7 @@ async function callsOf(use: () => Promise<unknown>): Promise<number> {
 }
 
 describe("a remembered refusal", () => {
-  it("answers without a call until its reset", async () => {
+  it("a remembered refusal answers without a call until its reset", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 4 });
     const refused = await limiter.limit("ada", { cost: 3 });
@@ -68,7 +68,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada", { cost: 3 })).toMatchObject({ success: true });
   });
 
-  it("is of one key, one name, one strategy", async () => {
+  it("a remembered refusal is of one key, one limiter name and one strategy", async () => {
     const cache = new RefusalCache();
     const limiter = limiterOf({ cache });
     await limiter.limit("ada", { cost: 5 });
@@ -90,7 +90,7 @@ describe("a remembered refusal", () => {
     expect(await callsOf(async () => await same.limit("ada"))).toBe(0);
   });
 
-  it("refuses greater costs, and lets smaller ones ask", async () => {
+  it("a remembered refusal refuses greater costs, and lets smaller ones be asked for", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3 });
     await limiter.limit("ada", { cost: 3 });
@@ -98,7 +98,7 @@ describe("a remembered refusal", () => {
     expect(await callsOf(async () => await limiter.limit("ada", { cost: 2 }))).toBe(1);
   });
 
-  it("does not hide that a cost is never granted", async () => {
+  it("a remembered refusal does not hide that a cost is never granted", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
@@ -107,7 +107,7 @@ describe("a remembered refusal", () => {
     expect(await callsOf(async () => await limiter.limit("ada", { cost: 6 }))).toBe(1);
   });
 
-  it("ends with a grant", async () => {
+  it("a grant ends a remembered refusal", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3 });
     await limiter.limit("ada", { cost: 4 });
@@ -115,7 +115,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada", { cost: 4 })).toMatchObject({ remaining: 0 });
   });
 
-  it("ends with a refund and a reset through its limiter", async () => {
+  it("a refund or a reset through its limiter ends a remembered refusal", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
@@ -126,7 +126,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada")).toMatchObject({ success: true });
   });
 
-  it("outlives a refund elsewhere", async () => {
+  it("a remembered refusal outlives a refund through another limiter", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
@@ -137,7 +137,7 @@ describe("a remembered refusal", () => {
   });
 
   it.each(["refund", "reset"] as const)(
-    "is not remembered if it is older than a %s",
+    "a refusal older than a %s is not remembered",
     async (method) => {
       const limiter = limiterOf();
       await limiter.limit("ada", { cost: 5 });
@@ -153,7 +153,7 @@ describe("a remembered refusal", () => {
     },
   );
 
-  it("ends with a refund whose answer comes too late", async () => {
+  it("a refund whose answer comes too late ends a remembered refusal", async () => {
     const limiter = limiterOf({ timeoutMs: 10, onError: "open" });
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
@@ -165,7 +165,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada")).toMatchObject({ success: true });
   });
 
-  it("may come late itself", async () => {
+  it("a refusal that comes late is not remembered", async () => {
     const limiter = limiterOf({ timeoutMs: 10, onError: "open" });
     await limiter.limit("ada", { cost: 5 });
     throttr.hold();
@@ -176,7 +176,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada")).toMatchObject({ success: false, cached: true });
   });
 
-  it("answers no call with an idempotency key, and is none of its", async () => {
+  it("a call with an idempotency key neither uses nor leaves a remembered refusal", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 5, idempotencyKey: "first" });
     await limiter.limit("ada", { idempotencyKey: "second" });
@@ -187,7 +187,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada")).toMatchObject({ cached: true });
   });
 
-  it("answers a part of many", async () => {
+  it("remembered refusals answer a part of limitMany", async () => {
     const limiter = limiterOf();
     await limiter.limitMany([{ key: "ada", cost: 5 }, "ada", { key: "eve", cost: 5 }, "eve"]);
     const keys = ["bob", "ada", { key: "eve", cost: 2 }, "carol"];
@@ -202,7 +202,7 @@ describe("a remembered refusal", () => {
     expect(await callsOf(async () => await limiter.limitMany(["ada", "eve"]))).toBe(0);
   });
 
-  it("stands in the shadow too", async () => {
+  it("a remembered refusal is shown in shadow mode too", async () => {
     const limiter = limiterOf({ shadow: true });
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
@@ -215,7 +215,7 @@ describe("a remembered refusal", () => {
     expect(calls).toBe(0);
   });
 
-  it("counts by the caller's clock, whatever the server's says", async () => {
+  it("a remembered refusal counts by the caller's clock, whatever the server's says", async () => {
     for (const skewMs of [-3_600_000, 3_600_000]) {
       throttr = new FakeBackend(clock);
       throttr.skewMs = skewMs;
@@ -233,7 +233,7 @@ describe("a remembered refusal", () => {
     }
   });
 
-  it("counts from when it was answered", async () => {
+  it("a remembered refusal counts from its answer", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 5 });
     throttr.hold();
@@ -247,7 +247,7 @@ describe("a remembered refusal", () => {
     expect(await limiter.limit("ada")).toMatchObject({ success: true });
   });
 
-  it("ends when the clock goes back", async () => {
+  it("a remembered refusal ends when the clock goes back", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
@@ -257,14 +257,14 @@ describe("a remembered refusal", () => {
 });
 
 describe("a cache", () => {
-  it("is off unless it is asked for", async () => {
+  it("a limiter has no cache by default", async () => {
     const limiter = limiterOf({ cache: false });
     await limiter.limit("ada", { cost: 5 });
     await limiter.limit("ada");
     expect(await callsOf(async () => await limiter.limit("ada"))).toBe(1);
   });
 
-  it("has a bound, and lets the oldest go", async () => {
+  it("a cache has a bound, and drops the oldest refusal", async () => {
     const limiter = limiterOf({ cache: new RefusalCache({ entriesMax: 2 }) });
     for (const key of ["ada", "bob", "carol", "bob"]) {
       await limiter.limit(key, { cost: 5 });
@@ -276,7 +276,7 @@ describe("a cache", () => {
     expect(await Promise.all(asked)).toEqual([false, true, true]);
   });
 
-  it("takes a refusal that is renewed for a young one", async () => {
+  it("a cache takes a renewed refusal for a young one", async () => {
     const limiter = limiterOf({ cache: new RefusalCache({ entriesMax: 2 }) });
     for (const key of ["ada", "bob"]) await limiter.limit(key, { cost: 5 });
     for (const key of ["ada", "bob"]) await limiter.limit(key, { cost: 5 });
@@ -287,7 +287,7 @@ describe("a cache", () => {
   });
 
   it.each(["ada", "bob"])(
-    "remembers nothing that %s was refused before many refunds",
+    "a cache remembers nothing that %s was refused before many refunds",
     async (key) => {
       const limiter = limiterOf({ cache: new RefusalCache({ entriesMax: 2 }) });
       await limiter.limit(key, { cost: 5 });
@@ -302,7 +302,7 @@ describe("a cache", () => {
     },
   );
 
-  it.each([0, -1, 1.5, NaN])("has no bound of %s", (entriesMax) => {
+  it.each([0, -1, 1.5, NaN])("a cache does not accept a bound of %s", (entriesMax) => {
     expect(() => new RefusalCache({ entriesMax })).toThrow(RateLimitError);
   });
 });
@@ -337,8 +337,8 @@ const step = fc.record({
 });
 const skewMs = fc.integer({ min: -100_000, max: 100_000 });
 
-describe("with a cache and nobody else", () => {
-  it("answers are those without one, with no more calls", async () => {
+describe("a cache with a single caller", () => {
+  it("a limiter with a cache gives the same answers with no more calls", async () => {
     await fc.assert(
       fc.asyncProperty(
         strategies,

@@ -62,11 +62,11 @@ describe("keys", () => {
     ["a page", "ü".repeat(5_000), hashOf("ü".repeat(5_000))],
     ["hashed", hashOf("x"), ".+2E" + hashOf("x").slice(1)],
   ];
-  it.each(table)("become names: %s", async (_, key, encoded) => {
+  it.each(table)("keys become record names: %s", async (_, key, encoded) => {
     expect(await encodeKey(key)).toBe(encoded);
   });
 
-  it("are always names of the core", async () => {
+  it("record names are always names that the core accepts", async () => {
     await fc.assert(
       fc.asyncProperty(awkwardText, async (key) => {
         expect(isName(await encodeKey(key))).toBe(true);
@@ -75,7 +75,7 @@ describe("keys", () => {
     );
   });
 
-  it("can be told from what they become, unless they are hashed", async () => {
+  it("keys can be read back from their record names unless they are hashed", async () => {
     await fc.assert(
       fc.asyncProperty(awkwardText, async (key) => {
         fc.pre(key.isWellFormed());
@@ -86,7 +86,7 @@ describe("keys", () => {
     );
   });
 
-  it("never become the same", async () => {
+  it("different keys never have the same record name", async () => {
     await fc.assert(
       fc.asyncProperty(awkwardText, awkwardText, async (first, second) => {
         fc.pre(first !== second);
@@ -96,7 +96,7 @@ describe("keys", () => {
     );
   });
 
-  it("never become what another one becomes that looks like it", async () => {
+  it("a key that looks like a record name never has that name", async () => {
     await fc.assert(
       fc.asyncProperty(awkwardText, async (key) => {
         const encoded = await encodeKey(key);
@@ -107,14 +107,14 @@ describe("keys", () => {
     );
   });
 
-  it("that are not well-formed differ from each other", async () => {
+  it("ill-formed keys differ from each other", async () => {
     const halves = Array.from({ length: 0x800 }, (_, i) => String.fromCharCode(0xd800 + i));
     const long = halves.map((half) => half + "x".repeat(100));
     const encoded = await Promise.all([...halves, ...long].map(encodeKey));
     expect(new Set(encoded).size).toBe(2 * 0x800);
   });
 
-  it("may not be empty", async () => {
+  it("an empty key is refused", async () => {
     await expect(encodeKey("")).rejects.toMatchObject({ code: "key_invalid" });
     await expect(encodeKey(undefined as never)).rejects.toMatchObject({ code: "key_invalid" });
   });

@@ -76,7 +76,7 @@ describe("strategies", () => {
     ["1.5 h", 5_400_000],
     ["1 d", 86_400_000],
   ] as const;
-  it.each(windows)("read a window of %s", (window, windowMs) => {
+  it.each(windows)("strategies accept a window of %s", (window, windowMs) => {
     expect(slidingWindow({ limit: 1, window })).toEqual(slidingWindow({ limit: 1, windowMs }));
     expect(slidingWindow({ limit: 1, windowMs })).toEqual({
       strategy: "sliding_window",
@@ -85,7 +85,7 @@ describe("strategies", () => {
     });
   });
 
-  it("are what the core knows", () => {
+  it("strategies become configurations of the core", () => {
     expect(tokenBucket({ burst: 3, rate: 0.5 })).toEqual({
       strategy: "token_bucket",
       burst: 3,
@@ -159,7 +159,7 @@ describe("strategies", () => {
       "primary.strategy",
     ],
   ];
-  it.each(wrong)("refuse a wrong %s", async (_, build, code, field) => {
+  it.each(wrong)("strategies refuse an invalid %s", async (_, build, code, field) => {
     const error = await thrownBy(build);
     expect(error).toBeInstanceOf(RateLimitError);
     expect(error).toMatchObject({ code, field });
@@ -180,24 +180,24 @@ describe("construction", () => {
     ["policy", { onError: "ajar" }, "configuration_invalid", "onError"],
     ["cache", { cache: new Map() }, "configuration_invalid", "cache"],
   ];
-  it.each(wrong)("refuses a wrong %s", async (_, options, code, field) => {
+  it.each(wrong)("a limiter refuses an invalid %s", async (_, options, code, field) => {
     const error = await thrownBy(() => limiterOf(options as Partial<RateLimiterOptions>));
     expect(error).toBeInstanceOf(RateLimitError);
     expect(error).toMatchObject({ code, field });
   });
 
-  it("takes the ends of the range", () => {
+  it("a limiter accepts the ends of every range", () => {
     for (const timeoutMs of [1, 2 ** 31 - 1, Infinity]) limiterOf({ timeoutMs });
   });
 
-  it("takes whoever has the methods", () => {
+  it("a limiter accepts any backend with its methods", () => {
     expectTypeOf<FakeBackend>().toExtend<LimitBackend>();
     expectTypeOf<Omit<FakeBackend, "peek">>().not.toExtend<LimitBackend>();
   });
 });
 
 describe("limit", () => {
-  it("grants and refuses as the strategy says", async () => {
+  it("limit grants and refuses as the strategy says", async () => {
     const limiter = limiterOf();
     expect(await limiter.limit("ada", { cost: 2 })).toEqual({
       success: true,
@@ -224,7 +224,7 @@ describe("limit", () => {
     expect(await limiter.limit("bob")).toMatchObject({ success: true, remaining: 2 });
   });
 
-  it("sends what it is told, in one call", async () => {
+  it("limit sends its key, cost and options in one call", async () => {
     await limiterOf().limit("ada", { cost: 2, idempotencyKey: "once" });
     expect(throttr.calls).toEqual([
       {
@@ -234,7 +234,7 @@ describe("limit", () => {
     ]);
   });
 
-  it("drops what a transport adds to an answer", async () => {
+  it("limit drops unknown fields of an answer", async () => {
     const limit: LimitBackend["limit"] = async (request) => {
       const result = await throttr.limit(request);
       return { ...result, [Symbol.for("dispose")]: () => {}, extra: true };
@@ -267,7 +267,7 @@ describe("limit", () => {
     ["a wrong timeout", (limiter) => limiter.blockUntilReady("ada", -1), "timeout_invalid"],
     ["no timeout", (limiter) => limiter.blockUntilReady("ada", NaN), "timeout_invalid"],
   ];
-  it.each(wrong)("refuses %s, whatever the policy", async (_, call, code) => {
+  it.each(wrong)("limit refuses %s, whatever the policy", async (_, call, code) => {
     for (const options of [{}, { onError: "open" }, { shadow: true }] as const) {
       const error = await thrownBy(() => call(limiterOf(options)));
       expect(error).toBeInstanceOf(ThrottrError);
@@ -277,8 +277,8 @@ describe("limit", () => {
   });
 });
 
-describe("limitMany, peek, refund, reset", () => {
-  it("asks for many keys in one call, in their order", async () => {
+describe("limitMany, peek, refund and reset", () => {
+  it("limitMany asks for many keys in one call, in their order", async () => {
     const limiter = limiterOf();
     const results = await limiter.limitMany(["ada", { key: "bob", cost: 3 }, "/a", "ada", "bob"]);
     expect(results.map(({ success, remaining }) => [success, remaining])).toEqual([
@@ -300,14 +300,14 @@ describe("limitMany, peek, refund, reset", () => {
     expect(throttr.calls).toHaveLength(1);
   });
 
-  it("takes no answer that has another length", async () => {
+  it("limitMany refuses an answer of another length", async () => {
     const limitMany: LimitBackend["limitMany"] = async () => [];
     const backend: LimitBackend = Object.assign(new FakeBackend(clock), { limitMany });
     const error = await thrownBy(() => limiterOf({ throttr: backend }).limitMany(["a"]));
     expect(error).toMatchObject({ code: "reply_invalid" });
   });
 
-  it("peeks without charging", async () => {
+  it("peek does not charge", async () => {
     const limiter = limiterOf();
     expect(await limiter.peek("ada")).toMatchObject({ success: true, remaining: 3 });
     await limiter.limit("ada", { cost: 3 });
@@ -318,7 +318,7 @@ describe("limitMany, peek, refund, reset", () => {
     });
   });
 
-  it("gives back, and forgets", async () => {
+  it("refund gives back, and reset forgets", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3 });
     expect(await limiter.refund("ada", { cost: 2 })).toMatchObject({ success: true, remaining: 2 });
@@ -340,33 +340,36 @@ describe("a call that fails", () => {
     ["limitMany", async (limiter) => (await limiter.limitMany(["ada", "bob"]))[1]],
   ];
 
-  it.each(asks)("throws without a policy: %s", async (_, ask) => {
+  it.each(asks)("a failed call throws without a policy: %s", async (_, ask) => {
     throttr.failure = broken;
     const error = await thrownBy(() => ask(limiterOf()));
     expect(error).toBeInstanceOf(ThrottrError);
     expect(error).toMatchObject({ code: "outcome_unknown" });
   });
 
-  it.each(asks)("is a success or a refusal as the policy says: %s", async (_, ask) => {
-    throttr.failure = broken;
-    const error = expect.objectContaining({ code: "outcome_unknown" });
-    expect(await ask(limiterOf({ onError: "open" }))).toEqual({
-      success: true,
-      retryAfterMs: 0,
-      reason: "error",
-      error,
-      ...figures,
-    });
-    expect(await ask(limiterOf({ onError: "closed" }))).toEqual({
-      success: false,
-      retryAfterMs: null,
-      reason: "error",
-      error,
-      ...figures,
-    });
-  });
+  it.each(asks)(
+    "a failed call is a success or a refusal as the policy says: %s",
+    async (_, ask) => {
+      throttr.failure = broken;
+      const error = expect.objectContaining({ code: "outcome_unknown" });
+      expect(await ask(limiterOf({ onError: "open" }))).toEqual({
+        success: true,
+        retryAfterMs: 0,
+        reason: "error",
+        error,
+        ...figures,
+      });
+      expect(await ask(limiterOf({ onError: "closed" }))).toEqual({
+        success: false,
+        retryAfterMs: null,
+        reason: "error",
+        error,
+        ...figures,
+      });
+    },
+  );
 
-  it.each(asks)("is one that takes too long: %s", async (_, ask) => {
+  it.each(asks)("a call that takes too long has failed: %s", async (_, ask) => {
     throttr.hold();
     const error = await thrownBy(() => meanwhile(ask(limiterOf()), 5_000));
     expect(error).toBeInstanceOf(ThrottrError);
@@ -378,7 +381,7 @@ describe("a call that fails", () => {
     await throttr.release();
   });
 
-  it("is not one that is answered in time", async () => {
+  it("a call answered in time has not failed", async () => {
     throttr.hold();
     const call = limiterOf({ timeoutMs: 10 }).limit("ada");
     await clock.advance(9);
@@ -386,7 +389,7 @@ describe("a call that fails", () => {
     expect(await call).toMatchObject({ success: true });
   });
 
-  it("may wait for ever, if that is wanted", async () => {
+  it("a limiter can wait without a timeout", async () => {
     throttr.hold();
     const call = limiterOf({ timeoutMs: Infinity }).limit("ada");
     await clock.advance(1e12);
@@ -395,7 +398,7 @@ describe("a call that fails", () => {
     expect(await call).toMatchObject({ success: true });
   });
 
-  it("may fail after it was given up, and nobody is told", async () => {
+  it("a call that fails after it was given up raises no unhandled rejection", async () => {
     let fail: (error: Error) => void = () => {};
     const limit: LimitBackend["limit"] = () => {
       return new Promise((_, reject) => {
@@ -409,13 +412,13 @@ describe("a call that fails", () => {
     await settle();
   });
 
-  it("throws where a reset fails, whatever the policy", async () => {
+  it("a failed reset throws, whatever the policy", async () => {
     throttr.failure = broken;
     const error = await thrownBy(() => limiterOf({ onError: "open" }).reset("ada"));
     expect(error).toMatchObject({ code: "outcome_unknown" });
   });
 
-  it("may be one that throws at once", async () => {
+  it("a backend that throws synchronously has failed", async () => {
     const limit: LimitBackend["limit"] = () => {
       throw new TypeError("not a stub");
     };
@@ -424,7 +427,7 @@ describe("a call that fails", () => {
     expect(error).toMatchObject({ code: "outcome_unknown" });
   });
 
-  it("names the smallest limit of a strategy", async () => {
+  it("a result of a policy has the smallest limit of the strategy", async () => {
     throttr.failure = broken;
     const strategies: [LimitStrategy, number][] = [
       [slidingWindow({ limit: 7, window: "1 s" }), 7],
@@ -447,7 +450,7 @@ describe("a call that fails", () => {
 describe("a signal", () => {
   const reason = new Error("enough");
 
-  it("that has fired asks nobody", async () => {
+  it("a limiter with an aborted signal makes no call", async () => {
     const limiter = limiterOf({ onError: "open", cache: true });
     const signal = AbortSignal.abort(reason);
     const calls = [
@@ -463,7 +466,7 @@ describe("a signal", () => {
     expect(throttr.calls).toEqual([]);
   });
 
-  it("ends a call, whatever the policy", async () => {
+  it("a signal ends a call, whatever the policy", async () => {
     throttr.hold();
     for (const thrown of [reason, new ThrottrError("timeout", "mine")]) {
       const controller = new AbortController();
@@ -477,7 +480,7 @@ describe("a signal", () => {
     await throttr.release();
   });
 
-  it("ends a wait", async () => {
+  it("a signal ends a wait", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3 });
     const controller = new AbortController();
@@ -489,7 +492,7 @@ describe("a signal", () => {
     expect(await error).toBe(reason);
   });
 
-  it("ends a wait before it begins", async () => {
+  it("an aborted signal ends a wait before it begins", async () => {
     const own = new FakeClock();
     const limiter = limiterOf({ clock: own });
     await limiter.limit("ada", { cost: 3 });
@@ -508,7 +511,7 @@ describe("a signal", () => {
     expect(own.timers).toBe(0);
   });
 
-  it("is not listened to for longer than a call takes", async () => {
+  it("a limiter stops listening to its signal when the call ends", async () => {
     const { signal } = new AbortController();
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3, signal });
@@ -518,7 +521,7 @@ describe("a signal", () => {
 });
 
 describe("blockUntilReady", () => {
-  it("waits just as long as it must", async () => {
+  it("blockUntilReady waits exactly as long as it must", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3 });
     let result: unknown = null;
@@ -533,7 +536,7 @@ describe("blockUntilReady", () => {
     expect(throttr.calls).toHaveLength(3);
   });
 
-  it("does not wait where that would be too long", async () => {
+  it("blockUntilReady does not wait when the wait would be too long", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3 });
     expect(await limiter.blockUntilReady("ada", 999)).toMatchObject({
@@ -546,12 +549,12 @@ describe("blockUntilReady", () => {
     expect(clock.timeMs).toBe(START_MS);
   });
 
-  it("does not wait for what is never granted", async () => {
+  it("blockUntilReady does not wait for a cost that is never granted", async () => {
     const result = await limiterOf().blockUntilReady("ada", Infinity, { cost: 4 });
     expect(result).toMatchObject({ success: false, reason: "cost_exceeds_limit" });
   });
 
-  it("waits again where others came first, as long as time is left", async () => {
+  it("blockUntilReady waits again when others came first, as long as time is left", async () => {
     const limiter = limiterOf();
     await limiter.limit("ada", { cost: 3 });
     const call = limiter.blockUntilReady("ada", 2_500);
@@ -573,7 +576,7 @@ describe("blockUntilReady", () => {
     expect(await meanwhile(late, 5_000)).toMatchObject({ success: false, reason: "timeout" });
   });
 
-  it("works with a cache", async () => {
+  it("blockUntilReady works with a cache", async () => {
     const limiter = limiterOf({ cache: true });
     await limiter.limit("ada", { cost: 3 });
     await limiter.limit("ada");
@@ -581,7 +584,7 @@ describe("blockUntilReady", () => {
     expect(result).toMatchObject({ success: true, remaining: 0 });
   });
 
-  it("waits longer than a timer can", async () => {
+  it("blockUntilReady waits longer than a timer can", async () => {
     const strategy = fixedWindow({ limit: 1, window: "60 d" });
     const limiter = limiterOf({ strategy });
     await limiter.limit("ada");
@@ -592,7 +595,7 @@ describe("blockUntilReady", () => {
 });
 
 describe("shadow mode", () => {
-  it("reports what was decided, and refuses nothing", async () => {
+  it("shadow mode reports the decision and refuses nothing", async () => {
     const limiter = limiterOf({ shadow: true });
     const granted = await limiter.limit("ada", { cost: 3 });
     expect(granted).toMatchObject({ success: true, shadow: { success: true, remaining: 0 } });
@@ -625,7 +628,7 @@ describe("shadow mode", () => {
     expect((await limiter.limitMany(["ada"]))[0]).toMatchObject({ shadow: { success: false } });
   });
 
-  it("throws for no failure", async () => {
+  it("shadow mode throws for no failure", async () => {
     throttr.failure = new Error("no network");
     const error = expect.objectContaining({ code: "outcome_unknown" });
     expect(await limiterOf({ shadow: true }).limit("ada")).toMatchObject({
@@ -640,7 +643,7 @@ describe("shadow mode", () => {
 });
 
 describe("the clock of the platform", () => {
-  it("tells the time, calls back, and can be told not to", async () => {
+  it("the platform's clock tells the time, and sets and clears timers", async () => {
     expect(Math.abs(systemClock.nowMs() - Date.now())).toBeLessThan(60_000);
     const called: string[] = [];
     systemClock.clearTimer(systemClock.setTimer(() => called.push("cancelled"), 1));
@@ -650,7 +653,7 @@ describe("the clock of the platform", () => {
     expect(called).toEqual([]);
   });
 
-  it("may still be given in the shape of release 0.4", async () => {
+  it("a clock in the shape of release 0.4 is still accepted", async () => {
     const legacy: LegacyClock = {
       now: () => clock.nowMs(),
       after: (delayMs, callback) => {
@@ -669,7 +672,7 @@ describe("the clock of the platform", () => {
     expect(systemClock.now() - Date.now()).toBeLessThan(60_000);
   });
 
-  it("is the one of limiters unless they are given another", async () => {
+  it("a limiter uses the platform's clock by default", async () => {
     const limiter = new RateLimiter({ throttr, name: "api", strategy: BUCKET });
     expect(limiter.clock).toBe(systemClock);
     expect(await limiter.limit("ada")).toMatchObject({ success: true });

@@ -12,17 +12,17 @@ function sizesOf(reads: readonly number[]): number[] {
   });
 }
 
-it("stays small for a connection that says little at a time", () => {
+it("a read buffer stays small for a connection that sends little at a time", () => {
   expect(sizesOf([20, 300, 900, 20])).toEqual([1024, 1024, 1024, 1024]);
 });
 
-it("is large by the third read of a stream, and stays so while reads fill an eighth of it", () => {
+it("a read buffer is large by the third read of a stream, and stays so while reads fill an eighth of it", () => {
   const much = 1 << 20;
   const sizes = sizesOf([much, much, much, 8192, much, 30_000]);
   expect(sizes).toEqual([1024, 8192, 65_536, 65_536, 65_536, 65_536]);
 });
 
-it("is small again after the end of a stream", () => {
+it("a read buffer is small again after the end of a stream", () => {
   const much = 1 << 20;
   expect(sizesOf([much, much, much, 700, 20])).toEqual([1024, 8192, 65_536, 65_536, 1024]);
 });

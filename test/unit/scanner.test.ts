@@ -30,7 +30,7 @@ const stream = protocolArbitrary.chain((protocol) =>
 );
 
 describe("scanner", () => {
-  it("finds the same frames in any cut of a stream", () => {
+  it("the scanner finds the same frames in any cut of a stream", () => {
     const property = fc.property(stream, ({ protocol, requests, cuts }) => {
       const frames = requests.map((request) => frameOf(protocol, request));
       const bytes = concat(frames);
@@ -93,13 +93,13 @@ describe("scanner", () => {
     ["type 0xff", "uint16", "ff", FRAME_UNKNOWN],
     ["nothing", "uint16", "", FRAME_INCOMPLETE],
     ["header cut before the value size", "uint64", "05040100000000000000", FRAME_INCOMPLETE],
-  ])("%s", (_, size, bytes, expected) => {
+  ])("the scanner judges a frame by its header: %s", (_, size, bytes, expected) => {
     const layouts = layoutsOf(protocolByName("7.3", size)!);
     const data = unhex(bytes);
     expect(frameLength(layouts, data, 0, data.length, MAX)).toBe(expected);
   });
 
-  it("says how many bytes it needs", () => {
+  it("the scanner says how many bytes it needs", () => {
     const layouts = layoutsOf(protocolByName("7.3", "uint16")!);
     const header = unhex("02016b" + "0504010001");
     const scan = (bytes: Uint8Array): Run =>
@@ -112,14 +112,14 @@ describe("scanner", () => {
 });
 
 describe("dialects", () => {
-  it("5 knows counters only", () => {
+  it("dialect 5 knows counters only", () => {
     const layouts = layoutsOf(protocolByName("5", "uint16")!);
     expect(layouts.flatMap((layout, type) => (layout === undefined ? [] : [type]))).toEqual([
       1, 2, 3, 4,
     ]);
   });
 
-  it("7.1 gives the value size of SET one byte", () => {
+  it("dialect 7.1 gives the value size of SET one byte", () => {
     const layouts = layoutsOf(protocolByName("7.1", "uint64")!);
     const frame = unhex("05" + "04" + "0100000000000000" + "01" + "02" + "6b" + "4142");
     expect(frameLength(layouts, frame, 0, frame.length, MAX)).toBe(frame.length);
@@ -130,7 +130,7 @@ describe("dialects", () => {
     ["7.3", "uint128"],
     ["constructor", "uint16"],
     ["7.3", "toString"],
-  ])("there is no %s of %s", (dialect, size) => {
+  ])("there is no protocol of dialect %s with the size %s", (dialect, size) => {
     expect(protocolByName(dialect, size)).toBeUndefined();
   });
 });
@@ -163,7 +163,7 @@ describe("session", () => {
     return { session, endings, sent, pending, clock };
   }
 
-  it("answers what came before an unknown type, then closes with 1002", () => {
+  it("a session answers all frames before an unknown type, then closes with 1002", () => {
     const { session, endings, sent, pending } = sessionOf("uint16");
     session.receive(unhex("02016b" + "02016b" + "77" + "02016b"));
     session.receive(unhex("02016b"));
@@ -176,7 +176,7 @@ describe("session", () => {
     expect(pending).toEqual([]);
   });
 
-  it("answers everything before it ends", () => {
+  it("a session answers everything before it ends", () => {
     const { session, endings, sent, pending } = sessionOf("uint16");
     session.receive(unhex("02016b"));
     session.receive(unhex("02016b02"));
@@ -187,13 +187,13 @@ describe("session", () => {
     expect(endings).toEqual([{ code: 1000, reason: "" }]);
   });
 
-  it("refuses a large frame when it is announced", () => {
+  it("a session refuses a large frame when its header announces it", () => {
     const { session, endings } = sessionOf("uint64");
     session.receive(unhex("0504010000000000000001ffffffffffffff7f"));
     expect(endings[0]!.code).toBe(1009);
   });
 
-  it("does not execute what comes after its token has expired", () => {
+  it("a session does not execute frames after its token has expired", () => {
     const { session, endings, pending, clock } = sessionOf("uint16", 1000);
     session.receive(unhex("02016b" + "02"));
     clock.nowMs = 1000;
@@ -204,7 +204,7 @@ describe("session", () => {
     expect(endings[0]!.code).toBe(1008);
   });
 
-  it("bounds what waits for replies", () => {
+  it("a session bounds the bytes that wait for replies", () => {
     const { session, endings } = sessionOf("uint16");
     session.receive(unhex("02016b"));
     for (let i = 0; i < 1000 && endings.length === 0; i++)

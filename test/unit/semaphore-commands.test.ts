@@ -189,7 +189,7 @@ function acquireFor(
 }
 
 describe("commands on semaphores", () => {
-  it("answer as the model does, whatever is restarted when", () => {
+  it("commands on semaphores answer as the model does, whatever is restarted at any time", () => {
     const property = fc.property(
       fc.array(step, { maxLength: 20 }),
       fc.constantFrom(300, 1_900_000),
@@ -235,7 +235,7 @@ describe("commands on semaphores", () => {
     fc.assert(property, { seed, numRuns: runs(600) });
   });
 
-  it("change nothing when they are refused", () => {
+  it("refused commands on semaphores change nothing", () => {
     const property = fc.property(
       fc.array(fc.oneof(good, bad), { minLength: 1, maxLength: 30 }),
       (frames) => {
@@ -249,7 +249,7 @@ describe("commands on semaphores", () => {
     fc.assert(property, { seed, numRuns: runs(200) });
   });
 
-  it("have replies that say what is held, until when, and how long that is", () => {
+  it("replies on leases say how much is held, until when, and for how long", () => {
     const engine = engineOf();
     const ends = BigInt(START_MS + 1500) * 1_000_000n;
     const u64Hex = (value: bigint): string =>
@@ -270,7 +270,7 @@ describe("commands on semaphores", () => {
     expect(stateOf(engine, "a")).toEqual([0, 3]);
   });
 
-  it("reach what a lease holds of their semaphore, and of no other", () => {
+  it("commands reach only their lease's part of the semaphore", () => {
     const engine = engineOf();
     one(engine, acquire("mine", idOf(0), 1, 1, ttlMs(50)));
     expect(isApplied(one(engine, renew("yours", idOf(0), ttlMs(5000))))).toBe(false);
@@ -287,7 +287,7 @@ describe("commands on semaphores", () => {
     expect(stateOf(engine, "yours")).toEqual([1, 1]);
   });
 
-  it("reach nothing that a connection holds, though its id be that of the lease", () => {
+  it("commands on leases do not reach holdings of a connection with the same id", () => {
     const engine = engineOf();
     const holder = connectionHolder(idOf(0));
     acquireFor(engine, bytesOf("a"), 2, 9, holder);
@@ -298,7 +298,7 @@ describe("commands on semaphores", () => {
     expect(stateOf(engine, "a")).toEqual([2, 5]);
   });
 
-  it("give back to the millisecond what a lease held", () => {
+  it("a lease gives its resources back to the millisecond", () => {
     const engine = engineOf();
     one(engine, acquire("a", idOf(0), 1, 1, ttlMs(1000)));
     const again = acquire("a", idOf(1), 1, 1, ttlMs(1000));
@@ -308,7 +308,7 @@ describe("commands on semaphores", () => {
     expect(isApplied(one(engine, renew("a", idOf(0), ttlMs(1)), START_MS + 1000))).toBe(false);
   });
 
-  it("hold a lease once, however often it is asked for, whatever the maximum says then", () => {
+  it("a lease is held once, however often it is acquired, whatever the maximum then is", () => {
     const engine = engineOf();
     const times = [0, 10, 20].map((afterMs) =>
       one(engine, acquire("a", idOf(0), 2, 2, ttlMs(100)), START_MS + afterMs),
@@ -318,7 +318,7 @@ describe("commands on semaphores", () => {
     expect(stateOf(engine, "a", START_MS + 120)).toEqual([0, 2]);
   });
 
-  it("never let what is held exceed the maximum, nor 32 bits", () => {
+  it("leases never exceed the maximum, nor 32 bits", () => {
     const engine = engineOf();
     expect(isApplied(one(engine, acquire("a", idOf(0), U32_MAX, U32_MAX, ttlMs(5))))).toBe(true);
     expect(isApplied(one(engine, acquire("a", idOf(1), 1, U32_MAX, ttlMs(5))))).toBe(false);
@@ -344,7 +344,7 @@ describe("commands on semaphores", () => {
       "flags_invalid",
     ],
     ["a key to release once", release("a", idOf(0), { once: "x" }), "flags_invalid"],
-  ])("refuse %s", (_, frame, code) => {
+  ])("a semaphore command is refused: %s", (_, frame, code) => {
     const engine = engineOf();
     const reply = one(engine, frame);
     expect(reply.code).toBe(code);
@@ -352,7 +352,7 @@ describe("commands on semaphores", () => {
     expect(new TextDecoder().decode(reply.body)).toMatch(/\d/);
   });
 
-  it("take a day, in whatever unit, and round up to a millisecond", () => {
+  it("a lease takes up to a day in any unit, rounded up to a millisecond", () => {
     const engine = engineOf();
     const ends = (ttl: Ttl, number: number): number => {
       const { body, code } = one(engine, acquire("a", idOf(number), 1, 9, ttl));
@@ -365,7 +365,7 @@ describe("commands on semaphores", () => {
     expect(ends({ unit: 1, count: 1_000_001n }, 3)).toBe(2);
   });
 
-  it("have names of their own: a record of the same key is another thing", () => {
+  it("semaphores and records of the same name are different things", () => {
     const engine = engineOf();
     run(engine, [insert("a", 7n, FOREVER), acquire("a", idOf(0), 1, 1, ttlMs(5000))]);
     expect(one(engine, read("a")).body[1]).toBe(1);
@@ -373,7 +373,7 @@ describe("commands on semaphores", () => {
     expect(rowsOf(engine, Keyspace.throttr, "", 10).rows.map(({ key }) => key)).toEqual(["a"]);
   });
 
-  it("refuse a lease that the shard has no room for, and still renew and release", () => {
+  it("a full shard refuses new leases, and still renews and releases", () => {
     const engine = engineOf({ bytesMax: 1 << 20 });
     let held = 0;
     let reply: CommandReply;
@@ -408,7 +408,7 @@ describe("pages of semaphores", () => {
     return engine;
   };
 
-  it("have those of the prefixes, in order, whatever their number", () => {
+  it("pages of semaphores have all those of the prefixes, in order, whatever their number", () => {
     const names = Array.from({ length: 700 }, (_, i) => `${"abc"[i % 3]!}${i}`);
     const engine = named(names);
     const inOrder = (chosen: string[]): string[] => chosen.toSorted((a, b) => (a < b ? -1 : 1));
@@ -422,7 +422,7 @@ describe("pages of semaphores", () => {
     expect(keysOf(semaphoresOf(engine, 50, "x"))).toEqual([]);
   });
 
-  it("have names of up to 65,535 bytes, and end before they are too large", () => {
+  it("pages of semaphores have names of up to 65,535 bytes, and end before they are too large", () => {
     const names = Array.from({ length: 12 }, (_, i) => {
       return `${String.fromCharCode(97 + i)}${"x".repeat([0, 254, 255, 30_000, 65_534][i % 5]!)}`;
     });
@@ -434,7 +434,7 @@ describe("pages of semaphores", () => {
     expect(finish(engine.scan.page(query, null, 1000)).length).toBeLessThan(2 << 16);
   });
 
-  it("tell the maximum of this interval", () => {
+  it("pages of semaphores have the maximum of the current interval", () => {
     const engine = engineOf();
     run(engine, [
       acquire("a", idOf(0), 5, 9, ttlMs(10)),
@@ -450,7 +450,7 @@ describe("pages of semaphores", () => {
 });
 
 describe("pages of holders", () => {
-  it("have all who hold the semaphore, and nobody else, page by page", () => {
+  it("pages of holders have all holders of the semaphore and no others, page by page", () => {
     const engine = engineOf();
     const leases = Array.from({ length: 20 }, (_, i) => i);
     const holder = connectionHolder(idOf(3));
@@ -478,6 +478,6 @@ describe("pages of holders", () => {
   });
 });
 
-it("a page of a version that nobody knows is refused", () => {
+it("a page of an unknown version is refused", () => {
   expect(() => new PageReader(Uint8Array.of(3, 1, 0, 0, 0, 0, 0, 0))).toThrow(/^page_version: /);
 });

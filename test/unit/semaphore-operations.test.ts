@@ -69,13 +69,16 @@ describe("operations on semaphores", () => {
       operations.holders("a", { limit: 1, cursor: new Uint8Array(17) }),
       holders("a", 1, new Uint8Array(17)),
     ],
-  ])("%s is a frame, and may be sent again", (_, { frame, isRepeatable, type }, expected) => {
-    expect(hex(frame)).toBe(hex(expected));
-    expect(type).toBe(expected[0]);
-    expect(isRepeatable).toBe(true);
-  });
+  ])(
+    "the operation %s is a frame that may be repeated",
+    (_, { frame, isRepeatable, type }, expected) => {
+      expect(hex(frame)).toBe(hex(expected));
+      expect(type).toBe(expected[0]);
+      expect(isRepeatable).toBe(true);
+    },
+  );
 
-  it("read leases: how much, and until when, rounded up", () => {
+  it("a lease is read with its resources and its end, rounded up", () => {
     const { acquire: acquireOne, renew: renewOne } = operations;
     const body = concat([
       Uint8Array.of(1),
@@ -99,7 +102,7 @@ describe("operations on semaphores", () => {
     expect(answer(operations.release("a", ID), Uint8Array.of(0))).toBe(false);
   });
 
-  it("read what is in use, and pages of it", () => {
+  it("the use of semaphores is read, in pages too", () => {
     const { inspectSemaphore } = operations;
     const state = concat([u32(3), u32(U32_MAX)]);
     const told = { consumption: 3, mostHeld: U32_MAX, maximum: U32_MAX };
@@ -122,7 +125,7 @@ describe("operations on semaphores", () => {
     });
   });
 
-  it("read who holds one", () => {
+  it("the holders of a semaphore are read", () => {
     const row = (kind: number, number: number, endNs: bigint): Uint8Array =>
       concat([u32(number), u64(endNs), Uint8Array.of(kind), idOf(number)]);
     const rows = [row(1, 2, 0n), row(2, 3, 5_000_000n)];
@@ -165,7 +168,7 @@ describe("operations on semaphores", () => {
     ["after_invalid", () => operations.semaphores({ cursor: new Uint8Array(65_536) })],
     ["after_invalid", () => operations.holders("a", { cursor: new Uint8Array(256) })],
     ["prefix_invalid", () => operations.semaphores({ prefix: "x".repeat(256) })],
-  ])("throw %s", (code, make) => {
+  ])("an operation on semaphores throws %s", (code, make) => {
     expect(codeOf(make)).toBe(code);
   });
 });
@@ -174,14 +177,14 @@ function acquiring(options: Partial<Parameters<typeof operations.acquire>[1]>): 
   return operations.acquire("a", { maximum: 5, ttlMs: 5, leaseId: ID, ...options });
 }
 
-describe("ids of leases", () => {
-  it("are UUIDs", () => {
+describe("lease ids", () => {
+  it("lease ids are UUIDs", () => {
     const id = "0d9c8f52-6a0e-4d5c-9d2b-3f6a1c7e8b40";
     expect(hex(leaseIdOf(id))).toBe(id.replaceAll("-", ""));
     expect(uuidOf(leaseIdOf(id.toUpperCase()))).toBe(id);
   });
 
-  it("are made of random bytes where a caller has none", () => {
+  it("lease ids come from random bytes where randomUUID is missing", () => {
     const filled = (byte: number) => (bytes: Uint8Array) => bytes.fill(byte);
     expect(newLeaseId(filled(0))).toBe("00000000-0000-4000-8000-000000000000");
     expect(newLeaseId(filled(255))).toBe("ffffffff-ffff-4fff-bfff-ffffffffffff");

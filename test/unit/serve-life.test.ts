@@ -24,12 +24,12 @@ const flags = {
 const plan = planOf(flags, {}, null);
 
 describe("the limit of open files", () => {
-  it("is the one that children of this process have", () => {
+  it("the limit of open files is that of this process's children", () => {
     const text = execFileSync("sh", ["-c", "ulimit -n"], { encoding: "utf8" }).trim();
     expect(String(openFilesMax() ?? "unlimited")).toBe(text);
   });
 
-  it("leaves half of what objects don't need to connections, which take two files each", () => {
+  it("half of the open files that objects leave are for connections, which take two each", () => {
     const settings = { SHARDS: 4, HUBS_MAX: 16 };
     expect(connectionsWithin(65_536, settings, 1)).toBe(16_328);
     expect(connectionsWithin(1024, settings, 1)).toBe(200);
@@ -37,7 +37,7 @@ describe("the limit of open files", () => {
     expect(() => connectionsWithin(225, settings, 1)).toThrow("needs more than 223");
   });
 
-  it("bounds the connections, unless a flag says how many there may be", () => {
+  it("the limit of open files bounds connections unless a flag does", () => {
     expect(planOf(flags, {}, 1024).variables).toMatchObject({ CONNECTIONS_MAX: "200" });
     const said = { ...flags, var: ["CONNECTIONS_MAX=7"] };
     expect(planOf(said, {}, 1024).variables).toMatchObject({ CONNECTIONS_MAX: "7" });
@@ -49,18 +49,21 @@ describe("the holder of a port", () => {
   const holders: [string, typeof portHolder][] = [["a table of the system", portHolder]];
   if (spawnSync("lsof", ["-v"]).status === 0) holders.push(["lsof", holderByLsof]);
 
-  it.each(holders)("is named with its process, as %s shows it", async (_name, holderOf) => {
-    const server = createServer().listen(0, "127.0.0.1");
-    await new Promise((resolve) => server.once("listening", resolve));
-    const { port } = server.address() as AddressInfo;
-    expect(holderOf(port)).toMatch(new RegExp(`^process ${process.pid} \\(.+\\)$`));
-    await new Promise((resolve) => server.close(resolve));
-    expect(holderOf(port)).toBeNull();
-  });
+  it.each(holders)(
+    "the process that holds a port is named, as %s shows it",
+    async (_name, holderOf) => {
+      const server = createServer().listen(0, "127.0.0.1");
+      await new Promise((resolve) => server.once("listening", resolve));
+      const { port } = server.address() as AddressInfo;
+      expect(holderOf(port)).toMatch(new RegExp(`^process ${process.pid} \\(.+\\)$`));
+      await new Promise((resolve) => server.close(resolve));
+      expect(holderOf(port)).toBeNull();
+    },
+  );
 });
 
 describe("the log of a server", () => {
-  it("goes on being read when the process that it was written to has gone", async () => {
+  it("the log of a server is still read when its writer has gone", async () => {
     const from = new PassThrough();
     let written = 0;
     const gone = new Writable({
@@ -76,12 +79,12 @@ describe("the log of a server", () => {
     expect(written).toBeGreaterThan(0);
   });
 
-  it("keeps lines as they are where there is no source map", () => {
+  it("lines of the log are kept as they are without a source map", () => {
     expect(new LogLines("none.map").mapped("at a (worker.js:38:67430)")).toContain("worker.js:38");
   });
 });
 
-describe("a server whose workerd ends again and again", () => {
+describe("a workerd that ends again and again", () => {
   /** Runs lives that each get ready, or not, and end with their number as exit code. */
   async function run(areReady: readonly boolean[]): Promise<[number, string[]]> {
     const told: string[] = [];
@@ -113,14 +116,14 @@ describe("a server whose workerd ends again and again", () => {
     return [exitCode, told.map((line) => (JSON.parse(line) as { event: string }).event)];
   }
 
-  it("gives up when there is no pause left, with the exit code of the last one", async () => {
+  it("a server gives up after its last pause, with the exit code of the last workerd", async () => {
     const [exitCode, events] = await run([true, false, true]);
     expect(exitCode).toBe(3);
     const restarted = ["ready", "restarting", "not_ready", "restarting", "ready", "ended"];
     expect(events).toEqual(restarted);
   });
 
-  it("ends at once when the first start does not get ready", async () => {
+  it("a server ends at once when its first start does not get ready", async () => {
     expect(await run([false])).toEqual([1, ["not_ready", "ended"]]);
   });
 });

@@ -70,7 +70,7 @@ describe("addresses", () => {
     ["[::1]:0", "::1", 0, true],
     ["[::]:8787", "::", 8787, false],
     ["[fe80::1]:8787", "fe80::1", 8787, false],
-  ])("%s", (text, host, port, isOnLoopback) => {
+  ])("the listen address %s is read", (text, host, port, isOnLoopback) => {
     expect(addressOf(text)).toEqual({ host, port });
     expect(isLoopback(host)).toBe(isOnLoopback);
     expect(addressOf(addressText({ host, port }))).toEqual({ host, port });
@@ -85,11 +85,11 @@ describe("addresses", () => {
     "example.com:80",
     "*:80",
     "",
-  ])("%s is none", (text) => {
+  ])("the listen address %s is refused", (text) => {
     expect(addressOf(text)).toBeNull();
   });
 
-  it("of all interfaces are reached on loopback", () => {
+  it("a server on all interfaces is reached on loopback", () => {
     expect(reachableUrl({ host: "0.0.0.0", port: 1 })).toBe("http://127.0.0.1:1");
     expect(reachableUrl({ host: "::", port: 1 })).toBe("http://[::1]:1");
     expect(reachableUrl({ host: "10.0.0.1", port: 1 })).toBe("http://10.0.0.1:1");
@@ -97,7 +97,7 @@ describe("addresses", () => {
 });
 
 describe("flags", () => {
-  it("without any ask for HTTP on loopback, with tokens, and no TCP", () => {
+  it("a server without flags serves HTTP on loopback, with tokens, and no TCP", () => {
     expect(plan()).toMatchObject({
       http: [{ host: "127.0.0.1", port: 8787 }],
       tcp: [],
@@ -108,7 +108,7 @@ describe("flags", () => {
     });
   });
 
-  it("that let anyone in on loopback let the server answer to loopback names only", () => {
+  it("open access on loopback is bound to loopback host names", () => {
     const hostsOf = (flags: Parameters<typeof plan>[0]): string | undefined =>
       plan(flags).variables["HOSTS"];
     expect(hostsOf({ access: "open" })).toBe("localhost");
@@ -120,7 +120,7 @@ describe("flags", () => {
     expect(hostsOf(shown)).toBeUndefined();
   });
 
-  it("keep secrets out of the variables, wherever they come from", () => {
+  it("secrets stay out of the variables, wherever they come from", () => {
     const file = join(folder, "secret");
     writeFileSync(file, `${"y".repeat(40)}\n`);
     const { variables, secrets } = plan(
@@ -131,13 +131,13 @@ describe("flags", () => {
     expect(variables).toEqual({ SHARDS: "2", ACCESS: "token", TCP_PORTS: "" });
   });
 
-  it("warn of a short secret", () => {
+  it("a short secret is warned of", () => {
     expect(plan({}, { TOKEN_SECRET: "short" }).warnings).toEqual([
       "TOKEN_SECRET has 5 bytes: 32 or more are advised",
     ]);
   });
 
-  it("warn of a variable that is set by the name it had in release 0.4", () => {
+  it("a variable with its name of release 0.4 is warned of", () => {
     const { variables, warnings } = plan({
       tcp: ["9000=yrmcds@a"],
       var: ["COUNTER_ENABLE=on"],
@@ -181,13 +181,13 @@ describe("flags", () => {
     ["secret_invalid: --token-secret-file: /dev/null: 1 to 4096", { tokenSecretFile: "/dev/null" }],
     ["sockets_max: ", { http: Array.from({ length: 65 }, (_, i) => `127.0.0.1:${i + 1}`) }],
   ] satisfies [string, Partial<ServeFlags>, object?][])(
-    "are refused: %s %j",
+    "flags are refused: %s %j",
     async (message, flags, environment: object = { TOKEN_SECRET: SECRET }) => {
       expect(await failure(() => plan(flags, environment))).toContain(message);
     },
   );
 
-  it("open to the network what is said to be meant for it", () => {
+  it("flags that open a server to the network work when they are explicit", () => {
     expect(plan({ tcp: ["9000=7.3@a"], tcpHost: "0.0.0.0", openToNetwork: true }).tcpHost).toBe(
       "0.0.0.0",
     );
@@ -210,7 +210,7 @@ describe("the configuration", () => {
     assets: [],
   };
 
-  it("is for the date, the flags and the objects of wrangler.toml", () => {
+  it("the configuration has the date, flags and objects of wrangler.toml", () => {
     expect(toml).toContain(`\ncompatibility_date = "${COMPATIBILITY_DATE}"\n`);
     const flags = COMPATIBILITY_FLAGS.map((flag) => JSON.stringify(flag)).join(", ");
     expect(toml).toContain(`\ncompatibility_flags = [${flags}]\n`);
@@ -220,7 +220,7 @@ describe("the configuration", () => {
     );
   });
 
-  it("names objects as it always has: with other keys all data is out of reach", () => {
+  it("the configuration keeps the unique keys of objects, without which all data is out of reach", () => {
     expect(UNIQUE_KEYS).toEqual({
       Shard: "throttr-edge-Shard",
       Hub: "throttr-edge-Hub",
@@ -229,7 +229,7 @@ describe("the configuration", () => {
     });
   });
 
-  it("has variables as text, and secrets from the environment", () => {
+  it("the configuration has variables as text, and secrets from the environment", () => {
     const text = configurationText(serving);
     expect(text).toContain('(name = "ACCESS", text = "token")');
     expect(text).toContain('(name = "SHARDS", text = "\\x224\\x22")');
@@ -238,7 +238,7 @@ describe("the configuration", () => {
     expect(text).toContain('name = "tcp [::1]:9000", address = "[::1]:9000", tcp = ()');
   });
 
-  it("believes headers of a proxy only where there is one", () => {
+  it("the configuration trusts proxy headers only behind a proxy", () => {
     const address = 'address = "127.0.0.1:8787", http = ';
     expect(configurationText(serving)).toContain(
       `${address}(injectRequestHeaders = [(name = "CF-Connecting-IP")])`,
@@ -248,7 +248,7 @@ describe("the configuration", () => {
     );
   });
 
-  it("quotes any text so that nothing in it means anything", () => {
+  it("the configuration quotes any text", () => {
     expect(capnpText('a"),\\\n\u0000ä')).toBe('"a\\x22),\\x5c\\x0a\\x00\\xc3\\xa4"');
     fc.assert(
       fc.property(textArbitrary(), (text) => {
@@ -266,7 +266,7 @@ describe("the configuration", () => {
 });
 
 describe("assets", () => {
-  it("have the paths, types and headers that the platform gives them", () => {
+  it("assets have the paths, types and headers that the platform gives them", () => {
     mkdirSync(join(folder, "panel/sub"), { recursive: true });
     writeFileSync(join(folder, "_headers"), "/panel*\n  X-One: 1\n/panel/a.js\n  X-Two: 2: 3\n");
     for (const name of ["panel/index.html", "panel/a.js", "panel/sub/b.html", "c.bin"]) {
@@ -295,7 +295,7 @@ describe("the data folder", () => {
   /** Opens a folder with no patience for a workerd that was left behind. */
   const open = (path = folder): Promise<DataFolder> => DataFolder.open(path, 0);
 
-  it("can be read by its owner alone, and its server says which one it is", async () => {
+  it("the data folder is readable by its owner alone, and its server says which one it is", async () => {
     const path = join(folder, "a/b");
     const data = await open(path);
     expect(statSync(path).mode & 0o777).toBe(0o700);
@@ -307,7 +307,7 @@ describe("the data folder", () => {
     (await open(path)).close();
   });
 
-  it("is for one server at a time, which a refused start names", async () => {
+  it("a data folder serves one server at a time, and a refused start names that server", async () => {
     const data = await open();
     expect(await failure(open)).toBe(
       `data_in_use: --data: ${folder} is in use by the server of process ${process.pid}`,
@@ -316,7 +316,7 @@ describe("the data folder", () => {
     (await open()).close();
   });
 
-  it("may lie deeper than the path of a UNIX socket can be long", async () => {
+  it("the data folder may have a path longer than that of a UNIX socket", async () => {
     const path = join(folder, "deep".repeat(30), "folder".repeat(30));
     const data = await open(path);
     expect(await askServer(path)).toMatchObject({ pid: process.pid });
@@ -325,7 +325,7 @@ describe("the data folder", () => {
     (await open(path)).close();
   });
 
-  it("is taken again where a power cut has left the socket of a server behind", async () => {
+  it("a data folder is usable again after a power cut left its socket behind", async () => {
     (await open()).close();
     const listen = `require("net").createServer().listen(${JSON.stringify(join(folder, "socket"))}, () => process.kill(process.pid, "SIGKILL"))`;
     spawnSync(process.execPath, ["-e", listen]);
@@ -334,7 +334,7 @@ describe("the data folder", () => {
     (await open()).close();
   });
 
-  it("stores what workerd is told only where it differs", async () => {
+  it("the data folder is written only where its configuration differs", async () => {
     const data = await open();
     const path = data.storeConfiguration("one");
     const { ino } = statSync(path);
@@ -345,7 +345,7 @@ describe("the data folder", () => {
     data.close();
   });
 
-  it("stays in use by the workerd of a killed server of release 0.4", async () => {
+  it("a data folder is in use while the workerd of a killed server of release 0.4 runs", async () => {
     (await open()).close();
     const workerdStart = processStart(process.pid);
     const record = { pid: 1, workerdPid: process.pid, workerdStart, url: null };
@@ -361,7 +361,7 @@ describe("the data folder", () => {
     (await open()).close();
   });
 
-  it("is not one of something else, of wrangler, or of a newer release", async () => {
+  it("a folder of another program, of wrangler, or of a newer release is refused", async () => {
     writeFileSync(join(folder, "notes.txt"), "");
     expect(await failure(() => open())).toContain(
       `data_foreign: --data: ${folder} has something else in it (notes.txt)`,
@@ -387,13 +387,13 @@ describe("workerd", () => {
     return path;
   };
 
-  it("is that of the package, or the one that is named", () => {
+  it("workerd is that of the package, or the one that is named", () => {
     expect(findWorkerd(undefined)).toContain("workerd");
     const path = program("echo workerd 2099-01-01");
     expect(findWorkerd(path)).toBe(path);
   });
 
-  it("must be there, run, and be new enough", async () => {
+  it("workerd must exist, run, and be new enough", async () => {
     const found = (path: string): Promise<string> => failure(() => findWorkerd(path));
     expect(await found("/nowhere/workerd")).toBe(
       "workerd_missing: --workerd: there is no /nowhere/workerd",

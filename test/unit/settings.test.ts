@@ -9,7 +9,7 @@ const SECRETS = ["TOKEN_SECRET", "TOKEN_SECRET_PREVIOUS", "SHARD_SECRET"];
 
 describe("settings", () => {
   it.each(Object.entries(readSettings({})))(
-    "%s has its default in wrangler.toml and docs/reference.md",
+    "the variable %s has its default in wrangler.toml and docs/reference.md",
     (name, value) => {
       if (SECRETS.includes(name)) expect(toml).toMatch(new RegExp(`^# +${name} `, "m"));
       else expect(toml).toContain(`\n${name} = "${value}"\n`);
@@ -18,7 +18,7 @@ describe("settings", () => {
     },
   );
 
-  it("of wrangler.toml are the defaults", () => {
+  it("the variables of wrangler.toml are the defaults", () => {
     const variables = Object.fromEntries(
       [...toml.matchAll(/^([A-Z_]+) = "(.*)"$/gm)].map(([, name, value]) => [name, value]),
     );
@@ -34,11 +34,11 @@ describe("settings", () => {
     ["ACCESS", "yes", "one of token, open"],
     ["LOCATION_HINT", "mars", "one of (empty), wnam"],
     ["TCP_DEFAULT_SIZE", "uint128", "one of uint8"],
-  ])("%s=%s is refused, by name", (name, value, message) => {
+  ])("%s=%s is refused with the variable's name", (name, value, message) => {
     expect(() => readSettings({ [name]: value })).toThrow(`${name}: ${message}`);
   });
 
-  it("reads a variable by the name of release 0.4, and logs the new name once", () => {
+  it("a variable with its name of release 0.4 is read, and its new name logged once", () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const old = { COUNTER_ENABLE: "on", COUNTER_CONNECTIONS_MAX: 7 };
     const expected = { ...readSettings({}), YRMCDS_ENABLE: "on", YRMCDS_CONNECTIONS_MAX: 7 };
@@ -55,12 +55,12 @@ describe("settings", () => {
     log.mockRestore();
   });
 
-  it("checks the range of a variable that is set by its old name", () => {
+  it("a variable with its old name is checked for its range", () => {
     const old = { COUNTER_CONNECTIONS_MAX: "-1" };
     expect(() => readSettings(old)).toThrow("YRMCDS_CONNECTIONS_MAX: an integer from 0 to");
   });
 
-  it("accepts an old and a new name of the same value, and refuses them where they differ", () => {
+  it("a variable with both names is accepted when the values agree, and refused when they differ", () => {
     const both = { COUNTER_ENABLE: "on", YRMCDS_ENABLE: "on" };
     expect(oldNamesIn(both)).toEqual([{ variable: "COUNTER_ENABLE", name: "YRMCDS_ENABLE" }]);
     expect(parseSettings(both).YRMCDS_ENABLE).toBe("on");

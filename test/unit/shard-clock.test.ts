@@ -30,7 +30,7 @@ const stretches: fc.Arbitrary<Stretch[]> = fc.array(
 );
 
 describe("the clock of a shard", () => {
-  it("is the platform's as long as that does not go back", () => {
+  it("a shard's clock is the platform's as long as that does not go back", () => {
     const clock = new ShardClock();
     for (const realMs of [START_MS, START_MS, START_MS + 1, START_MS + HOUR_MS]) {
       clock.read(realMs);
@@ -38,7 +38,7 @@ describe("the clock of a shard", () => {
     }
   });
 
-  it("goes on at nine tenths of the platform's pace after a step back, until the lag is gone", () => {
+  it("after a step back a shard's clock runs at nine tenths of the platform's pace until the lag is gone", () => {
     const clock = new ShardClock();
     clock.read(START_MS);
     clock.read(START_MS - 1000);
@@ -49,7 +49,7 @@ describe("the clock of a shard", () => {
     expect(clock).toMatchObject({ nowMs: START_MS + 9000, lagMs: 0 });
   });
 
-  it("never goes back, never passes faster than real time, and loses its lag, whatever steps and restarts", () => {
+  it("a shard's clock never goes back, never passes faster than real time, and loses its lag, whatever happens", () => {
     const property = fc.property(stretches, (list) => {
       let clock = new ShardClock();
       let realMs = START_MS;
@@ -85,7 +85,7 @@ describe("the clock of a shard", () => {
     fc.assert(property, { seed, numRuns: runs(60) });
   });
 
-  it("passes at the same pace however often it is read", () => {
+  it("a shard's clock passes at the same pace however often it is read", () => {
     const property = fc.property(
       fc.nat(100_000),
       fc.array(fc.nat(2000), { maxLength: 50 }),
@@ -104,7 +104,7 @@ describe("the clock of a shard", () => {
     fc.assert(property, { seed, numRuns: runs(200) });
   });
 
-  it("knows to the millisecond when it will reach a time", () => {
+  it("a shard's clock knows to the millisecond when it will reach a time", () => {
     const property = fc.property(
       fc.nat(2000),
       fc.nat(1500),
@@ -126,7 +126,7 @@ describe("the clock of a shard", () => {
     fc.assert(property, { seed, numRuns: runs(1000) });
   });
 
-  it("goes on after a start from what was stored, though the platform's clock is behind it", () => {
+  it("a shard's clock goes on from the stored time, though the platform's clock is behind it", () => {
     const clock = new ShardClock();
     clock.read(START_MS);
     clock.restore(START_MS + 2 * HOUR_MS, START_MS + 2 * HOUR_MS);
@@ -135,14 +135,14 @@ describe("the clock of a shard", () => {
     expect(clock.nowMs).toBe(START_MS + 2 * HOUR_MS + 9000);
   });
 
-  it("lets a stored lag shrink by the real time that has passed since it was stored", () => {
+  it("a stored lag shrinks by the real time that has passed since", () => {
     const clock = new ShardClock();
     clock.read(START_MS + HOUR_MS);
     clock.restore(START_MS + 2 * HOUR_MS, START_MS);
     expect(clock.lagMs).toBe(2 * HOUR_MS - HOUR_MS / 10);
   });
 
-  it("is the platform's again when it is set back", () => {
+  it("a shard's clock is the platform's again when it is set back", () => {
     const clock = new ShardClock();
     clock.read(START_MS + HOUR_MS);
     clock.read(START_MS);

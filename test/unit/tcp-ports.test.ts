@@ -13,13 +13,13 @@ describe("TCP_PORTS", () => {
     ["9000=7.3/uint8@orders", "7.3", 1, "orders"],
     ["9000=2@a.b_c-1", "2", 8, "a.b_c-1"],
     [" 1=edge , 9000=7.1/uint16@x,", "7.1", 2, "x"],
-  ])("%s", (TCP_PORTS, dialect, valueSize, namespace) => {
+  ])("TCP_PORTS is read: %s", (TCP_PORTS, dialect, valueSize, namespace) => {
     const port = tcpPort(9000, settingsOf({ TCP_PORTS }));
     expect(port).toMatchObject({ protocol: { dialect, valueSize }, namespace });
     expect(tcpPorts(settingsOf({ TCP_PORTS })).at(-1)).toEqual(port);
   });
 
-  it("opens nothing for other ports, and nothing when it is empty", () => {
+  it("TCP_PORTS opens only the ports that it lists", () => {
     expect(tcpPort(900, settingsOf({ TCP_PORTS: "9000=7.3" }))).toBeUndefined();
     expect(tcpPort(9000, settingsOf({ TCP_PORTS: "" }))).toBeUndefined();
     expect(tcpPorts(settingsOf({ TCP_PORTS: "" }))).toEqual([]);
@@ -40,20 +40,20 @@ describe("TCP_PORTS", () => {
     ["9000=7.3@a@b", "behind the @: 1 to 64 letters"],
     [`9000=7.3@${"a".repeat(65)}`, "behind the @: 1 to 64 letters"],
     ["9000=7.3@a, 9001=7.3, 9000=2@b", "9000 is there twice"],
-  ])("%s is refused", (TCP_PORTS, message) => {
+  ])("TCP_PORTS %s is refused", (TCP_PORTS, message) => {
     expect(() => tcpPorts(settingsOf({ TCP_PORTS }))).toThrow(
       `config_invalid: TCP_PORTS: ${message.startsWith("9000 is") ? "" : `${TCP_PORTS}: `}${message}`,
     );
   });
 });
 
-describe("who connects to a port", () => {
+describe("access to a port", () => {
   const refusal = (ACCESS: string, entry: string): string | null => {
     const settings = settingsOf({ ACCESS, TCP_PORTS: entry });
     return refusalOfPort(tcpPort(9000, settings), settings);
   };
 
-  it("is let in where the deployment is open, or the port's namespace was named", () => {
+  it("a port lets connections in when access is open or its namespace is named", () => {
     expect(refusal("open", "9000=7.3")).toBeNull();
     expect(refusal("open", "9000=7.3@orders")).toBeNull();
     expect(refusal("token", "9000=7.3@orders")).toBeNull();
@@ -61,14 +61,14 @@ describe("who connects to a port", () => {
     expect(refusal("token", "9001=7.3@orders")).toBe("port_unknown");
   });
 
-  it("is let in nowhere by the defaults", () => {
+  it("the default ports let no connection in without access", () => {
     const settings = readSettings({});
     const ports = tcpPorts(settings);
     expect(ports.length).toBeGreaterThan(0);
     for (const port of ports) expect(refusalOfPort(port, settings)).not.toBeNull();
   });
 
-  it("may do everything in that namespace, and nothing in another", () => {
+  it("a connection to a port may do everything in its namespace, and nothing in another", () => {
     const access = (ACCESS: string, TCP_PORTS: string) => {
       const settings = settingsOf({ ACCESS, TCP_PORTS });
       return accessOfPort(tcpPort(9000, settings)!, settings);

@@ -45,7 +45,7 @@ describe("the TTL that a reply reports", () => {
   const query: ModelRequest = { type: "query", key: "k" };
   const value = Uint8Array.of(7);
 
-  it("is one less than the record's within the millisecond of its INSERT and in whole units", () => {
+  it("a reply's TTL is one less than the record's within the millisecond of INSERT, in whole units", () => {
     const engine = newEngine();
     expect(repliesTo(engine, U16, [insert, query], NOW_MS)).toBe("01" + "010900043b00");
     expect(repliesTo(engine, U16, [query], NOW_MS + 1)).toBe("010900043b00");
@@ -53,7 +53,7 @@ describe("the TTL that a reply reports", () => {
     expect(repliesTo(engine, U16, [query], NOW_MS + 59_999)).toBe("010900040000");
   });
 
-  it("is one less than the record's within the millisecond of a patched and an increased TTL", () => {
+  it("a reply's TTL is one less than the record's within the millisecond of a patched or increased TTL", () => {
     const engine = newEngine();
     const update = (change: number): ModelRequest => {
       return { type: "update", key: "k", attribute: 1, change, value: 30n };
@@ -62,13 +62,13 @@ describe("the TTL that a reply reports", () => {
     expect(repliesTo(engine, U16, [update(1), query], NOW_MS)).toBe("01010900043b00");
   });
 
-  it("is one less than the record's within the millisecond of its SET", () => {
+  it("a reply's TTL is one less than the record's within the millisecond of SET", () => {
     const set: ModelRequest = { type: "set", key: "b", ttlType: SECONDS, ttl: 60n, value };
     const get: ModelRequest = { type: "get", key: "b" };
     expect(repliesTo(newEngine(), U16, [set, get], NOW_MS)).toBe("01" + "01043b00010007");
   });
 
-  it("is one less than the pair's within the millisecond of its INSERT in dialect 2", () => {
+  it("a reply's TTL is one less than the pair's within the millisecond of INSERT in dialect 2", () => {
     const pair = ["c", "r"] as const;
     const replies = pairReplies(newEngine(), [
       { type: "insert", pair, quota: 9n, ttlType: 2, ttl: 60n },
@@ -79,7 +79,7 @@ describe("the TTL that a reply reports", () => {
 });
 
 describe("DECREASE below zero", () => {
-  it("succeeds in dialect 2 and leaves a quota of 0", () => {
+  it("DECREASE below zero succeeds in dialect 2 and leaves a quota of 0", () => {
     const pair = ["c", "r"] as const;
     const update = (change: number, amount: bigint): PairRequest => {
       return { type: "update", pair, attribute: 0, change, value: amount };
@@ -96,7 +96,7 @@ describe("DECREASE below zero", () => {
     expect(found!.slice(0, 18)).toBe("01" + "0000000000000000");
   });
 
-  it("is refused in dialect 7.3 and changes nothing", () => {
+  it("DECREASE below zero is refused in dialect 7.3 and changes nothing", () => {
     const requests: ModelRequest[] = [
       { type: "insert", key: "k", quota: 5n, ttlType: SECONDS, ttl: 60n },
       { type: "update", key: "k", attribute: 0, change: 2, value: 6n },

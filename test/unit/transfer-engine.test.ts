@@ -218,8 +218,8 @@ class Model {
   }
 }
 
-describe("records that are put back", () => {
-  it("are what they were, and a crash after the commit does not change that", () => {
+describe("restored records", () => {
+  it("restored records are what they were, also after a crash behind the commit", () => {
     const property = fc.property(
       fc.array(actionArbitrary, { maxLength: 60 }),
       fc.integer({ min: 1, max: 5 }),
@@ -282,7 +282,7 @@ describe("records that are put back", () => {
     fc.assert(property, { seed, numRuns: runs(400) });
   });
 
-  it("are told of an end that has come, and change nothing then", () => {
+  it("a restored record whose expiry has passed is reported, and changes nothing", () => {
     const engine = engineOf();
     expect(outcome(engine, restore("k", REPLACE, counter(1n)))).toBe(RESTORED);
     for (const policy of [KEEP, REPLACE]) {
@@ -297,7 +297,7 @@ describe("records that are put back", () => {
     expect(pageOf(engine).rows.map(({ key }) => key)).toEqual(["k"]);
   });
 
-  it("take the place of one of the other kind, and leave it where there is no room", () => {
+  it("a restored record replaces one of the other kind, and leaves it when there is no room", () => {
     const engine = engineOf(1 << 20);
     for (let i = 0; i < 200; i++) {
       const { code } = reply(engine, restore(`fill:${i}`, KEEP, buffer("v".repeat(8000))));
@@ -323,7 +323,7 @@ describe("records that are put back", () => {
     expect(pageOf(engine, { prefix: "k" }).rows).toEqual([{ key: "k", ...counter(1n) }]);
   });
 
-  it("are refused in a full shard, where INSERT and SET are", () => {
+  it("restored records are refused in a full shard, as INSERT and SET are", () => {
     const engine = engineOf(1 << 20);
     let stored = 0;
     for (
@@ -340,7 +340,7 @@ describe("records that are put back", () => {
     expect(outcome(engine, restore(one.key, REPLACE, buffer("x")))).toBe(RESTORED);
   });
 
-  it("count as writes", () => {
+  it("restored records count as writes", () => {
     const engine = engineOf();
     outcome(engine, restore("k", KEEP, counter(1n)));
     outcome(engine, restore("k", REPLACE, counter(2n)));
@@ -353,7 +353,7 @@ describe("records that are put back", () => {
     expect(new DataView(replies.buffer, replies.byteOffset).getBigUint64(25, true)).toBe(2n);
   });
 
-  it("are told apart from those of other requests: pairs are pairs, counters counters", () => {
+  it("restored records are found by requests of their own kind alone", () => {
     const engine = engineOf();
     outcome(engine, restorePair(["a", "b"], KEEP, counter(5n, NOW_NS + 2000n * MS_NS, 3)));
     outcome(engine, restore("\x01\x01ab", KEEP, counter(6n)));
@@ -389,7 +389,7 @@ describe("records that are put back", () => {
     ["unit_invalid", restorePair(["k", ""], KEEP, counter(1n, U64_MAX, 5))],
     ["unit_invalid", restorePair(["k", ""], KEEP, counter(1n, U64_MAX, 6))],
     ["body_invalid", Uint8Array.of(RESTORE_PAIR, 0, 0, 0, 0, 0, 0, 0)],
-  ])("are refused: %s (%#)", (code, frame) => {
+  ])("restored records are refused: %s (%#)", (code, frame) => {
     const engine = engineOf();
     expect(reply(engine, frame).code).toBe(code);
     expect(engine.figures.records).toBe(0);
@@ -400,7 +400,7 @@ describe("records that are put back", () => {
 describe("a page of an export", () => {
   const rowBytes = ({ key, value }: ExportRow): number => 16 + key.length + (value?.length ?? 8);
 
-  it("has the first records behind a key that fit, and no fewer", () => {
+  it("a page of an export has exactly the first records that fit behind a key", () => {
     const property = fc.property(
       fc.uniqueArray(fc.record({ key: name, record: recordArbitrary }), {
         maxLength: 150,
@@ -439,20 +439,25 @@ describe("a page of an export", () => {
     fc.assert(property, { seed, numRuns: runs(400) });
   });
 
-  it.each([1, 255, 256, 257, 600, 10_000])("of many records is right at a limit of %i", (limit) => {
-    const engine = engineOf();
-    const keys = Array.from({ length: 3000 }, (_, i) => `${(i * 7919) % 3001}`);
-    const frames = keys.map((key) => restore(key, KEEP, counter(1n)));
-    engine.apply(batchIn([{ protocol: EDGE, frames }]), NOW_MS);
-    const expected = keys.toSorted();
-    expect(pageOf(engine, { limit }).rows.map(({ key }) => key)).toEqual(expected.slice(0, limit));
-    const behind = pageOf(engine, { limit, after: expected[1000]! });
-    expect(behind.rows.map(({ key }) => key)).toEqual(expected.slice(1001, 1001 + limit));
-    const small = pageOf(engine, { limit, bytesMax: 1000 }).rows;
-    expect(small.map(({ key }) => key)).toEqual(expected.slice(0, small.length));
-  });
+  it.each([1, 255, 256, 257, 600, 10_000])(
+    "a page of an export of many records is right at a limit of %i",
+    (limit) => {
+      const engine = engineOf();
+      const keys = Array.from({ length: 3000 }, (_, i) => `${(i * 7919) % 3001}`);
+      const frames = keys.map((key) => restore(key, KEEP, counter(1n)));
+      engine.apply(batchIn([{ protocol: EDGE, frames }]), NOW_MS);
+      const expected = keys.toSorted();
+      expect(pageOf(engine, { limit }).rows.map(({ key }) => key)).toEqual(
+        expected.slice(0, limit),
+      );
+      const behind = pageOf(engine, { limit, after: expected[1000]! });
+      expect(behind.rows.map(({ key }) => key)).toEqual(expected.slice(1001, 1001 + limit));
+      const small = pageOf(engine, { limit, bytesMax: 1000 }).rows;
+      expect(small.map(({ key }) => key)).toEqual(expected.slice(0, small.length));
+    },
+  );
 
-  it("has at least one record, however large it is", () => {
+  it("a page of an export has at least one record, however large", () => {
     const engine = engineOf();
     const large = "v".repeat(1_700_000);
     outcome(engine, restore("a", KEEP, buffer(large)));
@@ -467,7 +472,7 @@ describe("a page of an export", () => {
     expect(pages).toBe(3);
   });
 
-  it("of pairs goes by their consumers, and shows no answers and no keys", () => {
+  it("a page of an export of pairs goes by their consumers, without answers and keys", () => {
     const engine = engineOf();
     const pairs: Pair[] = [
       ["", ""],

@@ -143,8 +143,8 @@ async function codeOf(run: Promise<unknown>): Promise<string> {
   }
 }
 
-describe("a line", () => {
-  it("says exactly the record that it was made of, in characters that can be looked at", () => {
+describe("lines of a file", () => {
+  it("a line describes exactly its record, in printable characters", () => {
     const property = fc.property(recordArbitrary, (record) => {
       const line = recordLine(record);
       expect(line.endsWith("\n")).toBe(true);
@@ -156,7 +156,7 @@ describe("a line", () => {
     fc.assert(property, { seed, numRuns: runs(2000) });
   });
 
-  it("is as the documentation shows it", () => {
+  it("a line is as the documentation shows it", () => {
     const ends = { unit: "ms", expiresAtNs: 1_700_000_000_000_000_001n } as const;
     const lines = [
       { key: "views", kind: "counter", quota: U64_MAX, ...ends },
@@ -201,13 +201,13 @@ describe("a line", () => {
     [`{"key":"k","quota":"1","unit":"days","expiresAtNs":"1"}`, "unit"],
     [`{"end":true}`, "records"],
     [`{"end":false,"key":"k","quota":"1",${tail}}`, "end"],
-  ])("is refused: %s", (line, expected) => {
+  ])("a line is refused: %s", (line, expected) => {
     expect(() => readLine(encoder.encode(line))).toThrow(expected);
   });
 });
 
-describe("lines of a stream", () => {
-  it("are the same, however it is cut", async () => {
+describe("streams of lines", () => {
+  it("the lines of a stream are the same however it is cut", async () => {
     const property = fc.asyncProperty(
       fc.array(fc.string({ unit: fc.constantFrom("a", "b", "\n"), maxLength: 12 }), {
         maxLength: 8,
@@ -236,7 +236,7 @@ describe("lines of a stream", () => {
     await fc.assert(property, { seed, numRuns: runs(500) });
   });
 
-  it("take no more memory than a line may have", async () => {
+  it("the lines of a stream take no more memory than a line may have", async () => {
     let sent = 0;
     async function* endless(): AsyncGenerator<Uint8Array> {
       for (;;) {
@@ -250,7 +250,7 @@ describe("lines of a stream", () => {
 });
 
 describe("a file", () => {
-  it("has all records and its counts, however it is read", async () => {
+  it("a file is read with all records and its counts, however its bytes come", async () => {
     const property = fc.asyncProperty(
       recordsArbitrary,
       fc.array(fc.nat(200), { maxLength: 20 }),
@@ -273,7 +273,7 @@ describe("a file", () => {
     await fc.assert(property, { seed, numRuns: runs(200) });
   });
 
-  it("that was cut anywhere is told from a whole one, and gives what is whole of it", async () => {
+  it("a file cut anywhere is told from a complete one, and its complete lines are read", async () => {
     const records = fc.sample(recordArbitrary, { seed, numRuns: 6 });
     const bytes = await fileOf(records);
     const ends: number[] = [];
@@ -292,7 +292,7 @@ describe("a file", () => {
     }
   });
 
-  it("that was changed anywhere is told from the one that was written", async () => {
+  it("a file changed anywhere is told from the one that was written", async () => {
     const records = fc.sample(recordArbitrary, { seed, numRuns: 6 });
     const bytes = await fileOf(records);
     const text = new TextDecoder().decode(bytes);
@@ -314,7 +314,7 @@ describe("a file", () => {
     await fc.assert(property, { seed, numRuns: runs(1000) });
   });
 
-  it("of something else is refused, and so is what stands behind the trailer", async () => {
+  it("a file of another format, or with lines behind the trailer, is refused", async () => {
     const bytes = await fileOf([]);
     for (const [text, code] of [
       ["", "file_invalid"],
@@ -377,7 +377,7 @@ function restorerOf(
 }
 
 describe("an export and an import", () => {
-  it("give the same records elsewhere", async () => {
+  it("an import puts back all records of an export", async () => {
     const property = fc.asyncProperty(recordsArbitrary, async (records) => {
       const [from, to] = [started(), started()];
       await fill(from.client, records);
@@ -399,7 +399,7 @@ describe("an export and an import", () => {
     await fc.assert(property, { seed, numRuns: runs(100) });
   });
 
-  it("go on with a file that was cut anywhere, and end with the same one", async () => {
+  it("an interrupted export continues from any place, and ends with the same file", async () => {
     const records = fc.sample(recordArbitrary, { seed, numRuns: 8 });
     const { client } = started();
     await fill(client, records);
@@ -420,7 +420,7 @@ describe("an export and an import", () => {
     }
   });
 
-  it("leave nothing of a torn line, however long it was", async () => {
+  it("an interrupted export leaves nothing of a torn line, however long it was", async () => {
     const { client } = started();
     await fill(client, fc.sample(counter, { seed, numRuns: 2 }) as StoredRecord[]);
     const name = freshFile();
@@ -431,7 +431,7 @@ describe("an export and an import", () => {
     expect((await recordsOf(readFileSync(name))).records).toHaveLength(2);
   });
 
-  it("leave a complete file as it is, and go on with none of another export", async () => {
+  it("an export leaves a complete file as it is, and does not continue one of another export", async () => {
     const { client } = started();
     await fill(client, fc.sample(recordArbitrary, { seed, numRuns: 3 }));
     const name = freshFile();
@@ -455,7 +455,7 @@ describe("an export and an import", () => {
     );
   });
 
-  describe("over a file that is there", () => {
+  describe("an existing file", () => {
     const OLD = "what was there\n";
 
     /** A file, what is written beside it, and a namespace of a few records. */
@@ -478,7 +478,7 @@ describe("an export and an import", () => {
       await file.close();
     }
 
-    it("leave it until they are complete", async () => {
+    it("an export leaves the existing file until it is complete", async () => {
       const { client, name, draft } = await old();
       const file = await ExportFile.create(name, true);
       await exportAll(sourceOf(client), NOTHING, file.write, null, QUIET);
@@ -489,7 +489,7 @@ describe("an export and an import", () => {
       expect(existsSync(draft)).toBe(false);
     });
 
-    it("leave it where they fail at once", async () => {
+    it("an export that fails at once leaves the existing file", async () => {
       const { name, draft } = await old();
       const { client } = started(engineOf(), () => "unsent");
       const file = await ExportFile.create(name, true);
@@ -500,7 +500,7 @@ describe("an export and an import", () => {
       expect(existsSync(draft)).toBe(false);
     });
 
-    it("leave it where they are ended on the way, and can be gone on with", async () => {
+    it("an interrupted export leaves the existing file, and can be continued", async () => {
       const { client, name, draft } = await old();
       await interrupted(client, name);
       expect(readFileSync(name, "utf8")).toBe(OLD);
@@ -514,7 +514,7 @@ describe("an export and an import", () => {
       expect(existsSync(draft)).toBe(false);
     });
 
-    it("replace it also where only that was missing", async () => {
+    it("an export replaces an existing file also when only that step was missing", async () => {
       const { client, name, draft } = await old();
       await exportInto(draft, client);
       const file = await ExportFile.resume(name);
@@ -524,14 +524,14 @@ describe("an export and an import", () => {
       expect(existsSync(draft)).toBe(false);
     });
 
-    it("begin none beside one that could be gone on with", async () => {
+    it("no new export begins beside one that can be continued", async () => {
       const { client, name } = await old();
       await interrupted(client, name);
       rmSync(name);
       expect(await codeOf(ExportFile.create(name, false))).toBe("file_exists");
     });
 
-    it("replace what a link leads to, and no device", async () => {
+    it("an export replaces the target of a link, and not a device", async () => {
       const { client, name } = await old();
       const link = freshFile();
       symlinkSync(name, link);
@@ -548,7 +548,7 @@ describe("an export and an import", () => {
     });
   });
 
-  it("of a prefix leave the others where they are", async () => {
+  it("an export of a prefix leaves other records where they are", async () => {
     const { client } = started();
     const ends = { unit: "s", expiresAtNs: END_NS } as const;
     const keys = ["a:1", "b:1", ["a:2", "x"], ["b", "a:"]] as const;
@@ -563,7 +563,7 @@ describe("an export and an import", () => {
   });
 });
 
-describe("records on their way", () => {
+describe("records of an import", () => {
   const records = Array.from({ length: 1750 }, (_, i): StoredRecord => ({
     key: `key:${i}`,
     kind: "counter",
@@ -593,7 +593,7 @@ describe("records on their way", () => {
     return { ...to, restorer, places, code };
   }
 
-  it("go many in a message, and say how far they are", async () => {
+  it("an import sends many records in a message, and reports its progress", async () => {
     const { transport, restorer, places, code, engine } = await restored(() => "through");
     expect(code).toBe("");
     expect(transport.messages).toBe(4);
@@ -602,7 +602,7 @@ describe("records on their way", () => {
     expect(engine.figures.records).toBe(1750);
   });
 
-  it("are sent again where they were lost on the way, there or back", async () => {
+  it("an import repeats messages that were lost, on the way there or back", async () => {
     const fates: Fate[] = ["lost", "unsent", "lost", "unsent", "through", "lost"];
     const { restorer, code, engine } = await restored((message) => fates[message] ?? "through");
     expect(code).toBe("");
@@ -615,7 +615,7 @@ describe("records on their way", () => {
     expect(replaced.restorer.counts.restored).toBe(1750);
   });
 
-  it("end where all would fail, and are told how far they came", async () => {
+  it("an import ends when all further messages would fail, and reports its progress", async () => {
     const refused = new ThrottrError("token_expired", "it is");
     const { restorer, code, places } = await restored((message) =>
       message === 2 ? refused : "through",
@@ -628,7 +628,7 @@ describe("records on their way", () => {
     expect(gone.restorer.done).toBeNull();
   });
 
-  it("fail one by one where one is the matter, and say so", async () => {
+  it("an import sends records one by one when one of them fails, and names it", async () => {
     const to = started(engineOf(1 << 20));
     const restorer = restorerOf(to.client);
     const large = Array.from({ length: 300 }, (_, i): StoredRecord => ({
@@ -648,7 +648,7 @@ describe("records on their way", () => {
     expect(restorer.failures[0]).toMatchObject({ line: 2, code: "key_invalid" });
   });
 
-  it("that were there are kept or replaced, and what has expired is told", async () => {
+  it("an import keeps or replaces existing records, and counts the expired ones", async () => {
     const property = fc.asyncProperty(fc.constantFrom("keep", "replace"), async (policy) => {
       const to = started();
       const [first, second] = [records[0]!, records[1]!];
@@ -671,7 +671,7 @@ describe("records on their way", () => {
     await fc.assert(property, { seed, numRuns: 4 });
   });
 
-  it("of a stream without its trailer are put back, and that it had none is told", async () => {
+  it("an import of a stream without a trailer puts the records back, and reports that", async () => {
     const file = await fileOf(records);
     const cut = file.slice(0, file.length - 10);
     const to = started();
@@ -695,7 +695,7 @@ describe("the progress of an import", () => {
     failed: { shard_full: 4 },
   };
 
-  it("is what was written, and of no other import", async () => {
+  it("the progress of an import is read as written, and only for that import", async () => {
     const name = freshFile();
     const file = new ProgressFile(name);
     expect(await file.read(identity)).toBeNull();
@@ -715,7 +715,7 @@ describe("the progress of an import", () => {
     expect(await file.read(identity)).toBeNull();
   });
 
-  it("goes on behind any line, and nothing is left out or done twice", async () => {
+  it("an import continues behind any line, without leaving out or repeating one", async () => {
     const records = fc.sample(counter, { seed, numRuns: 9 }) as StoredRecord[];
     const bytes = await fileOf(records);
     const name = freshFile();
@@ -738,7 +738,7 @@ describe("the progress of an import", () => {
   });
 });
 
-describe("the operations", () => {
+describe("transfer operations", () => {
   const record = { key: "k", kind: "counter", quota: 1n, unit: "s", expiresAtNs: 1n } as const;
   const bad = (fields: object): StoredRecord =>
     ({ ...record, ...fields }) as unknown as StoredRecord;
@@ -766,7 +766,7 @@ describe("the operations", () => {
     ["expires_at_ns_invalid", bad({ expiresAtNs: U64_MAX + 1n })],
     ["policy_invalid", record, { policy: "other" }],
     ["policy_invalid", record, { policy: "toString" }],
-  ])("refuse what is no record: %s (%#)", (code, wrong, options) => {
+  ])("an invalid record is refused: %s (%#)", (code, wrong, options) => {
     expect(() => operations.restore(wrong, options)).toThrow(`${code}: `);
   });
 
@@ -781,11 +781,11 @@ describe("the operations", () => {
     ["after_invalid", { cursor: ["a", "b"] }],
     ["after_invalid", { cursor: "a", pairs: true }],
     ["key_invalid", { cursor: ["a"], pairs: true }],
-  ])("refuse what is no page: %s (%#)", (code, options) => {
+  ])("an invalid page is refused: %s (%#)", (code, options) => {
     expect(() => operations.exportPage(options)).toThrow(`${code}: `);
   });
 
-  it("are sent again only where they read", () => {
+  it("only operations that read are repeated", () => {
     expect(operations.exportPage().isRepeatable).toBe(true);
     expect(operations.restore(record).isRepeatable).toBe(false);
     expect(operations.restore({ ...record, key: ["a", "b"] }).isRepeatable).toBe(false);

@@ -154,7 +154,7 @@ const keyArbitrary = fc.string({
 });
 
 describe("an export from another server", () => {
-  it("has all its records as they are, whatever is pushed and however it is cut", async () => {
+  it("an export from a native server has all its records, whatever is pushed and however replies are cut", async () => {
     const property = fc.asyncProperty(
       fc.uniqueArray(fc.tuple(keyArbitrary, recordArbitrary), {
         maxLength: 60,
@@ -187,7 +187,7 @@ describe("an export from another server", () => {
     await fc.assert(property, { seed, numRuns: runs(60) });
   });
 
-  it("asks for many records in many batches, and loses none between them", async () => {
+  it("an export from a native server asks for many records in batches, and loses none", async () => {
     const protocol = protocolByName("7.3", "uint16")!;
     const engine = engineOf();
     const names = Array.from({ length: 3333 }, (_, i) => `${"k".repeat(i % 200)}:${i}`);
@@ -203,7 +203,7 @@ describe("an export from another server", () => {
     expect(some).toHaveLength(names.filter((name) => name.startsWith("kkk")).length);
   });
 
-  it("leaves out what vanishes meanwhile, and says so", async () => {
+  it("an export from a native server leaves out records that vanish meanwhile, and says so", async () => {
     const protocol = protocolByName("7.3", "uint16")!;
     const engine = engineOf();
     const frames = Array.from({ length: 100 }, (_, i) =>
@@ -243,7 +243,7 @@ describe("an export from another server", () => {
     ],
     ["timeout", "nothing is said", null, null],
     ["timeout", "a value does not come", concat([Uint8Array.of(1), one, one, one, row]), null],
-  ])("fails with %s where %s", async (code, _, list, value) => {
+  ])("an export from a native server fails with %s where %s", async (code, _, list, value) => {
     const port = await listen(protocol, (frame) => {
       if (frame[0] === 0x12) return Uint8Array.of(1);
       return frame[0] === 0x07 ? list : value;
@@ -251,7 +251,7 @@ describe("an export from another server", () => {
     expect(await codeOf(recordsOf(sourceOf(port, protocol)))).toBe(code);
   });
 
-  it("fails where the connection ends, and ends where it is told to", async () => {
+  it("an export from a native server fails with its connection, and ends when it is told to", async () => {
     const port = await listen(protocol, (frame, socket) => {
       if (frame[0] === 0x12) return Uint8Array.of(1);
       socket.end(Uint8Array.of(1, 1, 0));

@@ -5,8 +5,8 @@ import { HubUnread, Unread } from "../../src/objects/hub/unread.ts";
 const MEBIBYTE = 1 << 20;
 const SECOND_BYTES = 16_000 * 1024;
 
-describe("replies to a peer that goes on asking", () => {
-  it("are 32 MiB ahead of what it is believed to read, and wait then", () => {
+describe("replies to a peer that keeps asking", () => {
+  it("replies are at most 32 MiB ahead of the estimated reading of a peer", () => {
     const unread = new Unread(new HubUnread());
     unread.send(32 * MEBIBYTE, 0);
     expect(unread.waitMs(0)).toBe(0);
@@ -16,7 +16,7 @@ describe("replies to a peer that goes on asking", () => {
     expect(unread.waitMs(1000)).toBe(0);
   });
 
-  it("are bounded over time, however often it asks", () => {
+  it("replies are bounded over time, however often a peer asks", () => {
     const unread = new Unread(new HubUnread());
     let sent = 0;
     for (let ms = 0; ms < 60_000; ms += 10) {
@@ -29,11 +29,11 @@ describe("replies to a peer that goes on asking", () => {
   });
 });
 
-describe("what a silent peer of a Hub may be sent", () => {
+describe("a silent peer of a Hub", () => {
   const peersOf = (hub: HubUnread, count: number): Unread[] =>
     Array.from({ length: count }, () => new Unread(hub));
 
-  it("is 32 MiB, and 1 MiB where silent peers were sent 64 MiB, until they are heard of", () => {
+  it("a silent peer is sent 32 MiB, and 1 MiB once silent peers were sent 64 MiB", () => {
     const hub = new HubUnread();
     const peers = peersOf(hub, 3);
     expect(hub.silentBytesMax).toBe(32 * MEBIBYTE);
@@ -43,13 +43,13 @@ describe("what a silent peer of a Hub may be sent", () => {
     expect(hub.silentBytesMax).toBe(32 * MEBIBYTE);
   });
 
-  it("does not depend on how many peers were sent a little", () => {
+  it("the limit of a silent peer does not depend on how many peers were sent a little", () => {
     const hub = new HubUnread();
     for (const peer of peersOf(hub, 1000)) peer.send(MEBIBYTE, 0);
     expect(hub.silentBytesMax).toBe(32 * MEBIBYTE);
   });
 
-  it("is less as long as connections that were closed are kept by their peers", () => {
+  it("closed connections that their peers keep open count among the silent ones", () => {
     const hub = new HubUnread();
     const peers = peersOf(hub, 3);
     for (const peer of peers) {

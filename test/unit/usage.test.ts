@@ -44,7 +44,7 @@ function usageAtTurn(bytes: Uint8Array) {
 }
 
 describe("usage", () => {
-  it("is exact to 4,095 in a minute, and in all", () => {
+  it("usage is exact to 4,095 in a minute, and in all", () => {
     const bytes = new Uint8Array(USAGE_BYTES);
     for (let i = 1; i <= 4095; i++) {
       countRead(bytes, 0);
@@ -58,7 +58,7 @@ describe("usage", () => {
     }
   });
 
-  it("is close beyond: within a thousandth, and the total exact", () => {
+  it("usage above 4,095 in a minute is within a thousandth, and the total exact", () => {
     const bytes = new Uint8Array(USAGE_BYTES);
     for (let i = 1; i <= 3_000_000; i++) {
       countWrite(bytes, 0);
@@ -70,7 +70,7 @@ describe("usage", () => {
     }
   });
 
-  it("stops before it would start anew, and goes on counting minutes", () => {
+  it("usage stops at its maximum instead of starting again, and goes on counting minutes", () => {
     const bytes = new Uint8Array(USAGE_BYTES);
     bytes.fill(0xff, 0, 4);
     for (let i = 0; i < 100_000; i++) countRead(bytes, 0);
@@ -79,7 +79,7 @@ describe("usage", () => {
     expect(Math.abs(readsPerMinute - 100_000)).toBeLessThan(200);
   });
 
-  it("of the last minute fades, and is forgotten after two", () => {
+  it("usage of the last minute fades, and is forgotten after two", () => {
     const bytes = new Uint8Array(USAGE_BYTES);
     const property = fc.property(
       fc.nat(200_000),
@@ -103,7 +103,7 @@ describe("usage", () => {
 describe("usage as of the last whole minute's end", () => {
   const NOTHING = { readsPerMinute: 0, writesPerMinute: 0, reads: 0, writes: 0 };
 
-  it("stays as it is while a minute counts up to 4,095", () => {
+  it("usage as of the last whole minute stays as it is while a minute counts up to 4,095", () => {
     const bytes = new Uint8Array(USAGE_BYTES);
     for (let i = 1; i <= 4095; i++) {
       countRead(bytes, 0);
@@ -119,7 +119,7 @@ describe("usage as of the last whole minute's end", () => {
     expect(usageAtTurn(bytes)).toMatchObject({ reads: 8190, writes: 4095, writesPerMinute: 0 });
   });
 
-  it("is within a thousandth of what a minute has counted beyond 4,095", () => {
+  it("usage as of the last whole minute is within a thousandth above 4,095", () => {
     const property = fc.property(fc.nat(300), fc.nat(1_000_000), (before, count) => {
       const bytes = new Uint8Array(USAGE_BYTES);
       for (let i = 0; i < before; i++) countWrite(bytes, 0);
@@ -159,7 +159,7 @@ describe("the usage of records", () => {
     });
   }
 
-  it("follows them through growth, splits, moves and removals", () => {
+  it("usage follows its records through growth, splits, moves and removals", () => {
     const keys = Array.from({ length: 12_000 }, (_, i) => `k${i}`);
     const step = fc.record({
       key: fc.nat(keys.length - 1),
@@ -214,7 +214,7 @@ describe("the usage of records", () => {
     fc.assert(property, { seed, numRuns: 10 });
   });
 
-  it("forgets the minute before last", () => {
+  it("usage of the minute before last is forgotten", () => {
     const engine = new Engine({
       hashKey: { low: seed, high: 8 },
       bytesMax: 1 << 20,
@@ -297,7 +297,7 @@ describe("the usage of records", () => {
     expect(rowsOf({ hasLiveUsage: false })).toContain(one.repeat(4));
   });
 
-  it("is zeros where nothing is counted", () => {
+  it("usage is zero in an engine that does not count", () => {
     const engine = new Engine({
       hashKey: { low: 1, high: 8 },
       bytesMax: 1 << 20,
@@ -312,7 +312,7 @@ describe("the usage of records", () => {
     expect(engine.tallyFigures(START_MS).every((figure) => figure === 0)).toBe(true);
   });
 
-  it("takes at most 16 bytes a record, however many there are", () => {
+  it("usage takes at most 16 bytes a record, however many there are", () => {
     const sizes = [50_000, 120_000, 200_000, 270_000];
     const batches = Array.from({ length: 270 }, (_, batch) => {
       const frames = Array.from({ length: 1000 }, (_frame, i) =>
@@ -343,7 +343,7 @@ describe("the usage of records", () => {
 });
 
 describe("a tally", () => {
-  it("tells totals and the last 60 seconds, and adds up", () => {
+  it("a tally has totals and the last 60 seconds, and adds up", () => {
     const tally = new Tally();
     tally.turn(START_MS);
     tally.totals[1]! += 10;
@@ -362,7 +362,7 @@ describe("a tally", () => {
     expect(countsAt(tally.figures(START_MS + 4 * MINUTE_MS), 1)).toEqual([15, 0]);
   });
 
-  it("counts requests by type where they are executed", () => {
+  it("a tally counts requests by type where they are executed", () => {
     const engine = new Engine({
       hashKey: { low: 1, high: 8 },
       bytesMax: 1 << 20,
@@ -376,7 +376,7 @@ describe("a tally", () => {
   });
 });
 
-it("INFO tells the version of the package", () => {
+it("INFO has the version of the package", () => {
   expect(VERSION).toBe(packageJson.version);
   expect(VERSION.length).toBeLessThanOrEqual(16);
 });

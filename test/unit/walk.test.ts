@@ -70,7 +70,7 @@ describe("a step of a walk over many records", () => {
       "fragments of LIST that lie far apart",
       ({ listing }) => listing.fragments(LISTING, [{ from: 0, fragments: 1 }], HASH_END, 1),
     ],
-  ])("of %s looks at a bounded number of slots", (_, stepsOf) => {
+  ])("a step of %s looks at a bounded number of slots", (_, stepsOf) => {
     const engine = filled();
     const watched = watch();
     const steps = stepsOf(engine);
@@ -91,7 +91,7 @@ describe("a step of a walk over many records", () => {
     ["the plan of a LIST", ({ listing }, cursor) => listing.plan(LISTING, cursor).cursor],
     ["Dump", ({ semaphorePages }, cursor) => semaphorePages.dump(cursor, 1 << 16, NOW_MS).cursor],
     ["a collection", ({ semaphores }, cursor) => semaphores.collectStep(cursor, NOW_MS).cursor],
-  ])("of %s looks at a bounded number of slots", (_, step) => {
+  ])("a step of %s looks at a bounded number of slots", (_, step) => {
     const engine = filled();
     const watched = watch();
     let calls = 0;
@@ -102,7 +102,7 @@ describe("a step of a walk over many records", () => {
     expect(calls).toBeGreaterThan(5);
   });
 
-  it("keeps no more than copies of keys: what is changed between two steps does no harm", () => {
+  it("a walk keeps only copies of keys, so that changes between two steps do no harm", () => {
     const engine = filled();
     const steps = engine.exporting.page(ALL, null, 500, 1 << 20);
     steps.next();
@@ -124,7 +124,7 @@ describe("a step of a walk over many records", () => {
 });
 
 describe("a segment that most records have left", () => {
-  it("gives its slots back, so that few records are found by looking at few slots", () => {
+  it("a segment that most records have left gives its slots back, so that a scan looks at few", () => {
     const engine = filled();
     const full = engine.figures.bytes;
     const frames = Array.from({ length: RECORDS - 100 }, (_, i) => purge(keyOf(i)));
@@ -155,7 +155,7 @@ describe("the counts of records", () => {
 
   type Change = typeof change extends fc.Arbitrary<infer T> ? T : never;
 
-  it("are those that a walk finds, whatever comes, goes, ends and is restarted", () => {
+  it("the counts of records are those that a walk finds, whatever happens to them", () => {
     const property = fc.property(fc.array(change, { maxLength: 80 }), (changes) => {
       let engine = engineOf();
       let nowMs = NOW_MS;
@@ -195,7 +195,7 @@ describe("the counts of records", () => {
     return purge(each.key);
   }
 
-  it("are there without a look at any record", () => {
+  it("the counts of records are known without looking at any record", () => {
     const engine = filled();
     const watched = watch();
     expect(engine.totals).toEqual({ counters: RECORDS, buffers: 0, bufferBytes: 0 });

@@ -45,13 +45,13 @@ function written(write: (out: ByteWriter) => void): Uint8Array<ArrayBuffer> {
   return out.take();
 }
 
-describe("stream", () => {
+describe("streams", () => {
   const streamArbitrary = fc.array(fc.oneof(frameArbitrary, anyFrameArbitrary), {
     minLength: 1,
     maxLength: 15,
   });
 
-  it("gives the same replies in any cut", () => {
+  it("a stream gives the same replies in any cut", () => {
     const property = fc.property(
       streamArbitrary,
       fc.array(fc.nat(200_000), { maxLength: 40 }),
@@ -70,7 +70,7 @@ describe("stream", () => {
     fc.assert(property, { seed, numRuns: runs(300) });
   });
 
-  it("gives the same replies a byte at a time, in the order of requests", () => {
+  it("a stream gives the same replies a byte at a time, in the order of requests", () => {
     const frames = [
       encodeRequest({ type: "acquire", name: bytesOf("a"), resources: 1, maximum: 2 }, 1),
       yrmcds.rawFrame({
@@ -106,7 +106,7 @@ describe("stream", () => {
     );
   });
 
-  it("cuts runs where the target changes", () => {
+  it("a stream is cut into runs where the target changes", () => {
     const noop = encodeRequest({ type: "noop" }, 0);
     const stats = encodeRequest({ type: "stats" }, 0);
     const foreign = stats.slice().fill(0x70, 0, 1);
@@ -141,7 +141,7 @@ describe("stream", () => {
     [0x80000000, "too large"],
     [0xfffffff4, "too large"],
     [0xffffffff, "too large"],
-  ])("judges an announced body of %i bytes by its header: %s", (bodyBytes, verdict) => {
+  ])("an announced body of %i bytes is judged by its header: %s", (bodyBytes, verdict) => {
     for (const magic of [0x90, 0x12]) {
       const header = yrmcds.rawFrame({
         magic,
@@ -184,7 +184,7 @@ describe("requests", () => {
     fc.record({ type: fc.constant("release" as const), name, resources: u32 }),
   );
 
-  it("are read as they were written, wherever they lie", () => {
+  it("requests are read as they were written, wherever their bytes lie", () => {
     const view = new RequestView();
     const property = fc.property(requestArbitrary, u32, fc.nat(9), (request, opaque, offset) => {
       const frame = encodeRequest(request, opaque);
@@ -222,13 +222,13 @@ describe("requests", () => {
         ),
     ],
     ["opaque", () => encodeRequest({ type: "noop" }, 0.5)],
-  ])("are refused when their %s does not fit", (field, encode) => {
+  ])("requests are refused when their %s does not fit", (field, encode) => {
     expect(encode).toThrow(new RegExp(`^${field}: `));
   });
 });
 
 describe("replies", () => {
-  it("have exactly these bytes", () => {
+  it("replies have exactly these bytes", () => {
     expect(hex(written((out) => writeSuccess(out, Opcode.release, 0xfffe0080)))).toBe(
       "9103000000000000fffe0080",
     );
@@ -251,7 +251,7 @@ describe("replies", () => {
     }
   });
 
-  it("of Dump have both forms of entry", () => {
+  it("Dump has both forms of entry", () => {
     const entries: [consumption: number, maximum: number, name: Uint8Array][] = [
       [0, 100, bytesOf("bbb")],
       [0xffffffff, 0xfffffffe, new Uint8Array(65_535).fill(3)],
@@ -283,7 +283,7 @@ describe("replies", () => {
     expect(decodeDumpEntry(new Uint8Array(0), "document")).toBeNull();
   });
 
-  it("of Stats have 15 items in decimal", () => {
+  it("Stats has 15 items in decimal", () => {
     const figures = Object.fromEntries(
       STATS_ITEMS.map((item, i) => [item, i === 2 ? Number.MAX_SAFE_INTEGER : i * 11]),
     ) as StatsFigures;
@@ -298,7 +298,7 @@ describe("replies", () => {
     expect(hex(reply.body.subarray(0, 12))).toBe("00070001" + hex(bytesOf("objects0")));
   });
 
-  it("are not read where none begins", () => {
+  it("bytes that do not begin a reply are refused", () => {
     expect(() => decodeReply(unhex("900000000000000000000000"), 0)).toThrow(/^magic: /);
   });
 });

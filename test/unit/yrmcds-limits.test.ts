@@ -123,7 +123,7 @@ class Bench {
 }
 
 describe("numbers", () => {
-  it("are added exactly, where 32 bits would go round", () => {
+  it("resources are added exactly beyond 32 bits", () => {
     const bench = new Bench();
     expect(bench.acquire("a", U32_MAX, U32_MAX)).toBe(Status.success);
     expect(bench.acquire("a", 1, 1, B)).toBe(Status.resourceNotAvailable);
@@ -140,7 +140,7 @@ describe("numbers", () => {
     expect(bench.get("a")).toBe(1);
   });
 
-  it("of a refused Acquire change nothing, not even what is to be written", () => {
+  it("a refused Acquire changes nothing, and writes nothing", () => {
     const bench = new Bench();
     bench.acquire("a", 3, 3);
     bench.commit();
@@ -157,7 +157,7 @@ describe("numbers", () => {
 });
 
 describe("names", () => {
-  it("of 65,535 bytes are held by many, each for itself", () => {
+  it("a semaphore with a name of 65,535 bytes has many holders, each counted alone", () => {
     const bench = new Bench();
     const name = (last: string): string => "n".repeat(65_534) + last;
     const holders = Array.from({ length: 50 }, (_, i) => connectionHolder(idOf(i)));
@@ -182,7 +182,7 @@ describe("names", () => {
     expect([...bench.dump().values()].map(([consumption]) => consumption)).toEqual([0, 0]);
   });
 
-  it("of semaphores that are gone leave nothing to those that come", () => {
+  it("collected semaphores leave nothing to later ones", () => {
     for (const isRestarted of [true, false]) {
       const bench = new Bench();
       const used: number[] = [];
@@ -210,7 +210,7 @@ describe("names", () => {
   });
 });
 
-describe("names whose hashes are the same", () => {
+describe("equal hashes", () => {
   const hashKey = { low: 11, high: 12 };
   const names = Array.from({ length: 200_000 }, (_, i) => bytesOf(i.toString(36)));
   const byHash = (keyspace: number): Map<number, Uint8Array[]> => {
@@ -223,7 +223,7 @@ describe("names whose hashes are the same", () => {
   };
   const semaphores = byHash(Keyspace.semaphores);
 
-  it("are of semaphores of their own", () => {
+  it("names with the same hash are different semaphores", () => {
     const bench = new Bench({ hashKey });
     const [one, other] = [...semaphores.values()].find(({ length }) => length > 1)!.map(textOf);
     bench.acquire(one!, 1, 10);
@@ -234,7 +234,7 @@ describe("names whose hashes are the same", () => {
     expect([bench.get(one!), bench.get(other!)]).toEqual([3, 0]);
   });
 
-  it("are not those of records that look like semaphores", () => {
+  it("semaphores and records with the same hash are different things", () => {
     const bench = new Bench({ hashKey });
     const buffers = byHash(Keyspace.throttr);
     const [hash, [key]] = [...buffers].find(([hash]) => semaphores.has(hash))!;
@@ -259,7 +259,7 @@ describe("names whose hashes are the same", () => {
 });
 
 describe("leases", () => {
-  it("end to the millisecond, also while the shard sleeps, and once", () => {
+  it("leases end to the millisecond, once, also while the shard sleeps", () => {
     for (const isAsleep of [false, true]) {
       const bench = new Bench();
       bench.lease("a", 1, 500, 2);
@@ -284,7 +284,7 @@ describe("leases", () => {
     }
   });
 
-  it("make room for an Acquire at the very moment of their end", () => {
+  it("a lease that ends makes room for an Acquire in the same millisecond", () => {
     const bench = new Bench();
     bench.lease("a", 1, 10, 1, 1);
     expect(bench.acquire("a", 1, 1)).toBe(Status.resourceNotAvailable);
@@ -295,7 +295,7 @@ describe("leases", () => {
     expect(bench.acquire("a", 1, 1)).toBe(Status.success);
   });
 
-  it("are renewed, acquired again by the same call, and by no other", () => {
+  it("leases are renewed and acquired again by their own id alone", () => {
     const bench = new Bench();
     const { semaphores } = bench.engine;
     bench.lease("a", 1, 10, 2, 2);
@@ -316,7 +316,7 @@ describe("leases", () => {
     expect(semaphores.releaseLease(idOf(1), bench.nowMs)).toBe(false);
   });
 
-  it("are no connections of the same id, and are not released as such", () => {
+  it("a lease is not released by a connection of the same id", () => {
     const bench = new Bench();
     bench.lease("a", 1, 1000);
     bench.acquire("a", 2, 100, A);
@@ -327,7 +327,7 @@ describe("leases", () => {
     expect(bench.get("a")).toBe(0);
   });
 
-  it("end in their order, whatever the order they came, were moved and left in", () => {
+  it("leases end in the order of their ends, however they came and were moved", () => {
     const ttl = fc.integer({ min: 1, max: 50 });
     const change = fc.record({ id: fc.nat(19), ttlMs: fc.option(ttl, { nil: null }) });
     const property = fc.property(
@@ -358,7 +358,7 @@ describe("leases", () => {
     fc.assert(property, { seed, numRuns: runs(100) });
   });
 
-  it.each([0, -1, 0.5, NaN, Infinity, 2 ** 53])("can't be of %f ms", (ttlMs) => {
+  it.each([0, -1, 0.5, NaN, Infinity, 2 ** 53])("a lease of %f ms is refused", (ttlMs) => {
     const bench = new Bench();
     bench.lease("a", 1, 1);
     expect(() => bench.lease("b", 2, ttlMs)).toThrow(/^ttl_invalid: /);
@@ -374,13 +374,13 @@ describe("leases", () => {
     ["resources that are no number", "a", NaN, 3],
     ["no name", "", 1, 1],
     ["a name that is too long", "a".repeat(65_536), 1, 1],
-  ])("can't be of %s", (_, name, resources, maximum) => {
+  ])("a lease of %s is refused", (_, name, resources, maximum) => {
     const bench = new Bench();
     expect(bench.lease(name, 1, 10, resources, maximum)).toBe(Status.invalidArguments);
     expect(bench.engine.isDirty).toBe(false);
   });
 
-  it("need an id of 16 bytes", () => {
+  it("a lease needs an id of 16 bytes", () => {
     const { semaphores } = new Bench().engine;
     for (const bytes of [0, 15, 17]) {
       const leaseId = new Uint8Array(bytes);
@@ -394,7 +394,7 @@ describe("leases", () => {
 });
 
 describe("statistics", () => {
-  it("keep the maximum of the interval of the last change", () => {
+  it("statistics keep the maximum of the interval of the last change", () => {
     const bench = new Bench();
     bench.acquire("a", 5, 10);
     bench.release("a", 3);
@@ -418,7 +418,7 @@ describe("statistics", () => {
     expect(bench.dump().get("a")).toEqual([1, 2]);
   });
 
-  it("see a Release of nothing as a change", () => {
+  it("statistics count a Release of nothing as a change", () => {
     const bench = new Bench();
     bench.acquire("a", 5, 10);
     bench.release("a", 4);
@@ -432,7 +432,7 @@ describe("statistics", () => {
     expect(bench.collect()).toBe(1);
   });
 
-  it("see what a connection leaves behind as a change", () => {
+  it("statistics count the end of a connection as a change", () => {
     const bench = new Bench();
     bench.acquire("a", 5, 10);
     bench.acquire("a", 2, 10, B);
@@ -441,7 +441,7 @@ describe("statistics", () => {
     expect(bench.dump().get("a")).toEqual([2, 7]);
   });
 
-  it("see the end of a lease when it was, however late it is looked at", () => {
+  it("statistics place the end of a lease at its time, however late they are read", () => {
     for (const isAsleep of [false, true]) {
       const bench = new Bench();
       bench.acquire("a", 5, 10);
@@ -458,7 +458,7 @@ describe("statistics", () => {
     }
   });
 
-  it("let a semaphore be collected once nobody has held it in an interval", () => {
+  it("a semaphore that was not held in an interval can be collected", () => {
     const bench = new Bench();
     bench.nowMs += INTERVAL_MS / 2;
     bench.acquire("idle", 1, 1);
@@ -499,7 +499,7 @@ describe("memory", () => {
     who: fc.nat(200),
   });
 
-  it("has an end, at which an Acquire changes nothing and all else goes on", () => {
+  it("an Acquire beyond the memory changes nothing, and all other requests go on", () => {
     const property = fc.property(
       fc.array(request, { minLength: 300, maxLength: 400, size: "max" }),
       fc.integer(),
@@ -555,7 +555,7 @@ describe("memory", () => {
     fc.assert(property, { seed, numRuns: 15 });
   });
 
-  it("that a new semaphore needs is there for all of it or for nothing", () => {
+  it("a new semaphore gets all the memory that it needs, or none", () => {
     let granted = 0;
     let largestRefused = 0;
     for (let bytesMax = 0; bytesMax < 6000; bytesMax += 4) {
@@ -575,7 +575,7 @@ describe("memory", () => {
     expect(largestRefused).toBeGreaterThan(1000);
   });
 
-  it("is told of on the wire as out of memory", () => {
+  it("exhausted memory is reported as out of memory", () => {
     const { engine } = new Bench({ bytesMax: 2000 });
     const frame = encodeRequest(
       { type: "acquire", name: new Uint8Array(3000), resources: 1, maximum: 1 },
@@ -586,7 +586,7 @@ describe("memory", () => {
     expect(decodeReply(out.take(), 0)).toMatchObject({ opcode: 2, status: Status.outOfMemory });
   });
 
-  it("is counted: what is told is what is allocated, but for what is kept free", () => {
+  it("the reported memory is what is allocated, without what is kept free", () => {
     const bench = new Bench({ bytesMax: 40_000 });
     let filled = 0;
     while (bench.acquire(`a${filled}`, 1, 1) === Status.success) filled++;
@@ -597,7 +597,7 @@ describe("memory", () => {
     expect(bench.figures.usedBytes).toBeLessThanOrEqual(bytes);
   });
 
-  it("is shared: records of another protocol that have expired make room", () => {
+  it("expired records of another protocol make room for semaphores", () => {
     const protocol = { dialect: "7.3", valueSize: 4 };
     const frames = Array.from({ length: 1000 }, (_, i) =>
       frameOf(protocol, { type: "insert", key: `key:${i}`, quota: 1n, ttlType: 3, ttl: 5000n }),
@@ -622,7 +622,7 @@ describe("memory", () => {
     expect(bench.figures.objects).toBe(held + 51);
   });
 
-  it("of the index is given back when it has become far too large", () => {
+  it("an index that has become far too large gives memory back", () => {
     const bench = new Bench();
     for (let i = 0; i < 5000; i++) bench.acquire(`a${i}`, 1, 1, connectionHolder(idOf(i)));
     const bytes = bench.engine.figures.bytes;
@@ -638,7 +638,7 @@ describe("memory", () => {
 });
 
 describe("pages", () => {
-  it("of Dump have every semaphore that stays once, whatever comes and goes meanwhile", () => {
+  it("pages of Dump have every semaphore that stays once, whatever comes and goes meanwhile", () => {
     const bench = new Bench();
     const stay = Array.from({ length: 9000 }, (_, i) => `stay:${i}`);
     for (const name of stay) bench.acquire(name, 2, 2, B);
@@ -655,7 +655,7 @@ describe("pages", () => {
     for (const name of stay) expect(entries.get(name)).toEqual([2, 2]);
   });
 
-  it("of connections have each that stays once, and no leases", () => {
+  it("pages of connections have each that stays once, and no leases", () => {
     const bench = new Bench();
     const { semaphores } = bench.engine;
     for (let i = 0; i < 300; i++) {
@@ -684,7 +684,7 @@ describe("execution of frames", () => {
     5,
   );
 
-  it("stops when replies reach their limit, and goes on behind it", () => {
+  it("execution stops when replies reach their limit, and continues behind it", () => {
     const { engine } = new Bench();
     const requests = engine.semaphoreRequests;
     const frames = concat([acquire, acquire, acquire, acquire]);
@@ -703,7 +703,7 @@ describe("execution of frames", () => {
     ["a header cut short", acquire.subarray(0, 11)],
     ["Stats", encodeRequest({ type: "stats" }, 0)],
     ["Dump", encodeRequest({ type: "dump" }, 0)],
-  ])("refuses %s", (_, frame) => {
+  ])("execution refuses %s", (_, frame) => {
     const { engine } = new Bench();
     expect(() =>
       engine.semaphoreRequests.execute(
@@ -718,7 +718,7 @@ describe("execution of frames", () => {
     ).toThrow(/^frames: /);
   });
 
-  it("writes one image a record, however often it changes", () => {
+  it("execution writes one image of a record, however often it changes", () => {
     const { engine } = new Bench();
     const release = encodeRequest({ type: "release", name: bytesOf("a"), resources: 1 }, 5);
     const frames = concat([
@@ -733,7 +733,7 @@ describe("execution of frames", () => {
     expect(rows[0]!.length).toBe(12 + 2 * 20 + 1 + 20 + 21 + 8);
   });
 
-  it("reads none of it before the clock: time does not go back", () => {
+  it("execution does not go back in time when a clock does", () => {
     const bench = new Bench();
     bench.lease("a", 1, 10);
     bench.nowMs += 10;

@@ -168,7 +168,7 @@ function expectAlike(engine: Engine, model: SemaphoreModel, nowMs: number): void
 }
 
 describe("semaphores", () => {
-  it("answer as the model does, whoever comes, leaves, or is restarted when", () => {
+  it("semaphores answer as the model does, whatever comes, leaves or is restarted", () => {
     const property = fc.property(
       fc.array(step, { minLength: 1, maxLength: 40, size: "max" }),
       fc.integer(),

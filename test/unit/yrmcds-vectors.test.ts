@@ -75,7 +75,7 @@ describe.each(FORMS)("exchanges recorded with Dump entries as in the %s form", (
   const steps = stepsOf(form);
   const scenarios = [...new Set(steps.map(({ scenario }) => scenario))];
 
-  it.each([1, 3])("are answered alike by %i shard(s)", (shards) => {
+  it.each([1, 3])("recorded exchanges are answered as recorded by %i shard(s)", (shards) => {
     for (const scenario of scenarios) {
       const server = new YrmcdsServer(ENGINE, shards, form, 1_700_000_001_000);
       const connections = new Map<string, YrmcdsConnection>();
@@ -105,7 +105,7 @@ describe.each(FORMS)("exchanges recorded with Dump entries as in the %s form", (
     }
   });
 
-  it("are all of known kinds", () => {
+  it("recorded exchanges are all of known kinds", () => {
     expect(steps.length).toBeGreaterThan(6);
     expect(new Set(steps.map(({ op }) => op))).toEqual(
       form === "document" ? new Set(["send", "open", "close", "rst", "poll"]) : new Set(["send"]),
@@ -114,7 +114,7 @@ describe.each(FORMS)("exchanges recorded with Dump entries as in the %s form", (
 });
 
 describe("Stats", () => {
-  it("counts well-formed requests, those that fail too, and itself", () => {
+  it("Stats counts well-formed requests, failed ones included, and itself", () => {
     const server = new YrmcdsServer(ENGINE, 2, "document", 0);
     const connection = server.open();
     const other = server.open();
