@@ -1,5 +1,5 @@
 /**
- * A commit in the making: the after-images of the records that changed since the last one.
+ * The next commit: the after-images of the records that have changed since the last one was taken.
  *
  * A record that changes again before the commit is written has its image overwritten in place, so a
  * thousand updates of one counter are one image. To find it, the record's slot remembers where in the
@@ -22,7 +22,7 @@ import {
 import type { ShardClock } from "./shard-clock.ts";
 import { IMAGE_AT, keyLengthOf, Kind, kindOf, LOW, META, type Segment } from "./segment.ts";
 
-/** Positions in the stream are u32; from here on it starts anew, and all slots forget theirs. */
+/** Positions in the stream are u32. Behind this one the stream starts anew, and all slots forget their positions. */
 const POSITION_MAX = 2 ** 31;
 
 export class Commit {
@@ -107,7 +107,7 @@ export class Commit {
     return this.#start > POSITION_MAX;
   }
 
-  /** Starts the stream anew. The slots of all records must have forgotten their positions. */
+  /** Starts the stream anew. All slots must have forgotten their positions before. */
   restart(): void {
     this.#start = 1;
   }
@@ -126,7 +126,7 @@ export class Commit {
   #kill(at: number): void {
     const { view } = this.#out;
     const bytes = imageBytes(view, at);
-    // A counter's value is its quota: from now on it is read as the count of bytes behind the key.
+    // A counter has its quota there; a superseded image has the number of bytes behind the key.
     const valueBytes = bytes - IMAGE_HEADER_BYTES - view.getUint16(at + 2, true);
     view.setUint32(at + IMAGE_VALUE, valueBytes, true);
     view.setUint8(at, ImageKind.superseded);
@@ -168,16 +168,16 @@ export class Commit {
     for (let at = from, length = 0; at < end; at += length) {
       length = imageBytes(view, at);
       if (at + length - from + ROW_HEADER_BYTES > rowBytesMax) {
-        rows.push(rowOf(bytes.subarray(from, at), nowMs));
+        rows.push(makeRow(bytes.subarray(from, at), nowMs));
         from = at;
       }
     }
-    rows.push(rowOf(bytes.subarray(from, end), nowMs));
+    rows.push(makeRow(bytes.subarray(from, end), nowMs));
     return rows;
   }
 }
 
-function rowOf(images: Uint8Array, nowMs: number): Uint8Array {
+function makeRow(images: Uint8Array, nowMs: number): Uint8Array {
   const row = new Uint8Array(ROW_HEADER_BYTES + images.length);
   writeRowHeader(new DataView(row.buffer), nowMs);
   row.set(images, ROW_HEADER_BYTES);

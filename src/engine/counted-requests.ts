@@ -1,8 +1,8 @@
 /**
  * The requests that are counted: each by its name, with its index in a tally.
  *
- * Requests of Throttr have their names in the protocol reference. Commands of the edge dialect have
- * `EDGE_` before theirs, requests of the yrmcds protocol `COUNTER_`: some names are in two of them.
+ * Names are public, in metrics and in `/v1/info`. Requests of Throttr have those of the protocol reference. Commands of
+ * the edge dialect begin with `EDGE_`, requests of the yrmcds protocol with `COUNTER_`, as some names are in two of them.
  */
 import { Command, COMMANDS_START } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -17,14 +17,14 @@ import {
   TALLY_YRMCDS_STATS,
 } from "./tally.ts";
 
-/** What requests are about. `other`: connections, channels, listings, figures. */
+/** The kind of thing that a request works on. `other`: connections, channels, listings, figures. */
 export type RequestFamily = "read" | "write" | "limit" | "semaphore" | "publish" | "other";
 
 export interface CountedRequest {
   readonly name: string;
   /** Index in a tally. */
   readonly index: number;
-  /** A shard counts it; any other is counted by a Hub, or by the door that it came to. */
+  /** A shard counts it. Other requests are counted by a Hub, or by the door that they came through. */
   readonly isOfShard: boolean;
   readonly family: RequestFamily;
 }
@@ -32,7 +32,7 @@ export interface CountedRequest {
 const EDGE = protocolByName("edge", undefined)!;
 const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund];
 
-/** All of them, those of Throttr first, by type. EVENT counts although it is always refused. */
+/** All counted requests, those of Throttr first, by type. EVENT is counted although it is always refused. */
 export const COUNTED_REQUESTS: readonly CountedRequest[] = [
   ...layoutsOf(EDGE).flatMap((layout, index): CountedRequest[] => {
     if (layout === undefined) return [];

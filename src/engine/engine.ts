@@ -1,7 +1,8 @@
 /**
  * The deterministic state machine of a shard: batches in, answers and rows out; time is an argument.
  *
- * Nothing here knows where rows are kept. The same rows, in the same order, give the same records.
+ * The engine does no I/O, and reads no clock: its caller stores the rows. The same rows, in the same order, make the same
+ * records, and the same batches at the same times the same answers.
  */
 import {
   BATCH_HEADER_BYTES,
@@ -30,28 +31,28 @@ import { ThrottrRequests } from "./throttr.ts";
 import { setBackRecords } from "./set-back.ts";
 import { snapshotStep } from "./snapshot.ts";
 
-/** Replies of one answer: what a call may carry is bounded, and so is the memory on both sides. */
+/** Bytes of replies in one answer: a call may carry 32 MiB, and both sides hold it in memory. */
 const ANSWER_BYTES_MAX = 8 << 20;
 
 const ANSWER_TTL_MS = 600_000;
 const SEMAPHORE_INTERVAL_MS = 86_400_000;
 
 export interface EngineOptions {
-  /** Seed of the table's hash: 64 random bits, the same in every instance of a shard. */
+  /** Seed of the table's hash: 64 random bits, stored with the shard. */
   hashKey: HashKey;
-  /** 32 random bits, others in every instance: which slots hashes lead to. */
+  /** 32 random bits, different in every instance: they choose the slots that hashes lead to. */
   homeSalt?: number;
   /** Budget of the memory of records and their indexes, in bytes. New records beyond it are refused. */
   bytesMax: number;
-  /** The usage of records, and requests by type, are counted. */
+  /** Usage of records and requests by type are counted. */
   isCounting: boolean;
   /** How long the answer to a command with an idempotency key is kept, ms; 10 minutes unless given. */
   answerTtlMs?: number;
-  /** Over which maxima of semaphores are taken, ms; a day unless given. */
+  /** Interval over which maxima of semaphores are taken, ms; a day unless given. */
   semaphoreIntervalMs?: number;
 }
 
-/** What a shard holds, counted now. Records past their time count until they are collected. */
+/** What a shard holds now. Expired records count until they are collected. */
 export interface EngineFigures {
   records: number;
   bytes: number;
@@ -63,13 +64,13 @@ export class Engine {
   readonly #answer = new ByteWriter(64 * 1024);
   readonly #throttr: ThrottrRequests;
   readonly #isCounting: boolean;
-  /** What requests about all records read. */
+  /** Requests about all records. */
   readonly listing: Listing;
   readonly scan: Scan;
   readonly exporting: Export;
   readonly semaphores: Semaphores;
   readonly semaphorePages: SemaphorePages;
-  /** What connections of the yrmcds protocol ask. */
+  /** Requests of connections of the yrmcds protocol. */
   readonly semaphoreRequests: SemaphoreRequests;
 
   readonly #tally = new Tally();
@@ -111,8 +112,8 @@ export class Engine {
   }
 
   /**
-   * Takes a reading of the platform's clock, in milliseconds since the epoch, as all methods do that are given
-   * the time. Restored records that have expired by then are left out.
+   * Takes a reading of the platform's clock, in milliseconds since the epoch, as every method with the parameter `realMs`
+   * does. Restored records that have expired by then are left out.
    */
   advance(realMs: number): void {
     this.#records.advance(realMs);
@@ -123,7 +124,7 @@ export class Engine {
    *
    * @param batch whole frames only, as dispatch makes them
    * @param realMs milliseconds since the epoch, a reading of the platform's clock
-   * @throws RangeError before anything is applied when the batch is not readable
+   * @throws RangeError for an invalid batch, before anything is applied
    */
   apply(batch: Uint8Array, realMs: number): Uint8Array<ArrayBuffer> {
     const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
@@ -188,12 +189,12 @@ export class Engine {
     );
   }
 
-  /** Counts of the records under keys. Those past their time count until they are collected. */
+  /** Counts of the records under keys. Expired records count until they are collected. */
   get totals(): Totals {
     return { ...this.#records.table.totals };
   }
 
-  /** Requests executed, by type, and bytes of them and of their replies; zeros where nothing is counted. */
+  /** Requests executed, by type, and bytes of requests and replies; zeros unless `isCounting`. */
   tallyFigures(realMs: number): TallyFigures {
     this.#records.advance(realMs);
     return (this.#isCounting ? this.#tally : new Tally()).figures(this.#records.nowMs);
@@ -204,7 +205,7 @@ export class Engine {
     return !this.#records.commit.isEmpty;
   }
 
-  /** Ends the commit in the making: its rows, in order. They are valid until the next change. */
+  /** Takes the commit: its rows, in order. They are valid until the next change. */
   takeCommit(rowBytesMax: number): Uint8Array[] {
     const { clock, commit } = this.#records;
     clock.isUnstored = false;
@@ -212,14 +213,14 @@ export class Engine {
   }
 
   /**
-   * True when the platform's clock has gone back, and no row says so. A restart goes on from the time of the last row:
-   * where records are only read, as by refused limits, each would begin there again.
+   * True when the platform's clock has gone back, and no row says so. A restart continues from the time of the last row.
+   * Where requests only read, as refused limits do, every restart would begin at that time again.
    */
   get isClockUnstored(): boolean {
     return this.#records.clock.isUnstored;
   }
 
-  /** A row that holds the time, and nothing else. */
+  /** A row with the time, and nothing else. */
   takeClockRow(): Uint8Array {
     const { clock } = this.#records;
     clock.isUnstored = false;
@@ -246,10 +247,10 @@ export class Engine {
   }
 
   /**
-   * Sets the clock back to the platform's, and all times that records have with it: what was left of them is
-   * left. There must be no commit in the making, and no snapshot under way.
+   * Sets the clock back to the platform's, and all times that records have with it: remaining times stay the same. The
+   * commit must be empty, and no snapshot under way.
    *
-   * @returns the row that says so; replaying it does the same
+   * @returns a row whose replay does the same
    */
   setClockBack(): Uint8Array {
     const { clock } = this.#records;

@@ -1,11 +1,11 @@
 /**
- * Export: the records of a prefix with all there is to know of them, a page at a time.
+ * Export: the records of a prefix with their whole state, a page at a time.
  *
  *     page = is last u8, rows u16, row*
  *     row  = key size u16, kind u8, unit u8, expiry u64 (ns since the epoch), value size u32, key, value
  *
  * Little-endian; the value of a counter is its quota, u64. A page is found in one walk over all
- * records, which keeps no more than keys in mind.
+ * records, which keeps keys only.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { EXPORT_ROW_BYTES } from "../wire/edge/command.ts";
@@ -62,7 +62,7 @@ export class Export {
     let rows = 0;
     let isWhole = isAll;
     visitKeys(records, keyspace, keys, (segment, slot) => {
-      // It may have grown since it was found.
+      // The record may have grown since its key was found.
       const bytes = out.length - EXPORT_PAGE_HEADER_BYTES + rowBytesOf(segment, slot);
       if (rows > 0 && bytes > bytesMax) {
         isWhole = false;

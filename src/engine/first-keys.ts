@@ -7,9 +7,9 @@ import type { Records } from "./records.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "./segment.ts";
 import { Walk, type Steps } from "./walk.ts";
 
-/** Keys beyond twice those of the page so far that are gathered before they are put in order. */
+/** The gathered keys are sorted when there are twice the keys of the page so far, and this many more. */
 const SLACK_KEYS = 256;
-/** The same of bytes: names may have 65,535. */
+/** The same for bytes: names may have 65,535. */
 const SLACK_BYTES = 1 << 20;
 
 interface Found {
@@ -17,12 +17,12 @@ interface Found {
   readonly bytes: number;
 }
 
-/** Gathers keys and keeps copies of the first ones that a page has room for: memory is bounded. */
+/** Gathers keys, and keeps copies of the first ones that a page has room for: memory is bounded. */
 class FirstKeys {
   readonly #keysMax: number;
   readonly #bytesMax: number;
   #found: Found[] = [];
-  /** Nothing behind it has room; null while all has. */
+  /** The last key that has room; null while all have. */
   #last: Uint8Array | null = null;
   /** Bytes of the rows that were found. */
   #bytes = 0;
@@ -70,9 +70,9 @@ class FirstKeys {
   }
 }
 
-/** What `firstKeys` looks for, and how much of it. */
+/** Which keys `firstKeys` looks for, and how many. */
 interface FirstKeysOptions {
-  /** Records that it is false for are left out. */
+  /** Records for which it is false are left out. */
   readonly isAsked?: (segment: Segment, slot: number) => boolean;
   /** Bytes of the row that a record has on the page; those of its key unless given. */
   readonly bytesOf?: (segment: Segment, slot: number) => number;

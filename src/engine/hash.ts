@@ -1,8 +1,8 @@
 /**
  * Keyed 32-bit hash: HalfSipHash-1-3.
  *
- * Keys come from strangers. With a key of 64 random bits nobody can prepare names that collide, and
- * the 32-bit words suit a runtime without 64-bit integers. Source: the SipHash reference, HalfSipHash
+ * Keys come from strangers. Without the hash key of 64 random bits a caller can't prepare names that collide. Its
+ * 32-bit words suit a runtime without 64-bit integers. Source: the SipHash reference, HalfSipHash
  * variant, one compression and three finalization rounds.
  */
 export interface HashKey {
@@ -11,7 +11,7 @@ export interface HashKey {
   readonly high: number;
 }
 
-/** Says which key hashes were made with, without giving it away. */
+/** A fingerprint of a hash key: equal keys have equal ones, and it does not reveal the key. */
 export function hashKeyName(key: HashKey): number {
   const proof = new TextEncoder().encode("name");
   return hashBytes(key, 3, proof, 0, proof.length);

@@ -5,15 +5,15 @@
  *             expires at u64 (ns since the epoch), value u64, key, bytes
  *
  * Little-endian. A counter's value is its quota; any other image's value is the count of bytes behind
- * the key. An image says all there is to know of a record, so applying it twice, or applying images of
- * one record in order, always ends in the last one's state.
+ * the key. An image is the whole state of a record, so applying it twice, or applying several images of
+ * one record in order, always ends in the state of the last one.
  *
  *     row = version u8, reserved 3, written at u64 (ms since the epoch, by the shard's clock), image*
  *
- * Marks of the clock stand among the images, as images of kind 3 without key and value: `lagging` says what
- * the platform's clock was when the row was written, where it was another one than the shard's; `setBack`, by how
- * much the clock and all times of all records before it were set back. They are in ms, where images have the
- * expiry. To release 0.4.0 they are images of records that have long expired.
+ * Marks of the clock stand among the images, as images of kind 3 without key and value. `lagging` has the time of the
+ * platform's clock when the row was written, if it was not the shard's. `setBack` has the time by which the clock and
+ * the times of all records before it were set back. Both are in ms, in place of the expiry. Release 0.4.0 reads them as
+ * images of records that have long expired.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -103,10 +103,10 @@ export function patchImage(
   view.setUint32(at + IMAGE_VALUE + 4, isBuffer ? 0 : slots[slot + HIGH]!, true);
 }
 
-/** What the image of a record says. One object is read into again and again. */
+/** The fields of a record's image. `read` fills one object again and again. */
 export class RecordImage {
   keyspace: Keyspace = Keyspace.throttr;
-  /** What key and value lie in: a row. */
+  /** The row that key and value lie in. */
   bytes: Uint8Array = new Uint8Array(0);
   keyAt = 0;
   keyBytes = 0;

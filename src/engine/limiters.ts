@@ -7,14 +7,14 @@ const LIMITERS_MAX = 1024;
 
 export class Limiters {
   readonly #limiters = new Map<string, Limiter>();
-  /** The one that was asked for last, and its configuration. */
+  /** The limiter of the last call, and its configuration: most calls in a row have the same. */
   #last: Limiter | null = null;
   #lastBytes: Uint8Array = new Uint8Array(0);
 
   /**
    * The limiter of the configuration in `bytes[at, end)`.
    *
-   * @throws RateLimitError when it is none
+   * @throws RateLimitError for an invalid configuration
    */
   of(bytes: Uint8Array, at: number, end: number): Limiter {
     if (this.#last !== null && this.#isLast(bytes, at, end)) return this.#last;

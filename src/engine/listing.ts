@@ -1,10 +1,10 @@
 /**
- * Listing: what requests about all records of a shard read.
+ * Listing: LIST and STATS, the requests that read all records of a shard.
  *
- * Few records are given as pages in the order of their keys. Many are given as they lie: first a plan,
- * which cuts the range of hashes so that each part has few fragments and says how many; then the parts,
- * whenever whoever asks has room. Nothing is kept between two calls. Records that stay are in one part
- * and one fragment, whatever happens to others meanwhile; a part never has more fragments than planned.
+ * Few records are sent as pages in the order of their keys. Many are sent in the order of the table. First comes a plan:
+ * it cuts the range of hashes into parts, and says how many fragments each part has, because a reply begins with their
+ * number. Then follow the parts, when the caller has room for them. Nothing is kept between two calls. A record that
+ * stays is in one part and one fragment, even if others come and go; a part never has more fragments than planned.
  */
 import type { Keyspace } from "../wire/keyspace.ts";
 import { PageWriter } from "../wire/page.ts";
@@ -30,9 +30,9 @@ import { Walk, type Steps } from "./walk.ts";
 /** Which records are listed, and what of them. */
 export interface ListingQuery {
   readonly rows: "list" | "stats";
-  /** N of the asking door. */
+  /** N of the dialect. */
   readonly valueSize: number;
-  /** Keyspace of the asking door. */
+  /** Keyspace of the dialect. */
   readonly keyspace: Keyspace;
   /** Keys begin with one of these; empty for all keys. */
   readonly prefixes: readonly Uint8Array[];
@@ -46,7 +46,7 @@ export interface ListingPart {
   readonly fragments: number;
 }
 
-/** A part of a plan is made to hold about so many bytes. */
+/** Bytes of rows that a part of a plan should have. */
 const PART_BYTES = 16 * 1024;
 
 export class Listing {
@@ -60,8 +60,8 @@ export class Listing {
   /**
    * The records behind a key, in the order of keys. Format: `wire/page.ts`.
    *
-   * @param after the last key that the asker has; null for the first page
-   * @param recordsMax with more records than these the page has none of them
+   * @param after the last key of the previous page; null for the first page
+   * @param recordsMax if there are more live records, the page has no rows
    */
   *page(
     query: ListingQuery,
@@ -100,14 +100,14 @@ export class Listing {
       const segment = table.segmentAt(cursor);
       if (!walk.take(segment)) break;
       const next = table.hashAfter(cursor);
-      parts.push(...this.#partsOf(query, segment, cursor, next));
+      parts.push(...this.#cutParts(query, segment, cursor, next));
       cursor = next;
     }
     return { parts, cursor: cursor < HASH_END ? cursor : null };
   }
 
   /** Cuts the hashes of a segment, `[from, to)`, into equal parts. */
-  #partsOf(query: ListingQuery, segment: Segment, from: number, to: number): ListingPart[] {
+  #cutParts(query: ListingQuery, segment: Segment, from: number, to: number): ListingPart[] {
     const rowBytes = rowBytesOf(query);
     const { slots } = segment;
     let bytes = 0;
@@ -129,7 +129,7 @@ export class Listing {
   }
 
   /**
-   * The fragments of parts that follow each other: as many as planned, whatever has changed since.
+   * The fragments of consecutive parts: as many as planned, even if records have changed since.
    *
    * @param to hash at which the last of the parts ends
    * @param firstIndex index of the first fragment
@@ -165,7 +165,7 @@ export class Listing {
       filter.forEach(segment, (slot) => {
         if (slots[slot + HASH]! < from || slots[slot + HASH]! >= to) return;
         const keyBytes = keyLengthOf(slots[slot + META]!);
-        // The last fragment takes what has come since the plan.
+        // The last fragment takes the records that were added since the plan.
         if (writer.nextIndex < lastIndex && writer.isFullFor(keyBytes)) writer.cut();
         const row = writer.add(arena, slots[slot + KEY_AT]!, keyBytes);
         this.#writeRow(query, writer.rows, row, segment, slot);

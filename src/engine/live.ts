@@ -15,7 +15,7 @@ import {
 /** A pair has the sizes of its two names in front. */
 const PAIR_SIZES_BYTES = 2;
 
-/** Which live records a walk is about: those of a keyspace, by the prefixes of their keys. */
+/** The live records that a walk visits: those of a keyspace whose keys have the prefixes. */
 export class LiveFilter {
   readonly keyspace: Keyspace;
   readonly #now: U64;
@@ -57,8 +57,8 @@ export class LiveFilter {
 }
 
 /**
- * True for a record whose key has one of the prefixes, or where there are none. Of a pair it is the
- * consumer that must have it, as with tokens; of an answer the key of the command.
+ * True for a record whose key has one of the prefixes, or if there are no prefixes. The consumer of a pair must have it,
+ * as with tokens; of a kept answer, the key of the command.
  */
 function hasPrefix(
   { slots, arena }: Segment,

@@ -1,10 +1,10 @@
-/** Decisions of limiters in the platform's time: limiters decide in the shard's. */
+/** Decisions in the platform's time. Limiters decide in the shard's time, which may be ahead: see `ShardClock`. */
 import type { LimitDecision } from "../wire/edge/decision.ts";
 import type { Decision } from "./ratelimit/limiter.ts";
 import type { Records } from "./records.ts";
 import { U64 } from "./time.ts";
 
-/** At a retry after `retryAfterNs` of it, the reset has come by the shard's clock. */
+/** Converts the times of a decision, so that a retry after `retryAfterNs` is late enough by the shard's clock. */
 export function realDecision(records: Records, decision: Decision): LimitDecision {
   const time = new U64();
   const realOf = (ns: bigint): bigint => records.toReal(time.setBig(ns)).toBig();

@@ -17,7 +17,7 @@ import { U64, unitNs } from "./time.ts";
 
 const QUOTA_BYTES = 8;
 
-/** What a request says of a record. */
+/** The fields of a record, as a request has them. */
 interface Fields {
   readonly kind: Kind;
   readonly unit: number;
@@ -45,7 +45,7 @@ export class Restore {
   execute(frame: CommandFrame, keyspace: Keyspace): number {
     const { bytes, view, at, keyAt, keyBytes } = frame;
     const records = this.#records;
-    const fields = fieldsOf(frame, keyspace);
+    const fields = readFields(frame, keyspace);
     const policy = bytes[at]!;
     this.#expires.set(view.getUint32(at + 7, true), view.getUint32(at + 3, true));
     records.fromReal(this.#expires);
@@ -106,7 +106,7 @@ export class Restore {
 }
 
 /** @throws Refusal */
-function fieldsOf({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace): Fields {
+function readFields({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace): Fields {
   const valueBytes = bytesLeft - RESTORE_FIELDS_BYTES;
   if (valueBytes < 0) {
     throw new Refusal(

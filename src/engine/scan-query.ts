@@ -1,14 +1,13 @@
-/** What pages of records, removals and exports are asked for. */
+/** The query of pages of records, of removals and of exports. */
 import type { Keyspace } from "../wire/keyspace.ts";
 
-/** Which records. */
+/** Which records to visit. */
 export interface ScanQuery {
   readonly keyspace: Keyspace;
   /**
-   * Keys begin with this, consumers where they are pairs. Of holdings: the name of the semaphore that they
-   * are of.
+   * Keys begin with this; of pairs, their consumers do. For holdings it is the name of the semaphore.
    */
   readonly prefix: Uint8Array;
-  /** They begin with one of these, too; empty for all keys. */
+  /** Keys also begin with one of these; empty for all keys. */
   readonly prefixes: readonly Uint8Array[];
 }

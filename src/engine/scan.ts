@@ -1,8 +1,8 @@
 /**
  * Scan: the records of a prefix, a page at a time, and their removal.
  *
- * A page in the order of keys is found in one walk over all records, which keeps few more keys than the page
- * may have: memory is bounded, whatever the shard holds.
+ * A page in the order of keys is found in one walk over all records. The walk keeps little more than the keys of the
+ * page, so its memory is bounded.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { SCAN_ROW_BYTES } from "../wire/edge/command.ts";
@@ -29,16 +29,16 @@ import { tablePage, type TablePlace, type TableQuery } from "./table-page.ts";
 import type { U64 } from "./time.ts";
 import { Walk, type Steps } from "./walk.ts";
 
-/** Up to so many records are put in the order of their keys. */
+/** Shards with up to this many records send pages in the order of keys. */
 export const ORDERED_RECORDS_MAX = 16_384;
-/** A step of a removal ends when it has removed so many records. */
+/** A step of a removal ends when it has removed this many records. */
 const REMOVE_STEP_RECORDS = 4096;
 
 /** Records in the order of the table, as rows of SCAN. */
 export interface TableRows {
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly count: number;
-  /** Where to go on; null behind the last record. */
+  /** Where the next page begins; null behind the last record. */
   readonly next: TablePlace | null;
 }
 
@@ -65,14 +65,14 @@ export class Scan {
     return { rows: out.take(), ...page };
   }
 
-  /** The page of a shard that is not ordered: it has nothing, and is not the last one. */
+  /** The page of a shard that is not ordered: empty, and not the last one. */
   unorderedPage(): Uint8Array<ArrayBuffer> {
     return new PageWriter(SCAN_ROW_BYTES - 1, 0).take(false);
   }
 
   /**
-   * The first records behind a key. Format: `wire/page.ts`, rows of SCAN without their key size; of
-   * semaphores and holdings those that `SemaphorePages` tells of.
+   * The first records behind a key. Format: `wire/page.ts`, rows of SCAN without their key size. Semaphores and
+   * holdings have rows of their own: see `SemaphorePages`.
    *
    * @param after null for the first page
    */

@@ -1,9 +1,9 @@
 /**
  * A segment: the records of one range of hashes, in one open-addressing table and one byte arena.
  *
- * A slot is eight u32 words, so that a probe touches one cache line. Collisions go to the next slot;
- * deletion closes the gap behind itself, so there are no tombstones to collect. Keys, the usage of
- * records (where it is counted) and buffer values lie in the arena, one behind the other.
+ * A slot is eight u32 words, so that a probe touches one cache line. Collisions go to the next slot.
+ * Removal closes its gap, so there are no tombstones to collect. Keys, the usage of
+ * records (where it is counted) and values of buffers lie in the arena, one behind the other.
  */
 import type { Keyspace } from "../wire/keyspace.ts";
 import { copyBytes } from "../wire/bytes.ts";
@@ -12,7 +12,7 @@ import { turnMinute, USAGE_BYTES } from "./usage.ts";
 
 export const SLOT_WORDS = 8;
 export const HASH = 0;
-/** Kind, unit, keyspace and key length: see the masks below. 0 stands for a free slot. */
+/** Kind, unit, keyspace and key length: see the masks below. 0 for a free slot. */
 export const META = 1;
 export const KEY_AT = 2;
 /** Where the record's image lies in the stream of commits, see `Commit`. */
@@ -61,7 +61,7 @@ const CAPACITY_MIN = 16;
 const ARENA_BYTES_MIN = 256;
 const SPARSE_CAPACITY_MIN = 1024;
 
-/** Slots that may be taken of a capacity: 7 of 8. */
+/** How many slots of a capacity may be taken: 7 of 8. */
 const fullAt = (capacity: number): number => capacity - (capacity >>> 3);
 
 export class Segment {
@@ -74,7 +74,7 @@ export class Segment {
   /** No record expires before this time point. It may be too early, never too late. */
   readonly deadline = new U64().set(0xffffffff, 0xffffffff);
 
-  /** The minute that the usage of all records speaks of. */
+  /** The minute that "this minute" of the usage of all records is. */
   minute = 0;
 
   /** Leading bits of the hash that all records share. */
@@ -127,15 +127,15 @@ export class Segment {
     }
   }
 
-  /** First word of the first slot with a hash of which `isIt` says so, or -1. */
-  findWhere(hash: number, isIt: (segment: Segment, slot: number) => boolean): number {
+  /** First word of the first slot with the hash for which `matches` is true, or -1. */
+  findWhere(hash: number, matches: (segment: Segment, slot: number) => boolean): number {
     const { slots, capacity } = this;
     if (capacity === 0) return -1;
     let index = this.#home(hash);
     for (;;) {
       const slot = index * SLOT_WORDS;
       if (slots[slot + META] === 0) return -1;
-      if (slots[slot + HASH] === hash && isIt(this, slot)) return slot;
+      if (slots[slot + HASH] === hash && matches(this, slot)) return slot;
       if (++index === capacity) index = 0;
     }
   }
@@ -287,8 +287,8 @@ export class Segment {
   }
 
   /**
-   * The slot where the search for a hash begins. Listings show callers in which order records lie. Hashes
-   * outlive a restart, so that order must not: else a caller could learn over time which keys crowd the
+   * The slot where the search for a hash begins. Listings show callers the order in which records lie. Hashes
+   * outlive a restart, so this order must not: over time a caller could learn which keys crowd the
    * same slots.
    */
   #home(hash: number): number {

@@ -1,8 +1,8 @@
 /**
- * The commands of the edge dialect on semaphores: who has no connection holds resources by leases.
+ * The commands of the edge dialect on semaphores: callers without a connection hold resources by leases.
  *
- * Each may be sent again as it is: the same lease is acquired once, and renewed from then on. A lease is
- * found by its semaphore and its id together, so whoever may not name a semaphore can't reach what others
+ * Each command may be repeated: the same lease is acquired once, and renewed from then on. A lease is
+ * found by its semaphore and its id together, so a caller without the right to name a semaphore can't reach what others
  * hold of it. Formats: `wire/edge/command.ts`.
  */
 import type { ByteWriter } from "../wire/bytes.ts";
@@ -118,7 +118,7 @@ export class SemaphoreCommands {
     out.u32(entry.maximum);
   }
 
-  /** What a lease holds of the semaphore; 0 when there is no such lease of it. */
+  /** The amount that a lease holds of the semaphore; 0 when there is no such lease of it. */
   #amount({ bytes, keyAt, keyBytes }: CommandFrame, leaseId: Uint8Array): number {
     const { realMs } = this.#records.clock;
     return this.#semaphores.leaseAmount(bytes, keyAt, keyBytes, leaseId, realMs);

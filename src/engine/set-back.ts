@@ -1,8 +1,8 @@
 /**
- * Sets all times that records have back: their ends, the times of limiters' states, of semaphores and of leases.
+ * Sets back all times that records have: their expiry, the times in states of limits, of semaphores and of leases.
  *
- * All of them are moved by as much as the clock, so that what was left of a record, a window or a lease is left:
- * no limit grants more than it would have, and none waits for a time that does not come.
+ * They move by as much as the clock, so the remaining time of a record, a window or a lease stays the same: no limit
+ * grants more than it would have, and none waits for a time that never comes.
  */
 import { Keyspace } from "../wire/keyspace.ts";
 import { moveStateBack } from "./ratelimit/moved-state.ts";
@@ -23,7 +23,7 @@ import { HolderKind } from "./semaphores/holder.ts";
 import { ENDS_AT, readMs, UPDATED_AT, writeMs } from "./semaphores/stored.ts";
 import { U64 } from "./time.ts";
 
-/** Longer buffers are no states. */
+/** Longer buffers are not states of limits. */
 const STATE_BYTES_MAX = 4096;
 const U32_MAX = 0xffffffff;
 
@@ -46,7 +46,7 @@ export function setBackRecords(records: Records, byMs: number): void {
   records.noteSetBack();
 }
 
-/** The last time point there is stands for none: it stays. */
+/** The largest time point means "never", and stays. */
 function setBackEnd(time: U64, byMs: number): void {
   if (time.high !== U32_MAX || time.low !== U32_MAX) time.subtractMs(byMs);
 }

@@ -1,16 +1,16 @@
 /**
- * The clock of a shard: makes the shard's time of readings of the platform's clock.
+ * The clock of a shard: turns readings of the platform's clock into the shard's time.
  *
- * Shard time never goes back, as what has expired must stay so. The platform's clock may: it was ahead and was
- * set right, or the shard starts again on another machine. From then on shard time is ahead by a lag. It
- * goes on from where it was, at nine tenths of the platform's pace, until the lag is gone. While there is no
- * lag, which is the normal case, shard time is the platform's.
+ * Shard time never goes back, because an expired record must stay expired. The platform's clock may go back: it was
+ * ahead and was corrected, or the shard starts again on another machine. From then on shard time is ahead by a lag. It
+ * continues at nine tenths of the platform's pace until the lag is gone. Without a lag, the normal case, shard time is
+ * the platform's.
  *
- * A clock that goes forwards is followed at once: whether it is right can't be known. Pure: readings are
+ * A jump forwards is followed at once: the shard can't know whether it is right. Pure: readings are
  * arguments, in whole milliseconds since the epoch.
  */
 
-/** Of so many milliseconds that pass while there is a lag, shard time leaves out one. */
+/** While there is a lag, shard time leaves out one of this many milliseconds. */
 const SLEW = 10;
 
 export class ShardClock {
@@ -18,17 +18,17 @@ export class ShardClock {
   nowMs = 0;
   /** By how much shard time is ahead of the last reading. */
   lagMs = 0;
-  /** The last reading, or the one that the time was stored with. */
+  /** The last reading, or the reading that was stored with the time. */
   realMs = 0;
-  /** The clock has gone back since the time was stored: what is stored would stand still through a restart. */
+  /** The clock has gone back since the time was stored: a restart would begin at the stored time again. */
   isUnstored = false;
   /** The last reading that was taken; null before the first. */
   #readMs: number | null = null;
-  /** Where the present stretch begins, in which the platform's clock has not gone back. */
+  /** The reading since which the platform's clock has not gone back. */
   #startMs = 0;
   #lagAtStartMs = 0;
 
-  /** Takes a reading of the platform's clock. No time has passed since one that was later. */
+  /** Takes a reading of the platform's clock. If it is before the last one, no time has passed. */
   read(realMs: number): void {
     if (realMs < this.realMs) {
       this.#begin(this.nowMs, realMs);
@@ -39,8 +39,8 @@ export class ShardClock {
   }
 
   /**
-   * Goes on from a time that was stored with the reading that it was made of. A reading that was taken
-   * before, after a start, counts as later.
+   * Continues from a stored time and the reading that it was made of. A reading of this instance, taken
+   * before it restored, counts as later.
    */
   restore(nowMs: number, realMs: number): void {
     this.#begin(nowMs, realMs);
@@ -49,7 +49,7 @@ export class ShardClock {
     if (this.#readMs !== null) this.read(this.#readMs);
   }
 
-  /** Forgets the lag: shard time goes back to the platform's, and what is kept by it must go back as far. */
+  /** Drops the lag: shard time goes back to the platform's. All stored times must be set back as far. */
   setBack(): void {
     this.#begin(this.realMs, this.realMs);
     this.#go(this.realMs);

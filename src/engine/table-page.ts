@@ -1,9 +1,9 @@
 /**
- * Pages in the order of the table, for shards with more records than can be put in the order of their keys.
+ * Pages in the order of the table, for shards with too many records to sort by key.
  *
- * The order is by the leading 16 bits of a key's hash, then by key. Segments split by these bits and no
- * others, so a place in the order stays what it is when the table grows, shrinks or is loaded again. Callers
- * see it, so it says nothing of the bits that lead to slots.
+ * The order is by the leading 16 bits of a key's hash, then by key. Segments split by these bits alone, so a place in
+ * the order stays valid when the table grows, shrinks or is loaded again. Callers see places, so a place reveals
+ * nothing of the bits that lead to slots.
  */
 import type { ByteWriter } from "../wire/bytes.ts";
 import { LiveFilter } from "./live.ts";
@@ -17,10 +17,10 @@ import { Walk } from "./walk.ts";
 /** Hashes of one group have their leading 16 bits in common. */
 const GROUP_SHIFT = 16;
 const GROUP_HASHES = 2 ** GROUP_SHIFT;
-/** More than the slots of a segment: group and slot make one number. */
+/** More than the slots that a segment has: group and slot are packed into one number. */
 const SLOTS_MAX = 2 ** 24;
 
-/** Where to go on: in this group of hashes, behind this key of it. */
+/** Where the next page begins: in this group of hashes, behind this key of it. */
 export interface TablePlace {
   readonly group: number;
   /** Null for the whole group. */
@@ -29,7 +29,7 @@ export interface TablePlace {
 
 export const TABLE_START: TablePlace = { group: 0, after: null };
 
-/** What is asked for in the order of the table. */
+/** A query in the order of the table. */
 export interface TableQuery extends ScanQuery {
   /** Keys up to this one are left out; null for none. */
   readonly behind: Uint8Array | null;
@@ -39,8 +39,8 @@ export interface TableQuery extends ScanQuery {
  * Writes records from a place on.
  *
  * @param write writes a row
- * @returns how many were written, and where to go on, null when all has been visited. A page may have no
- * records though there are more: it ends where one step has looked at its share of slots.
+ * @returns how many were written, and where the next page begins, null behind the last record. A page may be
+ * empty though there are more records: it ends where one step has visited its share of slots.
  */
 export function tablePage(
   records: Records,
@@ -58,7 +58,7 @@ export function tablePage(
   for (let hash = place.group * GROUP_HASHES; hash < HASH_END; hash = table.hashAfter(hash)) {
     const segment = table.segmentAt(hash);
     if (!walk.take(segment)) return { count, next: { group: hash / GROUP_HASHES, after: null } };
-    for (const slot of orderOf(records, query, place, segment)) {
+    for (const slot of slotsInOrder(records, query, place, segment)) {
       if (last !== null) return { count, next: last };
       write(out, segment, slot);
       count++;
@@ -69,7 +69,7 @@ export function tablePage(
 }
 
 /** The slots of a segment with records of the query from a place on, in their order. */
-function* orderOf(
+function* slotsInOrder(
   records: Records,
   query: TableQuery,
   place: TablePlace,

@@ -3,7 +3,7 @@
  *
  * A segment that is full splits in two, and only its own records move: memory never holds an old and
  * a new table of the whole size (extendible hashing). Segments lie in the order of the hashes, so a
- * walk by hash visits every record that stays, whatever splits meanwhile.
+ * walk by hash visits every record that stays, even if segments split meanwhile.
  */
 import { copyBytes } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -29,16 +29,16 @@ import {
 } from "./segment.ts";
 import type { U64 } from "./time.ts";
 
-/** A full segment of so many slots splits instead of growing. */
+/** A full segment with this many slots splits instead of growing. */
 const SPLIT_CAPACITY = 8192;
-/** A segment with more bytes of keys and values splits, too: what a segment copies when it grows is bounded. */
+/** A segment with more bytes of keys and values splits, too: this bounds the bytes that are copied when it grows. */
 const SPLIT_ARENA_BYTES = 256 * 1024;
 const SPLIT_ARENA_DEPTH_MAX = 12;
 const SPLIT_DEPTH_MAX = 16;
 
 export const HASH_END = 2 ** 32;
 
-/** Counts of records under keys, those included that have expired and are not collected yet. */
+/** Counts of records under keys. Expired records count until they are collected. */
 export interface Totals {
   counters: number;
   buffers: number;
@@ -51,7 +51,7 @@ export class Table {
   slot = -1;
 
   records = 0;
-  /** Kept as records come and go, so that figures cost no walk. */
+  /** Updated with each record, so that figures need no walk. */
   readonly totals: Totals = { counters: 0, buffers: 0, bufferBytes: 0 };
   /** Bytes allocated for slots and arenas. */
   bytes = 0;
@@ -82,11 +82,11 @@ export class Table {
     return this.slot >= 0;
   }
 
-  /** Looks up a record whose hash is known by what it is. True leaves it in `segment` and `slot`. */
-  findWhere(hash: number, isIt: (segment: Segment, slot: number) => boolean): boolean {
+  /** Looks up the record with a hash for which `matches` is true. True leaves it in `segment` and `slot`. */
+  findWhere(hash: number, matches: (segment: Segment, slot: number) => boolean): boolean {
     this.#hash = hash;
     this.segment = this.#segmentOf(hash);
-    this.slot = this.segment.findWhere(hash, isIt);
+    this.slot = this.segment.findWhere(hash, matches);
     return this.slot >= 0;
   }
 
@@ -129,7 +129,7 @@ export class Table {
    */
   resizeValue(valueBytes: number, bytesMax: number): boolean {
     const oldBytes = this.segment.slots[this.slot + HIGH]!;
-    // A value far shorter than its room gives the room back, if there is room to move to.
+    // A value of less than half its room moves to a smaller one, if there is room to move to.
     if (valueBytes > oldBytes || valueBytes < oldBytes >>> 1) {
       const hasMoved = this.#move(valueBytes, bytesMax);
       if (!hasMoved && valueBytes > oldBytes) return false;
@@ -152,7 +152,7 @@ export class Table {
     const kept = arena.slice(keyAt, keyAt + keptBytes);
     this.#hash = slots[this.slot + HASH]!;
     const hasRoom = this.#makeRoom(0, keptBytes + valueBytes, bytesMax);
-    // Making room may have split the segment, also when there was not enough in the end.
+    // Making room may have split the segment, even when it failed in the end.
     this.slot = this.segment.find(this.#hash, keyMeta(keyspaceOf(meta), length), kept, 0);
     if (!hasRoom) return false;
     const { segment } = this;
@@ -205,7 +205,7 @@ export class Table {
     return (Math.floor(hash / span) + 1) * span;
   }
 
-  /** Removes what has expired from the segment that covers a hash, and gives its memory back. */
+  /** Removes expired records from the segment that covers a hash, and gives their memory back. */
   sweep(hash: number, now: U64): void {
     const segment = this.#segmentOf(hash);
     const bytesBefore = segment.bytes;
@@ -226,13 +226,13 @@ export class Table {
     this.bytes += segment.bytes - bytesBefore;
   }
 
-  /** Removes records of the segment that covers a hash: those for which `isToGo` is true. Returns their number. */
-  removeWhere(hash: number, isToGo: (segment: Segment, slot: number) => boolean): number {
+  /** Removes records of the segment that covers a hash: those for which `matches` is true. Returns their number. */
+  removeWhere(hash: number, matches: (segment: Segment, slot: number) => boolean): number {
     const segment = this.#segmentOf(hash);
     const recordsBefore = this.records;
     for (let slot = 0; slot < segment.slots.length;) {
-      if (segment.slots[slot + META] !== 0 && isToGo(segment, slot)) {
-        // What follows moves up: the slot is looked at again.
+      if (segment.slots[slot + META] !== 0 && matches(segment, slot)) {
+        // Records behind it move up: visit the same slot again.
         this.#free(segment, slot);
       } else {
         slot += SLOT_WORDS;
@@ -265,7 +265,7 @@ export class Table {
         segment.arenaLive - segment.count * this.#usageBytes + arenaBytes > SPLIT_ARENA_BYTES &&
         segment.depth < SPLIT_ARENA_DEPTH_MAX;
       if (tooManySlots || tooManyBytes) {
-        // Halves are never larger than what they came from by more than their slack.
+        // Together the halves exceed their segment by their slack at most.
         if (this.bytes + (segment.bytes >>> 2) > bytesMax) return false;
         this.#split(segment);
         continue;

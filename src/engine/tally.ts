@@ -1,7 +1,7 @@
 /**
- * Tally: counts by request type, and of bytes, in all and in the last 60 seconds.
+ * Tally: counts of requests by type, and of bytes, in all and in the last 60 seconds.
  *
- * The last 60 seconds are this minute and as much of the last one as still counts.
+ * The last 60 seconds are estimated: this minute, and a share of the previous minute. Nothing is stored for each second.
  */
 import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
 
@@ -25,10 +25,10 @@ export const MINUTE_MS = 60_000;
 export type TallyFigures = Float64Array;
 
 export class Tally {
-  /** Counted so far, by index. Whoever counts adds to it, once `turn` has been told the time. */
-  readonly totals = new Float64Array(COUNTS);
-  readonly #atMinute = new Float64Array(COUNTS);
-  readonly #lastMinute = new Float64Array(COUNTS);
+  /** Counts so far, by index. Callers add to it, after `turn` with the present time. */
+  readonly totals = new Float64Array(PLACES);
+  readonly #atMinute = new Float64Array(PLACES);
+  readonly #lastMinute = new Float64Array(PLACES);
   #minute = 0;
 
   /** Moves the clock: what is counted from now on belongs to the minute of `nowMs`. */
@@ -48,15 +48,15 @@ export class Tally {
   absorb(figures: TallyFigures, nowMs: number): void {
     if (!isReadable(figures)) return;
     this.turn(nowMs);
-    for (let index = 0; index < COUNTS; index++) {
-      const total = figures[index]!;
-      this.totals[index]! += total;
-      // What is older than a minute counts for none.
-      this.#atMinute[index]! += total - figures[COUNTS + index]!;
+    for (let place = 0; place < PLACES; place++) {
+      const total = figures[place]!;
+      this.totals[place]! += total;
+      // Counts of more than a minute ago are left out.
+      this.#atMinute[place]! += total - figures[PLACES + place]!;
     }
   }
 
-  /** Starts anew; what was counted so far is returned, and is another's now. */
+  /** Returns the counts so far, and starts from zero. */
   release(nowMs: number): TallyFigures {
     const figures = this.figures(nowMs);
     for (const counts of [this.totals, this.#atMinute, this.#lastMinute]) counts.fill(0);
@@ -78,7 +78,7 @@ export class Tally {
   }
 }
 
-/** Adds figures up. */
+/** The sum of figures. */
 export function sumFigures(all: Iterable<TallyFigures>): TallyFigures {
   const sum = new Float64Array(2 * COUNTS);
   for (const figures of all) {

@@ -29,7 +29,7 @@ export class ThrottrRequests {
   readonly #records: Records;
   readonly #out: ByteWriter;
   readonly #counts: Float64Array;
-  /** Where the last frame ended that `execute` has answered. */
+  /** The end of the last frame that `execute` has answered. */
   endedAt = 0;
   #bytes: Uint8Array = new Uint8Array(0);
   #protocol!: Protocol;
@@ -66,7 +66,7 @@ export class ThrottrRequests {
    * `replyBytesMax`; the reply that crosses the limit is still written.
    *
    * @returns the number of frames answered
-   * @throws RangeError when the bytes are not whole frames of the protocol: doors never send such
+   * @throws RangeError when the bytes are not whole frames of the protocol, which no door sends
    */
   execute(
     protocol: Protocol,

@@ -29,7 +29,7 @@ export function unitNs(ttlType: number): number {
 const U32 = 2 ** 32;
 const U64_MAX = (1n << 64n) - 1n;
 
-/** A u64 of two halves that is written over and over: results of the functions below end up here. */
+/** A u64 of two halves. Its methods change it in place, so that arithmetic on the hot path allocates nothing. */
 export class U64 {
   high = 0;
   low = 0;

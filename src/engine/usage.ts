@@ -5,8 +5,8 @@
  *             reads last minute u8, writes last minute u8
  *
  * The figures of a minute are small floats, so that they hold any rate: exact to 4,095 for this minute,
- * to 15 for the last one. A float that can't count by one any more counts every 2^exponent-th event,
- * which its total tells. Totals stop shortly before 2^32. Which minute is meant is the segment's affair.
+ * to 15 for the last one. A float too large to count by one counts every 2^exponent-th event, found by
+ * the total. Totals stop shortly before 2^32. The segment knows which minute is meant.
  */
 
 /** Bytes of a record's usage. */
@@ -86,7 +86,7 @@ export function turnMinute(bytes: Uint8Array, at: number, isForgotten: boolean):
   bytes.fill(0, at + READS_NOW, at + READS_BEFORE);
 }
 
-/** What a record has seen. */
+/** How often a record was read and written. */
 export interface Usage {
   readsPerMinute: number;
   writesPerMinute: number;
@@ -97,7 +97,7 @@ export interface Usage {
 /**
  * Reads the usage at `at` into `usage`.
  *
- * @param share of the present minute that has passed, 0 to 1: so much of the last one counts no more
+ * @param share of the present minute that has passed, 0 to 1: as much of the last minute is left out
  */
 export function readUsage(bytes: Uint8Array, at: number, share: number, usage: Usage): void {
   const before = (offset: number): number =>
@@ -125,7 +125,7 @@ function readTotal(bytes: Uint8Array, at: number): number {
   return low + (bytes[at + 2]! | (bytes[at + 3]! << 8)) * 0x10000;
 }
 
-/** Bytes of a usage as requests are told of it. */
+/** Bytes of a usage in replies. */
 export const USAGE_ROW_BYTES = 32;
 
 /** Writes reads and writes per minute, reads, writes: u64 each, as STAT and STATS have them. */

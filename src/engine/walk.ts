@@ -1,18 +1,18 @@
 /**
  * Walks over many records in bounded steps.
  *
- * A walk is a generator: between two of its steps, other requests may change any record, and segments may
- * split, grow or shrink. So nothing of a segment is kept from one step to the next but copies of keys.
+ * A walk is a generator. Between two of its steps other requests may change any record, and segments may
+ * split, grow or shrink, so a walk keeps only copies of keys from one step to the next.
  */
 import type { Segment } from "./segment.ts";
 import { HASH_END, type Table } from "./table.ts";
 
-/** Slots that a step looks at, at most: about 2 ms. No segment has more. */
+/** Most slots that a step visits: about 2 ms. No segment has more. */
 export const STEP_SLOTS = 16_384;
-/** What an empty segment counts for: a table that was emptied has many. */
+/** An empty segment counts as this many slots: a table that was emptied has many of them. */
 const SEGMENT_SLOTS_MIN = 16;
 
-/** What is done in steps. The caller lets others have a turn at each `yield`. */
+/** Work in steps. At each `yield` the caller lets other requests have a turn. */
 export type Steps<Result> = Generator<void, Result>;
 
 /** False ends the walk. */
@@ -20,7 +20,7 @@ type Visit = (segment: Segment) => boolean | void;
 
 export class Walk {
   readonly #table: Table;
-  /** Slots that this step has looked at. */
+  /** Slots that this step has visited. */
   #looked = 0;
 
   constructor(table: Table) {

@@ -1,8 +1,8 @@
 /**
- * What token bucket and leaky bucket have in common: an amount that time frees, and that costs take from.
+ * The common part of token bucket and leaky bucket: an amount that time frees, and costs take.
  *
  * Source: rate limit reference, "Algorithms". Amounts are doubles, and each bucket has one formula for each
- * question, whoever asks it: a grant, a peek, or the search for the moment of a reset.
+ * question, for a grant, a peek, and the search for the moment of a reset alike.
  */
 import type { BucketState } from "../../wire/ratelimit/bucket-state.ts";
 import { bucketTtlSeconds, type BucketConfiguration } from "../../wire/ratelimit/configuration.ts";
@@ -13,11 +13,11 @@ import type { QuotaJudgement, Strategy } from "./strategy.ts";
 /** How a bucket counts. */
 export interface Bucket {
   readonly codec: Codec<BucketState>;
-  /** The amount of a bucket that nobody has used. */
+  /** The amount of an unused bucket. */
   readonly fresh: number;
-  /** The amount when so much more is free, up to fresh; below 0, when so much is taken. */
+  /** The amount when this much more is free, up to fresh; a negative number takes. */
   freed(amount: number, by: number): number;
-  /** What is free, -Infinity to `burst`; `fits` has the last word, as either may round. */
+  /** The free part, -Infinity to `burst`. `fits` decides, as either may round. */
   free(amount: number): number;
   /** Whether a cost is granted. Once it is, freeing more does not change that. */
   fits(amount: number, cost: number): boolean;

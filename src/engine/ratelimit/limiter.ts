@@ -1,8 +1,8 @@
 /**
  * A limiter: one checked configuration, ready to decide over the stored states of any number of keys.
  *
- * It knows no clock and no storage: whoever asks gives the stored text and the present, and stores what
- * comes back. Source: rate limit reference.
+ * It has no clock and no storage: its caller passes the stored text and the present, and stores the text that
+ * it returns. Source: rate limit reference.
  */
 import {
   checkAmount,
@@ -18,7 +18,7 @@ import { slidingWindow } from "./sliding-window.ts";
 import type { QuotaJudgement, Strategy } from "./strategy.ts";
 import { tokenBucket } from "./token-bucket.ts";
 
-/** What one quota says to a request, under its name. */
+/** The judgement of one quota, under its name. */
 export interface QuotaResult extends QuotaJudgement {
   /** Of `resultNames`. */
   readonly name: string;
@@ -35,7 +35,7 @@ export interface Decision {
   readonly remaining: number;
   /**
    * When granted, that of the quota with the smallest `remaining`. When refused, the first moment at
-   * which the same cost is granted if nobody else comes; null with a reason.
+   * which the same cost is granted without other requests; null with a reason.
    */
   readonly resetNs: bigint | null;
   /** From the present to `resetNs` of a refusal; 0 when granted, null with a reason. */
@@ -52,16 +52,16 @@ export interface Decision {
  * All three take the stored text, or null for none, and the present, 0 to `NOW_NS_MAX` ns since the
  * epoch. Resetting a key is to delete what is stored.
  *
- * All three throw StateError (`state_invalid`) for a text that is no state of this strategy, RangeError
+ * All three throw StateError (`state_invalid`) for a text that is not a state of this strategy, RangeError
  * for another present, and RateLimitError (`cost_invalid`) for a cost that is not an integer from 1 to
  * 2^53 - 1.
  */
 export interface Limiter {
   /** Grants a cost and charges it, or refuses it and writes nothing. */
   limit(stored: string | null, nowNs: bigint, cost?: number): Decision;
-  /** What `limit` would say to a cost of 1, with `remaining` before the charge. It writes nothing. */
+  /** The decision of `limit` for a cost of 1, with `remaining` before the charge. It writes nothing. */
   peek(stored: string | null, nowNs: bigint): Decision;
-  /** Gives a cost back, clamped to fresh, and says what `peek` would say then. */
+  /** Gives a cost back, clamped to fresh, and returns the decision of `peek` after that. */
   refund(stored: string | null, nowNs: bigint, cost?: number): Decision;
 }
 
@@ -92,7 +92,7 @@ export function createLimiter(value: unknown): Limiter {
   }
 }
 
-/** Whatever the state of the strategy is, `use` takes it. */
+/** Calls `use` with the bucket of a configuration: it is generic over the state of the strategy. */
 function withBucket(
   configuration: BucketConfiguration,
   use: <State>(strategy: Strategy<State>) => Limiter,

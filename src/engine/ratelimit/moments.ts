@@ -8,7 +8,7 @@ export function upToEnd(ns: bigint): bigint {
   return ns < INT64_MAX ? ns : INT64_MAX;
 }
 
-/** What a rate per second makes of the time from one moment to another; below 0 when the clock went back. */
+/** The amount that a rate per second gives between two moments; below 0 when the clock went back. */
 export function amountBetween(fromNs: bigint, toNs: bigint, rate: number): number {
   return (Number(toNs - fromNs) * rate) / NS_PER_SECOND;
 }
@@ -20,8 +20,8 @@ export function nsFor(amount: number, rate: number): bigint {
 }
 
 /**
- * The first moment at which a test holds that never stops holding once it does. Rounding makes every
- * formula for it early or late by some nanoseconds, so the test itself is asked.
+ * The first moment at which a test is true, for a test that stays true from then on. Rounding makes every
+ * formula for it early or late by some nanoseconds, so the test itself is called.
  *
  * @param refusedNs a moment at which it does not hold
  * @param estimateNs about the moment; the closer, the fewer questions

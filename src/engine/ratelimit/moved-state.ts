@@ -11,7 +11,8 @@ const FIXED_WINDOWS = "23";
 const WINDOW_FIELDS = 3;
 
 /**
- * Moves the times of the state in `bytes[at, end)` back. It keeps its length; what is no state stays as it is.
+ * Moves the times of the state in `bytes[at, end)` back. The state keeps its length. Bytes that are not a state stay as
+ * they are.
  *
  * @returns whether anything was moved
  */

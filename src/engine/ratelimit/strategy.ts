@@ -1,11 +1,11 @@
 /**
- * What every strategy of rate limiting can do with a state, so that one limiter serves them all.
+ * What every strategy of rate limiting does with a state, so that one limiter serves them all.
  *
- * States are values: nothing changes one. Times are int64 nanoseconds since the epoch.
+ * States are values and never change. Times are int64 nanoseconds since the epoch.
  */
 import type { Codec } from "../../wire/ratelimit/state.ts";
 
-/** What one quota says to a request. */
+/** The judgement of one quota about a request. */
 export interface QuotaJudgement {
   readonly allowed: boolean;
   /** The most that it could ever grant at once. */
@@ -13,7 +13,7 @@ export interface QuotaJudgement {
   /** Further grants of cost 1 at this very moment, 0 to `limit`. */
   remaining: number;
   /**
-   * When refused, the first moment at which the same cost is granted if nobody else comes. When granted:
+   * When refused, the first moment at which the same cost is granted without other requests. When granted:
    * buckets, the present; GCRA, the new arrival time and the whole limit; windows, their end. Never
    * behind the end of int64. Null for a cost above `limit`, which is never granted.
    */
@@ -25,8 +25,8 @@ export interface Strategy<State> {
   /** How many results, the first ones, hide the others in a refusal that is theirs. */
   readonly leadingQuotas: number;
   /**
-   * What each quota says to a cost, with `remaining` as it is before the cost is charged. Always as
-   * many, in the order of `resultNames`.
+   * The judgement of each quota about a cost, with `remaining` before the cost is charged. Always the same number
+   * of them, in the order of `resultNames`.
    *
    * @param state null for none
    * @param cost an integer, 1 or more

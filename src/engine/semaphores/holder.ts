@@ -1,5 +1,5 @@
 /**
- * Holders: who holds resources of semaphores.
+ * Holders of resources of semaphores: connections and leases.
  *
  *     holder = kind u8, id 16
  *
@@ -9,31 +9,31 @@ export const HOLDER_BYTES = 17;
 export const HOLDER_ID_BYTES = 16;
 
 export const HolderKind = {
-  /** Holds until it releases, or ends. */
+  /** Holds until it releases, or closes. */
   connection: 1,
   /** Holds resources of one semaphore until it is released, or its time ends. */
   lease: 2,
 } as const;
 
 /**
- * The holder that a connection is.
+ * The holder of a connection.
  *
  * @throws RangeError when the id has not 16 bytes
  */
 export function connectionHolder(id: Uint8Array): Uint8Array<ArrayBuffer> {
-  return holderOf(HolderKind.connection, id);
+  return makeHolder(HolderKind.connection, id);
 }
 
 /**
- * The holder that a lease is.
+ * The holder of a lease.
  *
  * @throws RangeError when the id has not 16 bytes
  */
 export function leaseHolder(id: Uint8Array): Uint8Array<ArrayBuffer> {
-  return holderOf(HolderKind.lease, id);
+  return makeHolder(HolderKind.lease, id);
 }
 
-function holderOf(kind: number, id: Uint8Array): Uint8Array<ArrayBuffer> {
+function makeHolder(kind: number, id: Uint8Array): Uint8Array<ArrayBuffer> {
   if (id.length !== HOLDER_ID_BYTES) {
     throw new RangeError(
       `holder: an id of ${HOLDER_ID_BYTES} bytes are expected, got ${id.length}`,

@@ -1,5 +1,5 @@
 /**
- * Holders, by what they are: a hash table of rows, each with the first holding of its holder.
+ * Holders by kind and id: a hash table of rows, each with the first holding of its holder.
  *
  *     row = next row of the bucket, first holding, holder 17 in five words
  */
@@ -22,7 +22,7 @@ export class Holders {
   /** A power of two of them. */
   #buckets = new Uint32Array(0);
 
-  /** @param hashKey random, so that nobody can prepare ids that collide */
+  /** @param hashKey random, so that a caller can't prepare ids that collide */
   constructor(hashKey: HashKey) {
     this.#hashKey = hashKey;
   }

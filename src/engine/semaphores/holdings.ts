@@ -1,9 +1,8 @@
 /**
  * The index of holdings: who holds what, and which lease ends first.
  *
- * It lies beside the record table, is made of what the table holds whenever rows have been restored, and
- * is counted against the same budget. A holding's record knows the holding's row here; a row here leads
- * to the record, as it knows holder and number.
+ * It lies beside the record table, and counts against the same budget. After a restore it is made anew from the table.
+ * The record of a holding has the row of this index; a row leads to the record, as holder and number are its key.
  *
  *     row = next of the holder, previous of the holder, holder's row, number, place of the lease's end
  */
@@ -20,7 +19,7 @@ const NUMBER = 3;
 const END = 4;
 const ROW_WORDS = 5;
 
-/** Ids of connections, 16 bytes each, and where to go on. */
+/** Ids of connections, 16 bytes each, and the cursor of the next page. */
 export interface ConnectionPage {
   ids: Uint8Array<ArrayBuffer>;
   /** null behind the last page. */
@@ -74,7 +73,7 @@ export class Holdings {
     return row;
   }
 
-  /** Removes a holding; its holder, too, when that was all that it held. */
+  /** Removes a holding, and its holder if it holds nothing else. */
   remove(row: number): void {
     const { words } = this.#rows;
     const next = words[row + NEXT]!;
@@ -104,14 +103,14 @@ export class Holdings {
     return this.#rows.words[row + NUMBER]!;
   }
 
-  /** Writes who holds to the beginning of `key`. */
+  /** Writes the holder to the beginning of `key`. */
   copyHolder(row: number, key: Uint8Array): void {
     this.#holders.copy(this.#rows.words[row + HOLDER]!, 0, HOLDER_BYTES, key, 0);
   }
 
   /**
-   * Some connections that hold anything. One that does so all the while is on one page, as long as the
-   * index is not made anew meanwhile: then it may be left out until the next round.
+   * A page of the connections that hold something. A connection that does so all the while is on one page. If the
+   * index is made anew meanwhile it may be missed until the next round.
    *
    * @param cursor 0 for the first page, then what the last page says
    * @param connectionsMax 1 or more

@@ -1,4 +1,4 @@
-/** Ends of leases: a heap, the earliest first, that knows where in it each lease is. */
+/** Ends of leases: a heap with the earliest first. Each lease knows its place in it, so it can be moved and removed. */
 import type { Rows } from "./rows.ts";
 
 const LEASES_MIN = 16;
@@ -61,7 +61,7 @@ export class LeaseEnds {
     this.#settle(this.#placeOf(row), row, endsAtMs);
   }
 
-  /** Removes a lease; one that is not there stays so. */
+  /** Removes a lease, if it is there. */
   remove(row: number): void {
     const place = this.#placeOf(row);
     if (place < 0) return;

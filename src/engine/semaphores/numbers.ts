@@ -1,8 +1,8 @@
 /**
- * Numbers of semaphores: what holdings have in place of a name, which may be long.
+ * Numbers of semaphores: a holding stores a number instead of a name, which may be long.
  *
- * A number leads to the hash of the semaphore's name, and so to its record. Numbers are small, for those
- * of semaphores that are gone are given out again.
+ * A number leads to the hash of the semaphore's name, and so to its record. Numbers stay small, because those
+ * of removed semaphores are used again.
  */
 const NUMBERS_MIN = 16;
 
@@ -68,7 +68,7 @@ export class Numbers {
   /** Sets the hash of a number that was given out before; `endClaims` follows the last claim. */
   claim(number: number, hash: number): void {
     if (number >= this.#hashes.length) this.#resize(Math.max(number + 1, this.#nextLength));
-    // Those that are passed over are free until they are claimed.
+    // Numbers that were skipped are free until they are claimed.
     if (number >= this.#end) {
       this.#hashes.fill(-1, this.#end, number);
       this.#end = number + 1;

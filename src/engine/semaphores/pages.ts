@@ -33,7 +33,7 @@ const HOLDING_BYTES = 12;
 /** Version of pages whose keys may have more than 255 bytes. */
 const WIDE = 2;
 
-/** Entries of Dump, format `wire/yrmcds/dump.ts`, and where to go on. */
+/** Entries of Dump, format `wire/yrmcds/dump.ts`, and the cursor of the next page. */
 export interface DumpPage {
   entries: Uint8Array<ArrayBuffer>;
   /** null behind the last page. */
@@ -84,7 +84,7 @@ export class SemaphorePages {
   }
 
   /**
-   * The first holders of a semaphore behind a holder; none where there is no such semaphore. Format:
+   * The first holders of a semaphore behind a holder; an empty page where there is no such semaphore. Format:
    * `wire/page.ts`, keys are holders, rows have amount and end.
    *
    * @param after null for the first page
@@ -97,7 +97,7 @@ export class SemaphorePages {
     const number = this.#semaphores.numberOf(name, 0, name.length, this.#records.clock.realMs);
     if (number === 0) return new PageWriter(HOLDING_BYTES, 0).take(true);
     const filter = new LiveFilter(this.#records.now, Keyspace.holdings);
-    const afterKey = after === null ? null : keyOf(after, number);
+    const afterKey = after === null ? null : holdingKey(after, number);
     const { keys, isAll } = yield* firstKeys(this.#records, filter, afterKey, {
       isAsked: ({ slots, arena }, slot) =>
         readU32(arena, slots[slot + KEY_AT]! + HOLDING_NUMBER) === number,
@@ -155,7 +155,7 @@ export class SemaphorePages {
 }
 
 /** The key that the record of a holding has. */
-function keyOf(holder: Uint8Array, number: number): Uint8Array {
+function holdingKey(holder: Uint8Array, number: number): Uint8Array {
   const key = new Uint8Array(HOLDING_KEY_BYTES);
   key.set(holder);
   writeU32(key, HOLDING_NUMBER, number);

@@ -1,5 +1,5 @@
 /**
- * The requests on semaphores: reads frames in place, changes semaphores, writes replies.
+ * The requests of the yrmcds protocol that one shard answers: reads frames in place, changes semaphores, writes replies.
  *
  * Source: yrmcds protocol reference, "Packet specifications".
  */
@@ -17,7 +17,7 @@ import {
 } from "../tally.ts";
 import { ABSENT, type Semaphores } from "./semaphores.ts";
 
-/** Well-formed requests, those that were refused too. */
+/** Counts of well-formed requests, refused ones included. */
 export interface RequestCounts {
   noop: number;
   get: number;
@@ -53,7 +53,7 @@ export class SemaphoreRequests {
    * @param holder the connection
    * @returns the number of frames answered
    * @throws RangeError when the bytes are not whole frames, or one of them is Stats or Dump, which concern
-   * all shards: doors never send such
+   * all shards: no door sends either
    */
   execute(
     bytes: Uint8Array,

@@ -1,8 +1,7 @@
 /**
  * Rows: a fixed number of u32 words each, in one array, taken and given back.
  *
- * A row is referred to by the place of its first word; 0 stands for none. It stays where it is until it
- * is given back.
+ * A row is known by the place of its first word, 0 for no row. It stays there until it is given back.
  */
 const ROWS_MIN = 16;
 

@@ -18,7 +18,7 @@ import { leaseHolder } from "./holder.ts";
 import type { ConnectionPage } from "./holdings.ts";
 import { SemaphoreRecords } from "./semaphore-records.ts";
 
-/** In place of a consumption: there is no such semaphore. */
+/** Returned instead of a consumption when there is no such semaphore. */
 export const ABSENT = -1;
 
 /** The outcome of acquiring a lease. */
@@ -33,7 +33,7 @@ export interface LeaseOutcome {
 export interface SemaphoreFigures {
   /** Semaphores that exist. */
   objects: number;
-  /** Semaphores that were there at the start, and those that came since. */
+  /** Semaphores that existed at the start or were added since. */
   totalObjects: number;
   holdings: number;
   /** Connections and leases that hold anything. */
@@ -152,7 +152,7 @@ export class Semaphores {
     return this.#stored.find(bytes, at, length) ? this.#stored.consumption : ABSENT;
   }
 
-  /** What Dump says of the semaphore whose name is `bytes[at, at + length)`; null when there is none. */
+  /** The entry in Dump of the semaphore whose name is `bytes[at, at + length)`; null when there is none. */
   entry(bytes: Uint8Array, at: number, length: number, nowMs: number): SemaphoreEntry | null {
     this.expire(nowMs);
     const stored = this.#stored;
@@ -168,7 +168,7 @@ export class Semaphores {
     return this.#stored.find(bytes, at, length) ? this.#stored.number : 0;
   }
 
-  /** What a lease holds of the semaphore whose name is `bytes[at, at + length)`; 0 for nothing. */
+  /** The amount that a lease holds of the semaphore whose name is `bytes[at, at + length)`; 0 for nothing. */
   leaseAmount(
     bytes: Uint8Array,
     at: number,
@@ -241,7 +241,7 @@ export class Semaphores {
     nowMs: number,
   ): LeaseOutcome {
     this.expire(nowMs);
-    const endsAtMs = this.#endOf(ttlMs);
+    const endsAtMs = this.#endAfter(ttlMs);
     const holder = leaseHolder(leaseId);
     const isValid = resources > 0 && maximum >= resources && isU32(resources) && isU32(maximum);
     if (!isValid || name.length === 0 || name.length > NAME_BYTES_MAX) {
@@ -272,7 +272,7 @@ export class Semaphores {
    */
   renew(leaseId: Uint8Array, ttlMs: number, nowMs: number): number | null {
     this.expire(nowMs);
-    const endsAtMs = this.#endOf(ttlMs);
+    const endsAtMs = this.#endAfter(ttlMs);
     const row = this.#stored.holdings.firstOf(leaseHolder(leaseId));
     if (row === 0) return null;
     this.#stored.setEnd(row, endsAtMs);
@@ -402,7 +402,7 @@ export class Semaphores {
     stored.write(consumption - resources, isOfInterval ? stored.maximum : consumption, atMs);
   }
 
-  #endOf(ttlMs: number): number {
+  #endAfter(ttlMs: number): number {
     const endsAtMs = this.#records.nowMs + ttlMs;
     if (!Number.isSafeInteger(ttlMs) || ttlMs < 1 || !Number.isSafeInteger(endsAtMs)) {
       throw new RangeError(

@@ -1,12 +1,12 @@
 /**
- * What is stored of semaphores and holdings: buffers that never expire, each in a keyspace of its own.
+ * The stored formats of semaphores and holdings: buffers that never expire, each in a keyspace of its own.
  *
  *     semaphore = name: consumption u32, maximum u32, updated at u64 (ms since the epoch), number u32
  *     holding = holder 17, number u32: amount u32, row u32, [ends at u64 (ms since the epoch)]
  *
  * Little-endian. The number stands for the semaphore; no two that exist at a time share one. A holding has
- * an amount of 1 or more, and an end if its holder is a lease. Its row is where the index in memory has
- * it, and means nothing to whoever restores it.
+ * an amount of 1 or more, and an end if its holder is a lease. Its row is its place in the index in memory, and has no
+ * meaning after a restore.
  */
 import { HOLDER_BYTES } from "./holder.ts";
 

@@ -63,7 +63,7 @@ export function bucketTtlSeconds(burst: number, rate: number): number {
 }
 
 /**
- * A configuration from outside, checked and without fields that nobody knows.
+ * A configuration from outside, checked and without unknown fields.
  *
  * @throws RateLimitError that names field and range
  */

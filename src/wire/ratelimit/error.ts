@@ -1,4 +1,4 @@
-/** What a rate limit is refused for before anything is decided: codes are stable, words are not. */
+/** Errors of a rate limit that is refused before anything is decided. Codes are stable, messages are not. */
 
 export type RateLimitErrorCode =
   | "configuration_invalid"
@@ -35,7 +35,7 @@ export class RateLimitError extends Error {
   }
 }
 
-/** A value in a message: short, and whatever it is. */
+/** Any value as a short text for a message. */
 export function shown(value: unknown): string {
   const text = textOf(value);
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
@@ -43,7 +43,7 @@ export function shown(value: unknown): string {
 
 function textOf(value: unknown): string {
   if (typeof value === "string") return JSON.stringify(value.slice(0, SHOWN_MAX + 1));
-  // Objects tell themselves how to become text: they may be too deep for it, or not able to.
+  // Objects convert themselves to text: they may be too deep for that, or throw.
   if (typeof value === "object" && value !== null)
     return Array.isArray(value) ? "a list" : "an object";
   return typeof value === "function" ? "a function" : String(value);

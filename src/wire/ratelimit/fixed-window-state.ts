@@ -14,7 +14,7 @@ import { configuredForm, endedForm, readState, type Codec, type Form } from "./s
 export interface CountedWindow {
   /** Of its quota. */
   readonly name: string;
-  /** What was counted, 0 to 2^53 - 1. */
+  /** The count, 0 to 2^53 - 1. */
   readonly count: number;
   readonly startNs: bigint;
 }

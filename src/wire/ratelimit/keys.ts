@@ -1,11 +1,11 @@
-/** What rate limits may be called: base keys, keys and quotas, and the key that a state is stored under. */
+/** Names of rate limits: base keys, keys and quotas, and the key that a state is stored under. */
 import { RateLimitError, type RateLimitErrorCode } from "./error.ts";
 
 const NAME_BYTES_MAX = 64;
 /** One byte each. */
 const NAME = /^[A-Za-z0-9_\-:.@+]+$/;
 
-/** What the library calls the state of no key in particular. */
+/** The key of the library for a limit without a key. */
 const DEFAULT_KEY = "default";
 
 /** True for 1 to 64 bytes of `A-Z a-z 0-9 _ - : . @ +`. */

@@ -6,7 +6,7 @@ import { readCount, readInt64 } from "./numbers.ts";
 import { readState, type Codec, type Form } from "./state.ts";
 
 export interface SlidingWindowState {
-  /** What was counted in the bucket that begins at `startNs`, and in the one before it. */
+  /** The counts of the bucket that begins at `startNs`, and of the one before it. */
   readonly current: number;
   readonly previous: number;
   readonly startNs: bigint;

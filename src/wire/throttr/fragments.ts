@@ -7,7 +7,7 @@
  */
 import { ByteWriter } from "../bytes.ts";
 
-/** Rows and names of a fragment are together at most so many bytes. */
+/** Most bytes of rows and names in a fragment. */
 const FRAGMENT_BYTES_MAX = 2048;
 
 /** Bytes of a row of LIST: key size, type, TTL type, time point, bytes used. */
@@ -38,7 +38,7 @@ export class FragmentWriter {
     return this.#rows.length + this.#names.length;
   }
 
-  /** True when a row with such a name has no place in the fragment in the making. */
+  /** True when the present fragment has no room for a row with a name of this length. */
   isFullFor(nameBytes: number): boolean {
     return this.#count > 0 && this.bytes + this.#rowBytes + nameBytes > FRAGMENT_BYTES_MAX;
   }

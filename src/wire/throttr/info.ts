@@ -86,7 +86,7 @@ export function encodeInfo(info: Info): Uint8Array {
   return bytes;
 }
 
-/** What INFO tells, by name. Figures per minute are estimates. */
+/** The figures of INFO, by name. Figures per minute are estimates. */
 export interface InfoFigures {
   /** The server's clock, s since the epoch. */
   readonly nowSeconds: number;

@@ -11,7 +11,7 @@ export type ValueSize = 1 | 2 | 4 | 8;
 /** Dialects that this release serves. */
 export type Dialect = "7.3" | "7.1" | "5" | "2" | "edge";
 
-/** What a door speaks. The `code` names it in one byte wherever a protocol is stored or sent. */
+/** A protocol that a door speaks. `code` is its byte wherever a protocol is stored or sent. */
 export interface Protocol {
   readonly code: number;
   readonly dialect: Dialect;
@@ -73,7 +73,7 @@ function add(dialect: Dialect, valueSize: ValueSize): void {
   });
 }
 
-/** The protocol a code stands for, or undefined for a code that this release does not know. */
+/** The protocol with a code, or undefined for a code that this release does not know. */
 export function protocolByCode(code: number): Protocol | undefined {
   return protocols.get(code);
 }

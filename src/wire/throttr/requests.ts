@@ -32,7 +32,7 @@ export const RequestType = {
   event: 0x19,
 } as const;
 
-/** Request types are below this: arrays that count by type have so many places. */
+/** Request types are below this: the length of arrays that count by type. */
 export const REQUEST_TYPES_END = 0x40;
 
 export const Attribute = { quota: 0, ttl: 1 } as const;
@@ -58,12 +58,12 @@ export const Target = {
   connection: 2,
   /** All objects of the namespace; such a request is a run of its own. */
   namespace: 3,
-  /** Nobody: it is refused. */
+  /** No object: the request is refused. */
   nobody: 4,
 } as const;
 export type Target = (typeof Target)[keyof typeof Target];
 
-/** Where the fields of a request lie. Offsets count from the type byte; 0 stands for "no such field". */
+/** Where the fields of a request lie. Offsets count from the type byte; 0 means that there is no such field. */
 export interface Layout {
   readonly name: string;
   readonly target: Target;

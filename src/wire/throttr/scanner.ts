@@ -1,14 +1,14 @@
 /**
- * Frame boundaries: how long is the frame that begins here, and is it one that we can read?
+ * Frame boundaries: the length of the frame that begins here, if the protocol has such a frame.
  *
  * The scanner keeps no state of its own. It answers from the bytes that have arrived, so any cut of a stream
- * gives the same frames: whoever calls it keeps the bytes it asked more for.
+ * gives the same frames: the caller keeps the bytes of an incomplete frame.
  */
 import { keyLength, Target, type Layout } from "./requests.ts";
 
-/** More bytes are needed before the length can be told. */
+/** The length is not known before more bytes arrive. */
 export const FRAME_INCOMPLETE = 0;
-/** The first byte is no request type of this protocol: the stream can't be read further. */
+/** The first byte is not a request type of this protocol: the stream can't be read further. */
 export const FRAME_UNKNOWN = -1;
 /** The frame announces more bytes than the limit: the stream can't be read further. */
 export const FRAME_TOO_LARGE = -2;

@@ -101,7 +101,7 @@ export function decodeStats(body: Uint8Array): [name: string, value: string][] {
   return items;
 }
 
-/** What Dump tells of a semaphore. */
+/** An entry of Dump. */
 export interface DumpEntry {
   consumption: number;
   maximum: number;

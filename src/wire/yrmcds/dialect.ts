@@ -3,7 +3,7 @@
  */
 import type { DumpForm } from "./dump.ts";
 
-/** What a door speaks. The `code` names it in one byte wherever a protocol is stored or sent. */
+/** A protocol that a door speaks. `code` is its byte wherever a protocol is stored or sent. */
 export interface YrmcdsProtocol {
   readonly code: number;
   readonly dialect: "yrmcds";

@@ -1,5 +1,5 @@
 /**
- * Dump: its entries, as shards tell of them and as both forms of the protocol have them.
+ * Dump: its entries, as shards send them and as both forms of the protocol have them.
  *
  *     entry = consumption u32, [reserved u32 = 0,] maximum u32, name length u16, name
  *
@@ -35,7 +35,7 @@ export function writePageEntry(
   copyBytes(bytes, at, out.bytes, entry + PAGE_ENTRY_BYTES, length);
 }
 
-/** Appends the replies to a Dump that tell of a page's entries; `writeSuccess` ends the last page. */
+/** Appends the replies to a Dump for the entries of a page; `writeSuccess` ends the last page. */
 export function writeDumpReplies(
   out: ByteWriter,
   opaque: number,

@@ -23,7 +23,7 @@ export const Opcode = {
   release: 0x03,
   stats: 0x10,
   dump: 0x11,
-  /** Of the reply to an opcode that is none of these. */
+  /** Opcode of the reply to an unknown opcode. */
   unknown: 0x12,
 } as const;
 
@@ -33,7 +33,7 @@ export const Status = {
   invalidArguments: 0x04,
   /** The semaphore would exceed the maximum that the request names. */
   resourceNotAvailable: 0x21,
-  /** Whoever releases does not hold so much. */
+  /** The connection does not hold that much. */
   notAcquired: 0x22,
   unknownCommand: 0x81,
   outOfMemory: 0x82,
