@@ -26,9 +26,9 @@ export type TallyFigures = Float64Array;
 
 export class Tally {
   /** Counts so far, by index. Callers add to it, after `turn` with the present time. */
-  readonly totals = new Float64Array(PLACES);
-  readonly #atMinute = new Float64Array(PLACES);
-  readonly #lastMinute = new Float64Array(PLACES);
+  readonly totals = new Float64Array(COUNTS);
+  readonly #atMinute = new Float64Array(COUNTS);
+  readonly #lastMinute = new Float64Array(COUNTS);
   #minute = 0;
 
   /** Moves the clock: what is counted from now on belongs to the minute of `nowMs`. */
@@ -48,11 +48,11 @@ export class Tally {
   absorb(figures: TallyFigures, nowMs: number): void {
     if (!isReadable(figures)) return;
     this.turn(nowMs);
-    for (let place = 0; place < PLACES; place++) {
-      const total = figures[place]!;
-      this.totals[place]! += total;
+    for (let index = 0; index < COUNTS; index++) {
+      const total = figures[index]!;
+      this.totals[index]! += total;
       // Counts of more than a minute ago are left out.
-      this.#atMinute[place]! += total - figures[PLACES + place]!;
+      this.#atMinute[index]! += total - figures[COUNTS + index]!;
     }
   }
 
