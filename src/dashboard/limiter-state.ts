@@ -8,6 +8,7 @@ import { gcraCodec } from "../wire/ratelimit/gcra-state.ts";
 import { slidingWindowCodec } from "../wire/ratelimit/sliding-window-state.ts";
 import { StateError } from "../wire/ratelimit/state.ts";
 import { formatCount } from "./format.ts";
+import { utf8Of } from "./value-text.ts";
 
 /** A line of a state. */
 export type StateField =
@@ -108,6 +109,12 @@ const READERS: ReadonlyMap<string, Reader> = new Map([
   ["42", readGcra],
   ["61", readSlidingWindow],
 ]);
+
+/** The state of a limiter that a value is; null for any other value. */
+export function limiterStateOf(value: Uint8Array): LimiterState | null {
+  const text = utf8Of(value);
+  return text === null ? null : readLimiterState(text);
+}
 
 /** Reads a text as the state of a limiter; null for any other text. */
 export function readLimiterState(text: string): LimiterState | null {

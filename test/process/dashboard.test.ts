@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { CHROMIUM } from "../../scripts/chromium.ts";
 import {
-  CHROMIUM,
   SEEN_TIMEOUT_MS,
   startDashboard,
   type Dashboard,

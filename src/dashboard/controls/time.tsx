@@ -6,9 +6,12 @@ import { serverNowMs } from "../server-clock.ts";
 /** Time until a moment by the server's clock, counted down each second. */
 export function Countdown({
   untilMs,
+  before = "",
   ended = "expired",
 }: {
   readonly untilMs: number;
+  /** Text in front of the time, until the moment. */
+  readonly before?: string;
   /** What it says from the moment on. */
   readonly ended?: string;
 }) {
@@ -16,7 +19,7 @@ export function Countdown({
   const leftMs = untilMs - serverNowMs();
   return (
     <time class={leftMs > 0 ? "figure" : "figure ended"} title={formatMoment(untilMs)}>
-      {leftMs > 0 ? formatDuration(leftMs) : ended}
+      {leftMs > 0 ? before + formatDuration(leftMs) : ended}
     </time>
   );
 }

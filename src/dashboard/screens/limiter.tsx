@@ -304,8 +304,8 @@ function AnswerView({ answer: { call, result, retryAtMs, number } }: { readonly 
       )}
       {retryAtMs === null ? null : (
         <p class="hint">
-          Available again in{" "}
-          <Countdown untilMs={retryAtMs} ended="0 s, unless others used it meanwhile" />
+          Available again{" "}
+          <Countdown untilMs={retryAtMs} before="in " ended="now, unless others have used it" />
         </p>
       )}
       <div class="quota-results">
@@ -335,7 +335,7 @@ function QuotaView({
             "no reset time"
           ) : (
             <>
-              resets in <Countdown untilMs={reset} ended="0 s" />
+              resets <Countdown untilMs={reset} before="in " ended="now" />
             </>
           )}
         </span>

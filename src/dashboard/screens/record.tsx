@@ -20,7 +20,7 @@ import {
 } from "../controls/index.ts";
 import { formatBytes, formatCount, formatMoment } from "../format.ts";
 import { notify, useAction, useLoaded } from "../hooks.ts";
-import { readLimiterState, type LimiterState } from "../limiter-state.ts";
+import { limiterStateOf, type LimiterState } from "../limiter-state.ts";
 import { learnClock } from "../server-clock.ts";
 import { lacksScope, type Session } from "../session.ts";
 import { millisecondsOf } from "../strategies.ts";
@@ -81,7 +81,7 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
               ) : null}
               <Facts
                 facts={[
-                  ["Kind", <span class={`badge ${record.kind}`}>{record.kind}</span>],
+                  ["Kind", <KindBadge record={record} />],
                   ["Time left", <Countdown untilMs={record.expiresAtMs} />],
                   ["Expires", formatMoment(record.expiresAtMs)],
                   ...(record.kind === "buffer"
@@ -141,6 +141,13 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
       ) : null}
     </Dialog>
   );
+}
+
+/** A buffer that a limiter has written is a limit, as in the list. */
+function KindBadge({ record }: { readonly record: NonNullable<Opened> }) {
+  const isLimit = record.kind === "buffer" && limiterStateOf(record.value) !== null;
+  const kind = isLimit ? "limit" : record.kind;
+  return <span class={`badge ${kind}`}>{kind}</span>;
 }
 
 /** Reads a record as the kind that it was, or has become. */
@@ -293,7 +300,7 @@ function ValueView({
   readonly onEdit: (() => void) | null;
 }) {
   const text = utf8Of(value);
-  const state = text === null ? null : readLimiterState(text);
+  const state = limiterStateOf(value);
   const forms: readonly (ValueForm | "limiter")[] =
     state === null ? formsOf(value) : ["limiter", ...formsOf(value)];
   const [chosen, setChosen] = useState<ValueForm | "limiter" | null>(null);

@@ -17,10 +17,10 @@ import {
 } from "../controls/index.ts";
 import { formatBytes, formatCount } from "../format.ts";
 import { useListed } from "../hooks.ts";
-import { readLimiterState } from "../limiter-state.ts";
+import { limiterStateOf } from "../limiter-state.ts";
 import { useOpened, useTextParameter } from "../place.ts";
 import { lacksScope, type Session } from "../session.ts";
-import { nameText, utf8Of } from "../value-text.ts";
+import { nameText } from "../value-text.ts";
 import { NewRecord } from "./new-record.tsx";
 import { RecordDialog } from "./record.tsx";
 
@@ -189,8 +189,7 @@ async function rowOf(
     if (ThrottrError.from(error).code === "kind_mismatch") return null;
     throw error;
   });
-  const text = buffer === null ? null : utf8Of(buffer.value);
-  const state = text === null ? null : readLimiterState(text);
+  const state = buffer === null ? null : limiterStateOf(buffer.value);
   return state === null ? row : { ...row, kind: "limit", content: state.summary };
 }
 

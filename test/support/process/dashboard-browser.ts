@@ -1,22 +1,15 @@
 /** A browser that looks at the dashboard of a server, as `wrangler dev` serves it. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { chromium, type Browser, type BrowserContextOptions, type Page } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { launchChromium } from "../../../scripts/chromium.ts";
 import {
   configWithPorts,
   dashboardConfig,
   startServer,
   waitUntilReady,
 } from "../../../scripts/server.ts";
-
-/** Where the browser is; `CHROMIUM` names another place. */
-export const CHROMIUM = [
-  process.env.CHROMIUM,
-  "/usr/bin/chromium",
-  "/usr/bin/chromium-browser",
-  "/usr/bin/google-chrome",
-].find((path) => path !== undefined && existsSync(path));
 
 /** What is seen is kept here, for people to look at. */
 const SCREENSHOTS = resolve(".wrangler/screenshots");
@@ -60,7 +53,7 @@ export async function startDashboard(
     await server.kill();
     throw error;
   }
-  const browser = await launch();
+  const browser = await launchChromium();
   const url = `http://127.0.0.1:${port}`;
   return {
     url,
@@ -88,22 +81,6 @@ const requestOf = (method: "POST" | "PUT", body: object): RequestInit => ({
   method,
   body: JSON.stringify(body),
 });
-
-async function launch(): Promise<Browser> {
-  return await chromium.launch({
-    executablePath: CHROMIUM!,
-    args: [
-      "--headless",
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-    ],
-  });
-}
 
 async function openPage(
   browser: Browser,

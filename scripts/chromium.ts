@@ -1,0 +1,29 @@
+/** The Chromium that is installed on this machine: for tests of the dashboard, and for pictures of it. */
+import { existsSync } from "node:fs";
+import { chromium, type Browser } from "playwright-core";
+
+/** Where it is, undefined if there is none; `CHROMIUM` names another place. */
+export const CHROMIUM = [
+  process.env.CHROMIUM,
+  "/usr/bin/chromium",
+  "/usr/bin/chromium-browser",
+  "/usr/bin/google-chrome",
+].find((path) => path !== undefined && existsSync(path));
+
+/** @throws Error where there is none */
+export async function launchChromium(): Promise<Browser> {
+  if (CHROMIUM === undefined) throw new Error("no Chromium here: CHROMIUM=… names one");
+  return await chromium.launch({
+    executablePath: CHROMIUM,
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+    ],
+  });
+}

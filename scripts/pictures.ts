@@ -1,0 +1,219 @@
+/**
+ * Takes the pictures of `docs/dashboard.md`: starts a server with sample data and some load, opens the screens in
+ * Chromium, and writes PNG files into `docs/images`.
+ *
+ * They have a palette of 256 colours: a third of the bytes, and no difference that can be seen.
+ */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Browser, Page } from "playwright-core";
+import { http, ThrottrClient, webSocket } from "../src/client/index.ts";
+import { launchChromium } from "./chromium.ts";
+import { indexedPng } from "./indexed-png.ts";
+import { configWithPorts, dashboardConfig, ROOT, startServer, waitUntilReady } from "./server.ts";
+
+const PORT = 18_890;
+const URL = `http://127.0.0.1:${PORT}`;
+const FOLDER = join(ROOT, "docs/images");
+const WIDE = { width: 1200, height: 760 };
+const NARROW = { width: 400, height: 800 };
+const HOUR_MS = 3_600_000;
+/** How long the overview is open before its picture is taken: its chart begins empty. */
+const CHART_MS = Number(process.env.CHART_MS ?? 170_000);
+
+interface Picture {
+  readonly name: string;
+  /** Path and hash. */
+  readonly place: string;
+  readonly colorScheme?: "light" | "dark";
+  readonly viewport?: { readonly width: number; readonly height: number };
+  /** Brings the page to what is to be seen. */
+  readonly show?: (page: Page) => Promise<void>;
+}
+
+const button = (page: Page, name: string): ReturnType<Page["getByRole"]> =>
+  page.getByRole("button", { name, exact: true });
+
+const PICTURES: readonly Picture[] = [
+  { name: "records", place: "/dashboard#records" },
+  { name: "limit", place: "/dashboard#records?record=api%3auser%3a7", colorScheme: "dark" },
+  {
+    name: "channels",
+    place: "/dashboard#channels?channel=news",
+    show: async (page) => {
+      await page.locator(".messages li").nth(3).waitFor();
+      await page.evaluate(() => scrollTo(0, 0));
+    },
+  },
+  {
+    name: "connections",
+    place: "/dashboard#connections",
+    show: async (page) => await page.locator("tr.opens .link").first().click(),
+  },
+  {
+    name: "semaphores",
+    place: "/dashboard#semaphores?semaphore=gpu",
+    colorScheme: "dark",
+    show: async (page) => await button(page, "Release").first().waitFor(),
+  },
+  {
+    name: "limiter",
+    place: "/dashboard#limiter",
+    show: async (page) => {
+      await page.getByLabel("Burst").fill("3");
+      await page.getByLabel("Rate per second").fill("0.05");
+      for (const results of [0, 1, 2, 3]) {
+        await button(page, "Check").click();
+        if (results > 0)
+          await page
+            .locator(".history li")
+            .nth(results - 1)
+            .waitFor();
+        else await page.locator(".answer-head").waitFor();
+      }
+    },
+  },
+  {
+    name: "narrow",
+    place: "/dashboard#records?kind=limit",
+    viewport: NARROW,
+    colorScheme: "dark",
+  },
+  {
+    name: "docs",
+    place: "/docs#tag/limits/limit",
+    show: async (page) => await page.locator('[id$="tag/limits/limit"]').waitFor(),
+  },
+];
+
+async function main(): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), "throttr-pictures-"));
+  const config = join(folder, "wrangler.toml");
+  writeFileSync(config, `${configWithPorts({})}\n${dashboardConfig()}`);
+  mkdirSync(FOLDER, { recursive: true });
+  const server = startServer({ config, port: PORT, persistTo: join(folder, "state") });
+  try {
+    await waitUntilReady(PORT, []);
+    const stop = await putSampleData();
+    const browser = await launchChromium();
+    const overviews = await Promise.all(
+      (["light", "dark"] as const).map(
+        async (colorScheme) => await open(browser, { name: "", place: "/dashboard", colorScheme }),
+      ),
+    );
+    const openedAtMs = Date.now();
+    for (const picture of PICTURES) {
+      const page = await open(browser, picture);
+      await take(page, picture.name);
+      await page.context().close();
+    }
+    await new Promise((resolve) => setTimeout(resolve, openedAtMs + CHART_MS - Date.now()));
+    await take(overviews[0]!, "overview");
+    await take(overviews[1]!, "overview-dark");
+    await browser.close();
+    await stop();
+  } finally {
+    await server.kill();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function open(
+  browser: Browser,
+  { place, colorScheme = "light", viewport = WIDE, show }: Picture,
+): Promise<Page> {
+  const context = await browser.newContext({
+    locale: "en",
+    viewport,
+    colorScheme,
+    reducedMotion: "reduce",
+  });
+  const page = await context.newPage();
+  await page.goto(URL + place);
+  await show?.(page);
+  return page;
+}
+
+async function take(page: Page, name: string): Promise<void> {
+  // What is loaded after the page is there: notes, fonts, and the drawer's content.
+  await page.locator(".skeleton").first().waitFor({ state: "detached" });
+  await page.waitForTimeout(1500);
+  const screenshot = await page.screenshot();
+  const png = indexedPng(await pixelsOf(page, screenshot));
+  writeFileSync(join(FOLDER, `${name}.png`), png);
+  console.log(`${name}.png ${png.length} bytes`);
+}
+
+/** The pixels of a PNG: the browser decodes it. A page of its own, as the dashboard's policy allows no such image. */
+async function pixelsOf(page: Page, png: Buffer): Promise<{ width: number; rgba: Uint8Array }> {
+  const blank = await page.context().newPage();
+  const { width, base64 } = await blank.evaluate(
+    async (source) => {
+      const bitmap = await createImageBitmap(await (await fetch(source)).blob());
+      const canvas = new OffscreenCanvas(bitmap.width, bitmap.height);
+      const context = canvas.getContext("2d")!;
+      context.drawImage(bitmap, 0, 0);
+      const { data, width: rowPixels } = context.getImageData(0, 0, bitmap.width, bitmap.height);
+      const parts: string[] = [];
+      for (let at = 0; at < data.length; at += 8192) {
+        parts.push(String.fromCharCode(...data.subarray(at, at + 8192)));
+      }
+      return { width: rowPixels, base64: btoa(parts.join("")) };
+    },
+    `data:image/png;base64,${png.toString("base64")}`,
+  );
+  await blank.close();
+  return { width, rgba: Buffer.from(base64, "base64") };
+}
+
+/** Records, limits, holders, connections, and load that goes on. @returns ends all of it */
+async function putSampleData(): Promise<() => Promise<void>> {
+  const throttr = new ThrottrClient(http(URL));
+  const sockets = [1, 2, 3].map(() => new ThrottrClient(webSocket(URL)));
+  const strategy = { strategy: "token_bucket", burst: 20, rate: 2 } as const;
+  const daily = {
+    strategy: "fixed_window",
+    quotas: [{ name: "day", limit: 1000, windowMs: 24 * HOUR_MS }],
+  } as const;
+  for (let i = 1; i <= 24; i++) {
+    await throttr.insert(`views:page-${i}`, { quota: BigInt(i * i * 37), ttlMs: i * HOUR_MS });
+    await throttr.limit({ name: "api", key: `user:${i}`, strategy, cost: (i % 12) + 1 });
+  }
+  await throttr.limit({ name: "mails", key: "ada", strategy: daily, cost: 12 });
+  await throttr.set("session:ada", '{"user":"ada","role":"admin"}', { ttlMs: HOUR_MS });
+  await throttr.set("flags", '{"beta":true,"theme":"dark"}', { ttlMs: 24 * HOUR_MS });
+  for (const [name, resources, maximum] of [
+    ["gpu", 3, 8],
+    ["gpu", 2, 8],
+    ["builds", 1, 4],
+  ] as const) {
+    await throttr.acquire(name, { resources, maximum, ttlMs: HOUR_MS });
+  }
+  const listening = sockets.map(async (socket, i) => {
+    for await (const _ of socket.subscribe(["news", "orders", "prices"][i]!));
+  });
+  let round = 0;
+  const timer = setInterval(() => {
+    round++;
+    const wave = 1 + Math.sin(round / 60);
+    const calls: Promise<unknown>[] = [];
+    for (let i = 0; i < 3 + wave * 4; i++) {
+      calls.push(throttr.increment(`views:page-${(i % 24) + 1}`, { ttlMs: HOUR_MS }));
+    }
+    for (let i = 0; i < 2 + wave * 2; i++) {
+      calls.push(throttr.limit({ name: "api", key: `user:${(i % 24) + 1}`, strategy }));
+    }
+    calls.push(throttr.get("session:ada"), sockets[round % 3]!.get("flags"));
+    if (round % 5 === 0) calls.push(throttr.publish("news", `{"story":${round}}`));
+    // The server ends before the load does.
+    void Promise.allSettled(calls);
+  }, 100);
+  return async () => {
+    clearInterval(timer);
+    await Promise.all([throttr, ...sockets].map(async (client) => await client.close()));
+    await Promise.allSettled(listening);
+  };
+}
+
+await main();
