@@ -1,6 +1,6 @@
 /**
- * Options that callers give, by name: one that nothing reads is a slip of the pen, and refused. Here are those of
- * calls; those of clients, transports, semaphores and subscriptions are beside their types.
+ * The names of all options of calls. An option with another name is refused: it is most likely misspelled, and would be
+ * ignored without a word. The options of clients, transports, semaphores and subscriptions are listed beside their types.
  */
 import { isObject, unknownField, type FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
@@ -74,7 +74,7 @@ export const LIMIT_REQUEST: FieldNames<operations.LimitRequest> = {
 export const RENEWAL: FieldNames<semaphores.RenewOptions> = { ttlMs: true };
 
 /**
- * Refuses options that are not known. Those that are missing are left to the code which reads them.
+ * Refuses unknown options. The code that reads the options checks their values, and which are missing.
  *
  * @param what the options belong to, for the message
  * @throws ThrottrError `argument_invalid` for what is not an object, `option_invalid`

@@ -1,4 +1,4 @@
-/** Options of a client, checked and completed. */
+/** Options of a client: their types, ranges and defaults. */
 import type { FieldNames } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { BackoffBounds } from "./timing/backoff.ts";
@@ -6,7 +6,7 @@ import type { Clock } from "../wire/clock.ts";
 import { systemClock, withRandom } from "./timing/clock.ts";
 import { checkOptions } from "./known-options.ts";
 
-/** Timers of the runtimes take no more. */
+/** The longest delay that timers of the runtimes accept. */
 export const DELAY_MS_MAX = 2 ** 31 - 1;
 const COUNT_MAX = 2 ** 31 - 1;
 
@@ -20,24 +20,24 @@ export interface ClientOptions {
   /** How long a call, or the opening of a connection, may take, in ms: 1 to 2^31 - 1; 10,000 unless given. */
   readonly timeoutMs?: number;
   /**
-   * How often a call that may be sent again is sent, and how often in a row a connection is tried before
-   * the calls that wait for it fail: 1 to 100; 3 unless given.
+   * Attempts for a call that is safe to repeat, and attempts in a row to connect before the waiting calls
+   * fail: 1 to 100; 3 unless given.
    */
   readonly attemptsMax?: number;
-  /** Calls that may wait for a connection: from 1; 16,384 unless given. More fail with `queue_full`. */
+  /** Calls that may wait for a connection: from 1; 16,384 unless given. Further calls fail with `queue_full`. */
   readonly queueMax?: number;
   /** Bytes of the calls that wait for a connection: from 1; 16 MiB unless given. */
   readonly queueBytesMax?: number;
   /**
-   * How often a connection is asked for a sign of life, in ms: 1 to 2^31 - 1; 15,000 unless given. One
-   * that gives none until it is asked again is replaced.
+   * How often a connection is pinged, in ms: 1 to 2^31 - 1; 15,000 unless given. A connection that does not answer before
+   * the next ping is replaced.
    */
   readonly pingIntervalMs?: number;
   /** Largest wait before a second attempt, in ms; it doubles with each further one. 200 unless given. */
   readonly backoffBaseMs?: number;
   /** Largest wait before any attempt, in ms; 30,000 unless given. */
   readonly backoffMaxMs?: number;
-  /** The runtime's unless given. */
+  /** The clock of the runtime unless given. */
   readonly clock?: Clock;
 }
 
@@ -52,7 +52,7 @@ const CLIENT: FieldNames<ClientOptions> = {
   clock: true,
 };
 
-/** Options with nothing left out. */
+/** Options with all defaults filled in. */
 export interface Settings extends BackoffBounds {
   readonly timeoutMs: number;
   readonly attemptsMax: number;

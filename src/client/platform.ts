@@ -1,10 +1,10 @@
 /**
- * What the client needs of the runtime that it is in, by shape: Workers, Node, Deno, Bun and browsers
- * all have it, and none of their type libraries is needed.
+ * What the client needs of its runtime, described by shape, so that no runtime's type library is needed: Workers, Node,
+ * Deno, Bun and browsers all have it.
  */
 
 /**
- * Ends calls and subscriptions: an `AbortSignal`, as the `fetch` of the types at hand takes it.
+ * Ends calls and subscriptions: an `AbortSignal`, in the type that the `fetch` of the project's type library accepts.
  *
  * @example
  * const signal: Signal = AbortSignal.timeout(100);
@@ -25,7 +25,7 @@ interface SignalShape {
   removeEventListener(type: "abort", listener: () => void): void;
 }
 
-/** A request as the client makes it. */
+/** A request as the client sends it. */
 export interface FetchInit {
   readonly method: "POST";
   readonly headers: Record<string, string>;
@@ -33,7 +33,7 @@ export interface FetchInit {
   readonly signal: Signal;
 }
 
-/** A body as it comes in. */
+/** The body of a response. */
 interface BodyShape {
   getReader(): {
     read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | undefined }>;
@@ -41,11 +41,11 @@ interface BodyShape {
   };
 }
 
-/** Of an answer, what the client reads. */
+/** The parts of a response that the client reads. */
 export interface FetchResponse {
   readonly ok: boolean;
   readonly status: number;
-  /** Missing where a runtime, or a `fetch` of one's own, has no streams. */
+  /** Missing where a runtime, or a custom `fetch`, has no streams. */
   readonly body?: BodyShape | null;
   arrayBuffer(): Promise<ArrayBuffer>;
   text(): Promise<string>;
@@ -66,7 +66,7 @@ export type Fetch = (url: string, init: FetchInit) => Promise<FetchResponse>;
 /** A WebSocket, as far as the client uses it. */
 export interface PlatformSocket {
   binaryType: string;
-  /** Of the server, where the class tells it. */
+  /** Address of the server; not all classes have it. */
   readonly url?: string | null | undefined;
   send(data: string | Uint8Array<ArrayBuffer>): void;
   close(code?: number, reason?: string): void;
@@ -105,11 +105,11 @@ interface PlatformUrl {
 interface Platform {
   readonly AbortController: new () => { readonly signal: Signal; abort(reason?: unknown): void };
   readonly URL: new (url: string, base?: string) => PlatformUrl;
-  /** In web pages. */
+  /** In web pages only. */
   readonly location?: { readonly href: string };
   readonly crypto: { getRandomValues(bytes: Uint8Array<ArrayBuffer>): unknown };
   readonly performance: { now(): number };
-  /** None in Node 20. */
+  /** Node 20 has none. */
   readonly WebSocket?: PlatformSocketConstructor;
   clearTimeout(timer: unknown): void;
   fetch(url: string, init: FetchInit): Promise<FetchResponse>;
@@ -118,8 +118,8 @@ interface Platform {
 }
 
 /**
- * What a page can be told of a connection that never came about: a browser keeps the answer from it, and a server
- * refuses pages of other origins than its own. Nothing where there is no page, or it is the server's.
+ * What to add to the error of a connection that never opened, in a page of another origin: browsers hide the server's
+ * answer from such a page, and the server refuses origins that it does not list. Empty elsewhere.
  *
  * @param url of the server
  */
@@ -131,5 +131,5 @@ export function pageHint(url: string): string {
   return `; a browser does not say why: is the server running, and does its CORS_ORIGINS list ${origin}?`;
 }
 
-/** The runtime's globals. They are looked up when they are used, so whoever replaces one is heard. */
+/** The runtime's globals. Each is looked up when it is used, so that tests may replace it. */
 export const platform = globalThis as unknown as Platform;

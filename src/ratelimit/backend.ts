@@ -1,4 +1,4 @@
-/** What a limiter asks: a client, or a service binding, whichever has these methods. */
+/** What a limiter needs of a server: a client and a service binding both have these methods. */
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 
@@ -20,6 +20,6 @@ export interface LimitBackend {
   peek(request: LimitRequest): PromiseLike<LimitResult>;
   /** Gives a cost back; the result is as that of `peek`. */
   refund(request: LimitRequest): PromiseLike<LimitResult>;
-  /** Forgets the state of a limit for a key; false where there is none. */
+  /** Removes the state of a limit for a key; false where no state exists. */
   reset(request: Omit<LimitRequest, "cost">): PromiseLike<boolean>;
 }

@@ -9,7 +9,7 @@ import type { Clock } from "../wire/clock.ts";
 export interface LegacyClock {
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Calls back once; gives what cancels that. */
+  /** Calls back once; returns a function that cancels it. */
   after(delayMs: number, callback: () => void): () => void;
 }
 
@@ -34,7 +34,7 @@ export const systemClock: Clock & LegacyClock = {
   },
 };
 
-/** The clock that was given, in whichever shape. */
+/** Adapts a clock of either shape. */
 export function clockOf(clock: Clock | LegacyClock): Clock {
   if ("nowMs" in clock) return clock;
   return {

@@ -1,4 +1,4 @@
-/** Lengths of windows, in milliseconds or in the short text that people write. */
+/** Lengths of windows, in milliseconds or as a short text such as `10 s`. */
 import { RateLimitError } from "../wire/ratelimit/error.ts";
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;

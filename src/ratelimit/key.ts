@@ -1,14 +1,14 @@
 /**
- * Keys of strangers as keys of the core: any text becomes 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`, and no
- * two texts become the same.
+ * Encodes keys, which come from strangers: any text becomes 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`, and no two texts
+ * become the same.
  *
  *     as it is   a text of that form that does not begin with "." nor end with ":c"
  *     escaped    ".", then the text, each byte of its UTF-8 that the form does not have, each "+", a
  *                leading "." and the ":" of ":c" at the end as "+" and two hex digits: "/a" is ".+2Fa"
  *     hashed     ".", then the SHA-256 of the UTF-8 in base64url, without padding
  *
- * Escaped is what fits into 64 bytes, hashed the rest. The first begins without ".", the second has a "+"
- * behind it, the third has none.
+ * A text is escaped if the result fits into 64 bytes, and hashed otherwise. The three forms can't collide: only the first
+ * begins without ".", and of the others only the escaped one has a "+".
  */
 import { ThrottrError } from "../wire/edge/error.ts";
 import { isName } from "../wire/ratelimit/keys.ts";
@@ -16,16 +16,16 @@ import { shown } from "../wire/ratelimit/error.ts";
 
 const MARKER = ".";
 const ESCAPE = "+";
-/** States of composites are stored behind it: no other state must seem to be one. */
+/** The ending of keys of composites: no other key may end like this. */
 const COMPOSITE_END = ":c";
 const KEY_BYTES_MAX = 64;
-/** What need not be escaped, wherever it stands. */
+/** Characters that are never escaped. */
 const PLAIN = /^[A-Za-z0-9_\-:.@]$/;
 
 const encoder = new TextEncoder();
 
 /**
- * The key that the state of any key is stored under.
+ * The key under which the state of a caller's key is stored.
  *
  * Texts that look alike but have other code points have other keys: normalize them before, if you like.
  *
@@ -44,7 +44,7 @@ export async function encodeKey(key: string): Promise<string> {
   return escaped(key) ?? (await hashed(key));
 }
 
-/** Null where it does not fit. */
+/** Escapes a text; null where the result does not fit. */
 function escaped(key: string): string | null {
   // No text has fewer bytes than code units.
   if (key.length >= KEY_BYTES_MAX) return null;

@@ -1,10 +1,10 @@
-/** Options that callers give, by name: one that nothing reads is a slip of the pen, and refused. */
+/** Refuses options with unknown names: they are most likely misspelled, and would be ignored without a word. */
 import { isObject, unknownField } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { RateLimitError } from "../wire/ratelimit/error.ts";
 
 /**
- * The options of something that is made, such as a limiter.
+ * Checks the options of a constructor or builder.
  *
  * @param known a table of all names
  * @throws RateLimitError `configuration_invalid` for what is not an object, and for a name that is not known

@@ -1,4 +1,4 @@
-/** A rate limiter as callers know it: a name, a strategy, and a policy for when the limit can't be asked. */
+/** The rate limiter: a name, a strategy, and a policy for when the server can't be asked. */
 import { idempotencyKeyOf, type FieldNames, type Text } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { configurationOf, type LimitResult, type LimitStrategy } from "../wire/edge/limit.ts";
@@ -31,11 +31,11 @@ const WAIT: FieldNames<Omit<LimitOptions, "idempotencyKey">> = { cost: true, sig
 const LIMIT: FieldNames<LimitOptions> = { ...WAIT, idempotencyKey: true };
 const REQUEST: FieldNames<KeyedRequest> = { key: true, cost: true, idempotencyKey: true };
 
-/** Longer than any answer should take, and short enough for somebody who waits for a page. */
+/** Longer than any answer should take, and short enough for a person who waits for a page. */
 const TIMEOUT_MS = 5_000;
 
 /**
- * How a limiter works.
+ * Options of a limiter.
  *
  * @example
  * const options: RateLimiterOptions = {
@@ -47,45 +47,44 @@ const TIMEOUT_MS = 5_000;
  * };
  */
 export interface RateLimiterOptions {
-  /** Who decides: a client, or the service binding of a Worker. */
+  /** The server that decides: a client, or the service binding of a Worker. */
   readonly throttr: LimitBackend;
   /**
    * Names the limit: 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`. The state of a key is stored under
-   * `name:key`, `name:key:c` for a composite: where keys come from strangers, name no limit as another
-   * one and a colon (`api` and `api:login`).
+   * `name:key`, `name:key:c` for a composite. Where keys come from strangers, no name may be another one with a colon and
+   * more (`api` and `api:login`): their records could collide.
    */
   readonly name: string;
-  /** What it counts. */
+  /** How it counts. */
   readonly strategy: LimitStrategy;
   /**
-   * How long an answer may take: 1 to 2^31 - 1, or Infinity; 5,000 unless given. A call that took longer
-   * may have been applied.
+   * How long an answer may take, in ms: 1 to 2^31 - 1, or Infinity; 5,000 unless given. A call that took longer may have
+   * been applied.
    */
   readonly timeoutMs?: number;
   /**
-   * What to answer where the limit can't be asked, or not in time: "open" allows, "closed" refuses, with
-   * `reason` "timeout" or "error". Unless given, the call throws. Wrong arguments always throw, and so
-   * does `reset`.
+   * What to answer when the server can't be asked, or not in time: "open" allows, "closed" refuses, both with `reason`
+   * "timeout" or "error". Unless given, the call throws. Wrong arguments always throw, and so does `reset`.
    */
   readonly onError?: "open" | "closed";
   /**
-   * Remembers refusals until their reset, and answers them without a call: true, or a cache that several
-   * limiters share; false unless given. What this limiter gives back or resets is seen at once, what
-   * others do, when the refusal ends. A call with an idempotency key is always sent.
+   * Caches refusals until their reset, and answers from the cache without a call: true, or a cache that several limiters
+   * share; false unless given. A refund or reset by this limiter shows at once, one by another limiter when the refusal
+   * ends. A call with an idempotency key is always sent.
    */
   readonly cache?: boolean | RefusalCache;
   /**
-   * Decides, charges and reports, but never refuses: every result is a success, and `shadow` is what was
-   * decided. A failure does not throw then: it is a refusal in `shadow`, a success where `onError` is
-   * "open". `blockUntilReady` does not wait. False unless given.
+   * Decides, charges and reports, but never refuses: every result is a success, and `shadow` has the decision. A failure
+   * does not throw then: it is a refusal in `shadow`, or a success where `onError` is "open". `blockUntilReady` does not
+   * wait. False unless given.
    */
   readonly shadow?: boolean;
-  /** The platform's unless given. */
+  /** The clock of the platform unless given. */
   readonly clock?: Clock | LegacyClock;
 }
 
 /**
- * What may be said with a request.
+ * Options of a request.
  *
  * @example
  * await limiter.limit("ada", { cost: 5, signal: AbortSignal.timeout(100) });
@@ -98,18 +97,18 @@ export interface LimitOptions extends AskOptions {
 }
 
 /**
- * What may be said with every call.
+ * Options of every call.
  *
  * @example
  * await limiter.peek("ada", { signal: request.signal });
  */
 export interface AskOptions {
-  /** Ends the wait: the call throws its reason. What was sent may have been applied. */
+  /** Ends the wait: the call throws the reason of the signal. A call that was sent may have been applied. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * One of many requests.
+ * One request of `limitMany`.
  *
  * @example
  * await limiter.limitMany(["ada", { key: "bob", cost: 2 }]);
@@ -119,10 +118,10 @@ export interface KeyedRequest extends Omit<LimitOptions, "signal"> {
 }
 
 /**
- * A rate limiter. Keys are any text but none: IP addresses, e-mail addresses, paths; see `encodeKey`.
+ * A rate limiter. A key is any text that is not empty: an IP address, an e-mail address, a path; see `encodeKey`.
  *
  * Methods throw ThrottrError: `key_invalid`, `cost_invalid`, `idempotency_key_invalid`,
- * `argument_invalid`, `option_invalid` for wrong arguments, and, without `onError`, what the backend says, or `timeout`.
+ * `argument_invalid`, `option_invalid` for wrong arguments, and, without `onError`, the code of the server, or `timeout`.
  *
  * @example
  * import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
@@ -144,7 +143,7 @@ export class RateLimiter {
   readonly #onError: "open" | "closed" | undefined;
   readonly #isShadow: boolean;
   readonly #cache: RefusalCache | null;
-  /** Of what the cache may share: what is refused by one strategy may be granted by another. */
+  /** Prefix of keys in a cache that limiters share: another strategy may grant what this one refuses. */
   readonly #cacheScope: string;
   readonly #limitMin: number;
 
@@ -156,7 +155,7 @@ export class RateLimiter {
     this.name = checkName(name, "name", "base_key_invalid");
     this.strategy = strategy;
     this.clock = clockOf(options.clock ?? systemClock);
-    // A stub is whatever its platform makes of it: only what is missing is told apart.
+    // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
     check("throttr", "a client or a service binding is expected", throttr, throttr != null);
     const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
     check(
@@ -181,7 +180,7 @@ export class RateLimiter {
   }
 
   /**
-   * Asks the limit, and charges the cost if it allows it.
+   * Charges the cost if the limit allows it.
    *
    * @example
    * const { success, remaining } = await limiter.limit("ada", { cost: 2 });
@@ -197,7 +196,7 @@ export class RateLimiter {
   }
 
   /**
-   * Asks for many keys in one call; the results are in their order. Where one of them fails, all do, and
+   * Asks for many keys in one call; the results are in the order of the keys. When one of them fails, the call fails, and
    * the others may have been charged.
    *
    * @example
@@ -221,8 +220,8 @@ export class RateLimiter {
   }
 
   /**
-   * What the limit would say to a cost of 1; `remaining` is what it is before. Nothing is charged, and the
-   * cache is not asked.
+   * What the limit would answer to a cost of 1; `remaining` is the value before that. Nothing is charged, and the cache is
+   * not used.
    *
    * @example
    * const { remaining } = await limiter.peek("ada");
@@ -236,7 +235,7 @@ export class RateLimiter {
   }
 
   /**
-   * Gives a cost back; the result is as that of `peek`. More than was charged can't be given back.
+   * Gives a cost back, at most what was charged; the result is that of `peek`.
    *
    * @example
    * if (upload.failed) await limiter.refund("ada", { cost: 5 });
@@ -252,8 +251,7 @@ export class RateLimiter {
   }
 
   /**
-   * Forgets all that was charged to a key; false where there is nothing. It throws where it fails,
-   * whatever `onError` is.
+   * Removes everything that was charged to a key; false where nothing was. It throws when it fails, whatever `onError` is.
    *
    * @example
    * await limiter.reset("ada");
@@ -269,11 +267,11 @@ export class RateLimiter {
   }
 
   /**
-   * Asks until the limit allows it: after a refusal it waits `retryAfterMs`, and asks again. Where that
-   * would be longer than what is left of the timeout, or no wait helps, it does not wait: the result is
-   * the refusal, with `reason` "timeout" or its own. Those who wait have no order among them.
+   * Asks until the limit allows the request: after a refusal it waits `retryAfterMs`, and asks again. When the timeout leaves
+   * no time for that, or no wait helps, the result is the refusal, with `reason` "timeout" or its own. Waiting callers are
+   * served in no particular order.
    *
-   * The timeout is for the waits. Each call has the limiter's own, and one that fails ends it.
+   * The timeout covers the waits. Each call has the limiter's own timeout, and a call that fails ends the loop.
    *
    * @example
    * const { success } = await limiter.blockUntilReady("ada", 2_000);
@@ -296,7 +294,7 @@ export class RateLimiter {
       const { success, retryAfterMs } = result;
       if (success || retryAfterMs === null) return result;
       if (retryAfterMs > untilMs - this.clock.nowMs()) return { ...result, reason: "timeout" };
-      // A wait of 0 would be a loop that lets nobody else run.
+      // With a wait of 0 the loop would not let other code run.
       await pause(Math.max(1, retryAfterMs), this.clock, options.signal);
     }
   }
@@ -313,34 +311,34 @@ export class RateLimiter {
     return { name, key, strategy, cost, ...once };
   }
 
-  /** Decisions on requests: remembered refusals, and the answers to what is asked, if anything is. */
+  /** Decides requests: from cached refusals, and by asking the server for the rest. */
   async #decide(
     requests: readonly LimitRequest[],
     signal: AbortSignal | undefined,
     ask: (asked: readonly LimitRequest[]) => Promise<readonly LimitResult[]>,
   ): Promise<Decision[]> {
     signal?.throwIfAborted();
-    const remembered = requests.map((request) => this.#remembered(request));
-    const asked = requests.filter((_, i) => remembered[i] === null);
-    if (asked.length === 0) return remembered as Decision[];
+    const cached = requests.map((request) => this.#findCached(request));
+    const asked = requests.filter((_, i) => cached[i] === null);
+    if (asked.length === 0) return cached as Decision[];
     const answers = await this.#answerOf(
       async () => {
-        const moment = this.#cache?.moment ?? 0;
+        const askedAt = this.#cache?.version ?? 0;
         const results = await ask(asked);
         if (results.length !== asked.length) {
           const detail = `${asked.length} results are expected, got ${results.length}`;
           throw new ThrottrError("reply_invalid", detail);
         }
-        return asked.map((request, i) => this.#noted(request, moment, decisionOf(results[i]!)));
+        return asked.map((request, i) => this.#noted(request, askedAt, decisionOf(results[i]!)));
       },
       signal,
       (fallback) => asked.map(() => fallback),
     );
     let at = 0;
-    return remembered.map((decision) => decision ?? answers[at++]!);
+    return cached.map((decision) => decision ?? answers[at++]!);
   }
 
-  #remembered({ key, cost = 1, idempotencyKey }: LimitRequest): Decision | null {
+  #findCached({ key, cost = 1, idempotencyKey }: LimitRequest): Decision | null {
     if (this.#cache === null || idempotencyKey !== undefined || cost > this.#limitMin) return null;
     const nowMs = this.clock.nowMs();
     const refusal = this.#cache.find(this.#cacheScope + key, cost, nowMs);
@@ -351,33 +349,33 @@ export class RateLimiter {
 
   #noted(
     { key, cost = 1, idempotencyKey }: LimitRequest,
-    moment: number,
+    askedAt: number,
     decision: Decision,
   ): Decision {
-    // What answers a repeated call may have been decided long ago.
+    // The answer to a repeated call may have been decided long ago.
     if (this.#cache === null || idempotencyKey !== undefined) return decision;
     const id = this.#cacheScope + key;
     const { success, retryAfterMs } = decision;
     if (success) {
-      this.#cache.drop(id);
+      this.#cache.remove(id);
     } else if (retryAfterMs !== null) {
       const atMs = this.clock.nowMs();
       const untilMs = atMs + retryAfterMs;
-      this.#cache.remember(id, moment, { cost, decision, atMs, untilMs });
+      this.#cache.add(id, askedAt, { cost, decision, atMs, untilMs });
     }
     return decision;
   }
 
-  /** A call that may give something back, whether it is known or not. */
+  /** Runs a refund or reset, and invalidates the cache also when it fails: it may have been applied. */
   async #changing<Result>(key: string, call: PromiseLike<Result>): Promise<Result> {
     try {
       return await call;
     } finally {
-      this.#cache?.forget(this.#cacheScope + key);
+      this.#cache?.invalidate(this.#cacheScope + key);
     }
   }
 
-  /** What a call comes to; where it fails, what the policy makes of it. */
+  /** The answer of a call, or of `onError` when the call fails. */
   async #answerOf<Answer>(
     call: () => Promise<Answer>,
     signal: AbortSignal | undefined,

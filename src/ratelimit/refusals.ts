@@ -1,8 +1,7 @@
 /**
- * Refusals that are remembered until their reset, so that nobody need ask again before.
+ * A cache of refusals: until the reset of one, the same request needs no call to the server.
  *
- * A refusal of a cost refuses every greater one too. Only refusals are remembered: a grant is never
- * given from here.
+ * A refusal of a cost refuses every greater one too. Grants are not cached: each has to be counted by the server.
  */
 import { RateLimitError } from "../wire/ratelimit/error.ts";
 import { optionsOf } from "./known-options.ts";
@@ -10,21 +9,21 @@ import type { Decision } from "./result.ts";
 
 const ENTRIES_MAX = 10_000;
 
-/** A refusal, and for how long it is one. */
+/** A refusal, and how long it is valid. */
 export interface Refusal {
   readonly cost: number;
   readonly decision: Decision;
-  /** When it was answered, by the caller's clock. */
+  /** When the answer came, by the caller's clock. */
   readonly atMs: number;
-  /** When the cost is granted again if nobody else comes, by the caller's clock. */
+  /** When the cost would be granted again without further requests, by the caller's clock. */
   readonly untilMs: number;
 }
 
 /**
- * A bounded memory of refusals. Limiters that are made anew for each request share one that lives as long
- * as the isolate; those that share it must ask the same namespace.
+ * A bounded cache of refusals. Limiters that are created for each request share one that lives as long as the isolate;
+ * those that share it must ask the same namespace.
  *
- * What is kept is the refusal of a key by a name and a strategy; of too many, the oldest go first.
+ * It keeps one refusal for each key, name and strategy, and removes the oldest ones when it is full.
  *
  * @example
  * const cache = new RefusalCache({ entriesMax: 50_000 });
@@ -40,12 +39,12 @@ export interface Refusal {
 export class RefusalCache {
   readonly #entriesMax: number;
   readonly #refusals = new Map<string, Refusal>();
-  /** When what has been given back lately was: a number of `#changes`. */
+  /** Goes up with each refund or reset, of any key. */
+  #version = 0;
+  /** At which version each key was refunded or reset last. */
   readonly #changedAt = new Map<string, number>();
-  /** How often anything was given back. */
-  #changes = 0;
-  /** What had been given back up to here may be missing in `#changedAt`. */
-  #changedBefore = 0;
+  /** Keys that changed up to this version may be missing in `#changedAt`, which is bounded. */
+  #forgottenUpTo = 0;
 
   /**
    * @param options.entriesMax an integer above 0; 10,000 unless given, each of some 500 bytes
@@ -69,29 +68,33 @@ export class RefusalCache {
     return isOver || cost < refusal.cost ? null : refusal;
   }
 
-  /** To be taken before a limit is asked, and given to `remember` with its answer. */
-  get moment(): number {
-    return this.#changes;
+  /** Read it before the server is asked, and give it to `add` with the answer. */
+  get version(): number {
+    return this.#version;
   }
 
-  /** Remembers a refusal, unless something was given back since the limit was asked. */
-  remember(id: string, askedAt: number, refusal: Refusal): void {
-    if (askedAt < Math.max(this.#changedBefore, this.#changedAt.get(id) ?? 0)) return;
+  /**
+   * Adds a refusal, unless the key was refunded or reset after the server was asked: the refusal may be older than that.
+   *
+   * @param askedAt `version` of when the server was asked
+   */
+  add(id: string, askedAt: number, refusal: Refusal): void {
+    if (askedAt < Math.max(this.#forgottenUpTo, this.#changedAt.get(id) ?? 0)) return;
     putLast(this.#refusals, id, refusal);
     if (this.#refusals.size > this.#entriesMax) takeFirst(this.#refusals);
   }
 
-  /** Something was granted: what the refusal said of the rest is not true any more. */
-  drop(id: string): void {
+  /** Removes the refusal of a key that was granted something since: what it says of the rest is out of date. */
+  remove(id: string): void {
     this.#refusals.delete(id);
   }
 
-  /** Something was given back: what is refused, or being refused just now, may be granted. */
-  forget(id: string): void {
-    this.#refusals.delete(id);
-    this.#changes++;
-    putLast(this.#changedAt, id, this.#changes);
-    if (this.#changedAt.size > this.#entriesMax) this.#changedBefore = takeFirst(this.#changedAt);
+  /** Removes the refusal of a key that is refunded or reset, and keeps out those that are on their way. */
+  invalidate(id: string): void {
+    this.remove(id);
+    this.#version++;
+    putLast(this.#changedAt, id, this.#version);
+    if (this.#changedAt.size > this.#entriesMax) this.#forgottenUpTo = takeFirst(this.#changedAt);
   }
 }
 

@@ -5,8 +5,8 @@ import type { LimitResult, QuotaResult } from "../wire/edge/limit.ts";
 /**
  * What was decided.
  *
- * Where the limit could not be asked, and `onError` has decided, nobody knows the figures: `limit` is the
- * smallest one of the strategy, `remaining` 0, `reset` null, `quotas` empty, and `retryAfterMs` 0 for
+ * Where the server could not be asked, and `onError` has decided, the figures are unknown: `limit` is the smallest one of the
+ * strategy, `remaining` 0, `reset` null, `quotas` empty, and `retryAfterMs` 0 for
  * "open", null for "closed". `reason` is "timeout" or "error" then, and `error` says more.
  *
  * @example
@@ -14,20 +14,20 @@ import type { LimitResult, QuotaResult } from "../wire/edge/limit.ts";
  */
 export interface Decision {
   readonly success: boolean;
-  /** Of the quota with the smallest `remaining`. */
+  /** The limit of the quota with the smallest `remaining`. */
   readonly limit: number;
   /** Further requests of cost 1 that would be allowed at once. */
   readonly remaining: number;
   /**
-   * Milliseconds since the epoch by the server's clock: of a refusal, when the same request is allowed if
-   * nobody else comes; null where no wait helps.
+   * Milliseconds since the epoch by the server's clock: of a refusal, when the same request is allowed without further
+   * requests meanwhile; null where no wait helps.
    */
   readonly reset: number | null;
-  /** 0 where it is allowed; null where no wait helps. A retry after it succeeds if nobody else comes. */
+  /** 0 where the request is allowed; null where no wait helps. A retry after it succeeds without further requests meanwhile. */
   readonly retryAfterMs: number | null;
   /**
-   * Why, where it was not for want of room: the cost is more than the limit ever grants; the limit could
-   * not be asked; or `blockUntilReady` would have had to wait longer than it may.
+   * Set where the limit was not simply used up: the cost is more than the limit ever grants; the server could not be asked;
+   * or `blockUntilReady` would have had to wait longer than its timeout.
    */
   readonly reason?: "cost_exceeds_limit" | "timeout" | "error";
   /**
@@ -36,11 +36,11 @@ export interface Decision {
    */
   readonly quotas: Readonly<Record<string, QuotaResult>>;
   /**
-   * True where a remembered refusal answered. Its figures are as they were then, but for `retryAfterMs`,
-   * which is what is left of the wait; a greater cost than the one refused then may have to wait longer.
+   * True where a cached refusal answered. Its figures are those of the refusal, except `retryAfterMs`, which is the rest of
+   * the wait; a greater cost than the refused one may have to wait longer.
    */
   readonly cached?: true;
-  /** Why the limit could not be asked. */
+  /** Why the server could not be asked. */
   readonly error?: ThrottrError;
 }
 
@@ -56,7 +56,7 @@ export interface RateLimitResult extends Decision {
   readonly shadow?: Decision;
 }
 
-/** The decision of a backend, without what its transport may have added. */
+/** The decision of a backend, without fields that its transport may have added. */
 export function decisionOf(answer: LimitResult): Decision {
   const { success, limit, remaining, reset, retryAfterMs, reason, quotas } = answer;
   return {
@@ -70,7 +70,7 @@ export function decisionOf(answer: LimitResult): Decision {
   };
 }
 
-/** A decision that only reports. */
+/** The result of a limiter in shadow mode. */
 export function shadowOf(decision: Decision): RateLimitResult {
   const { limit, remaining, reset, quotas } = decision;
   return { success: true, limit, remaining, reset, retryAfterMs: 0, quotas, shadow: decision };

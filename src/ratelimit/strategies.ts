@@ -1,4 +1,4 @@
-/** Builders of strategies: what a limit counts, checked where it is written down. */
+/** Builders of strategies. They check the figures where the developer writes them, not at the first request. */
 import {
   configurationOf,
   type BucketStrategy,
@@ -51,7 +51,7 @@ const WINDOW: FieldNames<WindowOptions> = { limit: true, window: true, windowMs:
 const QUOTA: FieldNames<QuotaOptions> = { name: true, ...WINDOW };
 const COMPOSITE = { primary: true, secondary: true } as const;
 
-/** What a quota is called that is the only one. */
+/** Name of a quota that is the only one. */
 const DEFAULT_QUOTA = "default";
 
 /**
@@ -92,7 +92,7 @@ export function gcra(options: BucketOptions): BucketStrategy {
 
 /**
  * Fixed windows: each starts with the first request that it counts. One, or up to 8 with names of their
- * own, no two of the same ratio of limit to window; a request counts in all of them or in none.
+ * own, no two of the same ratio of limit to window; a request is charged to all of them or to none.
  *
  * @example
  * const one = fixedWindow({ limit: 100, window: "1 m" });

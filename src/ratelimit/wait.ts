@@ -1,8 +1,8 @@
-/** Waiting that ends: with an answer, a timeout or a signal. Whatever ends it, no timer is left behind. */
+/** Waits that end with an answer, a timeout or a signal, and leave no timer behind. */
 import { ThrottrError } from "../wire/edge/error.ts";
 import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 
-/** What a call may take. */
+/** How long to wait for a call. */
 export interface Patience {
   readonly clock: Clock;
   /** 1 to 2^31 - 1, or Infinity. */
@@ -11,9 +11,9 @@ export interface Patience {
 }
 
 /**
- * What a call that is under way comes to, if it does in time. It goes on all the same where it does not.
+ * The result of a call that is under way, if it comes in time. The call itself goes on after a timeout.
  *
- * @param patience.signal one that has not fired yet
+ * @param patience.signal not aborted yet
  * @throws ThrottrError `timeout`, the reason of the signal, or what the call throws
  */
 export async function within<Result>(
@@ -42,7 +42,7 @@ export async function within<Result>(
 }
 
 /**
- * Lets time pass: the delay, or as much of it as one timer can take.
+ * Waits for the delay, or as much of it as one timer can take.
  *
  * @throws the reason of the signal
  */

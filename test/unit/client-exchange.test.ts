@@ -222,7 +222,7 @@ describe("a refusal", () => {
   it("a refusal without a reason is reported with the address", async () => {
     const { client } = start([() => responseOf(405, "")]);
     await expect(client.query("a")).rejects.toThrow(
-      /^response_invalid: HTTP 405: no more is said at https?:\/\/[^ ]+\/throttr\/edge; the path/,
+      /^response_invalid: HTTP 405: https?:\/\/[^ ]+\/throttr\/edge is most likely not a Throttr Edge server; its path/,
     );
   });
 });

@@ -147,9 +147,9 @@ describe("a WebSocket", () => {
       { code: 1001, reason: "leaving: now" },
       "the connection was closed: 1001 leaving: now",
     ],
-    ["error", {}, "the connection has failed"],
-    ["error", { message: "no route" }, "the connection has failed: no route"],
-    ["message", { data: {} }, "a message came that is no ArrayBuffer, as binaryType asks for"],
+    ["error", {}, "the connection failed"],
+    ["error", { message: "no route" }, "the connection failed: no route"],
+    ["message", { data: {} }, "a message is not an ArrayBuffer, though binaryType asks for that"],
   ])("a WebSocket ends once, with %s %j", async (type, event, detail) => {
     const { made, told } = await connect(open());
     made.emit(type, event);
@@ -206,9 +206,7 @@ describe("a WebSocket", () => {
       }
     };
     const { told } = await connect(webSocket("https://a.example", { WebSocket: Failing }));
-    expect(told).toEqual([
-      ["closed", "connection_failed: the connection has failed: bad port", false],
-    ]);
+    expect(told).toEqual([["closed", "connection_failed: the connection failed: bad port", false]]);
   });
 
   it("a WebSocket that cannot be constructed has failed", async () => {

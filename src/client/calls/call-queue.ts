@@ -1,4 +1,4 @@
-/** Calls that wait to be sent: bounded, in order, and any may go before its turn. */
+/** Calls that wait to be sent, in order and bounded. A call that is settled early leaves from any place in the queue. */
 import type { Call, CallOwner } from "./call.ts";
 
 export class CallQueue implements CallOwner {
@@ -16,7 +16,7 @@ export class CallQueue implements CallOwner {
     return this.#calls.size;
   }
 
-  /** False when there is no room for it. */
+  /** Returns false when the queue is full. */
   add(call: Call): boolean {
     const { length } = call.operation.frame;
     const isTooMuch = this.#bytes + length > this.#bytesMax && this.#calls.size > 0;
@@ -25,7 +25,7 @@ export class CallQueue implements CallOwner {
     return true;
   }
 
-  /** Puts calls that had left before all others, room or not. */
+  /** Puts calls that were sent before back at the front, also when the queue is full. */
   addFirst(calls: readonly Call[]): void {
     if (calls.length === 0) return;
     const others = this.#calls;
@@ -34,7 +34,7 @@ export class CallQueue implements CallOwner {
     for (const call of others) this.#calls.add(call);
   }
 
-  /** Takes calls off the front: as many as fit, and the first one anyway if asked to. */
+  /** Takes calls off the front, as many as fit; the first one in any case if asked to. */
   take(bytesMax: number, isFirstAnyway: boolean): Call[] {
     const taken: Call[] = [];
     let bytes = 0;

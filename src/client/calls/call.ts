@@ -1,23 +1,23 @@
-/** A call: an operation on its way, from when it is made until it is settled. */
+/** A call: one operation from the moment a caller asks for it until its promise is settled. */
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { settleOne, type Operation } from "../../wire/edge/operation.ts";
 import type { Signal } from "../platform.ts";
 import type { Expected } from "./reply-stream.ts";
 
 /**
- * What any call may be given.
+ * Options of every call.
  *
  * @example
  * const counter = await throttr.query("views", { timeoutMs: 500, signal: request.signal });
  */
 export interface CallOptions {
-  /** Ends the call with `aborted`. One that was sent may be applied all the same. */
+  /** Ends the call with `aborted`. A call that was sent already may still be applied. */
   readonly signal?: Signal | undefined;
-  /** How long it may take, in ms: 1 to 2^31 - 1; that of the client unless given. */
+  /** How long the call may take, in ms: 1 to 2^31 - 1; the client's `timeoutMs` unless given. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** Holds calls, and is told when one of them is settled by somebody else. */
+/** Holds calls, and learns when one of them was settled elsewhere: by its signal, or its timeout. */
 export interface CallOwner {
   released(call: Call): void;
 }
@@ -30,11 +30,11 @@ export class Call implements Expected {
   readonly promise: Promise<unknown>;
   readonly deadlineMs: number;
   owner: CallOwner | null = null;
-  /** It is on its way. */
+  /** It was sent, and is not answered. */
   isSent = false;
-  /** It was on its way when a connection was lost: it may have been applied. */
+  /** It was sent when a connection was lost: it may have been applied. */
   isLost = false;
-  /** Attempts that came to nothing. */
+  /** Failed attempts. */
   failures = 0;
   isSettled = false;
   readonly #timeoutMs: number;
@@ -75,7 +75,7 @@ export class Call implements Expected {
     this.#reject(error);
   }
 
-  /** Fails it as it may have been applied, if it changes anything at all. */
+  /** Fails a call that may have been applied, where that makes a difference: a read has no effect. */
   lose(error: ThrottrError): void {
     const { isRead = false } = this.operation;
     this.fail(
@@ -91,7 +91,7 @@ export class Call implements Expected {
     );
   }
 
-  /** Fails it as this attempt was refused: which says nothing of an earlier one that was lost. */
+  /** Fails a call that the server refused. The refusal says nothing about an earlier attempt that was lost. */
   refuse(error: ThrottrError): void {
     this.fail(
       this.isLost
@@ -100,7 +100,7 @@ export class Call implements Expected {
     );
   }
 
-  /** Fails it if its time is up. */
+  /** Fails the call when its time is over. */
   expire(nowMs: number): void {
     if (nowMs < this.deadlineMs) return;
     this.fail(
@@ -133,8 +133,8 @@ export class Call implements Expected {
 }
 
 /**
- * No answer has come, and it is not known whether the request has left: runtimes don't say. What changes
- * something may have been applied; what only reads has not, whatever became of it.
+ * No answer came, and whether the request was sent is unknown, as runtimes don't say. A call that writes may have been
+ * applied; a call that only reads had no effect in any case.
  */
 export class NoAnswer extends ThrottrError {
   constructor(detail: string, cause: unknown) {
@@ -142,7 +142,7 @@ export class NoAnswer extends ThrottrError {
   }
 }
 
-/** What a call fails with that may have been applied. */
+/** The error of a call that may have been applied. */
 export function outcomeUnknown(detail: string, cause?: unknown): ThrottrError {
   return new ThrottrError("outcome_unknown", detail, cause === undefined ? {} : { cause });
 }

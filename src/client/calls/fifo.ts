@@ -1,6 +1,6 @@
 /** A queue: first in, first out, each in constant time. */
 
-/** Places of taken items that are kept before the array is cut. */
+/** Items that may have been taken before the array is cut: cutting for each item would copy the rest each time. */
 const TAKEN_MAX = 1024;
 
 export class Fifo<Item> {
@@ -15,12 +15,12 @@ export class Fifo<Item> {
     this.#items.push(item);
   }
 
-  /** The first item; undefined when there is none. */
+  /** The first item; undefined when the queue is empty. */
   peek(): Item | undefined {
     return this.#items[this.#head];
   }
 
-  /** Takes the first item; undefined when there is none. */
+  /** Takes the first item; undefined when the queue is empty. */
   shift(): Item | undefined {
     if (this.#head === this.#items.length) return undefined;
     const item = this.#items[this.#head];

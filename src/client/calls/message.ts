@@ -1,11 +1,11 @@
-/** Messages: calls that are carried together, within what a server takes at once. */
+/** Messages: calls that travel together, within the limits of a server for one body. */
 import { EDGE } from "../../wire/edge/operation.ts";
 import { layoutsOf, Target } from "../../wire/throttr/requests.ts";
 import type { Call } from "./call.ts";
 
-/** Bytes of a message, unless one call alone has more. Servers take 8 MiB unless told otherwise. */
+/** Bytes of a message, unless one call alone has more. Servers accept 8 MiB unless configured otherwise. */
 export const MESSAGE_BYTES_MAX = 1 << 20;
-/** Runs: calls in a row that the same kind of object answers. Servers take 500. */
+/** Runs, calls in a row that the same kind of object answers, in one message. Servers accept 500. */
 const RUNS_MAX = 100;
 
 const LAYOUTS = layoutsOf(EDGE);

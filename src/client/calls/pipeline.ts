@@ -29,7 +29,7 @@ export class Pipeline {
     if (!call.isSettled && this.#gathered.push(call) === 1) {
       platform.queueMicrotask(() => this.#flush());
     }
-    // What it resolves with is what the operation reads.
+    // The operation decodes the reply: it resolves with the type that its caller expects.
     return call.promise as Promise<Result>;
   }
 

@@ -1,6 +1,6 @@
 /**
- * The stream of bytes from a server: replies, each to the first call that has none yet, and pushes
- * between them. It may be cut anywhere.
+ * The stream of bytes from a server: replies in the order of the calls, and pushes between them. Chunks may be cut
+ * anywhere.
  */
 import { ByteWriter } from "../../wire/bytes.ts";
 import { COMMANDS_START, STATUS_ERROR } from "../../wire/edge/command.ts";
@@ -15,45 +15,45 @@ import {
 import { frameLength } from "../../wire/throttr/scanner.ts";
 import { Fifo } from "./fifo.ts";
 
-/** More bytes of one reply or push are held for an error of the server's. */
+/** A reply or push with more bytes counts as an error of the server. */
 const REPLY_BYTES_MAX = 32 << 20;
 const INCOMPLETE = 0;
 
 const LAYOUTS = layoutsOf(EDGE);
 const PUSH = LAYOUTS[RequestType.event]!;
 
-/** Somebody who was promised a reply. */
+/** Takes one reply. */
 export interface Expected {
   readonly operation: Operation<unknown>;
-  /** @param bytes the whole reply; they are the stream's, and must be copied if they are kept */
+  /** @param bytes the whole reply; they belong to the stream: copy them to keep them */
   reply(bytes: Uint8Array): void;
 }
 
-/** Takes a push. The bytes are the stream's. */
+/** Takes a push. The bytes belong to the stream: copy them to keep them. */
 export type OnPush = (channel: Uint8Array, payload: Uint8Array) => void;
 
 export class ReplyStream<Entry extends Expected> {
   readonly #onPush: OnPush;
   readonly #expected = new Fifo<Entry>();
   #unansweredBytes = 0;
-  /** The beginning of a reply or push whose end has not come. */
+  /** The beginning of a reply or push that is not complete. */
   readonly #rest = new ByteWriter(0);
 
   constructor(onPush: OnPush) {
     this.#onPush = onPush;
   }
 
-  /** Those without a reply, in order. */
+  /** Calls without a reply, in order. */
   get unanswered(): readonly Entry[] {
     return [...this.#expected];
   }
 
-  /** Bytes of the frames without a reply. */
+  /** Bytes of the calls without a reply. */
   get unansweredBytes(): number {
     return this.#unansweredBytes;
   }
 
-  /** The next reply but those promised before is for this one. */
+  /** Expects one more reply, behind all that are expected already. */
   expect(entry: Entry): void {
     this.#expected.push(entry);
     this.#unansweredBytes += entry.operation.frame.length;
@@ -62,7 +62,7 @@ export class ReplyStream<Entry extends Expected> {
   /**
    * Reads the next bytes.
    *
-   * @throws ThrottrError `reply_invalid` when they are no replies to what was asked
+   * @throws ThrottrError `reply_invalid` when they are not replies to the calls
    */
   read(chunk: Uint8Array): void {
     const rest = this.#rest;
@@ -83,7 +83,7 @@ export class ReplyStream<Entry extends Expected> {
     }
   }
 
-  /** Reads what is whole; gives where the rest begins. */
+  /** Reads all complete replies and pushes. Returns where the rest begins. */
   #readWhole(bytes: Uint8Array): number {
     let at = 0;
     while (at < bytes.length) {
@@ -106,7 +106,7 @@ export class ReplyStream<Entry extends Expected> {
 
   #readReply(bytes: Uint8Array, at: number): number {
     const entry = this.#expected.peek();
-    if (entry === undefined) throw replyInvalid("there is a reply that nobody asked for");
+    if (entry === undefined) throw replyInvalid("a reply came without a request");
     const { type, frame } = entry.operation;
     const status = bytes[at]!;
     const failure = type >= COMMANDS_START ? STATUS_ERROR : STATUS_FAILURE;

@@ -1,12 +1,12 @@
-/** What becomes of calls whose attempt came to nothing: none that may have been applied is applied again. */
+/** Which calls are sent again after a failed attempt: never one that may have been applied and must not be repeated. */
 import type { ThrottrError } from "../../wire/edge/error.ts";
 import { outcomeUnknown, type Call } from "./call.ts";
 
 /**
- * The calls that are to be sent again after an attempt that failed; the others fail.
+ * Returns the calls to send again after a failed attempt, and fails the others.
  *
- * @param error of the attempt: `connection_failed`, none was sent; `outcome_unknown`, some may have been
- * applied; any other, the server has refused them all, and nothing was applied
+ * @param error of the attempt: `connection_failed` when no call was sent; `outcome_unknown` when some may have been
+ *   applied; any other code when the server refused them all, and nothing was applied
  */
 export function toSendAgain(
   calls: readonly Call[],
@@ -31,13 +31,13 @@ export function toSendAgain(
 }
 
 /**
- * Connections that end with these are ended in order: all that was begun is answered, and what is
- * unanswered was not applied. The first two say that the next frame is one which can't be read.
+ * With these codes the server ends a connection in order: all calls that it started are answered, and the unanswered ones
+ * were not applied. The first two say that it could not read the next frame.
  */
 const UNREADABLE: readonly string[] = ["frame_too_large", "request_type_unknown"];
 const EXPIRED = "token_expired";
 
-/** The calls that are to be sent again after a connection was lost; the others fail. */
+/** Returns the calls to send again after a connection was lost, and fails the others. */
 export function toSendAgainAfterLoss(
   unanswered: readonly Call[],
   error: ThrottrError,

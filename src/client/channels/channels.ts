@@ -1,4 +1,4 @@
-/** The channels that a connection is subscribed to, and who listens to each. */
+/** The channels that a connection is subscribed to, and the listeners of each. */
 import { binaryString } from "../../wire/bytes.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
 import { RequestType, STATUS_SUCCESS } from "../../wire/throttr/requests.ts";
@@ -9,7 +9,7 @@ import type { Listener } from "./subscription.ts";
 export class Channel {
   readonly name: Uint8Array;
   readonly listeners = new Set<Listener>();
-  /** The server has confirmed the subscription, on the connection there is. */
+  /** The server has confirmed the subscription on the current connection. */
   isConfirmed = false;
 
   constructor(name: Uint8Array) {
@@ -49,7 +49,7 @@ export class Channels {
     return this.#channels.delete(key);
   }
 
-  /** Gives a message to whoever listens; on a channel that nobody has asked for, to nobody. */
+  /** Passes a message to the listeners of its channel, if it has any. */
   push(name: Uint8Array, payload: Uint8Array): void {
     const channel = this.#channels.get(keyOf(name));
     if (channel === undefined) return;

@@ -1,4 +1,4 @@
-/** Subscriptions: messages of a channel, as an iterator that holds a bounded number of them. */
+/** Subscriptions: the messages of a channel as an async iterator with a bounded queue. */
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -16,14 +16,14 @@ import { platform, type Signal } from "../platform.ts";
 export interface Message {
   readonly channel: string;
   readonly payload: Uint8Array<ArrayBuffer>;
-  /** Messages that were dropped before this one, with `overflow: "drop_oldest"`. */
+  /** Messages dropped before this one, with `overflow: "drop_oldest"`. */
   readonly missed: number;
   /** The payload as UTF-8 text. */
   text(): string;
 }
 
 /**
- * How to subscribe.
+ * Options of a subscription.
  *
  * @example
  * const news = throttr.subscribe("news", {
@@ -33,20 +33,20 @@ export interface Message {
  * });
  */
 export interface SubscribeOptions {
-  /** Ends the subscription, as `return()` does. */
+  /** Ends the subscription, like `return()`. */
   readonly signal?: Signal | undefined;
-  /** How long the server may take to confirm it, in ms: 1 to 2^31 - 1; that of the client unless given. */
+  /** How long the server may take to confirm, in ms: 1 to 2^31 - 1; the client's `timeoutMs` unless given. */
   readonly timeoutMs?: number | undefined;
-  /** Messages that may wait to be asked for: from 1; 1,000 unless given. */
+  /** Messages that may wait to be read: from 1; 1,000 unless given. */
   readonly queueMax?: number | undefined;
-  /** Bytes that these messages may have: from 1; 16 MiB unless given. A single one may have more. */
+  /** Bytes of the waiting messages: from 1; 16 MiB unless given. A single message may have more. */
   readonly queueBytesMax?: number | undefined;
   /**
-   * What becomes of a message for which there is no room: the subscription ends with `queue_full`, or
-   * the oldest messages are dropped for it. `error` unless given.
+   * What happens when the queue is full: `error` ends the subscription with `queue_full`, `drop_oldest` drops the oldest
+   * messages. `error` unless given.
    */
   readonly overflow?: "error" | "drop_oldest" | undefined;
-  /** Called when the subscription is back after a connection was lost: messages may have been missed. */
+  /** Called when the subscription is confirmed again after a lost connection: messages may have been missed. */
   readonly onReconnect?: (() => void) | undefined;
 }
 
@@ -59,8 +59,8 @@ export const SUBSCRIPTION: FieldNames<SubscribeOptions> = {
 };
 
 /**
- * The messages of a channel from now on. It ends with `return()`, which leaving a loop calls, with its
- * signal, and with the client; or it throws what ended it, once the messages before are read.
+ * The messages of a channel from now on. It ends with `return()`, which leaving a `for await` loop calls, with its signal, and
+ * with the client. After an error the waiting messages are read first, and then the error is thrown.
  *
  * @example
  * const news = throttr.subscribe("news");
@@ -72,14 +72,14 @@ export const SUBSCRIPTION: FieldNames<SubscribeOptions> = {
 export interface Subscription extends AsyncIterable<Message, void, undefined> {
   readonly channel: string;
   /**
-   * Resolves when the server has confirmed: messages that are published after that come. Rejects when
-   * the subscription ends before: `subscribe_refused`, `timeout`, `connection_failed`, …
+   * Resolves when the server has confirmed: messages published after that will come. Rejects when the subscription ends
+   * before: `subscribe_refused`, `timeout`, `connection_failed`, …
    */
   readonly ready: Promise<void>;
   next(): Promise<IteratorResult<Message, void>>;
   return(): Promise<IteratorResult<Message, void>>;
   [Symbol.asyncIterator](): Subscription;
-  /** As `return()`. */
+  /** Like `return()`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -115,7 +115,7 @@ export class Listener implements Subscription {
   readonly name: Uint8Array;
   readonly ready: Promise<void>;
   readonly deadlineMs: number;
-  /** It is confirmed, or has ended: its deadline has no meaning any more. */
+  /** It is confirmed, or has ended: its deadline no longer matters. */
   isSettled = false;
   isEnded = false;
   readonly #timeoutMs: number;
@@ -128,14 +128,14 @@ export class Listener implements Subscription {
   readonly #queue = new Fifo<ReceivedMessage>();
   #queueBytes = 0;
   readonly #waiters = new Fifo<Waiter>();
-  /** What `next` is to throw, once. */
+  /** The error that `next` throws once. */
   #error: ThrottrError | null = null;
   #confirm!: () => void;
   #refuse!: (error: ThrottrError) => void;
 
   /**
    * @param name bytes of the channel's name
-   * @param onEnd is called once, when it needs no messages any more
+   * @param onEnd called once, when it needs no further messages
    * @throws ThrottrError `option_invalid`
    */
   constructor(
@@ -158,20 +158,20 @@ export class Listener implements Subscription {
       this.#confirm = resolve;
       this.#refuse = reject;
     });
-    // Not everybody waits for it.
+    // A caller need not await `ready`: its rejection must not count as unhandled.
     this.ready.catch(() => {});
     this.#signal = options.signal ?? null;
     if (this.#signal?.aborted === true) this.#abort();
     else this.#signal?.addEventListener("abort", this.#abort);
   }
 
-  /** The server has confirmed it, or once more after a new connection. */
+  /** The server has confirmed the subscription, for the first time or on a new connection. */
   confirm(): void {
     if (!this.isSettled) {
       this.isSettled = true;
       this.#confirm();
     } else if (this.#onReconnect !== null) {
-      // What it throws is not for us.
+      // An error of the caller's function is the caller's affair.
       platform.queueMicrotask(this.#onReconnect);
     }
   }
@@ -199,7 +199,7 @@ export class Listener implements Subscription {
     this.#queueBytes += payload.length;
   }
 
-  /** Ends it with an error, behind the messages that it holds. */
+  /** Ends it with an error, which comes behind the waiting messages. */
   fail(error: ThrottrError): void {
     if (this.isEnded) return;
     const waiter = this.#waiters.shift();
@@ -208,7 +208,7 @@ export class Listener implements Subscription {
     this.#leave(error);
   }
 
-  /** Ends it at once, without an error. */
+  /** Ends it at once without an error. */
   end(code: string, detail: string): void {
     this.#queue.clear();
     this.#queueBytes = 0;
@@ -216,7 +216,7 @@ export class Listener implements Subscription {
     if (!this.isEnded) this.#leave(new ThrottrError(code, detail));
   }
 
-  /** Fails it if its time to be confirmed is up. */
+  /** Fails it when the time to be confirmed is over. */
   expire(nowMs: number): void {
     if (nowMs < this.deadlineMs) return;
     this.fail(new ThrottrError("timeout", `not subscribed within ${this.#timeoutMs} ms`));

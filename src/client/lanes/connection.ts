@@ -17,12 +17,12 @@ import { Listener, type SubscribeOptions, type Subscription } from "../channels/
 import type { Ending, Transport } from "../transport/transport.ts";
 
 /**
- * Bytes of calls that are sent and not answered; a call that has more goes alone. Servers end a
- * connection on which more than 3 MiB, or what they are told, wait for their replies.
+ * Bytes of calls that may be sent and unanswered; a larger call goes alone. Servers end a connection with more than
+ * `UNANSWERED_BYTES_MAX` unanswered, 3 MiB at the least.
  */
 const UNANSWERED_BYTES_MAX = MESSAGE_BYTES_MAX;
 
-/** Something with a deadline. */
+/** A call or a subscription, which fails at its deadline. */
 interface Timed {
   readonly deadlineMs: number;
   readonly isSettled: boolean;
@@ -36,13 +36,13 @@ export class Connection implements Lane, LinkHost {
   readonly #alarm: Alarm;
   readonly #queue: CallQueue;
   readonly #channels = new Channels();
-  /** To be sent before all calls; made anew for each socket. */
+  /** Sent before all calls: each new socket subscribes again. */
   #controls: Control[] = [];
-  /** Of the open socket. */
+  /** Replies on the open socket. */
   #stream: ReplyStream<Call | Control> | null = null;
   #isFlushDue = false;
 
-  /** @param carriesCalls false: it is there for subscriptions, and ends with the last one */
+  /** @param carriesCalls false for a connection that only serves subscriptions, and ends with the last one */
   constructor(transport: Transport, settings: Settings, carriesCalls: boolean) {
     this.#settings = settings;
     this.#carriesCalls = carriesCalls;
@@ -115,7 +115,7 @@ export class Connection implements Lane, LinkHost {
     return this.#queue.size > 0 || this.#channels.size > 0;
   }
 
-  /** Fails all that waits for a connection; a subscription that was there before waits on, if it may. */
+  /** Fails everything that waits for a connection, except subscriptions that were confirmed before. */
   #giveUp(error: ThrottrError, isFinal: boolean): void {
     for (const call of this.#queue.takeAll()) call.refuse(error);
     for (const listener of this.#channels.listeners()) {
@@ -153,7 +153,7 @@ export class Connection implements Lane, LinkHost {
     });
   }
 
-  /** Sends a control, with those of the same turn; where there is no connection, sees to it that there is. */
+  /** Sends SUBSCRIBE or UNSUBSCRIBE together with those of the same turn, and opens a connection if none is open. */
   #control(control: Control): void {
     if (this.#stream !== null) this.#controls.push(control);
     if (this.#isFlushDue) return;
@@ -164,7 +164,7 @@ export class Connection implements Lane, LinkHost {
     });
   }
 
-  /** Sends what may be sent. */
+  /** Sends as much as the limit of unanswered bytes allows. */
   #flush(): void {
     const stream = this.#stream;
     if (stream === null) {
@@ -181,7 +181,7 @@ export class Connection implements Lane, LinkHost {
     this.#link.send(messageOf(entries.map(({ operation }) => operation)));
   }
 
-  /** Calls that are sent and not answered; some may be settled. */
+  /** Calls that were sent and are not answered; some may be settled already. */
   #sent(): Call[] {
     const entries = this.#stream?.unanswered ?? [];
     return entries.filter((entry) => entry instanceof Call);

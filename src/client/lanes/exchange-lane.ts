@@ -15,10 +15,10 @@ import type { Transport } from "../transport/transport.ts";
 
 type Exchange = NonNullable<Transport["exchange"]>;
 
-/** How often the calls of a turn are sent in halves: a server that goes on refusing means all of them. */
+/** How often a message is halved after a refusal: a server that goes on refusing means every call. */
 const HALVINGS_MAX = 32;
 
-/** The replies were more than the server could hold, what was applied is unknown. Fewer calls may fit. */
+/** The server could not hold all replies, and which calls were applied is unknown. Fewer calls may fit. */
 const REPLY_TOO_LARGE = "reply_too_large";
 
 export class ExchangeLane implements Lane {
@@ -43,8 +43,8 @@ export class ExchangeLane implements Lane {
 }
 
 /**
- * The calls of one turn. Its messages go one after the other, so calls of one turn are applied in the
- * order in which they were made, but for those that are sent again.
+ * The calls of one turn. Its messages go one after the other, so the calls of a turn are applied in the order in which
+ * they were made, except those that are sent again.
  *
  * Each turn has a timer of its own: in a Worker, timers belong to the request that sets them.
  */
@@ -110,7 +110,7 @@ class Turn implements CallOwner {
     }
   }
 
-  /** Sends calls in one message. Gives those that are to be sent again. */
+  /** Sends calls in one message. Returns those to send again. */
   async #attempt(calls: readonly Call[]): Promise<Call[]> {
     const open = calls.filter(({ isSettled }) => !isSettled);
     if (open.length === 0) return [];
@@ -136,10 +136,10 @@ class Turn implements CallOwner {
     return [...again, ...(await this.#attempt(calls.slice(half)))];
   }
 
-  /** Carries a message there and its replies back. Gives what was wrong, if there are calls without one. */
+  /** Carries a message to the server and its replies back. Returns an error when calls are left without a reply. */
   async #carry(calls: readonly Call[]): Promise<ThrottrError | null> {
     const replies = new ReplyStream<Call>(() => {
-      throw new ThrottrError("reply_invalid", "there is a push among replies");
+      throw new ThrottrError("reply_invalid", "a push came between replies");
     });
     for (const call of calls) replies.expect(call);
     const message = messageOf(calls.map(({ operation }) => operation));
@@ -152,7 +152,7 @@ class Turn implements CallOwner {
     return replies.unanswered.length === 0 ? null : outcomeUnknown("replies are missing");
   }
 
-  /** Whoever waits for it is aborted when no call does any more. */
+  /** Aborts the request once all its calls are settled. */
   async #underSignal(message: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
     this.#underWay++;
     try {
@@ -163,7 +163,7 @@ class Turn implements CallOwner {
   }
 }
 
-/** Calls that may be sent again, whatever became of them; the others fail. */
+/** Returns the calls that are safe to repeat, and fails the others. */
 function repeatable(calls: readonly Call[], error: ThrottrError): Call[] {
   return calls.filter((call) => {
     call.isLost = true;

@@ -1,9 +1,9 @@
-/** A lane: a way for calls to a server. */
+/** A lane: one way for calls to reach a server, over a connection or by single exchanges. */
 import type { Call } from "../calls/call.ts";
 
 export interface Lane {
-  /** Sends the calls of one turn. Each of them is settled, sooner or later. */
+  /** Sends the calls of one turn. Each of them will be settled. */
   send(calls: readonly Call[]): void;
-  /** Ends it, and all of its calls. */
+  /** Closes the lane, and fails all of its calls. */
   close(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * A link: a socket that is opened when it is needed, and again when it was lost; that gives signs of
- * life, and is given up when the other side gives none.
+ * A link: a socket that is opened when it is needed, opened again when it was lost, and pinged, so that each side knows
+ * that the other is still there.
  */
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { backoffMs } from "../timing/backoff.ts";
@@ -8,23 +8,22 @@ import type { Settings } from "../options.ts";
 import type { Ending, Socket, Transport } from "../transport/transport.ts";
 
 /**
- * A server takes a silent peer for one that does not read: it is pinged, at the latest, whenever so many
- * bytes have come.
+ * To the server a silent peer is one that does not read. So the link pings at the latest when so many bytes have come.
  */
-const UNHEARD_BYTES_MAX = 64 << 10;
-/** A connection that lasted so long was a good one: waits begin from the shortest again. */
+const UNCONFIRMED_BYTES_MAX = 64 << 10;
+/** After a connection that lasted so long, the next waits begin with the shortest again. */
 const STABLE_MS = 5000;
 
-/** Who uses a link. */
+/** The user of a link. */
 export interface LinkHost {
   opened(): void;
-  /** @throws ThrottrError when the bytes make no sense: then the link is given up */
+  /** @throws ThrottrError when the bytes are not in the protocol: then the link drops the socket */
   received(bytes: Uint8Array): void;
   /**
-   * The socket has ended, or could not be opened.
+   * The socket has closed, or could not be opened.
    *
-   * @param failures how often in a row it could not be opened
-   * @returns whether another one is needed
+   * @param failures failed attempts to open it, in a row
+   * @returns whether another socket is needed
    */
   ended(ending: Ending, failures: number): boolean;
 }
@@ -37,16 +36,16 @@ export class Link {
   readonly #host: LinkHost;
   #state: State = "idle";
   #socket: Socket | null = null;
-  /** Counts sockets: what an earlier one says is not heard. */
+  /** Counts sockets: late events of an earlier one are ignored. */
   #generation = 0;
-  /** Of the state: how long opening may take, how long to wait, when to ping. */
+  /** The timer of the current state: how long opening may take, how long to wait, or when to ping. */
   #timer: unknown = null;
   #failures = 0;
   /** Waits since the last good connection. */
   #step = 0;
   #openedAtMs = 0;
   #isHeard = true;
-  #unheardBytes = 0;
+  #unconfirmedBytes = 0;
 
   constructor(transport: Transport, settings: Settings, host: LinkHost) {
     this.#transport = transport;
@@ -58,7 +57,7 @@ export class Link {
     return this.#state === "open";
   }
 
-  /** Sees to it that there is a socket, soon. */
+  /** Opens a socket, soon, unless one is open. */
   open(): void {
     if (this.#state === "idle") this.#connect();
   }
@@ -71,17 +70,17 @@ export class Link {
     }
   }
 
-  /** Gives the socket up. */
+  /** Closes a socket that failed, and reports it. */
   drop(detail: string, cause?: unknown): void {
     this.#end({ error: connectionFailed(detail, cause), isFinal: false });
   }
 
-  /** Ends the socket: nobody needs it for now. */
+  /** Closes a socket that is not needed for now. */
   release(): void {
     this.#leave("idle");
   }
 
-  /** Ends it for good. */
+  /** Closes the link for good. */
   close(): void {
     this.#leave("closed");
   }
@@ -113,20 +112,20 @@ export class Link {
     this.#failures = 0;
     this.#openedAtMs = this.#settings.clock.nowMs();
     this.#isHeard = true;
-    this.#unheardBytes = 0;
+    this.#unconfirmedBytes = 0;
     this.#awaitPing();
     this.#host.opened();
   }
 
   #received(bytes: Uint8Array): void {
     this.#isHeard = true;
-    this.#unheardBytes += bytes.length;
+    this.#unconfirmedBytes += bytes.length;
     try {
       this.#host.received(bytes);
     } catch (error) {
       this.drop(ThrottrError.from(error).message, error);
     }
-    if (this.isOpen && this.#unheardBytes >= UNHEARD_BYTES_MAX) this.#ping();
+    if (this.isOpen && this.#unconfirmedBytes >= UNCONFIRMED_BYTES_MAX) this.#ping();
   }
 
   #awaitPing(): void {
@@ -143,7 +142,7 @@ export class Link {
   }
 
   #ping(): void {
-    this.#unheardBytes = 0;
+    this.#unconfirmedBytes = 0;
     try {
       this.#socket!.ping();
     } catch (error) {

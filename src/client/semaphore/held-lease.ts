@@ -1,4 +1,4 @@
-/** A lease that is held: renewed in time, and known to be lost when it may be. */
+/** A lease that is held: it is renewed in time, and counts as lost as soon as the server may have ended it. */
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { Text } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -9,7 +9,7 @@ import type { HeldLease, LeaseCalls, Leases } from "./leases.ts";
 import type { Settings } from "../options.ts";
 import { platform, type Signal } from "../platform.ts";
 
-/** It is renewed when so much of its TTL has passed: two further attempts may fail. */
+/** Part of the TTL after which a lease is renewed: two attempts may fail before it ends. */
 const RENEWAL_SHARE = 1 / 3;
 
 export class Held implements HeldLease {
@@ -25,9 +25,9 @@ export class Held implements HeldLease {
   #isHeld = true;
   /** `Infinity` while a renewal is under way. */
   #renewAtMs = 0;
-  /** From then on the server may have ended it. */
+  /** The server may have ended it from then on. */
   #endsAtMs = 0;
-  /** Renewals in a row that came to nothing, and what the last one failed with. */
+  /** Failed renewals in a row, and the error of the last one. */
   #failures = 0;
   #error: unknown = null;
   #release: Promise<boolean> | null = null;
@@ -80,23 +80,23 @@ export class Held implements HeldLease {
     try {
       await this.release();
     } catch {
-      // It ends by itself.
+      // The lease ends by itself at the end of its TTL.
     }
   }
 
-  /** Nobody renews it any more. */
+  /** The client was closed: the lease is not renewed any more. */
   close(): void {
-    this.#lose("the client was closed, nobody renews it", null);
+    this.#lose("the client was closed, and no longer renews it", null);
   }
 
-  /** Whoever blocks the thread keeps the alarm from ringing. */
+  /** Checks the time itself: code that blocks the thread keeps the alarm from ringing. */
   #look(): void {
-    if (this.#isHeld && this.#settings.clock.nowMs() >= this.#endsAtMs) this.#loseUnheard();
+    if (this.#isHeld && this.#settings.clock.nowMs() >= this.#endsAtMs) this.#loseUnrenewed();
   }
 
   #ring(nowMs: number): number {
     if (nowMs >= this.#endsAtMs) {
-      this.#loseUnheard();
+      this.#loseUnrenewed();
       return Infinity;
     }
     if (nowMs >= this.#renewAtMs) void this.#renew(nowMs);
@@ -141,7 +141,7 @@ export class Held implements HeldLease {
     this.#alarm.setBy(this.#dueAtMs);
   }
 
-  #loseUnheard(): void {
+  #loseUnrenewed(): void {
     this.#lose(`it could not be renewed within ${this.#ttlMs} ms`, this.#error);
   }
 

@@ -9,6 +9,6 @@ const fillRandom = (bytes: Uint8Array<ArrayBuffer>): unknown =>
 /** A random UUID. `getRandomValues` also works on insecure origins; `randomUUID` does not. */
 export const newRandomLeaseId = (): string => newLeaseId(fillRandom);
 
-/** Options with a lease id: a random one where there is none. */
+/** Adds a random lease id to options without one. */
 export const withRandomLeaseId = <Options extends AcquireOptions>(options: Options): Options =>
   withLeaseId(options, fillRandom);

@@ -1,11 +1,11 @@
-/** The leases of a client: how they are asked for, what is held, and what ends when the client is closed. */
+/** The leases of a client: the calls behind them, the handle of a held one, and what ends when the client is closed. */
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { Text } from "../../wire/edge/argument.ts";
 import type { AcquireOptions, Lease, RenewOptions } from "../../wire/edge/semaphores.ts";
 import type { CallOptions } from "../calls/call.ts";
 import type { Signal } from "../platform.ts";
 
-/** The calls of a client that leases are held by. */
+/** The calls that acquire, renew and release a lease. */
 export interface LeaseCalls {
   acquire(name: Text, options: AcquireOptions & CallOptions): Promise<Lease | null>;
   renew(
@@ -18,7 +18,7 @@ export interface LeaseCalls {
 }
 
 /**
- * What is held of a semaphore, until it is released: it is renewed all the while.
+ * Resources held of a semaphore. The client renews the lease until it is released.
  *
  * @example
  * await using lease = await throttr.semaphore("gpu", 4).acquire();
@@ -28,23 +28,22 @@ export interface LeaseCalls {
 export interface HeldLease {
   /** A UUID. */
   readonly leaseId: string;
-  /** Of the semaphore. */
+  /** Name of the semaphore. */
   readonly name: Text;
   readonly resources: number;
   /**
-   * Aborted when the lease is lost: the server says that it has ended, or nothing was heard of it for so
-   * long that it may have, or the client was closed. From then on others may hold what it held. Its reason
-   * is a ThrottrError `lease_lost`.
+   * Aborted when the lease is lost: the server says that it has ended, it could not be renewed within its TTL, or the
+   * client was closed. From then on other callers may hold the resources. Its reason is a ThrottrError `lease_lost`.
    */
   readonly signal: Signal;
-  /** False when it is released, or lost. */
+  /** False once the lease is released or lost. */
   readonly isHeld: boolean;
   /**
-   * Gives it back; false when it had ended before. When that fails, it ends by itself at the end of its
+   * Releases the lease; false when it had ended before. When the call fails, the lease ends by itself at the end of its
    * TTL.
    */
   release(): Promise<boolean>;
-  /** As `release()`, but does not reject. */
+  /** Like `release()`, but does not reject. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 

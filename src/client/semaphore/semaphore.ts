@@ -1,4 +1,4 @@
-/** Semaphores: waits until there is room, holds it, renews what is held, and gives it back. */
+/** Semaphores: the client waits for room, acquires a lease, renews it, and releases it. */
 /// <reference lib="esnext.disposable" preserve="true" />
 import {
   integerOf,
@@ -21,33 +21,33 @@ import { DELAY_MS_MAX, wholeOption, type Settings } from "../options.ts";
 import { Pause } from "../timing/pause.ts";
 import type { Signal } from "../platform.ts";
 
-/** Leases are renewed at a third of it, so this is three calls a second. */
+/** The shortest TTL. Leases are renewed after a third of it, so this is three calls a second. */
 const TTL_MS_MIN = 1000;
 const TTL_MS = 30_000;
 /** How long `with` waits. */
 const WAIT_MS = 10_000;
-/** Waits between two attempts: they double, up to the second. */
+/** Bounds of the waits between two attempts: they double, up to the second. */
 const POLLING = { backoffBaseMs: 100, backoffMaxMs: 2000 };
 
-/** What is held unless a call says otherwise. */
+/** Defaults for the calls of a semaphore. */
 export interface SemaphoreOptions {
-  /** How much is held at a time: 1 to 2^32 - 1; 1 unless given. */
+  /** How many resources a lease holds: 1 to 2^32 - 1; 1 unless given. */
   readonly resources?: number | undefined;
   /**
-   * How long what is held stays so when nobody renews it any more, in ms: 1,000 to 86,400,000; 30,000
-   * unless given. It is renewed at a third of it.
+   * How long a lease lasts without being renewed, in ms: 1,000 to 86,400,000; 30,000 unless given. The client renews it
+   * after a third of that.
    */
   readonly ttlMs?: number | undefined;
 }
 
-/** What is wanted of a semaphore. */
+/** Options of one acquisition. */
 export interface HoldOptions extends SemaphoreOptions {
   /**
-   * How long to wait until there is room, in ms: 0, for a single attempt, to 2^31 - 1. `acquire` does not
-   * wait unless told to, `with` waits 10,000. Each attempt may take the time that any call may, too.
+   * How long to wait for room, in ms: 0, for a single attempt, to 2^31 - 1. `acquire` makes a single attempt unless given,
+   * `with` waits 10,000 ms. Each attempt has the client's `timeoutMs` besides.
    */
   readonly waitMs?: number | undefined;
-  /** Ends the waiting with `aborted`. What is held then stays held. */
+  /** Ends the wait with `aborted`. A lease that is held already stays held. */
   readonly signal?: Signal | undefined;
 }
 
@@ -56,10 +56,9 @@ export const SEMAPHORE: FieldNames<SemaphoreOptions> = { resources: true, ttlMs:
 const HOLD: FieldNames<HoldOptions> = { ...SEMAPHORE, waitMs: true, signal: true };
 
 /**
- * A semaphore: of what it stands for, no more than `maximum` is held at a time, by all callers together.
+ * A semaphore: all callers together hold at most `maximum` resources at a time.
  *
- * Those who wait are served in no order. A caller that ends without a release holds on to what it held
- * until the end of the TTL.
+ * Waiting callers are served in no particular order. A lease that is neither released nor renewed ends with its TTL.
  *
  * @example
  * const gpu = throttr.semaphore("gpu", 4, { ttlMs: 10_000 });
@@ -69,18 +68,17 @@ export interface Semaphore {
   readonly name: Text;
   readonly maximum: number;
   /**
-   * Holds resources; null when there was no room.
+   * Acquires a lease; null when there is no room.
    *
    * Rejects with ThrottrError `option_invalid`, `maximum_invalid`, `aborted`, `closed`, or as any call.
    */
   acquire(options?: HoldOptions): Promise<HeldLease | null>;
   /**
-   * Runs something while it holds resources, and gives them back when that has ended. Resolves and
-   * rejects as what was run did; but where the lease was lost before it resolved, it rejects with
-   * `lease_lost`: others may have run meanwhile.
+   * Runs a function while it holds a lease, and releases it afterwards. It settles as the function does, except where the
+   * lease was lost before the function resolved: then it rejects with `lease_lost`, as others may have run meanwhile.
    *
-   * Rejects with ThrottrError `semaphore_unavailable`, and nothing was run, when there was no room for
-   * `waitMs`; or as `acquire`.
+   * Rejects with ThrottrError `semaphore_unavailable`, without running the function, when there was no room for `waitMs`; or
+   * as `acquire` does.
    */
   with<Result>(
     run: (lease: HeldLease) => Result | PromiseLike<Result>,
@@ -192,7 +190,7 @@ export class LeasedSemaphore implements Semaphore {
         ...options,
       });
     } catch (error) {
-      // It may be held all the same. Where this fails, too, it ends at the end of its TTL.
+      // The lease may be held though the call failed. If releasing it fails, too, it ends with its TTL.
       if (phaseOf((error as ThrottrError).code) === Phase.unknown) {
         this.#calls.release(this.name, leaseId).catch(() => {});
       }

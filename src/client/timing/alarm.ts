@@ -1,4 +1,4 @@
-/** One timer for many deadlines: it is set to the earliest. */
+/** One timer for many deadlines, set to the earliest: a timer for each call would cost more than the call. */
 import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
 
 export class Alarm {
@@ -7,13 +7,13 @@ export class Alarm {
   #atMs = Infinity;
   #timer: unknown = null;
 
-  /** @param ring does what is due, and gives the next deadline; `Infinity` when there is none */
+  /** @param ring handles what is due, and returns the next deadline; `Infinity` without one */
   constructor(clock: Clock, ring: (nowMs: number) => number) {
     this.#clock = clock;
     this.#ring = ring;
   }
 
-  /** Sees to it that the alarm rings at a deadline, if not before. */
+  /** Makes the alarm ring at a deadline or earlier. */
   setBy(atMs: number): void {
     if (atMs >= this.#atMs) return;
     this.clear();

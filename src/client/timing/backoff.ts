@@ -4,13 +4,13 @@
 export interface BackoffBounds {
   /** Largest wait before the first further attempt. */
   readonly backoffBaseMs: number;
-  /** Largest wait before any. */
+  /** Largest wait before any attempt. */
   readonly backoffMaxMs: number;
 }
 
 /**
- * The wait before an attempt, in ms: anything from 0 to a bound that doubles each time, so that clients
- * that were cut off together do not come back together.
+ * The wait before an attempt, in ms: random, from 0 to a bound that doubles each time. Clients that lost their connections
+ * together must not come back together.
  *
  * @param step 0 before the first further attempt
  * @param random from 0 to below 1

@@ -10,7 +10,7 @@ export const systemClock: Required<Clock> = {
   random: () => Math.random(),
 };
 
-/** A clock with random numbers, where it has none of its own. */
+/** Adds random numbers to a clock that has none. */
 export function withRandom(clock: Clock): Required<Clock> {
   return {
     nowMs: () => clock.nowMs(),

@@ -1,4 +1,4 @@
-/** A pause between two attempts, which a signal may end, and the end of the client. */
+/** A pause between two attempts. A signal ends it early, and so does closing the client. */
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Clock } from "../../wire/clock.ts";
 import type { Closable, Leases } from "../semaphore/leases.ts";

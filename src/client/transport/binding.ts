@@ -9,7 +9,7 @@ import { openSocket, type MadeSocket } from "./platform-socket.ts";
 import type { Ending, Transport } from "./transport.ts";
 
 /**
- * A service binding whose entrypoint is `Throttr`, whatever the types at hand know of it.
+ * A service binding whose entrypoint is `Throttr`, in whatever type the project has for it.
  *
  * @example
  * // wrangler.toml: services = [{ binding = "THROTTR", service = "throttr-edge", entrypoint = "Throttr" }]
@@ -21,7 +21,7 @@ export interface ThrottrBinding {
   fetch(request: never): Promise<unknown>;
 }
 
-/** What such a binding has. */
+/** The methods of such a binding. */
 interface Binding {
   exchange(frames: Uint8Array<ArrayBuffer>): Promise<Uint8Array>;
   fetch(url: string, init: { readonly headers: Record<string, string> }): Promise<UpgradeResponse>;
@@ -30,20 +30,20 @@ interface Binding {
 /** The answer to a request to open a WebSocket. */
 interface UpgradeResponse {
   readonly status: number;
-  /** Null when it is refused. */
+  /** Null when the server refuses. */
   readonly webSocket: (PlatformSocket & { accept(): void }) | null;
   text(): Promise<string>;
 }
 
-/** No name is looked up: the binding says which Worker it is. */
+/** Any host would do: the binding decides which Worker answers. */
 const ORIGIN = "https://throttr";
 
 /**
- * Carries calls over a service binding: those of one turn in one RPC call. The binding's props say what
- * may be done, there is no token.
+ * Carries calls over a service binding, those of one turn in one RPC call. The binding's props give the rights; there is no
+ * token.
  *
- * In a Worker, sockets and timers belong to the request that opens them: make a client for each request,
- * it costs nothing until it is used.
+ * In a Worker, sockets and timers belong to the request that opens them: create a client for each request,
+ * which costs nothing until it is used.
  *
  * @example
  * export default {
@@ -57,7 +57,7 @@ const ORIGIN = "https://throttr";
  * @throws ThrottrError `argument_invalid`
  */
 export function serviceBinding(binding: ThrottrBinding): Transport {
-  // A stub is whatever its platform makes of it: only what is missing is told apart.
+  // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
   if ((binding as unknown) == null) {
     throw new ThrottrError(
       "argument_invalid",

@@ -1,4 +1,4 @@
-/** Where a server's door for this client is, and what opens it. */
+/** The address of the server's door for this client, and the token that opens it. */
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { platform } from "../platform.ts";
 
@@ -6,8 +6,8 @@ import { platform } from "../platform.ts";
 export const DOOR_PATH = "/throttr/edge";
 
 /**
- * A token, or a function that gets one: it is called before each request and each connection, so tokens
- * may be short-lived.
+ * A token, or a function that returns one. The function is called before each request and each connection, so tokens may
+ * be short-lived.
  *
  * @example
  * const token = async () => (await fetch("/ticket")).text();
@@ -25,7 +25,7 @@ const SCHEMES: Readonly<Record<string, readonly [http: string, ws: string]>> = {
 /**
  * The address of the door.
  *
- * @param url of the deployment, `http`, `https`, `ws` or `wss`; with a path if that is not the usual one
+ * @param url of the deployment, `http`, `https`, `ws` or `wss`; with a path if it is not the usual one
  * @throws ThrottrError `option_invalid`
  */
 export function doorOf(url: string, scheme: "http" | "ws"): string {
@@ -52,9 +52,9 @@ function parse(url: string): InstanceType<typeof platform.URL> | null {
 }
 
 /**
- * A token that is valid now; null where none is needed.
+ * Returns a token that is valid now; null where none is needed.
  *
- * @throws ThrottrError `connection_failed` when the function has none
+ * @throws ThrottrError `connection_failed` when the function fails
  */
 export async function tokenOf(token: Token | undefined): Promise<string | null> {
   if (typeof token !== "function") return token ?? null;

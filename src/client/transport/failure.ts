@@ -1,19 +1,19 @@
-/** What servers, and the platforms between, say when something fails. */
+/** Errors out of what servers, and the platforms in front of them, answer when something fails. */
 import { ThrottrError } from "../../wire/edge/error.ts";
 
-/** Longest stretch of a foreign answer that a message shows. */
+/** How much of another server's answer a message shows. */
 const SHOWN_MAX = 100;
 
 /**
- * The error that a text of the server's says; null when the text is not the server's. Its codes have two
- * words or more, which no platform's messages begin with.
+ * Reads an error out of a text of this server; null for any other text. Its codes have two words or more, and no platform's
+ * messages begin like that.
  */
 export function errorOfText(text: string, cause?: unknown): ThrottrError | null {
   const { code, detail } = ThrottrError.from(text);
   return code.includes("_") ? new ThrottrError(code, detail, { cause }) : null;
 }
 
-/** The error that an HTTP answer says; null when the answer is not the server's. */
+/** Reads an error out of an HTTP answer; null when the answer is not one of this server. */
 export async function errorOfResponse(response: {
   text(): Promise<string>;
 }): Promise<ThrottrError | null> {
@@ -30,7 +30,7 @@ function parse(text: string): { code?: unknown; detail?: unknown } | null {
   }
 }
 
-/** A foreign text, in short. */
+/** Shortens the text of another server. */
 export function shown(text: string): string {
   return text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text;
 }

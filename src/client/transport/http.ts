@@ -1,4 +1,4 @@
-/** Transport over HTTP: a message is the body of a request, its replies that of the answer. */
+/** Transport over HTTP: a message is the body of a request, and its replies are the body of the response. */
 import type { FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { NoAnswer, outcomeUnknown } from "../calls/call.ts";
@@ -11,26 +11,26 @@ import type { Transport } from "./transport.ts";
 import { WEB_SOCKET, webSocket, type WebSocketOptions } from "./web-socket.ts";
 
 /**
- * How to make requests; subscriptions open a WebSocket.
+ * Options for requests over HTTP. Subscriptions open a WebSocket.
  *
  * @example
  * const throttr = new ThrottrClient(http("https://throttr.example.com", { token: env.TOKEN }));
  */
 export interface HttpOptions extends WebSocketOptions {
-  /** The runtime's unless given. */
+  /** The `fetch` of the runtime unless given. */
   readonly fetch?: Fetch;
 }
 
 const HTTP: FieldNames<HttpOptions> = { ...WEB_SOCKET, fetch: true };
 
-/** Of replies; a server's own are shorter. */
+/** Largest body of replies; servers send shorter ones. */
 const REPLY_BYTES_MAX = 128 << 20;
-/** Of an answer that says what is wrong. */
+/** Largest body of an error. */
 const PROBLEM_BYTES_MAX = 64 << 10;
 
 const decoder = new TextDecoder();
 
-/** What runtimes say of a server that they could not reach: nothing was sent. */
+/** Messages of runtimes that could not reach a server: nothing was sent. */
 const UNREACHED: readonly unknown[] = [
   "ECONNREFUSED",
   "ENOTFOUND",
@@ -38,16 +38,16 @@ const UNREACHED: readonly unknown[] = [
   "UND_ERR_CONNECT_TIMEOUT",
   "ConnectionRefused",
 ];
-/** Calls of the system that come before anything is sent. */
+/** System calls that come before anything is sent. */
 const BEFORE_SENDING: readonly unknown[] = ["connect", "getaddrinfo"];
-/** What the standard of fetch says of ports that it never connects to. */
+/** The message of ports that `fetch` never connects to, by its standard. */
 const BAD_PORT = "bad port";
-/** Codes of certificates that were not accepted. */
+/** Codes of certificates that were rejected. */
 const OF_CERTIFICATES =
   /^(?:CERT_|SELF_SIGNED_CERT|DEPTH_ZERO_SELF_SIGNED|UNABLE_TO_|ERR_TLS_CERT_)/;
 
 /**
- * Carries calls over HTTP: those of one turn in one request.
+ * Carries calls over HTTP, those of one turn in one request.
  *
  * @param url of the deployment; `/throttr/edge` unless it has a path
  * @throws ThrottrError `option_invalid`
@@ -77,12 +77,12 @@ export function http(url: string, options: HttpOptions = {}): Transport {
   };
 }
 
-/** What Node says of a peer that has closed the connection, instead of an answer or before it was whole. */
+/** Node's codes for a peer that closed the connection instead of answering, or within its answer. */
 const CLOSED: readonly unknown[] = ["UND_ERR_SOCKET", "ECONNRESET"];
-/** What it says of an answer that is no HTTP: the name of an error. */
+/** The name of Node's error for an answer that is not HTTP. */
 const UNREADABLE = "HTTPParserError";
 
-/** What a request is answered with. @throws ThrottrError that says what is known where nothing answers */
+/** Returns the response. @throws ThrottrError that says what is known, where nothing answers */
 export async function reach<Response>(
   door: string,
   send: () => Promise<Response>,
@@ -99,24 +99,24 @@ export async function reach<Response>(
     }
     if (CLOSED.includes(code) || name === UNREADABLE) {
       throw outcomeUnknown(
-        `no answer over HTTP has come from ${origin}, does it speak HTTP? ${reason}`,
+        `no HTTP answer came from ${origin}, does it speak HTTP? ${reason}`,
         error,
       );
     }
-    throw new NoAnswer(`the request has failed: ${reason}${pageHint(door)}`, error);
+    throw new NoAnswer(`the request failed: ${reason}${pageHint(door)}`, error);
   }
 }
 
 interface Reason {
   readonly code: unknown;
-  /** Call of the system that failed. */
+  /** The system call that failed. */
   readonly syscall: unknown;
   readonly name: unknown;
-  /** For people. */
+  /** A text for people. */
   readonly reason: string;
 }
 
-/** The server was not reached: nothing was applied. */
+/** Whether the server was never reached, and nothing was applied. */
 function wasNotSent({ code, syscall, reason }: Reason): boolean {
   return (
     UNREACHED.includes(code) ||
@@ -126,7 +126,7 @@ function wasNotSent({ code, syscall, reason }: Reason): boolean {
   );
 }
 
-/** What has failed first: `fetch` itself tells nothing. */
+/** The first cause: the message of `fetch` itself says nothing. */
 function reasonOf(error: unknown): Reason {
   const { code, cause } = error as { code?: unknown; cause?: { [field: string]: unknown } };
   const reason = cause?.["message"] || cause?.["code"];
@@ -138,7 +138,7 @@ function reasonOf(error: unknown): Reason {
   };
 }
 
-/** What an answer that is no success means. The server's own problems say when nothing was applied. */
+/** The error of a response without success. The server's own problems say when nothing was applied. */
 export async function refusalOf(door: string, response: FetchResponse): Promise<ThrottrError> {
   const { status } = response;
   const text = decoder.decode(await readWhole(response, PROBLEM_BYTES_MAX));
@@ -148,8 +148,8 @@ export async function refusalOf(door: string, response: FetchResponse): Promise<
   return status >= 500 ? outcomeUnknown(detail) : new ThrottrError("response_invalid", detail);
 }
 
-/** Most likely the path is that of something else. */
+/** A hint for an answer of another server: most likely the path is wrong. */
 function emptyAnswer(door: string): string {
   const { origin, pathname } = new platform.URL(door);
-  return `no more is said at ${origin}${pathname}; the path of a server is ${DOOR_PATH} unless given`;
+  return `${origin}${pathname} is most likely not a Throttr Edge server; its path is ${DOOR_PATH} unless given`;
 }

@@ -1,26 +1,27 @@
-/** A WebSocket of any runtime as the socket that the core knows. */
+/** Adapts the WebSocket of any runtime to the `Socket` of the client. */
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { errorOfText } from "./failure.ts";
 import { pageHint, type PlatformSocket } from "../platform.ts";
 import type { Ending, Socket, SocketEvents } from "./transport.ts";
 
-/** A WebSocket that was made. */
+/** A WebSocket that was created. */
 export interface MadeSocket {
   readonly socket: PlatformSocket;
-  /** Begins with it, where it is open but has to be told to; then there is no event. */
+  /** Starts a WebSocket that is open already, and has no open event: that of a service binding. */
   readonly accept?: () => void;
 }
 
-/** How to get a WebSocket. */
+/** How to open a WebSocket. */
 export interface SocketSource {
   /**
-   * Gets all that it takes.
+   * Fetches what is needed first: a token, or the socket of a binding.
    *
-   * @returns what makes it: nothing that happens to it is missed. Or why the server has refused
-   * @throws anything when it can't be made now
+   * @returns a function that creates the WebSocket in the same turn as listeners are added, so that no event is missed; or
+   *   why the server refuses
+   * @throws anything when it can't be created now
    */
   readonly prepare: () => Promise<(() => MadeSocket) | Ending>;
-  /** Whether one that the server ends with an error of this code can be had again. */
+  /** Whether another attempt may succeed after the server closed one with this code. */
   readonly canReturnFrom: (code: string) => boolean;
 }
 
@@ -83,14 +84,14 @@ class OpeningSocket implements Socket {
     });
     socket.addEventListener("error", (event) => {
       const message = "message" in event ? `: ${String(event.message)}` : "";
-      this.#fail(lost(`the connection has failed${message}${this.#hint()}`));
+      this.#fail(lost(`the connection failed${message}${this.#hint()}`));
     });
     if (accept === undefined) return;
     accept();
     this.#events.opened();
   }
 
-  /** Only of a WebSocket that never opened, in a browser: others have no address, and say what is wrong. */
+  /** A hint for a WebSocket that never opened in a browser; elsewhere the error says what is wrong. */
   #hint(): string {
     const url = this.#socket?.url;
     return this.#isOpen || url == null ? "" : pageHint(url);
@@ -100,7 +101,7 @@ class OpeningSocket implements Socket {
     if (this.#isEnded) return;
     if (typeof data === "string") this.#events.ponged();
     else if (data instanceof ArrayBuffer) this.#events.received(new Uint8Array(data));
-    else this.#fail(lost("a message came that is no ArrayBuffer, as binaryType asks for"));
+    else this.#fail(lost("a message is not an ArrayBuffer, though binaryType asks for that"));
   }
 
   #fail(error: ThrottrError): void {

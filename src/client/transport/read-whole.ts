@@ -1,4 +1,4 @@
-/** Reads a body that may be longer than it should be. */
+/** Reads a body, but not one that is larger than it should be. */
 import { joinBytes } from "../../wire/bytes.ts";
 import { outcomeUnknown } from "../calls/call.ts";
 import type { FetchResponse } from "../platform.ts";
@@ -6,8 +6,8 @@ import type { FetchResponse } from "../platform.ts";
 /**
  * The bytes of a body.
  *
- * @throws ThrottrError `outcome_unknown` when there are more than `bytesMax`: what was asked was applied or
- * not, and nobody reads what it came to
+ * @throws ThrottrError `outcome_unknown` when there are more than `bytesMax`: the calls may have been applied, and their
+ *   replies are not read
  */
 export async function readWhole(response: FetchResponse, bytesMax: number): Promise<Uint8Array> {
   const { body } = response;
@@ -22,7 +22,7 @@ export async function readWhole(response: FetchResponse, bytesMax: number): Prom
     length += value!.length;
     if (length <= bytesMax) continue;
     await reader.cancel();
-    throw outcomeUnknown(`the server has sent more than ${bytesMax} bytes`);
+    throw outcomeUnknown(`the server sent more than ${bytesMax} bytes`);
   }
   return joinBytes(parts);
 }

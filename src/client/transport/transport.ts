@@ -1,26 +1,26 @@
 /**
- * What carries frames to a server, and replies and pushes back. The core of the client knows no more of
- * it than this.
+ * Transports: they carry frames to a server, and replies and pushes back. This interface is all that the rest of the client
+ * knows about them.
  */
 import type { ThrottrError } from "../../wire/edge/error.ts";
 import type { Signal } from "../platform.ts";
 
 /**
- * How a socket has ended, or why it could not be opened.
+ * How a socket ended, or why it could not be opened.
  *
  * @example
  * const error = new ThrottrError("token_missing", "send a token");
  * events.closed({ error, isFinal: true });
  */
 export interface Ending {
-  /** Its code is the one that the server gave, or `connection_failed`. */
+  /** Has the code that the server gave, or `connection_failed`. */
   readonly error: ThrottrError;
-  /** The server has refused, and would refuse again. */
+  /** The server refused, and would refuse again. */
   readonly isFinal: boolean;
 }
 
 /**
- * What a socket tells. After `closed` it tells nothing more.
+ * Events of a socket. None comes after `closed`.
  *
  * @example
  * port.on("data", (bytes) => events.received(bytes));
@@ -45,11 +45,11 @@ export interface SocketEvents {
  * };
  */
 export interface Socket {
-  /** @throws when it is not open any more */
+  /** @throws when the socket is not open */
   send(message: Uint8Array<ArrayBuffer>): void;
   /** @throws when it is not open any more */
   ping(): void;
-  /** Ends it, whatever state it is in. It tells nothing more. */
+  /** Closes the socket in any state. No event follows. */
   close(): void;
 }
 
@@ -67,13 +67,13 @@ export interface Socket {
  */
 export interface Transport {
   /**
-   * Carries one message, and gives its replies. Where it is missing, calls go over a connection.
+   * Carries one message, and returns its replies. In a transport without this method calls go over a connection.
    *
-   * It rejects with a ThrottrError whose code says what is known: `connection_failed`, nothing was sent;
-   * `outcome_unknown`, all or a part may have been applied; any other, the server has refused it, and
+   * It rejects with a ThrottrError whose code says what is known: `connection_failed` when nothing was sent;
+   * `outcome_unknown` when all or a part may have been applied; any other code when the server refused the message, and
    * nothing was applied.
    */
   readonly exchange?: (message: Uint8Array<ArrayBuffer>, signal: Signal) => Promise<Uint8Array>;
-  /** Begins to open a connection: what subscriptions need. */
+  /** Begins to open a connection, which subscriptions need. */
   connect(events: SocketEvents): Socket;
 }

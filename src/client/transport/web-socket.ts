@@ -11,23 +11,23 @@ const SUBPROTOCOL = "throttr";
 const BEARER_SUBPROTOCOL = "bearer.";
 
 /**
- * How to open WebSockets.
+ * Options for opening WebSockets.
  *
  * @example
  * import WebSocket from "ws"; // Node 20 has none of its own
  * const throttr = new ThrottrClient(webSocket("https://throttr.example.com", { token, WebSocket }));
  */
 export interface WebSocketOptions {
-  /** None where the deployment is open to all. */
+  /** Not needed where the deployment is open. */
   readonly token?: Token;
-  /** The runtime's unless given. */
+  /** The class of the runtime unless given. */
   readonly WebSocket?: PlatformSocketConstructor;
 }
 
 export const WEB_SOCKET: FieldNames<WebSocketOptions> = { token: true, WebSocket: true };
 
 /**
- * Carries calls over a WebSocket, which is opened when it is needed and again when it was lost.
+ * Carries calls over a WebSocket, which is opened when it is needed, and opened again when it was lost.
  *
  * @param url of the deployment; `/throttr/edge` unless it has a path
  * @throws ThrottrError `option_invalid`
