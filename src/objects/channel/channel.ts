@@ -1,8 +1,9 @@
 /**
- * Channel: the object of a group of channels, and, as the Directory, of the channel that everybody hears.
+ * Channel: the object of one group of channels; the Directory, its subclass, is that of the channel `*`.
  *
- * A Hub joins a channel with its first subscriber and leaves with its last one. Release 0.4 had an object
- * for each channel: one of those passes on what old doors and Hubs still ask of it, and empties itself.
+ * A Hub joins a channel with its first subscriber and leaves with its last one. The work is done by `Group`; this class is
+ * what other objects can call. Release 0.4 had an object of this class for each channel: such an object passes calls on to
+ * the channel's group (`OldChannel`), and empties itself.
  */
 import { DurableObject } from "cloudflare:workers";
 import type { ChannelCalls, Listened, Published, PublishedAll } from "../../base/calls/channel.ts";
@@ -44,8 +45,8 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
     return this.#group!.hubsOf(channel);
   }
 
-  // What follows is about one channel: that of everybody, or that of an object of release 0.4. Doors and
-  // Hubs of that release know no other calls.
+  // The calls from here on are about one channel: `*`, or the one that an object of release 0.4 is for. Doors and Hubs of
+  // that release know no other calls, and meet this release for minutes after a deployment.
 
   async join(hub: string): Promise<void> {
     if (this.#old !== null) await this.#old.join(hub);

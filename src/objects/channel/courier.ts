@@ -1,8 +1,9 @@
 /**
- * Courier: the way from a group of channels to one Hub, for the messages of all its names.
+ * Courier: the way from a group of channels to one Hub, for the messages of all channels.
  *
- * One call is under way at a time, which keeps the order of each name's messages. A Hub that has not
- * answered within 2 s is slow: publishers stop waiting for it until it answers.
+ * One call is under way at a time, which keeps the order of each channel's messages. A Hub that has not answered within
+ * 2 s is slow: publishers get their answer without it from then on, until it answers, and what does not fit the queue
+ * meanwhile is lost to it. Otherwise one Hub that hangs would stop every publisher of the group.
  */
 import { joinBytes } from "../../wire/bytes.ts";
 import { forEachDelivery } from "../../wire/channel-batch.ts";
@@ -24,7 +25,7 @@ const SINGLE_CALLS_MAX = 64;
 /** That a Hub has subscribers of a name. */
 export interface Member {
   readonly courier: Courier;
-  /** Goes up whenever the Hub joins: what it said before that is out of date. */
+  /** Goes up whenever the Hub joins: a denial that was under way meanwhile is out of date. */
   joins: number;
 }
 
@@ -105,6 +106,7 @@ export class Courier {
   }
 
   #carry(): Carry<Delivery> {
+    // A stub for each stretch of work: one to an object that was reset meanwhile fails for good.
     const stub = hubStub(this.#env, this.hub);
     return async (deliveries) => {
       const all = deliveries.flatMap(({ consignments }) => consignments);
@@ -117,6 +119,7 @@ export class Courier {
         delivery.resolve(delivered.subarray(at, at + delivery.count));
         at += delivery.count;
       }
+      // A Hub without subscribers of a name is dropped. Not where it has joined again while the call was under way.
       for (const index of denied) {
         const { channel, member } = all[index]!;
         if (member.joins === joins[index]) this.#onDenied(channel, member);

@@ -1,9 +1,9 @@
 /**
  * Directory: the object of a namespace that knows which Hubs have connections.
  *
- * To be connected is to be subscribed to the channel that everybody hears, so the Directory is the
- * object of that channel, with two things more: it drops Hubs that turn out to be empty, and it counts
- * what HTTP callers ask, who have no Hub that could.
+ * To be connected is to be subscribed to `*`, so it is the object of that channel, with two tasks more. It drops Hubs that
+ * turn out to have no connections; and it keeps the counts of callers over HTTP, which have no Hub, and of Hubs that are
+ * empty, which may never be started again.
  */
 import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
 import type { DirectoryCalls, DirectorySurvey } from "../../base/calls/channel.ts";

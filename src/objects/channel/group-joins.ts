@@ -1,8 +1,8 @@
 /**
- * Joins of a group: which Hubs have subscribers of which names.
+ * Joins of a group: which Hubs have subscribers of which channels. A join is a row, so that a restart knows them.
  *
- * They are bounded by bytes, as names come from strangers. A Hub that has died is dropped when it says,
- * the next time it is asked, that it has no subscriber of the name.
+ * Names come from strangers, so joins are bounded by bytes. A Hub that has died can't leave: it is dropped when it says,
+ * the next time that it is asked, that it has no subscriber of the name.
  */
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { beginDelivery, endDelivery } from "../../wire/channel-batch.ts";

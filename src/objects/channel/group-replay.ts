@@ -1,9 +1,9 @@
 /**
- * Messages of a group's channels that are kept for listeners who come back (`REPLAY_MESSAGES_MAX`).
+ * Messages of a group's channels that are kept for listeners that come back (`REPLAY_MESSAGES_MAX`).
  *
- * The messages of one publication to one channel are a chunk, and a chunk is a row. A channel keeps no
- * more than a listener could be given; a group is bounded, too, and takes what is over from the channels
- * that have most: a flood on one costs its own messages.
+ * The messages of one publication to one channel are a chunk, and a chunk is a row: rows are billed, not bytes. A channel
+ * keeps no more than a listener could be given. A group is bounded as well, and takes what is too much from the channels
+ * that have most, so a flood on one channel costs its own messages.
  */
 import { ByteWriter } from "../../wire/bytes.ts";
 import { forEachMessage, writeMessage } from "../../wire/messages.ts";
@@ -117,7 +117,7 @@ export class GroupReplay {
     return replayOf(payloads, next + 1);
   }
 
-  /** Drops what is older than a day. */
+  /** Drops what is older than a day: no listener is given it. */
   dropOld(nowMs: number): void {
     for (const [channel, { chunks }] of this.#channels) {
       const old = chunks.filter(({ atMs }) => nowMs - atMs >= KEPT_MS).length;

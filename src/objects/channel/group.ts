@@ -1,10 +1,10 @@
 /**
- * Group: what some channels of a namespace need of an object: who has subscribers, numbers, messages that
- * are kept, and the way to the Hubs.
+ * Group: all that the channels of one group need of an object: who has subscribers, numbers, kept messages, and the way to
+ * the Hubs.
  *
- * A namespace spreads all its channels over `CHANNEL_GROUPS` groups by a hash of their names, so that a
- * publication to any number of names is at most one call to each, and strangers who make up names make no
- * objects. A name that has no subscriber and no listener leaves nothing here.
+ * A namespace spreads its channels over `CHANNEL_GROUPS` groups by a hash of their names. So a publication to any number of
+ * names is one call to each group at most, and strangers who make up names make no objects, which would be billed and
+ * never go away. A channel without subscribers and listeners leaves nothing here.
  */
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import {
@@ -123,7 +123,7 @@ export class Group {
    * @param publications format: `wire/channel-batch.ts`
    */
   async publish(publications: Uint8Array): Promise<PublishedAll> {
-    // No name has a subscriber or a listener.
+    // The usual case for a namespace without subscribers: nothing is read.
     if (this.#joins.size === 0 && this.#numbers.size === 0) return NOTHING;
     const { count, bundles } = this.#bundle(publications);
     if (bundles.size === 0) return NOTHING;
@@ -147,7 +147,8 @@ export class Group {
     const nowMs = Date.now();
     this.#numbers.forgetUnused(nowMs);
     this.#replay.dropOld(nowMs);
-    // Numbers that run ahead of the clock must be known when channels are numbered again.
+    // New numbers begin above the time and above all old ones. Where old ones are ahead of the clock, the head that says
+    // so has to stay, or numbers would come again that listeners remember.
     const isForgotten = this.#joins.size === 0 && this.#numbers.size === 0;
     if (isForgotten && this.#numbers.high < nowMs) await this.#store.clear();
     else await this.#state.storage.setAlarm(nowMs + KEPT_MS);
@@ -204,6 +205,7 @@ export class Group {
   }
 
   async #settleLater(): Promise<void> {
+    // Until no message has been numbered for a while: a row for each message would be billed, and slow.
     let settled = -1;
     while (settled !== this.#numbers.uses) {
       settled = this.#numbers.uses;
@@ -214,7 +216,7 @@ export class Group {
     await this.#state.storage.sync();
   }
 
-  /** What is stored is looked through once a day. */
+  /** Sees to it that what is stored is looked through once a day: Hubs that have died say nothing. */
   async #lookAfter(): Promise<void> {
     if ((await this.#state.storage.getAlarm()) !== null) return;
     await this.#state.storage.setAlarm(Date.now() + KEPT_MS);

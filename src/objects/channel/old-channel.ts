@@ -1,9 +1,9 @@
 /**
- * What release 0.4 has left: an object for each channel, and in the Directory its way to store.
+ * OldChannel: what release 0.4 has left, which had an object for each channel.
  *
- * Doors and Hubs of that release go on asking the object of a channel for some minutes after a deployment:
- * it passes on what they ask to the channel's group, so that old and new ones hear each other. What it has
- * stored moves to the group at its next call, or at its alarm; then it is empty, and is never asked again.
+ * Doors and Hubs of that release go on calling the object of a channel for some minutes after a deployment. It passes the
+ * calls on to the channel's group, so that subscribers and publishers of both releases meet there. What it has stored
+ * moves to the group at its next call, or at its alarm. Then it is empty, and is never called again.
  */
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";

@@ -1,13 +1,14 @@
 /**
- * Audience: the subscribers of one channel in a Hub, and what the channel's group knows of them.
+ * Audience: the subscribers of one channel in a Hub, and whether the channel's group knows that there are any.
  *
- * The group is told whether there is anybody, one call at a time, and only when that differs from what
- * it was told last: a thousand changes while a call is under way cost one call more.
+ * The group needs to know no more than that: it sends the Hub one copy of a message, whatever the number of subscribers.
+ * It is called only when the answer has changed, and one call is under way at a time, so a thousand changes meanwhile
+ * cost one further call, and join and leave never overtake each other. It knows no platform: a `Membership` makes calls.
  */
 import { logWarning } from "../../base/log.ts";
 import type { Subscriber, Subscription } from "./subscription.ts";
 
-/** How the channel's object is told. */
+/** The calls that tell the group of a channel. */
 export interface Membership {
   join(): Promise<void>;
   leave(): Promise<void>;
@@ -17,30 +18,31 @@ export class Audience {
   readonly members = new Map<Subscriber, Subscription>();
   readonly #membership: Membership | null;
   readonly #onEmpty: () => void;
-  /** The object knows of us. */
+  /** The group has this Hub on its list, as far as the Hub knows. */
   #isTold = false;
-  /** How often the object has heard, when it asked, that nobody is here: it may have dropped us. */
+  /** How often the group has asked while there were no subscribers: it may have dropped the Hub then. */
   #denials = 0;
+  /** The calls under way; null when there are none. */
   #telling: Promise<void> | null = null;
-  /** How often somebody has come to wait until the object knows. */
+  /** How often `settle` was called. */
   #arrivals = 0;
 
   /**
-   * @param membership null for a channel whose object need not be told
-   * @param onEmpty is called when nobody is here and nothing is left to tell
+   * @param membership null for `*`: the Directory knows which Hubs have connections
+   * @param onEmpty is called when there are no subscribers, and the group knows that
    */
   constructor(membership: Membership | null, onEmpty: () => void) {
     this.#membership = membership;
     this.#onEmpty = onEmpty;
   }
 
-  /** Takes in a subscriber that has come back; `isKnown`: the object knows of us already. */
+  /** Adds a subscriber that was restored after hibernation; `isKnown`: the group has this Hub on its list already. */
   add(subscriber: Subscriber, subscription: Subscription, isKnown: boolean): void {
     this.members.set(subscriber, subscription);
     this.#isTold ||= isKnown;
   }
 
-  /** After members have come or gone: null when the object knows, else a promise that it does. */
+  /** After subscribers have come or gone: null when the group knows enough, else a promise that it will. */
   settle(): Promise<void> | null {
     this.#arrivals++;
     const hasMembers = this.members.size > 0;
@@ -51,7 +53,10 @@ export class Audience {
     return this.#telling;
   }
 
-  /** What the object is told when it asks: whether it has to know of us. */
+  /**
+   * Answers the group, which asks with every message and once a day: false when there are no subscribers, and it can drop
+   * this Hub. Then the first new subscriber joins again, even where a join was under way while the group asked.
+   */
   confirm(): boolean {
     if (this.members.size > 0) return true;
     this.#denials++;
@@ -63,6 +68,7 @@ export class Audience {
     try {
       while (this.#isTold !== this.members.size > 0) {
         if (this.members.size === 0) {
+          // Not on the list from here on: a call that fails may have reached the group.
           this.#isTold = false;
           await leave(membership);
         } else {
@@ -80,15 +86,16 @@ export class Audience {
     const arrivals = this.#arrivals;
     try {
       await membership.join();
+      // The group has asked meanwhile, and was told that there are none: it may have dropped the join.
       this.#isTold = this.#denials === denials;
     } catch (error) {
-      // Whoever has come since has not been refused yet: it is tried again for them.
+      // A subscriber that has come since was not refused yet: the loop tries again for it.
       if (this.#arrivals === arrivals) throw error;
     }
   }
 }
 
-/** An object that can't be told finds out by itself when it asks. */
+/** A group that can't be told finds out when it asks the next time. */
 async function leave(membership: Membership): Promise<void> {
   try {
     await membership.leave();

@@ -1,9 +1,9 @@
 /**
- * Connections of all Hubs of this isolate.
+ * The connections of all Hubs in this isolate.
  *
- * Under `serve` one isolate has every door and every object, and each connection takes two file descriptors
- * of the one process: `CONNECTIONS_MAX` bounds them. At Cloudflare isolates know only their own Hubs, and
- * the limit is off.
+ * Under `serve` one isolate runs every door and every object, and each connection takes two file descriptors of that one
+ * process: `CONNECTIONS_MAX` bounds them. At Cloudflare an isolate sees some Hubs of many, so the number says nothing
+ * there, and the limit is off.
  */
 
 const countByHub = new Map<string, number>();

@@ -41,6 +41,7 @@ import {
 } from "./ending.ts";
 import { EventListener } from "./event-listener.ts";
 import { Flow } from "./flow.ts";
+import { HeldPushes } from "./held-pushes.ts";
 import { Session, type SessionHost } from "./session.ts";
 import {
   packSubscriptions,
@@ -98,11 +99,9 @@ export class Connection implements SessionHost, Subscriber {
   readonly #unfinished: UnfinishedFrame;
   /** For connections that listen to Server-Sent Events; null for others. */
   readonly #listener: EventListener | null;
+  readonly #held = new HeldPushes();
   readonly #counts: Float64Array;
   #attachment: Attachment;
-  /** Pushes that wait for the end of a reply, or for a listener's start; null when none have to. */
-  #held: { pushes: Pushes; sequence: number | null }[] | null = null;
-  #heldBytes = 0;
   /** What it adds to `pendingBytes` of the Hub. */
   #pendingBytes = 0;
   #hasReader = true;
@@ -132,6 +131,7 @@ export class Connection implements SessionHost, Subscriber {
     const timers = timersOf(state, scheduler);
     this.#isBridge = attachment.transport !== "websocket";
     this.#isTrusted = this.#isBridge && attachment.isGateway !== true;
+    // Credits of a bridge outlive hibernation in the attachment: the bridge goes on counting from where it was.
     this.#flow = new Flow(this.#isBridge, this.#isTrusted, attachment, {
       backlog: hub.backlog,
       unread: hub.unread,
@@ -157,6 +157,7 @@ export class Connection implements SessionHost, Subscriber {
       this.#counts,
       attachment.unfinished ?? undefined,
     );
+    // The object was reset while a large frame was in memory only: what follows can't be told from a new frame.
     if (attachment.unfinished === null) this.close(FRAME_LOST);
   }
 
@@ -235,12 +236,14 @@ export class Connection implements SessionHost, Subscriber {
     } catch {
       // The peer has closed it before.
     }
+    // From here on nothing is sent or waited for, and all that the connection counts in the Hub is given back.
     this.#session.stop();
     this.#flow.close();
     this.#requests.close();
     this.#hub.pendingBytes -= this.#pendingBytes;
     this.#pendingBytes = 0;
     this.#hub.remove(this);
+    // Lanes keep the order of calls, so the release comes behind all that shards were sent for this holder.
     if (this.#holder !== null) {
       this.#hub.state.waitUntil(this.#hub.dispatch.release(this.#holder, this.#protocol));
     }
@@ -248,7 +251,7 @@ export class Connection implements SessionHost, Subscriber {
 
   /** Holds the pushes of a listener of Server-Sent Events back until `startListening`. */
   holdPushes(): void {
-    this.#held ??= [];
+    this.#held.hold();
   }
 
   /** The listener's stream begins: pushes that were held back follow the messages that it had missed. */
@@ -267,19 +270,14 @@ export class Connection implements SessionHost, Subscriber {
 
   push(pushes: Pushes, sequence: number | null): boolean {
     if (this.#isClosed || !this.#hasReader || this.#isKnown(sequence)) return false;
-    const ending = this.#flow.refusePushes(this.#heldBytes + pushes.bytes.length);
+    const ending = this.#flow.refusePushes(this.#held.bytes + pushes.bytes.length);
     if (ending !== null) {
       this.close(ending);
       return false;
     }
     this.#hub.storeSoon(this);
     this.#counts[CountAt.receivedBytes]! += pushes.payloadBytes;
-    if (this.#held === null) {
-      this.#sendPush(pushes);
-    } else {
-      this.#held.push({ pushes, sequence });
-      this.#heldBytes += pushes.bytes.length;
-    }
+    if (!this.#held.add({ pushes, sequence })) this.#sendPush(pushes);
     return true;
   }
 
@@ -316,7 +314,7 @@ export class Connection implements SessionHost, Subscriber {
       subscriptions: packSubscriptions(this.subscriptions),
       hasJoinedGroups: this.hasJoinedGroups,
     };
-    // A socket that is gone takes no attachment any more.
+    // The runtime throws for a socket that is gone, and nobody will read that attachment.
     if (this.#hasReader) this.#socket.serializeAttachment(this.#attachment);
   }
 
@@ -396,10 +394,7 @@ export class Connection implements SessionHost, Subscriber {
   }
 
   #releasePushes(): void {
-    const held = this.#held ?? [];
-    this.#held = null;
-    this.#heldBytes = 0;
-    for (const { pushes, sequence } of held) {
+    for (const { pushes, sequence } of this.#held.release()) {
       if (!this.#isClosed && !this.#isKnown(sequence)) this.#sendPush(pushes);
     }
   }

@@ -1,9 +1,10 @@
 /**
  * Hub: the object where connections live, as hibernatable WebSockets.
  *
- * A WebSocket client is connected directly; a TCP client, and a listener of Server-Sent Events, through
- * a bridge in the Worker, or in a gateway, which speaks `wire/bridge.ts`. All that must outlive hibernation is in the
- * sockets' attachments; the rest is made again from them when the object starts.
+ * A WebSocket client is connected directly; a TCP client, and a listener of Server-Sent Events, through a bridge, which
+ * speaks `wire/bridge.ts`. An idle Hub hibernates: the runtime drops the object, keeps the sockets, and makes the object
+ * again for the next event. So all that must outlive hibernation is in the sockets' attachments, and the rest of this
+ * class is built from them. Requests leave it through `dispatch`; what comes from other objects goes to the `roster`.
  */
 import { DurableObject } from "cloudflare:workers";
 import { Tally, TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
@@ -49,6 +50,7 @@ import { HubUnread } from "./unread.ts";
 /** Tallies of connections are stored at most this long after they changed. */
 const STORE_DELAY_MS = 1000;
 
+/** What the Hub can be asked for is described in `HubCalls`. */
 export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly state: DurableObjectState;
   readonly settings: Settings;
@@ -59,6 +61,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly #address: HubAddress;
   readonly #tally: Tally;
   readonly #points: DataPoints | null;
+  /** By socket, until the peer has closed it too: the roster forgets a connection as soon as it is closed here. */
   readonly #connections = new Map<WebSocket, Connection>();
   readonly backlog = new HubBacklog();
   readonly unread = new HubUnread();
@@ -68,9 +71,11 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   #opening = 0;
   /** Connections of the yrmcds protocol. */
   #yrmcdsConnections = 0;
-  /** The Directory knows of us, or is being told. */
+  /** The Directory knows of this Hub, or is being told. */
   #isListed: boolean;
+  /** The last call to the Directory: the next one waits for it. */
   #listing: Promise<void> | null = null;
+  /** Connections whose tallies are not in their attachment yet. */
   #unstored = new Set<Connection>();
   /** Rings when a token expires. */
   readonly #alarm: AlarmClock;
@@ -97,18 +102,21 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
       ...timersOf(ctx, scheduler),
     });
     this.roster = new Roster(env, namespace, this.#name, this.settings.HUB_SUBSCRIPTIONS_MAX);
+    // The runtime answers this ping without waking the object: idle clients keep their connection, and cost nothing.
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
+    // The constructor runs at each wake-up. Sockets that have closed meanwhile are restored when their event comes.
     for (const socket of ctx.getWebSockets()) {
       if (socket.readyState === WebSocket.OPEN) this.#restore(socket);
     }
     this.#isListed = this.roster.size > 0;
-    // After a reset the connections of the object before it are gone.
+    // After a reset (a crash, a deployment) the connections of the object before it are gone.
     noteConnections(this.#name, this.roster.size);
   }
 
   override async fetch(request: Request): Promise<Response> {
     const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
-    // Those that were closed here and not by their peers yet count, too: the runtime keeps what it has for them.
+    // Connections that were closed here, and not by their peers yet, count as well: the runtime still keeps the bytes
+    // that it has for them.
     if (this.#connections.size + this.#opening >= this.settings.HUB_CONNECTIONS_MAX) {
       return new Response(null, { status: 503 });
     }
@@ -129,7 +137,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   override webSocketClose(socket: WebSocket, code: number): void {
     this.#loseSocket(socket);
-    // Not every code that can be received may be sent.
+    // Some codes are received and must not be sent, such as 1005 and 1006: the runtime would throw.
     socket.close(code >= 3000 && code <= 4999 ? code : 1000);
   }
 
@@ -137,7 +145,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.#loseSocket(socket);
   }
 
-  /** Ends the connections whose token has expired. */
+  /** Ends the connections whose token has expired. A connection that is silent would not notice it by itself. */
   override async alarm(): Promise<void> {
     const nowMs = Date.now();
     this.#alarm.noteRing();
@@ -161,6 +169,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   }
 
   deliver(channel: string, batches: readonly Batch[]): Delivered {
+    // A connection that is being opened subscribes to `*` in a moment, so the Directory must not drop this Hub.
     const isJoined =
       channel === EVERYBODY ? this.roster.size + this.#opening > 0 : this.roster.confirm(channel);
     return { delivered: this.roster.deliver(channel, batches), isJoined };
@@ -237,12 +246,13 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   remove(connection: Connection): void {
     this.#unstored.delete(connection);
-    // One that could not be restored was never counted.
+    // A connection that could not be restored (`frame_lost`) was never counted.
     const isCounted = this.roster.byOwnChannel(connection.ownChannel) === connection;
     if (isCounted && connection.isYrmcds) this.#yrmcdsConnections--;
     const removed = this.roster.remove(connection);
     noteConnections(this.#name, this.roster.size);
-    // Both at once: who comes meanwhile must find the Hub listed, or list it.
+    // Both at once, before anything is awaited: a connection that is opened meanwhile must find the Hub listed, or see
+    // that it has to list it.
     this.ctx.waitUntil(Promise.all([removed, this.#unlist()]));
   }
 
@@ -256,6 +266,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     }
     if (this.#isSurplus(parameters.protocolCode)) return new Response(null, { status: 429 });
     const { 0: client, 1: server } = new WebSocketPair();
+    // `acceptWebSocket` instead of `accept`: the object may hibernate while the socket stays open.
     this.ctx.acceptWebSocket(server);
     const random = crypto.getRandomValues(new Uint8Array(16));
     const id = makeConnectionId(this.#address, random);
@@ -284,6 +295,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   /** Subscribes a listener of Server-Sent Events to its channel. False when a limit forbids it. */
   async #listen(connection: Connection, channel: string, after: number | null): Promise<boolean> {
+    // Messages that come between the subscription and the group's answer follow what the group gives again.
     connection.holdPushes();
     try {
       const change = this.roster.subscribe(connection, channel, Date.now());
@@ -333,7 +345,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.#tally.totals[TALLY_YRMCDS_CONNECTIONS]!++;
   }
 
-  /** Groups that can't be told are told when the Hub wakes next. */
+  /** A group that can't be told now is told at the next start: `hasJoinedGroups` is stored only after all know. */
   async #joinAgain(joined: Promise<void>): Promise<void> {
     try {
       await joined;
@@ -343,13 +355,16 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   }
 
   #loseSocket(socket: WebSocket): void {
-    // A socket that ends while the object sleeps was not restored: its channels must hear of it.
+    // A socket that ends while the object sleeps was not restored: its channels must be told, too.
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     this.#connections.delete(socket);
     connection.loseSocket();
   }
 
-  /** Makes the Directory know of this Hub; after that, somebody is counted as being here. */
+  /**
+   * Makes the Directory know of this Hub before its first connection is open: whoever asks the Directory for the Hubs of
+   * the namespace must find that connection.
+   */
   async #list(): Promise<void> {
     if (!this.#isListed) {
       this.#isListed = true;
@@ -368,13 +383,13 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
       this.#points?.flush();
       return directory.retire(this.#name, this.#tally.release(Date.now()));
     }).catch((error: unknown) => {
-      // It finds out by itself when it asks next.
+      // The Directory asks its Hubs once a day, and with each message to `*`.
       logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
     });
     await this.#listing;
   }
 
-  /** Tells the Directory something after all that it was told before, whatever came of that. */
+  /** Calls the Directory after the call before has ended, in whatever way: a join must not overtake a leave. */
   #afterListing(tell: () => Promise<void>): Promise<void> {
     return (this.#listing ?? Promise.resolve()).catch(() => {}).then(tell);
   }
@@ -391,6 +406,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return deadlineMs;
   }
 
+  /** Attachments are written in one go, a second later: a busy connection would be written for each message otherwise. */
   async #storeLater(): Promise<void> {
     await scheduler.wait(STORE_DELAY_MS);
     const unstored = this.#unstored;

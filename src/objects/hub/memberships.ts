@@ -1,9 +1,9 @@
 /**
  * Memberships: how a Hub tells the groups of channels which of their names have subscribers here.
  *
- * Changes to names of one group go in one call at a time, in their order: those of one event together, and
- * those that come while a call is under way with the next one. So a connection that subscribes to many names
- * costs one call, and one commit, in each group.
+ * Changes to the names of one group go in one call at a time, in their order: those of one event together, and those that
+ * come while a call is under way with the next one. So a connection that subscribes to thousands of names costs one call,
+ * and one commit, in each group. Whether a change is needed at all is decided in `Audience`.
  */
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";
@@ -83,6 +83,7 @@ export class Memberships {
     let changes = this.#changes[group];
     if (changes === undefined) {
       changes = this.#changes[group] = new Changes();
+      // A microtask runs once the event's frames have all been executed, and before anything else is received.
       queueMicrotask(() => this.#submit(group));
     }
     return changes;
@@ -96,6 +97,7 @@ export class Memberships {
   }
 
   #carryTo(group: number): Carry<Changes> {
+    // A stub for each stretch of work: one to an object that was reset meanwhile fails for good.
     const stub = groupStub(this.#env, this.#namespace, group);
     return async (pieces) => {
       const changes = pieces.flatMap(({ all }) => all);

@@ -1,9 +1,9 @@
 /**
- * Roster: who in a Hub is subscribed to what.
+ * Roster: the subscribers of a Hub, by channel.
  *
- * It tells the group of a channel when the first subscriber comes and when the last one goes, one after the
- * other, so that the two never disagree for good. A connection's own channel is nobody else's affair:
- * whoever publishes to it reads the Hub in its name.
+ * It knows every connection of the Hub, delivers messages to those that have subscribed, and makes each channel's group
+ * know that there are subscribers (`Audience`). A connection's own channel has no group: its name is the connection's id,
+ * which says in which Hub it is, so publishers call that Hub directly.
  */
 import { hashBytes } from "../../engine/hash.ts";
 import { binaryBytes } from "../../wire/bytes.ts";
@@ -16,7 +16,7 @@ import { addSubscription, type Subscriber, type Subscription } from "./subscript
 
 /**
  * The outcome of a SUBSCRIBE or UNSUBSCRIBE: done, refused, or a promise that it is done once the channel's group knows.
- * No promise is made where nobody has to be asked: a connection may subscribe to thousands of names at once.
+ * No promise is made where no group has to be called: a connection may subscribe to thousands of names at once.
  */
 export type SubscriptionChange = "done" | "refused" | Promise<void>;
 
@@ -38,7 +38,7 @@ export class Roster {
   readonly #subscriptionsMax: number;
   readonly #audiences = new Map<string, Audience>();
   readonly #byOwnChannel = new Map<string, Subscriber>();
-  /** Names of all channels with subscribers, in order; null when that has changed since. */
+  /** Names of all channels with subscribers, in order; null when that has changed since. Sorting is left to who asks. */
   #names: readonly string[] | null = null;
   /** All connections by connected at and id; null when that has changed since. */
   #ordered: readonly Subscriber[] | null = null;
@@ -70,8 +70,8 @@ export class Roster {
   }
 
   /**
-   * Takes a connection in, with the subscriptions that it has. Null when their groups know of us; else a
-   * promise that they do: the subscriptions were made by a release that had other objects for channels.
+   * Adds a connection with the subscriptions that it has. Null when their groups know of this Hub; else a promise that
+   * they will: release 0.4 had an object for each channel, and its subscriptions were made there.
    */
   add(connection: Subscriber): Promise<void> | null {
     this.#byOwnChannel.set(connection.ownChannel, connection);
@@ -92,7 +92,7 @@ export class Roster {
     return this.#lastSinceMs;
   }
 
-  /** Forgets a connection. Resolves when the channels know that it left without subscribers. */
+  /** Removes a connection. Resolves when the groups know of the channels that have lost their last subscriber here. */
   async remove(connection: Subscriber): Promise<void> {
     if (!this.#byOwnChannel.delete(connection.ownChannel)) return;
     this.#ordered = null;
@@ -112,7 +112,7 @@ export class Roster {
     if (connection.subscriptions.has(channel)) {
       return isOwn ? "done" : (this.#audienceOf(channel).settle() ?? "done");
     }
-    // A connection that has ended meanwhile must leave nothing behind.
+    // A connection that has closed meanwhile is not in the roster any more, and nothing would remove the subscription.
     if (!this.#byOwnChannel.has(connection.ownChannel)) return "refused";
     if (channel !== EVERYBODY && !isOwn && this.isFull) return "refused";
     const subscription = addSubscription(connection, channel, this.sinceMs(nowMs));
@@ -138,7 +138,7 @@ export class Roster {
     return this.#removeMember(connection, channel) ?? "done";
   }
 
-  /** What the group of a channel is told when it asks: whether it has to know of us. */
+  /** Answers the group of a channel: whether this Hub has subscribers of it. */
   confirm(channel: string): boolean {
     return this.#audiences.get(channel)?.confirm() ?? false;
   }
@@ -154,6 +154,7 @@ export class Roster {
     const name = binaryBytes(channel);
     return batches.map((batch) => {
       const delivered = Array.from({ length: countOf(batch) }, () => 0);
+      // Pushes are encoded once for each form that subscribers speak, not for each subscriber.
       const forms = new Map<number, Pushes>();
       for (const [connection, subscription] of audience?.members ?? []) {
         let pushes = forms.get(connection.pushForm);
@@ -271,7 +272,7 @@ export class Roster {
     const audience = this.#audiences.get(channel);
     if (audience === undefined || !audience.members.delete(connection)) return null;
     this.#count(channel, -1);
-    // That others could not join is their affair.
+    // The calls under way are for all subscribers: where a join failed, those that wait for it are told.
     return audience.settle()?.catch(() => {}) ?? null;
   }
 }
@@ -296,7 +297,7 @@ function countOf({ messages }: Batch): number {
   return count;
 }
 
-/** As the dashboard has it, which lists no channel that a connection only begins with. */
+/** Named like the own channel of a connection. The dashboard leaves those out. */
 function isLikeId(channel: string): boolean {
   return /^[\da-f]{32}$/.test(channel);
 }

@@ -56,15 +56,15 @@ export class Session implements Sink {
   readonly #limits: SessionLimits;
   /** Requests seen, by type. */
   readonly counts: Float64Array;
-  /** Received and not yet part of a run: `#pending[#pendingAt, #pendingEnd)`. */
+  /** Received, and not part of a run yet: `#pending[#pendingAt, #pendingEnd)`. */
   #pending: Uint8Array;
   #pendingAt = 0;
   #pendingEnd: number;
-  /** Scanning before there are so many pending bytes finds nothing new. */
+  /** Scanning before there are so many pending bytes finds nothing new: a long frame is not scanned with each chunk. */
   #neededBytes = 1;
   /** Bytes of the run under way; 0 when there is none. */
   #runBytes = 0;
-  /** A run is being looked for: one that is answered at once does not look for the next itself. */
+  /** `#next` is running: a run that is answered at once must not call it again, or the stack would grow with each run. */
   #isLooking = false;
   /** The next run waits for room. */
   #isWaiting = false;
@@ -101,7 +101,7 @@ export class Session implements Sink {
     return this.#pendingEnd - this.#pendingAt;
   }
 
-  /** Bytes that are reserved for them. */
+  /** Bytes that are reserved for them. A chunk stays whole while a part of it waits, so these can be more. */
   get reservedBytes(): number {
     return this.#pending.length;
   }
@@ -109,11 +109,13 @@ export class Session implements Sink {
   /** The next bytes of the stream. They may end anywhere. */
   receive(chunk: Uint8Array): void {
     if (this.#isClosed || this.#ending !== null) return;
+    // The Hub's alarm ends silent connections; this is exact for those that send.
     const { expiresAtMs } = this.#access;
     if (expiresAtMs !== null && this.#host.nowMs() >= expiresAtMs) {
       this.expire();
       return;
     }
+    // A WebSocket can't be told to wait: a client that sends without reading replies would fill the Hub's memory.
     const unanswered = this.#runBytes + this.#pendingEnd - this.#pendingAt + chunk.length;
     if (unanswered > this.#limits.unansweredBytesMax) {
       this.#close(unansweredBytes(this.#limits.unansweredBytesMax));
@@ -144,6 +146,7 @@ export class Session implements Sink {
 
   reply(replies: Uint8Array, isLast: boolean): void {
     if (this.#isClosed) return;
+    // A bridge reads on only for bytes that are answered for good, so they count with the last reply of their run.
     this.#host.send(replies, isLast ? this.#runBytes : 0);
     if (!isLast) return;
     this.#runBytes = 0;
@@ -158,6 +161,7 @@ export class Session implements Sink {
     return this.#host.room();
   }
 
+  /** The outcome of the run is unknown, and replies have no way to say that: the connection ends. */
   fail(error: unknown): void {
     if (this.#isClosed) return;
     this.#close({ code: 1011, reason: reportFailure(error).message });
@@ -175,11 +179,13 @@ export class Session implements Sink {
 
   #append(chunk: Uint8Array): void {
     const bytes = this.#pendingEnd - this.#pendingAt;
+    // The usual case: nothing waits, and the chunk is kept without a copy.
     if (bytes === 0) {
       this.#keep(chunk, this.#neededBytes);
       return;
     }
     if (this.#pendingEnd + chunk.length > this.#pending.length) {
+      // Twice what is needed, so that many small chunks of a large frame are not copied each time.
       const moved = new Uint8Array((bytes + chunk.length) * 2);
       moved.set(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
       this.#pending = moved;
@@ -217,7 +223,7 @@ export class Session implements Sink {
         this.#next();
       },
       () => {
-        // The host has closed the connection.
+        // Room never comes any more: the host has closed the connection, and stopped this session.
       },
     );
     return false;
@@ -246,6 +252,7 @@ export class Session implements Sink {
       this.#pendingAt = end;
       this.#neededBytes = 1;
     } else if (stop === FRAME_INCOMPLETE) {
+      // A copy, which lets go of the chunk: a frame may be unfinished for long.
       this.#keep(this.#pending.slice(end, this.#pendingEnd), needed);
     } else {
       this.#ending = this.#unreadable(stop, this.#pending[end]!);
@@ -253,7 +260,7 @@ export class Session implements Sink {
     }
   }
 
-  /** A refused request whose reply has no status ends the connection: there is no other way to say no. */
+  /** A refused request whose reply has no status byte ends the connection: there is no other way to say no. */
   #isRefused(bytes: Uint8Array, at: number): boolean {
     if (this.#protocol.dialect === "yrmcds") return false;
     const layout = layoutsOf(this.#protocol)[bytes[at]!]!;

@@ -1,5 +1,5 @@
 /**
- * Subscriptions of a connection, and how they are packed to outlive hibernation.
+ * Subscriptions of a connection, and how they are packed into the attachment to outlive hibernation.
  *
  *     packed = (since f64 ms, read bytes f64, write bytes f64, length u8, channel)*
  */

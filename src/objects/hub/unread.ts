@@ -1,10 +1,11 @@
 /**
  * What WebSocket peers of a Hub may have left unread of their replies.
  *
- * The runtime does not tell how much of what it was given it has sent (there is no `bufferedAmount`). So a peer
- * that says nothing more, not even `ping`, may have read nothing: each is sent so much, and less once all of a
- * Hub together were sent much. One that goes on asking is believed to read so much a second. What was sent to a
- * connection that the server has closed counts until its peer has closed it, too: the runtime keeps it until then.
+ * workerd has no `bufferedAmount`: the server can't see how much of a socket's messages has left. Unsent ones stay in
+ * the memory of the isolate, which has 128 MB. So a peer that sends nothing more, not even `ping`, may have read nothing.
+ * Each is sent up to a limit, which is lower once all of a Hub together were sent much. A peer that goes on asking is
+ * believed to read at a fixed pace. What was sent to a connection that the server has closed counts until its peer has
+ * closed it, too, since the runtime keeps it until then.
  */
 
 /** Replies that a peer may be sent without saying anything more, and where the Hub's peers have too much already. */
@@ -51,7 +52,7 @@ export class Unread {
     if (!this.#isClosed) this.#setSilent(0);
   }
 
-  /** How long the next replies have to wait. */
+  /** How long the next replies have to wait, in ms, for the peer to have read what is ahead of its pace. */
   waitMs(nowMs: number): number {
     this.#read(nowMs);
     return Math.max(0, Math.ceil((this.#aheadBytes - AHEAD_BYTES_MAX) / READ_BYTES_PER_MS));
@@ -63,7 +64,7 @@ export class Unread {
     this.#isClosed = true;
   }
 
-  /** The peer has gone. */
+  /** The socket is gone, and with it all that the runtime kept. */
   release(): void {
     this.#setSilent(0);
   }
