@@ -1,4 +1,10 @@
-/** Dispatch: the way from one door to the objects of a namespace that answer requests. */
+/**
+ * Dispatch: the way from one door to the objects of a namespace that answer requests.
+ *
+ * A Hub has one for as long as it is awake, shared by its connections: so their frames for a shard gather in one lane. A
+ * door over RPC or HTTP has one for each request, as a Worker may not use one request's I/O for another. So making one
+ * is cheap, and what a request does not need is not made.
+ */
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
 import { framingOf, type AnyProtocol } from "../wire/protocols.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
@@ -16,6 +22,7 @@ import { shardStub } from "../base/stubs.ts";
 import { ShardMap } from "./placement.ts";
 import { answerPublications } from "./publication.ts";
 import { Publisher } from "./publisher.ts";
+import { refuserFor } from "./refuser.ts";
 import { readSettings } from "../base/settings.ts";
 import { ShardGroup } from "./shard-group.ts";
 import { ShardLanes } from "./shard-lane.ts";
@@ -51,6 +58,7 @@ export class Dispatch {
     this.#lanes = new ShardLanes(map, (index) => {
       const stub = stubOf(index);
       return async (batch) => {
+        // The present goes along: a shard whose own clock stands still is told by it (`ClockWatch`).
         const answer = await stub.apply(batch, Date.now());
         noteServed();
         return answer;
@@ -69,28 +77,52 @@ export class Dispatch {
   }
 
   /**
-   * Sends a run to whom it is for; replies come to the sink in request order.
+   * Sends a run to the objects that answer it; replies come to the sink in the order of the requests.
+   *
+   * It returns at once, and awaits nothing: a promise for each run would cost a connection with small runs more than
+   * the runs do.
    *
    * @param frames of any target but the connection
-   * @param access frames that it does not allow are refused without a call
+   * @param access frames that it does not allow are refused without a call, unless the door has checked them
    * @param replyBytesMax reply bytes per shard after which the sink is asked for room
    */
   exchange(frames: AnyFrames, access: Access, sink: Sink, replyBytesMax: number): void {
     if (!sink.hasReader && !beginsWithWrite(frames)) {
       sink.reply(NOTHING, true);
-    } else if (frames.target === Target.shard) {
-      new Exchange(frames, sink, replyBytesMax).start(this.#lanes, access);
     } else if (isThrottr(frames)) {
-      this.#sendBesideShards(frames, access, sink);
+      this.#exchangeThrottr(frames, access, sink, replyBytesMax);
+    } else if (frames.target === Target.shard) {
+      // The right to use the yrmcds protocol was checked when the connection was opened.
+      new Exchange(frames, sink, replyBytesMax).start(this.#lanes, null);
     } else {
       const requests = new YrmcdsRequests(this.#env, this.#shards, this.#tally);
       void requests.answer(frames as Frames<YrmcdsProtocol>, whileRead(sink));
     }
   }
 
+  #exchangeThrottr(frames: Frames, access: Access, sink: Sink, replyBytesMax: number): void {
+    const { target } = frames;
+    if (target === Target.shard) {
+      new Exchange(frames, sink, replyBytesMax).start(this.#lanes, refuserFor(frames, access));
+      return;
+    }
+    this.countRequests(frames);
+    const counted = this.#countReplies(sink);
+    if (target === Target.channel) {
+      void answerPublications(this.publisher, frames, access, counted);
+    } else if (target === Target.namespace) {
+      void this.#namespaceRequests.answer(frames, access, whileRead(counted));
+    } else {
+      // Of no target: the only such request is EVENT, which is always refused.
+      counted.reply(new Uint8Array(frames.count), true);
+    }
+  }
+
   /**
-   * Tells the shards that a holder is no more, behind all that they were sent for it: they release what it
-   * holds. One that can't be told finds out by itself.
+   * Tells the shards that a holder has ended, behind all that they were sent for it: they release what it holds.
+   *
+   * It goes over the lanes, as a call of its own could overtake an Acquire that is under way. A shard that does not
+   * get it asks the Hub before long whether the connection still lives (`objects/shard/lost-connections.ts`).
    */
   async release(holder: Holder, protocol: AnyProtocol): Promise<void> {
     await Promise.all(
@@ -124,19 +156,7 @@ export class Dispatch {
     return await this.#namespaceRequests.setClocksBack();
   }
 
-  #sendBesideShards(frames: Frames, access: Access, sink: Sink): void {
-    this.countRequests(frames);
-    const counted = this.#counted(sink);
-    if (frames.target === Target.channel) {
-      void answerPublications(this.publisher, frames, access, counted);
-    } else if (frames.target === Target.namespace) {
-      void this.#namespaceRequests.answer(frames, access, whileRead(counted));
-    } else {
-      counted.reply(new Uint8Array(frames.count), true);
-    }
-  }
-
-  /** Counts requests that no shard sees. */
+  /** Counts requests that no shard sees: INFO adds these to what the shards have counted. */
   countRequests({ protocol, bytes, count }: Frames): void {
     if (!this.#isCounting) return;
     this.#tally.turn(Date.now());
@@ -161,7 +181,8 @@ export class Dispatch {
     if (this.#isCounting) this.#tally.totals[TALLY_WRITE_BYTES]! += bytes;
   }
 
-  #counted(sink: Sink): Sink {
+  /** The sink, with its replies counted on their way. */
+  #countReplies(sink: Sink): Sink {
     return {
       reply: (replies, isLast) => {
         this.countReplies(replies.length);
@@ -180,14 +201,17 @@ export class Dispatch {
 const NOTHING = new Uint8Array(0);
 
 /**
- * Whether a run for a caller that has gone is to be sent at all. Runs on keys are looked through by their
- * exchange; all frames of another run are of one kind.
+ * Whether a run for a caller that has gone is sent at all. An exchange picks the writes out of a run on keys; the frames
+ * of any other run are all of one kind, so the first speaks for them.
  */
 function beginsWithWrite({ protocol, target, bytes }: AnyFrames): boolean {
   return target === Target.shard || framingOf(protocol).isWrite(bytes, 0);
 }
 
-/** Ends a reply that is streamed, with what has been sent of it, at the first piece after the caller has gone. */
+/**
+ * Ends a reply that is streamed, with what has been sent of it, at the first piece after the caller has gone: such a
+ * reply asks all shards or Hubs, a page at a time, and the rest would have no reader.
+ */
 function whileRead(sink: Sink): Sink {
   const unread = new Error("unread");
   return {

@@ -1,20 +1,22 @@
 /**
- * An exchange: a run of requests on keys, and their replies in the same order.
+ * An exchange: a run of requests on keys goes to their shards, and the replies come back in the order of the requests.
  *
- * Frames are grouped by shard, one piece each; replies are merged as they come in. Replies that reach
- * the limit of a piece stop it: the rest is sent in a further call once the caller has room. Of a caller
- * that has gone, only requests that write are sent any more.
+ * Frames are grouped by shard, one piece each, and replies are merged as they come in. It knows no platform: calls are
+ * the business of lanes, and rights were turned into a `Refuser` before. A reader must know two limits first:
+ *
+ * - A shard stops a piece when its replies have reached `replyBytesMax`, for a few bytes of requests can ask for
+ *   gigabytes. What it has not answered it has not applied, so the rest is sent again once the caller has room.
+ * - Of a caller that has gone, only requests that write are still sent: they were promised, and reads cost for nothing.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import type { Framing } from "../wire/framing.ts";
 import { framingOf } from "../wire/protocols.ts";
-import { isUnrestricted, type Access } from "../base/access.ts";
-import { Refuser } from "./refuser.ts";
+import type { Refuser } from "./refuser.ts";
 import type { FramesPiece, ShardLane, ShardLanes } from "./shard-lane.ts";
-import { isThrottr, type AnyFrames, type Sink } from "./sink.ts";
+import type { AnyFrames, Sink } from "./sink.ts";
 import { turn } from "../base/turn.ts";
 
-/** In place of a part's index: the frame is refused here. */
+/** In place of a part's index: the frame is refused here. A run has at most 128 parts, as there are 128 shards. */
 const REFUSED = 255;
 
 export class Exchange {
@@ -23,10 +25,16 @@ export class Exchange {
   readonly #replyBytesMax: number;
   readonly #framing: Framing;
   readonly #parts: Part[] = [];
-  /** Per frame: its first byte, and index into `#parts` or `REFUSED`. Empty when one shard has it all. */
+  /**
+   * Per frame: its first byte, which says how long its reply is, and index into `#parts` or `REFUSED`. Two bytes a
+   * frame, where objects would take a hundred: runs have up to some hundred thousand frames. Empty when the run goes
+   * to one shard as a whole.
+   */
   #types = new Uint8Array(0);
   #owners = new Uint8Array(0);
+  /** Frames whose replies, or refusals, the sink has got. */
   #answered = 0;
+  /** Where the frame `#seekFrame` begins: see `#frameAt`. */
   #seekFrame = 0;
   #seekAt = 0;
   #isOver = false;
@@ -40,25 +48,19 @@ export class Exchange {
     this.#framing = framingOf(frames.protocol);
   }
 
-  start(lanes: ShardLanes, access: Access): void {
-    const frames = this.#frames;
-    // Rights to use the yrmcds protocol were asked for when the connection was opened.
-    if (
-      frames.isAllowed !== true &&
-      isThrottr(frames) &&
-      !isUnrestricted(access, frames.protocol)
-    ) {
-      this.#refuser = new Refuser(frames.protocol, access);
-    }
+  /** @param refuser answers frames that are not allowed; null when all are */
+  start(lanes: ShardLanes, refuser: Refuser | null): void {
+    this.#refuser = refuser;
     // With nothing to split or refuse, the frames go as they are and their replies pass through.
-    const isWhole = frames.count === 1 || lanes.map.shards === 1;
-    if (isWhole && this.#refuser === null) this.#sendWhole(lanes);
+    const isWhole = this.#frames.count === 1 || lanes.map.shards === 1;
+    if (isWhole && refuser === null) this.#sendWhole(lanes);
     else this.#split(lanes);
     for (const part of this.#parts) this.#submit(part);
+    // No call will come back where nothing was sent: every frame was refused, or the caller has gone.
     if (this.#parts.every(({ piece }) => piece === null)) this.#merge();
   }
 
-  /** All frames are for the shard of the first one. */
+  /** All frames are for the shard of the first one: they are not copied. */
   #sendWhole(lanes: ShardLanes): void {
     const { bytes, count, holder } = this.#frames;
     const shard = this.#framing.shardOf(lanes.map, bytes, 0);
@@ -66,6 +68,7 @@ export class Exchange {
     this.#parts.push(new Part(lanes.to(shard), bytes, count));
   }
 
+  /** Copies the frames of each shard into a piece of its own, in their order: a shard applies what it gets in order. */
   #split(lanes: ShardLanes): void {
     const { map } = lanes;
     const { bytes, count, holder } = this.#frames;
@@ -99,6 +102,7 @@ export class Exchange {
     });
   }
 
+  /** Queues what is left of a part. Called from answers: the reader may have gone since the last call. */
   #submit(part: Part): void {
     if (!this.#sink.hasReader) part.keepWrites(this.#framing);
     if (part.frames.length === 0) return;
@@ -126,6 +130,7 @@ export class Exchange {
     part.lane.submit(piece);
   }
 
+  /** Gives the sink what is there in order, then goes on with the parts that are exhausted. */
   #merge(): void {
     if (!this.#sink.hasReader) this.#drop();
     else if (this.#owners.length === 0) this.#pass(this.#parts[0]!);
@@ -141,6 +146,7 @@ export class Exchange {
     try {
       const room = this.#sink.room();
       if (room !== null) await room;
+      // A caller that always has room would else keep every other one from being served.
       await turn();
     } catch (error) {
       this.#fail(error);
@@ -168,6 +174,7 @@ export class Exchange {
     if (replies.length > 0) this.#emit(replies, part.frames.length === 0);
   }
 
+  /** Merges up to the first frame whose reply has not come yet. */
   #mergeParts(): void {
     const { count } = this.#frames;
     // As much as there may be: a writer that grows takes twice what it holds.
@@ -193,12 +200,12 @@ export class Exchange {
     if (out.length > 0 || isLast) this.#emit(out.bytes.subarray(0, out.length), isLast);
   }
 
-  /** The failure of the next frame, which nobody was asked about. */
+  /** Writes the refusal of the next frame, which was not sent to a shard. */
   #refuse(out: ByteWriter): void {
     this.#refuser!.write(out, this.#frames.bytes, this.#frameAt(this.#answered));
   }
 
-  /** Where a frame begins; frames are asked for in ascending order. */
+  /** Where a frame begins. Refusals come in ascending order, so frames are walked over once, and only where needed. */
   #frameAt(frame: number): number {
     const { bytes } = this.#frames;
     for (; this.#seekFrame < frame; this.#seekFrame++) {

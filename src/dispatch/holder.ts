@@ -1,8 +1,9 @@
 /**
- * Holder: a connection of the yrmcds protocol as shards know it, and which of them know it.
+ * Holder: a connection of the yrmcds protocol as shards know it, and which shards those are.
  *
- * A shard is noted before it is sent anything, so those that are told of the connection's end are all
- * that may have it hold something.
+ * When the connection ends, these shards must release what it holds. A shard is noted, in the attachment of the socket,
+ * before it is sent anything: the Hub may hibernate, or be reset, at any time, and must not forget one. A shard that is
+ * noted and holds nothing costs a call; one that is forgotten would keep resources until it asks by itself.
  */
 import { connectionHolder } from "../engine/semaphores/holder.ts";
 

@@ -1,11 +1,14 @@
 /**
  * A lane: the way from one place to one object, with at most one call under way.
  *
- * What arrives while a call is under way goes into the next one, whoever it comes from: a thousand
- * quiet clients cost a few calls, and the order of arrival is the order of application.
+ * What arrives while a call is under way goes into the next one, of whichever caller: an object takes about a thousand
+ * calls a second, however much is in each, so a thousand quiet clients cost a few calls. The order of arrival is the
+ * order of application: two calls under way could overtake each other, and with them the requests of one connection.
+ *
+ * It knows neither what it carries nor where to: `Carry` makes the call.
  */
 
-/** What one call carries at most, unless a single piece is larger. */
+/** What one call carries at most, unless a single piece is larger: an RPC carries 32 MiB, and holds up what follows. */
 const CALL_BYTES_MAX = 4 << 20;
 
 /** Something to be carried. */
@@ -45,6 +48,7 @@ export class Lane<P extends Piece> {
 
   /** Takes back what has not been sent yet. */
   withdraw(piece: P): void {
+    // Of what has been sent it is not known whether it was applied: that call tells its pieces itself.
     const index = this.#queue.indexOf(piece);
     if (index < 0) return;
     this.#queue.splice(index, 1);
@@ -57,9 +61,11 @@ export class Lane<P extends Piece> {
     while (this.#queue.length > 0) {
       const pieces = this.#nextPieces();
       try {
+        // One stub for the calls in a row: the runtime keeps the order of calls of a stub, not that of two.
         carry ??= this.#connect();
         await carry(pieces);
       } catch (error) {
+        // The stub of an object that was reset fails from then on: the next pieces get a new one.
         carry = null;
         for (const piece of pieces) piece.fail(error);
       }

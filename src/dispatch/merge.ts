@@ -1,4 +1,10 @@
-/** Merges the pages of several objects into one sequence of rows in the order of their keys. */
+/**
+ * Merges the pages of several objects into one sequence of rows in the order of their keys.
+ *
+ * Each object gives its rows in order, a page at a time; the merge takes the smallest key of all, and asks an object for
+ * its next page when it runs out. So memory is bounded by a page for each object, whatever the namespace has. Nothing is
+ * a snapshot: between two pages of an object others are served, and rows come and go.
+ */
 import { compareBytes } from "../wire/bytes.ts";
 import { PageReader } from "../wire/page.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
@@ -10,7 +16,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
  */
 export type PageSource = (after: Uint8Array | null, isFirst: boolean) => Promise<Uint8Array>;
 
-/** Pages of all objects that are asked at once. */
+/** Pages of all objects that are asked at once: what a merge holds, so that many of them fit an isolate of 128 MB. */
 const PAGES_BYTES = 256 << 10;
 const PAGE_BYTES_MIN = 4 << 10;
 
@@ -32,7 +38,7 @@ interface Stream {
 export class Merge {
   readonly #sources: readonly PageSource[];
   #streams: Stream[] = [];
-  /** First pages, while they are all there is. */
+  /** First pages, while they are all there is: most namespaces are that small, and are then asked once. */
   #whole: readonly Uint8Array[] | null = null;
 
   constructor(sources: readonly PageSource[]) {
@@ -108,7 +114,7 @@ function assertGoesOn({ hasEntry, reader }: Stream): void {
   throw new ListingOutgrown();
 }
 
-/** Why a listing fails that would else show less than there is. */
+/** Why a listing fails: it would otherwise show fewer records than there are, and nothing would say so. */
 export class ListingOutgrown extends ThrottrError {
   constructor() {
     super("listing_outgrown", "records were added faster than they could be listed: try again");

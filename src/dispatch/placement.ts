@@ -26,7 +26,7 @@ function seedOf(namespace: string, secret: string): HashKey {
   return { high, low };
 }
 
-/** Which of `count` objects a hash chooses. */
+/** Which of `count` objects a hash chooses: multiplied, not divided, as the high bits of the hash are its best. */
 function indexOf(hash: number, count: number): number {
   return Math.floor((hash * count) / 2 ** 32);
 }

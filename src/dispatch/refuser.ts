@@ -1,9 +1,26 @@
-/** Refuser: answers frames of a Throttr protocol on keys that an access does not allow. */
+/**
+ * Refuser: answers frames of a Throttr protocol on keys that an access does not allow, in place of a shard.
+ *
+ * Shards know no rights. A frame that is refused among others takes its place in the order of the replies, and the
+ * others are executed: that is what clients on a connection expect of every reply with a status.
+ */
 import type { ByteWriter } from "../wire/bytes.ts";
 import { COMMANDS_START, writeError } from "../wire/edge/command.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, STATUS_FAILURE, type Layout } from "../wire/throttr/requests.ts";
-import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
+import {
+  isUnrestricted,
+  missingRightError,
+  missingRightOfFrame,
+  type Access,
+} from "../base/access.ts";
+import type { Frames } from "./sink.ts";
+
+/** Null when no frame of the run can be refused: most tokens have no prefixes, and their frames are not looked at. */
+export function refuserFor({ protocol, isAllowed }: Frames, access: Access): Refuser | null {
+  if (isAllowed === true || isUnrestricted(access, protocol)) return null;
+  return new Refuser(protocol, access);
+}
 
 export class Refuser {
   readonly #access: Access;
@@ -20,7 +37,10 @@ export class Refuser {
     return missingRightOfFrame(this.#access, this.#layouts[bytes[at]!]!, bytes, at) !== null;
   }
 
-  /** Writes the reply to the frame at `at`, which is refused. */
+  /**
+   * Writes the reply to the frame at `at`, which is refused: a failure as the protocol knows it, without a reason; for
+   * commands of the edge dialect an error with its code.
+   */
   write(out: ByteWriter, bytes: Uint8Array, at: number): void {
     const type = bytes[at]!;
     if (type < COMMANDS_START) {

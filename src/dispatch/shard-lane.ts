@@ -55,7 +55,10 @@ export class ShardLanes {
   }
 }
 
-/** The batch goes along with its placement: a shard of another number or seed refuses it as a whole. */
+/**
+ * A batch says which placement its frames were spread by. A shard whose data were written under another number of
+ * shards, or another seed, refuses it as a whole, instead of looking for keys where they are not.
+ */
 function writeBatch(placement: Placement, pieces: readonly FramesPiece[]): Uint8Array {
   let bytes = 8;
   for (const piece of pieces) bytes += SECTION_HEADER_BYTES + piece.bytes;

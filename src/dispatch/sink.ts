@@ -1,4 +1,9 @@
-/** What requests come as, and where their replies go. */
+/**
+ * Between a door and Dispatch: requests come as runs of frames, and their replies go to a sink.
+ *
+ * Sink is what all doors have in common: a connection that lives for weeks, an HTTP response that is streamed, an RPC
+ * call that waits for the whole.
+ */
 import type { AnyProtocol } from "../wire/protocols.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import type { Target } from "../wire/throttr/requests.ts";
@@ -28,12 +33,18 @@ export function isThrottr(frames: AnyFrames): frames is Frames {
 export interface Sink {
   /** The next replies in order. `isLast` with the last ones: then every frame is answered. */
   reply(replies: Uint8Array, isLast: boolean): void;
-  /** False once the caller has gone: requests that only read are not executed any more, replies are dropped. */
+  /**
+   * False once the caller has gone: requests that only read are not executed any more, and replies are dropped. It may
+   * change at any time, so it is asked before each call.
+   */
   readonly hasReader: boolean;
-  /** Null when there is room for more replies, else a promise of it. Rejected when there never will be. */
+  /**
+   * Null when there is room for more replies, else a promise of it; rejected when there never will be. Null rather than
+   * a resolved promise: a connection with room, which is the rule, shall not wait for a microtask with each run.
+   */
   room(): Promise<void> | null;
   /** A call failed; no reply follows. What was not answered may have been applied or not. */
   fail(error: unknown): void;
-  /** The caller has published to a channel. */
+  /** Counts what the caller has published to a channel, for the row that CONNECTIONS has of it. */
   countPublished(channel: string, payloadBytes: number): void;
 }

@@ -5,6 +5,7 @@ import { Exchange } from "../../src/dispatch/exchange.ts";
 import { Holder } from "../../src/dispatch/holder.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { ShardLanes } from "../../src/dispatch/shard-lane.ts";
+import { refuserFor } from "../../src/dispatch/refuser.ts";
 import type { Sink } from "../../src/dispatch/sink.ts";
 import { Engine } from "../../src/engine/engine.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
@@ -94,7 +95,7 @@ class Bench implements Sink {
       count: requests.length,
       ...(holder === undefined ? {} : { holder }),
     };
-    new Exchange(frames, this, replyBytesMax).start(this.#lanes, access);
+    new Exchange(frames, this, replyBytesMax).start(this.#lanes, refuserFor(frames, access));
   }
 
   /** Answers all calls, also those that follow. */
