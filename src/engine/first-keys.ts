@@ -1,4 +1,9 @@
-/** The first keys of a query in their order, found in one walk over all records. */
+/**
+ * The first keys behind a key, in the order of keys: what pages of scans, exports and listings consist of.
+ *
+ * The table is ordered by hash, so every page takes one walk over all records. The walk keeps copies of few more keys
+ * than the page has room for. Records may change between its steps: `visitKeys` looks each key up again.
+ */
 import type { Keyspace } from "../wire/keyspace.ts";
 import { compareBytes } from "../wire/bytes.ts";
 import type { LiveFilter } from "./live.ts";

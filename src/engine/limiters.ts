@@ -1,4 +1,8 @@
-/** Limiters by the bytes of their configurations: callers send the same few over and over. */
+/**
+ * Limiters by the bytes of their configurations.
+ *
+ * Every LIMIT carries its configuration, and callers send the same few again and again: each is read and checked once.
+ */
 import { binaryString } from "../wire/bytes.ts";
 import { readConfiguration } from "../wire/ratelimit/binary.ts";
 import { createLimiter, type Limiter } from "./ratelimit/limiter.ts";

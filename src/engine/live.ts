@@ -1,4 +1,8 @@
-/** Live records: those of one keyspace that have not expired. */
+/**
+ * Live records: those of one keyspace that have not expired, by the prefixes of their keys.
+ *
+ * Every walk over records uses this filter, so a record past its expiry is on no page, whether it was collected or not.
+ */
 import { beginsWithAny } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { U64 } from "./time.ts";

@@ -1,4 +1,4 @@
-/** Where records stand in the order of keys. */
+/** The order of keys, byte by byte, compared in the arena: no key is copied. */
 import { compareBytes } from "../wire/bytes.ts";
 import { KEY_AT, keyLengthOf, META, type Segment } from "./segment.ts";
 

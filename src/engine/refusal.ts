@@ -1,4 +1,9 @@
-/** Refusals of commands. */
+/**
+ * Refusals of commands: what a command throws when it has changed nothing.
+ *
+ * `Commands` answers them, and the errors of rate limits, as errors of the edge dialect. Any other error is a fault of
+ * the server, and fails the batch.
+ */
 import { Kind } from "./segment.ts";
 
 /** A command that is refused: nothing has been changed. The message begins with a stable code. */

@@ -1,4 +1,9 @@
-/** Snapshots: the images of all live records, as rows, a bounded step at a time. */
+/**
+ * Snapshots: the images of all live records, as rows, a bounded step at a time.
+ *
+ * A snapshot is not taken at one moment: other requests change records between its steps. Together with the rows of all
+ * commits since its first step it gives the right records, because images may be applied twice.
+ */
 import { ByteWriter } from "../wire/bytes.ts";
 import {
   ClockMark,

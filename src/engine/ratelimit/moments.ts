@@ -1,4 +1,8 @@
-/** Moments and spans in int64 nanoseconds, and what doubles make of them. */
+/**
+ * Moments and spans in int64 nanoseconds, and their conversion to and from amounts, which are doubles.
+ *
+ * Moments saturate at the end of int64. Amounts may be rounded, so a moment is found by testing, not by a formula.
+ */
 import { INT64_MAX } from "../../wire/ratelimit/numbers.ts";
 
 const NS_PER_SECOND = 1e9;

@@ -1,4 +1,9 @@
-/** Ends of leases: a heap with the earliest first. Each lease knows its place in it, so it can be moved and removed. */
+/**
+ * Ends of leases: a heap with the earliest first.
+ *
+ * Each lease knows its place in the heap, so that a lease that is renewed or released is moved or removed without a
+ * search.
+ */
 import type { Rows } from "./rows.ts";
 
 const LEASES_MIN = 16;

@@ -1,4 +1,8 @@
-/** Pages of semaphores, in the order of their names or of the table, and of holders of one, in the order of holders. */
+/**
+ * Pages of semaphores, and of the holders of one: what listings and Dump read.
+ *
+ * Listings are in the order of names or of holders, Dump in the order of the table. Both expire leases first.
+ */
 import { ByteWriter } from "../../wire/bytes.ts";
 import { Keyspace } from "../../wire/keyspace.ts";
 import { PageWriter } from "../../wire/page.ts";

@@ -11,12 +11,11 @@
 import type { ByteWriter } from "../bytes.ts";
 import { RecordKind } from "./command.ts";
 
-/** Behind an outcome without a record. */
+/** Bytes of an outcome without a record. */
 export const OUTCOME_BYTES = 1;
 const KIND_AT = OUTCOME_BYTES;
-const EXPIRES_AT = KIND_AT + 2;
-const LEFT_AT = EXPIRES_AT + 8;
-const VALUE_AT = LEFT_AT + 8;
+const LIFETIME_AT = KIND_AT + 2;
+const VALUE_AT = LIFETIME_AT + 16;
 
 /** A u64 as two u32: a bigint would be an allocation. */
 interface Halves {
@@ -24,21 +23,21 @@ interface Halves {
   readonly low: number;
 }
 
-/** The record of an outcome. */
-export interface OutcomeRecord {
-  readonly kind: "counter" | "buffer";
+/** How long a record or a lease lives. */
+export interface Lifetime {
   /** Since the epoch. */
   readonly expiresAtNs: bigint;
   readonly leftNs: bigint;
+}
+
+export interface OutcomeRecord extends Lifetime {
+  readonly kind: "counter" | "buffer";
   /** Where its value begins. */
   readonly valueAt: number;
 }
 
-export interface OutcomeLease {
+export interface OutcomeLease extends Lifetime {
   readonly resources: number;
-  /** Since the epoch. */
-  readonly expiresAtNs: bigint;
-  readonly leftNs: bigint;
 }
 
 export function writeApplied(out: ByteWriter, isApplied: boolean): void {
@@ -55,10 +54,7 @@ export function writeRecordHeader(
 ): void {
   out.u8(kind);
   out.u8(unit);
-  out.u32(expires.low);
-  out.u32(expires.high);
-  out.u32(left.low);
-  out.u32(left.high);
+  writeLifetime(out, expires, left);
 }
 
 /** Writes the lease behind `writeApplied`. */
@@ -69,6 +65,10 @@ export function writeLease(
   left: Halves,
 ): void {
   out.u32(resources);
+  writeLifetime(out, expires, left);
+}
+
+function writeLifetime(out: ByteWriter, expires: Halves, left: Halves): void {
   out.u32(expires.low);
   out.u32(expires.high);
   out.u32(left.low);
@@ -80,19 +80,19 @@ export const isApplied = ({ bytes }: { readonly bytes: Uint8Array }): boolean =>
 /** The record of an outcome; null where it has none. */
 export function readRecord(view: DataView): OutcomeRecord | null {
   if (view.byteLength === OUTCOME_BYTES) return null;
-  return {
-    kind: view.getUint8(KIND_AT) === RecordKind.counter ? "counter" : "buffer",
-    expiresAtNs: view.getBigUint64(EXPIRES_AT, true),
-    leftNs: view.getBigUint64(LEFT_AT, true),
-    valueAt: VALUE_AT,
-  };
+  const kind = view.getUint8(KIND_AT) === RecordKind.counter ? "counter" : "buffer";
+  return { kind, ...readLifetime(view, LIFETIME_AT), valueAt: VALUE_AT };
 }
 
 /** The lease of an outcome that was applied. */
 export function readLease(view: DataView): OutcomeLease {
+  const resources = view.getUint32(OUTCOME_BYTES, true);
+  return { resources, ...readLifetime(view, OUTCOME_BYTES + 4) };
+}
+
+function readLifetime(view: DataView, at: number): Lifetime {
   return {
-    resources: view.getUint32(OUTCOME_BYTES, true),
-    expiresAtNs: view.getBigUint64(OUTCOME_BYTES + 4, true),
-    leftNs: view.getBigUint64(OUTCOME_BYTES + 12, true),
+    expiresAtNs: view.getBigUint64(at, true),
+    leftNs: view.getBigUint64(at + 8, true),
   };
 }

@@ -1,4 +1,8 @@
-/** States of composites: `51|primary$secondary`, once `cmp1|primary$secondary`; parts of any version. */
+/**
+ * States of composites: `51|primary$secondary`, with parts of any version.
+ *
+ * Older releases of the library wrote `cmp1|primary$secondary`; both are read.
+ */
 import { checkSize, StateError, type Codec } from "./state.ts";
 
 export interface CompositeState<Primary, Secondary> {

@@ -1,4 +1,8 @@
-/** Names of what a decision says, limit by limit. Source: rate limit reference, "Algorithms". */
+/**
+ * Names of the results of a decision, limit by limit. Source: rate limit reference, "Algorithms".
+ *
+ * A decision on the wire has results without names: both sides find the names in the configuration.
+ */
 import type { RateLimitConfiguration } from "./configuration.ts";
 
 /** What has one limit only. */

@@ -1,4 +1,8 @@
-/** The framing of a Throttr protocol. */
+/**
+ * The framing of a Throttr protocol: finds runs of frames in a stream, and the keys that choose their shards.
+ *
+ * See `wire/framing.ts` for what a framing is.
+ */
 import type { Framing, KeyMap } from "../framing.ts";
 import type { Protocol } from "./protocol.ts";
 import { replyLength } from "./replies.ts";

@@ -1,5 +1,7 @@
 /**
- * The yrmcds protocol as one door speaks it: today's servers and its document differ in one reply.
+ * The yrmcds protocol as one door speaks it.
+ *
+ * Today's servers and the protocol's document differ in one reply, an entry of Dump. Clients exist for both.
  */
 import type { DumpForm } from "./dump.ts";
 

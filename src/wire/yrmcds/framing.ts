@@ -1,4 +1,8 @@
-/** The framing of the yrmcds protocol. */
+/**
+ * The framing of the yrmcds protocol: finds runs of frames in a stream, and the names that choose their shards.
+ *
+ * Stats and Dump concern all shards, so each is a run of its own. See `wire/framing.ts` for what a framing is.
+ */
 import type { Framing, KeyMap } from "../framing.ts";
 import { Keyspace } from "../keyspace.ts";
 import { FRAME_TOO_LARGE, type Run } from "../throttr/scanner.ts";
