@@ -22,7 +22,7 @@ async function problemOf(
 }
 
 describe("over HTTP", () => {
-  it("a token opens its namespace, and no other", async () => {
+  it("a token opens its own namespace over HTTP, and no other", async () => {
     const one = await bearerOf({ ns: "one" });
     const two = await bearerOf({ ns: "two" });
     const statusOf = async (headers: HeadersInit, body: BodyInit): Promise<string> =>
@@ -44,7 +44,7 @@ describe("over HTTP", () => {
     ["with an unknown scope", { scopes: ["root"] }, "test-secret", "token_invalid"],
     ["without an end", { exp: undefined }, "test-secret", "token_invalid"],
     ["with a prefix too long", { keyPrefixes: ["x".repeat(256)] }, "test-secret", "token_invalid"],
-  ])("%s: 401", async (_, claims, secret, code) => {
+  ])("a token is refused with 401: %s", async (_, claims, secret, code) => {
     const response = await post("7.3", "uint16", QUERY, await bearerOf(claims as object, secret));
     expect(response.headers.get("www-authenticate")).toBe("Bearer");
     expect(await problemOf(response)).toMatchObject({ status: 401, code });
@@ -54,17 +54,17 @@ describe("over HTTP", () => {
     ["alg none", `${btoa('{"alg":"none","typ":"JWT"}')}.${btoa('{"ns":"x"}')}.`],
     ["garbage", "garbage"],
     ["two dots", ".."],
-  ])("%s: 401", async (_, token) => {
+  ])("a malformed token is refused with 401: %s", async (_, token) => {
     const response = await post("7.3", "uint16", QUERY, { authorization: `Bearer ${token}` });
     expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
   });
 
-  it("an Authorization that is no bearer token: 401, though access is open", async () => {
+  it("an Authorization header without a bearer token is refused with 401, though access is open", async () => {
     const response = await post("7.3", "uint16", QUERY, { authorization: "Basic dXNlcjpwYXNz" });
     expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
   });
 
-  it("a token for an open server without a secret: 401, told to send none", async () => {
+  it("an open server without a secret refuses tokens with 401, and says to send none", async () => {
     const init = { method: "POST", body: QUERY, headers: await bearerOf({}) };
     const request = new Request(`http://localhost${PATH}`, init) as Parameters<
       typeof worker.fetch
@@ -75,7 +75,7 @@ describe("over HTTP", () => {
     expect(problem.detail).toMatch(/open .* send none$/);
   });
 
-  it("a missing token: 401, where access is not open", async () => {
+  it("a request without a token is refused with 401 when access is not open", async () => {
     const request = new Request(`http://localhost${PATH}`, {
       method: "POST",
       body: QUERY,
@@ -103,7 +103,7 @@ describe("over HTTP", () => {
     }
     const LOCAL = { ACCESS: "open", OPEN_NAMESPACES: "any" };
 
-    it("opens that namespace, and no other, where any may be named", async () => {
+    it("a namespace in place of a token opens that namespace, and no other, where any may be named", async () => {
       const statusOf = async (token: string, body: Uint8Array<ArrayBuffer>): Promise<string> =>
         hex(new Uint8Array(await (await sent(body, token, LOCAL)).arrayBuffer())).slice(0, 2);
       expect(await statusOf("namespace.my-app", INSERT)).toBe("01");
@@ -122,10 +122,13 @@ describe("over HTTP", () => {
       ["with tokens", "namespace.my-app", { ACCESS: "token", OPEN_NAMESPACES: "any" }],
       ["for a name with a slash", "namespace.a/0", LOCAL],
       ["for no name", "namespace.", LOCAL],
-    ])("is refused by a server %s: 401", async (_, token, variables) => {
-      const response = await sent(QUERY, token, variables);
-      expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
-    });
+    ])(
+      "a namespace in place of a token is refused with 401 by a server %s",
+      async (_, token, variables) => {
+        const response = await sent(QUERY, token, variables);
+        expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_invalid" });
+      },
+    );
   });
 
   it("the previous secret is accepted while tokens are rotated", async () => {
@@ -147,7 +150,7 @@ describe("over HTTP", () => {
     }
   });
 
-  it.each(["nbf", "iat"])("%s may be 5 s ahead of the server's clock", async (claim) => {
+  it.each(["nbf", "iat"])("the claim %s may be 5 s ahead of the server's clock", async (claim) => {
     const near = await bearerOf({ [claim]: nowS() + 3 });
     expect((await post("7.3", "uint16", QUERY, near)).status).toBe(200);
     const far = await post("7.3", "uint16", QUERY, await bearerOf({ [claim]: nowS() + 60 }));
@@ -160,7 +163,7 @@ describe("over HTTP", () => {
     });
   });
 
-  it("a scope that is missing: 403 that names it, nothing applied", async () => {
+  it("a missing scope is refused with 403 and its name, and nothing is applied", async () => {
     const reader = await bearerOf({ scopes: ["read"] });
     const problem = await problemOf(await post("7.3", "uint16", concat([QUERY, INSERT]), reader));
     expect(problem).toMatchObject({ status: 403, code: "scope_missing" });
@@ -168,7 +171,7 @@ describe("over HTTP", () => {
     expect((await post("7.3", "uint16", QUERY, reader)).status).toBe(200);
   });
 
-  it("a key outside the prefixes: 403 that says so, nothing applied", async () => {
+  it("a key outside the token's prefixes is refused with 403, and nothing is applied", async () => {
     const headers = await bearerOf({ keyPrefixes: ["user:", "ab"] });
     const inserts = (...keys: string[]) => concat(keys.map((key) => U16.insert(key, 5)));
     expect((await post("7.3", "uint16", inserts("ab", "abc"), headers)).status).toBe(200);
@@ -180,7 +183,7 @@ describe("over HTTP", () => {
 });
 
 describe("on a WebSocket", () => {
-  it("a token comes as a header, as a subprotocol, or as a ticket", async () => {
+  it("a WebSocket takes its token from a header, a subprotocol or a ticket", async () => {
     const token = await tokenOf({ ns: "shared", iat: nowS(), exp: nowS() + 60 });
     const byHeader = await openSocket(PATH, { authorization: `Bearer ${token}` });
     expect(hex(await byHeader.exchange(INSERT, 1))).toBe("01");
@@ -193,13 +196,13 @@ describe("on a WebSocket", () => {
     for (const door of [byHeader, bySubprotocol, byTicket]) await door.close();
   });
 
-  it("a token may end in the far future", async () => {
+  it("a token of a WebSocket may end in the far future", async () => {
     const door = await openSocket(PATH, await bearerOf({ ns: "far", exp: 9_999_999_999 }));
     expect(hex(await door.exchange(QUERY, 1))).toBe("00");
     await door.close();
   });
 
-  it("the subprotocol throttr is confirmed, the token is not sent back", async () => {
+  it("the subprotocol throttr is confirmed, and the token is not sent back", async () => {
     const token = await tokenOf();
     const response = await get(PATH, {
       upgrade: "websocket",
@@ -210,18 +213,18 @@ describe("on a WebSocket", () => {
     response.webSocket!.close();
   });
 
-  it("a ticket that lives too long: 401", async () => {
+  it("a ticket that lives too long is refused with 401", async () => {
     const token = await tokenOf({ iat: nowS(), exp: nowS() + 3600 });
     const response = await get(`${PATH}?ticket=${token}`, { upgrade: "websocket" });
     expect(await problemOf(response)).toMatchObject({ status: 401, code: "ticket_too_long" });
   });
 
-  it("a bad token: 401 instead of a socket", async () => {
+  it("a bad token gets 401 instead of a WebSocket", async () => {
     const headers = { upgrade: "websocket", ...(await bearerOf({}, "other")) };
     expect((await get(PATH, headers)).status).toBe(401);
   });
 
-  it("frames without scope or prefix are answered 0x00, in order, and not applied", async () => {
+  it("frames without scope or prefix are answered 0x00 in their order, and not applied", async () => {
     const door = await openSocket(
       PATH,
       await bearerOf({ scopes: ["read", "write"], keyPrefixes: ["b"] }),
@@ -241,7 +244,7 @@ describe("on a WebSocket", () => {
     await all.close();
   });
 
-  it("an expired token ends its connection, though nothing is sent", async () => {
+  it("an expired token ends its WebSocket, even an idle one", async () => {
     const door = await openSocket(PATH, await bearerOf({ ns: "idle", exp: nowS() + 1 }));
     const lasting = await openSocket(PATH, await bearerOf({ ns: "idle", exp: nowS() + 1000 }));
     expect(await door.closed).toMatchObject({

@@ -85,7 +85,7 @@ afterEach(async () => {
 });
 
 describe("an honest gateway", () => {
-  it("gets replies with the number of request bytes that they answer", async () => {
+  it("an honest gateway gets replies with the number of request bytes that they answer", async () => {
     const door = await openGateway();
     door.socket.send(concat([WHOAMI, WHOAMI, WHOAMI.subarray(0, 0)]));
     expect(await door.inbox.take(2 * WHOAMI_REPLY_BYTES)).toHaveLength(2 * WHOAMI_REPLY_BYTES);
@@ -93,7 +93,7 @@ describe("an honest gateway", () => {
     door.socket.close(1000);
   });
 
-  it("is listed as a TCP connection, with the rights and the namespace of its token", async () => {
+  it("a gateway's client is listed as a TCP connection, with the rights and namespace of its token", async () => {
     const headers = await bearerOf({ ns: "gateways", scopes: ["read", "admin"] });
     const door = await openGateway(headers);
     door.socket.send(concat([WHOAMI, SET_BIG]));
@@ -106,7 +106,7 @@ describe("an honest gateway", () => {
     door.socket.close(1000);
   });
 
-  it("gets any amount of replies, at its own pace, and the end behind the last one", async () => {
+  it("an honest gateway gets any amount of replies at its own pace, and the end behind the last one", async () => {
     await post("7.3", "uint32", SET_BIG);
     const door = await openGateway();
     let untoldBytes = 0;
@@ -127,7 +127,7 @@ describe("an honest gateway", () => {
     door.socket.close(1000);
   });
 
-  it("keeps its credit over hibernation", async () => {
+  it("a gateway's credit outlives hibernation", async () => {
     const door = await openGateway();
     for (let i = 0; i < 3; i++) {
       door.socket.send(WHOAMI);
@@ -142,7 +142,7 @@ describe("an honest gateway", () => {
 });
 
 describe("a gateway of another release", () => {
-  it("is refused with a code when it speaks another version of the protocol", async () => {
+  it("a gateway that speaks another version of the bridge protocol is refused with a code", async () => {
     const response = await get(PATH, {
       upgrade: "websocket",
       "sec-websocket-protocol": "throttr.bridge.2",
@@ -154,14 +154,14 @@ describe("a gateway of another release", () => {
     });
   });
 
-  it("is refused without a good token, as any WebSocket is", async () => {
+  it("a gateway without a good token is refused as any WebSocket is", async () => {
     await expect(openGateway({ authorization: "Bearer a.b.c" })).rejects.toThrow(
       /401.*token_invalid/s,
     );
   });
 });
 
-describe("a gateway that lies about what was read", () => {
+describe("a lying gateway", () => {
   it.each([
     ["a negative number", "drained -5000"],
     ["a number beyond all that it was sent", "drained 1000000000"],
@@ -176,28 +176,31 @@ describe("a gateway that lies about what was read", () => {
     ["white space beside the number", "drained  1"],
     ["that its client has gone, which only the Worker may say", "gone"],
     ["a word outside the protocol", "hello"],
-  ])("is closed when it reports %s, and the Hub's count stays the truth", async (_, text) => {
-    const honest = await openGateway();
-    honest.onReplies = () => {};
-    honest.socket.send(WHOAMI);
-    await honest.inbox.take(WHOAMI_REPLY_BYTES);
-    const door = await openGateway();
-    door.onReplies = () => {};
-    door.socket.send(WHOAMI);
-    await door.inbox.take(WHOAMI_REPLY_BYTES);
-    expect(await hubBytes()).toMatchObject({ backlog: 2 * WHOAMI_REPLY_BYTES });
-    door.socket.send(text);
-    expect(await door.closed).toMatchObject({
-      code: 1008,
-      reason: expect.stringMatching(/^bridge_invalid/) as string,
-    });
-    expect(await hubBytes()).toMatchObject({ backlog: WHOAMI_REPLY_BYTES });
-    door.socket.close(1000);
-    honest.socket.close(1000);
-    await expect.poll(async () => (await hubBytes()).backlog).toBe(0);
-  });
+  ])(
+    "a gateway that reports %s is closed, and the Hub's count of unread bytes stays right",
+    async (_, text) => {
+      const honest = await openGateway();
+      honest.onReplies = () => {};
+      honest.socket.send(WHOAMI);
+      await honest.inbox.take(WHOAMI_REPLY_BYTES);
+      const door = await openGateway();
+      door.onReplies = () => {};
+      door.socket.send(WHOAMI);
+      await door.inbox.take(WHOAMI_REPLY_BYTES);
+      expect(await hubBytes()).toMatchObject({ backlog: 2 * WHOAMI_REPLY_BYTES });
+      door.socket.send(text);
+      expect(await door.closed).toMatchObject({
+        code: 1008,
+        reason: expect.stringMatching(/^bridge_invalid/) as string,
+      });
+      expect(await hubBytes()).toMatchObject({ backlog: WHOAMI_REPLY_BYTES });
+      door.socket.close(1000);
+      honest.socket.close(1000);
+      await expect.poll(async () => (await hubBytes()).backlog).toBe(0);
+    },
+  );
 
-  it("changes nothing with reports that come after its connection was ended", async () => {
+  it("reports that come after the end of a gateway's connection change nothing", async () => {
     const other = await openGateway();
     other.onReplies = () => {};
     other.socket.send(WHOAMI);
@@ -215,7 +218,7 @@ describe("a gateway that lies about what was read", () => {
     other.socket.close(1000);
   });
 
-  it("is sent no more than a plain WebSocket in the same time, though it calls everything read at once", async () => {
+  it("a gateway that reports all replies as read at once is sent no more than a plain WebSocket", async () => {
     await post("7.3", "uint32", SET_BIG);
     const gets = 100;
     const [gateway, plain] = await Promise.all([openGateway(), openSocket(PATH)]);
@@ -246,7 +249,7 @@ describe("a gateway that lies about what was read", () => {
     await plain.close();
   });
 
-  it("counts as unread with all that it was sent when the server closes it, until it has closed, too", async () => {
+  it("a closed gateway counts as unread with all that it was sent until it has closed, too", async () => {
     await post("7.3", "uint32", SET_BIG);
     const door = await openGateway();
     door.onReplies = () => {};
@@ -263,7 +266,7 @@ describe("a gateway that lies about what was read", () => {
     await expect.poll(async () => (await hubBytes()).silent).toBe(0);
   });
 
-  it("does not give a TCP client of the same Hub more room, nor takes any from it", async () => {
+  it("a lying gateway changes nothing for TCP clients of the same Hub", async () => {
     await post("7.3", "uint32", SET_BIG);
     const unread = connectTcp(9004);
     const writer = (unread.writable as WritableStream<Uint8Array>).getWriter();

@@ -56,8 +56,8 @@ function madeUpId(index: number): string {
   return ownChannel(makeConnectionId({ location: `Q${letters.join("")}`, index: 0 }, random));
 }
 
-describe("publications to names that nobody has", () => {
-  it("make no more objects than there are groups", async () => {
+describe("publications to unused names", () => {
+  it("publications to unused names create no more objects than there are groups", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const names = Array.from({ length: 2000 }, (_, i) => `nobody:${i}`);
     const before = await channelObjects();
@@ -67,7 +67,7 @@ describe("publications to names that nobody has", () => {
     expect((await channelObjects()) - before).toBe(CHANNEL_GROUPS);
   });
 
-  it("make no Hub of an id that was made up, and reach connections that are there", async () => {
+  it("a made-up id creates no Hub, and a real one is reached", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const door = await openSocket(WS, headers);
     const id = hex((await door.exchange(WHOAMI, WHOAMI_REPLY_BYTES)).subarray(1));
@@ -85,7 +85,7 @@ describe("publications to names that nobody has", () => {
     await door.close();
   });
 
-  it("of one subscriber of many make no more objects than there are groups", async () => {
+  it("publications of one subscriber of many create no more objects than there are groups", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const door = await openSocket(WS, headers);
     const names = Array.from({ length: 400 }, (_, i) => `many:${i}`);
@@ -103,7 +103,7 @@ describe("publications to names that nobody has", () => {
   });
 });
 
-describe("a group that is full", () => {
+describe("a full group", () => {
   /** Joins of a Hub until the group of a channel refuses one. */
   async function fill(ns: string, channel: string): Promise<void> {
     const stub = groupOf(ns, channel);
@@ -124,7 +124,7 @@ describe("a group that is full", () => {
     expect((await stub.change(`${ns}/QQQ/0`, short.take())).length).toBeGreaterThan(0);
   }
 
-  it("refuses SUBSCRIBE, and a listener, as at any other limit; the connection lives on", async () => {
+  it("a full group refuses SUBSCRIBE and listeners, and the connection goes on", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const door = await openSocket(WS, headers);
@@ -146,7 +146,7 @@ describe("a group that is full", () => {
   });
 });
 
-describe("messages that are kept", () => {
+describe("kept messages", () => {
   const messages = (...sizes: number[]): Uint8Array => {
     const out = new ByteWriter();
     for (const size of sizes) writeMessage(out, new Uint8Array(size).fill(size), 0, size);
@@ -165,7 +165,7 @@ describe("messages that are kept", () => {
 
   const numbered = (channel: string, sequence: number) => ({ channel, sequence, usedAtMs: 0 });
 
-  it("of a flood on one name cost that name's messages first", async () => {
+  it("a flood on one name drops that name's messages first", async () => {
     await inStore((store) => {
       const replay = new GroupReplay(store, 1000);
       const quiet = Array.from({ length: 20 }, (_, i) => `quiet ${i}`);
@@ -189,7 +189,7 @@ describe("messages that are kept", () => {
     });
   });
 
-  it("are no more bytes of a channel than one listener is given", async () => {
+  it("a channel keeps no more bytes than a listener is given", async () => {
     await inStore((store) => {
       const replay = new GroupReplay(store, 1000);
       for (let n = 1; n <= 100; n++) replay.keep("c", n, messages(300_000), 1, 0);
@@ -203,7 +203,7 @@ describe("messages that are kept", () => {
     });
   });
 
-  it("are the last ones, in order, however they came, also after a restart", async () => {
+  it("the last messages are kept in order, however they came, also after a restart", async () => {
     await inStore((store) => {
       let replay = new GroupReplay(store, 5);
       let next = 1;
@@ -226,7 +226,7 @@ describe("messages that are kept", () => {
     });
   });
 
-  it("are gone a day later", async () => {
+  it("kept messages are deleted a day later", async () => {
     await inStore((store) => {
       const replay = new GroupReplay(store, 5);
       replay.keep("c", 1, messages(1), 1, 0);
@@ -238,7 +238,7 @@ describe("messages that are kept", () => {
     });
   });
 
-  it("of one channel are not given to listeners of another", async () => {
+  it("kept messages of one channel are not given to listeners of another", async () => {
     await withSettings({ REPLAY_MESSAGES_MAX: 5 }, async () => {
       const headers = await bearerOf({ ns: freshNamespace() });
       const listened = await server.fetch("http://localhost/channels/a", { headers });
@@ -256,7 +256,7 @@ describe("messages that are kept", () => {
   });
 });
 
-describe("numbers", () => {
+describe("message numbers", () => {
   const host = { isJoined: () => false, lastKept: () => null, onForget: () => {} };
 
   async function withStore(run: (store: GroupStore) => void): Promise<void> {
@@ -264,7 +264,7 @@ describe("numbers", () => {
     await runInDurableObject(stub, (_, { storage }) => run(new GroupStore(storage)));
   }
 
-  it("of messages in a burst are stored in three rows, however many there are", async () => {
+  it("numbers of a burst are stored in three rows, however many messages it has", async () => {
     await withStore((store) => {
       const numbers = new GroupNumbers(store, host);
       const channel = numbers.listen("c", 1000);
@@ -276,7 +276,7 @@ describe("numbers", () => {
     });
   });
 
-  it("never come twice: after a crash, when forgotten, when others have gone further", async () => {
+  it("a number is never used twice, after a crash, when forgotten, or when others went further", async () => {
     await withStore((store) => {
       const before = new GroupNumbers(store, host);
       const [a, b] = [before.listen("a", 1000), before.listen("b", 1000)];
@@ -297,7 +297,7 @@ describe("numbers", () => {
     });
   });
 
-  it("of channels that are unused longest are forgotten when there are too many names", async () => {
+  it("numbers of the channels unused longest are forgotten when there are too many names", async () => {
     await withStore((store) => {
       const numbers = new GroupNumbers(store, host);
       const first = numbers.listen("first", 1);

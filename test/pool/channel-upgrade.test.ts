@@ -71,14 +71,14 @@ async function subscribed(ns: string, ...channels: string[]): Promise<SocketDoor
   return door;
 }
 
-it("an object without a method says so as the platform does", async () => {
+it("an object without a method fails as the platform says", async () => {
   const stub = groupOf(freshNamespace(), "c") as unknown as { nothing(): Promise<void> };
   const error = await stub.nothing().catch((thrown: unknown) => thrown);
   expect(isUnknownMethod(error)).toBe(true);
 });
 
-describe("the object that release 0.4 made for a channel", () => {
-  it("passes on what an old door publishes, in order, and says what came of it", async () => {
+describe("an object that release 0.4 made for a channel", () => {
+  it("an old channel object passes on what an old door publishes, in order, with its result", async () => {
     const ns = freshNamespace();
     const door = await subscribed(ns, "c");
     const stub = oldObject(ns, "c");
@@ -93,7 +93,7 @@ describe("the object that release 0.4 made for a channel", () => {
     await door.close();
   });
 
-  it("makes the group know of an old Hub that joins, leaves, or listens", async () => {
+  it("an old channel object tells the group of old Hubs that join, leave or listen", async () => {
     const ns = freshNamespace();
     const stub = oldObject(ns, "c");
     const hub = `${ns}/FRA/0`;
@@ -108,7 +108,7 @@ describe("the object that release 0.4 made for a channel", () => {
   });
 
   it.each(["at its alarm", "when it is asked"])(
-    "gives what it has stored to the group and empties itself %s",
+    "an old channel object gives its stored data to the group and empties itself %s",
     async (when) => {
       const ns = freshNamespace();
       const door = await subscribed(ns, "c");
@@ -141,7 +141,7 @@ describe("the object that release 0.4 made for a channel", () => {
   );
 });
 
-it("a Directory that release 0.4 has stored knows its Hubs, and numbers from now on", async () => {
+it("a Directory stored by release 0.4 knows its Hubs, and numbers messages from now on", async () => {
   const ns = freshNamespace();
   const door = await subscribed(ns);
   const stub = env.DIRECTORY.getByName(ns);
@@ -165,7 +165,7 @@ it("a Directory that release 0.4 has stored knows its Hubs, and numbers from now
   await door.close();
 });
 
-describe("a Hub that wakes with subscriptions that release 0.4 made", () => {
+describe("subscriptions that release 0.4 made", () => {
   /** Makes attachments what that release stored: it knew of no groups, and they know nothing. */
   async function age(ns: string, channels: readonly string[]): Promise<void> {
     await scheduler.wait(1100);
@@ -184,7 +184,7 @@ describe("a Hub that wakes with subscriptions that release 0.4 made", () => {
     }
   }
 
-  it("joins the groups of all of them, once", async () => {
+  it("a Hub that wakes with old subscriptions joins all their groups once", async () => {
     const ns = freshNamespace();
     const channels = ["a", "b", "c", "d", "e"];
     const door = await subscribed(ns, ...channels);
@@ -209,7 +209,7 @@ describe("a Hub that wakes with subscriptions that release 0.4 made", () => {
     for (const open of [door, publisher]) await open.close();
   });
 
-  it("hears what new doors publish to the ids of its connections", async () => {
+  it("a Hub that wakes with old subscriptions gets what new doors publish to its connections' ids", async () => {
     const ns = freshNamespace();
     const door = await subscribed(ns);
     const id = hex((await door.exchange(WHOAMI, WHOAMI_REPLY_BYTES)).subarray(1));
@@ -221,7 +221,7 @@ describe("a Hub that wakes with subscriptions that release 0.4 made", () => {
   });
 });
 
-it("a group gives messages of many names to a Hub that takes one name at a time", async () => {
+it("a group delivers messages of many names one by one to a Hub that takes one name at a time", async () => {
   const ns = freshNamespace();
   const names = Array.from({ length: 200 }, (_, i) => `n${i}`);
   const door = await subscribed(ns, ...names);

@@ -43,7 +43,7 @@ afterEach(async () => {
 });
 
 describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
-  it("leases are taken, renewed, given back and looked at", async () => {
+  it("leases are acquired, renewed, released and inspected", async () => {
     const client = open(transportOf());
     const lease = (await client.acquire("gpu", { resources: 2, maximum: 3, ...MINUTE }))!;
     expect(lease).toMatchObject({ name: "gpu", resources: 2, ttlMs: 60_000 });
@@ -66,7 +66,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect(await client.renew("gpu", uuidOfNumber(1), MINUTE)).toBe(null);
   });
 
-  it("no more run at a time than there is room for, and all run", async () => {
+  it("no more tasks run at a time than the semaphore allows, and all of them run", async () => {
     let running = 0;
     let most = 0;
     let runs = 0;
@@ -88,7 +88,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     });
   });
 
-  it("what is held outlives its TTL while it is renewed, and evictions", async () => {
+  it("a held lease outlives its TTL by renewal, and evictions", async () => {
     const client = open(transportOf());
     const other = open(transportOf());
     const semaphore = client.semaphore("gpu", 1, { ttlMs: 1500 });
@@ -105,7 +105,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect(await after.release()).toBe(true);
   });
 
-  it("who lost it is told, and fails", async () => {
+  it("the holder of a lost lease is told, and fails", async () => {
     const client = open(transportOf());
     const semaphore = client.semaphore("gpu", 1, { ttlMs: 1000 });
     let reason: unknown = null;
@@ -128,7 +128,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
   });
 });
 
-it("a namespace is emptied of what leases hold, too", async () => {
+it("removing a namespace's records removes its leases, too", async () => {
   const client = open(TRANSPORTS.HTTP!());
   for (let i = 0; i < 30; i++) await client.acquire(`s${i % 3}`, { maximum: 99, ...MINUTE });
   await client.increment("views", MINUTE);

@@ -79,7 +79,7 @@ async function take(subscription: Subscription, count: number): Promise<string[]
 }
 
 describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
-  it("counters do what they are told", async () => {
+  it("the client's calls on counters have their documented results", async () => {
     const client = open(transportOf());
     expect(await client.insert("a", { quota: MAX, ...HOUR })).toBe(true);
     expect(await client.insert("a", { quota: 1, ...HOUR })).toBe(false);
@@ -95,7 +95,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect(await codeOf(client.increment("a", HOUR))).toBe("quota_overflow");
   });
 
-  it("buffers do, too", async () => {
+  it("the client's calls on buffers have their documented results", async () => {
     const client = open(transportOf());
     await client.set("a", "text", HOUR);
     expect(new TextDecoder().decode((await client.get("a"))?.value)).toBe("text");
@@ -111,7 +111,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect((await client.get("large"))?.value).toEqual(large);
   });
 
-  it("limits do, too", async () => {
+  it("the client's calls on limits have their documented results", async () => {
     const client = open(transportOf());
     const request = { name: "api", key: "a", strategy: BUCKET };
     expect(await client.peek(request)).toMatchObject({ success: true, remaining: 3 });
@@ -126,7 +126,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     });
   });
 
-  it("records are listed page by page, and removed", async () => {
+  it("the client lists records page by page, and removes them", async () => {
     const client = open(transportOf());
     const keys = Array.from({ length: 25 }, (_, i) => `user:${String(i).padStart(2, "0")}`);
     await Promise.all(keys.map((key) => client.increment(key, HOUR)));
@@ -147,7 +147,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect((await client.list()).records).toEqual([]);
   });
 
-  it("calls of one turn are applied in order", async () => {
+  it("calls of one turn are applied in their order", async () => {
     const client = open(transportOf());
     const counts = Array.from({ length: 2000 }, () => client.increment("a", HOUR));
     expect(await Promise.all(counts)).toEqual(counts.map((_, i) => BigInt(i + 1)));
@@ -168,7 +168,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect(results[599]).toMatchObject({ cursor: null });
   });
 
-  it("one call that is too large does not harm the others", async () => {
+  it("a call that is too large fails alone", async () => {
     const client = open(transportOf());
     const calls = [
       client.increment("a", HOUR),
@@ -179,7 +179,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect(await Promise.all([calls[0], calls[2]])).toEqual([1n, 2n]);
   });
 
-  it("replies of 40 MB come to one turn", async () => {
+  it("one turn gets replies of 40 MB", async () => {
     const client = open(transportOf());
     await client.set("a", new Uint8Array(1_000_000), HOUR);
     const buffers = await Promise.all(Array.from({ length: 40 }, () => client.get("a")));
@@ -194,7 +194,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect((await client.query("a"))?.quota).toBe(1n);
   });
 
-  it("messages come to subscribers, in order, until they leave", async () => {
+  it("subscribers get messages in order until they leave", async () => {
     const client = open(transportOf());
     const news = client.subscribe("news");
     const other = client.subscribe("other");
@@ -218,7 +218,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect(await take(again, 1)).toEqual(["back"]);
   });
 
-  it("subscriptions outlive objects that sleep, and those that die", async () => {
+  it("subscriptions outlive objects that hibernate and objects that die", async () => {
     const client = open(transportOf(), { backoffBaseMs: 1 });
     let reconnects = 0;
     const news = client.subscribe("news", { onReconnect: () => reconnects++ });
@@ -233,7 +233,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect(await take(news, 1)).toEqual(["alive"]);
   });
 
-  it("a subscriber who only listens is not taken for one that does not read", async () => {
+  it("a subscriber that only listens is not taken for one that does not read", async () => {
     const client = open(transportOf());
     const news = client.subscribe("news", { queueMax: 1000, queueBytesMax: 64 << 20 });
     await news.ready;
@@ -243,7 +243,7 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
     expect((await take(news, 100)).every((text) => text === payload)).toBe(true);
   });
 
-  it("what the rights do not allow is refused, and nothing else", async () => {
+  it("calls without the right are refused, and all others pass", async () => {
     const rights: Rights = { scopes: ["read", "write"], keyPrefixes: ["mine:"] };
     const client = open(transportOf(await tokenOf(rights), rights));
     const calls = [
@@ -260,14 +260,14 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
 });
 
 describe("over a WebSocket", () => {
-  it("more calls than a server lets wait are no problem", async () => {
+  it("more calls than a server queues for a WebSocket are all answered", async () => {
     const client = open(TRANSPORTS["WebSocket"]!(), { queueMax: 1_000_000 });
     const key = "k".repeat(200);
     const calls = Array.from({ length: 40_000 }, () => client.query(key));
     expect((await Promise.all(calls)).every((counter) => counter === null)).toBe(true);
   });
 
-  it("pings are answered", async () => {
+  it("pings over a WebSocket are answered", async () => {
     const client = open(TRANSPORTS["WebSocket"]!(), { pingIntervalMs: 20 });
     await client.query("a");
     await expect.poll(() => texts.length).toBeGreaterThan(3);
@@ -275,7 +275,7 @@ describe("over a WebSocket", () => {
     expect(await client.query("a")).toBeNull();
   });
 
-  it("an expired token is replaced by a fresh one, unseen by calls and subscriptions", async () => {
+  it("an expired token is replaced without calls or subscriptions noticing", async () => {
     let tokens = 0;
     const token = async (): Promise<string> =>
       await tokenOf({ exp: nowS() + (tokens++ === 0 ? 1 : 1000) });
@@ -290,7 +290,7 @@ describe("over a WebSocket", () => {
     expect(await take(news, 1)).toEqual(["still here"]);
   });
 
-  it("a token that can't be replaced ends what needs it", async () => {
+  it("a token that cannot be replaced ends the calls that need it", async () => {
     const client = open(TRANSPORTS["WebSocket"]!(await tokenOf({ exp: nowS() + 2 })), {
       backoffBaseMs: 1,
     });
@@ -300,7 +300,7 @@ describe("over a WebSocket", () => {
     await expect(client.query("a")).rejects.toThrow(/^connection_failed: .*HTTP 401/);
   });
 
-  it("calls fail when the server is gone, and it says what is known", async () => {
+  it("calls fail when the server is gone, and say what is known", async () => {
     const client = open(TRANSPORTS["WebSocket"]!(), { backoffBaseMs: 1 });
     await client.increment("a", HOUR);
     const calls = [client.increment("a", HOUR), client.query("a")];
@@ -312,7 +312,7 @@ describe("over a WebSocket", () => {
 });
 
 describe("over HTTP", () => {
-  it("a token is got for each request", async () => {
+  it("each HTTP request gets a token", async () => {
     let tokens = 0;
     const token = async (): Promise<string> => {
       const ttlS = tokens++ === 1 ? -1 : 1000;
@@ -324,7 +324,7 @@ describe("over HTTP", () => {
     expect(await client.increment("a", HOUR)).toBe(2n);
   });
 
-  it("the server's problems come with their codes", async () => {
+  it("problems of the server come with their codes over HTTP", async () => {
     const client = open(TRANSPORTS["HTTP"]!("no token"));
     await expect(client.query("a")).rejects.toThrow(/^token_invalid: /);
     const lost = open(http(`${URL}/throttr/9`, { fetch }));
@@ -335,7 +335,7 @@ describe("over HTTP", () => {
 });
 
 describe("over a service binding", () => {
-  it("props that make no sense are named", async () => {
+  it("invalid props of a service binding are named", async () => {
     const transport = serviceBinding(entrypoint({ props: { namespace: "no/slash" } }));
     const client = open(transport, { backoffBaseMs: 1 });
     expect(await codeOf(client.query("a"))).toBe("props_invalid");

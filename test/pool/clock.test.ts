@@ -70,7 +70,7 @@ describe.each([
   ["while shards stay in memory", async () => {}],
   ["through restarts of shards", async () => await evictAllDurableObjects()],
 ])("a clock that was two hours ahead, %s", (_, between) => {
-  it("leaves no record, no limit and no lease longer than its answer says", async () => {
+  it("a lag leaves no record, limit or lease longer than its answer says", async () => {
     await stepAheadAndBack();
     await between();
     await increment("k", 2000);
@@ -98,7 +98,7 @@ describe.each([
     expect((await call("GET", "/v1/semaphores/s")).json).toMatchObject({ consumption: 0 });
   });
 
-  it("is logged once, and shown by the overview until the lag is gone", async () => {
+  it("a lag is logged once, and shown by the overview until it is gone", async () => {
     await stepAheadAndBack();
     await between();
     for (const lag of await lagsOf()) expect(lag).toBe(2 * HOUR_MS);
@@ -110,7 +110,7 @@ describe.each([
     expect(await lagsOf()).toEqual([0, 0, 0, 0]);
   });
 
-  it("is set back by an operator: of everything is left what was left of it", async () => {
+  it("an operator who sets a clock back leaves every record the life that it had left", async () => {
     await stepAheadAndBack();
     await increment("k", 2000);
     const lease = await ok("POST", "/v1/semaphores/s/leases", {
@@ -146,7 +146,7 @@ describe.each([
   });
 });
 
-it("a shard logs a lag once when it appears and once when it has gone, and none of some milliseconds", async () => {
+it("a shard logs a lag once when it appears and once when it is gone, and ignores milliseconds", async () => {
   await increment("k", 1000);
   realMs -= 20;
   await increment("k", 1000);
@@ -211,7 +211,7 @@ async function indexOf(key: string): Promise<number> {
   throw new Error(`no shard has ${key}`);
 }
 
-it("a shard whose clock stands still while that of its callers goes on starts anew, and keeps what it has acknowledged", async () => {
+it("a shard whose clock stands still while that of doors advances restarts, with all acknowledged writes", async () => {
   const stub = shardStub(0, ns);
   expect(await increment("k", 30 * HOUR_MS)).toMatchObject({ quota: "1" });
   const batch = new ByteWriter(64);

@@ -96,7 +96,7 @@ const key = fc.oneof(
 const prefix = fc.string({ unit: byte, maxLength: 2 });
 
 describe("SCAN", () => {
-  it("gives all records of the prefixes in the order of their keys, whatever the pages", async () => {
+  it("SCAN gives all records of the prefixes in the order of their keys, whatever the pages", async () => {
     const property = fc.asyncProperty(
       fc.uniqueArray(key, { maxLength: 60 }),
       prefix,
@@ -130,7 +130,7 @@ describe("SCAN", () => {
     await fc.assert(property, { seed, numRuns: 40 });
   });
 
-  it("goes on behind the empty key, too", async () => {
+  it("SCAN continues behind the empty key", async () => {
     const stub = open(freshNamespace());
     await send(stub, ...["", "\0", "a"].map((key) => insert(key, 1n, FOREVER)));
     expect(keysOf((await rowsOf(stub, "", 1)).rows)).toEqual(["", "\0", "a"]);
@@ -140,7 +140,7 @@ describe("SCAN", () => {
     expect(second.records.map(({ key }) => [...key])).toEqual([[0]]);
   });
 
-  it("of 20,000 records takes 20 pages, and misses none that stays", async () => {
+  it("SCAN of 20,000 records takes 20 pages, and misses no record that stays", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     const keys = Array.from({ length: 20_000 }, (_, i) => `key:${(i * 7919) % 20_000}`);
@@ -162,7 +162,7 @@ describe("SCAN", () => {
     expect(listed.filter((key) => !key.startsWith("key:x"))).toEqual(inOrder(keys));
   });
 
-  it("ends with a page that is full and the last", async () => {
+  it("SCAN ends with a full page when that is the last", async () => {
     const stub = open(freshNamespace());
     expect(await rowsOf(stub, "", 5)).toEqual({ rows: [], pages: 1 });
     const keys = Array.from({ length: 10 }, (_, i) => `k${i}`);
@@ -172,7 +172,7 @@ describe("SCAN", () => {
     expect((await rowsOf(stub, "k", 9)).pages).toBe(2);
   });
 
-  it("shows no records that have expired, and no answers", async () => {
+  it("SCAN shows no expired records and no answers", async () => {
     const stub = open(freshNamespace());
     await send(
       stub,
@@ -203,14 +203,14 @@ describe("SCAN", () => {
     ["options_invalid", remove("", 255)],
     ["flags_invalid", remove("", 1, { flags: 1 })],
     ["flags_invalid", remove("", 1, { once: "id" })],
-  ])("and REMOVE are refused: %s (%#)", async (code, frame) => {
+  ])("SCAN and REMOVE are refused: %s (%#)", async (code, frame) => {
     const stub = open(freshNamespace());
     await send(stub, insert("k", 1n, FOREVER));
     expect((await one(stub, frame)).code).toBe(code);
     expect((await rowsOf(stub, "", 10)).rows).toHaveLength(1);
   });
 
-  it("takes the longest prefix, and the longest key to go on behind", async () => {
+  it("SCAN takes the longest prefix, and continues behind the longest key", async () => {
     const stub = open(freshNamespace());
     const long = "\xff".repeat(255);
     await send(stub, insert(long, 1n, FOREVER), insert("\xff".repeat(254), 1n, FOREVER));
@@ -233,7 +233,7 @@ async function insertPairs(namespace: string, pairs: readonly Pair[]): Promise<v
 }
 
 describe("SCAN where a shard has more than 16,384 records", () => {
-  it("gives all of them by the client and over /v1, and their order to clients of earlier releases", async () => {
+  it("SCAN of more than 16,384 records on a shard gives all of them, and earlier clients their order", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     const { SHARDS: shards, SHARD_SECRET: secret } = readSettings(env);
@@ -278,7 +278,7 @@ describe("REMOVE", () => {
     ["other", "user"],
   ];
 
-  it("removes the records of a prefix, and a restart knows it", async () => {
+  it("REMOVE removes the records of a prefix, also after a restart", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     const keys = Array.from({ length: 300 }, (_, i) => `${i % 3 === 0 ? "keep" : "go"}:${i}`);
@@ -292,7 +292,7 @@ describe("REMOVE", () => {
     expect(await removeAll(stub, "go:", 0)).toBe(0);
   });
 
-  it("of everything removes pairs, too, and gives the memory back; other namespaces don't notice", async () => {
+  it("REMOVE of everything removes pairs, too, and frees the memory, in one namespace alone", async () => {
     const [namespace, other] = [freshNamespace(), freshNamespace()];
     const stub = open(namespace);
     const keys = Array.from({ length: 20_000 }, (_, i) => `key:${i}`);
@@ -320,7 +320,7 @@ describe("REMOVE", () => {
     expect((await figuresOf(other)).records).toBe(20_003);
   });
 
-  it("goes no further than the prefixes of the grant: keys, and consumers of pairs", async () => {
+  it("REMOVE reaches only the prefixes of the grant, for keys and consumers of pairs", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     await send(stub, ...["user", "user:1", "other"].map((key) => insert(key, 1n, FOREVER)));
@@ -332,7 +332,7 @@ describe("REMOVE", () => {
     expect(await removeAll(limited, "other", 1)).toBe(0);
   });
 
-  it("of everything removes answers, too, which don't count; of a prefix it does not", async () => {
+  it("REMOVE of everything removes answers without counting them, and REMOVE of a prefix does not", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     const calls = ["user:1", "other"].map((key) => increment(key, 1n, FOREVER, { once: "id" }));
@@ -353,7 +353,7 @@ describe("REMOVE", () => {
     expect((await figuresOf(namespace)).records).toBe(0);
   });
 
-  it("needs the scope admin", async () => {
+  it("REMOVE needs the scope admin", async () => {
     const namespace = freshNamespace();
     await send(open(namespace), insert("k", 1n, FOREVER));
     const writer = open(namespace, { scopes: ["read", "write"] });

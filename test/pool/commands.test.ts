@@ -235,7 +235,7 @@ const EACH: Uint8Array[] = [
 ];
 
 describe("every door", () => {
-  it("answers one of each alike", async () => {
+  it("every door answers each command with the same bytes", async () => {
     const answers: Record<string, string[]> = {};
     for (const [name, send] of Object.entries(DOORS)) {
       const replies = await send(EACH, []);
@@ -250,7 +250,7 @@ describe("every door", () => {
     );
   });
 
-  it("answers equal streams alike, however they are cut", async () => {
+  it("every door answers equal streams alike, however they are cut", async () => {
     const property = fc.asyncProperty(
       fc.array(frameArbitrary, { minLength: 1, maxLength: 40 }),
       fc.array(fc.nat(), { maxLength: 8 }),
@@ -280,46 +280,49 @@ describe("every door", () => {
 });
 
 describe("pushes", () => {
-  it.each(["WebSocket", "TCP"])("come between the replies of a %s connection", async (name) => {
-    const isTcp = name === "TCP";
-    const namespace = isTcp ? "default" : freshNamespace();
-    const door = isTcp
-      ? await openPort(PORT)
-      : await openSocket(PATH, await bearerOf({ ns: namespace }));
-    expect(await sendInPieces(door, [subscribe("news")])).toEqual([Uint8Array.of(1)]);
-    const frames = [
-      increment("k", 1n, FOREVER),
-      U64.publish("news", "own"),
-      read("k"),
-      scan("", 10),
-      U64.publish("news", ""),
-      INFO,
-      increment("k", 1n, FOREVER),
-    ];
-    const types = frames.map((frame) => frame[0]!);
-    const bytes = concat(frames);
-    if ("socket" in door) door.socket.send(bytes);
-    else await door.write(bytes);
-    expect(await openRpc(namespace).publish("news", "other's")).toBe(true);
-    let received: Uint8Array = new Uint8Array(0);
-    await expect
-      .poll(async () => {
-        received = concat([received, await door.inbox.take(0)]);
-        const { replies, pushes } = takeReplies(types, received);
-        return [replies.length, pushes.length];
-      })
-      .toEqual([frames.length, 3]);
-    const { replies, pushes, places, rest } = takeReplies(types, received);
-    expect(rest).toHaveLength(0);
-    expect(replies.map((reply) => reply[0])).toEqual([1, 1, 1, 1, 1, 1, 1]);
-    const own = pushes.map(hex).indexOf(hex(U64.push("news", "own")));
-    const empty = pushes.map(hex).indexOf(hex(U64.push("news", "")));
-    expect([places[own], places[empty]]).toEqual([1, 4]);
-    expect(pushes.map(hex)).toContain(hex(U64.push("news", "other's")));
-    await door.close();
-  });
+  it.each(["WebSocket", "TCP"])(
+    "pushes come between the replies of a %s connection",
+    async (name) => {
+      const isTcp = name === "TCP";
+      const namespace = isTcp ? "default" : freshNamespace();
+      const door = isTcp
+        ? await openPort(PORT)
+        : await openSocket(PATH, await bearerOf({ ns: namespace }));
+      expect(await sendInPieces(door, [subscribe("news")])).toEqual([Uint8Array.of(1)]);
+      const frames = [
+        increment("k", 1n, FOREVER),
+        U64.publish("news", "own"),
+        read("k"),
+        scan("", 10),
+        U64.publish("news", ""),
+        INFO,
+        increment("k", 1n, FOREVER),
+      ];
+      const types = frames.map((frame) => frame[0]!);
+      const bytes = concat(frames);
+      if ("socket" in door) door.socket.send(bytes);
+      else await door.write(bytes);
+      expect(await openRpc(namespace).publish("news", "other's")).toBe(true);
+      let received: Uint8Array = new Uint8Array(0);
+      await expect
+        .poll(async () => {
+          received = concat([received, await door.inbox.take(0)]);
+          const { replies, pushes } = takeReplies(types, received);
+          return [replies.length, pushes.length];
+        })
+        .toEqual([frames.length, 3]);
+      const { replies, pushes, places, rest } = takeReplies(types, received);
+      expect(rest).toHaveLength(0);
+      expect(replies.map((reply) => reply[0])).toEqual([1, 1, 1, 1, 1, 1, 1]);
+      const own = pushes.map(hex).indexOf(hex(U64.push("news", "own")));
+      const empty = pushes.map(hex).indexOf(hex(U64.push("news", "")));
+      expect([places[own], places[empty]]).toEqual([1, 4]);
+      expect(pushes.map(hex)).toContain(hex(U64.push("news", "other's")));
+      await door.close();
+    },
+  );
 
-  it("don't get between the parts of long answers", async () => {
+  it("pushes do not come between the parts of long answers", async () => {
     const namespace = freshNamespace();
     const stub = openRpc(namespace);
     const inserts = Array.from({ length: 3000 }, (_, i) => insert(`key:${i}`, 1n, FOREVER));
@@ -373,7 +376,7 @@ describe.each(NEEDS)("%s needs the scopes %j", (name, needed, frame) => {
   const expectedText = `scope_missing: ${name} needs the scope ${needed.join(" and ")}`;
 
   it.each(needed)(
-    "on a connection it alone is refused without %s, elsewhere all is",
+    "a command without the scope %s is refused alone on a connection, and with all others elsewhere",
     async (scope) => {
       const ns = freshNamespace();
       const scopes = ALL.filter((other) => other !== scope);
@@ -392,7 +395,7 @@ describe.each(NEEDS)("%s needs the scopes %j", (name, needed, frame) => {
     },
   );
 
-  it("and no others", async () => {
+  it("a command needs no other scopes than its own", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns, scopes: needed });
     const door = await openSocket(PATH, headers);
@@ -402,7 +405,7 @@ describe.each(NEEDS)("%s needs the scopes %j", (name, needed, frame) => {
     expect((await openRpc(ns, { scopes: needed }).exchange(frame))[0]).toBe(1);
   });
 
-  it("and a key with a prefix of the token, if it has one", async () => {
+  it("a command needs a key with a prefix of the token, if the token has prefixes", async () => {
     const ns = freshNamespace();
     const claims = { ns, keyPrefixes: ["other:", "user:"] };
     const door = await openSocket(PATH, await bearerOf(claims));
@@ -422,8 +425,8 @@ describe.each(NEEDS)("%s needs the scopes %j", (name, needed, frame) => {
   });
 });
 
-describe("what is not allowed", () => {
-  it("is refused in its place, between what is allowed, whatever the shards", async () => {
+describe("forbidden commands", () => {
+  it("a forbidden command is refused in its place between allowed ones, whatever the shards", async () => {
     const ns = freshNamespace();
     const door = await openSocket(PATH, await bearerOf({ ns, keyPrefixes: ["a", "b"] }));
     const keys = Array.from({ length: 100 }, (_, i) => `${"abc"[i % 3]}${i}`);
@@ -440,7 +443,7 @@ describe("what is not allowed", () => {
     expect((await openRpc(ns).list()).records).toHaveLength(67);
   });
 
-  it("keeps the rest of a body from being applied", async () => {
+  it("a forbidden command keeps the rest of a body from being applied", async () => {
     const ns = freshNamespace();
     const body = concat([insert("a", 1n, FOREVER), insert("b", 1n, FOREVER)]);
     const limited = { keyPrefixes: ["a"] };
@@ -456,7 +459,7 @@ describe("what is not allowed", () => {
     expect((await openRpc(ns).list()).records).toHaveLength(0);
   });
 
-  it("is refused as a call of its own, where the reply could not tell it, too", async () => {
+  it("a forbidden call of its own is refused, also where the reply has no room for an error", async () => {
     const namespace = freshNamespace();
     const reader = openRpc(namespace, { scopes: ["read"] });
     expect(await refusalOf(reader.publish("news", "x"))).toBe(
@@ -477,7 +480,7 @@ describe("what is not allowed", () => {
     expect(await refusalOf(writer.info())).toBe("scope_missing: INFO needs the scope read");
   });
 
-  it("is refused by itself in a batch of operations", async () => {
+  it("a forbidden command is refused alone in a batch of operations", async () => {
     const stub = openRpc(freshNamespace(), { keyPrefixes: ["a"], scopes: ["write"] });
     const outcomes = await stub.batch([
       ["increment", "a", { ttlMs: 1000 }],
@@ -507,7 +510,7 @@ describe("limits", () => {
   const fits = set("", new Uint8Array(FRAME_BYTES_MAX - header), FOREVER);
   const large = set("", new Uint8Array(FRAME_BYTES_MAX - header + 1), FOREVER);
 
-  it("of a frame hold at every door", async () => {
+  it("the limits of a frame hold at every door", async () => {
     for (const [name, send] of Object.entries(DOORS)) {
       const [reply] = await send([fits], []);
       expect([name, hex(reply!)]).toEqual([name, "010100000001"]);
@@ -533,7 +536,7 @@ describe("limits", () => {
     await port.closed;
   });
 
-  it("of a body hold over HTTP and RPC", async () => {
+  it("the limits of a body hold over HTTP and RPC", async () => {
     const body = concat(Array.from({ length: 9 }, () => fits)).subarray(0, (8 << 20) + 1);
     const headers = await bearerOf({ ns: freshNamespace() });
     await expectProblem(await post(body, headers), 413, "body_too_large");
@@ -544,7 +547,7 @@ describe("limits", () => {
     expect(await openRpc(freshNamespace()).exchange(whole)).toHaveLength(8 * 6);
   });
 
-  it("of sizes that only announce much are noticed before anything comes", async () => {
+  it("an announced size above a limit is refused before its bytes come", async () => {
     const announced = commandFrame(Command.set, "k");
     new DataView(announced.buffer).setUint32(3, 0xffffffff, true);
     const headers = await bearerOf({ ns: freshNamespace() });
@@ -555,7 +558,7 @@ describe("limits", () => {
   });
 
   it.each([0, 10, 26, 31, 54, 63, 64, 128, 255])(
-    "type %i is unknown: what came before is answered on a connection, nothing elsewhere",
+    "the unknown type %i ends a connection behind earlier replies, and refuses a body elsewhere",
     async (type) => {
       const headers = await bearerOf({ ns: freshNamespace() });
       const body = concat([increment("k", 1n, FOREVER), Uint8Array.of(type), new Uint8Array(40)]);
@@ -592,7 +595,7 @@ describe("limits", () => {
     expect(new DataView(replies[1]!.body.buffer).getBigUint64(19, true)).toBe(1n);
   });
 
-  it("what needs a connection is refused over HTTP and RPC", async () => {
+  it("commands that need a connection are refused over HTTP and RPC", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const body = concat([increment("k", 1n, FOREVER), subscribe("news")]);
     await expectProblem(await post(body, headers), 400, "needs_connection");
@@ -601,7 +604,7 @@ describe("limits", () => {
     );
   });
 
-  it("of paths: the dialect has no size", async () => {
+  it("a path with a size is not found, as the dialect has no size", async () => {
     const sized = await server.fetch(`http://localhost${PATH}/uint16`, {
       method: "POST",
       body: read("k"),
@@ -612,7 +615,7 @@ describe("limits", () => {
 });
 
 describe("INFO", () => {
-  it("counts commands among all requests, and tells them together, as it has no place for each", async () => {
+  it("INFO counts commands among all requests, and as one sum, as it has no place for each", async () => {
     const stub = openRpc(freshNamespace());
     await stub.exchange(concat([...EACH.slice(0, 5), scan("", 1), remove("", 0)]));
     const { requests, requestsByType } = await stub.info();
@@ -628,7 +631,7 @@ describe("INFO", () => {
 describe("replies over RPC", () => {
   const MEGABYTE = 1_000_000;
 
-  it("of many megabytes come whole, and are refused beyond what a call can carry", async () => {
+  it("replies of many megabytes come whole over RPC, and are refused beyond what a call carries", async () => {
     const stub = openRpc(freshNamespace());
     const keys = Array.from({ length: 8 }, (_, i) => `large:${i}`);
     for (const [i, key] of keys.entries()) {
@@ -646,7 +649,7 @@ describe("replies over RPC", () => {
     }
   });
 
-  it("that are too many stop the call: what comes behind them is not executed", async () => {
+  it("too many replies over RPC stop the call, and commands behind them are not executed", async () => {
     const namespace = freshNamespace();
     const stub = openRpc(namespace);
     const map = new ShardMap(namespace, 4, "");
@@ -662,7 +665,7 @@ describe("replies over RPC", () => {
     expect(await stub.query(neighbour)).toBeNull();
   });
 
-  it("are for bytes: other things are refused", async () => {
+  it("calls over RPC take bytes, and refuse other values", async () => {
     const stub = openRpc(freshNamespace());
     const wrong = ["text", null, undefined, 5, [1, 2], new ArrayBuffer(5), { length: 1 }];
     for (const frames of wrong) {

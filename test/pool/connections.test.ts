@@ -31,7 +31,7 @@ afterEach(async () => {
 });
 
 describe("a WebSocket", () => {
-  it("answers the text ping, and is closed by any other text", async () => {
+  it("a WebSocket answers the text ping, and is closed by any other text", async () => {
     const door = await openSocket(PATH);
     door.socket.send("ping");
     expect(new TextDecoder().decode(await door.inbox.take(4))).toBe("pong");
@@ -42,7 +42,7 @@ describe("a WebSocket", () => {
     });
   });
 
-  it("answers everything before an unknown type, then closes with 1002", async () => {
+  it("a WebSocket answers everything before an unknown type, then closes with 1002", async () => {
     const door = await openSocket(PATH);
     door.socket.send(concat([INSERT, QUERY, unhex("77"), INSERT]));
     expect(hex(await door.inbox.take(7)).slice(0, 10)).toBe("0101050004");
@@ -52,7 +52,7 @@ describe("a WebSocket", () => {
     });
   });
 
-  it("closes with 1009 when a frame announces too much", async () => {
+  it("a WebSocket closes with 1009 when a frame announces too much", async () => {
     const door = await openSocket("/throttr/7.3/uint64");
     door.socket.send(unhex("0504010000000000000001ffffffffffffffff"));
     expect(await door.closed).toMatchObject({
@@ -61,7 +61,7 @@ describe("a WebSocket", () => {
     });
   });
 
-  it("closes with 1013 a peer that sends more than may wait for replies", async () => {
+  it("a WebSocket closes with 1013 a peer that sends more than may wait for replies", async () => {
     await post("7.3", "uint16", INSERT);
     const releases = await Promise.all([0, 1, 2, 3].map((index) => holdSync(shardStub(index))));
     await post("7.3", "uint16", INCREASE);
@@ -76,7 +76,7 @@ describe("a WebSocket", () => {
     for (const release of releases) await release();
   });
 
-  it("closes with 1013 when one message calls forth too many bytes", async () => {
+  it("a WebSocket closes with 1013 when one message causes too many bytes of replies", async () => {
     await post("7.3", "uint32", U32.set("big", new Uint8Array(1_000_000), HOURS, 10n));
     const door = await openSocket("/throttr/7.3/uint32");
     door.socket.send(concat(Array.from({ length: 100 }, () => U32.get("big"))));
@@ -87,7 +87,7 @@ describe("a WebSocket", () => {
     expect((await post("7.3", "uint16", QUERY)).status).toBe(200);
   });
 
-  it("keeps the order of its requests on a key, also when chunks overtake replies", async () => {
+  it("a WebSocket keeps the order of its requests on a key, also when chunks overtake replies", async () => {
     const door = await openSocket(PATH);
     door.socket.send(INSERT);
     for (let i = 0; i < 50; i++) door.socket.send(concat([INCREASE, QUERY]));
@@ -96,7 +96,7 @@ describe("a WebSocket", () => {
     await door.close();
   });
 
-  it("survives hibernation, an unfinished frame included", async () => {
+  it("a WebSocket survives hibernation, an unfinished frame included", async () => {
     const door = await openSocket(PATH);
     expect(hex(await door.exchange(concat([INSERT, unhex("0205")]), 1))).toBe("01");
     await scheduler.wait(20);
@@ -107,7 +107,7 @@ describe("a WebSocket", () => {
     await door.close();
   });
 
-  it("is closed when a large frame stays unfinished", async () => {
+  it("a WebSocket is closed when a large frame stays unfinished", async () => {
     const door = await openSocket("/throttr/7.3/uint32");
     door.socket.send(concat([LARGE_HEADER, new Uint8Array(10_000)]));
     expect(await door.closed).toMatchObject({
@@ -116,7 +116,7 @@ describe("a WebSocket", () => {
     });
   });
 
-  it("is not closed while a large frame comes slowly", async () => {
+  it("a WebSocket is not closed while a large frame comes slowly", async () => {
     const door = await openSocket("/throttr/7.3/uint32");
     door.socket.send(LARGE_HEADER);
     for (let i = 0; i < 4; i++) {
@@ -127,7 +127,7 @@ describe("a WebSocket", () => {
     await door.close();
   });
 
-  it("is closed when a large unfinished frame was lost, instead of misreading what follows", async () => {
+  it("a WebSocket that lost a large unfinished frame is closed, instead of misreading what follows", async () => {
     const door = await openSocket(PATH);
     await runInDurableObject(hubStub(), (_, state) => {
       const [socket] = state.getWebSockets();
@@ -144,7 +144,7 @@ describe("a WebSocket", () => {
     });
   });
 
-  it("closes with 1011 when a shard fails: nothing is answered 0x00 that may have been applied", async () => {
+  it("a WebSocket closes with 1011 when a shard fails, and no write with an unknown outcome is answered 0x00", async () => {
     const door = await openSocket(PATH);
     expect(hex(await door.exchange(INSERT, 1))).toBe("01");
     for (let i = 0; i < 4; i++) await breakJournal(shardStub(i));
@@ -159,7 +159,7 @@ describe("a WebSocket", () => {
     await other.close();
   });
 
-  it("is not disturbed by a shard that was reset between its requests", async () => {
+  it("a WebSocket is not disturbed by a shard that was reset between its requests", async () => {
     const door = await openSocket(PATH);
     expect(hex(await door.exchange(INSERT, 1))).toBe("01");
     const other = await openSocket(PATH);
@@ -174,7 +174,7 @@ describe("a WebSocket", () => {
 });
 
 describe("a TCP connection", () => {
-  it("answers everything that was sent before a half-close, then closes", async () => {
+  it("a TCP connection answers everything that was sent before a half-close, then closes", async () => {
     const door = await openPort(9002);
     await door.write(concat([INSERT, ...Array.from({ length: 5000 }, () => INCREASE), QUERY]));
     await door.end();
@@ -184,20 +184,20 @@ describe("a TCP connection", () => {
     expect(hex(replies.subarray(5001, 5004))).toBe("01" + "8d13");
   });
 
-  it("is closed after what came before an unknown type was answered", async () => {
+  it("a TCP connection answers everything before an unknown type, then closes", async () => {
     const door = await openPort(9002);
     await door.write(concat([INSERT, unhex("77")]));
     await door.closed;
     expect(hex(await door.inbox.take(1))).toBe("01");
   });
 
-  it("on port 9000 speaks the default size", async () => {
+  it("a TCP connection on port 9000 speaks the default size", async () => {
     const door = await openPort(9000);
     expect(hex(await door.exchange(INSERT, 1))).toBe("01");
     await door.close();
   });
 
-  it("carries frames up to the limit, through its window", async () => {
+  it("a TCP connection carries frames up to the limit, through its window", async () => {
     const value = new Uint8Array(1_000_000).fill(7);
     const door = await openPort(9004);
     const set = U32.set("big", value, HOURS, 10n);
@@ -209,7 +209,7 @@ describe("a TCP connection", () => {
     await door.close();
   });
 
-  it("gets large replies of several shards, in order", async () => {
+  it("a TCP connection gets large replies of several shards in order", async () => {
     const values = await setLargeValues();
     const order = Array.from({ length: 24 }, (_, i) => values[1 + (i % 3)]!);
     const door = await openPort(9004);
@@ -219,7 +219,7 @@ describe("a TCP connection", () => {
     await door.close();
   });
 
-  it("is answered though many others ask for much at the same time", async () => {
+  it("a TCP connection is answered though many others ask for much at the same time", async () => {
     const [, large] = await setLargeValues();
     const { key, value } = large!;
     const get = U32.get(key);
@@ -246,7 +246,7 @@ describe("a TCP connection", () => {
   it.each([
     ["where access is not open", { ACCESS: "token" }, "localhost:9002"],
     ["on a port where nothing is spoken", {}, "localhost:9099"],
-  ])("is closed at once %s", async (_, variables, localAddress) => {
+  ])("a TCP connection is closed at once %s", async (_, variables, localAddress) => {
     const toClient = new TransformStream<Uint8Array, Uint8Array>();
     let isClosed = false;
     const socket = {
@@ -260,7 +260,7 @@ describe("a TCP connection", () => {
   });
 });
 
-it("refused on a port where nothing is spoken are logged once for the port", async () => {
+it("connections refused on a port without a dialect are logged once for the port", async () => {
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   for (let i = 0; i < 3; i++) {
     const socket = {
@@ -274,7 +274,7 @@ it("refused on a port where nothing is spoken are logged once for the port", asy
   expect(lines).toEqual([{ event: "tcp_refused", code: "port_unknown", port: 80 }]);
 });
 
-it("what connections bring while a call is under way goes into the next one", async () => {
+it("requests that connections bring during a call share the next call", async () => {
   await post("7.3", "uint16", INSERT);
   const doors = await Promise.all(Array.from({ length: 20 }, () => openSocket(PATH)));
   const meters = await Promise.all([0, 1, 2, 3].map((index) => meterOf(shardStub(index))));
@@ -291,7 +291,7 @@ it("what connections bring while a call is under way goes into the next one", as
 });
 
 describe("limits", () => {
-  it("WebSocket peers that ask for much and say no more are cut earlier where all together may have much unread", async () => {
+  it("silent WebSocket peers are cut earlier when all together may have much unread", async () => {
     await post("7.3", "uint32", U32.set("big", new Uint8Array(1_000_000), HOURS, 10n));
     const get = U32.get("big");
     const gets = concat(Array.from({ length: 30 }, () => get));
@@ -335,7 +335,7 @@ describe("limits", () => {
     expect(sizes).toEqual([1024, 8192, 65_536, 65_536, 65_536, 1024, 1024]);
   });
 
-  it("a TCP peer that never reads is held back, then given up; others don't notice", async () => {
+  it("a TCP peer that never reads is held back, then given up, and others are served", async () => {
     await post("7.3", "uint32", U32.set("big", new Uint8Array(500_000), HOURS, 10n));
     const peer = connectTcp(9004);
     const gets = concat(Array.from({ length: 20_000 }, () => U32.get("big")));
@@ -349,7 +349,7 @@ describe("limits", () => {
     expect(await Promise.race([gone, scheduler.wait(20_000)])).toBe("gone");
   });
 
-  it("connections of a Hub that was reset don't count in CONNECTIONS_MAX", async () => {
+  it("connections of a reset Hub do not count in CONNECTIONS_MAX", async () => {
     const settings = { ...readSettings(env), CONNECTIONS_MAX: 2 };
     const opening: OpenRequest = {
       protocolCode: protocolByName("7.3", "uint16")!.code,

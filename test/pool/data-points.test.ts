@@ -43,7 +43,7 @@ const sumAt = (points: readonly Point[], double: number): number =>
   points.reduce((sum, { doubles }) => sum + doubles[double]!, 0);
 
 describe("with a data set bound", () => {
-  it("every object tells of what it has counted, once", async () => {
+  it("every object writes a data point of what it counted, once", async () => {
     await withDataset(async (written) => {
       const ns = "points";
       const headers = await bearerOf({ ns });

@@ -72,26 +72,29 @@ describe.each([
     ["uint16", 2],
     ["uint32", 4],
     ["uint64", 8],
-  ])("SET has a value size of one byte in %s, GET one of the value size", async (size, n) => {
-    const door = await open("7.1", size);
-    const value = "5a".repeat(255);
-    const ttl = hexUint(30, n);
-    expect(hex(await replyOf(door, `05 06 ${ttl} 02 03 6262 78797a`, 1))).toBe("01");
-    expect(hex(await replyOf(door, `05 06 ${ttl} 01 ff 62 ${value}`, 1))).toBe("01");
-    expect(hex(await replyOf(door, `05 06 ${ttl} 01 00 63`, 1))).toBe("01");
-    const found = hex(await replyOf(door, "06 02 6262", 2 + 2 * n + 3));
-    expect(found).toMatch(
-      new RegExp(`^0106(${hexUint(29, n)}|${hexUint(30, n)})${hexUint(3, n)}78797a$`),
-    );
-    const large = hex(await replyOf(door, "06 01 62", 2 + 2 * n + 255));
-    expect(large.slice(-2 * (n + 255))).toBe(hexUint(255, n) + value);
-    const empty = hex(await replyOf(door, "06 01 63", 2 + 2 * n));
-    expect(empty.slice(-2 * n)).toBe(hexUint(0, n));
-    expect(await unasked(door)).toBe("");
-    await door.close();
-  });
+  ])(
+    "in 7.1 SET has a value size of one byte in %s, and GET one of the value size",
+    async (size, n) => {
+      const door = await open("7.1", size);
+      const value = "5a".repeat(255);
+      const ttl = hexUint(30, n);
+      expect(hex(await replyOf(door, `05 06 ${ttl} 02 03 6262 78797a`, 1))).toBe("01");
+      expect(hex(await replyOf(door, `05 06 ${ttl} 01 ff 62 ${value}`, 1))).toBe("01");
+      expect(hex(await replyOf(door, `05 06 ${ttl} 01 00 63`, 1))).toBe("01");
+      const found = hex(await replyOf(door, "06 02 6262", 2 + 2 * n + 3));
+      expect(found).toMatch(
+        new RegExp(`^0106(${hexUint(29, n)}|${hexUint(30, n)})${hexUint(3, n)}78797a$`),
+      );
+      const large = hex(await replyOf(door, "06 01 62", 2 + 2 * n + 255));
+      expect(large.slice(-2 * (n + 255))).toBe(hexUint(255, n) + value);
+      const empty = hex(await replyOf(door, "06 01 63", 2 + 2 * n));
+      expect(empty.slice(-2 * n)).toBe(hexUint(0, n));
+      expect(await unasked(door)).toBe("");
+      await door.close();
+    },
+  );
 
-  it("counters are the same bytes as in 7.3", async () => {
+  it("counters of 7.1 have the same bytes as in 7.3", async () => {
     const door = await open("7.1", "uint16");
     expect(hex(await replyOf(door, INSERT_A, 1))).toBe("01");
     expect(hex(await replyOf(door, INSERT_A, 1))).toBe("00");
@@ -103,7 +106,7 @@ describe.each([
     await door.close();
   });
 
-  it("LIST has no status", async () => {
+  it("LIST of 7.1 has no status", async () => {
     const door = await open("7.1", "uint16");
     expect(hex(await replyOf(door, "07", 8))).toBe("0000000000000000");
     const before = nowNs();
@@ -130,7 +133,7 @@ describe.each([
     ["uint8", 1],
     ["uint32", 4],
     ["uint64", 8],
-  ])("LIST of %s has rows of 11 and the value size", async (size, n) => {
+  ])("LIST of 7.1 in %s has rows of 11 bytes and the value size", async (size, n) => {
     const door = await open("7.1", size);
     await replyOf(door, `01 ${hexUint(5, n)} 06 ${hexUint(30, n)} 01 61`, 1);
     const reply = await replyOf(door, "07", 8 + 16 + 11 + n + 1);
@@ -140,7 +143,7 @@ describe.each([
     await door.close();
   });
 
-  it("STATS has no status", async () => {
+  it("STATS of 7.1 has no status", async () => {
     await awayFromTurnOfMinute();
     const door = await open("7.1", "uint16");
     expect(hex(await replyOf(door, "10", 8))).toBe("0000000000000000");
@@ -156,7 +159,7 @@ describe.each([
     await door.close();
   });
 
-  it("STAT has a status", async () => {
+  it("STAT of 7.1 has a status", async () => {
     await awayFromTurnOfMinute();
     const door = await open("7.1", "uint16");
     expect(hex(await replyOf(door, "09 01 61", 1))).toBe("00");
@@ -165,7 +168,7 @@ describe.each([
     await door.close();
   });
 
-  it("INFO is 432 bytes, without a status", async () => {
+  it("INFO of 7.1 is 432 bytes, without a status", async () => {
     const door = await open("7.1", "uint16");
     await replyOf(door, INSERT_A + SET_BB, 2);
     const info = await replyOf(door, "08", 432);
@@ -178,7 +181,7 @@ describe.each([
     await door.close();
   });
 
-  it("CONNECTIONS has rows of 235, without type and kind, and no status", async () => {
+  it("CONNECTIONS of 7.1 has rows of 235 bytes, without type, kind and status", async () => {
     const door = await open("7.1", "uint16");
     if (connections === 0) expect(hex(await replyOf(door, "14", 8))).toBe("0000000000000000");
     const address = { "cf-connecting-ip": "203.0.113.7" };
@@ -204,7 +207,7 @@ describe.each([
     await door.close();
   });
 
-  it("CONNECTION asks by the position in CONNECTIONS", async () => {
+  it("CONNECTION of 7.1 asks by the position in CONNECTIONS", async () => {
     const door = await open("7.1", "uint16");
     const others = [];
     // Nine rows of 235 do not fit the 2,048 bytes of a fragment.
@@ -242,7 +245,7 @@ describe.each([
     for (const other of [...others, door]) await other.close();
   });
 
-  it("CHANNELS has rows of 21 with subscriptions in four bytes, and no status", async () => {
+  it("CHANNELS of 7.1 has rows of 21 bytes with subscriptions in four bytes, and no status", async () => {
     const door = await open("7.1", "uint16");
     if (connections === 0) expect(hex(await replyOf(door, "16", 8))).toBe("0000000000000000");
     const other = await openSocket("/throttr/7.1/uint16");
@@ -263,7 +266,7 @@ describe.each([
     await door.close();
   });
 
-  it("CHANNEL is a status, a count of eight bytes, and rows of 40", async () => {
+  it("CHANNEL of 7.1 is a status, a count of eight bytes, and rows of 40", async () => {
     const door = await open("7.1", "uint16");
     expect(hex(await replyOf(door, "17 04 6e657773", 1))).toBe("00");
     const first = await openSocket("/throttr/7.1/uint16");
@@ -289,7 +292,7 @@ describe.each([
 });
 
 describe("7.1 on connections", () => {
-  it("WHOAMI is 16 bytes, without a status", async () => {
+  it("WHOAMI of 7.1 is 16 bytes, without a status", async () => {
     const door = await openSocket("/throttr/7.1/uint16");
     const id = await whoami71(door);
     expect(id).toMatch(/^.{12}4.{3}[89ab].{15}$/);
@@ -301,19 +304,22 @@ describe("7.1 on connections", () => {
     await door.close();
   });
 
-  it.each(["11 01 61", "12 01 61", "18"])("%s in a body: 400, nothing applied", async (frame) => {
-    const response = await post("7.1", "uint16", bytesOfHex(INSERT_A + frame));
-    await expectProblem(response, 400, "needs_connection");
-    const door = await openHttp("7.1", "uint16");
-    expect(hex(await replyOf(door, "02 01 61", 1))).toBe("00");
-  });
+  it.each(["11 01 61", "12 01 61", "18"])(
+    "%s of 7.1 in a body is refused with 400, and nothing is applied",
+    async (frame) => {
+      const response = await post("7.1", "uint16", bytesOfHex(INSERT_A + frame));
+      await expectProblem(response, 400, "needs_connection");
+      const door = await openHttp("7.1", "uint16");
+      expect(hex(await replyOf(door, "02 01 61", 1))).toBe("00");
+    },
+  );
 
   it.each([
     ["uint8", 1],
     ["uint16", 2],
     ["uint32", 4],
     ["uint64", 8],
-  ])("a push to a subscriber in %s is 03, the size, the payload", async (size, n) => {
+  ])("a push of 7.1 to a subscriber in %s is 03, the size and the payload", async (size, n) => {
     const subscriber = await openSocket(`/throttr/7.1/${size}`);
     const newer = await openSocket(`/throttr/7.3/${size}`);
     for (const door of [subscriber, newer])
@@ -330,7 +336,7 @@ describe("7.1 on connections", () => {
     for (const door of [subscriber, newer]) await door.close();
   });
 
-  it("a publisher that is subscribed gets its push before the status", async () => {
+  it("a subscribed publisher of 7.1 gets its push before the status", async () => {
     const door = await openSocket("/throttr/7.1/uint16");
     expect(hex(await replyOf(door, "11 01 63", 1))).toBe("01");
     expect(hex(await replyOf(door, "13 01 0200 63 6869", 6))).toBe("03" + "0200" + "6869" + "01");
@@ -341,7 +347,7 @@ describe("7.1 on connections", () => {
     await door.close();
   });
 
-  it("there is no EVENT", async () => {
+  it("dialect 7.1 has no EVENT", async () => {
     const event = "19 01 0100 61 62";
     await expectProblem(
       await post("7.1", "uint16", bytesOfHex(INSERT_A + event)),
@@ -362,20 +368,23 @@ describe("7.1 on connections", () => {
     ["STATS", "10"],
     ["CONNECTIONS", "14"],
     ["CHANNELS", "16"],
-  ])("%s without its scope can't be refused: closed with 1008", async (_, frame) => {
-    const headers = await bearerOf({ ns: "writers", scopes: ["write"] });
-    const door = await openSocket("/throttr/7.1/uint16", headers);
-    expect(hex(await replyOf(door, `${INSERT_A} ${frame}`, 1))).toBe("01");
-    expect((await door.closed).code).toBe(1008);
-    expect(await unasked(door)).toBe("");
-    const newer = await openSocket("/throttr/7.3/uint16", headers);
-    expect(hex(await replyOf(newer, `${frame} 04 01 61`, 2))).toBe("0001");
-    await newer.close();
-    const response = await post("7.1", "uint16", bytesOfHex(frame), headers);
-    await expectProblem(response, 403, "scope_missing");
-  });
+  ])(
+    "%s of 7.1 without its scope closes the connection with 1008, as it has no status",
+    async (_, frame) => {
+      const headers = await bearerOf({ ns: "writers", scopes: ["write"] });
+      const door = await openSocket("/throttr/7.1/uint16", headers);
+      expect(hex(await replyOf(door, `${INSERT_A} ${frame}`, 1))).toBe("01");
+      expect((await door.closed).code).toBe(1008);
+      expect(await unasked(door)).toBe("");
+      const newer = await openSocket("/throttr/7.3/uint16", headers);
+      expect(hex(await replyOf(newer, `${frame} 04 01 61`, 2))).toBe("0001");
+      await newer.close();
+      const response = await post("7.1", "uint16", bytesOfHex(frame), headers);
+      await expectProblem(response, 403, "scope_missing");
+    },
+  );
 
-  it("WHOAMI needs no scope, and requests with a status are refused with 00", async () => {
+  it("WHOAMI of 7.1 needs no scope, and requests with a status are refused with 00", async () => {
     const headers = await bearerOf({ ns: "nobody", scopes: [] });
     const door = await openSocket("/throttr/7.1/uint16", headers);
     await whoami71(door);
@@ -392,7 +401,7 @@ describe("5", () => {
   it.each([
     ["HTTP", openHttp],
     ["WebSocket", openWebSocket],
-  ])("has INSERT, QUERY, UPDATE and PURGE over %s", async (_, open) => {
+  ])("dialect 5 has INSERT, QUERY, UPDATE and PURGE over %s", async (_, open) => {
     for (const [size, n] of [
       ["uint8", 1],
       ["uint16", 2],
@@ -417,7 +426,7 @@ describe("5", () => {
     0x18, 0x19, 0x1a, 0xff,
   ];
 
-  it("does not know any other type", async () => {
+  it("dialect 5 knows no other type", async () => {
     for (const type of OTHERS) {
       const body = bytesOfHex(`01 0500 04 1e00 01 61 ${hexUint(type, 1)} 01 61`);
       await expectProblem(await post("5", "uint16", body), 400, "request_type_unknown");
@@ -555,7 +564,7 @@ const PAIR: Pair = ["con", "re"];
 const C_R = "03 02 636f6e 7265";
 
 describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
-  it("has four requests, each answered with its id", async () => {
+  it("dialect 2 has four requests, each answered with its id", async () => {
     const door = await open();
     const insertion = `01 04030201 0700000000000000 02 100e000000000000 ${C_R}`;
     expect(await pairHex(door, `02 00000000 ${C_R}`, 5)).toBe("0000000000");
@@ -574,13 +583,13 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("the same id may come again, in one batch too", async () => {
+  it("an id of dialect 2 may come again, also in one batch", async () => {
     const door = await open();
     expect(await pairHex(door, `04 09000000 ${C_R}`.repeat(3), 15)).toBe("0900000000".repeat(3));
     await door.close();
   });
 
-  it("INSERT resets quota, unit and time of what exists", async () => {
+  it("INSERT of dialect 2 resets quota, unit and TTL of an existing pair", async () => {
     const door = await open();
     expect(await outcomes(door, insert(PAIR, 7n), insert(PAIR, 3n, 1, 5_000_000n))).toEqual([
       true,
@@ -601,7 +610,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     ["nanoseconds", 0, 3_600_000_000_000n, 3_540_000_000_000n],
     ["milliseconds", 1, 3_600_000n, 3_540_000n],
     ["seconds", 2, 3600n, 3540n],
-  ])("counts time in %s", async (_, ttlType, ttl, least) => {
+  ])("dialect 2 counts time in %s", async (_, ttlType, ttl, least) => {
     const door = await open();
     expect(await outcomes(door, insert(PAIR, 9n, ttlType, ttl))).toEqual([true]);
     const first = (await found(door, PAIR))!;
@@ -621,7 +630,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("a pair is gone when its time is over", async () => {
+  it("a pair is absent when its time is over", async () => {
     const door = await open();
     const other: Pair = ["con", "other"];
     expect(
@@ -643,7 +652,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("a TTL of 0 is over at once, also where a pair was", async () => {
+  it("a pair with a TTL of 0 expires at once, also when the pair existed", async () => {
     const door = await open();
     expect(
       await outcomes(door, insert(PAIR, 9n, 2, 0n), query(PAIR), insert(PAIR, 9n), query(PAIR)),
@@ -652,7 +661,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("refuses other TTL types, and stores nothing", async () => {
+  it("dialect 2 refuses other TTL types, and stores nothing", async () => {
     const door = await open();
     const other: Pair = ["con", "other"];
     expect(await outcomes(door, insert(PAIR, 7n))).toEqual([true]);
@@ -671,7 +680,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("an INCREASE that overflows a quota is refused, a DECREASE below zero leaves 0", async () => {
+  it("in dialect 2 an INCREASE that overflows is refused, and a DECREASE below zero leaves 0", async () => {
     const door = await open();
     const steps: [PairRequest, boolean | bigint][] = [
       [insert(PAIR, U64_MAX - 1n), true],
@@ -695,7 +704,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("refuses unknown attributes and changes", async () => {
+  it("dialect 2 refuses unknown attributes and changes", async () => {
     const door = await open();
     const unknown = [
       [2, 0],
@@ -753,7 +762,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("requests over all shards are answered in order", async () => {
+  it("requests of dialect 2 over all shards are answered in order", async () => {
     const door = await open();
     const pairs = Array.from({ length: 200 }, (_, i): Pair => [`consumer ${i % 7}`, `${i}`]);
     const requests = pairs.flatMap((pair, i) => [
@@ -770,7 +779,7 @@ describe.each(PAIR_DOORS)("2 over %s", (_, open) => {
     await door.close();
   });
 
-  it("has a keyspace of its own", async () => {
+  it("dialect 2 has a keyspace of its own", async () => {
     const door = await open();
     const http = await openHttp("7.3", "uint64");
     const bytes = ["abc", "ab\0c", "\x02\x01abc", "\x02abc", "\x02ab\x01c", "ab", "c", "ab\xffc"];
@@ -797,7 +806,7 @@ describe("2", () => {
   it.each([
     ["WebSocket", openPairSocket],
     ["TCP", openPairPort],
-  ])("frames may come in any pieces over %s", async (_, open) => {
+  ])("frames of dialect 2 may come in any pieces over %s", async (_, open) => {
     const door = await open();
     const requests = [insert(PAIR, 5n), query(PAIR), update(PAIR, 0, 3, 6n), purge(PAIR)];
     const bytes = framesOf(requests, 77);
@@ -813,7 +822,7 @@ describe("2", () => {
     await door.close();
   });
 
-  it("the doors share their pairs", async () => {
+  it("the doors of dialect 2 share their pairs", async () => {
     const doors = await Promise.all(PAIR_DOORS.map(([, open]) => open()));
     for (const [i, door] of doors.entries()) {
       expect(await outcomes(door, insert(PAIR, BigInt(i)))).toEqual([true]);
@@ -822,7 +831,7 @@ describe("2", () => {
     for (const door of doors) await door.close();
   });
 
-  it.each([0, 5, 7, 0x13, 255])("does not know type %i", async (type) => {
+  it.each([0, 5, 7, 0x13, 255])("dialect 2 does not know the type %i", async (type) => {
     const head = framesOf([insert(PAIR, 5n)], 3);
     const tail = `${hexUint(type, 1)} 05000000 ${C_R}`;
     const body = concat([head, bytesOfHex(tail)]);
@@ -836,7 +845,7 @@ describe("2", () => {
   });
 
   it.each(["02", "02 05000000", "02 05000000 03", `02 05000000 ${C_R.slice(0, -2)}`])(
-    "a body that ends inside a frame (%s): 400, nothing applied",
+    "a body of dialect 2 that ends inside a frame (%s) is refused with 400, and nothing is applied",
     async (tail) => {
       const body = concat([framesOf([insert(PAIR, 5n)], 3), bytesOfHex(tail)]);
       await expectProblem(await postPairs(body), 400, "body_truncated");
@@ -844,7 +853,7 @@ describe("2", () => {
     },
   );
 
-  it("has no sizes: /throttr/2/uint64 is not there", async () => {
+  it("dialect 2 has no sizes, so /throttr/2/uint64 is not found", async () => {
     await expectProblem(
       await post("2", "uint64", framesOf([query(PAIR)], 1)),
       404,
@@ -852,7 +861,7 @@ describe("2", () => {
     );
   });
 
-  it("a namespace of its own has pairs of its own", async () => {
+  it("every namespace has its own pairs", async () => {
     const one = await openPairSocket(await bearerOf({ ns: "one" }));
     const two = await openPairSocket(await bearerOf({ ns: "two" }));
     expect(await outcomes(one, insert(PAIR, 5n))).toEqual([true]);
@@ -861,7 +870,7 @@ describe("2", () => {
     for (const door of [one, two]) await door.close();
   });
 
-  it("a request without its scope is refused with its id", async () => {
+  it("a request of dialect 2 without its scope is refused with its id", async () => {
     const ns = "scopes";
     const reader = await openPairSocket(await bearerOf({ ns, scopes: ["read"] }));
     const writer = await openPairSocket(await bearerOf({ ns, scopes: ["write"] }));
@@ -875,7 +884,7 @@ describe("2", () => {
     for (const door of [reader, writer, nobody]) await door.close();
   });
 
-  it("a body with a request without its scope: 403, nothing applied", async () => {
+  it("a body of dialect 2 with a request without its scope is refused with 403, and nothing is applied", async () => {
     const ns = "scopes";
     const reader = await bearerOf({ ns, scopes: ["read"] });
     const body = framesOf([query(PAIR), insert(PAIR, 5n)], 1);
@@ -887,7 +896,7 @@ describe("2", () => {
     expect(hex(new Uint8Array(await response.arrayBuffer()))).toBe("0100000000");
   });
 
-  it("prefixes are those of the consumer", async () => {
+  it("key prefixes bind the consumer of a pair", async () => {
     const headers = await bearerOf({ ns: "prefixes", keyPrefixes: ["ab", "user:"] });
     const door = await openPairSocket(headers);
     const pairs: [Pair, boolean][] = [
@@ -921,7 +930,7 @@ describe("dialects without pushes", () => {
     ["5", () => openSocket("/throttr/5/uint16"), "02 01 61", "00"],
     ["2", () => openSocket("/throttr/2"), `02 07000000 ${C_R}`, "0700000000"],
     ["2 over TCP", () => openPort(9020), `02 07000000 ${C_R}`, "0700000000"],
-  ])("%s: a connection gets nothing but replies", async (_, open, request, reply) => {
+  ])("a connection of %s gets nothing but replies", async (_, open, request, reply) => {
     const door: Door = await open();
     const publisher = await openSocket("/throttr/7.3/uint16");
     expect(hex(await replyOf(door, request, reply.length / 2))).toBe(reply);
@@ -984,7 +993,7 @@ describe("2, any requests", () => {
   /** How far the clocks of model and server may be apart. */
   const DRIFT_NS = 60_000_000_000n;
 
-  it("are answered as the text says", async () => {
+  it("any requests of dialect 2 are answered as the model says", async () => {
     const socket = await openPairSocket();
     const doors = [socket, await openPairHttp()];
     const all: Pair[] = [

@@ -76,7 +76,7 @@ function masked(request: ModelRequest, reply: readonly number[]): string {
 }
 
 describe("acknowledged writes", () => {
-  it("survive eviction, abort and alarm in any order", async () => {
+  it("acknowledged writes survive eviction, abort and alarm in any order", async () => {
     let run = 0;
     const property = fc.asyncProperty(
       fc.array(event, { minLength: 1, maxLength: 15 }),
@@ -115,7 +115,7 @@ describe("acknowledged writes", () => {
     expect(at).toBe(replies.length);
   }
 
-  it("survive many commits, with journal cuts between", async () => {
+  it("acknowledged writes survive many commits, with journal cuts between", async () => {
     await apply(insert("k", 0n));
     for (let i = 0; i < 4200; i++)
       await stub().apply(
@@ -137,8 +137,8 @@ describe("acknowledged writes", () => {
   });
 });
 
-describe("a reply", () => {
-  it("is not given when its row can't be written", async () => {
+describe("replies", () => {
+  it("a write is not acknowledged when its row cannot be written", async () => {
     await apply(insert("before"));
     await breakJournal(stub());
     await expect(apply(insert("lost"))).rejects.toThrow(/disk full/);
@@ -146,7 +146,7 @@ describe("a reply", () => {
     expect((await apply(query("before"))).slice(0, 2)).toBe("01");
   });
 
-  it("waits for its row", async () => {
+  it("a reply waits for its row", async () => {
     await apply(insert("before"));
     const release = await holdSync(stub());
     await apply(increase("before"));
@@ -158,7 +158,7 @@ describe("a reply", () => {
     expect(await call).toEqual({ reply: "01", rows: 1 });
   });
 
-  it("does not tell a second caller of a change whose row is not written", async () => {
+  it("a reply does not show a change of another caller before its row is written", async () => {
     await apply(insert("before"));
     const release = await holdSync(stub());
     // The first commit is on its way to the disk; what follows waits for the next.
@@ -181,7 +181,7 @@ describe("a reply", () => {
     expect(await apply(query("lost"))).toBe("00");
   });
 
-  it("over HTTP is outcome_unknown when the shard fails, and later requests are served", async () => {
+  it("a body is answered outcome_unknown when its shard fails, and later requests are served", async () => {
     const body = frameOf(protocol, insert("k"));
     expect((await post("7.3", "uint64", body)).status).toBe(200);
     for (let i = 0; i < 4; i++)
@@ -197,7 +197,7 @@ describe("a reply", () => {
 });
 
 describe("rows written", () => {
-  it("are one per commit, whatever the batch", async () => {
+  it("a commit writes one row, whatever the batch", async () => {
     await apply(insert("k"));
     const meter = await meterOf(stub());
     await apply(increase("k"));
@@ -208,7 +208,7 @@ describe("rows written", () => {
     expect(meter.rows).toBe(2);
   });
 
-  it("are one per shard for a body, however many frames it has", async () => {
+  it("a body writes one row for each shard, however many frames it has", async () => {
     const body = (requests: ModelRequest[]) => concat(requests.map((r) => frameOf(protocol, r)));
     const keys = Array.from({ length: 5000 }, (_, i) => `key:${i}`);
     await post("7.3", "uint64", body(keys.map((key) => insert(key))));
@@ -217,7 +217,7 @@ describe("rows written", () => {
     expect(meters.map(({ rows }) => rows)).toEqual([1, 1, 1, 1]);
   });
 
-  it("are shared by callers that come while a commit is on its way to the disk", async () => {
+  it("callers that come during a commit share the next row", async () => {
     await apply(insert("k", 0n));
     const meter = await meterOf(stub());
     const release = await holdSync(stub());
@@ -230,7 +230,7 @@ describe("rows written", () => {
     expect((await apply(query("k"))).slice(0, 4)).toBe("0111");
   });
 
-  it("are at most 1.1 per commit, journal cuts and snapshots included", async () => {
+  it("commits write at most 1.1 rows each, journal cuts and snapshots included", async () => {
     await apply(...Array.from({ length: 40_000 }, (_, i) => insert(`key:${i}`)));
     const meter = await meterOf(stub());
     const commits = 8500;
@@ -257,7 +257,7 @@ describe("alarm", () => {
     ttl,
   });
 
-  it("is written for an earlier deadline only", async () => {
+  it("an alarm is written for an earlier deadline only", async () => {
     await apply(short("first", 60_000n));
     const meter = await meterOf(stub());
     await apply(short("later", 90_000n));
@@ -269,7 +269,7 @@ describe("alarm", () => {
     await expect.poll(() => meter.alarms, { timeout: 3000 }).toBe(1);
   });
 
-  it("is written at most once a second, and for the earliest deadline in the end", async () => {
+  it("an alarm is written at most once a second, and for the earliest deadline in the end", async () => {
     await apply(short("first", 60_000n));
     const meter = await meterOf(stub());
     for (let i = 0; i < 20; i++) await apply(short(`k${i}`, BigInt(50_000 - 1000 * i)));
@@ -280,7 +280,7 @@ describe("alarm", () => {
     expect(alarmAtMs! - Date.now()).toBeLessThan(31_000);
   });
 
-  it("collects what has expired, and gives storage back when nothing is left", async () => {
+  it("an alarm collects expired records, and frees the storage of an empty shard", async () => {
     for (let commit = 0; commit < 60; commit++) {
       await apply(...Array.from({ length: 200 }, (_, i) => short(`key:${commit}:${i}`, 500n)));
     }
@@ -299,7 +299,7 @@ describe("alarm", () => {
     expect(await apply(query("key:1:1"))).toBe("00");
   });
 
-  it("does not spend rows on the few that a quiet shard leaves", async () => {
+  it("an alarm does not spend rows on the few records that a quiet shard leaves", async () => {
     await apply(short("k", 10n));
     const meter = await meterOf(stub());
     for (let round = 0; round < 5; round++) {
@@ -311,7 +311,7 @@ describe("alarm", () => {
     expect(meter.rows).toBe(5);
   });
 
-  it("is never asked for at a time that the platform refuses", async () => {
+  it("an alarm is never set for a time that the platform refuses", async () => {
     const far = (key: string, ttl: bigint): ModelRequest =>
       ({ ...insert(key), ttl }) as ModelRequest;
     expect(await apply(far("far", 2_628_000n))).toBe("01");
@@ -324,7 +324,7 @@ describe("alarm", () => {
     expect(alarmAtMs).toBeGreaterThan(Date.now() + 300 * 86_400_000);
   });
 
-  it("rings by itself: an expired record is collected though nobody asks", async () => {
+  it("an alarm collects an expired record that is never asked for", async () => {
     await apply(short("k", 100n));
     await expect.poll(async () => (await stub().figures()).records, { timeout: 5000 }).toBe(0);
   });
@@ -356,7 +356,7 @@ describe("variables", () => {
     expect((await apply(query("k"))).slice(0, 4)).toBe("0103");
   });
 
-  it("SHARD_BYTES_MAX refuses new records beyond it, says so, and serves everything else", async () => {
+  it("SHARD_BYTES_MAX refuses new records beyond it, says so, and serves all others", async () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     await withShard({ SHARD_BYTES_MAX: "1048576" }, async (shard) => {
       const inserts = Array.from({ length: 30_000 }, (_, i) => insert(`key:${i}`));
@@ -372,7 +372,7 @@ describe("variables", () => {
 });
 
 describe("formats", () => {
-  it("of another release are refused by name, and kept", async () => {
+  it("data in the format of another release is refused by name, and kept", async () => {
     await apply(insert("k"));
     await runInDurableObject(stub(), (_, { storage }) =>
       storage.sql.exec("UPDATE shard SET format = 99"),
@@ -381,7 +381,7 @@ describe("formats", () => {
     await expect(apply(query("k"))).rejects.toThrow(/format_unknown: .* 99/);
   });
 
-  it("of rows that can't be read keep the shard from touching its data, alarms too", async () => {
+  it("a shard with unreadable rows does not touch its data, in alarms neither", async () => {
     // What can be read has expired by the time of the alarm: to it, the shard looks empty.
     await apply({ type: "insert", key: "short", quota: 1n, ttlType: 3, ttl: 500n });
     await apply(insert("k"));

@@ -106,7 +106,7 @@ async function publish(
 }
 
 describe("Server-Sent Events", () => {
-  it("carry what is published, numbered", async () => {
+  it("Server-Sent Events carry published messages with their numbers", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const listener = await listen("/channels/news", headers);
     const beforeMs = Date.now();
@@ -121,7 +121,7 @@ describe("Server-Sent Events", () => {
     await listener.close();
   });
 
-  it("carry what connections publish, and the other way round", async () => {
+  it("Server-Sent Events carry what connections publish, and connections get what HTTP publishes", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const listener = await listen("/channels/room", headers);
     const door = await openSocket(WS, headers);
@@ -137,7 +137,7 @@ describe("Server-Sent Events", () => {
     await door.close();
   });
 
-  it("carry lines, and as base64 what is no text", async () => {
+  it("Server-Sent Events carry lines, and other bytes as base64", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const listener = await listen("/channels/c", headers);
     await publish("/channels/c", headers, "one\ntwo\n\nfour: five\n");
@@ -153,7 +153,7 @@ describe("Server-Sent Events", () => {
     await listener.close();
   });
 
-  it("tell a listener that comes back what it has missed", async () => {
+  it("a listener that comes back gets the messages that it missed", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const first = await listen("/channels/gap", headers);
     const one = await publish("/channels/gap", headers, "1");
@@ -170,7 +170,7 @@ describe("Server-Sent Events", () => {
     await second.close();
   });
 
-  it("go on numbering where they were when all objects have slept", async () => {
+  it("numbers of events continue when all objects have hibernated", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const listener = await listen("/channels/sleep", headers);
@@ -184,7 +184,7 @@ describe("Server-Sent Events", () => {
     await listener.close();
   });
 
-  it("never use a number twice, though the object dies before it stored the last one", async () => {
+  it("numbers of events are never used twice, though the object dies before it stored the last one", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const listener = await listen("/channels/die", headers);
@@ -197,7 +197,7 @@ describe("Server-Sent Events", () => {
     await listener.close();
   });
 
-  it("of a channel that nobody uses are forgotten after a day, and go on above what they were", async () => {
+  it("numbers of an unused channel are forgotten after a day, and continue above the old ones", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const listener = await listen("/channels/old", headers);
@@ -221,7 +221,7 @@ describe("Server-Sent Events", () => {
     await again.close();
   });
 
-  it("cost no row where nobody has listened over HTTP", async () => {
+  it("numbers cost no rows in channels without listeners over HTTP", async () => {
     for (const REPLAY_MESSAGES_MAX of [0, 100]) {
       await withSettings({ REPLAY_MESSAGES_MAX }, async () => {
         const ns = freshNamespace();
@@ -232,7 +232,7 @@ describe("Server-Sent Events", () => {
     }
   });
 
-  it("of everybody come from *, of one's own id only to oneself", async () => {
+  it("events for everybody come from *, and those of an id reach that connection alone", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const listener = await listen("/channels/*", headers);
     expect((await publish("/channels/*", headers, "all")).delivered).toBe(1);
@@ -245,7 +245,7 @@ describe("Server-Sent Events", () => {
     await listener.close();
   });
 
-  it("name channels byte by byte", async () => {
+  it("names of channels are bytes in paths", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const listener = await listen("/channels/a%2Fb%ff%00", headers);
     expect((await publish("/channels/a/b%FF%00", headers)).delivered).toBe(1);
@@ -262,14 +262,14 @@ describe("Server-Sent Events", () => {
     expect(await broken.json()).toMatchObject({ status: 400, code: "channel_invalid" });
   });
 
-  it("end with the token", async () => {
+  it("a listener ends with its token", async () => {
     const token = await tokenOf({ ns: freshNamespace(), iat: nowS(), exp: nowS() + 2 });
     const response = await server.fetch(`http://localhost/channels/t?ticket=${token}`);
     const listener = new Listener(response);
     expect(await listener.next()).toBe(null);
   });
 
-  it("need their scopes and prefixes", async () => {
+  it("listeners need the scope subscribe and a prefix", async () => {
     const ns = freshNamespace();
     const reader = await bearerOf({
       ns,
@@ -291,7 +291,7 @@ describe("Server-Sent Events", () => {
     await (await listen("/channels/room:1", reader)).close();
   });
 
-  it("show as connections of kind 3, subscribed to their channel only", async () => {
+  it("a listener is a connection of kind 3, subscribed to its channel only", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const listener = await listen("/channels/only", headers);
@@ -307,7 +307,7 @@ describe("Server-Sent Events", () => {
     await expect.poll(() => runInDurableObject(hubStub(0, ns), (hub) => hub.roster.size)).toBe(0);
   });
 
-  it("of a listener that does not read end; the others don't notice", async () => {
+  it("a listener that does not read is ended, and the others are served", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const reader = await listen("/channels/fire", headers);
@@ -324,7 +324,7 @@ describe("Server-Sent Events", () => {
 });
 
 describe("with messages kept", () => {
-  it("a listener that comes back gets the last ones again", async () => {
+  it("a listener that comes back gets kept messages again", async () => {
     await withSettings({ REPLAY_MESSAGES_MAX: 3 }, async () => {
       const headers = await bearerOf({ ns: freshNamespace() });
       await (await listen("/channels/kept", headers)).close();

@@ -57,16 +57,16 @@ async function fetchWith(
 }
 
 describe("replies", () => {
-  it("come back to back, in the order of the requests", async () => {
+  it("replies come back to back, in the order of the requests", async () => {
     const reply = await exchange(concat([INSERT, QUERY, U16.query("b"), U16.purge("a"), QUERY]));
     expect(reply).toMatch(/^01010500041[de]00000100$/);
   });
 
-  it("to an empty body are an empty body", async () => {
+  it("an empty body is answered with an empty body", async () => {
     expect(await exchange("")).toBe("");
   });
 
-  it("of 20,000 keys on four shards are in order", async () => {
+  it("replies of 20,000 keys on four shards are in order", async () => {
     const protocol: ModelProtocol = { dialect: "7.3", valueSize: 4 };
     const requests = Array.from({ length: 20_000 }, (_, i): ModelRequest => ({
       type: "insert",
@@ -85,7 +85,7 @@ describe("replies", () => {
       expect(view.getUint32(20_000 + 10 * i + 1, true) === i).toBe(true);
   });
 
-  it("larger than memory should hold are streamed, in order", async () => {
+  it("replies too large for memory are streamed in order", async () => {
     const valueOf = (i: number): Uint8Array => new Uint8Array(500_000).fill(i);
     for (let i = 0; i < 8; i++) {
       await post("7.3", "uint32", U32.set(`key:${i}`, valueOf(i), HOURS, 10n));
@@ -101,7 +101,7 @@ describe("replies", () => {
     });
   });
 
-  it("streamed from shards that take turns are in order", async () => {
+  it("replies streamed from shards in turns are in order", async () => {
     const values = await setLargeValues();
     const order = [0, 1, 1, 1, 2, 2, 2, 1, 1, 1, 2, 2, 2, 0];
     const gets = order.map((i) => U32.get(values[i]!.key));
@@ -112,7 +112,7 @@ describe("replies", () => {
     );
   });
 
-  it("speak 7.1, 5 and every size", async () => {
+  it("the HTTP door speaks 7.1, 5 and every size", async () => {
     const old: ModelProtocol = { dialect: "7.1", valueSize: 2 };
     const value = bytesOf("AB");
     const setAndGet: ModelRequest[] = [
@@ -125,7 +125,7 @@ describe("replies", () => {
     expect(inserted).toMatch(/^010105041[de]$/);
   });
 
-  it("of one keyspace fit the reader: a quota too large reads as the maximum, a value too long as absent", async () => {
+  it("replies fit the size of the reader, so that a large quota reads as the maximum and a long value as absent", async () => {
     await exchange(U64.insert("a", 256, SECONDS, 512n), "7.3", "uint64");
     expect(await exchange(QUERY, "7.3", "uint8")).toBe("01ff04ff");
     await exchange(U32.set("b", new Uint8Array(300)), "7.3", "uint32");
@@ -138,13 +138,13 @@ describe("refusals", () => {
     ["/throttr/9/uint16", "7.3, 7.1, 5"],
     ["/throttr/7.3/uint128", "uint8, uint16, uint32, uint64"],
     ["/throttr/toString/uint16", "7.3, 7.1, 5"],
-  ])("%s: 404 that lists what there is", async (path, listed) => {
+  ])("%s is answered with 404 and a list of what there is", async (path, listed) => {
     const response = await server.fetch(`http://localhost${path}`, { method: "POST", body: "x" });
     const detail = await expectProblem(response, 404, "protocol_unknown");
     for (const name of listed.split(", ")) expect(detail).toContain(name);
   });
 
-  it("a body that ends inside a frame: 400, nothing applied", async () => {
+  it("a body that ends inside a frame is refused with 400, and nothing is applied", async () => {
     expect(
       await expectProblem(
         await post("7.3", "uint16", concat([INSERT, unhex("0205")])),
@@ -155,7 +155,7 @@ describe("refusals", () => {
     expect(await exchange(QUERY)).toBe("00");
   });
 
-  it("an unknown request type: 400, nothing applied", async () => {
+  it("an unknown request type is refused with 400, and nothing is applied", async () => {
     expect(
       await expectProblem(
         await post("7.3", "uint16", concat([INSERT, unhex("77")])),
@@ -174,14 +174,17 @@ describe("refusals", () => {
   it.each([
     ["uint64 near 2^64", "uint64", "0504" + "0100000000000000" + "01" + "ffffffffffffffff"],
     ["uint32 of 2 MiB", "uint32", "0504" + "01000000" + "01" + "00002000"],
-  ])("a frame that announces too much, %s: 413, nothing applied", async (_, size, frame) => {
-    const insert = (size === "uint64" ? U64 : U32).insert("a", 5);
-    const response = await post("7.3", size, concat([insert, unhex(frame)]));
-    expect(await expectProblem(response, 413, "frame_too_large")).toContain("1048576");
-    expect(await exchange(QUERY)).toBe("00");
-  });
+  ])(
+    "a frame that announces too much, %s, is refused with 413, and nothing is applied",
+    async (_, size, frame) => {
+      const insert = (size === "uint64" ? U64 : U32).insert("a", 5);
+      const response = await post("7.3", size, concat([insert, unhex(frame)]));
+      expect(await expectProblem(response, 413, "frame_too_large")).toContain("1048576");
+      expect(await exchange(QUERY)).toBe("00");
+    },
+  );
 
-  it("a body above the limit: 413", async () => {
+  it("a body above the limit is refused with 413", async () => {
     await expectProblem(
       await post("7.3", "uint16", new Uint8Array(9 << 20)),
       413,
@@ -193,7 +196,7 @@ describe("refusals", () => {
     ["the runtime's own streams", false],
     ["streams made in JavaScript", true],
   ])(
-    "a body without an announced length: it is read whole, or refused with 413, from %s",
+    "a body without an announced length is read whole, or refused with 413, from %s",
     async (_, isScript) => {
       const send = async (bytes: number, chunkBytes: number): Promise<Response> => {
         const script = new ReadableStream<Uint8Array>({
@@ -222,7 +225,7 @@ describe("refusals", () => {
     },
   );
 
-  it("other methods: 405; a GET without upgrade: 426; other paths: 404", async () => {
+  it("other methods get 405, a GET without upgrade 426, and other paths 404", async () => {
     const put = await server.fetch("http://localhost/throttr/7.3/uint16", { method: "PUT" });
     expect(put.headers.get("allow")).toBe("GET, POST");
     await expectProblem(put, 405, "method_not_allowed");
@@ -230,7 +233,7 @@ describe("refusals", () => {
     await expectProblem(await get("/nothing"), 404, "not_found");
   });
 
-  it("a variable out of its range: 500 that names it", async () => {
+  it("a variable out of its range is a 500 that names it", async () => {
     const response = await fetchWith({ SHARDS: "1000" }, "/throttr/7.3/uint16", {
       method: "POST",
       body: bytesOf("x"),
@@ -240,7 +243,7 @@ describe("refusals", () => {
     );
   });
 
-  it("a deployment that says nothing about access: every request, and what to set", async () => {
+  it("a deployment without access settings refuses every request, and says what to set", async () => {
     for (const path of ["/health", "/throttr/7.3/uint16"]) {
       const init = path === "/health" ? {} : { method: "POST", body: QUERY };
       const response = await fetchWith({ ACCESS: "token", TOKEN_SECRET: undefined }, path, init);
@@ -259,7 +262,7 @@ describe("shards", () => {
     ["fewer", "2"],
     ["more", "8"],
   ])(
-    "a deployment with %s than the data has is refused, and told the number",
+    "a deployment with %s shards than its data is refused with the right number",
     async (_, shards) => {
       const keys = concat(LETTERS.map(U16.query));
       expect((await send({}, concat([INSERT, keys]))).status).toBe(200);
@@ -273,7 +276,7 @@ describe("shards", () => {
     },
   );
 
-  it("a shard that is new asks the first one", async () => {
+  it("a new shard asks the first one for the number of shards", async () => {
     expect((await send({})).status).toBe(200);
     for (const letter of LETTERS) {
       const response = await send({ SHARDS: "128" }, U16.query(letter));
@@ -281,12 +284,12 @@ describe("shards", () => {
     }
   });
 
-  it("are created where LOCATION_HINT says, and found again without it", async () => {
+  it("shards are created where LOCATION_HINT says, and found again without it", async () => {
     expect((await send({ LOCATION_HINT: "weur" })).status).toBe(200);
     expect(await exchange(QUERY)).toMatch(/^010500/);
   });
 
-  it("another secret for their choice is refused", async () => {
+  it("another SHARD_SECRET is refused", async () => {
     expect((await send({})).status).toBe(200);
     expect(
       await expectProblem(await send({ SHARD_SECRET: "other" }), 503, "shards_mismatch"),
@@ -297,7 +300,7 @@ describe("shards", () => {
 describe("web pages", () => {
   const page = { origin: "https://page.example" };
 
-  it("of other origins are refused unless listed", async () => {
+  it("pages of other origins are refused unless listed", async () => {
     const refused = await post("7.3", "uint16", INSERT, page);
     await expectProblem(refused, 403, "origin_not_allowed");
     expect(await exchange(QUERY)).toBe("00");
@@ -308,7 +311,7 @@ describe("web pages", () => {
     );
   });
 
-  it("that are listed may call, after a preflight too", async () => {
+  it("pages of listed origins may call, after a preflight too", async () => {
     const variables = { CORS_ORIGINS: "https://other.example, https://page.example" };
     const response = await fetchWith(variables, "/throttr/7.3/uint16", {
       method: "POST",
@@ -329,13 +332,13 @@ describe("web pages", () => {
     expect(preflight.headers.get("access-control-allow-headers")).toContain("authorization");
   });
 
-  it("of the server's own origin may call", async () => {
+  it("pages of the server's own origin may call", async () => {
     expect((await post("7.3", "uint16", QUERY, { origin: "http://localhost" })).status).toBe(200);
   });
 });
 
 describe("GET /health", () => {
-  it("says what the data is refused with, of default, and of any namespace that is called", async () => {
+  it("GET /health shows why the data of default, or of any called namespace, is refused", async () => {
     const health = async (variables: Record<string, unknown>): Promise<Response> =>
       await fetchWith(variables, "/health");
     expect(await exchange(INSERT)).toBe("01");
@@ -349,7 +352,7 @@ describe("GET /health", () => {
     expect((await health({})).status).toBe(200);
   });
 
-  it("asks a shard once a minute, however often it is asked", async () => {
+  it("GET /health asks a shard once a minute at most", async () => {
     let calls = 0;
     const SHARD = {
       getByName: () => ({ summary: async () => void calls++ }),
@@ -372,12 +375,12 @@ describe("GET /", () => {
       headers: accept === undefined ? {} : { accept },
     });
 
-  it("takes a browser to the dashboard", async () => {
+  it("GET / sends a browser to the dashboard", async () => {
     const response = await ask("text/html,application/xhtml+xml,*/*;q=0.8");
     expect([response.status, response.headers.get("location")]).toEqual([302, "/dashboard"]);
   });
 
-  it("tells everything else which doors there are", async () => {
+  it("GET / lists the doors to other clients", async () => {
     for (const accept of [undefined, "*/*", "application/json"]) {
       const response = await ask(accept);
       expect(response.status).toBe(200);
@@ -387,7 +390,7 @@ describe("GET /", () => {
     }
   });
 
-  it("and of its icon are no errors", async () => {
+  it("GET / and /favicon.ico are not errors", async () => {
     expect((await get("/favicon.ico")).status).toBe(204);
   });
 });
@@ -420,7 +423,7 @@ describe("hosts", () => {
     "127.1",
     "[::1]:8787",
     "api.example:8787",
-  ])("%s is served where HOSTS lists localhost and api.example:8787", async (host) => {
+  ])("the host %s is served where HOSTS lists localhost and api.example:8787", async (host) => {
     expect((await ask(host)).status).toBe(200);
   });
 
@@ -434,17 +437,17 @@ describe("hosts", () => {
     "0.0.0.0:8787",
     "192.168.0.1",
     "[::]",
-  ])("%s is refused where HOSTS lists localhost and api.example:8787", async (host) => {
+  ])("the host %s is refused where HOSTS lists localhost and api.example:8787", async (host) => {
     const detail = await expectProblem(await ask(host), 421, "host_not_allowed");
     expect(detail).toContain("HOSTS");
   });
 
-  it("any is served where HOSTS is empty, as on Cloudflare, and where it is *", async () => {
+  it("any host is served where HOSTS is empty, as on Cloudflare, and where it is *", async () => {
     expect((await ask("throttr.example", {})).status).toBe(200);
     expect((await ask("throttr.example", { HOSTS: "*" })).status).toBe(200);
   });
 
-  it("of CORS_ORIGINS are served: their pages may call anyway", async () => {
+  it("hosts of CORS_ORIGINS are served, as their pages may call anyway", async () => {
     const CORS_ORIGINS = "https://page.example, http://other.example:3000";
     const variables = { HOSTS: "localhost", CORS_ORIGINS };
     expect((await ask("page.example", variables)).status).toBe(200);
@@ -454,7 +457,7 @@ describe("hosts", () => {
     expect((await ask("evil.example", all)).status).toBe(200);
   });
 
-  it("a page that points its name to the server is no page of the server's own", async () => {
+  it("a page that points its own name to the server is not a page of the server", async () => {
     const headers = { origin: "http://evil.example:8787", upgrade: "websocket" };
     const request = new Request("http://evil.example:8787/throttr/7.3/uint16", { headers });
     const response = await worker.fetch(
@@ -465,7 +468,7 @@ describe("hosts", () => {
     await expectProblem(response, 421, "host_not_allowed");
   });
 
-  it("are logged once when they are refused, as origins are, by the variable that would list them", async () => {
+  it("refused hosts and origins are logged once, with the variable that would list them", async () => {
     const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
     for (let i = 0; i < 3; i++) {
       await ask("seen-once.example");

@@ -149,7 +149,7 @@ async function minuteWithoutTurn(): Promise<void> {
 }
 
 describe("INFO", () => {
-  it("of an untouched namespace is zeros, but for the time and the version", async () => {
+  it("INFO of an untouched namespace is zeros, except for time and version", async () => {
     const space = await newSpace();
     const before = Date.now();
     const info = await space.info();
@@ -163,7 +163,7 @@ describe("INFO", () => {
     expect(paddedText(info.bytes, 417, 16)).toMatch(/^[\x21-\x7e]+$/);
   });
 
-  it("says since when the server runs", async () => {
+  it("INFO says since when the server runs", async () => {
     const space = await newSpace();
     await space.ask("01 0500 06 1e00 01 61");
     const [first, second] = [await space.info(), await space.info()];
@@ -172,7 +172,7 @@ describe("INFO", () => {
     expect(second.at(50)).toBe(first.at(50));
   });
 
-  it("counts every type of request, its bytes, and what there is", async () => {
+  it("INFO counts requests by type, their bytes, and records", async () => {
     await minuteWithoutTurn();
     const space = await newSpace();
     const door = await openSocket(PATH, space.headers);
@@ -197,7 +197,7 @@ describe("INFO", () => {
     await door.close();
   });
 
-  it("counts EVENT in the total of requests, although it is always refused", async () => {
+  it("INFO counts EVENT in the total of requests, although it is always refused", async () => {
     const space = await newSpace();
     const door = await openSocket(PATH, space.headers);
     const before = await space.info();
@@ -209,7 +209,7 @@ describe("INFO", () => {
     await door.close();
   });
 
-  it("counts what comes over HTTP", async () => {
+  it("INFO counts requests over HTTP", async () => {
     const space = await newSpace();
     const before = await space.info();
     const body = "01 0500 06 1e00 01 61 02 01 61 02 01 62 07 13 01 0000 63";
@@ -221,7 +221,7 @@ describe("INFO", () => {
     expect(grown).toEqual([6n, 1n, 2n, 1n, 1n, 1n, read, BigInt(reply.length + INFO_BYTES)]);
   });
 
-  it("keeps the totals of connections that have ended", async () => {
+  it("INFO keeps the totals of connections that have ended", async () => {
     const space = await newSpace();
     const door = await openSocket(PATH, space.headers);
     await door.exchange(bytesOfHex("02 01 61 02 01 61 18"), 19);
@@ -240,7 +240,7 @@ describe("INFO", () => {
     ["uint32", 4],
     ["uint64", 8],
   ])(
-    "takes a counter for the bytes of a value in %s, a buffer for those it has",
+    "INFO counts a counter with the bytes of a value in %s, and a buffer with its own",
     async (size, n) => {
       const space = await newSpace();
       const keys = Array.from({ length: 9 }, (_, i) => `01 ${hexUint(0x61 + i, 1)}`);
@@ -252,7 +252,7 @@ describe("INFO", () => {
     },
   );
 
-  it("leaves out records whose time is over", async () => {
+  it("INFO leaves out expired records", async () => {
     const space = await newSpace();
     await space.ask("01 0500 06 1e00 01 61 05 06 1e00 01 0200 62 7879");
     // 120 ms, and none at all.
@@ -262,7 +262,7 @@ describe("INFO", () => {
     expect((await space.ask("10")).length).toBe(1 + 8 + 16 + 2 * 33 + 2);
   });
 
-  it("counts subscriptions, channels and connections", async () => {
+  it("INFO counts subscriptions, channels and connections", async () => {
     const space = await newSpace();
     const first = await openSocket(PATH, space.headers);
     const second = await openSocket("/throttr/7.1/uint64", space.headers);
@@ -281,7 +281,7 @@ describe("INFO", () => {
   });
 
   it.each(["65", "2a"])(
-    "CHANNEL lists subscriptions of one millisecond to %s in their order, also after the Hub has slept",
+    "CHANNEL lists subscriptions of one millisecond to %s in their order, also after hibernation",
     async (channel) => {
       const space = await newSpace();
       vi.useFakeTimers({ toFake: ["Date"], now: Date.now() });
@@ -309,7 +309,7 @@ describe("INFO", () => {
     },
   );
 
-  it("is of one namespace", async () => {
+  it("INFO is of one namespace", async () => {
     const [one, two] = [await newSpace(), await newSpace()];
     const door = await openSocket(PATH, one.headers);
     await sendTraffic(door);
@@ -332,7 +332,7 @@ const statReply = (reads: number, writes: number): string =>
   `01${hexUint(reads, 8)}${hexUint(writes, 8)}`.concat(hexUint(reads, 8), hexUint(writes, 8));
 
 describe("STAT", () => {
-  it("counts successful INSERT, UPDATE and QUERY of a counter", async () => {
+  it("STAT counts successful INSERT, UPDATE and QUERY of a counter", async () => {
     const space = await newSpace();
     const stat = async (): Promise<string> => hex(await space.askLive("09 01 61"));
     expect(await stat()).toBe("00");
@@ -346,7 +346,7 @@ describe("STAT", () => {
     expect(await stat()).toBe(statReply(3, 5));
   });
 
-  it("counts successful SET, UPDATE and GET of a buffer", async () => {
+  it("STAT counts successful SET, UPDATE and GET of a buffer", async () => {
     const space = await newSpace();
     const stat = async (): Promise<string> => hex(await space.askLive("09 01 62"));
     await space.ask("05 06 1e00 01 0200 62 7879");
@@ -355,7 +355,7 @@ describe("STAT", () => {
     expect(await stat()).toBe(statReply(2, 3));
   });
 
-  it("does not count what fails, nor what asks about records", async () => {
+  it("STAT does not count failures, nor requests about records", async () => {
     const space = await newSpace();
     await space.ask("01 0500 06 1e00 01 61 05 06 1e00 01 0200 62 7879");
     // INSERT over both, SET over the counter, GET of the counter, QUERY of the buffer.
@@ -382,7 +382,7 @@ describe("STAT", () => {
     expect(hex(await space.askLive("09 01 62"))).toBe(statReply(0, 1));
   });
 
-  it("begins with zero for a record that is made anew", async () => {
+  it("STAT begins with zero for a record that is created again", async () => {
     const space = await newSpace();
     const stat = async (): Promise<string> => hex(await space.askLive("09 01 61"));
     await space.ask("01 0500 06 1e00 01 61 02 01 61 02 01 61 03 00 01 0100 01 61");
@@ -395,7 +395,7 @@ describe("STAT", () => {
     expect(await stat()).toBe(statReply(0, 1));
   });
 
-  it("begins with zero for a record whose forerunner's time is over", async () => {
+  it("STAT begins with zero for a record created after its predecessor expired", async () => {
     const space = await newSpace();
     await space.ask("01 0500 03 6400 01 61 02 01 61 03 00 01 0100 01 61");
     await scheduler.wait(110);
@@ -404,7 +404,7 @@ describe("STAT", () => {
     expect(hex(await space.askLive("09 01 61"))).toBe(statReply(1, 1));
   });
 
-  it("counts what comes over every door and in every size", async () => {
+  it("STAT counts requests over every door and in every size", async () => {
     const space = await newSpace();
     await space.ask("01 0500 06 1e00 01 61");
     const door = await openSocket("/throttr/7.1/uint64", space.headers);
@@ -436,21 +436,21 @@ describe("per minute", () => {
   it.each([
     ["in the same minute", 1, 59],
     ["just behind the turn of the minute", 59, 60],
-  ])("is the last 60 seconds: %s", (_, readAtS, askedAtS) => {
+  ])("a figure per minute counts the last 60 seconds: %s", (_, readAtS, askedAtS) => {
     expect(statLater(readAtS, askedAtS)).toBe(statReply(10, 1));
   });
 
   it.each([
     ["two minutes later", 59, 180],
     ["an hour later", 30, 3600],
-  ])("is nothing: %s", (_, readAtS, askedAtS) => {
+  ])("a figure per minute counts nothing: %s", (_, readAtS, askedAtS) => {
     const zero = hexUint(0, 16);
     expect(statLater(readAtS, askedAtS)).toBe(`01${zero}${hexUint(10, 8)}${hexUint(1, 8)}`);
   });
 });
 
 describe("STATS", () => {
-  it("has a row for each record, in the order of keys", async () => {
+  it("STATS has a row for each record, in the order of keys", async () => {
     const space = await newSpace();
     expect(hex(await space.ask("10"))).toBe("01" + "0000000000000000");
     await space.ask("05 06 1e00 02 0200 6162 7879 01 0500 06 1e00 01 61 01 0500 06 1e00 01 62");
@@ -480,7 +480,7 @@ describe("without metrics", () => {
   it.each([
     [false, "01" + "00".repeat(32)],
     [true, statReply(1, 2)],
-  ])("STAT finds the record and says zeros (counting: %s)", (isCounting, stat) => {
+  ])("without metrics STAT finds the record and shows zeros (counting: %s)", (isCounting, stat) => {
     const engine = new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 1 << 20, isCounting });
     const batch = batchOf([{ protocol, frames: frames.map(bytesOfHex) }]);
     const replies = partsOf(engine.apply(batch, 1_700_000_000_000))[0]!.replies;
@@ -501,7 +501,7 @@ describe("without metrics", () => {
     );
   };
 
-  it("a server says zeros, and serves everything else", async () => {
+  it("without metrics a server shows zeros, and serves all requests", async () => {
     await withSettings({ METRICS: "off" }, async () => {
       const space = await newSpace(postUncounted);
       const door = await openSocket(PATH, space.headers);
@@ -581,7 +581,7 @@ async function openPortFrom(remoteAddress: string): Promise<Door> {
 const anyone = (): Space => spaceOf({} as { authorization: string });
 
 describe("the row of a connection", () => {
-  it("of a WebSocket", async () => {
+  it("the row of a WebSocket has its id, address, time and traffic", async () => {
     const space = await newSpace();
     const from = nowNs();
     const address = { "cf-connecting-ip": "203.0.113.7" };
@@ -601,7 +601,7 @@ describe("the row of a connection", () => {
     expect(hex(await space.ask("14"))).toBe("01" + "0000000000000000");
   });
 
-  it("of a TCP connection", async () => {
+  it("the row of a TCP connection has its id, its time and its traffic", async () => {
     const space = anyone();
     const from = nowNs();
     const door = await openPort(9002);
@@ -621,14 +621,17 @@ describe("the row of a connection", () => {
     ["[::1]:1", 6, "::1", 1],
     ["[2001:db8::8a2e:1]:443", 6, "2001:db8::8a2e:1", 443],
     ["[2001:db8::1234]:256", 6, "2001:db8::1234", 256],
-  ])("of a TCP connection from %s", async (remoteAddress, version, text, port) => {
-    const door = await openPortFrom(remoteAddress);
-    const row = await rowOf(anyone(), await idOf(door));
-    expect([...row.subarray(16, 19)]).toEqual([0, 0, version]);
-    expect(paddedText(row, 19, 16)).toBe(text);
-    expect(u16At(row, 35)).toBe(port);
-    await door.close();
-  });
+  ])(
+    "the row of a TCP connection from %s has its address",
+    async (remoteAddress, version, text, port) => {
+      const door = await openPortFrom(remoteAddress);
+      const row = await rowOf(anyone(), await idOf(door));
+      expect([...row.subarray(16, 19)]).toEqual([0, 0, version]);
+      expect(paddedText(row, 19, 16)).toBe(text);
+      expect(u16At(row, 35)).toBe(port);
+      await door.close();
+    },
+  );
 
   it.each([
     ["2001:db8:85a3:8d3:1319:8a2e:370:7348", "20010db885a308d313198a2e03707348"],
@@ -636,7 +639,7 @@ describe("the row of a connection", () => {
     ["::ffff:203.0.113.77", "00000000000000000000ffffcb00714d"],
     ["2001:db8::8a2e:12", "20010db800000000000000008a2e0012"],
     ["fe80::ff:fe00:1234:5678", "fe8000000000000000fffe0012345678"],
-  ])("of a WebSocket from %s: its 16 raw bytes", async (ip, raw) => {
+  ])("the row of a WebSocket from %s has the address in 16 raw bytes", async (ip, raw) => {
     const space = await newSpace();
     const door = await openSocket(PATH, { ...space.headers, "cf-connecting-ip": ip });
     const row = await rowOf(space, await idOf(door));
@@ -645,7 +648,7 @@ describe("the row of a connection", () => {
     await door.close();
   });
 
-  it("says what was published and received", async () => {
+  it("the row of a connection counts what it published and received", async () => {
     const space = await newSpace();
     const publisher = await openSocket(PATH, space.headers);
     const subscriber = await openSocket(PATH, space.headers);
@@ -666,7 +669,7 @@ describe("the row of a connection", () => {
     for (const door of [publisher, subscriber, bystander]) await door.close();
   });
 
-  it("outlives hibernation", async () => {
+  it("the row of a connection outlives hibernation", async () => {
     const space = await newSpace();
     const address = { "cf-connecting-ip": "203.0.113.7" };
     const door = await openSocket(PATH, { ...space.headers, ...address });

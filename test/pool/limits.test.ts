@@ -43,29 +43,32 @@ describe("subscriptions of a connection", () => {
       8,
       140,
     ],
-  ])("%s stay within what outlives hibernation", async (_, prefixes, nameBytes, atLeast) => {
-    const ns = freshNamespace();
-    const claims = { ns, keyPrefixes: prefixes, channelPrefixes: prefixes };
-    const door = await openSocket(PATH, await bearerOf(claims));
-    const names = Array.from({ length: 500 }, (_name, i) => `c${i}`.padEnd(nameBytes, "-"));
-    const statuses = await door.exchange(concat(names.map(subscribe)), names.length);
-    const taken = statuses.indexOf(0);
-    expect(taken).toBeGreaterThanOrEqual(atLeast);
-    expect(statuses.subarray(taken).every((status) => status === 0)).toBe(true);
-    // The bytes of an unfinished frame must fit beside them.
-    door.socket.send(U16.set("c", new Uint8Array(1023)).subarray(0, 8 + 1000));
-    await scheduler.wait(20);
-    await evictAllDurableObjects();
-    door.socket.send(new Uint8Array(23));
-    expect((await door.inbox.take(1))[0]).toBe(1);
-    const last = names[taken - 1]!;
-    expect(await statusOf(door, unsubscribe(names[taken]!))).toBe(0);
-    expect(await statusOf(door, unsubscribe(last))).toBe(1);
-    expect(await statusOf(door, subscribe(last))).toBe(1);
-    await door.close();
-  });
+  ])(
+    "subscriptions of a connection %s fit into what outlives hibernation",
+    async (_, prefixes, nameBytes, atLeast) => {
+      const ns = freshNamespace();
+      const claims = { ns, keyPrefixes: prefixes, channelPrefixes: prefixes };
+      const door = await openSocket(PATH, await bearerOf(claims));
+      const names = Array.from({ length: 500 }, (_name, i) => `c${i}`.padEnd(nameBytes, "-"));
+      const statuses = await door.exchange(concat(names.map(subscribe)), names.length);
+      const taken = statuses.indexOf(0);
+      expect(taken).toBeGreaterThanOrEqual(atLeast);
+      expect(statuses.subarray(taken).every((status) => status === 0)).toBe(true);
+      // The bytes of an unfinished frame must fit beside them.
+      door.socket.send(U16.set("c", new Uint8Array(1023)).subarray(0, 8 + 1000));
+      await scheduler.wait(20);
+      await evictAllDurableObjects();
+      door.socket.send(new Uint8Array(23));
+      expect((await door.inbox.take(1))[0]).toBe(1);
+      const last = names[taken - 1]!;
+      expect(await statusOf(door, unsubscribe(names[taken]!))).toBe(0);
+      expect(await statusOf(door, unsubscribe(last))).toBe(1);
+      expect(await statusOf(door, subscribe(last))).toBe(1);
+      await door.close();
+    },
+  );
 
-  it("are limited in a Hub", async () => {
+  it("subscriptions of a Hub are limited", async () => {
     await withSettings({ HUB_SUBSCRIPTIONS_MAX: 3 }, async () => {
       const headers = await bearerOf({ ns: freshNamespace() });
       const [a, b] = [await openSocket(PATH, headers), await openSocket(PATH, headers)];
@@ -81,8 +84,8 @@ describe("subscriptions of a connection", () => {
   });
 });
 
-describe("a subscriber that leaves pushes unread", () => {
-  it("over WebSocket is closed, unless it is heard of", async () => {
+describe("a subscriber with unread pushes", () => {
+  it("a WebSocket subscriber with too many unread pushes is closed unless it sends pings", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const [silent, heard, publisher] = [
       await openSocket(PATH.replace("16", "32"), headers),
@@ -106,7 +109,7 @@ describe("a subscriber that leaves pushes unread", () => {
     await publisher.close();
   });
 
-  it("over TCP is closed; the others don't notice", async () => {
+  it("a TCP subscriber with too many unread pushes is closed, and the others are served", async () => {
     const unread = connectTcp(9004);
     const writer = (unread.writable as WritableStream<Uint8Array>).getWriter();
     await writer.write(subscribe("fire"));
@@ -132,7 +135,7 @@ describe("a subscriber that leaves pushes unread", () => {
 });
 
 describe("a body", () => {
-  it("may change between kinds of requests so often and no more", async () => {
+  it("a body may have 500 runs of requests of one kind, and no more", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const pair = concat([U16.query("k"), U16.publish("c", "")]);
     const fine = await post(
@@ -147,7 +150,7 @@ describe("a body", () => {
     expect(await refused.json()).toMatchObject({ status: 413, code: "runs_max" });
   });
 
-  it("is not applied at all when a request in it needs a connection", async () => {
+  it("a body with a request that needs a connection is not applied at all", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const response = await post("7.3", "uint16", concat([U16.insert("a", 5), WHOAMI]), headers);
     expect(await response.json()).toMatchObject({
@@ -161,7 +164,7 @@ describe("a body", () => {
 });
 
 describe("rights", () => {
-  it("a request without status that is refused closes the connection", async () => {
+  it("a refused request without a status closes the connection", async () => {
     const headers = await bearerOf({ ns: freshNamespace(), scopes: ["subscribe"] });
     const door = await openSocket("/throttr/7.1/uint16", headers);
     door.socket.send(concat([subscribe("c"), LIST]));
@@ -184,7 +187,7 @@ describe("rights", () => {
     ["admin", connectionRow(new Uint8Array(16))],
     ["admin", CHANNELS],
     ["admin", subscribersOf("*")],
-  ] as const)("without %s a request answers 00", async (scope, request) => {
+  ] as const)("without %s a request is answered 00", async (scope, request) => {
     const all = ["read", "write", "publish", "subscribe", "admin"] as const;
     const scopes = all.filter((name) => name !== scope);
     const door = await openSocket(PATH, await bearerOf({ ns: freshNamespace(), scopes }));
@@ -192,7 +195,7 @@ describe("rights", () => {
     await door.close();
   });
 
-  it("without subscribe nothing is pushed, not even to everybody or to the connection itself", async () => {
+  it("without subscribe no message is pushed, neither to everybody nor to the connection itself", async () => {
     const ns = freshNamespace();
     const door = await openSocket(PATH, await bearerOf({ ns, scopes: ["publish"] }));
     const id = hex((await door.exchange(WHOAMI, 17)).subarray(1));
@@ -202,7 +205,7 @@ describe("rights", () => {
     await door.close();
   });
 
-  it("prefixes of channels bind SUBSCRIBE, PUBLISH and what is for everybody", async () => {
+  it("prefixes of channels bind SUBSCRIBE, PUBLISH and messages to everybody", async () => {
     const ns = freshNamespace();
     const door = await openSocket(PATH, await bearerOf({ ns, channelPrefixes: ["room:"] }));
     const id = hex((await door.exchange(WHOAMI, 17)).subarray(1));
@@ -230,7 +233,7 @@ describe("Hubs", () => {
     return response.webSocket!;
   };
 
-  it("are spread over the locations of clients, and filled one after the other", async () => {
+  it("Hubs are spread over the locations of clients, and filled one after the other", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const sockets = [await openFrom("FRA", headers)];
@@ -248,7 +251,7 @@ describe("Hubs", () => {
     await expect.poll(() => directory.hubs()).toEqual([]);
   });
 
-  it("that have died are forgotten when the namespace is asked next", async () => {
+  it("Hubs that have died are forgotten when the namespace is asked next", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     await openFrom("CDG", headers);
@@ -261,7 +264,7 @@ describe("Hubs", () => {
     expect(await directory.hubs()).toEqual([]);
   });
 
-  it("are named by the ids of their connections, which look random", async () => {
+  it("ids of connections name their Hubs, and look random", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const ids = await Promise.all(

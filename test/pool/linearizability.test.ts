@@ -305,7 +305,7 @@ const MIXES = [
 ] as const;
 
 describe.each(MIXES)("one record as a %s", (_, mix) => {
-  it("is linearizable for callers at every door", async () => {
+  it("a record is linearizable for callers at every door", async () => {
     for (const program of programs(6, mix)) {
       const history = await record(program, async () => {});
       const { overlapping, unknown } = shapeOf(history);
@@ -315,7 +315,7 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
     }
   });
 
-  it("is linearizable while its object is evicted", async () => {
+  it("a record is linearizable while its object is evicted", async () => {
     for (const program of programs(2, mix)) {
       const history = await record(program, () => evictAllDurableObjects());
       expect(shapeOf(history).unknown).toBe(0);
@@ -323,7 +323,7 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
     }
   });
 
-  it("is linearizable while its object is killed: a call has happened, or not", async () => {
+  it("a record is linearizable while its object is killed, with each call applied or not", async () => {
     let unknown = 0;
     for (const program of programs(6, mix)) {
       const history = await record(program, kill);
@@ -333,7 +333,7 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
     expect(unknown).toBeGreaterThan(0);
   });
 
-  it("would be found out if it were not", async () => {
+  it("a record that is not linearizable would be found out", async () => {
     const [program] = programs(1, mix);
     const history = await record(program!, async () => {});
     expect(isLinearizable(RECORD, history)).toBe(true);
@@ -350,7 +350,7 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
 });
 
 describe("the checker", () => {
-  it("finds out replies that did not wait for the disk", async () => {
+  it("the checker finds out replies that did not wait for the disk", async () => {
     let isFound = false;
     await withSettings({ DURABILITY: "relaxed" }, async () => {
       for (const program of programs(20, counting)) {
@@ -425,7 +425,7 @@ describe("the checker", () => {
       true,
       [call(1, 4, take("a", null), "applied"), call(2, 3, take(null, "a"), "applied")],
     ],
-  ])("judges %s: %s", (_, isFine, history) => {
+  ])("the checker judges %s: %s", (_, isFine, history) => {
     expect(isLinearizable(RECORD, history)).toBe(isFine);
   });
 });

@@ -44,25 +44,28 @@ describe.each([
   ["LIST", LIST, LIST_SHAPE],
   ["STATS", STATS, STATS_SHAPE],
 ] as const)("%s", (_, request, shape) => {
-  it.each([0, 1, 2, 200, 16_384, 20_000])("of %i keys has each key once", async (count) => {
-    const { send } = await freshHttp();
-    const keys = keysOf(count);
-    if (count > 0) await send(inserts(keys));
-    const fragments = parseFragments(await send(request), shape);
-    expect(fragments.map(({ index }) => index)).toEqual(fragments.map((_fragment, i) => i + 1));
-    for (const { bytes } of fragments) expect(bytes).toBeLessThanOrEqual(FRAGMENT_BYTES_MAX);
-    const names = fragments.flatMap(({ rows }) => rows.map(({ name }) => name));
-    const inOrder = keys.toSorted((a, b) => (a < b ? -1 : 1));
-    if (count > 16_384) {
-      expect(names.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(inOrder);
-    } else {
-      expect(names).toEqual(inOrder);
-      const sizes = inOrder.map((key) => shape.rowBytes + key.length);
-      expect(fragments).toHaveLength(fragmentsNeeded(sizes));
-    }
-  });
+  it.each([0, 1, 2, 200, 16_384, 20_000])(
+    "a listing of %i keys has each key once",
+    async (count) => {
+      const { send } = await freshHttp();
+      const keys = keysOf(count);
+      if (count > 0) await send(inserts(keys));
+      const fragments = parseFragments(await send(request), shape);
+      expect(fragments.map(({ index }) => index)).toEqual(fragments.map((_fragment, i) => i + 1));
+      for (const { bytes } of fragments) expect(bytes).toBeLessThanOrEqual(FRAGMENT_BYTES_MAX);
+      const names = fragments.flatMap(({ rows }) => rows.map(({ name }) => name));
+      const inOrder = keys.toSorted((a, b) => (a < b ? -1 : 1));
+      if (count > 16_384) {
+        expect(names.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(inOrder);
+      } else {
+        expect(names).toEqual(inOrder);
+        const sizes = inOrder.map((key) => shape.rowBytes + key.length);
+        expect(fragments).toHaveLength(fragmentsNeeded(sizes));
+      }
+    },
+  );
 
-  it("shows a key prefix no other keys", async () => {
+  it("a listing shows a token with key prefixes no other keys", async () => {
     const { send, sendLimited } = await freshHttp({ keyPrefixes: ["a:", "c"] });
     await send(inserts(["a:1", "b:1", "c", "a", "a:2"]));
     const names = parseFragments(await sendLimited(request), shape).flatMap(({ rows }) =>
@@ -73,7 +76,7 @@ describe.each([
 });
 
 describe("LIST", () => {
-  it("says of each record what it is", async () => {
+  it("LIST describes each record", async () => {
     const { send } = await freshHttp();
     const value = new Uint8Array(300).fill(7);
     const beforeMs = Date.now();
@@ -99,7 +102,7 @@ describe("LIST", () => {
     expect(rows[0]!.atMs).toBeGreaterThanOrEqual(beforeMs + 90_000);
   });
 
-  it("saturates the bytes used at what N can say", async () => {
+  it("LIST shows the used bytes up to the maximum of N", async () => {
     const { ns, send } = await freshHttp();
     const value = new Uint8Array(300);
     await send(U16.set("k", value, HOURS, 1n));
@@ -109,7 +112,7 @@ describe("LIST", () => {
     expect(fragment!.rows[0]!.row[10]).toBe(255);
   });
 
-  it("has keys of all lengths and bytes, in the order of their bytes", async () => {
+  it("LIST has keys of all lengths and bytes, in the order of their bytes", async () => {
     const { send } = await freshHttp();
     const keys = ["", "\0", "\0\0", "a", "a\0", "a\xff", "b", "\xff".repeat(255)];
     for (let length = 2; length < 255; length += 9) keys.push("k".repeat(length));
@@ -120,7 +123,7 @@ describe("LIST", () => {
     expect(names).toEqual(keys.toSorted((a, b) => (a < b ? -1 : 1)));
   });
 
-  it("is answered between what came before and after it, over each door", async () => {
+  it("LIST is answered between earlier and later requests, over each door", async () => {
     const batch = concat([inserts(["x"]), LIST, U16.purge("x"), LIST, U16.query("x")]);
     const expected = 1 + (9 + 16 + 13 + 1) + 1 + 9 + 1;
     const { send } = await freshHttp();
@@ -138,7 +141,7 @@ describe("LIST", () => {
     await tcp.close();
   });
 
-  it("of many keys keeps those that stay, though others come and go meanwhile", async () => {
+  it("LIST of many keys has all that stay, though others come and go meanwhile", async () => {
     const { ns, send } = await freshHttp();
     const headers = await bearerOf({ ns });
     const keys = keysOf(30_000);
@@ -165,7 +168,7 @@ describe("LIST", () => {
     expect(gone.size).toBeGreaterThan(1000);
   });
 
-  it("waits for the disk: what it shows survives a crash", async () => {
+  it("LIST waits for the disk, so that what it shows survives a crash", async () => {
     const { ns, send } = await freshHttp();
     await send(inserts(["seen"]));
     const shards = [0, 1, 2, 3].map((index) => shardStub(index, ns));
@@ -197,7 +200,7 @@ describe("LIST", () => {
     await Promise.all([first, second]);
   });
 
-  it("of a namespace under another number of shards is refused", async () => {
+  it("LIST of a namespace with another number of shards is refused", async () => {
     const { ns } = await freshHttp();
     await shardStub(0, ns).claim({ shards: 2, fingerprint: 0 });
     const response = await post("7.3", "uint16", LIST, await bearerOf({ ns }));
