@@ -58,7 +58,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   "README.md: npx wrangler login": DEPLOYS,
   "README.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24   # the package: see above":
     SERVES,
-  "docs/operations.md: export TOKEN_SECRET=$(openssl rand -base64 48)   # keep it: tokens are minted with it, and nobody shows it again":
+  "docs/operations.md: export TOKEN_SECRET=$(openssl rand -base64 48)   # keep it: it signs tokens, and Cloudflare does not show it again":
     DEPLOYS,
   "docs/operations.md: npm run deploy -- --env staging   # with a TOKEN_SECRET of its own": DEPLOYS,
   'docs/operations.md: TOKEN_SECRET="$NEW_SECRET" TOKEN_SECRET_PREVIOUS="$OLD_SECRET" npm run deploy':
@@ -93,7 +93,7 @@ const NOT_CHECKED: Readonly<Record<string, string>> = {
 };
 
 /** Languages that nothing here can read. */
-const UNREAD = ["", "c", "caddy", "cpp", "ini", "java", "nginx", "sql", "yaml"];
+const UNREAD = ["", "c", "caddy", "cpp", "ini", "java", "mermaid", "nginx", "sql", "yaml"];
 
 /** What fragments take for granted. */
 const GIVEN = `
