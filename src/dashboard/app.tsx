@@ -1,4 +1,9 @@
-/** The frame of the page: which screen is open, what leads to the others, and the keys. */
+/**
+ * The frame of the page: navigation, the screen that the address names, notices, and keyboard shortcuts.
+ *
+ * A screen is listed in `SCREENS` with the scopes that it is good for: a token without any of them does not see it in the
+ * navigation. A link to it still opens it, and says which scope is missing.
+ */
 import { ErrorBoundary, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import { Button, Dialog, Failure } from "./controls/index.ts";
@@ -18,7 +23,7 @@ import { Store, useStore } from "./store.ts";
 import { nextTheme, themeStore } from "./theme.ts";
 import type { Theme } from "./theme-names.ts";
 
-/** Screens, and the scopes each of which has something to do there. */
+/** Screens in the order of the navigation. A token with any of its scopes can use a screen. */
 const SCREENS = {
   overview: { title: "Overview", Screen: OverviewScreen, scopes: ["admin"] },
   records: { title: "Records", Screen: RecordsScreen, scopes: ["read", "write"] },
@@ -36,7 +41,7 @@ type ScreenName = keyof typeof SCREENS;
 const NAMES = Object.keys(SCREENS) as ScreenName[];
 const SIGN_IN = "sign-in";
 
-/** The screens that have something for the token. */
+/** The screens that the token can use. */
 function screensOf(session: Session): readonly ScreenName[] {
   return NAMES.filter((name) => SCREENS[name].scopes.some((scope) => !lacksScope(session, scope)));
 }
@@ -220,7 +225,7 @@ function Side({
   );
 }
 
-/** Whose figures these are, and what may be done. */
+/** The namespace that is shown, and the scopes of the token. */
 function Rights({
   session: { claims, isOpenToAll, namespace: opened },
 }: {

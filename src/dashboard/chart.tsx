@@ -1,4 +1,9 @@
-/** Requests per second by type, as lines; uPlot draws, and the legend is a list that can be read. */
+/**
+ * The chart of requests per second by type.
+ *
+ * uPlot draws on a canvas, which screen readers and tests cannot read: the legend beside it is HTML, with the figures of
+ * the latest second or of the one under the pointer.
+ */
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import uPlot from "uplot";
@@ -75,7 +80,7 @@ export function RequestsChart({
   );
 }
 
-/** Columns of the chart: three minutes to the latest look, those that are not known yet empty. */
+/** Columns of the chart: the last three minutes. Seconds before the first sample are empty. */
 function dataOf(samples: readonly Sample[]): uPlot.AlignedData {
   const lastMs = samples.at(-1)?.atMs ?? Date.now();
   const missing = SAMPLES_MAX - samples.length;
@@ -107,7 +112,7 @@ function optionsOf(host: HTMLElement, onPoint: (index: number | null) => void): 
     padding: [8, 26, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    // A chart of nothing has its axis at the bottom, and a line of little does not fill it.
+    // At least 4: the axis of an empty chart is at the bottom, and a low rate looks low.
     scales: { y: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
     axes: [
       {
@@ -138,7 +143,7 @@ function optionsOf(host: HTMLElement, onPoint: (index: number | null) => void): 
   };
 }
 
-/** A colour of the style sheet as the canvas takes it: of this theme. */
+/** A colour of the style sheet, as a canvas needs it: resolved for this theme. */
 function colourOf(host: HTMLElement, name: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(${name})`;

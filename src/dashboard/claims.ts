@@ -1,6 +1,9 @@
-/** What a token says of itself, to be shown. The server checks it; nothing here trusts it. */
+/**
+ * Reads the claims of a token, to show them and to hide what the token does not allow. The signature is not checked here:
+ * the server checks it with each request.
+ */
 
-/** Of a token, what the dashboard shows. */
+/** The claims that the dashboard uses. */
 export interface Claims {
   readonly namespace: string;
   readonly scopes: readonly string[];
@@ -10,7 +13,7 @@ export interface Claims {
   readonly expiresAtMs: number;
 }
 
-/** The claims of a JWT; null for what is none. */
+/** The claims of a JWT; null for any other text. */
 export function claimsOf(token: string): Claims | null {
   try {
     const payload = token.split(".")[1]!.replaceAll("-", "+").replaceAll("_", "/");

@@ -1,4 +1,4 @@
-/** Effects of components, each begun once and ended once. */
+/** `useEffect` for the dashboard: each effect begins once and ends once, which hono's own does not promise. */
 import { useLayoutEffect } from "hono/jsx/dom";
 
 /**

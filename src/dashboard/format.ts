@@ -1,4 +1,4 @@
-/** Figures as people read them: counts, rates, bytes, times. */
+/** Formats figures for people: counts, rates, bytes, times. Always in English, as the rest of the page. */
 
 const whole = new Intl.NumberFormat("en");
 const oneDecimal = new Intl.NumberFormat("en", {
@@ -37,7 +37,7 @@ const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 export function formatBytes(bytes: number): string {
   let unit = 0;
   let amount = bytes;
-  // Not 1,024.0 KiB: what is rounded to it is a unit more.
+  // 1,023.96 KiB would be rounded to 1,024.0 KiB: show 1.0 MiB.
   while (amount >= 1023.95 && unit < BYTE_UNITS.length - 1) {
     amount /= 1024;
     unit++;

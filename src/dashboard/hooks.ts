@@ -1,4 +1,4 @@
-/** What components have in common: loading, doing, and the passing of time. */
+/** Hooks that screens share: loading data, running an action, counting seconds; and the notice at the bottom. */
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import type { ThrottrError } from "../client/index.ts";
@@ -7,11 +7,11 @@ import { failureOf } from "./session.ts";
 import { Store, useStore } from "./store.ts";
 
 /**
- * What is loaded, as far as it has come. While it is loaded again, the value before stays. A server that was
- * not reached is asked again by and by.
+ * Data that a component loads. While it is refreshed, and when that fails, the value of before stays. After a request that
+ * did not reach the server it is loaded again, after growing waits.
  */
 export interface Loaded<Value> {
-  /** Null before it is there; so what is loaded is never null itself. */
+  /** Null until the first load has ended; so data is never null itself. */
   readonly value: Value | null;
   readonly error: ThrottrError | null;
   readonly isLoading: boolean;
@@ -80,7 +80,7 @@ export function useLoaded<Value extends object>(
 /** How often lists load again by themselves while the page is seen, ms; 0: never. The same on every screen. */
 export const refreshStore = new Store(0);
 
-/** What a screen lists: it follows the interval that was chosen. */
+/** Loads the list of a screen, and refreshes it at the chosen interval. */
 export function useListed<Value extends object>(
   load: ((signal: AbortSignal) => Promise<Value>) | null,
   inputs: readonly unknown[],
@@ -89,7 +89,7 @@ export function useListed<Value extends object>(
   return useLoaded(load, inputs, everyMs === 0 ? null : everyMs);
 }
 
-/** What `r` does: the screen that is open loads again. */
+/** Refreshes all data of the open screen: the shortcut `r`. */
 const reloaders = new Set<() => void>();
 
 export function reloadScreen(): void {
@@ -103,7 +103,7 @@ function useReloadKey(reload: () => void): void {
   }, []);
 }
 
-/** Something that a button does: one at a time, and what went wrong with it. */
+/** A change that a button makes: one at a time, with the error of the last one. */
 export interface Action {
   readonly isBusy: boolean;
   readonly error: ThrottrError | null;
@@ -113,7 +113,7 @@ export interface Action {
 export function useAction(): Action {
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<ThrottrError | null>(null);
-  // What a component knows is of its last rendering: a second press may come before the next.
+  // State is of the last rendering, and a second press may come before the next one: a ref is always current.
   const busy = useRef(false);
   const run = (work: () => Promise<void>): void => {
     if (busy.current) return;
@@ -153,7 +153,7 @@ export function useSeconds(): void {
   useStore(seconds);
 }
 
-/** What is said to everybody, also to those who don't see it. */
+/** The notice at the bottom of the page, which screen readers say, too. */
 export const noticeStore = new Store<{ readonly text: string; readonly number: number }>({
   text: "",
   number: 0,

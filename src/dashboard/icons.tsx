@@ -1,4 +1,4 @@
-/** Pictures of one line each, in the colour of the text beside them. */
+/** Icons: paths in a box of 24 units, in the colour of the text beside them. Buttons name them, so they are hidden from screen readers. */
 
 const PATHS = {
   overview: "M3 17l5-6 4 3 6-8 M3 21h18",

@@ -1,9 +1,9 @@
 /**
  * The dashboard: a page of static files of the same Worker, at `/dashboard`.
  *
- * The files are not behind a token: they are the same for everybody, hold no secret and show nothing by
- * themselves. What they show comes from the API, which asks for the token with each request. So nobody
- * needs to log in to get a page that asks to log in, and the platform serves it without waking a Worker.
+ * The files need no token: they are the same for all users and hold no secret. All data comes from the API, which checks
+ * the token of each request. So the page can ask for a token by itself, and the platform serves it without running the
+ * Worker.
  */
 import { render } from "hono/jsx/dom";
 import { App, listenToPage } from "./app.tsx";

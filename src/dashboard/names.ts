@@ -1,4 +1,6 @@
-/** Names of any bytes, as the JSON door says them and takes them. */
+/**
+ * Names of any bytes (keys, channels, semaphores) in JSON, in paths and in the address of the dashboard.
+ */
 
 /** A field as text where it is UTF-8, else in base64 under a name of its own. */
 export type NameFields<Name extends string> = {

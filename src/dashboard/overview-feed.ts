@@ -55,7 +55,7 @@ let byType: Totals | null = null;
 let inAll: Totals | null = null;
 let lookedAtBy: Session | null = null;
 
-/** Follows the overview until the signal; what is known from before stays, if it is of the same session. */
+/** Follows the overview until the signal. Samples of before stay, unless they are of another session. */
 export async function followOverview(session: Session, signal: AbortSignal): Promise<void> {
   if (lookedAtBy !== session) forget(session);
   let backoffMs = INTERVAL_MS;
@@ -81,7 +81,7 @@ export async function followOverview(session: Session, signal: AbortSignal): Pro
       if (!ended.signal.aborted) {
         const failure = failureOf(error);
         update({ status: "lost", error: failure });
-        // What is not allowed now will not be the next time.
+        // The same token will not be allowed the next time either.
         if (failure.code === "scope_missing") return;
       }
     } finally {

@@ -1,4 +1,7 @@
-/** Rates from totals: what was counted between two looks, per second. */
+/**
+ * Rates from totals: the difference between two samples, per second. The server counts totals since an object started, and
+ * an object that has slept starts again at 0.
+ */
 
 /** Totals at a moment. */
 export interface Totals {
@@ -6,13 +9,13 @@ export interface Totals {
   readonly totals: Readonly<Record<string, number>>;
 }
 
-/** Further apart than that, two looks are no line of a chart: something was asleep, or away. */
+/** Samples further apart than this are not joined by a line: the page or the server was away. */
 const GAP_MS = 10_000;
 
 /**
- * What came per second since the look before; null where there is none, or where it is too long ago.
+ * Rates since the sample before; null without one, or when it is too long ago.
  *
- * A total that has gone down began anew, when an object was restarted: what it shows has come since.
+ * A total that has gone down belongs to an object that was restarted: all of it came since then.
  */
 export function ratesBetween(before: Totals | null, now: Totals): Record<string, number> | null {
   if (before === null) return null;
@@ -55,7 +58,7 @@ export class Slots {
     }
   }
 
-  /** Rates by slot, and behind them what has no slot, all together. */
+  /** Rates by slot, and the sum of all others behind them. */
   valuesOf(rates: Readonly<Record<string, number>>): number[] {
     const values = Array.from({ length: this.#slotsMax + 1 }, () => 0);
     for (const [name, rate] of Object.entries(rates)) {

@@ -2,7 +2,7 @@
 import type { ThrottrError } from "../client/index.ts";
 import { sessionStore } from "./session.ts";
 
-/** What each scope is for. */
+/** The purpose of each scope. */
 const SCOPES: Readonly<Record<string, string>> = {
   read: "to see records",
   write: "to change records and check limits",
@@ -11,7 +11,7 @@ const SCOPES: Readonly<Record<string, string>> = {
   admin: "to see the overview, connections and channels",
 };
 
-/** What lacks the token that a server has refused for its rights; null for any other error. */
+/** Says which scope or prefix a refused token lacks; null for any other error. */
 export function scopeHint({ code, message }: ThrottrError): string | null {
   if (code === "prefix_missing") {
     return "The prefixes of the token of this tab do not allow this name.";
@@ -26,18 +26,18 @@ export function scopeHint({ code, message }: ThrottrError): string | null {
 /** The server was not reached, and nothing was changed. */
 export const isUnreached = ({ code }: ThrottrError): boolean => code === "connection_failed";
 
-/** What a server that was not reached means for what was asked; null for any other error. */
+/** Says what is known of a request that got no answer; null for any other error. */
 export function unreachedText(error: ThrottrError, isAskedAgain: boolean): string | null {
   const { code, cause } = error;
   if (isUnreached(error)) {
     return `The server cannot be reached. ${isAskedAgain ? "Retrying…" : "Nothing was changed."}`;
   }
-  // What fetch throws where no answer has come.
+  // `fetch` throws a TypeError when no answer has come.
   if (code !== "outcome_unknown" || !(cause instanceof TypeError)) return null;
   return "The server cannot be reached. It may have applied the change: check before you try again.";
 }
 
-/** @param scopes what is needed */
+/** @param scopes those that are needed */
 export function lackText(scopes: readonly string[]): string {
   const { value } = sessionStore;
   const claims = value.status === "open" ? value.session.claims : null;

@@ -1,4 +1,4 @@
-/** The server's clock, as far as it is known here: ends of records are told by it. */
+/** An estimate of the server's clock, which the ends of records refer to: learned from its answers. */
 
 /** The header `date` has whole seconds: less than that says nothing. */
 const DATE_TOLERANCE_MS = 1500;
@@ -12,7 +12,7 @@ let aheadMs = 0;
 /** The present by the server's clock, ms since the epoch. */
 export const serverNowMs = (): number => Date.now() + aheadMs;
 
-/** @param atMs what the server's clock said just now */
+/** @param atMs the server's time now, ms since the epoch */
 export function learnClock(atMs: number): void {
   if (Math.abs(atMs - serverNowMs()) > TOLERANCE_MS) aheadMs = atMs - Date.now();
 }

@@ -1,5 +1,5 @@
 /**
- * Who is looking: a token, if the deployment asks for one, and what reaches the server with it.
+ * The session of the tab: its token, if the deployment needs one, and calls to the server with it.
  *
  * The token travels as a header, and to a WebSocket as a subprotocol; never in a URL, which would end up in logs.
  *
@@ -14,11 +14,11 @@ import { Store } from "./store.ts";
 
 /** In front of a namespace that stands in place of a token. */
 const NAMESPACE = "namespace.";
-/** Of who comes without a token. */
+/** The namespace of requests without a token, where the server accepts them. */
 const OPEN_NAMESPACE = "default";
 /** How long an answer may take, ms. */
 const TIMEOUT_MS = 15_000;
-/** What says that the token, or that there is none, is why nothing was answered. */
+/** Errors that end a session: the token is missing, wrong or expired. */
 const TOKEN_CODES = ["token_missing", "token_invalid", "token_expired", "token_not_yet_valid"];
 
 export interface Session {
@@ -36,9 +36,9 @@ export interface Session {
 export type SessionState =
   | { readonly status: "checking" }
   | { readonly status: "open"; readonly session: Session }
-  /** A token is asked for; the error says why the one before is not taken. */
+  /** A token is needed; the error says why the one before was refused. */
   | { readonly status: "asking"; readonly error: ThrottrError | null }
-  /** Nobody can say: the server is not reached, or lets nobody in. */
+  /** The server cannot be reached, or its access is not configured. */
   | { readonly status: "failed"; readonly error: ThrottrError };
 
 export const sessionStore = new Store<SessionState>({ status: "checking" });

@@ -15,9 +15,9 @@ const TOKEN_COMMAND = `TOKEN_SECRET=… npx throttr-edge token \\
 const RETRY_MS = 3000;
 
 interface SignInProps {
-  /** The one that is open already; null where the server asks for a token. */
+  /** The session that is open already; null where the server needs a token. */
   readonly session: Session | null;
-  /** Why the token before is not taken. */
+  /** Why the token before was refused. */
   readonly error: ThrottrError | null;
   /** Leaves the page. */
   readonly onLeave: () => void;
@@ -58,7 +58,7 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
   );
 }
 
-/** Of a local run: anyone may look at any namespace. Nothing where the server does not let them. */
+/** Opens a namespace of a local server without a token; renders nothing where the server does not allow that. */
 function NamespaceForm({
   session,
   onDone,

@@ -1,4 +1,7 @@
-/** A value that components look at, and hear of when it changes. */
+/**
+ * A value outside of components, which are rendered again when it changes. For state of the page as a whole: session, theme,
+ * place, notice.
+ */
 import { useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 
@@ -19,7 +22,7 @@ export class Store<Value> {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Gives a function that ends it. */
+  /** @returns a function that ends the subscription */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);

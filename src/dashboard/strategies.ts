@@ -1,4 +1,4 @@
-/** The form of a limiter, turned into its strategy. */
+/** Turns the form of the Limiter screen into a strategy. */
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { BucketStrategy, FixedWindowStrategy, LimitStrategy } from "../wire/edge/limit.ts";
 import { shown } from "../wire/ratelimit/error.ts";
@@ -30,7 +30,7 @@ export type UnitName = keyof typeof UNITS;
 
 export const isUnit = (name: string): name is UnitName => Object.hasOwn(UNITS, name);
 
-/** An amount of a unit in ms; NaN where it is none. */
+/** An amount of a unit in ms; NaN for text that is not a number. */
 export function millisecondsOf(amount: string, unit: string): number {
   if (amount.trim() === "" || !isUnit(unit)) return Number.NaN;
   return Math.round(Number(amount) * UNITS[unit]);

@@ -1,4 +1,4 @@
-/** Runs before the page is drawn, so that it never flashes in the other theme. */
+/** Sets the theme before the page is drawn: a script of its own, as the main one runs later and the page would flash. */
 import { readTheme } from "./theme-names.ts";
 
 document.documentElement.dataset["theme"] = readTheme();

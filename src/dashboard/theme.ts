@@ -1,4 +1,4 @@
-/** Light, dark, or as the system is. The script `theme-first.ts` has set it before anything was seen. */
+/** The theme: light, dark, or that of the system. `theme-first.ts` has set it before the page was drawn. */
 import { Store } from "./store.ts";
 import { readTheme, THEME_ITEM, THEMES, type Theme } from "./theme-names.ts";
 

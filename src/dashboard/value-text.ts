@@ -1,14 +1,14 @@
-/** The value of a buffer, as text, JSON or hex. */
+/** The value of a buffer as text, JSON or hex, and names of any bytes as a line of text. */
 
 export type ValueForm = "text" | "json" | "hex";
 
-/** What is shown of a long value. */
+/** Longer values are cut. */
 export const SHOWN_BYTES_MAX = 64 << 10;
 const HEX_ROW_BYTES = 16;
 
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The text that bytes are in UTF-8; null where they are none. */
+/** The text of bytes in UTF-8; null for other bytes. */
 export function utf8Of(bytes: Uint8Array): string | null {
   try {
     return strict.decode(bytes);
@@ -17,7 +17,7 @@ export function utf8Of(bytes: Uint8Array): string | null {
   }
 }
 
-/** JSON with line breaks; null where the text is none, or a bare number or word, which gains nothing. */
+/** JSON with line breaks; null for other text, and for a bare number or word, which gains nothing. */
 export function prettyJsonOf(text: string): string | null {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
@@ -61,7 +61,7 @@ export function formsOf(bytes: Uint8Array): readonly ValueForm[] {
   return prettyJsonOf(text) === null ? ["text", "hex"] : ["json", "text", "hex"];
 }
 
-/** A value in a form that it has, cut to what is shown. */
+/** A value in one of its forms, cut if it is long. */
 export function valueIn(form: ValueForm, bytes: Uint8Array): string {
   if (form === "hex") return hexOf(bytes.subarray(0, SHOWN_BYTES_MAX));
   const text = utf8Of(bytes) ?? "";

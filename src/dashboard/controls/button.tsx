@@ -38,7 +38,7 @@ export function Button({
   );
 }
 
-/** Text that a press puts into the clipboard. */
+/** A button that copies a text to the clipboard. */
 export function Copy({ text, label }: { readonly text: string; readonly label: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = (): void => {

@@ -1,4 +1,7 @@
-/** Windows above the page. */
+/**
+ * Windows above the page. They are modal `<dialog>` elements: the browser keeps the focus inside, closes them with Escape,
+ * and gives the focus back to the button that opened them.
+ */
 import { useRef } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { Action } from "../hooks.ts";
@@ -6,7 +9,7 @@ import { Button } from "./button.tsx";
 import { Form } from "./form.tsx";
 import type { WithChildren } from "./layout.tsx";
 
-/** A window above the page: in the middle, or along its side. Escape and a press beside it close it. */
+/** A window in the middle of the page, or a drawer along its side. Escape and a press beside it close it. */
 export function Dialog({
   title,
   onClose,
@@ -43,7 +46,7 @@ export function Dialog({
   );
 }
 
-/** Asks before something is done that can't be undone. */
+/** Asks before a change that cannot be undone. */
 export function Confirm({
   title,
   submit,

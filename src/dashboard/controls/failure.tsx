@@ -1,4 +1,4 @@
-/** What is shown while something is loaded, and where that fails or is not allowed. */
+/** Shown while data is loaded, when that fails, and when the token does not allow it. */
 import type { Child } from "hono/jsx/dom";
 import type { ThrottrError } from "../../client/index.ts";
 import type { Loaded } from "../hooks.ts";
@@ -7,7 +7,7 @@ import { lackText, scopeHint, unreachedText } from "../rights.ts";
 import { Button } from "./button.tsx";
 import { Empty, Skeleton, type WithChildren } from "./layout.tsx";
 
-/** What went wrong, in words, and what can be done about it; nothing where nothing did. */
+/** An error in words, with its code; nothing for null. */
 export function Failure({
   error,
   isAskedAgain = false,
@@ -33,7 +33,7 @@ export function Failure({
   );
 }
 
-/** In the place of what the token does not allow. */
+/** Stands in the place of a part that the token does not allow. */
 export function Lack({ scope }: { readonly scope: string }) {
   return <Empty title="Not allowed">{lackText([scope])}</Empty>;
 }
@@ -44,14 +44,17 @@ export const detailOf = ({ code, message }: ThrottrError): string => {
   return detail.charAt(0).toUpperCase() + detail.slice(1);
 };
 
-/** What is loaded, once it is; before that its place, and what went wrong. */
+/**
+ * Renders data once it is loaded, and grey lines in its place before that. After a failed refresh the error is shown above
+ * the data of before: an outage does not empty the screen.
+ */
 export function Loading<Value>({
   of: { value, error, isLoading, reload },
   rows = 4,
   children,
 }: {
   readonly of: Loaded<Value>;
-  /** Lines that are kept free for it. */
+  /** Grey lines: about as high as the data will be, so that the page does not jump. */
   readonly rows?: number;
   readonly children: (value: Value) => Child;
 }) {

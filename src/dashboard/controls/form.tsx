@@ -1,14 +1,17 @@
-/** Forms and their fields. */
+/**
+ * Forms and their fields. Fields are uncontrolled: the browser keeps the text, and a form reads all of them when it is
+ * sent. So rendering a screen again, each second for its countdowns, never disturbs typing.
+ */
 import type { Child } from "hono/jsx/dom";
 import type { Action } from "../hooks.ts";
 import { UNITS, type UnitName } from "../strategies.ts";
 import { Failure } from "./failure.tsx";
 import type { WithChildren } from "./layout.tsx";
 
-/** The fields of a form that is sent: their text by name, "" for what is not there. */
+/** The text of a field of a form that is sent, by name; "" for a field that does not exist. */
 export type Fields = (name: string) => string;
 
-/** A form that does something with its fields, and says what is wrong with them. */
+/** A form with its button. Errors of `onSubmit` are shown below it. */
 export function Form({
   submit,
   action,
@@ -18,13 +21,13 @@ export function Form({
   also,
   children,
 }: WithChildren & {
-  /** What its button says. */
+  /** The label of its button. */
   readonly submit: string;
   readonly action: Action;
   readonly onSubmit: (fields: Fields) => Promise<void>;
   readonly kind?: "primary" | "danger" | "plain";
   readonly isInline?: boolean;
-  /** Buttons beside. */
+  /** Further buttons beside it. */
   readonly also?: Child;
 }) {
   const send = (event: Event): void => {
@@ -107,7 +110,7 @@ export function Choice({
 }: {
   readonly label: string;
   readonly name: string;
-  /** What is seen, by value. */
+  /** Labels by value. */
   readonly options: Readonly<Record<string, string>>;
   readonly value: string;
   readonly onChoice?: (value: string) => void;

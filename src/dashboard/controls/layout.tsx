@@ -1,11 +1,11 @@
-/** What screens are laid out with: their heads, cards, lists of facts, and the place of something that is not there. */
+/** Layout of screens: heads, cards, lists of facts, and placeholders. */
 import type { Child } from "hono/jsx/dom";
 
 export interface WithChildren {
   readonly children?: Child;
 }
 
-/** The head of a screen: what it is, and what can be done with all of it. */
+/** The title of a screen, and its buttons. */
 export function ScreenHead({
   title,
   lead,
@@ -41,7 +41,7 @@ export function Card({
   );
 }
 
-/** Where nothing is: why, and what to do. */
+/** Stands in the place of an empty list: why it is empty, and what to do. */
 export function Empty({ title, children }: WithChildren & { readonly title: string }) {
   return (
     <div class="empty">
@@ -61,7 +61,7 @@ export function Skeleton({ rows }: { readonly rows: number }) {
   );
 }
 
-/** A list of names and what belongs to each. */
+/** A list of names and values. */
 export function Facts({
   facts,
 }: {

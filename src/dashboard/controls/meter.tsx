@@ -1,4 +1,4 @@
-/** A meter. */
+/** A bar with its figure: an element of the role meter, so that screen readers say both. */
 import { formatShare } from "../format.ts";
 
 /** How much of something is used or left. */

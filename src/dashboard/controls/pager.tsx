@@ -1,4 +1,7 @@
-/** Pager: back and forth between pages of which each names the next one. */
+/**
+ * Previous and Next for lists with cursors. The server only names the next page, so the pager keeps the cursors of all
+ * pages before: Previous drops the last one.
+ */
 import { Button } from "./button.tsx";
 import { formatCount } from "../format.ts";
 

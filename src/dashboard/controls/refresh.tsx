@@ -1,4 +1,4 @@
-/** The control that loads the list of a screen again: now, or by itself. */
+/** Refreshes the list of a screen: by a press, or at an interval that all screens share. */
 import { formatTime } from "../format.ts";
 import { refreshStore, type Loaded } from "../hooks.ts";
 import { useStore } from "../store.ts";

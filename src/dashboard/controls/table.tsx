@@ -89,7 +89,7 @@ function directionOf(head: string, sort: string): "ascending" | "descending" | "
   return sort === `-${nameOf(head)}` ? "descending" : "none";
 }
 
-/** What a press on a head sorts by next. */
+/** The order after a press on a head. */
 function sortAfter(head: string, sort: string): string {
   const next = { none: nameOf(head), ascending: `-${nameOf(head)}`, descending: "" };
   return next[directionOf(head, sort)];

@@ -1,4 +1,4 @@
-/** Times that count up or down. */
+/** Times that count up or down, by the server's clock: the reader's may be wrong by minutes. */
 import { formatDuration, formatMoment } from "../format.ts";
 import { useSeconds } from "../hooks.ts";
 import { serverNowMs } from "../server-clock.ts";
@@ -12,7 +12,7 @@ export function Countdown({
   readonly untilMs: number;
   /** Text in front of the time, until the moment. */
   readonly before?: string;
-  /** What it says from the moment on. */
+  /** Shown from the moment on. */
   readonly ended?: string;
 }) {
   useSeconds();

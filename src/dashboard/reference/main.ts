@@ -9,7 +9,7 @@ import { readToken } from "../session-token.ts";
 import { nextTheme, themeStore } from "../theme.ts";
 import { codeOf, showCode } from "./codes.ts";
 
-/** What is used of Scalar's browser build. */
+/** The part of Scalar's browser build that is used here. */
 declare const Scalar: {
   createApiReference(
     selector: string,
@@ -39,7 +39,7 @@ const configurationOf = (isDark: boolean): object => ({
   customFetch: fetchAsTyped,
 });
 
-/** Scalar sends `Authorization: Bearer` while the field for the token is empty: then no token is what was meant. */
+/** Scalar sends `Authorization: Bearer` while the field for the token is empty, which the server refuses: leave it out. */
 async function fetchAsTyped(input: string | URL | Request, init?: RequestInit): Promise<Response> {
   const request = new Request(input, init);
   if (request.headers.get("authorization")?.trim() === "Bearer") {

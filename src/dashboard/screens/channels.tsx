@@ -36,11 +36,11 @@ interface ListedChannel extends NameFields<"channel"> {
 }
 
 const PAGE_CHANNELS = 200;
-/** How long a subscription may take until it is listed. */
+/** Until a new subscription is listed, ms: the Hub tells its channel of it first. */
 const RELOAD_DELAY_MS = 500;
-/** Every connection begins subscribed to a channel that is called like its id. */
+/** Each connection is subscribed to a channel named like its ID from its beginning, without asking for it: it is not listed. */
 const OWN_CHANNEL = /^[\da-f]{32}$/;
-/** Messages that are kept on the page. */
+/** Messages that stay on the page. */
 const SHOWN_MAX = 200;
 /** Longer messages are cut. */
 const SHOWN_BYTES_MAX = 4096;
@@ -277,7 +277,7 @@ interface TailState {
   readonly status: TailStatus;
   /** The latest first. */
   readonly messages: readonly Shown[];
-  /** All that have come. */
+  /** All messages since the beginning, also those that are not kept. */
   readonly count: number;
   readonly missed: number;
   readonly error: ThrottrError | null;
@@ -285,7 +285,7 @@ interface TailState {
 
 const NOTHING: TailState = { status: "connecting", messages: [], count: 0, missed: 0, error: null };
 
-/** Listens to a channel while there is one. */
+/** Listens to a channel; null: to none. The latest messages are collected, and shown ten times a second. */
 function useTail(session: Session, channel: Uint8Array | null): TailState {
   const [state, setState] = useState<TailState>(NOTHING);
   const known = useRef<TailState>(NOTHING);
@@ -296,7 +296,7 @@ function useTail(session: Session, channel: Uint8Array | null): TailState {
     const subscription = session.throttr.subscribe(channel, { overflow: "drop_oldest" });
     let isStopped = false;
     let timer: ReturnType<typeof setTimeout> | null = null;
-    // A fast channel is shown ten times a second, not message by message.
+    // A channel may have thousands of messages a second: rendering for each would stop the page.
     const show = (part: Partial<TailState>): void => {
       known.current = { ...known.current!, ...part };
       timer ??= setTimeout(() => {

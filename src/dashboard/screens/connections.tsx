@@ -1,4 +1,9 @@
-/** Connections: from where each comes, since when, and its requests by type. */
+/**
+ * Connections: from where each comes, since when, and its requests by type.
+ *
+ * The server lists them in the order in which they connected and has no filter, so all of them are loaded, up to a bound,
+ * and filtered here.
+ */
 import { useState } from "hono/jsx/dom";
 import type { ConnectionRow } from "../../wire/throttr/connection-row.ts";
 import {

@@ -1,4 +1,9 @@
-/** Tries a rate limit by hand: the decision, how much is left, and when it is available again. */
+/**
+ * Tries a rate limit by hand: the decision, how much is left, and when it is available again.
+ *
+ * The configuration of a limit comes with each request and is not stored, so the form has all of it. Ranges are left to
+ * the server: its errors name field and limit.
+ */
 import { useRef, useState } from "hono/jsx/dom";
 import { type LimitRequest, type LimitResult, type QuotaResult } from "../../client/index.ts";
 import {

@@ -1,4 +1,4 @@
-/** The window that creates a record. */
+/** The window that creates a record. It never replaces one that exists. */
 import { useState } from "hono/jsx/dom";
 import { ThrottrError } from "../../client/index.ts";
 import { Dialog, Field, Form, Switch, TimeFields, type Fields } from "../controls/index.ts";

@@ -1,4 +1,4 @@
-/** Overview: figures of the namespace, live. */
+/** Overview: figures of the namespace, live. The feed is in overview-feed.ts; this file only renders it. */
 import { useState, type Child } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { Overview } from "../../wire/overview.ts";
@@ -107,7 +107,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
               note={
                 overview === null
                   ? ""
-                  : `${counted(overview.subscriptions, "subscription")} with own channels`
+                  : `${counted(overview.subscriptions, "subscription")} incl. connections' own`
               }
             />
             <Tile

@@ -1,4 +1,9 @@
-/** The drawer of a record: its value and TTL, and forms that change or remove it. */
+/**
+ * The drawer of a record: its value and TTL, and forms that change or remove it.
+ *
+ * It reads the record itself instead of taking it from the list: values are not listed, and a link opens it without a list.
+ * The kind may have changed meanwhile, or the record may be gone.
+ */
 import { useState, type Child } from "hono/jsx/dom";
 import type { BufferRecord, ChangeName, CounterRecord } from "../../client/index.ts";
 import { ThrottrError } from "../../client/index.ts";

@@ -1,4 +1,8 @@
-/** Semaphores: how much of each is held, by which holders, and leases acquired and released by hand. */
+/**
+ * Semaphores: how much of each is held, by which holders, and leases acquired and released by hand.
+ *
+ * A semaphore has no stored maximum: each acquire names one. So the screen shows what is held, and no share of anything.
+ */
 import { useState } from "hono/jsx/dom";
 import { ThrottrError } from "../../client/index.ts";
 import {
@@ -129,7 +133,7 @@ function SemaphoreTable({
   onShowFree,
 }: {
   readonly semaphores: readonly ListedSemaphore[];
-  /** Shows those that nothing is held of, too. */
+  /** Lists free semaphores, too. */
   readonly isFreeShown: boolean;
   readonly onOpen: (name: Uint8Array) => void;
   readonly onShowFree: () => void;
