@@ -1,4 +1,9 @@
-/** `throttr-edge gateway`: TCP ports for clients that speak TCP only. */
+/**
+ * `throttr-edge gateway`: TCP ports for clients that speak TCP only, in front of a deployed server.
+ *
+ * Cloudflare accepts no TCP from the internet, so these ports need a process near the clients. This file reads flags and
+ * signals; `gateway.ts` listens, and `link.ts` carries a connection.
+ */
 import { Option, type Command } from "commander";
 import { durationMsOf } from "../duration.ts";
 import { UsageError } from "../failure.ts";
@@ -32,46 +37,51 @@ export function addGateway(program: Command): void {
     .description(
       "listen on the TCP ports of Throttr and yrmcds, and carry each connection to the server",
     )
-    .option("--url <url>", "address of the server: http, https, ws or wss")
-    .option("--token <token>", "token to show; better given as THROTTR_TOKEN or in a file")
-    .option("--profile <name>", "profile that has address and token")
-    .option("--ports <list>", "ports and what is spoken on them", PORTS_UNLESS_GIVEN)
-    .option("--default-size <size>", "size of a port that names none", SIZE_UNLESS_GIVEN)
+    .option("--url <url>", "server address: http, https, ws or wss")
+    .option("--token <token>", "token for the server; safer as THROTTR_TOKEN or in a file")
+    .option("--profile <name>", "profile with address and token")
+    .option("--ports <list>", "ports, each with its dialect and size", PORTS_UNLESS_GIVEN)
+    .option("--default-size <size>", "size for ports without one", SIZE_UNLESS_GIVEN)
     .option(
       "--host <address>",
-      "address to listen on; TCP has no tokens: whoever connects has the rights of the token",
+      "address to listen on; TCP has no tokens, so every client gets the rights of the gateway's token",
       "127.0.0.1",
     )
     .addOption(
-      new Option(
-        "--token-file <file>",
-        "file that has the token, read for each connection",
-      ).conflicts("token"),
+      new Option("--token-file <file>", "file with the token, read for each connection").conflicts(
+        "token",
+      ),
     )
     .option(
       "--tls-cert <file>",
-      "certificate chain (PEM): clients come with TLS; SIGHUP reads it again",
+      "certificate chain (PEM): clients must use TLS; SIGHUP reads it again",
     )
-    .option("--tls-key <file>", "its key (PEM)")
+    .option("--tls-key <file>", "key of the certificate (PEM)")
     .option(
       "--metrics-port <port>",
       "/metrics for Prometheus and /health, on loopback",
       wholeArgument(1, PORT_MAX),
     )
     .addOption(
-      limit("--connections-max <n>", "connectionsMax", "connections, of all ports together"),
+      limit("--connections-max <n>", "connectionsMax", "most connections, on all ports together"),
     )
     .addOption(limit("--connect-timeout-ms <ms>", "connectTimeoutMs", "time to reach the server"))
     .addOption(
-      limit("--idle-timeout-ms <ms>", "idleTimeoutMs", "silence that ends a connection; 0: none"),
+      limit(
+        "--idle-timeout-ms <ms>",
+        "idleTimeoutMs",
+        "silence after which a connection is closed; 0: never",
+      ),
     )
     .addOption(
-      limit("--stall-timeout-ms <ms>", "stallTimeoutMs", "time that a client may not read"),
+      limit(
+        "--stall-timeout-ms <ms>",
+        "stallTimeoutMs",
+        "time after which a client that does not read is closed",
+      ),
     )
-    .addOption(
-      limit("--ping-ms <ms>", "pingMs", "how often the server is asked whether it is there"),
-    )
-    .addOption(limit("--drain-ms <ms>", "drainMs", "time for connections to end after SIGTERM"))
+    .addOption(limit("--ping-ms <ms>", "pingMs", "how often to ping the server"))
+    .addOption(limit("--drain-ms <ms>", "drainMs", "time for connections to finish after SIGTERM"))
     .option("--quiet", "log warnings and errors only")
     .action(action<GatewayFlags, []>(run));
   addJsonOption(command);
@@ -86,7 +96,7 @@ function limit(flags: string, name: keyof GatewayLimits, description: string): O
   );
 }
 
-/** Runs until SIGINT or SIGTERM. The second one ends the process. */
+/** Runs until SIGINT or SIGTERM, and drains then. A second signal ends the process (`interruption.ts`). */
 async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
   const { signal } = invocation;
   const options = optionsOf(invocation, flags);
@@ -107,9 +117,11 @@ async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
 }
 
 /**
- * Ends the start with a token that the server refuses.
+ * Stops the start when the server refuses the gateway; warns when the server can't be asked.
  *
- * @throws UsageError with the code of what is wrong, ThrottrError with the code of the server
+ * Without this check a wrong token would show only with the first client, under a log that says `listening`.
+ *
+ * @throws UsageError for options that are wrong, ThrottrError with the code of the server
  */
 async function checked(options: GatewayOptions, signal: AbortSignal): Promise<void> {
   try {
@@ -124,7 +136,7 @@ async function checked(options: GatewayOptions, signal: AbortSignal): Promise<vo
   }
 }
 
-/** @throws UsageError with the code of what is wrong */
+/** @throws UsageError with the code of an option that is wrong, or of a port that can't be opened */
 async function started(options: GatewayOptions): Promise<Gateway> {
   try {
     return await startGateway(options);
@@ -168,7 +180,10 @@ function tlsOf({ tlsCert, tlsKey }: GatewayFlags): CertificateFiles | null {
   if (tlsCert !== undefined && tlsKey !== undefined) {
     return { certificateFile: tlsCert, keyFile: tlsKey };
   }
-  throw new UsageError("option_invalid", "--tls-cert and --tls-key come together");
+  throw new UsageError(
+    "option_invalid",
+    "--tls-cert and --tls-key need each other: give both, or neither",
+  );
 }
 
 const asUsage = (error: unknown): unknown =>

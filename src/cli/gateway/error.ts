@@ -1,4 +1,4 @@
-/** Why a gateway can't start, or go on as it was told. */
+/** An error of the gateway's own: it can't start, reload its certificate, or read its token. */
 export class GatewayError extends Error {
   override readonly name = "GatewayError";
   /** Stable: `option_invalid`, `ports_invalid`, `listen_failed`, `tls_invalid`, `token_unreadable`. */
@@ -11,7 +11,7 @@ export class GatewayError extends Error {
   }
 }
 
-/** What went wrong, in the words of the system. A host with several addresses fails with a code and no words. */
+/** The message of a system error. Node leaves it empty where a host has several addresses and all failed: then the code. */
 export function detailOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.message || ((error as NodeJS.ErrnoException).code ?? error.name);

@@ -1,6 +1,8 @@
 /**
- * The gateway: takes TCP where the platform takes none, and carries each connection over a WebSocket of
- * its own to a deployed server.
+ * The gateway: it accepts TCP connections, and carries each over a WebSocket of its own to a deployed server.
+ *
+ * This file owns what all connections share: listening sockets, limits, certificate, figures, and the end of the process.
+ * It knows nothing of the bytes of a connection; those are in `link.ts`.
  */
 import { once } from "node:events";
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
@@ -23,29 +25,29 @@ import {
 import { givenToken } from "./token.ts";
 
 const LOOPBACK = "127.0.0.1";
-/** Clients that wait to be taken. */
+/** Clients that the system lets wait to be accepted: enough for all of them to come back at once after an outage. */
 const BACKLOG = 1024;
-/** How long answers that are on their way may take when the time to drain is over. */
+/** Time for answers that are on their way when the time to drain is over. */
 const LAST_ANSWERS_MS = 1000;
 
 export interface Gateway {
-  /** Ports that it listens on, in the order of the options. */
+  /** Ports that are open, in the order of the options. */
   readonly ports: readonly number[];
-  /** Port of the figures, or null without. */
+  /** Port of `/metrics` and `/health`; null without one. */
   readonly metricsPort: number | null;
-  /** Connections at present. */
+  /** Number of open connections. */
   readonly connections: number;
-  /** Reads the certificate again: connections from now on get it. One that can't be read is logged. */
+  /** Reads the certificate again, for new connections. If that fails, it is logged, and the old one stays in use. */
   reload(): Promise<void>;
   /**
-   * Takes no more connections, waits `drainMs` for those that there are, and then ends them: what is
-   * under way is still answered. Called again, it ends them at once.
+   * Accepts no more connections, waits `drainMs` for the open ones, and then ends them: requests under way are still
+   * answered. A second call ends them at once.
    */
   close(): Promise<void>;
 }
 
 /**
- * Starts one.
+ * Starts a gateway. Resolves when all ports are open.
  *
  * @throws GatewayError `option_invalid`, `tls_invalid`, `listen_failed`
  */
@@ -72,7 +74,7 @@ class RunningGateway implements Gateway {
   readonly #servers: Server[] = [];
   readonly #metrics: PortMetrics[] = [];
   readonly #links = new Set<Link>();
-  /** Accepted, TLS handshakes under way included. */
+  /** Accepted sockets. Unlike `#links` they include TLS handshakes under way, which cost a file descriptor, too. */
   readonly #sockets = new Set<Socket>();
   readonly #figures = metricsServer({
     metrics: () => this.#metricsText(),
@@ -162,7 +164,7 @@ class RunningGateway implements Gateway {
     if (!isLoopback(this.#host)) {
       this.#log.warning("host_open", {
         host: this.#host,
-        detail: "TCP has no tokens: whoever connects may do what the gateway's token may do",
+        detail: "TCP has no tokens: every client gets the rights of the gateway's token",
       });
     }
     if (this.#url.protocol === "ws:" && !isLoopback(this.#url.hostname)) {
@@ -184,12 +186,12 @@ class RunningGateway implements Gateway {
     const isTls = this.#certificate !== null;
     const host = { url, settings: this.#linkSettings, log: this.#log, metrics };
     server.on("error", (error) => {
-      // Out of file descriptors, most likely: those that wait are taken when there are some again.
+      // Most likely no file descriptor is left. Waiting clients are accepted once there are some again.
       this.#log.repeated("accept_failed", "", { port: bound, detail: detailOf(error) });
     });
     server.on("connection", (socket: Socket) => this.#admit(socket, metrics));
     server.on("tlsClientError", (error: Error, socket: Socket) => {
-      // Of one that is late Node says no more than that.
+      // Node only reports a handshake that took too long: closing its socket is left to us.
       socket.destroy();
       this.#log.repeated("tls_failed", "", { port: bound, detail: detailOf(error) });
     });
@@ -255,7 +257,7 @@ class RunningGateway implements Gateway {
   }
 }
 
-/** Gives the port that it listens on. @throws GatewayError `listen_failed` */
+/** Starts to listen, and returns the port, which the system chooses for port 0. @throws GatewayError `listen_failed` */
 async function listening(
   server: {
     listen(options: { port: number; host: string; backlog: number }): unknown;

@@ -1,15 +1,20 @@
-/** Log lines of a gateway: one JSON object each, with a stable event name. */
+/**
+ * Log lines of a gateway: one JSON object each, with a stable event name.
+ *
+ * Clients cause most events, and there may be thousands of them: a server that is down would fill a disk with one line for
+ * each attempt. Such events are logged with growing intervals, and each line says how many were left out.
+ */
 
 export type LogLevel = "info" | "warning" | "error";
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-/** Takes a line, with its line break. */
+/** Writes a line, which includes its line break. */
 export type LogWriter = (line: string) => void;
 
-/** What strangers can cause over and over is written at most so often, and told how often it was. */
+/** Intervals of lines for an event that clients can cause over and over. */
 const INTERVAL_MIN_MS = 1000;
 const INTERVAL_MAX_MS = 60_000;
-/** Kinds of events that are told apart. */
+/** Kinds of events whose intervals are remembered; beyond that all are forgotten, so that memory stays bounded. */
 const KINDS_MAX = 256;
 
 interface Repetition {
@@ -24,7 +29,7 @@ export class GatewayLog {
   readonly #nowMs: () => number;
   readonly #repetitions = new Map<string, Repetition>();
 
-  /** @param isQuiet nothing but warnings and errors is written */
+  /** @param isQuiet writes warnings and errors only */
   constructor(write: LogWriter, isQuiet: boolean, nowMs: () => number = Date.now) {
     this.#write = write;
     this.#isQuiet = isQuiet;
@@ -44,10 +49,10 @@ export class GatewayLog {
   }
 
   /**
-   * A warning that may come with every connection: written at once, then at intervals that double up to
-   * a minute, with the number of those that were not written.
+   * A warning that may come with every connection: the first is written at once, others at intervals that double up to a
+   * minute, with the number of those that were left out (`suppressed`).
    *
-   * @param kind what of the event is told apart, such as a close code
+   * @param kind events of different kinds, such as close codes, have intervals of their own
    */
   repeated(event: string, kind: string, fields: LogFields): void {
     const nowMs = this.#nowMs();

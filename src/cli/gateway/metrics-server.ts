@@ -1,18 +1,25 @@
-/** The HTTP server of a gateway's figures, on loopback: `/metrics` and `/health`. */
+/**
+ * The HTTP server for `/metrics` and `/health` of a gateway.
+ *
+ * It listens on loopback only, as it has neither tokens nor TLS: a collector runs beside the gateway, or comes through a
+ * proxy that the operator chooses.
+ */
 import { createServer, type Server } from "node:http";
 import { METRICS_TYPE } from "./metrics.ts";
 
 export interface Figures {
-  /** Text for Prometheus. */
+  /** The text for Prometheus. */
   metrics(): string;
   health(): { readonly isReady: boolean; readonly body: Readonly<Record<string, unknown>> };
 }
 
+/** Enough for some collectors; the file descriptors are for clients. */
 const CONNECTIONS_MAX = 64;
 
 export function metricsServer(figures: Figures): Server {
   const server = createServer((request, response) => {
     const path = (request.url ?? "").split("?")[0];
+    // A body is read and dropped: an unread one would keep its connection from being used again.
     request.resume();
     if (request.method !== "GET" && request.method !== "HEAD") {
       response.writeHead(405, { allow: "GET, HEAD" }).end();

@@ -1,10 +1,15 @@
-/** Figures of a gateway, by port, and as text that Prometheus reads. */
+/**
+ * Figures of a gateway for each port, and their text for Prometheus.
+ *
+ * All series exist from the start, with zeros: an alert on the rate of a counter misses the first event of a series that
+ * appears with it. So labels come from fixed lists, and unknown close codes share one.
+ */
 
-/** Why there was no connection to the server. */
+/** Why a connection to the server failed. */
 export const FAILURES = ["unreachable", "refused", "lost", "token_unreadable"] as const;
 export type Failure = (typeof FAILURES)[number];
 
-/** Close codes of the server, and of the network; any other counts as 0. */
+/** Close codes that the server and the network use. Any other counts as 0. */
 const CLOSE_CODES = [0, 1000, 1001, 1002, 1003, 1005, 1006, 1008, 1009, 1011, 1012, 1013] as const;
 
 export class PortMetrics {
@@ -12,9 +17,9 @@ export class PortMetrics {
   readonly protocol: string;
   connections = 0;
   connectionsTotal = 0;
-  /** Those beyond `connectionsMax`. */
+  /** Connections that were closed at once, beyond `connectionsMax`. */
   refusedTotal = 0;
-  /** Bytes from clients, and to them. */
+  /** Bytes from clients, and to clients. */
   receivedBytes = 0;
   sentBytes = 0;
   stalledTotal = 0;
@@ -24,7 +29,7 @@ export class PortMetrics {
     lost: 0,
     token_unreadable: 0,
   };
-  /** Connections that the server has ended, by close code. */
+  /** Connections that the server closed, by close code. */
   readonly closes = new Map<number, number>(CLOSE_CODES.map((code) => [code, 0]));
 
   constructor(port: number, protocol: string) {
@@ -38,7 +43,7 @@ export class PortMetrics {
   }
 }
 
-/** Of the whole process. */
+/** Figures of the whole process. */
 export interface ProcessFigures {
   readonly isDraining: boolean;
   readonly connectionsMax: number;
@@ -61,22 +66,22 @@ export function metricsText(ports: readonly PortMetrics[], process: ProcessFigur
     family(
       "connections",
       "gauge",
-      "Connections of clients.",
+      "Open connections of clients.",
       perPort((port) => port.connections),
     ),
-    family("connections_max", "gauge", "Connections that there may be, on all ports together.", [
+    family("connections_max", "gauge", "Most connections allowed, on all ports together.", [
       [{}, process.connectionsMax],
     ]),
     family(
       "connections_total",
       "counter",
-      "Connections of clients that were taken.",
+      "Connections of clients that were accepted.",
       perPort((port) => port.connectionsTotal),
     ),
     family(
       "connections_refused_total",
       "counter",
-      "Connections of clients that were closed at once, being beyond connections_max.",
+      "Connections of clients that were closed at once, beyond connections_max.",
       perPort((port) => port.refusedTotal),
     ),
     family(
@@ -94,7 +99,7 @@ export function metricsText(ports: readonly PortMetrics[], process: ProcessFigur
     family(
       "clients_stalled_total",
       "counter",
-      "Clients that were given up because they did not read.",
+      "Clients that were closed because they did not read.",
       perPort((port) => port.stalledTotal),
     ),
     family(
@@ -108,16 +113,16 @@ export function metricsText(ports: readonly PortMetrics[], process: ProcessFigur
     family(
       "upstream_closed_total",
       "counter",
-      "Connections that the server has ended, by WebSocket close code; 0 for any unknown.",
+      "Connections that the server closed, by WebSocket close code; 0 for an unknown code.",
       ports.flatMap((port) =>
         [...port.closes].map(([code, count]): Sample => [{ ...labelsOf(port), code }, count]),
       ),
     ),
-    family("draining", "gauge", "1 while the gateway is being ended.", [
+    family("draining", "gauge", "1 while the gateway is draining.", [
       [{}, process.isDraining ? 1 : 0],
     ]),
     family("resident_bytes", "gauge", "Memory of the process.", [[{}, process.residentBytes]]),
-    family("start_time_seconds", "gauge", "When the gateway was started, since the epoch.", [
+    family("start_time_seconds", "gauge", "Start of the gateway, in seconds since the epoch.", [
       [{}, process.startSeconds],
     ]),
   ].join("");

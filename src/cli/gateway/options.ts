@@ -1,40 +1,40 @@
-/** What a gateway is told: options, their defaults and ranges. */
+/** Options of a gateway: types, defaults and ranges. The command's flags and the tests both go through these checks. */
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import type { CertificateFiles } from "./certificate.ts";
 import { GatewayError } from "./error.ts";
 import type { TokenSource } from "./token.ts";
 
 export interface GatewayOptions {
-  /** Address of the server: http, https, ws or wss; a path comes before those of the doors. */
+  /** Address of the server: http, https, ws or wss. A path, if any, is a prefix of the server's own paths. */
   readonly url: string;
-  /** No token is shown unless given. */
+  /** Where the token comes from; without one the gateway sends none. */
   readonly token?: TokenSource;
   readonly ports: readonly TcpPort[];
   /** Address to listen on; `127.0.0.1` unless given. */
   readonly host?: string;
-  /** Files of PEM: then clients come with TLS. */
+  /** PEM files. With them clients must use TLS. */
   readonly tls?: CertificateFiles;
-  /** Port of the figures, on loopback; 0 is any free one. None unless given. */
+  /** Port of `/metrics` and `/health`, on loopback; 0 is any free one. Neither is served unless given. */
   readonly metricsPort?: number;
-  /** Connections of all ports together, 1 to 1,000,000; 10,000 unless given. */
+  /** Most connections, on all ports together, 1 to 1,000,000; 10,000 unless given. */
   readonly connectionsMax?: number;
   /** How long a WebSocket, or TLS, may take to open, 100 to 600,000 ms; 10,000 unless given. */
   readonly connectTimeoutMs?: number;
-  /** Silence of both sides after which a connection is ended, up to 86,400,000 ms; 0, never, unless given. */
+  /** Silence of both sides after which a connection is closed, up to 86,400,000 ms; 0, never, unless given. */
   readonly idleTimeoutMs?: number;
-  /** How long a client may take nothing of what waits for it, 100 to 600,000 ms; 30,000 unless given. */
+  /** How long a client may read nothing while bytes wait for it, 100 to 600,000 ms; 30,000 unless given. */
   readonly stallTimeoutMs?: number;
-  /** How often the server is asked whether it is there, 100 to 600,000 ms; 15,000 unless given. */
+  /** How often the server is pinged, 100 to 600,000 ms; 15,000 unless given. */
   readonly pingMs?: number;
-  /** How long connections may go on while the gateway ends, up to 3,600,000 ms; 10,000 unless given. */
+  /** How long connections may go on after the gateway was told to stop, up to 3,600,000 ms; 10,000 unless given. */
   readonly drainMs?: number;
-  /** Takes log lines; standard error unless given. */
+  /** Writes log lines; to standard error unless given. */
   readonly writeLog?: (line: string) => void;
-  /** Only warnings and errors are logged. */
+  /** Logs warnings and errors only. */
   readonly isQuiet?: boolean;
 }
 
-/** Numbers of `GatewayOptions`. */
+/** The options that are numbers, with their defaults filled in. */
 export interface GatewayLimits {
   readonly connectionsMax: number;
   readonly connectTimeoutMs: number;
@@ -44,7 +44,7 @@ export interface GatewayLimits {
   readonly drainMs: number;
 }
 
-/** Default, least and most. */
+/** Default, minimum and maximum of each. */
 export const LIMITS: Readonly<
   Record<keyof GatewayLimits, readonly [unlessGiven: number, min: number, max: number]>
 > = {
@@ -92,19 +92,21 @@ export function upstreamUrl(url: string): URL {
   if (protocol === undefined || parsed.hostname === "") {
     throw invalid("url: http, https, ws or wss is expected");
   }
-  // What stands there would end in logs, or be sent with every request.
+  // The address is logged with every listening port: it must hold no secret.
   if (parsed.username !== "" || parsed.password !== "" || parsed.search !== "") {
-    throw invalid("url: no name, password or query is expected; a token is given as the token");
+    throw invalid(
+      "url: an address without user name, password or query is expected; the token is an option of its own",
+    );
   }
   return new URL(`${protocol}//${parsed.host}${parsed.pathname.replace(/\/+$/, "")}`);
 }
 
-/** The address of a door. */
+/** The address of one of the server's doors. */
 export function doorUrl(base: URL, path: string): URL {
   return new URL(`${base.href.replace(/\/+$/, "")}${path}`);
 }
 
-/** Nobody from outside comes, or listens, there. */
+/** Whether only this machine can reach a host: no warning is needed then. */
 export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host === "[::1]" || /^127\.[\d.]+$/.test(host);
 }

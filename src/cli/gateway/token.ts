@@ -1,11 +1,16 @@
-/** The token that a gateway shows: given once, or in a file that is read for each connection. */
+/**
+ * The token that a gateway sends to the server: given once, or in a file that is read for each connection.
+ *
+ * A file is how secrets are rotated: tokens expire, and a gateway that had to be restarted for a new one would drop all
+ * clients.
+ */
 import { open } from "node:fs/promises";
 import { detailOf, GatewayError } from "./error.ts";
 
-/** Gives the token for a connection, or null when none is to be shown. */
+/** Returns the token for a new connection; null to send none. */
 export type TokenSource = () => Promise<string | null>;
 
-/** No token of the server's has so many: a header could not carry it. */
+/** The server has no longer tokens: a header could not carry them. A file of any size is read up to here. */
 const TOKEN_BYTES_MAX = 8192;
 
 /** The same token for all connections. @throws GatewayError `token_unreadable` */
@@ -15,8 +20,8 @@ export function givenToken(token: string | null): TokenSource {
 }
 
 /**
- * The token that a file holds when a connection is opened: whoever replaces the file rotates it. White
- * space around it does not count. The source throws GatewayError `token_unreadable`.
+ * The token in a file, read whenever a connection is opened: replacing the file rotates the token. White space around it
+ * is ignored. The source throws GatewayError `token_unreadable`.
  */
 export function tokenOfFile(path: string): TokenSource {
   return async () => {
@@ -36,7 +41,7 @@ export function tokenOfFile(path: string): TokenSource {
   };
 }
 
-/** Says nothing of the token itself: it would end in a log. */
+/** Checks the form. The error does not quote the text, which may be a secret, and would end in a log. */
 function checkedToken(token: string, where: string): string {
   if (token.length <= TOKEN_BYTES_MAX && /^[\x21-\x7e]+$/.test(token)) return token;
   throw new GatewayError(

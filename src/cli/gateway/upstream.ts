@@ -1,15 +1,20 @@
-/** The WebSocket to the server that a TCP connection is carried over. */
+/**
+ * The WebSocket to the server that carries one TCP connection.
+ *
+ * It turns the events of `ws` into four: open, message, pong and close. All ways to fail arrive as one close, with a reason
+ * for the log.
+ */
 import type { IncomingMessage } from "node:http";
 import { WebSocket, type ClientOptions } from "ws";
 import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
 import { detailOf } from "./error.ts";
 import type { Failure } from "./metrics.ts";
 
-/** The platform has no larger messages. */
+/** The platform sends no larger messages (32 MiB); without a bound a broken server could fill our memory. */
 const MESSAGE_BYTES_MAX = 33 << 20;
-/** How long the other side may take to close, too. */
+/** How long the server may take to answer a close. */
 const CLOSE_TIMEOUT_MS = 5000;
-/** Of the body of a refusal, which is a problem document. */
+/** How much of a refusal's body is read: a problem document is shorter. */
 const REFUSAL_BYTES_MAX = 4096;
 
 /** Why a WebSocket did not open. */
@@ -38,7 +43,7 @@ const NOT_CONFIRMED: OpenFailure = {
   },
 };
 
-/** Begins to open one. */
+/** Starts to open a WebSocket to the server. */
 export function openUpstream(
   url: URL,
   token: string | null,
@@ -47,6 +52,7 @@ export function openUpstream(
 ): WebSocket {
   // The types of ws don't know `closeTimeout` yet.
   const options: ClientOptions & { closeTimeout: number } = {
+    // Compression would cost memory for each connection, and the server does not offer it.
     perMessageDeflate: false,
     handshakeTimeout: timeoutMs,
     maxPayload: MESSAGE_BYTES_MAX,
