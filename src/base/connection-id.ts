@@ -1,8 +1,8 @@
 /**
- * Connection ids: 16 bytes that look like a random UUIDv4, 98 bits of which are.
+ * Connection ids: 16 bytes that look like a random UUIDv4, and 98 bits of them are random.
  *
- * The other bits say which Hub has the connection, so that it is reached without asking anybody. They
- * are masked with a hash of the random ones: nothing about ids of one Hub looks alike.
+ * The others say which Hub has the connection, so that it is reached without asking any directory. They are masked with a
+ * hash of the random bits: two ids of one Hub have nothing in common that a stranger could see.
  */
 import { hashBytes, type HashKey } from "../engine/hash.ts";
 import { bytesOfHex, hexOf } from "../wire/bytes.ts";
@@ -10,6 +10,7 @@ import type { HubAddress } from "./names.ts";
 
 export const CONNECTION_ID_BYTES = 16;
 
+/** The last three bytes are the Hub's address: 22 bits are used. */
 const ADDRESS_AT = 13;
 const MASK_KEY: HashKey = { low: 0x2545f491, high: 0x4f6cdd1d };
 const LETTERS = 26;
@@ -23,6 +24,7 @@ export function makeConnectionId(
   random: Uint8Array,
 ): Uint8Array<ArrayBuffer> {
   const id = Uint8Array.from(random);
+  // Version 4 and the variant of RFC 9562.
   id[6] = (id[6]! & 0x0f) | 0x40;
   id[8] = (id[8]! & 0x3f) | 0x80;
   let code = 0;
@@ -38,7 +40,7 @@ export function splitIds(ids: Uint8Array): Uint8Array[] {
   );
 }
 
-/** The Hub that an id names, or null when the bytes are no id of ours. */
+/** The Hub that an id names; null when the bytes are not a connection id. A made-up id may name a Hub all the same. */
 export function hubOfConnection(id: Uint8Array): HubAddress | null {
   if (id.length !== CONNECTION_ID_BYTES) return null;
   if (id[6]! >>> 4 !== 4 || id[8]! >>> 6 !== 2) return null;

@@ -9,14 +9,14 @@
  *             9 other requests, 10 requests refused for want of space, 11 rows written,
  *             12 records, 13 bytes of them, 14 connections, 15 subscriptions
  *
- * Doubles 1 to 11 are of the time since the object's last point, the rest are of now. A point that is
- * waited for when the object dies is lost.
+ * Doubles 1 to 11 are of the time since the object's last point, the rest are of now. A point that is waited for when the
+ * object dies is lost.
  */
 import { COUNTED_REQUESTS, type RequestFamily } from "../engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../engine/tally.ts";
 import { VERSION } from "./version.ts";
 
-/** From the first thing that happens to the point that tells of it. So long an object stays awake. */
+/** From the first event to the point that tells of it. The object stays awake that long, which is billed. */
 const DELAY_MS = 5000;
 
 /** What is used of a data set. */

@@ -1,8 +1,8 @@
 /**
- * Whether the data of this deployment can be served: what `GET /health` tells beyond the answer of a single shard.
+ * Whether the data of this deployment can be served: what `GET /health` says beyond the answer of one shard.
  *
- * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another
- * number of shards than the data has would pass for well otherwise, while it answers nothing.
+ * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another number of
+ * shards than its data has would seem healthy otherwise, while it answers nothing.
  */
 import type { ThrottrError } from "../wire/edge/error.ts";
 

@@ -1,4 +1,7 @@
-/** Waiting for an object that may have died: not for ever, and its failure is no failure of others. */
+/**
+ * Waiting for an object that may hang or have died: two seconds at most. Its failure is logged, and is no failure of the
+ * request that asked, which goes on without that object.
+ */
 import { logWarning } from "./log.ts";
 
 const TIMEOUT_MS = 2000;

@@ -1,7 +1,10 @@
-/** What the objects of a namespace are called. Namespaces have no slash. */
+/**
+ * Names of the objects of a namespace. An object is found by its name alone, so these never change: under another name the
+ * data is out of reach. Namespaces have no slash.
+ */
 import { binaryString, bytesOfHex } from "../wire/bytes.ts";
 
-/** The channel that everybody hears. */
+/** The channel that every connection is subscribed to from its start. */
 export const EVERYBODY = "*";
 
 /** Shards: `namespace/index`. */
@@ -30,9 +33,9 @@ export const hubName = {
 };
 
 /**
- * What an object of the class Channel is called, by what it is: the Directory, which is the object of the
- * channel that everybody hears, `namespace`; a group of channels, `namespace/group/index`; and the object
- * that release 0.4 made for each channel, `namespace/name in hex`. Hex digits have no slash.
+ * What an object of the class Channel is for, as its name says: the Directory, which is the object of the channel `*`,
+ * is called `namespace`; a group of channels `namespace/group/index`; and an object that release 0.4 made for one channel
+ * `namespace/name in hex`. Hex digits have no slash.
  */
 export type ChannelObject =
   | { readonly kind: "everybody"; readonly namespace: string }

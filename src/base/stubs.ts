@@ -1,4 +1,9 @@
-/** Stubs of the objects of a namespace, where the deployment says that they live. */
+/**
+ * Stubs of the objects of a namespace, where the deployment says that they live. Each is typed by the interface in `calls/`,
+ * so that no caller needs the class.
+ *
+ * A stub is cheap, and broken for good once its object was reset: make one for each stretch of work, and keep none.
+ */
 import type { ChannelCalls, DirectoryCalls } from "./calls/channel.ts";
 import type { HubCalls } from "./calls/hub.ts";
 import type { ShardCalls } from "./calls/shard.ts";

@@ -1,8 +1,8 @@
 /**
- * A turn: lets the runtime look at its sockets and timers.
+ * A turn: lets the runtime serve its other events.
  *
- * Where one answer of an object follows the other, with what is always ready, nothing else is served in
- * between: whoever does much in a row, at somebody's request, takes turns.
+ * The event loop of an isolate serves sockets and timers only when nothing else is ready. Code that goes from one promise to
+ * the next that is ready already keeps all others waiting, so a long loop takes a turn between its steps.
  */
 import type { Steps } from "../engine/walk.ts";
 

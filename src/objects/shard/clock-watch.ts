@@ -1,11 +1,10 @@
 /**
- * Notices that the platform's clock stands still.
+ * ClockWatch: notices that the platform's clock stands still for this instance of a shard.
  *
- * The runtime never lets `Date.now()` of a living object go back. When the machine's clock is set back, it
- * stands still instead, and so do timers, until the machine has caught up: for hours, if the clock was hours
- * ahead. A request that a door serves reads the machine's clock anew, and so does a new instance of the
- * object. So calls say what time it is at their door: where that goes on, and the object's own does not,
- * the object has to start anew.
+ * The runtime never lets `Date.now()` of a living object go back. When the machine's clock is set back, `Date.now()` stands
+ * still instead, and timers with it, until the machine has caught up: for hours, if the clock was hours ahead. A request
+ * that a door serves reads the machine's clock anew, and so does a new instance of the object. So calls say what time it is
+ * at their door. Where that goes on, and the object's own time does not, the object has to restart.
  */
 
 /** Doors are on other machines, whose clocks differ: so much must have passed there. */

@@ -1,11 +1,11 @@
 /**
  * Journal and snapshots of one shard in its SQLite database.
  *
- * A generation is a snapshot and the journal that began with it. Cutting the journal means: open the
- * journal of the next generation, write the next snapshot beside the present one a step at a time,
- * then name the next generation in the one row that says which is in force, and drop the tables of
- * the old one. Dropping a table writes no rows, where deleting would be billed row by row, and a
- * crash at any point leaves a generation in force that is whole.
+ * A generation is a snapshot and the journal that began with it. Cutting the journal means: open the journal of the next
+ * generation, write the next snapshot beside the present one, a step at a time, then name the next generation in the one
+ * row that says which is in force, and drop the tables of the old one. Dropping a table writes no rows, where deleting
+ * would be billed row by row, and a crash at any point leaves a generation in force that is whole. The journal writes, but
+ * does not decide when: that is `GroupCommit`.
  */
 import type { Engine } from "../../engine/engine.ts";
 import type { HashKey } from "../../engine/hash.ts";
@@ -18,7 +18,7 @@ const HASH_KEY_BYTES = 8;
 const ROW_BYTES_MAX = 1_900_000;
 /** What one step of a snapshot may write: the pause that a commit may see. */
 const SNAPSHOT_STEP_BYTES = 1 << 20;
-/** Rows that a cut writes beside the snapshot's: two tables of two, and the row that names them. */
+/** Rows that a cut writes beside the snapshot's: two for each of two new tables, and the one that names the generation. */
 const CUT_ROWS = 5;
 /** A cut may add one row to ten commits. */
 const COMMITS_PER_CUT_ROW = 10;
@@ -118,9 +118,11 @@ export class Journal {
     }
     this.#placement = { shards: state.shards, fingerprint: state.fingerprint };
     this.#generation = this.#open = state.generation;
+    // Without a stored seed the order of the table would change with each start, and cursors would not outlive one.
     this.#isRowStale = (state.hash_key ?? null) === null;
     this.#isNoted = state.is_noted === 1;
     this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
+    // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
     this.#restoreJournal(this.#generation);
     const next = this.#generation + 1;

@@ -1,8 +1,8 @@
 /**
- * Which connections are no more: asked of the Hubs that their ids name.
+ * Which connections have ended without their Hub's word: asked of the Hubs that their ids name.
  *
- * A Hub tells shards of the end of its connections. One that was reset could not: its sockets ended with
- * it, and nobody else knows.
+ * A Hub tells shards when a connection ends that may hold something there. A Hub that was reset could not: its sockets
+ * ended with it, and no other object knows them.
  */
 import { joinBytes } from "../../wire/bytes.ts";
 import { askHubs } from "../../dispatch/ask-hubs.ts";
@@ -12,7 +12,7 @@ import { hubName } from "../../base/names.ts";
 export interface LostConnections {
   /** Ids of 16 bytes. */
   readonly lost: Uint8Array[];
-  /** Every Hub has answered; of the connections of others nothing is known. */
+  /** Every Hub has answered. Connections of a Hub that has not are not in `lost`, whether they live or not. */
   readonly isComplete: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Refuses batches of a deployment that spreads keys in another way than the data was. */
+/** Refuses batches of a deployment that spreads keys in another way than the data of the namespace was spread. */
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Placement } from "../../wire/batch.ts";
 

@@ -1,6 +1,8 @@
 /**
- * What a shard does about semaphores by itself, whenever its alarm rings: leases end, connections that are
- * no more give back what they held, semaphores that nobody has used are collected.
+ * SemaphoreWork: what a shard does about semaphores by itself, whenever its alarm rings.
+ *
+ * Leases end; connections that have ended without a word give back what they held; semaphores that nobody has used for a
+ * while are collected. All of it changes records in memory only: the shard makes the changes durable.
  */
 import { connectionHolder } from "../../engine/semaphores/holder.ts";
 import type { Semaphores } from "../../engine/semaphores/semaphores.ts";
@@ -17,7 +19,7 @@ const CHECK_CONNECTIONS = 4096;
 const CHECK_PAGES_MAX = 8;
 /** In a shard that is full, semaphores that nobody holds are collected at most so often. */
 const RECLAIM_INTERVAL_MS = 1000;
-/** Of the time within which lost connections give back: the rest is left to the alarm and the calls. */
+/** A lost connection has to give back within `HOLDER_TIMEOUT_MS`: a third of that is left for the alarm and the calls. */
 const CHECK_SHARE = 2 / 3;
 
 export class SemaphoreWork {
@@ -25,10 +27,11 @@ export class SemaphoreWork {
   readonly #shard: string;
   readonly #semaphores: Semaphores;
   readonly #checkIntervalMs: number;
-  /** When connections that hold anything are asked about next, in the shard's time; Infinity when none was seen to. */
+  /** When Hubs are asked next about connections that hold anything, in the shard's time; Infinity when none holds any. */
   #checkAtMs = Infinity;
-  /** Checks in a row that some Hub has not answered. */
+  /** Checks in a row that some Hub has not answered: the next one comes earlier, at first after a second. */
   #failures = 0;
+  /** Where the next check goes on: one check looks at 32,768 connections at most. */
   #checkCursor = 0;
   #collectAtMs = -Infinity;
   #reclaimAtMs = -Infinity;
@@ -41,7 +44,8 @@ export class SemaphoreWork {
   }
 
   /**
-   * After a start: the alarm that was set before stands for the check that was due.
+   * After a start: the time of the check is not stored, as that would be one more row for each. The alarm that was set
+   * before stands for it.
    *
    * @param alarmAtMs Infinity when there is none: it may be about to ring
    */
@@ -119,7 +123,7 @@ export class SemaphoreWork {
     this.#collectAtMs = collectAtMs;
   }
 
-  /** The shard is full: semaphores that nobody holds go before their time. */
+  /** The shard is full: semaphores that are not in use are collected before their time. */
   async reclaim(): Promise<void> {
     const nowMs = this.#now();
     if (nowMs < this.#reclaimAtMs || this.#semaphores.deadlineMs === Infinity) return;

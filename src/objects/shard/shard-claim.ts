@@ -1,9 +1,9 @@
 /**
- * Which shards of a namespace have data, so that a database that vanished is not taken for a new one.
+ * ShardClaim: which shards of a namespace have data, so that a database that has vanished is not taken for a new one.
  *
- * Shard 0 keeps a note of every other shard that has data. A shard without data asks it before its first
- * request, and shard 0 without data asks all others: what should be there and is not is refused until the
- * operator accepts the loss. A shard that has data never asks: ordinary requests cost no call and no row.
+ * Shard 0 keeps a note of every other shard that has data. A shard without data asks shard 0 before its first request, and
+ * shard 0 without data asks all others. Where data should be and is not, requests are refused until the operator accepts
+ * the loss. A shard that has data never asks: ordinary requests cost no call and no row.
  */
 import type { Placement } from "../../wire/batch.ts";
 import type { Journal } from "./journal.ts";

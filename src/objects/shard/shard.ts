@@ -1,10 +1,10 @@
 /**
  * Shard: the object that owns a part of a namespace's records.
  *
- * State lives in memory, SQLite holds the journal. A call applies its batch at once, before its first
- * `await`, so calls are applied in the order they arrive; then it waits for the one flush that writes
- * what all calls of the moment have changed. Reads wait for that flush too: what they saw might not
- * survive a crash before it. The platform's output gate holds the answers until the row is on disk.
+ * State lives in memory, in the `Engine`; SQLite holds the `Journal`. A call applies its batch at once, before its first
+ * `await`, so calls are applied in the order in which they arrive. Then it waits for the one row that covers everything
+ * applied by then (`GroupCommit`). Reads wait for that row, too: what they saw might not survive a crash before it. The
+ * platform's output gate holds the answers until the row is on disk, so they can be returned as soon as it is written.
  */
 import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../../engine/engine.ts";
@@ -33,6 +33,7 @@ import { AlarmClock } from "../../base/alarm-clock.ts";
 import { refusalOf } from "../../base/failure.ts";
 import { logError, logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
+import { LagWatch } from "./lag-watch.ts";
 import { assertSamePlacement } from "./same-placement.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
@@ -42,11 +43,10 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Segments that are swept before requests get a turn. */
 const SWEEP_STEPS = 2;
-/** A lag of the clock is stored and logged from here on. */
-const LAG_TOLD_MS = 1000;
-/** Changes with what hashes, plans and cursors mean: those of another version are refused. */
+/** Changes with the meaning of hashes, plans and cursors: those of another version are refused. */
 const ORDER_VERSION = 1;
 
+/** What a shard can be asked for is described in `ShardCalls`. */
 export class Shard extends DurableObject<Env> implements ShardCalls {
   readonly #settings: Settings;
   readonly #engine: Engine;
@@ -57,14 +57,13 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   readonly #alarm: AlarmClock;
   readonly #commits: GroupCommit;
   readonly #fullLog: FullLog;
+  readonly #lagWatch: LagWatch;
   readonly #clockWatch = new ClockWatch();
   readonly #startedAtMs = Date.now();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
   readonly #hashes: string;
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
-  #lagSeenMs = 0;
-  #isLagLogged = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -73,6 +72,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     this.#hashes = `${ORDER_VERSION}-${hashKeyName(hashKey).toString(16)}`;
     this.#engine = new Engine({
       hashKey,
+      // Which slots a hash leads to changes with every start, so keys that collide can't be collected over time.
       homeSalt: crypto.getRandomValues(new Uint32Array(1))[0]!,
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       isCounting: this.#settings.METRICS === "on",
@@ -99,6 +99,12 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
       ...timers,
     };
     this.#commits = new GroupCommit(commitHost, this.#settings.DURABILITY === "strict");
+    this.#lagWatch = new LagWatch(ctx.id.name!, {
+      onGrown: () => ctx.waitUntil(this.#alarm.setForNext()),
+      onLong: () => {
+        if (this.#engine.isClockUnstored) this.#mustWrite(() => this.#journal.storeClock());
+      },
+    });
     const { namespace, index } = shardName.parse(ctx.id.name!);
     this.#points = DataPoints.of(
       env,
@@ -106,6 +112,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
       { namespace, kind: "shard", name: String(index) },
       () => ({ tally: this.#engine.tallyFigures(Date.now()), ...this.figures() }),
     );
+    // The platform delivers no event before this has ended, so no call ever meets a table that is half loaded.
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
       this.#noteClock();
@@ -120,9 +127,10 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
     if (this.#claim.isOpen) await this.#claim.claim(placement);
     assertSamePlacement(this.#journal.placement!, placement);
+    // No `await` between here and the flush: the batch is applied as a whole, and in the order of arrival.
     const nowMs = Date.now();
     const answer = this.#engine.apply(batch, nowMs);
-    if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#startAnew());
+    if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#restart());
     this.#noteClock();
     this.#points?.note();
     this.#noteRefusals();
@@ -137,7 +145,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     bytesMax: number,
     recordsMax: number,
   ): Promise<Uint8Array> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     const page = await inTurns(this.#engine.listing.page(query, after, bytesMax, recordsMax));
     await this.#commits.flush();
     return page;
@@ -150,7 +158,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     recordsMax: number,
     isBounded = false,
   ): Promise<Uint8Array> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     if (isBounded && !this.#engine.scan.isOrdered) return this.#engine.scan.unorderedPage();
     const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
     await this.#commits.flush();
@@ -164,7 +172,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     place: TablePlace,
     recordsMax: number,
   ): Promise<ShardRows> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     this.#assertSameHashes(hashes ?? this.#hashes);
     const rows = this.#engine.scan.rowsFrom(query, place, recordsMax);
     await this.#commits.flush();
@@ -178,7 +186,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     recordsMax: number,
     bytesMax: number,
   ): Promise<Uint8Array> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     const page = await inTurns(this.#engine.exporting.page(query, after, recordsMax, bytesMax));
     await this.#commits.flush();
     return page;
@@ -191,7 +199,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     cursor: number,
   ): Promise<ShardRemoval> {
     if (cursor > 0) await turn();
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     const from = hashes === this.#hashes ? cursor : 0;
     const step = this.#engine.scan.remove(query, from);
     await this.#commits.flush();
@@ -205,7 +213,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     cursor: number,
   ): Promise<ShardPlan & { cursor: number | null }> {
     if (cursor > 0) await turn();
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     this.#assertSameHashes(hashes ?? this.#hashes);
     return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
   }
@@ -218,7 +226,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     to: number,
     firstIndex: number,
   ): Promise<Uint8Array> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     this.#assertSameHashes(hashes);
     const fragments = await inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
     await this.#commits.flush();
@@ -226,7 +234,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   }
 
   async summary(placement: Placement): Promise<ShardSummary> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     await this.#sweep();
     const { totals } = this.#engine;
     const semaphores = this.#engine.semaphores.figures(Date.now());
@@ -237,7 +245,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   }
 
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     const semaphores = this.#engine.semaphores.figures(Date.now());
     await this.#commits.flush();
     return { semaphores, requests: this.#engine.semaphoreRequests.counts };
@@ -249,7 +257,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     cursor: number,
     bytesMax: number,
   ): Promise<ShardDump> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     const from = hashes === this.#hashes ? cursor : 0;
     const page = this.#engine.semaphorePages.dump(from, bytesMax, Date.now());
     await this.#commits.flush();
@@ -275,8 +283,8 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     return this.#unreadable !== null || this.#journal.hasData;
   }
 
-  /** Before records are listed: the clock moves, and data of another placement, or that is missing, is refused. */
-  async #look(placement: Placement): Promise<void> {
+  /** Before records are read: moves the clock, and refuses data of another placement, and data that is missing. */
+  async #prepareRead(placement: Placement): Promise<void> {
     if (this.#unreadable !== null) throw this.#unreadable;
     if (this.#journal.placement === null) await this.#claim.assertNew(placement);
     else assertSamePlacement(this.#journal.placement, placement);
@@ -303,6 +311,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     try {
       this.#journal.load();
     } catch (error) {
+      // Data that this release can't read stays as it is: an older or newer release may be deployed for it.
       this.#unreadable = refusalOf(error);
       if (this.#unreadable === null) throw error;
     }
@@ -329,6 +338,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#sweep();
     await this.#semaphoreWork.run();
     await this.#commits.flush();
+    // Nobody writes to a shard whose records have all expired, so no commit would ever cut its journal.
     if (this.#journal.isMostlyDead) {
       this.#mustWrite(() => this.#journal.beginCut());
       while (this.#journal.isCutting) {
@@ -348,34 +358,15 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
-  /**
-   * Where the platform's clock has gone back: sets the alarm anew, which is in its time, stores the time, and says
-   * so, once for each lag. A machine's clock may be some milliseconds behind another's: such a lag is gone at
-   * once, and is worth neither a row nor a line.
-   */
   #noteClock(): void {
-    const lagMs = this.#engine.clockLagMs;
-    if (lagMs === this.#lagSeenMs) return;
-    if (lagMs > this.#lagSeenMs) this.ctx.waitUntil(this.#alarm.setForNext());
-    this.#lagSeenMs = lagMs;
-    if (lagMs >= LAG_TOLD_MS && this.#engine.isClockUnstored) {
-      this.#mustWrite(() => this.#journal.storeClock());
-    }
-    if (lagMs >= LAG_TOLD_MS && !this.#isLagLogged) {
-      this.#isLagLogged = true;
-      logWarning("clock_lagging", { shard: this.ctx.id.name, lagMs });
-    }
-    if (lagMs === 0 && this.#isLagLogged) {
-      this.#isLagLogged = false;
-      logWarning("clock_right", { shard: this.ctx.id.name });
-    }
+    this.#lagWatch.note(this.#engine.clockLagMs);
   }
 
   /**
-   * The clock that this instance reads stands still: ends it, and the next one goes on from the time that is
-   * stored. All that was applied is on disk before, so calls that have been answered lose nothing.
+   * The clock that this instance reads stands still (`ClockWatch`): ends the instance, and the next one goes on from the
+   * time that is stored. All that was applied is on disk before, so calls that have been answered lose nothing.
    */
-  async #startAnew(): Promise<void> {
+  async #restart(): Promise<void> {
     logWarning("clock_still", { shard: this.ctx.id.name });
     if (this.#engine.isDirty) this.#mustWrite(() => this.#journal.append());
     await this.ctx.storage.sync();
@@ -383,7 +374,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   }
 
   async setClockBack(placement: Placement): Promise<number> {
-    await this.#look(placement);
+    await this.#prepareRead(placement);
     while (this.#journal.isCutting) {
       this.#mustWrite(() => this.#journal.append());
       await turn();
@@ -410,7 +401,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     await this.#alarm.setFor(Math.min(recordsMs, this.#semaphoreWork.findDeadlineMs()));
   }
 
-  /** A write that fails leaves memory ahead of the disk: start again from the disk, and let every caller know. */
+  /** A write that fails leaves memory ahead of the disk: `abort` restarts the object from the disk, and fails all calls. */
   #mustWrite(write: () => void): void {
     try {
       write();
@@ -428,6 +419,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
+  /** A record was refused for want of room: collects semaphores that are not in use before their time. */
   async #reclaim(): Promise<void> {
     await this.#semaphoreWork.reclaim();
     await this.#commits.flush();
