@@ -1,4 +1,9 @@
-/** Asking Hubs: those that fail or take too long are left out. */
+/**
+ * Asking Hubs, all at once: those that fail, or take more than 2 s, are left out.
+ *
+ * One Hub that hangs would else keep figures and listings of a whole namespace from every caller. Its connections are
+ * missing from the answer then, which the log says.
+ */
 import type { HubCalls } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { hubStub } from "../base/stubs.ts";

@@ -1,8 +1,8 @@
 /**
  * EXPORT: the records of a namespace with their values, a page at a time.
  *
- * The shards are gone through one after the other: whoever has a key finds the shard that it came from,
- * so nothing is asked for twice, and nothing is kept between two pages.
+ * The shards are gone through one after the other, so values are never in memory for more than a page. The last key of
+ * a page says where to go on: its hash finds the shard that it came from, so nothing is kept between two pages.
  */
 import { EXPORT_PAGE_HEADER_BYTES } from "../engine/export.ts";
 import type { ByteWriter } from "../wire/bytes.ts";

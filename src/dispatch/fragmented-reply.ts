@@ -1,8 +1,9 @@
 /**
- * A reply in fragments, made of merged pages.
+ * A reply in fragments, made of merged pages: LIST, STATS, CONNECTIONS, CHANNELS.
  *
- * The count of fragments goes first, so the pages are gone through twice: to count, and to send. Rows
- * that have gone meanwhile leave short or empty fragments; rows that have come go into the last one.
+ * The protocol wants the count of fragments first. Keeping all rows until they are counted could take more than the
+ * 128 MB of an isolate, so the pages are gone through twice: to count, and to send. Rows that have gone meanwhile leave
+ * short or empty fragments; rows that have come go into the last one.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import type { PageReader } from "../wire/page.ts";
@@ -11,7 +12,7 @@ import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { ListingOutgrown, type Merge } from "./merge.ts";
 import type { Sink } from "./sink.ts";
 
-/** Fragments are sent when there are so many bytes of them. */
+/** Fragments are sent in chunks of about this size: the caller's room is asked for between two. */
 const CHUNK_BYTES = 32 << 10;
 /** What the last fragment may grow to when rows have come meanwhile. */
 const LAST_FRAGMENT_BYTES_MAX = 1 << 20;

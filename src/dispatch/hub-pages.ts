@@ -29,7 +29,7 @@ export async function mergeHubs(env: Env, namespace: string, page: AskPage): Pro
   const hubs = await directory.hubs();
   const bytesMax = pageBytesOf(hubs.length);
   const firsts = await askHubs(env, hubs, (hub) => page(hub, null, bytesMax));
-  // The Directory looks after Hubs that have nobody.
+  // A Hub that was reset lost its connections, and could not tell the Directory: the door that finds it empty does.
   const empty = firsts.filter(({ answer }) => isEmptyPage(answer)).map(({ hub }) => hub);
   if (empty.length > 0) await directory.suspect(empty);
   return new Merge(
@@ -65,7 +65,7 @@ export async function pageOfConnections(
   cursor: Uint8Array | null,
   limit: number,
 ): Promise<ConnectionsPage> {
-  // One more than asked for tells whether any follow.
+  // One more than asked for tells whether any follow: a page that ends with the last row then has no cursor.
   const rowsBytes = (limit + 1) * (1 + COUNTED_ROW_BYTES + CONNECTION_KEY_BYTES);
   const merge = await mergeHubs(env, namespace, (hub, after, bytesMax) =>
     hub.connectionsPage(after ?? cursor, Math.min(bytesMax, rowsBytes), true),

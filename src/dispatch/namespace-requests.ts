@@ -1,8 +1,10 @@
 /**
- * Requests about all of a namespace: LIST, STATS, INFO, CONNECTIONS, CONNECTION, CHANNELS, CHANNEL.
+ * Requests about all of a namespace: LIST, STATS, INFO, CONNECTIONS, CONNECTION, CHANNELS, CHANNEL, and the commands SCAN,
+ * REMOVE, EXPORT, SEMAPHORES, HOLDERS, which have files of their own.
  *
- * Their answers are gathered from all shards, or from all Hubs, and streamed: a fragment goes out before
- * the next ones are asked for. Nothing of it is a snapshot.
+ * Their answers are gathered from all shards, or from all Hubs. Those of the Throttr protocol have no limit, so they are
+ * streamed: a fragment goes out before the next ones are asked for, as an isolate has 128 MB. Nothing of it is a
+ * snapshot: objects share no transaction, and others are served between two calls.
  */
 import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
 import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
@@ -48,9 +50,12 @@ import { directoryStub, groupStub, hubStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
 import { VERSION } from "../base/version.ts";
 
-/** A shard may grow to so many records while they are being listed. */
+/**
+ * A shard may grow to so many records while they are being listed in order; beyond that the listing fails, rather than
+ * show less than there is.
+ */
 const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
-/** Fragments of one call to a shard. */
+/** Fragments of one call to a shard: about 64 KiB, so that one caller does not hold up the shard's others. */
 const CALL_FRAGMENTS = 32;
 const SUBSCRIBER_ROW_BYTES = 40;
 
@@ -75,6 +80,7 @@ export class NamespaceRequests {
     const { protocol, bytes } = frames;
     const layout = layoutsOf(protocol)[bytes[0]!]!;
     try {
+      // The run before was answered in this turn: a connection that only lists would let no other one be served.
       await turn();
       const missing = frames.isAllowed ? null : missingRightOfFrame(access, layout, bytes, 0);
       if (missing === null) await this.#request(frames, layout, access, sink);
@@ -156,6 +162,7 @@ export class NamespaceRequests {
       }),
     );
     await merge.open();
+    // In the order of keys that costs each shard a sort with every page: with many records, as they lie.
     if (merge.total > ORDERED_RECORDS_MAX) {
       await this.#stream(query, shards, hasStatus, sink);
       return;
@@ -170,7 +177,10 @@ export class NamespaceRequests {
     );
   }
 
-  /** Many records: shard by shard, as they lie. */
+  /**
+   * Many records: shard by shard, as they lie. Shards first plan their fragments, since the count of all goes first;
+   * they then write what the plan says, with the records that are there by then.
+   */
   async #stream(
     query: ListingQuery,
     shards: readonly DurableObjectStub<ShardCalls>[],

@@ -1,4 +1,9 @@
-/** The overview of a namespace, as `wire/overview.ts` describes it, made of a survey. */
+/**
+ * The overview of a namespace, as `wire/overview.ts` describes it, made of a survey.
+ *
+ * Sums leave out objects that did not answer, and the overview names those: a dashboard shows figures that are too small
+ * beside the reason, where one missing answer would else hide all others.
+ */
 import { COUNTED_REQUESTS } from "../engine/counted-requests.ts";
 import {
   countsAt,

@@ -1,8 +1,9 @@
 /**
  * Own channels: the way to connections whose id is the name of a channel.
  *
- * An id says which Hub has its connection, so a message goes there without asking; but ids can be made up,
- * and every Hub that is called exists from then on. So only Hubs are called that the Directory knows.
+ * An id says which Hub has its connection, so a message goes there without asking a directory of connections. But ids
+ * can be made up, and an object exists, with files of its own, from its first call on: so only Hubs are called that the
+ * Directory knows.
  */
 import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { forEachPublication, writePublication } from "../wire/channel-batch.ts";
@@ -20,8 +21,9 @@ const NAMESPACES_MAX = 1024;
 export const OWN_NAME_BYTES = 32;
 
 /**
- * Hubs that have had connections, by namespace. It belongs to the isolate, as a door lives for one request
- * only. A Hub that is empty by now was there, and is called for nothing.
+ * Hubs that have had connections, by namespace. The isolate keeps them, as a door lives for one request only and
+ * isolates live long. One that is out of date does no harm: a Hub that has become empty is called for nothing, and a
+ * name of a Hub that is not in it makes `#hubsFor` ask again.
  */
 const known = new Map<string, Set<string>>();
 

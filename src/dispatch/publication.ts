@@ -1,4 +1,9 @@
-/** A run of PUBLISH requests: one call to each group of channels, one status per request. */
+/**
+ * A run of PUBLISH requests: one call to each group of channels, one status per request.
+ *
+ * The frames are walked over twice, to send and to answer, instead of keeping an object for each: a run may have a
+ * hundred thousand messages, and rights are checked without allocating.
+ */
 import {
   channelOfFrame,
   layoutsOf,

@@ -1,9 +1,12 @@
 /**
  * Publisher: the way from one place to the channels of a namespace.
  *
- * Messages to a group of channels go in one call at a time, whatever their names; those that are published
- * meanwhile, by any caller here, go with the next one. So names that have no subscriber cost their bytes,
- * and no object, call or promise each.
+ * Messages to a group of channels go in one call at a time, whatever their names; those that any caller here publishes
+ * meanwhile go with the next one. So a name without subscribers costs its bytes, and no object, call or promise of its
+ * own. The group carries on to the Hubs over lanes of its own: docs/architecture.md says why there are two.
+ *
+ * A name of 32 bytes may be the id of a connection: such a message goes to the group of the name, and to that connection
+ * too (`OwnChannels`).
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { PUBLICATION_BYTES, writePublication, type NameAt } from "../wire/channel-batch.ts";
@@ -17,9 +20,9 @@ import { readSettings } from "../base/settings.ts";
 import { directoryStub, groupStub } from "../base/stubs.ts";
 import { isUnknownMethod } from "../base/unknown-method.ts";
 
-/** In place of the index of a group: the Directory, which has the channel that everybody hears. */
+/** In place of the index of a group: the Directory, which has the channel `*`, as it knows all Hubs. */
 const DIRECTORY = CHANNEL_GROUPS;
-/** Messages of one caller to one group that go in a call: the platform carries 32 MiB. */
+/** Messages of one caller to one group that go in a call: the platform carries 32 MiB, and others wait behind it. */
 const CALL_BYTES_MAX = 4 << 20;
 
 interface Publication extends Piece {

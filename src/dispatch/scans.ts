@@ -1,4 +1,10 @@
-/** SCAN and REMOVE: commands on all records of a prefix, over all shards. */
+/**
+ * SCAN and REMOVE: commands on all records of a prefix, over all shards.
+ *
+ * A page of SCAN is bounded work, whatever the prefix: where shards have few records they are put in the order of their
+ * keys, beyond that they come in the order of the tables (`scan-cursor.ts`). Nothing is kept between two pages: the
+ * cursor says all, so any door, of any release, may go on with it.
+ */
 import type { ScanQuery } from "../engine/scan-query.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import {
@@ -31,7 +37,10 @@ import { Refusal } from "../engine/refusal.ts";
 
 /** Limit and options. */
 const SCAN_FIELDS_BYTES = 3;
-/** Calls to shards for one page: a page with fewer records than asked for ends there. */
+/**
+ * Calls to shards for one page: a page with fewer records than asked for ends there. A rare prefix among many records
+ * would else keep one request busy with the whole namespace; the platform allows a request 10,000 calls.
+ */
 const CALLS_MAX = 16;
 
 export class Scans {

@@ -1,4 +1,9 @@
-/** SEMAPHORES and HOLDERS: which semaphores there are, over all shards, and who holds one of them. */
+/**
+ * SEMAPHORES and HOLDERS: which semaphores there are, over all shards, and who holds one of them.
+ *
+ * Both are pages in the order of names or holders. HOLDERS concerns one shard, and is here all the same: it looks at all
+ * that the shard holds, so it takes a run of its own.
+ */
 import type { ByteWriter } from "../wire/bytes.ts";
 import { HOLDER_CURSOR_BYTES, SEMAPHORE_NAME_BYTES_MAX } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";

@@ -1,8 +1,12 @@
 /**
- * Survey: what all objects of a namespace say of themselves, asked at once.
+ * Survey: the figures of all objects of a namespace, asked at once.
  *
- * INFO, `GET /v1/overview` and `GET /metrics` are made of it. Each object answers for itself: nothing of
- * it is a snapshot. A survey is one call to the Directory, and one to each Shard and Hub.
+ * INFO, Stats of yrmcds, `GET /v1/overview` and `GET /metrics` are made of it. It costs one call to the Directory, and
+ * one to each Shard and Hub, and each call is billed: nothing asks for a survey by itself. Each object answers for
+ * itself, so it is not a snapshot.
+ *
+ * Objects keep their old code for up to five minutes after a deployment. What one of the release before leaves out must
+ * be told apart from a figure that is zero: see `Silence`.
  */
 import type { TallyFigures } from "../engine/tally.ts";
 import { refusalOf } from "../base/failure.ts";
@@ -105,7 +109,7 @@ export class Surveyor {
       }),
     );
     const empty = hubs.filter(({ answer }) => !isSilence(answer) && answer.connections === 0);
-    // The Directory looks after Hubs that have nobody.
+    // A Hub that was reset lost its connections, and could not tell the Directory: a survey sees it empty.
     if (empty.length > 0) await directory.suspect(empty.map(({ hub }) => hub));
     // A Directory of an earlier release does not tell the two apart.
     return { hubs, beside: figures, doors: doors ?? figures };

@@ -1,8 +1,9 @@
 /**
- * Requests of the yrmcds protocol about all of a namespace: Stats and Dump.
+ * Requests of the yrmcds protocol about all of a namespace: Stats and Dump. Those about one name go to its shard.
  *
- * Dump streams: a page of a shard goes out before the next one is asked for. It is no snapshot; a shard
- * that starts anew meanwhile is told of from its beginning.
+ * Dump streams: a page of a shard goes out before the next one is asked for, so its size is bounded by the page. It is
+ * not a snapshot; a shard that restarts meanwhile has another order of its table, and begins again, so clients may see
+ * a name twice.
  */
 import {
   TALLY_YRMCDS_ACQUIRE,
@@ -28,6 +29,7 @@ import type { Frames, Sink } from "./sink.ts";
 import { answeringHubs, Surveyor, type WholeSurvey } from "./survey.ts";
 import { turn } from "../base/turn.ts";
 
+/** Of Dump: a page is one call to a shard, and held in memory until the caller has room. */
 const PAGE_BYTES = 64 << 10;
 
 export class YrmcdsRequests {
@@ -70,6 +72,7 @@ export class YrmcdsRequests {
       const pages = walk(async (hashes, cursor) => {
         const room = sink.room();
         if (room !== null) await room;
+        // Answers of an object in the same process are always ready: without a turn nothing else would be served.
         await turn();
         return await shard.dump(placement, hashes, cursor, PAGE_BYTES);
       });

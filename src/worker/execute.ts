@@ -1,4 +1,9 @@
-/** Executes what comes whole from a caller who waits for it all: operations, or a message of frames. */
+/**
+ * Executes what comes whole from a caller who waits for all of it: operations, or a message of frames.
+ *
+ * RPC and the JSON door are made of it. Replies are held until the last one has come: a call between Workers returns one
+ * value of at most 32 MiB, and cannot be streamed to.
+ */
 import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
 import { reportFailure } from "../base/failure.ts";
 import type { Frames } from "../dispatch/sink.ts";
@@ -73,7 +78,7 @@ async function collect(caller: Caller, runs: readonly Frames[]): Promise<Uint8Ar
   return await collected.replies;
 }
 
-/** Collects replies. */
+/** Collects replies. It has a reader for as long as it lives: the runtime ends a call whose caller has gone. */
 class Collected implements RunSink {
   readonly replies: Promise<Uint8Array>;
   readonly #resolve: (replies: Uint8Array) => void;

@@ -1,9 +1,13 @@
 /**
- * Makes a response of replies: whole when all come with the first calls and at once, else streamed as it is
- * read. A client that has gone, or does not read, ends it: what is still to be executed then only writes.
+ * Makes a response of replies: whole when all come with the first calls and at once, else streamed as it is read.
  *
- * The runtime sees that a client has closed its connection only when it writes to it: so a reply that takes
- * long is begun, rather than kept until it is whole.
+ * Whole is better while it lasts: a failure can still become a status code, and a short body needs no stream. But the
+ * runtime sees that a client has closed its connection only when it writes to it, so a reply that takes long is begun
+ * rather than kept. A client that has gone, or does not read, ends the response; of its requests only those that write
+ * are executed from then on.
+ *
+ * An isolate serves many requests in 128 MB, and one client that does not read holds what was replied to it: hence the
+ * three limits below, for one response, for all, and for how long.
  */
 import { reportFailure } from "../base/failure.ts";
 import { logWarning } from "../base/log.ts";
@@ -15,7 +19,7 @@ export const REPLY_HEADERS = {
   "cache-control": "no-store",
 };
 
-/** More held bytes than these are streamed. */
+/** More held bytes than these are streamed: a client reads the first while a shard makes the next. */
 const HELD_BYTES_MAX = 2 << 20;
 /** A body whose runs take longer than this is streamed. */
 const HELD_MS_MAX = 1000;
@@ -112,7 +116,7 @@ export class ResponseSink implements RunSink {
       this.#stream(new FixedLengthStream(this.heldBytes));
     }
     await this.#drain();
-    // The client going away is its own affair: everything has been applied.
+    // Everything has been applied, so a client that goes now is not a failure.
     if (this.hasReader) await this.#writer!.close().catch(() => {});
     this.#leave();
     this.#end();

@@ -12,7 +12,7 @@ import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.t
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
-/** Runs of a message: each needs calls of its own, and the platform allows a request 1,000 of them. */
+/** Runs of a message: each needs calls of its own, of which the platform allows a request a limited number. */
 const RUNS_MAX = 500;
 
 /**
