@@ -51,6 +51,6 @@ function readFlags(args: string[]) {
 function wholeNumber(flag: string, text: string, min: number, max: number): number {
   const number = Number(text);
   if (/^\d+$/.test(text) && number >= min && number <= max) return number;
-  const message = `${flag}: a whole number from ${min} to ${max} is expected, got ${text}`;
+  const message = `${flag}: expected a whole number from ${min} to ${max}, got ${text}`;
   throw new UsageError(`${message}\n\n${USAGE}`);
 }

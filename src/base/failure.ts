@@ -18,7 +18,7 @@ export function reportFailure(error: unknown): ThrottrError {
  * platform, a batch may have been applied or not: the text of such an error is for the log only.
  */
 function failureOf(error: unknown): ThrottrError {
-  const detail = "a shard failed; requests without an answer may have been applied";
+  const detail = "a shard failed: requests without a reply may have been applied";
   return refusalOf(error) ?? new ThrottrError("outcome_unknown", detail);
 }
 

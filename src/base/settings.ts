@@ -9,7 +9,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import { logWarning } from "./log.ts";
 
 function integer(name: string, fallback: number, min: number, max: number) {
-  const message = `${name}: an integer from ${min} to ${max} is expected`;
+  const message = `${name}: expected an integer from ${min} to ${max}`;
   return v.pipe(
     v.optional(v.union([v.string(), v.number()]), fallback),
     v.transform((value) => (value === "" ? fallback : Number(value))),
@@ -24,7 +24,7 @@ function choice<const T extends readonly string[]>(name: string, fallback: T[num
   return v.pipe(
     v.optional(v.string(), fallback),
     v.transform((value) => (value === "" ? fallback : value)),
-    v.picklist(names, `${name}: one of ${names.map((n) => n || "(empty)").join(", ")} is expected`),
+    v.picklist(names, `${name}: expected one of ${names.map((n) => n || "(empty)").join(", ")}`),
   );
 }
 

@@ -24,12 +24,12 @@ export function bytesOfArgument(text: string, encoding: Encoding): Uint8Array {
   if (encoding === "text") return encoder.encode(text);
   if (encoding === "hex") {
     if (/^(?:[0-9a-fA-F]{2})*$/.test(text)) return Uint8Array.from(Buffer.from(text, "hex"));
-    throw new InvalidArgumentError(`Pairs of hexadecimal digits are expected, got ${text}.`);
+    throw new InvalidArgumentError(`Expected pairs of hexadecimal digits, got ${text}.`);
   }
   const bytes = Buffer.from(text, "base64");
   const unpadded = text.replace(/=+$/, "").replaceAll("-", "+").replaceAll("_", "/");
   if (bytes.toString("base64").replace(/=+$/, "") === unpadded) return Uint8Array.from(bytes);
-  throw new InvalidArgumentError(`Base64 is expected, got ${text}.`);
+  throw new InvalidArgumentError(`Expected base64, got ${text}.`);
 }
 
 /** Bytes decoded as UTF-8; null if they are not valid UTF-8. */

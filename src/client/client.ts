@@ -270,8 +270,5 @@ function known<Request extends Omit<LimitRequest, "cost">>(request: Request): Re
 /** @throws ThrottrError `argument_invalid` */
 function listOf(requests: readonly LimitRequest[]): readonly LimitRequest[] {
   if (Array.isArray(requests)) return requests;
-  throw new ThrottrError(
-    "argument_invalid",
-    `requests: a list is expected, got ${shown(requests)}`,
-  );
+  throw new ThrottrError("argument_invalid", `requests: expected a list, got ${shown(requests)}`);
 }

@@ -84,13 +84,13 @@ export function checkOptions(options: unknown, known: object, what: string): voi
   if (!isObject(options)) {
     throw new ThrottrError(
       "argument_invalid",
-      `${what}: an object is expected, got ${shown(options)}`,
+      `${what}: expected an object, got ${shown(options)}`,
     );
   }
   const name = unknownField(options, known);
   if (name === null) return;
   throw new ThrottrError(
     "option_invalid",
-    `${name}: ${what} has no such option; it has ${Object.keys(known).join(", ")}`,
+    `${name}: ${what} has no such option; its options are ${Object.keys(known).join(", ")}`,
   );
 }

@@ -98,6 +98,6 @@ export function wholeOption(
   if (Number.isInteger(value) && value >= min && value <= max) return value;
   throw new ThrottrError(
     "option_invalid",
-    `${name}: an integer from ${min} to ${max} is expected, got ${String(value)}`,
+    `${name}: expected an integer from ${min} to ${max}, got ${String(value)}`,
   );
 }

@@ -75,21 +75,21 @@ function exportOf(frame: Uint8Array): ExportParts {
   const { prefix, body } = partsOf(frame);
   if (body.length < EXPORT_FIELDS_BYTES) {
     throw new Refusal(
-      `body_invalid: at least ${EXPORT_FIELDS_BYTES} bytes are expected, got ${body.length}`,
+      `body_invalid: expected at least ${EXPORT_FIELDS_BYTES} bytes, got ${body.length}`,
     );
   }
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const limit = view.getUint16(0, true);
   if (limit < 1 || limit > EXPORT_RECORDS_MAX) {
-    throw new Refusal(`limit_invalid: 1 to ${EXPORT_RECORDS_MAX} are possible, got ${limit}`);
+    throw new Refusal(`limit_invalid: expected 1 to ${EXPORT_RECORDS_MAX}, got ${limit}`);
   }
   const bytesMax = view.getUint32(2, true);
   if (bytesMax < 1 || bytesMax > EXPORT_BYTES_MAX) {
-    throw new Refusal(`bytes_max_invalid: 1 to ${EXPORT_BYTES_MAX} are possible, got ${bytesMax}`);
+    throw new Refusal(`bytes_max_invalid: expected 1 to ${EXPORT_BYTES_MAX}, got ${bytesMax}`);
   }
   const options = body[6]!;
   if ((options & ~EXPORT_OPTIONS) !== 0) {
-    throw new Refusal(`options_invalid: 0 to ${EXPORT_OPTIONS} are possible, got ${options}`);
+    throw new Refusal(`options_invalid: expected 0 to ${EXPORT_OPTIONS}, got ${options}`);
   }
   const isPairs = (options & ExportOption.isPairs) !== 0;
   const isBehind = (options & ExportOption.isBehind) !== 0;
@@ -108,8 +108,8 @@ function isKey(key: Uint8Array, isBehind: boolean, isPairs: boolean): boolean {
 }
 
 function expectedKey(isBehind: boolean, isPairs: boolean): string {
-  if (!isBehind) return "no key is expected";
+  if (!isBehind) return "expected no key";
   return isPairs
-    ? "two sizes and the two names of a pair are expected"
-    : `a key of at most ${KEY_BYTES_MAX} bytes is expected`;
+    ? "expected two sizes and the two names of a pair"
+    : `expected a key of at most ${KEY_BYTES_MAX} bytes`;
 }

@@ -72,7 +72,7 @@ export class Scans {
   ): Promise<void> {
     if (after !== null && isTableCursor(after)) {
       throw new Refusal(
-        `after_invalid: a key of at most ${KEY_BYTES_MAX} bytes is expected, got ${after.length}`,
+        `after_invalid: expected a key of at most ${KEY_BYTES_MAX} bytes, got ${after.length}`,
       );
     }
     const query = queryOf(prefix, Keyspace.throttr, access);
@@ -197,7 +197,7 @@ interface RemovalParts {
 }
 
 const cursorInvalid = (): Refusal =>
-  new Refusal("after_invalid: a cursor that this namespace has given is expected");
+  new Refusal("after_invalid: expected a cursor of this namespace");
 
 function writeScanRow(out: ByteWriter, { bytes, rowAt, keyAt, keyLength }: PageReader): void {
   out.u8(keyLength);
@@ -217,7 +217,7 @@ async function orRefused<T>(call: Promise<T>): Promise<T> {
     return await call;
   } catch (error) {
     if (refusalOf(error)?.code !== "listing_lost") throw error;
-    throw new Refusal("cursor_lost: the records lie in another order now; list from the start");
+    throw new Refusal("cursor_lost: the cursor is no longer valid; list again from the start");
   }
 }
 
@@ -230,24 +230,24 @@ export function scanOf(frame: Uint8Array, afterBytesMax: number, otherOptions = 
   const { prefix, body } = partsOf(frame);
   if (body.length < SCAN_FIELDS_BYTES) {
     throw new Refusal(
-      `body_invalid: at least ${SCAN_FIELDS_BYTES} bytes are expected, got ${body.length}`,
+      `body_invalid: expected at least ${SCAN_FIELDS_BYTES} bytes, got ${body.length}`,
     );
   }
   const limit = body[0]! | (body[1]! << 8);
   if (limit < 1 || limit > SCAN_RECORDS_MAX) {
-    throw new Refusal(`limit_invalid: 1 to ${SCAN_RECORDS_MAX} are possible, got ${limit}`);
+    throw new Refusal(`limit_invalid: expected 1 to ${SCAN_RECORDS_MAX}, got ${limit}`);
   }
   const options = body[2]!;
   if ((options & ~(ScanOption.isBehind | otherOptions)) !== 0) {
     const optionsMax = ScanOption.isBehind | otherOptions;
-    throw new Refusal(`options_invalid: 0 to ${optionsMax} are possible, got ${options}`);
+    throw new Refusal(`options_invalid: expected 0 to ${optionsMax}, got ${options}`);
   }
   const isBehind = (options & ScanOption.isBehind) !== 0;
   const key = body.slice(SCAN_FIELDS_BYTES);
   const keyBytesMax = isBehind ? afterBytesMax : 0;
   if (key.length > keyBytesMax) {
     throw new Refusal(
-      `after_invalid: a key of at most ${keyBytesMax} bytes is expected, got ${key.length}`,
+      `after_invalid: expected a key of at most ${keyBytesMax} bytes, got ${key.length}`,
     );
   }
   const hasCursor = (options & ScanOption.hasCursor) !== 0;
@@ -258,14 +258,14 @@ export function scanOf(frame: Uint8Array, afterBytesMax: number, otherOptions = 
 function removalOf(frame: Uint8Array): RemovalParts {
   const { prefix, body } = partsOf(frame);
   if (body.length !== 1) {
-    throw new Refusal(`body_invalid: 1 byte is expected, got ${body.length}`);
+    throw new Refusal(`body_invalid: expected 1 byte, got ${body.length}`);
   }
   return { prefix, isEverything: isSet(body[0]!, RemoveOption.everything) };
 }
 
 export function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
   const flags = frame[1]!;
-  if (flags !== 0) throw new Refusal(`flags_invalid: 0 is expected, got ${flags}`);
+  if (flags !== 0) throw new Refusal(`flags_invalid: expected 0, got ${flags}`);
   const end = COMMAND_HEADER_BYTES + frame[2]!;
   return { prefix: frame.slice(COMMAND_HEADER_BYTES, end), body: frame.subarray(end) };
 }
@@ -273,7 +273,7 @@ export function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Arr
 /** True when the only option is set. */
 function isSet(options: number, option: number): boolean {
   if ((options & ~option) === 0) return options !== 0;
-  throw new Refusal(`options_invalid: 0 and ${option} are possible, got ${options}`);
+  throw new Refusal(`options_invalid: expected 0 or ${option}, got ${options}`);
 }
 
 /** A plain object of arrays of their own: it goes along with calls. */

@@ -51,10 +51,10 @@ export class SemaphoreScans {
   }
 
   async #holders({ prefix: name, limit, after }: ScanParts, out: ByteWriter): Promise<void> {
-    if (name.length === 0) throw new Refusal("name_invalid: 1 to 255 bytes are expected, got 0");
+    if (name.length === 0) throw new Refusal("name_invalid: expected 1 to 255 bytes, got 0");
     if (after !== null && after.length !== HOLDER_CURSOR_BYTES) {
       throw new Refusal(
-        `after_invalid: a holder of ${HOLDER_CURSOR_BYTES} bytes is expected, got ${after.length}`,
+        `after_invalid: expected a holder of ${HOLDER_CURSOR_BYTES} bytes, got ${after.length}`,
       );
     }
     const shard = this.#shards.stub(this.#shards.indexOf(Keyspace.semaphores, name));

@@ -89,7 +89,7 @@ export class Commands {
     if (flags === 0) return false;
     if (flags === Flag.isOnce && !WITHOUT_ONCE.includes(type)) return true;
     throw new Refusal(
-      `flags_invalid: 0 is possible and, for commands that take an idempotency key, ${Flag.isOnce}, got ${flags}`,
+      `flags_invalid: expected 0 or, for commands that accept an idempotency key, ${Flag.isOnce}, got ${flags}`,
     );
   }
 
@@ -210,7 +210,7 @@ export class Commands {
     this.#frame.need(1 + TTL_BYTES + 4, Infinity);
     const options = this.#frame.takeU8();
     if ((options & ~COMPARE_OPTIONS) !== 0) {
-      throw new Refusal(`options_invalid: 0 to ${COMPARE_OPTIONS} are possible, got ${options}`);
+      throw new Refusal(`options_invalid: expected 0 to ${COMPARE_OPTIONS}, got ${options}`);
     }
     const unit = this.#takeTtl((options & CompareOption.isRemoval) === 0);
     const expectedBytes = this.#frame.view.getUint32(this.#frame.take(4), true);
@@ -325,13 +325,12 @@ export class Commands {
 }
 
 /** Throttr's own requests take it, and the record is gone at once; a call that stores nothing is a mistake. */
-const TTL_ZERO =
-  "ttl_invalid: a TTL of 1 or more is expected, got 0: the record would expire at once";
+const TTL_ZERO = "ttl_invalid: expected a TTL of 1 or more, got 0: the record would expire at once";
 
 function assertChange(change: number): asserts change is Change {
   if (change <= Change.decrease) return;
   throw new Refusal(
-    `change_invalid: 0 patch, 1 increase and 2 decrease are possible, got ${change}`,
+    `change_invalid: expected 0 (patch), 1 (increase) or 2 (decrease), got ${change}`,
   );
 }
 

@@ -60,7 +60,7 @@ export class KeptAnswers {
     const idBytes = frame.takeU8();
     if (idBytes < 1 || idBytes > IDEMPOTENCY_KEY_BYTES_MAX) {
       throw new Refusal(
-        `idempotency_key_invalid: 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes are expected, got ${idBytes}`,
+        `idempotency_key_invalid: expected 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes, got ${idBytes}`,
       );
     }
     frame.need(idBytes, Infinity);
@@ -105,11 +105,13 @@ export class KeptAnswers {
     for (let i = 0; i < FINGERPRINT_BYTES; i++) {
       if (segment.arena[at + i] === this.#kept.bytes[keyBytes + i]) continue;
       throw new Refusal(
-        "idempotency_conflict: the idempotency key came with another call on this key before",
+        "idempotency_conflict: the idempotency key was already used for a different call on this key",
       );
     }
     if (length === FINGERPRINT_BYTES) {
-      throw new Refusal("answer_lost: the call was executed before, its answer was not kept");
+      throw new Refusal(
+        "answer_lost: the call was executed before, but its answer could not be kept",
+      );
     }
     this.#out.copy(segment.arena, at + FINGERPRINT_BYTES, at + length);
   }

@@ -10,10 +10,10 @@ import { Kind } from "./segment.ts";
 export class Refusal extends Error {}
 
 export const SHARD_FULL =
-  "shard_full: the shard's records take SHARD_BYTES_MAX bytes; nothing was applied";
+  "shard_full: the shard's records take up all of SHARD_BYTES_MAX; nothing was applied";
 
 export const unitInvalid = (type: number): string =>
-  `unit_invalid: units are 1 to 6 (ns, us, ms, s, min, h), got ${type}`;
+  `unit_invalid: expected 1 to 6 (ns, us, ms, s, min, h), got ${type}`;
 
 /** @throws Refusal unless the record under a key is of the kind that the command is for */
 export function assertKind(kind: Kind, expected: Kind): void {

@@ -110,15 +110,15 @@ function readFields({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace):
   const valueBytes = bytesLeft - RESTORE_FIELDS_BYTES;
   if (valueBytes < 0) {
     throw new Refusal(
-      `body_invalid: at least ${RESTORE_FIELDS_BYTES} bytes of body are expected, there are ${bytesLeft}`,
+      `body_invalid: expected at least ${RESTORE_FIELDS_BYTES} bytes of body, there are ${bytesLeft}`,
     );
   }
   const [policy, kind, unit] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!];
   if (policy > RestorePolicy.replace) {
-    throw new Refusal(`policy_invalid: 0 keep and 1 replace are possible, got ${policy}`);
+    throw new Refusal(`policy_invalid: expected 0 (keep) or 1 (replace), got ${policy}`);
   }
   if (kind !== Kind.counter && kind !== Kind.buffer) {
-    throw new Refusal(`kind_invalid: 1 counter and 2 buffer are possible, got ${kind}`);
+    throw new Refusal(`kind_invalid: expected 1 (counter) or 2 (buffer), got ${kind}`);
   }
   if (unitNs(unit) === 0) throw new Refusal(unitInvalid(unit));
   if (keyspace === Keyspace.throttrPairs) assertOfPair(kind, unit);
@@ -131,9 +131,11 @@ function readFields({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace):
 /** Pairs are counters, and have the units that dialect 2 can say. */
 function assertOfPair(kind: number, unit: number): void {
   if (kind !== Kind.counter) {
-    throw new Refusal("kind_invalid: under a pair there are counters only (1), got 2");
+    throw new Refusal("kind_invalid: expected 1 (counter), as the key is a pair, got 2");
   }
   if (!PAIR_UNITS.includes(unit)) {
-    throw new Refusal(`unit_invalid: of pairs units are 1, 3 and 4 (ns, ms, s), got ${unit}`);
+    throw new Refusal(
+      `unit_invalid: expected 1, 3 or 4 (ns, ms, s), as the key is a pair, got ${unit}`,
+    );
   }
 }

@@ -54,11 +54,11 @@ export class SemaphoreCommands {
     const { type, bytes, at, bytesLeft, keyBytes } = frame;
     if (bytesLeft !== BODY_BYTES[type]) {
       throw new Refusal(
-        `body_invalid: ${BODY_BYTES[type]} bytes of body are expected, there are ${bytesLeft}`,
+        `body_invalid: expected ${BODY_BYTES[type]} bytes of body, there are ${bytesLeft}`,
       );
     }
     if (keyBytes === 0) {
-      throw new Refusal("name_invalid: 1 to 255 bytes are expected, got 0");
+      throw new Refusal("name_invalid: expected 1 to 255 bytes, got 0");
     }
     if (type === Command.semaphore) return this.#inspect(frame);
     frame.take(LEASE_ID_BYTES);
@@ -73,11 +73,11 @@ export class SemaphoreCommands {
     const resources = view.getUint32(frame.take(4), true);
     const maximum = view.getUint32(frame.take(4), true);
     if (resources === 0) {
-      throw new Refusal(`resources_invalid: 1 to ${U32_MAX} are possible, got 0`);
+      throw new Refusal(`resources_invalid: expected 1 to ${U32_MAX}, got 0`);
     }
     if (maximum < resources) {
       throw new Refusal(
-        `maximum_invalid: ${resources} (the resources) to ${U32_MAX} are possible, got ${maximum}`,
+        `maximum_invalid: expected ${resources} (the resources) to ${U32_MAX}, got ${maximum}`,
       );
     }
     const name = bytes.subarray(keyAt, keyAt + keyBytes);
@@ -89,7 +89,7 @@ export class SemaphoreCommands {
     if (status === Status.outOfMemory) throw new Refusal(SHARD_FULL);
     if (status === Status.invalidArguments) {
       throw new Refusal(
-        "lease_conflict: the id is that of a lease of another semaphore, or of other resources",
+        "lease_conflict: the lease ID is in use for another semaphore or another number of resources",
       );
     }
     this.#writeLease(resources, endsAtMs);
@@ -130,7 +130,7 @@ export class SemaphoreCommands {
     const ttlMs = this.#time.toMsCeil();
     if (ttlMs >= 1 && ttlMs <= LEASE_TTL_MS_MAX) return ttlMs;
     throw new Refusal(
-      `ttl_invalid: 1 to ${LEASE_TTL_MS_MAX} ms are possible for a lease, got ${ttlMs}`,
+      `ttl_invalid: expected 1 to ${LEASE_TTL_MS_MAX} ms for a lease, got ${ttlMs}`,
     );
   }
 

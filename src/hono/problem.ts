@@ -36,7 +36,7 @@ export function problemOf(result: RateLimitResult, policies: readonly Policy[]):
     return {
       title: "Service Unavailable",
       status: 503,
-      detail: "it is not known whether the request is within the limit",
+      detail: "the limit could not be checked: try again",
       code: "limit_unavailable",
       retryAfterMs,
       ...why,
@@ -58,6 +58,6 @@ export function problemOf(result: RateLimitResult, policies: readonly Policy[]):
 function detailOf(result: RateLimitResult): string {
   const seconds = retryAfterSeconds(result);
   return seconds === null
-    ? "the request costs more than the limit ever allows at once"
+    ? "the request costs more than the limit ever allows: no wait helps"
     : `the request is over the limit: try again in ${seconds} s`;
 }

@@ -206,13 +206,13 @@ function keyFunctionOf<E extends Env>({
 }: RateLimitOptions<E>): (c: Context<E>) => string | Promise<string> {
   const keyOf = key ?? keyGenerator;
   if (keyOf !== undefined && (key === undefined || keyGenerator === undefined)) return keyOf;
-  const expected = "a function is expected, either as key or as keyGenerator";
+  const expected = "expected a function, either as key or as keyGenerator";
   throw new RateLimitError("configuration_invalid", "key", expected, keyOf);
 }
 
 function checkHeaders(headers: HeaderStyle | false): void {
   if (headers === false || HEADER_STYLES.includes(headers)) return;
-  const expected = `false or one of ${HEADER_STYLES.join(", ")} is expected`;
+  const expected = `expected false or one of ${HEADER_STYLES.join(", ")}`;
   throw new RateLimitError("configuration_invalid", "headers", expected, headers);
 }
 

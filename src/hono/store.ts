@@ -91,7 +91,7 @@ export class ThrottrStore {
     const { throttr, prefix = PREFIX, clock = systemClock } = optionsOf(options, OPTIONS);
     const bytes = new TextEncoder().encode(prefix).length;
     if (bytes < 1 || bytes > PREFIX_BYTES_MAX) {
-      const expected = `1 to ${PREFIX_BYTES_MAX} bytes are expected`;
+      const expected = `expected 1 to ${PREFIX_BYTES_MAX} bytes`;
       throw new RateLimitError("configuration_invalid", "prefix", expected, prefix);
     }
     this.prefix = prefix;
@@ -114,7 +114,7 @@ export class ThrottrStore {
   async increment(key: string): Promise<ClientHits> {
     const ttlMs = this.#windowMs;
     if (ttlMs === null) {
-      throw new RateLimitError("configuration_invalid", "windowMs", "init is expected first", null);
+      throw new RateLimitError("configuration_invalid", "windowMs", "expected init first", null);
     }
     return await this.#call(key, async (record) => {
       // The one that exists tells when it ends, which `increment` does not.

@@ -39,7 +39,7 @@ export function windowMsOf({ windowMs, window }: Window, path: string): number {
   }
   const expected =
     windowMs === undefined
-      ? 'a number and one of ms, s, m, h, d are expected, such as "10 s"'
-      : "either window or windowMs is expected";
+      ? 'expected a number and one of ms, s, m, h, d, such as "10 s"'
+      : "expected either window or windowMs";
   throw new RateLimitError("window_invalid", `${path}window`, expected, window);
 }

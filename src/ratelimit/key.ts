@@ -38,7 +38,10 @@ const encoder = new TextEncoder();
  */
 export async function encodeKey(key: string): Promise<string> {
   if (typeof key !== "string" || key === "") {
-    throw new ThrottrError("key_invalid", `key: text is expected, not empty, got ${shown(key)}`);
+    throw new ThrottrError(
+      "key_invalid",
+      `key: expected text that is not empty, got ${shown(key)}`,
+    );
   }
   if (!key.startsWith(MARKER) && !key.endsWith(COMPOSITE_END) && isName(key)) return key;
   return escaped(key) ?? (await hashed(key));

@@ -16,7 +16,7 @@ export function optionsOf<Options>(options: Options, known: object, path = ""): 
     throw new RateLimitError(
       "configuration_invalid",
       field,
-      `an object with ${names} is expected`,
+      `expected an object with ${names}`,
       options,
     );
   }
@@ -25,7 +25,7 @@ export function optionsOf<Options>(options: Options, known: object, path = ""): 
   throw new RateLimitError(
     "configuration_invalid",
     path + name,
-    `only ${names} are known`,
+    `expected one of ${names}`,
     (options as Record<string, unknown>)[name],
   );
 }
@@ -39,10 +39,10 @@ export function optionsOf<Options>(options: Options, known: object, path = ""): 
  */
 export function checkCallOptions(options: unknown, known: object): void {
   if (!isObject(options)) {
-    throw new ThrottrError("argument_invalid", "options: an object is expected");
+    throw new ThrottrError("argument_invalid", "options: expected an object");
   }
   const name = unknownField(options, known);
   if (name === null) return;
   const names = Object.keys(known).join(", ");
-  throw new ThrottrError("option_invalid", `${name}: there is no such option, only ${names}`);
+  throw new ThrottrError("option_invalid", `${name}: unknown option; the options are ${names}`);
 }

@@ -156,20 +156,20 @@ export class RateLimiter {
     this.strategy = strategy;
     this.clock = clockOf(options.clock ?? systemClock);
     // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
-    check("throttr", "a client or a service binding is expected", throttr, throttr != null);
+    check("throttr", "expected a client or a service binding", throttr, throttr != null);
     const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
     check(
       "timeoutMs",
-      `1 to ${TIMER_MS_MAX}, or Infinity, is expected`,
+      `expected 1 to ${TIMER_MS_MAX}, or Infinity`,
       timeoutMs,
       typeof timeoutMs === "number" && isTimeout,
     );
     const isPolicy = onError === undefined || onError === "open" || onError === "closed";
-    check("onError", "one of open, closed is expected", onError, isPolicy);
+    check("onError", "expected one of open, closed", onError, isPolicy);
     const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
-    check("cache", "true, false or a RefusalCache is expected", cache, isCache);
+    check("cache", "expected true, false or a RefusalCache", cache, isCache);
     const { shadow = false } = options;
-    check("shadow", "true or false is expected", shadow, typeof shadow === "boolean");
+    check("shadow", "expected true or false", shadow, typeof shadow === "boolean");
     this.#throttr = throttr;
     this.#timeoutMs = timeoutMs;
     this.#onError = onError;
@@ -208,7 +208,7 @@ export class RateLimiter {
   ): Promise<RateLimitResult[]> {
     checkCallOptions(options, ASK);
     if (!Array.isArray(keys)) {
-      throw new ThrottrError("argument_invalid", `keys: a list is expected, got ${shown(keys)}`);
+      throw new ThrottrError("argument_invalid", `keys: expected a list, got ${shown(keys)}`);
     }
     const entries = (keys as readonly (string | KeyedRequest)[]).map(entryOf);
     const stored = await Promise.all(entries.map(async ({ key }) => await encodeKey(key)));
@@ -285,7 +285,7 @@ export class RateLimiter {
   ): Promise<RateLimitResult> {
     checkCallOptions(options, WAIT);
     if (typeof timeoutMs !== "number" || !(timeoutMs >= 0)) {
-      const detail = `timeoutMs: milliseconds from 0 are expected, got ${String(timeoutMs)}`;
+      const detail = `timeoutMs: expected milliseconds from 0, got ${String(timeoutMs)}`;
       throw new ThrottrError("timeout_invalid", detail);
     }
     const untilMs = this.clock.nowMs() + timeoutMs;
@@ -326,7 +326,7 @@ export class RateLimiter {
         const askedAt = this.#cache?.version ?? 0;
         const results = await ask(asked);
         if (results.length !== asked.length) {
-          const detail = `${asked.length} results are expected, got ${results.length}`;
+          const detail = `expected ${asked.length} results, got ${results.length}`;
           throw new ThrottrError("reply_invalid", detail);
         }
         return asked.map((request, i) => this.#noted(request, askedAt, decisionOf(results[i]!)));

@@ -53,7 +53,7 @@ export class RefusalCache {
   constructor(options: { readonly entriesMax?: number } = {}) {
     const { entriesMax = ENTRIES_MAX } = optionsOf(options, { entriesMax: true });
     if (!Number.isSafeInteger(entriesMax) || entriesMax < 1) {
-      const expected = "an integer above 0 is expected";
+      const expected = "expected an integer above 0";
       throw new RateLimitError("configuration_invalid", "entriesMax", expected, entriesMax);
     }
     this.#entriesMax = entriesMax;

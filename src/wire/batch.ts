@@ -72,7 +72,7 @@ export function readPlacement(batch: DataView): Placement {
   if (batch.byteLength < BATCH_HEADER_BYTES || batch.getUint8(0) !== BATCH_VERSION) {
     throw new ThrottrError(
       "batch_version",
-      `a batch of version ${BATCH_VERSION} is expected; the deployment is being updated: try again`,
+      `expected a batch of version ${BATCH_VERSION}; the deployment is being updated: try again`,
     );
   }
   return { shards: batch.getUint16(2, true), fingerprint: batch.getUint32(4, true) };

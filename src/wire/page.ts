@@ -84,7 +84,7 @@ export class PageReader {
     this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const version = bytes[0];
     if (version !== 1 && version !== 2)
-      throw new ThrottrError("page_version", "a page of version 1 or 2 is expected");
+      throw new ThrottrError("page_version", "expected a page of version 1 or 2");
     this.#version = version;
     this.isLast = bytes[1] === 1;
     this.rowBytes = this.view.getUint16(2, true);

@@ -54,7 +54,7 @@ export function parseTcpPorts(list: string, defaultSize: string, portMin: 0 | 1)
   const ports = tcpPortEntries(list).map((entry) => parseTcpPort(entry, defaultSize, portMin));
   const seen = new Set<number>();
   for (const { port } of ports) {
-    if (port !== 0 && seen.has(port)) throw new TcpPortError(`${port} is there twice`);
+    if (port !== 0 && seen.has(port)) throw new TcpPortError(`${port} is listed twice`);
     seen.add(port);
   }
   return ports;
@@ -67,7 +67,7 @@ export function parseTcpPort(entry: string, defaultSize: string, portMin: 0 | 1)
   const port = Number(digits);
   if (parts === null || port < portMin || port > PORT_MAX) {
     throw new TcpPortError(
-      `${entry}: port=dialect, a port from ${portMin} to ${PORT_MAX}, is expected, such as 9002=7.3/uint16`,
+      `${entry}: expected port=dialect, a port from ${portMin} to ${PORT_MAX}, such as 9002=7.3/uint16`,
     );
   }
   return { port, spoken, ...protocolOf(entry, spoken, defaultSize), namespace };
@@ -88,7 +88,7 @@ function protocolOf(
   const protocol = rest.length > 0 ? undefined : protocolByName(dialect, sized);
   if (protocol === undefined) {
     throw new TcpPortError(
-      `${entry}: expected is one of ${SIZED_DIALECTS.join(", ")} with /${VALUE_SIZES.join(", /")} or without, ` +
+      `${entry}: expected one of ${SIZED_DIALECTS.join(", ")} with /${VALUE_SIZES.join(", /")} or without, ` +
         `${SIZELESS_DIALECTS.join(", ")}, ${Object.keys(YRMCDS_PROTOCOLS).join(", ")}`,
     );
   }

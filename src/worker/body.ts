@@ -149,7 +149,7 @@ async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Pro
     reject(
       new ThrottrError(
         "body_timeout",
-        `${what} must go on: no ${PART_BYTES} bytes have come within ${timeoutMs} ms (STALL_TIMEOUT_MS)`,
+        `${what} arrived too slowly: fewer than ${PART_BYTES} bytes within ${timeoutMs} ms (STALL_TIMEOUT_MS)`,
       ),
     );
   }, timeoutMs);
@@ -157,19 +157,19 @@ async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Pro
     return await Promise.race([part, late]);
   } catch (error) {
     if (error instanceof ThrottrError) throw error;
-    throw new ThrottrError("body_aborted", `${what} has ended before its end: ${String(error)}`);
+    throw new ThrottrError("body_aborted", `${what} was cut off before its end: ${String(error)}`);
   } finally {
     clearTimeout(timer);
   }
 }
 
 function tooLarge(what: string, bytesMax: number): ThrottrError {
-  return new ThrottrError("body_too_large", `${what} may have ${bytesMax} bytes`);
+  return new ThrottrError("body_too_large", `${what} may have at most ${bytesMax} bytes`);
 }
 
 function bodiesMax(what: string, bytesMax: number): ThrottrError {
   return new ThrottrError(
     "bodies_max",
-    `there is no room for ${what} of more than ${PART_BYTES} bytes: unfinished bodies have ${bytesMax} bytes together already (BODIES_BYTES_MAX); try again`,
+    `no memory is left for ${what} of more than ${PART_BYTES} bytes: unfinished bodies already have ${bytesMax} bytes (BODIES_BYTES_MAX); try again`,
   );
 }

@@ -28,7 +28,8 @@ const LAYOUTS = layoutsOf(PROTOCOL);
  */
 export function channelOf(url: string): string {
   const path = rawPath(url);
-  if (!path.startsWith(PREFIX)) throw new ThrottrError("not_found", `no route ${path}`);
+  if (!path.startsWith(PREFIX))
+    throw new ThrottrError("not_found", `there is no route ${path}; /docs lists the routes`);
   return escapedName(path.slice(PREFIX.length), "channel");
 }
 

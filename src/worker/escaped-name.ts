@@ -29,7 +29,10 @@ export function rawPath(url: string): string {
 export function escapedName(part: string, what: Named): string {
   const name = unescaped(part);
   if (name === null) {
-    throw new ThrottrError(`${what}_invalid`, `the ${what} has a % that begins no escape`);
+    throw new ThrottrError(
+      `${what}_invalid`,
+      `the ${what} has a % without two hexadecimal digits behind it: escape it as %25`,
+    );
   }
   return shortName(name, what);
 }
@@ -39,6 +42,6 @@ export function shortName(name: string, what: Named): string {
   if (name.length <= NAME_BYTES_MAX) return name;
   throw new ThrottrError(
     `${what}_invalid`,
-    `the ${what} has ${name.length} bytes, at most ${NAME_BYTES_MAX} are possible`,
+    `the ${what} has ${name.length} bytes, and at most ${NAME_BYTES_MAX} are allowed`,
   );
 }

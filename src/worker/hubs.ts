@@ -99,7 +99,7 @@ async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
     return await hub.fetch("https://hub/", { headers });
   } catch (error) {
     logWarning("hub_failed", { error: String(error) });
-    throw new ThrottrError("hub_failed", "the object that takes connections failed: try again");
+    throw new ThrottrError("hub_failed", "the object that accepts connections failed: try again");
   }
 }
 

@@ -48,7 +48,7 @@ export async function openLive(caller: Caller, intervalMs: number): Promise<Resp
   if (isFull(caller.access.namespace)) {
     throw new ThrottrError(
       "listeners_max",
-      `${LISTENERS_MAX} listeners are possible: try again later`,
+      `there are already ${LISTENERS_MAX} listeners: try again later`,
     );
   }
   const listener = new Listener(caller, intervalMs);

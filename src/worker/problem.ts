@@ -9,7 +9,7 @@ const RETRY_AFTER_S = "1";
 export interface FieldError {
   /** Its path, such as `strategy.quotas[0].limit`; empty for the whole. */
   readonly field: string;
-  /** For people: what is expected, and what came. */
+  /** For people: what was expected, and what came. */
   readonly message: string;
 }
 

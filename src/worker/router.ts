@@ -69,10 +69,16 @@ router.onError((error) => {
     return problemResponse(error.code as ProblemCode, error);
   }
   logError("request_failed", { error: String(error), stack: error.stack });
-  return problemResponse("internal", { detail: "the request failed" });
+  return problemResponse("internal", {
+    detail: "the request failed; the log of the server says why",
+  });
 });
 
-router.notFound((c) => problemResponse("not_found", { detail: `no route ${c.req.path}` }));
+router.notFound((c) =>
+  problemResponse("not_found", {
+    detail: `there is no route ${c.req.path}; /docs lists the routes`,
+  }),
+);
 
 router.use(
   cors({
@@ -97,7 +103,10 @@ const HEADLESS = /^\/(?:throttr\/|channels\/|yrmcds\/|v1\/overview\/live$)/;
 // Hono answers HEAD by running the GET route. On these paths GET opens a stream or a socket that would stay open.
 router.use(async (c, next) => {
   if (c.req.method === "HEAD" && HEADLESS.test(c.req.path)) {
-    return methodNotAllowed(["GET", "POST"], "there is no HEAD");
+    return methodNotAllowed(
+      ["GET", "POST"],
+      "This route does not support HEAD. Allowed methods: GET, POST",
+    );
   }
   return await next();
 });
@@ -165,7 +174,7 @@ router.on("GET", YRMCDS_PATHS, async (c) => {
 for (const path of YRMCDS_PATHS) {
   router.all(path, (c) => {
     yrmcdsProtocolOf(c);
-    return methodNotAllowed(["GET"], "GET opens a WebSocket");
+    return methodNotAllowed(["GET"], "Allowed methods: GET, which opens a WebSocket");
   });
 }
 
@@ -207,7 +216,10 @@ async function openWebSocket(
 for (const path of THROTTR_PATHS) {
   router.all(path, (c) => {
     protocolOf(c);
-    return methodNotAllowed(["GET", "POST"], "POST frames, or GET to open a WebSocket");
+    return methodNotAllowed(
+      ["GET", "POST"],
+      "Allowed methods: POST to send frames, GET to open a WebSocket",
+    );
   });
 }
 
@@ -241,7 +253,10 @@ router.get("/channels/:channel{.+}", async (c) => {
 });
 
 router.all("/channels/:channel{.+}", () =>
-  methodNotAllowed(["GET", "POST"], "POST a message, or GET to listen to Server-Sent Events"),
+  methodNotAllowed(
+    ["GET", "POST"],
+    "Allowed methods: POST to publish a message, GET to receive Server-Sent Events",
+  ),
 );
 
 router.get("/metrics", async (c) => {
@@ -276,7 +291,7 @@ function protocolOf(c: AppContext): Protocol {
   if (protocol !== undefined) return protocol;
   throw new ThrottrError(
     "protocol_unknown",
-    `${c.req.path}: dialects are ${SIZED_DIALECTS.join(", ")}, each with a size, ${VALUE_SIZES.join(", ")}; and without one ${SIZELESS_DIALECTS.join(", ")}`,
+    `${c.req.path}: dialects with a value size (${VALUE_SIZES.join(", ")}) are ${SIZED_DIALECTS.join(", ")}; without one ${SIZELESS_DIALECTS.join(", ")}`,
   );
 }
 
@@ -289,8 +304,8 @@ function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
   throw new ThrottrError(
     "protocol_unknown",
     isServed
-      ? `${c.req.path}: /yrmcds/counter and /yrmcds/counter/today are possible`
-      : "the yrmcds protocol is not served: YRMCDS_ENABLE is off",
+      ? `${c.req.path}: the paths are /yrmcds/counter and /yrmcds/counter/today`
+      : "the yrmcds protocol is off: set YRMCDS_ENABLE=on to serve it",
   );
 }
 
@@ -317,14 +332,14 @@ function ipOf(c: AppContext): string {
 function yrmcdsConnectionsMax(): ThrottrError {
   return new ThrottrError(
     "connections_max",
-    "there are as many connections of the yrmcds protocol as there may be (YRMCDS_CONNECTIONS_MAX)",
+    "the limit of yrmcds connections is reached (YRMCDS_CONNECTIONS_MAX)",
   );
 }
 
 function connectionsMax(): ThrottrError {
   return new ThrottrError(
     "connections_max",
-    "there are as many connections as there may be: of the namespace from this location (HUBS_MAX times HUB_CONNECTIONS_MAX), or of the server (CONNECTIONS_MAX)",
+    "the limit of connections is reached: of the namespace at this location (HUBS_MAX times HUB_CONNECTIONS_MAX) or of the server (CONNECTIONS_MAX)",
   );
 }
 

@@ -54,14 +54,14 @@ export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
 
   async exchange(frames: Uint8Array): Promise<Uint8Array> {
     if (!(frames instanceof Uint8Array)) {
-      throw new ThrottrError("frames_invalid", "frames: a Uint8Array is expected");
+      throw new ThrottrError("frames_invalid", "frames: expected a Uint8Array");
     }
     const caller = this.#caller();
     const bytesMax = caller.settings.BODY_BYTES_MAX;
     if (frames.length > bytesMax) {
       throw new ThrottrError(
         "body_too_large",
-        `a message may have ${bytesMax} bytes (BODY_BYTES_MAX), got ${frames.length}`,
+        `a message may have at most ${bytesMax} bytes (BODY_BYTES_MAX), got ${frames.length}`,
       );
     }
     return await this.#failing(async () => await exchange(caller, frames));
@@ -203,11 +203,11 @@ function listOf<Item, Result>(
   items: readonly Item[],
   operation: (item: Item) => Operation<Result>,
 ): Operation<Result>[] {
-  if (!Array.isArray(items)) throw new ThrottrError("argument_invalid", "a list is expected");
+  if (!Array.isArray(items)) throw new ThrottrError("argument_invalid", "expected a list");
   if (items.length > BATCH_MAX) {
     throw new ThrottrError(
       "batch_too_large",
-      `at most ${BATCH_MAX} operations are possible, got ${items.length}`,
+      `expected at most ${BATCH_MAX} operations, got ${items.length}`,
     );
   }
   return items.map((item: Item) => make(() => operation(item)));

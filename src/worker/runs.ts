@@ -41,13 +41,13 @@ export function findRuns(
       const hex = bytes[end]!.toString(16).padStart(2, "0");
       throw new ThrottrError(
         "request_type_unknown",
-        `byte ${end}: 0x${hex} is no request type of dialect ${protocol.dialect}; nothing was applied`,
+        `byte ${end}: dialect ${protocol.dialect} has no request type 0x${hex}; nothing was applied`,
       );
     }
     if (count === 0) {
       throw new ThrottrError(
         "body_truncated",
-        `the body ends inside the frame that begins at byte ${end}; nothing was applied`,
+        `the body ends in the middle of the frame that begins at byte ${end}; nothing was applied`,
       );
     }
   }
@@ -89,7 +89,7 @@ export function runsOfOperations(
 function frameTooLarge(at: number, frameBytesMax: number): ThrottrError {
   return new ThrottrError(
     "frame_too_large",
-    `frame at byte ${at}: a frame may have ${frameBytesMax} bytes; nothing was applied`,
+    `the frame at byte ${at} is too large: at most ${frameBytesMax} bytes are allowed (FRAME_BYTES_MAX); nothing was applied`,
   );
 }
 
@@ -98,8 +98,8 @@ function assertFewRuns(runs: readonly Frames[]): void {
   if (runs.length <= RUNS_MAX) return;
   throw new ThrottrError(
     "runs_max",
-    `the body changes ${runs.length} times between requests on keys, PUBLISH and requests on the namespace, ` +
-      `each of which is a run of its own: a body may have ${RUNS_MAX} runs; nothing was applied`,
+    `the body switches ${runs.length} times between requests on keys, PUBLISH and requests on the namespace: ` +
+      `at most ${RUNS_MAX} are allowed; nothing was applied`,
   );
 }
 

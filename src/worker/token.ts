@@ -29,10 +29,10 @@ const prefixes = v.optional(
       v.pipe(
         v.string(),
         v.transform((prefix) => encoder.encode(prefix)),
-        v.maxLength(PREFIX_BYTES_MAX, `a prefix has at most ${PREFIX_BYTES_MAX} bytes`),
+        v.maxLength(PREFIX_BYTES_MAX, `expected a prefix of at most ${PREFIX_BYTES_MAX} bytes`),
       ),
     ),
-    v.maxLength(PREFIXES_MAX, `at most ${PREFIXES_MAX} prefixes`),
+    v.maxLength(PREFIXES_MAX, `expected at most ${PREFIXES_MAX} prefixes`),
   ),
   [],
 );
@@ -42,18 +42,18 @@ export const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
 /** @param field where the name stands, for the message */
 export const namespaceName = (field: string) =>
   v.pipe(
-    v.string(`${field}: a namespace is expected`),
+    v.string(`${field}: expected a namespace`),
     v.regex(
       /^[\w.-]{1,64}$/,
-      `${field}: 1 to 64 letters, digits, dots, dashes or underscores are expected`,
+      `${field}: expected 1 to 64 letters, digits, dots, dashes or underscores`,
     ),
   );
 
 /** What a grant says of rights, whoever gives it. */
 export const grantFields = {
   scopes: v.array(
-    v.picklist(scopeNames, `scopes: ${scopeNames.join(", ")} are known`),
-    "scopes: a list is expected",
+    v.picklist(scopeNames, `scopes: expected ${scopeNames.join(", ")}`),
+    "scopes: expected a list",
   ),
   keyPrefixes: prefixes,
   channelPrefixes: prefixes,
@@ -61,9 +61,9 @@ export const grantFields = {
 
 const claimsSchema = v.object({
   ns: namespaceName("ns"),
-  exp: v.number("exp: seconds since the epoch are expected"),
-  iat: v.optional(v.number("iat: seconds since the epoch are expected")),
-  nbf: v.optional(v.number("nbf: seconds since the epoch are expected")),
+  exp: v.number("exp: expected seconds since the epoch"),
+  iat: v.optional(v.number("iat: expected seconds since the epoch")),
+  nbf: v.optional(v.number("nbf: expected seconds since the epoch")),
   ...grantFields,
 });
 
@@ -114,7 +114,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
     throw new ThrottrError(
       "ticket_too_long",
-      `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart`,
+      `a ticket needs iat and exp that are at most ${TICKET_TTL_S_MAX} s apart: mint one with a shorter life`,
     );
   }
   return accessOf(claims.ns, claims, claims.exp * 1000);
@@ -130,7 +130,7 @@ function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access
   if (ACCESS !== "open" || OPEN_NAMESPACES !== "any") {
     throw new ThrottrError(
       "token_invalid",
-      `${NAMESPACE}NAME needs ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
+      `${NAMESPACE}NAME in place of a token needs a server with ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
     );
   }
   const result = v.safeParse(namespaceName("namespace"), name);
@@ -143,7 +143,7 @@ export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
   if (ACCESS === "open" || TOKEN_SECRET !== "") return;
   throw new ThrottrError(
     "access_not_configured",
-    "this deployment lets nobody in: set the secret TOKEN_SECRET (wrangler secret put TOKEN_SECRET), or ACCESS=open to serve anyone",
+    "access is not configured: set the secret TOKEN_SECRET (wrangler secret put TOKEN_SECRET), or ACCESS=open to serve anyone",
   );
 }
 
@@ -154,7 +154,7 @@ async function verified(
   if (TOKEN_SECRET === "") {
     throw new ThrottrError(
       "token_invalid",
-      "a token was sent, but TOKEN_SECRET is not set: nothing can be checked; a server that is open to anyone wants none, so send none",
+      "a token was sent, but this server is open to anyone and has no TOKEN_SECRET to check it with: send no token",
     );
   }
   try {
@@ -168,11 +168,11 @@ async function verified(
       );
     }
     if (error instanceof JwtTokenExpired) {
-      throw new ThrottrError("token_expired", "the token has expired");
+      throw new ThrottrError("token_expired", "the token has expired: send a new one");
     }
     throw new ThrottrError(
       "token_invalid",
-      "the token is not a JWT signed with this deployment's TOKEN_SECRET",
+      "the token is not a JWT that is signed with this deployment's TOKEN_SECRET",
     );
   }
 }
@@ -185,7 +185,7 @@ function assertBegun(claims: Pick<Claims, "nbf" | "iat">): void {
     if (begin === undefined || begin <= nowS + LEEWAY_S) continue;
     throw new ThrottrError(
       "token_not_yet_valid",
-      `the token's ${name} is ${begin - nowS} s ahead of the server's clock, at most ${LEEWAY_S} s are accepted: compare the clock of the machine that has minted it`,
+      `the token's ${name} is ${begin - nowS} s ahead of the server's clock, and at most ${LEEWAY_S} s are accepted: check the clock of the machine that issued it`,
     );
   }
 }

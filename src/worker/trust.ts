@@ -32,7 +32,7 @@ const EVERYTHING: BindingProps = {};
 export function accessOfProps(props: unknown): Access {
   const given = props ?? EVERYTHING;
   if (typeof given !== "object" || Array.isArray(given)) {
-    throw new ThrottrError("props_invalid", "props of the service binding: an object is expected");
+    throw new ThrottrError("props_invalid", "props of the service binding: expected an object");
   }
   let access = known.get(given);
   if (access === undefined) {

@@ -29,7 +29,10 @@ export function assertOrigin(origin: string | undefined, url: string, settings: 
   if (isNew(`origin ${origin}`)) {
     logWarning("origin_refused", { origin: shown(origin), variable: "CORS_ORIGINS" });
   }
-  throw new ThrottrError("origin_not_allowed", `CORS_ORIGINS does not list ${shown(origin)}`);
+  throw new ThrottrError(
+    "origin_not_allowed",
+    `pages of ${shown(origin)} may not call this server: add the origin to CORS_ORIGINS to allow it`,
+  );
 }
 
 /** @throws ThrottrError `host_not_allowed` */
@@ -40,7 +43,7 @@ export function assertHost(url: string, settings: Settings): void {
   if (isNew(`host ${host}`)) logWarning("host_refused", { host: shown(host), variable: "HOSTS" });
   throw new ThrottrError(
     "host_not_allowed",
-    `this server does not answer to the name ${shown(host)}, which is neither localhost nor listed by HOSTS or CORS_ORIGINS`,
+    `this server does not answer to the name ${shown(host)}: add it to HOSTS, or call localhost`,
   );
 }
 

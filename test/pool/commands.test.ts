@@ -520,7 +520,7 @@ describe("limits", () => {
     const body = concat([insert("k", 1n, FOREVER), large]);
     await expectProblem(await post(body, headers), 413, "frame_too_large");
     expect(await refusalOf(openRpc(ns).exchange(body))).toMatch(
-      /^frame_too_large: frame at byte 25: .*nothing was applied$/,
+      /^frame_too_large: the frame at byte 25 .*nothing was applied$/,
     );
     expect(
       await refusalOf(openRpc(ns).set("", new Uint8Array(FRAME_BYTES_MAX), { ttlMs: 1 })),
@@ -564,7 +564,7 @@ describe("limits", () => {
       const body = concat([increment("k", 1n, FOREVER), Uint8Array.of(type), new Uint8Array(40)]);
       await expectProblem(await post(body, headers), 400, "request_type_unknown");
       expect(await refusalOf(openRpc(freshNamespace()).exchange(body))).toMatch(
-        /^request_type_unknown: byte 25: 0x[0-9a-f]{2} is no request type of dialect edge; nothing was applied$/,
+        /^request_type_unknown: byte 25: dialect edge has no request type 0x[0-9a-f]{2}; nothing was applied$/,
       );
       const door = await openSocket(PATH, headers);
       door.socket.send(body);
@@ -587,7 +587,7 @@ describe("limits", () => {
       await expectProblem(await post(body.subarray(0, cut), headers), 400, "body_truncated");
     }
     expect(await refusalOf(openRpc(freshNamespace()).exchange(body.subarray(0, 30)))).toMatch(
-      /^body_truncated: the body ends inside the frame that begins at byte 25; nothing was applied$/,
+      /^body_truncated: the body ends in the middle of the frame that begins at byte 25; nothing was applied$/,
     );
     expect(await openRpc(freshNamespace()).exchange(new Uint8Array(0))).toHaveLength(0);
     const response = await post(body, headers);

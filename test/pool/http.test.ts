@@ -239,7 +239,7 @@ describe("refusals", () => {
       body: bytesOf("x"),
     });
     expect(await expectProblem(response, 500, "config_invalid")).toContain(
-      "SHARDS: an integer from 1 to 128",
+      "SHARDS: expected an integer from 1 to 128",
     );
   });
 

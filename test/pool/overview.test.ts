@@ -535,7 +535,7 @@ describe("the live overview", () => {
     const { headers } = await newSpace();
     const got = await gotOf(await get(`${LIVE}?intervalMs=${intervalMs}`, headers));
     expectProblem(got, "query_invalid");
-    expect(got.json.detail).toContain("intervalMs: an integer from 1000 to 60000 is expected");
+    expect(got.json.detail).toContain("intervalMs: expected an integer from 1000 to 60000");
   });
 
   it("refuses parameters that nobody knows", async () => {

@@ -218,7 +218,7 @@ describe("a field that nobody knows", () => {
     const { ns, call } = await newcomer();
     const got = await send(call, route, ns, { typo: 1 });
     expectProblem(got, "body_invalid");
-    expect(fieldsOf(got)).toEqual({ typo: "there is no such field" });
+    expect(fieldsOf(got)).toEqual({ typo: "unknown field" });
   });
 
   it.each(ROUTES.map(idOf))("in the query of %s is refused, by name", async (_, route) => {
@@ -228,7 +228,7 @@ describe("a field that nobody knows", () => {
     const body = bodyOf(route, ns);
     const got = await call(method, url, body === undefined ? {} : { json: body });
     expectProblem(got, "query_invalid");
-    expect(fieldsOf(got)).toEqual({ typo: "there is no such field" });
+    expect(fieldsOf(got)).toEqual({ typo: "unknown field" });
   });
 });
 

@@ -78,7 +78,7 @@ describe("a quota", () => {
     const got = await sendText("PUT", "/v1/counters/a", `{"quota":${quota},"ttlMs":1000}`);
     expectProblem(got, "body_invalid");
     expect(Object.keys(fieldsOf(got))).toEqual(["quota"]);
-    expect(fieldsOf(got).quota).toMatch(/^an integer from 0 to 2\^64 - 1 is expected, .*got /);
+    expect(fieldsOf(got).quota).toMatch(/^expected an integer from 0 to 2\^64 - 1, .*got /);
     expect(got.json.detail).toBe(`quota: ${fieldsOf(got).quota}`);
     expectProblem(await call("GET", "/v1/counters/a"), "key_absent");
   });
@@ -129,7 +129,7 @@ describe("a TTL", () => {
     const got = await call("PUT", "/v1/counters/a", { json: { quota: 1, ttlMs } });
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual({
-      ttlMs: expect.stringMatching(`an integer from 1 to ${SAFE_MAX} is expected, got`) as string,
+      ttlMs: expect.stringMatching(`expected an integer from 1 to ${SAFE_MAX}, got`) as string,
     });
   });
 
@@ -151,7 +151,7 @@ describe("a TTL", () => {
     const got = await call("POST", "/v1/buffers/a/ttl", { json: { ttlMs: 1, change: "set" } });
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual({
-      change: 'one of patch, increase, decrease is expected, got "set"',
+      change: 'expected one of patch, increase, decrease, got "set"',
     });
   });
 });
@@ -204,7 +204,7 @@ describe("a key", () => {
     expect((await insert("%FF".repeat(255), 1)).status).toBe(201);
     const got = await call("GET", `/v1/counters/${"x".repeat(256)}`);
     expectProblem(got, "key_invalid");
-    expect(got.json.detail).toContain("256 bytes, at most 255");
+    expect(got.json.detail).toContain("256 bytes, and at most 255");
   });
 
   it.each(["/v1/counters/", "/v1/counters/%2e%2e", "/v1/records/", "/v1/nothing", "/v1"])(
@@ -255,13 +255,13 @@ describe("a value", () => {
 
   it.each([
     ["", "it is missing"],
-    ["?ttlMs=", 'is expected, got ""'],
-    ["?ttlMs=-1", 'is expected, got "-1"'],
-    ["?ttlMs=1.5", 'is expected, got "1.5"'],
-    ["?ttlMs=1e3", 'is expected, got "1e3"'],
-    ["?ttlMs=9007199254740992", "is expected, got"],
+    ["?ttlMs=", ', got ""'],
+    ["?ttlMs=-1", ', got "-1"'],
+    ["?ttlMs=1.5", ', got "1.5"'],
+    ["?ttlMs=1e3", ', got "1e3"'],
+    ["?ttlMs=9007199254740992", ", got"],
     ["?ttlMs=1&ttlMs=2", "it came twice"],
-    ["?ttlMs=%", "a % that begins no escape"],
+    ["?ttlMs=%", "a % without two hexadecimal digits"],
   ])("as it is needs a TTL in the query: %j", async (query, message) => {
     const got = await call("PUT", `/v1/buffers/a${query}`, { body: "x", headers: RAW });
     expectProblem(got, "query_invalid");
@@ -274,12 +274,12 @@ describe("a value", () => {
   });
 
   it.each([
-    [{}, { value: "either value or valueBase64 is expected" }],
-    [{ value: "a", valueBase64: "YQ==" }, { value: "either value or valueBase64 is expected" }],
-    [{ value: 1 }, { value: expect.stringMatching(/^text is expected, .*, got 1$/) }],
-    [{ value: "\ud800" }, { value: expect.stringMatching(/^text is expected, well-formed/) }],
-    [{ valueBase64: "*" }, { valueBase64: 'base64 is expected, got "*"' }],
-    [{ valueBase64: "YQ=" }, { valueBase64: expect.stringMatching(/^base64 is expected/) }],
+    [{}, { value: "expected either value or valueBase64" }],
+    [{ value: "a", valueBase64: "YQ==" }, { value: "expected either value or valueBase64" }],
+    [{ value: 1 }, { value: expect.stringMatching(/^expected well-formed text: .*, got 1$/) }],
+    [{ value: "\ud800" }, { value: expect.stringMatching(/^expected well-formed text/) }],
+    [{ valueBase64: "*" }, { valueBase64: 'expected base64, got "*"' }],
+    [{ valueBase64: "YQ=" }, { valueBase64: expect.stringMatching(/^expected base64/) }],
   ])("%j is refused", async (value, fields) => {
     const got = await call("PUT", "/v1/buffers/a", { json: { ...value, ttlMs: TTL_MS } });
     expectProblem(got, "body_invalid");
@@ -325,8 +325,8 @@ describe("compare-and-set", () => {
   });
 
   it.each([
-    [{ value: "a", ttlMs: 1 }, "expected", "either expected or expectedBase64 is expected"],
-    [{ expected: null, ttlMs: 1 }, "value", "either value or valueBase64 is expected"],
+    [{ value: "a", ttlMs: 1 }, "expected", "expected either expected or expectedBase64"],
+    [{ expected: null, ttlMs: 1 }, "value", "expected either value or valueBase64"],
     [{ expected: "a", value: "b" }, "ttlMs", "it is needed unless value is null"],
     [{ expected: "a", valueBase64: "YQ==" }, "ttlMs", "it is needed unless value is null"],
   ])("%j is refused", async (json, field, message) => {
@@ -467,53 +467,53 @@ describe("a limit", () => {
 
   it.each([
     [{}, { strategy: "it is missing" }],
-    [{ strategy: "gcra" }, { strategy: 'an object with a field strategy is expected, got "gcra"' }],
-    [{ strategy: null }, { strategy: "an object with a field strategy is expected, got null" }],
-    [{ strategy: {} }, { "strategy.strategy": expect.stringMatching(/^one of token_bucket, /) }],
+    [{ strategy: "gcra" }, { strategy: 'expected an object with a field strategy, got "gcra"' }],
+    [{ strategy: null }, { strategy: "expected an object with a field strategy, got null" }],
+    [
+      { strategy: {} },
+      { "strategy.strategy": expect.stringMatching(/^expected one of token_bucket, /) },
+    ],
     [
       { strategy: { ...bucket, strategy: "magic" } },
       { "strategy.strategy": expect.stringMatching(/got "magic"$/) },
     ],
     [
       { strategy: { ...bucket, burst: 0 } },
-      { "strategy.burst": `an integer from 1 to ${SAFE_MAX} is expected, got 0` },
+      { "strategy.burst": `expected an integer from 1 to ${SAFE_MAX}, got 0` },
     ],
-    [
-      { strategy: { ...bucket, rate: 0 } },
-      { "strategy.rate": "a number above 0 is expected, got 0" },
-    ],
+    [{ strategy: { ...bucket, rate: 0 } }, { "strategy.rate": "expected a number above 0, got 0" }],
     [
       { strategy: { ...bucket, strategy: "gcra", rate: 1e10 } },
-      { "strategy.rate": "a number above 0, at most 1000000000 is expected, got 10000000000" },
+      { "strategy.rate": "expected a number above 0, at most 1000000000, got 10000000000" },
     ],
-    [{ strategy: { ...bucket, limit: 1 } }, { "strategy.limit": "there is no such field" }],
-    [{ strategy: windows(0) }, { "strategy.quotas": "1 to 8 quotas are expected, got a list" }],
-    [{ strategy: windows(9) }, { "strategy.quotas": "1 to 8 quotas are expected, got a list" }],
+    [{ strategy: { ...bucket, limit: 1 } }, { "strategy.limit": "unknown field" }],
+    [{ strategy: windows(0) }, { "strategy.quotas": "expected 1 to 8 quotas, got a list" }],
+    [{ strategy: windows(9) }, { "strategy.quotas": "expected 1 to 8 quotas, got a list" }],
     [
       { strategy: { ...composite, secondary: windows(1) } },
       {
-        "strategy.secondary.strategy": expect.stringMatching(/^one of token_bucket, leaky_bucket/),
+        "strategy.secondary.strategy": expect.stringMatching(
+          /^expected one of token_bucket, leaky_bucket/,
+        ),
       },
     ],
     [
       { strategy: { ...composite, primary: bucket } },
       expect.objectContaining({
-        "strategy.primary.strategy": 'fixed_window is expected, got "token_bucket"',
+        "strategy.primary.strategy": 'expected fixed_window, got "token_bucket"',
       }),
     ],
     [
       { strategy: { strategy: "fixed_window", quotas: [{ name: "a b", limit: 1, windowMs: 0 }] } },
       {
-        "strategy.quotas[0].name": '1 to 64 of A-Z a-z 0-9 _ - : . @ + are expected, got "a b"',
+        "strategy.quotas[0].name":
+          'expected 1 to 64 characters of A-Z a-z 0-9 _ - : . @ +, got "a b"',
         "strategy.quotas[0].windowMs": expect.stringMatching(
-          /^a number above 0, at most .* got 0$/,
+          /^expected a number above 0, at most .* got 0$/,
         ),
       },
     ],
-    [
-      { strategy: bucket, cost: 0 },
-      { cost: `an integer from 1 to ${SAFE_MAX} is expected, got 0` },
-    ],
+    [{ strategy: bucket, cost: 0 }, { cost: `expected an integer from 1 to ${SAFE_MAX}, got 0` }],
   ])("of %j is refused, by field", async (json, fields) => {
     const got = await limit(json);
     expectProblem(got, "body_invalid");
@@ -609,7 +609,7 @@ describe("many limits", () => {
   it.each([0, 1001])("of %d requests are refused", async (count) => {
     const got = await limitMany(Array.from({ length: count }, () => request("a")));
     expectProblem(got, "body_invalid");
-    expect(fieldsOf(got)).toEqual({ requests: "1 to 1000 requests are expected, got a list" });
+    expect(fieldsOf(got)).toEqual({ requests: "expected 1 to 1000 requests, got a list" });
   });
 
   it("name the request that is wrong", async () => {
@@ -620,7 +620,7 @@ describe("many limits", () => {
       "requests[2].key",
       "requests[3]",
     ]);
-    expect(fieldsOf(got)["requests[3]"]).toBe("an object is expected, got 5");
+    expect(fieldsOf(got)["requests[3]"]).toBe("expected an object, got 5");
   });
 
   it("tell of so many wrong fields and no more", async () => {
@@ -746,7 +746,7 @@ describe("records", () => {
       const got = await call(method, url, { json });
       expectProblem(got, "body_invalid");
       expect(fieldsOf(got)).toEqual({
-        ttlMs: `an integer from 1 to ${Number.MAX_SAFE_INTEGER} is expected, got 0`,
+        ttlMs: `expected an integer from 1 to ${Number.MAX_SAFE_INTEGER}, got 0`,
       });
     },
   );
@@ -809,12 +809,12 @@ describe("records", () => {
   });
 
   it.each([
-    ["limit=0", "limit", 'an integer from 1 to 1000 is expected, got "0"'],
-    ["limit=1001", "limit", 'an integer from 1 to 1000 is expected, got "1001"'],
-    ["limit=ten", "limit", 'an integer from 1 to 1000 is expected, got "ten"'],
-    ["cursor=*", "cursor", 'the cursor of a page is expected, got "*"'],
-    [`cursor=${"a".repeat(1400)}`, "cursor", "the cursor of a page is expected, got"],
-    [`prefix=${"a".repeat(256)}`, "prefix", "0 to 255 bytes are expected, got"],
+    ["limit=0", "limit", 'expected an integer from 1 to 1000, got "0"'],
+    ["limit=1001", "limit", 'expected an integer from 1 to 1000, got "1001"'],
+    ["limit=ten", "limit", 'expected an integer from 1 to 1000, got "ten"'],
+    ["cursor=*", "cursor", 'expected the cursor of a page, got "*"'],
+    [`cursor=${"a".repeat(1400)}`, "cursor", "expected the cursor of a page, got"],
+    [`prefix=${"a".repeat(256)}`, "prefix", "expected 0 to 255 bytes, got"],
   ])("are not listed by %s", async (query, field, message) => {
     for (const path of ["/v1/records", "/v1/channels"]) {
       const got = await call("GET", `${path}?${query}`);
@@ -848,7 +848,7 @@ describe("records", () => {
     expectProblem(await call("DELETE", "/v1/records"), "query_invalid");
     const got = await call("DELETE", "/v1/records?prefix=");
     expectProblem(got, "query_invalid");
-    expect(fieldsOf(got)).toEqual({ prefix: '1 to 255 bytes are expected, got ""' });
+    expect(fieldsOf(got)).toEqual({ prefix: 'expected 1 to 255 bytes, got ""' });
     expect(await quotaOf("a")).toBe("1");
   });
 
@@ -876,7 +876,9 @@ describe("a body in JSON", () => {
   ])("%s is refused before it is parsed", async (_, body) => {
     const got = await call("PUT", url, { body });
     expectProblem(got, "body_too_large");
-    expect(got.json.detail).toBe("JSON may have 100000 values in 16 levels of objects and lists");
+    expect(got.json.detail).toBe(
+      "JSON may have at most 100000 values in 16 levels of objects and lists",
+    );
   });
 
   it.each([
@@ -917,7 +919,7 @@ describe("a body in JSON", () => {
       json: { requests, filler: "x".repeat(10_000) },
     });
     expectProblem(got, "body_invalid");
-    expect(fieldsOf(got)).toEqual({ "requests[0]": "an object is expected, got 1" });
+    expect(fieldsOf(got)).toEqual({ "requests[0]": "expected an object, got 1" });
   });
 
   it("that is streamed is refused when it is too large", async () => {

@@ -106,7 +106,7 @@ describe("npm run deploy", () => {
     const { status, said } = deploy(["-c", configWith("SHARDS", "0")]);
     expect(status).toBe(2);
     expect(said).toBe(
-      "config_invalid: SHARDS: an integer from 1 to 128 is expected\nNothing was deployed.\n",
+      "config_invalid: SHARDS: expected an integer from 1 to 128\nNothing was deployed.\n",
     );
   });
 });

@@ -404,7 +404,7 @@ describe("limits", () => {
       before(fake, { ports: parsePorts(`0=2, ${fake.port}=7.3`) }),
     ).rejects.toMatchObject({ code: "listen_failed" });
     await expect(before(fake, { connectionsMax: 0 })).rejects.toThrow(
-      "connectionsMax: an integer from 1 to 1000000 is expected, got 0",
+      "connectionsMax: expected an integer from 1 to 1000000, got 0",
     );
     await expect(start("ftp://host")).rejects.toMatchObject({ code: "option_invalid" });
     await expect(
@@ -637,7 +637,7 @@ describe("the command", () => {
 
   it("does not start with a token that the server refuses, and says why", async () => {
     const http = createHttpServer((_, response) => {
-      const problem = { code: "token_expired", detail: "the token has expired" };
+      const problem = { code: "token_expired", detail: "the token has expired: send a new one" };
       response.writeHead(401, { "content-type": "application/problem+json" });
       response.end(JSON.stringify(problem));
     }).listen(0, "127.0.0.1");

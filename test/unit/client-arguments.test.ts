@@ -44,21 +44,37 @@ async function messageOf(call: () => unknown): Promise<string> {
 
 describe("missing arguments", () => {
   it.each<[string, unknown[], RegExp]>([
-    ["increment", ["a"], /^argument_invalid: options: an object with ttlMs is expected, got undef/],
-    ["insert", ["a"], /^argument_invalid: options: an object with quota and ttlMs is expected/],
-    ["set", ["a", "x"], /^argument_invalid: options: an object with ttlMs is expected/],
-    ["ttl", ["a"], /^argument_invalid: options: an object with ttlMs is expected/],
-    ["compareAndSet", ["a"], /^argument_invalid: options: an object with expected and value/],
-    ["acquire", [{ maximum: 1, ttlMs: 1000 }], /^name_invalid: name: text or a Uint8Array/],
-    ["acquire", ["a"], /^argument_invalid: options: an object with maximum and ttlMs is/],
-    ["renew", ["a", "0b7c9a4e-3f13-4d43-9d4b-111111111111"], /^argument_invalid: options: an obj/],
-    ["limit", [], /^argument_invalid: request: an object with name, key and strategy is expected/],
-    ["peek", [], /^argument_invalid: request: an object with name, key and strategy is expected/],
-    ["reset", [], /^argument_invalid: request: an object with name, key and strategy is expected/],
-    ["limitMany", [], /^argument_invalid: requests: a list is expected, got undefined/],
-    ["restore", [], /^argument_invalid: record: an object with key, kind, unit and expiresAtNs/],
-    ["query", ["a", 5], /^argument_invalid: query: an object is expected, got 5/],
-    ["query", ["a", null], /^argument_invalid: query: an object is expected, got null/],
+    ["increment", ["a"], /^argument_invalid: options: expected an object with ttlMs, got undef/],
+    ["insert", ["a"], /^argument_invalid: options: expected an object with quota and ttlMs/],
+    ["set", ["a", "x"], /^argument_invalid: options: expected an object with ttlMs/],
+    ["ttl", ["a"], /^argument_invalid: options: expected an object with ttlMs/],
+    [
+      "compareAndSet",
+      ["a"],
+      /^argument_invalid: options: expected an object with expected and value/,
+    ],
+    [
+      "acquire",
+      [{ maximum: 1, ttlMs: 1000 }],
+      /^name_invalid: name: expected text or a Uint8Array/,
+    ],
+    ["acquire", ["a"], /^argument_invalid: options: expected an object with maximum and ttlMs/],
+    [
+      "renew",
+      ["a", "0b7c9a4e-3f13-4d43-9d4b-111111111111"],
+      /^argument_invalid: options: expected an obj/,
+    ],
+    ["limit", [], /^argument_invalid: request: expected an object with name, key and strategy/],
+    ["peek", [], /^argument_invalid: request: expected an object with name, key and strategy/],
+    ["reset", [], /^argument_invalid: request: expected an object with name, key and strategy/],
+    ["limitMany", [], /^argument_invalid: requests: expected a list, got undefined/],
+    [
+      "restore",
+      [],
+      /^argument_invalid: record: expected an object with key, kind, unit and expiresAtNs/,
+    ],
+    ["query", ["a", 5], /^argument_invalid: query: expected an object, got 5/],
+    ["query", ["a", null], /^argument_invalid: query: expected an object, got null/],
   ])("the call %s%j names its missing argument and sends nothing", async (name, args, expected) => {
     const { server, client } = start();
     const message = await messageOf(() => loose(client)[name]!(...args));
@@ -71,7 +87,7 @@ describe("missing arguments", () => {
     const { server, client } = start();
     const gpu = loose(client.semaphore("gpu", 4));
     expect(await messageOf(() => gpu.with!())).toBe(
-      "argument_invalid: run: a function is expected, got undefined",
+      "argument_invalid: run: expected a function, got undefined",
     );
     expect(server.requests).toHaveLength(0);
   });
@@ -107,12 +123,12 @@ describe("unknown options", () => {
     [
       "a client",
       () => new ThrottrClient(http(URL), { timeout: 5 } as object),
-      /^option_invalid: timeout: ThrottrClient has no such option; it has timeoutMs, /,
+      /^option_invalid: timeout: ThrottrClient has no such option; its options are timeoutMs, /,
     ],
     [
       "http()",
       () => http(URL, { tokens: "a" } as object),
-      /^option_invalid: tokens: http has no such option; it has token, WebSocket, fetch/,
+      /^option_invalid: tokens: http has no such option; its options are token, WebSocket, fetch/,
     ],
     [
       "webSocket()",
@@ -125,7 +141,7 @@ describe("unknown options", () => {
         start()
           .client.semaphore("a", 1)
           .acquire({ timeoutMs: 5 } as object),
-      /^option_invalid: timeoutMs: acquire has no such option; it has resources, ttlMs, waitMs, sig/,
+      /^option_invalid: timeoutMs: acquire has no such option; its options are resources, ttlMs, waitMs, sig/,
     ],
   ])("an unknown option of %s is refused by its name", async (_, make, expected) => {
     expect(await messageOf(make)).toMatch(expected);
@@ -146,12 +162,12 @@ describe("missing transports", () => {
     [
       "is refused",
       () => new ThrottrClient(undefined as never),
-      /^argument_invalid: transport: an object with connect, as http\(\)/,
+      /^argument_invalid: transport: expected an object with connect, as http\(\)/,
     ],
     [
       "has no binding: the message names it",
       () => serviceBinding(undefined as never),
-      /^argument_invalid: binding: a service binding is expected, got undefined/,
+      /^argument_invalid: binding: expected a service binding, got undefined/,
     ],
   ])("a client without its transport is refused: %s", async (_, make, expected) => {
     expect(await messageOf(make)).toMatch(expected);
@@ -166,56 +182,68 @@ describe("limiter options", () => {
     [
       "RateLimiter",
       () => new RateLimiter(undefined as never),
-      "options: an object with throttr, n",
+      "options: expected an object with throttr, n",
     ],
-    ["RateLimiter", () => new RateLimiter({ ...options, onerror: "open" } as never), "onerror: on"],
-    ["RateLimiter", () => new RateLimiter({ ...options, shadow: "yes" } as never), "shadow: true"],
-    ["RefusalCache", () => new RefusalCache({ max: 5 } as object), "max: only entriesMax are know"],
+    [
+      "RateLimiter",
+      () => new RateLimiter({ ...options, onerror: "open" } as never),
+      "onerror: expected on",
+    ],
+    [
+      "RateLimiter",
+      () => new RateLimiter({ ...options, shadow: "yes" } as never),
+      "shadow: expected true",
+    ],
+    [
+      "RefusalCache",
+      () => new RefusalCache({ max: 5 } as object),
+      "max: expected one of entriesMax",
+    ],
     [
       "tokenBucket",
       () => loose({ tokenBucket }).tokenBucket!(),
-      "options: an object with burst, r",
+      "options: expected an object with burst, r",
     ],
-    ["tokenBucket", () => tokenBucket({ burst: 1, rate: 1, per: 1 } as never), "per: only burst, "],
+    [
+      "tokenBucket",
+      () => tokenBucket({ burst: 1, rate: 1, per: 1 } as never),
+      "per: expected one of burst, ",
+    ],
     [
       "leakyBucket",
       () => loose({ leakyBucket }).leakyBucket!(),
-      "options: an object with burst, r",
+      "options: expected an object with burst, r",
     ],
-    [
-      "gcra",
-      () => loose({ gcra }).gcra!(null),
-      "options: an object with burst, rate is expected, ",
-    ],
+    ["gcra", () => loose({ gcra }).gcra!(null), "options: expected an object with burst, rate, "],
     [
       "fixedWindow",
       () => loose({ fixedWindow }).fixedWindow!(),
-      "options: an object with limit, w",
+      "options: expected an object with limit, w",
     ],
     [
       "fixedWindow",
       () => fixedWindow([null] as never),
-      "quotas[0]: an object with name, limit, wi",
+      "quotas[0]: expected an object with name, limit, wi",
     ],
     [
       "fixedWindow",
       () => fixedWindow([{ name: "a", limit: 1, window: "1 s", per: 1 }] as never),
-      "quotas[0].per: only name, limit, window, windowMs are known, got 1",
+      "quotas[0].per: expected one of name, limit, window, windowMs, got 1",
     ],
     [
       "slidingWindow",
       () => loose({ slidingWindow }).slidingWindow!(),
-      "options: an object with li",
+      "options: expected an object with li",
     ],
     [
       "composite",
       () => loose({ composite }).composite!(),
-      "options: an object with primary, secon",
+      "options: expected an object with primary, secon",
     ],
     [
       "rateLimit",
       () => loose({ rateLimit }).rateLimit!(),
-      "options: an object with limiter, key, ",
+      "options: expected an object with limiter, key, ",
     ],
     [
       "rateLimit",
@@ -223,9 +251,18 @@ describe("limiter options", () => {
         new Hono().use(
           rateLimit({ limiter: new RateLimiter(options), key: () => "a", max: 5 } as never),
         ),
-      "max: only limiter, key, ",
+      "max: expected one of limiter, key, ",
     ],
-    ["ThrottrStore", () => new ThrottrStore({ throttr, prefx: "a" } as never), "prefx: only throt"],
+    [
+      "ThrottrStore",
+      () => new ThrottrStore({ throttr, prefx: "a" } as never),
+      "prefx: expected one of throt",
+    ],
+    [
+      "ThrottrStore",
+      () => new ThrottrStore({ throttr, prefx: "a" } as never),
+      "prefx: expected one of throt",
+    ],
   ])("limiter options are refused by %s with their name", async (_, make, expected) => {
     expect(await messageOf(make)).toContain(`configuration_invalid: ${expected}`);
   });
@@ -234,14 +271,14 @@ describe("limiter options", () => {
     [
       "limit",
       ["a", { costs: 2 }],
-      "option_invalid: costs: there is no such option, only cost, sig",
+      "option_invalid: costs: unknown option; the options are cost, sig",
     ],
-    ["limit", ["a", 2], "argument_invalid: options: an object is expected"],
-    ["peek", ["a", { cost: 2 }], "option_invalid: cost: there is no such option, only signal"],
-    ["refund", ["a", { amount: 2 }], "option_invalid: amount: there is no such option"],
-    ["limitMany", ["a"], 'argument_invalid: keys: a list is expected, got "a"'],
-    ["limitMany", [[{ key: "a", weight: 2 }]], "option_invalid: weight: there is no such option"],
-    ["blockUntilReady", ["a", 5, { costs: 2 }], "option_invalid: costs: there is no such option"],
+    ["limit", ["a", 2], "argument_invalid: options: expected an object"],
+    ["peek", ["a", { cost: 2 }], "option_invalid: cost: unknown option; the options are signal"],
+    ["refund", ["a", { amount: 2 }], "option_invalid: amount: unknown option"],
+    ["limitMany", ["a"], 'argument_invalid: keys: expected a list, got "a"'],
+    ["limitMany", [[{ key: "a", weight: 2 }]], "option_invalid: weight: unknown option"],
+    ["blockUntilReady", ["a", 5, { costs: 2 }], "option_invalid: costs: unknown option"],
   ])(
     "limiter options are refused by the call %s%j with their name",
     async (name, args, expected) => {

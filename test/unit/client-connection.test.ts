@@ -908,7 +908,7 @@ describe("options", () => {
     ["backoffMaxMs", Infinity],
   ])("the client option %s is refused with %s", (name, value) => {
     expect(() => new ThrottrClient(new FakeServer(), { [name]: value })).toThrow(
-      new RegExp(`^option_invalid: ${name}: an integer from 1 to`),
+      new RegExp(`^option_invalid: ${name}: expected an integer from 1 to`),
     );
   });
 });

@@ -111,7 +111,7 @@ describe("limits", () => {
       expect(limitsOf({ ...options, [name]: max })).toMatchObject({ [name]: max });
       for (const value of [min - 1, max + 1, min + 0.5, NaN]) {
         expect(() => limitsOf({ ...options, [name]: value })).toThrow(
-          `${name}: an integer from ${min} to ${max} is expected, got ${value}`,
+          `${name}: expected an integer from ${min} to ${max}, got ${value}`,
         );
       }
     }

@@ -427,7 +427,7 @@ describe("a refused request", () => {
       type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
       title: "Quota Exceeded",
       status: 429,
-      detail: "the request costs more than the limit ever allows at once",
+      detail: "the request costs more than the limit ever allows: no wait helps",
       code: "rate_limited",
       retryAfterMs: null,
       reason: "cost_exceeds_limit",
@@ -444,7 +444,7 @@ describe("a refused request", () => {
     expect(await response.json()).toEqual({
       title: "Service Unavailable",
       status: 503,
-      detail: "it is not known whether the request is within the limit",
+      detail: "the limit could not be checked: try again",
       code: "limit_unavailable",
       retryAfterMs: null,
       reason: "error",
@@ -543,7 +543,7 @@ describe("errors", () => {
     const empty = await appOf({ key: () => "" }, limiterOf({ onError: "open" })).request("/200");
     expect([empty.status, await empty.text()]).toEqual([
       500,
-      'key_invalid: key: text is expected, not empty, got ""',
+      'key_invalid: key: expected text that is not empty, got ""',
     ]);
     const free = await appOf({ cost: () => 0 }).request("/200");
     expect(await free.text()).toMatch(/^cost_invalid: /);
@@ -552,7 +552,7 @@ describe("errors", () => {
   it("unknown header formats are errors", () => {
     const headers = "draft-9" as HeaderStyle;
     expect(() => rateLimit({ limiter: limiterOf(), key: () => "ada", headers })).toThrow(
-      /^configuration_invalid: headers: false or one of draft-8, draft-7, draft-6, legacy /,
+      /^configuration_invalid: headers: expected false or one of draft-8, draft-7, draft-6, legacy, got /,
     );
   });
 

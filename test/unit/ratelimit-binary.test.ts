@@ -134,20 +134,20 @@ describe("configurations", () => {
   });
 
   it.each([
-    ["", "configuration_invalid", "configuration", "1 more bytes are expected, got 0"],
-    ["00", "configuration_invalid", "strategy", "the number of a strategy is expected, got 0"],
-    ["0505", "configuration_invalid", "primary.strategy", "the number of a strategy is expected"],
-    ["01" + "00".repeat(15), "configuration_invalid", "configuration", "8 more bytes"],
+    ["", "configuration_invalid", "configuration", "expected 1 more bytes, got 0"],
+    ["00", "configuration_invalid", "strategy", "expected the number of a strategy, got 0"],
+    ["0505", "configuration_invalid", "primary.strategy", "expected the number of a strategy"],
+    ["01" + "00".repeat(15), "configuration_invalid", "configuration", "expected 8 more bytes"],
+    ["01" + "00".repeat(17), "configuration_invalid", "configuration", "expected no more bytes"],
+    ["01" + "00".repeat(16), "burst_invalid", "burst", "expected an integer from 1"],
+    ["06" + "000000000000f03f" + "ff".repeat(8), "time_overflow", "windowNs", "expected at most"],
+    ["0200", "quotas_invalid", "quotas", "expected 1 to 8 quotas"],
     [
-      "01" + "00".repeat(17),
-      "configuration_invalid",
-      "configuration",
-      "no more bytes are expected",
+      `0201` + "01ff" + "00".repeat(16),
+      "quota_name_invalid",
+      "quotas[0].name",
+      "expected 1 to 64 char",
     ],
-    ["01" + "00".repeat(16), "burst_invalid", "burst", "an integer from 1"],
-    ["06" + "000000000000f03f" + "ff".repeat(8), "time_overflow", "windowNs", "at most"],
-    ["0200", "quotas_invalid", "quotas", "1 to 8 quotas"],
-    [`0201` + "01ff" + "00".repeat(16), "quota_name_invalid", "quotas[0].name", "1 to 64 bytes"],
     ["05" + "01" + "000000000000f03f".repeat(2) + "0200", "quotas_invalid", "secondary.quotas", ""],
   ])("the configuration %j is refused with %s of %s", (hex, code, field, message) => {
     const check = (): unknown => read(Uint8Array.from(Buffer.from(hex, "hex")));

@@ -149,7 +149,7 @@ describe("flags", () => {
   });
 
   it.each([
-    ["token_secret_missing: there is no secret to check tokens with", {}, {}],
+    ["token_secret_missing: TOKEN_SECRET is missing", {}, {}],
     ["token_secret_missing: ", {}, { TOKEN_SECRET: "" }],
     [
       "tcp_not_open: --tcp: TCP has no tokens: name the namespace that port 9000",
@@ -160,25 +160,31 @@ describe("flags", () => {
     ["network_not_allowed: --tcp-host: ", { tcp: ["9000=7.3@a"], tcpHost: "0.0.0.0" }],
     ["network_not_allowed: --tcp-host: ", { tcp: ["9000=7.3"], tcpHost: "::", access: "open" }],
     ["network_not_allowed: --http: ", { http: ["127.0.0.1:1", "0.0.0.0:2"], access: "open" }],
-    ["address_invalid: --http: an IP address and a port", { http: ["example.com:80"] }],
+    ["address_invalid: --http: expected an IP address and a port", { http: ["example.com:80"] }],
     [
-      "address_invalid: --http: [::1]:1 is there twice",
+      "address_invalid: --http: [::1]:1 is listed twice",
       { http: ["[::1]:1", "[0:0::1]:1", "[::1]:1"] },
     ],
     ["address_invalid: --tcp-host: ", { tcpHost: "*" }],
     ["config_invalid: TCP_PORTS: 9000=9: ", { tcp: ["9000=9"] }],
-    ["config_invalid: TCP_PORTS: 9000 is there twice", { tcp: ["9000=2@a", "9000=7.3@b"] }],
-    ["config_invalid: SHARDS: an integer from 1 to 128", { var: ["SHARDS=129"] }],
-    ["config_invalid: DURABILITY: one of strict, relaxed", { var: ["DURABILITY=none"] }],
-    ["variable_unknown: --var: SHARD is none of ", { var: ["SHARD=1"] }],
+    ["config_invalid: TCP_PORTS: 9000 is listed twice", { tcp: ["9000=2@a", "9000=7.3@b"] }],
+    ["config_invalid: SHARDS: expected an integer from 1 to 128", { var: ["SHARDS=129"] }],
+    ["config_invalid: DURABILITY: expected one of strict, relaxed", { var: ["DURABILITY=none"] }],
+    ["variable_unknown: --var: unknown variable SHARD; the variables are ", { var: ["SHARD=1"] }],
     ["variable_unknown: ", { var: ["HUB=1"] }],
-    ["variable_invalid: --var: NAME=value is expected, got SHARDS", { var: ["SHARDS"] }],
+    ["variable_invalid: --var: expected NAME=value, got SHARDS", { var: ["SHARDS"] }],
     ["variable_invalid: --var: JURISDICTION is for Cloudflare", { var: ["JURISDICTION=eu"] }],
     ["variable_invalid: --var: ACCESS is set with --access", { var: ["ACCESS=open"] }],
     ["variable_invalid: --var: TCP_PORTS is set with --tcp", { var: ["TCP_PORTS=1=2"] }],
-    ["variable_invalid: --var: others could read TOKEN_SECRET there", { var: ["TOKEN_SECRET=a"] }],
+    [
+      "variable_invalid: --var: other users could read TOKEN_SECRET on the command line",
+      { var: ["TOKEN_SECRET=a"] },
+    ],
     ["secret_invalid: --token-secret-file: ENOENT", { tokenSecretFile: "/nowhere/at/all" }],
-    ["secret_invalid: --token-secret-file: /dev/null: 1 to 4096", { tokenSecretFile: "/dev/null" }],
+    [
+      "secret_invalid: --token-secret-file: /dev/null: expected 1 to 4096",
+      { tokenSecretFile: "/dev/null" },
+    ],
     ["sockets_max: ", { http: Array.from({ length: 65 }, (_, i) => `127.0.0.1:${i + 1}`) }],
   ] satisfies [string, Partial<ServeFlags>, object?][])(
     "flags are refused: %s %j",
@@ -364,7 +370,7 @@ describe("the data folder", () => {
   it("a folder of another program, of wrangler, or of a newer release is refused", async () => {
     writeFileSync(join(folder, "notes.txt"), "");
     expect(await failure(() => open())).toContain(
-      `data_foreign: --data: ${folder} has something else in it (notes.txt)`,
+      `data_foreign: --data: ${folder} has other files in it (notes.txt)`,
     );
     const ofWrangler = join(folder, ".wrangler/state");
     expect(await failure(() => open(ofWrangler))).toContain("data_foreign: ");

@@ -26,14 +26,14 @@ describe("settings", () => {
   });
 
   it.each([
-    ["SHARDS", "0", "an integer from 1 to 128"],
-    ["SHARDS", "1.5", "an integer from 1 to 128"],
-    ["SHARDS", "many", "an integer from 1 to 128"],
-    ["SHARD_BYTES_MAX", "1", "an integer from 1048576 to"],
-    ["DURABILITY", "none", "one of strict, relaxed"],
-    ["ACCESS", "yes", "one of token, open"],
-    ["LOCATION_HINT", "mars", "one of (empty), wnam"],
-    ["TCP_DEFAULT_SIZE", "uint128", "one of uint8"],
+    ["SHARDS", "0", "expected an integer from 1 to 128"],
+    ["SHARDS", "1.5", "expected an integer from 1 to 128"],
+    ["SHARDS", "many", "expected an integer from 1 to 128"],
+    ["SHARD_BYTES_MAX", "1", "expected an integer from 1048576 to"],
+    ["DURABILITY", "none", "expected one of strict, relaxed"],
+    ["ACCESS", "yes", "expected one of token, open"],
+    ["LOCATION_HINT", "mars", "expected one of (empty), wnam"],
+    ["TCP_DEFAULT_SIZE", "uint128", "expected one of uint8"],
   ])("%s=%s is refused with the variable's name", (name, value, message) => {
     expect(() => readSettings({ [name]: value })).toThrow(`${name}: ${message}`);
   });
@@ -57,7 +57,9 @@ describe("settings", () => {
 
   it("a variable with its old name is checked for its range", () => {
     const old = { COUNTER_CONNECTIONS_MAX: "-1" };
-    expect(() => readSettings(old)).toThrow("YRMCDS_CONNECTIONS_MAX: an integer from 0 to");
+    expect(() => readSettings(old)).toThrow(
+      "YRMCDS_CONNECTIONS_MAX: expected an integer from 0 to",
+    );
   });
 
   it("a variable with both names is accepted when the values agree, and refused when they differ", () => {

@@ -386,9 +386,11 @@ describe("leases", () => {
       const leaseId = new Uint8Array(bytes);
       const lease = { name: bytesOf("a"), resources: 1, maximum: 1, ttlMs: 1, leaseId };
       expect(() => semaphores.releaseLease(leaseId, START_MS)).toThrow(
-        /^holder: an id of 16 bytes /,
+        /^holder: expected an id of 16 bytes, /,
       );
-      expect(() => semaphores.acquireLease(lease, START_MS)).toThrow(/^holder: an id of 16 bytes /);
+      expect(() => semaphores.acquireLease(lease, START_MS)).toThrow(
+        /^holder: expected an id of 16 bytes, /,
+      );
     }
   });
 });

@@ -62,7 +62,7 @@ export function limitsOf(options: GatewayOptions): GatewayLimits {
     const [unlessGiven, min, max] = LIMITS[name];
     const value = options[name] ?? unlessGiven;
     if (Number.isInteger(value) && value >= min && value <= max) return value;
-    throw invalid(`${name}: an integer from ${min} to ${max} is expected, got ${value}`);
+    throw invalid(`${name}: expected an integer from ${min} to ${max}, got ${value}`);
   };
   return {
     connectionsMax: valueOf("connectionsMax"),
@@ -80,7 +80,7 @@ export function limitsOf(options: GatewayOptions): GatewayLimits {
  * @throws GatewayError `option_invalid`
  */
 export function upstreamUrl(url: string): URL {
-  if (!URL.canParse(url)) throw invalid(`url: an address such as wss://host is expected`);
+  if (!URL.canParse(url)) throw invalid(`url: expected an address such as wss://host`);
   const parsed = new URL(url);
   const protocols: Readonly<Record<string, string>> = {
     "http:": "ws:",
@@ -90,12 +90,12 @@ export function upstreamUrl(url: string): URL {
   };
   const protocol = protocols[parsed.protocol];
   if (protocol === undefined || parsed.hostname === "") {
-    throw invalid("url: http, https, ws or wss is expected");
+    throw invalid("url: expected http, https, ws or wss");
   }
   // The address is logged with every listening port: it must hold no secret.
   if (parsed.username !== "" || parsed.password !== "" || parsed.search !== "") {
     throw invalid(
-      "url: an address without user name, password or query is expected; the token is an option of its own",
+      "url: expected an address without user name, password or query; the token is an option of its own",
     );
   }
   return new URL(`${protocol}//${parsed.host}${parsed.pathname.replace(/\/+$/, "")}`);

@@ -24,7 +24,7 @@ export function parsePorts(text: string, defaultSize: string = SIZE_UNLESS_GIVEN
   }
   const ports = readPorts(text, defaultSize);
   if (ports.length === 0 || ports.length > PORTS_MAX) {
-    throw invalid(`1 to ${PORTS_MAX} ports are expected, got ${ports.length}`);
+    throw invalid(`expected 1 to ${PORTS_MAX} ports, got ${ports.length}`);
   }
   const named = ports.find(({ namespace }) => namespace !== null);
   if (named === undefined) return ports;

@@ -46,6 +46,6 @@ function checkedToken(token: string, where: string): string {
   if (token.length <= TOKEN_BYTES_MAX && /^[\x21-\x7e]+$/.test(token)) return token;
   throw new GatewayError(
     "token_unreadable",
-    `${where}: 1 to ${TOKEN_BYTES_MAX} visible ASCII characters are expected`,
+    `${where}: expected 1 to ${TOKEN_BYTES_MAX} visible ASCII characters`,
   );
 }

@@ -144,7 +144,7 @@ function refuseForeign(path: string): void {
     if (others.length === 0) return;
     throw new UsageError(
       "data_foreign",
-      `--data: ${path} has something else in it (${others[0]}): name an empty folder, or one that is not there yet`,
+      `--data: ${path} has other files in it (${others[0]}): name an empty folder, or one that does not exist yet`,
     );
   }
   if (formatOf(marker) !== FORMAT) {

@@ -86,7 +86,7 @@ export function planOf(
   if (tcpHost === null) {
     throw new UsageError(
       "address_invalid",
-      `--tcp-host: an IP address is expected, got ${flags.tcpHost}`,
+      `--tcp-host: expected an IP address, got ${flags.tcpHost}`,
     );
   }
   const variables = {
@@ -143,7 +143,7 @@ function httpAddresses(texts: readonly string[]): Address[] {
   const names = addresses.map(addressText);
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice === undefined) return addresses;
-  throw new UsageError("address_invalid", `--http: ${twice} is there twice`);
+  throw new UsageError("address_invalid", `--http: ${twice} is listed twice`);
 }
 
 function httpAddress(text: string): Address {
@@ -151,7 +151,7 @@ function httpAddress(text: string): Address {
   if (address !== null) return address;
   throw new UsageError(
     "address_invalid",
-    `--http: an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787, are expected, got ${text}`,
+    `--http: expected an IP address and a port, such as 127.0.0.1:8787 or [::1]:8787, got ${text}`,
   );
 }
 
@@ -161,18 +161,21 @@ function variablesOf(assignments: readonly string[]): Record<string, string> {
   for (const assignment of assignments) {
     const [, name, value] = /^([A-Z][A-Z0-9_]*)=([^]*)$/.exec(assignment) ?? [];
     if (name === undefined || value === undefined) {
-      throw new UsageError("variable_invalid", `--var: NAME=value is expected, got ${assignment}`);
+      throw new UsageError("variable_invalid", `--var: expected NAME=value, got ${assignment}`);
     }
     if (name in FLAGS)
       throw new UsageError("variable_invalid", `--var: ${name} is set with ${FLAGS[name]}`);
     if (name in SECRETS) {
       throw new UsageError(
         "variable_invalid",
-        `--var: others could read ${name} there: set it in the environment, or name a file with ${SECRETS[name as SecretName].flag}`,
+        `--var: other users could read ${name} on the command line: set it in the environment, or name a file with ${SECRETS[name as SecretName].flag}`,
       );
     }
     if (!known.includes(name) && !Object.hasOwn(RENAMED_VARIABLES, name)) {
-      throw new UsageError("variable_unknown", `--var: ${name} is none of ${known.join(", ")}`);
+      throw new UsageError(
+        "variable_unknown",
+        `--var: unknown variable ${name}; the variables are ${known.join(", ")}`,
+      );
     }
     if (OF_THE_PLATFORM.includes(name) && value !== "") {
       throw new UsageError("variable_invalid", `--var: ${name} is for Cloudflare's network only`);
@@ -204,7 +207,7 @@ function secretIn(file: string, flag: string): string {
   if (bytes > 0 && bytes <= SECRET_BYTES_MAX && !secret.includes("\0")) return secret;
   throw new UsageError(
     "secret_invalid",
-    `${flag}: ${file}: 1 to ${SECRET_BYTES_MAX} bytes of text are expected`,
+    `${flag}: ${file}: expected 1 to ${SECRET_BYTES_MAX} bytes of text`,
   );
 }
 
@@ -223,7 +226,7 @@ function assertOpened(settings: Settings, tcp: readonly TcpPort[]): void {
   if (settings.ACCESS === "token" && settings.TOKEN_SECRET === "") {
     throw new UsageError(
       "token_secret_missing",
-      "there is no secret to check tokens with: set TOKEN_SECRET in the environment, or name a file with --token-secret-file; --access open lets anyone in",
+      "TOKEN_SECRET is missing, and tokens cannot be checked without it: set it in the environment, or name a file with --token-secret-file; --access open needs no tokens",
     );
   }
   for (const served of tcp) {
@@ -234,7 +237,7 @@ function assertOpened(settings: Settings, tcp: readonly TcpPort[]): void {
       "tcp_not_open",
       refusal === "counter_disabled"
         ? `--tcp: ${port}=${spoken} needs --var YRMCDS_ENABLE=on`
-        : `--tcp: TCP has no tokens: name the namespace that port ${port} opens to whoever connects, such as ${port}=${spoken}@orders`,
+        : `--tcp: TCP has no tokens: name the namespace that port ${port} opens to anyone who connects, such as ${port}=${spoken}@orders`,
     );
   }
 }
@@ -250,13 +253,13 @@ function assertPrivate(
   if (shown !== undefined) {
     throw new UsageError(
       "network_not_allowed",
-      `--http: with --access open, whoever reaches ${addressText(shown)} needs no token: add --open-to-network if that is meant`,
+      `--http: with --access open, anyone who reaches ${addressText(shown)} gets in without a token: add --open-to-network if you want that`,
     );
   }
   if (tcp.length === 0 || isLoopback(tcpHost)) return;
   throw new UsageError(
     "network_not_allowed",
-    `--tcp-host: TCP has no tokens, and other machines reach ${tcpHost}: add --open-to-network if that is meant`,
+    `--tcp-host: TCP has no tokens, and other machines reach ${tcpHost}: add --open-to-network if you want that`,
   );
 }
 

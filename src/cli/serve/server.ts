@@ -87,7 +87,7 @@ export class ServerProcess {
   static start(workerd: string, plan: ServePlan, data: DataFolder): ServerProcess {
     const worker = distributedWorker();
     if (worker === null) {
-      throw new UsageError("worker_missing", "there is no dist/worker.js: npm run build makes it");
+      throw new UsageError("worker_missing", "dist/worker.js is missing: run npm run build");
     }
     const packageFolder = dirname(worker);
     const serving: Serving = {

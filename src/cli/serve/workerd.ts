@@ -58,5 +58,5 @@ function versionOf(path: string): string {
   }
   const version = /\d{4}-\d\d-\d\d/.exec(said)?.[0];
   if (version !== undefined) return version;
-  throw new UsageError("workerd_unusable", `${path} is no workerd: its version is ${said.trim()}`);
+  throw new UsageError("workerd_unusable", `${path} is not workerd: its version is ${said.trim()}`);
 }

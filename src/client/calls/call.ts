@@ -82,7 +82,7 @@ export class Call implements Expected {
       isRead && error instanceof NoAnswer
         ? new ThrottrError(
             "connection_failed",
-            `${error.detail}; whether it has arrived is unknown`,
+            `${error.detail}; whether the request arrived is unknown`,
             {
               cause: error.cause,
             },

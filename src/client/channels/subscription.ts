@@ -188,7 +188,7 @@ export class Listener implements Subscription {
         this.fail(
           new ThrottrError(
             "queue_full",
-            `${this.#queue.length} messages of channel ${this.channel} wait to be read, there is no room for another`,
+            `${this.#queue.length} messages of channel ${this.channel} are already waiting to be read`,
           ),
         );
         return;
@@ -282,6 +282,6 @@ function isDropping(overflow: SubscribeOptions["overflow"] = "error"): boolean {
   if (overflow === "error" || overflow === "drop_oldest") return overflow === "drop_oldest";
   throw new ThrottrError(
     "option_invalid",
-    `overflow: error or drop_oldest is expected, got ${String(overflow)}`,
+    `overflow: expected error or drop_oldest, got ${String(overflow)}`,
   );
 }

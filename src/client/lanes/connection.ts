@@ -204,13 +204,13 @@ export class Connection implements Lane, LinkHost {
 function queueFull(calls: number): ThrottrError {
   return new ThrottrError(
     "queue_full",
-    `${calls} calls wait to be sent, there is no room for another: nothing was applied`,
+    `${calls} calls are already waiting to be sent: nothing was applied`,
   );
 }
 
 function subscribeRefused(channel: string): ThrottrError {
   return new ThrottrError(
     "subscribe_refused",
-    `the server has refused to subscribe to ${channel}: the token lacks the scope or the prefix, or there are too many subscriptions`,
+    `the server refused the subscription to ${channel}: the token lacks the scope or the prefix, or there are too many subscriptions`,
   );
 }

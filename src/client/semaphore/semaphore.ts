@@ -130,7 +130,7 @@ export class LeasedSemaphore implements Semaphore {
     options: HoldOptions = {},
   ): Promise<Result> {
     if (typeof run !== "function") {
-      throw new ThrottrError("argument_invalid", `run: a function is expected, got ${shown(run)}`);
+      throw new ThrottrError("argument_invalid", `run: expected a function, got ${shown(run)}`);
     }
     checkOptions(options, HOLD, "with");
     const wanted = this.#wantedOf(options, WAIT_MS);
@@ -138,7 +138,7 @@ export class LeasedSemaphore implements Semaphore {
     if (lease === null) {
       throw new ThrottrError(
         "semaphore_unavailable",
-        `there was no room for ${wanted.resources} of ${this.maximum} within ${wanted.waitMs} ms`,
+        `${wanted.resources} of ${this.maximum} did not become free within ${wanted.waitMs} ms`,
       );
     }
     try {

@@ -61,7 +61,7 @@ export function serviceBinding(binding: ThrottrBinding): Transport {
   if ((binding as unknown) == null) {
     throw new ThrottrError(
       "argument_invalid",
-      `binding: a service binding is expected, got ${shown(binding)}; is it among the services of wrangler.toml?`,
+      `binding: expected a service binding, got ${shown(binding)}; is it among the services of wrangler.toml?`,
     );
   }
   const server = binding as unknown as Binding;
@@ -75,7 +75,7 @@ export function serviceBinding(binding: ThrottrBinding): Transport {
         return await server.exchange(message);
       } catch (cause) {
         const text = cause instanceof Error ? cause.message : String(cause);
-        throw errorOfText(text, cause) ?? outcomeUnknown(`the call has failed: ${text}`, cause);
+        throw errorOfText(text, cause) ?? outcomeUnknown(`the call failed: ${text}`, cause);
       }
     },
     connect: (events) => openSocket(source, events),

@@ -34,7 +34,7 @@ export function doorOf(url: string, scheme: "http" | "ws"): string {
   if (door === null || schemes === undefined) {
     throw new ThrottrError(
       "option_invalid",
-      `url: an address that begins with http, https, ws or wss is expected, got ${url}`,
+      `url: expected an address that begins with http, https, ws or wss, got ${url}`,
     );
   }
   door.protocol = schemes[scheme === "http" ? 0 : 1];

@@ -9,7 +9,7 @@ import type { Signal } from "../platform.ts";
  * How a socket ended, or why it could not be opened.
  *
  * @example
- * const error = new ThrottrError("token_missing", "send a token");
+ * const error = new ThrottrError("token_missing", "the server expects a token: pass one as the option token");
  * events.closed({ error, isFinal: true });
  */
 export interface Ending {

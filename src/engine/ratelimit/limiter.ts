@@ -113,7 +113,7 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
 
   function stateOf(stored: string | null, nowNs: bigint): State | null {
     if (nowNs < 0n || nowNs > NOW_NS_MAX) {
-      throw new RangeError(`nowNs: 0 to ${NOW_NS_MAX} is expected, got ${nowNs}`);
+      throw new RangeError(`nowNs: expected 0 to ${NOW_NS_MAX}, got ${nowNs}`);
     }
     return stored === null ? null : codec.decode(stored);
   }

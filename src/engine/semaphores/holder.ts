@@ -35,9 +35,7 @@ export function leaseHolder(id: Uint8Array): Uint8Array<ArrayBuffer> {
 
 function makeHolder(kind: number, id: Uint8Array): Uint8Array<ArrayBuffer> {
   if (id.length !== HOLDER_ID_BYTES) {
-    throw new RangeError(
-      `holder: an id of ${HOLDER_ID_BYTES} bytes are expected, got ${id.length}`,
-    );
+    throw new RangeError(`holder: expected an id of ${HOLDER_ID_BYTES} bytes, got ${id.length}`);
   }
   const holder = new Uint8Array(HOLDER_BYTES);
   holder[0] = kind;

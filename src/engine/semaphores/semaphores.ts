@@ -406,7 +406,7 @@ export class Semaphores {
     const endsAtMs = this.#records.nowMs + ttlMs;
     if (!Number.isSafeInteger(ttlMs) || ttlMs < 1 || !Number.isSafeInteger(endsAtMs)) {
       throw new RangeError(
-        `ttl_invalid: ttlMs: a whole number of milliseconds, 1 or more, is expected, got ${ttlMs}`,
+        `ttl_invalid: ttlMs: expected a whole number of milliseconds, 1 or more, got ${ttlMs}`,
       );
     }
     return endsAtMs;

@@ -38,7 +38,7 @@ export class GroupStore {
     if (this.#head !== null && this.#head.format !== FORMAT) {
       throw new ThrottrError(
         "format_unknown",
-        `the group has format ${this.#head.format}, this release reads ${FORMAT}`,
+        `the group has format ${this.#head.format}, and this release reads format ${FORMAT}: run the release that wrote it`,
       );
     }
   }

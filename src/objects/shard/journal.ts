@@ -113,7 +113,7 @@ export class Journal {
     if (state.format !== FORMAT_VERSION) {
       throw new ThrottrError(
         "format_unknown",
-        `the data has format ${state.format}, this release reads ${FORMAT_VERSION}`,
+        `the data has format ${state.format}, and this release reads format ${FORMAT_VERSION}: run the release that wrote it`,
       );
     }
     this.#placement = { shards: state.shards, fingerprint: state.fingerprint };

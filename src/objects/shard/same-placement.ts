@@ -10,14 +10,14 @@ export function assertSamePlacement(inForce: Placement, asked: Placement): void 
   if (inForce.shards !== asked.shards) {
     throw new ThrottrError(
       "shards_mismatch",
-      `the data of this namespace is spread over SHARDS=${inForce.shards}, ` +
-        `this deployment says SHARDS=${asked.shards}; set it back to ${inForce.shards}, or move the data: ${MOVING}`,
+      `the data of this namespace was written with SHARDS=${inForce.shards}, ` +
+        `and this deployment has SHARDS=${asked.shards}: set it back to ${inForce.shards}, or move the data: ${MOVING}`,
     );
   }
   if (inForce.fingerprint !== asked.fingerprint) {
     throw new ThrottrError(
       "shards_mismatch",
-      `the data of this namespace was spread with another SHARD_SECRET; set it back, or move the data: ${MOVING}`,
+      `the data of this namespace was written with another SHARD_SECRET: set it back, or move the data: ${MOVING}`,
     );
   }
 }

@@ -146,8 +146,8 @@ export class ShardClaim {
     this.#isLogged = true;
     return new ThrottrError(
       "shard_data_missing",
-      `the database of shard ${shard} is empty, though it had data; restore it ` +
-        "from a backup, or set ACCEPT_DATA_LOSS=on to go on without it",
+      `the database of shard ${shard} is empty, although it had data: restore it ` +
+        "from a backup, or set ACCEPT_DATA_LOSS=on to start without it",
     );
   }
 

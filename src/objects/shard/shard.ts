@@ -301,7 +301,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     if (hashes !== this.#hashes) {
       throw new ThrottrError(
         "listing_lost",
-        "a shard's records lie in another order now; list them again",
+        "a shard reordered its records during the listing: list them again",
       );
     }
   }

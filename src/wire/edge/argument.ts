@@ -13,7 +13,7 @@ export function objectOf<Value>(value: Value, field: string, expected: string): 
   if (isObject(value)) return value;
   throw new ThrottrError(
     "argument_invalid",
-    `${field}: an object with ${expected} is expected, got ${shown(value)}`,
+    `${field}: expected an object with ${expected}, got ${shown(value)}`,
   );
 }
 
@@ -54,11 +54,11 @@ export function bytesOf(text: Text, field: string): Uint8Array {
     if (text.isWellFormed()) return encoder.encode(text);
     throw new ThrottrError(
       `${field}_invalid`,
-      `${field}: text has a surrogate without its other half`,
+      `${field}: expected well-formed text, got half a surrogate pair`,
     );
   }
   if (text instanceof Uint8Array) return text;
-  throw new ThrottrError(`${field}_invalid`, `${field}: text or a Uint8Array is expected`);
+  throw new ThrottrError(`${field}_invalid`, `${field}: expected text or a Uint8Array`);
 }
 
 /** The bytes of a short text of ASCII, faster than an encoder has them; null for another. */
@@ -83,7 +83,7 @@ export function nameOf(
   if (bytes.length <= bytesMax) return bytes;
   throw new ThrottrError(
     `${field}_invalid`,
-    `${field}: at most ${bytesMax} bytes are possible, got ${bytes.length}`,
+    `${field}: expected at most ${bytesMax} bytes, got ${bytes.length}`,
   );
 }
 
@@ -93,7 +93,7 @@ export function semaphoreNameOf(text: Text): Uint8Array {
   if (bytes.length >= 1 && bytes.length <= KEY_BYTES_MAX) return bytes;
   throw new ThrottrError(
     "name_invalid",
-    `name: 1 to ${KEY_BYTES_MAX} bytes are expected, got ${bytes.length}`,
+    `name: expected 1 to ${KEY_BYTES_MAX} bytes, got ${bytes.length}`,
   );
 }
 
@@ -103,7 +103,7 @@ export function valueOf(text: Text, field = "value"): Uint8Array {
   if (bytes.length <= VALUE_BYTES_MAX) return bytes;
   throw new ThrottrError(
     `${field}_invalid`,
-    `${field}: at most ${VALUE_BYTES_MAX} bytes are possible, got ${bytes.length}`,
+    `${field}: expected at most ${VALUE_BYTES_MAX} bytes, got ${bytes.length}`,
   );
 }
 
@@ -114,7 +114,7 @@ export function u64Of(value: bigint | number, field: string): bigint {
   if (whole >= 0n && whole <= U64_MAX) return whole;
   throw new ThrottrError(
     `${field}_invalid`,
-    `${field}: a bigint or safe integer from 0 to 2^64 - 1 is expected, got ${shown(value)}`,
+    `${field}: expected a bigint or safe integer from 0 to 2^64 - 1, got ${shown(value)}`,
   );
 }
 
@@ -126,7 +126,7 @@ export function ttlOf(ttlMs: number, min: 0 | 1 = 1): number {
   if (typeof ttlMs === "number" && Number.isSafeInteger(ttlMs) && ttlMs >= min) return ttlMs;
   throw new ThrottrError(
     "ttl_invalid",
-    `ttlMs: milliseconds are expected, an integer from ${min} to ${Number.MAX_SAFE_INTEGER}, got ${shown(ttlMs)}`,
+    `ttlMs: expected milliseconds, an integer from ${min} to ${Number.MAX_SAFE_INTEGER}, got ${shown(ttlMs)}`,
   );
 }
 
@@ -141,7 +141,7 @@ export function integerOf(
   if (Number.isInteger(value) && value >= min && value <= max) return value;
   throw new ThrottrError(
     code,
-    `${field}: an integer from ${min} to ${max} is expected, got ${shown(value)}`,
+    `${field}: expected an integer from ${min} to ${max}, got ${shown(value)}`,
   );
 }
 
@@ -150,7 +150,7 @@ export function leaseTtlOf(ttlMs: number): number {
   if (Number.isInteger(ttlMs) && ttlMs >= 1 && ttlMs <= LEASE_TTL_MS_MAX) return ttlMs;
   throw new ThrottrError(
     "ttl_invalid",
-    `ttlMs: milliseconds are expected, an integer from 1 to ${LEASE_TTL_MS_MAX}, got ${shown(ttlMs)}`,
+    `ttlMs: expected milliseconds, an integer from 1 to ${LEASE_TTL_MS_MAX}, got ${shown(ttlMs)}`,
   );
 }
 
@@ -161,6 +161,6 @@ export function idempotencyKeyOf(text: Text | undefined): Uint8Array | null {
   if (bytes.length >= 1 && bytes.length <= IDEMPOTENCY_KEY_BYTES_MAX) return bytes;
   throw new ThrottrError(
     "idempotency_key_invalid",
-    `idempotencyKey: 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes are expected, got ${bytes.length}`,
+    `idempotencyKey: expected 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes, got ${bytes.length}`,
   );
 }

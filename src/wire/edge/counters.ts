@@ -62,7 +62,10 @@ export function increment(key: Text, options: IncrementOptions): Operation<bigin
     options,
     (reply) => {
       if (!isApplied(reply)) {
-        throw new ThrottrError("quota_overflow", "the quota would leave 2^64 - 1");
+        throw new ThrottrError(
+          "quota_overflow",
+          "the quota would exceed 2^64 - 1; nothing was changed",
+        );
       }
       return counterOf(reply)?.quota ?? by;
     },
@@ -126,7 +129,7 @@ export function ttl(key: Text, options: TtlOptions): Operation<Remaining | null>
   if (typeof name !== "string" || !Object.hasOwn(Change, name)) {
     throw new ThrottrError(
       "change_invalid",
-      `change: one of ${Object.keys(Change).join(", ")} is expected, got ${shown(name)}`,
+      `change: expected one of ${Object.keys(Change).join(", ")}, got ${shown(name)}`,
     );
   }
   return onKey(Command.expire, key, options, remainingOf, (out) => {

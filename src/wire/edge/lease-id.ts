@@ -15,7 +15,7 @@ const GROUPS = /^(.{8})(.{4})(.{4})(.{4})(.{12})$/;
  */
 export function leaseIdOf(text: unknown): Uint8Array<ArrayBuffer> {
   if (typeof text === "string" && UUID.test(text)) return bytesOfHex(text.replaceAll("-", ""));
-  throw new ThrottrError("lease_invalid", `leaseId: a UUID is expected, got ${shown(text)}`);
+  throw new ThrottrError("lease_invalid", `leaseId: expected a UUID, got ${shown(text)}`);
 }
 
 /** The id that 16 bytes are, in lowercase. */

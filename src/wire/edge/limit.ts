@@ -123,7 +123,7 @@ function windowNsOf(windowMs: unknown, path: string): bigint {
   throw new RateLimitError(
     "window_invalid",
     `${path}windowMs`,
-    "milliseconds above 0 are expected",
+    "expected milliseconds above 0",
     windowMs,
   );
 }

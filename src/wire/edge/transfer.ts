@@ -153,7 +153,7 @@ function ofPair(key: Uint8Array, body: (out: ByteWriter) => void): Operation<Res
 function resultOf({ bytes }: CommandReply): RestoreResult {
   const result = OUTCOMES[bytes[0]!];
   if (result !== undefined) return result;
-  throw new ThrottrError("reply_invalid", `an outcome of RESTORE is expected, got ${bytes[0]}`);
+  throw new ThrottrError("reply_invalid", `expected an outcome of RESTORE, got ${bytes[0]}`);
 }
 
 function isPairKey(key: RecordKey): key is readonly [consumer: Text, resource: Text] {
@@ -187,10 +187,7 @@ function afterOf(cursor: RecordKey, isPairs: boolean): Uint8Array {
 
 function policyOf(name: RestorePolicyName): number {
   if (typeof name === "string" && Object.hasOwn(RestorePolicy, name)) return RestorePolicy[name];
-  throw new ThrottrError(
-    "policy_invalid",
-    `policy: keep or replace is expected, got ${shown(name)}`,
-  );
+  throw new ThrottrError("policy_invalid", `policy: expected keep or replace, got ${shown(name)}`);
 }
 
 function unitOf(name: TtlUnit, isPair: boolean): number {
@@ -198,7 +195,7 @@ function unitOf(name: TtlUnit, isPair: boolean): number {
   const types = isPair ? PAIR_UNITS : UNITS.map((_, i) => i + 1);
   if (types.includes(type)) return type;
   const names = types.map((known) => UNITS[known - 1]).join(", ");
-  throw new ThrottrError("unit_invalid", `unit: one of ${names} is expected, got ${shown(name)}`);
+  throw new ThrottrError("unit_invalid", `unit: expected one of ${names}, got ${shown(name)}`);
 }
 
 function valueWriter(record: StoredRecord, isPair: boolean): (out: ByteWriter) => void {
@@ -212,7 +209,7 @@ function valueWriter(record: StoredRecord, isPair: boolean): (out: ByteWriter) =
   }
   throw new ThrottrError(
     "kind_invalid",
-    `kind: ${isPair ? "of a pair counter" : "counter or buffer"} is expected, got ${shown((record as StoredRecord).kind)}`,
+    `kind: expected ${isPair ? "counter, as the key is a pair" : "counter or buffer"}, got ${shown((record as StoredRecord).kind)}`,
   );
 }
 
@@ -247,6 +244,6 @@ function exportedKey(bytes: Uint8Array, from: number, to: number, isPairs: boole
 function unknownUnit(type: number): never {
   throw new ThrottrError(
     "reply_invalid",
-    `a TTL type from 1 to ${UNITS.length} is expected, got ${type}`,
+    `expected a TTL type from 1 to ${UNITS.length}, got ${type}`,
   );
 }

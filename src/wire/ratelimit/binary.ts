@@ -111,7 +111,7 @@ function readSingle(reader: FieldReader, strategy: number, path: string): object
     case STRATEGY_NUMBERS.sliding_window:
       return { strategy: "sliding_window", limit: reader.f64(), windowNs: reader.u64() };
     default: {
-      const expected = "the number of a strategy is expected";
+      const expected = "expected the number of a strategy";
       throw new RateLimitError("configuration_invalid", `${path}strategy`, expected, strategy);
     }
   }
@@ -148,13 +148,13 @@ class FieldReader {
   /** @throws RateLimitError when there are more bytes */
   finish(): void {
     const left = this.#bytes.length - this.#at;
-    if (left > 0) this.#refuse("no more bytes are expected", left);
+    if (left > 0) this.#refuse("expected no more bytes", left);
   }
 
   #take(count: number): number {
     const at = this.#at;
     const left = this.#bytes.length - at;
-    if (left < count) this.#refuse(`${count} more bytes are expected`, left);
+    if (left < count) this.#refuse(`expected ${count} more bytes`, left);
     this.#at = at + count;
     return at;
   }

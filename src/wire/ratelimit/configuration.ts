@@ -76,7 +76,7 @@ export function checkConfiguration(value: unknown): RateLimitConfiguration {
     throw new RateLimitError(
       "combination_invalid",
       "primary.strategy",
-      "fixed_window is expected",
+      "expected fixed_window",
       primary.strategy,
     );
   }
@@ -84,7 +84,7 @@ export function checkConfiguration(value: unknown): RateLimitConfiguration {
     throw new RateLimitError(
       "combination_invalid",
       "secondary.strategy",
-      "one of token_bucket, leaky_bucket, gcra is expected",
+      "expected one of token_bucket, leaky_bucket, gcra",
       secondary.strategy,
     );
   }
@@ -100,7 +100,7 @@ function fieldsOf(value: unknown): Fields {
 /** @param field that has the value, for the message */
 function strategyFields(value: unknown, field: string): Fields {
   if (isObject(value)) return value;
-  const expected = "an object with a field strategy is expected";
+  const expected = "expected an object with a field strategy";
   throw new RateLimitError("strategy_unknown", field, expected, value);
 }
 
@@ -125,14 +125,14 @@ function checkSingle(
       throw new RateLimitError(
         "combination_invalid",
         `${path}strategy`,
-        "a strategy that is no composite itself is expected",
+        "expected a strategy other than composite",
         strategy,
       );
     default:
       throw new RateLimitError(
         "strategy_unknown",
         `${path}strategy`,
-        "one of token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, composite is expected",
+        "expected one of token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, composite",
         strategy,
       );
   }
@@ -148,10 +148,10 @@ function checkBucket(
   const rateMax = strategy === "gcra" ? GCRA_RATE_MAX : Number.MAX_VALUE;
   if (typeof rate !== "number" || !(rate > 0 && rate <= rateMax)) {
     const range = strategy === "gcra" ? "above 0, at most 1e9" : "finite, above 0";
-    throw new RateLimitError("rate_invalid", `${path}rate`, `a number ${range} is expected`, rate);
+    throw new RateLimitError("rate_invalid", `${path}rate`, `expected a number ${range}`, rate);
   }
   if (bucketTtlSeconds(burst, rate) > TTL_SECONDS_MAX) {
-    const range = `at most ${TTL_SECONDS_MAX / TTL_FACTOR} seconds are expected`;
+    const range = `expected at most ${TTL_SECONDS_MAX / TTL_FACTOR} seconds`;
     throw new RateLimitError("time_overflow", `${path}burst / ${path}rate`, range, burst / rate);
   }
   return { strategy, burst, rate };
@@ -161,7 +161,7 @@ function checkQuotas(value: unknown, path: string): readonly QuotaConfiguration[
   const isList = Array.isArray(value);
   if (!isList || value.length < 1 || value.length > QUOTAS_MAX) {
     const got = isList ? value.length : value;
-    throw new RateLimitError("quotas_invalid", path, `1 to ${QUOTAS_MAX} quotas are expected`, got);
+    throw new RateLimitError("quotas_invalid", path, `expected 1 to ${QUOTAS_MAX} quotas`, got);
   }
   const quotas: QuotaConfiguration[] = [];
   for (const [i, entry] of value.entries()) {
@@ -177,11 +177,11 @@ function checkQuotas(value: unknown, path: string): readonly QuotaConfiguration[
 
 function checkPair(first: QuotaConfiguration, second: QuotaConfiguration, path: string): void {
   if (first.name === second.name) {
-    const expected = "a name of its own is expected";
+    const expected = "expected a name that no other quota has";
     throw new RateLimitError("quota_name_taken", `${path}name`, expected, second.name);
   }
   if (BigInt(first.limit) * second.windowNs === BigInt(second.limit) * first.windowNs) {
-    const expected = `another ratio of limit to window than that of ${first.name} is expected`;
+    const expected = `expected a ratio of limit to window that differs from that of ${first.name}`;
     const got = `${second.limit} in ${second.windowNs} ns`;
     throw new RateLimitError("quota_ratio_taken", `${path}limit`, expected, got);
   }
@@ -193,11 +193,11 @@ function checkWindow(
 ): { limit: number; windowNs: bigint } {
   const limit = checkAmount(limitValue, `${path}limit`, "limit_invalid");
   if (typeof windowNs !== "bigint" || windowNs < 1n) {
-    const expected = "nanoseconds above 0 as a bigint are expected";
+    const expected = "expected nanoseconds above 0 as a bigint";
     throw new RateLimitError("window_invalid", `${path}windowNs`, expected, windowNs);
   }
   if (windowNs > WINDOW_NS_MAX) {
-    const expected = `at most ${WINDOW_NS_MAX} nanoseconds are expected`;
+    const expected = `expected at most ${WINDOW_NS_MAX} nanoseconds`;
     throw new RateLimitError("time_overflow", `${path}windowNs`, expected, windowNs);
   }
   return { limit, windowNs };
@@ -214,6 +214,6 @@ export function checkAmount(
   code: "burst_invalid" | "limit_invalid" | "cost_invalid",
 ): number {
   if (typeof value === "number" && Number.isSafeInteger(value) && value >= 1) return value;
-  const expected = `an integer from 1 to ${Number.MAX_SAFE_INTEGER} is expected`;
+  const expected = `expected an integer from 1 to ${Number.MAX_SAFE_INTEGER}`;
   throw new RateLimitError(code, field, expected, value);
 }

@@ -27,7 +27,7 @@ export class RateLimitError extends Error {
   /** Path of the field, such as `secondary.rate` or `quotas[2].limit`. */
   readonly field: string;
 
-  /** @param expected the range, as a sentence: "an integer from 1 to 8 is expected" */
+  /** @param expected the range, such as "expected an integer from 1 to 8" */
   constructor(code: RateLimitErrorCode, field: string, expected: string, got: unknown) {
     super(`${code}: ${field}: ${expected}, got ${shown(got)}`);
     this.code = code;

@@ -21,7 +21,7 @@ export function isName(text: string): boolean {
  */
 export function checkName(value: unknown, field: string, code: RateLimitErrorCode): string {
   if (typeof value === "string" && isName(value)) return value;
-  const range = `1 to ${NAME_BYTES_MAX} bytes of A-Z a-z 0-9 _ - : . @ + are expected`;
+  const range = `expected 1 to ${NAME_BYTES_MAX} characters of A-Z a-z 0-9 _ - : . @ +`;
   throw new RateLimitError(code, field, range, value);
 }
 

@@ -35,7 +35,7 @@ export function encodeRequest(request: Request, opaque: number): Uint8Array<Arra
   const fixedBytes = FIXED_BYTES[request.type];
   const name = "name" in request ? request.name : null;
   if (name !== null && (name.length === 0 || name.length > NAME_BYTES_MAX)) {
-    throw new RangeError(`name: 1 to ${NAME_BYTES_MAX} bytes are expected, got ${name.length}`);
+    throw new RangeError(`name: expected 1 to ${NAME_BYTES_MAX} bytes, got ${name.length}`);
   }
   const bodyBytes = fixedBytes + (name?.length ?? 0);
   const frame = new Uint8Array(HEADER_BYTES + bodyBytes);
@@ -54,7 +54,7 @@ export function encodeRequest(request: Request, opaque: number): Uint8Array<Arra
 
 function putU32(frame: Uint8Array, at: number, value: number, field: string): void {
   if (!Number.isInteger(value) || value < 0 || value > 0xffffffff) {
-    throw new RangeError(`${field}: a whole number from 0 to 4294967295 is expected, got ${value}`);
+    throw new RangeError(`${field}: expected a whole number from 0 to 4294967295, got ${value}`);
   }
   writeU32(frame, at, value);
 }
@@ -73,7 +73,7 @@ export interface Reply {
  * @throws RangeError when no reply begins there
  */
 export function decodeReply(bytes: Uint8Array, at: number): Reply {
-  if (bytes[at] !== REPLY_MAGIC) throw new RangeError(`magic: 0x91 is expected, got ${bytes[at]}`);
+  if (bytes[at] !== REPLY_MAGIC) throw new RangeError(`magic: expected 0x91, got ${bytes[at]}`);
   const bodyAt = at + HEADER_BYTES;
   return {
     opcode: bytes[at + 1]!,

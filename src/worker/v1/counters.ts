@@ -47,7 +47,10 @@ export const counterRoutes = [
         operations.insert(path.key, { quota: body.quota, ttlMs: body.ttlMs, ...once }),
       );
       if (isNew) return created;
-      throw new ThrottrError("exists", "there is a record under the key; nothing was changed");
+      throw new ThrottrError(
+        "exists",
+        "there is already a record under the key; nothing was changed",
+      );
     },
   }),
   route({

@@ -25,12 +25,12 @@ export function parseJson(bytes: Uint8Array): unknown {
   try {
     text = decoder.decode(bytes);
   } catch {
-    throw new ThrottrError("json_invalid", "the body is no UTF-8");
+    throw new ThrottrError("json_invalid", "the body is not UTF-8");
   }
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new ThrottrError("json_invalid", `the body is no JSON: ${(error as Error).message}`);
+    throw new ThrottrError("json_invalid", `the body is not JSON: ${(error as Error).message}`);
   }
 }
 
@@ -49,7 +49,7 @@ function assertBounded(bytes: Uint8Array): void {
     if (depth <= DEPTH_MAX && parts <= PARTS_MAX) continue;
     throw new ThrottrError(
       "body_too_large",
-      `JSON may have ${PARTS_MAX} values in ${DEPTH_MAX} levels of objects and lists`,
+      `JSON may have at most ${PARTS_MAX} values in ${DEPTH_MAX} levels of objects and lists`,
     );
   }
 }

@@ -171,7 +171,7 @@ function onceOf(key: string | undefined, i: number): { idempotencyKey?: string }
   if (key.length <= KEY_BYTES_MAX) return { idempotencyKey: `${key}.${i}` };
   throw new ThrottrError(
     "idempotency_key_invalid",
-    `Idempotency-Key: 1 to ${KEY_BYTES_MAX} bytes are expected here, got ${key.length}`,
+    `Idempotency-Key: expected 1 to ${KEY_BYTES_MAX} bytes here, got ${key.length}`,
   );
 }
 

@@ -44,7 +44,7 @@ function assertNamespace({ namespace }: { namespace: string }, { access }: Calle
   if (namespace === access.namespace) return;
   throw new ThrottrError(
     "namespace_mismatch",
-    "namespace: the name of the token's own namespace is expected; nothing was changed",
+    "namespace: expected the namespace of the token; nothing was changed",
   );
 }
 

@@ -100,7 +100,9 @@ function parametersOf({ search }: URL): Map<string, string> {
     const value = unescaped(rest.join("="));
     const field = unescaped(name!) ?? name!;
     if (value === null) {
-      refuseFields("query_invalid", [{ field, message: "a % that begins no escape" }]);
+      refuseFields("query_invalid", [
+        { field, message: "it has a % without two hexadecimal digits behind it: escape it as %25" },
+      ]);
     }
     if (parameters.has(field)) refuseFields("query_invalid", [{ field, message: "it came twice" }]);
     parameters.set(field, value);
@@ -122,7 +124,7 @@ function onceOf({ once, method, scopes }: Route, header: string | null): Input["
   if (once === undefined) {
     throw new ThrottrError(
       "idempotency_key_invalid",
-      "Idempotency-Key: it is not taken here; the request would be applied again",
+      "Idempotency-Key: this route does not accept one, as a repeated request would be applied again",
     );
   }
   const quoted = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/.exec(header)?.[1]?.replace(/\\(.)/g, "$1");
@@ -130,7 +132,7 @@ function onceOf({ once, method, scopes }: Route, header: string | null): Input["
   if (key.length >= 1 && key.length <= IDEMPOTENCY_KEY_BYTES_MAX) return { idempotencyKey: key };
   throw new ThrottrError(
     "idempotency_key_invalid",
-    `Idempotency-Key: 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} characters of ASCII are expected, in quotes or without, got ${shown(header)}`,
+    `Idempotency-Key: expected 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} characters of ASCII, in quotes or without, got ${shown(header)}`,
   );
 }
 
@@ -158,8 +160,8 @@ function fieldError(issue: v.BaseIssue<unknown>): FieldError {
 
 function messageOf({ type, expected, message, input }: v.BaseIssue<unknown>): string {
   if (type === "strict_object") {
-    if (expected === "Object") return `an object is expected, got ${shown(input)}`;
-    return expected === "never" ? "there is no such field" : "it is missing";
+    if (expected === "Object") return `expected an object, got ${shown(input)}`;
+    return expected === "never" ? "unknown field" : "it is missing";
   }
   // A check of several fields says it all.
   return type === "raw_check" ? message : `${message}, got ${shown(input)}`;

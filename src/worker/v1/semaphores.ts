@@ -37,7 +37,7 @@ const inJson = ({ leaseId, resources, ttlMs, expiresAtMs }: Lease, name: Uint8Ar
 const idOf = ({ lease }: { lease: Uint8Array }): string => binaryString(lease, 0, lease.length);
 
 const leaseAbsent = (): ThrottrError =>
-  new ThrottrError("lease_absent", "the semaphore has no such lease, or no more");
+  new ThrottrError("lease_absent", "the semaphore has no such lease, or it has ended");
 
 export const semaphoreRoutes = [
   route({
@@ -78,7 +78,10 @@ export const semaphoreRoutes = [
     answer: async ({ caller, path }) => {
       const state = await executeOne(caller, operations.inspectSemaphore(path.name));
       if (state !== null) return ok(state);
-      throw new ThrottrError("semaphore_absent", "nobody holds any of it, and nobody did lately");
+      throw new ThrottrError(
+        "semaphore_absent",
+        "nothing of the semaphore is held, nor was lately",
+      );
     },
   }),
   route({
@@ -120,7 +123,7 @@ export const semaphoreRoutes = [
       if (lease !== null) return { status: 201, json: inJson(lease, path.name) };
       throw new ThrottrError(
         "semaphore_unavailable",
-        "what is held together would exceed the maximum; nothing was changed",
+        "not enough is free: the maximum would be exceeded; nothing was changed",
       );
     },
   }),

@@ -15,7 +15,7 @@ const GCRA_RATE_MAX = 1e9;
 export const LIMIT_REQUESTS_MAX = 1000;
 
 const limitName = (description: string) => {
-  const message = "1 to 64 of A-Z a-z 0-9 _ - : . @ + are expected";
+  const message = "expected 1 to 64 characters of A-Z a-z 0-9 _ - : . @ +";
   return v.pipe(v.string(message), v.regex(LIMIT_NAME, message), v.description(description));
 };
 
@@ -26,7 +26,7 @@ const windowMs = positive(WINDOW_MS_MAX, "Length of the window, in ms.");
 const burst = amount("Requests at once.");
 
 /** What tells strategies apart. */
-const is = <const Name extends string>(name: Name) => v.literal(name, `${name} is expected`);
+const is = <const Name extends string>(name: Name) => v.literal(name, `expected ${name}`);
 
 export const BucketStrategy = v.strictObject({
   strategy: v.picklist(["token_bucket", "leaky_bucket"]),
@@ -46,7 +46,7 @@ export const Quota = v.strictObject({
   windowMs,
 });
 
-const quotasMessage = `1 to ${QUOTAS_MAX} quotas are expected`;
+const quotasMessage = `expected 1 to ${QUOTAS_MAX} quotas`;
 
 export const FixedWindowStrategy = v.strictObject({
   strategy: is("fixed_window"),
@@ -70,7 +70,7 @@ export const CompositeStrategy = v.strictObject({
   secondary: v.variant(
     "strategy",
     [BucketStrategy, GcraStrategy],
-    "one of token_bucket, leaky_bucket, gcra is expected",
+    "expected one of token_bucket, leaky_bucket, gcra",
   ),
 });
 
@@ -83,9 +83,9 @@ const STRATEGIES = [
   "composite",
 ] as const;
 
-const OBJECT_MESSAGE = "an object with a field strategy is expected";
+const OBJECT_MESSAGE = "expected an object with a field strategy";
 
-const strategyMessage = `one of ${STRATEGIES.join(", ")} is expected`;
+const strategyMessage = `expected one of ${STRATEGIES.join(", ")}`;
 
 export const Strategy = v.variant(
   "strategy",
@@ -100,7 +100,7 @@ export const limitBody = v.strictObject({ strategy: Strategy, cost });
 
 export const peekBody = v.strictObject({ strategy: Strategy });
 
-const requestsMessage = `1 to ${LIMIT_REQUESTS_MAX} requests are expected`;
+const requestsMessage = `expected 1 to ${LIMIT_REQUESTS_MAX} requests`;
 
 export const limitManyBody = v.strictObject({
   requests: v.pipe(

@@ -4,7 +4,7 @@ import { count, counted } from "./parts.ts";
 
 export const adminBody = v.strictObject({
   namespace: v.pipe(
-    v.string("the name of the namespace is expected"),
+    v.string("expected the name of the namespace"),
     v.description(
       "The name of the token's namespace, once more: `default` with `ACCESS=open`. So that it is no other one than meant.",
     ),

@@ -26,7 +26,7 @@ function turned<Input, Output>(turn: (input: Input) => Output | null, message: s
 }
 
 export function integer(min: number, max: number, description: string) {
-  const message = `an integer from ${min} to ${max} is expected`;
+  const message = `expected an integer from ${min} to ${max}`;
   return v.pipe(
     v.number(message),
     v.safeInteger(message),
@@ -38,7 +38,7 @@ export function integer(min: number, max: number, description: string) {
 
 export function positive(max: number, description: string) {
   const range = max === Number.MAX_VALUE ? "above 0" : `above 0, at most ${max}`;
-  const message = `a number ${range} is expected`;
+  const message = `expected a number ${range}`;
   return v.pipe(
     v.number(message),
     v.gtValue(0, message),
@@ -49,7 +49,7 @@ export function positive(max: number, description: string) {
 
 /** An integer in a query. */
 export function queryInteger(min: number, max: number, description: string) {
-  const message = `an integer from ${min} to ${max} is expected`;
+  const message = `expected an integer from ${min} to ${max}`;
   return v.pipe(
     v.string(message),
     v.metadata({ type: "integer", minimum: min, maximum: max, description }),
@@ -60,9 +60,9 @@ export function queryInteger(min: number, max: number, description: string) {
   );
 }
 
-const TEXT = "text is expected, well-formed: bytes that are none go into the field in base64";
+const TEXT = "expected well-formed text: send other bytes in the field with Base64 behind its name";
 
-const BASE64 = "base64 is expected";
+const BASE64 = "expected base64";
 
 export const text = (description: string) =>
   v.pipe(v.string(TEXT), v.description(description), turned(bytesOfText, TEXT));
@@ -79,7 +79,7 @@ export const base64 = (description: string) =>
 
 /** Bytes in a query are percent-encoded. They come as a binary string. */
 export const queryBytes = (bytesMin: number, description: string) => {
-  const message = `${bytesMin} to ${NAME_BYTES_MAX} bytes are expected`;
+  const message = `expected ${bytesMin} to ${NAME_BYTES_MAX} bytes`;
   return v.pipe(
     v.string(message),
     v.description(`${description} Percent-encoded, byte by byte.`),
@@ -111,7 +111,7 @@ export function oneOf<Fields extends object>(...names: readonly [string, string]
   return refusing<Fields>((fields) =>
     names.filter((name) => Object.hasOwn(fields, name)).length === 1
       ? null
-      : { field: names[0], message: `either ${names.join(" or ")} is expected` },
+      : { field: names[0], message: `expected either ${names.join(" or ")}` },
   );
 }
 
@@ -121,8 +121,7 @@ export const requiresOneOf = (...names: readonly string[]) => ({
 
 export const ttlMs = integer(1, Number.MAX_SAFE_INTEGER, "How long the record lives, in ms.");
 
-const U64_MESSAGE =
-  "an integer from 0 to 2^64 - 1 is expected, above 2^53 - 1 as a string of digits";
+const U64_MESSAGE = "expected an integer from 0 to 2^64 - 1, above 2^53 - 1 as a string of digits";
 
 export const U64 = v.pipe(
   v.union(
@@ -162,7 +161,7 @@ export const queryCursor = (bytesMax: number, bytesMin = 0) =>
         const bytes = bytesOfUrlBase64(cursor);
         if (bytes === null || bytes.length < bytesMin) return null;
         return bytes.length <= bytesMax ? bytes : null;
-      }, "the cursor of a page is expected"),
+      }, "expected the cursor of a page"),
     ),
   );
 

@@ -22,7 +22,7 @@ export const ttlBody = v.strictObject({
   ttlMs: integer(0, Number.MAX_SAFE_INTEGER, "Milliseconds."),
   change: v.optional(
     v.pipe(
-      v.picklist(CHANGES, `one of ${CHANGES.join(", ")} is expected`),
+      v.picklist(CHANGES, `expected one of ${CHANGES.join(", ")}`),
       v.description("`patch`: from now on; `increase`, `decrease`: the end moves by it."),
     ),
     "patch",

@@ -21,7 +21,7 @@ import {
 
 const LEASE_ID = /^[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}$/;
 
-const leaseIdMessage = "a UUID is expected";
+const leaseIdMessage = "expected a UUID";
 
 const leaseTtlMs = integer(
   1,
