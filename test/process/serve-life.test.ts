@@ -257,7 +257,7 @@ it("stack traces in its log name the lines of the sources", async () => {
     [second.errors, ...second.events.map((event) => JSON.stringify(event))].join("\n");
   // It serves what other files have, and says that this one is not well.
   expect(second.events.find(({ event }) => event === "warning")?.detail).toContain("/health: 503");
-  await expect.poll(traces).toMatch(/src\/objects\/\w[\w-]*\.ts:\d+:\d+/);
+  await expect.poll(traces).toMatch(/src\/(objects|dispatch|base)\/[\w/-]+\.ts:\d+:\d+/);
   expect(traces()).not.toContain("worker.js:");
 });
 
