@@ -18,7 +18,7 @@ export interface Access {
 
 export const ALL_SCOPES = Object.values(Scope).reduce((bits, bit) => bits | bit, 0);
 
-/** What `ACCESS=open` gives to anyone. */
+/** What `ACCESS=open` gives to every caller without a token. */
 export const OPEN_ACCESS: Access = {
   namespace: "default",
   scopes: ALL_SCOPES,

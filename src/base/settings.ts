@@ -8,6 +8,7 @@ import { FRAME_BYTES_LIMIT } from "../wire/bridge.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { logWarning } from "./log.ts";
 
+/** Variables of wrangler are texts, those of tests may be numbers. An empty text stands for the default. */
 function integer(name: string, fallback: number, min: number, max: number) {
   const message = `${name}: expected an integer from ${min} to ${max}`;
   return v.pipe(

@@ -11,7 +11,9 @@ import { Channel } from "./channel.ts";
 import { DataPoints } from "../../base/data-points.ts";
 
 export class Directory extends Channel implements DirectoryCalls {
+  /** Counts of callers over HTTP and service bindings. */
   readonly #doors = new Tally();
+  /** Counts of Hubs that have no connections any more. Like all counts it starts anew with the object. */
   readonly #retired = new Tally();
   readonly #points: DataPoints | null;
 

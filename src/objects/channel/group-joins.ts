@@ -39,7 +39,7 @@ export class GroupJoins {
     for (const { name, hub } of rows) this.#add(channelOfBlob(name), hub);
   }
 
-  /** Names that have members. */
+  /** Names that have subscribers in some Hub. */
   get size(): number {
     return this.#members.size;
   }
@@ -58,6 +58,7 @@ export class GroupJoins {
 
   /** A Hub has a subscriber from now on. False when there is no room for it. */
   join(channel: string, hub: string): boolean {
+    // It was joined already: a Hub that was reset joins again, and knows nothing of before. No row is written for that.
     const member = this.#memberOf(channel, hub);
     if (member !== undefined) {
       member.joins++;
@@ -76,6 +77,7 @@ export class GroupJoins {
     if (members === undefined || member === undefined) return;
     this.#store.write("DELETE FROM joins WHERE name = ? AND hub = ?", blobOf(channel), hub);
     this.#bytes -= joinBytes(channel);
+    // Messages that its courier still has are sent all the same; a Hub that joins again gets a new courier.
     if (--member.courier.names === 0) this.#couriers.delete(hub);
     members.splice(members.indexOf(member), 1);
     if (members.length > 0) return;

@@ -73,6 +73,7 @@ export class GroupReplay {
   /** Keeps the last of messages that were numbered from `first` on. */
   keep(channel: string, first: number, messages: Uint8Array, count: number, nowMs: number): void {
     if (this.#messagesMax === 0) return;
+    // A publication may have more messages than are kept: the first ones are not even written.
     const skipped = Math.max(0, count - this.#messagesMax);
     let sequence = first;
     let chunkFirst = first + skipped;
@@ -99,11 +100,13 @@ export class GroupReplay {
     after: number | null,
     nowMs: number,
   ): { replayFrom: number; replay: Uint8Array } {
+    // A listener that has none before gets none: it begins with what comes next.
     const from = Math.max((after ?? sequence) + 1, sequence - this.#messagesMax + 1);
     const payloads: Uint8Array[] = [];
     let bytes = 0;
     let next = sequence;
     for (const chunk of this.#channels.get(channel)?.chunks.toReversed() ?? []) {
+      // Backwards from the newest. A gap, where a crash has taken a chunk, ends it: numbers must not jump.
       const isNext = chunk.first + chunk.count - 1 === next;
       if (!isNext || next < from || nowMs - chunk.atMs >= KEPT_MS) break;
       for (const payload of this.#payloadsOf(channel, chunk).toReversed()) {

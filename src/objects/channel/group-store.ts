@@ -43,14 +43,17 @@ export class GroupStore {
     }
   }
 
+  /** The high mark that is stored; 0 where nothing is. */
   get high(): number {
     return this.#head?.high ?? 0;
   }
 
+  /** The stored numbers are exact; true where nothing is stored. */
   get isSettled(): boolean {
     return this.#head?.isSettled ?? true;
   }
 
+  /** The head is a key of the key-value store, so that reading it makes no tables in an object that stays empty. */
   storeHead(high: number, isSettled: boolean): void {
     this.#prepare();
     this.#head = { format: FORMAT, high, isSettled };
@@ -65,12 +68,13 @@ export class GroupStore {
     return this.#head === null ? [] : this.storage.sql.exec<Row>(query, ...bindings).toArray();
   }
 
+  /** Executes what writes, and makes the tables first where there are none. */
   write(query: string, ...bindings: (ArrayBuffer | string | number)[]): void {
     this.#prepare();
     this.storage.sql.exec(query, ...bindings);
   }
 
-  /** Forgets all, the head, too. */
+  /** Deletes everything, the head too: an object without storage costs nothing while it sleeps. */
   async clear(): Promise<void> {
     this.#head = null;
     await this.storage.deleteAll();
@@ -91,6 +95,7 @@ export function blobOf(channel: string): ArrayBuffer {
   return bytes.buffer;
 }
 
+/** The channel of a blob that `blobOf` has made, as a binary string. */
 export function channelOfBlob(blob: ArrayBuffer): string {
   return binaryString(new Uint8Array(blob), 1, blob.byteLength - 1);
 }

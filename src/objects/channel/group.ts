@@ -54,6 +54,7 @@ export class Group {
     this.#state = state;
     this.#store = new GroupStore(state.storage);
     this.#joins = new GroupJoins(this.#store, env, state.id.name!, (channel) => {
+      // A listener whose connection was lost may come back within a day, and ask what it has missed.
       const numbered = this.#numbers.get(channel);
       if (numbered !== undefined) this.#numbers.use(numbered, Date.now());
     });
@@ -106,6 +107,7 @@ export class Group {
    * @param after number of the last message that the listener has; null when it has none
    */
   listen(channel: string, hub: string, after: number | null): Listened | null {
+    // No `await` up to the return: a message is either in what is given again, or published after the join.
     if (!this.join(channel, hub)) return null;
     const nowMs = Date.now();
     const numbered = this.#numbers.listen(channel, nowMs);
@@ -128,6 +130,7 @@ export class Group {
     const { count, bundles } = this.#bundle(publications);
     if (bundles.size === 0) return NOTHING;
     const sequences = this.#number(bundles, count);
+    // One call to each Hub with all its channels, not one for each channel.
     const toHubs = new Map<Courier, ToHub>();
     for (const bundle of bundles.values()) address(bundle, toHubs);
     if (toHubs.size === 0) return { delivered: null, sequences };
@@ -159,7 +162,7 @@ export class Group {
     await this.#joins.verify(hubs);
   }
 
-  /** Finds the messages of channels that have subscribers or numbers. */
+  /** Sorts messages by channel, and drops those of channels without subscribers and numbers. */
   #bundle(publications: Uint8Array): { count: number; bundles: Map<string, Bundle> } {
     const bundles = new Map<string, Bundle>();
     let count = 0;
@@ -175,6 +178,7 @@ export class Group {
         bundle = { channel, members, numbered, out, indexes: [] };
         bundles.set(channel, bundle);
       }
+      // A payload is copied once here, and the bytes are shared by the calls to all Hubs.
       writeMessage(bundle.out, publications, at, length);
       bundle.indexes.push(index);
     });
@@ -213,6 +217,7 @@ export class Group {
     }
     this.#isSettling = false;
     this.#numbers.settle();
+    // Keeps the object awake until the numbers are on disk.
     await this.#state.storage.sync();
   }
 
@@ -225,6 +230,7 @@ export class Group {
 
 const NOTHING: PublishedAll = { delivered: null, sequences: null };
 
+/** Adds the messages of a channel to what each of its Hubs is given. */
 function address(bundle: Bundle, toHubs: Map<Courier, ToHub>): void {
   const { channel, members, out, indexes } = bundle;
   const bytes = out.bytes.subarray(0, out.length);

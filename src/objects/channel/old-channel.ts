@@ -76,7 +76,7 @@ export class OldChannel {
       throw new ThrottrError("subscriptions_max", "the channel's group is full");
   }
 
-  /** The group, once it knows all that is stored here. */
+  /** The group, once it has all that is stored here. A move that fails is tried again with the next call. */
   async #group(): Promise<DurableObjectStub<ChannelCalls>> {
     this.#moving ??= this.#move().catch((error: unknown) => {
       this.#moving = null;
@@ -91,6 +91,7 @@ export class OldChannel {
     await Promise.all(
       storedHubs(this.#storage).map((hub) => changeOne(group, hub, this.#channel, true)),
     );
+    // Behind the joins: a crash before this repeats them, which changes nothing.
     await this.#storage.deleteAll();
     await this.#storage.deleteAlarm();
   }

@@ -70,6 +70,7 @@ export class ConnectionRequests {
   }
 
   exchange(frames: AnyFrames, access: Access, sink: Sink): void {
+    // Hibernation comes after 10 s without I/O, whatever promises are pending, and would lose the run.
     if (this.#busy === null) {
       this.#busy = Promise.withResolvers<void>();
       this.#hub.state.waitUntil(this.#busy.promise);
@@ -80,6 +81,7 @@ export class ConnectionRequests {
       else sink.reply(NOTHING, true);
       return;
     }
+    // Shards have to know who holds what is acquired, to give it back when this connection ends.
     const held = this.#holder === null ? frames : { ...frames, holder: this.#holder };
     this.#hub.dispatch.exchange(held, access, sink, REPLY_BYTES_MAX);
   }
@@ -102,6 +104,10 @@ export class ConnectionRequests {
     this.rest();
   }
 
+  /**
+   * Answers requests in their order, in pieces. The status byte of a subscription is written before its group has answered,
+   * and corrected in place where that refuses; a piece is sent when all groups have answered that it waits for.
+   */
   async #answer(frames: Frames, access: Access, sink: Sink): Promise<void> {
     const { bytes, count, protocol } = frames;
     const layouts = layoutsOf(protocol);
@@ -126,6 +132,7 @@ export class ConnectionRequests {
         if (!isLast && out.length < OWN_REPLY_BYTES && pending.size < PENDING_MAX) continue;
         await Promise.all(pending);
         pending.clear();
+        // The reader is lost, or the connection closed: the sink has been answered, or wants no answer.
         if (this.#answering !== sink) return;
         if (isLast) {
           this.#answering = null;

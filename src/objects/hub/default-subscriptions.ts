@@ -7,6 +7,7 @@ import { EVERYBODY } from "../../base/names.ts";
 import type { Roster } from "./roster.ts";
 import { addSubscription, type Subscriber } from "./subscription.ts";
 
+/** The check of prefixes reads bytes. */
 const EVERYBODY_BYTES = binaryBytes(EVERYBODY);
 
 /**

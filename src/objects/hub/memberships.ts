@@ -23,6 +23,7 @@ export class GroupFull extends ThrottrError {
   }
 }
 
+/** One channel that has its first subscriber, or has lost its last one. */
 interface Change {
   readonly channel: string;
   readonly isJoin: boolean;

@@ -25,6 +25,7 @@ export function connectionsPage(
   bytesMax: number,
   hasAllCounts: boolean,
 ): Uint8Array {
+  // A page ends by bytes, as the caller asks many Hubs at once and has to keep a page of each.
   const connections = roster.connections();
   const rowBytes = hasAllCounts ? COUNTED_ROW_BYTES : CONNECTION_ROW_BYTES;
   const page = new PageWriter(rowBytes, connections.length);
@@ -47,6 +48,7 @@ export function channelsPage(
   bytesMax: number,
   prefixes: readonly Uint8Array[],
 ): Uint8Array {
+  // Callers may have rights to some names only, so the filter is here: the total counts what they may see.
   const all = roster.channels();
   const isAllowed = (name: string): boolean =>
     beginsWithAny(prefixes, binaryBytes(name), 0, name.length);

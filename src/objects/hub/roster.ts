@@ -57,7 +57,7 @@ export class Roster {
     return this.#byOwnChannel.size;
   }
 
-  /** All connections, by connected at, then id. */
+  /** All connections, by connected at, then id: pages of them go on behind a key, so the order must not change. */
   connections(): readonly Subscriber[] {
     this.#ordered ??= [...this.#byOwnChannel.values()].toSorted(
       (a, b) => a.connectedAtMs - b.connectedAtMs || (a.ownChannel < b.ownChannel ? -1 : 1),
@@ -65,6 +65,7 @@ export class Roster {
     return this.#ordered;
   }
 
+  /** The connection with an id, by the name of its own channel. */
   byOwnChannel(channel: string): Subscriber | undefined {
     return this.#byOwnChannel.get(channel);
   }
@@ -86,7 +87,10 @@ export class Roster {
     return connection.hasJoinedGroups ? null : this.#joinAgain(connection);
   }
 
-  /** The time of a new subscription: later than all that were made before. */
+  /**
+   * The time of a new subscription: later than all that were made before. The clock of an object stands still within an
+   * event, and CHANNEL lists subscriptions in the order of their times.
+   */
   sinceMs(nowMs: number): number {
     this.#lastSinceMs = Math.max(nowMs, this.#lastSinceMs + SINCE_STEP_MS);
     return this.#lastSinceMs;
@@ -122,6 +126,7 @@ export class Roster {
     const audience = this.#audienceOf(channel);
     audience.members.set(connection, subscription);
     this.#count(channel, 1);
+    // Answered once the group knows: a message that is published behind the reply reaches the subscriber.
     const telling = audience.settle();
     if (telling === null) return "done";
     return telling.catch(async (error: unknown) => {
@@ -168,7 +173,7 @@ export class Roster {
     });
   }
 
-  /** Pushes messages to the connection that has this own channel. */
+  /** Pushes messages to the connection that has this own channel, unless it has unsubscribed from it. */
   deliverToOwner(channel: string, batch: Batch): number[] {
     const delivered = Array.from({ length: countOf(batch) }, () => 0);
     const owner = this.#byOwnChannel.get(channel);
@@ -203,6 +208,7 @@ export class Roster {
     return [...names].toSorted((a, b) => (a < b ? -1 : 1));
   }
 
+  /** What CHANNELS says of a channel; the row has to be counted at each call, as a connection's end takes its part away. */
   figuresOf(channel: string): ChannelFigures {
     const figures = { readBytes: 0, writeBytes: 0, subscriptions: 0 };
     for (const [, { readBytes, writeBytes }] of this.subscribers(channel)) {
@@ -221,8 +227,8 @@ export class Roster {
   }
 
   /**
-   * Subscriptions of all kinds, and a number of 53 bits for each channel that tells it from others: first
-   * the named ones, then those that are called like a connection's id.
+   * Subscriptions of all kinds, and a hash of 53 bits for each channel: a channel that has subscribers in several Hubs must
+   * count once, and names would be too large to send. First the named ones, then those called like a connection's id.
    */
   totals(): { subscriptions: number; channelHashes: Float64Array; namedChannels: number } {
     let subscriptions = 0;
@@ -247,6 +253,7 @@ export class Roster {
     connection.storeJoinedGroups();
   }
 
+  /** `HUB_SUBSCRIPTIONS_MAX` does not count what every connection begins with. */
   #count(channel: string, change: number): void {
     if (channel !== EVERYBODY) this.#subscriptions += change;
   }
@@ -277,6 +284,7 @@ export class Roster {
   }
 }
 
+/** Pushes a batch to one subscriber, and counts the messages that it took. Positions instead of an object: it is hot. */
 function push(
   connection: Subscriber,
   subscription: Subscription,

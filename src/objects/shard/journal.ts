@@ -219,6 +219,7 @@ export class Journal {
   #writeCommit(): void {
     if (this.#isRowStale) this.#updateRow();
     if (!this.#engine.isDirty) return;
+    // One row, unless the commit is larger than a row may be.
     for (const row of this.#engine.takeCommit(ROW_BYTES_MAX)) this.#writeRow(row);
   }
 
@@ -271,6 +272,7 @@ export class Journal {
     if (this.#bytes >= JOURNAL_BYTES_MAX) return true;
     const { bytes } = this.#engine.figures;
     const snapshotRows = Math.ceil(bytes / SNAPSHOT_STEP_BYTES) + 1;
+    // A cut is billed by its rows, so it has to be worth them: about one row to ten commits.
     if (this.#rows < COMMITS_PER_CUT_ROW * (snapshotRows + CUT_ROWS)) return false;
     return this.#rows >= JOURNAL_ROWS_MIN || this.#bytes >= Math.max(JOURNAL_BYTES_MIN, bytes / 2);
   }

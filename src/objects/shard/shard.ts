@@ -159,6 +159,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     isBounded = false,
   ): Promise<Uint8Array> {
     await this.#prepareRead(placement);
+    // To find the first keys of very many records takes a walk over all of them, for each page.
     if (isBounded && !this.#engine.scan.isOrdered) return this.#engine.scan.unorderedPage();
     const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
     await this.#commits.flush();
@@ -198,6 +199,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     hashes: string | null,
     cursor: number,
   ): Promise<ShardRemoval> {
+    // A removal of millions of records is one call after the other: others have a turn between two.
     if (cursor > 0) await turn();
     await this.#prepareRead(placement);
     const from = hashes === this.#hashes ? cursor : 0;
@@ -234,6 +236,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   }
 
   async summary(placement: Placement): Promise<ShardSummary> {
+    // Totals count records that have expired until they are collected.
     await this.#prepareRead(placement);
     await this.#sweep();
     const { totals } = this.#engine;
@@ -375,6 +378,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
 
   async setClockBack(placement: Placement): Promise<number> {
     await this.#prepareRead(placement);
+    // A snapshot that is half written would have records from before and from after: it is finished first.
     while (this.#journal.isCutting) {
       this.#mustWrite(() => this.#journal.append());
       await turn();
