@@ -137,7 +137,7 @@ const fails = (): Promise<never> => Promise.reject(new Error("broken"));
 const hangs = (): Promise<never> => new Promise(() => {});
 
 describe("the overview", () => {
-  it("of a namespace that nobody has used has zeros, and all its shards", async () => {
+  it("the overview of an unused namespace has zeros, and all its shards", async () => {
     const { ns, overview } = await newSpace();
     const beforeMs = Date.now();
     const got = await overview();
@@ -171,7 +171,7 @@ describe("the overview", () => {
     expect(names).toContain("EVENT");
   });
 
-  it("moves as requests are made, type by type", async () => {
+  it("the overview changes as requests are made, type by type", async () => {
     const space = await newSpace();
     const sent = await someTraffic(space);
     const got = await space.overview();
@@ -192,7 +192,7 @@ describe("the overview", () => {
     expect((await space.overview()).requests.byType).toMatchObject({ EDGE_READ: { total: 1 } });
   });
 
-  it("has connections by what carries them, and Hubs by their place", async () => {
+  it("the overview has connections by transport, and Hubs by location", async () => {
     const { overview, headers, ns } = await newSpace();
     const path = "/throttr/7.3/uint16";
     const sockets = [await openSocket(path, headers), await openSocket(path, headers)];
@@ -226,7 +226,7 @@ describe("the overview", () => {
     });
   });
 
-  it("counts TCP, and who is in the namespace of the open door", async () => {
+  it("the overview counts TCP, and the namespace of the open door", async () => {
     const door = await openPort(9002);
     await door.exchange(bytesOfHex("18"), 17);
     const got = await (await spaceOf("default")).overview();
@@ -234,7 +234,7 @@ describe("the overview", () => {
     await door.close();
   });
 
-  it("says how many rows a shard has written, alarms and tables among them", async () => {
+  it("the overview counts all rows that a shard has written, those of alarms and tables included", async () => {
     const { ns, call, overview } = await newSpace();
     const meters = await Promise.all([0, 1, 2, 3].map((i) => meterOf(shardStub(i, ns))));
     const rows = async (): Promise<number[]> => {
@@ -261,7 +261,7 @@ describe("the overview", () => {
       () => Promise.reject(new Error("format_unknown: the data has format 9")),
       "format_unknown",
     ],
-  ])("goes without a shard that %s, and says so", async (_, summary, code) => {
+  ])("the overview leaves out a shard that %s, and says so", async (_, summary, code) => {
     const warnings = vi.spyOn(console, "warn").mockImplementation(() => {});
     const { ns, call, overview, metrics } = await newSpace();
     for (let i = 0; i < 20; i++) {
@@ -292,7 +292,7 @@ describe("the overview", () => {
     }
   });
 
-  it("goes without a Hub that does not answer, and says so", async () => {
+  it("the overview leaves out a Hub that does not answer, and says so", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const { ns, headers, overview, metrics } = await newSpace();
     const socket = await openSocket("/throttr/7.3/uint16", headers);
@@ -305,7 +305,7 @@ describe("the overview", () => {
     await socket.close();
   });
 
-  it("of shards that refuse this deployment names the reason", async () => {
+  it("the overview gives the reason of shards that refuse this deployment", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const { call, headers } = await newSpace();
     await call("PUT", "/v1/counters/k", { json: { quota: 1, ttlMs: 60_000 } });
@@ -319,14 +319,14 @@ describe("the overview", () => {
     expect(shards[0]).toEqual({ index: 0, isUnreachable: true, code: "shards_mismatch" });
   });
 
-  it("of shards none of which answers has no start", async () => {
+  it("the overview has no start time when no shard answers", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     const { ns, overview } = await newSpace();
     for (let i = 0; i < SHARDS; i++) await replace(shardStub(i, ns), "summary", fails);
     expect(await overview()).toMatchObject({ runningSinceMs: null, records: { counters: 0 } });
   });
 
-  it("starts anew with its objects, records apart", async () => {
+  it("the overview starts again with its objects, except for records", async () => {
     const space = await newSpace();
     await someTraffic(space);
     expect((await space.overview()).requests.total).toBeGreaterThan(0);
@@ -338,7 +338,7 @@ describe("the overview", () => {
     expect((await space.overview()).records).toEqual(got.records);
   });
 
-  it("counts no requests with METRICS=off, and the rest all the same", async () => {
+  it("with METRICS=off the overview counts no requests, and has all other figures", async () => {
     await withSettings({ METRICS: "off" }, async () => {
       const { call, overview } = await newSpace();
       await call("PUT", "/v1/counters/k", { json: { quota: 1, ttlMs: 60_000 } });
@@ -352,7 +352,7 @@ describe("the overview", () => {
     });
   });
 
-  it("is a namespace's own", async () => {
+  it("the overview is of one namespace", async () => {
     const one = await newSpace();
     const other = await newSpace();
     await someTraffic(one);
@@ -362,7 +362,7 @@ describe("the overview", () => {
 });
 
 describe("the metrics", () => {
-  it("say what the overview says", async () => {
+  it("the metrics have the figures of the overview", async () => {
     const space = await newSpace();
     const socket = await openSocket("/throttr/7.3/uint16", space.headers);
     await socket.exchange(bytesOfHex("18"), 17);
@@ -404,7 +404,7 @@ describe("the metrics", () => {
     await socket.close();
   });
 
-  it("carry the namespace, and who has counted, in every sample", async () => {
+  it("every sample of the metrics carries the namespace and the object that counted", async () => {
     const space = await newSpace();
     await someTraffic(space);
     const socket = await openSocket("/throttr/7.3/uint16", space.headers);
@@ -426,7 +426,7 @@ describe("the metrics", () => {
     await socket.close();
   });
 
-  it("of a Hub that is gone are not told again by another", async () => {
+  it("the metrics of a Hub that is gone are not repeated by another", async () => {
     const { headers, metrics, overview } = await newSpace();
     const socket = await openSocket("/throttr/7.3/uint16", headers);
     await socket.exchange(bytesOfHex("18 18 18"), 51);
@@ -437,7 +437,7 @@ describe("the metrics", () => {
     expect((await overview()).requests.byType.WHOAMI!.total).toBe(3);
   });
 
-  it("count what is refused for want of space", async () => {
+  it("the metrics count refusals for lack of space", async () => {
     vi.spyOn(console, "warn").mockImplementation(() => {});
     await withSettings({ SHARD_BYTES_MAX: 4096 }, async () => {
       const { call, metrics, overview } = await newSpace();
@@ -499,7 +499,7 @@ const watching = async (headers: HeadersInit, query = ""): Promise<Watcher> =>
   new Watcher(await get(LIVE + query, headers));
 
 describe("the live overview", () => {
-  it("comes at once, and then every second, with what has happened meanwhile", async () => {
+  it("the live overview comes at once, and then every second, with what has happened", async () => {
     const space = await newSpace();
     const watcher = await watching(space.headers);
     expect(watcher.response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
@@ -522,7 +522,7 @@ describe("the live overview", () => {
     await watcher.close();
   });
 
-  it("takes the interval that is asked for", async () => {
+  it("the live overview takes the requested interval", async () => {
     const { headers } = await newSpace();
     const watcher = await watching(headers, "?intervalMs=2000");
     const first = (await watcher.next())!;
@@ -531,19 +531,22 @@ describe("the live overview", () => {
     await watcher.close();
   });
 
-  it.each(["999", "60001", "1.5", "", "soon"])("refuses an interval of %j", async (intervalMs) => {
-    const { headers } = await newSpace();
-    const got = await gotOf(await get(`${LIVE}?intervalMs=${intervalMs}`, headers));
-    expectProblem(got, "query_invalid");
-    expect(got.json.detail).toContain("intervalMs: expected an integer from 1000 to 60000");
-  });
+  it.each(["999", "60001", "1.5", "", "soon"])(
+    "the live overview refuses an interval of %j",
+    async (intervalMs) => {
+      const { headers } = await newSpace();
+      const got = await gotOf(await get(`${LIVE}?intervalMs=${intervalMs}`, headers));
+      expectProblem(got, "query_invalid");
+      expect(got.json.detail).toContain("intervalMs: expected an integer from 1000 to 60000");
+    },
+  );
 
-  it("refuses parameters that nobody knows", async () => {
+  it("the live overview refuses unknown parameters", async () => {
     const { headers } = await newSpace();
     expectProblem(await gotOf(await get(`${LIVE}?interval=1000`, headers)), "query_invalid");
   });
 
-  it("asks once a second, however many watch", async () => {
+  it("the live overview asks objects once a second, however many clients watch", async () => {
     const { ns, headers } = await newSpace();
     let asked = 0;
     await replace(shardStub(0, ns), "summary", async (original) => {
@@ -559,7 +562,7 @@ describe("the live overview", () => {
     await Promise.all(watchers.map((watcher) => watcher.close()));
   });
 
-  it("ends with its token", async () => {
+  it("the live overview ends with its token", async () => {
     const { ns } = await newSpace();
     const headers = await bearerOf({ ns, exp: nowS() + 2 });
     const watcher = await watching(headers, "?intervalMs=60000");
@@ -568,7 +571,7 @@ describe("the live overview", () => {
     expect(Date.now() / 1000).toBeGreaterThanOrEqual(nowS() - 1);
   });
 
-  it("takes a ticket, as browsers send it", async () => {
+  it("the live overview takes a ticket, as browsers send it", async () => {
     const { ns } = await newSpace();
     const ticket = await tokenOf({ ns, scopes: ["admin"], iat: nowS(), exp: nowS() + 60 });
     const watcher = new Watcher(await get(`${LIVE}?intervalMs=1000&ticket=${ticket}`));
@@ -576,7 +579,7 @@ describe("the live overview", () => {
     await watcher.close();
   });
 
-  it("ends when nobody can be asked, and is refused then", async () => {
+  it("the live overview ends when no object can be asked, and is then refused", async () => {
     const warnings = vi.spyOn(console, "warn").mockImplementation(() => {});
     const { ns, headers } = await newSpace();
     const watcher = await watching(headers);
@@ -589,7 +592,7 @@ describe("the live overview", () => {
     expect(warnings.mock.calls.join("\n")).toContain('"event":"requests_failed"');
   });
 
-  it("has room for so many listeners, and for others when they have gone", async () => {
+  it("the live overview has a bounded number of listeners, and takes others when they have gone", async () => {
     const { headers } = await newSpace();
     const watchers: Watcher[] = [];
     for (let i = 0; i < LISTENERS_MAX; i++) watchers.push(await watching(headers));
@@ -607,7 +610,7 @@ describe("the live overview", () => {
     await Promise.all(watchers.map((watcher) => watcher.close()));
   });
 
-  it("gives the places of listeners that read nothing to others", async () => {
+  it("the live overview gives the places of listeners that do not read to others", async () => {
     const { headers } = await newSpace();
     const watchers: Watcher[] = [];
     for (let i = 0; i < LISTENERS_MAX; i++) watchers.push(await watching(headers));
@@ -620,7 +623,7 @@ describe("the live overview", () => {
     await Promise.all(watchers.map((watcher) => watcher.close()));
   });
 
-  it("asks nobody for a listener that has gone", async () => {
+  it("the live overview asks no objects for a listener that has gone", async () => {
     const { ns, headers } = await newSpace();
     let asked = 0;
     await replace(shardStub(0, ns), "summary", async (original) => {
@@ -637,7 +640,7 @@ describe("the live overview", () => {
     expect(asked).toBe(1);
   });
 
-  it("keeps no place for a listener that has gone while it waited for an event", async () => {
+  it("the live overview keeps no place for a listener that left while it waited", async () => {
     const { headers } = await newSpace();
     for (let i = 0; i < 3 * LISTENERS_MAX; i++) {
       const watcher = await watching(headers, "?intervalMs=60000");
@@ -649,7 +652,7 @@ describe("the live overview", () => {
   });
 });
 
-describe("who may know", () => {
+describe("access to the overview", () => {
   const PATHS = ["/v1/overview", LIVE, "/metrics"];
 
   it.each(PATHS)("%s needs the scope admin", async (path) => {
@@ -679,7 +682,7 @@ describe("who may know", () => {
     await reader.cancel();
   });
 
-  it.each(PATHS)("%s wants a token, unless access is open", async (path) => {
+  it.each(PATHS)("%s needs a token unless access is open", async (path) => {
     const request = new Request(`http://localhost${path}`) as WorkerRequest;
     const closed = { ...env, ACCESS: "token" } as Env;
     const got = await gotOf(await worker.fetch(request, closed, createExecutionContext()));
@@ -697,7 +700,7 @@ describe("who may know", () => {
     }
   });
 
-  it("is not asked for the HEAD of what stays open", async () => {
+  it("HEAD of the live overview asks no objects", async () => {
     const { headers } = await newSpace();
     const init = { method: "HEAD", headers };
     expect((await server.fetch(`http://localhost${LIVE}`, init)).status).toBe(405);

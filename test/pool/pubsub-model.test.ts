@@ -72,7 +72,7 @@ afterEach(async () => {
 });
 
 describe("requests one after the other", () => {
-  it("each message reaches exactly those who are subscribed", async () => {
+  it("each message reaches exactly the subscribers, with requests one after the other", async () => {
     const property = fc.asyncProperty(
       fc.array(kind, { minLength: 2, maxLength: SLOTS }),
       fc.array(command, { minLength: 1, maxLength: 40 }),
@@ -125,7 +125,7 @@ describe("requests under way at once", () => {
     for (const method of ["deliverAll", "deliverToOwners"]) wrap(Hub.prototype, method, around);
   }
 
-  it("each message reaches once and in order whom it must, and nobody whom it must not", async () => {
+  it("each message reaches its subscribers once and in order, and no other, with requests at once", async () => {
     delayCalls();
     const property = fc.asyncProperty(
       fc.array(script, { minLength: 2, maxLength: SLOTS }),
@@ -186,7 +186,7 @@ describe.each([
   ["WebSocket in 7.1", OLD],
   ["TCP", TCP],
 ])("a subscriber over %s", (_, kind) => {
-  it("is pushed to after all objects have hibernated, and is who it was", async () => {
+  it("a hibernated subscriber is pushed to, and keeps its id", async () => {
     // With tallies, which are stored before long, all else would be stored, too.
     vi.spyOn(Hub.prototype, "storeSoon").mockImplementation(() => {});
     const peer = await Peer.open(kind);
@@ -207,7 +207,7 @@ describe.each([
   });
 });
 
-it("own channels and the one of everybody reach all, though one Hub has no place for them", async () => {
+it("own channels and the channel of everybody reach all, though one Hub has no place for subscriptions", async () => {
   const peers: Peer[] = [];
   for (let i = 0; i < 25; i++) peers.push(await Peer.open(NEAR));
   expect((await askChannels()).get("*")).toMatchObject({ subscriptions: 25 });
@@ -228,7 +228,7 @@ describe("a Hub that died", () => {
   it.each([
     ["alone", () => abort(hubAt("FRA"))],
     ["with all other objects", () => abortAllDurableObjects()],
-  ])("%s is not waited for, and forgotten", async (_, die) => {
+  ])("a dead Hub is not waited for, and is forgotten: %s", async (_, die) => {
     const peer = await Peer.open(FAR);
     await peer.subscribe("a");
     await publishTo("a", 1);
@@ -241,7 +241,7 @@ describe("a Hub that died", () => {
     await expect.poll(() => hubsOf("a"), { timeout: 500 }).toEqual([]);
   });
 
-  it("does not keep messages from those on other Hubs", async () => {
+  it("a dead Hub does not keep messages from subscribers on other Hubs", async () => {
     const [gone, stays] = [await Peer.open(FAR), await Peer.open(NEAR)];
     await gone.subscribe("a");
     await stays.subscribe("a");
@@ -253,7 +253,7 @@ describe("a Hub that died", () => {
     await stays.close();
   });
 
-  it("delivers the first message to those who have come since", async () => {
+  it("the first message after a Hub's death reaches those that came since", async () => {
     const before = await Peer.open(FAR);
     await before.subscribe("a");
     await publishTo("a", 1);
@@ -271,7 +271,7 @@ it.each([
   ["a", () => channelStub("a")],
   ["*", () => env.DIRECTORY.getByName("default")],
 ])(
-  "publishers and subscribers of %s don't notice that its object died before",
+  "publishers and subscribers of %s do not notice that its object died before",
   async (channel, stub) => {
     const [publisher, subscriber] = [await Peer.open(NEAR), await Peer.open(FAR)];
     await publisher.unsubscribe("*");
@@ -288,7 +288,7 @@ it.each([
   },
 );
 
-it("a message costs no call to a Hub that has no subscriber", async () => {
+it("a message costs no call to a Hub without subscribers", async () => {
   const delivered = vi.spyOn(Hub.prototype, "deliverAll");
   const callsOf = async (status: number): Promise<number> => {
     delivered.mockClear();
@@ -326,7 +326,7 @@ it("a connection that ends while it subscribes leaves nothing behind", async () 
   }
 });
 
-it("a Hub that was empty for a moment is heard of when somebody has come again", async () => {
+it("a Hub that was empty for a moment gets messages when a subscriber has come again", async () => {
   wrap(Channel.prototype, "leave", async (call) => {
     call();
     await scheduler.wait(50);
@@ -353,7 +353,7 @@ describe("a subscription", () => {
     return call();
   };
 
-  it("is confirmed when the channel knows of its Hub, also if another asked first", async () => {
+  it("a subscription is confirmed when the channel knows its Hub, also if another asked first", async () => {
     wrap(Channel.prototype, "change", late);
     const [first, second] = [await Peer.open(FAR), await Peer.open(FAR)];
     const asked = first.subscribe("a");
@@ -367,7 +367,7 @@ describe("a subscription", () => {
     }
   });
 
-  it("is what was asked for last, though the channel hears late of what was before", async () => {
+  it("the last of several subscription requests holds, though the channel hears late of the first", async () => {
     wrap(Channel.prototype, "change", late);
     const peer = await Peer.open(FAR);
     await peer.request(concat([subscribe("a"), unsubscribe("a"), subscribe("a")]), [1, 1, 1]);
@@ -378,7 +378,7 @@ describe("a subscription", () => {
     await peer.close();
   });
 
-  it("is not undone by what its Hub said before", async () => {
+  it("a subscription is not undone by what its Hub said before", async () => {
     const before = await Peer.open(FAR);
     await before.subscribe("a");
     await abortAllDurableObjects();
@@ -403,7 +403,7 @@ describe("a subscription", () => {
 describe("over TCP", () => {
   const query = U32.query("absent");
 
-  it("a push is never behind a reply in what is read at once", async () => {
+  it("a push never follows a reply in bytes that are read at once over TCP", async () => {
     const [peer, other] = [await Peer.open(TCP), await Peer.open(FAR)];
     await peer.subscribe("a");
     const sent: Message[] = [];
@@ -465,7 +465,7 @@ describe.each([
     expect(rows.map(({ name }) => name).toSorted()).toEqual(keys);
   }
 
-  it("that waits for its reader", async () => {
+  it("a LIST that waits for its reader has no push inside", async () => {
     const length = await insertAll();
     // More than is sent before anything has been read.
     expect(length).toBeGreaterThan(500_000);
@@ -493,7 +493,7 @@ describe.each([
     await writer.close();
   });
 
-  it("while others publish all the time", async () => {
+  it("a LIST has no push inside while others publish all the time", async () => {
     const length = await insertAll();
     const peer = await Peer.open({ ...NEAR, valueSize: 8 });
     const listed = peer.request(LIST, [length]);

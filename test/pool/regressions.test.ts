@@ -122,7 +122,7 @@ function before(
 }
 
 describe("a Hub", () => {
-  it("that could not be listed once takes the next connection", async () => {
+  it("a Hub that could not be listed once takes the next connection", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     let joins = 0;
     before(Channel, "join", async () => {
@@ -134,7 +134,7 @@ describe("a Hub", () => {
     await door.close();
   });
 
-  it("keeps nothing of a connection that has closed within a run of SUBSCRIBE", async () => {
+  it("a Hub keeps nothing of a connection that closed within a run of SUBSCRIBE", async () => {
     const ns = freshNamespace();
     const door = await openSocket(WS, await bearerOf({ ns }));
     const held = new Barrier();
@@ -159,7 +159,7 @@ describe("a Hub", () => {
     }
   });
 
-  it("keeps no socket of listeners that it has refused", async () => {
+  it("a Hub keeps no sockets of refused listeners", async () => {
     await withSettings({ HUB_SUBSCRIPTIONS_MAX: 0 }, async () => {
       const ns = freshNamespace();
       const response = await listen("c", await bearerOf({ ns }));
@@ -173,7 +173,7 @@ describe("a Hub", () => {
     });
   });
 
-  it("ends each connection when its token expires, whichever came first", async () => {
+  it("a Hub ends each connection when its token expires, in any order", async () => {
     const ns = freshNamespace();
     const [short, long] = await Promise.all([
       openSocket(WS, await bearerOf({ ns, exp: nowS() + 2 })),
@@ -188,7 +188,7 @@ describe("a Hub", () => {
     await long.close();
   });
 
-  it("remembers over hibernation what a listener has left unread", async () => {
+  it("a Hub remembers over hibernation what a listener has left unread", async () => {
     await withSettings({ PUSH_BYTES_MAX: 262_144 }, async () => {
       const ns = freshNamespace();
       const headers = await bearerOf({ ns });
@@ -207,7 +207,7 @@ describe("a Hub", () => {
 });
 
 describe("requests over HTTP", () => {
-  it.each(["/channels/x", WS])("with HEAD to %s open no connection", async (path) => {
+  it.each(["/channels/x", WS])("HEAD requests to %s open no connection", async (path) => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const response = await server.fetch(`http://localhost${path}`, { method: "HEAD", headers });
@@ -215,7 +215,7 @@ describe("requests over HTTP", () => {
     expect(await env.DIRECTORY.getByName(ns).hubs()).toEqual([]);
   });
 
-  it("publish nothing when an escape hides the route", async () => {
+  it("an escape that hides the route publishes nothing", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const door = await openSocket(WS, headers);
     // Where the name begins in the path, with the escape and without it.
@@ -228,7 +228,7 @@ describe("requests over HTTP", () => {
     await door.close();
   });
 
-  it("may claim to come from an address of any length", async () => {
+  it("an HTTP request may claim an address of any length", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const door = await openSocket(WS, { ...headers, "cf-connecting-ip": "1".repeat(17_000) });
@@ -240,7 +240,7 @@ describe("requests over HTTP", () => {
 });
 
 describe("one write", () => {
-  it("of PUBLISH to many channels is one call to each group of them", async () => {
+  it("one write of PUBLISH to many channels is one call to each of their groups", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const door = await openSocket(WS, headers);
     let calls = 0;
@@ -253,7 +253,7 @@ describe("one write", () => {
     await door.close();
   });
 
-  it("of SUBSCRIBE to many channels is one call to each group of them", async () => {
+  it("one write of SUBSCRIBE to many channels is one call to each of their groups", async () => {
     const ns = freshNamespace();
     const door = await openSocket(WS, await bearerOf({ ns }));
     let calls = 0;
@@ -270,7 +270,7 @@ describe("one write", () => {
     expect(calls).toBe(2 * CHANNEL_GROUPS);
   });
 
-  it("of many SUBSCRIBEs and UNSUBSCRIBEs tells the channel of the last ones", async () => {
+  it("one write of many SUBSCRIBEs and UNSUBSCRIBEs tells the channel the last of them", async () => {
     const ns = freshNamespace();
     const door = await openSocket(WS, await bearerOf({ ns }));
     let calls = 0;
@@ -284,7 +284,7 @@ describe("one write", () => {
 });
 
 describe("subscribers", () => {
-  it("go on receiving when another's SUBSCRIBE fails late", async () => {
+  it("subscribers go on receiving when another's SUBSCRIBE fails late", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const [leaver, stayer, publisher] = [
       await openSocket(WS, headers),
@@ -310,7 +310,7 @@ describe("subscribers", () => {
     for (const door of [leaver, stayer, publisher]) await door.close();
   });
 
-  it("that read get everything that is published at once", async () => {
+  it("subscribers that read get all messages that are published at once", async () => {
     await withSettings({ PUSH_BYTES_MAX: 64 << 20 }, async () => {
       const headers = await bearerOf({ ns: freshNamespace() });
       const door = await openSocket(WS.replace("16", "32"), headers);
@@ -329,7 +329,7 @@ describe("subscribers", () => {
     });
   });
 
-  it("are counted again after a delivery that was slow, and failed", async () => {
+  it("subscribers are counted again after a delivery that was slow, and failed", async () => {
     const headers = await bearerOf({ ns: freshNamespace() });
     const [door, publisher] = [await openSocket(WS, headers), await openSocket(WS, headers)];
     expect(await statusOf(door, subscribe("x"))).toBe(1);
@@ -349,7 +349,7 @@ describe("subscribers", () => {
 });
 
 describe("numbered messages", () => {
-  it("come once to a listener that comes back while they are being delivered", async () => {
+  it("a listener that comes back during a delivery gets each message once", async () => {
     await withSettings({ REPLAY_MESSAGES_MAX: 100 }, async () => {
       const ns = freshNamespace();
       const headers = await bearerOf({ ns });
@@ -374,7 +374,7 @@ describe("numbered messages", () => {
     });
   });
 
-  it("are replayed under their numbers after the channel has died", async () => {
+  it("messages are replayed under their numbers after the channel has died", async () => {
     await withSettings({ REPLAY_MESSAGES_MAX: 100 }, async () => {
       const ns = freshNamespace();
       const headers = await bearerOf({ ns });
@@ -392,7 +392,7 @@ describe("numbered messages", () => {
     });
   });
 
-  it("go on after the daily alarm of a channel that has been used since", async () => {
+  it("numbers go on after the daily alarm of a channel that has been used since", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const reading = eventsWithin(await listen("c", headers), 100);
@@ -452,7 +452,7 @@ describe("LIST", () => {
     }
   }
 
-  it("of many records has all of them when their shards restart meanwhile", async () => {
+  it("LIST of many records has all of them when their shards restart meanwhile", async () => {
     const ns = freshNamespace();
     const headers = await bearerOf({ ns });
     const kept = keysOf("k", 30_000, 41);
@@ -479,30 +479,33 @@ describe("LIST", () => {
         [SHARDS + 9, "purge", 60_000],
       ],
     ],
-  ])("has all that stay once, or fails, when %s", async (_, kept, prefix, meanwhile) => {
-    const headers = await bearerOf({ ns: freshNamespace() });
-    await forEach(kept, "insert", headers);
-    const stops = meanwhile.map(([page, ...what]) => ({ page, what, barrier: new Barrier() }));
-    let firstPages = 0;
-    let pages = 0;
-    before(Shard, "page", async (_placement, _query, after) => {
-      // All pages are asked for twice: to be counted, then to be sent.
-      if (after === null) firstPages++;
-      if (firstPages > SHARDS) pages++;
-      const asked = pages;
-      for (const { page, barrier } of stops) if (asked >= page) await barrier.pass();
-    });
-    const answer = post("7.3", "uint16", LIST, headers).then((response) => keysIn(response));
-    for (const { what, barrier } of stops) {
-      await Promise.race([barrier.reached(), answer]);
-      const [type, count] = what;
-      await forEach(keysOf(prefix, count, 7), type, headers);
-      barrier.open();
-    }
-    const keys = await answer;
-    if (keys === null) return;
-    const stayed = keys.filter((key) => !key.startsWith(prefix));
-    expect(stayed.toSorted()).toEqual(kept.toSorted());
-    expect(new Set(keys).size).toBe(keys.length);
-  });
+  ])(
+    "LIST of many records has all that stay once, or fails, when %s",
+    async (_, kept, prefix, meanwhile) => {
+      const headers = await bearerOf({ ns: freshNamespace() });
+      await forEach(kept, "insert", headers);
+      const stops = meanwhile.map(([page, ...what]) => ({ page, what, barrier: new Barrier() }));
+      let firstPages = 0;
+      let pages = 0;
+      before(Shard, "page", async (_placement, _query, after) => {
+        // All pages are asked for twice: to be counted, then to be sent.
+        if (after === null) firstPages++;
+        if (firstPages > SHARDS) pages++;
+        const asked = pages;
+        for (const { page, barrier } of stops) if (asked >= page) await barrier.pass();
+      });
+      const answer = post("7.3", "uint16", LIST, headers).then((response) => keysIn(response));
+      for (const { what, barrier } of stops) {
+        await Promise.race([barrier.reached(), answer]);
+        const [type, count] = what;
+        await forEach(keysOf(prefix, count, 7), type, headers);
+        barrier.open();
+      }
+      const keys = await answer;
+      if (keys === null) return;
+      const stayed = keys.filter((key) => !key.startsWith(prefix));
+      expect(stayed.toSorted()).toEqual(kept.toSorted());
+      expect(new Set(keys).size).toBe(keys.length);
+    },
+  );
 });

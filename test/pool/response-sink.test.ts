@@ -8,14 +8,14 @@ const openSink = (signal = new AbortController().signal, stallTimeoutMs = 30_000
 const part = (value: number, length = 100_000): Uint8Array => new Uint8Array(length).fill(value);
 
 describe("response sink", () => {
-  it("answers at once when all replies are there", async () => {
+  it("a response begins at once when all replies are there", async () => {
     const sink = openSink();
     sink.reply(part(1, 2), false);
     sink.reply(part(2, 1), true);
     expect(await (await sink.response).bytes()).toEqual(Uint8Array.of(1, 1, 2));
   });
 
-  it("keeps the order of replies that come while others are being written", async () => {
+  it("a response keeps the order of replies that come while others are being written", async () => {
     const sink = openSink();
     sink.reply(part(1), false);
     sink.reply(part(2), false);
@@ -32,13 +32,13 @@ describe("response sink", () => {
     await Promise.all(rooms);
   });
 
-  it("is a 503 when a shard fails before anything was sent", async () => {
+  it("a response is a 503 when a shard fails before anything was sent", async () => {
     const sink = openSink();
     sink.fail(new Error("reset"));
     await expect(sink.response).rejects.toMatchObject({ status: 503, code: "outcome_unknown" });
   });
 
-  it("ends in an error, not in silence, when a shard fails later", async () => {
+  it("a response ends in an error when a shard fails later", async () => {
     const sink = openSink();
     sink.reply(part(1), false);
     const room = sink.room().catch(() => {});
@@ -48,7 +48,7 @@ describe("response sink", () => {
     await room;
   });
 
-  it("has no reader, and room, once its client has gone", async () => {
+  it("a response whose client has gone has room, and no reader", async () => {
     const client = new AbortController();
     const sink = openSink(client.signal);
     sink.reply(part(1), false);
@@ -64,7 +64,7 @@ describe("response sink", () => {
     await sink.ended;
   });
 
-  it("gives up a client that reads nothing of a streamed body", async () => {
+  it("a response gives up a client that reads nothing of a streamed body", async () => {
     const sink = openSink(undefined, 1);
     sink.reply(part(1), false);
     const room = sink.room();
@@ -75,7 +75,7 @@ describe("response sink", () => {
     await expect(response.arrayBuffer()).rejects.toThrow("Network connection lost");
   });
 
-  it("gives up the slow ones where responses hold more than 32 MiB in all", async () => {
+  it("slow responses are given up when responses hold more than 32 MiB in all", async () => {
     const sinks = Array.from({ length: 40 }, () => openSink());
     const rooms = sinks.map(async (sink) => {
       sink.reply(part(1, 1 << 20), false);

@@ -33,14 +33,14 @@ async function written(operation: Operation<unknown>): Promise<Uint8Array> {
 
 const owner = (): Stub => entrypoint({ props: { namespace: "rights" } });
 
-describe("who may only write", () => {
+describe("write access alone", () => {
   it.each([
     ["insert", () => operations.insert("a", { quota: 1, ...HOUR })],
     ["ttl", () => operations.ttl("a", { ttlMs: 0, change: "increase" })],
     ["compareAndSet", () => operations.compareAndSet("a", { expected: null, value: null })],
     ["limit", () => operations.limit({ name: "app", key: "a", strategy: BUCKET })],
     ["increment", () => operations.increment("a", HOUR)],
-  ])("sees nothing of a buffer by %s", async (_, make) => {
+  ])("a token with write alone learns nothing of a buffer by %s", async (_, make) => {
     await owner().set("a", SECRET, HOUR);
     await owner().set("app:a", SECRET, HOUR);
     const reply = await written(make());
@@ -48,15 +48,15 @@ describe("who may only write", () => {
     expect(hex(reply)).not.toContain(hex(new TextEncoder().encode("secret")));
   });
 
-  it("may not compare", async () => {
+  it("a token with write alone may not compare", async () => {
     const reply = await written(operations.compareAndSet("a", { expected: null, value: null }));
     expect(new TextDecoder().decode(reply)).toContain("scope_missing");
     expect(new TextDecoder().decode(reply)).toContain("read and write");
   });
 });
 
-describe("who may only read", () => {
-  it("can leave no answers behind", async () => {
+describe("read access alone", () => {
+  it("a token with read alone cannot leave answers behind", async () => {
     const token = await tokenOf({ ns: "rights", scopes: ["read"] });
     const read = operations.query("a");
     const frame = new Uint8Array(read.frame.length + 2);
@@ -74,9 +74,9 @@ describe("who may only read", () => {
   });
 });
 
-describe("who is not known", () => {
+describe("unknown callers", () => {
   it.each(["/throttr/edge", "/throttr/7.3/uint16", "/v1/limits", "/channels/news"])(
-    "is refused before the body has come: %s",
+    "an unknown caller is refused before the body has come: %s",
     async (path) => {
       const endless = new ReadableStream<Uint8Array>({
         start: (controller) => controller.enqueue(new Uint8Array(1000)),
@@ -93,7 +93,7 @@ describe("who is not known", () => {
 });
 
 describe("a flush", () => {
-  it("forgets kept answers, too", async () => {
+  it("a flush forgets kept answers, too", async () => {
     const once = { ...HOUR, by: 5, idempotencyKey: "x" };
     expect(await owner().increment("a", once)).toBe(5n);
     await owner().removeAll("");
@@ -103,7 +103,7 @@ describe("a flush", () => {
   });
 });
 
-describe("calls with arguments that no type lets through", () => {
+describe("unchecked arguments", () => {
   const wrong = (call: (stub: Stub) => unknown) => async (): Promise<string> => {
     try {
       await call(owner());
@@ -130,11 +130,11 @@ describe("calls with arguments that no type lets through", () => {
       ),
     ],
     ["props_invalid", wrong(() => entrypoint({ props: ["a"] }).query("k"))],
-  ])("are refused: %s", async (code, call) => {
+  ])("an invalid argument is refused: %s", async (code, call) => {
     expect(await call()).toBe(code);
   });
 
-  it("with a long one are refused in few words", async () => {
+  it("a long invalid argument is refused in few words", async () => {
     const long = "9".repeat(1 << 20);
     const call = owner().insert("k", { quota: long as never, ...HOUR });
     const error = await Promise.resolve(call).then(

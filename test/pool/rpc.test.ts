@@ -28,7 +28,7 @@ async function codeOf(call: Promise<unknown>): Promise<string> {
 }
 
 describe("counters", () => {
-  it("are inserted once, and queried", async () => {
+  it("counters are inserted once, and queried", async () => {
     expect(await throttr.insert("a", { quota: MAX, ttlMs: HOUR_MS })).toBe(true);
     expect(await throttr.insert("a", { quota: 1, ttlMs: HOUR_MS })).toBe(false);
     const counter = await throttr.query("a");
@@ -38,7 +38,7 @@ describe("counters", () => {
     expect(await throttr.query("b")).toBeNull();
   });
 
-  it("are made by increment, and go on", async () => {
+  it("increment creates a counter, and continues it", async () => {
     expect(await throttr.increment("views", { ttlMs: HOUR_MS })).toBe(1n);
     expect(await throttr.increment("views", { by: 41, ttlMs: 1 })).toBe(42n);
     expect(await throttr.increment(new Uint8Array([0xff, 0]), { by: 7n, ttlMs: 1000 })).toBe(7n);
@@ -46,7 +46,7 @@ describe("counters", () => {
     expect((await throttr.query("views"))?.quota).toBe(42n);
   });
 
-  it("increase, decrease and are patched within 0 and 2^64 - 1", async () => {
+  it("counters increase, decrease and are patched within 0 and 2^64 - 1", async () => {
     expect(await throttr.increase("a", 1)).toBeNull();
     await throttr.insert("a", { quota: 5, ttlMs: HOUR_MS });
     expect(await throttr.increase("a", 2n)).toMatchObject({ applied: true, quota: 7n });
@@ -56,7 +56,7 @@ describe("counters", () => {
     expect(await throttr.increase("a", 1)).toMatchObject({ applied: false, quota: MAX });
   });
 
-  it("live as long as they are told", async () => {
+  it("counters live as long as their TTL says", async () => {
     expect(await throttr.ttl("a", { ttlMs: 5 })).toBeNull();
     await throttr.insert("a", { quota: 5, ttlMs: 60_000 });
     const longer = await throttr.ttl("a", { ttlMs: HOUR_MS, change: "increase" });
@@ -71,7 +71,7 @@ describe("counters", () => {
 });
 
 describe("buffers", () => {
-  it("are set and got", async () => {
+  it("buffers are set and read", async () => {
     await throttr.set("a", "hello", { ttlMs: HOUR_MS });
     const buffer = await throttr.get("a");
     expect(new TextDecoder().decode(buffer!.value)).toBe("hello");
@@ -81,7 +81,7 @@ describe("buffers", () => {
     expect(await codeOf(throttr.set("c", "x", { ttlMs: 1 }))).toBe("kind_mismatch");
   });
 
-  it("are compared and set", async () => {
+  it("buffers are compared and set", async () => {
     const set = (expected: string | null, value: string | null) =>
       throttr.compareAndSet("lock", { expected, value, ttlMs: HOUR_MS });
     expect(await set("x", "me")).toEqual({ applied: false, current: null });
@@ -96,7 +96,7 @@ describe("buffers", () => {
 });
 
 describe("limits", () => {
-  it("grant, refuse, give back and forget", async () => {
+  it("limits grant, refuse, refund and reset", async () => {
     const request = { name: "api", key: "me", strategy: BUCKET };
     expect(await throttr.peek(request)).toMatchObject({ success: true, remaining: 3 });
     expect(await throttr.limit({ ...request, cost: 2 })).toMatchObject({
@@ -120,7 +120,7 @@ describe("limits", () => {
     expect(await throttr.peek(request)).toMatchObject({ remaining: 3 });
   });
 
-  it("are asked in numbers", async () => {
+  it("limitMany asks for many limits in one call", async () => {
     const requests = Array.from({ length: 100 }, (_, i) => ({
       name: "many",
       key: `k${i % 25}`,
@@ -130,7 +130,7 @@ describe("limits", () => {
     expect(results.filter(({ success }) => success)).toHaveLength(75);
   });
 
-  it("go on from a state that was written with SET, and can be read with GET", async () => {
+  it("limits continue a state that was written with SET, and GET reads their state", async () => {
     const nowNs = BigInt(Date.now()) * 1_000_000n;
     await throttr.set("api:moved", `12|1.5|${nowNs}`, { ttlMs: HOUR_MS });
     const request = { name: "api", key: "moved", strategy: BUCKET };
@@ -143,7 +143,7 @@ describe("limits", () => {
 });
 
 describe("idempotency keys", () => {
-  it("let a call be applied once", async () => {
+  it("an idempotency key lets a call be applied once", async () => {
     const once = { by: 5, ttlMs: HOUR_MS, idempotencyKey: "order-1" };
     expect(await throttr.increment("sum", once)).toBe(5n);
     expect(await throttr.increment("sum", once)).toBe(5n);
@@ -155,7 +155,7 @@ describe("idempotency keys", () => {
 });
 
 describe("batches", () => {
-  it("give what became of each call", async () => {
+  it("a batch returns the result of each call", async () => {
     const outcomes = await throttr.batch([
       ["increment", "a", { ttlMs: HOUR_MS }],
       ["get", "a"],
@@ -172,7 +172,7 @@ describe("batches", () => {
 });
 
 describe("records", () => {
-  it("are listed by prefix, page by page, and removed", async () => {
+  it("records are listed by prefix, page by page, and removed", async () => {
     const keys = Array.from({ length: 30 }, (_, i) => `user:${String(i).padStart(2, "0")}`);
     await throttr.batch(keys.map((key) => ["increment", key, { ttlMs: HOUR_MS }] as const));
     await throttr.set("other", "x", { ttlMs: HOUR_MS });
@@ -197,7 +197,7 @@ describe("records", () => {
 });
 
 describe("props of the binding", () => {
-  it("choose the namespace and the rights", async () => {
+  it("props of the binding choose the namespace and the rights", async () => {
     const other = entrypoint({
       props: { namespace: "other", scopes: ["read"], keyPrefixes: ["a"] },
     });
@@ -219,14 +219,14 @@ describe("props of the binding", () => {
     { keyPrefixes: Array.from({ length: 17 }, (_, i) => `${i}`) },
     { channelPrefixes: [5] },
     { nameSpace: "misspelt" },
-  ])("are refused when they are none: %j", async (props) => {
+  ])("invalid props of the binding are refused: %j", async (props) => {
     const bad = entrypoint({ props });
     expect(await codeOf(bad.query("a"))).toBe("props_invalid");
     expect(await codeOf(bad.exchange(new Uint8Array(0)))).toBe("props_invalid");
     expect(await codeOf(bad.fetch("http://localhost/health"))).toBe("props_invalid");
   });
 
-  it("stand for a token over WebSocket", async () => {
+  it("props of the binding replace a token over WebSocket", async () => {
     const bound = entrypoint({ props: { namespace: "other", keyPrefixes: ["a"] } });
     const response = await bound.fetch("http://localhost/throttr/edge", {
       headers: { upgrade: "websocket" },
@@ -244,7 +244,7 @@ describe("props of the binding", () => {
     socket.close(1000);
   });
 
-  it("stand for a token over HTTP", async () => {
+  it("props of the binding replace a token over HTTP", async () => {
     const other = entrypoint({ props: { namespace: "other", scopes: [] } });
     const response = await other.fetch("http://localhost/throttr/7.3/uint16", {
       method: "POST",
@@ -285,7 +285,7 @@ describe("bad input", () => {
       () => throttr.increment("a", { ttlMs: 1, idempotencyKey: "i".repeat(65) }),
     ],
     ["request_type_unknown", () => throttr.exchange(new Uint8Array([0xee]))],
-  ])("is refused: %s", async (code, call) => {
+  ])("an invalid argument is refused: %s", async (code, call) => {
     expect(await codeOf(call())).toBe(code);
   });
 });

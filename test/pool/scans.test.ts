@@ -186,7 +186,7 @@ const happening = fc.oneof(
 type Happening = typeof happening extends fc.Arbitrary<infer T> ? T : never;
 
 describe("a scan over several shards", () => {
-  it("sees every record that stays once, across the bound in both directions and across restarts", async () => {
+  it("a scan sees every record that stays once, across the bound in both directions and across restarts", async () => {
     let crossings = 0;
     const property = fc.asyncProperty(
       fc.array(happening, { minLength: 1, maxLength: 60 }),
@@ -231,7 +231,7 @@ describe("a scan over several shards", () => {
     expect(crossings).toBeGreaterThan(0);
   });
 
-  it("gives the keys in their order, with the last one as its cursor, while each shard has at most 16,384", async () => {
+  it("a scan gives keys in order, with the last one as its cursor, while each shard has at most 16,384", async () => {
     const namespace = new Namespace();
     const keys = numbered("k", 0, 30_000);
     namespace.insert(keys);
@@ -247,7 +247,7 @@ describe("a scan over several shards", () => {
     expect(listed).toEqual(keys.toSorted((a, b) => (a < b ? -1 : 1)));
   });
 
-  it("gives a page in the order of the table where a shard passes 16,384 records within the page", async () => {
+  it("a scan goes in the order of the table where a shard passes 16,384 records within a page", async () => {
     const namespace = new Namespace();
     const keys = numbered("k", 0, 30_000);
     namespace.insert(keys);
@@ -262,7 +262,7 @@ describe("a scan over several shards", () => {
     expect(listed.filter((key) => key.startsWith("k")).length).toBe(keys.length);
   });
 
-  it("goes on behind a key that a release before 0.5.0 gave as its cursor", async () => {
+  it("a scan continues behind a key that a release before 0.5.0 gave as its cursor", async () => {
     const namespace = new Namespace();
     const keys = numbered("k", 0, 40_000);
     namespace.insert(keys);
@@ -272,7 +272,7 @@ describe("a scan over several shards", () => {
     expect(listed.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(inOrder.slice(10_001));
   });
 
-  it("answers clients of releases before 0.5.0 with full pages in the order of keys", async () => {
+  it("a scan answers clients of releases before 0.5.0 with full pages in the order of keys", async () => {
     const namespace = new Namespace();
     const keys = numbered("k", 0, 40_000);
     namespace.insert(keys);
@@ -281,7 +281,7 @@ describe("a scan over several shards", () => {
     expect(page.rows.map(({ key }) => key)).toEqual(inOrder.slice(7001, 8001));
   });
 
-  it("refuses a cursor that has lost its meaning, and what is not a cursor", async () => {
+  it("a scan refuses a cursor that has lost its meaning, and an invalid one", async () => {
     const namespace = new Namespace();
     namespace.insert(numbered("k", 0, 40_000));
     const { cursor } = await namespace.page("", 100, null);
@@ -304,7 +304,7 @@ describe("a page of a scan of many records", () => {
     ["", 1],
     ["rare:", 1000],
   ])(
-    "with the prefix “%s” and the limit %i looks at a bounded number of slots",
+    "a page of a scan with the prefix “%s” and the limit %i looks at a bounded number of slots",
     async (prefix, limit) => {
       const namespace = new Namespace();
       const rare = numbered("rare:", 0, 11);
@@ -336,7 +336,7 @@ describe("a page of a scan of many records", () => {
 describe("a cursor beyond the order of keys", () => {
   const key = fc.uint8Array({ maxLength: 255 });
 
-  it("says what it was made of, is longer than any key, and no longer than a frame may have it", () => {
+  it("a cursor describes its place, is longer than any key, and fits into a frame", () => {
     const property = fc.property(
       fc.nat(65_535),
       fc.nat(65_535),
@@ -354,7 +354,7 @@ describe("a cursor beyond the order of keys", () => {
     fc.assert(property, { seed, numRuns: 300 });
   });
 
-  it("of any other bytes is refused, or read within them", () => {
+  it("a cursor of any other bytes is refused, or read within its bytes", () => {
     const property = fc.property(fc.uint8Array({ minLength: 256, maxLength: 600 }), (bytes) => {
       bytes[0] = 1;
       expect(() => readTableCursor(bytes)).not.toThrow();

@@ -50,7 +50,7 @@ const inUse = async (name: string): Promise<number | undefined> =>
 const textOf = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 describe("over a service binding", () => {
-  it("resources are held, renewed and given back", async () => {
+  it("resources are acquired, renewed and released over a service binding", async () => {
     const before = Date.now();
     const lease = (await throttr.acquire("gpu", { maximum: 2, ...MINUTE }))!;
     expect(lease).toMatchObject({ name: "gpu", resources: 1, ttlMs: 60_000 });
@@ -82,7 +82,7 @@ describe("over a service binding", () => {
     expect(await throttr.inspectSemaphore("none")).toBe(null);
   });
 
-  it("the same lease may be asked for again", async () => {
+  it("the same lease may be acquired again", async () => {
     const options = { maximum: 3, resources: 2, ...MINUTE, leaseId: uuidOfNumber(1) };
     const leases = await Promise.all([1, 2, 3].map(() => throttr.acquire("gpu", options)));
     expect(leases.map((lease) => lease?.leaseId)).toEqual(leases.map(() => options.leaseId));
@@ -92,7 +92,7 @@ describe("over a service binding", () => {
     );
   });
 
-  it("what a lease held is there again when it has ended, to the millisecond", async () => {
+  it("a lease gives its resources back at its end, to the millisecond", async () => {
     const short = (await throttr.acquire("gpu", { maximum: 1, ttlMs: 60 }))!;
     let other = await throttr.acquire("gpu", { maximum: 1, ...MINUTE });
     for (let i = 0; other === null && i < 1000; i++) {
@@ -105,7 +105,7 @@ describe("over a service binding", () => {
     expect(await inUse("gpu")).toBe(1);
   });
 
-  it("many who want the same get no more than there is", async () => {
+  it("many callers of one semaphore get no more than its maximum", async () => {
     const leases = await Promise.all(
       Array.from({ length: 60 }, () => throttr.acquire("gpu", { maximum: 7, ...MINUTE })),
     );
@@ -117,7 +117,7 @@ describe("over a service binding", () => {
     });
   });
 
-  it("a batch has all of it", async () => {
+  it("a batch takes all operations on semaphores", async () => {
     const leaseId = uuidOfNumber(2);
     const outcomes = await throttr.batch([
       ["acquire", "a", { maximum: 1, ...MINUTE, leaseId }],
@@ -142,7 +142,7 @@ describe("over a service binding", () => {
     expect(values[8]).toBe(true);
   });
 
-  it("semaphores are listed over all shards in the order of their names, and who holds one", async () => {
+  it("semaphores are listed over all shards in the order of their names, with their holders", async () => {
     const names = Array.from({ length: 40 }, (_, i) => `pool:${String(i).padStart(2, "0")}`);
     await throttr.batch(
       names.map(
@@ -194,13 +194,13 @@ describe("over a service binding", () => {
       () => (throttr as unknown as { acquire(name: string): Promise<unknown> }).acquire("a"),
     ],
     ["after_invalid", () => throttr.holders("a", { cursor: Uint8Array.of(2) })],
-  ])("bad input is refused: %s", async (code, call) => {
+  ])("an invalid argument is refused: %s", async (code, call) => {
     expect(await codeOf(call())).toBe(code);
   });
 });
 
 describe("leases", () => {
-  it("outlive their shard, and end all the same", async () => {
+  it("leases outlive their shard, and end at their time all the same", async () => {
     const long = (await throttr.acquire("gpu", { maximum: 2, ...MINUTE }))!;
     const short = (await throttr.acquire("gpu", { maximum: 2, ttlMs: 4000 }))!;
     await evictAllDurableObjects();
@@ -220,7 +220,7 @@ describe("leases", () => {
     });
   });
 
-  it("are of a namespace", async () => {
+  it("leases belong to a namespace", async () => {
     const other = entrypoint({ props: { namespace: "other" } });
     const lease = (await throttr.acquire("gpu", { maximum: 1, ...MINUTE }))!;
     expect(await other.acquire("gpu", { maximum: 1, ...MINUTE })).not.toBe(null);
@@ -230,7 +230,7 @@ describe("leases", () => {
 });
 
 describe("connections of the yrmcds protocol", () => {
-  it("and leases hold the same semaphores, in every shard", async () => {
+  it("connections of the yrmcds protocol and leases hold the same semaphores in every shard", async () => {
     const names = Array.from({ length: 16 }, (_, i) => `name ${i}`);
     const kind = { transport: "websocket", form: "document", location: "XXX" } as const;
     const connection = await openYrmcds(kind);
@@ -265,7 +265,7 @@ describe("connections of the yrmcds protocol", () => {
 describe("rights", () => {
   const open = (props: object): Stub => entrypoint({ props: { namespace: "default", ...props } });
 
-  it("write takes leases, read looks, admin sees who holds", async () => {
+  it("write acquires leases, read inspects semaphores, and admin lists holders", async () => {
     const lease = (await throttr.acquire("gpu", { maximum: 2, ...MINUTE }))!;
     const reader = open({ scopes: ["read"] });
     const writer = open({ scopes: ["write"] });
@@ -287,7 +287,7 @@ describe("rights", () => {
     expect(await calls(admin)).toEqual([no, no, no, no, yes, no]);
   });
 
-  it("prefixes are those of names, and no other name leads around them", async () => {
+  it("prefixes bind the names of semaphores, and no other name leads around them", async () => {
     const theirs = (await throttr.acquire("b:1", { maximum: 1, ...MINUTE }))!;
     const mine = open({ keyPrefixes: ["a:"] });
     const calls = [
@@ -311,7 +311,7 @@ describe("rights", () => {
     expect(await inUse("b:1")).toBe(1);
   });
 
-  it("frames are refused one by one", async () => {
+  it("frames without a right are refused one by one", async () => {
     const { authorization } = await bearerOf({ scopes: ["read"], keyPrefixes: ["a:"] });
     const door = await openSocket("/throttr/edge", { authorization });
     const frames = [
@@ -337,7 +337,7 @@ describe("over HTTP", () => {
   const newcomer = async (): Promise<Calling> => calling(await bearerOf({ ns: freshNamespace() }));
   const path = "/v1/semaphores/gpu%2F1/leases";
 
-  it("leases are taken, renewed and given back", async () => {
+  it("leases are acquired, renewed and released over HTTP", async () => {
     const call = await newcomer();
     const body = { maximum: 1, ttlMs: 5000, leaseId: uuidOfNumber(1).toUpperCase() };
     const first = await call("POST", path, { json: body });
@@ -364,7 +364,7 @@ describe("over HTTP", () => {
     expect((await call("POST", path, { json: other })).status).toBe(201);
   });
 
-  it("bad input is refused, by field", async () => {
+  it("invalid fields are refused by name over HTTP", async () => {
     const call = await newcomer();
     const got = await call("POST", path, {
       json: { resources: 0, maximum: U32_MAX + 1, ttlMs: 86_400_001, leaseId: "x" },
@@ -382,7 +382,7 @@ describe("over HTTP", () => {
     expectProblem(await call("GET", "/v1/semaphores/a/holders?cursor=AA"), "query_invalid");
   });
 
-  it("pages are gone through by their cursors, whatever bytes names have", async () => {
+  it("pages of semaphores continue at their cursors, whatever bytes names have", async () => {
     const call = await newcomer();
     const names = ["%00", "a", "b%2Fc", "%FF%FE"];
     for (const name of names) {

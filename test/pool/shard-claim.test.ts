@@ -90,7 +90,7 @@ const missing = { status: 503, text: expect.stringContaining("shard_data_missing
 
 describe("a shard whose database vanished", () => {
   it.each(INDEXES)(
-    "refuses every request, and the others serve theirs (shard %i)",
+    "a shard whose database vanished refuses every request, and the others serve theirs (shard %i)",
     async (lost) => {
       const namespace = await filled();
       await vanish(namespace, lost);
@@ -108,7 +108,7 @@ describe("a shard whose database vanished", () => {
     },
   );
 
-  it("names itself and the way out", async () => {
+  it("the refusal of a vanished shard names the shard and the remedy", async () => {
     const namespace = await filled();
     await vanish(namespace, 2);
     const { text } = await namespace.query(namespace.keys[2]!);
@@ -117,7 +117,7 @@ describe("a shard whose database vanished", () => {
   });
 
   it.each([0, 2])(
-    "begins anew where the loss is accepted, and is missed again (shard %i)",
+    "a vanished shard starts again where the loss is accepted, and is missed again later (shard %i)",
     async (lost) => {
       const namespace = await filled();
       const key = namespace.keys[lost]!;
@@ -135,7 +135,7 @@ describe("a shard whose database vanished", () => {
     },
   );
 
-  it("is noticed in data of an earlier release, once its shards have started", async () => {
+  it("a vanished shard is noticed in data of an earlier release, once its shards have started", async () => {
     const namespace = await filled();
     await makeOld(namespace);
     for (const index of INDEXES) await namespace.shard(index).figures();
@@ -155,8 +155,8 @@ describe("a shard whose database vanished", () => {
   });
 });
 
-describe("a shard that has no records", () => {
-  it("is not missing anything where all were removed, and it was restarted", async () => {
+describe("a shard without records", () => {
+  it("a shard whose records were all removed is not missed after a restart", async () => {
     const namespace = await filled();
     for (const key of namespace.keys) expect((await namespace.purge(key)).text).toBe("01");
     for (const restart of [evictAllDurableObjects, abortAllDurableObjects]) {
@@ -166,7 +166,7 @@ describe("a shard that has no records", () => {
     }
   });
 
-  it("is not missing anything where it never had any", async () => {
+  it("a shard that never had records is not missed", async () => {
     const namespace = await freshNamespace();
     expect((await namespace.send(LIST)).text).toBe("010000000000000000");
     expect((await namespace.insert(namespace.keys[3]!)).text).toBe("01");
@@ -177,7 +177,7 @@ describe("a shard that has no records", () => {
     }
   });
 
-  it("is not missing anything where a crash took its first batch back", async () => {
+  it("a shard whose first batch was lost in a crash is not missed", async () => {
     const namespace = await freshNamespace();
     const key = namespace.keys[1]!;
     await namespace.insert(namespace.keys[0]!);
@@ -191,7 +191,7 @@ describe("a shard that has no records", () => {
 });
 
 describe("the note of a shard's data", () => {
-  it("costs rows with the first batch only", async () => {
+  it("the note of a shard's data costs rows with the first batch only", async () => {
     const namespace = await filled();
     const meters = await Promise.all(INDEXES.map((index) => meterOf(namespace.shard(index))));
     const increases = namespace.keys.map((key) => U16.increase(key));

@@ -81,16 +81,19 @@ describe("the order of a shard's table", () => {
   it.each([
     ["has left memory", evictAllDurableObjects],
     ["was reset", abortAllDurableObjects],
-  ])("outlives its instance: a plan still lists every record once when it %s", async (_, end) => {
-    const namespace = freshNamespace();
-    const keys = Array.from({ length: 3000 }, (_key, i) => `key:${i}`);
-    await insert(namespace, keys);
-    const plan = await planOf(namespace);
-    await end();
-    expect((await namesOf(namespace, plan)).toSorted()).toEqual(keys.toSorted());
-  });
+  ])(
+    "the order of a shard's table outlives its instance, so that a plan lists every record once when it %s",
+    async (_, end) => {
+      const namespace = freshNamespace();
+      const keys = Array.from({ length: 3000 }, (_key, i) => `key:${i}`);
+      await insert(namespace, keys);
+      const plan = await planOf(namespace);
+      await end();
+      expect((await namesOf(namespace, plan)).toSorted()).toEqual(keys.toSorted());
+    },
+  );
 
-  it("is stored with the row that claims the placement, and with no other", async () => {
+  it("the order of a shard's table is stored with the row that claims the placement, and with no other", async () => {
     const namespace = freshNamespace();
     await insert(namespace, ["first"]);
     const meter = await meterOf(shardStub(0, namespace));
@@ -98,7 +101,7 @@ describe("the order of a shard's table", () => {
     expect(meter.rows).toBe(1);
   });
 
-  it("of data of an earlier release is stored with the next commit, not by reads", async () => {
+  it("the order of a table of an earlier release is stored with the next commit, not by reads", async () => {
     const namespace = freshNamespace();
     const keys = Array.from({ length: 300 }, (_key, i) => `key:${i}`);
     await insert(namespace, keys);

@@ -27,7 +27,7 @@ function asked(variables: Readonly<Record<string, string>>): unknown[] {
 }
 
 describe("objects", () => {
-  it("live anywhere unless said otherwise", () => {
+  it("objects live anywhere by default", () => {
     expect(asked({})).toEqual([
       "SHARD: ns/0 {}",
       "HUB: ns/XXX/0 {}",
@@ -36,7 +36,7 @@ describe("objects", () => {
     ]);
   });
 
-  it("live in the jurisdiction that is named, all of them", () => {
+  it("all objects live in the named jurisdiction", () => {
     expect(asked({ JURISDICTION: "eu" })).toEqual([
       "SHARD in eu: ns/0 {}",
       "HUB in eu: ns/XXX/0 {}",
@@ -45,7 +45,7 @@ describe("objects", () => {
     ]);
   });
 
-  it("that are shards are created near the place that is named", () => {
+  it("shards are created near the named location", () => {
     expect(asked({ LOCATION_HINT: "weur" })[0]).toBe('SHARD: ns/0 {"locationHint":"weur"}');
   });
 });

@@ -159,8 +159,8 @@ const pairRecord = fc.record({
   expiresNs: stored.expiresNs,
 });
 
-describe("a namespace that is moved", () => {
-  it("has the same records elsewhere, whatever the pages, and after a crash", async () => {
+describe("a moved namespace", () => {
+  it("a moved namespace has the same records, whatever the pages, and after a crash", async () => {
     const property = fc.asyncProperty(
       fc.uniqueArray(fc.tuple(name, record), { maxLength: 40, selector: ([key]) => key }),
       fc.uniqueArray(fc.tuple(fc.tuple(name, name), pairRecord), {
@@ -195,7 +195,7 @@ describe("a namespace that is moved", () => {
     await fc.assert(property, { seed, numRuns: 25 });
   });
 
-  it("gives what each request has written: counters, buffers, limits, pairs; no answers", async () => {
+  it("an export has counters, buffers, limits and pairs as they were written, and no answers", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     const bucket = configurationBytes({ strategy: "token_bucket", burst: 3, rate: 1 });
@@ -219,7 +219,7 @@ describe("a namespace that is moved", () => {
     expect(pair).toMatchObject({ key: "\x02\x01abc", kind: COUNTER, unit: 4, quota: 0n });
   });
 
-  it("shows a record that stays once, whatever comes and goes meanwhile", async () => {
+  it("an export has every record that stays once, whatever comes and goes meanwhile", async () => {
     const stub = open(freshNamespace());
     const staying = Array.from({ length: 300 }, (_, i) => `stay:${i}`);
     await send(stub, ...staying.map((key) => insert(key, 1n, FOREVER)));
@@ -236,7 +236,7 @@ describe("a namespace that is moved", () => {
     expect(seen.filter((key) => key.startsWith("stay:")).toSorted()).toEqual(staying.toSorted());
   });
 
-  it("goes shard by shard, in each by key, so that any key says where to go on", async () => {
+  it("an export goes shard by shard, each by key, so that any key is a place to continue", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
     const map = new ShardMap(namespace, SHARDS, "");
@@ -272,7 +272,7 @@ describe("the doors", () => {
     exportFrame({ isPairs: true }),
   ];
 
-  it("all give the same replies", async () => {
+  it("all doors give the same replies to RESTORE and EXPORT", async () => {
     const texts = async (ns: string, over: (ns: string) => Promise<Uint8Array>) =>
       commandReplies(await over(ns)).map(({ bytes }) => hex(bytes));
     const rpc = await texts(freshNamespace(), (ns) => open(ns).exchange(concat(frames)));
@@ -312,7 +312,7 @@ describe("the doors", () => {
     expect([http, socket, tcp]).toEqual([rpc, rpc, rpc]);
   });
 
-  it("know the types in the edge dialect only", async () => {
+  it("only the edge dialect knows RESTORE and EXPORT", async () => {
     for (const frame of frames) {
       const response = await post("7.3", "uint64", frame);
       expect(await response.json()).toMatchObject({ code: "request_type_unknown" });
@@ -321,7 +321,7 @@ describe("the doors", () => {
 });
 
 describe("rights", () => {
-  it("RESTORE needs write, EXPORT read, and no others", async () => {
+  it("RESTORE needs write and EXPORT read, and no other scopes", async () => {
     const ns = freshNamespace();
     const needs: [string, string, Uint8Array][] = [
       ["RESTORE", "write", restore("k", KEEP, COUNTER_5)],
@@ -348,7 +348,7 @@ describe("rights", () => {
     expect(await refusalOf(reader.restore(record))).toMatch(/^scope_missing: /);
   });
 
-  it("the key, or the consumer, must have a prefix of the token; of an export, what is shown has", async () => {
+  it("RESTORE needs a key or consumer with a prefix of the token, and EXPORT shows only those", async () => {
     const ns = freshNamespace();
     const owner = open(ns);
     const names = ["user:1", "user:", "user", "other", ""];
@@ -390,7 +390,7 @@ describe("rights", () => {
     expect(pairs.map(({ quota }) => quota)).toEqual([5n]);
   });
 
-  it("who may only write learns nothing of a value", async () => {
+  it("a token with write alone learns nothing of a value by RESTORE", async () => {
     const ns = freshNamespace();
     await open(ns).set("k", "a secret", { ttlMs: 60_000 });
     const writer = open(ns, { scopes: ["write"] });
@@ -434,7 +434,7 @@ describe("limits", () => {
     expect((await one(stub, frame)).code).toBe(code);
   });
 
-  it("fills a page from as many shards as it takes, and no further", async () => {
+  it("EXPORT fills a page from as many shards as it needs", async () => {
     const stub = open(freshNamespace());
     const keys = Array.from({ length: 50 }, (_, i) => `k${i}`);
     await send(stub, ...keys.map((key) => insert(key, 1n, FOREVER)));
@@ -457,7 +457,7 @@ describe("limits", () => {
     expect(await page({ after: all.rows.at(-1)!.key })).toEqual({ rows: [], isLast: true });
   });
 
-  it("takes the longest keys and pairs, and goes on behind them", async () => {
+  it("EXPORT takes the longest keys and pairs, and continues behind them", async () => {
     const stub = open(freshNamespace());
     const long = "\xff".repeat(255);
     await send(
@@ -473,7 +473,7 @@ describe("limits", () => {
     expect(await rowsOf(stub, { prefix: long })).toHaveLength(1);
   });
 
-  it("moves a value as large as a frame can bring, a page for each", async () => {
+  it("a value as large as a frame is moved, in a page of its own", async () => {
     const [from, to] = [freshNamespace(), freshNamespace()];
     const value = new Uint8Array((1 << 20) - 40).map((_, i) => i * 7);
     const ends = { unit: "ms", expiresAtNs: END_NS } as const;
@@ -501,7 +501,7 @@ describe("the operations", () => {
     expiresAtNs: END_NS,
   };
 
-  it("tell what became of a record, in a batch too", async () => {
+  it("the operation restore returns what became of a record, also in a batch", async () => {
     const stub = open(freshNamespace());
     expect(await stub.restore(counter)).toBe("restored");
     expect(await stub.restore({ ...counter, quota: 6n })).toBe("kept");
@@ -538,7 +538,7 @@ describe("the operations", () => {
     });
   });
 
-  it("page by cursor, from any record", async () => {
+  it("the operation export returns pages by cursor, from any record", async () => {
     const stub = open(freshNamespace());
     await Promise.all(["a", "b", "c"].map((key) => stub.restore({ ...counter, key })));
     const all = await recordsOf(stub);

@@ -40,7 +40,7 @@ async function listed(by: Calling = call, query = ""): Promise<readonly Listed[]
 }
 
 describe("a connection", () => {
-  it("of a client is listed with the number of its calls, by their names", async () => {
+  it("a client's connection is listed with the number of its calls by name", async () => {
     const client = new ThrottrClient(webSocket("http://localhost", { WebSocket }));
     const beforeMs = Date.now();
     for (let i = 0; i < 30; i++) await client.increment("a", { ttlMs: 60_000 });
@@ -73,7 +73,7 @@ describe("a connection", () => {
     await client.close();
   });
 
-  it("is listed by the id that WHOAMI tells, whatever carries it, until it ends", async () => {
+  it("a connection is listed by the id of WHOAMI until it ends, whatever carries it", async () => {
     const door = await openSocket("/throttr/7.3/uint16");
     const tcp = await openPort(9002);
     const id = hex((await door.exchange(WHOAMI, 17)).subarray(1));
@@ -95,7 +95,7 @@ describe("a connection", () => {
     await expect.poll(async () => await listed()).toEqual([]);
   });
 
-  it("of another namespace is not listed", async () => {
+  it("a connection of another namespace is not listed", async () => {
     const [mine, theirs] = [freshNamespace(), freshNamespace()];
     const door = await openSocket("/throttr/7.3/uint16", await bearerOf({ ns: mine }));
     expect(await listed(calling(await bearerOf({ ns: mine })))).toHaveLength(1);
@@ -103,7 +103,7 @@ describe("a connection", () => {
     await door.close();
   });
 
-  it("is listed without its counts where METRICS is off", async () => {
+  it("a connection is listed without its counts where METRICS is off", async () => {
     await withSettings({ METRICS: "off" }, async () => {
       const door = await openSocket("/throttr/7.3/uint16");
       await door.exchange(WHOAMI, 17);
@@ -114,7 +114,7 @@ describe("a connection", () => {
 });
 
 describe("connections", () => {
-  it("of several Hubs are listed in pages, in the order in which they came, each once", async () => {
+  it("connections of several Hubs are listed in pages, in the order in which they came, each once", async () => {
     await withSettings({ HUB_CONNECTIONS_MAX: 2 }, async () => {
       const doors = [];
       for (let i = 0; i < 5; i++) {
@@ -140,7 +140,7 @@ describe("connections", () => {
     });
   });
 
-  it("are 100 on a page unless more are asked for, and more than a Hub tells at once on a larger one", async () => {
+  it("a page has 100 connections unless more are asked for, and may have more than a Hub gives at once", async () => {
     await withSettings({ HUB_CONNECTIONS_MAX: 1000 }, async () => {
       // 520 rows of 574 bytes are more than the 256 KiB of one answer of a Hub.
       const doors = await Promise.all(
@@ -163,13 +163,13 @@ describe("connections", () => {
     ["cursor", "AAAA"],
     ["cursor", "%25"],
     ["prefix", "a"],
-  ])("are not listed with %s=%s, and the field is named", async (field, value) => {
+  ])("connections are not listed with %s=%s, and the field is named", async (field, value) => {
     const got = await call("GET", `/v1/connections?${field}=${value}`);
     expectProblem(got, "query_invalid");
     expect(Object.keys(fieldsOf(got))).toEqual([field]);
   });
 
-  it("are told to a door of release 0.4 in the row of 237 bytes that it knows", async () => {
+  it("connections are given to a door of release 0.4 in the row of 237 bytes that it knows", async () => {
     const ns = freshNamespace();
     const door = await openSocket("/throttr/7.3/uint16", await bearerOf({ ns }));
     const page = new PageReader(await hubStub(0, ns).connectionsPage(null, 4096));

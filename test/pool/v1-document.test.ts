@@ -55,7 +55,7 @@ function at(document: unknown, reference: string): unknown {
 }
 
 describe("the document", () => {
-  it("is OpenAPI 3.1, needs no token, and may be kept a while", async () => {
+  it("the document is OpenAPI 3.1, needs no token, and may be cached", async () => {
     const response = await fetchText("/openapi.json");
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("application/json");
@@ -66,14 +66,14 @@ describe("the document", () => {
     expect(servers).toEqual([{ url: "/" }]);
   });
 
-  it("tells of every route and door, and of no other", async () => {
+  it("the document describes every route and door, and no other", async () => {
     const told = operationsOf(await documentOf()).map(([method, path]) => `${method} ${path}`);
     const served = [...ROUTES, ...DOORS].map(({ method, path }) => `${method} ${path}`);
     expect(told.toSorted()).toEqual(served.toSorted());
     expect(new Set(told).size).toBe(told.length);
   });
 
-  it("has operations with ids of their own, tags that are listed, and all their path parameters", async () => {
+  it("operations of the document have unique ids, listed tags and all their path parameters", async () => {
     const document = await documentOf();
     const operations = operationsOf(document);
     const ids = operations.map(([, , { operationId }]) => operationId);
@@ -90,7 +90,7 @@ describe("the document", () => {
     }
   });
 
-  it("has no reference to nothing, and no schema that nobody refers to", async () => {
+  it("every reference of the document leads to a schema, and every schema is used", async () => {
     const document = await documentOf();
     const references = valuesOf("$ref", document) as string[];
     expect(references.length).toBeGreaterThan(50);
@@ -101,7 +101,7 @@ describe("the document", () => {
     );
   });
 
-  it("describes what each route takes: a body, a query, an idempotency key, a scope", async () => {
+  it("the document describes what each route takes, from body to scope", async () => {
     const document = await documentOf();
     for (const route of ROUTES) {
       const operation = document.paths[route.path]![route.method.toLowerCase()]!;
@@ -114,7 +114,7 @@ describe("the document", () => {
     }
   });
 
-  it("says which parameters of a query are needed", async () => {
+  it("the document says which parameters of a query are required", async () => {
     const needed = operationsOf(await documentOf()).flatMap(([, , { operationId, parameters }]) =>
       parameters
         .filter((parameter) => parameter.in === "query" && parameter.required)
@@ -123,7 +123,7 @@ describe("the document", () => {
     expect(needed).toEqual(["resetLimit strategy", "removeRecords prefix"]);
   });
 
-  it("has every answer and code of each route, under its status", async () => {
+  it("the document has every answer and code of each route, under its status", async () => {
     const document = await documentOf();
     for (const route of ROUTES) {
       const { responses } = document.paths[route.path]![route.method.toLowerCase()]!;
@@ -142,7 +142,7 @@ describe("the document", () => {
     }
   });
 
-  it("has examples that the routes accept", async () => {
+  it("the document has examples that the routes accept", async () => {
     const document = await documentOf();
     for (const route of ROUTES) {
       const { method, example } = route;
@@ -160,7 +160,7 @@ describe("the document", () => {
     }
   });
 
-  it("tells of other doors that are there", async () => {
+  it("the document describes all other doors", async () => {
     const call = calling({});
     expect((await call("GET", "/health")).json).toEqual({ status: "ok" });
     const posted = await call("POST", "/channels/a%2Fb", { body: "message" });
@@ -177,7 +177,7 @@ describe("the document", () => {
 });
 
 describe("the description", () => {
-  it("has a table of all codes, a row each, with status and title", async () => {
+  it("the description has a table of all codes, each with status and title", async () => {
     const { description } = (await documentOf()).info;
     const rows = [...description.matchAll(/^\| `(\w+)` \| (\d+) \| (.+) \|$/gm)];
     expect(rows.map(([, code]) => code)).toEqual(PROBLEM_CODES);
@@ -187,7 +187,7 @@ describe("the description", () => {
     }
   });
 
-  it("gives each name in a path an example, from the example of its route", async () => {
+  it("the description gives each name in a path an example, from the example of its route", async () => {
     for (const [, path, operation] of operationsOf(await documentOf())) {
       if (!path.startsWith("/v1/")) continue;
       const named = operation.parameters.filter((parameter) => parameter.in === "path");
@@ -201,7 +201,7 @@ describe("the description", () => {
 });
 
 describe("/docs of a server without assets", () => {
-  it("says so, and leads to the OpenAPI document", async () => {
+  it("/docs of a server without assets says so, and links to the OpenAPI document", async () => {
     const response = await server.fetch("http://localhost/docs", { redirect: "manual" });
     expect([response.status, response.headers.get("location")]).toEqual([302, "/openapi.json"]);
     expect(await response.text()).toContain("This server has no reference pages.");
@@ -209,13 +209,13 @@ describe("/docs of a server without assets", () => {
 });
 
 describe("the codes of errors", () => {
-  it("answer a request unless they are a fault of the server, whose text is for its log", () => {
+  it("every code answers a request, except for faults of the server, whose text is for its log", () => {
     expect(isProblem(ThrottrError.from(new Error("inner matters")))).toBe(false);
     expect(isProblem(new ThrottrError("unheard_of", "inner matters"))).toBe(false);
     expect(isProblem(new ThrottrError("shard_full", "why"))).toBe(true);
   });
 
-  it("are told of routes that nobody serves", async () => {
+  it("unknown routes are answered with their code", async () => {
     const got = await gotOf(await fetchText("/v1/none"));
     expect(got.json).toMatchObject({ code: "not_found", type: "/docs#not_found" });
     expect(v.is(v.string(), got.json.title)).toBe(true);

@@ -159,12 +159,12 @@ const writing = ROUTES.filter(
   ({ method, scopes }) => method !== "GET" && !scopes.every((scope) => scope === "read"),
 );
 
-describe("the example of", () => {
-  it("each route is in the table below, by its id", () => {
+describe("examples of routes", () => {
+  it("the example of each route is in the table below, by its id", () => {
     expect(Object.keys(SUCCESSES).toSorted()).toEqual(ROUTES.map(({ id }) => id).toSorted());
   });
 
-  it.each(ROUTES.map(idOf))("%s is answered", async (id, route) => {
+  it.each(ROUTES.map(idOf))("the example of %s is answered", async (id, route) => {
     const { ns, call } = await newcomer();
     const [before, status, json] = SUCCESSES[id]!;
     for (const [method, url, body] of before) {
@@ -177,7 +177,7 @@ describe("the example of", () => {
 
 describe("without a record", () => {
   it.each(ROUTES.filter(({ errors }) => errors.includes("key_absent")).map(idOf))(
-    "%s answers key_absent",
+    "%s answers key_absent without a record",
     async (_, route) => {
       const { ns, call } = await newcomer();
       expectProblem(await send(call, route, ns), "key_absent");
@@ -187,7 +187,7 @@ describe("without a record", () => {
 
 describe("without a lease", () => {
   it.each(ROUTES.filter(({ errors }) => errors.includes("lease_absent")).map(idOf))(
-    "%s answers lease_absent",
+    "%s answers lease_absent without a lease",
     async (_, route) => {
       const { ns, call } = await newcomer();
       await call("POST", "/v1/semaphores/cpu/leases", { json: acquireGpu[2] });
@@ -198,7 +198,7 @@ describe("without a lease", () => {
 
 describe("on a record of the other kind", () => {
   it.each(ROUTES.filter(({ errors }) => errors.includes("kind_mismatch")).map(idOf))(
-    "%s answers kind_mismatch, and changes nothing",
+    "%s answers kind_mismatch on a record of the other kind, and changes nothing",
     async (_, route) => {
       const { ns, call } = await newcomer();
       const isCounter = route.tag === "counters";
@@ -213,27 +213,33 @@ describe("on a record of the other kind", () => {
   );
 });
 
-describe("a field that nobody knows", () => {
-  it.each(withBody.map(idOf))("in the body of %s is refused, by name", async (_, route) => {
-    const { ns, call } = await newcomer();
-    const got = await send(call, route, ns, { typo: 1 });
-    expectProblem(got, "body_invalid");
-    expect(fieldsOf(got)).toEqual({ typo: "unknown field" });
-  });
+describe("unknown fields", () => {
+  it.each(withBody.map(idOf))(
+    "an unknown field in the body of %s is refused by name",
+    async (_, route) => {
+      const { ns, call } = await newcomer();
+      const got = await send(call, route, ns, { typo: 1 });
+      expectProblem(got, "body_invalid");
+      expect(fieldsOf(got)).toEqual({ typo: "unknown field" });
+    },
+  );
 
-  it.each(ROUTES.map(idOf))("in the query of %s is refused, by name", async (_, route) => {
-    const { ns, call } = await newcomer();
-    const { method, example } = route;
-    const url = `${example.url}${example.url.includes("?") ? "&" : "?"}typo=1`;
-    const body = bodyOf(route, ns);
-    const got = await call(method, url, body === undefined ? {} : { json: body });
-    expectProblem(got, "query_invalid");
-    expect(fieldsOf(got)).toEqual({ typo: "unknown field" });
-  });
+  it.each(ROUTES.map(idOf))(
+    "an unknown field in the query of %s is refused by name",
+    async (_, route) => {
+      const { ns, call } = await newcomer();
+      const { method, example } = route;
+      const url = `${example.url}${example.url.includes("?") ? "&" : "?"}typo=1`;
+      const body = bodyOf(route, ns);
+      const got = await call(method, url, body === undefined ? {} : { json: body });
+      expectProblem(got, "query_invalid");
+      expect(fieldsOf(got)).toEqual({ typo: "unknown field" });
+    },
+  );
 });
 
-describe("a body", () => {
-  it.each(withBody.map(idOf))("of %s that is no JSON is refused", async (_, route) => {
+describe("bodies", () => {
+  it.each(withBody.map(idOf))("a body of %s that is not JSON is refused", async (_, route) => {
     const { call } = await newcomer();
     const { method, example } = route;
     for (const body of ["", "{", "[1,]", "hello", new Uint8Array([0x22, 0xff, 0x22])]) {
@@ -241,7 +247,7 @@ describe("a body", () => {
     }
   });
 
-  it.each(withBody.map(idOf))("of %s that is no object is refused", async (_, route) => {
+  it.each(withBody.map(idOf))("a body of %s that is not an object is refused", async (_, route) => {
     const { call } = await newcomer();
     const { method, example } = route;
     for (const json of [null, 1, "text", true, []]) {
@@ -249,14 +255,14 @@ describe("a body", () => {
     }
   });
 
-  it.each(withBody.map(idOf))("of %s needs its fields", async (_, route) => {
+  it.each(withBody.map(idOf))("a body of %s needs its fields", async (_, route) => {
     const { call } = await newcomer();
     const got = await call(route.method, route.example.url, { json: {} });
     expectProblem(got, "body_invalid");
     expect(Object.values(fieldsOf(got)).join()).toMatch(/it is missing|either \w+ or \w+/);
   });
 
-  it.each(withBody.map(idOf))("of %s above BODY_BYTES_MAX is refused", async (_, route) => {
+  it.each(withBody.map(idOf))("a body of %s above BODY_BYTES_MAX is refused", async (_, route) => {
     const body = JSON.stringify({ typo: "x".repeat(1024) });
     const init = { method: route.method, body };
     expectProblem(
@@ -266,8 +272,8 @@ describe("a body", () => {
   });
 });
 
-describe("a token", () => {
-  it.each(ROUTES.map(idOf))("without the scope of %s is refused", async (_, route) => {
+describe("tokens", () => {
+  it.each(ROUTES.map(idOf))("a token without the scope of %s is refused", async (_, route) => {
     const scopes = ALL_SCOPES.filter((scope) => scope !== route.scopes.at(-1));
     const { ns, call } = await newcomer({ scopes });
     const got = await send(call, route, ns);
@@ -275,13 +281,13 @@ describe("a token", () => {
     expect(got.json.detail).toContain(route.scopes.join(" and "));
   });
 
-  it.each(ROUTES.map(idOf))("with no other scope than that of %s will do", async (_, route) => {
+  it.each(ROUTES.map(idOf))("a token with the scope of %s alone is enough", async (_, route) => {
     const { ns, call } = await newcomer({ scopes: [...route.scopes] });
     expect((await send(call, route, ns)).status).not.toBe(403);
   });
 
   it.each(ROUTES.filter(({ path }) => /\{(key|channel|name)\}/.test(path)).map(idOf))(
-    "whose prefixes the name in %s lacks is refused",
+    "a token whose prefixes do not match the name in %s is refused",
     async (_, route) => {
       const prefixes = { keyPrefixes: ["other:"], channelPrefixes: ["other:"] };
       const { ns, call } = await newcomer(prefixes);
@@ -289,16 +295,16 @@ describe("a token", () => {
     },
   );
 
-  it.each(ROUTES.map(idOf))("is needed by %s, unless access is open", async (_, route) => {
+  it.each(ROUTES.map(idOf))("%s needs a token unless access is open", async (_, route) => {
     const body = route.example.body === undefined ? {} : { body: "{" };
     const init = { method: route.method, ...body };
     expectProblem(await fetchWith({ ACCESS: "token" }, route.example.url, init), "token_missing");
   });
 });
 
-describe("an idempotency key", () => {
+describe("idempotency keys", () => {
   it.each(writing.filter(({ once }) => once === undefined).map(idOf))(
-    "is refused by %s, which would be applied again",
+    "%s refuses an idempotency key, because it would be applied again",
     async (_, route) => {
       const { ns, call } = await newcomer();
       const body = bodyOf(route, ns);
@@ -311,7 +317,7 @@ describe("an idempotency key", () => {
   );
 
   it.each(writing.filter(({ once }) => once !== undefined).map(idOf))(
-    "makes %s apply once, and answer the same again",
+    "%s with an idempotency key is applied once, and answered the same again",
     async (id, route) => {
       const { ns, call } = await newcomer();
       const [before, status, json] = SUCCESSES[id]!;
@@ -329,14 +335,17 @@ describe("an idempotency key", () => {
   );
 });
 
-describe("a method that a path does not have", () => {
-  it.each([...new Set(ROUTES.map(({ path }) => path))])("%s says which it has", async (path) => {
-    const { call } = await newcomer();
-    const methods = ROUTES.filter((route) => route.path === path).map(({ method }) => method);
-    const url = path.replace(/\{\w+\}/g, "x");
-    const got = await call("PROPFIND", url);
-    expectProblem(got, "method_not_allowed");
-    expect(got.headers.get("allow")).toBe(methods.join(", "));
-    expect(got.json.detail).toBe(`Allowed methods: ${methods.join(", ")}`);
-  });
+describe("methods", () => {
+  it.each([...new Set(ROUTES.map(({ path }) => path))])(
+    "%s answers an unknown method with the methods that it has",
+    async (path) => {
+      const { call } = await newcomer();
+      const methods = ROUTES.filter((route) => route.path === path).map(({ method }) => method);
+      const url = path.replace(/\{\w+\}/g, "x");
+      const got = await call("PROPFIND", url);
+      expectProblem(got, "method_not_allowed");
+      expect(got.headers.get("allow")).toBe(methods.join(", "));
+      expect(got.json.detail).toBe(`Allowed methods: ${methods.join(", ")}`);
+    },
+  );
 });

@@ -41,16 +41,16 @@ async function sendText(method: string, url: string, body: string): Promise<Got>
   return await call(method, url, { body });
 }
 
-describe("a quota", () => {
+describe("quotas", () => {
   it.each([U64_MAX, "9007199254740993", "0", "00000000000000000001"])(
-    "of %s is exact",
+    "a quota of %s is exact",
     async (quota) => {
       expect((await insert("a", quota)).status).toBe(201);
       expect(await quotaOf("a")).toBe(String(BigInt(quota)));
     },
   );
 
-  it.each([0, 1, SAFE_MAX])("of the number %d is exact", async (quota) => {
+  it.each([0, 1, SAFE_MAX])("a quota of the number %d is exact", async (quota) => {
     expect((await insert("a", quota)).status).toBe(201);
     expect(await quotaOf("a")).toBe(String(quota));
   });
@@ -74,7 +74,7 @@ describe("a quota", () => {
     "true",
     "null",
     "[1]",
-  ])("of %s in JSON is refused, not rounded", async (quota) => {
+  ])("a quota of %s in JSON is refused, not rounded", async (quota) => {
     const got = await sendText("PUT", "/v1/counters/a", `{"quota":${quota},"ttlMs":1000}`);
     expectProblem(got, "body_invalid");
     expect(Object.keys(fieldsOf(got))).toEqual(["quota"]);
@@ -83,7 +83,7 @@ describe("a quota", () => {
     expectProblem(await call("GET", "/v1/counters/a"), "key_absent");
   });
 
-  it("stops at both ends", async () => {
+  it("a quota stops at both ends", async () => {
     await insert("a", U64_MAX);
     const more = { json: { amount: 1 } };
     expect((await call("POST", "/v1/counters/a/increase", more)).json).toMatchObject({
@@ -103,7 +103,7 @@ describe("a quota", () => {
     });
   });
 
-  it("is made by an increment, with its TTL, and keeps it", async () => {
+  it("an increment creates a counter with its TTL, and keeps that TTL", async () => {
     const by = (amount: unknown, ttlMs: number) => ({ json: { by: amount, ttlMs } });
     const first = await call("POST", "/v1/counters/a/increment", by(U64_MAX, TTL_MS));
     expect(first.json).toEqual({ quota: U64_MAX });
@@ -114,7 +114,7 @@ describe("a quota", () => {
     expect(Math.abs((json.expiresAtMs as number) - Date.now() - TTL_MS)).toBeLessThan(TTL_MS / 2);
   });
 
-  it("that is there is left as it is by an insert", async () => {
+  it("an insert leaves an existing counter as it is", async () => {
     await insert("a", 1);
     expectProblem(await insert("a", 2), "exists");
     expect(await quotaOf("a")).toBe("1");
@@ -124,8 +124,8 @@ describe("a quota", () => {
   });
 });
 
-describe("a TTL", () => {
-  it.each([-1, 1.5, 2 ** 53, "1000", null, true])("of %j is refused", async (ttlMs) => {
+describe("TTLs", () => {
+  it.each([-1, 1.5, 2 ** 53, "1000", null, true])("a TTL of %j is refused", async (ttlMs) => {
     const got = await call("PUT", "/v1/counters/a", { json: { quota: 1, ttlMs } });
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual({
@@ -133,7 +133,7 @@ describe("a TTL", () => {
     });
   });
 
-  it("is set, moved on and moved back, until there is no record", async () => {
+  it("a TTL is set, extended and shortened until the record expires", async () => {
     await insert("a", 1);
     const change = async (ttlMs: number, how?: string): Promise<Got> =>
       await call("POST", "/v1/counters/a/ttl", {
@@ -147,7 +147,7 @@ describe("a TTL", () => {
     expectProblem(await call("GET", "/v1/counters/a"), "key_absent");
   });
 
-  it("is changed in a known way only", async () => {
+  it("a TTL is not changed in an unknown way", async () => {
     const got = await call("POST", "/v1/buffers/a/ttl", { json: { ttlMs: 1, change: "set" } });
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual({
@@ -156,7 +156,7 @@ describe("a TTL", () => {
   });
 });
 
-describe("a key", () => {
+describe("keys", () => {
   it.each([
     ["a%2Fb", "a/b"],
     ["%25", "%"],
@@ -168,7 +168,7 @@ describe("a key", () => {
     ["%3F%23", "?#"],
     ["%0A", "\n"],
     ["increment", "increment"],
-  ])("%s in a URL is %j", async (escaped, key) => {
+  ])("the key %s in a URL is %j", async (escaped, key) => {
     await insert(escaped, 1);
     const { json } = await call("GET", "/v1/records");
     expect(json.records).toEqual([
@@ -179,7 +179,7 @@ describe("a key", () => {
     expect((await call("DELETE", `/v1/counters/${escaped}`)).status).toBe(204);
   });
 
-  it("may be any bytes", async () => {
+  it("a key may be any bytes", async () => {
     await insert("%FF%00", 1);
     const { json } = await call("GET", "/v1/records");
     expect(json.records).toEqual([
@@ -191,16 +191,19 @@ describe("a key", () => {
     expect(hex(reply).slice(0, 4)).toBe("0101");
   });
 
-  it.each(["%", "%4", "%zz", "a%GGb"])("%s has a broken escape", async (key) => {
-    expectProblem(await call("GET", `/v1/counters/${key}`), "key_invalid");
-    expectProblem(
-      await call("POST", `/v1/channels/${key}`, { json: { payload: "" } }),
-      "channel_invalid",
-    );
-    expectProblem(await call("DELETE", `/v1/limits/${key}/a?strategy=gcra`), "name_invalid");
-  });
+  it.each(["%", "%4", "%zz", "a%GGb"])(
+    "the key %s has a broken escape and is refused",
+    async (key) => {
+      expectProblem(await call("GET", `/v1/counters/${key}`), "key_invalid");
+      expectProblem(
+        await call("POST", `/v1/channels/${key}`, { json: { payload: "" } }),
+        "channel_invalid",
+      );
+      expectProblem(await call("DELETE", `/v1/limits/${key}/a?strategy=gcra`), "name_invalid");
+    },
+  );
 
-  it("has 255 bytes at most", async () => {
+  it("a key has 255 bytes at most", async () => {
     expect((await insert("%FF".repeat(255), 1)).status).toBe(201);
     const got = await call("GET", `/v1/counters/${"x".repeat(256)}`);
     expectProblem(got, "key_invalid");
@@ -208,16 +211,16 @@ describe("a key", () => {
   });
 
   it.each(["/v1/counters/", "/v1/counters/%2e%2e", "/v1/records/", "/v1/nothing", "/v1"])(
-    "is no part of %s, which is no route",
+    "a key is not part of %s, which is not a route",
     async (url) => {
       expectProblem(await call("DELETE", url), "not_found");
     },
   );
 });
 
-describe("a value", () => {
+describe("values", () => {
   it.each(["", "text", "€ \0 \u{1F600}", "\uFEFFwith a mark", "a\r\nb", '"quoted" \\'])(
-    "%j comes as it was set",
+    "the value %j is returned as it was set",
     async (value) => {
       expect((await set("a", value)).status).toBe(204);
       const { json } = await call("GET", "/v1/buffers/a");
@@ -229,7 +232,7 @@ describe("a value", () => {
     },
   );
 
-  it("that is no text goes both ways in base64", async () => {
+  it("a value that is not text goes both ways in base64", async () => {
     const valueBase64 = btoa("\xff\xfe\0");
     await call("PUT", "/v1/buffers/a", { json: { valueBase64, ttlMs: TTL_MS } });
     const { json } = await call("GET", "/v1/buffers/a");
@@ -238,7 +241,7 @@ describe("a value", () => {
     expect(await valueOf("a")).toBe("text");
   });
 
-  it("goes both ways as it is", async () => {
+  it("a raw value goes both ways as it is", async () => {
     const body = Uint8Array.from({ length: 100_000 }, (_, i) => i);
     const sent = { body, headers: RAW };
     expect((await call("PUT", "/v1/buffers/a?ttlMs=60000", sent)).status).toBe(204);
@@ -262,13 +265,13 @@ describe("a value", () => {
     ["?ttlMs=9007199254740992", ", got"],
     ["?ttlMs=1&ttlMs=2", "it came twice"],
     ["?ttlMs=%", "a % without two hexadecimal digits"],
-  ])("as it is needs a TTL in the query: %j", async (query, message) => {
+  ])("a raw value needs a TTL in the query: %j", async (query, message) => {
     const got = await call("PUT", `/v1/buffers/a${query}`, { body: "x", headers: RAW });
     expectProblem(got, "query_invalid");
     expect(fieldsOf(got).ttlMs).toContain(message);
   });
 
-  it("in JSON has its TTL there, not in the query", async () => {
+  it("a value in JSON has its TTL there, not in the query", async () => {
     const json = { value: "x", ttlMs: 1 };
     expectProblem(await call("PUT", "/v1/buffers/a?ttlMs=1", { json }), "query_invalid");
   });
@@ -280,13 +283,13 @@ describe("a value", () => {
     [{ value: "\ud800" }, { value: expect.stringMatching(/^expected well-formed text/) }],
     [{ valueBase64: "*" }, { valueBase64: 'expected base64, got "*"' }],
     [{ valueBase64: "YQ=" }, { valueBase64: expect.stringMatching(/^expected base64/) }],
-  ])("%j is refused", async (value, fields) => {
+  ])("the value %j is refused", async (value, fields) => {
     const got = await call("PUT", "/v1/buffers/a", { json: { ...value, ttlMs: TTL_MS } });
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual(fields);
   });
 
-  it("that is too large for a frame is refused", async () => {
+  it("a value too large for a frame is refused", async () => {
     expectProblem(await set("a", "x".repeat(1 << 20)), "frame_too_large");
     expectProblem(await set("a", "x".repeat(1_800_001)), "value_invalid");
     const valueBase64 = btoa("x".repeat(1_000_000));
@@ -295,7 +298,7 @@ describe("a value", () => {
     expect(await valueOf("a")).toBe("x".repeat(1_000_000));
   });
 
-  it("is set whatever the buffer held", async () => {
+  it("a value is set whatever the buffer held", async () => {
     await set("a", "one");
     await set("a", "two");
     expect(await valueOf("a")).toBe("two");
@@ -306,7 +309,7 @@ describe("compare-and-set", () => {
   const compareAndSet = async (json: object): Promise<Got> =>
     await call("POST", "/v1/buffers/a/compare-and-set", { json });
 
-  it("sets what is absent, replaces what is as expected, and removes it", async () => {
+  it("compare-and-set creates an absent value, replaces the expected one, and removes it", async () => {
     const ttlMs = TTL_MS;
     const first = await compareAndSet({ expected: null, value: "one", ttlMs });
     expect(first.json).toEqual({ applied: true });
@@ -329,21 +332,21 @@ describe("compare-and-set", () => {
     [{ expected: null, ttlMs: 1 }, "value", "expected either value or valueBase64"],
     [{ expected: "a", value: "b" }, "ttlMs", "it is needed unless value is null"],
     [{ expected: "a", valueBase64: "YQ==" }, "ttlMs", "it is needed unless value is null"],
-  ])("%j is refused", async (json, field, message) => {
+  ])("compare-and-set refuses %j", async (json, field, message) => {
     const got = await compareAndSet(json);
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual({ [field]: message });
   });
 });
 
-describe("an idempotency key", () => {
+describe("idempotency keys", () => {
   const increase = async (key: string, amount: number, path = "a"): Promise<Got> =>
     await call("POST", `/v1/counters/${path}/increase`, {
       json: { amount },
       headers: { "idempotency-key": key },
     });
 
-  it("in quotes is the same as without, and escaped in them", async () => {
+  it("an idempotency key in quotes is the same as without, and may have escapes in them", async () => {
     await insert("a", 0);
     expect((await increase("one-key", 1)).json.quota).toBe("1");
     expect((await increase('"one-key"', 1)).json.quota).toBe("1");
@@ -352,14 +355,14 @@ describe("an idempotency key", () => {
     expect((await increase("two-key", 1)).json.quota).toBe("3");
   });
 
-  it("is one of its record", async () => {
+  it("an idempotency key belongs to its record", async () => {
     await insert("a", 0);
     await insert("b", 0);
     expect((await increase("one-key", 1)).json.quota).toBe("1");
     expect((await increase("one-key", 1, "b")).json.quota).toBe("1");
   });
 
-  it("that came with another call is refused", async () => {
+  it("the idempotency key of another call is refused", async () => {
     await insert("a", 0);
     await increase("one-key", 1);
     expectProblem(await increase("one-key", 2), "idempotency_conflict");
@@ -379,7 +382,7 @@ describe("an idempotency key", () => {
     "x".repeat(65),
     `"${"x".repeat(65)}"`,
     "\xe4",
-  ])("%j is refused", async (key) => {
+  ])("the idempotency key %j is refused", async (key) => {
     await insert("a", 0);
     const got = await increase(key, 1);
     expectProblem(got, "idempotency_key_invalid");
@@ -387,18 +390,18 @@ describe("an idempotency key", () => {
     expect(await quotaOf("a")).toBe("0");
   });
 
-  it("may have 64 bytes", async () => {
+  it("an idempotency key may have 64 bytes", async () => {
     await insert("a", 0);
     expect((await increase("x".repeat(64), 1)).status).toBe(200);
   });
 
-  it("does not matter to a read", async () => {
+  it("an idempotency key does not matter to a read", async () => {
     await insert("a", 0);
     const headers = { "idempotency-key": "x".repeat(65) };
     expect((await call("GET", "/v1/counters/a", { headers })).status).toBe(200);
   });
 
-  it("of a long answer, which has changed nothing, is answered anew", async () => {
+  it("a call with an idempotency key and a long answer changes nothing, and is answered anew", async () => {
     await set("a", "x".repeat(70_000));
     const sent = {
       json: { expected: null, value: null },
@@ -410,7 +413,7 @@ describe("an idempotency key", () => {
   });
 });
 
-describe("a limit", () => {
+describe("limits", () => {
   const bucket = { strategy: "token_bucket", burst: 2, rate: 0.001 };
   const windows = (count: number) => ({
     strategy: "fixed_window",
@@ -431,13 +434,13 @@ describe("a limit", () => {
     [windows(8), Array.from({ length: 8 }, (_, i) => `q${i}`)],
     [{ strategy: "sliding_window", limit: 2, windowMs: 60_000.5 }, ["default"]],
     [composite, ["primary_q0", "secondary_default"]],
-  ])("of %j names its quotas", async (strategy, names) => {
+  ])("a limit of %j names its quotas", async (strategy, names) => {
     const { json } = await limit({ strategy });
     expect(json.success).toBe(true);
     expect(Object.keys(json.quotas as object)).toEqual(names);
   });
 
-  it("answers a refusal with 200, and when to come again", async () => {
+  it("a refusal of a limit is a 200 that says when to come again", async () => {
     expect((await limit({ strategy: bucket, cost: 2 })).json.remaining).toBe(0);
     const { json } = await limit({ strategy: bucket });
     expect(json).toMatchObject({ success: false, remaining: 0 });
@@ -445,7 +448,7 @@ describe("a limit", () => {
     expect(json.retryAfterMs).toBeLessThanOrEqual(1_000_000);
   });
 
-  it("that a cost can never pass says so", async () => {
+  it("a limit says when a cost can never pass", async () => {
     const { json } = await limit({ strategy: bucket, cost: 3 });
     expect(json).toMatchObject({
       success: false,
@@ -455,7 +458,7 @@ describe("a limit", () => {
     });
   });
 
-  it("is reset where its strategy has its state", async () => {
+  it("a limit is reset where its strategy has its state", async () => {
     const url = "/v1/limits/api/user:1";
     await limit({ strategy: composite });
     expectProblem(await call("DELETE", `${url}?strategy=token_bucket`), "key_absent");
@@ -514,13 +517,13 @@ describe("a limit", () => {
       },
     ],
     [{ strategy: bucket, cost: 0 }, { cost: `expected an integer from 1 to ${SAFE_MAX}, got 0` }],
-  ])("of %j is refused, by field", async (json, fields) => {
+  ])("a limit of %j is refused by its field", async (json, fields) => {
     const got = await limit(json);
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual(fields);
   });
 
-  it("whose rate JSON can't say is refused", async () => {
+  it("a limit whose rate JSON cannot express is refused", async () => {
     const body = '{"strategy":{"strategy":"gcra","burst":1,"rate":1e999}}';
     expectProblem(await call("POST", "/v1/limits/a/b", { body }), "body_invalid");
   });
@@ -528,7 +531,7 @@ describe("a limit", () => {
   it.each([
     ["quota_ratio_taken", [1, 60_000], [2, 120_000]],
     ["quota_name_taken", [1, 60_000, "a"], [5, 60_000, "a"]],
-  ] as const)("%s is told by its code", async (code, ...quotas) => {
+  ] as const)("the invalid limit %s is refused with its code", async (code, ...quotas) => {
     const named = quotas.map(([limit, windowMs, name], i) => ({
       name: name ?? `q${i}`,
       limit,
@@ -537,14 +540,14 @@ describe("a limit", () => {
     expectProblem(await limit({ strategy: { strategy: "fixed_window", quotas: named } }), code);
   });
 
-  it("has names of few characters", async () => {
+  it("names of limits have few characters", async () => {
     expectProblem(await limit({ strategy: bucket }, "a%20b/c"), "base_key_invalid");
     expectProblem(await limit({ strategy: bucket }, "a/%C3%A4"), "key_invalid");
     expectProblem(await limit({ strategy: bucket }, `a/${"x".repeat(65)}`), "key_invalid");
     expect((await limit({ strategy: bucket }, "a/b%2Bc%40d")).status).toBe(200);
   });
 
-  it("over what is no state of its own is an error", async () => {
+  it("a limit over a foreign state is an error", async () => {
     await set("api:user:1", "garbage");
     expectProblem(await limit({ strategy: bucket }), "state_invalid");
     expect(await valueOf("api:user:1")).toBe("garbage");
@@ -557,7 +560,7 @@ describe("many limits", () => {
   const limitMany = async (requests: unknown, headers = {}, by = call): Promise<Got> =>
     await by("POST", "/v1/limits", { json: { requests }, headers });
 
-  it("are answered in their order, errors and all", async () => {
+  it("many limits are answered in their order, errors included", async () => {
     await insert("api:counter", 1);
     const ratios = {
       strategy: "fixed_window",
@@ -582,7 +585,7 @@ describe("many limits", () => {
     ]);
   });
 
-  it("that a token does not allow are refused one by one", async () => {
+  it("forbidden ones of many limits are refused one by one", async () => {
     const by = calling(await bearerOf({ ns: freshNamespace(), keyPrefixes: ["api:a"] }));
     const { json } = await limitMany([request("a"), request("b")], {}, by);
     expect(json.results).toMatchObject([
@@ -591,7 +594,7 @@ describe("many limits", () => {
     ]);
   });
 
-  it("of a thousand are one row to each shard", async () => {
+  it("a thousand limits are one row to each shard", async () => {
     const ns = freshNamespace();
     const by = calling(await bearerOf({ ns }));
     await limitMany(
@@ -606,13 +609,13 @@ describe("many limits", () => {
     expect(meters.map(({ rows }) => rows)).toEqual([1, 1, 1, 1]);
   });
 
-  it.each([0, 1001])("of %d requests are refused", async (count) => {
+  it.each([0, 1001])("a message of %d limits is refused", async (count) => {
     const got = await limitMany(Array.from({ length: count }, () => request("a")));
     expectProblem(got, "body_invalid");
     expect(fieldsOf(got)).toEqual({ requests: "expected 1 to 1000 requests, got a list" });
   });
 
-  it("name the request that is wrong", async () => {
+  it("an invalid request of many limits is named", async () => {
     const got = await limitMany([request("a"), request("b", { cost: -1 }), request("ä"), 5]);
     expectProblem(got, "body_invalid");
     expect(Object.keys(fieldsOf(got))).toEqual([
@@ -623,13 +626,13 @@ describe("many limits", () => {
     expect(fieldsOf(got)["requests[3]"]).toBe("expected an object, got 5");
   });
 
-  it("tell of so many wrong fields and no more", async () => {
+  it("the named errors of many limits are bounded", async () => {
     const got = await limitMany(Array.from({ length: 1000 }, () => ({})));
     expectProblem(got, "body_invalid");
     expect((got.json.errors as unknown[]).length).toBe(20);
   });
 
-  it("are applied once with a key, though some are the same", async () => {
+  it("many limits with an idempotency key are applied once, though some are the same", async () => {
     const requests = [request("a"), request("a"), request("a")];
     const headers = { "idempotency-key": "x".repeat(60) };
     const first = await limitMany(requests, headers);
@@ -655,7 +658,7 @@ describe("channels", () => {
     return door;
   };
 
-  it("take text and bytes to their subscribers", async () => {
+  it("channels carry text and bytes to their subscribers", async () => {
     const ns = freshNamespace();
     const by = calling(await bearerOf({ ns }));
     const door = await open(ns, "a/b");
@@ -670,12 +673,12 @@ describe("channels", () => {
     await door.close();
   });
 
-  it("refuse a message above FRAME_BYTES_MAX", async () => {
+  it("channels refuse a message above FRAME_BYTES_MAX", async () => {
     const sent = { json: { payload: "x".repeat((1 << 20) + 1) } };
     expectProblem(await call("POST", "/v1/channels/a", sent), "frame_too_large");
   });
 
-  it("are listed in pages, in the order of their names", async () => {
+  it("channels are listed in pages, in the order of their names", async () => {
     const ns = freshNamespace();
     const by = calling(await bearerOf({ ns }));
     // So long that the rows of a page come in several fragments.
@@ -710,7 +713,7 @@ describe("channels", () => {
 });
 
 describe("records", () => {
-  it("are listed in pages, in the order of their keys", async () => {
+  it("records are listed in pages, in the order of their keys", async () => {
     for (let i = 0; i < 12; i++) await insert(`k%FF${i < 10 ? "0" : ""}${i}`, i);
     await set("k", "value");
     await insert("other", 1);
@@ -741,7 +744,7 @@ describe("records", () => {
     ["PUT", "/v1/buffers/a", { value: "text", ttlMs: 0 }],
     ["POST", "/v1/buffers/a/compare-and-set", { expected: null, value: "text", ttlMs: 0 }],
   ])(
-    "are not created by %s %s with a TTL of 0: they would expire at once",
+    "%s %s with a TTL of 0 is refused, because the record would expire at once",
     async (method, url, json) => {
       const got = await call(method, url, { json });
       expectProblem(got, "body_invalid");
@@ -751,14 +754,14 @@ describe("records", () => {
     },
   );
 
-  it("expire at once when their TTL is patched to 0", async () => {
+  it("a record whose TTL is patched to 0 expires at once", async () => {
     await insert("a", 1);
     expectProblem(await call("POST", "/v1/counters/a/ttl", { json: { ttlMs: 0 } }), "key_absent");
     expectProblem(await call("GET", "/v1/counters/a"), "key_absent");
   });
 
   it.each(["", ".", "..", "-", "a/b"])(
-    "of the key %j, which a path need not have, is in the query behind - in its place",
+    "a record of the key %j, which a path cannot have, is named in the query behind - in its place",
     async (key) => {
       const url = `/v1/counters/-?key=${encodeURIComponent(key)}`;
       const json = { quota: 7, ttlMs: TTL_MS };
@@ -775,7 +778,7 @@ describe("records", () => {
     },
   );
 
-  it("of names in the query are for paths that leave them out, and as short as others", async () => {
+  it("a name is in the query only where the path leaves it out, and as short as in a path", async () => {
     const twice = await call("GET", "/v1/counters/a?key=b");
     expectProblem(twice, "query_invalid");
     expect(Object.keys(fieldsOf(twice))).toEqual(["key"]);
@@ -785,7 +788,7 @@ describe("records", () => {
     expect(json).toMatchObject({ code: "semaphore_absent" });
   });
 
-  it("are listed behind the empty key", async () => {
+  it("records are listed behind the empty key", async () => {
     await post("7.3", "uint8", U8.insert("", 7, MINUTES, 100n));
     await insert("a", 1);
     const first = await call("GET", "/v1/records?limit=1");
@@ -794,7 +797,7 @@ describe("records", () => {
     expect(second.json).toMatchObject({ records: [{ key: "a" }], cursor: null });
   });
 
-  it("are listed by a prefix of any bytes", async () => {
+  it("records are listed by a prefix of any bytes", async () => {
     await insert("%FFa", 1);
     await insert("%FEa", 2);
     await insert("a%20b", 3);
@@ -815,7 +818,7 @@ describe("records", () => {
     ["cursor=*", "cursor", 'expected the cursor of a page, got "*"'],
     [`cursor=${"a".repeat(1400)}`, "cursor", "expected the cursor of a page, got"],
     [`prefix=${"a".repeat(256)}`, "prefix", "expected 0 to 255 bytes, got"],
-  ])("are not listed by %s", async (query, field, message) => {
+  ])("records are not listed by %s", async (query, field, message) => {
     for (const path of ["/v1/records", "/v1/channels"]) {
       const got = await call("GET", `${path}?${query}`);
       expectProblem(got, "query_invalid");
@@ -823,12 +826,12 @@ describe("records", () => {
     }
   });
 
-  it("are not listed by a cursor that the server has not given", async () => {
+  it("records are not listed by a cursor that the server has not given", async () => {
     const got = await call("GET", `/v1/records?cursor=${"a".repeat(350)}`);
     expectProblem(got, "after_invalid");
   });
 
-  it("of a token's prefixes are all that it lists and removes", async () => {
+  it("a token lists and removes only records of its prefixes", async () => {
     const ns = freshNamespace();
     const all = calling(await bearerOf({ ns }));
     const some = calling(await bearerOf({ ns, keyPrefixes: ["mine:"] }));
@@ -843,7 +846,7 @@ describe("records", () => {
     expect((await all("GET", "/v1/records")).json.records).toHaveLength(1);
   });
 
-  it("are not removed without a prefix", async () => {
+  it("records are not removed without a prefix", async () => {
     await insert("a", 1);
     expectProblem(await call("DELETE", "/v1/records"), "query_invalid");
     const got = await call("DELETE", "/v1/records?prefix=");
@@ -852,7 +855,7 @@ describe("records", () => {
     expect(await quotaOf("a")).toBe("1");
   });
 
-  it("of another namespace than the token's are not removed", async () => {
+  it("records of another namespace than the token's are not removed", async () => {
     await insert("a", 1);
     for (const namespace of ["other", "", "DEFAULT"]) {
       const got = await call("POST", "/v1/admin/flush", { json: { namespace } });
@@ -864,7 +867,7 @@ describe("records", () => {
   });
 });
 
-describe("a body in JSON", () => {
+describe("JSON bodies", () => {
   const url = "/v1/counters/a";
 
   it.each([
@@ -873,7 +876,7 @@ describe("a body in JSON", () => {
     ["of many lists", `[${"[],".repeat(60_000)}0]`],
     ["of many numbers", `[${"0,".repeat(100_001)}0]`],
     ["of many fields", `{"a":0${',"b":0'.repeat(100_001)}}`],
-  ])("%s is refused before it is parsed", async (_, body) => {
+  ])("the JSON body %s is refused before it is parsed", async (_, body) => {
     const got = await call("PUT", url, { body });
     expectProblem(got, "body_too_large");
     expect(got.json.detail).toBe(
@@ -887,12 +890,12 @@ describe("a body in JSON", () => {
     `"${"[".repeat(100)}`,
     `\\"${"{".repeat(100)}\\`,
     `"\\"${"[".repeat(100)}"`,
-  ])("may have anything in its texts", async (value) => {
+  ])("a JSON body may have any characters in its texts", async (value) => {
     expect((await set("a", value)).status).toBe(204);
     expect(await valueOf("a")).toBe(value);
   });
 
-  it("of a thousand composites of eight quotas is taken", async () => {
+  it("a JSON body of a thousand composites of eight quotas is accepted", async () => {
     const quotas = Array.from({ length: 8 }, (_, i) => ({
       name: `quota-${i}`,
       limit: i + 1,
@@ -913,7 +916,7 @@ describe("a body in JSON", () => {
     expect(json.results).toHaveLength(1000);
   });
 
-  it("of many wrong fields is told the first one", async () => {
+  it("a JSON body with many wrong fields is refused with the first one", async () => {
     const requests = Array.from({ length: 30_000 }, () => 1);
     const got = await call("POST", "/v1/limits", {
       json: { requests, filler: "x".repeat(10_000) },
@@ -922,7 +925,7 @@ describe("a body in JSON", () => {
     expect(fieldsOf(got)).toEqual({ "requests[0]": "expected an object, got 1" });
   });
 
-  it("that is streamed is refused when it is too large", async () => {
+  it("a streamed JSON body is refused when it is too large", async () => {
     const chunk = new Uint8Array(1 << 20).fill(0x20);
     let chunks = 0;
     const body = new ReadableStream<Uint8Array>({
@@ -933,7 +936,7 @@ describe("a body in JSON", () => {
 });
 
 describe("figures", () => {
-  it("count what came over the JSON door", async () => {
+  it("figures count requests over the JSON door", async () => {
     await insert("a", 1);
     await insert("b", 1);
     await set("c", "12345");
@@ -942,7 +945,7 @@ describe("figures", () => {
     expect(json.readBytes).toBeGreaterThan(0);
   });
 
-  it("tell calls apart by their names, and their sum is the total", async () => {
+  it("figures count calls by name, and their sum is the total", async () => {
     await insert("a", 1);
     for (let i = 0; i < 3; i++) {
       await call("POST", "/v1/counters/b/increment", { json: { ttlMs: TTL_MS } });
@@ -966,7 +969,7 @@ describe("figures", () => {
 });
 
 describe("failures", () => {
-  it("of a shard leave open what was applied", async () => {
+  it("a failed shard leaves it open what was applied", async () => {
     const ns = freshNamespace();
     const by = calling(await bearerOf({ ns }));
     await Promise.all([0, 1, 2, 3].map((i) => breakJournal(shardStub(i, ns))));
@@ -974,7 +977,7 @@ describe("failures", () => {
     expectProblem(await by("PUT", "/v1/counters/a", sent), "outcome_unknown");
   });
 
-  it("for want of room are told as such", async () => {
+  it("a lack of space is reported as such", async () => {
     await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
       const by = calling(await bearerOf({ ns: freshNamespace() }));
       const value = "x".repeat(500_000);
@@ -988,13 +991,13 @@ describe("failures", () => {
 });
 
 describe("callers", () => {
-  it("may send a ticket in the URL", async () => {
+  it("callers may send a ticket in the URL", async () => {
     const ticket = await tokenOf({ ns: freshNamespace(), iat: nowS(), exp: nowS() + 60 });
     expect((await call("GET", `/v1/records?limit=1&ticket=${ticket}`)).status).toBe(200);
     expectProblem(await call("GET", "/v1/records?ticket=none"), "token_invalid");
   });
 
-  it("may ask for HEAD", async () => {
+  it("callers may send HEAD", async () => {
     await insert("a", 1);
     for (const [path, status] of [
       ["/v1/counters/a", 200],
@@ -1006,7 +1009,7 @@ describe("callers", () => {
     }
   });
 
-  it("of another origin are told what they may send, and refused unless they are listed", async () => {
+  it("callers of another origin are told what they may send, and refused unless listed", async () => {
     const origin = "https://example.com";
     const url = "http://localhost/v1/counters/a";
     const preflight = await server.fetch(url, {

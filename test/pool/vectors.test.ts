@@ -41,7 +41,7 @@ afterEach(async () => {
   await reset();
 });
 
-it("there are recorded exchanges", () => {
+it("there are recorded exchanges to compare with", () => {
   expect(scenarios.size).toBeGreaterThan(0);
 });
 

@@ -28,8 +28,8 @@ afterEach(async () => {
 describe.each([
   ["Dump", dump],
   ["Stats", stats],
-])("many requests for %s, and the end of who sent them", (_, request) => {
-  it("give back at once what was held: nobody is left to read the answers", async () => {
+])("a peer that sent many requests for %s", (_, request) => {
+  it("a connection that ends with many requests gives its resources back at once, without answers", async () => {
     const client = await openYrmcds(WEB);
     const watcher = await openYrmcds(WEB);
     await client.askOne(acquire("jobs", 1, 1));
@@ -41,7 +41,7 @@ describe.each([
   });
 });
 
-it("connections that were lost within a frame are counted out once", async () => {
+it("connections lost within a frame are counted out once", async () => {
   const clients = [await openYrmcds(WEB), await openYrmcds(WEB)];
   for (const client of clients) await client.askOne(get("jobs"));
   // What is to be stored within a second is stored: then it is changed.
@@ -59,7 +59,7 @@ it("connections that were lost within a frame are counted out once", async () =>
   expect({ connections, counterConnections }).toEqual({ connections: 0, counterConnections: 0 });
 });
 
-it("a shard that is full of semaphores that nobody holds has room again", async () => {
+it("a shard full of semaphores without holders has room again", async () => {
   await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
     const client = await openYrmcds(WEB);
     const names = Array.from({ length: 200 }, (_, i) => String(i).padEnd(60_000, "x"));
@@ -103,7 +103,7 @@ it("unfinished frames of all connections have a limit together", async () => {
   });
 });
 
-it("a frame that comes byte by byte has an end, too", async () => {
+it("a frame that comes byte by byte has a limit in time", async () => {
   await withSettings({ STALL_TIMEOUT_MS: 200 }, async () => {
     const client = await openYrmcds(WEB);
     const begin = new Uint8Array(2000);

@@ -346,7 +346,7 @@ async function evict(what: "everything" | "hubs" | "shards"): Promise<void> {
 let sequences = 0;
 
 it(
-  "one after the other: consumption is what living connections hold, whatever happens to objects",
+  "consumption is what living connections hold, whatever happens to objects",
   { timeout: TEST_TIMEOUT_MS },
   async () => {
     const kinds = fc.array(kind, { minLength: PARTIES, maxLength: PARTIES });
@@ -522,7 +522,7 @@ describe("all at once", () => {
   }
 
   it(
-    "never more than the maximum is granted, and what is left is what living connections hold",
+    "concurrent requests never exceed the maximum, and consumption is what living connections hold",
     { timeout: TEST_TIMEOUT_MS },
     async () => {
       let [granted, losses] = [0, 0];

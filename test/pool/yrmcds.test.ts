@@ -77,7 +77,7 @@ describe.each(KINDS)("exchanges recorded over %s", (_, kind) => {
   );
 
   it.each(scenarios.map(({ form, entry }) => [`${entry[0]} (${form})`, entry[1]] as const))(
-    "%s",
+    "a recorded exchange is answered as recorded: %s",
     async (_, steps) => {
       const clients = new Map<string, YrmcdsClient>();
       const clientOf = async (name: string): Promise<YrmcdsClient> => {
@@ -163,7 +163,7 @@ describe.each([
       "a frame above the limit",
       (client: YrmcdsClient) => client.write(new Uint8Array(12).fill(0xff)),
     ],
-  ])("is back at once after %s", async (_, end) => {
+  ])("resources of a connection are free at once after %s", async (_, end) => {
     const [holder, watcher] = [await openYrmcds(kind), await openYrmcds(FAR)];
     expect(statusesOf(await holder.ask(...acquireAll(3, 3)))).toEqual(all(0));
     expect(statusesOf(await watcher.ask(...acquireAll(1, 3)))).toEqual(all(0x21));
@@ -173,7 +173,7 @@ describe.each([
     watcher.close();
   });
 
-  it("is back at once, and requests that waited for others when it ended were executed", async () => {
+  it("resources are free at once, and requests that waited at the connection's end were executed", async () => {
     const [client, watcher] = [await openYrmcds(kind), await openYrmcds(FAR)];
     client.end(...acquireAll(2, 9), dump(), ...acquireAll(3, 9), stats(), ...acquireAll(4, 9));
     const seen = async (): Promise<unknown> => entriesOf(await watcher.askDump(dump()), "document");
@@ -186,7 +186,7 @@ describe.each([
     ["sleeps", () => evictAllDurableObjects()],
     ["is asleep when it ends", async () => {}],
   ])(
-    "stays when all objects sleep, and is back at once though its Hub %s",
+    "resources stay held while all objects hibernate, and are free at once though their Hub %s",
     async (_, sleepAgain) => {
       const [holder, watcher] = [await openYrmcds(kind), await openYrmcds(FAR)];
       await holder.ask(...acquireAll(2, 3));
@@ -205,7 +205,7 @@ describe.each([
   );
 });
 
-describe("a Hub that died without a goodbye", () => {
+describe("a Hub that died", () => {
   /** As the default of HOLDER_TIMEOUT_MS. */
   const HOLDER_TIMEOUT_MS = 15_000;
   /** More than it may take until what is lost is looked for. */
@@ -214,7 +214,7 @@ describe("a Hub that died without a goodbye", () => {
   it.each([
     ["alone", () => abort(hubStub())],
     ["with all other objects", () => abortAllDurableObjects()],
-  ])("%s: what its connections held is back when alarms ring, and nothing else", async (_, die) => {
+  ])("alarms free what connections of a dead Hub held, and nothing else: %s", async (_, die) => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
     const [web, tcp] = [await openYrmcds(WEB), await openYrmcds(TCP)];
     await web.ask(...acquireAll(2, 9));
@@ -237,7 +237,7 @@ describe("a Hub that died without a goodbye", () => {
     await expectReleased(await openYrmcds(WEB));
   });
 
-  it("and a shard that is started anew by the alarm find out just so", async () => {
+  it("a shard that its alarm starts finds out a dead Hub, too", async () => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
     const [lost, kept] = [await openYrmcds(WEB), await openYrmcds(FAR)];
     await lost.ask(...acquireAll(2, 9));
@@ -251,7 +251,7 @@ describe("a Hub that died without a goodbye", () => {
     await expectReleased(await openYrmcds(WEB));
   });
 
-  it("and a shard that dies before its alarm was set earlier: it is set when the shard starts", async () => {
+  it("a shard that dies before it set an earlier alarm sets it when it starts", async () => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
     const before = await openYrmcds(FAR);
     await before.ask(...acquireAll(1, 1));
@@ -278,7 +278,7 @@ describe("a Hub that died without a goodbye", () => {
     watcher.close();
   });
 
-  it("is not taken for dead as long as it does not answer", async () => {
+  it("a Hub that does not answer is not taken for dead", async () => {
     const clock = vi.spyOn(Date, "now").mockReturnValue(Date.now());
     const holder = await openYrmcds(WEB);
     await holder.ask(...acquireAll(2, 9));
@@ -299,12 +299,12 @@ describe("a Hub that died without a goodbye", () => {
   });
 });
 
-describe("who may come in", () => {
+describe("access to the yrmcds protocol", () => {
   const headersOf = async (
     claims: Parameters<typeof bearerOf>[0],
   ): Promise<Record<string, string>> => await bearerOf(claims);
 
-  it("namespaces have semaphores of their own", async () => {
+  it("namespaces have their own semaphores", async () => {
     const [ours, theirs] = [await openYrmcds(WEB), await openYrmcds(WEB, await headersOf({}))];
     await ours.ask(acquire("a", 1, 1));
     expect(statusesOf(await theirs.ask(get("a"), acquire("a", 1, 1)))).toEqual([1, 0]);
@@ -317,12 +317,12 @@ describe("who may come in", () => {
     ["without the right to write", { scopes: ["read"] as const }],
     ["without the right to read", { scopes: ["write"] as const }],
     ["for some keys only", { keyPrefixes: ["a"] }],
-  ])("a token %s does not open it", async (_, claims) => {
+  ])("a token %s does not open the yrmcds protocol", async (_, claims) => {
     const headers = await headersOf(claims as Parameters<typeof bearerOf>[0]);
     await expect(openYrmcds(WEB, headers)).rejects.toThrow("403");
   });
 
-  it("nobody, when it is not enabled", async () => {
+  it("the yrmcds protocol is closed unless it is enabled", async () => {
     const disabled = { ...env, YRMCDS_ENABLE: "off" } as Env;
     const request = new Request<unknown, IncomingRequestCfProperties>(
       "http://localhost/yrmcds/counter",
@@ -342,7 +342,7 @@ describe("who may come in", () => {
     expect(isClosed).toBe(true);
   });
 
-  it("so many as YRMCDS_CONNECTIONS_MAX says: others are closed at once", async () => {
+  it("connections beyond YRMCDS_CONNECTIONS_MAX are closed at once", async () => {
     await withSettings({ YRMCDS_CONNECTIONS_MAX: 2 }, async () => {
       const [first, second] = [await openYrmcds(WEB), await openYrmcds(TCP)];
       await first.askOne(noop());
@@ -364,7 +364,7 @@ describe("who may come in", () => {
   });
 });
 
-it("a shard without memory refuses an Acquire with OutOfMemory, and goes on with all else", async () => {
+it("a shard without memory refuses an Acquire with OutOfMemory, and serves all other requests", async () => {
   await withSettings({ SHARD_BYTES_MAX: 1 << 20 }, async () => {
     const client = await openYrmcds(TCP);
     const [held, ...others] = Array.from({ length: 200 }, (_, i) => String(i).padEnd(60_000, "x"));
