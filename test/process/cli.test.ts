@@ -106,7 +106,7 @@ const error = v.strictObject({
 describe("counters", () => {
   const inserted = v.strictObject({ ...keyed, inserted: v.boolean() });
 
-  it("are made, read and changed", async () => {
+  it("counters are created, read and changed", async () => {
     const max = "18446744073709551615";
     expect(await json(`insert a --quota ${max} --ttl 1h`, inserted)).toEqual({
       key: "a",
@@ -127,7 +127,7 @@ describe("counters", () => {
     await json("update b increase 1", absent, 1);
   });
 
-  it("are made by an increment, which is applied once with an idempotency key", async () => {
+  it("increment creates a counter, and is applied once with an idempotency key", async () => {
     const schema = v.strictObject({ ...keyed, quota: u64 });
     const line = "increment v --by 3 --ttl 1m --idempotency-key once";
     expect((await json(line, schema)).quota).toBe("3");
@@ -135,7 +135,7 @@ describe("counters", () => {
     expect((await json("increment v --ttl 1m", schema)).quota).toBe("4");
   });
 
-  it("are shown to people", async () => {
+  it("counters are shown in a form for people", async () => {
     expect(await run("insert a --quota 5 --ttl 1h")).toMatchObject({
       exitCode: 0,
       out: "inserted\n",
@@ -157,7 +157,7 @@ describe("counters", () => {
 describe("buffers", () => {
   const set = v.strictObject({ ...keyed, applied: v.literal(true), bytes: count });
 
-  it("are set from arguments and from standard input, and come back to the byte", async () => {
+  it("buffers are set from arguments and standard input, and read back to the byte", async () => {
     expect((await json(["set", "p", "wörld\n", "--ttl", "1h"], set)).bytes).toBe(7);
     expect(await json("get p", buffer)).toMatchObject({ value: "wörld\n", valueEncoding: "text" });
     const bytes = Uint8Array.of(0, 255, 10, 13);
@@ -175,14 +175,14 @@ describe("buffers", () => {
     expect(await run("get text --raw")).toEqual({ exitCode: 0, out: "a\nb", err: "" });
   });
 
-  it("have binary keys and values", async () => {
+  it("buffers may have binary keys and values", async () => {
     await json("set 00ff 0a0b --hex --ttl 1h", set);
     const read = await json("get AP8= --base64", buffer);
     expect(read).toMatchObject({ key: "AP8=", keyEncoding: "base64", value: "\n\u000b" });
     expect((await server.client.get(Uint8Array.of(0, 255)))!.value).toEqual(Uint8Array.of(10, 11));
   });
 
-  it("are compared", async () => {
+  it("buffers are compared and set", async () => {
     const compared = v.variant("applied", [
       v.strictObject({ ...keyed, applied: v.literal(true) }),
       v.strictObject({
@@ -203,21 +203,21 @@ describe("buffers", () => {
     expect((await run("set a three --ttl 1h --expect one")).out).toBe("not set: it holds two\n");
   });
 
-  it("are told from counters", async () => {
+  it("buffers and counters are told apart", async () => {
     await run("insert c --quota 1 --ttl 1h");
     const { exitCode, err } = await run("get c --json");
     expect(exitCode).toBe(3);
     expect(v.parse(error, JSON.parse(err)).error.code).toBe("kind_mismatch");
   });
 
-  it("move no cursor", async () => {
+  it("output of a buffer moves no cursor", async () => {
     await server.client.set("evil", "\u001b[2Jx\ny", { ttlMs: 60_000 });
     expect((await run("get evil")).out).toBe("\\u001b[2Jx\ny\n");
   });
 });
 
 describe("records", () => {
-  it("show an empty key where people look", async () => {
+  it("an empty key is shown to people", async () => {
     await server.client.insert("", { quota: 1, ttlMs: 60_000 });
     const cell = expect.stringMatching(/^\(empty\) /m) as string;
     expect((await run("list")).out).toEqual(cell);
@@ -233,7 +233,7 @@ describe("records", () => {
     expiresAtMs: count,
   });
 
-  it("are listed over pages, under a prefix, up to a limit", async () => {
+  it("records are listed over pages, under a prefix, up to a limit", async () => {
     const names = Array.from({ length: 1203 }, (_, i) => `k${String(i).padStart(4, "0")}`);
     await Promise.all(
       names.map((name) => server.client.insert(name, { quota: 1n, ttlMs: 600_000 })),
@@ -253,7 +253,7 @@ describe("records", () => {
     expect(whole.out.match(/^KEY /gm)).toHaveLength(1);
   });
 
-  it("stops when nobody reads on", async () => {
+  it("a list stops when its reader has gone", async () => {
     await Promise.all(
       Array.from({ length: 500 }, (_, i) =>
         server.client.insert(`k${i}`, { quota: 1n, ttlMs: 600_000 }),
@@ -266,7 +266,7 @@ describe("records", () => {
     expect(JSON.parse(out)).toMatchObject({ key: "k0" });
   });
 
-  it("live as long as they are told", async () => {
+  it("records live as long as their TTL says", async () => {
     const schema = v.strictObject({ ...keyed, found: v.literal(true), ...lifetime });
     await run("insert c --quota 1 --ttl 1h");
     await run(["set", "b", "x", "--ttl", "1h"]);
@@ -281,7 +281,7 @@ describe("records", () => {
     await json("ttl none 1h", absent, 1);
   });
 
-  it("are purged by key, or all of a prefix", async () => {
+  it("records are purged by key, or by prefix", async () => {
     const purged = v.strictObject({ ...keyed, purged: v.boolean() });
     await run("insert a --quota 1 --ttl 1h");
     await run("insert p1 --quota 1 --ttl 1h");
@@ -304,7 +304,7 @@ describe("records", () => {
 });
 
 describe("figures", () => {
-  it("are those of the namespace", async () => {
+  it("info shows the figures of the namespace", async () => {
     await run("insert a --quota 1 --ttl 1h");
     const figure = v.strictObject({ total: count, perMinute: count });
     const schema = v.object({
@@ -320,7 +320,7 @@ describe("figures", () => {
     expect(out).toMatch(/^info +\d+ +\d+$/m);
   });
 
-  it("are those of records, the busiest first", async () => {
+  it("stats shows the figures of records, the busiest first", async () => {
     const usage = { reads: count, writes: count, readsPerMinute: count, writesPerMinute: count };
     await run("insert idle --quota 1 --ttl 1h");
     await run("insert busy --quota 1 --ttl 1h");
@@ -335,7 +335,7 @@ describe("figures", () => {
     expect(err).toBe("1 of 2 records\n");
   });
 
-  it("are watched", async () => {
+  it("figures are watched", async () => {
     await run("insert a --quota 1 --ttl 1h");
     const schema = v.strictObject({
       atSeconds: count,
@@ -393,7 +393,7 @@ describe("limits", () => {
     "--strategy fixed_window --quota hour=2/1h --quota day=100/1d",
     "--strategy sliding_window --limit 2 --window 1d",
     "--strategy composite --limit 2 --window 1h --secondary gcra --burst 5 --rate 5",
-  ])("%s: allow, refuse, look, give back and forget", async (strategy) => {
+  ])("%s limits are asked, refused, peeked at, refunded and reset", async (strategy) => {
     const ask = (more = "", exitCode = 0) =>
       json(`limit api /a:b ${strategy} ${more}`, result, exitCode);
     expect(await ask()).toMatchObject({ name: "api", key: "/a:b", success: true, remaining: 1 });
@@ -410,7 +410,7 @@ describe("limits", () => {
     expect(await ask("--cost 9", 1)).toMatchObject({ reason: "cost_exceeds_limit", reset: null });
   });
 
-  it("are those that the library asks", async () => {
+  it("limits of the command line are those of the library", async () => {
     const strategy = tokenBucket({ burst: 3, rate: 0.001 });
     const limiter = new RateLimiter({ throttr: server.client, name: "api", strategy });
     await limiter.limit("ünï");
@@ -418,7 +418,7 @@ describe("limits", () => {
     expect((await json(line, result)).remaining).toBe(2);
   });
 
-  it("are shown to people", async () => {
+  it("limits are shown in a form for people", async () => {
     const line = "limit api ada --strategy fixed_window --quota a=1/1h --quota b=5/1d";
     const { out } = await run(line);
     expect(out).toMatch(
@@ -446,7 +446,7 @@ describe("semaphores", () => {
 
   const holders = async (): Promise<number> => (await server.client.holders(name)).holders.length;
 
-  it("are held by leases, which are renewed and released", async () => {
+  it("semaphores are held by leases, which are renewed and released", async () => {
     const held = await json(`acquire ${name} --maximum 3 --resources 2`, acquired);
     expect(held).toMatchObject({ name, resources: 2 });
     expect(held.ttlMs).toBeGreaterThan(29_000);
@@ -485,7 +485,7 @@ describe("semaphores", () => {
     expect((await run(`renew ${name} nonsense`)).exitCode).toBe(2);
   });
 
-  it("are shown to people", async () => {
+  it("semaphores are shown in a form for people", async () => {
     const { out } = await run(`acquire ${name} --maximum 1`);
     expect(out).toMatch(
       /^lease {6}[\da-f-]{36}\nresources {2}1\nttl {8}(30|29)s\nexpires {4}20.*Z\n$/,
@@ -502,7 +502,7 @@ describe("semaphores", () => {
     expect((await run(`release ${name} ${id}`)).out).toBe("no such lease\n");
   });
 
-  it("are held while a command runs, whose output and exit code are all there is", async () => {
+  it("a semaphore is held while a command runs, and the command's output and exit code are all there is", async () => {
     const script = `echo "$THROTTR_LEASE_ID"; cat; exit 7`;
     const args = ["acquire", name, "--maximum", "1", "--", "sh", "-c", script];
     const { exitCode, out, err } = await run(args, { input: "from outside" });
@@ -511,7 +511,7 @@ describe("semaphores", () => {
     expect(await holders()).toBe(0);
   });
 
-  it("are renewed while a command runs longer than its lease", async () => {
+  it("a lease is renewed while its command runs longer", async () => {
     const running = startCli(
       ["acquire", name, "--maximum", "1", "--ttl", "1s", "--", "sh", "-c", "sleep 3; echo done"],
       { environment },
@@ -523,7 +523,7 @@ describe("semaphores", () => {
     expect(await holders()).toBe(0);
   });
 
-  it("let the next command run when there is room, and not before", async () => {
+  it("the next command runs when there is room, and not before", async () => {
     const script = "echo $$ >> $0; sleep 0.5; echo $$ >> $0";
     const file = join(folder, "turns");
     const line = [
@@ -566,7 +566,7 @@ describe("semaphores", () => {
     expect(await holders()).toBe(0);
   });
 
-  it("leave signals to the command, each of them once", async () => {
+  it("a command with a lease gets each signal once", async () => {
     const script = `let n = 0;
       process.on("SIGINT", () => {
         console.log("caught " + ++n);
@@ -600,7 +600,7 @@ describe("semaphores", () => {
     expect(await holders()).toBe(0);
   });
 
-  it("end a command whose lease is lost", async () => {
+  it("a command whose lease is lost is ended", async () => {
     const script = "trap 'echo ended; exit 0' TERM; echo ready; while :; do sleep 0.1; done";
     const running = startCli(
       ["acquire", name, "--maximum", "1", "--ttl", "1s", "--json", "--", "sh", "-c", script],
@@ -614,7 +614,7 @@ describe("semaphores", () => {
     expect(v.parse(error, JSON.parse(err)).error.code).toBe("lease_lost");
   });
 
-  it("say as shells do that a command can't be run", async () => {
+  it("a command that cannot run is reported as shells do it", async () => {
     const nothing = await run(["acquire", name, "--maximum", "1", "--", "no-such-program"]);
     expect([nothing.exitCode, nothing.err]).toEqual([
       127,
@@ -633,7 +633,7 @@ describe("channels", () => {
     delivered: v.boolean(),
   });
 
-  it.each(["http", "ws"])("carry messages over %s", async (scheme) => {
+  it.each(["http", "ws"])("channels carry messages over %s", async (scheme) => {
     const url = server.url.replace("http", scheme);
     const listener = startCli(
       ["subscribe", "news", "other", "--json", "--count", "3", "--url", url],
@@ -670,7 +670,7 @@ describe("channels", () => {
     ]);
   });
 
-  it("carry each line of standard input", async () => {
+  it("channels carry each line of standard input", async () => {
     const listener = startCli(["subscribe", "log", "--raw", "--count", "3"], { environment });
     const schema = v.strictObject({
       channel: v.string(),
@@ -686,7 +686,7 @@ describe("channels", () => {
     expect(await listener.ended).toMatchObject({ exitCode: 0, out: "a\nb\n\n" });
   });
 
-  it("are shown to people, until Ctrl-C", async () => {
+  it("messages are shown to people until Ctrl-C", async () => {
     const listener = startCli(["subscribe", "news"], { environment });
     await listener.noted("subscribed to news");
     expect((await run(["publish", "news", "a\u001b[2J"])).out).toBe("delivered\n");
@@ -696,7 +696,7 @@ describe("channels", () => {
     expect((await run("publish nobody x")).out).toBe("published; the channel has no subscribers\n");
   });
 
-  it("end with SIGTERM, too", async () => {
+  it("a subscription ends with SIGTERM, too", async () => {
     const listener = startCli(["subscribe", "news", "--json"], { environment });
     await listener.printed("subscribed");
     listener.signal("SIGTERM");
@@ -728,7 +728,7 @@ describe("a load", () => {
   });
 
   it.each(["update", "query", "insert", "set", "get"])(
-    "of %s is what the server has counted, and leaves nothing",
+    "a load of %s is what the server counted, and leaves nothing",
     async (type) => {
       const before = (await server.client.info()).requestsByType[type]!.total;
       const line = `bench --type ${type} --requests 2000 --connections 3 --depth 7 --keys 50`;
@@ -755,7 +755,7 @@ describe("a load", () => {
   );
 
   it.each(["increment", "limit", "acquire", "publish"])(
-    "of %s is granted and answered as often as it is asked, and leaves nothing",
+    "a load of %s is granted and answered as often as it was sent, and leaves nothing",
     async (type) => {
       const before = (await server.client.info()).requests;
       const line = `bench --type ${type} --requests 1000 --connections 3 --depth 7`;
@@ -771,14 +771,14 @@ describe("a load", () => {
     },
   );
 
-  it("lasts as long as it is told, and is shown to people", async () => {
+  it("a load runs for the given time, and its result is shown", async () => {
     const { out, err } = await run("bench --duration 600ms --warm-up 100ms --type query");
     expect(out).toMatch(/^requests +\d+ in \d+ms\nrate +\d+ a second\n/);
     expect(out).toMatch(/^p99.9 +\d+\.\d{3} ms$/m);
     expect(err).toContain("query, 4 connections, 64 under way on each, 600ms");
   });
 
-  it("tells what was measured when it is interrupted, and tidies up", async () => {
+  it("an interrupted load shows what it measured, and removes its records", async () => {
     const endless = startCli(["bench", "--duration", "1h", "--json"], { environment });
     while ((await server.client.info()).connections === 0);
     await new Promise((resolve) => setTimeout(resolve, 1500));
@@ -805,7 +805,7 @@ describe("tokens and profiles", () => {
     return out.trim();
   }
 
-  it("are refused or taken by the server", async () => {
+  it("tokens are refused or accepted by the server", async () => {
     const url = { THROTTR_URL: closed.url };
     const refused = await run("query a --json", { environment: url });
     expect(refused.exitCode).toBe(3);
@@ -827,7 +827,7 @@ describe("tokens and profiles", () => {
     }
   });
 
-  it("have claims that the server takes", async () => {
+  it("tokens have claims that the server accepts", async () => {
     const token = await mint("--ns app --scopes read,write --key-prefix user: --channel-prefix c");
     const withToken = { environment: { THROTTR_URL: closed.url, THROTTR_TOKEN: token } };
     expect((await run("insert user:1 --quota 1 --ttl 1m", withToken)).exitCode).toBe(0);
@@ -846,7 +846,7 @@ describe("tokens and profiles", () => {
     expect(exp - iat).toBe(90);
   });
 
-  it("are kept in profiles, which show no token", async () => {
+  it("profiles keep tokens, and do not show them", async () => {
     const token = await mint("--ns app --scopes read --ttl 1h");
     const nowhere = { environment: { THROTTR_URL: "" } };
     const entry = v.strictObject({
@@ -884,7 +884,7 @@ describe("tokens and profiles", () => {
 });
 
 describe("the file", () => {
-  it("runs under every Node that is here", async () => {
+  it("the built file runs under every installed Node", async () => {
     const { PATH = "" } = process.env;
     const nodes = PATH.split(":").map((place) => join(place, "node"));
     const versions = new Map<string, string>();
@@ -902,7 +902,7 @@ describe("the file", () => {
 });
 
 describe("health", () => {
-  it("is told with the time that the answer took, without a token", async () => {
+  it("health shows the time of the answer, without a token", async () => {
     const { exitCode, out } = await run("health");
     expect(exitCode).toBe(0);
     expect(out).toMatch(/^status +ok\ntook +\d+ ms\n/);
@@ -912,7 +912,7 @@ describe("health", () => {
     expect(JSON.parse(asJson.out)).toMatchObject({ status: "ok" });
   });
 
-  it("of a server that lets nobody in is what it says, with exit code 3", async () => {
+  it("health of a server without access settings says so, with exit code 3", async () => {
     const shut = await startThrottr({ variables: { ACCESS: "token" } });
     const { exitCode, err } = await run(`health --json --url ${shut.url}`);
     expect(exitCode).toBe(3);
@@ -920,7 +920,7 @@ describe("health", () => {
     await shut.close();
   });
 
-  it("of nothing is exit code 4", async () => {
+  it("health of a closed port exits with 4", async () => {
     const { exitCode, err } = await run("health --url http://127.0.0.1:2");
     expect([exitCode, err]).toEqual([
       4,
@@ -939,7 +939,7 @@ describe("health", () => {
 });
 
 describe("clock", () => {
-  it("tells by how much each shard's time is ahead, and sets all of them back", async () => {
+  it("clock shows how far each shard's time is ahead, and sets all of them back", async () => {
     const shards = [0, 1, 2, 3];
     const told = JSON.parse((await run("clock --json")).out) as object;
     expect(told).toEqual({ shards: shards.map((index) => ({ index, lagMs: 0 })) });
@@ -953,7 +953,7 @@ describe("clock", () => {
 });
 
 describe("completion", () => {
-  it("lets bash complete commands, options and choices", async () => {
+  it("bash completes commands, options and choices", async () => {
     const { out: script } = await run("completion bash");
     const bin = join(folder, "bin");
     mkdirSync(bin, { recursive: true });
@@ -974,7 +974,7 @@ describe("completion", () => {
     expect(completed("throttr-edge", "get", "k")).toEqual([]);
   });
 
-  it.each(["zsh", "fish"])("has a script for %s", async (shell) => {
+  it.each(["zsh", "fish"])("there is a completion script for %s", async (shell) => {
     const { exitCode, out } = await run(`completion ${shell}`);
     expect(exitCode).toBe(0);
     expect(out).toContain("throttr-edge complete -- ");
@@ -982,14 +982,14 @@ describe("completion", () => {
 });
 
 describe("failures", () => {
-  it("of reads that can't leave are no unknown outcome", async () => {
+  it("a read that could not be sent does not have an unknown outcome", async () => {
     for (const line of ["query a", "list", "increment a --ttl 1m"]) {
       const { exitCode, err } = await run(`${line} --url http://127.0.0.1:1`);
       expect([exitCode, err]).toEqual([4, expect.stringMatching(/connection_failed: .*bad port/)]);
     }
   });
 
-  it("of a connection are exit code 4", async () => {
+  it("a failed connection exits with 4", async () => {
     for (const url of ["http://127.0.0.1:2", "ws://127.0.0.1:2"]) {
       const { exitCode, err, out } = await run(["info", "--json", "--url", url]);
       expect([exitCode, out]).toEqual([4, ""]);
@@ -999,7 +999,7 @@ describe("failures", () => {
     }
   });
 
-  it("of a server that does not answer are exit code 4, in time", async () => {
+  it("a server that does not answer is an exit with 4, in time", async () => {
     const silent = createServer(() => {}).listen(0, "127.0.0.1");
     await new Promise((resolve) => silent.once("listening", resolve));
     const { port } = silent.address() as AddressInfo;
@@ -1015,7 +1015,7 @@ describe("failures", () => {
 });
 
 describe("the prompt", () => {
-  it("runs what it is given, line by line, and exits with the first failure", async () => {
+  it("the prompt runs its lines one by one, and exits with the first failure", async () => {
     const input = [
       "# a comment",
       "insert 'two words' --quota 5 --ttl 1h",
@@ -1038,7 +1038,7 @@ describe("the prompt", () => {
     );
   });
 
-  it("completes, remembers, asks, and is not ended by Ctrl-C", async () => {
+  it("the prompt completes, remembers and asks, and Ctrl-C does not end it", async () => {
     await server.client.insert("views", { quota: 41n, ttlMs: 600_000 });
     await server.client.insert("tmp:1", { quota: 1n, ttlMs: 600_000 });
     const terminal = startAtTerminal([], environment);
@@ -1097,7 +1097,7 @@ describe("the prompt", () => {
     writeFileSync(".wrangler/cli-session.txt", sessionOf(out));
   });
 
-  it("has colours, which NO_COLOR takes away", async () => {
+  it("the prompt has colours, which NO_COLOR turns off", async () => {
     const line = ["insert", "c", "--quota", "1", "--ttl", "1m"];
     const coloured = await startAtTerminal(line, environment).ended;
     expect(coloured.out).toBe("\u001b[32minserted\u001b[39m\r\n");
@@ -1105,7 +1105,7 @@ describe("the prompt", () => {
     expect(plain.out).toBe("the key already has a record\r\n");
   });
 
-  it("gives a terminal that monitor had back", async () => {
+  it("the prompt restores the terminal after monitor", async () => {
     const monitor = startAtTerminal(["monitor"], environment);
     await monitor.printed("WRITES/S");
     monitor.type("\u0003");

@@ -162,7 +162,7 @@ describe.each([1, 2, 4, 8])("a library with values of %i bytes", (n) => {
     for (const connection of pool) connection.close();
   });
 
-  it("counts, sets and gets", async () => {
+  it("a library with values of this size counts, sets and gets", async () => {
     const [a, b] = pool as [Connection, Connection];
     expect(hex(await a.request(insert("counter", 7, 60)))).toBe("01");
     const query = await b.request(onKey(0x02, "counter"), status(1 + 2 * n));
@@ -188,7 +188,7 @@ describe.each([1, 2, 4, 8])("a library with values of %i bytes", (n) => {
     expect([inserted![0], queried![0], purged![0]]).toEqual([1, 1, 1]);
   });
 
-  it("lists its two keys in order, with what they have seen", async () => {
+  it("a library with values of this size lists its two keys in order, with their figures", async () => {
     const [a] = pool as [Connection];
     const list = await a.request(unhex("07"), fragmented(11 + n, true));
     const rows = parseFragments(list, { hasStatus: true, rowBytes: 11 + n, hasNames: true });
@@ -211,7 +211,7 @@ describe.each([1, 2, 4, 8])("a library with values of %i bytes", (n) => {
     expect(uint(info, 1 + 8 * 43, 8)).toBe(names.length);
   });
 
-  it("knows its connections", async () => {
+  it("a library with values of this size finds its connections", async () => {
     const ids = await Promise.all(
       pool.map(async (connection) => (await connection.request(unhex("18"), status(16))).slice(1)),
     );
@@ -229,7 +229,7 @@ describe.each([1, 2, 4, 8])("a library with values of %i bytes", (n) => {
     }
   });
 
-  it("publishes to a channel, to everybody and to a connection", async () => {
+  it("a library with values of this size publishes to a channel, to everybody and to a connection", async () => {
     const [a, b, c, d] = pool as [Connection, Connection, Connection, Connection];
     const channel = `news-${n}`;
     expect(hex(await b.request(subscribe(channel)))).toBe("01");

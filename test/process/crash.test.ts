@@ -2,9 +2,7 @@
 import { expect, inject, it } from "vitest";
 import { crashRounds } from "../../scripts/crash/rounds.ts";
 
-it("loses nothing that was acknowledged, and invents nothing, when it is killed", async ({
-  annotate,
-}) => {
+it("a killed server loses no acknowledged write, and invents none", async ({ annotate }) => {
   const seed = inject("seed");
   await annotate(`seed ${seed}`);
   const { acknowledgedWrites, verifiedKeys } = await crashRounds(3, seed, console.log);

@@ -97,7 +97,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
   afterAll(async () => await dashboard.close());
 
   describe.each([1280, 400])("%d pixels wide", (width) => {
-    it.each(["light", "dark"] as const)("every screen fits, %s", async (colorScheme) => {
+    it.each(["light", "dark"] as const)("every screen fits this width, %s", async (colorScheme) => {
       const viewport = { width, height: 900 };
       const page = await open({ viewport, colorScheme });
       for (const screen of SCREENS) {
@@ -116,7 +116,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
       expect(isDark).toBe(colorScheme === "dark");
     });
 
-    it.each(["light", "dark"] as const)("windows fit, %s", async (colorScheme) => {
+    it.each(["light", "dark"] as const)("windows fit this width, %s", async (colorScheme) => {
       const page = await open({ viewport: { width, height: 900 }, colorScheme }, "records");
       const look = async (name: string): Promise<void> => {
         await expectWhole(page, width);
@@ -140,7 +140,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     });
   });
 
-  it("shows what the namespace is doing, each second, and nothing moves", async () => {
+  it("the dashboard shows each second what the namespace is doing, and nothing moves", async () => {
     const page = await open();
     await page.evaluate(() => {
       const shifts = window as unknown as { shifted: number };
@@ -174,7 +174,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(shifted).toBeLessThan(0.05);
   });
 
-  it("asks for the figures while somebody looks, and not while nobody does", async () => {
+  it("the dashboard asks for figures only while it is visible", async () => {
     const page = await open();
     await see(page, "Live");
     const before = await feedsOf(page);
@@ -187,7 +187,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(await feedsOf(page)).toBe(before + 1);
   });
 
-  it("browses records by prefix and page, and counts their time down", async () => {
+  it("records are browsed by prefix and page, and their time counts down", async () => {
     const page = await open(undefined, "records");
     await page.getByRole("searchbox").fill("page:");
     await see(page, "Keys that begin with “page:”");
@@ -207,7 +207,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(page, "No record matches");
   });
 
-  it("shows the state of a limiter as a record of the kind limit, and filters by kind", async () => {
+  it("the state of a limiter is shown as a record of the kind limit, and kinds can be filtered", async () => {
     const page = await open(undefined, "records?prefix=api");
     await see(row(page, "api:ada"), "7 tokens");
     await see(row(page, "api:ada"), /^limit$/);
@@ -226,7 +226,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(page.url()).toMatch(/#records\?kind=limit$/);
   });
 
-  it("sorts by a column, as the address says", async () => {
+  it("records are sorted by a column, as the address says", async () => {
     const page = await open(undefined, "records?prefix=page%3a");
     await button(page, "page:100").waitFor();
     const first = async (): Promise<string | null> =>
@@ -246,7 +246,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     ["records", "json", "Time left"],
     ["semaphores", "gpu", "Release"],
   ])(
-    "keeps what is open of %s in the address: reload opens it, back closes it",
+    "what is open of %s is in the address, so that reload opens it and back closes it",
     async (screen, name, text) => {
       const page = await open(undefined, screen);
       await button(page, name).click();
@@ -266,7 +266,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     },
   );
 
-  it("shows a record as gone when its time has come", async () => {
+  it("an expired record is shown as gone", async () => {
     await dashboard.send("PUT", "/v1/counters/a-short-one", { quota: 1, ttlMs: 4000 });
     const page = await open(undefined, "records");
     await expect
@@ -276,7 +276,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(dialogOf(page), "This record is gone");
   });
 
-  it("changes a counter, its TTL, and purges it when that is confirmed", async () => {
+  it("a counter and its TTL can be changed, and purged after confirmation", async () => {
     await dashboard.send("PUT", "/v1/counters/mine", { quota: 5, ttlMs: 60_000 });
     const page = await open(undefined, "records");
     await button(page, "mine").click();
@@ -309,7 +309,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(await counter("mine")).toMatchObject({ code: "key_absent" });
   });
 
-  it("shows values as JSON, text, hex and states of limiters", async () => {
+  it("values are shown as JSON, text, hex and limiter states", async () => {
     const page = await open(undefined, "records");
     const dialog = dialogOf(page);
     const value = dialog.getByLabel("Value", { exact: true });
@@ -328,7 +328,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(await value.textContent()).toMatch(/^12\|7\|/);
   });
 
-  it("sets a buffer, but not one that somebody else has changed", async () => {
+  it("a buffer can be set, unless it was changed meanwhile", async () => {
     await dashboard.send("PUT", "/v1/buffers/note", { value: "one", ttlMs: 60_000 });
     const page = await open(undefined, "records");
     await button(page, "note").click();
@@ -348,7 +348,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(value).toBe("three");
   });
 
-  it("makes records, but not where there are some", async () => {
+  it("records can be created, but not in the place of others", async () => {
     const page = await open(undefined, "records");
     const make = async (fill: (dialog: Locator) => Promise<void>): Promise<void> => {
       await button(page, "New record").click();
@@ -370,7 +370,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(dialogOf(page), "A record with this key exists already");
   });
 
-  it("publishes, and shows each message once, as it comes", async () => {
+  it("a message can be published, and each is shown once, as it comes", async () => {
     const page = await open(undefined, "channels");
     const tail = page.locator(".card", { hasText: "Live messages" });
     await tail.getByLabel("Channel").fill("news");
@@ -395,7 +395,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await button(page, "news").waitFor({ state: "detached" });
   });
 
-  it("shows connections with their counters", async () => {
+  it("connections are shown with their figures", async () => {
     const socket = new WebSocket(`${dashboard.url.replace("http", "ws")}/throttr/edge`);
     await new Promise((resolve) => socket.addEventListener("open", resolve));
     let replies = 0;
@@ -417,7 +417,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await expect.poll(async () => await page.getByText("No connections").count(), PATIENT).toBe(1);
   });
 
-  it("acquires a lease by hand, shows who holds it, and releases it", async () => {
+  it("a lease can be acquired by hand, is shown with its holder, and can be released", async () => {
     const page = await open(undefined, "semaphores");
     const form = page.locator(".card", { hasText: "Acquire a lease" });
     await form.getByLabel("Semaphore").fill("builds");
@@ -436,7 +436,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(dialog, "No holders");
   });
 
-  it("asks, peeks at, refunds and resets a limit", async () => {
+  it("a limit can be asked, peeked at, refunded and reset", async () => {
     const page = await open(undefined, "limiter");
     const card = page.locator(".card", { hasText: "Result" });
     const result = card.locator(".answer-head");
@@ -472,7 +472,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(page, 'Burst: expected a number, got "abc"');
   });
 
-  it("says that another strategy has its state there, and resets what was asked", async () => {
+  it("a foreign state in the place of a limit is reported, and can be reset", async () => {
     const page = await open(undefined, "limiter");
     await page.getByLabel("Name", { exact: true }).fill("other");
     await button(page, "Check").click();
@@ -493,7 +493,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(page.locator(".answer-head"), "Granted");
   });
 
-  it("makes all strategies of its form", async () => {
+  it("the limiter form makes all strategies", async () => {
     const page = await open(undefined, "limiter");
     for (const strategy of [
       "leaky_bucket",
@@ -517,7 +517,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(narrowest).toBeGreaterThanOrEqual(100);
   });
 
-  it("creates no record without a key", async () => {
+  it("no record is created without a key", async () => {
     const page = await open(undefined, "records");
     await button(page, "New record").click();
     const dialog = dialogOf(page);
@@ -526,7 +526,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect((await fetch(`${dashboard.url}/v1/counters/`)).status).toBe(404);
   });
 
-  it("opens any namespace, of a server that lets anyone in to any", async () => {
+  it("on an open server any namespace can be opened", async () => {
     const headers = { authorization: "Bearer namespace.my-app" };
     const body = JSON.stringify({ quota: 7, ttlMs: 3_600_000 });
     await fetch(`${dashboard.url}/v1/counters/mine`, { method: "PUT", headers, body });
@@ -558,7 +558,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(page.locator(".rights"), "default");
   });
 
-  it("can always be signed in to, and left again", async () => {
+  it("the dashboard can always be signed in to and out of", async () => {
     const page = await open(undefined, "sign-in");
     await page.getByLabel("Or open a namespace").waitFor();
     await opened[0]!.picture("sign-in-open-1280-light");
@@ -571,7 +571,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
   });
 
-  it("is used with the keyboard alone", async () => {
+  it("the dashboard can be used with the keyboard alone", async () => {
     const page = await open(undefined, "overview");
     await see(page, "Live");
     await page.keyboard.press("2");
@@ -596,7 +596,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(page.url()).toContain("#records");
   });
 
-  it("keeps the theme that is chosen, and the system's until then", async () => {
+  it("the dashboard keeps the chosen theme, and follows the system's until then", async () => {
     const page = await open({ colorScheme: "dark" }, "limiter");
     const scheme = async (): Promise<string> =>
       await page.evaluate(() => getComputedStyle(document.documentElement).colorScheme);
@@ -611,7 +611,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await expect.poll(scheme, PATIENT).toBe("dark");
   });
 
-  it("stands still for those who want that", async () => {
+  it("nothing moves for users who prefer reduced motion", async () => {
     const page = await open({ reducedMotion: "reduce" });
     await see(page, "Live");
     const animation = await page.evaluate(
@@ -620,7 +620,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     expect(animation).toBe("none");
   });
 
-  it("leaves all other paths to the Worker, and lets nothing foreign run", async () => {
+  it("the dashboard leaves all other paths to the Worker, and runs no foreign scripts", async () => {
     const page = await fetch(`${dashboard.url}/dashboard`);
     expect(page.status).toBe(200);
     const html = await page.text();
@@ -672,7 +672,7 @@ describe.skipIf(CHROMIUM === undefined)("the API reference", () => {
   afterAll(async () => await dashboard.close());
 
   it.each(["light", "dark"] as const)(
-    "shows its operations on every screen size, %s",
+    "the API reference shows its operations on every screen size, %s",
     async (colorScheme) => {
       const page = await open({ colorScheme }, "/docs#tag/counters/incrementCounter");
       await operation(page, "incrementCounter").waitFor();
@@ -694,7 +694,7 @@ describe.skipIf(CHROMIUM === undefined)("the API reference", () => {
     },
   );
 
-  it("scrolls to the row of the error code that the address names", async () => {
+  it("the API reference scrolls to the row of the error code in its address", async () => {
     const page = await open(undefined, "/docs#shard_full");
     const shown = page.locator("tr.shown");
     await shown.waitFor();
@@ -707,7 +707,7 @@ describe.skipIf(CHROMIUM === undefined)("the API reference", () => {
     expect(await shown.count()).toBe(1);
   });
 
-  it("finds operations by their names", async () => {
+  it("the API reference finds operations by their names", async () => {
     const page = await open(undefined, "/docs");
     await page.getByRole("button", { name: /Search/ }).click();
     await page.getByRole("combobox").fill("refund");
@@ -718,7 +718,7 @@ describe.skipIf(CHROMIUM === undefined)("the API reference", () => {
       .waitFor();
   });
 
-  it("sends a request to its server, with the token of the dashboard's session", async () => {
+  it("the API reference sends a request to its server with the token of the dashboard's session", async () => {
     const page = await open(undefined, "/dashboard");
     await page.getByLabel("Token").fill(tokenOf("read,write"));
     await button(page, "Sign in").click();
@@ -731,7 +731,7 @@ describe.skipIf(CHROMIUM === undefined)("the API reference", () => {
     await see(page, "200 OK");
   });
 
-  it("keeps a policy that lets only its own scripts run and only its own server be asked", async () => {
+  it("the API reference runs only its own scripts and asks only its own server", async () => {
     const answer = await fetch(`${dashboard.url}/docs`);
     const policy = answer.headers.get("content-security-policy")!;
     // Scalar writes `style` attributes, which neither a hash nor a nonce can allow.
@@ -765,7 +765,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     return page;
   }
 
-  it("asks for a token, and says what is wrong with one", async () => {
+  it("the dashboard asks for a token, and says what is wrong with one", async () => {
     const page = await open();
     await see(page, "This deployment needs a token.");
     await see(
@@ -783,7 +783,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await see(page, "token_expired");
   });
 
-  it("keeps the token for the tab, and for no other", async () => {
+  it("the token is kept for the tab, and for no other", async () => {
     const page = await openWith(tokenOf("read,write,publish,subscribe,admin"), "overview");
     await see(page, "Live");
     await see(page, "my-app");
@@ -798,7 +798,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
   });
 
-  it("sends the token along with subscriptions", async () => {
+  it("the token goes along with subscriptions", async () => {
     const page = await openWith(tokenOf("publish,subscribe,admin"), "channels");
     const tail = page.locator(".card", { hasText: "Live messages" });
     await tail.getByLabel("Channel").fill("news");
@@ -806,42 +806,45 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await see(tail, "Listening");
   });
 
-  it.each([1280, 400])("shows what a token that only reads may do, %d wide", async (width) => {
-    await signedIn("PUT", `/v1/counters/views:${width}`, { quota: 7, ttlMs: 3_600_000 });
-    await signedIn("PUT", "/v1/buffers/page", { value: "text", ttlMs: 3_600_000 });
-    const lease = { maximum: 4, resources: 1, ttlMs: 3_600_000 };
-    await signedIn("POST", "/v1/semaphores/gpu/leases", lease);
-    const page = await open({ viewport: { width, height: 900 } }, "");
-    await page.getByLabel("Token").fill(tokenOf("read"));
-    await button(page, "Sign in").click();
-    await button(page, `views:${width}`).waitFor();
-    await opened[0]!.picture(`read-only-records-${width}-light`);
-    const links = page.getByRole("navigation").getByRole("link");
-    expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
-    expect(await button(page, "New record").count()).toBe(0);
-    for (const [key, name] of [
-      ["counter", `views:${width}`],
-      ["buffer", "page"],
-    ] as const) {
-      await button(page, name).click();
-      await see(dialogOf(page), "Time left");
-      expect(await button(dialogOf(page), /Change|Purge/).count()).toBe(0);
-      await opened[0]!.picture(`read-only-${key}-${width}-light`);
-      await page.keyboard.press("Escape");
-      await gone(page.locator("dialog[open]"));
-    }
-    await page.keyboard.press("2");
-    await button(page, "gpu").waitFor();
-    expect(await button(page, "Acquire").count()).toBe(0);
-    await opened[0]!.picture(`read-only-semaphores-${width}-light`);
-    await page.keyboard.press("3");
-    await button(page, "Peek").click();
-    await see(page.locator(".answer-head"), "Granted");
-    expect(await button(page, /^(Check|Refund|Reset)$/).count()).toBe(0);
-    await opened[0]!.picture(`read-only-limiter-${width}-light`);
-  });
+  it.each([1280, 400])(
+    "a token that only reads is shown what it may see, %d pixels wide",
+    async (width) => {
+      await signedIn("PUT", `/v1/counters/views:${width}`, { quota: 7, ttlMs: 3_600_000 });
+      await signedIn("PUT", "/v1/buffers/page", { value: "text", ttlMs: 3_600_000 });
+      const lease = { maximum: 4, resources: 1, ttlMs: 3_600_000 };
+      await signedIn("POST", "/v1/semaphores/gpu/leases", lease);
+      const page = await open({ viewport: { width, height: 900 } }, "");
+      await page.getByLabel("Token").fill(tokenOf("read"));
+      await button(page, "Sign in").click();
+      await button(page, `views:${width}`).waitFor();
+      await opened[0]!.picture(`read-only-records-${width}-light`);
+      const links = page.getByRole("navigation").getByRole("link");
+      expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
+      expect(await button(page, "New record").count()).toBe(0);
+      for (const [key, name] of [
+        ["counter", `views:${width}`],
+        ["buffer", "page"],
+      ] as const) {
+        await button(page, name).click();
+        await see(dialogOf(page), "Time left");
+        expect(await button(dialogOf(page), /Change|Purge/).count()).toBe(0);
+        await opened[0]!.picture(`read-only-${key}-${width}-light`);
+        await page.keyboard.press("Escape");
+        await gone(page.locator("dialog[open]"));
+      }
+      await page.keyboard.press("2");
+      await button(page, "gpu").waitFor();
+      expect(await button(page, "Acquire").count()).toBe(0);
+      await opened[0]!.picture(`read-only-semaphores-${width}-light`);
+      await page.keyboard.press("3");
+      await button(page, "Peek").click();
+      await see(page.locator(".answer-head"), "Granted");
+      expect(await button(page, /^(Check|Refund|Reset)$/).count()).toBe(0);
+      await opened[0]!.picture(`read-only-limiter-${width}-light`);
+    },
+  );
 
-  it("says in words that the server cannot be reached, and tries again by itself", async () => {
+  it("the dashboard says when the server cannot be reached, and tries again", async () => {
     const page = await openWith(tokenOf("read,write"), "records");
     await see(page, "Records");
     await page.context().setOffline(true);
@@ -858,7 +861,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await gone(page.getByText("The server cannot be reached"));
   });
 
-  it("says in words what a token lacks", async () => {
+  it("the dashboard says which right a token lacks", async () => {
     const page = await openWith(tokenOf("write"), "overview");
     const lack = "The token of this tab lacks the scope";
     await see(page, `${lack} admin (to see the overview, connections and channels).`);
@@ -877,7 +880,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
     await see(page, `${lack} read`);
   });
 
-  it("says when the server is gone, and keeps what it has shown", async () => {
+  it("the dashboard says when the server is gone, and keeps the last figures", async () => {
     const page = await openWith(tokenOf("read,admin"), "overview");
     await see(page, "Rows written");
     await dashboard.kill();

@@ -55,22 +55,27 @@ function configWith(name: string, value: string): string {
 }
 
 describe("npm run deploy", () => {
-  it.each(["", "staging", "production"])("has all objects in environment %j", (environment) => {
-    const args = environment === "" ? [] : ["--env", environment];
-    const outcome = deploy(args, { TOKEN_SECRET: "correct horse" });
-    expect(outcome).toMatchObject({ status: 0 });
-    const { said } = outcome;
-    for (const object of OBJECTS) expect(said).toContain(`env.${object}`);
-    expect(said).toContain('env.ACCESS ("token")');
-    // The secret goes along, is not shown, and is left nowhere.
-    expect(said).toContain('env.TOKEN_SECRET ("(hidden)")');
-    expect(said).not.toContain("correct horse");
-    expect(said).not.toContain("access_not_configured");
-    expect(said).toContain("TOKEN_SECRET has 13 bytes: 32 or more are advised\n");
-    expect(readdirSync(folder).filter((name) => /^throttr-deploy-(?!test)/.test(name))).toEqual([]);
-  });
+  it.each(["", "staging", "production"])(
+    "a deployment has all objects in environment %j",
+    (environment) => {
+      const args = environment === "" ? [] : ["--env", environment];
+      const outcome = deploy(args, { TOKEN_SECRET: "correct horse" });
+      expect(outcome).toMatchObject({ status: 0 });
+      const { said } = outcome;
+      for (const object of OBJECTS) expect(said).toContain(`env.${object}`);
+      expect(said).toContain('env.ACCESS ("token")');
+      // The secret goes along, is not shown, and is left nowhere.
+      expect(said).toContain('env.TOKEN_SECRET ("(hidden)")');
+      expect(said).not.toContain("correct horse");
+      expect(said).not.toContain("access_not_configured");
+      expect(said).toContain("TOKEN_SECRET has 13 bytes: 32 or more are advised\n");
+      expect(readdirSync(folder).filter((name) => /^throttr-deploy-(?!test)/.test(name))).toEqual(
+        [],
+      );
+    },
+  );
 
-  it("says what to do where no secret is given", () => {
+  it("a deployment without a secret says what to do", () => {
     const config = configWith("METRICS", "on");
     const outcome = deploy(["-c", config, "-e", "staging"]);
     expect(outcome).toMatchObject({ status: 0 });
@@ -80,7 +85,7 @@ describe("npm run deploy", () => {
     expect(said).not.toContain("are advised");
   });
 
-  it("says who may come in where the deployment is open", () => {
+  it("an open deployment says who has access", () => {
     const secrets = { TOKEN_SECRET: "x".repeat(32) };
     const outcome = deploy(["--config", configWith("ACCESS", "open")], secrets);
     expect(outcome).toMatchObject({ status: 0 });
@@ -94,7 +99,7 @@ describe("npm run deploy", () => {
     ["an environment that there is not", ["--env", "stagin"], '["staging","production"]'],
     ["a file that there is not", ["--config", "none.toml"], "none.toml"],
     ["a file that is no TOML", ["--config", notToml], "no.toml:3: "],
-  ])("says no more than wrangler does of %s", (_, args, part) => {
+  ])("a deployment prints no more than wrangler does of %s", (_, args, part) => {
     const { status, said } = deploy(args);
     expect(status).toBe(1);
     expect(said).toContain(part);
@@ -102,7 +107,7 @@ describe("npm run deploy", () => {
     expect(said).not.toMatch(/^ +at |Node\.js v|UserError/m);
   });
 
-  it("deploys nothing where a variable is out of its range", () => {
+  it("nothing is deployed with a variable out of its range", () => {
     const { status, said } = deploy(["-c", configWith("SHARDS", "0")]);
     expect(status).toBe(2);
     expect(said).toBe(
@@ -111,12 +116,12 @@ describe("npm run deploy", () => {
   });
 });
 
-describe("the button", () => {
+describe("the deploy button", () => {
   const { cloudflare } = JSON.parse(readFileSync("package.json", "utf8")) as {
     cloudflare: { bindings: Record<string, { description: string }> };
   };
 
-  it("asks for the secret, and describes variables that there are", () => {
+  it("the deploy button asks for the secret, and describes existing variables", () => {
     const example = readFileSync(".dev.vars.example", "utf8");
     const asked = [...example.matchAll(/^([A-Z_]+)=/gm)].map(([, name]) => name!);
     expect(asked).toEqual(["TOKEN_SECRET"]);

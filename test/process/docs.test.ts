@@ -183,33 +183,36 @@ function expectPrinted(printed: string, promised: readonly string[]): void {
 describe("shell blocks", () => {
   const shell = blocksIn("sh");
 
-  it("that are left out are there", () => {
+  it("every excluded shell block exists", () => {
     const names = shell.map(({ name }) => name);
     expect(Object.keys(NOT_RUN).filter((name) => !names.includes(name))).toEqual([]);
   });
 
-  it.each(shell.filter(({ name }) => !Object.hasOwn(NOT_RUN, name)))("$name", async ({ code }) => {
-    await flush();
-    const { stdout } = await run("bash", ["-euc", localised(code)], {
-      cwd: folder,
-      env: {
-        ...process.env,
-        PATH: `${folder}/${BIN}:${process.env.PATH}`,
-        NPM_CONFIG_UPDATE_NOTIFIER: "false",
-        HOME: folder,
-        XDG_CONFIG_HOME: folder,
-        NO_COLOR: "1",
-      },
-      timeout: 60_000,
-    });
-    expectPrinted(stdout, promisedLines(code));
-  });
+  it.each(shell.filter(({ name }) => !Object.hasOwn(NOT_RUN, name)))(
+    "shell blocks print what they say: $name",
+    async ({ code }) => {
+      await flush();
+      const { stdout } = await run("bash", ["-euc", localised(code)], {
+        cwd: folder,
+        env: {
+          ...process.env,
+          PATH: `${folder}/${BIN}:${process.env.PATH}`,
+          NPM_CONFIG_UPDATE_NOTIFIER: "false",
+          HOME: folder,
+          XDG_CONFIG_HOME: folder,
+          NO_COLOR: "1",
+        },
+        timeout: 60_000,
+      });
+      expectPrinted(stdout, promisedLines(code));
+    },
+  );
 });
 
 describe("code in TypeScript", () => {
   const code = blocksIn("ts");
 
-  it("compiles", async () => {
+  it("code in TypeScript compiles", async () => {
     const names = code.map(({ name }) => name);
     expect(Object.keys(NOT_CHECKED).filter((name) => !names.includes(name))).toEqual([]);
     const checked = join(codeFolder, "checked");
@@ -241,7 +244,7 @@ describe("code in TypeScript", () => {
 
   const local = code.filter((block) => block.code.includes("//127.0.0.1:8787"));
 
-  it.each(local)("$name $heading", async (block) => {
+  it.each(local)("code in TypeScript runs: $name $heading", async (block) => {
     await flush();
     const [, name = "program.ts"] = /^\/\/ (\w+\.mjs)$/m.exec(block.code) ?? [];
     const file = join(codeFolder, name);
@@ -263,21 +266,21 @@ function wrapped(code: string): string {
 }
 
 describe("other code", () => {
-  it("is in languages that are known", () => {
+  it("blocks of code are in known languages", () => {
     const known = ["sh", "ts", "js", "json", "toml", ...UNREAD];
     expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
   });
 
-  it.each(blocksIn("js"))("$name is JavaScript", ({ code }) => {
+  it.each(blocksIn("js"))("the block is JavaScript: $name", ({ code }) => {
     expect(() => new Script(code)).not.toThrow();
   });
 
-  it.each(blocksIn("json"))("$name is JSON, a line each", ({ code }) => {
+  it.each(blocksIn("json"))("the block is JSON, one value a line: $name", ({ code }) => {
     for (const line of code.trim().split("\n"))
       expect(() => JSON.parse(line) as unknown).not.toThrow();
   });
 
-  it.each(blocksIn("toml"))("$name is TOML", ({ code }) => {
+  it.each(blocksIn("toml"))("the block is TOML: $name", ({ code }) => {
     const config = join(folder, "block.toml");
     writeFileSync(config, code);
     expect(experimental_readRawConfig({ config }).rawConfig).not.toEqual({});
@@ -312,7 +315,7 @@ export default {
       join(project, "app.test.ts"),
       `import { exports } from "cloudflare:workers";
 import { expect, it } from "vitest";
-it("counts", async () => {
+it("the vitest example of docs/clients.md counts", async () => {
   for (const views of ["1", "2"]) {
     expect(await (await exports.default.fetch("https://my-app/")).text()).toBe(views);
   }
@@ -352,7 +355,7 @@ describe("the recipe", () => {
     worker = undefined;
   });
 
-  it("Login throttling refuses the sixth guess, and starts afresh for who is in", async () => {
+  it("the recipe Login throttling refuses the sixth guess, and starts again after a login", async () => {
     const recipe = await start("Login throttling");
     const login = async (account: string, password: string): Promise<Response> =>
       await fetch(recipe, { method: "POST", body: new URLSearchParams({ account, password }) });
@@ -372,7 +375,7 @@ describe("the recipe", () => {
     expect(statuses).toContain(429);
   });
 
-  it("API quotas by plan counts by key and plan", async () => {
+  it("the recipe API quotas by plan counts by key and plan", async () => {
     const recipe = await start("API quotas by plan");
     const ask = async (path: string, key: string): Promise<Response> =>
       await fetch(recipe + path, { headers: { "x-api-key": key } });
@@ -388,7 +391,7 @@ describe("the recipe", () => {
     expect(await (await ask("/api/report", "pro-1")).json()).toEqual({ remaining: 595 });
   });
 
-  it("Job semaphore runs two at a time, and sends away who has waited too long", async () => {
+  it("the recipe Job semaphore runs two jobs at a time, and refuses one that waited too long", async () => {
     const recipe = await start("Job semaphore");
     // Six reports of a second, two at a time, take three seconds at least.
     const startMs = performance.now();
@@ -402,7 +405,7 @@ describe("the recipe", () => {
     expect(busy.map(({ status }) => status)).toContain(200);
   });
 
-  it("Live cursors shows moves to everybody", async () => {
+  it("the recipe Live cursors shows moves to everybody", async () => {
     const recipe = await start("Live cursors");
     expect(await (await fetch(recipe)).text()).toContain("<title>Cursors</title>");
     const move = async (body: string): Promise<number> =>
@@ -422,7 +425,7 @@ describe("the recipe", () => {
 });
 
 describe("the page about the command line", () => {
-  it("names every command of the help", () => {
+  it("the page about the command line names every command of the help", () => {
     const help = execFileSync(process.execPath, ["dist/cli.js", "--help"], { encoding: "utf8" });
     const commands = [...help.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name!);
     expect(commands.length).toBeGreaterThan(25);

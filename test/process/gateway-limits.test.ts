@@ -82,7 +82,7 @@ afterEach(async () => {
 const answering = (socket: WebSocket): void => answerBytes(socket);
 
 describe("a server that does not read", () => {
-  it("is sent no more than sockets hold, and its client waits", async () => {
+  it("a server that does not read is sent no more than sockets hold, and its client waits", async () => {
     const fake = await serve((socket) => socket.pause());
     const gateway = await before(fake);
     const client = await open(gateway);
@@ -117,7 +117,7 @@ describe("a server that does not read", () => {
 });
 
 describe("a server that does not answer", () => {
-  it("is sent one window of requests, and more only for what it says it has answered", async () => {
+  it("a server that does not answer is sent one window of requests, and more only for what it answered", async () => {
     let received = 0;
     const fake = await serve((socket) =>
       speakBridge(socket, { onFrames: ({ length }) => (received += length) }),
@@ -137,7 +137,7 @@ describe("a server that does not answer", () => {
     expect(client.receivedBytes).toBe(10_000);
   });
 
-  it("nor pings, is given up, and the client closed", async () => {
+  it("a server that does not answer pings is given up, and its client closed", async () => {
     const fake = await serve((socket) => socket.pause());
     const client = await open(await before(fake, { pingMs: 100 }));
     client.socket.write(Uint8Array.of(0x18));
@@ -146,7 +146,7 @@ describe("a server that does not answer", () => {
     expect(logs.at(-1)).toMatchObject({ reason: "lost" });
   });
 
-  it("is pinged while nothing else happens", async () => {
+  it("a server is pinged while nothing else happens", async () => {
     let pings = 0;
     const fake = await serve((socket) => {
       answering(socket);
@@ -160,7 +160,7 @@ describe("a server that does not answer", () => {
     expect(client.isEnded).toBe(false);
   });
 
-  it("to a request for a WebSocket, is given up in time", async () => {
+  it("a server that does not answer a request for a WebSocket is given up in time", async () => {
     const silent = createServer((socket) => void socket.on("error", () => {}).resume());
     silent.listen(0, "127.0.0.1");
     await once(silent, "listening");
@@ -173,7 +173,7 @@ describe("a server that does not answer", () => {
 });
 
 describe("a client that does not read", () => {
-  it("holds the server back, which is told of no byte that it has not taken; a stalled one is given up", async () => {
+  it("a client that does not read holds the server back, and a stalled one is given up", async () => {
     let drained = 0;
     let reports = 0;
     let sent = 0;
@@ -236,7 +236,7 @@ it("a client that was slow once may be silent afterwards", async () => {
 });
 
 describe("a client that ends its half", () => {
-  it("at once, before the server has been reached, gets the end", async () => {
+  it("a client that ends its half before the server was reached gets the end", async () => {
     const fake = await serve(answering);
     const gateway = await before(fake);
     const some = await Promise.all(Array.from({ length: 20 }, () => open(gateway)));
@@ -246,7 +246,7 @@ describe("a client that ends its half", () => {
     await expect.poll(() => gateway.connections).toBe(0);
   });
 
-  it("behind requests that are sent before the server has been reached, gets the replies", async () => {
+  it("a client that ends its half behind requests gets the replies, though the server was reached later", async () => {
     const gateway = await before(await serve(answering));
     const some = await Promise.all(Array.from({ length: 20 }, () => open(gateway)));
     for (const { socket } of some) socket.end(unhex("181818"));
@@ -254,7 +254,7 @@ describe("a client that ends its half", () => {
     expect(some.map(({ receivedBytes }) => receivedBytes)).toEqual(some.map(() => 3));
   });
 
-  it("waits for replies that come late", async () => {
+  it("a client that has ended its half waits for late replies", async () => {
     const fake = await serve((socket) => answerBytes(socket, 700));
     const client = await open(await before(fake));
     client.socket.end(unhex("04"));
@@ -266,7 +266,7 @@ describe("a client that ends its half", () => {
 });
 
 describe("what the server sends before it closes", () => {
-  it("reaches the client, then its end", async () => {
+  it("bytes that the server sends before it closes reach the client, then the end", async () => {
     const replies = new Uint8Array(3 << 20);
     const fake = await serve((socket) =>
       speakBridge(socket, {
@@ -294,7 +294,7 @@ describe("what the server sends before it closes", () => {
     await expect.poll(() => gateways[0]!.connections, { timeout: 3000 }).toBe(0);
   });
 
-  it("ends the connection, with a word in the log, when it is not in the protocol", async () => {
+  it("bytes of the server outside of the protocol end the connection, with a line in the log", async () => {
     const fake = await serve((socket) =>
       speakBridge(socket, { onFrames: () => socket.send(unhex("0badf0")) }),
     );
@@ -307,7 +307,7 @@ describe("what the server sends before it closes", () => {
 });
 
 describe("a server of another release", () => {
-  it("that confirms no subprotocol, as 0.4 does, gets no client's bytes, and the log names the remedy", async () => {
+  it("a server of release 0.4 gets no client's bytes, and the log names the remedy", async () => {
     let received = 0;
     const fake = await serve((socket) => socket.on("message", () => received++), null);
     const gateway = await before(fake);
@@ -324,7 +324,7 @@ describe("a server of another release", () => {
     await expect.poll(() => gateway.connections).toBe(0);
   });
 
-  it("is refused at the start, with its code", async () => {
+  it("a server of another protocol version is refused at the start, with its code", async () => {
     const fake = await serve(() => {}, null);
     const options = { url: `http://127.0.0.1:${fake.port}`, ports: parsePorts("0=7.3") };
     await expect(checkServer(options, new AbortController().signal)).rejects.toMatchObject({
@@ -362,7 +362,7 @@ describe("limits", () => {
     });
   });
 
-  it("a client that is silent too long is closed, where that is asked for", async () => {
+  it("a client that is silent too long is closed when a limit is set", async () => {
     const fake = await serve(answering);
     const gateway = await before(fake, { idleTimeoutMs: 500 });
     const client = await open(gateway);
@@ -375,7 +375,7 @@ describe("limits", () => {
     expect(events()).toEqual(["client_idle"]);
   });
 
-  it("of logs: what every connection causes is written at intervals", async () => {
+  it("warnings that every connection causes are logged at intervals", async () => {
     const gateway = await start("ws://127.0.0.1:9", { metricsPort: 0 });
     for (let i = 0; i < 20; i++) await open(gateway);
     await expect.poll(() => clients.every(({ isEnded }) => isEnded)).toBe(true);
@@ -389,7 +389,7 @@ describe("limits", () => {
     expect(failures.find(({ labels }) => labels.reason === "unreachable")!.value).toBe(21);
   });
 
-  it("the port of the figures has nothing but them", async () => {
+  it("the port of the figures serves nothing else", async () => {
     const gateway = await start("ws://127.0.0.1:9", { metricsPort: 0 });
     const at = `http://127.0.0.1:${gateway.metricsPort}`;
     const health = await fetch(`${at}/health`);
@@ -398,7 +398,7 @@ describe("limits", () => {
     expect((await fetch(`${at}/metrics`, { method: "POST", body: "x" })).status).toBe(405);
   });
 
-  it("a port that is taken, and options out of range, are refused by name", async () => {
+  it("taken ports and options out of range are refused by name", async () => {
     const fake = await serve(answering);
     await expect(
       before(fake, { ports: parsePorts(`0=2, ${fake.port}=7.3`) }),
@@ -414,7 +414,7 @@ describe("limits", () => {
 });
 
 describe("the end of a gateway", () => {
-  it("takes no more connections, lets those that there are go on, and ends when they have", async () => {
+  it("a stopping gateway takes no more connections, and ends when its last one has ended", async () => {
     const gateway = await before(await serve(answering), { drainMs: 5000, metricsPort: 0 });
     const client = await open(gateway);
     await client.exchange(unhex("18"), 1);
@@ -433,7 +433,7 @@ describe("the end of a gateway", () => {
     expect(events()).toEqual(["metrics_listening", "draining", "stopped"]);
   });
 
-  it("answers what is under way when the time is over, and ends the rest", async () => {
+  it("a stopping gateway answers requests under way when its time is over, and ends the rest", async () => {
     const fake = await serve((socket) => answerBytes(socket, 500));
     const gateway = await before(fake, { drainMs: 200 });
     const [idle, busy] = [await open(gateway), await open(gateway)];
@@ -451,7 +451,7 @@ describe("the end of a gateway", () => {
     expect(performance.now() - startMs).toBeLessThan(1500);
   });
 
-  it("waits a second at most for answers that don't come, and not at all when asked again", async () => {
+  it("a stopping gateway waits a second at most for answers, and not at all when asked again", async () => {
     const gateway = await before(await serve((socket) => speakBridge(socket, { onEnd() {} })), {
       drainMs: 60_000,
     });
@@ -497,7 +497,7 @@ async function openTls(port: number): Promise<[TcpClient, TLSSocket]> {
 }
 
 describe("TLS", () => {
-  it("carries clients, their halves too, and takes a new certificate without ending anybody", async () => {
+  it("TLS carries clients and half-closes, and takes a new certificate without ending connections", async () => {
     useCertificate("first");
     const gateway = await before(await serve(answering), { tls });
     const [port] = gateway.ports as [number];
@@ -519,7 +519,7 @@ describe("TLS", () => {
     expect(await last.exchange(unhex("18"), 1)).toHaveLength(1);
   });
 
-  it("counts those that don't get through the handshake, and gives them up in time", async () => {
+  it("failed TLS handshakes are counted, and given up in time", async () => {
     useCertificate("first");
     const gateway = await before(await serve(answering), {
       tls,
@@ -567,7 +567,7 @@ describe("the command", () => {
   const named = (command: Command, event: string): unknown[] =>
     command.lines.filter((line) => line.event === event);
 
-  it("shows its token, reloads at SIGHUP, drains at SIGTERM, and ends with 0", async () => {
+  it("the command shows its token, reloads at SIGHUP, drains at SIGTERM, and ends with 0", async () => {
     useCertificate("first");
     const fake = await serve(answering);
     const command = run(
@@ -609,7 +609,7 @@ describe("the command", () => {
     expect(JSON.stringify(command.lines)).not.toContain("a.b.c");
   });
 
-  it("ends at once at the second signal; --quiet says warnings only", async () => {
+  it("the command ends at once at the second signal, and --quiet prints warnings only", async () => {
     const fake = await serve(answering);
     const command = run([
       `--url=ws://127.0.0.1:${fake.port}`,
@@ -635,7 +635,7 @@ describe("the command", () => {
     expect(command.lines.map(({ event }) => event)).toEqual(["host_open"]);
   });
 
-  it("does not start with a token that the server refuses, and says why", async () => {
+  it("the command does not start with a refused token, and says why", async () => {
     const http = createHttpServer((_, response) => {
       const problem = { code: "token_expired", detail: "the token has expired: send a new one" };
       response.writeHead(401, { "content-type": "application/problem+json" });
@@ -652,7 +652,7 @@ describe("the command", () => {
       .toMatchObject([{ error: { code: "token_expired", message, exitCode: 3 } }]);
   });
 
-  it("starts before the server does, and says that the token is not known to be good", async () => {
+  it("the command starts before the server does, and says that the token is unchecked", async () => {
     const command = run(["--url=http://127.0.0.1:21529", `--ports=${PORT}=7.3`]);
     await expect.poll(() => named(command, "listening").length, { timeout: 20_000 }).toBe(1);
     expect(named(command, "token_unchecked")).toMatchObject([
@@ -677,7 +677,7 @@ describe("the command", () => {
     [["--token=ä"], "token_unreadable"],
     [["--token=x", "--token-file=y"], "usage_invalid"],
     [["--connections-max=0"], "usage_invalid"],
-  ])("%j is refused with %s, and the exit code of usage", async (args, code) => {
+  ])("the option %j is refused with %s, and the exit code of usage", async (args, code) => {
     const command = run(["--json", ...args]);
     expect(await once(command.process, "exit")).toEqual([2, null]);
     await expect.poll(() => command.lines).toMatchObject([{ error: { code } }]);

@@ -143,68 +143,74 @@ describe("recorded exchanges of Throttr", () => {
   const steps = lines.flat().map((line) => JSON.parse(line) as Exchange);
   const scenarios = Map.groupBy(steps, ({ size, scenario }) => `${size}-${scenario}`);
 
-  it.each([...scenarios])("%s", async (title, steps) => {
-    await use(title);
-    const names = [...new Set(steps.map(({ conn }) => conn.split(".")[0]!))];
-    const clients = new Map<string, TcpClient>();
-    for (const name of names) clients.set(name, await open(`7.3/${steps[0]!.size}`));
-    await expect.poll(() => gateway.connections).toBe(names.length);
-    // Of those that ask nothing, that they are open at the server shows nowhere else.
-    await Promise.all([...clients.values()].map((client) => client.exchange(unhex("18"), 17)));
-    const ids = new Map<string, string>();
-    for (const step of steps) {
-      if (step.sleep_before_ms !== undefined) await sleep(step.sleep_before_ms);
-      if (step.name.includes("closed connection")) {
-        clients.get("C")!.socket.end();
-        await sleep(100);
+  it.each([...scenarios])(
+    "a recorded Throttr exchange is answered as recorded: %s",
+    async (title, steps) => {
+      await use(title);
+      const names = [...new Set(steps.map(({ conn }) => conn.split(".")[0]!))];
+      const clients = new Map<string, TcpClient>();
+      for (const name of names) clients.set(name, await open(`7.3/${steps[0]!.size}`));
+      await expect.poll(() => gateway.connections).toBe(names.length);
+      // Of those that ask nothing, that they are open at the server shows nowhere else.
+      await Promise.all([...clients.values()].map((client) => client.exchange(unhex("18"), 17)));
+      const ids = new Map<string, string>();
+      for (const step of steps) {
+        if (step.sleep_before_ms !== undefined) await sleep(step.sleep_before_ms);
+        if (step.name.includes("closed connection")) {
+          clients.get("C")!.socket.end();
+          await sleep(100);
+        }
+        const client = clients.get(step.conn.split(".")[0]!)!;
+        const recorded = unhex(step.response_hex);
+        const request = unhex(withLiveIds(step.request_hex, ids));
+        const reply = await client.exchange(request, recorded.length);
+        if (step.name.startsWith("WHOAMI")) {
+          ids.set(hex(recorded.subarray(1, 1 + ID_BYTES)), hex(reply.subarray(1, 1 + ID_BYTES)));
+        }
+        const expected = unhex(withLiveIds(step.response_hex, ids));
+        for (const [offset, length] of step.volatile) {
+          reply.set(expected.subarray(offset, offset + length), offset);
+        }
+        expect([step.name, hex(reply)]).toEqual([step.name, hex(expected)]);
       }
-      const client = clients.get(step.conn.split(".")[0]!)!;
-      const recorded = unhex(step.response_hex);
-      const request = unhex(withLiveIds(step.request_hex, ids));
-      const reply = await client.exchange(request, recorded.length);
-      if (step.name.startsWith("WHOAMI")) {
-        ids.set(hex(recorded.subarray(1, 1 + ID_BYTES)), hex(reply.subarray(1, 1 + ID_BYTES)));
-      }
-      const expected = unhex(withLiveIds(step.response_hex, ids));
-      for (const [offset, length] of step.volatile) {
-        reply.set(expected.subarray(offset, offset + length), offset);
-      }
-      expect([step.name, hex(reply)]).toEqual([step.name, hex(expected)]);
-    }
-  });
+    },
+  );
 });
 
 describe.each(["document", "today"] as const)("recorded exchanges of yrmcds: %s", (form) => {
   const text = readFileSync(resolve(vectors, `yrmcds/${form}.jsonl`), "utf8");
 
-  it.each([...yrmcdsScenarios(text)])("%s", async (scenario, steps) => {
-    await use(`${form}-${scenario}`);
-    const port = portOf(form === "today" ? "yrmcds/today" : "yrmcds");
-    const clients = new Map<string, SocketClient>();
-    for (const step of steps) {
-      let client = clients.get(step.conn);
-      if (client === undefined || client.isEnded) {
-        client = await openYrmcds(port);
-        counters.push(client);
-        clients.set(step.conn, client);
+  it.each([...yrmcdsScenarios(text)])(
+    "a recorded yrmcds exchange is answered as recorded: %s",
+    async (scenario, steps) => {
+      await use(`${form}-${scenario}`);
+      const port = portOf(form === "today" ? "yrmcds/today" : "yrmcds");
+      const clients = new Map<string, SocketClient>();
+      for (const step of steps) {
+        let client = clients.get(step.conn);
+        if (client === undefined || client.isEnded) {
+          client = await openYrmcds(port);
+          counters.push(client);
+          clients.set(step.conn, client);
+        }
+        if (step.op === "close") client.socket.end();
+        if (step.op === "rst") client.socket.resetAndDestroy();
+        if (step.op !== "send" && step.op !== "poll") continue;
+        const ask = async (): Promise<unknown> => {
+          client.write(unhex(step.request_hex));
+          const [replies] = await client.answers(1);
+          return comparedReplies(step, replies!);
+        };
+        const wanted = comparedReplies(step, recordedReplies(step));
+        // A close is heard of in the Hub, then in shards.
+        if (step.op === "poll" || scenario === "close-releases") {
+          await expect.poll(ask, { timeout: 10_000 }).toEqual(wanted);
+        } else {
+          expect([step.name, await ask()]).toEqual([step.name, wanted]);
+        }
       }
-      if (step.op === "close") client.socket.end();
-      if (step.op === "rst") client.socket.resetAndDestroy();
-      if (step.op !== "send" && step.op !== "poll") continue;
-      const ask = async (): Promise<unknown> => {
-        client.write(unhex(step.request_hex));
-        const [replies] = await client.answers(1);
-        return comparedReplies(step, replies!);
-      };
-      const wanted = comparedReplies(step, recordedReplies(step));
-      // A close is heard of in the Hub, then in shards.
-      if (step.op === "poll" || scenario === "close-releases") {
-        await expect.poll(ask, { timeout: 10_000 }).toEqual(wanted);
-      } else {
-        expect([step.name, await ask()]).toEqual([step.name, wanted]);
-      }
-    }
-  });
+    },
+  );
 });
 
 const VALUE_BYTES = 1000;
@@ -220,7 +226,7 @@ const getK = frameOf(protocol, { type: "get", key: "k" });
 const gets = (count: number): Uint8Array => concat(Array.from({ length: count }, () => getK));
 
 describe("a client", () => {
-  it("may send many times what the server lets wait for replies", async () => {
+  it("a client may send many times what the server queues for replies", async () => {
     await use("flood");
     const client = await open("7.3/uint16");
     const frames = 1_500_000;
@@ -234,7 +240,7 @@ describe("a client", () => {
     expect(logs).toEqual([]);
   });
 
-  it("may ask for more at once than the server sends to somebody silent, and get it late", async () => {
+  it("a client may ask for more than a silent peer is sent, and get it late", async () => {
     await use("replies");
     const client = await open("7.3/uint16");
     await client.exchange(set, 1);
@@ -252,7 +258,7 @@ describe("a client", () => {
     expect(logs).toEqual([]);
   });
 
-  it("that has ended its half gets all replies, and then the end", async () => {
+  it("a client that has ended its half gets all replies, and then the end", async () => {
     await use("half");
     const client = await open("7.3/uint16");
     client.keepsBytes = false;
@@ -263,7 +269,7 @@ describe("a client", () => {
   });
 
   it.each(DIALECTS)(
-    "of dialect %s that has ended its half gets the replies of thousands of requests, and the end at once",
+    "a client of dialect %s that has ended its half gets thousands of replies, and the end at once",
     async (name, request, replyBytes) => {
       await use("dialects");
       const client = await open(name);
@@ -278,7 +284,7 @@ describe("a client", () => {
     },
   );
 
-  it("is listed as a TCP connection, at the address of the gateway", async () => {
+  it("a client is listed as a TCP connection, at the address of the gateway", async () => {
     await use("listed");
     const client = await open("7.3/uint16");
     await client.exchange(unhex("18"), 17);
@@ -289,7 +295,7 @@ describe("a client", () => {
     });
   });
 
-  it("that sends what nobody knows gets the replies to what came before, and is closed", async () => {
+  it("a client that sends an unknown type gets the replies to its earlier requests, and is closed", async () => {
     await use("unknown");
     const client = await open("7.3/uint16");
     client.socket.write(concat([set, gets(3000), Uint8Array.of(0xff)]));
@@ -301,7 +307,7 @@ describe("a client", () => {
     expect(logs).toEqual([expect.objectContaining({ event: "upstream_closed", code: 1002 })]);
   });
 
-  it("that holds a semaphore gives it back with its connection, not with somebody else's", async () => {
+  it("a client's semaphore is released with its own connection, and with no other", async () => {
     await use("holder");
     const acquire = unhex("9002000000000014000000010000000500000005000a2f64756d702f74657374");
     const held = "91020000000000040000000100000005";
@@ -313,7 +319,7 @@ describe("a client", () => {
     expect(hex(await b.exchange(acquire, 16))).toBe(held);
   });
 
-  it("is closed when its token is refused; the next one comes in with the next token", async () => {
+  it("a client is closed when its token is refused, and the next one enters with the next token", async () => {
     writeToken("no.such.token");
     const refused = await open("7.3/uint16");
     refused.socket.write(Uint8Array.of(0x18));
@@ -335,7 +341,7 @@ describe("a client", () => {
   });
 });
 
-it("a start tells a good token from one that the server refuses, at every door", async () => {
+it("a start tells a good token from a refused one, at every door", async () => {
   const signal = new AbortController().signal;
   const codeOf = async (token: string | null, ports = PORTS): Promise<unknown> =>
     await checkServer(
@@ -381,7 +387,7 @@ it("a thousand clients at once are each answered", async () => {
   expect(gateway.connections).toBe(count);
 });
 
-it("when the server dies its clients are closed, and others served when it is back", async () => {
+it("clients are closed when the server dies, and others are served when it is back", async () => {
   await use("again");
   const client = await open("7.3/uint16");
   await client.exchange(set, 1);

@@ -22,7 +22,7 @@ describe("the testing helper", () => {
     await server.close();
   });
 
-  it("starts a server and gives a client", async () => {
+  it("the testing helper starts a server and gives a client", async () => {
     const { client } = server;
     expect(await client.increment("views", { ttlMs: HOUR_MS })).toBe(1n);
     await client.set("page", "text", { ttlMs: HOUR_MS });
@@ -32,7 +32,7 @@ describe("the testing helper", () => {
     expect((await client.list()).records).toEqual([]);
   });
 
-  it("serves messages to those who listen", async () => {
+  it("the testing helper's server delivers messages to subscribers", async () => {
     const { client } = server;
     const messages = client.subscribe("news")[Symbol.asyncIterator]();
     const first = messages.next();
@@ -41,7 +41,7 @@ describe("the testing helper", () => {
     await messages.return!();
   });
 
-  it("limits", async () => {
+  it("the testing helper's server limits", async () => {
     const limiter = new RateLimiter({
       throttr: server.client,
       name: "api",
@@ -51,23 +51,23 @@ describe("the testing helper", () => {
     expect(results.map(({ success }) => success)).toEqual([true, true, false]);
   });
 
-  it("asks for tokens where the variables say so", async () => {
+  it("the testing helper's server needs tokens when its variables say so", async () => {
     await using closed = await startThrottr({ variables: { ACCESS: "token", TOKEN_SECRET: "s" } });
     await expect(closed.client.query("a")).rejects.toMatchObject({ code: "token_missing" });
   });
 
-  it("does not compress WebSocket messages: a short one could take 32 MiB in the server", async () => {
+  it("the testing helper's server does not compress WebSocket messages, which could take 32 MiB each", async () => {
     const head = await upgradeHead(server.url, "/throttr/7.3/uint64");
     expect(head).toMatch(/^HTTP\/1\.1 101 /);
     expect(head).not.toMatch(/sec-websocket-extensions/i);
   });
 
-  it("answers to names of loopback only, as any page could point another one there", async () => {
+  it("the testing helper's server answers loopback host names only", async () => {
     const evil = { host: "evil.example", origin: "http://evil.example" };
     expect(await upgradeHead(server.url, "/throttr/7.3/uint64", evil)).toContain(" 421 ");
   });
 
-  it("gives the server as a Worker beside another", async () => {
+  it("the testing helper's server can be a Worker beside another", async () => {
     const mine = {
       name: "mine",
       compatibilityDate: "2026-10-23",
@@ -94,14 +94,14 @@ describe("the testing helper", () => {
     }
   });
 
-  it("has a compatibility date that is no newer than that of wrangler.toml", async () => {
+  it("the testing helper's compatibility date is not newer than that of wrangler.toml", async () => {
     const [, date] = /^compatibility_date = "(.*)"/m.exec(readFileSync("wrangler.toml", "utf8"))!;
     expect((await throttrWorker()).compatibilityDate <= date!).toBe(true);
   });
 });
 
 describe("the declarations", () => {
-  it("are whole in a project that has but what the language and the web have", () => {
+  it("the type declarations compile in a project without other types than the web's", () => {
     const folder = resolve(".wrangler/consumer");
     mkdirSync(folder, { recursive: true });
     writeFileSync(

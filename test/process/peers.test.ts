@@ -63,7 +63,7 @@ async function readsOf(): Promise<number> {
 }
 
 it.each(["closes", "resets"])(
-  "of what a TCP peer has sent before it %s its connection, writes are executed and reads are not",
+  "writes that a TCP peer sent before it %s its connection are executed, and its reads are not",
   async (how) => {
     const peer = await SocketClient.open(PORT);
     peer.socket.write(concat([gets(GETS), insertFrame(`behind:${key}`, 7n)]));
@@ -76,7 +76,7 @@ it.each(["closes", "resets"])(
   },
 );
 
-it("of a body whose client has gone, writes are executed and reads are not", async () => {
+it("writes of a body whose client has gone are executed, and its reads are not", async () => {
   const body = concat([gets(5000), insertFrame(`behind:${key}`, 7n)]);
   const client = new AbortController();
   const response = await fetch(`${server.url}/throttr/7.3/uint64`, {
@@ -91,7 +91,7 @@ it("of a body whose client has gone, writes are executed and reads are not", asy
   expect(await readsOf()).toBeLessThan(READS_MAX);
 });
 
-it("a body of replies says how long it is, though it is written as it is read", async () => {
+it("a body of replies announces its length, though it is written as it is read", async () => {
   const url = `${server.url}/throttr/7.3/uint64`;
   const response = await fetch(url, { method: "POST", body: gets(1) });
   const { length } = await response.bytes();
@@ -99,7 +99,7 @@ it("a body of replies says how long it is, though it is written as it is read", 
   expect(response.headers.get("content-length")).toBe(String(length));
 });
 
-it("a connection is answered between two sections of what another has asked for at once", async () => {
+it("a connection is answered between two sections of another's large request", async () => {
   const asked = 30;
   const socket = new WebSocket(`${server.url.replace("http", "ws")}/throttr/7.3/uint64`);
   socket.binaryType = "arraybuffer";

@@ -135,11 +135,11 @@ describe.skipIf(programs.nginx === null)(
     });
     afterAll(() => void proxy.kill());
 
-    it("passes HTTP, WebSockets and Server-Sent Events on", async () => {
+    it("nginx passes HTTP, WebSockets and Server-Sent Events on", async () => {
       await expectNormalUse(url);
     });
 
-    it("ends a connection that sends nothing, and one whose head drips", async () => {
+    it("nginx ends a connection that sends nothing, and one whose head comes too slowly", async () => {
       using silent = await RawHttp.open(url);
       using dripping = await RawHttp.open(url);
       const drip = setInterval(() => dripping.socket.write("G"), 100);
@@ -148,7 +148,7 @@ describe.skipIf(programs.nginx === null)(
       clearInterval(drip);
     });
 
-    it("ends a body that stops", async () => {
+    it("nginx ends a body that stops", async () => {
       using stopped = await RawHttp.open(url);
       const { host } = new URL(url);
       stopped.send("POST /throttr/7.3/uint64", { host, "content-length": "1000000" });
@@ -156,7 +156,7 @@ describe.skipIf(programs.nginx === null)(
       expect(await stopped.closed()).toBe(true);
     });
 
-    it("ends WebSockets whose message stays unfinished, and allows an address a few of them", async () => {
+    it("nginx ends WebSockets with an unfinished message, and allows an address a few of them", async () => {
       const sockets: RawHttp[] = [];
       for (let i = 0; i < SOCKETS_OF_ONE; i++) sockets.push(await openUnfinished(url));
       for (const { received } of sockets) expect(received).toMatch(/^HTTP\/1\.1 101 /);
@@ -193,11 +193,11 @@ describe.skipIf(programs.caddy === null)(
     });
     afterAll(() => void proxy.kill());
 
-    it("passes HTTP, WebSockets and Server-Sent Events on", async () => {
+    it("Caddy passes HTTP, WebSockets and Server-Sent Events on", async () => {
       await expectNormalUse(url);
     });
 
-    it("ends a head that drips and a body that stops", async () => {
+    it("Caddy ends a head that comes too slowly and a body that stops", async () => {
       using dripping = await RawHttp.open(url);
       const drip = setInterval(() => dripping.socket.write("G"), 100);
       using stopped = await RawHttp.open(url);

@@ -87,7 +87,7 @@ it("15,000 names, and ids that were made up, make no more files than there are g
   for (const socket of [publisher, subscriber]) socket.destroy();
 });
 
-it("files of objects that hold nothing are removed at the start, no others", async () => {
+it("files of objects without data are removed at the start, and no others", async () => {
   const data = join(folder, `data-${folders++}`);
   const first = await serve(data);
   // A group keeps the number of a channel that was listened to.

@@ -80,7 +80,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-it("gives variables and secrets as they are, SQLite, and nobody outside", async () => {
+it("the configuration gives variables and secrets unchanged, SQLite, and no access to the network", async () => {
   expect(await (await fetch(url)).json()).toEqual({
     TEXT: text,
     SECRET: text,
@@ -89,7 +89,7 @@ it("gives variables and secrets as they are, SQLite, and nobody outside", async 
   });
 });
 
-it("serves assets as the platform does, and leaves the rest to the Worker", async () => {
+it("assets are served as the platform does, and other paths go to the Worker", async () => {
   const page = await fetch(`${url}/panel?a=1`);
   expect([page.status, await page.text()]).toEqual([200, "<p>panel</p>"]);
   expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");

@@ -43,7 +43,7 @@ const increment = async (url: string): Promise<number> => {
   return (await fetch(`${url}/v1/counters/views/increment`, init)).status;
 };
 
-it("a second server on the data folder of one that runs is refused, and told its process", async () => {
+it("a second server on a data folder in use is refused, and told the first one's process", async () => {
   const data = freshFolder();
   const first = open(data);
   await first.ready();
@@ -54,7 +54,7 @@ it("a second server on the data folder of one that runs is refused, and told its
   expect(await increment(first.url)).toBe(200);
 });
 
-it("of servers that start on a folder at the same moment one gets it", async () => {
+it("one of several servers that start on a folder at the same moment gets it", async () => {
   const data = freshFolder();
   const servers = [1, 2, 3].map(() => open(data));
   const outcomes = await Promise.all(
@@ -73,7 +73,7 @@ it("of servers that start on a folder at the same moment one gets it", async () 
   }
 });
 
-it("a start ends the workerd that a killed server has left behind, and has its data", async () => {
+it("a start ends the workerd that a killed server left behind, and has its data", async () => {
   const data = freshFolder();
   const first = open(data);
   await first.ready();
@@ -111,7 +111,7 @@ it("a server killed as soon as its workerd appears never leaves one that writes 
   expect(readdirSync(temporary)).toEqual([]);
 });
 
-it("a folder whose first start was killed while it was made is served by the next start", async () => {
+it("a folder whose first start was killed half-way is served by the next start", async () => {
   for (const name of ["throttr-edge.json.new", "reserve.new"]) {
     const data = freshFolder();
     const first = open(data);
@@ -127,7 +127,7 @@ it("a folder whose first start was killed while it was made is served by the nex
   }
 });
 
-it("a copy of the folder of a killed server is a folder like any other", async () => {
+it("a copy of a killed server's folder can be served", async () => {
   const data = freshFolder();
   const first = open(data);
   await first.ready();
@@ -144,7 +144,7 @@ it("a copy of the folder of a killed server is a folder like any other", async (
 const canMount =
   spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "tmpfs", tmpdir()]).status === 0;
 
-it.skipIf(!canMount)("a server starts on a full disk, and serves what is there", async () => {
+it.skipIf(!canMount)("a server starts on a full disk, and serves its data", async () => {
   const data = await filledFolder();
   const fill = `dd if=/dev/zero of=${data}/objects/filler bs=1k 2> /dev/null`;
   const server = open(data, onFileSystem(data, fill));
@@ -152,7 +152,7 @@ it.skipIf(!canMount)("a server starts on a full disk, and serves what is there",
   expect(await counterAt(server.url)).toBe("1");
 });
 
-it.skipIf(!canMount)("a folder that can't be written to is unusable", async () => {
+it.skipIf(!canMount)("a folder that cannot be written to is refused", async () => {
   const data = await filledFolder();
   const server = open(data, onFileSystem(data, `mount -o remount,ro ${data}`));
   expect(await server.exited).toBe(2);

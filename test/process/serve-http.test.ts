@@ -57,7 +57,7 @@ it("a body that lacks its last byte is refused, and its connection ends", async 
   expect(await http.closed()).toBe(true);
 });
 
-it("a body that drips byte by byte is refused while it drips", async () => {
+it("a body that comes too slowly is refused while it comes", async () => {
   using http = await begin(ofLength(1000));
   const dripping = setInterval(() => http.socket.write("\u0002"), 20);
   try {
@@ -67,7 +67,7 @@ it("a body that drips byte by byte is refused while it drips", async () => {
   }
 });
 
-it("a body that goes on may take longer than STALL_TIMEOUT_MS, and its last part may be small", async () => {
+it("a body may take longer than STALL_TIMEOUT_MS while it goes on, and its last part may be small", async () => {
   const length = 3 * PART_BYTES + 3;
   using whole = await begin(ofLength(length));
   using chunked = await begin({ "transfer-encoding": "chunked" });
@@ -83,7 +83,7 @@ it("a body that goes on may take longer than STALL_TIMEOUT_MS, and its last part
   expect(await chunked.head()).toMatch(/^HTTP\/1\.1 200 /);
 });
 
-it("unfinished bodies are bounded over all requests, calls with short bodies go on, and room comes back", async () => {
+it("unfinished bodies are bounded over all requests, short calls go on, and room comes back", async () => {
   const uploads = await Promise.all(
     Array.from({ length: 4 }, async () => {
       const http = await begin(ofLength(BODY_BYTES_MAX));
@@ -115,7 +115,7 @@ it("unfinished bodies are bounded over all requests, calls with short bodies go 
   await next.arrayBuffer();
 });
 
-it("names of dots are reached by their paths where these arrive as they are", async () => {
+it("names of dots are reached by paths that arrive unchanged", async () => {
   const { host } = new URL(server.url);
   const ask = async (line: string, body: object): Promise<string> => {
     using http = await RawHttp.open(server.url);
@@ -137,7 +137,7 @@ it("names of dots are reached by their paths where these arrive as they are", as
   expect(server.errors).not.toContain("request_failed");
 });
 
-it("an open server on loopback answers to names of loopback only", async () => {
+it("an open server on loopback answers loopback host names only", async () => {
   for (const host of ["evil.example:8787", "127.0.0.1.evil.example"]) {
     using http = await RawHttp.open(server.url);
     const origin = `http://${host}`;
@@ -150,7 +150,7 @@ it("an open server on loopback answers to names of loopback only", async () => {
   }
 });
 
-it("uploads that their clients abort are no errors of the server, and give their room back", async () => {
+it("aborted uploads are not errors of the server, and give their room back", async () => {
   // More than there is room for, were it not given back.
   for (let i = 0; i < 28; i++) {
     using http = await begin(ofLength(BODY_BYTES_MAX));

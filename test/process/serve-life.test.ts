@@ -57,7 +57,7 @@ const increment = async (url: string, name: string): Promise<Response> =>
     body: '{"ttlMs":3600000}',
   });
 
-it("has everything that was acknowledged after it was killed", async () => {
+it("a killed server has all acknowledged writes when it starts again", async () => {
   const data = freshFolder();
   const acknowledged = new Map<string, bigint>();
   for (let round = 0; round < 3; round++) {
@@ -82,7 +82,7 @@ it("has everything that was acknowledged after it was killed", async () => {
   expect(lost).toEqual([]);
 });
 
-it("wakes objects after it was killed: what a connection held comes back in time", async () => {
+it("a restarted server wakes objects, so that a connection's resources are free in time", async () => {
   const data = freshFolder();
   const flags = ["--tcp", `${TCP_PORT}=yrmcds`, "--var", "YRMCDS_ENABLE=on"];
   const first = open(data, ...flags, "--var", "HOLDER_TIMEOUT_MS=8000");
@@ -101,7 +101,7 @@ it("wakes objects after it was killed: what a connection held comes back in time
   other.close();
 });
 
-it("runs as it is in the package", async () => {
+it("the server runs as it is in the package", async () => {
   const flags = ["--access", "open", "--http", "127.0.0.1:0", "--data", freshFolder()];
   const server = SelfHosted.start(flags, {}, [process.execPath, "dist/cli.js", "serve"]);
   started.push(server);
@@ -113,7 +113,7 @@ it("runs as it is in the package", async () => {
 it.each([
   ["is told to stop", (server: SelfHosted) => server.stop()],
   ["is interrupted at a terminal", (server: SelfHosted) => server.interrupt()],
-])("answers what is under way when it %s, and ends with 0", async (_title, stop) => {
+])("a server answers requests under way when it %s, and ends with 0", async (_title, stop) => {
   const server = open(freshFolder());
   await server.ready();
   const { port } = new URL(server.url);
@@ -133,7 +133,7 @@ it.each([
   expect(server.events.at(-1)).toEqual({ event: "ended", exitCode: 0 });
 });
 
-it("does not wait for connections that stay open", async () => {
+it("a stopping server does not wait for connections that stay open", async () => {
   const server = open(freshFolder(), "--drain-timeout", "300ms");
   await server.ready();
   const { end: cut } = await listen(server.url);
@@ -143,14 +143,14 @@ it("does not wait for connections that stay open", async () => {
   expect(await cut).toContain("terminated");
 });
 
-it("is told to stop by SIGHUP, too", async () => {
+it("SIGHUP stops a server, too", async () => {
   const server = open(freshFolder());
   await server.ready();
   server.process.kill("SIGHUP");
   expect(await server.exited).toBe(0);
 });
 
-it("leaves no workerd behind when it is told to stop twice", async () => {
+it("a server that is stopped twice leaves no workerd behind", async () => {
   const server = open(freshFolder(), "--drain-timeout", "1m");
   await server.ready();
   const { workerdPid } = server;
@@ -163,7 +163,7 @@ it("leaves no workerd behind when it is told to stop twice", async () => {
   await expect.poll(() => isRunning(workerdPid)).toBe(false);
 });
 
-it("a workerd that has ended by itself is started again, at the same ports and with its data", async () => {
+it("a workerd that has ended is started again, at the same ports and with its data", async () => {
   const server = open(freshFolder());
   await server.ready();
   const { url, workerdPid } = server;
@@ -177,7 +177,7 @@ it("a workerd that has ended by itself is started again, at the same ports and w
   expect(await server.stop()).toBe(0);
 });
 
-it("a stop while workerd is about to be started again ends the server with 0", async () => {
+it("a stop before workerd is started again ends the server with 0", async () => {
   const server = open(freshFolder());
   await server.ready();
   killIfThere(server.workerdPid);
@@ -208,7 +208,7 @@ it("connections beyond CONNECTIONS_MAX are refused at every door, before a Hub t
   for (const client of clients) await client.close();
 });
 
-it("takes connections for half of the files that it may open, and answers at that limit", async () => {
+it("a server takes connections for half of its open files, and answers at that limit", async () => {
   const limited = ["sh", "-c", 'ulimit -n 400; exec "$@"', "sh", ...SERVE];
   const flags = ["--http", "127.0.0.1:0", "--access", "open", "--data", freshFolder()];
   const server = SelfHosted.start([...flags, "--tcp", `${TCP_PORT}=7.3/uint64`], {}, limited);
@@ -222,7 +222,7 @@ it("takes connections for half of the files that it may open, and answers at tha
   expect(await server.stop()).toBe(0);
 });
 
-it("refuses to start where it may open too few files for any connection", async () => {
+it("a server refuses to start with too few open files for any connection", async () => {
   const limited = ["sh", "-c", 'ulimit -n 200; exec "$@"', "sh", ...SERVE];
   const server = SelfHosted.start(["--access", "open", "--data", freshFolder()], {}, limited);
   started.push(server);
@@ -230,7 +230,7 @@ it("refuses to start where it may open too few files for any connection", async 
   expect(server.errors).toContain("open_files_max");
 });
 
-it("says which port is taken, and by which process, and ends", async () => {
+it("a server names the port that is taken and the process that has it, and ends", async () => {
   const taken = createServer().listen(TAKEN_PORT, "127.0.0.1");
   await new Promise((resolve) => taken.once("listening", resolve));
   const server = open(freshFolder(), "--http", `127.0.0.1:${TAKEN_PORT}`);
@@ -241,7 +241,7 @@ it("says which port is taken, and by which process, and ends", async () => {
   taken.close();
 });
 
-it("stack traces in its log name the lines of the sources", async () => {
+it("stack traces in the log name the lines of the sources", async () => {
   const data = freshFolder();
   const first = open(data);
   await first.ready();
@@ -261,7 +261,7 @@ it("stack traces in its log name the lines of the sources", async () => {
   expect(traces()).not.toContain("worker.js:");
 });
 
-it("refuses to start without a secret, and says how to give one", async () => {
+it("a server refuses to start without a secret, and says how to give one", async () => {
   const data = freshFolder();
   const server = start(["--data", data], { TOKEN_SECRET: "" });
   expect(await server.exited).toBe(2);
@@ -270,7 +270,7 @@ it("refuses to start without a secret, and says how to give one", async () => {
   expect(existsSync(data)).toBe(false);
 });
 
-it("tells whether it is well, and leaves nothing in the folder for temporary files", async () => {
+it("a server answers health checks, and leaves nothing in the folder for temporary files", async () => {
   const data = freshFolder();
   const temporary = freshFolder();
   mkdirSync(temporary);
@@ -285,7 +285,7 @@ it("tells whether it is well, and leaves nothing in the folder for temporary fil
   expect(await check()).toBe(1);
 });
 
-it("believes a proxy only when it is told of one", async () => {
+it("a server trusts a proxy only when it is told of one", async () => {
   const server = open(freshFolder(), "--behind-proxy");
   await server.ready();
   const headers = { origin: server.url.replace("http:", "https:"), "x-forwarded-proto": "https" };

@@ -62,7 +62,7 @@ const ask = async (path: string, bearer?: string, init: RequestInit = {}): Promi
     headers: bearer === undefined ? {} : { authorization: `Bearer ${bearer}` },
   });
 
-it("does not compress WebSocket messages: a short one could take 32 MiB in the server", async () => {
+it("the server does not compress WebSocket messages, which could take 32 MiB each", async () => {
   for (const path of ["/throttr/7.3/uint64", "/yrmcds/counter"]) {
     const head = await upgradeHead(server.url, path, { authorization: `Bearer ${token}` });
     expect(head).toMatch(/^HTTP\/1\.1 101 /);
@@ -70,7 +70,7 @@ it("does not compress WebSocket messages: a short one could take 32 MiB in the s
   }
 });
 
-it("says where it is", () => {
+it("the server prints its addresses", () => {
   expect(server.events).toEqual([
     expect.objectContaining({
       event: "ready",
@@ -96,7 +96,7 @@ const lines = ["uint16", "uint64"].map((size) =>
 );
 
 it.each([...throttrScenarios(lines.join("\n"))])(
-  "answers as recorded: %s",
+  "a recorded exchange is answered as recorded: %s",
   async (_title, steps) => {
     const body = JSON.stringify({ namespace: "vectors" });
     const flushed = await ask("/v1/admin/flush", token, { method: "POST", body });
@@ -109,7 +109,7 @@ it.each([...throttrScenarios(lines.join("\n"))])(
   },
 );
 
-it("lets in who has a token, and nobody else", async () => {
+it("the server lets in callers with a token, and no others", async () => {
   const path = "/v1/counters/none";
   expect((await ask(path, token)).status).toBe(404);
   expect(await (await ask(path)).json()).toMatchObject({ status: 401, code: "token_missing" });
@@ -118,7 +118,7 @@ it("lets in who has a token, and nobody else", async () => {
   expect((await fetch(`http://[::1]:${OTHER_HTTP_PORT}/health`)).status).toBe(200);
 });
 
-it("gives each port the records of its namespace, and no others", async () => {
+it("each port serves the records of its namespace, and no others", async () => {
   const orders = await SocketClient.open(TCP.orders);
   const others = await SocketClient.open(TCP.uint64);
   expect(hex(await orders.exchange(insertFrame("mine", 7n), 1))).toBe("01");
@@ -130,7 +130,7 @@ it("gives each port the records of its namespace, and no others", async () => {
   await Promise.all([orders.close(), others.close()]);
 });
 
-it("speaks the yrmcds protocol on a port, and gives back what a connection held", async () => {
+it("a port speaks the yrmcds protocol, and frees what a connection held", async () => {
   const holder = await openYrmcds(TCP.locks);
   expect(numberOfBody(await holder.askOne(acquire("lock", 2, 3)))).toBe(2);
   const other = await openYrmcds(TCP.locks);
@@ -146,20 +146,20 @@ it("speaks the yrmcds protocol on a port, and gives back what a connection held"
   other.close();
 });
 
-it("listens on loopback only, unless it is told to", async () => {
+it("the server listens on loopback by default", async () => {
   // All of 127.0.0.0/8 leads to this machine, as its other addresses do.
   await expect(SocketClient.open(TCP.orders, "127.0.0.2")).rejects.toThrow("ECONNREFUSED");
   const url = server.url.replace("127.0.0.1", "127.0.0.2");
   await expect(fetch(`${url}/health`)).rejects.toThrow("fetch failed");
 });
 
-it("does not believe what a client says of its address", async () => {
+it("the server does not trust a client's headers about its address", async () => {
   // An origin of https is another than that of http, which the request came by.
   const headers = { origin: server.url.replace("http:", "https:"), "x-forwarded-proto": "https" };
   expect((await fetch(`${server.url}/health`, { headers })).status).toBe(403);
 });
 
-it("takes as much memory after many times 24 MB of traffic as before", async () => {
+it("the server's memory does not grow with traffic", async () => {
   const client = await SocketClient.open(TCP.uint64);
   await traffic(client, WARM_UP_BYTES);
   const before = residentBytes(server.workerdPid);

@@ -92,7 +92,7 @@ it("a SIGTERM to npm ends the server, too", async () => {
   await expect.poll(() => isGroupAlive(start.process.pid!), ENDED).toBe(false);
 });
 
-it("two checkouts run side by side, and the second one says who has the name", async () => {
+it("two checkouts run side by side, and the second one says which has the name", async () => {
   const first = new Start(
     checkout("two"),
     "--port",
@@ -131,7 +131,7 @@ it("a second start in a checkout is refused, also at other ports", async () => {
   expect(second.output).toMatch(/\.wrangler\/state is in use by process \d+/);
 });
 
-it("the name of a server that was killed is free at once", async () => {
+it("the name of a killed server is free at once", async () => {
   const root = checkout("six");
   const registry = join(folder, "config/.wrangler/registry");
   mkdirSync(registry, { recursive: true });
@@ -157,7 +157,7 @@ it("servers of tests and examples leave the shared registry to npm start", async
   }
 });
 
-it("a wrong flag is refused with the flags that there are", async () => {
+it("an unknown flag is refused with the list of flags", async () => {
   const root = checkout("seven");
   for (const flags of [["--tcp"], ["--tcp-offset", "60000"], ["--port", "0"]]) {
     const start = new Start(root, ...flags);
@@ -166,7 +166,7 @@ it("a wrong flag is refused with the flags that there are", async () => {
   }
 });
 
-it("an installation says nothing of tools that want a newer Node than npm runs on", () => {
+it("an installation does not print warnings about Node versions", () => {
   const root = join(folder, "eight");
   mkdirSync(join(root, "tool"), { recursive: true });
   const tool = { name: "tool", version: "1.0.0", engines: { node: ">=99" } };

@@ -62,7 +62,7 @@ it("a client that pauses longer than an idle object stays awake gets all its rep
   client.socket.destroy();
 });
 
-it("a client that goes on sending after an unknown type gets the replies to what came before", async () => {
+it("a client that goes on sending after an unknown type gets the replies to its earlier requests", async () => {
   const client = await open();
   client.socket.pause();
   client.socket.write(concat([gets(3000), Uint8Array.of(0xff)]));

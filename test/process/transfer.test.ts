@@ -270,7 +270,7 @@ let before: Map<string, string>;
 let expiredCount = 0;
 
 describe("100,000 records of all kinds", () => {
-  it("are exported", async () => {
+  it("100,000 records are exported", async () => {
     before = await listOf(FROM.u64);
     expect(before.size).toBe(RECORDS - PAIRS);
     const { code, stdout, stderr } = await run(exportTo(whole));
@@ -289,7 +289,7 @@ describe("100,000 records of all kinds", () => {
     expect(jsonOf(again.stderr)).toMatchObject({ error: { code: "file_exists" } });
   });
 
-  it("are exported by a process that was killed, and by its successors", async () => {
+  it("100,000 records are exported by a process that was killed, and by its successors", async () => {
     const name = fileNamed("resumed.jsonl");
     await runUntil(exportTo(name), () => bytesIn(name) > 1 << 20);
     // As where the machine stops in the middle of a write.
@@ -308,7 +308,7 @@ describe("100,000 records of all kinds", () => {
     expect((await run(exportTo(name, "--resume"))).stdout).toContain(`"resumed":${RECORDS}`);
   });
 
-  it("are imported elsewhere, but for what has expired: LIST is the same, byte for byte", async () => {
+  it("100,000 records are imported elsewhere except for expired ones, with the same LIST to the byte", async () => {
     const leftMs = filledAtMs + SHORT_MS - Date.now();
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, leftMs) + 100));
     const dry = await run(importFrom(whole, "--dry-run"));
@@ -336,14 +336,14 @@ describe("100,000 records of all kinds", () => {
     await expectSameRecords();
   });
 
-  it("survive a crash of the server that they were imported into", async () => {
+  it("imported records survive a crash of their server", async () => {
     await servers[1]!.kill();
     servers.pop();
     await start("to", TO);
     await expectSameRecords();
   });
 
-  it("are kept or replaced where they are there already", async () => {
+  it("an import keeps or replaces existing records", async () => {
     const key = keyOf(2001);
     await to.patch(key, 1n);
     await to.purge(keyOf(2005));
@@ -359,7 +359,7 @@ describe("100,000 records of all kinds", () => {
     await expectSameRecords();
   });
 
-  it("are imported by a process that was killed, and by its successor", async () => {
+  it("100,000 records are imported by a process that was killed, and by its successor", async () => {
     await to.removeAll("");
     const progress = `${whole}.progress`;
     await runUntil(importFrom(whole), () => existsSync(progress));
@@ -373,7 +373,7 @@ describe("100,000 records of all kinds", () => {
     await expectSameRecords();
   });
 
-  it("go through a pipe", async () => {
+  it("an export can be piped into an import", async () => {
     await to.removeAll("");
     const { code, stdout, stderr } = await run(["export", "--url", FROM_URL, "--prefix", "k:1"]);
     expect(code).toBe(0);
@@ -389,7 +389,7 @@ describe("100,000 records of all kinds", () => {
   });
 });
 
-describe("a server that speaks Throttr's own protocol", () => {
+describe("a native Throttr server", () => {
   const native = (name: string, port: number, ...more: string[]): string[] =>
     exportTo(name, "--from-native", `127.0.0.1:${port}`, ...more);
 
@@ -397,7 +397,7 @@ describe("a server that speaks Throttr's own protocol", () => {
     ["7.3", FROM.u64],
     ["7.1", FROM.old],
   ])(
-    "of %s is exported with LIST, QUERY and GET, and gives the same records",
+    "a native server of %s is exported with LIST, QUERY and GET, and gives the same records",
     async (dialect, port) => {
       await to.removeAll("");
       const name = fileNamed(`native-${dialect}.jsonl`);
@@ -419,7 +419,7 @@ describe("a server that speaks Throttr's own protocol", () => {
     },
   );
 
-  it("tells what its value size can't say", async () => {
+  it("an export of a native server reports what its value size cannot express", async () => {
     const name = fileNamed("native-uint16.jsonl");
     await from.set("long", new Uint8Array(70_000), { ttlMs: HOUR_MS });
     const { code, stdout } = await run(native(name, FROM.u16, "--size", "uint16"));
@@ -434,7 +434,7 @@ describe("a server that speaks Throttr's own protocol", () => {
     expect(Number(jsonOf(other.stdout)["records"])).toBeLessThan(1000);
   });
 
-  it("that is none, or is gone, is told", async () => {
+  it("an export of a native server that is absent or gone is an error", async () => {
     const gone = await run(native(fileNamed("gone"), 21_799));
     expect(gone.code).toBe(4);
     expect(jsonOf(gone.stderr)).toMatchObject({ error: { code: "connection_failed" } });

@@ -51,11 +51,11 @@ describe.each(archives)("data of the release in %s", (archive) => {
     expect((await ask("GET", "/v1/counters/counter:7")).status).toBe(404);
   }
 
-  it("has every record, and none that was removed", async () => {
+  it("data of an earlier release has every record, and no removed one", async () => {
     await expectRecords();
   });
 
-  it("goes on with the state of a limit", async () => {
+  it("a limit continues from the state of an earlier release", async () => {
     const decide = async (): Promise<unknown> =>
       await (await ask("POST", "/v1/limits/api/ada", UPGRADE_LIMIT)).json();
     expect(await decide()).toMatchObject({ success: true, remaining: 1 });
@@ -63,7 +63,7 @@ describe.each(archives)("data of the release in %s", (archive) => {
     expect(await decide()).toMatchObject({ success: false });
   });
 
-  it("numbers messages of a channel above all that were given before", async () => {
+  it("messages are numbered above all numbers of an earlier release", async () => {
     const listener = await ask("GET", "/channels/news");
     await ask("POST", "/channels/news", "after the upgrade");
     const reader = listener.body!.pipeThrough(new TextDecoderStream()).getReader();
@@ -75,7 +75,7 @@ describe.each(archives)("data of the release in %s", (archive) => {
     expect(Math.min(...ids)).toBeGreaterThan(3);
   });
 
-  it("is written on, and read after a restart", async () => {
+  it("data of an earlier release is written to, and read after a restart", async () => {
     expect((await ask("PUT", "/v1/counters/new", { quota: 1, ttlMs: 60_000 })).ok).toBe(true);
     await server.stop();
     server = start();

@@ -220,7 +220,7 @@ describe.skipIf(version === null)(
       await ended;
     });
 
-    it("any stream of requests of several connections gets the same replies", async () => {
+    it("any stream of requests of several connections gets the same replies from both servers", async () => {
       let streams = 0;
       const property = fc.asyncProperty(stepsArbitrary(PARTIES), async (steps) => {
         await new Stream(`${streams++}/`).run(steps);
@@ -229,7 +229,7 @@ describe.skipIf(version === null)(
       expect(watchers.map((watcher) => watcher.unasked)).toEqual([[], []]);
     });
 
-    it("Stats counts the same commands", async () => {
+    it("Stats of both servers counts the same commands", async () => {
       const steps = fc.sample(stepsArbitrary(1), { seed, numRuns: 10 }).flat();
       const model = new SemaphoreModel(1);
       const frames = steps
@@ -257,7 +257,7 @@ describe.skipIf(version === null)(
       expect(ours!.every(([, count]) => count > 0)).toBe(true);
     });
 
-    it("what differs does so: the original grants beyond 2^32 - 1", async () => {
+    it("the known difference still exists: the original grants beyond 2^32 - 1", async () => {
       expect(Object.keys(DIFFERENCES)[0]).toBe("an Acquire beyond 2^32 - 1");
       const statuses = async (client: YrmcdsClient): Promise<number[]> => {
         const replies = await client.ask(

@@ -132,35 +132,39 @@ const numbersOf = (replies: readonly YrmcdsReply[]): number[] => replies.map(num
 
 describe.each(["document", "today"] as const)("a client at the %s's port", (form) => {
   // A busy machine may let one of them wait.
-  it("is answered as the text says, each time within 300 ms", { retry: 3 }, async () => {
-    const client = await open(form);
-    const name = freshName();
-    const ask = (frame: Uint8Array): Promise<YrmcdsReply> => askInTime(client, frame);
-    expectReply(await ask(noop(0xdeadbeef)), OPCODE.noop, 0xdeadbeef);
-    expectError(await ask(get(name, 1)), "notFound", OPCODE.get, 1);
-    expectError(await ask(release(name, 1, 2)), "notFound", OPCODE.release, 2);
-    expectReply(await ask(acquire(name, 3, 10, 3)), OPCODE.acquire, 3, 3);
-    expectReply(await ask(acquire(name, 5, 10, 4)), OPCODE.acquire, 4, 5);
-    expectReply(await ask(get(name, 5)), OPCODE.get, 5, 8);
-    expectError(await ask(acquire(name, 3, 10, 6)), "notAvailable", OPCODE.acquire, 6);
-    expectReply(await ask(acquire(name, 2, 10, 7)), OPCODE.acquire, 7, 2);
-    expectReply(await ask(acquire(name, 1, 11, 8)), OPCODE.acquire, 8, 1);
-    expectError(await ask(release(name, 12, 9)), "notAcquired", OPCODE.release, 9);
-    expectReply(await ask(release(name, 0, 10)), OPCODE.release, 10);
-    expectReply(await ask(release(name, 11, 11)), OPCODE.release, 11);
-    expectError(await ask(release(name, 0, 12)), "notAcquired", OPCODE.release, 12);
-    expectReply(await ask(get(name, 13)), OPCODE.get, 13, 0);
-    const sentAtMs = performance.now();
-    const replies = await client.askDump(dump(14));
-    expect(replies.at(-1)!.atMs - sentAtMs).toBeLessThan(ANSWER_MS_MAX);
-    const entries = entriesOf(replies, form, 14);
-    expect(entries.get(name)).toEqual({ consumption: 0, maximum: 11 });
-    const figures = statsOf(await ask(stats(15)));
-    expect(figures.objects).toBe(entries.size);
-    expect(client.unasked).toEqual([]);
-  });
+  it(
+    "a client is answered as the specification says, each time within 300 ms",
+    { retry: 3 },
+    async () => {
+      const client = await open(form);
+      const name = freshName();
+      const ask = (frame: Uint8Array): Promise<YrmcdsReply> => askInTime(client, frame);
+      expectReply(await ask(noop(0xdeadbeef)), OPCODE.noop, 0xdeadbeef);
+      expectError(await ask(get(name, 1)), "notFound", OPCODE.get, 1);
+      expectError(await ask(release(name, 1, 2)), "notFound", OPCODE.release, 2);
+      expectReply(await ask(acquire(name, 3, 10, 3)), OPCODE.acquire, 3, 3);
+      expectReply(await ask(acquire(name, 5, 10, 4)), OPCODE.acquire, 4, 5);
+      expectReply(await ask(get(name, 5)), OPCODE.get, 5, 8);
+      expectError(await ask(acquire(name, 3, 10, 6)), "notAvailable", OPCODE.acquire, 6);
+      expectReply(await ask(acquire(name, 2, 10, 7)), OPCODE.acquire, 7, 2);
+      expectReply(await ask(acquire(name, 1, 11, 8)), OPCODE.acquire, 8, 1);
+      expectError(await ask(release(name, 12, 9)), "notAcquired", OPCODE.release, 9);
+      expectReply(await ask(release(name, 0, 10)), OPCODE.release, 10);
+      expectReply(await ask(release(name, 11, 11)), OPCODE.release, 11);
+      expectError(await ask(release(name, 0, 12)), "notAcquired", OPCODE.release, 12);
+      expectReply(await ask(get(name, 13)), OPCODE.get, 13, 0);
+      const sentAtMs = performance.now();
+      const replies = await client.askDump(dump(14));
+      expect(replies.at(-1)!.atMs - sentAtMs).toBeLessThan(ANSWER_MS_MAX);
+      const entries = entriesOf(replies, form, 14);
+      expect(entries.get(name)).toEqual({ consumption: 0, maximum: 11 });
+      const figures = statsOf(await ask(stats(15)));
+      expect(figures.objects).toBe(entries.size);
+      expect(client.unasked).toEqual([]);
+    },
+  );
 
-  it("sees in Dump what is held and what was, each semaphore once", async () => {
+  it("Dump has all held and former semaphores once", async () => {
     const client = await open(form);
     const names = namesOf(freshName(), 300);
     await client.ask(...names.map((name, i) => acquire(name, i + 1, U32_MAX)));
@@ -174,7 +178,7 @@ describe.each(["document", "today"] as const)("a client at the %s's port", (form
 });
 
 describe("several connections at once", () => {
-  it("share a semaphore, and release what they hold themselves, no more", async () => {
+  it("connections share a semaphore, and release only what they hold themselves", async () => {
     const [a, b] = [await open("document"), await open("today")];
     const name = freshName();
     expect(statusesOf(await a.ask(acquire(name, 2, 5)))).toEqual([0]);
@@ -185,7 +189,7 @@ describe("several connections at once", () => {
     expect(numbersOf(await a.ask(get(name)))).toEqual([3]);
   });
 
-  it("never get more than the maximum together, and all of it is there again when all have left", async () => {
+  it("connections together never exceed the maximum, and all resources are free when they have left", async () => {
     const maximum = 7;
     const [connections, rounds] = [16, 60];
     const names = namesOf(freshName(), 3);
@@ -245,7 +249,7 @@ async function releasedAtMs(watcher: YrmcdsClient, names: readonly string[]): Pr
   throw new Error("what a connection held has not come back");
 }
 
-describe("what a connection held is there again within 100 ms of its end", () => {
+describe("resources of a connection are free within 100 ms of its end", () => {
   const ENDS: Readonly<Record<string, (client: SocketClient) => void>> = {
     "by close": (client) => client.close(),
     "by reset": (client) => client.reset(),
@@ -265,7 +269,7 @@ describe("what a connection held is there again within 100 ms of its end", () =>
       client.end(acquire("never", 1, 1).subarray(0, HEADER_BYTES + 9)),
   };
 
-  it.each(Object.keys(ENDS))("%s", async (how) => {
+  it.each(Object.keys(ENDS))("a connection's resources are free within 100 ms: %s", async (how) => {
     const watcher = await open();
     const tookMs: number[] = [];
     for (const form of ["document", "today"] as const) {
@@ -293,7 +297,7 @@ describe("what a connection held is there again within 100 ms of its end", () =>
   });
 });
 
-it("what a client held that reads no replies is there again when it resets the connection", async () => {
+it("resources of a client that reads no replies are free when it resets the connection", async () => {
   const [client, watcher] = [await open(), await open()];
   const names = namesOf(freshName());
   await client.ask(...names.map((name) => acquire(name, 1, 1)));
@@ -312,7 +316,7 @@ it("what a client held that reads no replies is there again when it resets the c
   expect((await releasedAtMs(watcher, names)) - endedAtMs).toBeLessThan(BUSY_MS_MAX);
 });
 
-it("what 200 connections held that end at once is there again", async () => {
+it("resources of 200 connections that end at once are free again", async () => {
   const watcher = await open();
   const name = freshName();
   const clients = await Promise.all(Array.from({ length: 200 }, async () => await open()));
@@ -327,8 +331,8 @@ it("what 200 connections held that end at once is there again", async () => {
   expect((await releasedAtMs(watcher, [name])) - endedAtMs).toBeLessThan(BUSY_MS_MAX);
 });
 
-describe("requests that arrive together with the end", () => {
-  it("are executed and answered first, when the half ends", async () => {
+describe("requests together with the end", () => {
+  it("requests before a half-close are executed and answered", async () => {
     const watcher = await open();
     for (let round = 0; round < 20; round++) {
       const names = namesOf(freshName(), 50);
@@ -349,7 +353,7 @@ describe("requests that arrive together with the end", () => {
     }
   });
 
-  it("are executed when it is a close, and given back", async () => {
+  it("requests before a close are executed, and their resources freed", async () => {
     const watcher = await open();
     for (let round = 0; round < 20; round++) {
       const name = freshName();
@@ -365,7 +369,7 @@ describe("requests that arrive together with the end", () => {
     }
   });
 
-  it("are answered before a frame above the limit ends the connection", async () => {
+  it("requests before a frame above the limit are answered, then the connection ends", async () => {
     const client = await open();
     const name = freshName();
     client.write(acquire(name, 2, 2, 1), get(name, 2), headerOf(FRAME_BYTES_MAX), noop(3));
@@ -374,7 +378,7 @@ describe("requests that arrive together with the end", () => {
     expect(numbersOf(replies)).toEqual([2, 2]);
   });
 
-  it("are answered though they take a while: a long pipeline, then the end", async () => {
+  it("a long pipeline before the end is answered", async () => {
     const client = await open();
     const count = 20_000;
     const name = freshName();
@@ -385,11 +389,11 @@ describe("requests that arrive together with the end", () => {
   });
 });
 
-describe("a stream", () => {
+describe("streams", () => {
   const PARTIES = 3;
   const EVER = 1e12;
 
-  it("is cut in any way, and of any connections: replies are those of the model", async () => {
+  it("replies are those of the model, however the streams of several connections are cut", async () => {
     let streams = 0;
     const property = fc.asyncProperty(
       stepsArbitrary(PARTIES),
@@ -450,7 +454,7 @@ describe("a stream", () => {
     await fc.assert(property, { seed, numRuns: 60 });
   });
 
-  it("of 50,000 requests is answered in order", async () => {
+  it("a stream of 50,000 requests is answered in order", async () => {
     const client = await open();
     const names = namesOf(freshName(), 40);
     const count = 50_000;
@@ -470,7 +474,7 @@ describe("a stream", () => {
     expect(replies.filter(({ status }) => status !== 0)).toEqual([]);
   });
 
-  it("of a client that pauses gets a Dump of several megabytes whole", async () => {
+  it("a client that pauses gets a Dump of several megabytes whole", async () => {
     const [holder, client] = [await open(), await open()];
     const prefix = freshName();
     const names = namesOf(`${prefix}/${"x".repeat(2000)}`, 3000);
@@ -489,7 +493,7 @@ describe("a stream", () => {
   });
 });
 
-describe("a request that is not valid", () => {
+describe("invalid requests", () => {
   const name = bytesOf("invalid");
   const named = (opcode: number, numbers: number[]): Uint8Array =>
     requestFrame(opcode, 5, namedBody(numbers, name));
@@ -534,21 +538,24 @@ describe("a request that is not valid", () => {
     ["an unknown opcode", named(0x04, []), "unknownCommand"],
     ["the opcode of unknown ones", requestFrame(0x12, 5), "unknownCommand"],
     ["opcode 0xff", requestFrame(0xff, 5, new Uint8Array(1000)), "unknownCommand"],
-  ])("%s is answered, changes nothing, and ends nothing", async (_, frame, error) => {
-    const client = await open();
-    const [before, reply, after, dumped] = await client.ask(
-      get("invalid"),
-      frame,
-      noop(6),
-      get("invalid"),
-    );
-    expectError(before!, "notFound", OPCODE.get);
-    expectError(reply!, error, frame[1]!, 5);
-    expectReply(after!, OPCODE.noop, 6);
-    expectError(dumped!, "notFound", OPCODE.get);
-  });
+  ])(
+    "the invalid request %s is answered, changes nothing, and ends nothing",
+    async (_, frame, error) => {
+      const client = await open();
+      const [before, reply, after, dumped] = await client.ask(
+        get("invalid"),
+        frame,
+        noop(6),
+        get("invalid"),
+      );
+      expectError(before!, "notFound", OPCODE.get);
+      expectError(reply!, error, frame[1]!, 5);
+      expectReply(after!, OPCODE.noop, 6);
+      expectError(dumped!, "notFound", OPCODE.get);
+    },
+  );
 
-  it("names and frames may be as long as they may", async () => {
+  it("names and frames may have their greatest length", async () => {
     const client = await open();
     const long = "l".repeat(NAME_BYTES_MAX);
     const [longer, other] = [`${long.slice(1)}a`, `${long.slice(1)}b`];
@@ -572,7 +579,7 @@ describe("a request that is not valid", () => {
   });
 });
 
-it("4294967295 held: an Acquire of 1 is refused whatever its maximum, and the server goes on", async () => {
+it("with 4294967295 resources held an Acquire of 1 is refused, and the server goes on", async () => {
   const [holder, other] = [await open(), await open("today")];
   const name = freshName();
   expect(numbersOf(await holder.ask(acquire(name, U32_MAX, U32_MAX)))).toEqual([U32_MAX]);
@@ -623,7 +630,7 @@ it("Stats has its 15 items, and counts commands and connections", async () => {
   await expect.poll(connections, { timeout: 2000 }).toBe(before.curr_connections);
 });
 
-it("a connection that says nothing goes on holding what it holds", async () => {
+it("an idle connection goes on holding its resources", async () => {
   const [holder, watcher] = [await open(), await open()];
   const names = namesOf(freshName());
   await holder.ask(...names.map((name) => acquire(name, 2, 2)));
@@ -637,7 +644,7 @@ it("a connection that says nothing goes on holding what it holds", async () => {
   );
 });
 
-it("after kill -9 of the server, what connections held comes back by itself in time", async () => {
+it("after kill -9 of the server the resources of connections become free in time", async () => {
   const names = namesOf(freshName());
   const holder = await open();
   await holder.ask(...names.map((name) => acquire(name, 2, 2)));
