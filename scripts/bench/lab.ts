@@ -161,7 +161,7 @@ export class Lab {
     return { protocol: "redis", port };
   }
 
-  /** Starts the original counter server, which keeps all in memory; null when it is not installed. */
+  /** Starts the original yrmcds server, which keeps all in memory; null when it is not installed. */
   async startYrmcdsd(): Promise<Target | null> {
     if (yrmcdsdVersion() === null) return null;
     const [port, memcache, replication] = [

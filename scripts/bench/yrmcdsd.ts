@@ -1,4 +1,4 @@
-/** The original counter server, `yrmcdsd`, where it is installed: for comparison. */
+/** The original yrmcds server, `yrmcdsd`, where it is installed: for comparison. */
 import { spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
