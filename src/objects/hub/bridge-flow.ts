@@ -6,7 +6,7 @@
  */
 import { BRIDGE_WINDOW_BYTES } from "../../wire/bridge.ts";
 
-/** Beyond so many unread bytes of all clients behind bridges in a Hub, each may leave one window. */
+/** Beyond this number of unread bytes, of all clients behind bridges in a Hub, each client may leave one window. */
 const BACKLOG_BYTES_MAX = 32 << 20;
 
 /** What all clients behind bridges in a Hub have not read. */
@@ -34,13 +34,13 @@ export class BridgeFlow {
     return this.#undrainedBytes;
   }
 
-  /** So many bytes are sent to the bridge. */
+  /** Bytes are sent to the bridge. */
   send(bytes: number): void {
     this.#undrainedBytes += bytes;
     this.#hub.bytes += bytes;
   }
 
-  /** The bridge has written so many bytes to its client: as many as were sent, at most. */
+  /** The bridge has written bytes to its client. It can't have written more than it was sent. */
   drain(bytes: number): void {
     this.send(-Math.min(bytes, this.#undrainedBytes));
     if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) this.goOn();

@@ -314,7 +314,7 @@ export class Connection implements SessionHost, Subscriber {
       subscriptions: packSubscriptions(this.subscriptions),
       hasJoinedGroups: this.hasJoinedGroups,
     };
-    // The runtime throws for a socket that is gone, and nobody will read that attachment.
+    // The runtime throws for a socket that is gone, and its attachment is never read again.
     if (this.#hasReader) this.#socket.serializeAttachment(this.#attachment);
   }
 
@@ -369,7 +369,7 @@ export class Connection implements SessionHost, Subscriber {
   }
 
   /**
-   * Takes the bridge's report that its client has read so many bytes. One that comes after the end of the connection
+   * Takes the bridge's report of bytes that its client has read. One that comes after the end of the connection
    * changes nothing: what was counted for it has been given back already.
    */
   #drain(bytes: number | null): void {

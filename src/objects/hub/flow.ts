@@ -66,7 +66,7 @@ export class Flow {
   }
 
   /**
-   * The bridge reports that its client has read so many bytes, or has said something that is no report: null.
+   * The bridge reports how many bytes its client has read; null for a text that is not a report.
    *
    * @returns false when a gateway says what can't be true
    */
@@ -94,7 +94,7 @@ export class Flow {
     return bytesMax === null || this.#hearPing() ? null : replyBytes(bytesMax);
   }
 
-  /** Why the connection ends instead of getting so many bytes of pushes; null when it may have them. */
+  /** Why the connection ends instead of getting that many bytes of pushes; null when it may have them. */
   refusePushes(bytes: number): Ending | null {
     const { backlog, pushBytesMax } = this.#host;
     const bytesMax = this.#bridge !== null && backlog.isTight ? BRIDGE_WINDOW_BYTES : pushBytesMax;

@@ -249,7 +249,7 @@ export class Roster {
       (channel) => channel !== connection.ownChannel,
     );
     const telling = channels.map((channel) => this.#audienceOf(channel).settle());
-    await Promise.all(telling.filter((told) => told !== null));
+    await Promise.all(telling.filter((call) => call !== null));
     connection.storeJoinedGroups();
   }
 

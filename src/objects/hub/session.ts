@@ -60,7 +60,7 @@ export class Session implements Sink {
   #pending: Uint8Array;
   #pendingAt = 0;
   #pendingEnd: number;
-  /** Scanning before there are so many pending bytes finds nothing new: a long frame is not scanned with each chunk. */
+  /** Scanning finds nothing new before there are this many pending bytes: a long frame is not scanned with each chunk. */
   #neededBytes = 1;
   /** Bytes of the run under way; 0 when there is none. */
   #runBytes = 0;

@@ -6,7 +6,7 @@
  */
 import type { Timers } from "../../base/timers.ts";
 
-/** A frame may take so many times the timeout in all. */
+/** How many timeouts a frame may take in all. */
 const STALLS_MAX = 4;
 
 export interface UnfinishedFrameHost extends Timers {

@@ -1,7 +1,7 @@
 /**
  * SemaphoreWork: what a shard does about semaphores by itself, whenever its alarm rings.
  *
- * Leases end; connections that have ended without a word give back what they held; semaphores that nobody has used for a
+ * Leases end; connections that have ended without a word give back what they held; semaphores that were not used for a
  * while are collected. All of it changes records in memory only: the shard makes the changes durable.
  */
 import { connectionHolder } from "../../engine/semaphores/holder.ts";
@@ -17,7 +17,7 @@ import { turn } from "../../base/turn.ts";
 const CHECK_CONNECTIONS = 4096;
 /** Pages of one check; the next one goes on behind them. */
 const CHECK_PAGES_MAX = 8;
-/** In a shard that is full, semaphores that nobody holds are collected at most so often. */
+/** In a shard that is full, how often semaphores that are not in use are collected at most. */
 const RECLAIM_INTERVAL_MS = 1000;
 /** A lost connection has to give back within `HOLDER_TIMEOUT_MS`: a third of that is left for the alarm and the calls. */
 const CHECK_SHARE = 2 / 3;
