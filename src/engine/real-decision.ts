@@ -1,11 +1,11 @@
 /** Decisions in the platform's time. Limiters decide in the shard's time, which may be ahead: see `ShardClock`. */
 import type { LimitDecision } from "../wire/edge/decision.ts";
-import type { Decision } from "./ratelimit/limiter.ts";
+import type { StoredDecision } from "./ratelimit/limiter.ts";
 import type { Records } from "./records.ts";
 import { U64 } from "./time.ts";
 
 /** Converts the times of a decision, so that a retry after `retryAfterNs` is late enough by the shard's clock. */
-export function realDecision(records: Records, decision: Decision): LimitDecision {
+export function realDecision(records: Records, decision: StoredDecision): LimitDecision {
   const time = new U64();
   const realOf = (ns: bigint): bigint => records.toReal(time.setBig(ns)).toBig();
   const { retryAfterNs } = decision;

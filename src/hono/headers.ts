@@ -5,7 +5,7 @@
  * `X-RateLimit-…` as it is common.
  */
 import type { QuotaResult } from "../wire/edge/limit.ts";
-import type { Decision } from "../ratelimit/result.ts";
+import type { RateLimitResult } from "../ratelimit/result.ts";
 import type { Policy } from "./policies.ts";
 
 /**
@@ -42,7 +42,7 @@ const INTEGER_MAX = 999_999_999_999_999;
 export function fieldsOf(
   style: HeaderStyle,
   policies: readonly Policy[],
-  decision: Decision,
+  decision: RateLimitResult,
   nowMs: number,
 ): Field[] {
   switch (style) {
@@ -63,11 +63,11 @@ export function isCumulative(style: HeaderStyle): boolean {
 }
 
 /** Seconds after which to try again; null where no wait is known to help. */
-export function retryAfterSeconds({ retryAfterMs }: Decision): number | null {
+export function retryAfterSeconds({ retryAfterMs }: RateLimitResult): number | null {
   return retryAfterMs === null ? null : secondsOf(retryAfterMs);
 }
 
-function draft8(policies: readonly Policy[], { quotas }: Decision, nowMs: number): Field[] {
+function draft8(policies: readonly Policy[], { quotas }: RateLimitResult, nowMs: number): Field[] {
   const items: string[] = [];
   for (const policy of policies) {
     const quota = quotas[policy.resultName];
@@ -83,7 +83,7 @@ function draft8(policies: readonly Policy[], { quotas }: Decision, nowMs: number
   return items.length === 0 ? [policy] : [policy, ["RateLimit", items.join(", ")]];
 }
 
-function draft7(policies: readonly Policy[], decision: Decision, nowMs: number): Field[] {
+function draft7(policies: readonly Policy[], decision: RateLimitResult, nowMs: number): Field[] {
   const tightest = tightestOf(policies, decision);
   if (tightest === null) return [oldPolicyField(policies)];
   const { limit, remaining } = decision;
@@ -93,7 +93,7 @@ function draft7(policies: readonly Policy[], decision: Decision, nowMs: number):
   return [oldPolicyField(policies), ["RateLimit", value]];
 }
 
-function draft6(policies: readonly Policy[], decision: Decision, nowMs: number): Field[] {
+function draft6(policies: readonly Policy[], decision: RateLimitResult, nowMs: number): Field[] {
   const fields: Field[] = [oldPolicyField(policies), ["RateLimit-Limit", String(decision.limit)]];
   const tightest = tightestOf(policies, decision);
   if (tightest === null) return fields;
@@ -103,7 +103,7 @@ function draft6(policies: readonly Policy[], decision: Decision, nowMs: number):
   return fields;
 }
 
-function legacy(policies: readonly Policy[], decision: Decision, nowMs: number): Field[] {
+function legacy(policies: readonly Policy[], decision: RateLimitResult, nowMs: number): Field[] {
   const fields: Field[] = [["X-RateLimit-Limit", String(decision.limit)]];
   const tightest = tightestOf(policies, decision);
   if (tightest === null) return fields;
@@ -126,7 +126,7 @@ interface Tightest {
 }
 
 /** The policy with the smallest remainder; null where nothing is known. */
-function tightestOf(policies: readonly Policy[], { quotas }: Decision): Tightest | null {
+function tightestOf(policies: readonly Policy[], { quotas }: RateLimitResult): Tightest | null {
   let tightest: Tightest | null = null;
   for (const policy of policies) {
     const quota = quotas[policy.resultName];
@@ -139,7 +139,7 @@ function tightestOf(policies: readonly Policy[], { quotas }: Decision): Tightest
 }
 
 function wholeWaitMsOf(
-  { success, retryAfterMs }: Decision,
+  { success, retryAfterMs }: RateLimitResult,
   { policy, quota }: Tightest,
   nowMs: number,
 ): number | null {

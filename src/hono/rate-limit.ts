@@ -3,7 +3,7 @@ import type { Context, Env, MiddlewareHandler, Next } from "hono";
 import { optionsOf } from "../ratelimit/known-options.ts";
 import type { FieldNames } from "../wire/edge/argument.ts";
 import type { RateLimiter } from "../ratelimit/rate-limiter.ts";
-import type { Decision, RateLimitResult } from "../ratelimit/result.ts";
+import type { RateLimitResult } from "../ratelimit/result.ts";
 import { RateLimitError } from "../wire/ratelimit/error.ts";
 import {
   fieldsOf,
@@ -221,12 +221,12 @@ function isBelow400<E extends Env>(c: Context<E>): boolean {
 }
 
 /** What was decided, whether or not it was to be. */
-function decisionIn(result: RateLimitResult): Decision {
+function decisionIn(result: RateLimitResult): RateLimitResult {
   return result.shadow ?? result;
 }
 
 /** By the server's clock where the decision says it, else by ours. */
-function presentOf({ reset, retryAfterMs }: Decision, { clock }: RequestLimiter): number {
+function presentOf({ reset, retryAfterMs }: RateLimitResult, { clock }: RequestLimiter): number {
   return reset !== null && retryAfterMs ? reset - retryAfterMs : clock.nowMs();
 }
 

@@ -12,7 +12,7 @@ import { clockOf, systemClock, type LegacyClock } from "./clock.ts";
 import { encodeKey } from "./key.ts";
 import { checkCallOptions, optionsOf } from "./known-options.ts";
 import { RefusalCache } from "./refusals.ts";
-import { decisionOf, shadowOf, type Decision, type RateLimitResult } from "./result.ts";
+import { decisionOf, shadowOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
 import { pause, within } from "./wait.ts";
 
@@ -230,7 +230,8 @@ export class RateLimiter {
     checkCallOptions(options, ASK);
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored);
-    const call = async (): Promise<Decision> => decisionOf(await this.#throttr.peek(request));
+    const call = async (): Promise<RateLimitResult> =>
+      decisionOf(await this.#throttr.peek(request));
     return this.#shown(await this.#answerOf(call, options.signal, (fallback) => fallback));
   }
 
@@ -244,7 +245,7 @@ export class RateLimiter {
     checkCallOptions(options, LIMIT);
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored, options);
-    const call = async (): Promise<Decision> => {
+    const call = async (): Promise<RateLimitResult> => {
       return decisionOf(await this.#changing(stored, this.#throttr.refund(request)));
     };
     return this.#shown(await this.#answerOf(call, options.signal, (fallback) => fallback));
@@ -316,11 +317,11 @@ export class RateLimiter {
     requests: readonly LimitRequest[],
     signal: AbortSignal | undefined,
     ask: (asked: readonly LimitRequest[]) => Promise<readonly LimitResult[]>,
-  ): Promise<Decision[]> {
+  ): Promise<RateLimitResult[]> {
     signal?.throwIfAborted();
     const cached = requests.map((request) => this.#findCached(request));
     const asked = requests.filter((_, i) => cached[i] === null);
-    if (asked.length === 0) return cached as Decision[];
+    if (asked.length === 0) return cached as RateLimitResult[];
     const answers = await this.#answerOf(
       async () => {
         const askedAt = this.#cache?.version ?? 0;
@@ -338,7 +339,7 @@ export class RateLimiter {
     return cached.map((decision) => decision ?? answers[at++]!);
   }
 
-  #findCached({ key, cost = 1, idempotencyKey }: LimitRequest): Decision | null {
+  #findCached({ key, cost = 1, idempotencyKey }: LimitRequest): RateLimitResult | null {
     if (this.#cache === null || idempotencyKey !== undefined || cost > this.#limitMin) return null;
     const nowMs = this.clock.nowMs();
     const refusal = this.#cache.find(this.#cacheScope + key, cost, nowMs);
@@ -350,8 +351,8 @@ export class RateLimiter {
   #noted(
     { key, cost = 1, idempotencyKey }: LimitRequest,
     askedAt: number,
-    decision: Decision,
-  ): Decision {
+    decision: RateLimitResult,
+  ): RateLimitResult {
     // The answer to a repeated call may have been decided long ago.
     if (this.#cache === null || idempotencyKey !== undefined) return decision;
     const id = this.#cacheScope + key;
@@ -379,7 +380,7 @@ export class RateLimiter {
   async #answerOf<Answer>(
     call: () => Promise<Answer>,
     signal: AbortSignal | undefined,
-    answerWith: (fallback: Decision) => Answer,
+    answerWith: (fallback: RateLimitResult) => Answer,
   ): Promise<Answer> {
     try {
       return await this.#call(call, signal);
@@ -404,7 +405,7 @@ export class RateLimiter {
     }
   }
 
-  #fallbackFor(error: ThrottrError): Decision {
+  #fallbackFor(error: ThrottrError): RateLimitResult {
     const success = this.#onError === "open";
     return {
       success,
@@ -418,7 +419,7 @@ export class RateLimiter {
     };
   }
 
-  #shown(decision: Decision): RateLimitResult {
+  #shown(decision: RateLimitResult): RateLimitResult {
     return this.#isShadow ? shadowOf(decision) : decision;
   }
 }

@@ -5,14 +5,14 @@
  */
 import { RateLimitError } from "../wire/ratelimit/error.ts";
 import { optionsOf } from "./known-options.ts";
-import type { Decision } from "./result.ts";
+import type { RateLimitResult } from "./result.ts";
 
 const ENTRIES_MAX = 10_000;
 
 /** A refusal, and how long it is valid. */
 export interface Refusal {
   readonly cost: number;
-  readonly decision: Decision;
+  readonly decision: RateLimitResult;
   /** When the answer came, by the caller's clock. */
   readonly atMs: number;
   /** When the cost would be granted again without further requests, by the caller's clock. */

@@ -4,7 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import {
   createLimiter,
   NOW_NS_MAX,
-  type Decision,
+  type StoredDecision,
   type Limiter,
 } from "../../src/engine/ratelimit/limiter.ts";
 import { leakyBucketCodec, tokenBucketCodec } from "../../src/wire/ratelimit/bucket-state.ts";
@@ -24,10 +24,11 @@ const SECOND_NS = 1_000_000_000n;
 /** Far more than a decision takes, far less than one that is caught by its input. */
 const DECISION_MS_MAX = 1000;
 
-const remainingOf = ({ quotas }: Decision): number[] => quotas.map(({ remaining }) => remaining);
+const remainingOf = ({ quotas }: StoredDecision): number[] =>
+  quotas.map(({ remaining }) => remaining);
 
 /** Checks what holds for every decision at a present. */
-function expectSound(decision: Decision, nowNs: bigint): void {
+function expectSound(decision: StoredDecision, nowNs: bigint): void {
   for (const { allowed, limit, remaining, resetNs } of [decision, ...decision.quotas]) {
     expect(Number.isSafeInteger(remaining) && !Object.is(remaining, -0)).toBe(true);
     expect(remaining >= 0 && remaining <= limit).toBe(true);

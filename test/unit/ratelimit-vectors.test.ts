@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { createLimiter, type Decision } from "../../src/engine/ratelimit/limiter.ts";
+import { createLimiter, type StoredDecision } from "../../src/engine/ratelimit/limiter.ts";
 import { RateLimitError } from "../../src/wire/ratelimit/error.ts";
 import { checkName, storageKey } from "../../src/wire/ratelimit/keys.ts";
 import { formatFloat, readFloat } from "../../src/wire/ratelimit/numbers.ts";
@@ -167,7 +167,7 @@ function expectDecision(record: RecordedDecision): void {
 }
 
 /** @param before the stored text, "" for none */
-function outcome(before: string, decide: () => Decision): object {
+function outcome(before: string, decide: () => StoredDecision): object {
   try {
     const { allowed, state, ttlNs, quotas } = decide();
     const byName = Object.fromEntries(

@@ -4,7 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import {
   createLimiter,
   NOW_NS_MAX,
-  type Decision,
+  type StoredDecision,
   type Limiter,
 } from "../../src/engine/ratelimit/limiter.ts";
 import { firstMoment } from "../../src/engine/ratelimit/moments.ts";
@@ -53,7 +53,7 @@ function play({ configuration, requests }: Scenario, check: (moment: Moment) => 
     nowNs += request.afterNs;
     check({ limiter, stored, nowNs, request });
     const { operation, cost } = request;
-    const decision: Decision =
+    const decision: StoredDecision =
       operation === "peek" ? limiter.peek(stored, nowNs) : limiter[operation](stored, nowNs, cost);
     stored = decision.state ?? stored;
   }
@@ -263,7 +263,7 @@ describe.each(STRATEGIES)("%s", (strategy) => {
           expect(limited).toMatchObject({ allowed, reason, retryAfterNs });
           if (allowed) {
             const after = limiter.peek(limited.state, nowNs);
-            const remainingOf = ({ quotas }: Decision): number[] =>
+            const remainingOf = ({ quotas }: StoredDecision): number[] =>
               quotas.map(({ remaining }) => remaining);
             expect(remainingOf(limited)).toEqual(remainingOf(after));
             // The double of a leaky bucket may be rounded on its way up.

@@ -9,6 +9,7 @@ import {
   checkConfiguration,
   type BucketConfiguration,
 } from "../../wire/ratelimit/configuration.ts";
+import type { LimitDecision, QuotaDecision } from "../../wire/edge/decision.ts";
 import { resultNames } from "../../wire/ratelimit/names.ts";
 import { composite } from "./composite.ts";
 import { fixedWindow } from "./fixed-window.ts";
@@ -18,21 +19,16 @@ import { slidingWindow } from "./sliding-window.ts";
 import type { QuotaJudgement, Strategy } from "./strategy.ts";
 import { tokenBucket } from "./token-bucket.ts";
 
-/** The judgement of one quota, under its name. */
-export interface QuotaResult extends QuotaJudgement {
+/** The decision of one quota, under its name. */
+interface NamedQuota extends QuotaDecision {
   /** Of `resultNames`. */
   readonly name: string;
 }
 
-/** The answer to one request. */
-export interface Decision {
-  readonly allowed: boolean;
+/** A decision, and the state that it leaves to be stored. */
+export interface StoredDecision extends LimitDecision {
   /** `cost_exceeds_limit`: no wait helps. Null for a grant and for a refusal that time ends. */
   readonly reason: "cost_exceeds_limit" | null;
-  /** Of the quota with the smallest `remaining`. */
-  readonly limit: number;
-  /** The smallest one of all quotas. */
-  readonly remaining: number;
   /**
    * When granted, that of the quota with the smallest `remaining`. When refused, the first moment at
    * which the same cost is granted without other requests; null with a reason.
@@ -41,7 +37,7 @@ export interface Decision {
   /** From the present to `resetNs` of a refusal; 0 when granted, null with a reason. */
   readonly retryAfterNs: bigint | null;
   /** In the order of the configuration. A limit that a primary refuses shows the primary's only. */
-  readonly quotas: readonly QuotaResult[];
+  readonly quotas: readonly NamedQuota[];
   /** The text to store; null: write nothing. */
   readonly state: string | null;
   /** How long it is to be stored, ns; 0 without a state. */
@@ -58,11 +54,11 @@ export interface Decision {
  */
 export interface Limiter {
   /** Grants a cost and charges it, or refuses it and writes nothing. */
-  limit(stored: string | null, nowNs: bigint, cost?: number): Decision;
+  limit(stored: string | null, nowNs: bigint, cost?: number): StoredDecision;
   /** The decision of `limit` for a cost of 1, with `remaining` before the charge. It writes nothing. */
-  peek(stored: string | null, nowNs: bigint): Decision;
+  peek(stored: string | null, nowNs: bigint): StoredDecision;
   /** Gives a cost back, clamped to fresh, and returns the decision of `peek` after that. */
-  refund(stored: string | null, nowNs: bigint, cost?: number): Decision;
+  refund(stored: string | null, nowNs: bigint, cost?: number): StoredDecision;
 }
 
 /** Latest present: no time that follows from it and a checked configuration leaves int64. Year 2116. */
@@ -123,7 +119,7 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
     shown: readonly QuotaJudgement[],
     nowNs: bigint,
     written: State | null,
-  ): Decision {
+  ): StoredDecision {
     let tightest = quotas[0]!;
     let allowed = true;
     let isNever = false;
@@ -154,7 +150,7 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
     };
   }
 
-  function look(state: State | null, nowNs: bigint, written: State | null): Decision {
+  function look(state: State | null, nowNs: bigint, written: State | null): StoredDecision {
     const quotas = strategy.judge(state, nowNs, 1);
     return answer(quotas, quotas, nowNs, written);
   }

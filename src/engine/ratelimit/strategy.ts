@@ -3,11 +3,11 @@
  *
  * States are values and never change. Times are int64 nanoseconds since the epoch.
  */
+import type { QuotaDecision } from "../../wire/edge/decision.ts";
 import type { Codec } from "../../wire/ratelimit/state.ts";
 
 /** The judgement of one quota about a request. */
-export interface QuotaJudgement {
-  readonly allowed: boolean;
+export interface QuotaJudgement extends QuotaDecision {
   /** The most that it could ever grant at once. */
   readonly limit: number;
   /** Further grants of cost 1 at this very moment, 0 to `limit`. */

@@ -22,7 +22,7 @@ export interface QuotaDecision {
   readonly resetNs: bigint | null;
 }
 
-/** What a limiter says. */
+/** What a limiter says. `limit` and `remaining` are those of the quota with the smallest `remaining`. */
 export interface LimitDecision extends QuotaDecision {
   /** 0 where it is allowed; null where no wait helps. */
   readonly retryAfterNs: bigint | null;

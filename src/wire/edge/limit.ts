@@ -66,13 +66,14 @@ export interface LimitResult {
   readonly success: boolean;
   /** Of the quota with the smallest `remaining`. */
   readonly limit: number;
+  /** Further requests of cost 1 that would be allowed at once. */
   readonly remaining: number;
   /**
-   * Milliseconds since the epoch: of a refusal, when the same request is allowed if nobody else comes;
-   * null where no wait helps.
+   * Milliseconds since the epoch by the server's clock: of a refusal, when the same request is allowed without
+   * further requests meanwhile; null where no wait helps.
    */
   readonly reset: number | null;
-  /** 0 where it is allowed; null where no wait helps. A retry after it succeeds if nobody else comes. */
+  /** 0 where it is allowed; null where no wait helps. A retry after it succeeds without further requests meanwhile. */
   readonly retryAfterMs: number | null;
   /** Why it was refused, where it was not for want of room: no wait helps. */
   readonly reason?: "cost_exceeds_limit";

@@ -1,5 +1,5 @@
 /** The body of a command as models read it, and of its reply as they expect it. */
-import type { Decision } from "../../../src/engine/ratelimit/limiter.ts";
+import type { StoredDecision } from "../../../src/engine/ratelimit/limiter.ts";
 import { f64 } from "../frames/bytes.ts";
 import { uint, uintOf, unitNs } from "./values.ts";
 
@@ -81,9 +81,11 @@ export class Body {
 }
 
 /** A decision as the text of its format has it. */
-export function decisionBytes(decision: Decision): number[] {
+export function decisionBytes(decision: StoredDecision): number[] {
   const { quotas, retryAfterNs, resetNs } = decision;
-  const quotaBytes = (quota: Pick<Decision, "allowed" | "limit" | "remaining" | "resetNs">) => [
+  const quotaBytes = (
+    quota: Pick<StoredDecision, "allowed" | "limit" | "remaining" | "resetNs">,
+  ) => [
     (quota.allowed ? 1 : 0) | (quota.resetNs === null ? 2 : 0),
     ...f64(quota.limit),
     ...f64(quota.remaining),

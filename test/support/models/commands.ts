@@ -6,7 +6,7 @@
  */
 import {
   createLimiter,
-  type Decision,
+  type StoredDecision,
   type Limiter,
 } from "../../../src/engine/ratelimit/limiter.ts";
 import { Command, CompareOption, Flag } from "../../../src/wire/edge/command.ts";
@@ -286,7 +286,7 @@ export class CommandModel {
     if (cost < 1 || !Number.isSafeInteger(cost)) codes.push("cost_invalid");
     if (record !== undefined && record.value.length > STATE_BYTES_MAX) codes.push("state_invalid");
     const stored = record === undefined ? null : String.fromCharCode(...record.value);
-    let decision: Decision | null = null;
+    let decision: StoredDecision | null = null;
     try {
       if (limiter !== null && !isCounter(record)) {
         decision = this.#decide(limiter, type, stored, cost);
@@ -305,7 +305,7 @@ export class CommandModel {
     return decisionBytes(decision!);
   }
 
-  #decide(limiter: Limiter, type: number, stored: string | null, cost: number): Decision {
+  #decide(limiter: Limiter, type: number, stored: string | null, cost: number): StoredDecision {
     if (type === Command.peek) return limiter.peek(stored, this.#nowNs);
     if (type === Command.refund) return limiter.refund(stored, this.#nowNs, cost);
     return limiter.limit(stored, this.#nowNs, cost);

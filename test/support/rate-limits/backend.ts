@@ -1,5 +1,5 @@
 /** A clock that a test moves, and a backend of limiters on the real core, in memory. */
-import { createLimiter, type Decision } from "../../../src/engine/ratelimit/limiter.ts";
+import { createLimiter, type StoredDecision } from "../../../src/engine/ratelimit/limiter.ts";
 import type { Clock } from "../../../src/wire/clock.ts";
 import type { LimitBackend } from "../../../src/ratelimit/backend.ts";
 import { configurationOf, limitResultOf, type LimitResult } from "../../../src/wire/edge/limit.ts";
@@ -142,7 +142,7 @@ export class FakeBackend implements LimitBackend {
     const state = this.#states.get(key);
     const stored = state !== undefined && state.untilNs > nowNs ? state.text : null;
     const limiter = createLimiter(configuration);
-    const decision: Decision =
+    const decision: StoredDecision =
       operation === "peek" ? limiter.peek(stored, nowNs) : limiter[operation](stored, nowNs, cost);
     if (decision.state !== null) {
       this.#states.set(key, { text: decision.state, untilNs: nowNs + decision.ttlNs });
