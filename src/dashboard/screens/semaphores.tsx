@@ -314,7 +314,7 @@ function HoldersDialog({
                         ),
                     },
                     {
-                      head: "",
+                      head: "Action",
                       cell: (holder) =>
                         holder.kind === "lease" && isReleasable ? (
                           <Button label="Release" onPress={() => setReleased(holder)} />
