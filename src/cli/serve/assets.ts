@@ -22,13 +22,13 @@ const TYPES: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
 };
 
-/** A file that is served. */
+/** A file to serve. */
 export interface Asset {
-  /** Where it is on disk, absolute. */
+  /** Absolute path on disk. */
   readonly file: string;
-  /** Where it is served, such as `/dashboard`. */
+  /** Path in URLs, such as `/dashboard`. */
   readonly path: string;
-  /** Other paths of a page, which lead to that one. */
+  /** Other paths of a page, which redirect to that one. */
   readonly detours: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
 }
@@ -39,7 +39,7 @@ interface HeaderRule {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The assets of a folder; none when it isn't there. */
+/** The assets in a folder; an empty list when the folder is missing, as in a checkout that was not built. */
 export function assetsIn(folder: string): Asset[] {
   if (!existsSync(folder)) return [];
   const rules = headerRulesIn(join(folder, HEADERS_FILE));
@@ -94,11 +94,11 @@ function headerRulesIn(file: string): HeaderRule[] {
 /** Name of the module that has the bytes of an asset. */
 export const assetModuleName = (index: number): string => `assets/${index}`;
 
-/** The entrypoint that TCP sockets are served by. */
+/** The entrypoint for TCP sockets. */
 export const TCP_ENTRYPOINT = "tcp";
 
 /**
- * Source of the module in front of the Worker: it answers what is an asset, and leaves the rest to the Worker.
+ * Source of the module in front of the Worker: it answers requests for assets, and passes all others on.
  *
  * workerd hands a CONNECT request over HTTP to the handler `connect`, with the port that the client names. Such
  * a client would enter the doors of TCP ports that it can't reach, so only TCP sockets have that handler.

@@ -1,14 +1,13 @@
 /**
- * The claim on a data folder: it lasts as long as `serve` or the workerd that it started lives.
+ * The claim on a data folder: it lasts as long as `serve`, or the workerd that it started, is running.
  *
- * Two things make it up. The lock of `lock.ts` belongs to `serve` alone and decides between two starts at
- * the same moment. Beside it `serve` listens at a UNIX socket in the folder and hands the listening socket
+ * It has two parts. The lock of `lock.ts` belongs to `serve` alone, and decides between two starts at the same moment. Beside it `serve` listens at a UNIX socket in the folder and hands the listening socket
  * to workerd, which inherits it from the fork on: the kernel accepts connections until both processes are
  * gone. So a start that holds the lock and can still connect knows that a workerd was left behind. Node
  * can't lock a file in a way that a child inherits.
  *
- * The socket also answers: `serve` tells anyone who connects which server this is. That needs no room on
- * the disk, as a file would.
+ * The socket also answers which server this is, to `serve --check` and to other starts. A file could not be written on a
+ * full disk.
  */
 import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { connect, createServer, Socket, type Server } from "node:net";
@@ -29,11 +28,11 @@ const answerSchema = v.object({
   url: v.nullable(v.string()),
 });
 
-/** What the server of a folder says of itself. */
+/** What the server of a folder answers. */
 export type ServerAnswer = v.InferOutput<typeof answerSchema>;
 
 export class Claim {
-  /** Told to anyone who asks. */
+  /** The answer to each connection. */
   answer: ServerAnswer = { pid: process.pid, workerdPid: null, url: null };
   readonly #folder: string;
   readonly #server: Server;
@@ -45,7 +44,7 @@ export class Claim {
       socket.on("error", () => {});
       socket.end(JSON.stringify(this.answer));
     });
-    // Only workerd and the signals keep the process alive.
+    // The socket must not keep the process alive: only workerd and the signals do.
     server.unref();
   }
 
@@ -98,9 +97,9 @@ export async function askServer(folder: string): Promise<ServerAnswer | null> {
   });
 }
 
-/** The file is not there, not a socket, or no process listens: as after a power cut. */
+/** Errors that mean no process listens: the file is missing, not a socket, or left from before a power cut. */
 const FREE: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ECONNREFUSED", "ENOTSOCK"]);
-/** Processes listen, and more connections wait than they accept: workerd accepts none. */
+/** Errors that mean a process listens, but its queue is full: an orphaned workerd accepts none. */
 const CROWDED = "EAGAIN";
 
 /** Connects; null when no process listens, and `CROWDED` when the kernel takes no further connection. */

@@ -1,4 +1,9 @@
-/** `serve`: the whole server on a machine of one's own, under workerd, with its data on disk. */
+/**
+ * `serve`: the whole server on your own machine, under workerd, with its data on disk.
+ *
+ * This file reads flags and runs the steps of a start in the order that keeps data safe: the folder is claimed before
+ * anything in it is touched, and released only after workerd has ended.
+ */
 import { resolve } from "node:path";
 import { Option, type Command } from "commander";
 import { durationMsOf } from "../duration.ts";
@@ -35,34 +40,43 @@ export function addServe(program: Command): void {
     .description("run the server on this machine, under workerd, with its data on disk")
     .option(
       "--http <address>",
-      `where HTTP and WebSockets are served; may be repeated (default: ${HTTP_UNLESS_GIVEN})`,
+      `address for HTTP and WebSockets; may be repeated (default: ${HTTP_UNLESS_GIVEN})`,
       collected,
     )
     .option(
       "--tcp <ports>",
-      'TCP ports and what is spoken there: "9000=7.3/uint16@orders, 9001=2@old"; the name behind the @ is the namespace that the port opens to whoever connects; may be repeated',
+      'TCP ports, each with dialect, size and namespace: "9000=7.3/uint16@orders, 9001=2@old"; anyone who can connect to a port may do everything in its namespace; may be repeated',
       collected,
     )
     .option("--tcp-host <ip>", "address of the TCP ports", "127.0.0.1")
-    .option("--open-to-network", "let other machines reach what needs no token", false)
+    .option("--open-to-network", "allow other machines to connect where no token is needed", false)
     .addOption(
-      new Option("--access <who>", "who may come in over HTTP: whoever has a token, or anyone")
+      new Option("--access <who>", "who has access over HTTP: callers with a token, or anyone")
         .choices(["token", "open"])
         .default("token"),
     )
-    .option("--token-secret-file <path>", "file with TOKEN_SECRET; else it is in the environment")
-    .option("--token-secret-previous-file <path>", "file with TOKEN_SECRET_PREVIOUS, likewise")
-    .option("--shard-secret-file <path>", "file with SHARD_SECRET, likewise")
+    .option(
+      "--token-secret-file <path>",
+      "file with TOKEN_SECRET, instead of the environment variable",
+    )
+    .option(
+      "--token-secret-previous-file <path>",
+      "file with TOKEN_SECRET_PREVIOUS, instead of the environment variable",
+    )
+    .option(
+      "--shard-secret-file <path>",
+      "file with SHARD_SECRET, instead of the environment variable",
+    )
     .option("--var <name=value>", "a variable of the server; may be repeated", collected)
-    .option("--data <folder>", "folder where data is kept", "./throttr-data")
-    .option("--behind-proxy", "believe X-Forwarded-Proto and CF-Connecting-IP of requests", false)
+    .option("--data <folder>", "folder for the data", "./throttr-data")
+    .option("--behind-proxy", "trust X-Forwarded-Proto and CF-Connecting-IP of requests", false)
     .addOption(
-      new Option("--drain-timeout <duration>", "how long a stop waits for what is under way")
+      new Option("--drain-timeout <duration>", "how long a stop waits for requests under way")
         .argParser(durationMsOf)
         .default(5000, "5s"),
     )
-    .option("--workerd <path>", "program of workerd; else that of the package workerd")
-    .option("--check", "ask the server that runs on --data how it is; exit 1 unless it is well")
+    .option("--workerd <path>", "path of workerd; that of the package workerd unless given")
+    .option("--check", "check the server that runs on --data; exit code 1 unless it is healthy")
     .action(
       action<ServeOptions, []>(async (invocation, options) =>
         options.check === true

@@ -1,8 +1,8 @@
 /**
  * The configuration of workerd: the Worker of `wrangler.toml`, with its data on disk.
  *
- * Source: `workerd.capnp` of the package workerd. Secrets are not in it: workerd takes them from its
- * environment.
+ * Source: `workerd.capnp` of the package workerd. The text is stored in the data folder, so it holds no secrets: workerd
+ * reads those from its environment.
  */
 import { relative, sep } from "node:path";
 import type { TcpPort } from "../../wire/tcp-ports.ts";
@@ -10,18 +10,18 @@ import { addressText, type Address } from "./address.ts";
 import { assetModuleName, frontModule, TCP_ENTRYPOINT, type Asset } from "./assets.ts";
 import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
 
-/** That of `wrangler.toml`; a test keeps the two alike. */
+/** The compatibility date of `wrangler.toml`; a test keeps the two equal. */
 export const COMPATIBILITY_DATE = "2026-10-23";
-/** Those of `wrangler.toml`, likewise. */
+/** The compatibility flags of `wrangler.toml`; a test keeps the two equal. */
 export const COMPATIBILITY_FLAGS: readonly string[] = [
   "no_web_socket_compression",
   "enable_request_signal",
 ];
-/** The constant of the text that workerd is told to serve. */
+/** Name of the constant in the text that workerd serves. */
 export const CONFIGURATION_NAME = "config";
-/** The file that has the text. */
+/** Name of the file with the text. */
 export const CONFIGURATION_FILE = "config.capnp";
-/** The Worker's module, and the file of the package that has it. */
+/** The Worker's module, and its file in the package. */
 export const WORKER_FILE = "worker.js";
 
 /**
@@ -35,27 +35,27 @@ export const UNIQUE_KEYS: Readonly<Record<string, string>> = {
   Directory: "throttr-edge-Directory",
 };
 
-/** What is served, and where. */
+/** What to serve, and where. */
 export interface Serving {
   readonly http: readonly Address[];
-  /** Address of every port of TCP. */
+  /** Address of all TCP ports. */
   readonly tcpHost: string;
   readonly tcp: readonly TcpPort[];
-  /** Values by the names of variables, checked. */
+  /** Variables by name, checked. */
   readonly variables: Readonly<Record<string, string>>;
   /** Names of secrets, which are in the environment of workerd. */
   readonly secretNames: readonly string[];
-  /** A proxy in front says by which protocol, and from where, a request came. */
+  /** A proxy in front tells the protocol and the client's address in headers. */
   readonly isBehindProxy: boolean;
   /** Folder of the objects' files, absolute. */
   readonly objectsFolder: string;
-  /** Folder that has the Worker and the assets, absolute: workerd's import path. */
+  /** Folder of the Worker and the assets, absolute: workerd's import path. */
   readonly packageFolder: string;
-  /** Files that are served as they are. */
+  /** Files that are served without the Worker. */
   readonly assets: readonly Asset[];
 }
 
-/** A socket of the configuration: its name, by which workerd speaks of it, and where it is. */
+/** A socket of the configuration: its name, which workerd uses in its reports, and its address. */
 export const httpSocketName = (address: Address): string => `http ${addressText(address)}`;
 
 /** The text of a configuration; workerd reads the Worker and the assets from `packageFolder` itself. */
@@ -64,7 +64,7 @@ export function configurationText(serving: Serving): string {
     services: [
       { name: "throttr", worker: serverWorker(serving) },
       { name: "objects", disk: { path: serving.objectsFolder, writable: true } },
-      // The Worker asks nobody outside.
+      // The Worker makes no requests to other servers, so a fault in it can't reach any.
       { name: "nowhere", network: { allow: [] } },
     ],
     sockets: [
@@ -82,7 +82,7 @@ export function configurationText(serving: Serving): string {
 function serverWorker({ variables, secretNames, packageFolder, assets }: Serving): CapnpValue {
   const classes = Object.entries(UNIQUE_KEYS);
   return {
-    // The first one has the handlers.
+    // workerd looks for the handlers in the first module.
     modules: [
       { name: "front.js", esModule: frontModule(assets, WORKER_FILE) },
       { name: WORKER_FILE, esModule: new Embedded(`/${WORKER_FILE}`) },

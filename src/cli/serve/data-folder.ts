@@ -1,10 +1,10 @@
 /**
  * The folder where a server keeps its data, for one server at a time.
  *
- *     throttr-edge.json   says that the folder is one of ours
- *     lock, socket        held while a server runs, or a workerd that it left behind
+ *     throttr-edge.json   marks the folder as one of ours
+ *     lock, socket        held while a server runs, or a workerd whose server was killed
  *     config.capnp        what workerd was last started with; secrets are not in it
- *     reserve             takes up room that a start on a full disk gives to workerd
+ *     reserve             disk space that a start on a full disk frees for workerd
  *     objects/            one SQLite file for each object, by the classes' unique keys
  */
 import { randomBytes } from "node:crypto";
@@ -36,12 +36,12 @@ const RESERVE = "reserve";
 /** SQLite writes 32 KiB of shared memory for each file that workerd opens, before it can read it. */
 const RESERVE_BYTES = 4 << 20;
 const FORMAT = 1;
-/** What a folder may have in it before it is ours: a file system's root has this. */
+/** What a new folder may contain before it is ours: the root of a file system has `lost+found`. */
 const HARMLESS: readonly string[] = ["lost+found", LOCK, draftOf(MARKER)];
 
 export class DataFolder {
   readonly path: string;
-  /** Ids of workerd processes that a killed server had left behind, and that were ended. */
+  /** Ids of orphaned workerd processes, whose server was killed, and which were ended now. */
   readonly endedOrphans: readonly number[];
   /** The folder itself, opened: workerd inherits it, see `orphans.ts`. */
   readonly fd: number;
@@ -57,8 +57,7 @@ export class DataFolder {
   }
 
   /**
-   * Creates the folder where it isn't there, and takes it. A workerd that a killed server has left behind
-   * is ended.
+   * Claims the folder, and creates it if it is missing. Ends a workerd that a killed server left behind.
    *
    * @param drainTimeoutMs how long that workerd may take to answer the requests under way
    * @throws UsageError `data_foreign` for a folder of something else, `data_unknown` for one of a newer
@@ -82,12 +81,12 @@ export class DataFolder {
   }
 
   static async #take(path: string, lock: Lock, drainTimeoutMs: number): Promise<DataFolder> {
-    // Again: another server may have made the folder its own before the lock was taken.
+    // Check again: another server may have claimed the folder before we had the lock.
     refuseForeign(path);
     refuseOldOrphan(path);
     const ended = (await isHeld(path)) ? await endOrphans(path, drainTimeoutMs) : [];
     rmSync(join(path, OLD_RECORD), { force: true });
-    // First: a folder that a killed start has left without it, and with anything else, is not ours.
+    // The marker comes first: a folder with other files and without it would not be recognized as ours.
     const marker = join(path, MARKER);
     if (!existsSync(marker)) replaceFile(marker, `${JSON.stringify({ format: FORMAT })}\n`);
     keepReserve(join(path, RESERVE));
@@ -95,7 +94,7 @@ export class DataFolder {
     return new DataFolder(path, lock, await Claim.stake(path), ended);
   }
 
-  /** Where the files of the objects are. */
+  /** Folder of the objects' files. */
   get objectsFolder(): string {
     return join(this.path, OBJECTS);
   }
@@ -106,9 +105,9 @@ export class DataFolder {
   }
 
   /**
-   * Stores what workerd is to be started with; gives the path of the file.
+   * Stores the configuration for workerd, and returns the path of the file.
    *
-   * @throws UsageError `data_unusable` where there is no room for another text than the one that is there
+   * @throws UsageError `data_unusable` where the disk is full, and the text differs from the stored one
    */
   storeConfiguration(text: string): string {
     const path = join(this.path, CONFIGURATION_FILE);
@@ -120,12 +119,12 @@ export class DataFolder {
     }
   }
 
-  /** Says which server runs, to `serve --check` and to starts that find the folder in use. */
+  /** Sets the answer to `serve --check`, and to starts that find the folder in use. */
   describe(answer: Omit<ServerAnswer, "pid">): void {
     this.#claim.answer = { pid: process.pid, ...answer };
   }
 
-  /** Lets go of the folder: workerd has ended. */
+  /** Releases the folder, after workerd has ended. */
   close(): void {
     closeSync(this.fd);
     this.#claim.release();
@@ -164,14 +163,14 @@ async function lockOf(path: string): Promise<Lock> {
 }
 
 /**
- * Without room workerd can't even open what it is to read: a start on a full disk removes the file, and one
- * with room makes it again.
+ * workerd can't even open its databases for reading without free space. So a start on a full disk removes this file, and a
+ * start with space creates it again.
  */
 function keepReserve(path: string): void {
   const { bavail, bsize } = statfsSync(dirname(path));
   const freeBytes = bavail * bsize;
   if (freeBytes < RESERVE_BYTES) rmSync(path, { force: true });
-  // Random bytes take room where the file system compresses, too.
+  // Random bytes, as zeros would take no space on a file system that compresses.
   else if (!existsSync(path)) replaceFile(path, randomBytes(RESERVE_BYTES));
 }
 
@@ -183,7 +182,7 @@ function formatOf(marker: string): unknown {
   }
 }
 
-/** Null for a file that is not there. */
+/** Reads a file; null when it is missing. */
 function textOf(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
@@ -193,7 +192,7 @@ function textOf(path: string): string | null {
   }
 }
 
-/** A reader never sees half of the file, after a crash either. */
+/** Writes a file by renaming a draft: a reader never sees half of it, even after a crash. */
 function replaceFile(path: string, content: string | Uint8Array): void {
   const draft = draftOf(path);
   writeFileSync(draft, content, { mode: FILE_MODE, flush: true });

@@ -1,9 +1,9 @@
 /**
- * Files of objects that hold nothing.
+ * Removes files of objects that hold nothing.
  *
- * workerd makes a database for each object that looks at its storage, and never removes it. Release 0.4 had
- * an object for each name of a channel, and called Hubs of ids that were made up: strangers could make any
- * number of such files. They are removed before workerd runs, as no other process may have them open.
+ * workerd creates a database for each object that reads its storage, and never removes it. Release 0.4 had an object for
+ * each channel name, and called Hubs of ids that were made up, so strangers could create any number of such files. They are
+ * removed before workerd runs: no process may have them open.
  *
  *     objects/<unique key of the class>/<id>.sqlite, -wal, -shm    an object
  *     objects/<unique key of the class>/metadata.sqlite            alarms of the class, by id
@@ -14,7 +14,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { UNIQUE_KEYS } from "./configuration.ts";
 import { sqlite } from "./sqlite.ts";
 
-/** Others hold something as long as they are there: the number of a namespace's shards is checked by theirs. */
+/** Classes whose empty objects may go. The file of a shard counts even when empty: it shows how many shards there are. */
 const CLASSES = ["Channel", "Hub"];
 const SUFFIX = ".sqlite";
 const METADATA = "metadata";
@@ -60,7 +60,7 @@ async function removeEmpty(folder: string, ids: readonly string[]): Promise<numb
 
 type Open = (path: string) => DatabaseSync;
 
-/** What a database says; null when it can't be read: then it stays as it is. */
+/** Asks a database; null when it can't be read: such a file is left alone. */
 function look<T>(open: Open, path: string, ask: (database: DatabaseSync) => T): T | null {
   let database: DatabaseSync | null = null;
   try {

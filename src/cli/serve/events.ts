@@ -1,4 +1,4 @@
-/** What `serve` says of itself: JSON lines on standard output, or text for people. */
+/** Events of `serve`: JSON lines on standard output for programs, or text on standard error for people. */
 import { jsonOf, type Json, type Output } from "../output.ts";
 
 export class Events {
@@ -9,10 +9,10 @@ export class Events {
   }
 
   /**
-   * Says that something has happened.
+   * Reports an event.
    *
-   * @param event its stable name
-   * @param text the same for people, who read it on standard error
+   * @param event its stable name, for programs
+   * @param text the same for people
    */
   async tell(event: string, fields: Readonly<Record<string, Json>>, text: string): Promise<void> {
     if (this.#output.isJson) await this.#output.write(`${jsonOf({ event, ...fields })}\n`);

@@ -1,10 +1,10 @@
-/** Whether a server is well. */
+/** Checks the health of a server over HTTP. */
 
 /**
- * Asks a server how it is.
+ * Asks a server for its health.
  *
  * @param url of the server, without a slash at its end
- * @returns null when it is well, else what it said
+ * @returns null when it is healthy, else its answer
  */
 export async function health(url: string, signal: AbortSignal): Promise<string | null> {
   try {

@@ -1,7 +1,7 @@
 /**
- * A lock on a folder, held by this process: the kernel lets go of it however the process ends.
+ * A lock on a folder, held by this process: the kernel releases it however the process ends.
  *
- * It is that of a SQLite database, which is the one lock on files that Node has.
+ * It is the lock of a SQLite database, the only lock on files that Node offers.
  */
 import { sqlite } from "./sqlite.ts";
 
@@ -10,16 +10,16 @@ export interface Lock {
 }
 
 /**
- * Takes the lock; null when another process has it.
+ * Acquires the lock; null when another process holds it.
  *
- * @param path file of the lock; made where it isn't there
+ * @param path file of the lock; created if it is missing
  * @throws UsageError `node_old` before Node 22.13
  */
 export async function tryLock(path: string): Promise<Lock | null> {
   const { DatabaseSync } = await sqlite();
   const database = new DatabaseSync(path);
   try {
-    // Nothing is ever written, so there need not be a journal beside the file.
+    // Nothing is ever written, so no journal is needed beside the file.
     database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     return { release: () => database.close() };
   } catch (error) {

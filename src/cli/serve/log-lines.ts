@@ -1,4 +1,8 @@
-/** Log lines of workerd, with places in the built Worker as places in the sources. */
+/**
+ * Copies log lines of workerd, and translates places in the built Worker to places in the sources.
+ *
+ * The Worker is bundled and minified: without this, stack traces in the log would all name one line.
+ */
 import { readFileSync } from "node:fs";
 import { SourceMap, type SourceMapPayload } from "node:module";
 import { createInterface } from "node:readline";
@@ -17,12 +21,12 @@ export class LogLines {
     this.#mapFile = mapFile;
   }
 
-  /** Passes lines on, as long as there are any. */
+  /** Copies lines until the stream ends. */
   copy(from: Readable, to: Writable): void {
     const lines = createInterface({ input: from, crlfDelay: Infinity });
     let isGone = false;
     const leave = (): void => {
-      // Lines are lost from now on, and read all the same: workerd must not wait for room.
+      // The reader of the log has gone. Lines are still read, and dropped: workerd would block on a full pipe.
       isGone = true;
       lines.resume();
     };
@@ -30,13 +34,13 @@ export class LogLines {
     lines.once("close", () => to.off("error", leave));
     lines.on("line", (line) => {
       if (isGone || to.write(`${this.mapped(line)}\n`)) return;
-      // Who reads the log slowly holds workerd back, as without a process between the two.
+      // A slow reader holds workerd back, as it would without a process in between.
       lines.pause();
       to.once("drain", () => lines.resume());
     });
   }
 
-  /** A line in which every place of the built Worker is one of the sources. */
+  /** Translates all places in a line. */
   mapped(line: string): string {
     return line.replace(PLACE, (place, row: string, column: string) => {
       const origin = this.#sourceMap()?.findOrigin(Number(row), Number(column));
@@ -46,7 +50,7 @@ export class LogLines {
     });
   }
 
-  /** Read when the first stack trace comes, which may be never. */
+  /** The map is large, so it is read with the first stack trace, which may never come. */
   #sourceMap(): SourceMap | null {
     if (this.#map === undefined) {
       try {

@@ -1,5 +1,5 @@
 /**
- * How many connections workerd may have by its limit of open files.
+ * How many connections workerd can have within its limit of open files.
  *
  * At that limit `accept()` fails, and workerd ends with all its connections. It takes two descriptors for
  * each connection, of whatever kind: the one it accepted and a duplicate. HTTP connections that ask nothing
@@ -11,21 +11,21 @@ import type { Settings } from "../../base/settings.ts";
 import { UsageError } from "../failure.ts";
 
 const FILES_A_CONNECTION = 2;
-/** Database, log and shared memory, each a file. */
+/** Files of an object: database, log and shared memory. */
 const FILES_AN_OBJECT = 3;
 /** Ports, one database for each class, and what the runtime needs itself: about 40 were seen. */
 const FILES_OF_WORKERD = 64;
 /** Objects of a namespace beside its shards and Hubs: groups of channels, and the Directory. */
 const OTHER_OBJECTS = CHANNEL_GROUPS + 1;
 
-/** How many files a child of this process may open; null where there is no limit. */
+/** How many files a child of this process may open; null without a limit. Node does not tell, but the shell does. */
 export function openFilesMax(): number | null {
   const text = execFileSync("sh", ["-c", "ulimit -n"], { encoding: "utf8" }).trim();
   return text === "unlimited" ? null : Number(text);
 }
 
 /**
- * The connections that leave room for everything else.
+ * How many connections leave enough files for everything else.
  *
  * @param openFiles that workerd may have
  * @param namespaces in use

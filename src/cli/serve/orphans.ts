@@ -1,8 +1,8 @@
 /**
  * Workerd processes that a killed `serve` left behind on a data folder.
  *
- * Process ids are reused, so none is written down: a process is told by the data folder, which it has
- * inherited as an open file, whatever the folder is called where the process runs.
+ * Process ids are reused, so a stored one could name another process. Instead an orphan is recognized by the data folder,
+ * which it inherited as an open file, whatever path the folder has where the process runs.
  */
 import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,17 +12,17 @@ import { UsageError } from "../failure.ts";
 import { isHeld } from "./claim.ts";
 import { CONFIGURATION_FILE } from "./configuration.ts";
 
-/** Files that workerd inherits, by their numbers there, as `server.ts` passes them. */
+/** Numbers of the files that workerd inherits, as `server.ts` passes them. */
 const INHERITED = { socket: 4, folder: 5 } as const;
 
 const POLL_MS = 20;
-/** A fork gets its files, and a process leaves, within this time; or it is not ours to see. */
+/** A fork has its files, and a process has left, within this time. Otherwise the system does not show it to this user. */
 const FIND_TIMEOUT_MS = 500;
 /** SIGKILL takes a moment where a disk is slow. */
 const KILL_TIMEOUT_MS = 10_000;
 
 /**
- * Ends what was left behind on a folder: its clients come back to the server that is about to start.
+ * Ends the orphans on a folder. Their clients reconnect to the server that is about to start.
  *
  * @param folder whose lock the caller holds
  * @param drainTimeoutMs how long requests under way may take before it is killed
@@ -41,7 +41,7 @@ export async function endOrphans(folder: string, drainTimeoutMs: number): Promis
     while (await isHeld(folder)) {
       const passedMs = performance.now() - startedMs;
       if (passedMs > timeoutMs) break;
-      // Again each time: one that is being started is not found at once.
+      // Search each time: a process that is just being started is not found at once.
       for (const pid of orphansOf(folder)) {
         if (!signalled.has(pid) && kill(pid, signal)) ended.add(pid);
         signalled.add(pid);
@@ -57,7 +57,7 @@ export async function endOrphans(folder: string, drainTimeoutMs: number): Promis
   );
 }
 
-/** Processes that have inherited the folder. Empty where the system does not show open files. */
+/** Processes that inherited the folder. An empty list where the system does not show open files. */
 function orphansOf(folder: string): number[] {
   const { dev, ino } = statSync(folder);
   return processes().filter((pid) => {
@@ -91,7 +91,7 @@ function kill(pid: number, signal: "SIGTERM" | "SIGKILL"): boolean {
   }
 }
 
-/** The file in which servers up to 0.4 said which processes run; it goes with the release after 0.5. */
+/** The file in which servers up to 0.4 stored their process ids. The release after 0.5 no longer looks for it. */
 export const OLD_RECORD = "server.json";
 const oldRecordSchema = v.object({
   workerdPid: v.number(),

@@ -1,4 +1,4 @@
-/** What flags and environment ask for, checked before anything is started. */
+/** What flags and environment ask for, checked before anything starts: workerd's own messages would name no flag. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import {
@@ -29,12 +29,12 @@ export interface ServeFlags {
   readonly behindProxy: boolean;
 }
 
-/** What is to be served. */
+/** What to serve. */
 export interface ServePlan {
   readonly http: readonly Address[];
   readonly tcpHost: string;
   readonly tcp: readonly TcpPort[];
-  /** Values of variables; secrets are not among them. */
+  /** Variables by name, without secrets. */
   readonly variables: Readonly<Record<string, string>>;
   readonly secrets: Readonly<Record<string, string>>;
   readonly isBehindProxy: boolean;
@@ -60,10 +60,10 @@ type SecretName = keyof typeof SECRETS;
 /** Variables that have flags of their own. */
 const FLAGS: Readonly<Record<string, string>> = { ACCESS: "--access", TCP_PORTS: "--tcp" };
 
-/** What workerd alone can't give: it fails every request instead. */
+/** Variables for features of Cloudflare's platform: with one of them workerd would fail every request. */
 const OF_THE_PLATFORM: readonly string[] = ["JURISDICTION"];
 
-/** HS256 wants a key of at least 256 bits: RFC 7518, 3.2. */
+/** HS256 requires a key of at least 256 bits: RFC 7518, 3.2. */
 const SECRET_BYTES_MIN = 32;
 const SECRET_BYTES_MAX = 4096;
 const SOCKETS_MAX = 64;
@@ -116,8 +116,9 @@ export function planOf(
 }
 
 /**
- * The names that the server answers to, unless a flag says others: any page of a browser on this machine could enter
- * an open server, by a name of its own that points to loopback. A proxy decides itself which names it passes on.
+ * The host names that the server answers to, unless a flag sets others. Without this any web page in a browser on this
+ * machine could reach an open server, by a name that resolves to loopback (DNS rebinding). A proxy in front checks names
+ * itself.
  */
 function hostsOf(
   { access, behindProxy }: ServeFlags,
@@ -221,7 +222,7 @@ function checked(variables: object): { settings: Settings; tcp: TcpPort[] } {
   }
 }
 
-/** Whoever is to come in must be able to. */
+/** Refuses a configuration that lets no caller in: better at the start than with the first request. */
 function assertOpened(settings: Settings, tcp: readonly TcpPort[]): void {
   if (settings.ACCESS === "token" && settings.TOKEN_SECRET === "") {
     throw new UsageError(
@@ -242,7 +243,7 @@ function assertOpened(settings: Settings, tcp: readonly TcpPort[]): void {
   }
 }
 
-/** What anyone may enter is not shown to other machines, unless somebody says so. */
+/** Refuses to open to other machines what needs no token, unless a flag asks for it. */
 function assertPrivate(
   { ACCESS }: Settings,
   http: readonly Address[],

@@ -11,7 +11,7 @@ interface Listener {
   readonly userId: string;
 }
 
-/** Such as `process 42 (node server.js)`; null where no process is known to listen. */
+/** Describes the process, such as `process 42 (node server.js)`; null where none is found. */
 export function portHolder(port: number): string | null {
   const tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(readText);
   if (tables.every((table) => table === null)) return holderByLsof(port);
@@ -40,7 +40,7 @@ function processWith(sockets: ReadonlySet<string>): string | null {
   return pids.find((pid) => filesOf(pid).some((file) => sockets.has(file))) ?? null;
 }
 
-/** Empty for a process that has ended, or of another user. */
+/** The open sockets of a process. An empty list once it has ended, and for a process of another user. */
 function filesOf(pid: string): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).map((file) => {
@@ -56,7 +56,7 @@ function filesOf(pid: string): string[] {
   }
 }
 
-/** Where there is no `/proc`: macOS. */
+/** Asks `lsof` on macOS, which has no `/proc`. */
 export function holderByLsof(port: number): string | null {
   try {
     const args = ["-nP", `-iTCP:${port}`, "-sTCP:LISTEN", "-Fpc"];
@@ -67,7 +67,7 @@ export function holderByLsof(port: number): string | null {
     const pid = /^p(\d+)/m.exec(text)?.[1];
     return pid === undefined ? null : described(pid, /^c(.*)/m.exec(text)?.[1] ?? "");
   } catch {
-    // It ends with 1 where it finds none.
+    // lsof exits with 1 when it finds no process.
     return null;
   }
 }

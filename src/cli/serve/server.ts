@@ -1,4 +1,10 @@
-/** A server as a process: workerd, from its start until it has ended. */
+/**
+ * The server as a process: workerd, from its start to its end.
+ *
+ * workerd drains on SIGTERM for as long as its connections last, and reports open ports through a pipe. This class sets a
+ * limit to the one, and reads the other; restarts
+ * are decided in `until-ended.ts`.
+ */
 import { spawn, type ChildProcess } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -21,15 +27,15 @@ import { LogLines } from "./log-lines.ts";
 import { portHolder } from "./port-holder.ts";
 import type { ServePlan } from "./plan.ts";
 
-/** Files of the dashboard, as they are served, beside the Worker. */
+/** Folder of the dashboard's files, beside the Worker. */
 const ASSETS_FOLDER = "assets";
-/** The pipe by which workerd says which ports are open. */
+/** The pipe through which workerd reports open ports. */
 const CONTROL_FD = 3;
-/** How long workerd may take to open its ports: it reads and compiles the Worker before. */
+/** How long workerd may take to open its ports: it reads and compiles the Worker first. */
 const READY_TIMEOUT_MS = 30_000;
-/** As shells say that a program was there and could not be started. */
+/** The exit code of shells for a program that exists and could not be started. */
 const NOT_STARTED_EXIT_CODE = 126;
-/** Exit codes of what a signal has ended are those of shells. */
+/** Exit codes after a signal are those of shells: 128 and the number of the signal. */
 const SIGNAL_EXIT_CODE = 128;
 const SIGNAL_NUMBERS: Readonly<Record<string, number>> = {
   SIGHUP: 1,
@@ -42,14 +48,14 @@ const SIGNAL_NUMBERS: Readonly<Record<string, number>> = {
   SIGTERM: 15,
 };
 
-/** A server that answers. */
+/** What a ready server reports. */
 export interface Readiness {
   readonly http: readonly Address[];
-  /** What it says of its health; null when it is well. */
+  /** What its health check found; null when it is healthy. */
   readonly ailment: string | null;
 }
 
-/** A server that has ended, or does not answer, does not get ready. */
+/** The server ended, or did not answer in time, before it was ready. */
 export class NotReady extends Error {}
 
 export class ServerProcess {
@@ -71,7 +77,7 @@ export class ServerProcess {
         data.describe({ workerdPid: null, url: null });
         resolve(exitCode);
       };
-      // Not "exit": its last lines are read before.
+      // Not the event "exit": "close" comes after the last lines of the log were read.
       child.once("close", (code, signal) => end(this.#exitCode(code, signal)));
       child.once("error", () => end(NOT_STARTED_EXIT_CODE));
     });
@@ -100,10 +106,10 @@ export class ServerProcess {
     const configuration = data.storeConfiguration(configurationText(serving));
     const args = ["serve", configuration, CONFIGURATION_NAME, `--import-path=${packageFolder}`];
     const child = spawn(workerd, [...args, `--control-fd=${CONTROL_FD}`], {
-      // By number: 1 and 2 are its log, the last three are `CONTROL_FD` and what `orphans.ts` looks for.
+      // By number: 1 and 2 are the log, 3 is `CONTROL_FD`, 4 and 5 are how `orphans.ts` recognizes workerd.
       stdio: ["ignore", "pipe", "pipe", "pipe", data.claimFd, data.fd],
       env: { ...process.env, ...plan.secrets },
-      // A group of its own: SIGINT of a terminal, which ends workerd at once, comes to this process only.
+      // A process group of its own: Ctrl-C in a terminal goes to the whole group, and would end workerd without draining.
       detached: true,
     });
     const lines = new LogLines(`${worker}.map`);
@@ -119,8 +125,8 @@ export class ServerProcess {
   /**
    * Waits until all ports are open and the server answers.
    *
-   * @returns addresses of HTTP, with the ports that the system has chosen, and what is not well: one damaged
-   * file must not keep the server from serving what is in the others
+   * @returns the HTTP addresses, with the ports that the system chose, and a failed health check. That is no reason to stop:
+   *   one damaged file must not keep the server from serving the others
    * @throws NotReady when workerd ends before, or takes too long
    */
   async ready(): Promise<Readiness> {
@@ -137,7 +143,7 @@ export class ServerProcess {
     return { http, ailment: refusal === null ? null : `${url}/health: ${refusal}` };
   }
 
-  /** It was asked to stop. */
+  /** Whether the server was asked to stop. */
   get isStopping(): boolean {
     return this.#isStopping;
   }
@@ -148,9 +154,9 @@ export class ServerProcess {
   }
 
   /**
-   * Ends workerd: no more connections, and answers to what is under way.
+   * Stops workerd: it accepts no more connections, and answers the requests under way.
    *
-   * @param drainTimeoutMs after which it is killed: channels and sockets may stay open for ever
+   * @param drainTimeoutMs after which it is killed, as channels and sockets may stay open forever
    */
   stop(drainTimeoutMs: number): void {
     if (this.#isStopping) return;
@@ -165,7 +171,7 @@ export class ServerProcess {
     return code ?? SIGNAL_EXIT_CODE + (SIGNAL_NUMBERS[signal ?? ""] ?? 0);
   }
 
-  /** Ports that another process has: workerd says which is taken, not by whom. */
+  /** Ports that other processes use: workerd names the port, but not the process. */
   #takenPorts(): string[] {
     return [...this.#plan.http, ...this.#plan.tcp].flatMap(({ port }) => {
       const holder = port === 0 ? null : portHolder(port);
@@ -196,7 +202,7 @@ function distributedWorker(): string | null {
   return paths.find((path) => existsSync(path)) ?? null;
 }
 
-/** Ports of sockets by their names, once all of them listen. */
+/** Ports by the names of their sockets, once all of them listen. */
 async function openedPorts(child: ChildProcess, socketCount: number): Promise<Map<string, number>> {
   const ports = new Map<string, number>();
   for await (const line of createInterface({ input: child.stdio[CONTROL_FD] as Readable })) {
@@ -204,6 +210,6 @@ async function openedPorts(child: ChildProcess, socketCount: number): Promise<Ma
     if (event === "listen") ports.set(String(socket), Number(port));
     if (ports.size === socketCount) return ports;
   }
-  // It ends: whoever waits for that will say so.
+  // workerd closed the pipe, so it is ending: `#inTime` reports that, with the exit code.
   return await new Promise(() => {});
 }

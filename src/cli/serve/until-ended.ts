@@ -1,4 +1,9 @@
-/** The life of a server: workerd gets ready, is started again when it ends by itself, and is told to stop. */
+/**
+ * The life of a server: workerd is started, started again when it ends by itself, and stopped on a signal.
+ *
+ * workerd ends with all its connections when a limit of the system is reached, such as that of open files. A restart brings
+ * the service back without an operator; pauses that grow keep a broken start from using up the machine.
+ */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ExitCode } from "../exit-code.ts";
 import { addressText, type Address } from "./address.ts";
@@ -6,32 +11,32 @@ import type { Events } from "./events.ts";
 import type { ServePlan } from "./plan.ts";
 import { NotReady, type ServerProcess } from "./server.ts";
 
-/** Pauses before the starts that follow one short life after another. */
+/** Pauses before restarts in a row, after workerd ended soon each time. */
 export const RESTART_PAUSES_MS: readonly number[] = [
   250, 500, 1000, 2000, 4000, 8000, 15_000, 30_000, 30_000, 30_000,
 ];
-/** A workerd that has lived so long has not ended because of its start. */
+/** After running so long, workerd did not end because of its start: pauses begin anew. */
 const LONG_LIFE_MS = 60_000;
 
-/** What a server lives with. */
+/** The circumstances of a server. */
 export interface Life {
   readonly plan: ServePlan;
   readonly events: Events;
-  /** Aborted by what asks the server to stop. */
+  /** Aborted when the server is asked to stop. */
   readonly signal: AbortSignal;
   readonly drainTimeoutMs: number;
-  /** When there is none left, the server has ended. */
+  /** Without a further pause the server ends for good. */
   readonly restartPausesMs: readonly number[];
 }
 
-/** What a life needs of a workerd. */
+/** The part of `ServerProcess` that is needed here; tests pass their own. */
 type Workerd = Pick<ServerProcess, "ended" | "pid" | "isStopping" | "ready" | "stop" | "kill">;
 
-/** Starts workerd, with what is to be served. */
+/** Starts workerd with a plan. */
 type Start = (plan: ServePlan) => Workerd;
 
 /**
- * Serves until it is asked to stop, workerd does not get ready the first time, or ends again and again.
+ * Serves until it is asked to stop, or workerd does not become ready the first time, or ends too often in a row.
  *
  * @returns 0 when it was asked to stop, else the exit code of workerd
  */
@@ -39,7 +44,7 @@ export async function untilEnded(start: Start, life: Life): Promise<ExitCode> {
   const keeper = new Keeper(start, life);
   const stop = (): void => keeper.stop();
   life.signal.addEventListener("abort", stop);
-  // A terminal that is closed.
+  // SIGHUP comes when the terminal is closed.
   process.on("SIGHUP", stop);
   try {
     if (life.signal.aborted) stop();
@@ -47,7 +52,7 @@ export async function untilEnded(start: Start, life: Life): Promise<ExitCode> {
     await life.events.tell("ended", { exitCode }, `workerd has ended, with exit code ${exitCode}`);
     return exitCode;
   } catch (error) {
-    // Nothing may go on writing to a folder that is let go of.
+    // The folder is released next: no process may still write to it.
     await keeper.kill();
     throw error;
   } finally {
@@ -78,13 +83,13 @@ class Keeper {
       const exitCode = await this.#server.ended;
       const pauseMs = this.#pauseAfter(performance.now() - startedMs);
       if (this.#isStopping) break;
-      // What has never been ready is not mended by another start: a port is taken, a file is unreadable.
+      // Another start does not help a server that was never ready: a port is taken, or a file is unreadable.
       if ((isFirst && http === null) || pauseMs === null) return exitCode;
-      // Ports that the system has chosen stay the same.
+      // Keep the ports that the system chose: clients know them.
       if (http !== null) plan = { ...plan, http };
       const text = `workerd has ended, with exit code ${exitCode}: it is started again in ${pauseMs} ms`;
       await events.tell("restarting", { exitCode, pauseMs }, text);
-      // Rejects when the server is asked to stop meanwhile.
+      // Rejects when the server is asked to stop during the pause.
       await sleep(pauseMs, null, { signal: this.#stopping.signal }).catch(() => {});
     }
     return 0;
@@ -108,13 +113,13 @@ class Keeper {
     return this.#stopping.signal.aborted;
   }
 
-  /** The pause before the next start; null when it is over. */
+  /** The pause before the next start; null when no start is left. */
   #pauseAfter(livedMs: number): number | null {
     if (livedMs >= LONG_LIFE_MS) this.#shortLives = 0;
     return this.#life.restartPausesMs[this.#shortLives++] ?? null;
   }
 
-  /** Gives the addresses of HTTP; null for a server that does not get ready, which is ended. */
+  /** Returns the HTTP addresses; null for a server that did not become ready, which is killed. */
   async #announceReady(server: Workerd): Promise<readonly Address[] | null> {
     const { plan, events } = this.#life;
     try {

@@ -1,4 +1,4 @@
-/** The runtime: where its program is, and whether it is new enough. */
+/** Finds the program of workerd, and checks that it is new enough for the Worker. */
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -11,8 +11,8 @@ const INSTALL = "npm install workerd@1.20261023.1";
 const VERSION_TIMEOUT_MS = 10_000;
 
 /**
- * The path of the program: the one that was named, else that of the package `workerd` beside this one, or
- * in the current folder.
+ * The path of the program: the given one, or else that of the package `workerd`, installed beside this package or in the
+ * current folder.
  *
  * @throws UsageError `workerd_missing`, `workerd_unusable`, `workerd_old`
  */
@@ -38,7 +38,7 @@ function packagedWorkerd(): string | null {
   return workerdFrom(import.meta.url) ?? workerdFrom(join(process.cwd(), "package.json"));
 }
 
-/** The package says where its program is, which lies in a package for the platform. */
+/** Asks the package for its program, which is in another package for each platform. */
 function workerdFrom(place: string): string | null {
   try {
     const found = createRequire(place)(PACKAGE) as { default?: unknown };
@@ -48,7 +48,7 @@ function workerdFrom(place: string): string | null {
   }
 }
 
-/** The newest compatibility date that it knows, as `YYYY-MM-DD`. */
+/** The newest compatibility date that the program supports, as `YYYY-MM-DD`. */
 function versionOf(path: string): string {
   let said: string;
   try {
