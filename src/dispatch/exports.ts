@@ -14,7 +14,7 @@ import {
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { Access } from "../base/access.ts";
-import { answerOf, partsOf, queryOf } from "./scans.ts";
+import { writeReply, readParts, queryOf } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
 import { Refusal } from "../engine/refusal.ts";
 
@@ -32,7 +32,7 @@ export class Exports {
 
   /** Answers an EXPORT. */
   async answer(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await answerOf(async (out) => await this.#export(exportOf(frame), access, out));
+    return await writeReply(async (out) => await this.#export(readExport(frame), access, out));
   }
 
   async #export(
@@ -71,8 +71,8 @@ interface ExportParts {
 }
 
 /** @throws Refusal */
-function exportOf(frame: Uint8Array): ExportParts {
-  const { prefix, body } = partsOf(frame);
+function readExport(frame: Uint8Array): ExportParts {
+  const { prefix, body } = readParts(frame);
   if (body.length < EXPORT_FIELDS_BYTES) {
     throw new Refusal(
       `body_invalid: expected at least ${EXPORT_FIELDS_BYTES} bytes, got ${body.length}`,

@@ -10,7 +10,8 @@ import { PageReader } from "../wire/page.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
 /**
- * Asks an object for the page behind a key; null for its first page.
+ * Asks an object for the page behind a key; null for its first page. A key rather than a cursor of the object: records may
+ * come and go between two pages, and the order of keys stays.
  *
  * @param isFirst it has not been asked before: now it may say that it has too much to be merged
  */

@@ -1,12 +1,14 @@
-/** A Directory of release 0.4, which a new door may meet for some minutes after a deployment. */
+/**
+ * A Directory of release 0.4, which a new door may meet: active objects keep their old code for up to five minutes after a
+ * deployment. To be removed with the release after 0.5.
+ */
 import { ByteWriter } from "../wire/bytes.ts";
 import { forEachPublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
-import type { DirectoryCalls } from "../base/calls/channel.ts";
-import type { PublishedAll } from "../base/calls/channel.ts";
+import type { DirectoryCalls, PublishedAll } from "../base/calls/channel.ts";
 
 /**
- * Publishes messages to the channel that everybody hears.
+ * Publishes messages to the channel `*`.
  *
  * @param publications all of that channel
  */

@@ -112,7 +112,7 @@ async function sendTo(
   }
 }
 
-/** A Hub of release 0.4 takes messages of one channel in a call. */
+/** A Hub of release 0.4 takes messages of one channel in a call; it is met for some minutes after a deployment. */
 async function sendOneByOne(
   stub: DurableObjectStub<HubCalls>,
   publications: Uint8Array,

@@ -85,14 +85,10 @@ export class Publisher {
   }
 
   #laneOf(group: number): Lane<Publication> {
-    let lane = this.#lanes[group];
-    if (lane === undefined) {
-      lane = new Lane<Publication>(() => this.#carryTo(group));
-      this.#lanes[group] = lane;
-    }
-    return lane;
+    return (this.#lanes[group] ??= new Lane<Publication>(() => this.#carryTo(group)));
   }
 
+  /** Joins what several callers publish into one call, and gives each its part of the answer. */
   #carryTo(group: number): Carry<Publication> {
     const call = this.#callOf(group);
     return async (pieces) => {
@@ -119,6 +115,7 @@ export class Publisher {
       try {
         return await stub.publishAll(publications);
       } catch (error) {
+        // Nothing was published: the object does not know the method, so trying the old one can't do it twice.
         if (!isUnknownMethod(error)) throw error;
         return await publishToOldDirectory(stub, publications);
       }
@@ -133,7 +130,7 @@ export class PublicationRun {
   readonly #publisher: Publisher;
   /** By index of the group. */
   readonly #groups: (Gathered | undefined)[] = [];
-  /** Those whose channel may be called like a connection. */
+  /** Those whose channel may be the id of a connection: they go to its Hub, too. */
   #own: Gathered | null = null;
   readonly #sent: Promise<void>[] = [];
   /** By index of the message. */
@@ -144,7 +141,7 @@ export class PublicationRun {
     this.#publisher = publisher;
   }
 
-  /** Adds a message. */
+  /** Adds a message: copied, as the caller's buffer is reused. A batch that has grown large goes at once. */
   add(name: NameAt, payload: Uint8Array, payloadAt: number, payloadLength: number): void {
     const index = this.#delivered.push(0) - 1;
     const group = this.#publisher.groupAt(name.bytes, name.at, name.length);
@@ -161,7 +158,8 @@ export class PublicationRun {
   }
 
   /**
-   * Sends all messages. Rejected when it is not known who got them.
+   * Sends all messages, to all groups at once. Rejected when it is not known who got them: a call to a group failed,
+   * and others may have succeeded.
    *
    * @returns per message: how many subscriptions took it; and the number of the first one, null where the
    * channel has none
@@ -196,7 +194,7 @@ export class PublicationRun {
   }
 
   #wait(sent: Promise<void>): void {
-    // What fails early is heard of once all have been sent.
+    // A call may fail before `send` awaits it: the runtime would report a rejection that nothing handles.
     sent.catch(() => {});
     this.#sent.push(sent);
   }

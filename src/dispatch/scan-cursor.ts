@@ -1,5 +1,6 @@
 /**
- * Where a SCAN goes on.
+ * Where a SCAN goes on. The cursor is all that is kept between two pages: no object remembers a listing that its caller
+ * may have given up.
  *
  * As long as every shard puts its records in the order of their keys, a cursor is the last key. Beyond that it is
  * a place in the order of a shard's table:

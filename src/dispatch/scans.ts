@@ -52,8 +52,8 @@ export class Scans {
 
   /** Answers a SCAN. */
   async scan(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await answerOf(async (out) => {
-      const parts = scanOf(frame, SCAN_CURSOR_BYTES_MAX, ScanOption.hasCursor);
+    return await writeReply(async (out) => {
+      const parts = readScan(frame, SCAN_CURSOR_BYTES_MAX, ScanOption.hasCursor);
       if (parts.hasCursor) await this.#scanFrom(parts, access, out);
       else await this.#scanOrdered(parts, access, out);
     });
@@ -61,7 +61,7 @@ export class Scans {
 
   /** Answers a REMOVE: all shards at once, each a step at a time, so that others come between. */
   async remove(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await answerOf(async (out) => await this.#remove(removalOf(frame), access, out));
+    return await writeReply(async (out) => await this.#remove(readRemoval(frame), access, out));
   }
 
   /** A page in the order of keys, whatever that costs, for clients of releases before 0.5.0. */
@@ -81,7 +81,7 @@ export class Scans {
     await writeMerged(merge, out, limit, Infinity, (entry) => writeScanRow(out, entry));
   }
 
-  /** A page that is bounded work: in the order of keys while every shard has few records. */
+  /** A page that is bounded work: in the order of keys while every shard has few records, as people expect it. */
   async #scanFrom(parts: ScanParts, access: Access, out: ByteWriter): Promise<void> {
     const { after } = parts;
     const query = queryOf(parts.prefix, Keyspace.throttr, access);
@@ -138,7 +138,7 @@ export class Scans {
     for (let calls = 0; calls < CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
       if (calls > 0) await turn();
       const { shard, order, place, behind }: TableCursor = cursor;
-      const page: ShardRows = await orRefused(
+      const page: ShardRows = await refuseLostCursor(
         this.#shards
           .stub(shard)
           .rows(placement, { ...query, behind }, order === "" ? null : order, place, recordsLeft),
@@ -152,7 +152,7 @@ export class Scans {
     out.copy(rows.bytes, 0, rows.length);
   }
 
-  /** Answers are forgotten with everything, and are no records that count. */
+  /** With everything, answers of idempotency keys are removed too; callers count records, so these don't count. */
   async #remove(
     { prefix, isEverything }: RemovalParts,
     access: Access,
@@ -211,8 +211,11 @@ function writePageHead(out: ByteWriter, cursor: Uint8Array | null): void {
   if (cursor !== null) out.copy(cursor);
 }
 
-/** What a cursor meets that has lost its meaning is told to the one call, not to all that came with it. */
-async function orRefused<T>(call: Promise<T>): Promise<T> {
+/**
+ * Refuses one command whose cursor is out of date. As an error it would fail the whole run, and with it the commands that
+ * other callers sent in the same message.
+ */
+async function refuseLostCursor<T>(call: Promise<T>): Promise<T> {
   try {
     return await call;
   } catch (error) {
@@ -222,12 +225,14 @@ async function orRefused<T>(call: Promise<T>): Promise<T> {
 }
 
 /**
+ * Reads the body of a SCAN, SEMAPHORES or HOLDERS. Rights and the length of the frame were checked; nothing else was.
+ *
  * @param afterBytesMax of the key or cursor to go on behind
  * @param otherOptions that are possible beside `ScanOption.isBehind`
  * @throws Refusal
  */
-export function scanOf(frame: Uint8Array, afterBytesMax: number, otherOptions = 0): ScanParts {
-  const { prefix, body } = partsOf(frame);
+export function readScan(frame: Uint8Array, afterBytesMax: number, otherOptions = 0): ScanParts {
+  const { prefix, body } = readParts(frame);
   if (body.length < SCAN_FIELDS_BYTES) {
     throw new Refusal(
       `body_invalid: expected at least ${SCAN_FIELDS_BYTES} bytes, got ${body.length}`,
@@ -255,15 +260,15 @@ export function scanOf(frame: Uint8Array, afterBytesMax: number, otherOptions = 
 }
 
 /** @throws Refusal */
-function removalOf(frame: Uint8Array): RemovalParts {
-  const { prefix, body } = partsOf(frame);
+function readRemoval(frame: Uint8Array): RemovalParts {
+  const { prefix, body } = readParts(frame);
   if (body.length !== 1) {
     throw new Refusal(`body_invalid: expected 1 byte, got ${body.length}`);
   }
   return { prefix, isEverything: isSet(body[0]!, RemoveOption.everything) };
 }
 
-export function partsOf(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
+export function readParts(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
   const flags = frame[1]!;
   if (flags !== 0) throw new Refusal(`flags_invalid: expected 0, got ${flags}`);
   const end = COMMAND_HEADER_BYTES + frame[2]!;
@@ -308,8 +313,12 @@ export function mergeScans(
   );
 }
 
-/** @param write writes the body of a success, or throws a Refusal */
-export async function answerOf(write: (out: ByteWriter) => Promise<void>): Promise<Uint8Array> {
+/**
+ * Writes the reply to a command on all of a namespace.
+ *
+ * @param write writes the body of a success, or throws a Refusal, which becomes the reply instead
+ */
+export async function writeReply(write: (out: ByteWriter) => Promise<void>): Promise<Uint8Array> {
   const out = new ByteWriter(4096);
   try {
     out.u8(STATUS_SUCCESS);

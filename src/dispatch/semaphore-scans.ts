@@ -9,7 +9,7 @@ import { HOLDER_CURSOR_BYTES, SEMAPHORE_NAME_BYTES_MAX } from "../wire/edge/comm
 import { Keyspace } from "../wire/keyspace.ts";
 import { PageReader } from "../wire/page.ts";
 import type { Access } from "../base/access.ts";
-import { answerOf, mergeScans, queryOf, scanOf, writeMerged, type ScanParts } from "./scans.ts";
+import { writeReply, mergeScans, queryOf, readScan, writeMerged, type ScanParts } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
 import { Refusal } from "../engine/refusal.ts";
 
@@ -25,15 +25,15 @@ export class SemaphoreScans {
 
   /** Answers a SEMAPHORES. */
   async semaphores(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await answerOf(async (out) => {
-      await this.#semaphores(scanOf(frame, SEMAPHORE_NAME_BYTES_MAX), access, out);
+    return await writeReply(async (out) => {
+      await this.#semaphores(readScan(frame, SEMAPHORE_NAME_BYTES_MAX), access, out);
     });
   }
 
   /** Answers a HOLDERS, whose name the access allows. */
   async holders(frame: Uint8Array): Promise<Uint8Array> {
-    return await answerOf(
-      async (out) => await this.#holders(scanOf(frame, HOLDER_CURSOR_BYTES), out),
+    return await writeReply(
+      async (out) => await this.#holders(readScan(frame, HOLDER_CURSOR_BYTES), out),
     );
   }
 

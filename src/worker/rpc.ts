@@ -26,7 +26,7 @@ import { withNewLeaseId } from "./lease-id.ts";
 import { router } from "./router.ts";
 import { accessOfProps, trust } from "./trust.ts";
 
-/** Operations of one batch. */
+/** Operations of one batch: a call between Workers carries 32 MiB, and their replies are held until all have come. */
 const BATCH_MAX = 10_000;
 
 type AnyOperation = (...parameters: unknown[]) => Operation<unknown>;

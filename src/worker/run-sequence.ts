@@ -9,7 +9,10 @@ import { Dispatch } from "../dispatch/dispatch.ts";
 import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Caller } from "./caller.ts";
 
-/** Where the replies to runs go: those of the last run may be held until there is room for more. */
+/**
+ * Where the replies to runs go. Those of the runs so far may be held in memory, up to a limit: a body of many small runs
+ * then needs no stream.
+ */
 export interface RunSink extends Omit<Sink, "countPublished"> {
   /** The next run waits for room. */
   readonly isFull: boolean;
