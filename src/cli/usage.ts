@@ -9,6 +9,7 @@ import { nameOf } from "../wire/edge/argument.ts";
 import { RequestType, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { httpTransportOf } from "./connection.ts";
 import type { ConnectionSettings } from "./settings.ts";
+import { readFragments } from "../wire/throttr/fragments.ts";
 
 /** How often a record was read and written: in the last minute, and since its shard started. */
 export interface Usage {
@@ -25,7 +26,6 @@ export interface RecordUsage {
 
 /** A row of STATS: key size 1, then four u64. */
 const ROW_BYTES = 33;
-const FRAGMENT_HEADER_BYTES = 16;
 
 /** The usage of a record; null if there is none. */
 export async function askUsage(
@@ -55,20 +55,10 @@ export function decodeUsages(bytes: Uint8Array): RecordUsage[] {
   const view = viewOf(bytes);
   const usages: RecordUsage[] = [];
   try {
-    const fragments = Number(view.getBigUint64(0, true));
-    let at = 8;
-    for (let i = 0; i < fragments; i++) {
-      const rows = Number(view.getBigUint64(at + 8, true));
-      const rowsAt = at + FRAGMENT_HEADER_BYTES;
-      at = rowsAt + ROW_BYTES * rows;
-      for (let row = 0; row < rows; row++) {
-        const rowAt = rowsAt + ROW_BYTES * row;
-        const keyBytes = view.getUint8(rowAt);
-        usages.push({ key: bytes.slice(at, at + keyBytes), usage: usageAt(view, rowAt + 1) });
-        at += keyBytes;
-      }
+    for (const { rowAt, name } of readFragments(bytes, ROW_BYTES)) {
+      usages.push({ key: name.slice(), usage: usageAt(view, rowAt + 1) });
     }
-    if (at === bytes.length) return usages;
+    return usages;
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
   }

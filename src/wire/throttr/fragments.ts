@@ -7,6 +7,8 @@
  */
 import { ByteWriter } from "../bytes.ts";
 
+/** Bytes of a fragment before its rows. */
+const HEADER_BYTES = 16;
 /** Most bytes of rows and names in a fragment. */
 const FRAGMENT_BYTES_MAX = 2048;
 
@@ -91,4 +93,35 @@ export class FragmentCount {
     }
     this.#bytes += bytes;
   }
+}
+
+/** A row of a fragment, and its name. */
+export interface FragmentRow {
+  /** Where the row begins in the answer; its first byte is the size of the name. */
+  readonly rowAt: number;
+  readonly name: Uint8Array;
+}
+
+/**
+ * The rows of an answer of fragments, in their order. What `FragmentWriter` writes, this reads.
+ *
+ * @param bytes the answer behind its status: the number of fragments u64, then the fragments
+ * @throws RangeError when the answer is cut off, or goes on behind its last fragment
+ */
+export function* readFragments(bytes: Uint8Array, rowBytes: number): Generator<FragmentRow> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const fragments = Number(view.getBigUint64(0, true));
+  let at = 8;
+  for (let fragment = 0; fragment < fragments; fragment++) {
+    const rows = Number(view.getBigUint64(at + 8, true));
+    const rowsAt = at + HEADER_BYTES;
+    at = rowsAt + rowBytes * rows;
+    for (let row = 0; row < rows; row++) {
+      const rowAt = rowsAt + rowBytes * row;
+      const nameAt = at;
+      at += view.getUint8(rowAt);
+      yield { rowAt, name: bytes.subarray(nameAt, at) };
+    }
+  }
+  if (at !== bytes.length) throw new RangeError("fragments: the answer does not end with its last");
 }
