@@ -51,6 +51,7 @@ import {
 import { openPort, openSocket, post } from "../support/pool/doors.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
+import { U64_MAX } from "../support/models/values.ts";
 
 type Stub = Service<typeof Throttr>;
 const entrypoint = exports.Throttr as unknown as (options: { props: object }) => Stub;
@@ -58,7 +59,6 @@ const server = exports.default as unknown as Fetcher;
 const seed = inject("seed");
 const PATH = "/throttr/edge";
 const PORT = 9031;
-const U64_MAX = 2n ** 64n - 1n;
 const SHARDS = 4;
 const END_NS = BigInt(Date.now() + 3_600_000) * 1_000_000n + 123_456n;
 const COUNTER_5 = { kind: COUNTER, unit: 4, expiresNs: END_NS, quota: 5n } as const;

@@ -13,6 +13,7 @@ import {
   type OpenPage,
 } from "../support/process/dashboard-browser.ts";
 import { increment } from "../../src/wire/edge/operations.ts";
+import { WHOAMI } from "../support/frames/index.ts";
 
 /** Of a server and a browser. */
 const START_TIMEOUT_MS = 90_000;
@@ -400,7 +401,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await new Promise((resolve) => socket.addEventListener("open", resolve));
     let replies = 0;
     socket.addEventListener("message", () => replies++);
-    socket.send(Uint8Array.of(0x18));
+    socket.send(WHOAMI);
     await expect.poll(() => replies, PATIENT).toBe(1);
     socket.send(increment("shown:counter", { ttlMs: 60_000 }).frame);
     await expect.poll(() => replies, PATIENT).toBe(2);

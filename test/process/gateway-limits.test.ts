@@ -16,7 +16,7 @@ import type { GatewayOptions } from "../../src/cli/gateway/options.ts";
 import { parsePorts } from "../../src/cli/gateway/ports.ts";
 import { bridgeMessage, bridgeWindow, FRAME_BYTES_LIMIT } from "../../src/wire/bridge.ts";
 import { parseExposition } from "../support/text/exposition.ts";
-import { concat, unhex } from "../support/frames/index.ts";
+import { concat, unhex, WHOAMI } from "../support/frames/index.ts";
 import {
   answerBytes,
   fakeServer,
@@ -140,7 +140,7 @@ describe("a server that does not answer", () => {
   it("a server that does not answer pings is given up, and its client closed", async () => {
     const fake = await serve((socket) => socket.pause());
     const client = await open(await before(fake, { pingMs: 100 }));
-    client.socket.write(Uint8Array.of(0x18));
+    client.socket.write(WHOAMI);
     await expect.poll(() => client.isEnded, { timeout: 5000 }).toBe(true);
     expect(events()).toEqual(["upstream_failed"]);
     expect(logs.at(-1)).toMatchObject({ reason: "lost" });
@@ -299,7 +299,7 @@ describe("what the server sends before it closes", () => {
       speakBridge(socket, { onFrames: () => socket.send(unhex("0badf0")) }),
     );
     const client = await open(await before(fake));
-    client.socket.write(unhex("18"));
+    client.socket.write(WHOAMI);
     await expect.poll(() => client.isEnded).toBe(true);
     expect(logs.at(-1)).toMatchObject({ event: "upstream_failed", reason: "lost" });
     await expect.poll(() => fake.sockets.length).toBe(0);
@@ -312,7 +312,7 @@ describe("a server of another release", () => {
     const fake = await serve((socket) => socket.on("message", () => received++), null);
     const gateway = await before(fake);
     const client = await open(gateway);
-    client.socket.write(unhex("18"));
+    client.socket.write(WHOAMI);
     await expect.poll(() => client.isEnded).toBe(true);
     expect(received).toBe(0);
     expect(events()).toEqual(["upstream_failed"]);
@@ -338,14 +338,14 @@ describe("limits", () => {
     const fake = await serve(answering);
     const gateway = await before(fake, { connectionsMax: 3, metricsPort: 0 });
     const some = [await open(gateway), await open(gateway), await open(gateway)];
-    await Promise.all(some.map((client) => client.exchange(unhex("18"), 1)));
+    await Promise.all(some.map((client) => client.exchange(WHOAMI, 1)));
     const surplus = [await open(gateway), await open(gateway)];
     await expect.poll(() => surplus.every(({ isEnded }) => isEnded)).toBe(true);
     expect(events()).toEqual(["metrics_listening", "connections_max"]);
     some[0]!.socket.destroy();
     await expect.poll(() => gateway.connections).toBe(2);
     const next = await open(gateway);
-    expect(await next.exchange(unhex("18"), 1)).toHaveLength(1);
+    expect(await next.exchange(WHOAMI, 1)).toHaveLength(1);
     const text = await (await fetch(`http://127.0.0.1:${gateway.metricsPort}/metrics`)).text();
     const metrics = parseExposition(text);
     const valueOf = (name: string): number | undefined =>
@@ -368,7 +368,7 @@ describe("limits", () => {
     const client = await open(gateway);
     for (let i = 0; i < 4; i++) {
       await sleep(200);
-      await client.exchange(unhex("18"), 1);
+      await client.exchange(WHOAMI, 1);
     }
     expect(client.isEnded).toBe(false);
     await expect.poll(() => client.isEnded, { timeout: 3000 }).toBe(true);
@@ -417,7 +417,7 @@ describe("the end of a gateway", () => {
   it("a stopping gateway takes no more connections, and ends when its last one has ended", async () => {
     const gateway = await before(await serve(answering), { drainMs: 5000, metricsPort: 0 });
     const client = await open(gateway);
-    await client.exchange(unhex("18"), 1);
+    await client.exchange(WHOAMI, 1);
     const closed = gateway.close();
     await expect(TcpClient.open(gateway.ports[0]!)).rejects.toThrow("ECONNREFUSED");
     const health = await fetch(`http://127.0.0.1:${gateway.metricsPort}/health`);
@@ -426,7 +426,7 @@ describe("the end of a gateway", () => {
       { status: "draining", connections: 1 },
     ]);
     await sleep(300);
-    expect(await client.exchange(unhex("18"), 1)).toHaveLength(1);
+    expect(await client.exchange(WHOAMI, 1)).toHaveLength(1);
     client.socket.end();
     await closed;
     expect(client.isEnded).toBe(true);
@@ -437,7 +437,7 @@ describe("the end of a gateway", () => {
     const fake = await serve((socket) => answerBytes(socket, 500));
     const gateway = await before(fake, { drainMs: 200 });
     const [idle, busy] = [await open(gateway), await open(gateway)];
-    await idle.exchange(unhex("18"), 1);
+    await idle.exchange(WHOAMI, 1);
     busy.socket.write(unhex("1818"));
     await sleep(50);
     const startMs = performance.now();
@@ -456,7 +456,7 @@ describe("the end of a gateway", () => {
       drainMs: 60_000,
     });
     const client = await open(gateway);
-    client.socket.write(unhex("18"));
+    client.socket.write(WHOAMI);
     const startMs = performance.now();
     const closed = gateway.close();
     await sleep(100);
@@ -465,7 +465,7 @@ describe("the end of a gateway", () => {
     expect(performance.now() - startMs).toBeLessThan(1000);
     const other = await before(fakes[0]!, { drainMs: 0 });
     const waiting = await open(other);
-    waiting.socket.write(unhex("18"));
+    waiting.socket.write(WHOAMI);
     await sleep(100);
     await other.close();
     expect(performance.now() - startMs).toBeLessThan(4000);
@@ -508,7 +508,7 @@ describe("TLS", () => {
     await gateway.reload();
     const [later, laterSocket] = await openTls(port);
     expect(laterSocket.getPeerX509Certificate()!.fingerprint256).not.toBe(first);
-    expect(await later.exchange(unhex("18"), 1)).toHaveLength(1);
+    expect(await later.exchange(WHOAMI, 1)).toHaveLength(1);
     socket.end(unhex("181818"));
     await expect.poll(() => client.isEnded).toBe(true);
     expect(client.receivedBytes).toBe(5);
@@ -516,7 +516,7 @@ describe("TLS", () => {
     await gateway.reload();
     expect(events()).toEqual(["tls_reloaded", "tls_reload_failed"]);
     const [last] = await openTls(port);
-    expect(await last.exchange(unhex("18"), 1)).toHaveLength(1);
+    expect(await last.exchange(WHOAMI, 1)).toHaveLength(1);
   });
 
   it("failed TLS handshakes are counted, and given up in time", async () => {
@@ -533,7 +533,7 @@ describe("TLS", () => {
     await expect.poll(() => silent.isEnded, { timeout: 3000 }).toBe(true);
     expect(events()).toEqual(["connections_max", "tls_failed"]);
     const [client] = await openTls(gateway.ports[0]!);
-    expect(await client.exchange(unhex("18"), 1)).toHaveLength(1);
+    expect(await client.exchange(WHOAMI, 1)).toHaveLength(1);
   });
 });
 
@@ -584,7 +584,7 @@ describe("the command", () => {
     );
     await expect.poll(() => named(command, "listening").length, { timeout: 20_000 }).toBe(2);
     const [client] = await openTls(PORT);
-    await client.exchange(unhex("18"), 1);
+    await client.exchange(WHOAMI, 1);
     await openTls(PORT + 1);
     await expect
       .poll(() => fake.requests)
@@ -603,7 +603,7 @@ describe("the command", () => {
     const exited = once(command.process, "exit");
     command.process.kill("SIGTERM");
     await expect.poll(() => named(command, "draining").length).toBe(1);
-    expect(await client.exchange(unhex("18"), 1)).toHaveLength(1);
+    expect(await client.exchange(WHOAMI, 1)).toHaveLength(1);
     for (const { socket } of clients) socket.end();
     expect(await exited).toEqual([0, null]);
     expect(JSON.stringify(command.lines)).not.toContain("a.b.c");

@@ -13,10 +13,11 @@ import { givenToken, tokenOfFile } from "../../src/cli/gateway/token.ts";
 import type { ThrottrError } from "../../src/wire/edge/error.ts";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
 import { comparedReplies, yrmcdsScenarios, recordedReplies } from "../support/yrmcds/vectors.ts";
-import { concat, frameOf, hex, unhex } from "../support/frames/index.ts";
+import { concat, frameOf, hex, unhex, WHOAMI } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/models/requests.ts";
 import { openYrmcds, type SocketClient } from "../support/process/yrmcds-sockets.ts";
 import { TcpClient } from "../support/process/gateway-peers.ts";
+import { withLiveIds } from "../support/engine/vectors.ts";
 
 const HTTP_PORT = 21_510;
 const TOKEN_SECRET = "gateway-secret";
@@ -121,19 +122,6 @@ interface Exchange {
 
 const ID_BYTES = 16;
 
-/** Puts live connection ids where recorded ones stand: as bytes, as hex text, as hex text in capitals. */
-function withLiveIds(bytes: string, ids: ReadonlyMap<string, string>): string {
-  const asText = (text: string): string => hex(new TextEncoder().encode(text));
-  let out = bytes;
-  for (const [recorded, live] of ids) {
-    out = out
-      .replaceAll(recorded, live)
-      .replaceAll(asText(recorded), asText(live))
-      .replaceAll(asText(recorded.toUpperCase()), asText(live.toUpperCase()));
-  }
-  return out;
-}
-
 describe("recorded exchanges of Throttr", () => {
   const lines = ["uint16", "uint64"].map((size) =>
     readFileSync(resolve(vectors, `throttr/${size}.jsonl`), "utf8")
@@ -152,7 +140,7 @@ describe("recorded exchanges of Throttr", () => {
       for (const name of names) clients.set(name, await open(`7.3/${steps[0]!.size}`));
       await expect.poll(() => gateway.connections).toBe(names.length);
       // Of those that ask nothing, that they are open at the server shows nowhere else.
-      await Promise.all([...clients.values()].map((client) => client.exchange(unhex("18"), 17)));
+      await Promise.all([...clients.values()].map((client) => client.exchange(WHOAMI, 17)));
       const ids = new Map<string, string>();
       for (const step of steps) {
         if (step.sleep_before_ms !== undefined) await sleep(step.sleep_before_ms);
@@ -287,7 +275,7 @@ describe("a client", () => {
   it("a client is listed as a TCP connection, at the address of the gateway", async () => {
     await use("listed");
     const client = await open("7.3/uint16");
-    await client.exchange(unhex("18"), 17);
+    await client.exchange(WHOAMI, 17);
     const headers = { authorization: `Bearer ${readFileSync(tokenFile, "utf8").trim()}` };
     const response = await fetch(`${options.url}/v1/connections`, { headers });
     expect(await response.json()).toMatchObject({
@@ -322,7 +310,7 @@ describe("a client", () => {
   it("a client is closed when its token is refused, and the next one enters with the next token", async () => {
     writeToken("no.such.token");
     const refused = await open("7.3/uint16");
-    refused.socket.write(Uint8Array.of(0x18));
+    refused.socket.write(WHOAMI);
     await expect.poll(() => refused.isEnded).toBe(true);
     expect(refused.receivedBytes).toBe(0);
     expect(logs).toEqual([
@@ -337,7 +325,7 @@ describe("a client", () => {
     expect(JSON.stringify(logs)).not.toContain("no.such");
     await use("default");
     const client = await open("7.3/uint16");
-    expect(await client.exchange(Uint8Array.of(0x18), 17)).toHaveLength(17);
+    expect(await client.exchange(WHOAMI, 17)).toHaveLength(17);
   });
 });
 

@@ -8,13 +8,13 @@ const crossed = (message: string, properties: object = {}): Error =>
   Object.assign(new Error(message), { remote: true, ...properties });
 
 describe("the refusal of an object", () => {
-  it("is found by the code that crosses as a property", () => {
+  it("the refusal of an object is found by the code that crosses as a property", () => {
     const refusal = refusalOf(crossed("row_version: 9 is not 8", { code: "row_version" }));
     expect(refusal).toBeInstanceOf(ThrottrError);
     expect([refusal!.code, refusal!.detail]).toEqual(["row_version", "9 is not 8"]);
   });
 
-  it("is found by the message of an object of release 0.4, which is all that it sends", () => {
+  it("the refusal of an object of release 0.4 is found by its message, which is all that it sends", () => {
     const refusal = refusalOf(crossed("shards_mismatch: the data is spread over SHARDS=4"));
     expect(refusal!.code).toBe("shards_mismatch");
     expect(refusal!.detail).toBe("the data is spread over SHARDS=4");
@@ -27,12 +27,12 @@ describe("the refusal of an object", () => {
     ["of Node", crossed("connect ECONNREFUSED", { code: "ECONNREFUSED" })],
     ["with a code that begins like one of ours", crossed("row_versions: 1")],
     ["that is no Error", "failed"],
-  ])("is not seen in an error %s: its outcome is unknown", (_, error) => {
+  ])("an error %s is not taken for a refusal, so its outcome is unknown", (_, error) => {
     expect(refusalOf(error)).toBeNull();
     expect(reportFailure(error).code).toBe("outcome_unknown");
   });
 
-  it("keeps the text of other errors from the caller", () => {
+  it("the text of other errors is kept from the caller", () => {
     const { message, cause } = reportFailure(crossed("inner matters"));
     expect(message).not.toContain("inner matters");
     expect(cause).toBeUndefined();

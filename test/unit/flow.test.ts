@@ -29,7 +29,7 @@ const bridge = (host: Host, stored = NEW): Flow => new Flow(true, true, stored, 
 const gateway = (host: Host, stored = NEW): Flow => new Flow(true, false, stored, host);
 
 describe("BridgeFlow", () => {
-  it("has room for a further call while at most a window of replies is not drained", () => {
+  it("BridgeFlow has room for a further call while at most a window of replies is not drained", () => {
     const flow = new BridgeFlow(new HubBacklog(), 0);
     flow.send(BRIDGE_WINDOW_BYTES);
     expect(flow.room()).toBeNull();
@@ -37,7 +37,7 @@ describe("BridgeFlow", () => {
     expect(flow.room()).toBeInstanceOf(Promise);
   });
 
-  it("lets the next call go on as soon as the client has read back to a window", async () => {
+  it("BridgeFlow lets the next call go on as soon as the client has read back to a window", async () => {
     const flow = new BridgeFlow(new HubBacklog(), 0);
     flow.send(BRIDGE_WINDOW_BYTES + 100);
     const room = flow.room();
@@ -48,14 +48,14 @@ describe("BridgeFlow", () => {
     expect(flow.room()).toBeNull();
   });
 
-  it("counts no more as drained than was sent, so the Hub's backlog never falls below zero", () => {
+  it("BridgeFlow counts no more as drained than was sent, so the Hub's backlog never falls below zero", () => {
     const hub = new HubBacklog();
     const flow = new BridgeFlow(hub, 10);
     flow.drain(1000);
     expect([flow.undrainedBytes, hub.bytes]).toEqual([0, 0]);
   });
 
-  it("gives the Hub its backlog back, and ends what waits, when the connection is closed", async () => {
+  it("BridgeFlow gives the Hub its backlog back, and ends waiting calls, when the connection is closed", async () => {
     const hub = new HubBacklog();
     const flow = new BridgeFlow(hub, 0);
     flow.send(2 * BRIDGE_WINDOW_BYTES);
@@ -70,7 +70,7 @@ describe("SocketFlow", () => {
   const flowOf = (host: Host): SocketFlow =>
     new SocketFlow(host.unread, host, { silentBytes: 0, unheardBytes: 0 });
 
-  it("makes a peer that goes on asking wait for the pace that it is believed to read at", async () => {
+  it("SocketFlow paces a peer that keeps asking to its estimated reading", async () => {
     const host = new Host();
     const flow = flowOf(host);
     flow.sendReplies(32 * MEBIBYTE);
@@ -80,7 +80,7 @@ describe("SocketFlow", () => {
     expect(host.waits).toEqual([1000]);
   });
 
-  it("ends a wait with an error when the connection has closed meanwhile", async () => {
+  it("SocketFlow ends a wait with an error when the connection has closed meanwhile", async () => {
     const flow = flowOf(new Host());
     flow.sendReplies(33 * MEBIBYTE);
     const room = flow.room();
@@ -88,7 +88,7 @@ describe("SocketFlow", () => {
     await expect(room).rejects.toThrow("closed");
   });
 
-  it("counts a ping as a sign of life once", () => {
+  it("SocketFlow counts a ping as a sign of life once", () => {
     const host = new Host();
     const flow = flowOf(host);
     flow.sendPushes(100);
@@ -100,7 +100,7 @@ describe("SocketFlow", () => {
 });
 
 describe("Flow", () => {
-  it("refuses more pushes to a silent WebSocket client than it may leave unread, unless it has sent a ping", () => {
+  it("Flow refuses more pushes to a silent WebSocket client than it may leave unread, unless it has sent a ping", () => {
     const host = new Host();
     const flow = webSocket(host);
     flow.sendPushes(MEBIBYTE);
@@ -109,7 +109,7 @@ describe("Flow", () => {
     expect(flow.refusePushes(1)).toBeNull();
   });
 
-  it("refuses further replies to a client that asks for 32 MiB at once and says nothing more", () => {
+  it("Flow refuses further replies to a client that asks for 32 MiB at once and then stays silent", () => {
     const flow = webSocket(new Host());
     flow.sendReplies(32 * MEBIBYTE + 1, 32 * MEBIBYTE + 1);
     expect(flow.refuseReplies()?.reason).toMatch(/^reply_bytes: /);
@@ -117,7 +117,7 @@ describe("Flow", () => {
     expect(flow.refuseReplies()).toBeNull();
   });
 
-  it("leaves a client behind a bridge one window of pushes while the Hub's backlog is tight", () => {
+  it("Flow leaves a client behind a bridge one window of pushes while the Hub's backlog is tight", () => {
     const host = new Host();
     const flow = bridge(host);
     expect(flow.refusePushes(MEBIBYTE)).toBeNull();
@@ -126,7 +126,7 @@ describe("Flow", () => {
     expect(flow.refusePushes(BRIDGE_WINDOW_BYTES + 1)?.reason).toMatch(/^push_bytes: /);
   });
 
-  it("believes the Worker's bridge, and no gateway that has drained more than it was sent", () => {
+  it("Flow believes the Worker's bridge, and no gateway that has drained more than it was sent", () => {
     for (const [flow, isBelieved] of [
       [bridge(new Host()), true],
       [gateway(new Host()), false],
@@ -137,7 +137,7 @@ describe("Flow", () => {
     }
   });
 
-  it("paces a gateway that drains everything at once like a WebSocket client", async () => {
+  it("Flow paces a gateway that drains everything at once like a WebSocket client", async () => {
     const host = new Host();
     const flow = gateway(host);
     flow.sendReplies(33 * MEBIBYTE, 33 * MEBIBYTE);
@@ -146,7 +146,7 @@ describe("Flow", () => {
     expect(host.waits).toEqual([64]);
   });
 
-  it("takes up after hibernation what it has counted before", () => {
+  it("Flow continues after hibernation from its stored counts", () => {
     for (const make of [webSocket, bridge, gateway]) {
       const before = make(new Host());
       before.sendReplies(1000, 1000);

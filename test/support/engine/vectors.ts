@@ -97,7 +97,7 @@ function maskVolatile(
 const idOf = (reply: Uint8Array): string => hex(reply.subarray(1, 1 + ID_BYTES));
 
 /** Puts live ids where recorded ones stand: as bytes, as hex text, as hex text in capitals. */
-function withLiveIds(bytes: string, ids: ReadonlyMap<string, string>): string {
+export function withLiveIds(bytes: string, ids: ReadonlyMap<string, string>): string {
   const asText = (text: string): string => hex(new TextEncoder().encode(text));
   let out = bytes;
   for (const [recorded, live] of ids) {
