@@ -1,11 +1,11 @@
-/** Errors over HTTP: problem details (RFC 9457) with a stable `code`. */
+/** Errors over HTTP: problem details (RFC 9457) with a stable `code`, from the one table of codes in `wire/edge/codes.ts`. */
 import { statusOf, titleOf, type ProblemCode } from "../wire/edge/codes.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
-/** When a client should retry a request that there was no memory for: unfinished bodies end within moments. */
+/** `Retry-After` of a request for which there was no memory, in seconds: unfinished bodies end soon. */
 const RETRY_AFTER_S = "1";
 
-/** What is wrong with one field of a request. */
+/** An invalid field of a request. */
 export interface FieldError {
   /** Its path, such as `strategy.quotas[0].limit`; empty for the whole. */
   readonly field: string;
@@ -13,7 +13,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** A request with wrong fields: programs get them as a list, too. */
+/** A request with invalid fields; the answer lists them for programs. */
 export class FieldsInvalid extends ThrottrError {
   readonly errors: readonly FieldError[];
 
@@ -44,7 +44,7 @@ export function problemResponse(code: ProblemCode, { detail, errors }: ProblemDe
     "cache-control": "no-store",
   });
   if (code === "bodies_max") headers.set("retry-after", RETRY_AFTER_S);
-  // RFC 9110 wants a challenge with every 401.
+  // RFC 9110, section 15.5.2: every 401 must have a challenge.
   if (status === 401) headers.set("www-authenticate", "Bearer");
   return new Response(JSON.stringify(problem), { status, headers });
 }

@@ -1,7 +1,8 @@
 /**
- * Tokens: who may do what in which namespace.
+ * Tokens: the rights of a caller in a namespace.
  *
- * A token is a JWT (HS256) signed with `TOKEN_SECRET`; nothing about it is stored.
+ * A token is a JWT (HS256) signed with `TOKEN_SECRET`. Nothing about it is stored, so checking one costs no call, and a
+ * single token cannot be revoked: a short lifetime limits the damage, and a new secret ends all of them.
  */
 import { verify } from "hono/jwt";
 import { JwtTokenExpired, JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
@@ -11,12 +12,12 @@ import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
-/** What stands in place of a token begins so where it names a namespace of an open server. */
+/** On an open server, `namespace.NAME` in place of a token chooses a namespace. */
 const NAMESPACE = "namespace.";
 
-/** A token in a URL ends up in logs: it must not live longer than this. */
+/** A token in a URL ends up in logs and histories, so its lifetime must be short. In seconds. */
 export const TICKET_TTL_S_MAX = 300;
-/** The clocks of who mints tokens and who checks them differ by a little. */
+/** Tolerated difference between the clocks of issuer and server, in seconds. */
 const LEEWAY_S = 5;
 const PREFIXES_MAX = 16;
 const PREFIX_BYTES_MAX = 255;
@@ -39,7 +40,7 @@ const prefixes = v.optional(
 
 export const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
 
-/** @param field where the name stands, for the message */
+/** @param field the field with the name, for messages */
 export const namespaceName = (field: string) =>
   v.pipe(
     v.string(`${field}: expected a namespace`),
@@ -49,7 +50,7 @@ export const namespaceName = (field: string) =>
     ),
   );
 
-/** What a grant says of rights, whoever gives it. */
+/** The rights in a grant, be it a token's claims or a binding's props. */
 export const grantFields = {
   scopes: v.array(
     v.picklist(scopeNames, `scopes: expected ${scopeNames.join(", ")}`),
@@ -67,7 +68,7 @@ const claimsSchema = v.object({
   ...grantFields,
 });
 
-/** The access that a grant gives. */
+/** Makes an access from a grant. */
 export function accessOf(
   namespace: string,
   grant: {
@@ -82,21 +83,21 @@ export function accessOf(
   return { namespace, scopes: bits, keyPrefixes, channelPrefixes, expiresAtMs };
 }
 
-/** What a token says, as it is signed. */
+/** The claims of a token. */
 export type Claims = v.InferInput<typeof claimsSchema>;
 
 /** Where a request carries its token. */
 export interface Credentials {
   readonly token: string | null;
-  /** The token came in the URL. */
+  /** Whether the token came in the URL. */
   readonly isTicket: boolean;
 }
 
 /**
- * What the bearer of the credentials may do.
+ * Checks credentials and returns the access that they give.
  *
  * @throws ThrottrError `token_missing`, `token_expired`, `token_not_yet_valid`, `token_invalid`, `ticket_too_long`;
- * 503 `access_not_configured` when the deployment says neither how to check tokens nor to be open
+ * 503 `access_not_configured` if the deployment has neither a secret nor ACCESS=open
  */
 export async function authenticate(settings: Settings, credentials: Credentials): Promise<Access> {
   assertConfigured(settings);
@@ -121,10 +122,10 @@ export async function authenticate(settings: Settings, credentials: Credentials)
 }
 
 /**
- * What anyone may do in a namespace of an open server. It stands in place of a token, so it goes wherever
- * tokens go: in headers, subprotocols and clients. No JWT begins like it.
+ * The access to a namespace of an open server. The name takes the place of a token, so clients need no other option
+ * for it. No JWT begins like it.
  *
- * @throws ThrottrError `token_invalid` unless the server says that any namespace may be named
+ * @throws ThrottrError `token_invalid` unless the server allows any namespace
  */
 function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access {
   if (ACCESS !== "open" || OPEN_NAMESPACES !== "any") {
@@ -138,7 +139,7 @@ function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access
   return { ...OPEN_ACCESS, namespace: result.output };
 }
 
-/** @throws ThrottrError when nothing says who may come in */
+/** @throws ThrottrError `access_not_configured` if the deployment has neither a secret nor ACCESS=open */
 export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
   if (ACCESS === "open" || TOKEN_SECRET !== "") return;
   throw new ThrottrError(
@@ -158,7 +159,7 @@ async function verified(
     );
   }
   try {
-    // When it begins is checked below: with leeway, and once the signature is known to be right.
+    // `nbf` and `iat` are checked later with leeway, which hono does not know, and only once the signature is right.
     return await verify(token, TOKEN_SECRET, { alg: "HS256", nbf: false, iat: false });
   } catch (error) {
     if (error instanceof JwtTokenSignatureMismatched && TOKEN_SECRET_PREVIOUS !== "") {

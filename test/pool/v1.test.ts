@@ -257,14 +257,14 @@ describe("values", () => {
   });
 
   it.each([
-    ["", "it is missing"],
+    ["", "missing field"],
     ["?ttlMs=", ', got ""'],
     ["?ttlMs=-1", ', got "-1"'],
     ["?ttlMs=1.5", ', got "1.5"'],
     ["?ttlMs=1e3", ', got "1e3"'],
     ["?ttlMs=9007199254740992", ", got"],
-    ["?ttlMs=1&ttlMs=2", "it came twice"],
-    ["?ttlMs=%", "a % without two hexadecimal digits"],
+    ["?ttlMs=1&ttlMs=2", "the parameter was given twice"],
+    ["?ttlMs=%", "a % must be followed by two hexadecimal digits"],
   ])("a raw value needs a TTL in the query: %j", async (query, message) => {
     const got = await call("PUT", `/v1/buffers/a${query}`, { body: "x", headers: RAW });
     expectProblem(got, "query_invalid");
@@ -279,7 +279,7 @@ describe("values", () => {
   it.each([
     [{}, { value: "expected either value or valueBase64" }],
     [{ value: "a", valueBase64: "YQ==" }, { value: "expected either value or valueBase64" }],
-    [{ value: 1 }, { value: expect.stringMatching(/^expected well-formed text: .*, got 1$/) }],
+    [{ value: 1 }, { value: expect.stringMatching(/^expected well-formed text; .*, got 1$/) }],
     [{ value: "\ud800" }, { value: expect.stringMatching(/^expected well-formed text/) }],
     [{ valueBase64: "*" }, { valueBase64: 'expected base64, got "*"' }],
     [{ valueBase64: "YQ=" }, { valueBase64: expect.stringMatching(/^expected base64/) }],
@@ -330,8 +330,8 @@ describe("compare-and-set", () => {
   it.each([
     [{ value: "a", ttlMs: 1 }, "expected", "expected either expected or expectedBase64"],
     [{ expected: null, ttlMs: 1 }, "value", "expected either value or valueBase64"],
-    [{ expected: "a", value: "b" }, "ttlMs", "it is needed unless value is null"],
-    [{ expected: "a", valueBase64: "YQ==" }, "ttlMs", "it is needed unless value is null"],
+    [{ expected: "a", value: "b" }, "ttlMs", "expected a TTL, unless value is null"],
+    [{ expected: "a", valueBase64: "YQ==" }, "ttlMs", "expected a TTL, unless value is null"],
   ])("compare-and-set refuses %j", async (json, field, message) => {
     const got = await compareAndSet(json);
     expectProblem(got, "body_invalid");
@@ -386,7 +386,7 @@ describe("idempotency keys", () => {
     await insert("a", 0);
     const got = await increase(key, 1);
     expectProblem(got, "idempotency_key_invalid");
-    expect(got.json.detail).toContain("1 to 64 characters");
+    expect(got.json.detail).toContain("1 to 64 ASCII characters");
     expect(await quotaOf("a")).toBe("0");
   });
 
@@ -469,7 +469,7 @@ describe("limits", () => {
   });
 
   it.each([
-    [{}, { strategy: "it is missing" }],
+    [{}, { strategy: "missing field" }],
     [{ strategy: "gcra" }, { strategy: 'expected an object with a field strategy, got "gcra"' }],
     [{ strategy: null }, { strategy: "expected an object with a field strategy, got null" }],
     [
@@ -510,7 +510,7 @@ describe("limits", () => {
       { strategy: { strategy: "fixed_window", quotas: [{ name: "a b", limit: 1, windowMs: 0 }] } },
       {
         "strategy.quotas[0].name":
-          'expected 1 to 64 characters of A-Z a-z 0-9 _ - : . @ +, got "a b"',
+          'expected 1 to 64 ASCII characters of A-Z a-z 0-9 _ - : . @ +, got "a b"',
         "strategy.quotas[0].windowMs": expect.stringMatching(
           /^expected a number above 0, at most .* got 0$/,
         ),

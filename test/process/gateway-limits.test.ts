@@ -646,7 +646,7 @@ describe("the command", () => {
     const command = run(["--json", `--url=${url}`, `--ports=${PORT}=7.3`, "--token=a.b.c"]);
     expect(await once(command.process, "exit")).toEqual([3, null]);
     http.close();
-    const message = `${url} refuses the gateway's token: the token has expired`;
+    const message = `${url} refuses the gateway's token: the token has expired: send a new one`;
     await expect
       .poll(() => command.lines)
       .toMatchObject([{ error: { code: "token_expired", message, exitCode: 3 } }]);

@@ -1,11 +1,10 @@
-/** Routes of buffers. */
+/** Routes of buffers. A value can travel as text or base64 in JSON, or as raw bytes. */
 import * as operations from "../../wire/edge/operations.ts";
 import { executeOne } from "../execute.ts";
 import { recordRoutes } from "./records.ts";
 import { nothing, ok, present, route } from "./route.ts";
 import { compareAndSetAnswer, compareAndSetBody, rawQuery, setBody } from "./schemas/buffers.ts";
 import { components } from "./schemas/components.ts";
-import { noQuery } from "./schemas/parts.ts";
 import { textFields } from "../text.ts";
 
 const tag = "buffers";
@@ -16,15 +15,14 @@ export const bufferRoutes = [
     path: "/v1/buffers/{key}",
     id: "setBuffer",
     tag,
-    summary: "Set a buffer, whatever it held",
+    summary: "Set a buffer",
     description:
-      "Bytes may be sent as they are, as `application/octet-stream` with `?ttlMs=`; any other body is taken for JSON.",
+      "Creates the buffer or replaces its value. To send raw bytes, use `application/octet-stream` with `?ttlMs=`; any other body is read as JSON.",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: setBody,
     rawQuery,
-    answers: { 204: { description: "It is set." } },
+    answers: { 204: { description: "The buffer was set." } },
     errors: ["kind_mismatch", "shard_full", "frame_too_large", "value_invalid"],
     example: { url: "/v1/buffers/page", body: { value: "hello", ttlMs: 60_000 } },
     answer: async ({ caller, path, body, once }) => {
@@ -39,10 +37,8 @@ export const bufferRoutes = [
     id: "getBuffer",
     tag,
     summary: "Read a buffer",
-    description: "`Accept: application/octet-stream` gets its bytes as they are.",
+    description: "`Accept: application/octet-stream` returns the raw bytes.",
     scopes: ["read"],
-    query: noQuery,
-    body: undefined,
     answers: { 200: { description: "The buffer.", schema: components.Buffer, isRaw: true } },
     errors: ["key_absent", "kind_mismatch"],
     example: { url: "/v1/buffers/page" },
@@ -60,12 +56,16 @@ export const bufferRoutes = [
     path: "/v1/buffers/{key}/compare-and-set",
     id: "compareAndSetBuffer",
     tag,
-    summary: "Set or remove a buffer, if it holds what is expected",
+    summary: "Set or remove a buffer if it holds an expected value",
     scopes: ["read", "write"],
     once: "one",
-    query: noQuery,
     body: compareAndSetBody,
-    answers: { 200: { description: "What became of it.", schema: compareAndSetAnswer } },
+    answers: {
+      200: {
+        description: "Whether it was applied, and otherwise the current value.",
+        schema: compareAndSetAnswer,
+      },
+    },
     errors: ["kind_mismatch", "shard_full", "frame_too_large", "value_invalid", "expected_invalid"],
     example: {
       url: "/v1/buffers/page/compare-and-set",

@@ -1,4 +1,4 @@
-/** Routes of channels. Listening has a door of its own: `GET /channels/{channel}`. */
+/** Routes of channels. Listening is not among them: `GET /channels/{channel}` streams Server-Sent Events. */
 import { beginsWithAny, binaryString, compareBytes } from "../../wire/bytes.ts";
 import { SCAN_RECORDS_MAX } from "../../wire/edge/command.ts";
 import { RequestType } from "../../wire/throttr/requests.ts";
@@ -8,7 +8,7 @@ import { exchange } from "../execute.ts";
 import { channelRows, type ChannelRow } from "./channel-rows.ts";
 import { ok, route } from "./route.ts";
 import { channelsAnswer, messageAnswer, messageBody } from "./schemas/channels.ts";
-import { noQuery, pageQuery } from "./schemas/parts.ts";
+import { pageQuery } from "./schemas/parts.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 
 const tag = "channels";
@@ -21,11 +21,16 @@ export const channelRoutes = [
     id: "publish",
     tag,
     summary: "Publish a message",
-    description: "Listeners of `GET /channels/{channel}` and subscribers on connections get it.",
+    description:
+      "Goes to listeners of `GET /channels/{channel}` and to subscribers on connections.",
     scopes: ["publish"],
-    query: noQuery,
     body: messageBody,
-    answers: { 200: { description: "What became of it.", schema: messageAnswer } },
+    answers: {
+      200: {
+        description: "How many subscriptions received it, and its number.",
+        schema: messageAnswer,
+      },
+    },
     errors: ["frame_too_large"],
     example: { url: "/v1/channels/news", body: { payload: "hello" } },
     answer: async ({ caller, path, body }) => {
@@ -49,8 +54,7 @@ export const channelRoutes = [
     summary: "List channels that have subscriptions",
     scopes: ["admin"],
     query: pageQuery,
-    body: undefined,
-    answers: { 200: { description: "A page; no snapshot.", schema: channelsAnswer } },
+    answers: { 200: { description: "A page. Not a snapshot.", schema: channelsAnswer } },
     errors: ["reply_too_large"],
     example: { url: "/v1/channels?prefix=ne&limit=100" },
     answer: async ({ caller, query }) => {

@@ -1,4 +1,4 @@
-/** The route that lists connections, each with what it has asked. */
+/** The route that lists connections, each with its requests by type. */
 import * as v from "valibot";
 import { pageOfConnections } from "../../dispatch/hub-pages.ts";
 import { hexOf } from "../../wire/bytes.ts";
@@ -30,32 +30,34 @@ const connectionsAnswer = v.strictObject({
       v.strictObject({
         id: v.pipe(
           v.string(),
-          v.description("32 hex digits: its own channel. Holders of semaphores have it as a UUID."),
+          v.description(
+            "32 hexadecimal digits: the name of its own channel. Holders of semaphores show it as a UUID.",
+          ),
         ),
         transport: v.pipe(
           v.picklist(transports),
           v.description("`events`: a listener of Server-Sent Events."),
         ),
-        ip: v.pipe(v.string(), v.description("Empty where it is not known.")),
-        port: counted("0 where it is not known."),
+        ip: v.pipe(v.string(), v.description("Empty if unknown.")),
+        port: counted("0 if unknown."),
         connectedAtMs: counted("In ms since the epoch."),
         readBytes: count,
         writeBytes: count,
-        publishedBytes: counted("Of the payloads that it has published."),
-        receivedBytes: counted("Of the payloads that it was pushed."),
-        requests: counted("All of them. Those of the yrmcds protocol are not counted here."),
+        publishedBytes: counted("Payload bytes that it published."),
+        receivedBytes: counted("Payload bytes that it received."),
+        requests: counted("All requests, except those of the yrmcds protocol."),
         requestsByType: v.pipe(
           v.record(v.string(), count),
-          v.description("By the names that `GET /v1/info` has; those that are not 0."),
+          v.description("By the names of `GET /v1/info`; types without requests are left out."),
         ),
       }),
     ),
-    v.description("In the order in which they connected, then of their ids."),
+    v.description("Ordered by the time they connected, then by id."),
   ),
   cursor,
 });
 
-/** A name that a request of Throttr and a command have both counts both, as in `GET /v1/info`. */
+/** A name that both a request of Throttr and a command have counts both, as in `GET /v1/info`. */
 const TYPES = [...Object.entries(RequestType), ...Object.entries(Command)];
 
 function inJson({ counts, ...row }: ConnectionRow) {
@@ -87,14 +89,12 @@ export const connectionRoutes = [
     path: "/v1/connections",
     id: "listConnections",
     tag: "admin",
-    summary: "List connections, and what each has asked",
+    summary: "List connections with their requests",
     description:
-      "Over TCP, WebSocket and Server-Sent Events. Those of a Hub that does not answer within 2 s are left out. `METRICS=off` counts no requests and no bytes. A token's prefixes don't matter.",
+      "Connections over TCP, WebSocket and Server-Sent Events. A Hub that does not answer within 2 s is left out. With `METRICS=off` requests and bytes are not counted. The token's prefixes do not matter.",
     scopes: ["admin"],
     query: connectionsQuery,
-    body: undefined,
-    answers: { 200: { description: "A page; no snapshot.", schema: connectionsAnswer } },
-    errors: [],
+    answers: { 200: { description: "A page. Not a snapshot.", schema: connectionsAnswer } },
     example: { url: "/v1/connections?limit=100" },
     answer: async ({ caller: { env, access }, query: { limit, cursor: after = null } }) => {
       try {

@@ -1,4 +1,4 @@
-/** Routes of counters. */
+/** Routes of counters. Quotas are strings of digits in JSON, because JSON readers round numbers above 2^53. */
 import * as operations from "../../wire/edge/operations.ts";
 import type { CounterChange, CounterRecord } from "../../wire/edge/operations.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -13,11 +13,15 @@ import {
   quotaAnswer,
   quotaBody,
 } from "./schemas/counters.ts";
-import { noQuery } from "./schemas/parts.ts";
 
 const tag = "counters";
 
-const changed = { 200: { description: "What became of it.", schema: components.CounterChange } };
+const changed = {
+  200: {
+    description: "The outcome, and the counter as it is now.",
+    schema: components.CounterChange,
+  },
+};
 
 const inJson = (counter: CounterRecord): object => ({
   ...counter,
@@ -32,13 +36,12 @@ export const counterRoutes = [
     path: "/v1/counters/{key}",
     id: "insertCounter",
     tag,
-    summary: "Insert a counter",
-    description: "Only where there is no record under the key: one that is there stays as it is.",
+    summary: "Create a counter",
+    description: "Only if the key has no record. An existing record stays as it is.",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: insertBody,
-    answers: { 201: { description: "It was inserted." } },
+    answers: { 201: { description: "The counter was created." } },
     errors: ["exists", "shard_full"],
     example: { url: "/v1/counters/visits", body: { quota: "100", ttlMs: 60_000 } },
     answer: async ({ caller, path, body, once }) => {
@@ -60,8 +63,6 @@ export const counterRoutes = [
     tag,
     summary: "Read a counter",
     scopes: ["read"],
-    query: noQuery,
-    body: undefined,
     answers: { 200: { description: "The counter.", schema: components.Counter } },
     errors: ["key_absent", "kind_mismatch"],
     example: { url: "/v1/counters/visits" },
@@ -78,7 +79,6 @@ export const counterRoutes = [
     summary: "Set the quota of a counter",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: quotaBody,
     answers: changed,
     errors: ["key_absent", "kind_mismatch"],
@@ -93,11 +93,10 @@ export const counterRoutes = [
     path: "/v1/counters/{key}/increment",
     id: "incrementCounter",
     tag,
-    summary: "Add to a counter, or make one",
-    description: "Where there is no counter, one is made of the amount and the TTL.",
+    summary: "Add to a counter, or create it",
+    description: "A key without a record gets a counter with this amount and TTL.",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: incrementBody,
     answers: { 200: { description: "The new quota.", schema: quotaAnswer } },
     errors: ["kind_mismatch", "quota_overflow", "shard_full"],
@@ -117,7 +116,6 @@ export const counterRoutes = [
     summary: "Add to the quota of a counter",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: amountBody,
     answers: changed,
     errors: ["key_absent", "kind_mismatch"],
@@ -131,10 +129,9 @@ export const counterRoutes = [
     path: "/v1/counters/{key}/decrease",
     id: "decreaseCounter",
     tag,
-    summary: "Subtract from the quota of a counter, if it has as much",
+    summary: "Subtract from the quota of a counter, if it is large enough",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: amountBody,
     answers: changed,
     errors: ["key_absent", "kind_mismatch"],

@@ -1,4 +1,4 @@
-/** Routes of rate limits. */
+/** Routes of rate limits. A request carries the strategy; the server stores only the state, under name and key. */
 import { binaryString } from "../../wire/bytes.ts";
 import { IDEMPOTENCY_KEY_BYTES_MAX } from "../../wire/edge/command.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -19,13 +19,12 @@ import {
   peekBody,
   resetQuery,
 } from "./schemas/limits.ts";
-import { noQuery } from "./schemas/parts.ts";
 
 const tag = "limits";
 const path = "/v1/limits/{name}/{key}";
 const strategy = { strategy: "token_bucket", burst: 10, rate: 2 } as const;
 
-const result = { 200: { description: "What the limit says.", schema: components.LimitResult } };
+const result = { 200: { description: "The decision.", schema: components.LimitResult } };
 
 const nameErrors: readonly ProblemCode[] = ["base_key_invalid", "key_invalid"];
 const strategyErrors: readonly ProblemCode[] = [
@@ -37,7 +36,7 @@ const strategyErrors: readonly ProblemCode[] = [
 ];
 const limitErrors = [...nameErrors, ...strategyErrors];
 
-/** Names of limits are ASCII: whatever else comes is refused as it is. */
+/** A name as text. Other bytes than ASCII become characters that the check of names refuses. */
 const nameOf = (bytes: Uint8Array): string => binaryString(bytes, 0, bytes.length);
 
 const namesOf = (path: { name: Uint8Array; key: Uint8Array }): { name: string; key: string } => ({
@@ -51,12 +50,11 @@ export const limitRoutes = [
     path,
     id: "limit",
     tag,
-    summary: "Ask a limit, and charge the cost if it allows it",
+    summary: "Check a limit, and charge the cost if it is allowed",
     description:
-      "A refusal is an answer, too: 200 with `success` false. The request brings the strategy; the state is kept under the name of the limit and the key of who is limited.",
+      "A refusal is a normal answer: 200 with `success` false. The request carries the strategy; the server stores the state under the name of the limit and the key.",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: limitBody,
     answers: result,
     errors: [...limitErrors, "shard_full"],
@@ -71,10 +69,9 @@ export const limitRoutes = [
     path: `${path}/peek`,
     id: "peekLimit",
     tag,
-    summary: "What a limit would say to a cost of 1",
-    description: "Nothing is charged; `remaining` is what it is before.",
+    summary: "Check a limit without charging it",
+    description: "Decides about a cost of 1. Nothing is charged, and nothing is written.",
     scopes: ["read"],
-    query: noQuery,
     body: peekBody,
     answers: result,
     errors: limitErrors,
@@ -89,10 +86,9 @@ export const limitRoutes = [
     path: `${path}/refund`,
     id: "refundLimit",
     tag,
-    summary: "Give a cost back to a limit",
+    summary: "Refund a cost to a limit",
     scopes: ["write"],
     once: "one",
-    query: noQuery,
     body: limitBody,
     answers: result,
     errors: [...limitErrors, "shard_full"],
@@ -107,12 +103,11 @@ export const limitRoutes = [
     path,
     id: "resetLimit",
     tag,
-    summary: "Forget the state of a limit",
+    summary: "Reset a limit",
     scopes: ["write"],
     once: "one",
     query: resetQuery,
-    body: undefined,
-    answers: { 204: { description: "It is forgotten." } },
+    answers: { 204: { description: "The state was deleted." } },
     errors: [...nameErrors, "key_absent"],
     example: { url: "/v1/limits/api/user:42?strategy=token_bucket" },
     answer: async ({ caller, path, query, once }) => {
@@ -129,15 +124,15 @@ export const limitRoutes = [
     path: "/v1/limits",
     id: "limitMany",
     tag,
-    summary: "Ask many limits at once",
+    summary: "Check many limits at once",
     description:
-      "One call to each shard, whatever their number. Each request is answered by itself: with its result, or with an error of the codes of a single one. `Idempotency-Key` covers them all, in this order: it has 60 bytes at most here.",
+      "One call to each shard, however many requests there are. Each request has its own result or error, with the codes of a single check. `Idempotency-Key` covers all of them in this order, and has at most 60 bytes here.",
     scopes: ["write"],
     once: "each",
-    query: noQuery,
     body: limitManyBody,
-    answers: { 200: { description: "What the limits say.", schema: limitManyAnswer } },
-    errors: [],
+    answers: {
+      200: { description: "A result or an error for each request.", schema: limitManyAnswer },
+    },
     example: {
       url: "/v1/limits",
       body: { requests: [{ name: "api", key: "user:42", strategy }] },
@@ -161,11 +156,11 @@ export const limitRoutes = [
   }),
 ];
 
-/** Bytes of a key that are left to the number of a request. */
+/** Bytes of an idempotency key that are reserved for the number of a request. */
 const NUMBER_BYTES = `.${LIMIT_REQUESTS_MAX - 1}`.length;
 const KEY_BYTES_MAX = IDEMPOTENCY_KEY_BYTES_MAX - NUMBER_BYTES;
 
-/** A key of its own for each request of many: two of them may be on one record. */
+/** An idempotency key for each request: two requests may be about the same record, and must both be charged. */
 function onceOf(key: string | undefined, i: number): { idempotencyKey?: string } {
   if (key === undefined) return {};
   if (key.length <= KEY_BYTES_MAX) return { idempotencyKey: `${key}.${i}` };

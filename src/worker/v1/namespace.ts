@@ -1,4 +1,4 @@
-/** Routes about all of a namespace: listing, figures, removal. */
+/** Routes about a whole namespace: listing, figures, removal, clocks. */
 import { countsAt, type TallyFigures } from "../../engine/tally.ts";
 import { figuresOf } from "../../dispatch/overview.ts";
 import { Command } from "../../wire/edge/command.ts";
@@ -13,18 +13,20 @@ import { ok, route } from "./route.ts";
 import { askSurvey, setClocksBack } from "../survey.ts";
 import { components } from "./schemas/components.ts";
 import { clockAnswer, adminBody } from "./schemas/namespace.ts";
-import { noQuery } from "./schemas/parts.ts";
 import { prefixQuery, recordsAnswer, recordsQuery, removedAnswer } from "./schemas/records.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 
-const removed = { 200: { description: "How many there were.", schema: removedAnswer } };
+const removed = { 200: { description: "The number of removed records.", schema: removedAnswer } };
 
 function inJson({ key, kind, quota, bytes, expiresAtMs }: ListedRecord): object {
   const value = kind === "counter" ? { quota: String(quota) } : { bytes };
   return { ...textFields("key", key), kind, ...value, expiresAtMs };
 }
 
-/** Requests that INFO has no place for, by the names of calls: one that Throttr has too counts with it. */
+/**
+ * Adds the requests that INFO's 237 bytes have no place for, by the names of calls. A call that exists in the Throttr
+ * protocol too, such as `insert`, counts together with it.
+ */
 function withCommands(
   told: InfoFigures["requestsByType"],
   figures: TallyFigures,
@@ -56,11 +58,10 @@ export const namespaceRoutes = [
     tag: "records",
     summary: "List records",
     description:
-      "A page that is not the last one may have fewer records than `limit`, or none: go on until `cursor` is null.",
+      "A page can have fewer records than `limit`, or none, and still not be the last: continue until `cursor` is null.",
     scopes: ["read"],
     query: recordsQuery,
-    body: undefined,
-    answers: { 200: { description: "A page; no snapshot.", schema: recordsAnswer } },
+    answers: { 200: { description: "A page. Not a snapshot.", schema: recordsAnswer } },
     errors: ["after_invalid", "cursor_lost"],
     example: { url: "/v1/records?prefix=user:&limit=100" },
     answer: async ({ caller, query }) => {
@@ -79,10 +80,7 @@ export const namespaceRoutes = [
     summary: "Figures of the namespace",
     description: "Figures per minute are estimates.",
     scopes: ["read"],
-    query: noQuery,
-    body: undefined,
     answers: { 200: { description: "The figures.", schema: components.Info } },
-    errors: [],
     example: { url: "/v1/info" },
     answer: async ({ caller }) => {
       const info = await executeOne(caller, operations.info());
@@ -98,9 +96,7 @@ export const namespaceRoutes = [
     summary: "Remove all records whose keys begin with a prefix",
     scopes: ["admin"],
     query: prefixQuery,
-    body: undefined,
     answers: removed,
-    errors: [],
     example: { url: "/v1/records?prefix=session:" },
     answer: async ({ caller, query }) => {
       return ok({ removed: await executeOne(caller, operations.removeAll(query.prefix)) });
@@ -112,9 +108,8 @@ export const namespaceRoutes = [
     id: "flush",
     tag: "admin",
     summary: "Remove all records of the namespace",
-    description: "Those that the token's `keyPrefixes` allow, if it has any.",
+    description: "If the token has `keyPrefixes`, only the records that they allow.",
     scopes: ["admin"],
-    query: noQuery,
     body: adminBody,
     answers: removed,
     errors: ["namespace_mismatch"],
@@ -129,11 +124,10 @@ export const namespaceRoutes = [
     path: "/v1/admin/clock",
     id: "setClockBack",
     tag: "admin",
-    summary: "Set the times of records back where the clock was ahead",
+    summary: "Set the times of records back after the clock was ahead",
     scopes: ["admin"],
-    query: noQuery,
     body: adminBody,
-    answers: { 200: { description: "By how much.", schema: clockAnswer } },
+    answers: { 200: { description: "By how much each shard was set back.", schema: clockAnswer } },
     errors: ["namespace_mismatch"],
     example: { url: "/v1/admin/clock", body: { namespace: "default" } },
     answer: async ({ caller, body }) => {

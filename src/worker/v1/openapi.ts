@@ -1,4 +1,9 @@
-/** The OpenAPI document, made of the routes and their schemas. */
+/**
+ * The OpenAPI document, made from the routes and their schemas.
+ *
+ * It is made at its first request and kept: converting all schemas takes tens of milliseconds, which no other request
+ * of the isolate should pay.
+ */
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from "@valibot/to-json-schema";
 import { VERSION } from "../../base/version.ts";
 import { PROBLEM_CODES, statusOf, titleOf, type ProblemCode } from "../../wire/edge/codes.ts";
@@ -20,12 +25,12 @@ import { ROUTES } from "./routes.ts";
 import { components } from "./schemas/components.ts";
 
 const ABOUT: readonly string[] = [
-  "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this document as pages, `/openapi.json` has it for programs.",
-  "A token opens its namespace: `Authorization: Bearer …`, or `?ticket=` with one that lives at most 300 s. Without a scope of the token the answer is 403.",
-  "Quotas are 64-bit: answers have them as strings of digits. Times are in milliseconds.",
-  "Keys, values and payloads are bytes. In a URL they are percent-encoded, byte by byte (`/` is `%2F`). In JSON they are text where they are UTF-8, else base64 in a field with `Base64` behind its name. The empty name, `.` and `..` can't stand in a path: write `-` there and the name in the query, `/v1/counters/-?key=..`, `/v1/semaphores/-?name=..`.",
-  "With `Idempotency-Key` (1 to 64 characters) a call may be sent again: within `IDEMPOTENCY_TTL_MS`, it is not applied twice on its record, and gets the answer of the first one.",
-  "Errors are problem details (RFC 9457) with a stable `code`. Fields and parameters that nobody knows are refused.",
+  "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this document as a page; `/openapi.json` is for programs.",
+  "A token belongs to one namespace. Send it as `Authorization: Bearer …`, or as `?ticket=` if its lifetime is at most 300 s. A request that needs a scope the token lacks gets a 403.",
+  "Quotas have 64 bits, so answers contain them as strings of digits. Times are in milliseconds.",
+  "Keys, values and payloads are bytes. In a URL they are percent-encoded, byte by byte (`/` is `%2F`). In JSON they are text if they are UTF-8, otherwise base64 in a field whose name ends in `Base64`. A path cannot contain the empty name, `.` or `..`: write `-` there and put the name into the query, `/v1/counters/-?key=..`, `/v1/semaphores/-?name=..`.",
+  "`Idempotency-Key` (1 to 64 characters) makes a retry safe: within `IDEMPOTENCY_TTL_MS` a repeated call is not applied again and returns the first answer.",
+  "Errors are problem details (RFC 9457) with a stable `code`. Unknown fields and parameters are refused.",
 ];
 
 /** All codes as a table in Markdown. `/docs#key_absent`, the `type` of a problem, leads to its row. */
@@ -105,9 +110,9 @@ function operationOf(route: Route): DocumentOperation {
 const PATH_DESCRIPTIONS: Readonly<Record<string, string>> = {
   key: "1 to 255 bytes, percent-encoded.",
   channel: "1 to 255 bytes, percent-encoded.",
-  name: "Names the limit: 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`.",
-  limited: "Names who is limited, of the same characters.",
-  semaphore: "Names the semaphore: 1 to 255 bytes, percent-encoded.",
+  name: "Name of the limit: 1 to 64 characters of `A-Z a-z 0-9 _ - : . @ +`.",
+  limited: "Key of the limit, such as a user, of the same characters.",
+  semaphore: "Name of the semaphore: 1 to 255 bytes, percent-encoded.",
   lease: "A UUID.",
 };
 
@@ -130,20 +135,20 @@ function parametersOf({ path, query, rawQuery, once, example }: Route): Paramete
       name: "Idempotency-Key",
       in: "header",
       required: false,
-      description: "1 to 64 characters of ASCII, in quotes or without.",
+      description: "1 to 64 ASCII characters, with or without quotes.",
       schema: { type: "string" },
     });
   }
   return parameters;
 }
 
-/** What a name in a path stands for. */
+/** The kind of a name in a path: `key` and `name` mean different things in different routes. */
 function subjectOf(name: string, path: string): string {
   if (name === "key" && path.includes("{name}")) return "limited";
   return name === "name" && path.startsWith("/v1/semaphores/") ? "semaphore" : name;
 }
 
-/** @param isAlways false where the query is needed with some bodies only */
+/** @param isAlways false if the query belongs to some bodies only */
 function queryParameters(schema: Schema, isAlways: boolean): Parameter[] {
   const { properties = {}, required = [] } = jsonSchemaOf(schema);
   return Object.entries(properties).map(([name, { description, ...property }]) => ({

@@ -1,9 +1,9 @@
-/** The route that tells what a namespace is doing: figures in all, of each shard, and of each Hub. */
+/** The overview route: figures of the namespace, of each shard and of each Hub. */
 import * as v from "valibot";
 import { INTERVAL_MS_MAX, INTERVAL_MS_MIN } from "../live.ts";
 import { askOverview } from "../survey.ts";
 import { ok, route } from "./route.ts";
-import { count, counted, noQuery, queryInteger } from "./schemas/parts.ts";
+import { count, counted, queryInteger } from "./schemas/parts.ts";
 
 const moment = (description: string) => v.pipe(v.number(), v.description(description));
 const rate = v.strictObject({ total: count, perMinute: count });
@@ -13,7 +13,7 @@ const silent = {
   code: v.pipe(
     v.string(),
     v.description(
-      "Why: `timeout` (2 s), `failed`, `outdated` (it runs the release before), or what it refuses every request with, like `shards_mismatch`.",
+      "The reason: `timeout` (2 s), `failed`, `outdated` (it runs the previous release), or the code with which it refuses every request, such as `shards_mismatch`.",
     ),
   ),
 };
@@ -25,14 +25,18 @@ const ShardOverview = v.variant("isUnreachable", [
     isUnreachable: v.literal(false),
     startedAtMs: moment("In ms since the epoch."),
     requests: rate,
-    records: counted("Of all kinds, in memory; those past their time until they are collected."),
-    bytes: counted("Memory that they take."),
-    bytesMax: counted("The budget, `SHARD_BYTES_MAX`: beyond it new records are refused."),
-    refusedForSpace: counted("Requests that the budget has refused since the start."),
+    records: counted(
+      "Records of all kinds in memory; expired records count until they are collected.",
+    ),
+    bytes: counted("Memory that the records use."),
+    bytesMax: counted("The limit, `SHARD_BYTES_MAX`: above it new records are refused."),
+    refusedForSpace: counted("Requests refused because of the limit since the shard started."),
     journalRows: counted("Rows of the journal since it was last cut."),
     journalBytes: count,
-    rowsWritten: counted("Rows of storage written since the start; an alarm that is set is one."),
-    clockLagMs: counted("By how much its time is ahead of the clock, after that was ahead."),
+    rowsWritten: counted(
+      "Rows written to storage since the shard started; setting an alarm is one.",
+    ),
+    clockLagMs: counted("How far the shard's time is ahead of the clock."),
   }),
   v.strictObject({ ...shardIndex, ...silent }),
 ]);
@@ -40,7 +44,7 @@ const ShardOverview = v.variant("isUnreachable", [
 const hubPlace = {
   location: v.pipe(
     v.string(),
-    v.description("Where its clients are, in three letters; `XXX` where that is not known."),
+    v.description("Location of its clients, in three letters; `XXX` if unknown."),
   ),
   index: count,
 };
@@ -54,14 +58,14 @@ const HubOverview = v.variant("isUnreachable", [
   v.strictObject({ ...hubPlace, ...silent }),
 ]);
 
-/** As `wire/overview.ts` has it. */
+/** The schema of `Overview` in `wire/overview.ts`. */
 export const overviewAnswer = v.strictObject({
-  atMs: moment("When all had answered, in ms since the epoch by the server's clock."),
+  atMs: moment("When all objects had answered, in ms since the epoch by the server's clock."),
   version: v.pipe(v.string(), v.description("The server's release.")),
   namespace: v.string(),
   runningSinceMs: v.pipe(
     v.nullable(v.number()),
-    v.description("The earliest start of a shard that is awake; null where no shard answers."),
+    v.description("The earliest start of a shard that is awake; null if no shard answers."),
   ),
   requests: v.strictObject({
     total: count,
@@ -69,16 +73,16 @@ export const overviewAnswer = v.strictObject({
     byType: v.pipe(
       v.record(v.string(), rate),
       v.description(
-        "By name; commands of the edge dialect begin with `EDGE_`, requests of the yrmcds protocol with `COUNTER_`. All names are there.",
+        "By name: commands of the edge dialect begin with `EDGE_`, requests of the yrmcds protocol with `COUNTER_`. All names are present.",
       ),
     ),
   }),
   readBytes: rate,
   writeBytes: rate,
   records: v.strictObject({
-    counters: counted("Live counters; pairs of dialect 2 and semaphores are not among them."),
+    counters: counted("Live counters, without pairs of dialect 2 and semaphores."),
     buffers: count,
-    bufferBytes: counted("Of their values."),
+    bufferBytes: counted("Bytes of their values."),
   }),
   connections: v.strictObject({
     open: count,
@@ -88,25 +92,27 @@ export const overviewAnswer = v.strictObject({
       events: counted("Listeners of Server-Sent Events."),
     }),
   }),
-  subscriptions: counted("Those that connections begin with are among them."),
-  channels: counted("Channels with subscribers, without those that are a connection's own."),
+  subscriptions: counted(
+    "Includes the subscription to its own channel that each connection begins with.",
+  ),
+  channels: counted("Channels with subscribers, without the own channels of connections."),
   semaphores: v.strictObject({
     objects: counted("Semaphores that exist."),
     holdings: count,
     holders: counted("Connections and leases that hold anything."),
     usedBytes: count,
   }),
-  shards: v.pipe(v.array(ShardOverview), v.description("All of them, by index.")),
+  shards: v.pipe(v.array(ShardOverview), v.description("All shards, by index.")),
   hubs: v.pipe(
     v.array(HubOverview),
-    v.description("The objects that connections live in; those that have connections."),
+    v.description("The objects that hold connections, if they have any."),
   ),
 });
 
-/** Of `/v1/overview/live`. */
+/** The query of `/v1/overview/live`. */
 export const liveQuery = v.strictObject({
   intervalMs: v.optional(
-    queryInteger(INTERVAL_MS_MIN, INTERVAL_MS_MAX, "From event to event, in ms."),
+    queryInteger(INTERVAL_MS_MIN, INTERVAL_MS_MAX, "Time between two events, in ms."),
     String(INTERVAL_MS_MIN),
   ),
 });
@@ -117,14 +123,11 @@ export const overviewRoutes = [
     path: "/v1/overview",
     id: "overview",
     tag: "admin",
-    summary: "What the namespace is doing",
+    summary: "Show what the namespace is doing",
     description:
-      "Every object of the namespace is asked, once. A shard or Hub that does not answer is told of as unreachable, and its figures are in no sum. What is counted starts anew when the object that counts it is restarted or put to sleep; figures per minute are estimates. `METRICS=off` counts no requests and no bytes. A token's prefixes don't matter.",
+      "Asks every object of the namespace once. A shard or Hub that does not answer is listed as unreachable, and no sum includes it. Counts start at 0 when an object restarts or sleeps; figures per minute are estimates. With `METRICS=off` requests and bytes are not counted. The token's prefixes do not matter.",
     scopes: ["admin"],
-    query: noQuery,
-    body: undefined,
-    answers: { 200: { description: "The figures; no snapshot.", schema: overviewAnswer } },
-    errors: [],
+    answers: { 200: { description: "The figures. Not a snapshot.", schema: overviewAnswer } },
     example: { url: "/v1/overview" },
     answer: async ({ caller }) => ok(await askOverview(caller)),
   }),

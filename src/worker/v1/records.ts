@@ -1,12 +1,11 @@
-/** Routes that records of either kind have: to remove one, and to change how long it lives. */
+/** Routes that counters and buffers share: removing a record, and changing its TTL. */
 import * as operations from "../../wire/edge/operations.ts";
 import { executeOne } from "../execute.ts";
 import { nothing, ok, present, route, type Route } from "./route.ts";
 import { components } from "./schemas/components.ts";
-import { noQuery } from "./schemas/parts.ts";
 import { ttlBody } from "./schemas/records.ts";
 
-const EITHER_KIND = "Whatever kind the record is of: counters and buffers share one set of keys.";
+const EITHER_KIND = "Works on a record of either kind: counters and buffers share one set of keys.";
 
 export function recordRoutes(kind: "counter" | "buffer"): readonly Route[] {
   const tag = `${kind}s` as const;
@@ -21,9 +20,7 @@ export function recordRoutes(kind: "counter" | "buffer"): readonly Route[] {
       description: EITHER_KIND,
       scopes: ["write"],
       once: "one",
-      query: noQuery,
-      body: undefined,
-      answers: { 204: { description: "It was removed." } },
+      answers: { 204: { description: "The record was removed." } },
       errors: ["key_absent"],
       example: { url: `/v1/${tag}/${example}` },
       answer: async ({ caller, path, once }) => {
@@ -37,13 +34,12 @@ export function recordRoutes(kind: "counter" | "buffer"): readonly Route[] {
       path: `/v1/${tag}/{key}/ttl`,
       id: `expire${name}`,
       tag,
-      summary: `Change how long a ${kind} lives`,
-      description: `${EITHER_KIND} One whose end has come by it is answered \`key_absent\`.`,
+      summary: `Change the TTL of a ${kind}`,
+      description: `${EITHER_KIND} If the change ends the record, the answer is \`key_absent\`.`,
       scopes: ["write"],
       once: "one",
-      query: noQuery,
       body: ttlBody,
-      answers: { 200: { description: "How long it lives now.", schema: components.Remaining } },
+      answers: { 200: { description: "The remaining time.", schema: components.Remaining } },
       errors: ["key_absent"],
       example: { url: `/v1/${tag}/${example}/ttl`, body: { ttlMs: 60_000, change: "increase" } },
       answer: async ({ caller, path, body, once }) => {

@@ -1,4 +1,4 @@
-/** Reads a request of the JSON door: path, query, body, and the headers that mean something. */
+/** Reads a request of the JSON door: path, query, body, and the headers that a route uses. Unknown fields are refused. */
 import * as v from "valibot";
 import { binaryBytes } from "../../wire/bytes.ts";
 import { IDEMPOTENCY_KEY_BYTES_MAX } from "../../wire/edge/command.ts";
@@ -10,17 +10,17 @@ import { parseJson } from "./json.ts";
 import { refuseFields, type Call, type Route, type Schema } from "./route.ts";
 
 export const RAW_TYPE = "application/octet-stream";
-/** Of a field's name, what is told. */
+/** Longer field names are cut in messages: a stranger chose them. */
 const FIELD_LENGTH_MAX = 100;
-/** Errors that are told. */
+/** Errors that an answer lists, at most. */
 const ERRORS_MAX = 20;
-/** Of a larger body the first error is told: to find them all takes memory. */
+/** In a larger body only the first error is looked for: a list of all could take more memory than the body. */
 const LISTED_BYTES_MAX = 64 << 10;
 
 type Input = Omit<Call<string, Schema, Schema | undefined>, "caller">;
 
 /**
- * What a route is asked.
+ * Reads and checks the request of a route.
  *
  * @throws ThrottrError with the code of what is wrong, and its field
  */
@@ -41,7 +41,7 @@ export function readRequest(route: Route, request: Request, bytes: Uint8Array): 
 }
 
 /**
- * What the query of a request says, where that is all it is asked.
+ * Reads and checks the query of a request that has nothing else.
  *
  * @throws ThrottrError `query_invalid`
  */
@@ -52,21 +52,21 @@ export function readQuery<Query extends Schema>(
   return checked(schema, fieldsOf(parametersOf(new URL(request.url))), "query_invalid");
 }
 
-/** @param rawFields fields beside `value`, which is the body as it is; null for a body in JSON */
+/** @param rawFields the fields besides `value`, which is the raw body; null for a body in JSON */
 function bodyOf({ body }: Route, bytes: Uint8Array, rawFields: object | null): unknown {
   if (body === undefined) return undefined;
   if (rawFields !== null) return { ...rawFields, value: bytes };
   return checked(body, parseJson(bytes), "body_invalid", bytes.length <= LISTED_BYTES_MAX);
 }
 
-/** Stands in a path for a name that can't stand there, and which the query has. */
+/** Stands in a path for a name that is in the query. */
 const ELSEWHERE = "-";
 
 /**
- * The names of a path by what its pattern calls them.
+ * The names of a path, by the words in braces of its pattern.
  *
- * Parsers of URLs take `.` and `..` out of paths, also where they are escaped, and an empty name is no part of a path:
- * a parameter of the query says these.
+ * URL parsers remove `.` and `..` from paths, even escaped, and an empty name makes no path segment. A parameter of the
+ * query carries such names.
  */
 function namesOf(
   pattern: string,
@@ -80,7 +80,7 @@ function namesOf(
     const what = part.slice(1, -1) as "key" | "channel" | "name" | "lease";
     const elsewhere = parameters.get(what);
     if (elsewhere !== undefined && parts[i] !== ELSEWHERE) {
-      const message = `it says a name where the path has ${ELSEWHERE}, and the path has another`;
+      const message = `the path already has a name; write ${ELSEWHERE} there to use the parameter`;
       refuseFields("query_invalid", [{ field: what, message }]);
     }
     parameters.delete(what);
@@ -101,10 +101,14 @@ function parametersOf({ search }: URL): Map<string, string> {
     const field = unescaped(name!) ?? name!;
     if (value === null) {
       refuseFields("query_invalid", [
-        { field, message: "it has a % without two hexadecimal digits behind it: escape it as %25" },
+        {
+          field,
+          message: "a % must be followed by two hexadecimal digits; escape a plain % as %25",
+        },
       ]);
     }
-    if (parameters.has(field)) refuseFields("query_invalid", [{ field, message: "it came twice" }]);
+    if (parameters.has(field))
+      refuseFields("query_invalid", [{ field, message: "the parameter was given twice" }]);
     parameters.set(field, value);
   }
   parameters.delete("ticket");
@@ -117,14 +121,14 @@ function typeOf({ headers }: Request): string {
   return (headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
 }
 
-/** The key that a header says, as a string of structured fields or without quotes. */
+/** Reads `Idempotency-Key`: a string of structured fields (RFC 9651), or the same without quotes. */
 function onceOf({ once, method, scopes }: Route, header: string | null): Input["once"] {
   const isReading = method === "GET" || scopes.every((scope) => scope === "read");
   if (header === null || isReading) return {};
   if (once === undefined) {
     throw new ThrottrError(
       "idempotency_key_invalid",
-      "Idempotency-Key: this route does not accept one, as a repeated request would be applied again",
+      "Idempotency-Key: this route does not accept one, because a repeated request would be applied again",
     );
   }
   const quoted = /^"((?:[ !#-[\]-~]|\\["\\])*)"$/.exec(header)?.[1]?.replace(/\\(.)/g, "$1");
@@ -132,7 +136,7 @@ function onceOf({ once, method, scopes }: Route, header: string | null): Input["
   if (key.length >= 1 && key.length <= IDEMPOTENCY_KEY_BYTES_MAX) return { idempotencyKey: key };
   throw new ThrottrError(
     "idempotency_key_invalid",
-    `Idempotency-Key: expected 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} characters of ASCII, in quotes or without, got ${shown(header)}`,
+    `Idempotency-Key: expected 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} ASCII characters, with or without quotes, got ${shown(header)}`,
   );
 }
 
@@ -161,8 +165,8 @@ function fieldError(issue: v.BaseIssue<unknown>): FieldError {
 function messageOf({ type, expected, message, input }: v.BaseIssue<unknown>): string {
   if (type === "strict_object") {
     if (expected === "Object") return `expected an object, got ${shown(input)}`;
-    return expected === "never" ? "unknown field" : "it is missing";
+    return expected === "never" ? "unknown field" : "missing field";
   }
-  // A check of several fields says it all.
+  // A check of several fields has a complete message; the value of one of them would mislead.
   return type === "raw_check" ? message : `${message}, got ${shown(input)}`;
 }

@@ -1,10 +1,10 @@
 /**
- * A route of the JSON door: what it is asked, what it answers, and who answers it.
+ * A route of the JSON door: its request, its answers, and the function that answers.
  *
- * The router, the OpenAPI document and the page are made from routes, so there is none that is not
- * described.
+ * The router and the OpenAPI document are both made from routes, so a route without a description cannot exist, and a
+ * description cannot differ from what is checked.
  */
-import type * as v from "valibot";
+import * as v from "valibot";
 import type { ScopeName } from "../../wire/throttr/requests.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Caller } from "../caller.ts";
@@ -13,57 +13,59 @@ import type { ProblemCode } from "../../wire/edge/codes.ts";
 
 export type Schema = v.GenericSchema;
 
-/** Names in braces. */
+const NO_QUERY = v.strictObject({});
+
+/** The names in braces of a path, as types: `/v1/counters/{key}` has `key`. */
 type PathNames<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}`
   ? Name | PathNames<Rest>
   : never;
 
-/** A request, checked. */
+/** A checked request. */
 export interface Call<Path extends string, Query extends Schema, Body extends Schema | undefined> {
   readonly caller: Caller;
-  /** Names in the path: bytes, as they were escaped. */
+  /** Names in the path, decoded from percent escapes into bytes. */
   readonly path: Readonly<Record<PathNames<Path>, Uint8Array>>;
   readonly query: v.InferOutput<Query>;
   readonly body: Body extends Schema ? v.InferOutput<Body> : undefined;
-  /** What `Idempotency-Key` says, as options of operations. */
+  /** The `Idempotency-Key`, as options of operations; empty without one. */
   readonly once: { readonly idempotencyKey?: string };
-  /** The caller accepts a value as it is. */
+  /** Whether the caller wants a value as raw bytes instead of JSON. */
   readonly isRawWanted: boolean;
 }
 
 export interface Answer {
   readonly status: 200 | 201 | 204;
-  /** What is sent as JSON. */
+  /** Sent as JSON. */
   readonly json?: unknown;
-  /** What is sent as it is. */
+  /** Sent as it is. */
   readonly bytes?: Uint8Array;
 }
 
-/** What an answer with a status is. */
+/** Describes the answer with a status. */
 export interface AnswerDescription {
   readonly description: string;
-  /** Of its JSON; none for an empty answer. */
+  /** Schema of its JSON; missing for an empty answer. */
   readonly schema?: Schema;
-  /** It may be bytes, too. */
+  /** Whether it can be raw bytes, too. */
   readonly isRaw?: boolean;
 }
 
 interface Description {
   readonly method: "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
-  /** Names the route in the document; what clients call their method. */
+  /** `operationId` of the document: generated clients name their method by it. */
   readonly id: string;
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  /** All of them are needed. */
+  /** The token needs all of them. */
   readonly scopes: readonly ScopeName[];
-  /** It takes `Idempotency-Key`, for the one record that it is about, or for each of many. */
+  /** Set if the route accepts `Idempotency-Key`: for its one record, or for each of many. */
   readonly once?: "one" | "each";
   readonly answers: Readonly<Partial<Record<Answer["status"], AnswerDescription>>>;
-  /** Codes beyond those that follow from scope, path, query and body. */
-  readonly errors: readonly ProblemCode[];
+  /** Codes besides those that follow from scope, path, query and body. */
+  readonly errors?: readonly ProblemCode[];
   readonly example: {
-    /** Path and query. */
+    /** Path and query. A test sends each example and checks the answer against the schema. */
     readonly url: string;
     readonly body?: unknown;
   };
@@ -75,28 +77,30 @@ interface Definition<
   Body extends Schema | undefined,
 > extends Description {
   readonly path: Path;
-  readonly query: Query;
-  readonly body: Body;
-  /** The body may be the field `value` itself, as application/octet-stream; this query has the others. */
+  /** Missing: the route has no parameters, and refuses any. */
+  readonly query?: Query;
+  readonly body?: Body;
+  /** The body may be the field `value` alone, as application/octet-stream; the other fields are in this query then. */
   readonly rawQuery?: Schema;
   readonly answer: (call: Call<Path, Query, Body>) => Promise<Answer>;
 }
 
 export interface Route extends Description {
   readonly path: string;
+  readonly errors: readonly ProblemCode[];
   readonly query: Schema;
-  readonly body: Schema | undefined;
+  readonly body?: Schema;
   readonly rawQuery?: Schema;
   readonly answer: (call: Call<string, Schema, Schema | undefined>) => Promise<Answer>;
 }
 
-/** A route, with what its call has checked against its path and schemas. */
+/** Makes a route. `answer` gets path, query and body with the types of the route's own path and schemas. */
 export function route<
   const Path extends string,
-  Query extends Schema,
+  Query extends Schema = typeof NO_QUERY,
   Body extends Schema | undefined = undefined,
 >(definition: Definition<Path, Query, Body>): Route {
-  return definition as unknown as Route;
+  return { query: NO_QUERY, errors: [], ...definition } as unknown as Route;
 }
 
 export const ok = (json: unknown): Answer => ({ status: 200, json });
@@ -104,7 +108,7 @@ export const created: Answer = { status: 201 };
 export const nothing: Answer = { status: 204 };
 
 /**
- * What is not null.
+ * Returns a value that is not null.
  *
  * @throws ThrottrError `key_absent`
  */

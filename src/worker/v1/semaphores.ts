@@ -1,4 +1,4 @@
-/** Routes of semaphores, and of the leases that hold them. */
+/** Routes of semaphores and their leases. Over HTTP only leases hold a semaphore: a request has no lasting connection. */
 import { binaryString } from "../../wire/bytes.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
@@ -8,7 +8,6 @@ import { withNewLeaseId } from "../lease-id.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 import { nothing, ok, route } from "./route.ts";
 import { components } from "./schemas/components.ts";
-import { noQuery } from "./schemas/parts.ts";
 import {
   holdersAnswer,
   holdersQuery,
@@ -20,7 +19,7 @@ import {
 
 const tag = "semaphores";
 const leasePath = "/v1/semaphores/{name}/leases/{lease}";
-/** Of the examples. */
+/** The lease of the examples. */
 const exampleId = "0d9c8f52-6a0e-4d5c-9d2b-3f6a1c7e8b40";
 
 const cursorOf = (cursor: Uint8Array | null): string | null =>
@@ -47,12 +46,10 @@ export const semaphoreRoutes = [
     tag,
     summary: "List semaphores in the order of their names",
     description:
-      "Long names make pages shorter than `limit`. One that nobody holds is listed until an interval has passed.",
+      "A page with long names can be shorter than `limit`. A semaphore without holders stays listed for up to a day.",
     scopes: ["read"],
     query: semaphoresQuery,
-    body: undefined,
-    answers: { 200: { description: "A page; no snapshot.", schema: semaphoresAnswer } },
-    errors: [],
+    answers: { 200: { description: "A page. Not a snapshot.", schema: semaphoresAnswer } },
     example: { url: "/v1/semaphores?prefix=gpu&limit=100" },
     answer: async ({ caller, query }) => {
       const page = await executeOne(caller, operations.semaphores(query));
@@ -68,11 +65,9 @@ export const semaphoreRoutes = [
     path: "/v1/semaphores/{name}",
     id: "inspectSemaphore",
     tag,
-    summary: "What is in use of a semaphore",
+    summary: "Show how much of a semaphore is in use",
     scopes: ["read"],
-    query: noQuery,
-    body: undefined,
-    answers: { 200: { description: "What is in use.", schema: components.Semaphore } },
+    answers: { 200: { description: "The semaphore.", schema: components.Semaphore } },
     errors: ["semaphore_absent"],
     example: { url: "/v1/semaphores/gpu" },
     answer: async ({ caller, path }) => {
@@ -80,7 +75,7 @@ export const semaphoreRoutes = [
       if (state !== null) return ok(state);
       throw new ThrottrError(
         "semaphore_absent",
-        "nothing of the semaphore is held, nor was lately",
+        "the semaphore has no holders, and had none lately",
       );
     },
   }),
@@ -89,13 +84,11 @@ export const semaphoreRoutes = [
     path: "/v1/semaphores/{name}/holders",
     id: "listHolders",
     tag,
-    summary: "List who holds a semaphore",
-    description: "Nobody, where there is no such semaphore.",
+    summary: "List the holders of a semaphore",
+    description: "The list is empty if there is no such semaphore.",
     scopes: ["admin"],
     query: holdersQuery,
-    body: undefined,
-    answers: { 200: { description: "A page; no snapshot.", schema: holdersAnswer } },
-    errors: [],
+    answers: { 200: { description: "A page. Not a snapshot.", schema: holdersAnswer } },
     example: { url: "/v1/semaphores/gpu/holders?limit=100" },
     answer: async ({ caller, path, query }) => {
       const { holders, cursor } = await executeOne(caller, operations.holders(path.name, query));
@@ -107,11 +100,10 @@ export const semaphoreRoutes = [
     path: "/v1/semaphores/{name}/leases",
     id: "acquireLease",
     tag,
-    summary: "Hold resources of a semaphore for a time",
+    summary: "Acquire resources of a semaphore for a time",
     description:
-      "A request with a `leaseId` may be sent again: the same lease holds no more than once, and is renewed. What all hold together may be up to `maximum`, which is told with each request and not kept.",
+      "A request with a `leaseId` can be repeated safely: the lease is renewed and does not hold twice. All holders together may hold up to `maximum`, which each request names; the server does not store it.",
     scopes: ["write"],
-    query: noQuery,
     body: leaseBody,
     answers: { 201: { description: "The lease.", schema: components.Lease } },
     errors: ["semaphore_unavailable", "maximum_invalid", "lease_conflict", "shard_full"],
@@ -132,9 +124,8 @@ export const semaphoreRoutes = [
     path: leasePath,
     id: "renewLease",
     tag,
-    summary: "Let a lease end later",
+    summary: "Renew a lease",
     scopes: ["write"],
-    query: noQuery,
     body: renewBody,
     answers: { 200: { description: "The lease.", schema: components.Lease } },
     errors: ["lease_absent"],
@@ -150,13 +141,10 @@ export const semaphoreRoutes = [
     path: leasePath,
     id: "releaseLease",
     tag,
-    summary: "Give back what a lease holds",
-    description:
-      "A request that is sent again because its answer was lost is answered `lease_absent`.",
+    summary: "Release a lease",
+    description: "A repeated request, sent because the answer was lost, gets `lease_absent`.",
     scopes: ["write"],
-    query: noQuery,
-    body: undefined,
-    answers: { 204: { description: "It is given back." } },
+    answers: { 204: { description: "The lease was released." } },
     errors: ["lease_absent"],
     example: { url: `/v1/semaphores/gpu/leases/${exampleId}` },
     answer: async ({ caller, path }) => {

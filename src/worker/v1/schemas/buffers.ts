@@ -33,11 +33,11 @@ export const rawQuery = v.strictObject({
 export const compareAndSetBody = v.pipe(
   v.strictObject({
     expected: v.exactOptional(
-      textOrNull("What the buffer must hold; null: there must be no record."),
+      textOrNull("The value that the buffer must hold; null: there must be no record."),
     ),
-    expectedBase64: v.exactOptional(base64("What the buffer must hold, in base64.")),
-    value: v.exactOptional(textOrNull("What it holds then; null: it is removed.")),
-    valueBase64: v.exactOptional(base64("What it holds then, in base64.")),
+    expectedBase64: v.exactOptional(base64("The value that the buffer must hold, in base64.")),
+    value: v.exactOptional(textOrNull("The new value; null removes the buffer.")),
+    valueBase64: v.exactOptional(base64("The new value, in base64.")),
     ttlMs: v.exactOptional(
       integer(
         1,
@@ -53,15 +53,15 @@ export const compareAndSetBody = v.pipe(
   oneOf("value", "valueBase64"),
   refusing((fields) =>
     fields.ttlMs === undefined && fields.value !== null
-      ? { field: "ttlMs", message: "it is needed unless value is null" }
+      ? { field: "ttlMs", message: "expected a TTL, unless value is null" }
       : null,
   ),
 );
 
 export const Buffer = v.pipe(
   v.strictObject({
-    value: textAnswer("The value, where it is UTF-8."),
-    valueBase64: base64Answer("The value, where it is not."),
+    value: textAnswer("The value, if it is UTF-8."),
+    valueBase64: base64Answer("The value, if it is not UTF-8."),
     ...remaining,
   }),
   v.metadata(requiresOneOf("value", "valueBase64")),
@@ -72,8 +72,8 @@ export const compareAndSetAnswer = v.strictObject({
   current: v.exactOptional(
     v.pipe(
       v.nullable(v.string()),
-      v.description("Where it was not applied: what the buffer holds; null for no record."),
+      v.description("If it was not applied: the value that the buffer holds; null for no record."),
     ),
   ),
-  currentBase64: base64Answer("`current`, where it is not UTF-8."),
+  currentBase64: base64Answer("`current`, if it is not UTF-8."),
 });

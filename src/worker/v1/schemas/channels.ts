@@ -22,18 +22,20 @@ export const messageBody = v.pipe(
 );
 
 export const messageAnswer = v.strictObject({
-  delivered: counted("Subscriptions that took it."),
+  delivered: counted("Number of subscriptions that received it."),
   sequence: v.pipe(
     v.nullable(count),
-    v.description("Its number in the channel; null until somebody has listened over HTTP."),
+    v.description(
+      "Its number in the channel; null until the channel had its first listener over HTTP.",
+    ),
   ),
 });
 
 export const ListedChannel = v.strictObject({
-  channel: textAnswer("The name, where it is UTF-8."),
-  channelBase64: base64Answer("The name, where it is not."),
-  publishedBytes: counted("Bytes that its subscribers have published to it."),
-  deliveredBytes: counted("Bytes that were delivered to them."),
+  channel: textAnswer("The name, if it is UTF-8."),
+  channelBase64: base64Answer("The name, if it is not UTF-8."),
+  publishedBytes: counted("Bytes that its subscribers published to it."),
+  deliveredBytes: counted("Bytes that they received from it."),
   subscriptions: count,
 });
 

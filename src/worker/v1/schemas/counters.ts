@@ -9,7 +9,7 @@ export const incrementBody = v.strictObject({
   ttlMs: integer(
     1,
     Number.MAX_SAFE_INTEGER,
-    "TTL of the counter where there is none yet, in ms; one that exists keeps its own.",
+    "TTL of a new counter, in ms; an existing one keeps its own.",
   ),
 });
 
@@ -22,7 +22,9 @@ export const Counter = v.strictObject({ quota: U64Text, ...remaining });
 export const CounterChange = v.strictObject({
   applied: v.pipe(
     v.boolean(),
-    v.description("False where the quota would have left 0 to 2^64 - 1: then it is as it was."),
+    v.description(
+      "False if the quota would have left the range 0 to 2^64 - 1; it is unchanged then.",
+    ),
   ),
   quota: U64Text,
   ...remaining,

@@ -2,12 +2,12 @@
 import * as v from "valibot";
 import { count, counted, integer, moment, positive } from "./parts.ts";
 
-/** What names of limits, of who is limited, and of quotas are made of. */
+/** Names of limits and quotas, and keys of limits. */
 const LIMIT_NAME = /^[\w\-:.@+]{1,64}$/;
 
 const QUOTAS_MAX = 8;
 
-/** 58 years: so that what is stored of a window can be told. */
+/** 58 years. The state of a window counts nanoseconds in 64 bits, which a longer window would overflow. */
 const WINDOW_MS_MAX = 1_844_674_407_370;
 
 const GCRA_RATE_MAX = 1e9;
@@ -25,7 +25,7 @@ const windowMs = positive(WINDOW_MS_MAX, "Length of the window, in ms.");
 
 const burst = amount("Requests at once.");
 
-/** What tells strategies apart. */
+/** The field that tells strategies apart. */
 const is = <const Name extends string>(name: Name) => v.literal(name, `expected ${name}`);
 
 export const BucketStrategy = v.strictObject({
@@ -41,7 +41,7 @@ export const GcraStrategy = v.strictObject({
 });
 
 export const Quota = v.strictObject({
-  name: limitName("Names the quota in results."),
+  name: limitName("Name of the quota in results."),
   limit: amount("Requests in a window."),
   windowMs,
 });
@@ -54,7 +54,9 @@ export const FixedWindowStrategy = v.strictObject({
     v.array(Quota, quotasMessage),
     v.minLength(1, quotasMessage),
     v.maxLength(QUOTAS_MAX, quotasMessage),
-    v.description("All must have room. No two have one name, or one ratio of limit to window."),
+    v.description(
+      "All must have room. No two may have the same name, or the same ratio of limit to window.",
+    ),
   ),
 });
 
@@ -90,11 +92,11 @@ const strategyMessage = `expected one of ${STRATEGIES.join(", ")}`;
 export const Strategy = v.variant(
   "strategy",
   [BucketStrategy, GcraStrategy, FixedWindowStrategy, SlidingWindowStrategy, CompositeStrategy],
-  // An issue of the field has a path, one of a value that has no fields has not.
+  // An issue about the field has a path; an issue about a value that is not an object has none.
   ({ path }) => (path === undefined ? OBJECT_MESSAGE : strategyMessage),
 );
 
-const cost = v.optional(amount("What the request costs."), 1);
+const cost = v.optional(amount("Cost of the request."), 1);
 
 export const limitBody = v.strictObject({ strategy: Strategy, cost });
 
@@ -106,8 +108,8 @@ export const limitManyBody = v.strictObject({
   requests: v.pipe(
     v.array(
       v.strictObject({
-        name: limitName("Names the limit."),
-        key: limitName("Names who is limited."),
+        name: limitName("Name of the limit."),
+        key: limitName("Key of the limit, such as a user."),
         strategy: Strategy,
         cost,
       }),
@@ -121,35 +123,37 @@ export const limitManyBody = v.strictObject({
 export const resetQuery = v.strictObject({
   strategy: v.pipe(
     v.picklist(STRATEGIES, strategyMessage),
-    v.description("The strategy of the limit: states of composites are stored apart."),
+    v.description(
+      "Strategy of the limit. The state of a composite is stored under a key of its own.",
+    ),
   ),
 });
 
 export const QuotaResult = v.strictObject({
   allowed: v.boolean(),
   limit: v.number(),
-  remaining: counted("Further requests of cost 1 that it would allow at once."),
-  reset: moment("In ms since the epoch; null where no wait helps."),
+  remaining: counted("Further requests of cost 1 that would be allowed now."),
+  reset: moment("In ms since the epoch; null if waiting does not help."),
 });
 
 export const LimitResult = v.strictObject({
-  success: v.pipe(v.boolean(), v.description("Whether it is allowed.")),
-  limit: v.pipe(v.number(), v.description("Of the quota with the smallest `remaining`.")),
+  success: v.pipe(v.boolean(), v.description("Whether the request is allowed.")),
+  limit: v.pipe(v.number(), v.description("Limit of the quota with the smallest `remaining`.")),
   remaining: count,
   reset: moment(
-    "In ms since the epoch. Of a refusal: when the same request is allowed if nobody else comes; null where no wait helps.",
+    "In ms since the epoch. After a refusal: when the same request will be allowed, if no other comes before it; null if waiting does not help.",
   ),
-  retryAfterMs: moment("0 where it is allowed; null where no wait helps."),
+  retryAfterMs: moment("0 if the request is allowed; null if waiting does not help."),
   reason: v.exactOptional(
     v.pipe(
       v.literal("cost_exceeds_limit"),
-      v.description("Why it was refused, where it was not for want of room."),
+      v.description("Why it was refused, if the limit can never allow it."),
     ),
   ),
   quotas: v.pipe(
     v.record(v.string(), QuotaResult),
     v.description(
-      "By name: `default` where the strategy has one limit; of a composite `primary_…` and `secondary_default`.",
+      "By name: `default` for a strategy with one limit; `primary_…` and `secondary_default` for a composite.",
     ),
   ),
 });
@@ -162,6 +166,6 @@ export const limitManyAnswer = v.strictObject({
         v.strictObject({ error: v.strictObject({ code: v.string(), detail: v.string() }) }),
       ]),
     ),
-    v.description("One for each request, in their order."),
+    v.description("One for each request, in the same order."),
   ),
 });

@@ -6,7 +6,7 @@ export const adminBody = v.strictObject({
   namespace: v.pipe(
     v.string("expected the name of the namespace"),
     v.description(
-      "The name of the token's namespace, once more: `default` with `ACCESS=open`. So that it is no other one than meant.",
+      "The namespace of the token, repeated as a confirmation: `default` with `ACCESS=open`.",
     ),
   ),
 });
@@ -47,15 +47,15 @@ export const Info = v.strictObject({
 });
 
 export const Problem = v.strictObject({
-  type: v.pipe(v.string(), v.description("Where the code is explained.")),
-  title: v.pipe(v.string(), v.description("What the code means.")),
+  type: v.pipe(v.string(), v.description("URL of the explanation of the code.")),
+  title: v.pipe(v.string(), v.description("Meaning of the code.")),
   status: v.number(),
   code: v.pipe(v.string(), v.description("Stable, for programs.")),
   detail: v.pipe(v.string(), v.description("For people: names the field and the limit.")),
   errors: v.exactOptional(
     v.pipe(
       v.array(v.strictObject({ field: v.string(), message: v.string() })),
-      v.description("Of `body_invalid` and `query_invalid`: what is wrong with which field."),
+      v.description("With `body_invalid` and `query_invalid`: the invalid fields."),
     ),
   ),
 });

@@ -1,8 +1,8 @@
 /**
  * Parts that the schemas of the JSON door are made of: numbers, bytes as text or base64, pages, times.
  *
- * Requests are checked by these schemas, and the OpenAPI document is made from them. A message says what is expected; the
- * value that came is put behind it.
+ * Requests are checked by these schemas, and the OpenAPI document is made from them. A message says what was expected; the
+ * reader of requests appends what came.
  */
 import * as v from "valibot";
 import { binaryBytes } from "../../../wire/bytes.ts";
@@ -15,7 +15,7 @@ const U64_DIGITS = /^\d{1,20}$/;
 
 const NAME_BYTES_MAX = 255;
 
-/** Turns a value into another one, or says what would have been expected. */
+/** Transforms a value; a transformation that returns null makes it invalid, with this message. */
 function turned<Input, Output>(turn: (input: Input) => Output | null, message: string) {
   return v.rawTransform<Input, Output>(({ dataset, addIssue, NEVER }) => {
     const output = turn(dataset.value);
@@ -47,7 +47,7 @@ export function positive(max: number, description: string) {
   );
 }
 
-/** An integer in a query. */
+/** An integer in a query, where everything arrives as text. */
 export function queryInteger(min: number, max: number, description: string) {
   const message = `expected an integer from ${min} to ${max}`;
   return v.pipe(
@@ -60,7 +60,8 @@ export function queryInteger(min: number, max: number, description: string) {
   );
 }
 
-const TEXT = "expected well-formed text: send other bytes in the field with Base64 behind its name";
+const TEXT =
+  "expected well-formed text; send other bytes as base64, in the field whose name ends in Base64";
 
 const BASE64 = "expected base64";
 
@@ -77,7 +78,7 @@ export const base64 = (description: string) =>
     turned(bytesOfBase64, BASE64),
   );
 
-/** Bytes in a query are percent-encoded. They come as a binary string. */
+/** Bytes in a query, which arrive percent-decoded as a binary string. */
 export const queryBytes = (bytesMin: number, description: string) => {
   const message = `expected ${bytesMin} to ${NAME_BYTES_MAX} bytes`;
   return v.pipe(
@@ -90,7 +91,7 @@ export const queryBytes = (bytesMin: number, description: string) => {
   );
 };
 
-/** Refuses an object for one of its fields. */
+/** Refuses an object because of one of its fields. */
 export function refusing<Fields extends object>(
   find: (fields: Fields) => { field: string; message: string } | null,
 ) {
@@ -106,7 +107,7 @@ export function refusing<Fields extends object>(
   });
 }
 
-/** Of two fields an object must have one. */
+/** Requires exactly one of two fields. */
 export function oneOf<Fields extends object>(...names: readonly [string, string]) {
   return refusing<Fields>((fields) =>
     names.filter((name) => Object.hasOwn(fields, name)).length === 1
@@ -119,7 +120,7 @@ export const requiresOneOf = (...names: readonly string[]) => ({
   oneOf: names.map((name) => ({ required: [name] })),
 });
 
-export const ttlMs = integer(1, Number.MAX_SAFE_INTEGER, "How long the record lives, in ms.");
+export const ttlMs = integer(1, Number.MAX_SAFE_INTEGER, "TTL of the record, in ms.");
 
 const U64_MESSAGE = "expected an integer from 0 to 2^64 - 1, above 2^53 - 1 as a string of digits";
 
@@ -132,7 +133,7 @@ export const U64 = v.pipe(
     U64_MESSAGE,
   ),
   v.description(
-    "0 to 2^64 - 1: a string of digits, or a number up to 2^53 - 1. A larger number would come rounded, and is refused.",
+    "0 to 2^64 - 1: a string of digits, or a number up to 2^53 - 1. A larger number would arrive rounded, so it is refused.",
   ),
   turned((value: string | number) => {
     const whole = BigInt(value);
@@ -143,20 +144,24 @@ export const U64 = v.pipe(
 export const U64Text = v.pipe(
   v.string(),
   v.regex(U64_DIGITS),
-  v.description("0 to 2^64 - 1, always as a string of digits: numbers would be rounded."),
+  v.description(
+    "0 to 2^64 - 1, always as a string of digits, because JSON readers round large numbers.",
+  ),
 );
 
-export const prefix = v.exactOptional(queryBytes(0, "Names begin with it; all unless given."));
+export const prefix = v.exactOptional(
+  queryBytes(0, "Only names that begin with it; all without it."),
+);
 
 export const limit = v.exactOptional(
-  queryInteger(1, SCAN_RECORDS_MAX, `Rows of the page; ${SCAN_RECORDS_MAX} unless given.`),
+  queryInteger(1, SCAN_RECORDS_MAX, `Rows of the page. Default: ${SCAN_RECORDS_MAX}.`),
 );
 
 export const queryCursor = (bytesMax: number, bytesMin = 0) =>
   v.exactOptional(
     v.pipe(
       v.string(),
-      v.description("`cursor` of the page before."),
+      v.description("`cursor` of the previous page."),
       turned((cursor) => {
         const bytes = bytesOfUrlBase64(cursor);
         if (bytes === null || bytes.length < bytesMin) return null;
@@ -167,21 +172,19 @@ export const queryCursor = (bytesMax: number, bytesMin = 0) =>
 
 export const pageQuery = v.strictObject({ prefix, limit, cursor: queryCursor(NAME_BYTES_MAX) });
 
-export const noQuery = v.strictObject({});
-
 export const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 
 export const counted = (description: string) => v.pipe(count, v.description(description));
 
 export const remaining = {
-  ttlMs: v.pipe(v.number(), v.description("Time left, in ms, rounded up.")),
+  ttlMs: v.pipe(v.number(), v.description("Remaining time, in ms, rounded up.")),
   expiresAtMs: v.pipe(
     v.number(),
-    v.description("End, in ms since the epoch by the server's clock, rounded up."),
+    v.description("Expiry, in ms since the epoch by the server's clock, rounded up."),
   ),
 };
 
-/** Of an answer: text, or base64 in another field. */
+/** A field of an answer: text, or base64 in the field with `Base64` behind its name. */
 export const textAnswer = (description: string) =>
   v.exactOptional(v.pipe(v.string(), v.description(description)));
 
@@ -193,5 +196,5 @@ export const moment = (description: string) =>
 
 export const cursor = v.pipe(
   v.nullable(v.string()),
-  v.description("For the next page; null behind the last one."),
+  v.description("Cursor of the next page; null after the last page."),
 );

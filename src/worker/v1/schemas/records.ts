@@ -19,11 +19,11 @@ import {
 const CHANGES = Object.keys(Change) as (keyof typeof Change)[];
 
 export const ttlBody = v.strictObject({
-  ttlMs: integer(0, Number.MAX_SAFE_INTEGER, "Milliseconds."),
+  ttlMs: integer(0, Number.MAX_SAFE_INTEGER, "In milliseconds."),
   change: v.optional(
     v.pipe(
       v.picklist(CHANGES, `expected one of ${CHANGES.join(", ")}`),
-      v.description("`patch`: from now on; `increase`, `decrease`: the end moves by it."),
+      v.description("`patch` sets the TTL, `increase` and `decrease` extend and shorten it."),
     ),
     "patch",
   ),
@@ -36,14 +36,14 @@ export const recordsQuery = v.strictObject({
 });
 
 export const prefixQuery = v.strictObject({
-  prefix: queryBytes(1, "Keys that begin with it are removed."),
+  prefix: queryBytes(1, "Records whose keys begin with it are removed."),
 });
 
 export const Remaining = v.strictObject(remaining);
 
 const keyFields = {
-  key: textAnswer("The key, where it is UTF-8."),
-  keyBase64: base64Answer("The key, where it is not."),
+  key: textAnswer("The key, if it is UTF-8."),
+  keyBase64: base64Answer("The key, if it is not UTF-8."),
 };
 
 const expiresAtMs = remaining.expiresAtMs;
@@ -62,8 +62,8 @@ export const recordsAnswer = v.strictObject({
   records: v.pipe(
     v.array(ListedRecord),
     v.description(
-      "In the order of their keys while every shard has at most 16,384, else in another one, each once. " +
-        "May be empty, also where there are more.",
+      "In the order of their keys while every shard has at most 16,384 records, otherwise in another order, each once. " +
+        "Can be empty before the last page.",
     ),
   ),
   cursor,

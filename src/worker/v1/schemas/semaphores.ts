@@ -26,20 +26,20 @@ const leaseIdMessage = "expected a UUID";
 const leaseTtlMs = integer(
   1,
   LEASE_TTL_MS_MAX,
-  "From now to the end of the lease, in ms: a day at most. What a caller held that is no more is in use until then.",
+  "TTL of the lease, in ms: at most a day. If its caller dies, the resources stay in use until then.",
 );
 
-const resources = integer(1, U32_MAX, "How much is held.");
+const resources = integer(1, U32_MAX, "Number of resources to hold.");
 
 export const leaseBody = v.strictObject({
   resources: v.optional(resources, 1),
-  maximum: integer(1, U32_MAX, "What all that is held together must not exceed."),
+  maximum: integer(1, U32_MAX, "Most that all holders together may hold."),
   ttlMs: leaseTtlMs,
   leaseId: v.exactOptional(
     v.pipe(
       v.string(leaseIdMessage),
       v.regex(LEASE_ID, leaseIdMessage),
-      v.description("A UUID; a new one unless given."),
+      v.description("A UUID. Default: a new one."),
     ),
   ),
 });
@@ -58,24 +58,24 @@ export const holdersQuery = v.strictObject({
 });
 
 export const Lease = v.strictObject({
-  leaseId: v.pipe(v.string(), v.description("A UUID: what renews and releases it.")),
-  name: textAnswer("Of the semaphore, where it is UTF-8."),
-  nameBase64: base64Answer("Of the semaphore, where it is not."),
+  leaseId: v.pipe(v.string(), v.description("A UUID, by which the lease is renewed and released.")),
+  name: textAnswer("Name of the semaphore, if it is UTF-8."),
+  nameBase64: base64Answer("Name of the semaphore, if it is not UTF-8."),
   resources: count,
   ...remaining,
 });
 
 const semaphoreState = {
-  consumption: counted("All that is held together."),
-  mostHeld: counted("The largest consumption in this interval."),
-  maximum: counted("Deprecated: `mostHeld` under its former name."),
+  consumption: counted("Resources that all holders hold together."),
+  mostHeld: counted("The largest consumption of the last day or so."),
+  maximum: counted("Deprecated: the former name of `mostHeld`."),
 };
 
 export const Semaphore = v.strictObject(semaphoreState);
 
 export const ListedSemaphore = v.strictObject({
-  name: textAnswer("The name, where it is UTF-8."),
-  nameBase64: base64Answer("The name, where it is not."),
+  name: textAnswer("The name, if it is UTF-8."),
+  nameBase64: base64Answer("The name, if it is not UTF-8."),
   ...semaphoreState,
 });
 
@@ -87,20 +87,19 @@ export const semaphoresAnswer = v.strictObject({
 export const Holder = v.strictObject({
   kind: v.pipe(
     v.picklist(["connection", "lease"]),
-    v.description("A connection holds until it releases, or ends."),
+    v.description("A connection holds until it releases or closes."),
   ),
-  id: v.pipe(v.string(), v.description("A UUID: of the connection, or of the lease.")),
+  id: v.pipe(v.string(), v.description("UUID of the connection or of the lease.")),
   resources: count,
   expiresAtMs: v.pipe(
     v.nullable(v.number()),
-    v.description("Of a lease: its end, in ms since the epoch by the server's clock."),
+    v.description(
+      "Expiry of a lease, in ms since the epoch by the server's clock; null for a connection.",
+    ),
   ),
 });
 
 export const holdersAnswer = v.strictObject({
-  holders: v.pipe(
-    v.array(Holder),
-    v.description("Connections, then leases, each in the order of their ids."),
-  ),
+  holders: v.pipe(v.array(Holder), v.description("Connections, then leases, each ordered by id.")),
   cursor,
 });
