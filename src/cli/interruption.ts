@@ -4,6 +4,7 @@
  * Without a handler Node exits on the first signal, and a command could neither release its lease nor finish the
  * line it is writing. A person who presses Ctrl-C twice does not want to wait for that.
  */
+import { once } from "node:events";
 import { ExitCode } from "./exit-code.ts";
 
 export class Interruption {
@@ -46,4 +47,9 @@ export class Interruption {
     this.#exitCode = code;
     this.#controller.abort(name);
   }
+}
+
+/** Resolves once a signal is aborted; at once if it is already. Never rejects. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, "abort");
 }

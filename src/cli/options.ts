@@ -6,7 +6,7 @@
  */
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { durationMsOf } from "./duration.ts";
-import type { Encoding } from "./text.ts";
+import { bytesOfArgument, type Encoding } from "./text.ts";
 
 /** Options of every command that talks to a server. */
 export interface ConnectionOptions {
@@ -36,9 +36,7 @@ export function addConnectionOptions(command: Command): Command {
       "access token; safer as THROTTR_TOKEN or in a profile, as process lists show arguments",
     )
     .option("--profile <name>", "profile with the address and token to use")
-    .addOption(
-      new Option("--timeout <duration>", "timeout of a call (default: 10s)").argParser(timeoutMs),
-    );
+    .option("--timeout <duration>", "timeout of a call (default: 10s)", timerArgument());
 }
 
 /** Adds `--json`. */
@@ -56,6 +54,11 @@ export function addEncodingOptions(command: Command, what = "keys and values"): 
 /** A required `--ttl`. */
 export function ttlOption(description = "time to live: 500ms, 30s, 5m, 1h, 1d"): Option {
   return new Option("--ttl <duration>", description).argParser(durationMsOf).makeOptionMandatory();
+}
+
+/** `--limit` of a listing. */
+export function limitOption(): Option {
+  return new Option("--limit <n>", "at most this many").argParser(wholeArgument(1));
 }
 
 /** `--idempotency-key`. */
@@ -78,6 +81,11 @@ export function onceOf({ idempotencyKey }: OnceOptions): OnceOptions {
 export function encodingOf({ hex, base64 }: EncodingOptions): Encoding {
   if (hex === true) return "hex";
   return base64 === true ? "base64" : "text";
+}
+
+/** The bytes of an argument, as `--hex` and `--base64` say. @throws InvalidArgumentError */
+export function bytesGiven(text: string, options: EncodingOptions): Uint8Array {
+  return bytesOfArgument(text, encodingOf(options));
 }
 
 /** Reads an unsigned 64-bit integer. @throws InvalidArgumentError outside 0 to 2^64 - 1 */
@@ -111,9 +119,14 @@ export function collected(text: string, before: readonly string[] = []): readonl
   return [...before, text];
 }
 
-/** Timers of Node wrap around above 2^31 - 1 ms and fire at once, so longer timeouts are refused. */
-function timeoutMs(text: string): number {
-  const ms = durationMsOf(text);
-  if (ms >= 1 && ms < 2 ** 31) return ms;
-  throw new InvalidArgumentError("Expected a duration from 1ms to 24d.");
+/**
+ * Makes a parser of durations, in milliseconds. Timers of Node wrap around above 2^31 - 1 ms and fire
+ * at once, so no duration of this process is longer.
+ */
+export function timerArgument(minMs = 1): (text: string) => number {
+  return (text) => {
+    const ms = durationMsOf(text);
+    if (ms >= minMs && ms < 2 ** 31) return ms;
+    throw new InvalidArgumentError(`Expected a duration from ${minMs}ms to 24d.`);
+  };
 }

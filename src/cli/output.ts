@@ -4,6 +4,7 @@
  * Results go to standard output, everything else to standard error, so `--json` output can be piped as it is.
  */
 import { styleText } from "node:util";
+import { ExitCode } from "./exit-code.ts";
 import type { Host, Sink } from "./host.ts";
 
 type Style = Parameters<typeof styleText>[0];
@@ -49,6 +50,17 @@ export class Output {
   async print(json: Json, text: () => string | null): Promise<void> {
     const line = this.isJson ? jsonOf(json) : text();
     if (line !== null) await this.write(`${line}\n`);
+  }
+
+  /** Prints whether a call was applied, and returns the exit code that says so: 0 or 1. */
+  async outcome(
+    json: Json,
+    isApplied: boolean,
+    applied: string,
+    refused: string,
+  ): Promise<ExitCode> {
+    await this.print(json, () => (isApplied ? this.good(applied) : this.bad(refused)));
+    return isApplied ? ExitCode.done : ExitCode.refused;
   }
 
   /** Prints a line of text; nothing with `--json`. */

@@ -11,24 +11,26 @@ export interface Behind {
   readonly cursor?: Uint8Array;
 }
 
+/** The most rows that the server returns at once. */
 const PAGE_ROWS = 1000;
+
+/** Asks for a page of at most `limit` rows, 1 to 1000. */
+export type AskPage<Row> = (limit: number, behind: Behind) => Promise<Page<Row>>;
 
 /**
  * Yields one page after the other, up to a number of rows. A page without rows is skipped, because it is not the end:
  * a shard may have walked many records of which none matched. Only a missing cursor ends a listing.
  */
 export async function* pagesOf<Row>(
-  rowsMax: number | undefined,
-  ask: (limit: number, behind: Behind) => Promise<Page<Row>>,
-): AsyncGenerator<{ readonly rows: readonly Row[]; readonly isFirst: boolean }> {
-  let missing = rowsMax ?? Infinity;
+  rowsMax: number = Infinity,
+  ask: AskPage<Row>,
+): AsyncGenerator<readonly Row[]> {
+  let missing = rowsMax;
   let behind: Behind | null = {};
-  for (let isFirst = true; behind !== null && missing > 0;) {
+  while (behind !== null && missing > 0) {
     const { rows, cursor }: Page<Row> = await ask(Math.min(PAGE_ROWS, missing), behind);
     missing -= rows.length;
     behind = cursor === null ? null : { cursor };
-    if (rows.length === 0) continue;
-    yield { rows, isFirst };
-    isFirst = false;
+    if (rows.length > 0) yield rows;
   }
 }

@@ -4,6 +4,29 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { Json } from "./output.ts";
 import type { ConnectionSettings } from "./settings.ts";
 
+/**
+ * Makes a call that ends with the run, and after a timeout.
+ *
+ * `fetch` rejects with the reason of the signal that ended it, which names neither; so the error says
+ * which of the two it was.
+ *
+ * @throws ThrottrError `aborted`, `timeout`, and what the call throws
+ */
+export async function inTime<Answer>(
+  timeoutMs: number,
+  signal: AbortSignal,
+  call: (signal: AbortSignal) => Promise<Answer>,
+): Promise<Answer> {
+  const timeout = AbortSignal.timeout(timeoutMs);
+  try {
+    return await call(AbortSignal.any([signal, timeout]));
+  } catch (error) {
+    if (signal.aborted) throw new ThrottrError("aborted", "the command was interrupted");
+    if (timeout.aborted) throw new ThrottrError("timeout", `no answer within ${timeoutMs} ms`);
+    throw error;
+  }
+}
+
 export interface ServerRequest {
   readonly path: string;
   /** Sent with POST; a request without a body is a GET. */
@@ -24,21 +47,19 @@ export async function askServer(
   signal: AbortSignal,
 ): Promise<Record<string, Json>> {
   const url = `${httpAddress(address)}${path}`;
-  const timeout = AbortSignal.timeout(timeoutMs);
   const headers = {
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...(body === undefined ? {} : { "content-type": "application/json" }),
   };
   const posted = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   try {
-    const response = await reach(url, () =>
-      fetch(url, { ...posted, headers, signal: AbortSignal.any([signal, timeout]) }),
-    );
-    if (!response.ok) throw await refusalOf(url, response);
-    return (await response.json()) as Record<string, Json>;
+    return await inTime(timeoutMs, signal, async (ending) => {
+      const init = { ...posted, headers, signal: ending };
+      const response = await reach(url, () => fetch(url, init));
+      if (!response.ok) throw await refusalOf(url, response);
+      return (await response.json()) as Record<string, Json>;
+    });
   } catch (error) {
-    if (signal.aborted) throw new ThrottrError("aborted", "the command was interrupted");
-    if (timeout.aborted) throw new ThrottrError("timeout", `no answer within ${timeoutMs} ms`);
     if (error instanceof SyntaxError) {
       throw new ThrottrError("response_invalid", `${url} answered with something other than JSON`, {
         cause: error,

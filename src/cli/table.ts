@@ -7,26 +7,31 @@ const LINE_PARTS =
   "top top-mid top-left top-right bottom bottom-mid bottom-left bottom-right left left-mid mid mid-mid right right-mid";
 const NO_LINES = Object.fromEntries(LINE_PARTS.split(" ").map((part) => [part, ""]));
 
-/** A column: its heading, and whether its cells align to the right. */
-export interface Column {
-  readonly heading: string;
-  readonly isNumber?: boolean;
-}
+/**
+ * A column: its heading, the text of its cell in a row, and its alignment. Numbers align to the
+ * right, so that their digits stand below each other.
+ */
+export type Column<Row> = readonly [
+  heading: string,
+  cell: (row: Row) => string | number | bigint,
+  align?: "right",
+];
 
 /** A table. A listing in pages prints headings with its first page only. */
-export function tableOf(
+export function tableOf<Row>(
   output: Output,
-  columns: readonly Column[],
-  rows: readonly (readonly string[])[],
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
   hasHeadings = true,
 ): string {
   const table = new Table({
-    head: hasHeadings ? columns.map(({ heading }) => output.strong(heading)) : [],
-    colAligns: columns.map(({ isNumber }) => (isNumber === true ? "right" : "left")),
+    head: hasHeadings ? columns.map(([heading]) => output.strong(heading)) : [],
+    colAligns: columns.map(([, , align]) => align ?? "left"),
     chars: { ...NO_LINES, middle: "  " },
+    // Without `compact` the table would have a rule between any two rows.
     style: { head: [], border: [], "padding-left": 0, "padding-right": 0, compact: true },
   });
-  table.push(...rows.map((row) => [...row]));
+  table.push(...rows.map((row) => columns.map(([, cell]) => String(cell(row)))));
   return trimmed(table.toString());
 }
 
@@ -38,6 +43,7 @@ export function listOf(output: Output, entries: readonly (readonly [string, stri
     .join("\n");
 }
 
+/** Without the spaces that pad the last column: copied text would end in them. */
 const trimmed = (text: string): string =>
   text
     .split("\n")

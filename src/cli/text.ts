@@ -63,6 +63,12 @@ export function shownBytes(bytes: Uint8Array): string {
   return text === null ? `base64:${base64Of(bytes)}` : shownText(text);
 }
 
+/** Like `shownBytes`, but text keeps its line feeds and tabs: for values and messages. */
+export function shownPayload(bytes: Uint8Array): string {
+  const text = textOf(bytes);
+  return text === null ? shownBytes(bytes) : shownLines(text);
+}
+
 /** A key for people; the empty key is a valid one and needs a name. */
 export function shownKey(key: Uint8Array): string {
   return key.length === 0 ? "(empty)" : shownBytes(key);

@@ -8,6 +8,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import { nameOf } from "../wire/edge/argument.ts";
 import { RequestType, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { httpTransportOf } from "./connection.ts";
+import { inTime } from "./server-request.ts";
 import type { ConnectionSettings } from "./settings.ts";
 import { readFragments } from "../wire/throttr/fragments.ts";
 
@@ -80,17 +81,11 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
 }
 
 /** Sends a frame that only reads, so it can be sent over HTTP without an idempotency key, and returns its reply. */
-async function exchange(
+function exchange(
   settings: ConnectionSettings,
   frame: Uint8Array<ArrayBuffer>,
   signal: AbortSignal,
 ): Promise<Uint8Array> {
-  const timeout = AbortSignal.timeout(settings.timeoutMs);
-  try {
-    return await httpTransportOf(settings).exchange!(frame, AbortSignal.any([signal, timeout]));
-  } catch (error) {
-    if (signal.aborted) throw new ThrottrError("aborted", "the command was interrupted");
-    if (!timeout.aborted) throw error;
-    throw new ThrottrError("timeout", `no answer within ${settings.timeoutMs} ms`);
-  }
+  const transport = httpTransportOf(settings);
+  return inTime(settings.timeoutMs, signal, (ending) => transport.exchange!(frame, ending));
 }

@@ -12,7 +12,7 @@ import { jsonOf, Output } from "../../src/cli/output.ts";
 import { readProfiles } from "../../src/cli/profiles.ts";
 import { carryOut } from "../../src/cli/program.ts";
 import { Rates } from "../../src/cli/rates.ts";
-import { tableOf } from "../../src/cli/table.ts";
+import { tableOf, type Column } from "../../src/cli/table.ts";
 import { decodeUsages } from "../../src/cli/usage.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
 import { FragmentWriter } from "../../src/wire/throttr/fragments.ts";
@@ -55,11 +55,14 @@ describe("output", () => {
   });
 
   it("tables are aligned, without trailing spaces", () => {
-    const columns = [{ heading: "KEY" }, { heading: "N", isNumber: true }];
+    const columns: readonly Column<[string, number]>[] = [
+      ["KEY", ([key]) => key],
+      ["N", ([, count]) => count, "right"],
+    ];
     const output = new Output(fakeHost(), false);
-    const rows = [
-      ["a", "1"],
-      ["long", "100"],
+    const rows: [string, number][] = [
+      ["a", 1],
+      ["long", 100],
     ];
     expect(tableOf(output, columns, rows)).toBe("KEY     N\na       1\nlong  100");
     expect(tableOf(output, columns, rows, false)).toBe("a       1\nlong  100");

@@ -99,18 +99,16 @@ describe("the server's address", () => {
 });
 
 describe("limits", () => {
-  const options = { url: "ws://host", ports: [] };
-
   it("limits have defaults, and a value out of range is refused by name", () => {
-    expect(limitsOf(options)).toEqual(
+    expect(limitsOf({})).toEqual(
       Object.fromEntries(
         Object.entries(LIMITS).map(([name, [unlessGiven]]) => [name, unlessGiven]),
       ),
     );
     for (const [name, [, min, max]] of Object.entries(LIMITS)) {
-      expect(limitsOf({ ...options, [name]: max })).toMatchObject({ [name]: max });
+      expect(limitsOf({ [name]: max })).toMatchObject({ [name]: max });
       for (const value of [min - 1, max + 1, min + 0.5, NaN]) {
-        expect(() => limitsOf({ ...options, [name]: value })).toThrow(
+        expect(() => limitsOf({ [name]: value })).toThrow(
           `${name}: expected an integer from ${min} to ${max}, got ${value}`,
         );
       }

@@ -4,7 +4,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Transport } from "../../client/transport/transport.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
-import { LoadConnection } from "./connection.ts";
+import { aborted } from "../interruption.ts";
+import { LoadConnection, type OnReply } from "./connection.ts";
 import { Frames, type FrameOptions } from "./frames.ts";
 
 export interface LoadOptions extends FrameOptions {
@@ -142,7 +143,7 @@ class Load {
 
   #start(connection: LoadConnection, depth: number): void {
     let answered = 0;
-    const onReply = (isSuccess: boolean, tookMs: number): void => {
+    const onReply: OnReply = (isSuccess, tookMs) => {
       answered++;
       this.#count(isSuccess, tookMs);
     };
@@ -154,11 +155,7 @@ class Load {
     this.#sendOn(connection, depth, onReply);
   }
 
-  #sendOn(
-    connection: LoadConnection,
-    count: number,
-    onReply: (isSuccess: boolean, tookMs: number) => void,
-  ): void {
+  #sendOn(connection: LoadConnection, count: number, onReply: OnReply): void {
     const some = this.#isEnding ? 0 : Math.min(count, this.#left);
     this.#left -= some;
     this.#underWay += some;
@@ -235,13 +232,6 @@ class Load {
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (ms === Infinity) return await aborted(signal);
   await sleep(ms, undefined, { signal }).catch(() => {});
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) =>
-    signal.addEventListener("abort", () => resolve(), { once: true }),
-  );
 }
 
 /** Rejects when it takes too long, or is interrupted. */

@@ -6,7 +6,7 @@ import { action, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
+  bytesGiven,
   idempotencyOption,
   onceOf,
   ttlOption,
@@ -15,7 +15,7 @@ import {
 } from "../options.ts";
 import { absent, remainingJson } from "../records.ts";
 import { valueOfArgument } from "../standard-input.ts";
-import { bytesOfArgument, jsonBytes, shownBytes, shownLines, textOf } from "../text.ts";
+import { jsonBytes, shownBytes, shownPayload } from "../text.ts";
 
 interface SetOptions extends EncodingOptions, OnceOptions {
   readonly ttl: number;
@@ -40,18 +40,17 @@ function addSet(program: Command): void {
     .argument("[value]", "the value; - or nothing reads standard input")
     .addOption(ttlOption())
     .addOption(new Option("--if-absent", "only if the key has no record").conflicts("expect"))
-    .addOption(new Option("--expect <value>", "only if the buffer holds this value"))
+    .option("--expect <value>", "only if the buffer holds this value")
     .addOption(idempotencyOption())
     .action(
       action<SetOptions, [string, string | undefined]>(async (invocation, options, name, text) => {
         const { client, output, call } = invocation;
-        const encoding = encodingOf(options);
-        const key = bytesOfArgument(name, encoding);
+        const key = bytesGiven(name, options);
         const value = await valueOfArgument(invocation, options, "value", text);
         const settings = { ttlMs: options.ttl, ...onceOf(options), ...call };
         if (options.ifAbsent === true || options.expect !== undefined) {
           const { expect } = options;
-          const expected = expect === undefined ? null : bytesOfArgument(expect, encoding);
+          const expected = expect === undefined ? null : bytesGiven(expect, options);
           const set = { ...settings, expected, value };
           return await shownComparison(invocation, key, await client.compareAndSet(key, set));
         }
@@ -87,16 +86,15 @@ function addGet(program: Command): void {
     .option("--raw", "print the bytes as they are and nothing else")
     .action(
       action<GetOptions, [string]>(async ({ client, output, call }, options, name) => {
-        const key = bytesOfArgument(name, encodingOf(options));
+        const key = bytesGiven(name, options);
         const buffer = await client.get(key, call);
         if (buffer === null) return await absent(output, key);
         const { value } = buffer;
         if (options.raw === true) return await output.write(value);
         const json = { ...jsonBytes("key", key), found: true, ...jsonBytes("value", value) };
-        await output.print({ ...json, bytes: value.length, ...remainingJson(buffer) }, () => {
-          const written = textOf(value);
-          return written === null ? shownBytes(value) : shownLines(written);
-        });
+        await output.print({ ...json, bytes: value.length, ...remainingJson(buffer) }, () =>
+          shownPayload(value),
+        );
         const bytes = value.length === 1 ? "1 byte" : `${value.length} bytes`;
         output.note(output.faint(`${bytes}, ${shownDuration(buffer.ttlMs)} left`));
       }),

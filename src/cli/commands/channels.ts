@@ -9,12 +9,12 @@ import { action, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
+  bytesGiven,
   wholeArgument,
   type EncodingOptions,
 } from "../options.ts";
 import { valueOfArgument } from "../standard-input.ts";
-import { bytesOfArgument, jsonBytes, shownBytes, shownLines, textOf } from "../text.ts";
+import { jsonBytes, shownBytes, shownPayload } from "../text.ts";
 
 interface PublishOptions extends EncodingOptions {
   readonly lines?: boolean;
@@ -40,7 +40,7 @@ function addPublish(program: Command): void {
     .action(
       action<PublishOptions, [string, string | undefined]>(
         async (invocation, options, name, text) => {
-          const channel = bytesOfArgument(name, encodingOf(options));
+          const channel = bytesGiven(name, options);
           if (options.lines === true) return await publishLines(invocation, channel, text);
           const { client, output, call } = invocation;
           const payload = await valueOfArgument(invocation, options, "payload", text);
@@ -91,9 +91,7 @@ function addSubscribe(program: Command): void {
     .command("subscribe")
     .description("print the messages of channels until Ctrl-C, or until --count messages")
     .argument("<channels...>")
-    .addOption(
-      new Option("--count <n>", "stop after this many messages").argParser(wholeArgument(1)),
-    )
+    .option("--count <n>", "stop after this many messages", wholeArgument(1))
     .addOption(
       new Option("--raw", "print payloads as they are, each followed by a line feed").conflicts(
         "json",
@@ -101,7 +99,7 @@ function addSubscribe(program: Command): void {
     )
     .action(
       action<SubscribeOptions, [readonly string[]]>(async (invocation, options, names) => {
-        const channels = names.map((name) => bytesOfArgument(name, encodingOf(options)));
+        const channels = names.map((name) => bytesGiven(name, options));
         await new Listening(invocation, options).listen(channels);
         return invocation.signal.aborted ? ExitCode.interrupted : ExitCode.done;
       }),
@@ -124,22 +122,17 @@ class Listening {
   }
 
   async listen(channels: readonly Uint8Array[]): Promise<void> {
-    const end = (): void => this.#ending.abort();
-    const { signal } = this.#invocation;
-    signal.addEventListener("abort", end);
-    if (signal.aborted) end();
     try {
       await Promise.all(channels.map((channel) => this.#listenTo(channel)));
     } finally {
-      signal.removeEventListener("abort", end);
-      end();
+      this.#ending.abort();
     }
   }
 
   async #listenTo(channel: Uint8Array): Promise<void> {
     const { client, output } = this.#invocation;
     const subscription = client.subscribe(channel, {
-      signal: this.#ending.signal,
+      signal: AbortSignal.any([this.#ending.signal, this.#invocation.signal]),
       overflow: "drop_oldest",
       onReconnect: () => void this.#say(channel, "reconnected"),
     });
@@ -176,11 +169,7 @@ class Listening {
         ...jsonBytes("payload", payload),
         missed,
       },
-      () => {
-        const text = textOf(payload);
-        const shown = text === null ? shownBytes(payload) : shownLines(text);
-        return `${output.strong(shownBytes(channel))}  ${shown}`;
-      },
+      () => `${output.strong(shownBytes(channel))}  ${shownPayload(payload)}`,
     );
   }
 }

@@ -10,7 +10,7 @@ import { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
 import { addConnectionOptions } from "../options.ts";
 import { askServer } from "../server-request.ts";
-import { tableOf } from "../table.ts";
+import { tableOf, type Column } from "../table.ts";
 
 interface ClockOptions {
   readonly reset?: true;
@@ -47,13 +47,13 @@ async function tell({ output }: Invocation, { shards }: Overview): Promise<void>
       : { index: shard.index, lagMs: shard.clockLagMs },
   );
   await output.print({ shards: rows }, () =>
-    tableOf(
+    tableOf<(typeof rows)[number]>(
       output,
-      [{ heading: "shard" }, { heading: "ahead by", isNumber: true }],
-      rows.map(({ index, ...row }) => [
-        String(index),
-        "code" in row ? row.code : `${row.lagMs} ms`,
-      ]),
+      [
+        ["shard", ({ index }) => index],
+        ["ahead by", (row) => ("code" in row ? row.code : `${row.lagMs} ms`), "right"],
+      ],
+      rows,
     ),
   );
 }
@@ -62,13 +62,14 @@ async function setBack(invocation: Invocation, namespace: string): Promise<void>
   const { output } = invocation;
   const { shards } = await ask<SetBack>(invocation, "/v1/admin/clock", { namespace });
   await output.print({ shards: shards.map((shard) => ({ ...shard })) }, () =>
-    tableOf(
-      output,
-      [{ heading: "shard" }, { heading: "set back by", isNumber: true }],
-      shards.map(({ index, setBackMs }) => [String(index), `${setBackMs} ms`]),
-    ),
+    tableOf(output, SET_BACK, shards),
   );
 }
+
+const SET_BACK: readonly Column<SetBack["shards"][number]>[] = [
+  ["shard", ({ index }) => index],
+  ["set back by", ({ setBackMs }) => `${setBackMs} ms`, "right"],
+];
 
 async function ask<Answer>(
   { settings, signal }: Invocation,

@@ -10,7 +10,7 @@ import { action } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
+  bytesGiven,
   idempotencyOption,
   onceOf,
   ttlOption,
@@ -19,7 +19,7 @@ import {
   type OnceOptions,
 } from "../options.ts";
 import { absent, remainingJson, remainingText } from "../records.ts";
-import { bytesOfArgument, jsonBytes } from "../text.ts";
+import { jsonBytes } from "../text.ts";
 import { listOf } from "../table.ts";
 import type { Output } from "../output.ts";
 
@@ -45,20 +45,16 @@ function addInsert(program: Command): void {
     .command("insert")
     .description("create a counter; exits with 1 if the key has a record")
     .argument("<key>")
-    .addOption(
-      new Option("--quota <n>", "initial value").argParser(u64Argument).makeOptionMandatory(),
-    )
+    .requiredOption("--quota <n>", "initial value", u64Argument)
     .addOption(ttlOption())
     .addOption(idempotencyOption())
     .action(
       action<InsertOptions, [string]>(async ({ client, output, call }, options, name) => {
-        const key = bytesOfArgument(name, encodingOf(options));
+        const key = bytesGiven(name, options);
         const { quota, ttl: ttlMs } = options;
         const inserted = await client.insert(key, { quota, ttlMs, ...onceOf(options), ...call });
-        await output.print({ ...jsonBytes("key", key), inserted }, () =>
-          inserted ? output.good("inserted") : output.bad("the key already has a record"),
-        );
-        return inserted ? ExitCode.done : ExitCode.refused;
+        const json = { ...jsonBytes("key", key), inserted };
+        return await output.outcome(json, inserted, "inserted", "the key already has a record");
       }),
     );
   addConnectionOptions(addEncodingOptions(command, "the key"));
@@ -74,7 +70,7 @@ function addIncrement(program: Command): void {
     .addOption(idempotencyOption())
     .action(
       action<IncrementOptions, [string]>(async ({ client, output, call }, options, name) => {
-        const key = bytesOfArgument(name, encodingOf(options));
+        const key = bytesGiven(name, options);
         const { by, ttl: ttlMs } = options;
         const quota = await client.increment(key, { by, ttlMs, ...onceOf(options), ...call });
         await output.print({ ...jsonBytes("key", key), quota }, () => String(quota));
@@ -90,7 +86,7 @@ function addQuery(program: Command): void {
     .argument("<key>")
     .action(
       action<EncodingOptions, [string]>(async ({ client, output, call }, options, name) => {
-        const key = bytesOfArgument(name, encodingOf(options));
+        const key = bytesGiven(name, options);
         const counter = await client.query(key, call);
         if (counter === null) return await absent(output, key);
         await output.print({ ...jsonBytes("key", key), found: true, ...counterJson(counter) }, () =>
@@ -120,16 +116,15 @@ function addUpdate(program: Command): void {
     .action(
       action<EncodingOptions & OnceOptions, [string, ChangeName, bigint]>(
         async ({ client, output, call }, options, name, change, amount) => {
-          const key = bytesOfArgument(name, encodingOf(options));
+          const key = bytesGiven(name, options);
           const counter = await client[change](key, amount, { ...onceOf(options), ...call });
           if (counter === null) return await absent(output, key);
           const { applied } = counter;
-          await output.print(
-            { ...jsonBytes("key", key), found: true, applied, ...counterJson(counter) },
-            () =>
-              applied
-                ? counterText(output, counter)
-                : output.bad(`not applied: the quota is ${counter.quota}`),
+          const json = { ...jsonBytes("key", key), found: true, applied, ...counterJson(counter) };
+          await output.print(json, () =>
+            applied
+              ? counterText(output, counter)
+              : output.bad(`not applied: the quota is ${counter.quota}`),
           );
           return applied ? ExitCode.done : ExitCode.refused;
         },

@@ -1,21 +1,22 @@
 /** `info` and `stat`: figures of the namespace and of its records, since its objects started and of the last minute. */
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
 import { shownDuration } from "../duration.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
+import { printRows, type Listing } from "../listing.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
+  bytesGiven,
   wholeArgument,
   type EncodingOptions,
 } from "../options.ts";
 import type { Output } from "../output.ts";
 import { absent, shownTime } from "../records.ts";
-import { listOf, tableOf } from "../table.ts";
-import { bytesOfArgument, jsonBytes, shownKey } from "../text.ts";
-import { askUsage, askUsages, type Usage } from "../usage.ts";
+import { listOf, tableOf, type Column } from "../table.ts";
+import { jsonBytes, shownKey } from "../text.ts";
+import { askUsage, askUsages, type RecordUsage, type Usage } from "../usage.ts";
 
 interface StatOptions extends EncodingOptions {
   readonly limit?: number;
@@ -57,34 +58,44 @@ function infoText(output: Output, figures: InfoFigures): string {
     ["received", `${figures.readBytes} B, ${figures.readBytesPerMinute} B a minute`],
     ["sent", `${figures.writeBytes} B, ${figures.writeBytesPerMinute} B a minute`],
   ]);
-  const rows = Object.entries(figures.requestsByType)
-    .filter(([, { total }]) => total > 0)
-    .map(([name, { total, perMinute }]) => [name, String(total), String(perMinute)]);
-  if (rows.length === 0) return summary;
-  const columns = [
-    { heading: "REQUEST" },
-    { heading: "TOTAL", isNumber: true },
-    { heading: "A MINUTE", isNumber: true },
-  ];
-  return `${summary}\n\n${tableOf(output, columns, rows)}`;
+  const rows = Object.entries(figures.requestsByType).filter(([, { total }]) => total > 0);
+  return rows.length === 0 ? summary : `${summary}\n\n${tableOf(output, REQUESTS, rows)}`;
 }
+
+/** The requests of each type: since the objects started, and in the last minute. */
+const REQUESTS: readonly Column<[string, InfoFigures["requestsByType"][string]]>[] = [
+  ["REQUEST", ([name]) => name],
+  ["TOTAL", ([, { total }]) => total, "right"],
+  ["A MINUTE", ([, { perMinute }]) => perMinute, "right"],
+];
+
+/** The listing of `stat` without a key. */
+const USAGES: Listing<RecordUsage> = {
+  json: ({ key, usage }) => ({ ...jsonBytes("key", key), ...usage }),
+  columns: [
+    ["KEY", ({ key }) => shownKey(key)],
+    ["READS", ({ usage }) => usage.reads, "right"],
+    ["A MINUTE", ({ usage }) => usage.readsPerMinute, "right"],
+    ["WRITES", ({ usage }) => usage.writes, "right"],
+    ["A MINUTE", ({ usage }) => usage.writesPerMinute, "right"],
+  ],
+};
 
 function addStat(program: Command): void {
   const command = program
     .command("stat")
     .description("show how often a record is read and written, or all records, busiest first")
     .argument("[key]")
-    .addOption(
-      new Option(
-        "--limit <n>",
-        `without a key: show at most this many (default: ${SHOWN_MAX}; all with --json)`,
-      ).argParser(wholeArgument(1)),
+    .option(
+      "--limit <n>",
+      `without a key: show at most this many (default: ${SHOWN_MAX}; all with --json)`,
+      wholeArgument(1),
     )
     .action(
       action<StatOptions, [string | undefined]>(async (invocation, options, name) =>
         name === undefined
           ? await printAll(invocation, options)
-          : await printOne(invocation, bytesOfArgument(name, encodingOf(options))),
+          : await printOne(invocation, bytesGiven(name, options)),
       ),
     );
   addConnectionOptions(addEncodingOptions(command, "the key"));
@@ -107,18 +118,7 @@ async function printAll(invocation: Invocation, { limit }: StatOptions): Promise
   const usages = await askUsages(settings, signal);
   usages.sort((a, b) => busyness(b.usage) - busyness(a.usage));
   const shown = usages.slice(0, limit ?? (output.isJson ? Infinity : SHOWN_MAX));
-  for (const { key, usage } of output.isJson ? shown : []) {
-    await output.print({ ...jsonBytes("key", key), ...usage }, () => null);
-  }
-  const columns = [
-    { heading: "KEY" },
-    ...["READS", "A MINUTE", "WRITES", "A MINUTE"].map((heading) => ({ heading, isNumber: true })),
-  ];
-  const rows = shown.map(({ key, usage }) => [
-    shownKey(key),
-    ...[usage.reads, usage.readsPerMinute, usage.writes, usage.writesPerMinute].map(String),
-  ]);
-  if (rows.length > 0) await output.text(tableOf(output, columns, rows));
+  if (shown.length > 0) await printRows(output, USAGES, shown);
   output.note(output.faint(`${shown.length} of ${usages.length} records`));
 }
 

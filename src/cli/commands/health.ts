@@ -4,8 +4,9 @@ import { ExitCode } from "../exit-code.ts";
 import { action } from "../invocation.ts";
 import { addConnectionOptions } from "../options.ts";
 import type { Json } from "../output.ts";
+import { askServer } from "../server-request.ts";
+import type { ConnectionSettings } from "../settings.ts";
 import { listOf } from "../table.ts";
-import { askHealth } from "../health.ts";
 
 export function addHealth(program: Command): void {
   const command = program
@@ -28,3 +29,22 @@ export function addHealth(program: Command): void {
 }
 
 const textOf = (value: Json): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** The server's answer and how long it took. A newer server may add fields; they are passed on as they are. */
+interface Health {
+  readonly status: string;
+  readonly tookMs: number;
+  readonly [field: string]: Json;
+}
+
+/**
+ * Asks a server how it is.
+ *
+ * @throws ThrottrError as `askServer`
+ */
+async function askHealth(settings: ConnectionSettings, signal: AbortSignal): Promise<Health> {
+  const startMs = performance.now();
+  const told = await askServer(settings, { path: "/health" }, signal);
+  const status = typeof told["status"] === "string" ? told["status"] : "unknown";
+  return { ...told, status, tookMs: Math.round(performance.now() - startMs) };
+}

@@ -16,13 +16,13 @@ import { action, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
+  bytesGiven,
   wholeArgument,
   type EncodingOptions,
 } from "../options.ts";
 import { remainingJson, remainingText } from "../records.ts";
 import { listOf } from "../table.ts";
-import { bytesOfArgument, jsonBytes } from "../text.ts";
+import { jsonBytes } from "../text.ts";
 
 interface AcquireOptions extends EncodingOptions {
   readonly maximum: number;
@@ -50,6 +50,13 @@ export function addLeases(program: Command): void {
   addRelease(program);
 }
 
+/** Resources are counted in 32 bits, as everywhere in the protocol of semaphores. */
+const count = wholeArgument(1, U32_MAX);
+
+function leaseTtlOption(description: string): Option {
+  return new Option("--ttl <duration>", description).argParser(leaseTtl).default(TTL_MS, "30s");
+}
+
 function addAcquire(program: Command): void {
   const command = program
     .command("acquire")
@@ -58,38 +65,22 @@ function addAcquire(program: Command): void {
     )
     .argument("<name>", "name of the semaphore")
     .argument("[command...]", "command to run meanwhile, after --")
-    .addOption(
-      new Option("--maximum <n>", "total that all holders may hold together")
-        .argParser(wholeArgument(1, U32_MAX))
-        .makeOptionMandatory(),
-    )
-    .addOption(
-      new Option("--resources <n>", "number of resources to hold")
-        .argParser(wholeArgument(1, U32_MAX))
-        .default(1),
-    )
-    .addOption(
-      new Option("--ttl <duration>", "TTL of the lease unless it is renewed")
-        .argParser(leaseTtl)
-        .default(TTL_MS, "30s"),
-    )
-    .addOption(new Option("--wait <duration>", "how long to wait for room").argParser(durationMsOf))
-    .addOption(
-      new Option(
-        "--lease-id <uuid>",
-        "id of the lease; repeating a call with it does not hold twice",
-      ),
-    )
-    .addOption(
-      new Option("--conflict-exit-code <n>", "exit code if there is no room")
-        .argParser(wholeArgument(0, 255))
-        .default(ExitCode.refused),
+    .requiredOption("--maximum <n>", "total that all holders may hold together", count)
+    .option("--resources <n>", "number of resources to hold", count, 1)
+    .addOption(leaseTtlOption("TTL of the lease unless it is renewed"))
+    .option("--wait <duration>", "how long to wait for room", durationMsOf)
+    .option("--lease-id <uuid>", "id of the lease; repeating a call with it does not hold twice")
+    .option(
+      "--conflict-exit-code <n>",
+      "exit code if there is no room",
+      wholeArgument(0, 255),
+      ExitCode.refused,
     )
     .addHelpText("after", EXAMPLES)
     .action(
       action<AcquireOptions, [string, readonly string[]]>(
         async (invocation, options, text, words) => {
-          const name = bytesOfArgument(text, encodingOf(options));
+          const name = bytesGiven(text, options);
           return words.length > 0
             ? await runWithLease(invocation, options, name, words)
             : await printLease(invocation, options, name);
@@ -140,14 +131,15 @@ async function printLease(
   options: AcquireOptions,
   name: Uint8Array,
 ): Promise<ExitCode> {
-  const { output } = invocation;
+  const { client, call, output } = invocation;
+  const { maximum, resources, ttl: ttlMs, leaseId } = options;
   const lease =
     options.wait === undefined
-      ? await acquireOnce(invocation, options, name)
+      ? await client.acquire(name, { maximum, resources, ttlMs, leaseId, ...call })
       : await acquireInTime(invocation, options, name);
   if (lease === null) {
     await output.print({ ...jsonBytes("name", name), acquired: false }, () =>
-      output.bad(`no room for ${options.resources} of ${options.maximum}`),
+      output.bad(`no room for ${resources} of ${maximum}`),
     );
     return options.conflictExitCode;
   }
@@ -155,14 +147,6 @@ async function printLease(
     leaseText(invocation, lease),
   );
   return ExitCode.done;
-}
-
-async function acquireOnce(
-  { client, call }: Invocation,
-  { maximum, resources, ttl: ttlMs, leaseId }: AcquireOptions,
-  name: Uint8Array,
-): Promise<Lease | null> {
-  return await client.acquire(name, { maximum, resources, ttlMs, leaseId, ...call });
 }
 
 /** Waits for a lease, and renews it at the end so that its whole TTL is left when it is printed. */
@@ -187,16 +171,12 @@ function addRenew(program: Command): void {
     .description("extend a lease; exits with 1 if it does not exist or has ended")
     .argument("<name>", "name of the semaphore")
     .argument("<lease>", "id of the lease")
-    .addOption(
-      new Option("--ttl <duration>", "new TTL, from now")
-        .argParser(leaseTtl)
-        .default(TTL_MS, "30s"),
-    )
+    .addOption(leaseTtlOption("new TTL, from now"))
     .action(
       action<EncodingOptions & { readonly ttl: number }, [string, string]>(
         async (invocation, options, text, leaseId) => {
           const { client, call, output } = invocation;
-          const name = bytesOfArgument(text, encodingOf(options));
+          const name = bytesGiven(text, options);
           const lease = await client.renew(name, leaseId, { ttlMs: options.ttl }, call);
           if (lease === null) {
             await output.print({ ...jsonBytes("name", name), renewed: false, leaseId }, () =>
@@ -221,12 +201,10 @@ function addRelease(program: Command): void {
     .action(
       action<EncodingOptions, [string, string]>(
         async ({ client, call, output }, options, text, leaseId) => {
-          const name = bytesOfArgument(text, encodingOf(options));
+          const name = bytesGiven(text, options);
           const released = await client.release(name, leaseId, call);
-          await output.print({ ...jsonBytes("name", name), leaseId, released }, () =>
-            released ? output.good("released") : output.bad("no such lease"),
-          );
-          return released ? ExitCode.done : ExitCode.refused;
+          const json = { ...jsonBytes("name", name), leaseId, released };
+          return await output.outcome(json, released, "released", "no such lease");
         },
       ),
     );

@@ -28,7 +28,7 @@ import {
   strategyOf,
   type StrategyOptions,
 } from "../strategy.ts";
-import { tableOf } from "../table.ts";
+import { tableOf, type Column } from "../table.ts";
 import { shownText } from "../text.ts";
 
 interface LimitOptions extends StrategyOptions, OnceOptions {
@@ -52,28 +52,21 @@ export function addLimit(program: Command): void {
     .argument("<name>", "name of the limit")
     .argument("<who>", "key of the limit, such as a user: any text")
     .addOption(new Option("--strategy <strategy>").choices([...STRATEGIES]).makeOptionMandatory())
-    .addOption(new Option("--burst <n>", "buckets: requests at once").argParser(wholeArgument(1)))
-    .addOption(new Option("--rate <n>", "buckets: requests per second").argParser(positiveArgument))
-    .addOption(
-      new Option("--limit <n>", "windows: requests per window").argParser(wholeArgument(1)),
-    )
-    .addOption(
-      new Option("--window <duration>", "windows: length of a window").argParser(durationMsOf),
-    )
-    .addOption(
-      new Option(
-        "--quota <name=limit/window>",
-        "fixed windows: one of several quotas; may be repeated",
-      ).argParser(quotaArgument),
+    .option("--burst <n>", "buckets: requests at once", wholeArgument(1))
+    .option("--rate <n>", "buckets: requests per second", positiveArgument)
+    .option("--limit <n>", "windows: requests per window", wholeArgument(1))
+    .option("--window <duration>", "windows: length of a window", durationMsOf)
+    .option(
+      "--quota <name=limit/window>",
+      "fixed windows: one of several quotas; may be repeated",
+      quotaArgument,
     )
     .addOption(
       new Option("--secondary <strategy>", "composite: strategy of its bucket").choices([
         ...BUCKETS,
       ]),
     )
-    .addOption(
-      new Option("--cost <n>", "cost of the request (default: 1)").argParser(wholeArgument(1)),
-    )
+    .option("--cost <n>", "cost of the request (default: 1)", wholeArgument(1))
     .addOption(new Option("--peek", "show the state without charging anything").conflicts(["cost"]))
     .addOption(new Option("--refund", "give the cost back").conflicts(["peek"]))
     .addOption(new Option("--reset", "delete its state").conflicts(["peek", "refund", "cost"]))
@@ -118,10 +111,8 @@ async function reset(
   request: LimitRequest,
 ): Promise<ExitCode> {
   const wasReset = await client.reset(request, call);
-  await output.print({ ...asked, reset: wasReset }, () =>
-    wasReset ? output.good("reset") : output.bad("the limit has no state"),
-  );
-  return wasReset ? ExitCode.done : ExitCode.refused;
+  const json = { ...asked, reset: wasReset };
+  return await output.outcome(json, wasReset, "reset", "the limit has no state");
 }
 
 const resultJson = ({ quotas, ...result }: LimitResult) => ({
@@ -139,23 +130,18 @@ function resultText(output: Output, result: LimitResult): string {
   const line = success
     ? `${output.good("allowed")}  ${room}${until}`
     : `${output.bad("refused")}  ${room}, ${wait}`;
-  const rows = Object.entries(quotas).map(([name, quota]) => [
-    shownText(name),
-    quota.allowed ? "yes" : "no",
-    String(quota.remaining),
-    String(quota.limit),
-    quota.reset === null ? "never" : shownTime(quota.reset),
-  ]);
-  if (rows.length < 2) return line;
-  const columns = [
-    { heading: "QUOTA" },
-    { heading: "ALLOWED" },
-    { heading: "LEFT", isNumber: true },
-    { heading: "LIMIT", isNumber: true },
-    { heading: "RESET" },
-  ];
-  return `${line}\n${tableOf(output, columns, rows)}`;
+  const rows = Object.entries(quotas);
+  return rows.length < 2 ? line : `${line}\n${tableOf(output, QUOTAS, rows)}`;
 }
+
+/** The quotas of a limit that has several. */
+const QUOTAS: readonly Column<[string, LimitResult["quotas"][string]]>[] = [
+  ["QUOTA", ([name]) => shownText(name)],
+  ["ALLOWED", ([, { allowed }]) => (allowed ? "yes" : "no")],
+  ["LEFT", ([, { remaining }]) => remaining, "right"],
+  ["LIMIT", ([, { limit }]) => limit, "right"],
+  ["RESET", ([, { reset }]) => (reset === null ? "never" : shownTime(reset))],
+];
 
 /** A wait for people, rounded up: a caller who waits as long as it says is not refused for a rounded millisecond. */
 function shownWait(ms: number): string {

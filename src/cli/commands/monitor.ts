@@ -4,16 +4,15 @@
  * Each view reads INFO and STATS, which walk all records: so the interval has a lower bound.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { InvalidArgumentError, Option, type Command } from "commander";
-import { durationMsOf } from "../duration.ts";
+import { Option, type Command } from "commander";
 import { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
-import { addConnectionOptions, wholeArgument } from "../options.ts";
+import { addConnectionOptions, timerArgument, wholeArgument } from "../options.ts";
 import type { Output } from "../output.ts";
 import { shownTime } from "../records.ts";
 import { Rates, type Busy, type Sample } from "../rates.ts";
 import { Screen } from "../screen.ts";
-import { listOf, tableOf } from "../table.ts";
+import { listOf, tableOf, type Column } from "../table.ts";
 import { jsonBytes, shownKey } from "../text.ts";
 import { askUsages } from "../usage.ts";
 
@@ -34,19 +33,25 @@ const TOP = 20;
 /** Longer keys are cut, so that a record takes one line. */
 const SHOWN_KEY_MAX = 48;
 
+const COLUMNS: readonly Column<Busy>[] = [
+  ["KEY", ({ key }) => cut(shownKey(key))],
+  ["READS/S", ({ readsPerSecond }) => shownRate(readsPerSecond), "right"],
+  ["WRITES/S", ({ writesPerSecond }) => shownRate(writesPerSecond), "right"],
+  ["READS", ({ usage }) => usage.reads, "right"],
+  ["WRITES", ({ usage }) => usage.writes, "right"],
+];
+
 export function addMonitor(program: Command): void {
   const command = program
     .command("monitor")
     .description("watch the busiest records until Ctrl-C")
     .addOption(
       new Option("--interval <duration>", "time between two views")
-        .argParser(intervalArgument)
+        .argParser(timerArgument(INTERVAL_MS_MIN))
         .default(INTERVAL_MS, "2s"),
     )
-    .addOption(
-      new Option("--top <n>", "number of records to show").argParser(wholeArgument(1)).default(TOP),
-    )
-    .addOption(new Option("--count <n>", "stop after this many views").argParser(wholeArgument(1)))
+    .option("--top <n>", "number of records to show", wholeArgument(1), TOP)
+    .option("--count <n>", "stop after this many views", wholeArgument(1))
     .addOption(new Option("--sort <by>", "sort by").choices([...SORTS]).default("total"))
     .action(
       action<MonitorOptions, []>(async (invocation, options) => {
@@ -120,18 +125,7 @@ function sampleText(
     ["keys", String(figures.keys)],
     ["connections", `${figures.connections}; subscriptions ${figures.subscriptions}`],
   ]);
-  const columns = [
-    { heading: "KEY" },
-    ...["READS/S", "WRITES/S", "READS", "WRITES"].map((heading) => ({ heading, isNumber: true })),
-  ];
-  const rows = busiest.map(({ key, usage, readsPerSecond, writesPerSecond }) => [
-    cut(shownKey(key)),
-    shownRate(readsPerSecond),
-    shownRate(writesPerSecond),
-    String(usage.reads),
-    String(usage.writes),
-  ]);
-  return `${summary}\n\n${tableOf(output, columns, rows)}`;
+  return `${summary}\n\n${tableOf(output, COLUMNS, busiest)}`;
 }
 
 function cut(text: string): string {
@@ -140,9 +134,3 @@ function cut(text: string): string {
 
 const rounded = (rate: number): number => Math.round(rate * 100) / 100;
 const shownRate = (rate: number): string => rate.toFixed(rate < 10 ? 2 : 0);
-
-function intervalArgument(text: string): number {
-  const ms = durationMsOf(text);
-  if (ms >= INTERVAL_MS_MIN && ms < 2 ** 31) return ms;
-  throw new InvalidArgumentError(`Expected a duration from ${INTERVAL_MS_MIN}ms to 24d.`);
-}

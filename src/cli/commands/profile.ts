@@ -4,6 +4,7 @@ import { doorOf } from "../../client/transport/door.ts";
 import { UsageError } from "../failure.ts";
 import { isInteractive } from "../host.ts";
 import { action, type Invocation } from "../invocation.ts";
+import { printRows, type Listing } from "../listing.ts";
 import { addJsonOption } from "../options.ts";
 import {
   profileNamed,
@@ -16,7 +17,6 @@ import {
 } from "../profiles.ts";
 import { askSecret } from "../questions.ts";
 import { valueOfArgument } from "../standard-input.ts";
-import { tableOf } from "../table.ts";
 import { shownText } from "../text.ts";
 
 interface AddOptions {
@@ -87,17 +87,16 @@ function addList(profile: Command): void {
       action<object, []>(async ({ host, output }) => {
         const { current, profiles } = readProfiles(host.environment);
         const entries = Object.entries(profiles);
-        for (const [name, entry] of output.isJson ? entries : []) {
-          await output.print(profileJson(name, entry, name === current), () => null);
-        }
-        const rows = entries.map(([name, { url, token }]) => [
-          name === current ? "*" : "",
-          shownText(name),
-          shownText(url),
-          token === undefined ? "no" : "yes",
-        ]);
-        const headings = ["", "NAME", "URL", "TOKEN"].map((heading) => ({ heading }));
-        if (rows.length > 0) await output.text(tableOf(output, headings, rows));
+        const listing: Listing<[string, Profile]> = {
+          json: ([name, entry]) => profileJson(name, entry, name === current),
+          columns: [
+            ["", ([name]) => (name === current ? "*" : "")],
+            ["NAME", ([name]) => shownText(name)],
+            ["URL", ([, { url }]) => shownText(url)],
+            ["TOKEN", ([, { token }]) => (token === undefined ? "no" : "yes")],
+          ],
+        };
+        if (entries.length > 0) await printRows(output, listing, entries);
         else output.note(`no profiles in ${profilesPath(host.environment)}`);
       }),
     );

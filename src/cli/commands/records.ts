@@ -6,22 +6,21 @@ import { durationMsOf } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
 import { action, type Invocation } from "../invocation.ts";
+import { printPages, type Listing } from "../listing.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
+  bytesGiven,
   idempotencyOption,
+  limitOption,
   onceOf,
-  wholeArgument,
   type EncodingOptions,
   type OnceOptions,
 } from "../options.ts";
-import type { Output } from "../output.ts";
-import { pagesOf } from "../pages.ts";
 import { declined, isConfirmed } from "../questions.ts";
 import { absent, remainingJson, remainingText, shownTime } from "../records.ts";
-import { listOf, tableOf } from "../table.ts";
-import { bytesOfArgument, jsonBytes, shownBytes, shownKey } from "../text.ts";
+import { listOf } from "../table.ts";
+import { jsonBytes, shownBytes, shownKey } from "../text.ts";
 
 interface PurgeOptions extends EncodingOptions, OnceOptions {
   readonly prefix?: string;
@@ -73,15 +72,14 @@ async function purgeKeys(
   options: PurgeOptions,
   names: readonly string[],
 ): Promise<ExitCode> {
-  const keys = names.map((name) => bytesOfArgument(name, encodingOf(options)));
+  const keys = names.map((name) => bytesGiven(name, options));
   const purged = await Promise.all(
     keys.map((key) => client.purge(key, { ...onceOf(options), ...call })),
   );
   for (const [i, key] of keys.entries()) {
-    await output.print({ ...jsonBytes("key", key), purged: purged[i]! }, () =>
-      purged[i]!
-        ? `${output.good("purged")}  ${shownKey(key)}`
-        : `${output.bad("absent")}  ${shownKey(key)}`,
+    await output.print(
+      { ...jsonBytes("key", key), purged: purged[i]! },
+      () => `${purged[i]! ? output.good("purged") : output.bad("absent")}  ${shownKey(key)}`,
     );
   }
   return purged.every(Boolean) ? ExitCode.done : ExitCode.refused;
@@ -93,7 +91,7 @@ async function purgePrefix(
   text: string,
 ): Promise<ExitCode | void> {
   const { client, output, call, settings } = invocation;
-  const prefix = bytesOfArgument(text, encodingOf(options));
+  const prefix = bytesGiven(text, options);
   const which = prefix.length === 0 ? "all records" : `all records under ${shownBytes(prefix)}`;
   const question = `This removes ${which} at ${settings.url}.`;
   if (!(await isConfirmed(invocation, question, options.yes))) return declined(invocation);
@@ -107,14 +105,14 @@ function addTtl(program: Command): void {
     .description("show or change the TTL of a record; exits with 1 if there is none")
     .argument("<key>")
     .argument("[duration]", "new TTL, such as 30s or 1h", durationMsOf)
-    .addOption(new Option("--increase", "extend the TTL by the duration"))
+    .option("--increase", "extend the TTL by the duration")
     .addOption(new Option("--decrease", "shorten the TTL by the duration").conflicts("increase"))
     .addOption(idempotencyOption())
     .action(
       action<TtlOptions, [string, number | undefined]>(
         async (invocation, options, name, duration) => {
           const { output } = invocation;
-          const key = bytesOfArgument(name, encodingOf(options));
+          const key = bytesGiven(name, options);
           const remaining =
             duration === undefined
               ? await shownRemaining(invocation, options, key)
@@ -163,45 +161,27 @@ function addList(program: Command): void {
     .command("list")
     .description("list records; in the order of their keys while there are few")
     .option("--prefix <prefix>", "only keys that begin with it")
-    .addOption(new Option("--limit <n>", "at most this many").argParser(wholeArgument(1)))
+    .addOption(limitOption())
     .action(
-      action<ListOptions, []>(async (invocation, options) => {
-        const { client, call, output } = invocation;
-        const prefix = bytesOfArgument(options.prefix ?? "", encodingOf(options));
-        const pages = pagesOf(options.limit, async (limit, behind) => {
+      action<ListOptions, []>(async ({ client, call, output }, options) => {
+        const prefix = bytesGiven(options.prefix ?? "", options);
+        const listed = await printPages(output, RECORDS, options.limit, async (limit, behind) => {
           const page = await client.list({ prefix, limit, ...behind, ...call });
           return { rows: page.records, cursor: page.cursor };
         });
-        let listed = 0;
-        for await (const { rows, isFirst } of pages) {
-          await printPage(output, rows, isFirst);
-          listed += rows.length;
-        }
         output.note(output.faint(listed === 1 ? "1 record" : `${listed} records`));
       }),
     );
   addConnectionOptions(addEncodingOptions(command, "the prefix"));
 }
 
-async function printPage(
-  output: Output,
-  records: readonly ListedRecord[],
-  isFirst: boolean,
-): Promise<void> {
-  for (const { key, kind, quota, bytes, expiresAtMs } of output.isJson ? records : []) {
-    await output.print({ ...jsonBytes("key", key), kind, quota, bytes, expiresAtMs }, () => null);
-  }
-  const rows = records.map(({ key, kind, quota, bytes, expiresAtMs }) => [
-    shownKey(key),
-    kind,
-    quota === null ? `${bytes} B` : String(quota),
-    shownTime(expiresAtMs),
-  ]);
-  const columns = [
-    { heading: "KEY" },
-    { heading: "KIND" },
-    { heading: "QUOTA, BYTES", isNumber: true },
-    { heading: "EXPIRES" },
-  ];
-  await output.text(tableOf(output, columns, rows, isFirst));
-}
+/** The listing of `list`. The size of a record is its quota or its bytes, in one column. */
+const RECORDS: Listing<ListedRecord> = {
+  json: ({ key, ...fields }) => ({ ...jsonBytes("key", key), ...fields }),
+  columns: [
+    ["KEY", ({ key }) => shownKey(key)],
+    ["KIND", ({ kind }) => kind],
+    ["QUOTA, BYTES", ({ quota, bytes }) => quota ?? `${bytes} B`, "right"],
+    ["EXPIRES", ({ expiresAtMs }) => shownTime(expiresAtMs)],
+  ],
+};

@@ -1,19 +1,19 @@
 /** `semaphores`, `semaphore` and `holders`: shows how much of semaphores is in use, and by which holders. */
-import { Option, type Command } from "commander";
+import type { Command } from "commander";
 import type { Holder, ListedSemaphore } from "../../wire/edge/semaphores.ts";
 import { ExitCode } from "../exit-code.ts";
-import { action, type Invocation } from "../invocation.ts";
+import { action } from "../invocation.ts";
+import { printPages, type Listing } from "../listing.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
-  wholeArgument,
+  bytesGiven,
+  limitOption,
   type EncodingOptions,
 } from "../options.ts";
-import { pagesOf } from "../pages.ts";
 import { shownTime } from "../records.ts";
-import { listOf, tableOf } from "../table.ts";
-import { bytesOfArgument, jsonBytes, shownBytes } from "../text.ts";
+import { listOf } from "../table.ts";
+import { jsonBytes, shownBytes } from "../text.ts";
 
 interface ListOptions extends EncodingOptions {
   readonly prefix?: string;
@@ -26,9 +26,6 @@ export function addSemaphores(program: Command): void {
   addHolders(program);
 }
 
-const limitOption = (): Option =>
-  new Option("--limit <n>", "at most this many").argParser(wholeArgument(1));
-
 function addList(program: Command): void {
   const command = program
     .command("semaphores")
@@ -37,27 +34,11 @@ function addList(program: Command): void {
     .addOption(limitOption())
     .action(
       action<ListOptions, []>(async ({ client, call, output }, options) => {
-        const prefix = bytesOfArgument(options.prefix ?? "", encodingOf(options));
-        const pages = pagesOf(options.limit, async (limit, behind) => {
+        const prefix = bytesGiven(options.prefix ?? "", options);
+        await printPages(output, SEMAPHORES, options.limit, async (limit, behind) => {
           const page = await client.semaphores({ prefix, limit, ...behind, ...call });
           return { rows: page.semaphores, cursor: page.cursor };
         });
-        for await (const { rows, isFirst } of pages) {
-          for (const row of output.isJson ? rows : []) {
-            await output.print(semaphoreJson(row), () => null);
-          }
-          const headings = [
-            { heading: "NAME" },
-            { heading: "IN USE", isNumber: true },
-            { heading: "MOST HELD", isNumber: true },
-          ];
-          const cells = rows.map(({ name, consumption, mostHeld }) => [
-            shownBytes(name),
-            String(consumption),
-            String(mostHeld),
-          ]);
-          await output.text(tableOf(output, headings, cells, isFirst));
-        }
       }),
     );
   addConnectionOptions(addEncodingOptions(command, "the prefix"));
@@ -71,6 +52,27 @@ const semaphoreJson = ({ name, consumption, mostHeld }: ListedSemaphore) => ({
   maximum: mostHeld,
 });
 
+/** The listing of `semaphores`. */
+const SEMAPHORES: Listing<ListedSemaphore> = {
+  json: semaphoreJson,
+  columns: [
+    ["NAME", ({ name }) => shownBytes(name)],
+    ["IN USE", ({ consumption }) => consumption, "right"],
+    ["MOST HELD", ({ mostHeld }) => mostHeld, "right"],
+  ],
+};
+
+/** The listing of `holders`: leases by id, and connections, which hold without an expiry. */
+const HOLDERS: Listing<Holder> = {
+  json: ({ kind, id, resources, expiresAtMs }) => ({ kind, id, resources, expiresAtMs }),
+  columns: [
+    ["KIND", ({ kind }) => kind],
+    ["ID", ({ id }) => id],
+    ["HOLDS", ({ resources }) => resources, "right"],
+    ["EXPIRES", ({ expiresAtMs }) => (expiresAtMs === null ? "" : shownTime(expiresAtMs))],
+  ],
+};
+
 function addOne(program: Command): void {
   const command = program
     .command("semaphore")
@@ -78,7 +80,7 @@ function addOne(program: Command): void {
     .argument("<name>")
     .action(
       action<EncodingOptions, [string]>(async ({ client, call, output }, options, text) => {
-        const name = bytesOfArgument(text, encodingOf(options));
+        const name = bytesGiven(text, options);
         const state = await client.inspectSemaphore(name, call);
         if (state === null) {
           await output.print({ ...jsonBytes("name", name), found: false }, () => null);
@@ -105,38 +107,13 @@ function addHolders(program: Command): void {
     .argument("<name>")
     .addOption(limitOption())
     .action(
-      action<ListOptions, [string]>(async (invocation, options, text) => {
-        const { client, call } = invocation;
-        const name = bytesOfArgument(text, encodingOf(options));
-        const pages = pagesOf(options.limit, async (limit, behind) => {
+      action<ListOptions, [string]>(async ({ client, call, output }, options, text) => {
+        const name = bytesGiven(text, options);
+        await printPages(output, HOLDERS, options.limit, async (limit, behind) => {
           const page = await client.holders(name, { limit, ...behind, ...call });
           return { rows: page.holders, cursor: page.cursor };
         });
-        for await (const { rows, isFirst } of pages) await printHolders(invocation, rows, isFirst);
       }),
     );
   addConnectionOptions(addEncodingOptions(command, "the name"));
-}
-
-async function printHolders(
-  { output }: Invocation,
-  holders: readonly Holder[],
-  isFirst: boolean,
-): Promise<void> {
-  for (const { kind, id, resources, expiresAtMs } of output.isJson ? holders : []) {
-    await output.print({ kind, id, resources, expiresAtMs }, () => null);
-  }
-  const headings = [
-    { heading: "KIND" },
-    { heading: "ID" },
-    { heading: "HOLDS", isNumber: true },
-    { heading: "EXPIRES" },
-  ];
-  const cells = holders.map(({ kind, id, resources, expiresAtMs }) => [
-    kind,
-    id,
-    String(resources),
-    expiresAtMs === null ? "" : shownTime(expiresAtMs),
-  ]);
-  await output.text(tableOf(output, headings, cells, isFirst));
 }

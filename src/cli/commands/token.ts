@@ -33,11 +33,7 @@ export function addToken(program: Command): void {
   const command = program
     .command("token")
     .description("create a token; reads the secret from TOKEN_SECRET, or asks for it")
-    .addOption(
-      new Option("--ns <namespace>", "namespace of the token")
-        .argParser(namespaceArgument)
-        .makeOptionMandatory(),
-    )
+    .requiredOption("--ns <namespace>", "namespace of the token", namespaceArgument)
     .addOption(
       new Option("--scopes <list>", `comma-separated: ${SCOPES.join(", ")}`)
         .argParser(scopesArgument)

@@ -6,7 +6,8 @@
  */
 import { readFile } from "node:fs/promises";
 import { createSecureContext } from "node:tls";
-import { detailOf, GatewayError } from "./error.ts";
+import { UsageError } from "../failure.ts";
+import { detailOf } from "./error.ts";
 
 export interface CertificateFiles {
   readonly certificateFile: string;
@@ -21,7 +22,7 @@ export interface Certificate {
 /**
  * Reads both files.
  *
- * @throws GatewayError `tls_invalid` when a file can't be read, or the key does not belong to the certificate
+ * @throws UsageError `tls_invalid` when a file can't be read, or the key does not belong to the certificate
  */
 export async function readCertificate(files: CertificateFiles): Promise<Certificate> {
   try {
@@ -33,10 +34,7 @@ export async function readCertificate(files: CertificateFiles): Promise<Certific
     createSecureContext({ cert, key });
     return { cert, key };
   } catch (error) {
-    throw new GatewayError(
-      "tls_invalid",
-      `${files.certificateFile}, ${files.keyFile}: ${detailOf(error)}`,
-      error,
-    );
+    const { certificateFile, keyFile } = files;
+    throw new UsageError("tls_invalid", `${certificateFile}, ${keyFile}: ${detailOf(error)}`);
   }
 }

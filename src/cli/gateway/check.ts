@@ -21,7 +21,7 @@ export type Unchecked = Readonly<Record<string, string | number>>;
  * @returns why nothing is known; null where the gateway may start
  * @throws ThrottrError the server's `token_invalid`, `token_expired`, … when it refuses the token; `bridge_unsupported`
  *   when gateway and server are of different releases
- * @throws GatewayError `option_invalid`, `token_unreadable`
+ * @throws UsageError `option_invalid`, `token_unreadable`
  */
 export async function checkServer(
   { url, token: source, ports, connectTimeoutMs = LIMITS.connectTimeoutMs[0] }: GatewayOptions,

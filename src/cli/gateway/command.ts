@@ -7,14 +7,14 @@
 import { Option, type Command } from "commander";
 import { durationMsOf } from "../duration.ts";
 import { UsageError } from "../failure.ts";
+import { aborted } from "../interruption.ts";
 import { action, type Invocation } from "../invocation.ts";
 import { addJsonOption, wholeArgument } from "../options.ts";
 import type { CertificateFiles } from "./certificate.ts";
 import { checkServer } from "./check.ts";
-import { GatewayError } from "./error.ts";
-import { startGateway, type Gateway } from "./gateway.ts";
+import { startGateway } from "./gateway.ts";
 import { GatewayLog } from "./log.ts";
-import { LIMITS, type GatewayLimits, type GatewayOptions } from "./options.ts";
+import { LIMITS, limitsOf, type GatewayLimits, type GatewayOptions } from "./options.ts";
 import { parsePorts, PORTS_UNLESS_GIVEN, SIZE_UNLESS_GIVEN } from "./ports.ts";
 import { givenToken, tokenOfFile, type TokenSource } from "./token.ts";
 
@@ -100,16 +100,12 @@ function limit(flags: string, name: keyof GatewayLimits, description: string): O
 async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
   const { signal } = invocation;
   const options = optionsOf(invocation, flags);
-  await checked(options, signal);
-  const gateway = await started(options);
+  await assertAccepted(options, signal);
+  const gateway = await startGateway(options);
   const reload = (): void => void gateway.reload();
   process.on("SIGHUP", reload);
   try {
-    if (!signal.aborted) {
-      await new Promise<void>((resolve) => {
-        signal.addEventListener("abort", () => resolve(), { once: true });
-      });
-    }
+    await aborted(signal);
     await gateway.close();
   } finally {
     process.off("SIGHUP", reload);
@@ -123,52 +119,28 @@ async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
  *
  * @throws UsageError for options that are wrong, ThrottrError with the code of the server
  */
-async function checked(options: GatewayOptions, signal: AbortSignal): Promise<void> {
-  try {
-    const unchecked = await checkServer(options, signal);
-    if (unchecked === null || signal.aborted) return;
-    new GatewayLog(options.writeLog!, options.isQuiet === true).warning(
-      "token_unchecked",
-      unchecked,
-    );
-  } catch (error) {
-    throw asUsage(error);
-  }
+async function assertAccepted(options: GatewayOptions, signal: AbortSignal): Promise<void> {
+  const unchecked = await checkServer(options, signal);
+  if (unchecked === null || signal.aborted) return;
+  const log = new GatewayLog(options.writeLog!, options.isQuiet === true);
+  log.warning("token_unchecked", unchecked);
 }
 
-/** @throws UsageError with the code of an option that is wrong, or of a port that can't be opened */
-async function started(options: GatewayOptions): Promise<Gateway> {
-  try {
-    return await startGateway(options);
-  } catch (error) {
-    throw asUsage(error);
-  }
-}
-
+/** @throws UsageError that names the flag */
 function optionsOf(invocation: Invocation, flags: GatewayFlags): GatewayOptions {
   const { host } = invocation;
   const tls = tlsOf(flags);
-  try {
-    return {
-      ...limitsGiven(flags),
-      url: invocation.settings.url,
-      token: tokenOf(invocation, flags),
-      ports: parsePorts(flags.ports, flags.defaultSize),
-      host: flags.host,
-      ...(tls !== null && { tls }),
-      ...(flags.metricsPort !== undefined && { metricsPort: flags.metricsPort }),
-      writeLog: (line) => void host.stderr.write(line),
-      isQuiet: flags.quiet === true,
-    };
-  } catch (error) {
-    throw asUsage(error);
-  }
-}
-
-function limitsGiven(flags: GatewayFlags): Partial<GatewayLimits> {
-  const names = Object.keys(LIMITS) as (keyof GatewayLimits)[];
-  const given = names.filter((name) => flags[name] !== undefined);
-  return Object.fromEntries(given.map((name) => [name, flags[name]]));
+  return {
+    ...limitsOf(flags),
+    url: invocation.settings.url,
+    token: tokenOf(invocation, flags),
+    ports: parsePorts(flags.ports, flags.defaultSize),
+    host: flags.host,
+    ...(tls !== null && { tls }),
+    ...(flags.metricsPort !== undefined && { metricsPort: flags.metricsPort }),
+    writeLog: (line) => void host.stderr.write(line),
+    isQuiet: flags.quiet === true,
+  };
 }
 
 function tokenOf(invocation: Invocation, { tokenFile }: GatewayFlags): TokenSource {
@@ -185,6 +157,3 @@ function tlsOf({ tlsCert, tlsKey }: GatewayFlags): CertificateFiles | null {
     "--tls-cert and --tls-key need each other: give both, or neither",
   );
 }
-
-const asUsage = (error: unknown): unknown =>
-  error instanceof GatewayError ? new UsageError(error.code, error.message) : error;

@@ -9,19 +9,13 @@ import { createServer, type AddressInfo, type Server, type Socket } from "node:n
 import { createServer as createTlsServer, type Server as TlsServer } from "node:tls";
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { readCertificate, type Certificate } from "./certificate.ts";
-import { detailOf, GatewayError } from "./error.ts";
+import { UsageError } from "../failure.ts";
+import { detailOf } from "./error.ts";
 import { Link, type LinkSettings } from "./link.ts";
 import { GatewayLog } from "./log.ts";
 import { metricsServer } from "./metrics-server.ts";
 import { metricsText, PortMetrics } from "./metrics.ts";
-import {
-  doorUrl,
-  isLoopback,
-  limitsOf,
-  upstreamUrl,
-  type GatewayLimits,
-  type GatewayOptions,
-} from "./options.ts";
+import { doorUrl, isLoopback, limitsOf, upstreamUrl, type GatewayOptions } from "./options.ts";
 import { givenToken } from "./token.ts";
 
 const LOOPBACK = "127.0.0.1";
@@ -30,45 +24,31 @@ const BACKLOG = 1024;
 /** Time for answers that are on their way when the time to drain is over. */
 const LAST_ANSWERS_MS = 1000;
 
-export interface Gateway {
-  /** Ports that are open, in the order of the options. */
-  readonly ports: readonly number[];
-  /** Port of `/metrics` and `/health`; null without one. */
-  readonly metricsPort: number | null;
-  /** Number of open connections. */
-  readonly connections: number;
-  /** Reads the certificate again, for new connections. If that fails, it is logged, and the old one stays in use. */
-  reload(): Promise<void>;
-  /**
-   * Accepts no more connections, waits `drainMs` for the open ones, and then ends them: requests under way are still
-   * answered. A second call ends them at once.
-   */
-  close(): Promise<void>;
-}
-
 /**
  * Starts a gateway. Resolves when all ports are open.
  *
- * @throws GatewayError `option_invalid`, `tls_invalid`, `listen_failed`
+ * @throws UsageError `option_invalid`, `tls_invalid`, `listen_failed`, `token_unreadable`
  */
 export async function startGateway(options: GatewayOptions): Promise<Gateway> {
-  const limits = limitsOf(options);
+  const settings = { ...limitsOf(options), token: options.token ?? givenToken(null) };
   const url = upstreamUrl(options.url);
   const certificate = options.tls === undefined ? null : await readCertificate(options.tls);
-  const gateway = new RunningGateway(options, limits, url, certificate);
+  const gateway = new Gateway(options, settings, url, certificate);
   await gateway.listen();
   return gateway;
 }
 
-class RunningGateway implements Gateway {
+export class Gateway {
+  /** Ports that are open, in the order of the options. */
   readonly ports: number[] = [];
+  /** Port of `/metrics` and `/health`; null without one. */
   metricsPort: number | null = null;
   readonly #options: GatewayOptions;
-  readonly #limits: GatewayLimits;
+  /** Limits and token; also what each link receives. */
+  readonly #settings: LinkSettings;
   readonly #url: URL;
   readonly #host: string;
   readonly #log: GatewayLog;
-  readonly #linkSettings: LinkSettings;
   readonly #certificate: Certificate | null;
   readonly #startSeconds = Math.floor(Date.now() / 1000);
   readonly #servers: Server[] = [];
@@ -84,26 +64,37 @@ class RunningGateway implements Gateway {
   #closed: Promise<void> | null = null;
   readonly #isEmpty = Promise.withResolvers<void>();
 
+  /**
+   * Opens nothing yet: `listen` does.
+   *
+   * @param url from `upstreamUrl`
+   * @param certificate null for ports without TLS
+   */
   constructor(
     options: GatewayOptions,
-    limits: GatewayLimits,
+    settings: LinkSettings,
     url: URL,
     certificate: Certificate | null,
   ) {
     this.#options = options;
-    this.#limits = limits;
+    this.#settings = settings;
     this.#url = url;
     this.#certificate = certificate;
     this.#host = options.host ?? LOOPBACK;
     const write = options.writeLog ?? ((line: string) => void process.stderr.write(line));
     this.#log = new GatewayLog(write, options.isQuiet === true);
-    this.#linkSettings = { ...limits, token: options.token ?? givenToken(null) };
   }
 
+  /** Number of open connections. */
   get connections(): number {
     return this.#links.size;
   }
 
+  /**
+   * Opens all ports, or none.
+   *
+   * @throws UsageError `listen_failed` with the port that is taken or not allowed
+   */
   async listen(): Promise<void> {
     this.#warn();
     try {
@@ -119,6 +110,10 @@ class RunningGateway implements Gateway {
     }
   }
 
+  /**
+   * Reads the certificate again, for new connections. If that fails, it is logged, and the old one
+   * stays in use: a renewal that went wrong must not end a gateway that works.
+   */
   async reload(): Promise<void> {
     if (this.#options.tls === undefined) return;
     try {
@@ -130,6 +125,10 @@ class RunningGateway implements Gateway {
     }
   }
 
+  /**
+   * Accepts no more connections, waits `drainMs` for the open ones, and then ends them: requests
+   * under way are still answered. A second call ends them at once.
+   */
   close(): Promise<void> {
     if (this.#isClosing) this.#stopAll();
     this.#isClosing = true;
@@ -137,7 +136,7 @@ class RunningGateway implements Gateway {
   }
 
   async #drain(): Promise<void> {
-    const { drainMs } = this.#limits;
+    const { drainMs } = this.#settings;
     this.#log.info("draining", { connections: this.#links.size, drainMs });
     const closed = this.#servers.map(
       (server) => new Promise<void>((resolve) => server.close(() => resolve())),
@@ -184,7 +183,7 @@ class RunningGateway implements Gateway {
     this.ports.push(bound);
     const url = doorUrl(this.#url, path);
     const isTls = this.#certificate !== null;
-    const host = { url, settings: this.#linkSettings, log: this.#log, metrics };
+    const host = { url, settings: this.#settings, log: this.#log, metrics };
     server.on("error", (error) => {
       // Most likely no file descriptor is left. Waiting clients are accepted once there are some again.
       this.#log.repeated("accept_failed", "", { port: bound, detail: detailOf(error) });
@@ -220,13 +219,13 @@ class RunningGateway implements Gateway {
     return createTlsServer({
       ...this.#certificate,
       allowHalfOpen: true,
-      handshakeTimeout: this.#limits.connectTimeoutMs,
+      handshakeTimeout: this.#settings.connectTimeoutMs,
     });
   }
 
   /** Counts a connection, or closes it when there are too many. */
   #admit(socket: Socket, metrics: PortMetrics): void {
-    const { connectionsMax } = this.#limits;
+    const { connectionsMax } = this.#settings;
     if (Math.max(this.#sockets.size, this.#links.size) >= connectionsMax) {
       metrics.refusedTotal++;
       this.#log.repeated("connections_max", "", { port: metrics.port, connectionsMax });
@@ -244,7 +243,7 @@ class RunningGateway implements Gateway {
   #metricsText(): string {
     return metricsText(this.#metrics, {
       isDraining: this.#isClosing,
-      connectionsMax: this.#limits.connectionsMax,
+      connectionsMax: this.#settings.connectionsMax,
       residentBytes: process.memoryUsage.rss(),
       startSeconds: this.#startSeconds,
     });
@@ -257,7 +256,7 @@ class RunningGateway implements Gateway {
   }
 }
 
-/** Starts to listen, and returns the port, which the system chooses for port 0. @throws GatewayError `listen_failed` */
+/** Starts to listen, and returns the port, which the system chooses for port 0. @throws UsageError `listen_failed` */
 async function listening(
   server: {
     listen(options: { port: number; host: string; backlog: number }): unknown;
@@ -270,7 +269,7 @@ async function listening(
   try {
     await once(server, "listening");
   } catch (error) {
-    throw new GatewayError("listen_failed", `port ${port}: ${detailOf(error)}`, error);
+    throw new UsageError("listen_failed", `port ${port}: ${detailOf(error)}`);
   }
   return (server.address() as AddressInfo).port;
 }

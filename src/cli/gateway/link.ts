@@ -19,6 +19,7 @@ import {
 import { detailOf } from "./error.ts";
 import type { GatewayLog, LogFields } from "./log.ts";
 import type { PortMetrics } from "./metrics.ts";
+import type { GatewayLimits } from "./options.ts";
 import type { TokenSource } from "./token.ts";
 import { openUpstream, type OpenFailure } from "./upstream.ts";
 
@@ -33,13 +34,9 @@ const MISSED_MAX = 3;
 /** How long a client may go on sending after its connection has ended, before it is closed. */
 const LINGER_MS = 1000;
 
-export interface LinkSettings {
+/** The limits of the gateway, and where each link gets the token that it sends. */
+export interface LinkSettings extends GatewayLimits {
   readonly token: TokenSource;
-  readonly connectTimeoutMs: number;
-  /** 0 for never. */
-  readonly idleTimeoutMs: number;
-  readonly stallTimeoutMs: number;
-  readonly pingMs: number;
 }
 
 /** What a link needs of its gateway. */

@@ -59,49 +59,34 @@ export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 const PREFIX = "throttr_gateway_";
 
+/** Counters that have one series for each port: name, help, and field. */
+const COUNTERS = [
+  ["connections_total", "Connections of clients that were accepted.", "connectionsTotal"],
+  [
+    "connections_refused_total",
+    "Connections of clients that were closed at once, beyond connections_max.",
+    "refusedTotal",
+  ],
+  ["received_bytes_total", "Bytes from clients.", "receivedBytes"],
+  ["sent_bytes_total", "Bytes to clients.", "sentBytes"],
+  ["clients_stalled_total", "Clients that were closed because they did not read.", "stalledTotal"],
+] as const;
+
+/**
+ * All figures in the text format of Prometheus 0.0.4.
+ *
+ * @see https://prometheus.io/docs/instrumenting/exposition_formats/
+ */
 export function metricsText(ports: readonly PortMetrics[], process: ProcessFigures): string {
-  const perPort = (value: (port: PortMetrics) => number): Sample[] =>
-    ports.map((port) => [labelsOf(port), value(port)]);
+  const { connectionsMax, isDraining, residentBytes, startSeconds } = process;
+  const perPort = (field: "connections" | (typeof COUNTERS)[number][2]): Sample[] =>
+    ports.map((port) => [labelsOf(port), port[field]]);
+  const gauge = (name: string, help: string, value: number): string =>
+    family(name, "gauge", help, [[{}, value]]);
   return [
-    family(
-      "connections",
-      "gauge",
-      "Open connections of clients.",
-      perPort((port) => port.connections),
-    ),
-    family("connections_max", "gauge", "Most connections allowed, on all ports together.", [
-      [{}, process.connectionsMax],
-    ]),
-    family(
-      "connections_total",
-      "counter",
-      "Connections of clients that were accepted.",
-      perPort((port) => port.connectionsTotal),
-    ),
-    family(
-      "connections_refused_total",
-      "counter",
-      "Connections of clients that were closed at once, beyond connections_max.",
-      perPort((port) => port.refusedTotal),
-    ),
-    family(
-      "received_bytes_total",
-      "counter",
-      "Bytes from clients.",
-      perPort((port) => port.receivedBytes),
-    ),
-    family(
-      "sent_bytes_total",
-      "counter",
-      "Bytes to clients.",
-      perPort((port) => port.sentBytes),
-    ),
-    family(
-      "clients_stalled_total",
-      "counter",
-      "Clients that were closed because they did not read.",
-      perPort((port) => port.stalledTotal),
-    ),
+    family("connections", "gauge", "Open connections of clients.", perPort("connections")),
+    gauge("connections_max", "Most connections allowed, on all ports together.", connectionsMax),
+    ...COUNTERS.map(([name, help, field]) => family(name, "counter", help, perPort(field))),
     family(
       "upstream_failures_total",
       "counter",
@@ -118,13 +103,9 @@ export function metricsText(ports: readonly PortMetrics[], process: ProcessFigur
         [...port.closes].map(([code, count]): Sample => [{ ...labelsOf(port), code }, count]),
       ),
     ),
-    family("draining", "gauge", "1 while the gateway is draining.", [
-      [{}, process.isDraining ? 1 : 0],
-    ]),
-    family("resident_bytes", "gauge", "Memory of the process.", [[{}, process.residentBytes]]),
-    family("start_time_seconds", "gauge", "Start of the gateway, in seconds since the epoch.", [
-      [{}, process.startSeconds],
-    ]),
+    gauge("draining", "1 while the gateway is draining.", Number(isDraining)),
+    gauge("resident_bytes", "Memory of the process.", residentBytes),
+    gauge("start_time_seconds", "Start of the gateway, in seconds since the epoch.", startSeconds),
   ].join("");
 }
 

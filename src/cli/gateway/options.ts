@@ -1,10 +1,10 @@
 /** Options of a gateway: types, defaults and ranges. The command's flags and the tests both go through these checks. */
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import type { CertificateFiles } from "./certificate.ts";
-import { GatewayError } from "./error.ts";
+import { UsageError } from "../failure.ts";
 import type { TokenSource } from "./token.ts";
 
-export interface GatewayOptions {
+export interface GatewayOptions extends Partial<GatewayLimits> {
   /** Address of the server: http, https, ws or wss. A path, if any, is a prefix of the server's own paths. */
   readonly url: string;
   /** Where the token comes from; without one the gateway sends none. */
@@ -16,18 +16,6 @@ export interface GatewayOptions {
   readonly tls?: CertificateFiles;
   /** Port of `/metrics` and `/health`, on loopback; 0 is any free one. Neither is served unless given. */
   readonly metricsPort?: number;
-  /** Most connections, on all ports together, 1 to 1,000,000; 10,000 unless given. */
-  readonly connectionsMax?: number;
-  /** How long a WebSocket, or TLS, may take to open, 100 to 600,000 ms; 10,000 unless given. */
-  readonly connectTimeoutMs?: number;
-  /** Silence of both sides after which a connection is closed, up to 86,400,000 ms; 0, never, unless given. */
-  readonly idleTimeoutMs?: number;
-  /** How long a client may read nothing while bytes wait for it, 100 to 600,000 ms; 30,000 unless given. */
-  readonly stallTimeoutMs?: number;
-  /** How often the server is pinged, 100 to 600,000 ms; 15,000 unless given. */
-  readonly pingMs?: number;
-  /** How long connections may go on after the gateway was told to stop, up to 3,600,000 ms; 10,000 unless given. */
-  readonly drainMs?: number;
   /** Writes log lines; to standard error unless given. */
   readonly writeLog?: (line: string) => void;
   /** Logs warnings and errors only. */
@@ -36,11 +24,17 @@ export interface GatewayOptions {
 
 /** The options that are numbers, with their defaults filled in. */
 export interface GatewayLimits {
+  /** Most connections, on all ports together, 1 to 1,000,000; 10,000 unless given. */
   readonly connectionsMax: number;
+  /** How long a WebSocket, or TLS, may take to open, 100 to 600,000 ms; 10,000 unless given. */
   readonly connectTimeoutMs: number;
+  /** Silence of both sides after which a connection is closed, up to 86,400,000 ms; 0, never, unless given. */
   readonly idleTimeoutMs: number;
+  /** How long a client may read nothing while bytes wait for it, 100 to 600,000 ms; 30,000 unless given. */
   readonly stallTimeoutMs: number;
+  /** How often the server is pinged, 100 to 600,000 ms; 15,000 unless given. */
   readonly pingMs: number;
+  /** How long connections may go on after the gateway was told to stop, up to 3,600,000 ms; 10,000 unless given. */
   readonly drainMs: number;
 }
 
@@ -56,40 +50,31 @@ export const LIMITS: Readonly<
   drainMs: [10_000, 0, 3_600_000],
 };
 
-/** @throws GatewayError `option_invalid` */
-export function limitsOf(options: GatewayOptions): GatewayLimits {
+/** @throws UsageError `option_invalid` */
+export function limitsOf(options: Partial<GatewayLimits>): GatewayLimits {
   const valueOf = (name: keyof GatewayLimits): number => {
     const [unlessGiven, min, max] = LIMITS[name];
     const value = options[name] ?? unlessGiven;
     if (Number.isInteger(value) && value >= min && value <= max) return value;
     throw invalid(`${name}: expected an integer from ${min} to ${max}, got ${value}`);
   };
-  return {
-    connectionsMax: valueOf("connectionsMax"),
-    connectTimeoutMs: valueOf("connectTimeoutMs"),
-    idleTimeoutMs: valueOf("idleTimeoutMs"),
-    stallTimeoutMs: valueOf("stallTimeoutMs"),
-    pingMs: valueOf("pingMs"),
-    drainMs: valueOf("drainMs"),
-  };
+  const names = Object.keys(LIMITS) as (keyof GatewayLimits)[];
+  return Object.fromEntries(names.map((name) => [name, valueOf(name)])) as Record<
+    keyof GatewayLimits,
+    number
+  >;
 }
 
 /**
  * The server's address for WebSockets, without a slash at its end.
  *
- * @throws GatewayError `option_invalid`
+ * @throws UsageError `option_invalid`
  */
 export function upstreamUrl(url: string): URL {
   if (!URL.canParse(url)) throw invalid(`url: expected an address such as wss://host`);
   const parsed = new URL(url);
-  const protocols: Readonly<Record<string, string>> = {
-    "http:": "ws:",
-    "https:": "wss:",
-    "ws:": "ws:",
-    "wss:": "wss:",
-  };
-  const protocol = protocols[parsed.protocol];
-  if (protocol === undefined || parsed.hostname === "") {
+  const [, isSecure] = /^(?:http|ws)(s?):$/.exec(parsed.protocol) ?? [];
+  if (isSecure === undefined || parsed.hostname === "") {
     throw invalid("url: expected http, https, ws or wss");
   }
   // The address is logged with every listening port: it must hold no secret.
@@ -98,7 +83,7 @@ export function upstreamUrl(url: string): URL {
       "url: expected an address without user name, password or query; the token is an option of its own",
     );
   }
-  return new URL(`${protocol}//${parsed.host}${parsed.pathname.replace(/\/+$/, "")}`);
+  return new URL(`ws${isSecure}://${parsed.host}${parsed.pathname.replace(/\/+$/, "")}`);
 }
 
 /** The address of one of the server's doors. */
@@ -111,4 +96,4 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host === "[::1]" || /^127\.[\d.]+$/.test(host);
 }
 
-const invalid = (detail: string): GatewayError => new GatewayError("option_invalid", detail);
+const invalid = (detail: string): UsageError => new UsageError("option_invalid", detail);

@@ -1,7 +1,7 @@
 /** The ports of a gateway: the grammar of the server's `TCP_PORTS`, without namespaces, which the token decides. */
 import { VALUE_SIZES } from "../../wire/throttr/protocol.ts";
 import { parseTcpPorts, TcpPortError, type TcpPort } from "../../wire/tcp-ports.ts";
-import { GatewayError } from "./error.ts";
+import { UsageError } from "../failure.ts";
 
 /** Those that the server has in local runs. */
 export const PORTS_UNLESS_GIVEN =
@@ -16,7 +16,7 @@ const PORTS_MAX = 64;
  * Reads a text like `9000=7.3, 9002=7.3/uint16, 9020=2, 11215=yrmcds`. Port 0 is any free one.
  *
  * @param defaultSize size of an entry without one: uint8, uint16, uint32 or uint64
- * @throws GatewayError `ports_invalid`
+ * @throws UsageError `ports_invalid`
  */
 export function parsePorts(text: string, defaultSize: string = SIZE_UNLESS_GIVEN): TcpPort[] {
   if (!VALUE_SIZES.includes(defaultSize)) {
@@ -41,4 +41,4 @@ function readPorts(text: string, defaultSize: string): TcpPort[] {
   }
 }
 
-const invalid = (detail: string): GatewayError => new GatewayError("ports_invalid", detail);
+const invalid = (detail: string): UsageError => new UsageError("ports_invalid", detail);

@@ -5,7 +5,8 @@
  * clients.
  */
 import { open } from "node:fs/promises";
-import { detailOf, GatewayError } from "./error.ts";
+import { UsageError } from "../failure.ts";
+import { detailOf } from "./error.ts";
 
 /** Returns the token for a new connection; null to send none. */
 export type TokenSource = () => Promise<string | null>;
@@ -13,7 +14,7 @@ export type TokenSource = () => Promise<string | null>;
 /** The server has no longer tokens: a header could not carry them. A file of any size is read up to here. */
 const TOKEN_BYTES_MAX = 8192;
 
-/** The same token for all connections. @throws GatewayError `token_unreadable` */
+/** The same token for all connections. @throws UsageError `token_unreadable` */
 export function givenToken(token: string | null): TokenSource {
   const checked = token === null ? null : checkedToken(token, "the token");
   return () => Promise.resolve(checked);
@@ -21,7 +22,7 @@ export function givenToken(token: string | null): TokenSource {
 
 /**
  * The token in a file, read whenever a connection is opened: replacing the file rotates the token. White space around it
- * is ignored. The source throws GatewayError `token_unreadable`.
+ * is ignored. The source throws UsageError `token_unreadable`.
  */
 export function tokenOfFile(path: string): TokenSource {
   return async () => {
@@ -35,8 +36,8 @@ export function tokenOfFile(path: string): TokenSource {
         await file.close();
       }
     } catch (error) {
-      if (error instanceof GatewayError) throw error;
-      throw new GatewayError("token_unreadable", detailOf(error), error);
+      if (error instanceof UsageError) throw error;
+      throw new UsageError("token_unreadable", detailOf(error));
     }
   };
 }
@@ -44,7 +45,7 @@ export function tokenOfFile(path: string): TokenSource {
 /** Checks the form. The error does not quote the text, which may be a secret, and would end in a log. */
 function checkedToken(token: string, where: string): string {
   if (token.length <= TOKEN_BYTES_MAX && /^[\x21-\x7e]+$/.test(token)) return token;
-  throw new GatewayError(
+  throw new UsageError(
     "token_unreadable",
     `${where}: expected 1 to ${TOKEN_BYTES_MAX} visible ASCII characters`,
   );
