@@ -28,18 +28,14 @@ export class AlarmClock {
   /** When the alarm rings; Infinity when none is set, null before storage was asked. */
   #ringsAtMs: number | null = null;
   #setAtMs = -Infinity;
-  #timesSet = 0;
+  /** How often the alarm was set since the object started: each time is a row that is billed. */
+  timesSet = 0;
   #hasRung = false;
   /** Under way while a further alarm waits for its second. */
   #delayed: Promise<void> | null = null;
 
   constructor(host: AlarmHost) {
     this.#host = host;
-  }
-
-  /** How often the alarm was set since the object started: each time is a row. */
-  get timesSet(): number {
-    return this.#timesSet;
   }
 
   /** When the alarm rings, as storage has it; Infinity when none is set. */
@@ -93,7 +89,7 @@ export class AlarmClock {
     }
     this.#setAtMs = nowMs;
     this.#ringsAtMs = ringsAtMs;
-    this.#timesSet++;
+    this.timesSet++;
     await this.#host.storage.setAlarm(ringsAtMs);
   }
 

@@ -62,39 +62,35 @@ const FAMILIES: readonly RequestFamily[] = [
 ];
 
 export class DataPoints {
-  readonly #dataset: Dataset;
+  /** Undefined where the deployment has bound no data set: then nothing is measured, and nothing waits. */
+  readonly #dataset: Dataset | undefined;
   readonly #waitUntil: (work: Promise<void>) => void;
   readonly #subject: Subject;
   readonly #measure: () => Measured;
   /** What was counted when the last point was written. */
   #written: readonly number[] = [];
+  /** A point is waited for: further events before it cost nothing. */
   #isWaiting = false;
 
-  private constructor(
-    dataset: Dataset,
+  /**
+   * @param waitUntil keeps the object awake until the point is written
+   * @param measure is called for each point, at most once in `DELAY_MS`
+   */
+  constructor(
+    { ANALYTICS }: object & OptionalBindings,
     waitUntil: (work: Promise<void>) => void,
     subject: Subject,
     measure: () => Measured,
   ) {
-    this.#dataset = dataset;
+    this.#dataset = ANALYTICS;
     this.#waitUntil = waitUntil;
     this.#subject = subject;
     this.#measure = measure;
   }
 
-  /** The points of an object; null where no data set is bound. */
-  static of(
-    { ANALYTICS }: object & OptionalBindings,
-    waitUntil: (work: Promise<void>) => void,
-    subject: Subject,
-    measure: () => Measured,
-  ): DataPoints | null {
-    return ANALYTICS === undefined ? null : new DataPoints(ANALYTICS, waitUntil, subject, measure);
-  }
-
   /** Something has happened: a point tells of it before long. */
   note(): void {
-    if (this.#isWaiting) return;
+    if (this.#dataset === undefined || this.#isWaiting) return;
     this.#isWaiting = true;
     this.#waitUntil(this.#writeLater());
   }
@@ -122,7 +118,7 @@ export class DataPoints {
     this.#written = counts;
     const { namespace, kind, name } = this.#subject;
     const { records = 0, bytes = 0, connections = 0, subscriptions = 0 } = measured;
-    this.#dataset.writeDataPoint({
+    this.#dataset!.writeDataPoint({
       indexes: [namespace],
       blobs: [namespace, kind, name, VERSION],
       doubles: [...since, records, bytes, connections, subscriptions],

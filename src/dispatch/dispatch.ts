@@ -27,7 +27,7 @@ import { readSettings } from "../base/settings.ts";
 import { ShardGroup } from "./shard-group.ts";
 import { ShardLanes } from "./shard-lane.ts";
 import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
-import type { Survey } from "./survey.ts";
+import { askAll, type Survey } from "./survey.ts";
 
 /** The tally of the requests that no shard counts, for INFO. */
 export interface RequestTally {
@@ -68,12 +68,7 @@ export class Dispatch {
 
   /** Made by the first publication, and kept: its lanes give the messages of all callers their order. */
   get publisher(): Publisher {
-    return (this.#publisher ??= new Publisher(this.#env, this.#shards.namespace));
-  }
-
-  /** Made for each request, as it keeps nothing between two. */
-  get #namespaceRequests(): NamespaceRequests {
-    return new NamespaceRequests(this.#env, this.#shards, this.#requestTally.flush);
+    return (this.#publisher ??= new Publisher(this.#env, this.#shards.map.namespace));
   }
 
   /**
@@ -111,7 +106,9 @@ export class Dispatch {
     if (target === Target.channel) {
       void answerPublications(this.publisher, frames, access, counted);
     } else if (target === Target.namespace) {
-      void this.#namespaceRequests.answer(frames, access, whileRead(counted));
+      // Made for each request, as it keeps nothing between two.
+      const requests = new NamespaceRequests(this.#env, this.#shards, this.#requestTally.flush);
+      void requests.answer(frames, access, whileRead(counted));
     } else {
       // Of no target: the only such request is EVENT, which is always refused.
       counted.reply(new Uint8Array(frames.count), true);
@@ -146,14 +143,16 @@ export class Dispatch {
     );
   }
 
-  /** What all objects of the namespace say of themselves: see `survey.ts`. */
+  /** What all objects of the namespace say of themselves; those that don't answer within 2 s are left out. */
   async survey(): Promise<Survey> {
-    return await this.#namespaceRequests.survey();
+    await this.#requestTally.flush();
+    return await askAll(this.#env, this.#shards);
   }
 
-  /** Sets the clocks of all shards back; returns by how many ms, by index. */
+  /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */
   async setClocksBack(): Promise<number[]> {
-    return await this.#namespaceRequests.setClocksBack();
+    const { placement } = this.#shards;
+    return await Promise.all(this.#shards.all().map((shard) => shard.setClockBack(placement)));
   }
 
   /** Counts requests that no shard sees: INFO adds these to what the shards have counted. */
@@ -183,18 +182,12 @@ export class Dispatch {
 
   /** The sink, with its replies counted on their way. */
   #countReplies(sink: Sink): Sink {
-    return {
+    return sinkOver(sink, {
       reply: (replies, isLast) => {
         this.countReplies(replies.length);
         sink.reply(replies, isLast);
       },
-      get hasReader() {
-        return sink.hasReader;
-      },
-      room: () => sink.room(),
-      fail: (error) => sink.fail(error),
-      countPublished: (channel, payloadBytes) => sink.countPublished(channel, payloadBytes),
-    };
+    });
   }
 }
 
@@ -214,13 +207,22 @@ function beginsWithWrite({ protocol, target, bytes }: AnyFrames): boolean {
  */
 function whileRead(sink: Sink): Sink {
   const unread = new Error("unread");
+  return sinkOver(sink, {
+    room: () => (sink.hasReader ? sink.room() : Promise.reject(unread)),
+    fail: (error) => (error === unread ? sink.reply(NOTHING, true) : sink.fail(error)),
+  });
+}
+
+/** A sink that passes on to another one, but for some of its methods. A spread of a class would lose its methods. */
+function sinkOver(sink: Sink, methods: Partial<Omit<Sink, "hasReader">>): Sink {
   return {
     get hasReader() {
       return sink.hasReader;
     },
     reply: (replies, isLast) => sink.reply(replies, isLast),
-    room: () => (sink.hasReader ? sink.room() : Promise.reject(unread)),
-    fail: (error) => (error === unread ? sink.reply(NOTHING, true) : sink.fail(error)),
+    room: () => sink.room(),
+    fail: (error) => sink.fail(error),
     countPublished: (channel, payloadBytes) => sink.countPublished(channel, payloadBytes),
+    ...methods,
   };
 }

@@ -14,56 +14,54 @@ import {
 } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { Access } from "../base/access.ts";
-import { writeReply, readParts, queryOf } from "./scans.ts";
+import { check, readParts, queryOf } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
-import { Refusal } from "../engine/refusal.ts";
 
 /** Limit, bytes and options. */
 const EXPORT_FIELDS_BYTES = 7;
 const EXPORT_OPTIONS = ExportOption.isBehind | ExportOption.isPairs;
+/** In front of the two names of a pair: the size of each, u8. */
 const PAIR_SIZES_BYTES = 2;
 
-export class Exports {
-  readonly #shards: ShardGroup;
-
-  constructor(shards: ShardGroup) {
-    this.#shards = shards;
+/**
+ * Writes the answer to an EXPORT: whether the page is the last one, then records.
+ *
+ * @throws Refusal
+ */
+export async function exportPage(
+  shards: ShardGroup,
+  frame: Uint8Array,
+  access: Access,
+  out: ByteWriter,
+): Promise<void> {
+  const { prefix, limit, bytesMax, keyspace, after } = readExport(frame);
+  const query = queryOf(prefix, keyspace, access);
+  const { map, placement } = shards;
+  const isLastAt = out.reserve(1);
+  const rowsAt = out.length;
+  let index = after === null ? 0 : shards.indexOf(keyspace, after);
+  let recordsLeft = limit;
+  let isShardDone = false;
+  for (let behind = after; ; index++, behind = null) {
+    const bytesLeft = bytesMax - (out.length - rowsAt);
+    if (index === map.shards || recordsLeft === 0 || bytesLeft <= 0) break;
+    const shard = shards.stub(index);
+    const page = await shard.exportPage(placement, query, behind, recordsLeft, bytesLeft);
+    // The head of a shard's page: whether it is the last one, and the count of its records, u16.
+    recordsLeft -= page[1]! | (page[2]! << 8);
+    out.copy(page, EXPORT_PAGE_HEADER_BYTES);
+    isShardDone = page[0] === 1;
+    if (!isShardDone) break;
   }
-
-  /** Answers an EXPORT. */
-  async answer(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await writeReply(async (out) => await this.#export(readExport(frame), access, out));
-  }
-
-  async #export(
-    { prefix, limit, bytesMax, keyspace, after }: ExportParts,
-    access: Access,
-    out: ByteWriter,
-  ): Promise<void> {
-    const query = queryOf(prefix, keyspace, access);
-    const { map, placement } = this.#shards;
-    const isLastAt = out.reserve(1);
-    const rowsAt = out.length;
-    let index = after === null ? 0 : this.#shards.indexOf(keyspace, after);
-    let recordsLeft = limit;
-    let isShardDone = false;
-    for (let behind = after; ; index++, behind = null) {
-      const bytesLeft = bytesMax - (out.length - rowsAt);
-      if (index === map.shards || recordsLeft === 0 || bytesLeft <= 0) break;
-      const shard = this.#shards.stub(index);
-      const page = await shard.exportPage(placement, query, behind, recordsLeft, bytesLeft);
-      recordsLeft -= page[1]! | (page[2]! << 8);
-      out.copy(page, EXPORT_PAGE_HEADER_BYTES);
-      isShardDone = page[0] === 1;
-      if (!isShardDone) break;
-    }
-    out.bytes[isLastAt] = isShardDone && index === map.shards ? 1 : 0;
-  }
+  out.bytes[isLastAt] = isShardDone && index === map.shards ? 1 : 0;
 }
 
+/** Which records are asked for. */
 interface ExportParts {
   readonly prefix: Uint8Array;
+  /** Records of a page, 1 to `EXPORT_RECORDS_MAX`. */
   readonly limit: number;
+  /** At which a page ends, 1 to `EXPORT_BYTES_MAX`. */
   readonly bytesMax: number;
   readonly keyspace: Keyspace;
   /** Null for the first page. */
@@ -73,43 +71,40 @@ interface ExportParts {
 /** @throws Refusal */
 function readExport(frame: Uint8Array): ExportParts {
   const { prefix, body } = readParts(frame);
-  if (body.length < EXPORT_FIELDS_BYTES) {
-    throw new Refusal(
-      `body_invalid: expected at least ${EXPORT_FIELDS_BYTES} bytes, got ${body.length}`,
-    );
-  }
+  check(
+    body.length >= EXPORT_FIELDS_BYTES,
+    "body",
+    `at least ${EXPORT_FIELDS_BYTES} bytes`,
+    body.length,
+  );
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const limit = view.getUint16(0, true);
-  if (limit < 1 || limit > EXPORT_RECORDS_MAX) {
-    throw new Refusal(`limit_invalid: expected 1 to ${EXPORT_RECORDS_MAX}, got ${limit}`);
-  }
+  check(limit >= 1 && limit <= EXPORT_RECORDS_MAX, "limit", `1 to ${EXPORT_RECORDS_MAX}`, limit);
   const bytesMax = view.getUint32(2, true);
-  if (bytesMax < 1 || bytesMax > EXPORT_BYTES_MAX) {
-    throw new Refusal(`bytes_max_invalid: expected 1 to ${EXPORT_BYTES_MAX}, got ${bytesMax}`);
-  }
+  const isPage = bytesMax >= 1 && bytesMax <= EXPORT_BYTES_MAX;
+  check(isPage, "bytes_max", `1 to ${EXPORT_BYTES_MAX}`, bytesMax);
   const options = body[6]!;
-  if ((options & ~EXPORT_OPTIONS) !== 0) {
-    throw new Refusal(`options_invalid: expected 0 to ${EXPORT_OPTIONS}, got ${options}`);
-  }
+  check((options & ~EXPORT_OPTIONS) === 0, "options", `0 to ${EXPORT_OPTIONS}`, options);
   const isPairs = (options & ExportOption.isPairs) !== 0;
   const isBehind = (options & ExportOption.isBehind) !== 0;
   const key = body.slice(EXPORT_FIELDS_BYTES);
-  if (!isKey(key, isBehind, isPairs)) {
-    throw new Refusal(`after_invalid: ${expectedKey(isBehind, isPairs)}, got ${key.length} bytes`);
-  }
+  const isValid = isKey(key, isBehind, isPairs);
+  check(isValid, "after", expectedKey(isBehind, isPairs), `${key.length} bytes`);
   const keyspace = isPairs ? Keyspace.throttrPairs : Keyspace.throttr;
   return { prefix, limit, bytesMax, keyspace, after: isBehind ? key : null };
 }
 
+/** Whether the key to go on behind has the form that the options say: a key, the two names of a pair, or nothing. */
 function isKey(key: Uint8Array, isBehind: boolean, isPairs: boolean): boolean {
   if (!isBehind) return key.length === 0;
   if (!isPairs) return key.length <= KEY_BYTES_MAX;
   return key.length >= PAIR_SIZES_BYTES && key.length === PAIR_SIZES_BYTES + key[0]! + key[1]!;
 }
 
+/** The same in words, for the refusal. */
 function expectedKey(isBehind: boolean, isPairs: boolean): string {
-  if (!isBehind) return "expected no key";
+  if (!isBehind) return "no key";
   return isPairs
-    ? "expected two sizes and the two names of a pair"
-    : `expected a key of at most ${KEY_BYTES_MAX} bytes`;
+    ? "two sizes and the two names of a pair"
+    : `a key of at most ${KEY_BYTES_MAX} bytes`;
 }

@@ -23,7 +23,11 @@ type AskPage = (
   bytesMax: number,
 ) => Promise<Uint8Array>;
 
-/** Merges pages of all Hubs that have connections. */
+/**
+ * Merges pages of all Hubs that have connections. A caller that goes through the merge once need not open it again.
+ *
+ * @param page is called for each Hub at once, and again for what follows
+ */
 export async function mergeHubs(env: Env, namespace: string, page: AskPage): Promise<Merge> {
   const directory = directoryStub(env, namespace);
   const hubs = await directory.hubs();
@@ -32,7 +36,7 @@ export async function mergeHubs(env: Env, namespace: string, page: AskPage): Pro
   // A Hub that was reset lost its connections, and could not tell the Directory: the door that finds it empty does.
   const empty = firsts.filter(({ answer }) => isEmptyPage(answer)).map(({ hub }) => hub);
   if (empty.length > 0) await directory.suspect(empty);
-  return new Merge(
+  return await Merge.open(
     firsts.map(({ hub, answer }) => {
       let first: Uint8Array | null = answer;
       return async (after) => {
@@ -70,7 +74,6 @@ export async function pageOfConnections(
   const merge = await mergeHubs(env, namespace, (hub, after, bytesMax) =>
     hub.connectionsPage(after ?? cursor, Math.min(bytesMax, rowsBytes), true),
   );
-  await merge.open();
   const connections: ConnectionRow[] = [];
   let last: Uint8Array | null = null;
   let isLast = true;

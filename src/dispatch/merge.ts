@@ -46,7 +46,14 @@ export class Merge {
     this.#sources = sources;
   }
 
-  /** Begins at the first key; again without asking anybody when all fitted the first pages. */
+  /** Makes a merge that begins at the first key. */
+  static async open(sources: readonly PageSource[]): Promise<Merge> {
+    const merge = new Merge(sources);
+    await merge.open();
+    return merge;
+  }
+
+  /** Begins at the first key again; without asking the objects again when all fitted the first pages. */
   async open(): Promise<void> {
     const isFirst = this.#streams.length === 0;
     const pages =

@@ -30,23 +30,22 @@ import {
 import { missingRightError, missingRightOfFrame, type Access } from "../base/access.ts";
 import { askHubs } from "./ask-hubs.ts";
 import { hubOfChannel, hubOfConnection } from "../base/connection-id.ts";
-import { Exports } from "./exports.ts";
+import { exportPage } from "./exports.ts";
 import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
-import type { HubCalls, SubscriberFigures } from "../base/calls/hub.ts";
+import type { SubscriberFigures } from "../base/calls/hub.ts";
 import { mergeHubs } from "./hub-pages.ts";
 import { inTime } from "../base/in-time.ts";
 import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
 import { EVERYBODY, hubName } from "../base/names.ts";
 import { channelsOf, figuresOf } from "./overview.ts";
-import { GroupMap } from "./placement.ts";
-import { readSettings } from "../base/settings.ts";
-import { Scans } from "./scans.ts";
-import { SemaphoreScans } from "./semaphore-scans.ts";
+import { groupStubOf } from "./groups.ts";
+import { remove, scan, writeReply } from "./scans.ts";
+import { holders, semaphores } from "./semaphore-scans.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
 import type { ShardCalls, ShardPlan } from "../base/calls/shard.ts";
 import type { Frames, Sink } from "./sink.ts";
-import { answeringHubs, Surveyor, type Survey } from "./survey.ts";
-import { directoryStub, groupStub, hubStub } from "../base/stubs.ts";
+import { answeringHubs, askWhole } from "./survey.ts";
+import { directoryStub, hubStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
 import { VERSION } from "../base/version.ts";
 
@@ -57,7 +56,17 @@ import { VERSION } from "../base/version.ts";
 const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
 /** Fragments of one call to a shard: about 64 KiB, so that one caller does not hold up the shard's others. */
 const CALL_FRAGMENTS = 32;
+/** Of CHANNEL: id of the connection, 16 bytes; since in ns, bytes read and bytes written, u64 each. */
 const SUBSCRIBER_ROW_BYTES = 40;
+
+/** Commands of the edge dialect on all of a namespace: each writes the body of its success, or throws a Refusal. */
+const COMMANDS: Readonly<Record<number, typeof scan>> = {
+  [Command.scan]: scan,
+  [Command.remove]: remove,
+  [Command.export]: exportPage,
+  [Command.semaphores]: semaphores,
+  [Command.holders]: holders,
+};
 
 export class NamespaceRequests {
   readonly #env: Env;
@@ -69,10 +78,6 @@ export class NamespaceRequests {
     this.#env = env;
     this.#shards = shards;
     this.#flush = flush;
-  }
-
-  get #surveyor(): Surveyor {
-    return new Surveyor(this.#env, this.#shards);
   }
 
   /** Answers a run of one request. */
@@ -90,20 +95,7 @@ export class NamespaceRequests {
     }
   }
 
-  /** What all objects of the namespace say; those that don't answer within 2 s are left out. */
-  async survey(): Promise<Survey> {
-    await this.#flush();
-    return await this.#surveyor.survey();
-  }
-
-  /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */
-  async setClocksBack(): Promise<number[]> {
-    const { placement } = this.#shards;
-    return await Promise.all(this.#shards.all().map((shard) => shard.setClockBack(placement)));
-  }
-
   async #request(frames: Frames, layout: Layout, access: Access, sink: Sink): Promise<void> {
-    const shards = this.#shards;
     switch (frames.bytes[0]) {
       case RequestType.list:
         return await this.#list("list", frames, layout, access, sink);
@@ -119,21 +111,10 @@ export class NamespaceRequests {
         return await this.#channels(frames, layout, access, sink);
       case RequestType.channel:
         return await this.#channel(frames, layout, sink);
-      case Command.scan:
-        sink.reply(await new Scans(shards).scan(frames.bytes, access), true);
-        return;
-      case Command.remove:
-        sink.reply(await new Scans(shards).remove(frames.bytes, access), true);
-        return;
-      case Command.export:
-        sink.reply(await new Exports(shards).answer(frames.bytes, access), true);
-        return;
-      case Command.semaphores:
-        sink.reply(await new SemaphoreScans(shards).semaphores(frames.bytes, access), true);
-        return;
-      case Command.holders:
-        sink.reply(await new SemaphoreScans(shards).holders(frames.bytes), true);
     }
+    const writeAnswer = COMMANDS[frames.bytes[0]!]!;
+    const { bytes } = frames;
+    sink.reply(await writeReply((out) => writeAnswer(this.#shards, bytes, access, out)), true);
   }
 
   async #list(
@@ -153,7 +134,7 @@ export class NamespaceRequests {
     const { placement } = this.#shards;
     const shards = this.#shards.all();
     const pageBytes = pageBytesOf(shards.length);
-    const merge = new Merge(
+    const merge = await Merge.open(
       shards.map((shard): PageSource => {
         return async (after, isFirst) => {
           const recordsMax = isFirst ? ORDERED_RECORDS_MAX : MERGED_RECORDS_MAX;
@@ -161,7 +142,6 @@ export class NamespaceRequests {
         };
       }),
     );
-    await merge.open();
     // In the order of keys that costs each shard a sort with every page: with many records, as they lie.
     if (merge.total > ORDERED_RECORDS_MAX) {
       await this.#stream(query, shards, hasStatus, sink);
@@ -227,7 +207,7 @@ export class NamespaceRequests {
 
   async #info({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
     await this.#flush();
-    const survey = await this.#surveyor.whole();
+    const survey = await askWhole(this.#env, this.#shards);
     const figures = figuresOf(survey);
     const hubs = answeringHubs(survey);
     const sumOf = (count: (totals: Totals) => number): number =>
@@ -255,10 +235,9 @@ export class NamespaceRequests {
   }
 
   async #connections({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
-    const merge = await mergeHubs(this.#env, this.#shards.namespace, (hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#shards.map.namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
     );
-    await merge.open();
     const rowBytes = connectionRowBytes(protocol.dialect);
     await new FragmentedReply(sink, hasStatus, rowBytes, false).send(
       merge,
@@ -287,15 +266,14 @@ export class NamespaceRequests {
   async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
     const address = hubOfConnection(id);
     if (address === null) return null;
-    const name = hubName.format(this.#shards.namespace, address);
-    return (await inTime(this.#hub(name).connectionRow(id), name)) ?? null;
+    const name = hubName.format(this.#shards.map.namespace, address);
+    return (await inTime(hubStub(this.#env, name).connectionRow(id), name)) ?? null;
   }
 
   async #connectionAt(index: number): Promise<Uint8Array | null> {
-    const merge = await mergeHubs(this.#env, this.#shards.namespace, (hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#shards.map.namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
     );
-    await merge.open();
     let row: Uint8Array | null = null;
     let position = 0;
     await merge.forEach(([entry]) => {
@@ -312,10 +290,9 @@ export class NamespaceRequests {
     { channelPrefixes }: Access,
     sink: Sink,
   ): Promise<void> {
-    const merge = await mergeHubs(this.#env, this.#shards.namespace, (hub, after, bytesMax) =>
+    const merge = await mergeHubs(this.#env, this.#shards.map.namespace, (hub, after, bytesMax) =>
       hub.channelsPage(after, bytesMax, channelPrefixes),
     );
-    await merge.open();
     const isShort = protocol.dialect === "7.1";
     await new FragmentedReply(sink, hasStatus, isShort ? 21 : 25, true).send(
       merge,
@@ -362,20 +339,11 @@ export class NamespaceRequests {
 
   /** The Hubs that have subscribers of a channel. */
   async #hubsOf(channel: string): Promise<string[]> {
-    if (channel === EVERYBODY) return await this.#directory().hubs();
-    const { namespace } = this.#shards;
-    const groups = new GroupMap(namespace, readSettings(this.#env).SHARD_SECRET);
-    const hubs = await groupStub(this.#env, namespace, groups.groupOf(channel)).hubsOf(channel);
+    const { namespace } = this.#shards.map;
+    if (channel === EVERYBODY) return await directoryStub(this.#env, namespace).hubs();
+    const hubs = await groupStubOf(this.#env, namespace, channel).hubsOf(channel);
     const address = hubOfChannel(channel);
     return address === null ? hubs : [...new Set([...hubs, hubName.format(namespace, address)])];
-  }
-
-  #directory() {
-    return directoryStub(this.#env, this.#shards.namespace);
-  }
-
-  #hub(name: string): DurableObjectStub<HubCalls> {
-    return hubStub(this.#env, name);
   }
 }
 

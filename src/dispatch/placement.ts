@@ -50,6 +50,7 @@ export class GroupMap {
   }
 }
 
+/** Spreads the keys of a namespace over its shards. */
 export class ShardMap implements Placement {
   readonly namespace: string;
   readonly shards: number;

@@ -15,8 +15,8 @@ import { Lane, type Carry, type Piece } from "./lane.ts";
 import { EVERYBODY } from "../base/names.ts";
 import { publishToOldDirectory } from "./old-directory.ts";
 import { OWN_NAME_BYTES, OwnChannels } from "./own-channels.ts";
-import { CHANNEL_GROUPS, GroupMap } from "./placement.ts";
-import { readSettings } from "../base/settings.ts";
+import { groupMapOf } from "./groups.ts";
+import { CHANNEL_GROUPS, type GroupMap } from "./placement.ts";
 import { directoryStub, groupStub } from "../base/stubs.ts";
 import { isUnknownMethod } from "../base/unknown-method.ts";
 
@@ -41,7 +41,7 @@ interface Gathered {
 
 export class Publisher {
   /** To connections by their ids. */
-  readonly #ownChannels: OwnChannels;
+  readonly ownChannels: OwnChannels;
   readonly #env: Env;
   readonly #namespace: string;
   readonly #map: GroupMap;
@@ -51,8 +51,8 @@ export class Publisher {
   constructor(env: Env, namespace: string) {
     this.#env = env;
     this.#namespace = namespace;
-    this.#map = new GroupMap(namespace, readSettings(env).SHARD_SECRET);
-    this.#ownChannels = new OwnChannels(env, namespace);
+    this.#map = groupMapOf(env, namespace);
+    this.ownChannels = new OwnChannels(env, namespace);
   }
 
   /** Begins a run of messages. */
@@ -64,11 +64,6 @@ export class Publisher {
   groupAt(bytes: Uint8Array, at: number, length: number): number {
     if (length === 1 && bytes[at] === EVERYBODY_BYTE) return DIRECTORY;
     return this.#map.groupAt(bytes, at, length);
-  }
-
-  /** Publishes messages to connections by their ids; returns how many took each. */
-  async publishToOwners(publications: Uint8Array, count: number): Promise<Uint32Array> {
-    return await this.#ownChannels.publish(publications, count);
   }
 
   /** Publishes messages to channels of one group. Rejected when it is not known who got them. */
@@ -185,7 +180,7 @@ export class PublicationRun {
 
   #sendToOwners({ out, indexes }: Gathered): void {
     this.#own = null;
-    const published = this.#publisher.publishToOwners(out.take(), indexes.length);
+    const published = this.#publisher.ownChannels.publish(out.take(), indexes.length);
     this.#wait(published.then((delivered) => this.#add(indexes, delivered)));
   }
 

@@ -30,7 +30,7 @@ import {
   type TableCursor,
 } from "./scan-cursor.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
-import type { ShardCalls, ShardRows } from "../base/calls/shard.ts";
+import type { ShardRows } from "../base/calls/shard.ts";
 import { turn } from "../base/turn.ts";
 import { refusalOf } from "../base/failure.ts";
 import { Refusal } from "../engine/refusal.ts";
@@ -43,142 +43,134 @@ const SCAN_FIELDS_BYTES = 3;
  */
 const CALLS_MAX = 16;
 
-export class Scans {
-  readonly #shards: ShardGroup;
-
-  constructor(shards: ShardGroup) {
-    this.#shards = shards;
-  }
-
-  /** Answers a SCAN. */
-  async scan(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await writeReply(async (out) => {
-      const parts = readScan(frame, SCAN_CURSOR_BYTES_MAX, ScanOption.hasCursor);
-      if (parts.hasCursor) await this.#scanFrom(parts, access, out);
-      else await this.#scanOrdered(parts, access, out);
-    });
-  }
-
-  /** Answers a REMOVE: all shards at once, each a step at a time, so that others come between. */
-  async remove(frame: Uint8Array, access: Access): Promise<Uint8Array> {
-    return await writeReply(async (out) => await this.#remove(readRemoval(frame), access, out));
-  }
-
-  /** A page in the order of keys, whatever that costs, for clients of releases before 0.5.0. */
-  async #scanOrdered(
-    { prefix, limit, after }: ScanParts,
-    access: Access,
-    out: ByteWriter,
-  ): Promise<void> {
-    if (after !== null && isTableCursor(after)) {
-      throw new Refusal(
-        `after_invalid: expected a key of at most ${KEY_BYTES_MAX} bytes, got ${after.length}`,
-      );
-    }
-    const query = queryOf(prefix, Keyspace.throttr, access);
-    const merge = mergeScans(this.#shards, query, limit, after);
-    await merge.open();
+/**
+ * Writes the answer to a SCAN.
+ *
+ * @throws Refusal when the frame asks for what there is not, or its cursor is no longer valid
+ */
+export async function scan(
+  shards: ShardGroup,
+  frame: Uint8Array,
+  access: Access,
+  out: ByteWriter,
+): Promise<void> {
+  const parts = readScan(frame, SCAN_CURSOR_BYTES_MAX, ScanOption.hasCursor);
+  const { limit, after } = parts;
+  const query = queryOf(parts.prefix, Keyspace.throttr, access);
+  const isInTable = after !== null && isTableCursor(after);
+  if (!parts.hasCursor) {
+    // Clients of releases before 0.5.0 get a page in the order of keys, whatever that costs, and know no other cursor.
+    check(!isInTable, "after", `a key of at most ${KEY_BYTES_MAX} bytes`, after?.length ?? 0);
+    const merge = await mergeScans(shards, query, limit, after);
     await writeMerged(merge, out, limit, Infinity, (entry) => writeScanRow(out, entry));
-  }
-
-  /** A page that is bounded work: in the order of keys while every shard has few records, as people expect it. */
-  async #scanFrom(parts: ScanParts, access: Access, out: ByteWriter): Promise<void> {
-    const { after } = parts;
-    const query = queryOf(parts.prefix, Keyspace.throttr, access);
-    if (after !== null && isTableCursor(after)) {
-      const cursor = readTableCursor(after);
-      if (cursor === null || cursor.shard >= this.#shards.map.shards) throw cursorInvalid();
-      await this.#writeTablePage(query, parts.limit, cursor, out);
-    } else if (!(await this.#writeOrderedPage(query, parts, out))) {
-      await this.#writeTablePage(query, parts.limit, startOf(0, after), out);
+  } else if (isInTable) {
+    const cursor = readTableCursor(after);
+    if (cursor === null || cursor.shard >= shards.map.shards) {
+      throw new Refusal("after_invalid: expected a cursor of this namespace");
     }
+    await writeTablePage(shards, query, limit, cursor, out);
+  } else if (!(await writeOrderedPage(shards, query, parts, out))) {
+    await writeTablePage(shards, query, limit, startOf(0, after), out);
   }
+}
 
-  /** False, and nothing written, when a shard has too many records for it. */
-  async #writeOrderedPage(
-    query: ScanQuery,
-    { limit, after }: ScanParts,
-    out: ByteWriter,
-  ): Promise<boolean> {
-    const merge = mergeScans(this.#shards, query, limit, after, true);
-    await merge.open();
-    if (merge.hasTooMuch) return false;
-    const page = new ByteWriter(4096);
-    let last: Uint8Array = new Uint8Array(0);
-    try {
-      await writeMerged(merge, page, limit, Infinity, (entry) => {
-        writeScanRow(page, entry);
-        last = entry.key();
-      });
-    } catch (error) {
-      // A shard has passed the bound between its first answer and the one that says whether more follows.
-      if (error instanceof ListingOutgrown) return false;
-      throw error;
-    }
-    const isLast = page.bytes[0] === 1;
-    writePageHead(out, isLast ? null : last);
-    out.copy(page.bytes, 1, page.length);
-    return true;
+/**
+ * Writes a page in the order of keys, as people expect it, while every shard has few records.
+ *
+ * @returns false, and nothing is written, when a shard has too many records to put them in order within one call
+ */
+async function writeOrderedPage(
+  shards: ShardGroup,
+  query: ScanQuery,
+  { limit, after }: ScanParts,
+  out: ByteWriter,
+): Promise<boolean> {
+  const merge = await mergeScans(shards, query, limit, after, true);
+  if (merge.hasTooMuch) return false;
+  const page = new ByteWriter(4096);
+  let last: Uint8Array = new Uint8Array(0);
+  try {
+    await writeMerged(merge, page, limit, Infinity, (entry) => {
+      writeScanRow(page, entry);
+      last = entry.key();
+    });
+  } catch (error) {
+    // A shard has passed the bound between its first answer and the one that says whether more follows.
+    if (error instanceof ListingOutgrown) return false;
+    throw error;
   }
+  const isLast = page.bytes[0] === 1;
+  writePageHead(out, isLast ? null : last);
+  out.copy(page.bytes, 1, page.length);
+  return true;
+}
 
-  /**
-   * A page in the order of the table: one shard after the other. A rare prefix gives pages with few records or
-   * none, so that the caller, and not the server, goes on as long as it wants to.
-   */
-  async #writeTablePage(
-    query: ScanQuery,
-    limit: number,
-    from: TableCursor,
-    out: ByteWriter,
-  ): Promise<void> {
-    const { placement, map } = this.#shards;
-    const rows = new ByteWriter(4096);
-    let cursor: TableCursor | null = from;
-    let recordsLeft = limit;
-    for (let calls = 0; calls < CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
-      if (calls > 0) await turn();
-      const { shard, order, place, behind }: TableCursor = cursor;
-      const page: ShardRows = await refuseLostCursor(
-        this.#shards
-          .stub(shard)
-          .rows(placement, { ...query, behind }, order === "" ? null : order, place, recordsLeft),
-      );
-      rows.copy(page.rows);
-      recordsLeft -= page.count;
-      if (page.next !== null) cursor = { shard, order: page.hashes, place: page.next, behind };
-      else cursor = shard + 1 < map.shards ? startOf(shard + 1, behind) : null;
-    }
-    writePageHead(out, cursor === null ? null : writeTableCursor(cursor));
-    out.copy(rows.bytes, 0, rows.length);
+/**
+ * Writes a page in the order of the table: one shard after the other. A rare prefix gives pages with few records or
+ * none, so that the caller, and not the server, goes on as long as it wants to.
+ */
+async function writeTablePage(
+  { map, placement, stub }: ShardGroup,
+  query: ScanQuery,
+  limit: number,
+  from: TableCursor,
+  out: ByteWriter,
+): Promise<void> {
+  const rows = new ByteWriter(4096);
+  let cursor: TableCursor | null = from;
+  let recordsLeft = limit;
+  for (let calls = 0; calls < CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
+    // Answers of an object in the same process are always ready: without a turn nothing else would be served.
+    if (calls > 0) await turn();
+    const { shard, order, place, behind }: TableCursor = cursor;
+    const hashes = order === "" ? null : order;
+    const page: ShardRows = await refuseLostCursor(
+      stub(shard).rows(placement, { ...query, behind }, hashes, place, recordsLeft),
+    );
+    rows.copy(page.rows);
+    recordsLeft -= page.count;
+    if (page.next !== null) cursor = { shard, order: page.hashes, place: page.next, behind };
+    else cursor = shard + 1 < map.shards ? startOf(shard + 1, behind) : null;
   }
+  writePageHead(out, cursor === null ? null : writeTableCursor(cursor));
+  out.copy(rows.bytes, 0, rows.length);
+}
 
-  /** With everything, answers of idempotency keys are removed too; callers count records, so these don't count. */
-  async #remove(
-    { prefix, isEverything }: RemovalParts,
-    access: Access,
-    out: ByteWriter,
-  ): Promise<void> {
-    const keyspaces = isEverything
+/**
+ * Writes the answer to a REMOVE, the count of records removed as f64: all shards at once, each a step at a time, so that
+ * others come between.
+ *
+ * With everything, answers of idempotency keys are removed too; callers count records, so these don't count.
+ *
+ * @throws Refusal
+ */
+export async function remove(
+  shards: ShardGroup,
+  frame: Uint8Array,
+  access: Access,
+  out: ByteWriter,
+): Promise<void> {
+  const { prefix, body } = readParts(frame);
+  check(body.length === 1, "body", "1 byte", body.length);
+  const options = body[0]!;
+  const { everything } = RemoveOption;
+  check((options & ~everything) === 0, "options", `0 or ${everything}`, options);
+  const keyspaces =
+    options === everything
       ? [Keyspace.throttr, Keyspace.throttrPairs, Keyspace.answers]
       : [Keyspace.throttr];
-    const counts = await Promise.all(
-      this.#shards.all().flatMap((shard) =>
-        keyspaces.map(async (keyspace) => {
-          const count = await this.#removeFrom(shard, queryOf(prefix, keyspace, access));
-          return keyspace === Keyspace.answers ? 0 : count;
-        }),
-      ),
-    );
-    out.f64(counts.reduce((sum, count) => sum + count, 0));
-  }
-
-  async #removeFrom(shard: DurableObjectStub<ShardCalls>, query: ScanQuery): Promise<number> {
-    let removed = 0;
-    const { placement } = this.#shards;
-    const steps = walk((hashes, cursor) => shard.remove(placement, query, hashes, cursor));
-    for await (const step of steps) removed += step.removed;
-    return removed;
-  }
+  const counts = await Promise.all(
+    shards.all().flatMap((shard) =>
+      keyspaces.map(async (keyspace) => {
+        const query = queryOf(prefix, keyspace, access);
+        let removed = 0;
+        const steps = walk((hashes, at) => shard.remove(shards.placement, query, hashes, at));
+        for await (const step of steps) removed += step.removed;
+        return keyspace === Keyspace.answers ? 0 : removed;
+      }),
+    ),
+  );
+  out.f64(counts.reduce((sum, count) => sum + count, 0));
 }
 
 /** Which rows are asked for. */
@@ -191,14 +183,7 @@ export interface ScanParts {
   readonly hasCursor: boolean;
 }
 
-interface RemovalParts {
-  readonly prefix: Uint8Array;
-  readonly isEverything: boolean;
-}
-
-const cursorInvalid = (): Refusal =>
-  new Refusal("after_invalid: expected a cursor of this namespace");
-
+/** A row of SCAN: the size of the key, what the shard says of the record, the key. */
 function writeScanRow(out: ByteWriter, { bytes, rowAt, keyAt, keyLength }: PageReader): void {
   out.u8(keyLength);
   out.copy(bytes, rowAt, keyAt + keyLength);
@@ -233,52 +218,49 @@ async function refuseLostCursor<T>(call: Promise<T>): Promise<T> {
  */
 export function readScan(frame: Uint8Array, afterBytesMax: number, otherOptions = 0): ScanParts {
   const { prefix, body } = readParts(frame);
-  if (body.length < SCAN_FIELDS_BYTES) {
-    throw new Refusal(
-      `body_invalid: expected at least ${SCAN_FIELDS_BYTES} bytes, got ${body.length}`,
-    );
-  }
+  check(
+    body.length >= SCAN_FIELDS_BYTES,
+    "body",
+    `at least ${SCAN_FIELDS_BYTES} bytes`,
+    body.length,
+  );
   const limit = body[0]! | (body[1]! << 8);
-  if (limit < 1 || limit > SCAN_RECORDS_MAX) {
-    throw new Refusal(`limit_invalid: expected 1 to ${SCAN_RECORDS_MAX}, got ${limit}`);
-  }
+  check(limit >= 1 && limit <= SCAN_RECORDS_MAX, "limit", `1 to ${SCAN_RECORDS_MAX}`, limit);
   const options = body[2]!;
-  if ((options & ~(ScanOption.isBehind | otherOptions)) !== 0) {
-    const optionsMax = ScanOption.isBehind | otherOptions;
-    throw new Refusal(`options_invalid: expected 0 to ${optionsMax}, got ${options}`);
-  }
+  const optionsMax = ScanOption.isBehind | otherOptions;
+  check((options & ~optionsMax) === 0, "options", `0 to ${optionsMax}`, options);
   const isBehind = (options & ScanOption.isBehind) !== 0;
   const key = body.slice(SCAN_FIELDS_BYTES);
   const keyBytesMax = isBehind ? afterBytesMax : 0;
-  if (key.length > keyBytesMax) {
-    throw new Refusal(
-      `after_invalid: expected a key of at most ${keyBytesMax} bytes, got ${key.length}`,
-    );
-  }
+  check(key.length <= keyBytesMax, "after", `a key of at most ${keyBytesMax} bytes`, key.length);
   const hasCursor = (options & ScanOption.hasCursor) !== 0;
   return { prefix, limit, after: isBehind ? key : null, hasCursor };
 }
 
-/** @throws Refusal */
-function readRemoval(frame: Uint8Array): RemovalParts {
-  const { prefix, body } = readParts(frame);
-  if (body.length !== 1) {
-    throw new Refusal(`body_invalid: expected 1 byte, got ${body.length}`);
-  }
-  return { prefix, isEverything: isSet(body[0]!, RemoveOption.everything) };
-}
-
+/**
+ * Splits the frame of a command on a prefix. A prefix is copied, as it outlives the message that the frame came in.
+ *
+ * @throws Refusal
+ */
 export function readParts(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
-  const flags = frame[1]!;
-  if (flags !== 0) throw new Refusal(`flags_invalid: expected 0, got ${flags}`);
+  check(frame[1] === 0, "flags", "0", frame[1]!);
   const end = COMMAND_HEADER_BYTES + frame[2]!;
   return { prefix: frame.slice(COMMAND_HEADER_BYTES, end), body: frame.subarray(end) };
 }
 
-/** True when the only option is set. */
-function isSet(options: number, option: number): boolean {
-  if ((options & ~option) === 0) return options !== 0;
-  throw new Refusal(`options_invalid: expected 0 or ${option}, got ${options}`);
+/**
+ * Checks a field of a command that the scanner of frames does not: rights and the length of the frame were checked.
+ *
+ * @param expected the range of the field, for the message
+ * @throws Refusal `<field>_invalid`
+ */
+export function check(
+  isValid: boolean,
+  field: string,
+  expected: string,
+  got: number | string,
+): void {
+  if (!isValid) throw new Refusal(`${field}_invalid: expected ${expected}, got ${got}`);
 }
 
 /** A plain object of arrays of their own: it goes along with calls. */
@@ -296,15 +278,15 @@ export function queryOf(
  * @param after key to go on behind; null for the first page
  * @param isBounded a shard with many records says so instead of putting them in order
  */
-export function mergeScans(
+export async function mergeScans(
   shards: ShardGroup,
   query: ScanQuery,
   limit: number,
   after: Uint8Array | null,
   isBounded = false,
-): Merge {
+): Promise<Merge> {
   const { placement } = shards;
-  return new Merge(
+  return await Merge.open(
     shards.all().map((shard) => {
       return async (behind) => {
         return await shard.scan(placement, query, behind ?? after, limit, isBounded);

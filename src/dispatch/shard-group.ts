@@ -21,10 +21,6 @@ export class ShardGroup {
     this.stub = stub;
   }
 
-  get namespace(): string {
-    return this.map.namespace;
-  }
-
   /** Goes along with every call: a shard of another number of shards, or another seed, refuses it. */
   get placement(): Placement {
     return this.map.placement;

@@ -60,62 +60,54 @@ export function answeringHubs({ hubs }: Survey): HubFigures[] {
   return hubs.flatMap(({ answer }) => (isSilence(answer) ? [] : [answer]));
 }
 
-export class Surveyor {
-  readonly #env: Env;
-  readonly #shards: ShardGroup;
-
-  constructor(env: Env, shards: ShardGroup) {
-    this.#env = env;
-    this.#shards = shards;
-  }
-
-  /** Asks everybody; what a Shard or Hub does not say within 2 s is left out. */
-  async survey(): Promise<Survey> {
-    const [beside, ...shards] = await Promise.all([
-      this.#beside(),
-      ...this.#summaries().map(async (summary, index) => {
-        const name = shardName.format(this.#shards.namespace, index);
-        return orOutdated(await answerOrSilence(summary, name, "shard_failed"), "figures");
-      }),
-    ]);
-    return { ...beside, shards };
-  }
-
-  /**
-   * Asks everybody, and waits for all Shards.
-   *
-   * @throws what a Shard throws
-   */
-  async whole(): Promise<WholeSurvey> {
-    const [beside, ...shards] = await Promise.all([this.#beside(), ...this.#summaries()]);
-    return { ...beside, shards };
-  }
-
-  #summaries(): Promise<ShardSummary>[] {
-    const { placement } = this.#shards;
-    return this.#shards.all().map((shard) => shard.summary(placement));
-  }
-
-  async #beside(): Promise<Beside> {
-    const directory = directoryStub(this.#env, this.#shards.namespace);
-    const { hubs: names, figures, doors } = await directory.survey();
-    const hubs = await Promise.all(
-      names.toSorted().map(async (hub): Promise<HubAnswer> => {
-        const asked = hubStub(this.#env, hub).figures();
-        return {
-          hub,
-          answer: orOutdated(await answerOrSilence(asked, hub, "hub_failed"), "byTransport"),
-        };
-      }),
-    );
-    const empty = hubs.filter(({ answer }) => !isSilence(answer) && answer.connections === 0);
-    // A Hub that was reset lost its connections, and could not tell the Directory: a survey sees it empty.
-    if (empty.length > 0) await directory.suspect(empty.map(({ hub }) => hub));
-    // A Directory of an earlier release does not tell the two apart.
-    return { hubs, beside: figures, doors: doors ?? figures };
-  }
+/** Asks all objects; what a Shard or Hub does not say within 2 s is left out. */
+export async function askAll(env: Env, shards: ShardGroup): Promise<Survey> {
+  const { namespace } = shards.map;
+  const [beside, ...summaries] = await Promise.all([
+    askBeside(env, namespace),
+    ...askShards(shards).map(async (summary, index) => {
+      const name = shardName.format(namespace, index);
+      return orOutdated(await answerOrSilence(summary, name, "shard_failed"), "figures");
+    }),
+  ]);
+  return { ...beside, shards: summaries };
 }
 
+/**
+ * Asks all objects, and waits for all Shards: INFO has no way to say that a sum leaves one out.
+ *
+ * @throws what a Shard throws
+ */
+export async function askWhole(env: Env, shards: ShardGroup): Promise<WholeSurvey> {
+  const [beside, ...summaries] = await Promise.all([
+    askBeside(env, shards.map.namespace),
+    ...askShards(shards),
+  ]);
+  return { ...beside, shards: summaries };
+}
+
+/** By index of the shard. */
+function askShards(shards: ShardGroup): Promise<ShardSummary>[] {
+  return shards.all().map((shard) => shard.summary(shards.placement));
+}
+
+async function askBeside(env: Env, namespace: string): Promise<Beside> {
+  const directory = directoryStub(env, namespace);
+  const { hubs: names, figures, doors } = await directory.survey();
+  const hubs = await Promise.all(
+    names.toSorted().map(async (hub): Promise<HubAnswer> => {
+      const asked = await answerOrSilence(hubStub(env, hub).figures(), hub, "hub_failed");
+      return { hub, answer: orOutdated(asked, "byTransport") };
+    }),
+  );
+  const empty = hubs.filter(({ answer }) => !isSilence(answer) && answer.connections === 0);
+  // A Hub that was reset lost its connections, and could not tell the Directory: a survey sees it empty.
+  if (empty.length > 0) await directory.suspect(empty.map(({ hub }) => hub));
+  // A Directory of an earlier release does not tell the two apart.
+  return { hubs, beside: figures, doors: doors ?? figures };
+}
+
+/** What a call returns, or why it did not: `refusalOf` tells a shard that refuses every request from one that failed. */
 async function answerOrSilence<T extends object>(
   call: Promise<T>,
   name: string,

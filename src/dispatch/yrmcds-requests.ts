@@ -26,7 +26,7 @@ import { writeStats, type StatsFigures } from "../wire/yrmcds/stats.ts";
 import { figuresOf } from "./overview.ts";
 import { walk, type ShardGroup } from "./shard-group.ts";
 import type { Frames, Sink } from "./sink.ts";
-import { answeringHubs, Surveyor, type WholeSurvey } from "./survey.ts";
+import { answeringHubs, askWhole, type WholeSurvey } from "./survey.ts";
 import { turn } from "../base/turn.ts";
 
 /** Of Dump: a page is one call to a shard, and held in memory until the caller has room. */
@@ -58,7 +58,7 @@ export class YrmcdsRequests {
 
   async #stats(opaque: number, sink: Sink): Promise<void> {
     this.#tally.totals[TALLY_YRMCDS_STATS]!++;
-    const survey = await new Surveyor(this.#env, this.#shards).whole();
+    const survey = await askWhole(this.#env, this.#shards);
     const out = new ByteWriter(512);
     writeStats(out, opaque, statsOf(survey));
     sink.reply(out.take(), true);

@@ -16,7 +16,7 @@ import {
   readTableCursor,
   writeTableCursor,
 } from "../../src/dispatch/scan-cursor.ts";
-import { Scans } from "../../src/dispatch/scans.ts";
+import { scan as answerScan, writeReply } from "../../src/dispatch/scans.ts";
 import { ShardGroup } from "../../src/dispatch/shard-group.ts";
 import type { ShardCalls } from "../../src/base/calls/shard.ts";
 import {
@@ -116,12 +116,14 @@ class TestShard {
 
 class Namespace {
   readonly shards = [new TestShard(1), new TestShard(2)] as const;
-  readonly #scans = new Scans(
-    new ShardGroup(
-      new ShardMap("default", 2, ""),
-      (index) => this.shards[index] as unknown as DurableObjectStub<ShardCalls>,
-    ),
+  readonly #group = new ShardGroup(
+    new ShardMap("default", 2, ""),
+    (index) => this.shards[index] as unknown as DurableObjectStub<ShardCalls>,
   );
+
+  async #answer(frame: Uint8Array): Promise<Uint8Array> {
+    return await writeReply((out) => answerScan(this.#group, frame, OPEN_ACCESS, out));
+  }
 
   shardOf(key: string): number {
     const bytes = bytesOf(key);
@@ -150,7 +152,7 @@ class Namespace {
     const options = Uint8Array.of(cursor === null ? 2 : 3);
     const body = concat([u16(limit), options, cursor ?? new Uint8Array(0)]);
     const frame = commandFrame(0x2b, prefix, body);
-    const reply = commandReplies(await this.#scans.scan(frame, OPEN_ACCESS))[0]!;
+    const reply = commandReplies(await this.#answer(frame))[0]!;
     if (reply.code !== "") throw new Error(reply.code);
     return openScanPage(reply.body);
   }
@@ -168,7 +170,7 @@ class Namespace {
 
   /** A page as clients of releases before 0.5.0 ask for it. */
   async orderedPage(prefix: string, limit: number, after: string | null) {
-    const [reply] = commandReplies(await this.#scans.scan(scan(prefix, limit, after), OPEN_ACCESS));
+    const [reply] = commandReplies(await this.#answer(scan(prefix, limit, after)));
     return scanPage(reply!.body);
   }
 }

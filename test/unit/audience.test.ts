@@ -13,7 +13,7 @@ class Bench {
   readonly calls: { kind: "join" | "leave"; answer: PromiseWithResolvers<void> }[] = [];
   emptied = 0;
   readonly audience = new Audience(
-    { join: () => this.#called("join"), leave: () => this.#called("leave") },
+    (isJoin) => this.#called(isJoin ? "join" : "leave"),
     () => this.emptied++,
   );
 

@@ -26,12 +26,12 @@ function newObject(gauges: Omit<Measured, "tally"> = {}) {
   const work: Promise<void>[] = [];
   const tally = new Tally();
   const dataset: Dataset = { writeDataPoint: (point) => written.push(point) };
-  const points = DataPoints.of(
+  const points = new DataPoints(
     { ANALYTICS: dataset },
     (promise) => work.push(promise),
     SUBJECT,
     () => ({ tally: tally.figures(0), ...gauges }),
-  )!;
+  );
   const count = (name: string, times: number): void => {
     tally.totals[indexOf(name)]! += times;
   };
@@ -40,14 +40,18 @@ function newObject(gauges: Omit<Measured, "tally"> = {}) {
 
 describe("data points", () => {
   it("no data points are written without a data set", () => {
-    expect(
-      DataPoints.of(
-        {},
-        () => {},
-        SUBJECT,
-        () => ({ tally: new Tally().figures(0) }),
-      ),
-    ).toBe(null);
+    const work: Promise<void>[] = [];
+    const points = new DataPoints(
+      {},
+      (promise) => work.push(promise),
+      SUBJECT,
+      () => {
+        throw new Error("measured without a data set");
+      },
+    );
+    points.note();
+    points.flush();
+    expect(work).toEqual([]);
   });
 
   it("data points have the namespace, what it used, and the state of its objects", async () => {

@@ -15,7 +15,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 
 export class Channel extends DurableObject<Env> implements ChannelCalls {
   /** Null in an object of release 0.4. */
-  readonly #group: Group | null = null;
+  protected readonly group: Group | null = null;
   readonly #old: OldChannel | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -25,47 +25,47 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
       this.#old = new OldChannel(ctx.storage, env, object);
       return;
     }
-    this.#group = new Group(ctx, env);
-    if (object.kind === "everybody") moveToGroup(ctx.storage, this.#group);
+    this.group = new Group(ctx, env);
+    if (object.kind === "everybody") moveToGroup(ctx.storage, this.group);
   }
 
   async publishAll(publications: Uint8Array): Promise<PublishedAll> {
-    return await this.#group!.publish(publications);
+    return await this.group!.publish(publications);
   }
 
   change(hub: string, changes: Uint8Array): number[] {
-    return this.#group!.change(hub, changes);
+    return this.group!.change(hub, changes);
   }
 
   listenTo(channel: string, hub: string, after: number | null): Listened | null {
-    return this.#group!.listen(channel, hub, after);
+    return this.group!.listen(channel, hub, after);
   }
 
   hubsOf(channel: string): string[] {
-    return this.#group!.hubsOf(channel);
+    return this.group!.joins.hubsOf(channel);
   }
 
   // The calls from here on are about one channel: `*`, or the one that an object of release 0.4 is for. Doors and Hubs of
   // that release know no other calls, and meet this release for minutes after a deployment.
 
   async join(hub: string): Promise<void> {
-    if (this.#old !== null) await this.#old.join(hub);
-    else if (!this.#group!.join(EVERYBODY, hub)) throw full();
+    if (this.#old !== null) await this.#old.change(hub, true);
+    else if (!this.group!.join(EVERYBODY, hub)) throw full();
   }
 
   async leave(hub: string): Promise<void> {
-    if (this.#old !== null) await this.#old.leave(hub);
-    else this.#group!.leave(EVERYBODY, hub);
+    if (this.#old !== null) await this.#old.change(hub, false);
+    else this.group!.joins.leave(EVERYBODY, hub);
   }
 
   async hubs(): Promise<string[]> {
-    return this.#old === null ? this.#group!.hubsOf(EVERYBODY) : await this.#old.hubs();
+    return this.#old === null ? this.group!.joins.hubsOf(EVERYBODY) : await this.#old.hubs();
   }
 
   async listen(hub: string, after: number | null): Promise<Listened> {
     const listened =
       this.#old === null
-        ? this.#group!.listen(EVERYBODY, hub, after)
+        ? this.group!.listen(EVERYBODY, hub, after)
         : await this.#old.listen(hub, after);
     if (listened === null) throw full();
     return listened;
@@ -74,17 +74,12 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
   async publish(messages: Uint8Array, count: number): Promise<Published> {
     if (this.#old !== null) return await this.#old.publish(messages, count);
     const publications = publicationsOf(EVERYBODY, messages);
-    return publishedOf(await this.#group!.publish(publications), count);
+    return publishedOf(await this.group!.publish(publications), count);
   }
 
   /** Once a day, while anything is stored. */
   override async alarm(): Promise<void> {
-    await (this.#old ?? this.#group!).lookThrough();
-  }
-
-  /** Asks Hubs that seem to have no subscribers, and drops those that say so. */
-  protected async verify(hubs: readonly string[]): Promise<void> {
-    await this.#group!.verify(hubs);
+    await (this.#old ?? this.group!).lookThrough();
   }
 }
 

@@ -15,11 +15,11 @@ export class Directory extends Channel implements DirectoryCalls {
   readonly #doors = new Tally();
   /** Counts of Hubs that have no connections any more. Like all counts it starts anew with the object. */
   readonly #retired = new Tally();
-  readonly #points: DataPoints | null;
+  readonly #points: DataPoints;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#points = DataPoints.of(
+    this.#points = new DataPoints(
       env,
       (work) => ctx.waitUntil(work),
       { namespace: ctx.id.name!, kind: "door", name: "" },
@@ -29,7 +29,7 @@ export class Directory extends Channel implements DirectoryCalls {
 
   absorb(figures: TallyFigures): void {
     this.#doors.absorb(figures, Date.now());
-    this.#points?.note();
+    this.#points.note();
   }
 
   async retire(hub: string, figures: TallyFigures): Promise<void> {
@@ -45,6 +45,6 @@ export class Directory extends Channel implements DirectoryCalls {
   }
 
   async suspect(hubs: string[]): Promise<void> {
-    await this.verify(hubs);
+    await this.group!.joins.verify(hubs);
   }
 }

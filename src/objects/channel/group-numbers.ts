@@ -49,15 +49,15 @@ export class GroupNumbers {
   /** Channels whose stored number is not exact. */
   readonly #unsettled = new Set<Numbered>();
   /** No number above this one has been used. */
-  #high: number;
+  high: number;
   #bytes = 0;
   /** Goes up with each message that is numbered. */
-  #uses = 0;
+  uses = 0;
 
   constructor(store: GroupStore, host: NumbersHost) {
     this.#store = store;
     this.#host = host;
-    this.#high = store.high;
+    this.high = store.high;
     const floor = store.isSettled ? 0 : store.high;
     const rows = store.rows<{ name: ArrayBuffer; sequence: number; used_at_ms: number }>(
       "SELECT name, sequence, used_at_ms FROM numbers",
@@ -66,23 +66,13 @@ export class GroupNumbers {
       const channel = channelOfBlob(name);
       const last = Math.max(sequence, host.lastKept(channel) ?? floor);
       this.#add({ channel, sequence: last, usedAtMs });
-      this.#high = Math.max(this.#high, last);
+      this.high = Math.max(this.high, last);
     }
   }
 
   /** Channels that are numbered. */
   get size(): number {
     return this.#channels.size;
-  }
-
-  /** No number above this one has been used. */
-  get high(): number {
-    return this.#high;
-  }
-
-  /** Goes up with each message that is numbered. */
-  get uses(): number {
-    return this.#uses;
   }
 
   get(channel: string): Numbered | undefined {
@@ -93,9 +83,9 @@ export class GroupNumbers {
   listen(channel: string, nowMs: number): Numbered {
     let numbered = this.#channels.get(channel);
     if (numbered === undefined) {
-      numbered = { channel, sequence: Math.max(nowMs, this.#high), usedAtMs: nowMs };
+      numbered = { channel, sequence: Math.max(nowMs, this.high), usedAtMs: nowMs };
       this.#add(numbered);
-      this.#high = numbered.sequence;
+      this.high = numbered.sequence;
       if (this.#bytes > NUMBERED_BYTES_MAX) this.#makeRoom(numbered);
     }
     this.use(numbered, nowMs);
@@ -117,12 +107,12 @@ export class GroupNumbers {
   take(numbered: Numbered, count: number): number {
     const first = numbered.sequence + 1;
     numbered.sequence += count;
-    this.#high = Math.max(this.#high, numbered.sequence);
-    if (this.#store.isSettled || this.#high > this.#store.high) {
-      this.#store.storeHead(this.#high + NUMBERS_RESERVED, false);
+    this.high = Math.max(this.high, numbered.sequence);
+    if (this.#store.isSettled || this.high > this.#store.high) {
+      this.#store.storeHead(this.high + NUMBERS_RESERVED, false);
     }
     this.#unsettled.add(numbered);
-    this.#uses++;
+    this.uses++;
     return first;
   }
 
@@ -131,7 +121,7 @@ export class GroupNumbers {
     if (this.#store.isSettled) return;
     for (const numbered of this.#unsettled) this.use(numbered, numbered.usedAtMs);
     this.#unsettled.clear();
-    this.#store.storeHead(this.#high, true);
+    this.#store.storeHead(this.high, true);
   }
 
   /** Forgets the channels that have no subscriber and were not used for a day. */
@@ -165,7 +155,7 @@ export class GroupNumbers {
     this.#unsettled.delete(numbered);
     this.#bytes -= channel.length + OVERHEAD_BYTES;
     // The head remembers what its number was.
-    if (this.#store.high < this.#high) this.#store.storeHead(this.#high, this.#store.isSettled);
+    if (this.#store.high < this.high) this.#store.storeHead(this.high, this.#store.isSettled);
     this.#store.write("DELETE FROM numbers WHERE name = ?", blobOf(channel));
     this.#host.onForget(channel);
   }

@@ -45,22 +45,22 @@ const NO_MEMBERS: readonly Member[] = [];
 export class Group {
   readonly #state: DurableObjectState;
   readonly #store: GroupStore;
-  readonly #joins: GroupJoins;
-  readonly #numbers: GroupNumbers;
+  readonly joins: GroupJoins;
+  readonly numbers: GroupNumbers;
   readonly #replay: GroupReplay;
   #isSettling = false;
 
   constructor(state: DurableObjectState, env: Env) {
     this.#state = state;
     this.#store = new GroupStore(state.storage);
-    this.#joins = new GroupJoins(this.#store, env, state.id.name!, (channel) => {
+    this.joins = new GroupJoins(this.#store, env, state.id.name!, (channel) => {
       // A listener whose connection was lost may come back within a day, and ask what it has missed.
-      const numbered = this.#numbers.get(channel);
-      if (numbered !== undefined) this.#numbers.use(numbered, Date.now());
+      const numbered = this.numbers.get(channel);
+      if (numbered !== undefined) this.numbers.use(numbered, Date.now());
     });
     this.#replay = new GroupReplay(this.#store, readSettings(env).REPLAY_MESSAGES_MAX);
-    this.#numbers = new GroupNumbers(this.#store, {
-      isJoined: (channel) => this.#joins.has(channel),
+    this.numbers = new GroupNumbers(this.#store, {
+      isJoined: (channel) => this.joins.has(channel),
       lastKept: (channel) => this.#replay.lastOf(channel),
       onForget: (channel) => this.#replay.forget(channel),
     });
@@ -68,14 +68,9 @@ export class Group {
 
   /** A Hub has a subscriber from now on. False when there is no room for it. */
   join(channel: string, hub: string): boolean {
-    const isJoined = this.#joins.join(channel, hub);
+    const isJoined = this.joins.join(channel, hub);
     if (isJoined) this.#state.waitUntil(this.#lookAfter());
     return isJoined;
-  }
-
-  /** A Hub has no subscriber any more. */
-  leave(channel: string, hub: string): void {
-    this.#joins.leave(channel, hub);
   }
 
   /**
@@ -88,16 +83,12 @@ export class Group {
     const refused: number[] = [];
     let index = 0;
     forEachChange(changes, (channel, isJoin) => {
-      if (!isJoin) this.leave(channel, hub);
-      else if (!this.#joins.join(channel, hub)) refused.push(index);
+      if (!isJoin) this.joins.leave(channel, hub);
+      else if (!this.joins.join(channel, hub)) refused.push(index);
       index++;
     });
-    if (this.#joins.size > 0) this.#state.waitUntil(this.#lookAfter());
+    if (this.joins.size > 0) this.#state.waitUntil(this.#lookAfter());
     return refused;
-  }
-
-  hubsOf(channel: string): string[] {
-    return this.#joins.hubsOf(channel);
   }
 
   /**
@@ -110,13 +101,8 @@ export class Group {
     // No `await` up to the return: a message is either in what is given again, or published after the join.
     if (!this.join(channel, hub)) return null;
     const nowMs = Date.now();
-    const numbered = this.#numbers.listen(channel, nowMs);
+    const numbered = this.numbers.listen(channel, nowMs);
     return { sequence: numbered.sequence, ...this.#replay.replay(numbered, after, nowMs) };
-  }
-
-  /** Numbers the messages of a channel from now on. */
-  number(channel: string): void {
-    this.#numbers.listen(channel, Date.now());
   }
 
   /**
@@ -126,7 +112,7 @@ export class Group {
    */
   async publish(publications: Uint8Array): Promise<PublishedAll> {
     // The usual case for a namespace without subscribers: nothing is read.
-    if (this.#joins.size === 0 && this.#numbers.size === 0) return NOTHING;
+    if (this.joins.size === 0 && this.numbers.size === 0) return NOTHING;
     const { count, bundles } = this.#bundle(publications);
     if (bundles.size === 0) return NOTHING;
     const sequences = this.#number(bundles, count);
@@ -146,20 +132,15 @@ export class Group {
 
   /** Looks which Hubs still have subscribers, and drops what is out of date. */
   async lookThrough(): Promise<void> {
-    await this.#joins.verify();
+    await this.joins.verify();
     const nowMs = Date.now();
-    this.#numbers.forgetUnused(nowMs);
+    this.numbers.forgetUnused(nowMs);
     this.#replay.dropOld(nowMs);
     // New numbers begin above the time and above all old ones. Where old ones are ahead of the clock, the head that says
     // so has to stay, or numbers would come again that listeners remember.
-    const isForgotten = this.#joins.size === 0 && this.#numbers.size === 0;
-    if (isForgotten && this.#numbers.high < nowMs) await this.#store.clear();
+    const isForgotten = this.joins.size === 0 && this.numbers.size === 0;
+    if (isForgotten && this.numbers.high < nowMs) await this.#store.clear();
     else await this.#state.storage.setAlarm(nowMs + KEPT_MS);
-  }
-
-  /** Asks Hubs whether they still have the subscribers that they have joined for, and drops what they deny. */
-  async verify(hubs: readonly string[]): Promise<void> {
-    await this.#joins.verify(hubs);
   }
 
   /** Sorts messages by channel, and drops those of channels without subscribers and numbers. */
@@ -170,8 +151,8 @@ export class Group {
       const index = count++;
       let bundle = bundles.get(channel);
       if (bundle === undefined) {
-        const members = this.#joins.membersOf(channel) ?? NO_MEMBERS;
-        const numbered = this.#numbers.get(channel);
+        const members = this.joins.membersOf(channel) ?? NO_MEMBERS;
+        const numbered = this.numbers.get(channel);
         if (members.length === 0 && numbered === undefined) return;
         const out = new ByteWriter(messagesAt(channel.length) + 4 + length);
         beginDelivery(out, binaryBytes(channel));
@@ -189,7 +170,7 @@ export class Group {
   #number(bundles: Map<string, Bundle>, count: number): Float64Array | null {
     let sequences: Float64Array | null = null;
     for (const { channel, numbered, out, indexes } of bundles.values()) {
-      const first = numbered === undefined ? null : this.#numbers.take(numbered, indexes.length);
+      const first = numbered === undefined ? null : this.numbers.take(numbered, indexes.length);
       endDelivery(out, channel.length, first);
       if (first === null) continue;
       sequences ??= new Float64Array(count).fill(Number.NaN);
@@ -211,12 +192,12 @@ export class Group {
   async #settleLater(): Promise<void> {
     // Until no message has been numbered for a while: a row for each message would be billed, and slow.
     let settled = -1;
-    while (settled !== this.#numbers.uses) {
-      settled = this.#numbers.uses;
+    while (settled !== this.numbers.uses) {
+      settled = this.numbers.uses;
       await scheduler.wait(SETTLE_MS);
     }
     this.#isSettling = false;
-    this.#numbers.settle();
+    this.numbers.settle();
     // Keeps the object awake until the numbers are on disk.
     await this.#state.storage.sync();
   }

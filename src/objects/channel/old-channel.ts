@@ -12,9 +12,7 @@ import { publicationsOf, publishedOf } from "./one-channel.ts";
 import { KEPT_MS } from "./group-numbers.ts";
 import type { Group } from "./group.ts";
 import { EVERYBODY } from "../../base/names.ts";
-import { GroupMap } from "../../dispatch/placement.ts";
-import { readSettings } from "../../base/settings.ts";
-import { groupStub } from "../../base/stubs.ts";
+import { groupStubOf } from "../../dispatch/groups.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
 const HUB = "hub:";
@@ -40,16 +38,18 @@ export class OldChannel {
   ) {
     this.#storage = storage;
     this.#channel = channel;
-    const index = new GroupMap(namespace, readSettings(env).SHARD_SECRET).groupOf(channel);
-    this.#stub = () => groupStub(env, namespace, index);
+    this.#stub = () => groupStubOf(env, namespace, channel);
   }
 
-  async join(hub: string): Promise<void> {
-    await this.#change(hub, true);
-  }
-
-  async leave(hub: string): Promise<void> {
-    await this.#change(hub, false);
+  /**
+   * A Hub has a subscriber from now on, or has none any more.
+   *
+   * @throws ThrottrError `subscriptions_max`
+   */
+  async change(hub: string, isJoin: boolean): Promise<void> {
+    const refused = await changeOne(await this.#group(), hub, this.#channel, isJoin);
+    if (refused.length > 0)
+      throw new ThrottrError("subscriptions_max", "the channel's group is full");
   }
 
   async hubs(): Promise<string[]> {
@@ -68,12 +68,6 @@ export class OldChannel {
   /** Empties the object. */
   async lookThrough(): Promise<void> {
     await this.#group();
-  }
-
-  async #change(hub: string, isJoin: boolean): Promise<void> {
-    const refused = await changeOne(await this.#group(), hub, this.#channel, isJoin);
-    if (refused.length > 0)
-      throw new ThrottrError("subscriptions_max", "the channel's group is full");
   }
 
   /** The group, once it has all that is stored here. A move that fails is tried again with the next call. */
@@ -104,7 +98,7 @@ export function moveToGroup({ kv }: DurableObjectStorage, group: Group): void {
   if (numbering === undefined && hubs.length === 0) return;
   for (const hub of hubs) group.join(EVERYBODY, hub);
   const isInUse = numbering !== undefined && Date.now() - numbering.usedAtMs < KEPT_MS;
-  if (isInUse) group.number(EVERYBODY);
+  if (isInUse) group.numbers.listen(EVERYBODY, Date.now());
   // Its messages have numbers that a listener would take for those of long ago.
   for (const prefix of [HUB, MESSAGE, NUMBERING]) {
     for (const key of [...kv.list({ prefix })].map(([key]) => key)) kv.delete(key);

@@ -3,20 +3,17 @@
  *
  * The group needs to know no more than that: it sends the Hub one copy of a message, whatever the number of subscribers.
  * It is called only when the answer has changed, and one call is under way at a time, so a thousand changes meanwhile
- * cost one further call, and join and leave never overtake each other. It knows no platform: a `Membership` makes calls.
+ * cost one further call, and join and leave never overtake each other. It knows no platform: its owner makes the calls.
  */
 import { logWarning } from "../../base/log.ts";
 import type { Subscriber, Subscription } from "./subscription.ts";
 
-/** The calls that tell the group of a channel. */
-export interface Membership {
-  join(): Promise<void>;
-  leave(): Promise<void>;
-}
+/** Tells the group of a channel that this Hub has subscribers from now on, or has none any more. */
+export type TellGroup = (isJoin: boolean) => Promise<void>;
 
 export class Audience {
   readonly members = new Map<Subscriber, Subscription>();
-  readonly #membership: Membership | null;
+  readonly #tellGroup: TellGroup | null;
   readonly #onEmpty: () => void;
   /** The group has this Hub on its list, as far as the Hub knows. */
   #isTold = false;
@@ -28,11 +25,11 @@ export class Audience {
   #arrivals = 0;
 
   /**
-   * @param membership null for `*`: the Directory knows which Hubs have connections
+   * @param tellGroup null for `*`: the Directory knows which Hubs have connections
    * @param onEmpty is called when there are no subscribers, and the group knows that
    */
-  constructor(membership: Membership | null, onEmpty: () => void) {
-    this.#membership = membership;
+  constructor(tellGroup: TellGroup | null, onEmpty: () => void) {
+    this.#tellGroup = tellGroup;
     this.#onEmpty = onEmpty;
   }
 
@@ -46,8 +43,8 @@ export class Audience {
   settle(): Promise<void> | null {
     this.#arrivals++;
     const hasMembers = this.members.size > 0;
-    if (this.#membership !== null && this.#telling === null && this.#isTold !== hasMembers) {
-      this.#telling = this.#tell(this.#membership);
+    if (this.#tellGroup !== null && this.#telling === null && this.#isTold !== hasMembers) {
+      this.#telling = this.#tell(this.#tellGroup);
     }
     if (this.#telling === null && !hasMembers) this.#onEmpty();
     return this.#telling;
@@ -64,15 +61,15 @@ export class Audience {
     return false;
   }
 
-  async #tell(membership: Membership): Promise<void> {
+  async #tell(tellGroup: TellGroup): Promise<void> {
     try {
       while (this.#isTold !== this.members.size > 0) {
         if (this.members.size === 0) {
           // Not on the list from here on: a call that fails may have reached the group.
           this.#isTold = false;
-          await leave(membership);
+          await leave(tellGroup);
         } else {
-          await this.#join(membership);
+          await this.#join(tellGroup);
         }
       }
     } finally {
@@ -81,11 +78,11 @@ export class Audience {
     }
   }
 
-  async #join(membership: Membership): Promise<void> {
+  async #join(tellGroup: TellGroup): Promise<void> {
     const denials = this.#denials;
     const arrivals = this.#arrivals;
     try {
-      await membership.join();
+      await tellGroup(true);
       // The group has asked meanwhile, and was told that there are none: it may have dropped the join.
       this.#isTold = this.#denials === denials;
     } catch (error) {
@@ -96,9 +93,9 @@ export class Audience {
 }
 
 /** A group that can't be told finds out when it asks the next time. */
-async function leave(membership: Membership): Promise<void> {
+async function leave(tellGroup: TellGroup): Promise<void> {
   try {
-    await membership.leave();
+    await tellGroup(false);
   } catch (error) {
     logWarning("leave_failed", { error: String(error) });
   }

@@ -42,9 +42,9 @@ import { EVERYBODY, hubName, type HubAddress } from "../../base/names.ts";
 import { Roster } from "./roster.ts";
 import { channelsPage, connectionsPage } from "./roster-pages.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
-import { GroupMap } from "../../dispatch/placement.ts";
+import { groupStubOf } from "../../dispatch/groups.ts";
 import { timersOf } from "../../base/timers.ts";
-import { directoryStub, groupStub } from "../../base/stubs.ts";
+import { directoryStub } from "../../base/stubs.ts";
 import { HubUnread } from "./unread.ts";
 
 /** Tallies of connections are stored at most this long after they changed. */
@@ -60,7 +60,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly #name: string;
   readonly #address: HubAddress;
   readonly #tally: Tally;
-  readonly #points: DataPoints | null;
+  readonly #points: DataPoints;
   /** By socket, until the peer has closed it too: the roster forgets a connection as soon as it is closed here. */
   readonly #connections = new Map<WebSocket, Connection>();
   readonly backlog = new HubBacklog();
@@ -89,7 +89,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.#namespace = namespace;
     this.#address = address;
     this.#tally = new Tally();
-    this.#points = DataPoints.of(
+    this.#points = new DataPoints(
       env,
       (work) => ctx.waitUntil(work),
       { namespace, kind: "hub", name: `${address.location}/${address.index}` },
@@ -241,7 +241,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   storeSoon(connection: Connection): void {
     if (this.#unstored.size === 0) this.ctx.waitUntil(this.#storeLater());
     this.#unstored.add(connection);
-    this.#points?.note();
+    this.#points.note();
   }
 
   remove(connection: Connection): void {
@@ -320,8 +320,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   /** @throws GroupFull */
   async #listened(channel: string, after: number | null): Promise<Listened> {
     if (channel === EVERYBODY) return await this.#directory().listen(this.#name, after);
-    const index = new GroupMap(this.#namespace, this.settings.SHARD_SECRET).groupOf(channel);
-    const group = groupStub(this.env, this.#namespace, index);
+    const group = groupStubOf(this.env, this.#namespace, channel);
     const listened = await group.listenTo(channel, this.#name, after);
     if (listened === null) throw new GroupFull();
     return listened;
@@ -380,7 +379,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.#isListed = false;
     const directory = this.#directory();
     this.#listing = this.#afterListing(() => {
-      this.#points?.flush();
+      this.#points.flush();
       return directory.retire(this.#name, this.#tally.release(Date.now()));
     }).catch((error: unknown) => {
       // The Directory asks its Hubs once a day, and with each message to `*`.

@@ -8,8 +8,8 @@
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";
 import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
-import { GroupMap } from "../../dispatch/placement.ts";
-import { readSettings } from "../../base/settings.ts";
+import { groupMapOf } from "../../dispatch/groups.ts";
+import type { GroupMap } from "../../dispatch/placement.ts";
 import { groupStub } from "../../base/stubs.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
@@ -61,23 +61,20 @@ export class Memberships {
     this.#env = env;
     this.#namespace = namespace;
     this.#hub = hub;
-    this.#map = new GroupMap(namespace, readSettings(env).SHARD_SECRET);
+    this.#map = groupMapOf(env, namespace);
   }
 
-  /** @throws GroupFull */
-  async join(channel: string): Promise<void> {
-    if (await this.#change(channel, true)) throw new GroupFull();
-  }
-
-  async leave(channel: string): Promise<void> {
-    await this.#change(channel, false);
-  }
-
-  async #change(channel: string, isJoin: boolean): Promise<boolean> {
+  /**
+   * Tells the group of a channel that it has its first subscriber here, or has lost its last one.
+   *
+   * @throws GroupFull
+   */
+  async change(channel: string, isJoin: boolean): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const group = this.#map.groupOf(channel);
     this.#gather(group).add({ channel, isJoin, resolve, fail: reject });
-    return await promise;
+    const isRefused = await promise;
+    if (isRefused) throw new GroupFull();
   }
 
   #gather(group: number): Changes {

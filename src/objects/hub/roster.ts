@@ -9,7 +9,7 @@ import { hashBytes } from "../../engine/hash.ts";
 import { binaryBytes } from "../../wire/bytes.ts";
 import { forEachMessage, type Batch, type Pushes } from "../../wire/messages.ts";
 import type { Transport } from "../../wire/overview.ts";
-import { Audience, type Membership } from "./audience.ts";
+import { Audience } from "./audience.ts";
 import { Memberships } from "./memberships.ts";
 import { EVERYBODY } from "../../base/names.ts";
 import { addSubscription, type Subscriber, type Subscription } from "./subscription.ts";
@@ -261,18 +261,13 @@ export class Roster {
   #audienceOf(channel: string): Audience {
     let audience = this.#audiences.get(channel);
     if (audience === undefined) {
-      const membership = channel === EVERYBODY ? null : this.#membershipOf(channel);
-      audience = new Audience(membership, () => this.#audiences.delete(channel));
+      const tellGroup = (isJoin: boolean) => this.#memberships.change(channel, isJoin);
+      audience = new Audience(channel === EVERYBODY ? null : tellGroup, () =>
+        this.#audiences.delete(channel),
+      );
       this.#audiences.set(channel, audience);
     }
     return audience;
-  }
-
-  #membershipOf(channel: string): Membership {
-    return {
-      join: async () => await this.#memberships.join(channel),
-      leave: async () => await this.#memberships.leave(channel),
-    };
   }
 
   #removeMember(connection: Subscriber, channel: string): Promise<void> | null {

@@ -66,16 +66,20 @@ export class Journal {
   readonly #sql: SqlStorage;
   readonly #engine: Engine;
   readonly #hashKey: HashKey;
-  #placement: Placement | null = null;
+  /** What the data was written under; null before first use. */
+  placement: Placement | null = null;
   #generation = 0;
   /** Generation that commits go to: the one in force, or the next while a snapshot is being written. */
   #open = 0;
-  #rows = 0;
-  #bytes = 0;
+  /** Rows and bytes of the journal since it was last cut. */
+  rows = 0;
+  bytes = 0;
   #cursor: number | null = null;
   #snapshotRows = 0;
-  #rowsWritten = 0;
-  #isNoted = false;
+  /** Rows that were written since this object was made, snapshots and tables among them, as they are billed. */
+  rowsWritten = 0;
+  /** Shard 0 has a note of this shard's data. */
+  isNoted = false;
   #notedShards: Uint8Array = new Uint8Array(0);
   /** The row lacks what this instance knows: the next commit writes it. */
   #isRowStale = false;
@@ -85,21 +89,6 @@ export class Journal {
     this.#sql = sql;
     this.#engine = engine;
     this.#hashKey = hashKey;
-  }
-
-  /** What the data was written under; null before first use. */
-  get placement(): Placement | null {
-    return this.#placement;
-  }
-
-  /** Bytes and rows of the journal, both since it was last cut. */
-  get figures(): { rows: number; bytes: number } {
-    return { rows: this.#rows, bytes: this.#bytes };
-  }
-
-  /** Rows that were written since this object was made, snapshots and tables among them, as they are billed. */
-  get rowsWritten(): number {
-    return this.#rowsWritten;
   }
 
   /**
@@ -116,11 +105,11 @@ export class Journal {
         `the data has format ${state.format}, and this release reads format ${FORMAT_VERSION}: run the release that wrote it`,
       );
     }
-    this.#placement = { shards: state.shards, fingerprint: state.fingerprint };
+    this.placement = { shards: state.shards, fingerprint: state.fingerprint };
     this.#generation = this.#open = state.generation;
     // Without a stored seed the order of the table would change with each start, and cursors would not outlive one.
     this.#isRowStale = (state.hash_key ?? null) === null;
-    this.#isNoted = state.is_noted === 1;
+    this.isNoted = state.is_noted === 1;
     this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
     // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
@@ -137,17 +126,12 @@ export class Journal {
 
   /** Records have been written, though they may be gone. */
   get hasData(): boolean {
-    return this.#rows > 0 || this.#open > 0;
-  }
-
-  /** Shard 0 has a note of this shard's data. */
-  get isNoted(): boolean {
-    return this.#isNoted;
+    return this.rows > 0 || this.#open > 0;
   }
 
   /** Says that shard 0 has a note of this shard's data; the next commit writes it down. */
   setNoted(): void {
-    this.#isNoted = true;
+    this.isNoted = true;
     this.#isRowStale = true;
   }
 
@@ -189,7 +173,7 @@ export class Journal {
       this.#notedShards,
     );
     this.#createGeneration(0);
-    this.#placement = placement;
+    this.placement = placement;
   }
 
   /**
@@ -213,7 +197,7 @@ export class Journal {
 
   /** Stores the time of the shard, where there is data. */
   storeClock(): void {
-    if (this.#placement !== null) this.#writeRow(this.#engine.takeClockRow());
+    if (this.placement !== null) this.#writeRow(this.#engine.takeClockRow());
   }
 
   #writeCommit(): void {
@@ -225,16 +209,16 @@ export class Journal {
 
   #writeRow(row: Uint8Array): void {
     this.#write(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
-    this.#rows++;
-    this.#bytes += row.length;
+    this.rows++;
+    this.bytes += row.length;
   }
 
   /** True when most of what is stored is of records that are gone, and it is worth the rows of a cut. */
   get isMostlyDead(): boolean {
     const { records, bytes } = this.#engine.figures;
-    if (this.#bytes > JOURNAL_BYTES_MIN) return this.#bytes > 2 * bytes;
+    if (this.bytes > JOURNAL_BYTES_MIN) return this.bytes > 2 * bytes;
     if (records > 0) return false;
-    return this.#snapshotRows > CUT_ROWS || this.#rows >= COMMITS_PER_CUT_ROW * CUT_ROWS;
+    return this.#snapshotRows > CUT_ROWS || this.rows >= COMMITS_PER_CUT_ROW * CUT_ROWS;
   }
 
   /** Begins a cut, unless one is under way. */
@@ -242,8 +226,8 @@ export class Journal {
     if (this.#cursor !== null) return;
     this.#open = this.#generation + 1;
     this.#createGeneration(this.#open);
-    this.#rows = 0;
-    this.#bytes = 0;
+    this.rows = 0;
+    this.bytes = 0;
     this.#snapshotRows = 0;
     this.#cursor = 0;
   }
@@ -269,12 +253,12 @@ export class Journal {
   }
 
   #isCutDue(): boolean {
-    if (this.#bytes >= JOURNAL_BYTES_MAX) return true;
+    if (this.bytes >= JOURNAL_BYTES_MAX) return true;
     const { bytes } = this.#engine.figures;
     const snapshotRows = Math.ceil(bytes / SNAPSHOT_STEP_BYTES) + 1;
     // A cut is billed by its rows, so it has to be worth them: about one row to ten commits.
-    if (this.#rows < COMMITS_PER_CUT_ROW * (snapshotRows + CUT_ROWS)) return false;
-    return this.#rows >= JOURNAL_ROWS_MIN || this.#bytes >= Math.max(JOURNAL_BYTES_MIN, bytes / 2);
+    if (this.rows < COMMITS_PER_CUT_ROW * (snapshotRows + CUT_ROWS)) return false;
+    return this.rows >= JOURNAL_ROWS_MIN || this.bytes >= Math.max(JOURNAL_BYTES_MIN, bytes / 2);
   }
 
   /** Writes what the row lacks, beside a commit: reads alone never write, so a full disk still serves them. */
@@ -287,7 +271,7 @@ export class Journal {
     this.#write(
       "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?",
       this.#hashKeyBytes(),
-      this.#isNoted ? 1 : 0,
+      this.isNoted ? 1 : 0,
       this.#notedShards,
     );
     this.#isRowStale = false;
@@ -312,8 +296,8 @@ export class Journal {
 
   #restoreJournal(generation: number): void {
     this.#restore(`journal_${generation}`, (bytes) => {
-      this.#rows++;
-      this.#bytes += bytes;
+      this.rows++;
+      this.bytes += bytes;
     });
   }
 
@@ -327,6 +311,6 @@ export class Journal {
 
   /** Executes what writes, and counts its rows. */
   #write(query: string, ...bindings: readonly unknown[]): void {
-    this.#rowsWritten += this.#sql.exec(query, ...bindings).rowsWritten;
+    this.rowsWritten += this.#sql.exec(query, ...bindings).rowsWritten;
   }
 }

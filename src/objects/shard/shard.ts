@@ -9,9 +9,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { Engine } from "../../engine/engine.ts";
 import { hashKeyName, type HashKey } from "../../engine/hash.ts";
-import type { ListingPart, ListingQuery } from "../../engine/listing.ts";
-import type { ScanQuery } from "../../engine/scan-query.ts";
-import type { TablePlace, TableQuery } from "../../engine/table-page.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
 import type {
   YrmcdsFigures,
@@ -46,13 +43,16 @@ const SWEEP_STEPS = 2;
 /** Changes with the meaning of hashes, plans and cursors: those of another version are refused. */
 const ORDER_VERSION = 1;
 
+/** What a method of `ShardCalls` is called with: the methods below need not say its types again. */
+type Asked<Method extends keyof ShardCalls> = Parameters<ShardCalls[Method]>;
+
 /** What a shard can be asked for is described in `ShardCalls`. */
 export class Shard extends DurableObject<Env> implements ShardCalls {
   readonly #settings: Settings;
   readonly #engine: Engine;
   readonly #journal: Journal;
   readonly #claim: ShardClaim;
-  readonly #points: DataPoints | null;
+  readonly #points: DataPoints;
   readonly #semaphoreWork: SemaphoreWork;
   readonly #alarm: AlarmClock;
   readonly #commits: GroupCommit;
@@ -106,7 +106,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
       },
     });
     const { namespace, index } = shardName.parse(ctx.id.name!);
-    this.#points = DataPoints.of(
+    this.#points = new DataPoints(
       env,
       (work) => ctx.waitUntil(work),
       { namespace, kind: "shard", name: String(index) },
@@ -132,107 +132,72 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     const answer = this.#engine.apply(batch, nowMs);
     if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#restart());
     this.#noteClock();
-    this.#points?.note();
+    this.#points.note();
     this.#noteRefusals();
     await this.#commits.flush();
     return answer;
   }
 
-  async page(
-    placement: Placement,
-    query: ListingQuery,
-    after: Uint8Array | null,
-    bytesMax: number,
-    recordsMax: number,
-  ): Promise<Uint8Array> {
-    await this.#prepareRead(placement);
-    const page = await inTurns(this.#engine.listing.page(query, after, bytesMax, recordsMax));
-    await this.#commits.flush();
-    return page;
+  async page(...asked: Asked<"page">): Promise<Uint8Array> {
+    const [placement, query, after, bytesMax, recordsMax] = asked;
+    const { listing } = this.#engine;
+    return await this.#read(placement, () =>
+      inTurns(listing.page(query, after, bytesMax, recordsMax)),
+    );
   }
 
-  async scan(
-    placement: Placement,
-    query: ScanQuery,
-    after: Uint8Array | null,
-    recordsMax: number,
-    isBounded = false,
-  ): Promise<Uint8Array> {
-    await this.#prepareRead(placement);
+  async scan(...asked: Asked<"scan">): Promise<Uint8Array> {
+    const [placement, query, after, recordsMax, isBounded = false] = asked;
+    const { scan } = this.#engine;
     // To find the first keys of very many records takes a walk over all of them, for each page.
-    if (isBounded && !this.#engine.scan.isOrdered) return this.#engine.scan.unorderedPage();
-    const page = await inTurns(this.#engine.scan.page(query, after, recordsMax));
-    await this.#commits.flush();
-    return page;
+    return await this.#read(placement, () =>
+      isBounded && !scan.isOrdered
+        ? scan.unorderedPage()
+        : inTurns(scan.page(query, after, recordsMax)),
+    );
   }
 
-  async rows(
-    placement: Placement,
-    query: TableQuery,
-    hashes: string | null,
-    place: TablePlace,
-    recordsMax: number,
-  ): Promise<ShardRows> {
-    await this.#prepareRead(placement);
-    this.#assertSameHashes(hashes ?? this.#hashes);
-    const rows = this.#engine.scan.rowsFrom(query, place, recordsMax);
-    await this.#commits.flush();
-    return { hashes: this.#hashes, ...rows };
+  async rows(...asked: Asked<"rows">): Promise<ShardRows> {
+    const [placement, query, hashes, place, recordsMax] = asked;
+    return await this.#read(placement, () => {
+      this.#assertSameHashes(hashes ?? this.#hashes);
+      return { hashes: this.#hashes, ...this.#engine.scan.rowsFrom(query, place, recordsMax) };
+    });
   }
 
-  async exportPage(
-    placement: Placement,
-    query: ScanQuery,
-    after: Uint8Array | null,
-    recordsMax: number,
-    bytesMax: number,
-  ): Promise<Uint8Array> {
-    await this.#prepareRead(placement);
-    const page = await inTurns(this.#engine.exporting.page(query, after, recordsMax, bytesMax));
-    await this.#commits.flush();
-    return page;
+  async exportPage(...asked: Asked<"exportPage">): Promise<Uint8Array> {
+    const [placement, query, after, recordsMax, bytesMax] = asked;
+    const { exporting } = this.#engine;
+    return await this.#read(placement, () =>
+      inTurns(exporting.page(query, after, recordsMax, bytesMax)),
+    );
   }
 
-  async remove(
-    placement: Placement,
-    query: ScanQuery,
-    hashes: string | null,
-    cursor: number,
-  ): Promise<ShardRemoval> {
+  async remove(...asked: Asked<"remove">): Promise<ShardRemoval> {
+    const [placement, query, hashes, cursor] = asked;
     // A removal of millions of records is one call after the other: others have a turn between two.
     if (cursor > 0) await turn();
-    await this.#prepareRead(placement);
-    const from = hashes === this.#hashes ? cursor : 0;
-    const step = this.#engine.scan.remove(query, from);
-    await this.#commits.flush();
-    return { hashes: this.#hashes, ...step };
+    return await this.#read(placement, () => {
+      const from = hashes === this.#hashes ? cursor : 0;
+      return { hashes: this.#hashes, ...this.#engine.scan.remove(query, from) };
+    });
   }
 
-  async plan(
-    placement: Placement,
-    hashes: string | null,
-    query: ListingQuery,
-    cursor: number,
-  ): Promise<ShardPlan & { cursor: number | null }> {
+  async plan(...asked: Asked<"plan">): Promise<ShardPlan & { cursor: number | null }> {
+    const [placement, hashes, query, cursor] = asked;
     if (cursor > 0) await turn();
     await this.#prepareRead(placement);
     this.#assertSameHashes(hashes ?? this.#hashes);
+    // No flush: a plan says where fragments begin, and none of what is in them.
     return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
   }
 
-  async fragments(
-    placement: Placement,
-    hashes: string,
-    query: ListingQuery,
-    parts: ListingPart[],
-    to: number,
-    firstIndex: number,
-  ): Promise<Uint8Array> {
-    await this.#prepareRead(placement);
-    this.#assertSameHashes(hashes);
-    const fragments = await inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
-    await this.#commits.flush();
-    return fragments;
+  async fragments(...asked: Asked<"fragments">): Promise<Uint8Array> {
+    const [placement, hashes, query, parts, to, firstIndex] = asked;
+    return await this.#read(placement, () => {
+      this.#assertSameHashes(hashes);
+      return inTurns(this.#engine.listing.fragments(query, parts, to, firstIndex));
+    });
   }
 
   async summary(placement: Placement): Promise<ShardSummary> {
@@ -248,23 +213,19 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   }
 
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
-    await this.#prepareRead(placement);
-    const semaphores = this.#engine.semaphores.figures(Date.now());
-    await this.#commits.flush();
-    return { semaphores, requests: this.#engine.semaphoreRequests.counts };
+    return await this.#read(placement, () => ({
+      semaphores: this.#engine.semaphores.figures(Date.now()),
+      requests: this.#engine.semaphoreRequests.counts,
+    }));
   }
 
-  async dump(
-    placement: Placement,
-    hashes: string | null,
-    cursor: number,
-    bytesMax: number,
-  ): Promise<ShardDump> {
-    await this.#prepareRead(placement);
-    const from = hashes === this.#hashes ? cursor : 0;
-    const page = this.#engine.semaphorePages.dump(from, bytesMax, Date.now());
-    await this.#commits.flush();
-    return { hashes: this.#hashes, ...page };
+  async dump(...asked: Asked<"dump">): Promise<ShardDump> {
+    const [placement, hashes, cursor, bytesMax] = asked;
+    return await this.#read(placement, () => {
+      const from = hashes === this.#hashes ? cursor : 0;
+      const page = this.#engine.semaphorePages.dump(from, bytesMax, Date.now());
+      return { hashes: this.#hashes, ...page };
+    });
   }
 
   async claim(placement: Placement, index: number | null = null): Promise<Placement> {
@@ -284,6 +245,17 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
 
   hasData(): boolean {
     return this.#unreadable !== null || this.#journal.hasData;
+  }
+
+  /**
+   * Reads records, and answers once what was read is durable: a crash before its row would take it back, and a caller
+   * who has seen it would have seen what never was.
+   */
+  async #read<T>(placement: Placement, read: () => T | Promise<T>): Promise<T> {
+    await this.#prepareRead(placement);
+    const answer = await read();
+    await this.#commits.flush();
+    return answer;
   }
 
   /** Before records are read: moves the clock, and refuses data of another placement, and data that is missing. */
@@ -321,13 +293,13 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   }
 
   figures(): ShardFigures {
-    const { rows, bytes } = this.#journal.figures;
+    const { rows, bytes, rowsWritten } = this.#journal;
     return {
       ...this.#engine.figures,
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       journalRows: rows,
       journalBytes: bytes,
-      rowsWritten: this.#journal.rowsWritten + this.#alarm.timesSet,
+      rowsWritten: rowsWritten + this.#alarm.timesSet,
       clockLagMs: this.#engine.clockLagMs,
     };
   }
@@ -336,8 +308,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   override async alarm(): Promise<void> {
     this.#alarm.noteRing();
     if (this.#unreadable !== null) return;
-    this.#engine.advance(Date.now());
-    this.#noteClock();
+    this.#advance();
     await this.#sweep();
     await this.#semaphoreWork.run();
     await this.#commits.flush();
