@@ -4,7 +4,7 @@
  */
 import { encodeRequest, type Request } from "../../src/wire/throttr/encode.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
-import { encodeRequest as encodeCounterRequest } from "../../src/wire/yrmcds/client.ts";
+import { encodeRequest as encodeCounterRequest } from "../../test/support/yrmcds/codec.ts";
 import { HEADER_BYTES, REPLY_MAGIC } from "../../src/wire/yrmcds/protocol.ts";
 
 /** `yrmcds`: the yrmcds protocol, of which an Acquire and its Release count as one request. */

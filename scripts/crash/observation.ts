@@ -1,7 +1,7 @@
 /** What a QUERY or a GET has shown of a record, and whether that is what the model says. */
-import { decodeGet, decodeQuery } from "../../src/wire/throttr/encode.ts";
 import type { Protocol } from "../../src/wire/throttr/protocol.ts";
 import { unitNs, type State } from "./model.ts";
+import { decodeGet, decodeQuery } from "./replies.ts";
 import { intersection, shifted, type Span } from "./span.ts";
 
 /** A record as it was read; `expires` is as coarse as the unit it is reported in. */

@@ -7,7 +7,7 @@ import { countsAt, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../../src/engine/
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import { RequestType } from "../../src/wire/throttr/requests.ts";
-import { encodeRequest, type Request } from "../../src/wire/yrmcds/client.ts";
+import { encodeRequest, type Request } from "../support/yrmcds/codec.ts";
 import { bytesOf } from "../support/frames/index.ts";
 
 const START_MS = 1_000_000;

@@ -11,7 +11,7 @@ import {
   decodeStats,
   encodeRequest,
   type Request,
-} from "../../src/wire/yrmcds/client.ts";
+} from "../support/yrmcds/codec.ts";
 import { writeDumpReplies, writePageEntry, type DumpForm } from "../../src/wire/yrmcds/dump.ts";
 import { Opcode, Status } from "../../src/wire/yrmcds/protocol.ts";
 import { writeError, writeNumber, writeSuccess } from "../../src/wire/yrmcds/replies.ts";

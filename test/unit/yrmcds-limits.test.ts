@@ -6,7 +6,7 @@ import { connectionHolder, leaseHolder } from "../../src/engine/semaphores/holde
 import { hashBytes } from "../../src/engine/hash.ts";
 import { ABSENT } from "../../src/engine/semaphores/semaphores.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
-import { decodeDumpEntry, decodeReply, encodeRequest } from "../../src/wire/yrmcds/client.ts";
+import { decodeDumpEntry, decodeReply, encodeRequest } from "../support/yrmcds/codec.ts";
 import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
 import { Status } from "../../src/wire/yrmcds/protocol.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";

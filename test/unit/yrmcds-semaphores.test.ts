@@ -4,7 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import type { Engine } from "../../src/engine/engine.ts";
 import { connectionHolder } from "../../src/engine/semaphores/holder.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
-import { decodeDumpEntry } from "../../src/wire/yrmcds/client.ts";
+import { decodeDumpEntry } from "../support/yrmcds/codec.ts";
 import { writeDumpReplies } from "../../src/wire/yrmcds/dump.ts";
 import { concat, hex } from "../support/frames/index.ts";
 import { amountArbitrary, frameArbitrary, nameArbitrary } from "../support/yrmcds/arbitraries.ts";

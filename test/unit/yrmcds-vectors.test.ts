@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { decodeReply, decodeStats } from "../../src/wire/yrmcds/client.ts";
+import { decodeReply, decodeStats } from "../support/yrmcds/codec.ts";
 import { Opcode, Status } from "../../src/wire/yrmcds/protocol.ts";
 import { STATS_ITEMS } from "../../src/wire/yrmcds/stats.ts";
 import { hex, unhex } from "../support/frames/index.ts";

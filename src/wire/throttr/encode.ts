@@ -1,5 +1,5 @@
 /**
- * Requests and replies as values: the client's side of the protocol.
+ * Requests as values: the client's side of the protocol.
  *
  * Source: protocol reference, "7.3 layouts" and "7.1 to the letter".
  */
@@ -66,42 +66,4 @@ function putUint(frame: Uint8Array, at: number, width: number, value: bigint, fi
     throw new RangeError(`${field}: ${value} does not fit ${width} bytes`);
   }
   writeUint(frame, at, width, Number(value >> 32n), Number(value & 0xffffffffn));
-}
-
-/** A successful QUERY: quota and TTL in the record's own unit. */
-export interface QueryReply {
-  quota: bigint;
-  ttlType: number;
-  ttl: bigint;
-}
-
-/** A successful GET. */
-export interface GetReply {
-  ttlType: number;
-  ttl: bigint;
-  value: Uint8Array;
-}
-
-/** Reads a whole reply of QUERY; null when its status is failure. */
-export function decodeQuery(protocol: Protocol, reply: Uint8Array): QueryReply | null {
-  if (reply[0] !== 1) return null;
-  const n = protocol.valueSize;
-  return {
-    quota: getUint(reply, 1, n),
-    ttlType: reply[1 + n]!,
-    ttl: getUint(reply, 2 + n, n),
-  };
-}
-
-/** Reads a whole reply of GET; null when its status is failure. */
-export function decodeGet(protocol: Protocol, reply: Uint8Array): GetReply | null {
-  if (reply[0] !== 1) return null;
-  const n = protocol.valueSize;
-  return { ttlType: reply[1]!, ttl: getUint(reply, 2, n), value: reply.subarray(2 + 2 * n) };
-}
-
-function getUint(bytes: Uint8Array, at: number, width: number): bigint {
-  let value = 0n;
-  for (let i = width - 1; i >= 0; i--) value = (value << 8n) | BigInt(bytes[at + i]!);
-  return value;
 }

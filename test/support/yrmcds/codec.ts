@@ -3,11 +3,17 @@
  *
  * Source: yrmcds protocol reference, "Packet specifications".
  */
-import { binaryString } from "../bytes.ts";
-import { readU16, readU32, writeU16, writeU32 } from "./big-endian.ts";
-import { ENTRY_BYTES, type DumpForm } from "./dump.ts";
-import { HEADER_BYTES, NAME_BYTES_MAX, Opcode, REPLY_MAGIC, REQUEST_MAGIC } from "./protocol.ts";
-import { ACQUIRE_BYTES, GET_BYTES, RELEASE_BYTES } from "./request.ts";
+import { binaryString } from "../../../src/wire/bytes.ts";
+import { readU16, readU32, writeU16, writeU32 } from "../../../src/wire/yrmcds/big-endian.ts";
+import { ENTRY_BYTES, type DumpForm } from "../../../src/wire/yrmcds/dump.ts";
+import {
+  HEADER_BYTES,
+  NAME_BYTES_MAX,
+  Opcode,
+  REPLY_MAGIC,
+  REQUEST_MAGIC,
+} from "../../../src/wire/yrmcds/protocol.ts";
+import { ACQUIRE_BYTES, GET_BYTES, RELEASE_BYTES } from "../../../src/wire/yrmcds/request.ts";
 
 /** A request. Names have 1 to 65,535 bytes, resources and maximum are u32. */
 export type Request =
