@@ -17,5 +17,5 @@ it("an error that a shard throws keeps its code as a property, though not its cl
   expect(error).toMatchObject({ code: "batch_version", remote: true });
   const known = ThrottrError.from(error);
   expect([known.code, known.message]).toEqual(["batch_version", (error as Error).message]);
-  expect(known.message).toMatch(/^batch_version: a batch of version \d/);
+  expect(known.message).toMatch(/^batch_version: expected a batch of version \d/);
 });
