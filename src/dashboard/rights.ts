@@ -14,7 +14,7 @@ const SCOPES: Readonly<Record<string, string>> = {
 /** Says which scope or prefix a refused token lacks; null for any other error. */
 export function scopeHint({ code, message }: ThrottrError): string | null {
   if (code === "prefix_missing") {
-    return "The prefixes of the token of this tab do not allow this name.";
+    return "This tab's token does not allow this name: names must begin with one of its prefixes.";
   }
   if (code !== "scope_missing") return null;
   const names = Object.keys(SCOPES).filter((scope) =>
@@ -47,5 +47,5 @@ export function lackText(scopes: readonly string[]): string {
     .map((scope) => `${scope} (${SCOPES[scope] ?? "required by the server"})`)
     .join(" and ");
   const holding = has.length === 0 ? "no scope at all" : has.join(", ");
-  return `The token of this tab lacks the scope ${named}. It has ${holding}.`;
+  return `This tab's token lacks the scope ${named}. It has ${holding}.`;
 }

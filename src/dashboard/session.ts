@@ -183,7 +183,7 @@ async function reached(path: string, init: RequestInit, isRead: boolean): Promis
     }
     if (reason !== undefined) throw cause;
     const code = isRead ? "connection_failed" : "outcome_unknown";
-    throw new ThrottrError(code, "the server was not reached", { cause });
+    throw new ThrottrError(code, "the server could not be reached", { cause });
   }
 }
 

@@ -49,8 +49,8 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
       {session?.isOpenToAll ? <NamespaceForm session={session} onDone={done} /> : null}
       <div class="prose hint">
         <p>
-          The token is kept for this tab only. The dashboard shows what its scopes allow; this
-          command makes a token with all of them:
+          Only this tab keeps the token. The dashboard shows what the scopes of the token allow;
+          this command creates a token with all scopes:
         </p>
         <pre>{TOKEN_COMMAND}</pre>
       </div>

@@ -18,9 +18,9 @@ export type StrategyName = keyof typeof STRATEGIES;
 export const STRATEGY_HINTS: Readonly<Record<StrategyName, string>> = {
   token_bucket: "Allows a burst at once, then requests at the rate.",
   leaky_bucket: "Like a token bucket, counted as a level that drains at the rate.",
-  gcra: "Allows evenly spaced requests, and a burst ahead of time.",
+  gcra: "Allows evenly spaced requests, and a burst of them early.",
   fixed_window:
-    "Allows a number of requests in a window that begins with the first one. All quotas must have room.",
+    "Allows a number of requests in a window that begins with the first request. Each quota must have room.",
   sliding_window: "Allows a number of requests in any window of time, estimated from two windows.",
   composite: "A fixed window and a bucket, charged together or not at all.",
 };

@@ -60,7 +60,7 @@ export class CommandFrame {
     const left = this.bytesLeft;
     if (left >= bytes && left <= bytesMax) return;
     throw new Refusal(
-      `body_invalid: expected ${rangeText(bytes, bytesMax)} further bytes of body, there are ${left}`,
+      `body_invalid: expected ${rangeText(bytes, bytesMax)} more bytes of body, got ${left}`,
     );
   }
 

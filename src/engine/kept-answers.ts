@@ -110,7 +110,7 @@ export class KeptAnswers {
     }
     if (length === FINGERPRINT_BYTES) {
       throw new Refusal(
-        "answer_lost: the call was executed before, but its answer could not be kept",
+        "answer_lost: the call was applied before, but its answer could not be stored",
       );
     }
     this.#out.copy(segment.arena, at + FINGERPRINT_BYTES, at + length);

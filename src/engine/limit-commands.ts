@@ -76,7 +76,7 @@ export class LimitCommands {
     const length = segment.slots[slot + LOW]!;
     if (length > STATE_BYTES_MAX) {
       throw new Refusal(
-        `state_invalid: the buffer has ${length} bytes, a state has at most ${STATE_BYTES_MAX}`,
+        `state_invalid: the buffer has ${length} bytes, but a state has at most ${STATE_BYTES_MAX}`,
       );
     }
     return binaryString(segment.arena, segment.valueAt(slot), length);

@@ -54,7 +54,7 @@ export class SemaphoreCommands {
     const { type, bytes, at, bytesLeft, keyBytes } = frame;
     if (bytesLeft !== BODY_BYTES[type]) {
       throw new Refusal(
-        `body_invalid: expected ${BODY_BYTES[type]} bytes of body, there are ${bytesLeft}`,
+        `body_invalid: expected ${BODY_BYTES[type]} bytes of body, got ${bytesLeft}`,
       );
     }
     if (keyBytes === 0) {

@@ -58,6 +58,6 @@ export function problemOf(result: RateLimitResult, policies: readonly Policy[]):
 function detailOf(result: RateLimitResult): string {
   const seconds = retryAfterSeconds(result);
   return seconds === null
-    ? "the request costs more than the limit ever allows: no wait helps"
+    ? "the request costs more than the limit ever allows: waiting does not help"
     : `the request is over the limit: try again in ${seconds} s`;
 }

@@ -114,7 +114,12 @@ export class ThrottrStore {
   async increment(key: string): Promise<ClientHits> {
     const ttlMs = this.#windowMs;
     if (ttlMs === null) {
-      throw new RateLimitError("configuration_invalid", "windowMs", "expected init first", null);
+      throw new RateLimitError(
+        "configuration_invalid",
+        "windowMs",
+        "expected a call of init first",
+        null,
+      );
     }
     return await this.#call(key, async (record) => {
       // The one that exists tells when it ends, which `increment` does not.

@@ -170,6 +170,6 @@ function tooLarge(what: string, bytesMax: number): ThrottrError {
 function bodiesMax(what: string, bytesMax: number): ThrottrError {
   return new ThrottrError(
     "bodies_max",
-    `no memory is left for ${what} of more than ${PART_BYTES} bytes: unfinished bodies already have ${bytesMax} bytes (BODIES_BYTES_MAX); try again`,
+    `no memory is left for ${what} of more than ${PART_BYTES} bytes: unfinished bodies already take up ${bytesMax} bytes (BODIES_BYTES_MAX); try again`,
   );
 }

@@ -31,7 +31,7 @@ export function escapedName(part: string, what: Named): string {
   if (name === null) {
     throw new ThrottrError(
       `${what}_invalid`,
-      `the ${what} has a % without two hexadecimal digits behind it: escape it as %25`,
+      `the ${what} has a % without two hexadecimal digits after it: escape it as %25`,
     );
   }
   return shortName(name, what);
@@ -42,6 +42,6 @@ export function shortName(name: string, what: Named): string {
   if (name.length <= NAME_BYTES_MAX) return name;
   throw new ThrottrError(
     `${what}_invalid`,
-    `the ${what} has ${name.length} bytes, and at most ${NAME_BYTES_MAX} are allowed`,
+    `the ${what} has ${name.length} bytes, but may have at most ${NAME_BYTES_MAX}`,
   );
 }

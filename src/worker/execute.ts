@@ -120,7 +120,7 @@ class Collected implements RunSink {
 const replyTooLarge = (): ThrottrError =>
   new ThrottrError(
     "reply_too_large",
-    `the replies to a call may have ${REPLY_BYTES_MAX} bytes: request less at once`,
+    `the replies to a call may have at most ${REPLY_BYTES_MAX} bytes: request less at once`,
   );
 
 function refusalError({ type, frame }: Operation<unknown>, access: Access): ThrottrError | null {

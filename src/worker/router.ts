@@ -70,7 +70,7 @@ router.onError((error) => {
   }
   logError("request_failed", { error: String(error), stack: error.stack });
   return problemResponse("internal", {
-    detail: "the request failed; the log of the server says why",
+    detail: "the request failed; the reason is in the log of the server",
   });
 });
 
@@ -153,7 +153,7 @@ router.on("GET", THROTTR_PATHS, async (c) => {
     c,
     protocol,
     access,
-    "GET opens a WebSocket; frames over HTTP are sent with POST",
+    "GET opens a WebSocket; to send frames over HTTP, use POST",
   );
 });
 
@@ -339,7 +339,7 @@ function yrmcdsConnectionsMax(): ThrottrError {
 function connectionsMax(): ThrottrError {
   return new ThrottrError(
     "connections_max",
-    "the limit of connections is reached: of the namespace at this location (HUBS_MAX times HUB_CONNECTIONS_MAX) or of the server (CONNECTIONS_MAX)",
+    "too many connections: the namespace has reached its limit at this location (HUBS_MAX times HUB_CONNECTIONS_MAX), or the server has reached CONNECTIONS_MAX",
   );
 }
 

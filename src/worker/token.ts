@@ -115,7 +115,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
     throw new ThrottrError(
       "ticket_too_long",
-      `a ticket needs iat and exp that are at most ${TICKET_TTL_S_MAX} s apart: mint one with a shorter life`,
+      `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart: create one with a shorter lifetime`,
     );
   }
   return accessOf(claims.ns, claims, claims.exp * 1000);
@@ -131,7 +131,7 @@ function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access
   if (ACCESS !== "open" || OPEN_NAMESPACES !== "any") {
     throw new ThrottrError(
       "token_invalid",
-      `${NAMESPACE}NAME in place of a token needs a server with ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
+      `${NAMESPACE}NAME instead of a token needs a server with ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
     );
   }
   const result = v.safeParse(namespaceName("namespace"), name);
@@ -155,7 +155,7 @@ async function verified(
   if (TOKEN_SECRET === "") {
     throw new ThrottrError(
       "token_invalid",
-      "a token was sent, but this server is open to anyone and has no TOKEN_SECRET to check it with: send no token",
+      "this server is open to anyone and has no TOKEN_SECRET to check a token with: send the request without one",
     );
   }
   try {
@@ -186,7 +186,7 @@ function assertBegun(claims: Pick<Claims, "nbf" | "iat">): void {
     if (begin === undefined || begin <= nowS + LEEWAY_S) continue;
     throw new ThrottrError(
       "token_not_yet_valid",
-      `the token's ${name} is ${begin - nowS} s ahead of the server's clock, and at most ${LEEWAY_S} s are accepted: check the clock of the machine that issued it`,
+      `the token's ${name} is ${begin - nowS} s ahead of the server's clock, but may be at most ${LEEWAY_S} s ahead: check the clock of the machine that issued it`,
     );
   }
 }

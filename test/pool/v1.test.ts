@@ -207,7 +207,7 @@ describe("keys", () => {
     expect((await insert("%FF".repeat(255), 1)).status).toBe(201);
     const got = await call("GET", `/v1/counters/${"x".repeat(256)}`);
     expectProblem(got, "key_invalid");
-    expect(got.json.detail).toContain("256 bytes, and at most 255");
+    expect(got.json.detail).toContain("256 bytes, but may have at most 255");
   });
 
   it.each(["/v1/counters/", "/v1/counters/%2e%2e", "/v1/records/", "/v1/nothing", "/v1"])(

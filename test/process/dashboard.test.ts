@@ -368,7 +368,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     });
     await see(row(page, "made:buffer"), "5 B");
     await make(async (dialog) => await dialog.getByLabel("Key").fill("made:buffer"));
-    await see(dialogOf(page), "A record with this key exists already");
+    await see(dialogOf(page), "A record with this key already exists");
   });
 
   it("a message can be published, and each is shown once, as it comes", async () => {
@@ -864,7 +864,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
 
   it("the dashboard says which right a token lacks", async () => {
     const page = await openWith(tokenOf("write"), "overview");
-    const lack = "The token of this tab lacks the scope";
+    const lack = "This tab's token lacks the scope";
     await see(page, `${lack} admin (to see the overview, connections and channels).`);
     await opened[0]!.picture("lack-1280-light");
     await page.goto(`${dashboard.url}/dashboard#records`);

@@ -117,7 +117,7 @@ describe("an export over an existing file", () => {
         async (port) =>
           await run(["export", "-o", name, "--force", "--url", `http://127.0.0.1:${port}`]),
       );
-      expect(err).toMatch(/outcome_unknown: .*no HTTP answer came from http:\/\/127/);
+      expect(err).toMatch(/outcome_unknown: .*http:\/\/127[^ ]+ sent no HTTP answer/);
       expect(left()).toEqual([["export.jsonl"], OLD]);
     },
   );

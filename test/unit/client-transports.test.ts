@@ -217,7 +217,11 @@ describe("a WebSocket", () => {
       throw new Error("not now");
     };
     expect((await connect(open(token))).told).toEqual([
-      ["closed", "connection_failed: there is no token: Error: not now", false],
+      [
+        "closed",
+        "connection_failed: the function that returns the token failed: Error: not now",
+        false,
+      ],
     ]);
   });
 

@@ -121,7 +121,7 @@ describe("limits", () => {
       return new TextDecoder().decode(replyOf(engine, limit("k", BUCKET, 1)).body);
     };
     expect(messageOf(4096)).toMatch(
-      /^state_invalid: the buffer under "k" is no state of token_bucket \(expected /,
+      /^state_invalid: the buffer under "k" does not hold a state of token_bucket \(expected /,
     );
     expect(messageOf(4097)).toMatch(/^state_invalid: the buffer has 4097 bytes, /);
     expect(messageOf(1_000_000)).toMatch(/^state_invalid: the buffer has 1000000 bytes, /);
@@ -143,9 +143,9 @@ describe("limits", () => {
       return new TextDecoder().decode(reply.body);
     };
     const other = (found: string, asked: string): string =>
-      `state_invalid: the buffer under "${key}" holds the state of another strategy (it looks like ${found}, not ${asked}): reset the limit, or take another key`;
+      `state_invalid: the buffer under "${key}" holds the state of another strategy (it looks like ${found}, not ${asked}): reset the limit, or use another key`;
     const none = (asked: string, expected: string): string =>
-      `state_invalid: the buffer under "${key}" is no state of ${asked} (expected ${expected}): reset the limit, which deletes it, or take another key`;
+      `state_invalid: the buffer under "${key}" does not hold a state of ${asked} (expected ${expected}): reset the limit, which deletes the buffer, or use another key`;
     replyOf(engine, limit(key, BUCKET, 1));
     expect(messageOf(sliding)).toBe(other("token_bucket", "sliding_window"));
     expect(messageOf(gcra)).toBe(other("token_bucket", "gcra"));

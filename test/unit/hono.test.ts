@@ -427,7 +427,7 @@ describe("a refused request", () => {
       type: "https://iana.org/assignments/http-problem-types#quota-exceeded",
       title: "Quota Exceeded",
       status: 429,
-      detail: "the request costs more than the limit ever allows: no wait helps",
+      detail: "the request costs more than the limit ever allows: waiting does not help",
       code: "rate_limited",
       retryAfterMs: null,
       reason: "cost_exceeds_limit",

@@ -22,8 +22,8 @@ export interface CallOwner {
   released(call: Call): void;
 }
 
-const UNSENT = "the call was not sent, nothing was applied";
-const UNKNOWN = "the call was sent, whether it was applied is unknown";
+const UNSENT = "the call was not sent, so nothing was applied";
+const UNKNOWN = "the call was sent and may have been applied";
 
 export class Call implements Expected {
   readonly operation: Operation<unknown>;
@@ -80,13 +80,9 @@ export class Call implements Expected {
     const { isRead = false } = this.operation;
     this.fail(
       isRead && error instanceof NoAnswer
-        ? new ThrottrError(
-            "connection_failed",
-            `${error.detail}; whether the request arrived is unknown`,
-            {
-              cause: error.cause,
-            },
-          )
+        ? new ThrottrError("connection_failed", `${error.detail}; the request may have arrived`, {
+            cause: error.cause,
+          })
         : error,
     );
   }
@@ -95,7 +91,10 @@ export class Call implements Expected {
   refuse(error: ThrottrError): void {
     this.fail(
       this.isLost
-        ? outcomeUnknown(`an earlier attempt was lost, then ${error.message}`, error)
+        ? outcomeUnknown(
+            `an earlier attempt was lost; the last one failed with ${error.message}`,
+            error,
+          )
         : error,
     );
   }

@@ -132,7 +132,7 @@ export class Link {
     const { pingIntervalMs } = this.#settings;
     this.#setTimer(pingIntervalMs, () => {
       if (!this.#isHeard) {
-        this.drop(`the server has given no sign of life for ${pingIntervalMs} ms`);
+        this.drop(`the server has sent nothing for ${pingIntervalMs} ms`);
         return;
       }
       this.#isHeard = false;

@@ -86,7 +86,7 @@ export class Held implements HeldLease {
 
   /** The client was closed: the lease is not renewed any more. */
   close(): void {
-    this.#lose("the client was closed, and no longer renews it", null);
+    this.#lose("the client was closed and no longer renews the lease", null);
   }
 
   /** Checks the time itself: code that blocks the thread keeps the alarm from ringing. */
@@ -118,7 +118,7 @@ export class Held implements HeldLease {
         { timeoutMs: Math.min(timeoutMs, Math.ceil(this.#endsAtMs - nowMs)) },
       );
       if (!this.#isHeld) return;
-      if (lease === null) this.#lose("the server says that it has ended", null);
+      if (lease === null) this.#lose("the server reports that the lease has ended", null);
       else this.#renewed(nowMs);
     } catch (error) {
       if (this.#isHeld) this.#failed(error);
@@ -142,7 +142,7 @@ export class Held implements HeldLease {
   }
 
   #loseUnrenewed(): void {
-    this.#lose(`it could not be renewed within ${this.#ttlMs} ms`, this.#error);
+    this.#lose(`the lease could not be renewed within ${this.#ttlMs} ms`, this.#error);
   }
 
   #lose(why: string, cause: unknown): void {

@@ -61,6 +61,10 @@ export async function tokenOf(token: Token | undefined): Promise<string | null> 
   try {
     return await token();
   } catch (cause) {
-    throw new ThrottrError("connection_failed", `there is no token: ${String(cause)}`, { cause });
+    throw new ThrottrError(
+      "connection_failed",
+      `the function that returns the token failed: ${String(cause)}`,
+      { cause },
+    );
   }
 }

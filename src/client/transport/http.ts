@@ -98,10 +98,7 @@ export async function reach<Response>(
       throw new ThrottrError("connection_failed", detail, { cause: error });
     }
     if (CLOSED.includes(code) || name === UNREADABLE) {
-      throw outcomeUnknown(
-        `no HTTP answer came from ${origin}, does it speak HTTP? ${reason}`,
-        error,
-      );
+      throw outcomeUnknown(`${origin} sent no HTTP answer: does it speak HTTP? ${reason}`, error);
     }
     throw new NoAnswer(`the request failed: ${reason}${pageHint(door)}`, error);
   }
@@ -151,5 +148,5 @@ export async function refusalOf(door: string, response: FetchResponse): Promise<
 /** A hint for an answer of another server: most likely the path is wrong. */
 function emptyAnswer(door: string): string {
   const { origin, pathname } = new platform.URL(door);
-  return `${origin}${pathname} is most likely not a Throttr Edge server; its path is ${DOOR_PATH} unless given`;
+  return `${origin}${pathname} is probably not a Throttr Edge server; the path of a server is ${DOOR_PATH} by default`;
 }

@@ -162,7 +162,7 @@ function ChannelTable({
         Messages to <code>*</code> reach all connections.
         {own === 0
           ? ""
-          : ` Each connection also has a channel named like its ID: ${counted(own, "such channel")} not listed.`}
+          : ` Each connection also has a channel of its own, named by its ID; this table leaves out ${counted(own, "such channel")}.`}
         {cursor === null ? "" : ` Only the first ${PAGE_CHANNELS} channels are listed.`}
       </p>
     </>
@@ -254,7 +254,7 @@ function Tail({
           </p>
           <Failure error={tail.error} />
           {tail.missed === 0 ? null : (
-            <p class="hint">{counted(tail.missed, "message")} came too fast to be shown.</p>
+            <p class="hint">{counted(tail.missed, "message")} arrived too fast to be shown.</p>
           )}
           <ol class="messages" aria-live="polite" aria-relevant="additions" aria-label="Messages">
             {tail.messages.map(({ number, atMs, text, isHex, bytes }) => (

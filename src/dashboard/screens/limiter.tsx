@@ -305,12 +305,16 @@ function AnswerView({ answer: { call, result, retryAtMs, number } }: { readonly 
         </span>
       </p>
       {result.reason === undefined ? null : (
-        <p class="hint">The cost is higher than the limit: waiting does not help.</p>
+        <p class="hint">The cost is above the limit: waiting does not help.</p>
       )}
       {retryAtMs === null ? null : (
         <p class="hint">
           Available again{" "}
-          <Countdown untilMs={retryAtMs} before="in " ended="now, unless others have used it" />
+          <Countdown
+            untilMs={retryAtMs}
+            before="in "
+            ended="now, unless another caller was faster"
+          />
         </p>
       )}
       <div class="quota-results">

@@ -36,7 +36,7 @@ export function NewRecord({
     if (!isCreated) {
       throw new ThrottrError(
         "exists",
-        "a record with this key exists already; nothing was changed",
+        "a record with this key already exists; nothing was changed",
       );
     }
     notify(`Created ${key}`);
@@ -76,5 +76,5 @@ export function NewRecord({
 /** @throws ThrottrError `quota_invalid` */
 function quotaOf(text: string): bigint {
   if (/^\d+$/.test(text.trim())) return BigInt(text.trim());
-  throw new ThrottrError("quota_invalid", "quota: an integer from 0 to 2^64 - 1 is expected");
+  throw new ThrottrError("quota_invalid", "quota: expected an integer from 0 to 2^64 - 1");
 }

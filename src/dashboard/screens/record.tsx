@@ -132,7 +132,7 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
           onClose={() => setPurging(false)}
           onConfirm={async () => {
             const isRemoved = await session.throttr.purge(recordKey);
-            notify(isRemoved ? `Purged ${name}` : `${name} did not exist any more`);
+            notify(isRemoved ? `Purged ${name}` : `${name} no longer existed`);
             onChange();
             onClose();
             // The button that opened this window may be gone with the record.
@@ -350,7 +350,8 @@ function LimiterFields({ state }: { readonly state: LimiterState }) {
         ])}
       />
       <p class="hint">
-        Only the state is stored. Limits and rates are set by the application that asks this limit.
+        A record stores only the state of a limit. The limits and rates come from the application
+        that checks it.
       </p>
     </div>
   );
@@ -375,7 +376,7 @@ function ValueForm({
     if (!applied) {
       throw new ThrottrError(
         "changed_meanwhile",
-        "the value was changed by someone else; cancel and refresh to see it",
+        "another client changed the value; cancel and refresh to see the new one",
       );
     }
     onChange("Value saved");

@@ -144,13 +144,14 @@ function SemaphoreTable({
     <>
       {held.length === 0 && !isFreeShown ? (
         <Empty title="Nothing is held">
-          Free semaphores stay for a while, and keep their statistics.
+          A free semaphore stays listed for a while and keeps its statistics.
         </Empty>
       ) : (
         <SemaphoreRows semaphores={isFreeShown ? semaphores : held} onOpen={onOpen} />
       )}
       <p class="hint">
-        “Most held” is the highest amount since the statistics were last reset, daily by default.
+        “Most held” is the highest amount since the last reset of the statistics. By default the
+        server resets them daily.
       </p>
       {free === 0 || isFreeShown ? null : (
         <Button label={`Show ${counted(free, "free semaphore")}`} onPress={onShowFree} />
@@ -231,7 +232,8 @@ function AcquireForm({
       </div>
       <TimeFields label="Lease for" name="ttl" unitName="unit" value="5" unit="min" />
       <p class="hint">
-        The maximum is not stored: each call names the most that may be held in total.
+        The server does not store the maximum: each call states how many resources all holders
+        together may hold.
       </p>
     </Form>
   );

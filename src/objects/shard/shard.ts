@@ -344,7 +344,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     logWarning("clock_still", { shard: this.ctx.id.name });
     if (this.#engine.isDirty) this.#mustWrite(() => this.#journal.append());
     await this.ctx.storage.sync();
-    this.ctx.abort("clock_still: the shard starts anew to read the machine's clock again");
+    this.ctx.abort("clock_still: the shard restarts to read the machine's clock again");
   }
 
   async setClockBack(placement: Placement): Promise<number> {

@@ -164,7 +164,7 @@ function isPairKey(key: RecordKey): key is readonly [consumer: Text, resource: T
 function pairOf(pair: readonly [consumer: Text, resource: Text]): Uint8Array {
   const { length }: readonly Text[] = pair;
   if (length !== 2) {
-    throw new ThrottrError("key_invalid", `key: a pair has two names, got ${length}`);
+    throw new ThrottrError("key_invalid", `key: expected the two names of a pair, got ${length}`);
   }
   const [consumer, resource] = [nameOf(pair[0], "key"), nameOf(pair[1], "key")];
   const bytes = new Uint8Array(2 + consumer.length + resource.length);
@@ -209,7 +209,7 @@ function valueWriter(record: StoredRecord, isPair: boolean): (out: ByteWriter) =
   }
   throw new ThrottrError(
     "kind_invalid",
-    `kind: expected ${isPair ? "counter, as the key is a pair" : "counter or buffer"}, got ${shown((record as StoredRecord).kind)}`,
+    `kind: expected ${isPair ? "counter, because the key is a pair" : "counter or buffer"}, got ${shown((record as StoredRecord).kind)}`,
   );
 }
 

@@ -177,11 +177,11 @@ function checkQuotas(value: unknown, path: string): readonly QuotaConfiguration[
 
 function checkPair(first: QuotaConfiguration, second: QuotaConfiguration, path: string): void {
   if (first.name === second.name) {
-    const expected = "expected a name that no other quota has";
+    const expected = "expected a different name for each quota";
     throw new RateLimitError("quota_name_taken", `${path}name`, expected, second.name);
   }
   if (BigInt(first.limit) * second.windowNs === BigInt(second.limit) * first.windowNs) {
-    const expected = `expected a ratio of limit to window that differs from that of ${first.name}`;
+    const expected = `expected a ratio of limit to window that differs from the ratio of quota ${first.name}`;
     const got = `${second.limit} in ${second.windowNs} ns`;
     throw new RateLimitError("quota_ratio_taken", `${path}limit`, expected, got);
   }

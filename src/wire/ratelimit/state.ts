@@ -50,9 +50,9 @@ export class StateError extends Error {
   publicMessage(key: string): string {
     const buffer = `state_invalid: the buffer under ${shown(key)}`;
     if (this.#found === null || this.#found === this.#strategy) {
-      return `${buffer} is no state of ${this.#strategy} (expected ${this.#expected}): reset the limit, which deletes it, or take another key`;
+      return `${buffer} does not hold a state of ${this.#strategy} (expected ${this.#expected}): reset the limit, which deletes the buffer, or use another key`;
     }
-    return `${buffer} holds the state of another strategy (it looks like ${this.#found}, not ${this.#strategy}): reset the limit, or take another key`;
+    return `${buffer} holds the state of another strategy (it looks like ${this.#found}, not ${this.#strategy}): reset the limit, or use another key`;
   }
 }
 

@@ -32,7 +32,7 @@ export function encodeRequest(protocol: Protocol, request: Request): Uint8Array<
   if (key.length > 255) throw new RangeError(`key: ${key.length} bytes, at most 255`);
   if (valueBytes >= 2 ** (8 * layout.valueSizeBytes)) {
     throw new RangeError(
-      `value: ${valueBytes} bytes do not fit ${layout.valueSizeBytes} bytes of size`,
+      `value: a length of ${valueBytes} bytes does not fit a size field of ${layout.valueSizeBytes} bytes`,
     );
   }
   const frame = new Uint8Array(layout.headerBytes + key.length + valueBytes);

@@ -39,7 +39,7 @@ export const channelRoutes = [
       if (payload.length > settings.FRAME_BYTES_MAX) {
         throw new ThrottrError(
           "frame_too_large",
-          `a message may have ${settings.FRAME_BYTES_MAX} bytes (FRAME_BYTES_MAX), got ${payload.length}`,
+          `a message may have at most ${settings.FRAME_BYTES_MAX} bytes (FRAME_BYTES_MAX), got ${payload.length}`,
         );
       }
       const channel = binaryString(path.channel, 0, path.channel.length);

@@ -33,7 +33,7 @@ export const DOORS: readonly Door[] = [
     tags,
     summary: "Listen to a channel with Server-Sent Events",
     description:
-      "A payload that is UTF-8 without a carriage return comes as it is, any other in base64 as an event named `base64`. The name may have `/` as it is.",
+      "A payload that is UTF-8 without a carriage return arrives unchanged. Any other payload arrives in base64, in an event named `base64`. A `/` in the name need not be escaped.",
     security: token("subscribe"),
     parameters: [
       channel,
@@ -42,12 +42,15 @@ export const DOORS: readonly Door[] = [
         in: "query",
         required: false,
         description:
-          "As the header `Last-Event-ID`: the number of the last message that was seen; those after it are sent again, as far as they are kept.",
+          "Number of the last message that the listener has seen, as in the header `Last-Event-ID`. The server sends the later messages again if it still has them.",
         schema: { type: "string" },
       },
     ],
     responses: {
-      200: { description: "Messages, as they come.", content: { "text/event-stream": {} } },
+      200: {
+        description: "The messages, as they are published.",
+        content: { "text/event-stream": {} },
+      },
       default: problem,
     },
     "x-codeSamples": shell(
@@ -64,7 +67,10 @@ export const DOORS: readonly Door[] = [
     parameters: [channel],
     requestBody: { required: true, content: { "*/*": {} } },
     responses: {
-      200: { description: "What became of it.", content: { "application/json": {} } },
+      200: {
+        description: "How many subscriptions received it, and its number.",
+        content: { "application/json": {} },
+      },
       default: problem,
     },
     "x-codeSamples": shell(
@@ -76,21 +82,21 @@ export const DOORS: readonly Door[] = [
     path: "/v1/overview/live",
     operationId: "watchOverview",
     tags,
-    summary: "What the namespace is doing, live, with Server-Sent Events",
+    summary: "Show what the namespace is doing, live, with Server-Sent Events",
     description:
-      "Each event is the answer of `GET /v1/overview`; the first comes at once. The stream ends with its token. There may be 32 in one place, else the answer is 503 `listeners_max`.",
+      "Each event has the answer of `GET /v1/overview`. The first one arrives at once. The stream ends when its token expires. A location serves at most 32 streams; further requests get a 503 `listeners_max`.",
     security: token("admin"),
     parameters: [
       {
         name: "intervalMs",
         in: "query",
         required: false,
-        description: "From event to event, in ms: 1,000 to 60,000, and 1,000 unless given.",
+        description: "Time between two events, in ms: 1,000 to 60,000. Default: 1,000.",
         schema: { type: "integer", minimum: 1000, maximum: 60_000, default: 1000 },
       },
     ],
     responses: {
-      200: { description: "Figures, as they come.", content: { "text/event-stream": {} } },
+      200: { description: "The figures, as they change.", content: { "text/event-stream": {} } },
       default: problem,
     },
     "x-codeSamples": shell(
@@ -102,7 +108,7 @@ export const DOORS: readonly Door[] = [
     path: "/metrics",
     operationId: "metrics",
     tags,
-    summary: "Metrics of the namespace, as Prometheus scrapes them",
+    summary: "Show the metrics of the namespace to Prometheus",
     security: token("admin"),
     parameters: [],
     responses: {
@@ -116,11 +122,11 @@ export const DOORS: readonly Door[] = [
     path: "/health",
     operationId: "health",
     tags,
-    summary: "Whether the deployment is configured",
+    summary: "Check whether the deployment is configured",
     security: [],
     parameters: [],
     responses: {
-      200: { description: "It is.", content: { "application/json": {} } },
+      200: { description: "The deployment is configured.", content: { "application/json": {} } },
       default: problem,
     },
     "x-codeSamples": shell('curl "$SERVER/health"'),

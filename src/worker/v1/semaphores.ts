@@ -36,7 +36,7 @@ const inJson = ({ leaseId, resources, ttlMs, expiresAtMs }: Lease, name: Uint8Ar
 const idOf = ({ lease }: { lease: Uint8Array }): string => binaryString(lease, 0, lease.length);
 
 const leaseAbsent = (): ThrottrError =>
-  new ThrottrError("lease_absent", "the semaphore has no such lease, or it has ended");
+  new ThrottrError("lease_absent", "the lease does not exist or has ended");
 
 export const semaphoreRoutes = [
   route({
@@ -115,7 +115,7 @@ export const semaphoreRoutes = [
       if (lease !== null) return { status: 201, json: inJson(lease, path.name) };
       throw new ThrottrError(
         "semaphore_unavailable",
-        "not enough is free: the maximum would be exceeded; nothing was changed",
+        "not enough resources are free: the call would exceed the maximum; nothing was changed",
       );
     },
   }),
