@@ -4,22 +4,19 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import { noteFailure } from "./data-refusals.ts";
 import { logWarning } from "./log.ts";
 
-/** Logs what failed requests, and returns the error that the caller gets. */
+/**
+ * Logs what failed requests, and returns the error that the caller gets.
+ *
+ * A refusal of an object says that nothing was applied. After any other error, of the object or of the platform, a batch
+ * may have been applied or not: the text of such an error is for the log only.
+ */
 export function reportFailure(error: unknown): ThrottrError {
-  const failure = failureOf(error);
+  const detail = "a shard failed: requests without a reply may have been applied";
+  const failure = refusalOf(error) ?? new ThrottrError("outcome_unknown", detail);
   noteFailure(failure);
   const stack = error instanceof Error ? error.stack : undefined;
   logWarning("requests_failed", { code: failure.code, error: String(error), stack });
   return failure;
-}
-
-/**
- * A refusal of an object says that nothing was applied. After any other error, of the object or of the
- * platform, a batch may have been applied or not: the text of such an error is for the log only.
- */
-function failureOf(error: unknown): ThrottrError {
-  const detail = "a shard failed: requests without a reply may have been applied";
-  return refusalOf(error) ?? new ThrottrError("outcome_unknown", detail);
 }
 
 /** The error that says why an object has refused a call, and applied nothing; null for any other failure. */

@@ -11,7 +11,7 @@ import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
 import type { YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import type { Access } from "../base/access.ts";
-import { YrmcdsRequests } from "./yrmcds-requests.ts";
+import { answerYrmcds } from "./yrmcds-requests.ts";
 import { noteServed } from "../base/data-refusals.ts";
 import { Exchange } from "./exchange.ts";
 import type { Holder } from "./holder.ts";
@@ -41,7 +41,6 @@ export class Dispatch {
   readonly #shards: ShardGroup;
   readonly #lanes: ShardLanes;
   readonly #requestTally: RequestTally;
-  readonly #tally: Tally;
   readonly #isCounting: boolean;
   #publisher: Publisher | null = null;
 
@@ -50,7 +49,6 @@ export class Dispatch {
     const { SHARDS, SHARD_SECRET, METRICS } = readSettings(env);
     this.#env = env;
     this.#requestTally = requestTally;
-    this.#tally = requestTally.tally;
     this.#isCounting = METRICS === "on";
     const map = new ShardMap(namespace, SHARDS, SHARD_SECRET);
     const stubOf = (index: number) => shardStub(env, shardName.format(namespace, index));
@@ -90,8 +88,8 @@ export class Dispatch {
       // The right to use the yrmcds protocol was checked when the connection was opened.
       new Exchange(frames, sink, replyBytesMax).start(this.#lanes, null);
     } else {
-      const requests = new YrmcdsRequests(this.#env, this.#shards, this.#tally);
-      void requests.answer(frames as Frames<YrmcdsProtocol>, whileRead(sink));
+      const parts = { env: this.#env, shards: this.#shards, tally: this.#requestTally.tally };
+      void answerYrmcds(parts, frames as Frames<YrmcdsProtocol>, whileRead(sink));
     }
   }
 
@@ -158,8 +156,8 @@ export class Dispatch {
   /** Counts requests that no shard sees: INFO adds these to what the shards have counted. */
   countRequests({ protocol, bytes, count }: Frames): void {
     if (!this.#isCounting) return;
-    this.#tally.turn(Date.now());
-    const { totals } = this.#tally;
+    this.#requestTally.tally.turn(Date.now());
+    const { totals } = this.#requestTally.tally;
     const layouts = layoutsOf(protocol);
     for (let frame = 0, at = 0; frame < count; frame++) {
       totals[bytes[at]!]!++;
@@ -171,13 +169,13 @@ export class Dispatch {
   /** Counts a request that came as no frame. */
   countRequest(type: number, bytes: number): void {
     if (!this.#isCounting) return;
-    this.#tally.turn(Date.now());
-    this.#tally.totals[type]!++;
-    this.#tally.totals[TALLY_READ_BYTES]! += bytes;
+    this.#requestTally.tally.turn(Date.now());
+    this.#requestTally.tally.totals[type]!++;
+    this.#requestTally.tally.totals[TALLY_READ_BYTES]! += bytes;
   }
 
   countReplies(bytes: number): void {
-    if (this.#isCounting) this.#tally.totals[TALLY_WRITE_BYTES]! += bytes;
+    if (this.#isCounting) this.#requestTally.tally.totals[TALLY_WRITE_BYTES]! += bytes;
   }
 
   /** The sink, with its replies counted on their way. */

@@ -354,13 +354,18 @@ function refusalReply(type: number, text: string): Uint8Array {
   return out.take();
 }
 
-/** Groups the parts of a shard into calls. */
-function callsOf(parts: readonly ListingPart[]): {
-  parts: ListingPart[];
+/** One call to a shard for fragments of a listing. */
+interface FragmentsCall {
+  readonly parts: ListingPart[];
+  /** Hash at which the call ends: where the next one begins. */
   to: number;
+  /** Fragments of all parts together. */
   fragments: number;
-}[] {
-  const calls: { parts: ListingPart[]; to: number; fragments: number }[] = [];
+}
+
+/** Groups the parts of a shard into calls. */
+function callsOf(parts: readonly ListingPart[]): FragmentsCall[] {
+  const calls: FragmentsCall[] = [];
   for (const part of parts) {
     const last = calls.at(-1);
     if (last !== undefined && last.fragments + part.fragments <= CALL_FRAGMENTS) {

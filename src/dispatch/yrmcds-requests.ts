@@ -32,66 +32,50 @@ import { turn } from "../base/turn.ts";
 /** Of Dump: a page is one call to a shard, and held in memory until the caller has room. */
 const PAGE_BYTES = 64 << 10;
 
-export class YrmcdsRequests {
-  readonly #env: Env;
-  readonly #shards: ShardGroup;
-  readonly #tally: Tally;
-
-  /** @param tally counts these requests */
-  constructor(env: Env, shards: ShardGroup, tally: Tally) {
-    this.#env = env;
-    this.#shards = shards;
-    this.#tally = tally;
-  }
-
-  /** Answers a run of one request. */
-  async answer({ bytes, protocol }: Frames<YrmcdsProtocol>, sink: Sink): Promise<void> {
-    const { opcode, opaque } = requestOf(bytes);
-    try {
-      await turn();
-      if (opcode === Opcode.stats) await this.#stats(opaque, sink);
-      else await this.#dump(opaque, protocol.dumpForm, sink);
-    } catch (error) {
-      sink.fail(error);
+/** Answers a run of one request, and counts it. */
+export async function answerYrmcds(
+  { env, shards, tally }: { env: Env; shards: ShardGroup; tally: Tally },
+  { bytes, protocol }: Frames<YrmcdsProtocol>,
+  sink: Sink,
+): Promise<void> {
+  const request = new RequestView();
+  request.read(bytes, 0);
+  const { opcode, opaque } = request;
+  try {
+    await turn();
+    if (opcode === Opcode.stats) {
+      tally.totals[TALLY_YRMCDS_STATS]!++;
+      const out = new ByteWriter(512);
+      writeStats(out, opaque, statsOf(await askWhole(env, shards)));
+      sink.reply(out.take(), true);
+    } else {
+      tally.totals[TALLY_YRMCDS_DUMP]!++;
+      await dump(shards, opaque, protocol.dumpForm, sink);
     }
-  }
-
-  async #stats(opaque: number, sink: Sink): Promise<void> {
-    this.#tally.totals[TALLY_YRMCDS_STATS]!++;
-    const survey = await askWhole(this.#env, this.#shards);
-    const out = new ByteWriter(512);
-    writeStats(out, opaque, statsOf(survey));
-    sink.reply(out.take(), true);
-  }
-
-  async #dump(opaque: number, form: DumpForm, sink: Sink): Promise<void> {
-    this.#tally.totals[TALLY_YRMCDS_DUMP]!++;
-    const out = new ByteWriter(PAGE_BYTES);
-    const { placement } = this.#shards;
-    for (const shard of this.#shards.all()) {
-      const pages = walk(async (hashes, cursor) => {
-        const room = sink.room();
-        if (room !== null) await room;
-        // Answers of an object in the same process are always ready: without a turn nothing else would be served.
-        await turn();
-        return await shard.dump(placement, hashes, cursor, PAGE_BYTES);
-      });
-      for await (const { entries } of pages) {
-        out.reset();
-        writeDumpReplies(out, opaque, form, entries);
-        if (out.length > 0) sink.reply(out.take(), false);
-      }
-    }
-    out.reset();
-    writeSuccess(out, Opcode.dump, opaque);
-    sink.reply(out.take(), true);
+  } catch (error) {
+    sink.fail(error);
   }
 }
 
-function requestOf(frame: Uint8Array): RequestView {
-  const request = new RequestView();
-  request.read(frame, 0);
-  return request;
+async function dump(shards: ShardGroup, opaque: number, form: DumpForm, sink: Sink): Promise<void> {
+  const out = new ByteWriter(PAGE_BYTES);
+  for (const shard of shards.all()) {
+    const pages = walk(async (hashes, cursor) => {
+      const room = sink.room();
+      if (room !== null) await room;
+      // Answers of an object in the same process are always ready: without a turn nothing else would be served.
+      await turn();
+      return await shard.dump(shards.placement, hashes, cursor, PAGE_BYTES);
+    });
+    for await (const { entries } of pages) {
+      out.reset();
+      writeDumpReplies(out, opaque, form, entries);
+      if (out.length > 0) sink.reply(out.take(), false);
+    }
+  }
+  out.reset();
+  writeSuccess(out, Opcode.dump, opaque);
+  sink.reply(out.take(), true);
 }
 
 /** Keys that share a first slot are not counted as conflicts. */

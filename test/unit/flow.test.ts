@@ -2,8 +2,7 @@ import { describe, expect, it } from "vitest";
 import { BRIDGE_WINDOW_BYTES } from "../../src/wire/bridge.ts";
 import { BridgeFlow, HubBacklog } from "../../src/objects/hub/bridge-flow.ts";
 import { Flow, type StoredFlow } from "../../src/objects/hub/flow.ts";
-import { SocketFlow } from "../../src/objects/hub/socket-flow.ts";
-import { HubUnread } from "../../src/objects/hub/unread.ts";
+import { HubUnread, SocketFlow } from "../../src/objects/hub/socket-flow.ts";
 
 const MEBIBYTE = 1 << 20;
 const NEW: StoredFlow = { undrainedBytes: 0, unheardBytes: 0 };

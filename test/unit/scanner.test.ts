@@ -35,8 +35,8 @@ describe("scanner", () => {
       const frames = requests.map((request) => frameOf(protocol, request));
       const bytes = concat(frames);
       const seen: string[] = [];
-      const session = new Session(
-        {
+      const session = new Session({
+        host: {
           nowMs: () => 0,
           send: () => {},
           hasReader: true,
@@ -45,7 +45,7 @@ describe("scanner", () => {
           close: () => expect.unreachable(),
           onIdle: () => {},
         },
-        {
+        requests: {
           exchange: ({ bytes: some, count }, _, sink) => {
             let at = 0;
             for (let i = 0; i < count; i++) {
@@ -63,11 +63,11 @@ describe("scanner", () => {
             sink.reply(new Uint8Array(count), true);
           },
         },
-        protocolOf(protocol),
-        { ...OPEN_ACCESS, namespace: "n" },
-        { frameBytesMax: MAX, unansweredBytesMax: 4 * MAX },
-        new Float64Array(REQUEST_TYPES_END),
-      );
+        protocol: protocolOf(protocol),
+        access: { ...OPEN_ACCESS, namespace: "n" },
+        limits: { FRAME_BYTES_MAX: MAX, UNANSWERED_BYTES_MAX: 4 * MAX },
+        counts: new Float64Array(REQUEST_TYPES_END),
+      });
       const ends = [...new Set([...cuts.map((cut) => cut % bytes.length), bytes.length])].toSorted(
         (a, b) => a - b,
       );
@@ -141,8 +141,8 @@ describe("session", () => {
     const endings: Ending[] = [];
     const sent: number[] = [];
     const pending: (() => void)[] = [];
-    const session: Session = new Session(
-      {
+    const session: Session = new Session({
+      host: {
         nowMs: () => clock.nowMs,
         send: (replies) => sent.push(replies.length),
         hasReader: true,
@@ -151,15 +151,15 @@ describe("session", () => {
         close: (ending) => endings.push(ending),
         onIdle: () => {},
       },
-      {
+      requests: {
         exchange: ({ count }, _, sink) =>
           void pending.push(() => sink.reply(new Uint8Array(count), true)),
       },
-      protocolByName("7.3", protocolName)!,
-      { ...OPEN_ACCESS, namespace: "n", expiresAtMs },
-      { frameBytesMax: 1000, unansweredBytesMax: 5000 },
-      new Float64Array(REQUEST_TYPES_END),
-    );
+      protocol: protocolByName("7.3", protocolName)!,
+      access: { ...OPEN_ACCESS, namespace: "n", expiresAtMs },
+      limits: { FRAME_BYTES_MAX: 1000, UNANSWERED_BYTES_MAX: 5000 },
+      counts: new Float64Array(REQUEST_TYPES_END),
+    });
     return { session, endings, sent, pending, clock };
   }
 

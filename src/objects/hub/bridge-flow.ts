@@ -20,7 +20,8 @@ export class HubBacklog {
 
 export class BridgeFlow {
   readonly #hub: HubBacklog;
-  #undrainedBytes = 0;
+  /** Bytes that the bridge has not written to its client. */
+  undrainedBytes = 0;
   /** What further calls wait for; null while there is room. */
   #drained: PromiseWithResolvers<void> | null = null;
 
@@ -29,26 +30,21 @@ export class BridgeFlow {
     this.send(undrainedBytes);
   }
 
-  /** Bytes that the bridge has not written to its client. */
-  get undrainedBytes(): number {
-    return this.#undrainedBytes;
-  }
-
   /** Bytes are sent to the bridge. */
   send(bytes: number): void {
-    this.#undrainedBytes += bytes;
+    this.undrainedBytes += bytes;
     this.#hub.bytes += bytes;
   }
 
   /** The bridge has written bytes to its client. It can't have written more than it was sent. */
   drain(bytes: number): void {
-    this.send(-Math.min(bytes, this.#undrainedBytes));
-    if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) this.goOn();
+    this.send(-Math.min(bytes, this.undrainedBytes));
+    if (this.undrainedBytes <= BRIDGE_WINDOW_BYTES) this.goOn();
   }
 
   /** Null while there is room for further replies, else a promise of it, which `close` rejects. */
   room(): Promise<void> | null {
-    if (this.#undrainedBytes <= BRIDGE_WINDOW_BYTES) return null;
+    if (this.undrainedBytes <= BRIDGE_WINDOW_BYTES) return null;
     this.#drained ??= Promise.withResolvers<void>();
     return this.#drained.promise;
   }
@@ -61,7 +57,7 @@ export class BridgeFlow {
 
   /** The connection is closed: gives back what it counts, and ends what waits. */
   close(): void {
-    this.send(-this.#undrainedBytes);
+    this.send(-this.undrainedBytes);
     this.#drained?.promise.catch(() => {});
     this.#drained?.reject(new Error("closed"));
   }

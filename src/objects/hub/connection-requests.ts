@@ -44,7 +44,8 @@ export class ConnectionRequests {
   readonly #onSubscribed: () => void;
   /** Resolved when nothing is under way any more. */
   #busy: PromiseWithResolvers<void> | null = null;
-  #isInNamespaceRun = false;
+  /** The run under way is of all of a namespace. Its reply comes in pieces, and no push may come between them. */
+  isInNamespaceRun = false;
   /** Gets the answers about the connection itself that are being made; null when none are. */
   #answering: Sink | null = null;
 
@@ -64,18 +65,13 @@ export class ConnectionRequests {
     this.#onSubscribed = onSubscribed;
   }
 
-  /** The run under way is of all of a namespace. Its reply comes in pieces, and no push may come between them. */
-  get isInNamespaceRun(): boolean {
-    return this.#isInNamespaceRun;
-  }
-
   exchange(frames: AnyFrames, access: Access, sink: Sink): void {
     // Hibernation comes after 10 s without I/O, whatever promises are pending, and would lose the run.
     if (this.#busy === null) {
       this.#busy = Promise.withResolvers<void>();
       this.#hub.state.waitUntil(this.#busy.promise);
     }
-    this.#isInNamespaceRun = frames.target === Target.namespace;
+    this.isInNamespaceRun = frames.target === Target.namespace;
     if (isThrottr(frames) && frames.target === Target.connection) {
       if (sink.hasReader) void this.#answer(frames, access, sink);
       else sink.reply(NOTHING, true);

@@ -50,7 +50,7 @@ import {
   type Subscriptions,
 } from "./subscription.ts";
 import { UnfinishedFrame } from "./unfinished-frame.ts";
-import type { HubUnread } from "./unread.ts";
+import type { HubUnread } from "./socket-flow.ts";
 
 /** Bytes of unfinished frames, and of frames that wait, of all clients in a Hub; beyond it, each may have little. */
 const PENDING_BYTES_MAX = 32 << 20;
@@ -104,8 +104,10 @@ export class Connection implements SessionHost, Subscriber {
   #attachment: Attachment;
   /** What it adds to `pendingBytes` of the Hub. */
   #pendingBytes = 0;
-  #hasReader = true;
-  #isClosed = false;
+  /** What the peer is sent may reach it. */
+  hasReader = true;
+  /** Closed by the server. The socket may live on until its peer has closed it, too. */
+  isClosed = false;
   #hasExpired = false;
 
   constructor(socket: WebSocket, attachment: Attachment, hub: ConnectionHub) {
@@ -144,19 +146,15 @@ export class Connection implements SessionHost, Subscriber {
       ...timers,
     });
     this.#requests = new ConnectionRequests(hub, this, this.#holder, () => this.store());
-    const limits = {
-      frameBytesMax: settings.FRAME_BYTES_MAX,
-      unansweredBytesMax: settings.UNANSWERED_BYTES_MAX,
-    };
-    this.#session = new Session(
-      this,
-      this.#requests,
-      this.#protocol,
+    const parts = {
+      host: this,
+      requests: this.#requests,
+      protocol: this.#protocol,
       access,
-      limits,
-      this.#counts,
-      attachment.unfinished ?? undefined,
-    );
+      limits: settings,
+      counts: this.#counts,
+    };
+    this.#session = new Session(parts, attachment.unfinished ?? undefined);
     // The object was reset while a large frame was in memory only: what follows can't be told from a new frame.
     if (attachment.unfinished === null) this.close(FRAME_LOST);
   }
@@ -186,15 +184,6 @@ export class Connection implements SessionHost, Subscriber {
   /** When its access ends, in ms since the epoch; Infinity for never, and after `expire`. */
   get expiresAtMs(): number {
     return this.#hasExpired ? Infinity : (this.#attachment.access.expiresAtMs ?? Infinity);
-  }
-
-  /** What the peer is sent may reach it. */
-  get hasReader(): boolean {
-    return this.#hasReader;
-  }
-
-  get isClosed(): boolean {
-    return this.#isClosed;
   }
 
   receive(chunk: Uint8Array): void {
@@ -228,8 +217,8 @@ export class Connection implements SessionHost, Subscriber {
 
   /** Closes the connection at once. What was sent to shards for it may still be applied. */
   close({ code, reason }: Ending): void {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
+    if (this.isClosed) return;
+    this.isClosed = true;
     if (code !== 1000) logWarning("connection_closed", { code, reason });
     try {
       this.#socket.close(code, reason.slice(0, REASON_BYTES_MAX));
@@ -256,7 +245,7 @@ export class Connection implements SessionHost, Subscriber {
 
   /** The listener's stream begins: pushes that were held back follow the messages that it had missed. */
   startListening(listened: Listened): void {
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     for (const pushes of this.#listener!.start(listened)) this.#sendPush(pushes);
     this.#releasePushes();
   }
@@ -269,7 +258,7 @@ export class Connection implements SessionHost, Subscriber {
   }
 
   push(pushes: Pushes, sequence: number | null): boolean {
-    if (this.#isClosed || !this.#hasReader || this.#isKnown(sequence)) return false;
+    if (this.isClosed || !this.hasReader || this.#isKnown(sequence)) return false;
     const ending = this.#flow.refusePushes(this.#held.bytes + pushes.bytes.length);
     if (ending !== null) {
       this.close(ending);
@@ -307,7 +296,7 @@ export class Connection implements SessionHost, Subscriber {
 
   /** Writes what outlives hibernation. */
   store(): void {
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     this.#attachment = {
       ...this.#attachment,
       ...this.#flow.stored(),
@@ -315,7 +304,7 @@ export class Connection implements SessionHost, Subscriber {
       hasJoinedGroups: this.hasJoinedGroups,
     };
     // The runtime throws for a socket that is gone, and its attachment is never read again.
-    if (this.#hasReader) this.#socket.serializeAttachment(this.#attachment);
+    if (this.hasReader) this.#socket.serializeAttachment(this.#attachment);
   }
 
   nowMs(): number {
@@ -323,8 +312,8 @@ export class Connection implements SessionHost, Subscriber {
   }
 
   send(replies: Uint8Array, consumedBytes: number): void {
-    if (this.#isClosed) return;
-    if (!this.#hasReader) {
+    if (this.isClosed) return;
+    if (!this.hasReader) {
       this.#acknowledge(consumedBytes);
       return;
     }
@@ -340,8 +329,8 @@ export class Connection implements SessionHost, Subscriber {
 
   room(): Promise<void> | null {
     // What is under way must not go on behind the connection's end, which gives back what it holds.
-    if (this.#isClosed) return Promise.reject(new Error("closed"));
-    if (!this.#hasReader) return null;
+    if (this.isClosed) return Promise.reject(new Error("closed"));
+    if (!this.hasReader) return null;
     const ending = this.#flow.refuseReplies();
     if (ending === null) return this.#flow.room();
     this.close(ending);
@@ -373,7 +362,7 @@ export class Connection implements SessionHost, Subscriber {
    * changes nothing: what was counted for it has been given back already.
    */
   #drain(bytes: number | null): void {
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     if (!this.#flow.drain(bytes)) {
       this.close(BRIDGE_INVALID);
       return;
@@ -384,7 +373,7 @@ export class Connection implements SessionHost, Subscriber {
 
   /** Nothing that is sent reaches the peer any more: its reads are not executed, and nothing waits for it. */
   #loseReader(): void {
-    this.#hasReader = false;
+    this.hasReader = false;
     this.#flow.loseReader();
     this.#requests.loseReader();
   }
@@ -395,7 +384,7 @@ export class Connection implements SessionHost, Subscriber {
 
   #releasePushes(): void {
     for (const { pushes, sequence } of this.#held.release()) {
-      if (!this.#isClosed && !this.#isKnown(sequence)) this.#sendPush(pushes);
+      if (!this.isClosed && !this.#isKnown(sequence)) this.#sendPush(pushes);
     }
   }
 
@@ -432,7 +421,7 @@ export class Connection implements SessionHost, Subscriber {
 
   /** Counts what waits; ends the connection when its Hub has too much of it. */
   #countPending(): void {
-    if (this.#isClosed) return;
+    if (this.isClosed) return;
     const reserved = this.#session.reservedBytes;
     this.#hub.pendingBytes += reserved - this.#pendingBytes;
     this.#pendingBytes = reserved;

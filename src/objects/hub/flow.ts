@@ -7,8 +7,7 @@
 import { BRIDGE_WINDOW_BYTES, bridgeMessage } from "../../wire/bridge.ts";
 import { BridgeFlow, type HubBacklog } from "./bridge-flow.ts";
 import { pushBytes, replyBytes, type Ending } from "./ending.ts";
-import { SocketFlow, type SocketFlowHost } from "./socket-flow.ts";
-import type { HubUnread } from "./unread.ts";
+import { SocketFlow, type HubUnread, type SocketFlowHost } from "./socket-flow.ts";
 
 /** The Hub's part in the flow of a connection. */
 export interface FlowHost extends SocketFlowHost {

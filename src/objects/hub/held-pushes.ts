@@ -15,12 +15,8 @@ export interface HeldPush {
 export class HeldPushes {
   /** Null while pushes need not wait. */
   #held: HeldPush[] | null = null;
-  #bytes = 0;
-
   /** Bytes that wait. They count as unread, as they are in memory all the same. */
-  get bytes(): number {
-    return this.#bytes;
-  }
+  bytes = 0;
 
   /** From now on pushes wait. */
   hold(): void {
@@ -31,7 +27,7 @@ export class HeldPushes {
   add(push: HeldPush): boolean {
     if (this.#held === null) return false;
     this.#held.push(push);
-    this.#bytes += push.pushes.bytes.length;
+    this.bytes += push.pushes.bytes.length;
     return true;
   }
 
@@ -39,7 +35,7 @@ export class HeldPushes {
   release(): readonly HeldPush[] {
     const held = this.#held ?? [];
     this.#held = null;
-    this.#bytes = 0;
+    this.bytes = 0;
     return held;
   }
 }

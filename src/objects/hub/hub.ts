@@ -45,7 +45,7 @@ import { readSettings, type Settings } from "../../base/settings.ts";
 import { groupStubOf } from "../../dispatch/groups.ts";
 import { timersOf } from "../../base/timers.ts";
 import { directoryStub } from "../../base/stubs.ts";
-import { HubUnread } from "./unread.ts";
+import { HubUnread } from "./socket-flow.ts";
 
 /** Tallies of connections are stored at most this long after they changed. */
 const STORE_DELAY_MS = 1000;
@@ -205,16 +205,12 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return joinBytes(splitIds(ids).filter(isGone));
   }
 
-  connectionsPage(after: Uint8Array | null, bytesMax: number, hasAllCounts = false): Uint8Array {
-    return connectionsPage(this.roster, after, bytesMax, hasAllCounts);
+  connectionsPage(...asked: Parameters<HubCalls["connectionsPage"]>): Uint8Array {
+    return connectionsPage(this.roster, ...asked);
   }
 
-  channelsPage(
-    after: Uint8Array | null,
-    bytesMax: number,
-    prefixes: readonly Uint8Array[],
-  ): Uint8Array {
-    return channelsPage(this.roster, after, bytesMax, prefixes);
+  channelsPage(...asked: Parameters<HubCalls["channelsPage"]>): Uint8Array {
+    return channelsPage(this.roster, ...asked);
   }
 
   connectionRow(id: Uint8Array): Uint8Array | null {
@@ -299,10 +295,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     connection.holdPushes();
     try {
       const change = this.roster.subscribe(connection, channel, Date.now());
-      if (change === "refused") {
-        connection.close(SUBSCRIPTIONS_MAX);
-        return false;
-      }
+      if (change === "refused") throw new GroupFull();
       if (change !== "done") await change;
       connection.startListening(await this.#listened(channel, after));
       connection.store();
@@ -319,7 +312,8 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
 
   /** @throws GroupFull */
   async #listened(channel: string, after: number | null): Promise<Listened> {
-    if (channel === EVERYBODY) return await this.#directory().listen(this.#name, after);
+    if (channel === EVERYBODY)
+      return await directoryStub(this.env, this.#namespace).listen(this.#name, after);
     const group = groupStubOf(this.env, this.#namespace, channel);
     const listened = await group.listenTo(channel, this.#name, after);
     if (listened === null) throw new GroupFull();
@@ -367,7 +361,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   async #list(): Promise<void> {
     if (!this.#isListed) {
       this.#isListed = true;
-      const directory = this.#directory();
+      const directory = directoryStub(this.env, this.#namespace);
       this.#listing = this.#afterListing(() => directory.join(this.#name));
       this.#listing.catch(() => (this.#isListed = false));
     }
@@ -377,7 +371,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   async #unlist(): Promise<void> {
     if (!this.#isListed || this.roster.size + this.#opening > 0) return;
     this.#isListed = false;
-    const directory = this.#directory();
+    const directory = directoryStub(this.env, this.#namespace);
     this.#listing = this.#afterListing(() => {
       this.#points.flush();
       return directory.retire(this.#name, this.#tally.release(Date.now()));
@@ -391,10 +385,6 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   /** Calls the Directory after the call before has ended, in whatever way: a join must not overtake a leave. */
   #afterListing(tell: () => Promise<void>): Promise<void> {
     return (this.#listing ?? Promise.resolve()).catch(() => {}).then(tell);
-  }
-
-  #directory() {
-    return directoryStub(this.env, this.#namespace);
   }
 
   /** When the next token of a connection expires. */

@@ -23,7 +23,7 @@ export function connectionsPage(
   roster: Roster,
   after: Uint8Array | null,
   bytesMax: number,
-  hasAllCounts: boolean,
+  hasAllCounts = false,
 ): Uint8Array {
   // A page ends by bytes, as the caller asks many Hubs at once and has to keep a page of each.
   const connections = roster.connections();

@@ -195,17 +195,14 @@ export class Roster {
 
   /** Names of all channels with subscribers, in order. */
   channels(): readonly string[] {
-    this.#names ??= this.#channels();
-    return this.#names;
-  }
-
-  #channels(): string[] {
+    if (this.#names !== null) return this.#names;
     const names = new Set<string>();
     for (const [channel, { members }] of this.#audiences) if (members.size > 0) names.add(channel);
     for (const { ownChannel, subscriptions } of this.#byOwnChannel.values()) {
       if (subscriptions.has(ownChannel)) names.add(ownChannel);
     }
-    return [...names].toSorted((a, b) => (a < b ? -1 : 1));
+    this.#names = [...names].toSorted((a, b) => (a < b ? -1 : 1));
+    return this.#names;
   }
 
   /** What CHANNELS says of a channel; the row has to be counted at each call, as a connection's end takes its part away. */

@@ -16,13 +16,9 @@ import {
 } from "../../wire/throttr/scanner.ts";
 import { missingRightError, missingRightOfFrame, type Access } from "../../base/access.ts";
 import { reportFailure } from "../../base/failure.ts";
+import type { Settings } from "../../base/settings.ts";
 import type { AnyFrames, Sink } from "../../dispatch/sink.ts";
 import { FINISHED, frameTooLarge, TOKEN_EXPIRED, unansweredBytes, type Ending } from "./ending.ts";
-
-/** The way down: gives a run of requests to whatever answers it, with the sink for the replies. */
-export interface RunExchange {
-  exchange(frames: AnyFrames, access: Access, sink: Sink): void;
-}
 
 /** The way up: the connection that a session is of. */
 export interface SessionHost {
@@ -40,22 +36,24 @@ export interface SessionHost {
   onIdle(unfinished: Uint8Array): void;
 }
 
-export interface SessionLimits {
-  readonly frameBytesMax: number;
-  readonly unansweredBytesMax: number;
+/** What a session is made of; all of it belongs to the connection. */
+export interface SessionParts {
+  /** The way up. */
+  readonly host: SessionHost;
+  /** The way down: gives a run of requests to whatever answers it, with the sink for the replies. */
+  readonly requests: { exchange(frames: AnyFrames, access: Access, sink: Sink): void };
+  readonly protocol: AnyProtocol;
+  readonly access: Access;
+  readonly limits: Pick<Settings, "FRAME_BYTES_MAX" | "UNANSWERED_BYTES_MAX">;
+  /** Requests seen, by type, which go on from here. */
+  readonly counts: Float64Array;
 }
 
 const EMPTY = new Uint8Array(0);
 
 export class Session implements Sink {
-  readonly #host: SessionHost;
-  readonly #requests: RunExchange;
-  readonly #protocol: AnyProtocol;
+  readonly #parts: SessionParts;
   readonly #framing: Framing;
-  readonly #access: Access;
-  readonly #limits: SessionLimits;
-  /** Requests seen, by type. */
-  readonly counts: Float64Array;
   /** Received, and not part of a run yet: `#pending[#pendingAt, #pendingEnd)`. */
   #pending: Uint8Array;
   #pendingAt = 0;
@@ -72,26 +70,10 @@ export class Session implements Sink {
   #ending: Ending | null = null;
   #isClosed = false;
 
-  /**
-   * @param counts of requests by type, which go on from here
-   * @param unfinished bytes of an unfinished frame that an earlier session of the connection left
-   */
-  constructor(
-    host: SessionHost,
-    requests: RunExchange,
-    protocol: AnyProtocol,
-    access: Access,
-    limits: SessionLimits,
-    counts: Float64Array,
-    unfinished: Uint8Array = EMPTY,
-  ) {
-    this.#host = host;
-    this.#requests = requests;
-    this.#protocol = protocol;
-    this.#framing = framingOf(protocol);
-    this.#access = access;
-    this.#limits = limits;
-    this.counts = counts;
+  /** @param unfinished bytes of an unfinished frame that an earlier session of the connection left */
+  constructor(parts: SessionParts, unfinished: Uint8Array = EMPTY) {
+    this.#parts = parts;
+    this.#framing = framingOf(parts.protocol);
     this.#pending = unfinished;
     this.#pendingEnd = unfinished.length;
   }
@@ -110,15 +92,15 @@ export class Session implements Sink {
   receive(chunk: Uint8Array): void {
     if (this.#isClosed || this.#ending !== null) return;
     // The Hub's alarm ends silent connections; this is exact for those that send.
-    const { expiresAtMs } = this.#access;
-    if (expiresAtMs !== null && this.#host.nowMs() >= expiresAtMs) {
+    const { expiresAtMs } = this.#parts.access;
+    if (expiresAtMs !== null && this.#parts.host.nowMs() >= expiresAtMs) {
       this.expire();
       return;
     }
     // A WebSocket can't be told to wait: a client that sends without reading replies would fill the Hub's memory.
     const unanswered = this.#runBytes + this.#pendingEnd - this.#pendingAt + chunk.length;
-    if (unanswered > this.#limits.unansweredBytesMax) {
-      this.#close(unansweredBytes(this.#limits.unansweredBytesMax));
+    if (unanswered > this.#parts.limits.UNANSWERED_BYTES_MAX) {
+      this.#close(unansweredBytes(this.#parts.limits.UNANSWERED_BYTES_MAX));
       return;
     }
     this.#append(chunk);
@@ -147,18 +129,18 @@ export class Session implements Sink {
   reply(replies: Uint8Array, isLast: boolean): void {
     if (this.#isClosed) return;
     // A bridge reads on only for bytes that are answered for good, so they count with the last reply of their run.
-    this.#host.send(replies, isLast ? this.#runBytes : 0);
+    this.#parts.host.send(replies, isLast ? this.#runBytes : 0);
     if (!isLast) return;
     this.#runBytes = 0;
     if (!this.#isLooking) this.#next();
   }
 
   get hasReader(): boolean {
-    return this.#host.hasReader;
+    return this.#parts.host.hasReader;
   }
 
   room(): Promise<void> | null {
-    return this.#host.room();
+    return this.#parts.host.room();
   }
 
   /** The outcome of the run is unknown, and replies have no way to say that: the connection ends. */
@@ -168,13 +150,13 @@ export class Session implements Sink {
   }
 
   countPublished(channel: string, payloadBytes: number): void {
-    this.#host.countPublished(channel, payloadBytes);
+    this.#parts.host.countPublished(channel, payloadBytes);
   }
 
   #close(ending: Ending): void {
     if (this.#isClosed) return;
     this.stop();
-    this.#host.close(ending);
+    this.#parts.host.close(ending);
   }
 
   #append(chunk: Uint8Array): void {
@@ -203,7 +185,7 @@ export class Session implements Sink {
     this.#isLooking = false;
     if (this.#runBytes > 0 || this.#isWaiting || this.#isClosed) return;
     if (this.#ending !== null) this.#close(this.#ending);
-    else this.#host.onIdle(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
+    else this.#parts.host.onIdle(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
   }
 
   #canStart(): boolean {
@@ -214,7 +196,7 @@ export class Session implements Sink {
 
   /** A run begins when the peer has taken what is on its way to it; looks again once it has. */
   #hasRoom(): boolean {
-    const room = this.#host.room();
+    const room = this.#parts.host.room();
     if (room === null) return true;
     this.#isWaiting = true;
     room.then(
@@ -232,18 +214,19 @@ export class Session implements Sink {
   #startRun(): void {
     const bytes = this.#pending;
     const at = this.#pendingAt;
-    const { frameBytesMax } = this.#limits;
-    const run = this.#framing.scanRun(bytes, at, this.#pendingEnd, frameBytesMax, this.counts);
+    const { limits, counts, protocol, requests, access } = this.#parts;
+    const { FRAME_BYTES_MAX } = limits;
+    const run = this.#framing.scanRun(bytes, at, this.#pendingEnd, FRAME_BYTES_MAX, counts);
     this.#keepRest(run);
     if (run.frames === 0 || this.#isRefused(bytes, at)) return;
     this.#runBytes = run.end - at;
     const frames: AnyFrames = {
-      protocol: this.#protocol,
+      protocol,
       target: run.target,
       bytes: bytes.subarray(at, run.end),
       count: run.frames,
     };
-    this.#requests.exchange(frames, this.#access, this);
+    requests.exchange(frames, access, this);
   }
 
   /** Keeps what lies behind a run, or nothing when it can't be read. */
@@ -262,10 +245,10 @@ export class Session implements Sink {
 
   /** A refused request whose reply has no status byte ends the connection: there is no other way to say no. */
   #isRefused(bytes: Uint8Array, at: number): boolean {
-    if (this.#protocol.dialect === "yrmcds") return false;
-    const layout = layoutsOf(this.#protocol)[bytes[at]!]!;
+    if (this.#parts.protocol.dialect === "yrmcds") return false;
+    const layout = layoutsOf(this.#parts.protocol)[bytes[at]!]!;
     if (layout.hasStatus) return false;
-    const missing = missingRightOfFrame(this.#access, layout, bytes, at);
+    const missing = missingRightOfFrame(this.#parts.access, layout, bytes, at);
     if (missing === null) return false;
     this.#keep(EMPTY, Infinity);
     this.#ending = { code: 1008, reason: missingRightError(missing, layout).message };
@@ -280,11 +263,11 @@ export class Session implements Sink {
   }
 
   #unreadable(stop: number, type: number): Ending {
-    if (stop === FRAME_TOO_LARGE) return frameTooLarge(this.#limits.frameBytesMax);
+    if (stop === FRAME_TOO_LARGE) return frameTooLarge(this.#parts.limits.FRAME_BYTES_MAX);
     const hex = type.toString(16).padStart(2, "0");
     return {
       code: 1002,
-      reason: `request_type_unknown: 0x${hex} in dialect ${this.#protocol.dialect}`,
+      reason: `request_type_unknown: 0x${hex} in dialect ${this.#parts.protocol.dialect}`,
     };
   }
 }

@@ -1,11 +1,33 @@
 /**
  * What a peer that is known from itself alone may have left unread: a WebSocket client, or a gateway.
  *
- * The runtime does not say how much of a WebSocket's messages it has sent (there is no `bufferedAmount`). So limits on
- * what a silent peer is sent stand in for that, and a pace for one that goes on asking: see `unread.ts`.
+ * workerd has no `bufferedAmount`: the server can't see how much of a socket's messages has left. Unsent ones stay in
+ * the memory of the isolate, which has 128 MB. So a peer that sends nothing more, not even `ping`, may have read nothing.
+ * Each is sent up to a limit, which is lower once all of a Hub together were sent much. A peer that goes on asking is
+ * believed to read at a fixed pace. What was sent to a connection that the server has closed counts until its peer has
+ * closed it, too, since the runtime keeps it until then.
  */
 import type { Timers } from "../../base/timers.ts";
-import { Unread, type HubUnread } from "./unread.ts";
+
+/** Replies that a peer may be sent without saying anything more, and where the Hub's peers have too much already. */
+const SILENT_BYTES_MAX = 32 << 20;
+const SILENT_BYTES_LITTLE = 1 << 20;
+/** What the silent peers of a Hub may be sent together, beyond that little for each. */
+const HUB_BYTES_MAX = 64 << 20;
+/** What a peer is believed to read, and replies that it is sent ahead of that. */
+const READ_BYTES_PER_MS = 16 << 10;
+const AHEAD_BYTES_MAX = 32 << 20;
+
+/** What all peers of a Hub may have left unread. */
+export class HubUnread {
+  /** What silent peers were sent, of each what is more than a little. */
+  bytes = 0;
+
+  /** Replies that each peer may be sent without saying anything more. */
+  get silentBytesMax(): number {
+    return this.bytes > HUB_BYTES_MAX ? SILENT_BYTES_LITTLE : SILENT_BYTES_MAX;
+  }
+}
 
 export interface SocketFlowHost extends Pick<Timers, "nowMs" | "wait"> {
   /** When the runtime last answered the text `ping` of the client, in ms since the epoch; 0 for never. */
@@ -15,9 +37,13 @@ export interface SocketFlowHost extends Pick<Timers, "nowMs" | "wait"> {
 export class SocketFlow {
   readonly #hub: HubUnread;
   readonly #host: SocketFlowHost;
-  readonly #unread: Unread;
+  /** Reply bytes that the peer was sent since it last sent anything. */
+  silentBytes = 0;
   /** Push bytes that the peer was sent since it last sent anything. */
-  #unheardBytes: number;
+  unheardBytes: number;
+  /** Reply bytes sent beyond what the peer is believed to have read by `#atMs`. */
+  #aheadBytes = 0;
+  #atMs = 0;
   #seenPingMs = 0;
   #isClosed = false;
 
@@ -29,32 +55,25 @@ export class SocketFlow {
   ) {
     this.#hub = hub;
     this.#host = host;
-    this.#unread = new Unread(hub);
-    this.#unread.send(stored.silentBytes, host.nowMs());
-    this.#unheardBytes = stored.unheardBytes;
-  }
-
-  /** Reply bytes that the peer was sent since it last sent anything. */
-  get silentBytes(): number {
-    return this.#unread.silentBytes;
-  }
-
-  get unheardBytes(): number {
-    return this.#unheardBytes;
+    this.unheardBytes = stored.unheardBytes;
+    this.sendReplies(stored.silentBytes);
   }
 
   sendReplies(bytes: number): void {
-    this.#unread.send(bytes, this.#host.nowMs());
+    this.#setSilent(this.silentBytes + bytes);
+    this.#read();
+    this.#aheadBytes += bytes;
   }
 
   sendPushes(bytes: number): void {
-    this.#unheardBytes += bytes;
+    this.unheardBytes += bytes;
   }
 
   /** The peer has sent something, so it is there, and has read what it waited for. */
   hear(): void {
-    this.#unread.hear();
-    this.#unheardBytes = 0;
+    // What a peer says on a connection that the server has closed does not show that it reads.
+    if (!this.#isClosed) this.#setSilent(0);
+    this.unheardBytes = 0;
   }
 
   /**
@@ -72,28 +91,47 @@ export class SocketFlow {
   /** The most reply bytes that a silent peer may be sent, where this one was sent more; else null. */
   exceededBytesMax(): number | null {
     const bytesMax = this.#hub.silentBytesMax;
-    return this.#unread.silentBytes > bytesMax ? bytesMax : null;
+    return this.silentBytes > bytesMax ? bytesMax : null;
   }
 
   /** Null while there is room for further replies, else a promise of it, rejected when the connection has closed. */
   room(): Promise<void> | null {
-    const waitMs = this.#unread.waitMs(this.#host.nowMs());
-    return waitMs === 0 ? null : this.#pause(waitMs);
+    this.#read();
+    const waitMs = Math.ceil((this.#aheadBytes - AHEAD_BYTES_MAX) / READ_BYTES_PER_MS);
+    return waitMs > 0 ? this.#pause(waitMs) : null;
   }
 
-  /** The server has closed the connection: what was sent counts until the peer has closed it, too. */
+  /** The server has closed the connection: what was sent, pushes too, counts until the peer has closed it as well. */
   close(): void {
     this.#isClosed = true;
-    this.#unread.close(this.#unheardBytes);
+    this.#setSilent(this.silentBytes + this.unheardBytes);
   }
 
   /** The socket is gone, with all that the runtime kept for it. */
   loseSocket(): void {
-    this.#unread.release();
+    this.#setSilent(0);
   }
 
   async #pause(ms: number): Promise<void> {
     await this.#host.wait(ms);
     if (this.#isClosed) throw new Error("closed");
   }
+
+  #setSilent(bytes: number): void {
+    this.#hub.bytes += muchOf(bytes) - muchOf(this.silentBytes);
+    this.silentBytes = bytes;
+  }
+
+  /** Takes what the peer is believed to have read since the last time off what is ahead. */
+  #read(): void {
+    const nowMs = this.#host.nowMs();
+    const bytes = Math.max(0, nowMs - this.#atMs) * READ_BYTES_PER_MS;
+    this.#aheadBytes = Math.max(0, this.#aheadBytes - bytes);
+    this.#atMs = nowMs;
+  }
+}
+
+/** What a silent peer counts in its Hub: peers that were sent a little are the rule, and no danger. */
+function muchOf(bytes: number): number {
+  return Math.max(0, bytes - SILENT_BYTES_LITTLE);
 }

@@ -99,7 +99,10 @@ export class ShardClaim {
     try {
       await this.#tell();
     } catch (error) {
-      logError("shard_note_failed", { shard: this.#name, error: String(error) });
+      logError("shard_note_failed", {
+        shard: shardName.format(this.#namespace, this.#index),
+        error: String(error),
+      });
     }
   }
 
@@ -149,10 +152,6 @@ export class ShardClaim {
       `the database of shard ${shard} is empty, although it had data: restore it ` +
         "from a backup, or set ACCEPT_DATA_LOSS=on to start without it",
     );
-  }
-
-  get #name(): string {
-    return shardName.format(this.#namespace, this.#index);
   }
 
   #first(): DurableObjectStub<ShardCalls> {
