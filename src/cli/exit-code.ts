@@ -4,6 +4,8 @@
  * Scripts tell outcomes apart by them, so they are stable: a code never changes its meaning. docs/cli.md lists them.
  */
 
+import { constants } from "node:os";
+
 export const ExitCode = {
   done: 0,
   /** The answer is no: the record does not exist, a limit refused, or a semaphore has no room. */
@@ -24,3 +26,11 @@ export const ExitCode = {
 
 /** One of `ExitCode`, or the exit code of a program that `acquire -- PROGRAM` ran. */
 export type ExitCode = number;
+
+/** What shells add to the number of the signal that ended a program. */
+const SIGNALLED = 128;
+
+/** The exit code of a child process: its own, or, as shells report it, 128 and the number of its signal. */
+export function childExitCode(code: number | null, signal: NodeJS.Signals | null): ExitCode {
+  return code ?? SIGNALLED + (signal === null ? 0 : constants.signals[signal]);
+}

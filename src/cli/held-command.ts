@@ -5,18 +5,15 @@
  * the lease is released as soon as it exits, however it exits.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import { constants } from "node:os";
 import type { HeldLease } from "../client/semaphore/leases.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { failureOf } from "./failure.ts";
-import type { ExitCode } from "./exit-code.ts";
+import { childExitCode, type ExitCode } from "./exit-code.ts";
 import type { Invocation } from "./invocation.ts";
 
 /** The exit codes of shells for a program that does not exist, and for one that cannot be executed. */
 const NOT_FOUND = 127;
 const NOT_RUNNABLE = 126;
-/** A program that a signal ended exits with this plus the signal's number, as shells report it. */
-const SIGNALLED = 128;
 /** How long a program may take to exit after SIGTERM, once its lease is lost. */
 const GRACE_MS = 10_000;
 
@@ -61,7 +58,7 @@ function endOf(child: ChildProcess): Promise<ExitCode> {
   return new Promise((resolve, reject) => {
     child.once("error", reject);
     child.once("exit", (exitCode, signal) => {
-      resolve(exitCode ?? SIGNALLED + (signal === null ? 0 : constants.signals[signal]));
+      resolve(childExitCode(exitCode, signal));
     });
   });
 }

@@ -7,16 +7,15 @@
 import { once } from "node:events";
 import { ExitCode } from "./exit-code.ts";
 
+const SIGNALS = ["SIGINT", "SIGTERM"] as const;
+
 export class Interruption {
   #controller = new AbortController();
   #exitCode: ExitCode = ExitCode.interrupted;
-  readonly #onInterrupt = (): void => this.#end("SIGINT");
-  readonly #onTerminate = (): void => this.#end("SIGTERM");
 
   /** Starts to listen. */
   constructor() {
-    process.on("SIGINT", this.#onInterrupt);
-    process.on("SIGTERM", this.#onTerminate);
+    for (const name of SIGNALS) process.on(name, this.#onSignal);
   }
 
   /** Aborted by the first signal, with the signal's name as the reason. */
@@ -37,16 +36,15 @@ export class Interruption {
 
   /** Stops listening. */
   stop(): void {
-    process.off("SIGINT", this.#onInterrupt);
-    process.off("SIGTERM", this.#onTerminate);
+    for (const name of SIGNALS) process.off(name, this.#onSignal);
   }
 
-  #end(name: "SIGINT" | "SIGTERM"): void {
+  readonly #onSignal = (name: NodeJS.Signals): void => {
     const code = name === "SIGINT" ? ExitCode.interrupted : ExitCode.terminated;
     if (this.#controller.signal.aborted) process.exit(code);
     this.#exitCode = code;
     this.#controller.abort(name);
-  }
+  };
 }
 
 /** Resolves once a signal is aborted; at once if it is already. Never rejects. */

@@ -39,32 +39,26 @@ export function setRun(program: Command, run: Run): void {
 }
 
 export class Invocation {
-  readonly command: Command;
   readonly run: Run;
   readonly host: Host;
   readonly output: Output;
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
-  readonly #options: ConnectionOptions;
+  /** The connection options as flags gave them, those before the name of the command included. */
+  readonly flags: ConnectionOptions;
   #settings: ConnectionSettings | null = null;
 
   constructor(command: Command, run: Run) {
-    this.command = command;
     this.run = run;
     this.host = run.host;
     this.signal = run.signal;
-    this.#options = { ...run.flags, ...optionsWithAncestors(command) };
-    this.output = new Output(run.host, this.#options.json === true);
+    this.flags = { ...run.flags, ...optionsWithAncestors(command) };
+    this.output = new Output(run.host, this.flags.json === true);
   }
 
   /** The server to talk to. @throws UsageError `profile_unknown`, `profiles_invalid` */
   get settings(): ConnectionSettings {
-    return (this.#settings ??= connectionSettings(this.host, this.#options));
-  }
-
-  /** The connection options as flags gave them. */
-  get flags(): ConnectionOptions {
-    return this.#options;
+    return (this.#settings ??= connectionSettings(this.host, this.flags));
   }
 
   /** A client of that server. The run closes it. */
@@ -88,6 +82,9 @@ function optionsWithAncestors(command: Command): ConnectionOptions {
   const before = command.parent === null ? {} : optionsWithAncestors(command.parent);
   return { ...before, ...command.opts<ConnectionOptions>() };
 }
+
+/** Adds a command, its options and its action to a program. */
+export type AddCommand = (program: Command) => void;
 
 /**
  * The body of a command.

@@ -4,11 +4,13 @@
  * The file holds tokens, so its mode is 0600 from its first byte, and it is replaced as a whole: a crash leaves the
  * old file or the new one, never half of it.
  */
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import * as v from "valibot";
 import { UsageError } from "./failure.ts";
+import { textIfThere } from "./files.ts";
+import type { Host } from "./host.ts";
 
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
@@ -31,22 +33,24 @@ export interface ProfileFile {
   readonly profiles: Readonly<Record<string, Profile>>;
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 /** A folder by the XDG base directory specification, which says to ignore relative paths in its variables. */
-export function xdgFolder(environment: Environment, variable: string, otherwise: string): string {
+export function xdgFolder(
+  environment: Host["environment"],
+  variable: string,
+  otherwise: string,
+): string {
   const folder = environment[variable];
   const home = environment.HOME || homedir();
   return join(folder?.startsWith("/") === true ? folder : join(home, otherwise), "throttr-edge");
 }
 
 /** The path of the profile file: `$XDG_CONFIG_HOME/throttr-edge/profiles.json`. */
-export function profilesPath(environment: Environment): string {
+export function profilesPath(environment: Host["environment"]): string {
   return join(xdgFolder(environment, "XDG_CONFIG_HOME", ".config"), "profiles.json");
 }
 
 /** Reads the file; no profiles if it does not exist. @throws UsageError `profiles_invalid` */
-export function readProfiles(environment: Environment): ProfileFile {
+export function readProfiles(environment: Host["environment"]): ProfileFile {
   const path = profilesPath(environment);
   const text = readText(path);
   if (text === null) return { current: null, profiles: {} };
@@ -62,15 +66,14 @@ export function readProfiles(environment: Environment): ProfileFile {
 
 function readText(path: string): string | null {
   try {
-    return readFileSync(path, "utf8");
+    return textIfThere(path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
     throw new UsageError("profiles_invalid", `${path} can't be read: ${String(error)}`);
   }
 }
 
 /** Replaces the file, as a whole or not at all. @throws UsageError `profiles_unwritable` */
-export function writeProfiles(environment: Environment, file: ProfileFile): void {
+export function writeProfiles(environment: Host["environment"], file: ProfileFile): void {
   const path = profilesPath(environment);
   const draft = `${path}.${process.pid}`;
   try {

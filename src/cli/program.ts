@@ -6,29 +6,29 @@
  */
 import { Command, CommanderError } from "commander";
 import { addBench } from "./commands/bench.ts";
-import { addBuffers } from "./commands/buffers.ts";
-import { addChannels } from "./commands/channels.ts";
+import { BUFFERS } from "./commands/buffers.ts";
+import { CHANNELS } from "./commands/channels.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addClock } from "./commands/clock.ts";
-import { addCounters } from "./commands/counters.ts";
-import { addFigures } from "./commands/figures.ts";
+import { COUNTERS } from "./commands/counters.ts";
+import { FIGURES } from "./commands/figures.ts";
 import { addHealth } from "./commands/health.ts";
-import { addLeases } from "./commands/leases.ts";
+import { LEASES } from "./commands/leases.ts";
 import { addLimit } from "./commands/limit.ts";
 import { addMonitor } from "./commands/monitor.ts";
 import { addProfile } from "./commands/profile.ts";
-import { addRecords } from "./commands/records.ts";
+import { RECORD_COMMANDS } from "./commands/records.ts";
 import { addRepl } from "./commands/repl.ts";
-import { addSemaphores } from "./commands/semaphores.ts";
+import { SEMAPHORE_COMMANDS } from "./commands/semaphores.ts";
 import { addToken } from "./commands/token.ts";
 import { addVersion } from "./commands/version.ts";
 import { addGateway } from "./gateway/command.ts";
 import { addServe } from "./serve/command.ts";
-import { addTransfer } from "./transfer/command.ts";
+import { TRANSFERS } from "./transfer/command.ts";
 import { isInteractive } from "./host.ts";
 import { ExitCode } from "./exit-code.ts";
 import { NAME, printFailure } from "./failure.ts";
-import { setRun, type Run } from "./invocation.ts";
+import { setRun, type AddCommand, type Run } from "./invocation.ts";
 import { addConnectionOptions } from "./options.ts";
 import { VERSION } from "../base/version.ts";
 
@@ -65,19 +65,17 @@ export function programOf(run: Run): Command {
   return program;
 }
 
-type Add = (program: Command) => void;
-
 const SERVER = "Server:";
 const OWN = "This command line:";
 
 /** The commands in the order and under the headings of `--help`. */
-const GROUPS: readonly (readonly [heading: string, adders: readonly Add[]])[] = [
-  ["Records:", [addCounters, addBuffers, addRecords]],
+const GROUPS: readonly (readonly [heading: string, adders: readonly AddCommand[]])[] = [
+  ["Records:", [...COUNTERS, ...BUFFERS, ...RECORD_COMMANDS]],
   ["Rate limits:", [addLimit]],
-  ["Semaphores:", [addLeases, addSemaphores]],
-  ["Channels:", [addChannels]],
-  ["Figures:", [addFigures, addMonitor, addBench]],
-  [SERVER, [addHealth, addClock, addToken, addTransfer]],
+  ["Semaphores:", [...LEASES, ...SEMAPHORE_COMMANDS]],
+  ["Channels:", [...CHANNELS]],
+  ["Figures:", [...FIGURES, addMonitor, addBench]],
+  [SERVER, [addHealth, addClock, addToken, ...TRANSFERS]],
   [OWN, [addProfile, addVersion]],
 ];
 

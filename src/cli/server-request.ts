@@ -1,4 +1,5 @@
 /** JSON requests to routes that the client library has no method for, such as `/health` and `/v1/admin/clock`. */
+import { doorOf } from "../client/transport/door.ts";
 import { refusalOf, reach } from "../client/transport/http.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { Json } from "./output.ts";
@@ -46,7 +47,7 @@ export async function askServer(
   { path, body, token = null }: ServerRequest,
   signal: AbortSignal,
 ): Promise<Record<string, Json>> {
-  const url = `${httpAddress(address)}${path}`;
+  const url = `${new URL(doorOf(address, "http")).origin}${path}`;
   const headers = {
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...(body === undefined ? {} : { "content-type": "application/json" }),
@@ -70,17 +71,4 @@ export async function askServer(
     // A GET changes nothing, so its outcome is never in doubt: it failed.
     throw new ThrottrError("connection_failed", known.detail, { cause: error });
   }
-}
-
-/** @throws ThrottrError `option_invalid` */
-function httpAddress(address: string): string {
-  const url = URL.canParse(address) ? new URL(address) : null;
-  const [, isSecure] = /^(?:http|ws)(s?):$/.exec(url?.protocol ?? "") ?? [];
-  if (url === null || isSecure === undefined) {
-    throw new ThrottrError(
-      "option_invalid",
-      `url: expected an address that begins with http, https, ws or wss, got ${address}`,
-    );
-  }
-  return `http${isSecure}://${url.host}`;
 }

@@ -349,7 +349,13 @@ async function fill(client: ThrottrClient, records: readonly StoredRecord[]): Pr
 }
 
 const sourceOf = (client: ThrottrClient, prefix: Uint8Array = NOTHING, file?: ExportFile) =>
-  new EdgeSource(client, {}, "http://here", prefix, file?.after ?? null);
+  new EdgeSource({
+    client,
+    call: {},
+    name: "http://here",
+    prefix,
+    after: file?.found?.lastKey ?? null,
+  });
 
 /** Exports into a file, or goes on with one. */
 async function exportInto(
@@ -372,8 +378,7 @@ function restorerOf(
   policy: "keep" | "replace" = "keep",
   onDone = async () => {},
 ) {
-  const counts = noRestoreCounts();
-  return new Restorer(client, {}, policy, counts, onDone);
+  return new Restorer({ client, call: {}, policy, counts: noRestoreCounts(), onDone });
 }
 
 describe("an export and an import", () => {

@@ -93,13 +93,13 @@ async function listen(
 }
 
 const sourceOf = (port: number, protocol: Protocol, prefix = NOTHING, signal?: AbortSignal) =>
-  new NativeSource(
-    { host: "127.0.0.1", port },
+  new NativeSource({
+    address: { host: "127.0.0.1", port },
     protocol,
     prefix,
-    TIMEOUT_MS,
-    signal ?? new AbortController().signal,
-  );
+    timeoutMs: TIMEOUT_MS,
+    signal: signal ?? new AbortController().signal,
+  });
 
 async function recordsOf(source: NativeSource): Promise<StoredRecord[]> {
   const records: StoredRecord[] = [];

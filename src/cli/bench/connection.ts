@@ -11,59 +11,37 @@ export type OnReply = (isSuccess: boolean, tookMs: number) => void;
 /** Largest message; servers accept much more, but a large one would delay the replies of its first requests. */
 const MESSAGE_BYTES_MAX = 64 << 10;
 
-class Request implements Expected {
-  readonly operation: Operation<boolean>;
-  readonly #sentAtMs: number;
-  readonly #onReply: OnReply;
-
-  constructor(operation: Operation<boolean>, sentAtMs: number, onReply: OnReply) {
-    this.operation = operation;
-    this.#sentAtMs = sentAtMs;
-    this.#onReply = onReply;
-  }
-
-  reply(bytes: Uint8Array): void {
-    this.#onReply(this.operation.read(bytes), performance.now() - this.#sentAtMs);
-  }
-}
-
 export class LoadConnection {
-  readonly #replies = new ReplyStream<Request>(() => {});
+  readonly #replies = new ReplyStream<Expected>(() => {});
   readonly #socket: Socket;
-  readonly #opened = Promise.withResolvers<void>();
+  /** Resolves when requests may be sent. */
+  readonly opened: Promise<void>;
   /** Rejects when the connection is lost. */
   readonly lost: Promise<never>;
   readonly #lose: (error: unknown) => void;
   /** Called once for all replies that came together. */
-  #onReceived: () => void = () => {};
+  onReceived: () => void = () => {};
   bytesSent = 0;
   bytesReceived = 0;
 
   constructor(transport: Transport) {
     const { promise, reject } = Promise.withResolvers<never>();
+    const opened = Promise.withResolvers<void>();
+    this.opened = opened.promise;
     this.lost = promise;
     this.#lose = reject;
     // A rejection that nothing awaits would end the process.
     this.lost.catch(() => {});
-    this.#opened.promise.catch(() => {});
+    this.opened.catch(() => {});
     this.#socket = transport.connect({
-      opened: () => this.#opened.resolve(),
+      opened: () => opened.resolve(),
       received: (bytes) => this.#receive(bytes),
       ponged: () => {},
       closed: ({ error }) => {
-        this.#opened.reject(error);
+        opened.reject(error);
         reject(error);
       },
     });
-  }
-
-  /** Resolves when requests may be sent. */
-  get opened(): Promise<void> {
-    return this.#opened.promise;
-  }
-
-  set onReceived(onReceived: () => void) {
-    this.#onReceived = onReceived;
   }
 
   /** Sends requests, in as few messages as possible. */
@@ -78,7 +56,9 @@ export class LoadConnection {
         frames = [];
         bytes = 0;
       }
-      this.#replies.expect(new Request(operation, sentAtMs, onReply));
+      const reply = (bytes: Uint8Array): void =>
+        onReply(operation.read(bytes), performance.now() - sentAtMs);
+      this.#replies.expect({ operation, reply });
       frames.push(frame);
       bytes += frame.length;
     }
@@ -118,6 +98,6 @@ export class LoadConnection {
       this.#socket.close();
       return;
     }
-    this.#onReceived();
+    this.onReceived();
   }
 }

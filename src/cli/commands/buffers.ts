@@ -2,7 +2,7 @@
 import { Option, type Command } from "commander";
 import { shownDuration } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
-import { action, type Invocation } from "../invocation.ts";
+import { action, type AddCommand, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
@@ -27,10 +27,8 @@ interface GetOptions extends EncodingOptions {
   readonly raw?: boolean;
 }
 
-export function addBuffers(program: Command): void {
-  addSet(program);
-  addGet(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const BUFFERS: readonly AddCommand[] = [addSet, addGet];
 
 function addSet(program: Command): void {
   const command = program

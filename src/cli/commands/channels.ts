@@ -5,7 +5,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Message } from "../../client/channels/subscription.ts";
 import { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
-import { action, type Invocation } from "../invocation.ts";
+import { action, type AddCommand, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
@@ -25,10 +25,8 @@ interface SubscribeOptions extends EncodingOptions {
   readonly raw?: boolean;
 }
 
-export function addChannels(program: Command): void {
-  addPublish(program);
-  addSubscribe(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const CHANNELS: readonly AddCommand[] = [addPublish, addSubscribe];
 
 function addPublish(program: Command): void {
   const command = program

@@ -6,7 +6,7 @@
 import { Argument, Option, type Command } from "commander";
 import type { ChangeName, CounterRecord } from "../../wire/edge/operations.ts";
 import { ExitCode } from "../exit-code.ts";
-import { action } from "../invocation.ts";
+import { action, type AddCommand } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
@@ -33,12 +33,8 @@ interface IncrementOptions extends EncodingOptions, OnceOptions {
   readonly ttl: number;
 }
 
-export function addCounters(program: Command): void {
-  addInsert(program);
-  addIncrement(program);
-  addQuery(program);
-  addUpdate(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const COUNTERS: readonly AddCommand[] = [addInsert, addIncrement, addQuery, addUpdate];
 
 function addInsert(program: Command): void {
   const command = program

@@ -3,7 +3,7 @@ import type { Command } from "commander";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
 import { shownDuration } from "../duration.ts";
 import type { ExitCode } from "../exit-code.ts";
-import { action, type Invocation } from "../invocation.ts";
+import { action, type AddCommand, type Invocation } from "../invocation.ts";
 import { printRows, type Listing } from "../listing.ts";
 import {
   addConnectionOptions,
@@ -25,10 +25,8 @@ interface StatOptions extends EncodingOptions {
 /** Records that `stat` shows unless `--limit` says otherwise. */
 const SHOWN_MAX = 20;
 
-export function addFigures(program: Command): void {
-  addInfo(program);
-  addStat(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const FIGURES: readonly AddCommand[] = [addInfo, addStat];
 
 function addInfo(program: Command): void {
   const command = program

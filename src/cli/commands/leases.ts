@@ -12,7 +12,7 @@ import { durationMsOf } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
 import { runHolding } from "../held-command.ts";
-import { action, type Invocation } from "../invocation.ts";
+import { action, type AddCommand, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
@@ -44,11 +44,8 @@ Examples:
   throttr-edge acquire gpu --maximum 4 --resources 2 --wait 5m -- python train.py
   throttr-edge acquire gpu --maximum 4 --ttl 1h --json`;
 
-export function addLeases(program: Command): void {
-  addAcquire(program);
-  addRenew(program);
-  addRelease(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const LEASES: readonly AddCommand[] = [addAcquire, addRenew, addRelease];
 
 /** Resources are counted in 32 bits, as everywhere in the protocol of semaphores. */
 const count = wholeArgument(1, U32_MAX);

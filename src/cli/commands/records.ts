@@ -5,7 +5,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 import { durationMsOf } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
-import { action, type Invocation } from "../invocation.ts";
+import { action, type AddCommand, type Invocation } from "../invocation.ts";
 import { printPages, type Listing } from "../listing.ts";
 import {
   addConnectionOptions,
@@ -37,11 +37,8 @@ interface ListOptions extends EncodingOptions {
   readonly limit?: number;
 }
 
-export function addRecords(program: Command): void {
-  addPurge(program);
-  addTtl(program);
-  addList(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const RECORD_COMMANDS: readonly AddCommand[] = [addPurge, addTtl, addList];
 
 function addPurge(program: Command): void {
   const command = program

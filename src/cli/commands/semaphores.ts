@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import type { Holder, ListedSemaphore } from "../../wire/edge/semaphores.ts";
 import { ExitCode } from "../exit-code.ts";
-import { action } from "../invocation.ts";
+import { action, type AddCommand } from "../invocation.ts";
 import { printPages, type Listing } from "../listing.ts";
 import {
   addConnectionOptions,
@@ -20,11 +20,8 @@ interface ListOptions extends EncodingOptions {
   readonly limit?: number;
 }
 
-export function addSemaphores(program: Command): void {
-  addList(program);
-  addOne(program);
-  addHolders(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const SEMAPHORE_COMMANDS: readonly AddCommand[] = [addList, addOne, addHolders];
 
 function addList(program: Command): void {
   const command = program

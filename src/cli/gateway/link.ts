@@ -68,9 +68,10 @@ export class Link {
   /** Something has come from the server since the last ping. */
   #isHeard = true;
   #missedPings = 0;
-  #heartbeat: ReturnType<typeof setInterval> | null = null;
+  /** Sends a ping every `pingMs`. */
+  #heartbeat: NodeJS.Timeout | undefined;
   /** Ends the wait for a client that goes on sending. */
-  #linger: ReturnType<typeof setTimeout> | null = null;
+  #linger: NodeJS.Timeout | undefined;
 
   /** @param onOver called once, when both sides have ended */
   constructor(client: Socket, host: LinkHost, onOver: () => void) {
@@ -306,10 +307,8 @@ export class Link {
 
   #end(): void {
     this.#phase = "ended";
-    if (this.#heartbeat !== null) clearInterval(this.#heartbeat);
-    this.#heartbeat = null;
-    if (this.#linger !== null) clearTimeout(this.#linger);
-    this.#linger = null;
+    clearInterval(this.#heartbeat);
+    clearTimeout(this.#linger);
   }
 
   #checkOver(): void {

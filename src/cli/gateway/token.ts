@@ -4,7 +4,8 @@
  * A file is how secrets are rotated: tokens expire, and a gateway that had to be restarted for a new one would drop all
  * clients.
  */
-import { open } from "node:fs/promises";
+import { createReadStream } from "node:fs";
+import { text } from "node:stream/consumers";
 import { UsageError } from "../failure.ts";
 import { detailOf } from "./error.ts";
 
@@ -26,19 +27,11 @@ export function givenToken(token: string | null): TokenSource {
  */
 export function tokenOfFile(path: string): TokenSource {
   return async () => {
-    try {
-      const file = await open(path);
-      try {
-        const bytes = Buffer.alloc(TOKEN_BYTES_MAX + 1);
-        const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
-        return checkedToken(bytes.toString("latin1", 0, bytesRead).trim(), path);
-      } finally {
-        await file.close();
-      }
-    } catch (error) {
-      if (error instanceof UsageError) throw error;
+    const file = createReadStream(path, { encoding: "latin1", end: TOKEN_BYTES_MAX });
+    const read = await text(file).catch((error: unknown) => {
       throw new UsageError("token_unreadable", detailOf(error));
-    }
+    });
+    return checkedToken(read.trim(), path);
   };
 }
 

@@ -5,10 +5,10 @@
  * reads those from its environment.
  */
 import { relative, sep } from "node:path";
-import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { addressText, type Address } from "./address.ts";
 import { assetModuleName, frontModule, TCP_ENTRYPOINT, type Asset } from "./assets.ts";
 import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
+import type { ServePlan } from "./plan.ts";
 
 /** The compatibility date of `wrangler.toml`; a test keeps the two equal. */
 export const COMPATIBILITY_DATE = "2026-10-23";
@@ -36,17 +36,12 @@ export const UNIQUE_KEYS: Readonly<Record<string, string>> = {
 };
 
 /** What to serve, and where. */
-export interface Serving {
-  readonly http: readonly Address[];
-  /** Address of all TCP ports. */
-  readonly tcpHost: string;
-  readonly tcp: readonly TcpPort[];
-  /** Variables by name, checked. */
-  readonly variables: Readonly<Record<string, string>>;
+export interface Serving extends Pick<
+  ServePlan,
+  "http" | "tcpHost" | "tcp" | "variables" | "isBehindProxy"
+> {
   /** Names of secrets, which are in the environment of workerd. */
   readonly secretNames: readonly string[];
-  /** A proxy in front tells the protocol and the client's address in headers. */
-  readonly isBehindProxy: boolean;
   /** Folder of the objects' files, absolute. */
   readonly objectsFolder: string;
   /** Folder of the Worker and the assets, absolute: workerd's import path. */

@@ -14,7 +14,6 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
   renameSync,
   rmSync,
   statfsSync,
@@ -22,6 +21,7 @@ import {
 } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 import { UsageError } from "../failure.ts";
+import { textIfThere } from "../files.ts";
 import { askServer, Claim, isHeld, type ServerAnswer } from "./claim.ts";
 import { CONFIGURATION_FILE } from "./configuration.ts";
 import { tryLock, type Lock } from "./lock.ts";
@@ -112,7 +112,7 @@ export class DataFolder {
   storeConfiguration(text: string): string {
     const path = join(this.path, CONFIGURATION_FILE);
     try {
-      if (textOf(path) !== text) replaceFile(path, text);
+      if (textIfThere(path) !== text) replaceFile(path, text);
       return path;
     } catch (error) {
       throw new UsageError("data_unusable", `--data: ${this.path}: ${(error as Error).message}`);
@@ -137,7 +137,7 @@ function refuseForeign(path: string): void {
     throw new UsageError("data_foreign", `--data: ${path} is where wrangler keeps its own data`);
   }
   if (!existsSync(path)) return;
-  const marker = textOf(join(path, MARKER));
+  const marker = textIfThere(join(path, MARKER));
   if (marker === null) {
     const others = readdirSync(path).filter((name) => !HARMLESS.includes(name));
     if (others.length === 0) return;
@@ -179,16 +179,6 @@ function formatOf(marker: string): unknown {
     return (JSON.parse(marker) as { format?: unknown } | null)?.format;
   } catch {
     return null;
-  }
-}
-
-/** Reads a file; null when it is missing. */
-function textOf(path: string): string | null {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return null;
-    throw error;
   }
 }
 

@@ -4,11 +4,12 @@
  * Process ids are reused, so a stored one could name another process. Instead an orphan is recognized by the data folder,
  * which it inherited as an open file, whatever path the folder has where the process runs.
  */
-import { readdirSync, readFileSync, readlinkSync, statSync } from "node:fs";
+import { readFileSync, readlinkSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import * as v from "valibot";
 import { UsageError } from "../failure.ts";
+import { processIds } from "../files.ts";
 import { isHeld } from "./claim.ts";
 import { CONFIGURATION_FILE } from "./configuration.ts";
 
@@ -60,7 +61,7 @@ export async function endOrphans(folder: string, drainTimeoutMs: number): Promis
 /** Processes that inherited the folder. An empty list where the system does not show open files. */
 function orphansOf(folder: string): number[] {
   const { dev, ino } = statSync(folder);
-  return processes().filter((pid) => {
+  return processIds().filter((pid) => {
     try {
       const files = `/proc/${pid}/fd`;
       const inherited = statSync(`${files}/${INHERITED.folder}`);
@@ -71,16 +72,6 @@ function orphansOf(folder: string): number[] {
       return false;
     }
   });
-}
-
-function processes(): number[] {
-  try {
-    return readdirSync("/proc")
-      .filter((name) => /^\d+$/.test(name))
-      .map(Number);
-  } catch {
-    return [];
-  }
 }
 
 function kill(pid: number, signal: "SIGTERM" | "SIGKILL"): boolean {

@@ -11,6 +11,7 @@ import {
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { refusalOfPort, tcpPorts } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
+import type { Host } from "../host.ts";
 import { connectionsWithin } from "./open-files.ts";
 import { addressOf, addressText, hostOf, isLoopback, type Address } from "./address.ts";
 
@@ -45,8 +46,6 @@ export interface ServePlan {
   readonly warnings: readonly string[];
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 const SECRETS = {
   TOKEN_SECRET: { flag: "--token-secret-file", option: "tokenSecretFile" },
   TOKEN_SECRET_PREVIOUS: {
@@ -78,7 +77,7 @@ const SOCKETS_MAX = 64;
  */
 export function planOf(
   flags: ServeFlags,
-  environment: Environment,
+  environment: Host["environment"],
   openFiles: number | null,
 ): ServePlan {
   const http = httpAddresses(flags.http);
@@ -186,7 +185,7 @@ function variablesOf(assignments: readonly string[]): Record<string, string> {
   return variables;
 }
 
-function secretsOf(flags: ServeFlags, environment: Environment): Record<string, string> {
+function secretsOf(flags: ServeFlags, environment: Host["environment"]): Record<string, string> {
   const secrets: Record<string, string> = {};
   for (const [name, { flag, option }] of Object.entries(SECRETS)) {
     const file = flags[option];

@@ -1,6 +1,7 @@
 /** Which process listens at a port, as far as the system shows it to this user. */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { processIds } from "../files.ts";
 
 /** State of a listening socket in `/proc/net/tcp`. */
 const LISTENING = "0A";
@@ -35,13 +36,12 @@ function listenersIn(table: string, port: number): Listener[] {
     .map((fields) => ({ userId: fields[7] ?? "", inode: fields[9] ?? "" }));
 }
 
-function processWith(sockets: ReadonlySet<string>): string | null {
-  const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-  return pids.find((pid) => filesOf(pid).some((file) => sockets.has(file))) ?? null;
+function processWith(sockets: ReadonlySet<string>): number | null {
+  return processIds().find((pid) => filesOf(pid).some((file) => sockets.has(file))) ?? null;
 }
 
 /** The open sockets of a process. An empty list once it has ended, and for a process of another user. */
-function filesOf(pid: string): string[] {
+function filesOf(pid: number): string[] {
   try {
     return readdirSync(`/proc/${pid}/fd`).map((file) => {
       try {
@@ -72,7 +72,7 @@ export function holderByLsof(port: number): string | null {
   }
 }
 
-function described(pid: string, command: string): string {
+function described(pid: number | string, command: string): string {
   const isLong = command.length > COMMAND_LENGTH_MAX;
   return `process ${pid} (${isLong ? `${command.slice(0, COMMAND_LENGTH_MAX)}…` : command})`;
 }

@@ -11,7 +11,9 @@ import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { childExitCode } from "../exit-code.ts";
 import { UsageError } from "../failure.ts";
+import { aborted } from "../interruption.ts";
 import { reachableUrl, type Address } from "./address.ts";
 import { assetsIn } from "./assets.ts";
 import {
@@ -35,19 +37,6 @@ const CONTROL_FD = 3;
 const READY_TIMEOUT_MS = 30_000;
 /** The exit code of shells for a program that exists and could not be started. */
 const NOT_STARTED_EXIT_CODE = 126;
-/** Exit codes after a signal are those of shells: 128 and the number of the signal. */
-const SIGNAL_EXIT_CODE = 128;
-const SIGNAL_NUMBERS: Readonly<Record<string, number>> = {
-  SIGHUP: 1,
-  SIGINT: 2,
-  SIGILL: 4,
-  SIGABRT: 6,
-  SIGBUS: 7,
-  SIGKILL: 9,
-  SIGSEGV: 11,
-  SIGTERM: 15,
-};
-
 /** What a ready server reports. */
 export interface Readiness {
   readonly http: readonly Address[];
@@ -78,7 +67,9 @@ export class ServerProcess {
         resolve(exitCode);
       };
       // Not the event "exit": "close" comes after the last lines of the log were read.
-      child.once("close", (code, signal) => end(this.#exitCode(code, signal)));
+      child.once("close", (code, signal) =>
+        end(this.#isStopping ? 0 : childExitCode(code, signal)),
+      );
       child.once("error", () => end(NOT_STARTED_EXIT_CODE));
     });
     process.on("exit", this.#killAtExit);
@@ -166,11 +157,6 @@ export class ServerProcess {
     void this.ended.then(() => clearTimeout(timer));
   }
 
-  #exitCode(code: number | null, signal: NodeJS.Signals | null): number {
-    if (this.#isStopping) return 0;
-    return code ?? SIGNAL_EXIT_CODE + (SIGNAL_NUMBERS[signal ?? ""] ?? 0);
-  }
-
   /** Ports that other processes use: workerd names the port, but not the process. */
   #takenPorts(): string[] {
     return [...this.#plan.http, ...this.#plan.tcp].flatMap(({ port }) => {
@@ -180,10 +166,9 @@ export class ServerProcess {
   }
 
   async #inTime<T>(result: Promise<T>, timeout: AbortSignal): Promise<T> {
-    const failed = Promise.withResolvers<never>();
-    timeout.addEventListener("abort", () =>
-      failed.reject(new NotReady(`workerd was not ready within ${READY_TIMEOUT_MS} ms`)),
-    );
+    const late = aborted(timeout).then(() => {
+      throw new NotReady(`workerd was not ready within ${READY_TIMEOUT_MS} ms`);
+    });
     const ended = this.ended.then((code) => {
       const reasons = [
         `workerd ended with ${code} before the server was ready`,
@@ -191,7 +176,7 @@ export class ServerProcess {
       ];
       throw new NotReady(reasons.join("; "));
     });
-    return await Promise.race([result, ended, failed.promise]);
+    return await Promise.race([result, ended, late]);
   }
 }
 

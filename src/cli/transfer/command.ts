@@ -4,21 +4,21 @@
  * Both can be interrupted at any byte and resumed. An export is checked as a whole before an import changes anything,
  * except from a pipe, which can be read only once.
  */
-import { Argument, InvalidArgumentError, Option, type Command } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import type { ThrottrClient } from "../../client/client.ts";
 import type { RestorePolicyName } from "../../wire/edge/transfer.ts";
 import { protocolByName, VALUE_SIZES } from "../../wire/throttr/protocol.ts";
 import { ExitCode } from "../exit-code.ts";
 import { failureOf, UsageError } from "../failure.ts";
-import { action, type Invocation } from "../invocation.ts";
+import { action, type AddCommand, type Invocation } from "../invocation.ts";
 import {
   addConnectionOptions,
   addEncodingOptions,
-  encodingOf,
+  bytesGiven,
   type EncodingOptions,
 } from "../options.ts";
 import type { Json } from "../output.ts";
-import { bytesOfArgument, shownText } from "../text.ts";
+import { shownText } from "../text.ts";
 import { ExportFile, exportAll, writeTo, type Exported } from "./export.ts";
 import { chunksOf, importFile, importStream, survey, type Survey } from "./import.ts";
 import type { Address } from "./native/connection.ts";
@@ -30,6 +30,7 @@ import {
   noRestoreCounts,
   Restorer,
   restoreTotal,
+  type Position,
   type RestoreCounts,
 } from "./restorer.ts";
 import { EdgeSource, type RecordSource } from "./source.ts";
@@ -55,17 +56,14 @@ interface ImportOptions {
   readonly partial?: boolean;
 }
 
-/** Adds `export` and `import`. */
-export function addTransfer(program: Command): void {
-  addExport(program);
-  addImport(program);
-}
+/** The commands of this file, in the order of `--help`. */
+export const TRANSFERS: readonly AddCommand[] = [addExport, addImport];
 
 function addExport(program: Command): void {
   const command = program
     .command("export")
     .description("write all records with their expiry as JSON Lines, without semaphores")
-    .addOption(new Option("-o, --out <file>", "file to write; - is standard output").default(PIPE))
+    .option("-o, --out <file>", "file to write; - is standard output", PIPE)
     .addOption(
       new Option(
         "--prefix <prefix>",
@@ -80,11 +78,10 @@ function addExport(program: Command): void {
         "resume",
       ),
     )
-    .addOption(
-      new Option(
-        "--from-native <host:port>",
-        "read from a Throttr server over TCP instead, in its own protocol",
-      ).argParser(addressArgument),
+    .option(
+      "--from-native <host:port>",
+      "read from a Throttr server over TCP instead, in its own protocol",
+      addressArgument,
     )
     .addOption(
       new Option("--size <size>", "value size of that server")
@@ -104,52 +101,47 @@ function addImport(program: Command): void {
   const command = program
     .command("import")
     .description("restore the records of an export, each until its own expiry")
-    .addArgument(
-      new Argument("[file]", "file that export wrote; - is standard input").default(PIPE),
-    )
+    .argument("[file]", "file that export wrote; - is standard input", PIPE)
     .addOption(
       new Option("--policy <policy>", "what to do with a record that already exists")
         .choices(["keep", "replace"])
         .default("keep"),
     )
-    .addOption(new Option("--dry-run", "check the file without changing anything"))
+    .option("--dry-run", "check the file without changing anything")
     .addOption(
       new Option("--resume", "continue an interrupted import of this file").conflicts("dryRun"),
     )
-    .addOption(new Option("--partial", "accept a file that was cut short"))
+    .option("--partial", "accept a file that was cut short")
     .action(action<ImportOptions, [string]>(runImport));
   addConnectionOptions(command);
 }
 
 async function runExport(invocation: Invocation, options: ExportOptions): Promise<ExitCode> {
-  const prefix = bytesOfArgument(options.prefix, encodingOf(options));
-  if (options.out === PIPE) {
-    if (options.resume === true) {
-      throw new UsageError("option_invalid", "--resume: needs a file as --out");
-    }
-    const source = sourceOf(invocation, options, prefix, null);
-    await exported(invocation, source, prefix, null);
-    return ExitCode.done;
-  }
-  const file =
-    options.resume === true
-      ? await ExportFile.resume(options.out)
-      : await ExportFile.create(options.out, options.force === true);
+  const prefix = bytesGiven(options.prefix, options);
+  const file = await fileOf(options);
   try {
-    if (file.isComplete) {
+    if (file?.isComplete === true) {
       await file.complete();
-      await tellExport(
-        invocation,
-        { ...file.found!.counts, resumed: file.found!.counts.records },
-        [],
-      );
-      return ExitCode.done;
+      const { counts } = file.found!;
+      await tellExport(invocation, { ...counts, resumed: counts.records }, []);
+    } else {
+      await exported(invocation, sourceOf(invocation, options, prefix, file), prefix, file);
     }
-    await exported(invocation, sourceOf(invocation, options, prefix, file), prefix, file);
     return ExitCode.done;
   } finally {
-    await file.close();
+    await file?.close();
   }
+}
+
+/** The file to write; null for standard output. @throws UsageError, also as `ExportFile` */
+async function fileOf({ out, resume, force }: ExportOptions): Promise<ExportFile | null> {
+  if (out !== PIPE) {
+    return resume === true
+      ? await ExportFile.resume(out)
+      : await ExportFile.create(out, force === true);
+  }
+  if (resume !== true) return null;
+  throw new UsageError("option_invalid", "--resume: needs a file as --out");
 }
 
 function sourceOf(
@@ -160,9 +152,11 @@ function sourceOf(
 ): RecordSource {
   if (fromNative !== undefined) {
     const protocol = protocolByName(dialect, size)!;
-    return new NativeSource(fromNative, protocol, prefix, settings.timeoutMs, signal);
+    const { timeoutMs } = settings;
+    return new NativeSource({ address: fromNative, protocol, prefix, timeoutMs, signal });
   }
-  return new EdgeSource(client, call, addressOf(settings.url), prefix, file?.after ?? null);
+  const after = file?.found?.lastKey ?? null;
+  return new EdgeSource({ client, call, name: addressOf(settings.url), prefix, after });
 }
 
 async function exported(
@@ -247,65 +241,82 @@ async function runImport(
   return await importSurveyed(invocation, options, name, surveyed);
 }
 
+/** Restores while it reads: a pipe can be read only once, so nothing can be checked before. */
 async function importPipe(
   invocation: Invocation,
   { policy, partial }: ImportOptions,
 ): Promise<ExitCode> {
-  const { call, host, output } = invocation;
-  const client = socketClientOf(invocation);
-  const progress = await showProgress(host, output.isJson, "import", () => Promise.resolve(null));
-  const counts = noRestoreCounts();
-  const restorer = new Restorer(client, call, policy, counts, () => {
-    progress.update(0, restoreTotal(counts));
-    return Promise.resolve();
-  });
-  try {
-    await importStream(host.stdin, partial === true, restorer);
-  } catch (error) {
-    progress.stop();
-    await tellImport(invocation, restorer, false);
-    throw error;
-  }
-  progress.stop();
+  const task: ImportTask = { policy, counts: noRestoreCounts(), bytes: null, isResumed: false };
+  const restorer = await restored(invocation, task, (made) =>
+    importStream(invocation.host.stdin, partial === true, made),
+  );
   return await tellImport(invocation, restorer, true);
 }
 
+/** Restores a file that was read and checked before, and keeps its progress in a file beside it. */
 async function importSurveyed(
   invocation: Invocation,
   { policy, resume }: ImportOptions,
   name: string,
   surveyed: Survey,
 ): Promise<ExitCode> {
-  const { call, host, output, settings } = invocation;
-  const client = socketClientOf(invocation);
   const { sha256, bytes } = surveyed;
   const file = new ProgressFile(name);
-  const identity = { sha256, target: addressOf(settings.url), policy };
+  const identity = { sha256, target: addressOf(invocation.settings.url), policy };
   const before = resume === true ? await file.read(identity) : null;
-  const from = before ?? { line: 0, endsAt: 0 };
   const counts = countsOf(before);
-  const progress = await showProgress(host, output.isJson, "import", () => Promise.resolve(bytes));
-  const restorer: Restorer = new Restorer(client, call, policy, counts, async () => {
-    const { line, endsAt } = restorer.done!;
-    progress.update(endsAt, restoreTotal(counts));
-    await file.write({ ...identity, line, endsAt, ...counts }, false);
-  });
-  try {
-    await importFile(name, from, surveyed, restorer);
-  } catch (error) {
-    progress.stop();
-    if (restorer.done !== null) {
-      const { line, endsAt } = restorer.done;
-      await file.write({ ...identity, line, endsAt, ...counts }, true);
-    }
-    await tellImport(invocation, restorer, false);
-    // Where nothing was done there is nothing to go on from.
-    if (restorer.done !== null || before !== null) output.note(resumptionOf(error));
-    throw error;
-  }
-  progress.stop();
+  const save = (done: Position, isLast: boolean): Promise<void> =>
+    file.write({ ...identity, ...done, ...counts }, isLast);
+  const task: ImportTask = { policy, counts, bytes, isResumed: before !== null, save };
+  const restorer = await restored(invocation, task, (made) =>
+    importFile(name, before ?? { line: 0, endsAt: 0 }, surveyed, made),
+  );
   await file.remove();
   return await tellImport(invocation, restorer, true);
+}
+
+/** What an import from a pipe and one from a file differ in. */
+interface ImportTask {
+  readonly policy: RestorePolicyName;
+  /** Counts of an earlier run, which are added to. */
+  readonly counts: RestoreCounts;
+  /** Length of the file, for the progress bar; null for a pipe. */
+  readonly bytes: number | null;
+  readonly isResumed: boolean;
+  /** Stores how far the import got. Missing for a pipe, which cannot be resumed. */
+  readonly save?: (done: Position, isLast: boolean) => Promise<void>;
+}
+
+/**
+ * Restores records with a progress bar. If that fails, it prints what was restored until then, and how to continue,
+ * before it throws.
+ */
+async function restored(
+  invocation: Invocation,
+  { policy, counts, bytes, isResumed, save }: ImportTask,
+  restore: (restorer: Restorer) => Promise<void>,
+): Promise<Restorer> {
+  const { call, host, output } = invocation;
+  const client = socketClientOf(invocation);
+  const progress = await showProgress(host, output.isJson, "import", () => Promise.resolve(bytes));
+  const onDone = async (): Promise<void> => {
+    progress.update(restorer.done!.endsAt, restoreTotal(counts));
+    await save?.(restorer.done!, false);
+  };
+  const restorer: Restorer = new Restorer({ client, call, policy, counts, onDone });
+  try {
+    await restore(restorer);
+    progress.stop();
+    return restorer;
+  } catch (error) {
+    progress.stop();
+    const { done } = restorer;
+    if (done !== null) await save?.(done, true);
+    await tellImport(invocation, restorer, false);
+    // Where nothing was done there is nothing to go on from.
+    if (save !== undefined && (done !== null || isResumed)) output.note(resumptionOf(error));
+    throw error;
+  }
 }
 
 /** How to continue a failed import. If the server refused it, it would refuse again until the cause is gone. */

@@ -17,7 +17,7 @@ import {
   type Header,
   type Trailer,
 } from "./format.ts";
-import { LineTooLong, linesOf, type Line } from "./lines.ts";
+import { linesOf, type Line } from "./lines.ts";
 
 const LINE_END = Uint8Array.of(0x0a);
 const COUNTED = ["records", "counters", "buffers", "pairs"] as const;
@@ -57,7 +57,7 @@ export class ExportReader {
   /**
    * Reads a line and returns its record; null for the header and the trailer.
    *
-   * @throws UsageError `file_invalid`, `file_damaged`
+   * @throws LineError, which `readExport` reports with the number of the line; UsageError `file_damaged`
    */
   read({ bytes, endsAt }: Line): StoredRecord | null {
     const record = this.#recordOf(bytes);
@@ -67,24 +67,22 @@ export class ExportReader {
   }
 
   #recordOf(bytes: Uint8Array): StoredRecord | null {
-    const at = this.lines + 1;
-    if (this.trailer !== null) throw fileInvalid(at, "unexpected line after the trailer");
+    if (this.trailer !== null) throw new LineError("unexpected line after the trailer");
     if (this.#header === null) {
-      this.#header = of(at, () => readHeader(bytes));
-    } else {
-      const read = of(at, () => readLine(bytes));
-      if (isTrailer(read)) {
-        this.#assertSame(read);
-        this.trailer = read;
-        return null;
-      }
-      countRecord(this.counts, read);
-      this.lastKey = read.key;
+      this.#header = readHeader(bytes);
       this.#add(bytes);
-      return read;
+      return null;
     }
+    const read = readLine(bytes);
+    if (isTrailer(read)) {
+      this.#assertSame(read);
+      this.trailer = read;
+      return null;
+    }
+    countRecord(this.counts, read);
+    this.lastKey = read.key;
     this.#add(bytes);
-    return null;
+    return read;
   }
 
   #add(bytes: Uint8Array): void {
@@ -128,7 +126,7 @@ export async function readExport(
       }
     }
   } catch (error) {
-    if (error instanceof LineTooLong) throw fileInvalid(reader.lines + 1, error.message);
+    if (error instanceof LineError) throw fileInvalid(reader.lines + 1, error.message);
     throw error;
   }
   if (reader.trailer === null && !isTornAllowed) return cutShort(reader);
@@ -141,15 +139,6 @@ function cutShort({ isEmpty, counts }: ExportReader): never {
     "file_truncated",
     `the file ends after ${counts.records} records, before its trailer; continue it with export --resume, or import what it has with import --partial`,
   );
-}
-
-function of<Read>(line: number, read: () => Read): Read {
-  try {
-    return read();
-  } catch (error) {
-    if (error instanceof LineError) throw fileInvalid(line, error.message);
-    throw error;
-  }
 }
 
 function fileInvalid(line: number, detail: string): UsageError {

@@ -1,12 +1,11 @@
 /** An export: writes the records of a source to a file or a pipe. */
 import { createReadStream } from "node:fs";
 import { open, realpath, rename, rm, stat, type FileHandle } from "node:fs/promises";
-import type { RecordKey } from "../../wire/edge/transfer.ts";
 import { UsageError } from "../failure.ts";
 import type { Output } from "../output.ts";
 import { base64Of, shownBytes } from "../text.ts";
 import { readExport, type ExportReader } from "./export-reader.ts";
-import { ExportWriter, type Begun, type Write } from "./export-writer.ts";
+import { ExportWriter, type Write } from "./export-writer.ts";
 import type { Counts, Header } from "./format.ts";
 import type { Progress } from "./progress.ts";
 import type { RecordSource } from "./source.ts";
@@ -28,8 +27,9 @@ export class ExportFile {
   readonly name: string;
   /** The path that it replaces once it is complete; null if it is written in place. */
   readonly replaces: string | null;
+  /** The part that an earlier run wrote; null for a new file. */
+  readonly found: ExportReader | null;
   readonly #file: FileHandle;
-  readonly #found: ExportReader | null;
   #at: number;
   #isClosed = false;
 
@@ -42,7 +42,7 @@ export class ExportFile {
     this.name = name;
     this.replaces = replaces;
     this.#file = file;
-    this.#found = found;
+    this.found = found;
     this.#at = found?.endsAt ?? 0;
   }
 
@@ -83,19 +83,9 @@ export class ExportFile {
     return new ExportFile(begun, isDraft ? target : null, file, found.isEmpty ? null : found);
   }
 
-  /** The part that an earlier run wrote; null for a new file. */
-  get found(): ExportReader | null {
-    return this.#found;
-  }
-
   /** Whether it has its trailer. */
   get isComplete(): boolean {
-    return this.#found !== null && this.#found.trailer !== null;
-  }
-
-  /** The key after which to continue; null for the start. */
-  get after(): RecordKey | null {
-    return this.#found?.lastKey ?? null;
+    return (this.found?.trailer ?? null) !== null;
   }
 
   readonly write: Write = async (bytes) => {
@@ -154,11 +144,10 @@ export async function exportAll(
 ): Promise<Exported> {
   const header: Header = { startedAtMs: Date.now(), source: source.name, prefix };
   if (found !== null) assertSameExport(found.header, header);
-  const begun: Begun | null = found === null ? null : { counts: found.counts, hash: found.hash };
-  const writer = new ExportWriter(write, begun);
+  const writer = new ExportWriter(write, found);
   const resumed = writer.counts.records;
   // The header waits for the source's first answer, so that a failed call leaves no file behind.
-  let hasHeader = begun !== null;
+  let hasHeader = found !== null;
   for await (const records of source.pages()) {
     if (!hasHeader) await writer.header(header);
     hasHeader = true;

@@ -145,15 +145,8 @@ export function recordLine(record: StoredRecord): string {
   });
 }
 
-export function trailerLine({
-  records,
-  counters,
-  buffers,
-  pairs,
-  finishedAtMs,
-  sha256,
-}: Trailer): string {
-  return line({ end: true, records, counters, buffers, pairs, finishedAtMs, sha256 });
+export function trailerLine(trailer: Trailer): string {
+  return line({ end: true, ...trailer });
 }
 
 /** @throws LineError */

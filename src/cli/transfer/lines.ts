@@ -1,6 +1,6 @@
 /** Splits a stream of bytes into lines, holding at most one unfinished line in memory. */
 import { ByteWriter } from "../../wire/bytes.ts";
-import { LINE_BYTES_MAX } from "./format.ts";
+import { LINE_BYTES_MAX, LineError } from "./format.ts";
 
 const LINE_END = 0x0a;
 
@@ -13,13 +13,10 @@ export interface Line {
   readonly isWhole: boolean;
 }
 
-/** A line is longer than `LINE_BYTES_MAX`. */
-export class LineTooLong extends Error {}
-
 /**
  * Yields the lines of each chunk together.
  *
- * @throws LineTooLong
+ * @throws LineError
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line[], void> {
   const rest = new ByteWriter(0);
@@ -40,7 +37,7 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerato
     }
     rest.copy(chunk, from);
     if (rest.length > LINE_BYTES_MAX) {
-      throw new LineTooLong(`a line has more than ${LINE_BYTES_MAX} bytes`);
+      throw new LineError(`a line has more than ${LINE_BYTES_MAX} bytes`);
     }
     if (lines.length > 0) yield lines;
   }

@@ -4,6 +4,7 @@
  * A restore can be repeated safely: it writes the same record with the same expiry. So a batch whose outcome is unknown
  * is sent again, with a growing pause, and only then given up.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import type { CallOptions } from "../../client/calls/call.ts";
 import type { ThrottrClient } from "../../client/client.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -87,36 +88,31 @@ interface Batch {
 
 type Outcome = RestoreResult | ThrottrError;
 
+/** Where to restore, and what to do with records that exist. */
+export interface RestoreSettings {
+  readonly client: ThrottrClient;
+  readonly call: CallOptions;
+  readonly policy: RestorePolicyName;
+  /** The counts of an earlier run, which are added to. */
+  readonly counts: RestoreCounts;
+  /** Called whenever `done` has moved; the restorer waits for it. */
+  readonly onDone: () => Promise<void>;
+}
+
 export class Restorer {
   readonly counts: RestoreCounts;
   readonly failures: RestoreFailure[] = [];
   /** Everything up to this place is done; null at the start. */
   done: Position | null = null;
-  readonly #client: ThrottrClient;
-  readonly #call: CallOptions;
-  readonly #policy: RestorePolicyName;
-  readonly #onDone: () => Promise<void>;
+  readonly #settings: RestoreSettings;
   #gathered: Entry[] = [];
   #gatheredBytes = 0;
   #end: Position = { line: 0, endsAt: 0 };
   readonly #underWay: Batch[] = [];
 
-  /**
-   * @param counts the counts of an earlier run, which are added to
-   * @param onDone called whenever `done` has moved
-   */
-  constructor(
-    client: ThrottrClient,
-    call: CallOptions,
-    policy: RestorePolicyName,
-    counts: RestoreCounts,
-    onDone: () => Promise<void>,
-  ) {
-    this.#client = client;
-    this.#call = call;
-    this.#policy = policy;
-    this.counts = counts;
-    this.#onDone = onDone;
+  constructor(settings: RestoreSettings) {
+    this.#settings = settings;
+    this.counts = settings.counts;
   }
 
   /**
@@ -159,7 +155,7 @@ export class Restorer {
     const outcomes = await outcome;
     entries.forEach(({ line }, i) => this.#count(outcomes[i]!, line));
     this.done = end;
-    await this.#onDone();
+    await this.#settings.onDone();
   }
 
   #count(outcome: Outcome, line: number): void {
@@ -191,13 +187,14 @@ export class Restorer {
       });
       if (repeatable === null) return outcomes as Outcome[];
       if (attempt === ATTEMPTS_MAX) throw repeatable;
-      await new Promise((resolve) => setTimeout(resolve, BACKOFF_BASE_MS * 2 ** attempt));
+      await sleep(BACKOFF_BASE_MS * 2 ** attempt);
     }
   }
 
   async #restore(record: StoredRecord): Promise<Outcome> {
+    const { client, policy, call } = this.#settings;
     try {
-      return await this.#client.restore(record, { policy: this.#policy, ...this.#call });
+      return await client.restore(record, { policy, ...call });
     } catch (error) {
       return ThrottrError.from(error);
     }

@@ -1,7 +1,7 @@
 /** Sources of an export: a namespace of this server, or a Throttr server (native/). */
 import type { ThrottrClient } from "../../client/client.ts";
 import type { CallOptions } from "../../client/calls/call.ts";
-import type { ExportedKey, ExportPage, RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
+import type { ExportPage, RecordKey, StoredRecord } from "../../wire/edge/transfer.ts";
 import { isPair } from "./format.ts";
 
 export interface RecordSource {
@@ -15,37 +15,36 @@ export interface RecordSource {
   remarks(): readonly string[];
 }
 
+/** The namespace to read, and from where on. */
+export interface EdgeSettings {
+  readonly client: ThrottrClient;
+  readonly call: CallOptions;
+  /** Address of the server, without credentials. */
+  readonly name: string;
+  /** Only keys, and consumers of pairs, that begin with it; empty for all. */
+  readonly prefix: Uint8Array;
+  /** The key after which to continue; null for the start. */
+  readonly after: RecordKey | null;
+}
+
 /** The records of a namespace: first those under keys, then those under pairs. */
 export class EdgeSource implements RecordSource {
   readonly name: string;
-  readonly #client: ThrottrClient;
-  readonly #call: CallOptions;
-  readonly #prefix: Uint8Array;
-  readonly #after: RecordKey | null;
+  readonly #settings: EdgeSettings;
 
-  /** @param after the key after which to continue; null for the start */
-  constructor(
-    client: ThrottrClient,
-    call: CallOptions,
-    name: string,
-    prefix: Uint8Array,
-    after: RecordKey | null,
-  ) {
-    this.#client = client;
-    this.#call = call;
-    this.name = name;
-    this.#prefix = prefix;
-    this.#after = after;
+  constructor(settings: EdgeSettings) {
+    this.#settings = settings;
+    this.name = settings.name;
   }
 
   async total(): Promise<number | null> {
-    if (this.#prefix.length > 0) return null;
-    const { keys } = await this.#client.info(this.#call);
+    if (this.#settings.prefix.length > 0) return null;
+    const { keys } = await this.#settings.client.info(this.#settings.call);
     return keys;
   }
 
   async *pages(): AsyncGenerator<readonly StoredRecord[], void> {
-    const after = this.#after;
+    const after = this.#settings.after;
     if (after === null || !isPair(after)) yield* this.#pagesOf(false, after);
     yield* this.#pagesOf(true, after !== null && isPair(after) ? after : null);
   }
@@ -60,8 +59,7 @@ export class EdgeSource implements RecordSource {
   ): AsyncGenerator<readonly StoredRecord[], void> {
     let next: Promise<ExportPage> | null = this.#page(pairs, after);
     while (next !== null) {
-      const { records, cursor }: { records: readonly StoredRecord[]; cursor: ExportedKey | null } =
-        await next;
+      const { records, cursor }: ExportPage = await next;
       // Ask for the next page while this one is written to disk.
       next = cursor === null ? null : this.#page(pairs, cursor);
       next?.catch(() => {});
@@ -70,7 +68,7 @@ export class EdgeSource implements RecordSource {
   }
 
   #page(pairs: boolean, after: RecordKey | null): Promise<ExportPage> {
-    const cursor = after === null ? {} : { cursor: after };
-    return this.#client.exportPage({ ...this.#call, prefix: this.#prefix, pairs, ...cursor });
+    const { client, call, prefix } = this.#settings;
+    return client.exportPage({ ...call, prefix, pairs, ...(after !== null && { cursor: after }) });
   }
 }

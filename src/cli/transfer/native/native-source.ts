@@ -13,33 +13,34 @@ const REQUESTS_MAX = 250;
 const REQUEST_BYTES_MAX = 4096;
 const REQUEST_HEADER_BYTES = 2;
 
+/** Which server to read from, and how. */
+export interface NativeSettings {
+  readonly address: Address;
+  readonly protocol: Protocol;
+  /** Only keys that begin with it; empty for all. The protocol has no such filter, so it is applied here. */
+  readonly prefix: Uint8Array;
+  /** How long the server may stay silent, in milliseconds. */
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+/** LIST names the records, and QUERY and GET on further connections read their values meanwhile. */
 export class NativeSource implements RecordSource {
   readonly name: string;
-  readonly #address: Address;
-  readonly #protocol: Protocol;
-  readonly #prefix: Uint8Array;
-  readonly #timeoutMs: number;
-  readonly #signal: AbortSignal;
+  readonly #settings: NativeSettings;
   /** The largest value of the protocol. */
   readonly #max: bigint;
+  /** Records that expired or were removed between LIST and the request for their value. */
   #vanished = 0;
+  /** Buffers whose length the size field cannot say: the server refuses to send them. */
   #tooLong = 0;
+  /** Counters at the largest value: their quota may have been cut down to it. */
   #saturated = 0;
 
-  constructor(
-    address: Address,
-    protocol: Protocol,
-    prefix: Uint8Array,
-    timeoutMs: number,
-    signal: AbortSignal,
-  ) {
-    this.#address = address;
-    this.#protocol = protocol;
-    this.#prefix = prefix;
-    this.#timeoutMs = timeoutMs;
-    this.#signal = signal;
-    this.#max = (1n << BigInt(8 * protocol.valueSize)) - 1n;
-    this.name = `throttr://${address.host}:${address.port}`;
+  constructor(settings: NativeSettings) {
+    this.#settings = settings;
+    this.#max = (1n << BigInt(8 * settings.protocol.valueSize)) - 1n;
+    this.name = `throttr://${settings.address.host}:${settings.address.port}`;
   }
 
   total(): Promise<number | null> {
@@ -47,7 +48,7 @@ export class NativeSource implements RecordSource {
   }
 
   remarks(): readonly string[] {
-    const most = `the most that uint${8 * this.#protocol.valueSize} can say`;
+    const most = `the most that uint${8 * this.#settings.protocol.valueSize} can say`;
     return [
       ...remark(this.#vanished, "went while the export ran"),
       ...remark(this.#tooLong, `could not be read: their values are longer than ${most}`),
@@ -77,15 +78,16 @@ export class NativeSource implements RecordSource {
   /** Whoever expects longer fields than the server sends waits for what never comes. */
   #explained(error: unknown): unknown {
     if (!(error instanceof ThrottrError) || error.code !== "timeout") return error;
-    const size = `uint${8 * this.#protocol.valueSize}`;
+    const size = `uint${8 * this.#settings.protocol.valueSize}`;
     const detail = `${error.detail}: is ${size} the value size of that server (--size)?`;
     return new ThrottrError(error.code, detail, { cause: error });
   }
 
   async #open(): Promise<NativeConnection[]> {
+    const { address, protocol, timeoutMs, signal } = this.#settings;
     const opened = await Promise.allSettled(
       Array.from({ length: 1 + CONNECTIONS }, () =>
-        NativeConnection.open(this.#address, this.#protocol, this.#timeoutMs, this.#signal),
+        NativeConnection.open(address, protocol, timeoutMs, signal),
       ),
     );
     const failed = opened.find((result) => result.status === "rejected");
@@ -98,7 +100,7 @@ export class NativeSource implements RecordSource {
   }
 
   #gather(batches: ListedKey[][], entry: ListedKey): void {
-    if (this.#prefix.some((byte, i) => entry.key[i] !== byte)) return;
+    if (this.#settings.prefix.some((byte, i) => entry.key[i] !== byte)) return;
     const last = batches.at(-1);
     const bytes = last?.reduce((sum, { key }) => sum + REQUEST_HEADER_BYTES + key.length, 0) ?? 0;
     const hasRoom =
@@ -134,7 +136,7 @@ export class NativeSource implements RecordSource {
         return [];
       }
       const isLargest = record.kind === "counter" && record.quota === this.#max;
-      if (isLargest && this.#protocol.valueSize < 8) this.#saturated++;
+      if (isLargest && this.#settings.protocol.valueSize < 8) this.#saturated++;
       return [record];
     });
   }
