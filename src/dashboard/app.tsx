@@ -233,16 +233,16 @@ function Rights({
 }) {
   if (isOpenToAll) {
     return (
-      <p class="rights">
+      <p class="rights hint">
         <strong>{opened}</strong>
         <span>no token needed</span>
       </p>
     );
   }
-  if (claims === null) return <p class="rights">Signed in with a token</p>;
+  if (claims === null) return <p class="rights hint">Signed in with a token</p>;
   const { namespace, scopes, expiresAtMs } = claims;
   return (
-    <p class="rights" title={`The token expires ${formatMoment(expiresAtMs)}`}>
+    <p class="rights hint" title={`The token expires ${formatMoment(expiresAtMs)}`}>
       <strong>{namespace}</strong>
       <span>{scopes.length === 0 ? "no scopes" : scopes.join(", ")}</span>
     </p>

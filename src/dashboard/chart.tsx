@@ -8,7 +8,7 @@ import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import uPlot from "uplot";
 import { formatRate, formatTime } from "./format.ts";
-import { LINES_MAX, SAMPLES_MAX, type Sample } from "./overview-feed.ts";
+import { LINES_MAX, SAMPLES_MAX, type Feed, type Sample } from "./overview-feed.ts";
 import { themeStore } from "./theme.ts";
 import { useStore } from "./store.ts";
 
@@ -16,13 +16,7 @@ const HEIGHT_PX = 220;
 /** Five types, and all others. */
 const LINES = LINES_MAX + 1;
 
-export function RequestsChart({
-  samples,
-  names,
-}: {
-  readonly samples: readonly Sample[];
-  readonly names: readonly string[];
-}) {
+export function RequestsChart({ samples, names }: Pick<Feed, "samples" | "names">) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [pointed, setPointed] = useState<number | null>(null);
@@ -69,7 +63,7 @@ export function RequestsChart({
         {shown.map((name, i) =>
           name === null ? null : (
             <li key={name}>
-              <span class={`swatch line-${i}`} />
+              <span class="swatch" style={{ background: `var(--line-${i})` }} />
               <span class="legend-name">{name}</span>
               <span class="figure">{at?.values == null ? "–" : formatRate(at.values[i]!)}</span>
             </li>

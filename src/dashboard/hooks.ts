@@ -73,7 +73,10 @@ export function useLoaded<Value extends object>(
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);
-  useReloadKey(reload);
+  useEffect(() => {
+    reloaders.add(reload);
+    return () => void reloaders.delete(reload);
+  }, []);
   return { ...state, reload };
 }
 
@@ -94,13 +97,6 @@ const reloaders = new Set<() => void>();
 
 export function reloadScreen(): void {
   for (const reload of reloaders) reload();
-}
-
-function useReloadKey(reload: () => void): void {
-  useEffect(() => {
-    reloaders.add(reload);
-    return () => void reloaders.delete(reload);
-  }, []);
 }
 
 /** A change that a button makes: one at a time, with the error of the last one. */

@@ -45,21 +45,12 @@ export const sessionStore = new Store<SessionState>({ status: "checking" });
 
 /** Opens the dashboard with the token of this tab, or without one. */
 export async function openSession(): Promise<void> {
-  await tryToken(readToken());
-}
-
-/**
- * Opens the dashboard with a token, and keeps it for this tab if the server takes it.
- *
- * @returns why it is not taken; a session that was open before then goes on
- */
-export async function signIn(token: string): Promise<ThrottrError | null> {
-  return await tryToken(token);
+  await signIn(readToken());
 }
 
 /** Opens a namespace of a server that lets anyone in to any. Answers as `signIn`. */
 export async function openNamespace(name: string): Promise<ThrottrError | null> {
-  return await tryToken(name === OPEN_NAMESPACE ? null : NAMESPACE + name);
+  return await signIn(name === OPEN_NAMESPACE ? null : NAMESPACE + name);
 }
 
 /** Whether the server lets anyone in to any namespace. */
@@ -74,13 +65,18 @@ export async function mayNameNamespaces(): Promise<boolean> {
 export async function signOut(): Promise<void> {
   forgetToken();
   sessionStore.set({ status: "checking" });
-  await tryToken(null);
+  await signIn(null);
 }
 
 const clientOf = (token: string | null): ThrottrClient =>
   new ThrottrClient(http(location.origin, token === null ? {} : { token }));
 
-async function tryToken(token: string | null): Promise<ThrottrError | null> {
+/**
+ * Opens the dashboard with a token, or without one, and keeps it for this tab if the server takes it.
+ *
+ * @returns why it is not taken; a session that was open before then goes on
+ */
+export async function signIn(token: string | null): Promise<ThrottrError | null> {
   const throttr = clientOf(token);
   const error = await errorOf(throttr);
   const { value } = sessionStore;
@@ -141,6 +137,12 @@ export function failureOf(error: unknown): ThrottrError {
 /** True when the token is known to lack a scope; then there is no need to ask the server. */
 export const lacksScope = ({ claims }: Session, scope: string): boolean =>
   claims !== null && !claims.scopes.includes(scope);
+
+/** A page of a list in JSON: `GET /v1/{name}`. */
+export type Page<Name extends string, Row> = { readonly [name in Name]: readonly Row[] } & {
+  /** Of the next page; null behind the last one. */
+  readonly cursor: string | null;
+};
 
 interface CallOptions {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";

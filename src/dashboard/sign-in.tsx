@@ -3,7 +3,6 @@ import { useState } from "hono/jsx/dom";
 import type { ThrottrError } from "../client/index.ts";
 import { Button, Failure, Field, Form } from "./controls/index.ts";
 import { useEffect } from "./effect.ts";
-import { useAction } from "./hooks.ts";
 import { isUnreached } from "./rights.ts";
 import { mayNameNamespaces, openNamespace, openSession, signIn, type Session } from "./session.ts";
 
@@ -24,7 +23,6 @@ interface SignInProps {
 }
 
 export function SignIn({ session, error, onLeave }: SignInProps) {
-  const action = useAction();
   const [refusal, setRefusal] = useState<ThrottrError | null>(error);
   const done = (refused: ThrottrError | null): void => {
     setRefusal(refused);
@@ -39,7 +37,6 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
       </p>
       <Form
         submit="Sign in"
-        action={action}
         onSubmit={async (fields) => done(await signIn(fields("token").trim()))}
         also={session === null ? null : <Button label="Back" onPress={onLeave} />}
       >
@@ -67,7 +64,6 @@ function NamespaceForm({
   /** Gets why it was not opened, or null. */
   readonly onDone: (refusal: ThrottrError | null) => void;
 }) {
-  const action = useAction();
   const [isPossible, setPossible] = useState(false);
   useEffect(() => {
     mayNameNamespaces().then(setPossible, () => {});
@@ -77,7 +73,6 @@ function NamespaceForm({
     <Form
       submit="Open namespace"
       kind="plain"
-      action={action}
       onSubmit={async (fields) => onDone(await openNamespace(fields("namespace").trim()))}
     >
       <Field

@@ -28,7 +28,7 @@ export const STRATEGY_HINTS: Readonly<Record<StrategyName, string>> = {
 export const UNITS = { ms: 1, s: 1000, min: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 export type UnitName = keyof typeof UNITS;
 
-export const isUnit = (name: string): name is UnitName => Object.hasOwn(UNITS, name);
+const isUnit = (name: string): name is UnitName => Object.hasOwn(UNITS, name);
 
 /** An amount of a unit in ms; NaN for text that is not a number. */
 export function millisecondsOf(amount: string, unit: string): number {
@@ -36,8 +36,11 @@ export function millisecondsOf(amount: string, unit: string): number {
   return Math.round(Number(amount) * UNITS[unit]);
 }
 
-/** Fields by name; quotas are `limit.0`, `window.0`, `unit.0`, `name.0` and so on. */
-export type FieldReader = (name: string) => string;
+/**
+ * The text of a field of a form, by name; "" for a field that does not exist. Quotas are `limit.0`, `window.0`, `unit.0`,
+ * `name.0` and so on.
+ */
+export type Fields = (name: string) => string;
 
 /**
  * The strategy that a form says. Ranges are left to the limiter, which names field and limit.
@@ -45,7 +48,7 @@ export type FieldReader = (name: string) => string;
  * @param quotas how many rows of quotas the form has
  * @throws ThrottrError such as `burst_invalid` for a number that is none
  */
-export function strategyOf(name: StrategyName, field: FieldReader, quotas: number): LimitStrategy {
+export function strategyOf(name: StrategyName, field: Fields, quotas: number): LimitStrategy {
   switch (name) {
     case "token_bucket":
     case "leaky_bucket":
@@ -64,7 +67,7 @@ export function strategyOf(name: StrategyName, field: FieldReader, quotas: numbe
   }
 }
 
-function bucketOf(strategy: BucketStrategy["strategy"], field: FieldReader): BucketStrategy {
+function bucketOf(strategy: BucketStrategy["strategy"], field: Fields): BucketStrategy {
   return {
     strategy,
     burst: numberOf(field("burst"), "burst", "burst_invalid"),
@@ -72,7 +75,7 @@ function bucketOf(strategy: BucketStrategy["strategy"], field: FieldReader): Buc
   };
 }
 
-function fixedWindowOf(field: FieldReader, quotas: number): FixedWindowStrategy {
+function fixedWindowOf(field: Fields, quotas: number): FixedWindowStrategy {
   return {
     strategy: "fixed_window",
     quotas: Array.from({ length: quotas }, (_, i) => ({
@@ -87,7 +90,7 @@ function fixedWindowOf(field: FieldReader, quotas: number): FixedWindowStrategy 
  * @param place what stands before the names in messages
  */
 function windowOf(
-  field: FieldReader,
+  field: Fields,
   suffix: string,
   place: string,
 ): { limit: number; windowMs: number } {
@@ -107,4 +110,27 @@ export function numberOf(text: string, label: string, code: string): number {
   const number = text.trim() === "" ? Number.NaN : Number(text);
   if (!Number.isNaN(number)) return number;
   throw new ThrottrError(code, `${label}: expected a number, got ${shown(text)}`);
+}
+
+/**
+ * The whole number that a field says.
+ *
+ * @param range what may be in it, for the message: the server checks it
+ * @throws ThrottrError such as `quota_invalid`
+ */
+export function integerOf(fields: Fields, name: string, range = "from 0 to 2^64 - 1"): bigint {
+  const text = fields(name).trim();
+  if (/^\d+$/.test(text)) return BigInt(text);
+  throw new ThrottrError(`${name}_invalid`, `${name}: expected an integer ${range}`);
+}
+
+/**
+ * The time that the fields `ttl` and `unit` say, ms.
+ *
+ * @throws ThrottrError `ttl_invalid`
+ */
+export function ttlOf(fields: Fields): number {
+  const ttlMs = millisecondsOf(fields("ttl"), fields("unit"));
+  if (Number.isSafeInteger(ttlMs) && ttlMs >= 0) return ttlMs;
+  throw new ThrottrError("ttl_invalid", "time: expected a number from 0");
 }

@@ -38,6 +38,16 @@ export function Button({
   );
 }
 
+/** An ID that can be copied; a shortened one has all of it in its title. */
+export function CopiedId({ id, shown = id }: { readonly id: string; readonly shown?: string }) {
+  return (
+    <span class="with-button">
+      <code title={id}>{shown}</code>
+      <Copy text={id} label="Copy ID" />
+    </span>
+  );
+}
+
 /** A button that copies a text to the clipboard. */
 export function Copy({ text, label }: { readonly text: string; readonly label: string }) {
   const [isCopied, setCopied] = useState(false);

@@ -4,7 +4,6 @@
  */
 import { useRef } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
-import type { Action } from "../hooks.ts";
 import { Button } from "./button.tsx";
 import { Form } from "./form.tsx";
 import type { WithChildren } from "./layout.tsx";
@@ -50,14 +49,12 @@ export function Dialog({
 export function Confirm({
   title,
   submit,
-  action,
   onConfirm,
   onClose,
   children,
 }: WithChildren & {
   readonly title: string;
   readonly submit: string;
-  readonly action: Action;
   readonly onConfirm: () => Promise<void>;
   readonly onClose: () => void;
 }) {
@@ -66,7 +63,6 @@ export function Confirm({
       <Form
         submit={submit}
         kind="danger"
-        action={action}
         onSubmit={onConfirm}
         also={<Button label="Cancel" onPress={onClose} />}
       >

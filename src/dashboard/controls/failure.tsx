@@ -4,6 +4,7 @@ import type { ThrottrError } from "../../client/index.ts";
 import type { Loaded } from "../hooks.ts";
 import { Icon } from "../icons.tsx";
 import { lackText, scopeHint, unreachedText } from "../rights.ts";
+import { lacksScope, type Session } from "../session.ts";
 import { Button } from "./button.tsx";
 import { Empty, Skeleton, type WithChildren } from "./layout.tsx";
 
@@ -33,13 +34,18 @@ export function Failure({
   );
 }
 
-/** Stands in the place of a part that the token does not allow. */
-export function Lack({ scope }: { readonly scope: string }) {
+/** A part of a screen; in its place, where the token does not allow it, what the token lacks. */
+export function Allowed({
+  session,
+  scope,
+  children,
+}: WithChildren & { readonly session: Session; readonly scope: string }) {
+  if (!lacksScope(session, scope)) return <>{children}</>;
   return <Empty title="Not allowed">{lackText([scope])}</Empty>;
 }
 
 /** The message without the code that it begins with. */
-export const detailOf = ({ code, message }: ThrottrError): string => {
+const detailOf = ({ code, message }: ThrottrError): string => {
   const detail = message.startsWith(`${code}: `) ? message.slice(code.length + 2) : message;
   return detail.charAt(0).toUpperCase() + detail.slice(1);
 };

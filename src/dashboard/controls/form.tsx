@@ -3,18 +3,23 @@
  * sent. So rendering a screen again, each second for its countdowns, never disturbs typing.
  */
 import type { Child } from "hono/jsx/dom";
-import type { Action } from "../hooks.ts";
-import { UNITS, type UnitName } from "../strategies.ts";
+import { useAction } from "../hooks.ts";
+import type { Fields, UnitName } from "../strategies.ts";
 import { Failure } from "./failure.tsx";
 import type { WithChildren } from "./layout.tsx";
 
-/** The text of a field of a form that is sent, by name; "" for a field that does not exist. */
-export type Fields = (name: string) => string;
+/** The fields of a form as they are now. */
+export function fieldsOf(form: HTMLFormElement): Fields {
+  const fields = new FormData(form);
+  return (name) => {
+    const value = fields.get(name);
+    return typeof value === "string" ? value : "";
+  };
+}
 
 /** A form with its button. Errors of `onSubmit` are shown below it. */
 export function Form({
   submit,
-  action,
   onSubmit,
   kind = "primary",
   isInline = false,
@@ -23,22 +28,17 @@ export function Form({
 }: WithChildren & {
   /** The label of its button. */
   readonly submit: string;
-  readonly action: Action;
   readonly onSubmit: (fields: Fields) => Promise<void>;
   readonly kind?: "primary" | "danger" | "plain";
   readonly isInline?: boolean;
   /** Further buttons beside it. */
   readonly also?: Child;
 }) {
+  const action = useAction();
   const send = (event: Event): void => {
     event.preventDefault();
-    const fields = new FormData(event.currentTarget as HTMLFormElement);
-    action.run(() =>
-      onSubmit((name) => {
-        const value = fields.get(name);
-        return typeof value === "string" ? value : "";
-      }),
-    );
+    const fields = fieldsOf(event.currentTarget as HTMLFormElement);
+    action.run(() => onSubmit(fields));
   };
   return (
     <form class={isInline ? "form inline" : "form"} onSubmit={send} novalidate>
@@ -64,37 +64,35 @@ interface FieldProps {
   readonly isNumber?: boolean;
   readonly autofocus?: boolean;
   readonly type?: string;
-  readonly onText?: (text: string) => void;
 }
 
-export function Field({
-  label,
-  name,
-  value = "",
-  hint,
-  placeholder = "",
-  isMono = false,
-  isNumber = false,
-  autofocus = false,
-  type = "text",
-  onText,
-}: FieldProps) {
+export function Field({ label, hint, isMono = false, isNumber = false, ...input }: FieldProps) {
   return (
     <label class="field">
       <span class="label">{label}</span>
       <input
         class={isMono ? "mono" : ""}
-        name={name}
-        type={type}
-        value={value}
-        placeholder={placeholder}
         inputmode={isNumber ? "decimal" : "text"}
         autocomplete="off"
         autocapitalize="off"
 
-        autofocus={autofocus}
-        onInput={(event: Event) => onText?.((event.target as HTMLInputElement).value)}
+        {...input}
       />
+      {hint === undefined ? null : <span class="hint">{hint}</span>}
+    </label>
+  );
+}
+
+/** A field of several lines. */
+export function Area({
+  label,
+  hint,
+  ...area
+}: Pick<FieldProps, "label" | "name" | "value" | "hint"> & { readonly rows: number }) {
+  return (
+    <label class="field">
+      <span class="label">{label}</span>
+      <textarea class="mono" {...area} />
       {hint === undefined ? null : <span class="hint">{hint}</span>}
     </label>
   );
@@ -163,7 +161,7 @@ export function TimeFields({
         name={unitName}
         value={unit}
         isLabelHidden
-        options={Object.fromEntries(Object.keys(UNITS).map((u) => [u, UNIT_LABELS[u as UnitName]]))}
+        options={UNIT_LABELS}
       />
     </div>
   );

@@ -34,7 +34,7 @@ export function Card({
     <section class={`card ${extra}`}>
       <header class="card-head">
         <h2>{title}</h2>
-        <div class="aside">{aside}</div>
+        <div class="aside hint">{aside}</div>
       </header>
       {children}
     </section>

@@ -27,7 +27,7 @@ export function Bar({
       >
         <span style={{ width: `${share * 100}%` }} />
       </div>
-      <span class="bar-text">{text}</span>
+      <span class="hint">{text}</span>
     </div>
   );
 }

@@ -19,7 +19,7 @@ export function Pager<Cursor>({
   readonly onTurn: (cursors: readonly Cursor[]) => void;
 }) {
   return (
-    <div class="pager">
+    <div class="pager hint">
       <Button
         label="Previous"
         icon="previous"

@@ -1,9 +1,10 @@
 /** Tables, which are cards on narrow screens. */
 import type { Child } from "hono/jsx/dom";
+import { formatCount } from "../format.ts";
 import { Icon } from "../icons.tsx";
 import { useTextParameter } from "../place.ts";
 
-interface Column<Row> {
+export interface Column<Row> {
   readonly head: string;
   readonly cell: (row: Row) => Child;
   readonly isNumber?: boolean;
@@ -11,6 +12,30 @@ interface Column<Row> {
   readonly isTitle?: boolean;
   /** Rows can be sorted by it; those of one table have one type. */
   readonly sortBy?: (row: Row) => string | number | bigint;
+}
+
+/** A column of figures that rows can be sorted by. */
+export const figures = <Row,>(
+  head: string,
+  sortBy: (row: Row) => number,
+  format: (figure: number) => string = formatCount,
+): Column<Row> => ({ head, isNumber: true, sortBy, cell: (row) => format(sortBy(row)) });
+
+/** The name of a row, as a button that opens it. */
+export function Opener({
+  text,
+  title = "",
+  onOpen,
+}: {
+  readonly text: string;
+  readonly title?: string;
+  readonly onOpen: () => void;
+}) {
+  return (
+    <button type="button" class="link mono" title={title} onClick={onOpen}>
+      {text}
+    </button>
+  );
 }
 
 /**
@@ -25,7 +50,7 @@ export function Table<Row>({
   columns,
   rows,
   keyOf,
-  rowClass,
+  opens = false,
   isCompact = false,
 }: {
   readonly label: string;
@@ -34,7 +59,8 @@ export function Table<Row>({
   readonly columns: readonly Column<Row>[];
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string;
-  readonly rowClass?: (row: Row) => string;
+  /** All of a row is pressed for its name, which opens it. */
+  readonly opens?: boolean;
 }) {
   const [sort, setSort] = useTextParameter("sort");
   return (
@@ -63,7 +89,7 @@ export function Table<Row>({
       </thead>
       <tbody role="rowgroup">
         {sorted(rows, columns, sort).map((row) => (
-          <tr key={keyOf(row)} role="row" class={rowClass?.(row) ?? ""}>
+          <tr key={keyOf(row)} role="row" class={opens ? "opens" : ""}>
             {columns.map(({ head, cell, isNumber = false, isTitle = false }) => (
               <td
                 key={head}

@@ -3,31 +3,30 @@ import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { Subscription, ThrottrError } from "../../client/index.ts";
 import {
+  Allowed,
+  Area,
   Button,
   Card,
   Empty,
   Failure,
   Field,
+  figures,
   Form,
-  Lack,
   Loading,
+  Opener,
   Refresh,
   ScreenHead,
   Table,
-  type Fields,
 } from "../controls/index.ts";
-import { counted, formatBytes, formatCount, formatTime } from "../format.ts";
-import { notify, useAction, useListed } from "../hooks.ts";
+import { counted, formatBytes, formatTime } from "../format.ts";
+import { notify, useListed } from "../hooks.ts";
 import { bytesOfName, type NameFields } from "../names.ts";
 import { useOpened } from "../place.ts";
-import { failureOf, jsonOf, lacksScope, type Session } from "../session.ts";
+import { failureOf, jsonOf, lacksScope, type Page, type Session } from "../session.ts";
+import type { Fields } from "../strategies.ts";
 import { hexOf, nameText, utf8Of } from "../value-text.ts";
 
-/** A page of `GET /v1/channels`. */
-interface ChannelPage {
-  readonly channels: readonly ListedChannel[];
-  readonly cursor: string | null;
-}
+type ChannelPage = Page<"channels", ListedChannel>;
 
 interface ListedChannel extends NameFields<"channel"> {
   readonly publishedBytes: number;
@@ -66,26 +65,20 @@ export function ChannelsScreen({ session }: { readonly session: Session }) {
       </ScreenHead>
       <div class="columns">
         <Card title="Channels with subscribers">
-          {isListable ? (
+          <Allowed session={session} scope="admin">
             <Loading of={channels} rows={5}>
               {(page) => <ChannelTable page={page} onTail={setTailed} />}
             </Loading>
-          ) : (
-            <Lack scope="admin" />
-          )}
+          </Allowed>
         </Card>
         <div class="stack">
           <Card title="Publish">
-            {lacksScope(session, "publish") ? (
-              <Lack scope="publish" />
-            ) : (
+            <Allowed session={session} scope="publish">
               <PublishForm session={session} onPublish={channels.reload} />
-            )}
+            </Allowed>
           </Card>
           <Card title="Live messages">
-            {lacksScope(session, "subscribe") ? (
-              <Lack scope="subscribe" />
-            ) : (
+            <Allowed session={session} scope="subscribe">
               <Tail
                 session={session}
                 channel={tailed}
@@ -94,7 +87,7 @@ export function ChannelsScreen({ session }: { readonly session: Session }) {
                   setTimeout(channels.reload, RELOAD_DELAY_MS);
                 }}
               />
-            )}
+            </Allowed>
           </Card>
         </div>
       </div>
@@ -127,34 +120,24 @@ function ChannelTable({
               head: "Channel",
               isTitle: true,
               cell: (listed) => (
-                <button
-                  type="button"
-                  class="link mono"
+                <Opener
+                  text={nameText(bytesOf(listed))}
                   title="Listen to this channel"
-                  onClick={() => onTail(bytesOf(listed))}
-                >
-                  {nameText(bytesOf(listed))}
-                </button>
+                  onOpen={() => onTail(bytesOf(listed))}
+                />
               ),
             },
-            {
-              head: "Subscriptions",
-              isNumber: true,
-              sortBy: ({ subscriptions }) => subscriptions,
-              cell: ({ subscriptions }) => formatCount(subscriptions),
-            },
-            {
-              head: "Published",
-              isNumber: true,
-              sortBy: ({ publishedBytes }) => publishedBytes,
-              cell: ({ publishedBytes }) => formatBytes(publishedBytes),
-            },
-            {
-              head: "Delivered",
-              isNumber: true,
-              sortBy: ({ deliveredBytes }) => deliveredBytes,
-              cell: ({ deliveredBytes }) => formatBytes(deliveredBytes),
-            },
+            figures("Subscriptions", ({ subscriptions }: ListedChannel) => subscriptions),
+            figures(
+              "Published",
+              ({ publishedBytes }: ListedChannel) => publishedBytes,
+              formatBytes,
+            ),
+            figures(
+              "Delivered",
+              ({ deliveredBytes }: ListedChannel) => deliveredBytes,
+              formatBytes,
+            ),
           ]}
         />
       )}
@@ -176,7 +159,6 @@ function PublishForm({
   readonly session: Session;
   readonly onPublish: () => void;
 }) {
-  const action = useAction();
   const publish = async (fields: Fields): Promise<void> => {
     const channel = fields("channel");
     const isTaken = await throttr.publish(channel, fields("payload"));
@@ -184,12 +166,9 @@ function PublishForm({
     onPublish();
   };
   return (
-    <Form submit="Publish" action={action} onSubmit={publish}>
+    <Form submit="Publish" onSubmit={publish}>
       <Field label="Channel" name="channel" placeholder="news" isMono />
-      <label class="field">
-        <span class="label">Message</span>
-        <textarea name="payload" rows={2} class="mono" />
-      </label>
+      <Area label="Message" name="payload" rows={2} />
     </Form>
   );
 }
@@ -219,7 +198,6 @@ function Tail({
   readonly channel: Uint8Array | null;
   readonly onTail: (channel: Uint8Array | null) => void;
 }) {
-  const start = useAction();
   const tail = useTail(session, channel);
   const place = useRef<HTMLDivElement>(null);
   useEffect(() => {
@@ -231,7 +209,6 @@ function Tail({
       <Form
         submit={channel === null ? "Listen" : "Switch channel"}
         kind={channel === null ? "primary" : "plain"}
-        action={start}
         isInline
         onSubmit={async (fields) => onTail(new TextEncoder().encode(fields("channel")))}
         also={channel === null ? null : <Button label="Stop" onPress={() => onTail(null)} />}
@@ -245,7 +222,7 @@ function Tail({
       ) : (
         <>
           <p class="tail-head">
-            <span class={`status ${tail.status === "listening" ? "live" : "connecting"}`}>
+            <span class={`status hint ${tail.status === "listening" ? "live" : "connecting"}`}>
               <span class="dot" />
               {STATUS_TEXT[tail.status]}
             </span>

@@ -7,14 +7,16 @@
 import { useState } from "hono/jsx/dom";
 import type { ConnectionRow } from "../../wire/throttr/connection-row.ts";
 import {
+  Allowed,
   Button,
   Card,
-  Copy,
+  CopiedId,
   Dialog,
   Empty,
   Facts,
-  Lack,
+  figures,
   Loading,
+  Opener,
   Refresh,
   ScreenHead,
   Search,
@@ -24,14 +26,10 @@ import {
 import { counted, formatBytes, formatCount, formatMoment } from "../format.ts";
 import { useListed } from "../hooks.ts";
 import { useOpened, useTextParameter } from "../place.ts";
-import { jsonOf, lacksScope, type Session } from "../session.ts";
+import { jsonOf, lacksScope, type Page, type Session } from "../session.ts";
 import { utf8Of } from "../value-text.ts";
 
-/** A page of `GET /v1/connections`. */
-interface ConnectionPage {
-  readonly connections: readonly Connection[];
-  readonly cursor: string | null;
-}
+type ConnectionPage = Page<"connections", Connection>;
 
 /** Figures are called in JSON as they are in the row of the protocol. */
 interface Connection extends Omit<
@@ -56,7 +54,7 @@ export function ConnectionsScreen({ session }: { readonly session: Session }) {
   return (
     <>
       <ScreenHead title="Connections" lead={LEAD} />
-      <Lack scope="admin" />
+      <Allowed session={session} scope="admin" />
     </>
   );
 }
@@ -111,7 +109,7 @@ function ConnectionList({ session }: { readonly session: Session }) {
                   onOpen={(id) => open(new TextEncoder().encode(id))}
                 />
                 {found.length > shownMax ? (
-                  <div class="pager">
+                  <div class="pager hint">
                     <Button
                       label={`Show more of ${formatCount(found.length)}`}
                       onPress={() => setShownMax(shownMax + PAGE_CONNECTIONS)}
@@ -159,15 +157,13 @@ function ConnectionTable({
       label="Connections"
       rows={connections}
       keyOf={({ id }) => id}
-      rowClass={() => "opens"}
+      opens
       columns={[
         {
           head: "ID",
           isTitle: true,
           cell: ({ id }) => (
-            <button type="button" class="link mono" title={id} onClick={() => onOpen(id)}>
-              {id.slice(0, 12)}…
-            </button>
+            <Opener text={`${id.slice(0, 12)}…`} title={id} onOpen={() => onOpen(id)} />
           ),
         },
         {
@@ -184,24 +180,9 @@ function ConnectionTable({
           sortBy: ({ connectedAtMs }) => -connectedAtMs,
           cell: ({ connectedAtMs }) => <Since sinceMs={connectedAtMs} />,
         },
-        {
-          head: "Requests",
-          isNumber: true,
-          sortBy: ({ requests }) => requests,
-          cell: ({ requests }) => formatCount(requests),
-        },
-        {
-          head: "Received",
-          isNumber: true,
-          sortBy: ({ readBytes }) => readBytes,
-          cell: ({ readBytes }) => formatBytes(readBytes),
-        },
-        {
-          head: "Sent",
-          isNumber: true,
-          sortBy: ({ writeBytes }) => writeBytes,
-          cell: ({ writeBytes }) => formatBytes(writeBytes),
-        },
+        figures("Requests", ({ requests }: Connection) => requests),
+        figures("Received", ({ readBytes }: Connection) => readBytes, formatBytes),
+        figures("Sent", ({ writeBytes }: Connection) => writeBytes, formatBytes),
       ]}
     />
   );
@@ -221,13 +202,7 @@ function ConnectionDialog({
       <div class="stack">
         <Facts
           facts={[
-            [
-              "ID",
-              <span class="with-button">
-                <code>{id}</code>
-                <Copy text={id} label="Copy ID" />
-              </span>,
-            ],
+            ["ID", <CopiedId id={id} />],
             ["Transport", <span class="badge">{TRANSPORTS[transport]}</span>],
             ["Address", <span class="mono">{addressOf(connection)}</span>],
             ["Connected since", formatMoment(connectedAtMs)],

@@ -15,6 +15,7 @@ import {
   Empty,
   Failure,
   Field,
+  fieldsOf,
   ScreenHead,
   TimeFields,
 } from "../controls/index.ts";
@@ -64,11 +65,7 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
   const action = useAction();
 
   const requestOf = (): LimitRequest => {
-    const fields = new FormData(form.current!);
-    const field = (name: string): string => {
-      const value = fields.get(name);
-      return typeof value === "string" ? value : "";
-    };
+    const field = fieldsOf(form.current!);
     return {
       name: field("limiter"),
       key: field("key"),

@@ -1,10 +1,10 @@
 /** The window that creates a record. It never replaces one that exists. */
 import { useState } from "hono/jsx/dom";
 import { ThrottrError } from "../../client/index.ts";
-import { Dialog, Field, Form, Switch, TimeFields, type Fields } from "../controls/index.ts";
-import { notify, useAction } from "../hooks.ts";
+import { Area, Dialog, Field, Form, Switch, TimeFields } from "../controls/index.ts";
+import { notify } from "../hooks.ts";
 import { lacksScope, type Session } from "../session.ts";
-import { ttlOf } from "./record.tsx";
+import { integerOf, ttlOf, type Fields } from "../strategies.ts";
 
 export function NewRecord({
   session,
@@ -20,7 +20,6 @@ export function NewRecord({
 }) {
   const { throttr } = session;
   const [kind, setKind] = useState<"counter" | "buffer">("counter");
-  const action = useAction();
   const create = async (fields: Fields): Promise<void> => {
     const key = fields("key");
     if (key === "") {
@@ -29,7 +28,7 @@ export function NewRecord({
     const ttlMs = ttlOf(fields);
     const isCreated =
       kind === "counter"
-        ? await throttr.insert(key, { quota: quotaOf(fields("quota")), ttlMs })
+        ? await throttr.insert(key, { quota: integerOf(fields, "quota"), ttlMs })
         : // SET would replace a record that exists: this refuses.
           (await throttr.compareAndSet(key, { expected: null, value: fields("value"), ttlMs }))
             .applied;
@@ -45,7 +44,7 @@ export function NewRecord({
   };
   return (
     <Dialog title="New record" onClose={onClose}>
-      <Form submit="Create" action={action} onSubmit={create}>
+      <Form submit="Create" onSubmit={create}>
         {/* Creating a buffer also reads whether one exists. */}
         {lacksScope(session, "read") ? null : (
           <Switch
@@ -62,19 +61,10 @@ export function NewRecord({
         {kind === "counter" ? (
           <Field key="quota" label="Quota" name="quota" value="0" isNumber hint="0 to 2^64 - 1" />
         ) : (
-          <label key="value" class="field">
-            <span class="label">Value</span>
-            <textarea class="mono" name="value" rows={6} />
-          </label>
+          <Area key="value" label="Value" name="value" rows={6} />
         )}
         <TimeFields label="TTL" name="ttl" unitName="unit" value="1" unit="h" />
       </Form>
     </Dialog>
   );
-}
-
-/** @throws ThrottrError `quota_invalid` */
-function quotaOf(text: string): bigint {
-  if (/^\d+$/.test(text.trim())) return BigInt(text.trim());
-  throw new ThrottrError("quota_invalid", "quota: expected an integer from 0 to 2^64 - 1");
 }

@@ -1,18 +1,19 @@
 /** Overview: figures of the namespace, live. The feed is in overview-feed.ts; this file only renders it. */
 import { useState, type Child } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
-import type { Overview } from "../../wire/overview.ts";
+import type { Overview, ShardOverview, ShardState } from "../../wire/overview.ts";
 import { RequestsChart } from "../chart.tsx";
 import {
+  Allowed,
   Bar,
   Card,
   Empty,
   Failure,
-  Lack,
   ScreenHead,
   Since,
   Skeleton,
   Table,
+  type Column,
 } from "../controls/index.ts";
 import {
   counted,
@@ -52,7 +53,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
     return (
       <>
         <ScreenHead title="Overview" lead="The namespace, live" />
-        <Lack scope="admin" />
+        <Allowed session={session} scope="admin" />
       </>
     );
   }
@@ -67,7 +68,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             : `Namespace ${overview.namespace}, version ${overview.version}`
         }
       >
-        <span class={`status ${status}`}>
+        <span class={`status hint ${status}`}>
           <span class="dot" />
           {STATUS[status]}
         </span>
@@ -79,49 +80,38 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
           <div class="tiles">
             <Tile
               name="Requests per second"
-              figure={rates === null ? null : formatRate(rates.requests)}
-              note={overview === null ? "" : `${formatTile(overview.requests.total)} since start`}
+              figure={rates && formatRate(rates.requests)}
+              note={overview && `${formatTile(overview.requests.total)} since start`}
               isMain
             />
             <Tile
               name="Keys"
-              figure={
-                overview === null
-                  ? null
-                  : formatTile(overview.records.counters + overview.records.buffers)
-              }
-              note={
-                overview === null
-                  ? ""
-                  : `${counted(overview.records.counters, "counter")}, ${counted(overview.records.buffers, "buffer")}`
-              }
+              figure={overview && formatTile(keysOf(overview))}
+              note={overview && kindsOf(overview)}
             />
             <Tile
               name="Connections"
-              figure={overview === null ? null : formatTile(overview.connections.open)}
-              note={overview === null ? "" : transportsOf(overview)}
+              figure={overview && formatTile(overview.connections.open)}
+              note={overview && transportsOf(overview)}
             />
             <Tile
               name="Channels"
-              figure={overview === null ? null : formatTile(overview.channels)}
+              figure={overview && formatTile(overview.channels)}
               note={
-                overview === null
-                  ? ""
-                  : `${counted(overview.subscriptions, "subscription")} incl. connections' own`
+                overview &&
+                `${counted(overview.subscriptions, "subscription")} incl. connections' own`
               }
             />
             <Tile
               name="Semaphores"
-              figure={overview === null ? null : formatTile(overview.semaphores.objects)}
-              note={overview === null ? "" : counted(overview.semaphores.holdings, "holding")}
+              figure={overview && formatTile(overview.semaphores.objects)}
+              note={overview && counted(overview.semaphores.holdings, "holding")}
             />
             <Tile
               name="Bytes per second"
-              figure={rates === null ? null : formatBytes(rates.readBytes + rates.writeBytes)}
+              figure={rates && formatBytes(rates.readBytes + rates.writeBytes)}
               note={
-                rates === null
-                  ? ""
-                  : `${formatBytes(rates.readBytes)} in, ${formatBytes(rates.writeBytes)} out`
+                rates && `${formatBytes(rates.readBytes)} in, ${formatBytes(rates.writeBytes)} out`
               }
             />
           </div>
@@ -157,17 +147,22 @@ function Tile({
 }: {
   readonly name: string;
   readonly figure: string | null;
-  readonly note: string;
+  readonly note: string | null;
   readonly isMain?: boolean;
 }) {
   return (
     <div class={isMain ? "tile main" : "tile"}>
-      <span class="tile-name">{name}</span>
+      <span class="hint">{name}</span>
       <strong class="tile-figure">{figure ?? "–"}</strong>
-      <span class="tile-note">{note}</span>
+      <span class="tile-note hint">{note}</span>
     </div>
   );
 }
+
+const keysOf = ({ records: { counters, buffers } }: Overview): number => counters + buffers;
+
+const kindsOf = ({ records: { counters, buffers } }: Overview): string =>
+  `${counted(counters, "counter")}, ${counted(buffers, "buffer")}`;
 
 function transportsOf({ connections: { byTransport } }: Overview): string {
   const { websocket, tcp, events } = byTransport;
@@ -189,6 +184,18 @@ const SILENCES: Readonly<Record<string, string>> = {
 
 /** Why a shard or Hub does not answer. */
 const silence = (code: string): Child => <span class="badge bad">{SILENCES[code] ?? code}</span>;
+
+/** A column of what a shard says of itself: a dash where it does not answer. */
+const reached = (head: string, cell: (shard: ShardState) => Child): Column<ShardOverview> => ({
+  head,
+  isNumber: true,
+  cell: (shard) => (shard.isUnreachable ? "–" : cell(shard)),
+});
+
+/** A figure that should be 0. */
+const warned = (figure: number, text: string): Child => (
+  <span class={figure > 0 ? "figure warn" : "figure"}>{text}</span>
+);
 
 function Shards({ overview }: { readonly overview: Overview }) {
   return (
@@ -212,53 +219,20 @@ function Shards({ overview }: { readonly overview: Overview }) {
               />
             ),
         },
-        {
-          head: "Records",
-          isNumber: true,
-          cell: (shard) => (shard.isUnreachable ? "–" : formatCount(shard.records)),
-        },
-        {
-          head: "Journal",
-          isNumber: true,
-          cell: (shard) =>
-            shard.isUnreachable
-              ? "–"
-              : `${formatCount(shard.journalRows)} rows, ${formatBytes(shard.journalBytes)}`,
-        },
-        {
-          head: "Rows written",
-          isNumber: true,
-          cell: (shard) => (shard.isUnreachable ? "–" : formatCount(shard.rowsWritten)),
-        },
-        {
-          head: "Refused for space",
-          isNumber: true,
-          cell: (shard) =>
-            shard.isUnreachable ? (
-              "–"
-            ) : (
-              <span class={shard.refusedForSpace > 0 ? "figure warn" : "figure"}>
-                {formatCount(shard.refusedForSpace)}
-              </span>
-            ),
-        },
-        {
-          head: "Clock ahead by",
-          isNumber: true,
-          cell: (shard) =>
-            shard.isUnreachable ? (
-              "–"
-            ) : (
-              <span class={shard.clockLagMs > 0 ? "figure warn" : "figure"}>
-                {shard.clockLagMs > 0 ? formatDuration(shard.clockLagMs) : "0"}
-              </span>
-            ),
-        },
-        {
-          head: "Running for",
-          isNumber: true,
-          cell: (shard) => (shard.isUnreachable ? "–" : <Since sinceMs={shard.startedAtMs} />),
-        },
+        reached("Records", ({ records }) => formatCount(records)),
+        reached(
+          "Journal",
+          ({ journalRows, journalBytes }) =>
+            `${formatCount(journalRows)} rows, ${formatBytes(journalBytes)}`,
+        ),
+        reached("Rows written", ({ rowsWritten }) => formatCount(rowsWritten)),
+        reached("Refused for space", ({ refusedForSpace }) =>
+          warned(refusedForSpace, formatCount(refusedForSpace)),
+        ),
+        reached("Clock ahead by", ({ clockLagMs }) =>
+          warned(clockLagMs, clockLagMs > 0 ? formatDuration(clockLagMs) : "0"),
+        ),
+        reached("Running for", ({ startedAtMs }) => <Since sinceMs={startedAtMs} />),
       ]}
     />
   );
@@ -302,9 +276,8 @@ function Spoken({ feed }: { readonly feed: Feed }) {
     const say = (): void => {
       const { overview, rates } = feedStore.value;
       if (overview === null || rates === null) return;
-      const keys = overview.records.counters + overview.records.buffers;
       setText(
-        `${formatRate(rates.requests)} requests per second, ${counted(keys, "key")}, ${counted(overview.connections.open, "connection")}`,
+        `${formatRate(rates.requests)} requests per second, ${counted(keysOf(overview), "key")}, ${counted(overview.connections.open, "connection")}`,
       );
     };
     say();

@@ -8,6 +8,7 @@ import { useState, type Child } from "hono/jsx/dom";
 import type { BufferRecord, ChangeName, CounterRecord } from "../../client/index.ts";
 import { ThrottrError } from "../../client/index.ts";
 import {
+  Area,
   Button,
   Choice,
   Confirm,
@@ -21,14 +22,13 @@ import {
   Loading,
   Switch,
   TimeFields,
-  type Fields,
 } from "../controls/index.ts";
 import { formatBytes, formatCount, formatMoment } from "../format.ts";
-import { notify, useAction, useLoaded } from "../hooks.ts";
+import { notify, useLoaded } from "../hooks.ts";
 import { limiterStateOf, type LimiterState } from "../limiter-state.ts";
 import { learnClock } from "../server-clock.ts";
 import { lacksScope, type Session } from "../session.ts";
-import { millisecondsOf } from "../strategies.ts";
+import { integerOf, ttlOf, type Fields } from "../strategies.ts";
 import {
   formsOf,
   nameText,
@@ -59,7 +59,6 @@ interface RecordProps {
 export function RecordDialog({ session, recordKey, kind, onClose, onChange }: RecordProps) {
   const isWritable = !lacksScope(session, "write");
   const [isPurging, setPurging] = useState(false);
-  const purge = useAction();
   const opened = useLoaded(
     async (signal) => ({ record: await open(session, recordKey, kind, signal) }),
     [session, recordKey],
@@ -69,6 +68,7 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
     opened.reload();
     onChange();
   };
+  const part = { session, recordKey, onChange: changed };
   const name = nameText(recordKey);
   return (
     <Dialog title={name} onClose={onClose} isDrawer>
@@ -96,19 +96,14 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
               />
               {record.kind === "counter" ? (
                 isWritable ? (
-                  <QuotaForm session={session} recordKey={recordKey} onChange={changed} />
+                  <QuotaForm {...part} />
                 ) : null
               ) : (
-                <ValueSection
-                  session={session}
-                  recordKey={recordKey}
-                  record={record}
-                  onChange={changed}
-                />
+                <ValueSection {...part} record={record} />
               )}
               {isWritable ? (
                 <>
-                  <TtlForm session={session} recordKey={recordKey} onChange={changed} />
+                  <TtlForm {...part} />
                   <section class="part">
                     <h3>Remove</h3>
                     <Button
@@ -128,7 +123,6 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
         <Confirm
           title="Purge this record?"
           submit="Purge"
-          action={purge}
           onClose={() => setPurging(false)}
           onConfirm={async () => {
             const isRemoved = await session.throttr.purge(recordKey);
@@ -190,12 +184,9 @@ interface PartProps {
 const GONE = new ThrottrError("key_absent", "the record is gone");
 
 function QuotaForm({ session: { throttr }, recordKey, onChange }: PartProps) {
-  const action = useAction();
   const change = async (fields: Fields): Promise<void> => {
-    const amount = amountOf(fields("amount"));
-    const how = fields("how") as ChangeName;
-    const calls = { patch: "patch", increase: "increase", decrease: "decrease" } as const;
-    const outcome = await throttr[calls[how]](recordKey, amount);
+    const amount = integerOf(fields, "amount");
+    const outcome = await throttr[fields("how") as ChangeName](recordKey, amount);
     if (outcome === null) throw GONE;
     if (!outcome.applied) {
       throw new ThrottrError(
@@ -208,7 +199,7 @@ function QuotaForm({ session: { throttr }, recordKey, onChange }: PartProps) {
   return (
     <section class="part">
       <h3>Change quota</h3>
-      <Form submit="Change quota" action={action} onSubmit={change}>
+      <Form submit="Change quota" onSubmit={change}>
         <div class="pair">
           <Choice
             label="How"
@@ -223,14 +214,7 @@ function QuotaForm({ session: { throttr }, recordKey, onChange }: PartProps) {
   );
 }
 
-/** @throws ThrottrError `amount_invalid` */
-function amountOf(text: string): bigint {
-  if (/^\d+$/.test(text.trim())) return BigInt(text.trim());
-  throw new ThrottrError("amount_invalid", "amount: expected an integer from 0 to 2^64 - 1");
-}
-
 function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
-  const action = useAction();
   const change = async (fields: Fields): Promise<void> => {
     const ttlMs = ttlOf(fields);
     const options = { ttlMs, change: fields("how") as ChangeName };
@@ -244,7 +228,7 @@ function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
   return (
     <section class="part">
       <h3>Change TTL</h3>
-      <Form submit="Change TTL" action={action} onSubmit={change}>
+      <Form submit="Change TTL" onSubmit={change}>
         <Choice
           label="How"
           name="how"
@@ -257,35 +241,22 @@ function TtlForm({ session: { throttr }, recordKey, onChange }: PartProps) {
   );
 }
 
-/** @throws ThrottrError `ttl_invalid` */
-export function ttlOf(fields: Fields): number {
-  const ttlMs = millisecondsOf(fields("ttl"), fields("unit"));
-  if (Number.isSafeInteger(ttlMs) && ttlMs >= 0) return ttlMs;
-  throw new ThrottrError("ttl_invalid", "time: expected a number from 0");
-}
-
-function ValueSection({
-  session,
-  recordKey,
-  record,
-  onChange,
-}: PartProps & { readonly record: BufferRecord }) {
+function ValueSection({ record, ...part }: PartProps & { readonly record: BufferRecord }) {
   const [isEditing, setEditing] = useState(false);
   if (isEditing) {
     return (
       <ValueForm
-        session={session}
-        recordKey={recordKey}
+        {...part}
         record={record}
         onChange={(text) => {
           setEditing(false);
-          onChange(text);
+          part.onChange(text);
         }}
         onCancel={() => setEditing(false)}
       />
     );
   }
-  const isWritable = !lacksScope(session, "write");
+  const isWritable = !lacksScope(part.session, "write");
   return <ValueView record={record} onEdit={isWritable ? () => setEditing(true) : null} />;
 }
 
@@ -357,6 +328,8 @@ function LimiterFields({ state }: { readonly state: LimiterState }) {
   );
 }
 
+const NOT_TEXT = "The current value is not text. Saving replaces all of it.";
+
 /** Saves a value only if the record still holds the value that was read. */
 function ValueForm({
   session: { throttr },
@@ -365,7 +338,6 @@ function ValueForm({
   onChange,
   onCancel,
 }: PartProps & { readonly record: BufferRecord; readonly onCancel: () => void }) {
-  const action = useAction();
   const text = utf8Of(record.value);
   const set = async (fields: Fields): Promise<void> => {
     const { applied } = await throttr.compareAndSet(recordKey, {
@@ -384,19 +356,14 @@ function ValueForm({
   return (
     <section class="part">
       <h3>Change value</h3>
-      <Form
-        submit="Save"
-        action={action}
-        onSubmit={set}
-        also={<Button label="Cancel" onPress={onCancel} />}
-      >
-        <label class="field">
-          <span class="label">Value</span>
-          <textarea class="mono" name="value" rows={8} value={text ?? ""} />
-          {text === null ? (
-            <span class="hint">The current value is not text. Saving replaces all of it.</span>
-          ) : null}
-        </label>
+      <Form submit="Save" onSubmit={set} also={<Button label="Cancel" onPress={onCancel} />}>
+        <Area
+          label="Value"
+          name="value"
+          rows={8}
+          value={text ?? ""}
+          {...(text === null ? { hint: NOT_TEXT } : {})}
+        />
         <TimeFields
           label="TTL"
           name="ttl"

@@ -2,13 +2,14 @@
 import { useState } from "hono/jsx/dom";
 import { ThrottrError, type ListedRecord } from "../../client/index.ts";
 import {
+  Allowed,
   Button,
   Card,
   Choice,
   Countdown,
   Empty,
-  Lack,
   Loading,
+  Opener,
   Pager,
   Refresh,
   ScreenHead,
@@ -47,14 +48,11 @@ interface Page {
   readonly cursor: Uint8Array | null;
 }
 
-/** A page: the cursors of all pages before it, and its own, which the first one does not have. */
-type Cursors = readonly Uint8Array[];
-
 export function RecordsScreen({ session }: { readonly session: Session }) {
   const [prefix, setPrefix] = useTextParameter("prefix");
   const [kind, setKind] = useTextParameter("kind");
   const [openedKey, open] = useOpened("record");
-  const [cursors, setCursors] = useState<Cursors>([]);
+  const [cursors, setCursors] = useState<readonly Uint8Array[]>([]);
   const [isNew, setNew] = useState(false);
   const isReadable = !lacksScope(session, "read");
   const page = useListed(
@@ -63,6 +61,10 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
       : null,
     [session, prefix, kind, cursors],
   );
+  const fromFirst = (filter: (text: string) => void) => (text: string) => {
+    setCursors([]);
+    filter(text);
+  };
   const isFiltered = prefix !== "" || kind !== "";
   const openedName = openedKey === null ? null : nameText(openedKey);
   const listed = page.value?.rows.find(({ key }) => nameText(key) === openedName);
@@ -74,17 +76,14 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
           <Button label="New record" icon="add" kind="primary" onPress={() => setNew(true)} />
         )}
       </ScreenHead>
-      {isReadable ? (
+      <Allowed session={session} scope="read">
         <Card title={prefix === "" ? "All keys" : `Keys that begin with “${prefix}”`}>
           <div class="filters">
             <Search
               label="Prefix of keys"
               placeholder="Prefix, such as user:"
               value={prefix}
-              onText={(text) => {
-                setCursors([]);
-                setPrefix(text);
-              }}
+              onText={fromFirst(setPrefix)}
             />
             <Choice
               label="Kind"
@@ -92,10 +91,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
               options={KINDS}
               value={kind}
               isLabelHidden
-              onChoice={(chosen) => {
-                setCursors([]);
-                setKind(chosen);
-              }}
+              onChoice={fromFirst(setKind)}
             />
           </div>
           <Loading of={page} rows={8}>
@@ -123,9 +119,7 @@ export function RecordsScreen({ session }: { readonly session: Session }) {
             onTurn={setCursors}
           />
         </Card>
-      ) : (
-        <Lack scope="read" />
-      )}
+      </Allowed>
       {openedKey === null ? null : (
         <RecordDialog
           key={openedName}
@@ -205,18 +199,14 @@ function RecordTable({
       label="Records"
       rows={rows}
       keyOf={({ key }) => nameText(key)}
-      rowClass={() => "opens"}
+      opens
       isCompact
       columns={[
         {
           head: "Key",
           isTitle: true,
           sortBy: ({ key }) => nameText(key),
-          cell: ({ key }) => (
-            <button type="button" class="link mono" onClick={() => onOpen(key)}>
-              {nameText(key)}
-            </button>
-          ),
+          cell: ({ key }) => <Opener text={nameText(key)} onOpen={() => onOpen(key)} />,
         },
         {
           head: "Kind",

@@ -4,50 +4,38 @@
  * A semaphore has no stored maximum: each acquire names one. So the screen shows what is held, and no share of anything.
  */
 import { useState } from "hono/jsx/dom";
-import { ThrottrError } from "../../client/index.ts";
 import {
+  Allowed,
   Button,
   Card,
   Confirm,
-  Copy,
+  CopiedId,
   Countdown,
   Dialog,
   Empty,
   Field,
+  figures,
   Form,
-  Lack,
   Loading,
+  Opener,
   Pager,
   Refresh,
   ScreenHead,
   Table,
   TimeFields,
-  type Fields,
 } from "../controls/index.ts";
 import { counted, formatCount } from "../format.ts";
-import { notify, useAction, useListed, useLoaded } from "../hooks.ts";
+import { notify, useListed, useLoaded } from "../hooks.ts";
 import { useOpened } from "../place.ts";
-import { jsonOf, lacksScope, type Session } from "../session.ts";
+import { jsonOf, lacksScope, type Page, type Session } from "../session.ts";
+import { integerOf, ttlOf, type Fields } from "../strategies.ts";
 import { bytesOfName, pathOf, type NameFields } from "../names.ts";
 import { nameText } from "../value-text.ts";
-import { ttlOf } from "./record.tsx";
-
-/** A page of `GET /v1/semaphores`. */
-interface SemaphorePage {
-  readonly semaphores: readonly ListedSemaphore[];
-  readonly cursor: string | null;
-}
 
 interface ListedSemaphore extends NameFields<"name"> {
   readonly consumption: number;
   /** The largest consumption in this interval of statistics. */
   readonly mostHeld: number;
-}
-
-/** A page of `GET /v1/semaphores/{name}/holders`. */
-interface HolderPage {
-  readonly holders: readonly Holder[];
-  readonly cursor: string | null;
 }
 
 interface Holder {
@@ -70,7 +58,11 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
       ? async (signal) => {
           const cursor = cursors.at(-1);
           const query = `limit=${PAGE_ROWS}${cursor === undefined ? "" : `&cursor=${cursor}`}`;
-          return await jsonOf<SemaphorePage>(session, `/v1/semaphores?${query}`, { signal });
+          return await jsonOf<Page<"semaphores", ListedSemaphore>>(
+            session,
+            `/v1/semaphores?${query}`,
+            { signal },
+          );
         }
       : null,
     [session, cursors],
@@ -83,7 +75,7 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
       </ScreenHead>
       <div class="columns">
         <Card title="In use">
-          {isReadable ? (
+          <Allowed session={session} scope="read">
             <Loading of={page} rows={5}>
               {({ semaphores }) =>
                 semaphores.length === 0 ? (
@@ -101,9 +93,7 @@ export function SemaphoresScreen({ session }: { readonly session: Session }) {
                 )
               }
             </Loading>
-          ) : (
-            <Lack scope="read" />
-          )}
+          </Allowed>
           {cursors.length === 0 && next === null ? null : (
             <Pager cursors={cursors} next={next} onTurn={setCursors} />
           )}
@@ -147,7 +137,24 @@ function SemaphoreTable({
           A free semaphore stays listed for a while and keeps its statistics.
         </Empty>
       ) : (
-        <SemaphoreRows semaphores={isFreeShown ? semaphores : held} onOpen={onOpen} />
+        <Table
+          label="Semaphores"
+          rows={isFreeShown ? semaphores : held}
+          keyOf={({ name, nameBase64 }) => name ?? `base64 ${nameBase64}`}
+          opens
+          columns={[
+            {
+              head: "Semaphore",
+              isTitle: true,
+              cell: (semaphore) => {
+                const name = bytesOfName(semaphore, "name");
+                return <Opener text={nameText(name)} onOpen={() => onOpen(name)} />;
+              },
+            },
+            figures("Held now", ({ consumption }: ListedSemaphore) => consumption),
+            figures("Most held", ({ mostHeld }: ListedSemaphore) => mostHeld),
+          ]}
+        />
       )}
       <p class="hint">
         “Most held” is the highest amount since the last reset of the statistics. By default the
@@ -160,49 +167,6 @@ function SemaphoreTable({
   );
 }
 
-function SemaphoreRows({
-  semaphores,
-  onOpen,
-}: {
-  readonly semaphores: readonly ListedSemaphore[];
-  readonly onOpen: (name: Uint8Array) => void;
-}) {
-  return (
-    <Table
-      label="Semaphores"
-      rows={semaphores}
-      keyOf={({ name, nameBase64 }) => name ?? `base64 ${nameBase64}`}
-      rowClass={() => "opens"}
-      columns={[
-        {
-          head: "Semaphore",
-          isTitle: true,
-          cell: (semaphore) => {
-            const name = bytesOfName(semaphore, "name");
-            return (
-              <button type="button" class="link mono" onClick={() => onOpen(name)}>
-                {nameText(name)}
-              </button>
-            );
-          },
-        },
-        {
-          head: "Held now",
-          isNumber: true,
-          sortBy: ({ consumption }) => consumption,
-          cell: ({ consumption }) => formatCount(consumption),
-        },
-        {
-          head: "Most held",
-          isNumber: true,
-          sortBy: ({ mostHeld }) => mostHeld,
-          cell: ({ mostHeld }) => formatCount(mostHeld),
-        },
-      ]}
-    />
-  );
-}
-
 function AcquireForm({
   session,
   onAcquired,
@@ -210,12 +174,11 @@ function AcquireForm({
   readonly session: Session;
   readonly onAcquired: () => void;
 }) {
-  const action = useAction();
   const acquire = async (fields: Fields): Promise<void> => {
     const name = fields("name");
     const body = {
-      resources: wholeOf(fields("resources"), "resources"),
-      maximum: wholeOf(fields("maximum"), "maximum"),
+      resources: Number(integerOf(fields, "resources", "from 1")),
+      maximum: Number(integerOf(fields, "maximum", "from 1")),
       ttlMs: ttlOf(fields),
     };
     const path = pathOf("/v1/semaphores/", "name", encoder.encode(name), "/leases");
@@ -224,7 +187,7 @@ function AcquireForm({
     notify(`Acquired ${counted(body.resources, "resource")} of ${name}`);
   };
   return (
-    <Form submit="Acquire" action={action} onSubmit={acquire}>
+    <Form submit="Acquire" onSubmit={acquire}>
       <Field label="Semaphore" name="name" placeholder="builds" isMono />
       <div class="pair">
         <Field label="Resources" name="resources" value="1" isNumber />
@@ -237,12 +200,6 @@ function AcquireForm({
       </p>
     </Form>
   );
-}
-
-/** @throws ThrottrError that names the field */
-function wholeOf(text: string, field: string): number {
-  if (/^\d+$/.test(text.trim())) return Number(text);
-  throw new ThrottrError(`${field}_invalid`, `${field}: expected an integer from 1`);
 }
 
 function HoldersDialog({
@@ -260,11 +217,12 @@ function HoldersDialog({
   const isAllowed = !lacksScope(session, "admin");
   const isReleasable = !lacksScope(session, "write");
   const [released, setReleased] = useState<Holder | null>(null);
-  const action = useAction();
   const page = useLoaded(
     isAllowed
       ? async (signal) =>
-          await jsonOf<HolderPage>(session, pathTo(`/holders?limit=${PAGE_ROWS}`), { signal })
+          await jsonOf<Page<"holders", Holder>>(session, pathTo(`/holders?limit=${PAGE_ROWS}`), {
+            signal,
+          })
       : null,
     [session, name],
   );
@@ -277,8 +235,8 @@ function HoldersDialog({
   };
   return (
     <Dialog title={nameText(name)} onClose={onClose} isDrawer>
-      {isAllowed ? (
-        <Loading of={page} rows={4}>
+      <Allowed session={session} scope="admin">
+        <Loading of={page}>
           {({ holders, cursor }) =>
             holders.length === 0 ? (
               <Empty title="No holders">This semaphore is free. It is removed after a while.</Empty>
@@ -292,12 +250,7 @@ function HoldersDialog({
                     {
                       head: "Holder",
                       isTitle: true,
-                      cell: ({ id }) => (
-                        <span class="with-button">
-                          <code title={id}>{id.slice(0, 13)}…</code>
-                          <Copy text={id} label="Copy ID" />
-                        </span>
-                      ),
+                      cell: ({ id }) => <CopiedId id={id} shown={`${id.slice(0, 13)}…`} />,
                     },
                     { head: "Kind", cell: ({ kind }) => <span class="badge">{kind}</span> },
                     {
@@ -331,14 +284,11 @@ function HoldersDialog({
             )
           }
         </Loading>
-      ) : (
-        <Lack scope="admin" />
-      )}
+      </Allowed>
       {released === null ? null : (
         <Confirm
           title="Release this lease?"
           submit="Release"
-          action={action}
           onClose={() => setReleased(null)}
           onConfirm={release}
         >
