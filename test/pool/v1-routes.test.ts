@@ -160,7 +160,7 @@ const writing = ROUTES.filter(
 );
 
 describe("examples of routes", () => {
-  it("the example of each route is in the table below, by its id", () => {
+  it("the example of each route is in the table of answers, by its id", () => {
     expect(Object.keys(SUCCESSES).toSorted()).toEqual(ROUTES.map(({ id }) => id).toSorted());
   });
 

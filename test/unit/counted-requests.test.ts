@@ -22,6 +22,14 @@ describe("counted requests", () => {
     for (const { name } of COUNTED_REQUESTS) expect(name).toMatch(/^[A-Z]+(_[A-Z]+)*$/);
   });
 
+  it("no two request types and commands have the same number", () => {
+    const types = Object.entries({ ...RequestType, ...prefixed(Command) });
+    for (const [name, type] of types) {
+      const twins = types.filter(([, other]) => other === type).map(([twin]) => twin);
+      expect(twins).toEqual([name]);
+    }
+  });
+
   it("all request types and commands are counted", () => {
     const types = [...Object.values(RequestType), ...Object.values(Command)];
     const counted = COUNTED_REQUESTS.filter(({ name }) => !name.startsWith("COUNTER_"));
@@ -71,3 +79,8 @@ describe("counted requests", () => {
     expect(countsAt(figures, counted[0]!.index)[0]).toBe(3);
   });
 });
+
+/** Commands by names that no request type has. */
+function prefixed(commands: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(commands).map(([name, type]) => [`edge ${name}`, type]));
+}

@@ -9,7 +9,7 @@
  */
 import type { ByteWriter } from "../bytes.ts";
 
-/** Types 0x20 to 0x3f; those of 7.3 are below. */
+/** Types 0x20 to 0x3f; those of 7.3 are below. A new command takes the next free number; numbers are never used again. */
 export const Command = {
   /** The record under the key. Reply: outcome with record. */
   read: 0x20,

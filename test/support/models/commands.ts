@@ -172,8 +172,12 @@ export class CommandModel {
         return this.#set(key, body);
       case Command.compareAndSet:
         return this.#compareAndSet(key, body);
-      default:
+      case Command.limit:
+      case Command.peek:
+      case Command.refund:
         return this.#limit(type, key, body);
+      default:
+        throw new Error(`the model does not know command 0x${type.toString(16)}`);
     }
   }
 
