@@ -5,6 +5,7 @@ import type { Protocol } from "../wire/throttr/protocol.ts";
 import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
 
 export interface Access {
+  /** The only namespace that the caller may touch: objects of others are not even named. */
   readonly namespace: string;
   /** Bits of `Scope`. */
   readonly scopes: number;
@@ -16,6 +17,7 @@ export interface Access {
   readonly expiresAtMs: number | null;
 }
 
+/** Bits of every scope: what `ACCESS=open` gives. */
 export const ALL_SCOPES = Object.values(Scope).reduce((bits, bit) => bits | bit, 0);
 
 /** What `ACCESS=open` gives to every caller without a token. */

@@ -27,9 +27,11 @@ export class AlarmClock {
   readonly #host: AlarmHost;
   /** When the alarm rings; Infinity when none is set, null before storage was asked. */
   #ringsAtMs: number | null = null;
+  /** When the alarm was set last, in the platform's time. */
   #setAtMs = -Infinity;
   /** How often the alarm was set since the object started: each time is a row that is billed. */
   timesSet = 0;
+  /** The alarm has rung since the object started. */
   #hasRung = false;
   /** Under way while a further alarm waits for its second. */
   #delayed: Promise<void> | null = null;
@@ -93,6 +95,7 @@ export class AlarmClock {
     await this.#host.storage.setAlarm(ringsAtMs);
   }
 
+  /** Sets the alarm once a second has passed since it was set last, for what is due by then. */
   async #setLater(waitMs: number): Promise<void> {
     await this.#host.wait(waitMs);
     this.#delayed = null;
@@ -101,12 +104,14 @@ export class AlarmClock {
     await this.setForNext();
   }
 
+  /** See `resume`. */
   async #setUnlessRung(): Promise<void> {
     await this.#host.wait(ALARM_INTERVAL_MS);
     if (!this.#hasRung) await this.setForNext();
   }
 }
 
+/** Not before a second from now, and not after what `setAlarm` takes. */
 function alarmTime(deadlineMs: number, nowMs: number): number {
   return Math.min(Math.max(deadlineMs, nowMs + ALARM_INTERVAL_MS), nowMs + ALARM_HORIZON_MS);
 }

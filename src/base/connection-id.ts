@@ -10,9 +10,13 @@ import type { HubAddress } from "./names.ts";
 
 export const CONNECTION_ID_BYTES = 16;
 
-/** The last three bytes are the Hub's address: 22 bits are used. */
+/** The last three bytes are the Hub's address: 23 bits are used. */
 const ADDRESS_AT = 13;
+// Not a secret: it only has to spread. Whoever reads the address of a Hub out of an id can do no more with it than
+// with the id.
 const MASK_KEY: HashKey = { low: 0x2545f491, high: 0x4f6cdd1d };
+// A location is three letters: an airport's code, as Cloudflare names its data centers. 26^3 of them with 256 Hubs
+// each fit 24 bits.
 const LETTERS = 26;
 const LOCATIONS = LETTERS ** 3;
 const INDEXES = 256;
@@ -67,10 +71,12 @@ export function ownChannel(id: Uint8Array): string {
   return hexOf(id);
 }
 
+/** Hashes the bytes in front of the address, most of which are random. */
 function maskOf(id: Uint8Array): number {
   return hashBytes(MASK_KEY, 0, id, 0, ADDRESS_AT) & 0xffffff;
 }
 
+/** 24 bits, big-endian. */
 function writeAddress(id: Uint8Array, address: number): void {
   id[ADDRESS_AT] = address >>> 16;
   id[ADDRESS_AT + 1] = address >>> 8;

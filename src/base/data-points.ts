@@ -52,6 +52,7 @@ export interface Measured {
   readonly subscriptions?: number;
 }
 
+/** Doubles 4 to 9, in this order: a dashboard reads them by position, so it never changes. */
 const FAMILIES: readonly RequestFamily[] = [
   "read",
   "write",
@@ -126,6 +127,7 @@ export class DataPoints {
   }
 }
 
+/** Doubles 1 to 11: counts since the object started, which a point turns into differences. */
 function countsOf({ tally, refusedForSpace = 0, rowsWritten = 0 }: Measured): number[] {
   const families = FAMILIES.map((family) =>
     COUNTED_REQUESTS.reduce(

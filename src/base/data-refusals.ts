@@ -11,12 +11,15 @@ const CODES: readonly string[] = ["shards_mismatch", "format_unknown", "row_vers
 /** A balancer that has taken a server out sends it no call that could succeed: it gets another chance. */
 const REMEMBERED_MS = 60_000;
 
+// Of the isolate, not of a request: `GET /health` is another request than the one that met the refusal.
 let last: { readonly failure: ThrottrError; readonly atMs: number } | null = null;
 
+/** Remembers a refusal of the data; other failures say nothing about the data. */
 export function noteFailure(failure: ThrottrError): void {
   if (CODES.includes(failure.code)) last = { failure, atMs: Date.now() };
 }
 
+/** A call to a shard has succeeded: the data can be served. */
 export function noteServed(): void {
   last = null;
 }

@@ -4,6 +4,7 @@
  */
 import { logWarning } from "./log.ts";
 
+// A call to an object can't be cancelled: it goes on, and its answer is dropped.
 const TIMEOUT_MS = 2000;
 
 /**

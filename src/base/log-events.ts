@@ -14,6 +14,7 @@ interface LogEvent {
   readonly fields: Readonly<Record<string, string>>;
 }
 
+// Meanings of fields that several events have.
 const ERROR = "the error that was thrown";
 const SHARD = "name of the shard";
 
@@ -173,6 +174,7 @@ export const LOG_EVENTS = {
 
 type LogEvents = typeof LOG_EVENTS;
 
+/** Names of the events of a severity: so that a warning can't be logged as an error. */
 type EventOf<Severity> = {
   [Event in keyof LogEvents]: LogEvents[Event]["severity"] extends Severity ? Event : never;
 }[keyof LogEvents];

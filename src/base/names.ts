@@ -42,6 +42,7 @@ export type ChannelObject =
   | { readonly kind: "group"; readonly namespace: string; readonly index: number }
   | { readonly kind: "single"; readonly namespace: string; readonly channel: string };
 
+/** Groups of channels: `namespace/group/index`. */
 export const groupName = {
   format: (namespace: string, index: number): string => `${namespace}/group/${index}`,
 };

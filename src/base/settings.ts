@@ -21,6 +21,7 @@ function integer(name: string, fallback: number, min: number, max: number) {
   );
 }
 
+/** A variable that is one of some words. An empty text stands for the default, as with numbers. */
 function choice<const T extends readonly string[]>(name: string, fallback: T[number], names: T) {
   return v.pipe(
     v.optional(v.string(), fallback),
@@ -31,6 +32,10 @@ function choice<const T extends readonly string[]>(name: string, fallback: T[num
 
 const text = v.optional(v.string(), "");
 
+/**
+ * Where the platform may put new shards; empty leaves it to where the first request comes from. The platform ignores
+ * a hint for an object that exists.
+ */
 const LOCATION_HINTS = [
   "",
   "wnam",
@@ -48,10 +53,12 @@ const LOCATION_HINTS = [
 
 const MEBIBYTE = 1 << 20;
 
+/** The ports of the gateway and of `serve`, each with its protocol: see `wire/tcp-ports.ts`. */
 const TCP_PORTS =
   "9000=7.3, 9001=7.3/uint8, 9002=7.3/uint16, 9004=7.3/uint32, 9008=7.3/uint64, 9020=2, " +
   "11215=yrmcds, 11216=yrmcds/today";
 
+/** Each variable with its default and range; docs/reference.md says what it is for. */
 const schema = v.object({
   ACCESS: choice("ACCESS", "token", ["token", "open"]),
   OPEN_NAMESPACES: choice("OPEN_NAMESPACES", "default", ["default", "any"]),
@@ -110,6 +117,9 @@ export class SettingsError extends ThrottrError {
   }
 }
 
+/**
+ * By environment. An object's environment lives as long as the object, and tests make many: so it is not held here.
+ */
 const read = new WeakMap<object, Settings>();
 /** Old names that this isolate has logged. */
 const logged = new Set<string>();
@@ -152,6 +162,11 @@ export function oldNamesIn(variables: object): { variable: string; name: keyof S
   );
 }
 
+/**
+ * The variables under their present names.
+ *
+ * @throws SettingsError when the old and the new name of a variable have different values
+ */
 function withNewNames(variables: object): object {
   const renamed: Record<string, string> = {};
   for (const { variable, name } of oldNamesIn(variables)) {

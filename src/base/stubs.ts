@@ -23,6 +23,7 @@ export function hubStub(env: Env, name: string): DurableObjectStub<HubCalls> {
   return within<HubCalls>(env, env.HUB).getByName(name);
 }
 
+/** The Directory of a namespace: the object of the channel `*`. */
 export function directoryStub(env: Env, namespace: string): DurableObjectStub<DirectoryCalls> {
   return within<DirectoryCalls>(env, env.DIRECTORY).getByName(namespace);
 }
@@ -36,6 +37,10 @@ export function groupStub(
   return within<ChannelCalls>(env, env.CHANNEL).getByName(groupName.format(namespace, index));
 }
 
+/**
+ * The objects of a class, within the jurisdiction that the deployment keeps its data in. An object of another one has
+ * another identity, so the variable must not change.
+ */
 function within<T extends Rpc.DurableObjectBranded>(
   env: Env,
   objects: DurableObjectNamespace<T>,

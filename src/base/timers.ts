@@ -1,6 +1,8 @@
 /** Time as the parts of an object see it. They get it from their object, so that unit tests can bring their own. */
 export interface Timers {
+  /** Milliseconds since the epoch. At Cloudflare it stands still within an event, and moves with I/O. */
   nowMs(): number;
+  /** Resolves after so many ms; not at all when the object is evicted meanwhile. */
   wait(ms: number): Promise<void>;
   /** Keeps the object awake until `work` has ended: waiting alone does not. */
   waitUntil(work: Promise<void>): void;

@@ -38,9 +38,12 @@ export interface RequestTally {
 
 export class Dispatch {
   readonly #env: Env;
+  /** For requests on all shards: each call on its own. */
   readonly #shards: ShardGroup;
+  /** For requests on keys: what gathers goes in one call. */
   readonly #lanes: ShardLanes;
   readonly #requestTally: RequestTally;
+  /** `METRICS`: without it nothing is counted, and INFO says zero. */
   readonly #isCounting: boolean;
   #publisher: Publisher | null = null;
 
@@ -93,6 +96,7 @@ export class Dispatch {
     }
   }
 
+  /** Runs that no shard sees are counted here, with their replies; a shard counts its own. */
   #exchangeThrottr(frames: Frames, access: Access, sink: Sink, replyBytesMax: number): void {
     const { target } = frames;
     if (target === Target.shard) {

@@ -19,11 +19,22 @@ import { turn } from "../base/turn.ts";
 /** In place of a part's index: the frame is refused here. A run has at most 128 parts, as there are 128 shards. */
 const REFUSED = 255;
 
+/**
+ * One run on keys, from its frames to its last reply. `Exchange` lives as long as its run; a connection has one at a
+ * time.
+ */
 export class Exchange {
+  /** The run as it came: parts are cut out of it, refusals are written from it. */
   readonly #frames: AnyFrames;
+  /** Gets the replies, in the order of the frames. */
   readonly #sink: Sink;
+  /**
+   * Bytes of replies after which a shard stops: what all parts together may have in memory is this times the shards.
+   */
   readonly #replyBytesMax: number;
+  /** Knows where frames end, which shard has a key, and how long a reply is: an exchange knows no protocol. */
   readonly #framing: Framing;
+  /** One for each shard that the run concerns, in the order of its first frame there. */
   readonly #parts: Part[] = [];
   /**
    * Per frame: its first byte, which says how long its reply is, and index into `#parts` or `REFUSED`. Two bytes a
@@ -37,6 +48,7 @@ export class Exchange {
   /** Where the frame `#seekFrame` begins: see `#frameAt`. */
   #seekFrame = 0;
   #seekAt = 0;
+  /** The sink has got its last reply, or an error: answers that still come are dropped. */
   #isOver = false;
   /** Null when every frame is allowed. */
   #refuser: Refuser | null = null;
@@ -214,11 +226,15 @@ export class Exchange {
     return this.#seekAt;
   }
 
+  /** `#isOver` is set first: the sink may begin the next run within this call. */
   #emit(replies: Uint8Array, isLast: boolean): void {
     if (isLast) this.#isOver = true;
     this.#sink.reply(replies, isLast);
   }
 
+  /**
+   * The first failure ends the exchange: what of it was applied can't be told. What is still queued is taken back.
+   */
   #fail(error: unknown): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -249,6 +265,10 @@ class Part {
     this.count = count;
   }
 
+  /**
+   * Frames are left, nothing is under way, and all replies so far were merged: only then is more asked for, so that
+   * no shard runs far ahead of the slowest one.
+   */
   get needsCall(): boolean {
     return (
       this.piece === null &&

@@ -23,9 +23,12 @@ export interface Piece {
 export type Carry<P extends Piece> = (pieces: readonly P[]) => Promise<void>;
 
 export class Lane<P extends Piece> {
+  /** Makes the call for a stretch of work, with a stub of its own. */
   readonly #connect: () => Carry<P>;
+  /** Called when the lane has nothing to do any more. */
   readonly #idle: () => void;
   #queue: P[] = [];
+  /** `#run` is under way: pieces that come now wait for it. */
   #isBusy = false;
   /** Bytes that wait for a call. */
   queuedBytes = 0;
@@ -40,6 +43,7 @@ export class Lane<P extends Piece> {
     this.#idle = idle;
   }
 
+  /** Sends a piece at once where the lane is free, else with the next call. */
   submit(piece: P): void {
     this.#queue.push(piece);
     this.queuedBytes += piece.bytes;
@@ -55,6 +59,10 @@ export class Lane<P extends Piece> {
     this.queuedBytes -= piece.bytes;
   }
 
+  /**
+   * One loop carries all that comes until the queue is empty. It never throws: a failure goes to the pieces of its
+   * call.
+   */
   async #run(): Promise<void> {
     this.#isBusy = true;
     let carry: Carry<P> | null = null;
@@ -74,6 +82,7 @@ export class Lane<P extends Piece> {
     this.#idle();
   }
 
+  /** Takes pieces for a call, at least one, up to `CALL_BYTES_MAX`. */
   #nextPieces(): P[] {
     let bytes = 0;
     let count = 0;

@@ -37,7 +37,9 @@ interface Stream {
 }
 
 export class Merge {
+  /** One for each object: a shard or a Hub. */
   readonly #sources: readonly PageSource[];
+  /** Where each object's page is; empty before `open`. */
   #streams: Stream[] = [];
   /** First pages, while they are all there is: most namespaces are that small, and are then asked once. */
   #whole: readonly Uint8Array[] | null = null;
@@ -110,6 +112,7 @@ export class Merge {
   }
 }
 
+/** Asks an object for the page behind its last key. */
 async function feed(stream: Stream): Promise<void> {
   stream.reader = new PageReader(await stream.source(stream.reader.key(), false));
   stream.hasEntry = stream.reader.next();
@@ -129,6 +132,7 @@ export class ListingOutgrown extends ThrottrError {
   }
 }
 
+/** Keys are bytes, compared without a copy. */
 function compareEntries(a: PageReader, b: PageReader): number {
   return compareBytes(a.bytes, a.keyAt, a.keyLength, b.bytes, b.keyAt, b.keyLength);
 }

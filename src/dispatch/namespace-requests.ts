@@ -95,6 +95,9 @@ export class NamespaceRequests {
     }
   }
 
+  /**
+   * @throws what a shard throws; the caller's connection ends then, as a reply can't say that it has begun in vain
+   */
   async #request(frames: Frames, layout: Layout, access: Access, sink: Sink): Promise<void> {
     switch (frames.bytes[0]) {
       case RequestType.list:
@@ -117,6 +120,7 @@ export class NamespaceRequests {
     sink.reply(await writeReply((out) => writeAnswer(this.#shards, bytes, access, out)), true);
   }
 
+  /** LIST and STATS: in the order of keys while there are few records, else as they lie in the tables. */
   async #list(
     rows: ListingQuery["rows"],
     { protocol }: Frames,
@@ -193,6 +197,7 @@ export class NamespaceRequests {
     }
   }
 
+  /** How a shard would cut its records into fragments: names of places, not records. */
   async #plan(shard: DurableObjectStub<ShardCalls>, query: ListingQuery): Promise<ShardPlan> {
     const parts: ListingPart[] = [];
     let order = "";
@@ -205,6 +210,7 @@ export class NamespaceRequests {
     return { hashes: order, parts };
   }
 
+  /** @throws what a Shard throws: INFO has no field for a sum that leaves one out */
   async #info({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
     await this.#flush();
     const survey = await askWhole(this.#env, this.#shards);
@@ -234,6 +240,7 @@ export class NamespaceRequests {
     sink.reply(out.take(), true);
   }
 
+  /** All connections, in the order in which they were made. */
   async #connections({ protocol }: Frames, { hasStatus }: Layout, sink: Sink): Promise<void> {
     const merge = await mergeHubs(this.#env, this.#shards.map.namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
@@ -263,6 +270,7 @@ export class NamespaceRequests {
     sink.reply(out.take(), true);
   }
 
+  /** Asks the one Hub that the id names. A made-up id may wake a Hub that has no connections. */
   async #connectionOf(id: Uint8Array): Promise<Uint8Array | null> {
     const address = hubOfConnection(id);
     if (address === null) return null;
@@ -270,6 +278,7 @@ export class NamespaceRequests {
     return (await inTime(hubStub(this.#env, name).connectionRow(id), name)) ?? null;
   }
 
+  /** A position among all connections, as CONNECTIONS lists them: 7.1 has no ids. */
   async #connectionAt(index: number): Promise<Uint8Array | null> {
     const merge = await mergeHubs(this.#env, this.#shards.map.namespace, (hub, after, bytesMax) =>
       hub.connectionsPage(after, bytesMax),
@@ -284,6 +293,7 @@ export class NamespaceRequests {
     return row;
   }
 
+  /** A channel with subscribers in several Hubs is one row: their figures are added. */
   async #channels(
     { protocol }: Frames,
     { hasStatus }: Layout,
@@ -308,6 +318,7 @@ export class NamespaceRequests {
     );
   }
 
+  /** The subscriptions to one channel, in the order in which they were made. */
   async #channel({ bytes }: Frames, layout: Layout, sink: Sink): Promise<void> {
     const channel = channelOfFrame(layout, bytes, 0);
     const hubs = await askHubs(this.#env, await this.#hubsOf(channel), (hub) =>
@@ -347,6 +358,7 @@ export class NamespaceRequests {
   }
 }
 
+/** A failure as the protocol knows it; for commands of the edge dialect with its code. */
 function refusalReply(type: number, text: string): Uint8Array {
   if (type < COMMANDS_START) return Uint8Array.of(STATUS_FAILURE);
   const out = new ByteWriter(text.length + 8);
@@ -379,6 +391,7 @@ function callsOf(parts: readonly ListingPart[]): FragmentsCall[] {
   return calls;
 }
 
+/** Adds a field of all entries with one key. Counts are below 2^53: f64 holds them exactly. */
 function sumAt(entries: readonly PageReader[], offset: number): bigint {
   return BigInt(entries.reduce((sum, { view, rowAt }) => sum + view.getFloat64(rowAt + offset), 0));
 }

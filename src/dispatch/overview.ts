@@ -88,6 +88,7 @@ export function namedChannelsOf(hubs: readonly HubFigures[]): number {
   ).size;
 }
 
+/** A shard that did not answer is listed with the reason, not left out: its records are missing in the sums. */
 function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverview {
   if (isSilence(shard)) return { index, isUnreachable: true, code: shard.code };
   const { startedAtMs, tally, figures } = shard;
@@ -109,6 +110,7 @@ function hubOverview({ hub, answer }: HubAnswer): HubOverview {
   return { location, index, isUnreachable: false, connections, subscriptions };
 }
 
+/** Requests of all types together. */
 function requestsOf(figures: TallyFigures): Rate {
   const rates = COUNTED_REQUESTS.map(({ index }) => countsAt(figures, index));
   return {
@@ -117,12 +119,14 @@ function requestsOf(figures: TallyFigures): Rate {
   };
 }
 
+/** By the names that metrics and the dashboard use. */
 function byTypeOf(figures: TallyFigures): Record<string, Rate> {
   return Object.fromEntries(
     COUNTED_REQUESTS.map(({ name, index }) => [name, rateOf(figures, index)]),
   );
 }
 
+/** In all, and in the last minute. */
 function rateOf(figures: TallyFigures, index: number): Rate {
   const [total, perMinute] = countsAt(figures, index);
   return { total, perMinute };

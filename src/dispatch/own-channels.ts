@@ -94,12 +94,14 @@ export class OwnChannels {
     return listed;
   }
 
+  /** Name of the Hub that a channel named like a connection's id would be in; null for any other name. */
   #hubOf(channel: string): string | null {
     const address = hubOfChannel(channel);
     return address === null ? null : hubName.format(this.#namespace, address);
   }
 }
 
+/** @returns per message: how many connections took it */
 async function sendTo(
   stub: DurableObjectStub<HubCalls>,
   publications: Uint8Array,

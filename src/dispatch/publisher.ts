@@ -44,6 +44,7 @@ export class Publisher {
   readonly ownChannels: OwnChannels;
   readonly #env: Env;
   readonly #namespace: string;
+  /** Which group has a channel; the same in every door and object of the deployment. */
   readonly #map: GroupMap;
   /** By index of the group. */
   readonly #lanes: (Lane<Publication> | undefined)[] = [];
@@ -79,6 +80,7 @@ export class Publisher {
     return await promise;
   }
 
+  /** Made with the first message for the group, so that a door pays for the groups that it publishes to. */
   #laneOf(group: number): Lane<Publication> {
     return (this.#lanes[group] ??= new Lane<Publication>(() => this.#carryTo(group)));
   }
@@ -100,6 +102,7 @@ export class Publisher {
     };
   }
 
+  /** A stub for a stretch of calls; the Directory of release 0.4 is asked in the old way. */
   #callOf(group: number): (publications: Uint8Array) => Promise<PublishedAll> {
     if (group !== DIRECTORY) {
       const stub = groupStub(this.#env, this.#namespace, group);
@@ -166,6 +169,10 @@ export class PublicationRun {
     return { delivered: this.#delivered, sequence: this.#sequence };
   }
 
+  /**
+   * Sends what has gathered for a group. The number is known of the first message of the run alone, as only a single
+   * publication asks for it.
+   */
   #sendTo(group: number, { out, indexes }: Gathered): void {
     this.#groups[group] = undefined;
     const published = this.#publisher.publish(group, out.take(), indexes.length);
@@ -195,6 +202,7 @@ export class PublicationRun {
   }
 }
 
+/** @param bytes of the first message: a run of one needs no more */
 function gather(bytes: number): Gathered {
   return { out: new ByteWriter(bytes), indexes: [] };
 }

@@ -15,6 +15,7 @@ import { ByteWriter } from "../wire/bytes.ts";
 import { KEY_BYTES_MAX } from "../wire/edge/command.ts";
 
 const VERSION = 1;
+// Which of the keys at the end are there.
 const Option = { hasBehind: 1, hasAfter: 2 } as const;
 const HEADER_BYTES = 7;
 
@@ -28,14 +29,17 @@ export interface TableCursor {
   readonly behind: Uint8Array | null;
 }
 
+/** The cursor at the start of a shard's table. */
 export function startOf(shard: number, behind: Uint8Array | null): TableCursor {
   return { shard, order: "", place: TABLE_START, behind };
 }
 
+/** Told apart by their length alone: see the head of this file. */
 export function isTableCursor(cursor: Uint8Array): boolean {
   return cursor.length > KEY_BYTES_MAX;
 }
 
+/** Zeros at the end make it longer than any key. */
 export function writeTableCursor({ shard, order, place, behind }: TableCursor): Uint8Array {
   const { group, after } = place;
   const out = new ByteWriter(2 * KEY_BYTES_MAX);

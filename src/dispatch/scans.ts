@@ -176,6 +176,7 @@ export async function remove(
 /** Which rows are asked for. */
 export interface ScanParts {
   readonly prefix: Uint8Array;
+  /** Rows of a page, 1 to `SCAN_RECORDS_MAX`. */
   readonly limit: number;
   /** Null for the first page. */
   readonly after: Uint8Array | null;

@@ -8,6 +8,7 @@ import type { ShardCalls } from "../base/calls/shard.ts";
 import type { Placement } from "../wire/batch.ts";
 import type { ShardMap } from "./placement.ts";
 
+/** Made with each `Dispatch`; it holds no stub, so it costs nothing before it is used. */
 export class ShardGroup {
   readonly map: ShardMap;
   /**

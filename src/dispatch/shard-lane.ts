@@ -31,6 +31,7 @@ export type ShardLane = Lane<FramesPiece>;
 
 export class ShardLanes {
   readonly map: ShardMap;
+  /** Makes the call to a shard, for a stretch of work. */
   readonly #connect: (shard: number) => Call;
   /** By index of the shard. */
   readonly #lanes: (ShardLane | undefined)[] = [];

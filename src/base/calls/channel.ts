@@ -23,6 +23,7 @@ export interface Published {
 /** Where a listener begins: the number of the last message so far, and those that it is given again. */
 export interface Listened {
   readonly sequence: number;
+  /** Number of the first message of `replay`. */
   readonly replayFrom: number;
   /** Format: `wire/messages.ts`. */
   readonly replay: Uint8Array;

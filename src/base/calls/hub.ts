@@ -21,11 +21,15 @@ export interface DeliveredAll {
 
 /** What a Hub counts. */
 export interface HubFigures {
+  /** Requests that no shard counts: publications, subscriptions, requests on the namespace. */
   readonly tally: TallyFigures;
+  /** Open ones. */
   readonly connections: number;
+  /** The same, by what carries them. */
   readonly byTransport: Readonly<Record<Transport, number>>;
   /** Those of the yrmcds protocol among them. */
   readonly counterConnections: number;
+  /** Of all connections, those that every one begins with among them. */
   readonly subscriptions: number;
   /** A number for each channel with subscribers that tells it from others; named channels come first. */
   readonly channelHashes: Float64Array;
@@ -67,6 +71,7 @@ export interface HubCalls extends Rpc.DurableObjectBranded {
   /** Pushes messages to the connection whose own channel this is. Doors of release 0.4 know no other call. */
   deliverToOwner(channel: string, messages: Uint8Array): number[];
 
+  /** Counts of now, from memory alone. */
   figures(): HubFigures;
 
   /** Of some connection ids, 16 bytes each: those whose connections have ended. */

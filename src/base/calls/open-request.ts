@@ -11,6 +11,7 @@ export const CONNECTION_HEADER = "x-throttr-connection";
 
 /** What the door knows of a connection. */
 export interface ConnectionParameters {
+  /** Names protocol, dialect and sizes: see `wire/protocols.ts`. */
   readonly protocolCode: number;
   /** `events`: a listener of Server-Sent Events, who sends nothing. */
   readonly transport: keyof typeof ConnectionKind;
@@ -26,6 +27,7 @@ export interface ConnectionParameters {
   readonly subprotocol: string | null;
   /** Address of the client, as far as it is known. */
   readonly ip: string;
+  /** Of the client; 0 where it is not known. */
   readonly port: number;
 }
 
@@ -45,6 +47,7 @@ export function encodeOpenRequest(request: OpenRequest): string {
   });
 }
 
+/** The inverse of `encodeOpenRequest`. Only doors of this deployment can send one: a Hub has no address outside. */
 export function decodeOpenRequest(text: string): OpenRequest {
   const request = JSON.parse(text) as OpenRequest;
   const toBytes = (prefixes: readonly Uint8Array[]): Uint8Array[] =>

@@ -19,6 +19,7 @@ import type { Placement } from "../../wire/batch.ts";
 export interface ShardPlan {
   /** Names the order that parts are made of. */
   hashes: string;
+  /** In the order of the table. */
   parts: ListingPart[];
 }
 
@@ -39,8 +40,11 @@ export interface ShardRemoval {
 
 /** What INFO says of a shard. */
 export interface ShardSummary {
+  /** Records by kind, and bytes of buffers. */
   totals: Totals;
+  /** Requests by type, in all and in the last minute. */
   tally: TallyFigures;
+  /** When the object was made, in ms since the epoch: counts begin there. */
   startedAtMs: number;
   figures: ShardFigures;
   semaphores: SemaphoreFigures;
@@ -60,10 +64,15 @@ export interface ShardDump extends DumpPage {
 
 /** The size of a shard and of its journal. */
 export interface ShardFigures {
+  /** In memory; those that have expired count until they are collected. */
   records: number;
+  /** What they take of `bytesMax`. */
   bytes: number;
+  /** `SHARD_BYTES_MAX`. */
   bytesMax: number;
+  /** Requests since the start that were refused because the shard was full. */
   refusedForSpace: number;
+  /** Rows and bytes of the journal since it was last cut: what a start has to read beside the snapshot. */
   journalRows: number;
   journalBytes: number;
   /** Since the object started; setting an alarm is one row. */

@@ -29,10 +29,12 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
     if (object.kind === "everybody") moveToGroup(ctx.storage, this.group);
   }
 
+  /** Gives messages of any channels of the group to their subscribers. */
   async publishAll(publications: Uint8Array): Promise<PublishedAll> {
     return await this.group!.publish(publications);
   }
 
+  /** Not async, as nothing is awaited: the output gate holds the answer until the rows are on disk. */
   change(hub: string, changes: Uint8Array): number[] {
     return this.group!.change(hub, changes);
   }

@@ -45,13 +45,16 @@ interface Delivery extends Piece {
 }
 
 export class Courier {
+  /** Name of the Hub's object. */
   readonly hub: string;
   /** Names that the Hub has joined. */
   names = 0;
   readonly #env: Env;
   readonly #group: string;
   readonly #onDenied: (channel: string, member: Member) => void;
+  /** One call under way at a time: what is published meanwhile goes with the next one. */
   readonly #lane: Lane<Delivery>;
+  /** The Hub has not answered in time, and not since: publishers do not wait for it. */
   #isSlow = false;
 
   /**
@@ -128,6 +131,7 @@ export class Courier {
   }
 }
 
+/** @returns what came of each delivery, in order */
 async function sendAll(
   stub: DurableObjectStub<HubCalls>,
   bytes: Uint8Array,

@@ -18,10 +18,14 @@ const VERIFIED_AT_ONCE = 4096;
 
 export class GroupJoins {
   readonly #store: GroupStore;
+  /** Makes the courier to a Hub when it joins its first name. */
   readonly #open: (hub: string) => Courier;
   readonly #onEmpty: (channel: string) => void;
+  /** By channel, as a binary string; no entry where there are no Hubs. */
   readonly #members = new Map<string, Member[]>();
+  /** By name of the Hub: one way for the messages of all channels. */
   readonly #couriers = new Map<string, Courier>();
+  /** Of names and joins: a bound on memory, as names are made up by callers. */
   #bytes = 0;
 
   /**
@@ -52,6 +56,7 @@ export class GroupJoins {
     return this.#members.get(channel);
   }
 
+  /** Names of the Hubs that have subscribers of a channel. */
   hubsOf(channel: string): string[] {
     return (this.#members.get(channel) ?? []).map(({ courier }) => courier.hub);
   }
@@ -104,6 +109,7 @@ export class GroupJoins {
     );
   }
 
+  /** Searched, not looked up: a channel has far fewer Hubs than subscribers. */
   #memberOf(channel: string, hub: string): Member | undefined {
     return this.#members.get(channel)?.find(({ courier }) => courier.hub === hub);
   }
@@ -123,6 +129,7 @@ export class GroupJoins {
   }
 }
 
+/** What a join counts; more than it takes on disk, about what it takes in memory. */
 function joinBytes(channel: string): number {
   return channel.length + JOIN_OVERHEAD_BYTES;
 }

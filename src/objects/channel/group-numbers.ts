@@ -45,11 +45,13 @@ export interface NumbersHost {
 export class GroupNumbers {
   readonly #store: GroupStore;
   readonly #host: NumbersHost;
+  /** By name, as a binary string. */
   readonly #channels = new Map<string, Numbered>();
   /** Channels whose stored number is not exact. */
   readonly #unsettled = new Set<Numbered>();
   /** No number above this one has been used. */
   high: number;
+  /** What all channels count: see `NUMBERED_BYTES_MAX`. */
   #bytes = 0;
   /** Goes up with each message that is numbered. */
   uses = 0;
@@ -75,6 +77,7 @@ export class GroupNumbers {
     return this.#channels.size;
   }
 
+  /** Undefined for a channel whose messages are not numbered. */
   get(channel: string): Numbered | undefined {
     return this.#channels.get(channel);
   }
@@ -149,6 +152,7 @@ export class GroupNumbers {
     this.#bytes += numbered.channel.length + OVERHEAD_BYTES;
   }
 
+  /** Its kept messages go as well: without their numbers no listener could be given them. */
   #forget(numbered: Numbered): void {
     const { channel } = numbered;
     this.#channels.delete(channel);

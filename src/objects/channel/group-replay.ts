@@ -37,6 +37,7 @@ interface Kept {
 export class GroupReplay {
   readonly #store: GroupStore;
   readonly #messagesMax: number;
+  /** What is kept, without the messages: those stay on disk until a listener asks. */
   readonly #channels = new Map<string, Kept>();
   #bytes = 0;
 
@@ -133,6 +134,7 @@ export class GroupReplay {
     this.#drop(channel, this.#channels.get(channel)?.chunks.length ?? 0);
   }
 
+  /** Keeps one row of messages, and drops what no listener could be given any more. */
   #keepChunk(
     channel: string,
     first: number,
@@ -173,6 +175,7 @@ export class GroupReplay {
     return outdated;
   }
 
+  /** Notes a chunk that is on disk. */
   #push(channel: string, chunk: Chunk): void {
     let kept = this.#channels.get(channel);
     if (kept === undefined) {
@@ -228,6 +231,7 @@ export class GroupReplay {
     this.#drop(channel, dropped);
   }
 
+  /** Reads the messages of a chunk from disk, in order. */
   #payloadsOf(channel: string, { slot }: Chunk): Uint8Array[] {
     const [row] = this.#store.rows<{ messages: ArrayBuffer }>(
       "SELECT messages FROM messages WHERE name = ? AND slot = ?",
@@ -244,6 +248,7 @@ export class GroupReplay {
 /** In front of each message. */
 const LENGTH_BYTES = 4;
 
+/** Slots name rows; they say nothing about the order of messages. */
 function freeSlot(chunks: readonly Chunk[]): number {
   return chunks.reduce((slot, chunk) => Math.max(slot, chunk.slot + 1), 0);
 }

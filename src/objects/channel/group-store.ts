@@ -6,6 +6,7 @@
 import { binaryString } from "../../wire/bytes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
+// Another format is refused: an older or newer release may be deployed for it.
 const FORMAT = 1;
 const HEAD = "group";
 
@@ -80,6 +81,7 @@ export class GroupStore {
     await this.storage.deleteAll();
   }
 
+  /** Makes the tables and the head with the first write: an object without storage is not billed for any. */
   #prepare(): void {
     if (this.#head !== null) return;
     this.storage.sql.exec(TABLES);

@@ -43,11 +43,16 @@ interface ToHub {
 const NO_MEMBERS: readonly Member[] = [];
 
 export class Group {
+  /** For storage, `waitUntil` and the alarm. */
   readonly #state: DurableObjectState;
   readonly #store: GroupStore;
+  /** Which Hubs have subscribers of which channels. */
   readonly joins: GroupJoins;
+  /** Numbers of channels that were listened to over HTTP. */
   readonly numbers: GroupNumbers;
+  /** Messages that are kept for listeners that come back. */
   readonly #replay: GroupReplay;
+  /** A wait for a quiet moment is under way: exact numbers are stored at its end. */
   #isSettling = false;
 
   constructor(state: DurableObjectState, env: Env) {
@@ -209,6 +214,7 @@ export class Group {
   }
 }
 
+// The answer where nothing has subscribers or numbers: one object for all, as it is never changed.
 const NOTHING: PublishedAll = { delivered: null, sequences: null };
 
 /** Adds the messages of a channel to what each of its Hubs is given. */

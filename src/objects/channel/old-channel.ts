@@ -15,6 +15,7 @@ import { EVERYBODY } from "../../base/names.ts";
 import { groupStubOf } from "../../dispatch/groups.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
+// Keys of release 0.4: a row for each Hub, one for each message, and the numbering.
 const HUB = "hub:";
 const MESSAGE = "message:";
 const NUMBERING = "numbering";
@@ -28,7 +29,9 @@ interface Numbering {
 export class OldChannel {
   readonly #storage: DurableObjectStorage;
   readonly #channel: string;
+  /** A new stub for each call: one whose object was reset fails for good. */
   readonly #stub: () => DurableObjectStub<ChannelCalls>;
+  /** The move, begun by the first call; null again when it has failed. */
   #moving: Promise<void> | null = null;
 
   constructor(
@@ -80,6 +83,7 @@ export class OldChannel {
     return this.#stub();
   }
 
+  /** Joins the Hubs at the group, then empties this object. */
   async #move(): Promise<void> {
     const group = this.#stub();
     await Promise.all(
@@ -105,6 +109,7 @@ export function moveToGroup({ kv }: DurableObjectStorage, group: Group): void {
   }
 }
 
+/** Names of the Hubs that joined this object under release 0.4. */
 function storedHubs({ kv }: Pick<DurableObjectStorage, "kv">): string[] {
   return Array.from(kv.list({ prefix: HUB }), ([key]) => key.slice(HUB.length));
 }

@@ -10,7 +10,9 @@ import type { ConnectionParameters } from "../../base/calls/open-request.ts";
 import type { StoredFlow } from "./flow.ts";
 
 export interface Attachment extends ConnectionParameters, StoredFlow {
+  /** 16 bytes: see `connection-id.ts`. */
   readonly id: Uint8Array;
+  /** Milliseconds since the epoch. */
   readonly connectedAtMs: number;
   /** Requests by type, then bytes: see `CountAt`. */
   readonly counts: Float64Array;
@@ -31,6 +33,7 @@ export const CountAt = {
   publishedBytes: REQUEST_TYPES_END + 2,
   receivedBytes: REQUEST_TYPES_END + 3,
 } as const;
+// 8 bytes each in the attachment, which is why only types of requests are told apart.
 const COUNTS = REQUEST_TYPES_END + 4;
 
 /** More bytes of an unfinished frame than these keep the object awake instead. */

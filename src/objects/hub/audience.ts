@@ -11,7 +11,12 @@ import type { Subscriber, Subscription } from "./subscription.ts";
 /** Tells the group of a channel that this Hub has subscribers from now on, or has none any more. */
 export type TellGroup = (isJoin: boolean) => Promise<void>;
 
+/**
+ * All fields are in memory only: after hibernation the roster adds the subscribers that the sockets' attachments
+ * name.
+ */
 export class Audience {
+  /** The roster adds and removes subscribers itself, then calls `settle`. */
   readonly members = new Map<Subscriber, Subscription>();
   readonly #tellGroup: TellGroup | null;
   readonly #onEmpty: () => void;
@@ -61,6 +66,7 @@ export class Audience {
     return false;
   }
 
+  /** Calls the group until it knows what is so. Members may change during each call, so the loop looks again. */
   async #tell(tellGroup: TellGroup): Promise<void> {
     try {
       while (this.#isTold !== this.members.size > 0) {
@@ -78,6 +84,7 @@ export class Audience {
     }
   }
 
+  /** @throws what the call throws, where no subscriber has come since it began */
   async #join(tellGroup: TellGroup): Promise<void> {
     const denials = this.#denials;
     const arrivals = this.#arrivals;

@@ -18,6 +18,7 @@ export class HubBacklog {
   }
 }
 
+/** What the client of one bridge has not read. */
 export class BridgeFlow {
   readonly #hub: HubBacklog;
   /** Bytes that the bridge has not written to its client. */

@@ -37,10 +37,12 @@ export interface RequestsHub {
   readonly roster: Roster;
 }
 
+/** Answers the runs of one connection, one at a time: `Session` begins the next one after the last reply. */
 export class ConnectionRequests {
   readonly #hub: RequestsHub;
   readonly #subscriber: Subscriber;
   readonly #holder: Holder | null;
+  /** Stores the subscriptions: the client must not see a reply that a crash takes back. */
   readonly #onSubscribed: () => void;
   /** Resolved when nothing is under way any more. */
   #busy: PromiseWithResolvers<void> | null = null;
@@ -65,6 +67,7 @@ export class ConnectionRequests {
     this.#onSubscribed = onSubscribed;
   }
 
+  /** Returns at once; replies come to the sink, and with the last one the run is over. */
   exchange(frames: AnyFrames, access: Access, sink: Sink): void {
     // Hibernation comes after 10 s without I/O, whatever promises are pending, and would lose the run.
     if (this.#busy === null) {
@@ -95,6 +98,7 @@ export class ConnectionRequests {
     answering?.reply(NOTHING, true);
   }
 
+  /** The connection is closed: nothing is answered any more, and the object may hibernate. */
   close(): void {
     this.#answering = null;
     this.rest();
@@ -166,6 +170,7 @@ export class ConnectionRequests {
   }
 }
 
+// A reply of no bytes: it ends a run that has no reader.
 const NOTHING = new Uint8Array(0);
 
 /** A join that its group has no room for is answered as at any other limit. */

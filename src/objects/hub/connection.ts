@@ -80,7 +80,9 @@ export class Connection implements SessionHost, Subscriber {
   readonly subscriptions: Subscriptions;
   readonly subscriptionBytesMax: number;
   readonly connectedAtMs: number;
+  /** False only in what release 0.4 has stored: its subscriptions were made at an object for each channel. */
   hasJoinedGroups: boolean;
+  /** Protocol and transport in one number: connections with the same one take the same bytes as pushes. */
   readonly pushForm: number;
 
   readonly #hub: ConnectionHub;
@@ -100,7 +102,9 @@ export class Connection implements SessionHost, Subscriber {
   /** For connections that listen to Server-Sent Events; null for others. */
   readonly #listener: EventListener | null;
   readonly #held = new HeldPushes();
+  /** Requests by type, then bytes (`CountAt`). One array with the attachment: counting writes no field of its own. */
   readonly #counts: Float64Array;
+  /** What was stored last, but for counts and flow, which go on changing. */
   #attachment: Attachment;
   /** What it adds to `pendingBytes` of the Hub. */
   #pendingBytes = 0;
@@ -108,6 +112,7 @@ export class Connection implements SessionHost, Subscriber {
   hasReader = true;
   /** Closed by the server. The socket may live on until its peer has closed it, too. */
   isClosed = false;
+  /** `expire` was called: the alarm of the Hub must not find this connection due again. */
   #hasExpired = false;
 
   constructor(socket: WebSocket, attachment: Attachment, hub: ConnectionHub) {
@@ -186,6 +191,7 @@ export class Connection implements SessionHost, Subscriber {
     return this.#hasExpired ? Infinity : (this.#attachment.access.expiresAtMs ?? Infinity);
   }
 
+  /** Bytes of the peer; for a bridge, those of its client. A chunk may end anywhere. */
   receive(chunk: Uint8Array): void {
     this.#unfinished.noteProgress();
     this.#flow.hear();
@@ -195,6 +201,7 @@ export class Connection implements SessionHost, Subscriber {
     this.#countPending();
   }
 
+  /** Text is for bridges alone, which say so what no byte of their client could: its end, and what it has read. */
   receiveText(text: string): void {
     if (!this.#isBridge) this.close(TEXT_MESSAGE);
     else if (text === BRIDGE_END) this.#session.finish();
@@ -257,6 +264,7 @@ export class Connection implements SessionHost, Subscriber {
     return { ...pushes, bytes: this.#flow.wrap(pushes.bytes) };
   }
 
+  /** Counts a push as received even while it is held back: the peer gets it, unless the connection ends before. */
   push(pushes: Pushes, sequence: number | null): boolean {
     if (this.isClosed || !this.hasReader || this.#isKnown(sequence)) return false;
     const ending = this.#flow.refusePushes(this.#held.bytes + pushes.bytes.length);
@@ -311,6 +319,7 @@ export class Connection implements SessionHost, Subscriber {
     return Date.now();
   }
 
+  /** In a run of a namespace's requests, replies come in pieces, and pushes wait for the last one. */
   send(replies: Uint8Array, consumedBytes: number): void {
     if (this.isClosed) return;
     if (!this.hasReader) {
@@ -327,6 +336,10 @@ export class Connection implements SessionHost, Subscriber {
     else this.#releasePushes();
   }
 
+  /**
+   * Null when further replies may be made; else a promise of it, rejected when the connection ends first. `send` of a
+   * WebSocket never waits, so this alone keeps unread replies out of memory.
+   */
   room(): Promise<void> | null {
     // What is under way must not go on behind the connection's end, which gives back what it holds.
     if (this.isClosed) return Promise.reject(new Error("closed"));
@@ -343,6 +356,10 @@ export class Connection implements SessionHost, Subscriber {
     if (subscription !== undefined) subscription.readBytes += payloadBytes;
   }
 
+  /**
+   * Nothing is under way: lets the object hibernate, and sees to it that the bytes of an unfinished frame outlive
+   * that.
+   */
   onIdle(unfinished: Uint8Array): void {
     this.#requests.rest();
     this.#countPending();

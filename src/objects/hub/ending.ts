@@ -7,60 +7,61 @@ export interface Ending {
   readonly reason: string;
 }
 
+/** @param code of the WebSocket protocol: 1003 and 1009 are the client's fault, 1011 the server's, 1013 may pass */
+const ending = (code: number, reason: string): Ending => ({ code, reason });
+
 /** The peer has ended the connection. */
-export const FINISHED: Ending = { code: 1000, reason: "" };
+export const FINISHED = ending(1000, "");
 
-export const FRAME_LOST: Ending = {
-  code: 1011,
-  reason: "frame_lost: the server restarted in the middle of a frame",
-};
+/** A reset of the object has lost what it had in memory of a frame: what follows can't be told from a new one. */
+export const FRAME_LOST = ending(1011, "frame_lost: the server restarted in the middle of a frame");
 
-export const TEXT_MESSAGE: Ending = {
-  code: 1003,
-  reason: "text_message: send frames as binary messages; the only text message may be ping",
-};
+export const TEXT_MESSAGE = ending(
+  1003,
+  "text_message: send frames as binary messages; the only text message may be ping",
+);
 
-export const BRIDGE_INVALID: Ending = {
-  code: 1008,
-  reason:
-    "bridge_invalid: expected end, or drained N, where N is at most the reply bytes not yet drained",
-};
+export const BRIDGE_INVALID = ending(
+  1008,
+  "bridge_invalid: expected end, or drained N, where N is at most the reply bytes not yet drained",
+);
 
-export const TOKEN_EXPIRED: Ending = {
-  code: 1008,
-  reason: "token_expired: the token of this connection has expired",
-};
+export const TOKEN_EXPIRED = ending(
+  1008,
+  "token_expired: the token of this connection has expired",
+);
 
-export const SUBSCRIPTIONS_MAX: Ending = { code: 1013, reason: "subscriptions_max" };
+/** A listener's subscription met the limit of its Hub, or the memory of its channel's group. */
+export const SUBSCRIPTIONS_MAX = ending(1013, "subscriptions_max");
 
-export const CHANNEL_FAILED: Ending = { code: 1011, reason: "channel_failed" };
+/** The group of a listener's channel could not be told. */
+export const CHANNEL_FAILED = ending(1011, "channel_failed");
 
-export const frameTimeout = (ms: number): Ending => ({
-  code: 1008,
-  reason: `frame_timeout: a frame did not arrive completely within ${ms} ms`,
-});
+/** @param ms in which no further byte of the frame came, or in which it was not complete */
+export const frameTimeout = (ms: number): Ending =>
+  ending(1008, `frame_timeout: a frame did not arrive completely within ${ms} ms`);
 
-export const frameTooLarge = (bytesMax: number): Ending => ({
-  code: 1009,
-  reason: `frame_too_large: a frame may have at most ${bytesMax} bytes`,
-});
+export const frameTooLarge = (bytesMax: number): Ending =>
+  ending(1009, `frame_too_large: a frame may have at most ${bytesMax} bytes`);
 
-export const pendingBytes = (bytesMax: number): Ending => ({
-  code: 1013,
-  reason: `pending_bytes: all connections together have more than ${bytesMax} bytes of waiting requests`,
-});
+/** The Hub as a whole holds too much, and this connection more than a little of it. */
+export const pendingBytes = (bytesMax: number): Ending =>
+  ending(
+    1013,
+    `pending_bytes: all connections together have more than ${bytesMax} bytes of waiting requests`,
+  );
 
-export const unansweredBytes = (bytesMax: number): Ending => ({
-  code: 1013,
-  reason: `unanswered_bytes: more than ${bytesMax} bytes of requests wait for replies`,
-});
+/** The client sends on without reading: a WebSocket can't be told to wait. */
+export const unansweredBytes = (bytesMax: number): Ending =>
+  ending(1013, `unanswered_bytes: more than ${bytesMax} bytes of requests wait for replies`);
 
-export const replyBytes = (bytesMax: number): Ending => ({
-  code: 1013,
-  reason: `reply_bytes: more than ${bytesMax} bytes of replies are unread; send fewer requests at once`,
-});
+/** The client asks on, and says nothing that shows that it reads. */
+export const replyBytes = (bytesMax: number): Ending =>
+  ending(
+    1013,
+    `reply_bytes: more than ${bytesMax} bytes of replies are unread; send fewer requests at once`,
+  );
 
-export const pushBytes = (bytesMax: number): Ending => ({
-  code: 1013,
-  reason: `push_bytes: more than ${bytesMax} bytes of pushes were left unread`,
-});
+/** The subscriber is too slow for its channels: a push has no reply that could wait. */
+export const pushBytes = (bytesMax: number): Ending =>
+  ending(1013, `push_bytes: more than ${bytesMax} bytes of pushes were left unread`);

@@ -23,6 +23,10 @@ export class EventListener {
       : [this.pushesOf({ sequence: replayFrom, messages: replay }), first];
   }
 
+  /**
+   * The records of `text/event-stream` for messages; with their numbers as ids, which a browser sends again as `Last-
+   * Event-ID`.
+   */
   pushesOf({ sequence, messages }: Batch): Pushes {
     return eventPushes(eventRecords(sequence, messages), messages);
   }

@@ -27,7 +27,9 @@ export interface StoredFlow {
 
 export class Flow {
   readonly #host: FlowHost;
+  /** Null for a WebSocket client: it reports nothing. */
   readonly #bridge: BridgeFlow | null;
+  /** Null behind the Worker's own bridge, whose word is enough. */
   readonly #socket: SocketFlow | null;
 
   /**
@@ -54,6 +56,7 @@ export class Flow {
     this.#socket?.sendReplies(messageBytes);
   }
 
+  /** Pushes were sent. They have no reply, so what counts is what the peer was sent since it last said anything. */
   sendPushes(bytes: number): void {
     this.#bridge?.send(bytes);
     this.#socket?.sendPushes(bytes);
@@ -111,11 +114,15 @@ export class Flow {
     this.#socket?.loseSocket();
   }
 
+  /** The server closes the connection: what waits ends with an error. */
   close(): void {
     this.#bridge?.close();
     this.#socket?.close();
   }
 
+  /**
+   * For the attachment: a Hub that wakes must not forget what is unread, or each wake-up would allow as much again.
+   */
   stored(): StoredFlow {
     return {
       undrainedBytes: this.#bridge?.undrainedBytes ?? this.#socket!.silentBytes,

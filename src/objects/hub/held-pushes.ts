@@ -12,6 +12,7 @@ export interface HeldPush {
   readonly sequence: number | null;
 }
 
+/** Of one connection. Few ever hold: those with a reply in pieces, and listeners that begin. */
 export class HeldPushes {
   /** Null while pushes need not wait. */
   #held: HeldPush[] | null = null;

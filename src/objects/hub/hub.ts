@@ -55,15 +55,19 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   readonly state: DurableObjectState;
   readonly settings: Settings;
   readonly dispatch: Dispatch;
+  /** Every open connection, and the subscribers of each channel. */
   readonly roster: Roster;
   readonly #namespace: string;
   readonly #name: string;
   readonly #address: HubAddress;
+  /** Requests that no shard counts; lost with the object, like all tallies, unless the Hub retires them. */
   readonly #tally: Tally;
   readonly #points: DataPoints;
   /** By socket, until the peer has closed it too: the roster forgets a connection as soon as it is closed here. */
   readonly #connections = new Map<WebSocket, Connection>();
+  /** What bridges have not written to their clients yet, of all connections: memory of this isolate. */
   readonly backlog = new HubBacklog();
+  /** What silent peers were sent, of all connections. */
   readonly unread = new HubUnread();
   /** Bytes of requests that wait, of all connections. */
   pendingBytes = 0;
@@ -113,6 +117,12 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     noteConnections(this.#name, this.roster.size);
   }
 
+  /**
+   * Opens a connection, as only `fetch` can return a WebSocket. The answer is 503 when this Hub or the listener's
+   * group is full, and 429 when there are as many connections of the yrmcds protocol as there may be.
+   *
+   * @param request see `open-request.ts`
+   */
   override async fetch(request: Request): Promise<Response> {
     const opening = decodeOpenRequest(request.headers.get(CONNECTION_HEADER)!);
     // Connections that were closed here, and not by their peers yet, count as well: the runtime still keeps the bytes
@@ -129,12 +139,20 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     }
   }
 
+  /**
+   * The runtime calls this for each message, after the constructor where the object was asleep. Not async: nothing is
+   * awaited, so messages are received in their order.
+   */
   override webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): void {
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
     if (typeof message === "string") connection.receiveText(message);
     else connection.receive(new Uint8Array(message));
   }
 
+  /**
+   * The peer has closed the socket, or answered a close of ours. The runtime leaves the other half of the handshake
+   * to the object.
+   */
   override webSocketClose(socket: WebSocket, code: number): void {
     this.#loseSocket(socket);
     // Some codes are received and must not be sent, such as 1005 and 1006: the runtime would throw.
@@ -155,6 +173,10 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     await this.#alarm.setForNext();
   }
 
+  /**
+   * Channels are delivered one by one within this call, with no `await` between: so a connection sees the messages of
+   * a publication in one order.
+   */
   deliverAll(deliveries: Uint8Array): DeliveredAll {
     const delivered: number[] = [];
     const denied: number[] = [];
@@ -168,6 +190,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return { delivered: Uint32Array.from(delivered), denied: Uint32Array.from(denied) };
   }
 
+  /** Delivers to one channel; also what groups of release 0.4 call. */
   deliver(channel: string, batches: readonly Batch[]): Delivered {
     // A connection that is being opened subscribes to `*` in a moment, so the Directory must not drop this Hub.
     const isJoined =
@@ -175,6 +198,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return { delivered: this.roster.deliver(channel, batches), isJoined };
   }
 
+  /** Answers for each message, so that a publisher learns which of the connections are gone. */
   deliverToOwners(publications: Uint8Array): Uint32Array {
     const delivered: number[] = [];
     forEachPublication(publications, (channel, at, length) => {
@@ -185,6 +209,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return Uint32Array.from(delivered);
   }
 
+  /** An own channel has no numbers: no group keeps its messages. */
   deliverToOwner(channel: string, messages: Uint8Array): number[] {
     return this.roster.deliverToOwner(channel, { sequence: null, messages });
   }
@@ -199,6 +224,10 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     };
   }
 
+  /**
+   * A shard asks this about connections that hold semaphores there. After a reset the Hub knows none of those before
+   * it, so it answers that all have ended: their sockets did.
+   */
   gone(ids: Uint8Array): Uint8Array {
     const isGone = (id: Uint8Array): boolean =>
       this.roster.byOwnChannel(ownChannel(id)) === undefined;
@@ -221,6 +250,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return row;
   }
 
+  /** Times are split, as an f64 can't hold nanoseconds since the epoch. */
   subscribers(channel: string): SubscriberFigures[] {
     return Array.from(
       this.roster.subscribers(channel),
@@ -234,12 +264,19 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     );
   }
 
+  /**
+   * Stores a connection within `STORE_DELAY_MS`: to serialize an attachment with each message would cost more than
+   * most messages do.
+   */
   storeSoon(connection: Connection): void {
     if (this.#unstored.size === 0) this.ctx.waitUntil(this.#storeLater());
     this.#unstored.add(connection);
     this.#points.note();
   }
 
+  /**
+   * Forgets a connection that is closed here. Its socket stays in `#connections` until the peer has closed it, too.
+   */
   remove(connection: Connection): void {
     this.#unstored.delete(connection);
     // A connection that could not be restored (`frame_lost`) was never counted.
@@ -252,6 +289,10 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     this.ctx.waitUntil(Promise.all([removed, this.#unlist()]));
   }
 
+  /**
+   * Makes the socket and its connection. Nothing is awaited between `acceptWebSocket` and the roster: so no event
+   * finds a socket without its connection.
+   */
   async #open(opening: OpenRequest): Promise<Response> {
     const { channel, after, ...asked } = opening;
     const parameters = asked.isGateway
@@ -320,6 +361,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     return listened;
   }
 
+  /** Makes the connection of a socket that has outlived hibernation, from its attachment. */
   #restore(socket: WebSocket): Connection {
     const attachment = socket.deserializeAttachment() as Attachment;
     const connection = new Connection(socket, attachment, this);
@@ -347,6 +389,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     }
   }
 
+  /** Ends the connection of a socket that is gone. */
   #loseSocket(socket: WebSocket): void {
     // A socket that ends while the object sleeps was not restored: its channels must be told, too.
     const connection = this.#connections.get(socket) ?? this.#restore(socket);
@@ -368,6 +411,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
     await this.#listing;
   }
 
+  /** Tells the Directory that no connection is left, and gives it the counts, which would be lost with the object. */
   async #unlist(): Promise<void> {
     if (!this.#isListed || this.roster.size + this.#opening > 0) return;
     this.#isListed = false;

@@ -34,6 +34,7 @@ interface Change {
 /** The changes of one event to names of one group. */
 class Changes implements Piece {
   readonly all: Change[] = [];
+  /** Bytes that a call carries for these changes: a lane bounds its calls by them. */
   bytes = 0;
 
   add(change: Change): void {
@@ -77,6 +78,7 @@ export class Memberships {
     if (isRefused) throw new GroupFull();
   }
 
+  /** The changes of the event under way to a group; the first one of an event sees to it that they are sent. */
   #gather(group: number): Changes {
     let changes = this.#changes[group];
     if (changes === undefined) {
@@ -87,6 +89,7 @@ export class Memberships {
     return changes;
   }
 
+  /** Gives the changes of an event to the group's lane, which may join those of several events. */
   #submit(group: number): void {
     const changes = this.#changes[group]!;
     this.#changes[group] = undefined;

@@ -34,9 +34,13 @@ export interface ChannelFigures {
 const SINCE_STEP_MS = 2 ** -10;
 
 export class Roster {
+  /** Tells groups of channels that gain their first subscriber here, or lose their last one. */
   readonly #memberships: Memberships;
+  /** `HUB_SUBSCRIPTIONS_MAX`: subscriptions are memory that strangers take. */
   readonly #subscriptionsMax: number;
+  /** By channel; no entry where nothing is to be remembered. */
   readonly #audiences = new Map<string, Audience>();
+  /** Every open connection, by the name of its own channel. */
   readonly #byOwnChannel = new Map<string, Subscriber>();
   /** Names of all channels with subscribers, in order; null when that has changed since. Sorting is left to who asks. */
   #names: readonly string[] | null = null;
@@ -53,6 +57,7 @@ export class Roster {
     this.#subscriptionsMax = subscriptionsMax;
   }
 
+  /** Open connections. */
   get size(): number {
     return this.#byOwnChannel.size;
   }
@@ -241,6 +246,7 @@ export class Roster {
     };
   }
 
+  /** Tells groups of the subscriptions that release 0.4 has stored. */
   async #joinAgain(connection: Subscriber): Promise<void> {
     const channels = [...connection.subscriptions.keys()].filter(
       (channel) => channel !== connection.ownChannel,
@@ -255,6 +261,10 @@ export class Roster {
     if (channel !== EVERYBODY) this.#subscriptions += change;
   }
 
+  /**
+   * The audience of a channel, made where there is none. `*` has no group: the Directory knows which Hubs have
+   * connections.
+   */
   #audienceOf(channel: string): Audience {
     let audience = this.#audiences.get(channel);
     if (audience === undefined) {
@@ -267,6 +277,7 @@ export class Roster {
     return audience;
   }
 
+  /** Null when no group has to be called; else a promise that never fails, as the subscription is gone either way. */
   #removeMember(connection: Subscriber, channel: string): Promise<void> | null {
     const audience = this.#audiences.get(channel);
     if (audience === undefined || !audience.members.delete(connection)) return null;
@@ -291,6 +302,7 @@ function push(
   });
 }
 
+/** Messages of a batch, which are length and bytes back to back. */
 function countOf({ messages }: Batch): number {
   let count = 0;
   forEachMessage(messages, () => count++);
@@ -302,8 +314,10 @@ function isLikeId(channel: string): boolean {
   return /^[\da-f]{32}$/.test(channel);
 }
 
+/** Fixed, as hashes of all Hubs are compared with one another; they need not withstand anyone, but only differ. */
 const HASH_KEY = { low: 0x8f1bbcdc, high: 0x5a827999 };
 
+/** 53 bits, as many as a number holds exactly. */
 function channelHash(channel: string): number {
   const bytes = binaryBytes(channel);
   const high = hashBytes(HASH_KEY, 0, bytes, 0, bytes.length) & 0x1fffff;

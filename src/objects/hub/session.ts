@@ -49,13 +49,16 @@ export interface SessionParts {
   readonly counts: Float64Array;
 }
 
+// Shared: it has no bytes that anyone could change.
 const EMPTY = new Uint8Array(0);
 
+/** The byte stream of one connection, from its first byte to its end. */
 export class Session implements Sink {
   readonly #parts: SessionParts;
   readonly #framing: Framing;
   /** Received, and not part of a run yet: `#pending[#pendingAt, #pendingEnd)`. */
   #pending: Uint8Array;
+  /** Begin and end of what waits, so that a run is cut off without moving the rest. */
   #pendingAt = 0;
   #pendingEnd: number;
   /** Scanning finds nothing new before there are this many pending bytes: a long frame is not scanned with each chunk. */
@@ -126,6 +129,7 @@ export class Session implements Sink {
     this.#keep(EMPTY, Infinity);
   }
 
+  /** Replies of the run under way. The last one starts the next run, unless `#next` is on the stack already. */
   reply(replies: Uint8Array, isLast: boolean): void {
     if (this.#isClosed) return;
     // A bridge reads on only for bytes that are answered for good, so they count with the last reply of their run.
@@ -135,6 +139,7 @@ export class Session implements Sink {
     if (!this.#isLooking) this.#next();
   }
 
+  /** Asked before each call to a shard: see `Sink`. */
   get hasReader(): boolean {
     return this.#parts.host.hasReader;
   }
@@ -159,6 +164,7 @@ export class Session implements Sink {
     this.#parts.host.close(ending);
   }
 
+  /** Adds a chunk to what waits; copies only where something does. */
   #append(chunk: Uint8Array): void {
     const bytes = this.#pendingEnd - this.#pendingAt;
     // The usual case: nothing waits, and the chunk is kept without a copy.
@@ -188,6 +194,7 @@ export class Session implements Sink {
     else this.#parts.host.onIdle(this.#pending.subarray(this.#pendingAt, this.#pendingEnd));
   }
 
+  /** One run at a time: its successor must not be applied before it. */
   #canStart(): boolean {
     const bytes = this.#pendingEnd - this.#pendingAt;
     const isFree = this.#runBytes === 0 && !this.#isWaiting && !this.#isClosed;
@@ -211,6 +218,7 @@ export class Session implements Sink {
     return false;
   }
 
+  /** Cuts a run off what waits, and hands it over; nothing when not even one frame is whole. */
   #startRun(): void {
     const bytes = this.#pending;
     const at = this.#pendingAt;
@@ -255,6 +263,11 @@ export class Session implements Sink {
     return true;
   }
 
+  /**
+   * Replaces what waits.
+   *
+   * @param neededBytes scanning is of no use before so many are there; Infinity for never
+   */
   #keep(pending: Uint8Array, neededBytes: number): void {
     this.#pending = pending;
     this.#pendingAt = 0;
@@ -262,6 +275,7 @@ export class Session implements Sink {
     this.#neededBytes = neededBytes;
   }
 
+  /** Behind bytes that can't be read no frame can be found: the connection has to end. */
   #unreadable(stop: number, type: number): Ending {
     if (stop === FRAME_TOO_LARGE) return frameTooLarge(this.#parts.limits.FRAME_BYTES_MAX);
     const hex = type.toString(16).padStart(2, "0");

@@ -34,6 +34,7 @@ export interface SocketFlowHost extends Pick<Timers, "nowMs" | "wait"> {
   lastPingMs(): number;
 }
 
+/** What one such peer has not read, as far as that can be told. */
 export class SocketFlow {
   readonly #hub: HubUnread;
   readonly #host: SocketFlowHost;
@@ -59,12 +60,16 @@ export class SocketFlow {
     this.sendReplies(stored.silentBytes);
   }
 
+  /**
+   * Replies were sent: they count as silent until the peer says anything, and as ahead until it can have read them.
+   */
   sendReplies(bytes: number): void {
     this.#setSilent(this.silentBytes + bytes);
     this.#read();
     this.#aheadBytes += bytes;
   }
 
+  /** Pushes were sent. They set no pace: the publisher does not wait for subscribers. */
   sendPushes(bytes: number): void {
     this.unheardBytes += bytes;
   }

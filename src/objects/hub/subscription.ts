@@ -23,6 +23,7 @@ export interface Subscription {
 /** By channel, as a binary string. */
 export type Subscriptions = Map<string, Subscription>;
 
+// Three f64 and the length of the name.
 const ENTRY_HEADER_BYTES = 25;
 
 /** A connection as the Hub's lists of subscribers know it. */
@@ -71,6 +72,7 @@ export function addSubscription(
   return subscription;
 }
 
+/** Binary and without padding: an attachment has 16 KiB, and more subscriptions fit than of JSON. */
 export function packSubscriptions(subscriptions: Subscriptions): Uint8Array {
   const out = new ByteWriter(256);
   for (const [channel, { sinceMs, readBytes, writeBytes }] of subscriptions) {
@@ -84,6 +86,7 @@ export function packSubscriptions(subscriptions: Subscriptions): Uint8Array {
   return out.take();
 }
 
+/** The inverse of `packSubscriptions`. */
 export function unpackSubscriptions(packed: Uint8Array): Subscriptions {
   const view = new DataView(packed.buffer, packed.byteOffset, packed.byteLength);
   const subscriptions: Subscriptions = new Map();

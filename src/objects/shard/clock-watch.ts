@@ -13,6 +13,7 @@ const PASSED_MS = 2000;
 const AHEAD_MS = 1000;
 
 export class ClockWatch {
+  /** What `Date.now()` of this object said last; it never goes back. */
   #nowMs = -1;
   /** The earliest time at a door since the object's own has been what it is. */
   #doorMs = Infinity;

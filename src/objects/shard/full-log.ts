@@ -6,6 +6,7 @@ const INTERVAL_MS = 60_000;
 export class FullLog {
   readonly #shard: string;
   readonly #bytesMax: number;
+  /** Refusals since the start: at the last call, and at the last line of the log. */
   #seen = 0;
   #logged = 0;
   #loggedAtMs = -Infinity;

@@ -22,6 +22,7 @@ export interface CommitHost extends Pick<Timers, "wait" | "waitUntil"> {
   sync(): Promise<void>;
 }
 
+/** Of one shard. With strict durability calls wait for their row; with relaxed ones they are answered before it. */
 export class GroupCommit {
   readonly #host: CommitHost;
   readonly #isStrict: boolean;
@@ -63,6 +64,7 @@ export class GroupCommit {
     return this.#next;
   }
 
+  /** Waits for the commit under way, and a turn for the calls that its end sets off. */
   async #gather(): Promise<void> {
     if (this.#syncing !== null) await this.#syncing;
     await turn();
@@ -70,18 +72,24 @@ export class GroupCommit {
     this.#sharing = 0;
   }
 
+  /** The flush that calls share until it begins: those that come later get the next one. */
   async #flushAfter(event: Promise<void>): Promise<void> {
     await event;
     this.#next = null;
     await this.#write();
   }
 
+  /**
+   * Writes at once, and notes that the disk is busy. Callers need not wait for the disk: the output gate holds their
+   * answers until the row is there.
+   */
   async #write(): Promise<void> {
     const written = this.#host.write();
     this.#syncing = this.#sync();
     await written;
   }
 
+  /** Only tells when the disk is idle again. */
   async #sync(): Promise<void> {
     try {
       await this.#host.sync();

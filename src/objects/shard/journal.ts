@@ -12,7 +12,9 @@ import type { HashKey } from "../../engine/hash.ts";
 import type { Placement } from "../../wire/batch.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
+// A newer format is refused, not guessed at: the release that wrote it can still read it.
 const FORMAT_VERSION = 1;
+// Two u32, little-endian.
 const HASH_KEY_BYTES = 8;
 /** A blob is at most 2 MB on the platform; the rest is for the row around it. */
 const ROW_BYTES_MAX = 1_900_000;
@@ -22,6 +24,7 @@ const SNAPSHOT_STEP_BYTES = 1 << 20;
 const CUT_ROWS = 5;
 /** A cut may add one row to ten commits. */
 const COMMITS_PER_CUT_ROW = 10;
+// Below both, a journal is too short for a start to gain from a cut.
 const JOURNAL_BYTES_MIN = 4 << 20;
 const JOURNAL_ROWS_MIN = 4096;
 /** Beyond this a cut no longer waits for its share of commits: start-up has to read all of it. */
@@ -68,18 +71,22 @@ export class Journal {
   readonly #hashKey: HashKey;
   /** What the data was written under; null before first use. */
   placement: Placement | null = null;
+  /** The one in force: the row `shard` names it. */
   #generation = 0;
   /** Generation that commits go to: the one in force, or the next while a snapshot is being written. */
   #open = 0;
   /** Rows and bytes of the journal since it was last cut. */
   rows = 0;
   bytes = 0;
+  /** Where the snapshot under way goes on; null when none is. */
   #cursor: number | null = null;
+  /** Rows of the snapshot in force, or of the one under way. */
   #snapshotRows = 0;
   /** Rows that were written since this object was made, snapshots and tables among them, as they are billed. */
   rowsWritten = 0;
   /** Shard 0 has a note of this shard's data. */
   isNoted = false;
+  /** Of shard 0: a bit for each shard that has data, the lowest of a byte first. */
   #notedShards: Uint8Array = new Uint8Array(0);
   /** The row lacks what this instance knows: the next commit writes it. */
   #isRowStale = false;
@@ -146,6 +153,7 @@ export class Journal {
     this.#updateRow();
   }
 
+  /** Grows the bits where needed; the caller writes them. */
   #addNote(shard: number): void {
     const notes = new Uint8Array(Math.max(this.#notedShards.length, (shard >>> 3) + 1));
     notes.set(this.#notedShards);
@@ -200,6 +208,7 @@ export class Journal {
     if (this.placement !== null) this.#writeRow(this.#engine.takeClockRow());
   }
 
+  /** Takes what the engine has changed since the last commit, as after-images of records. */
   #writeCommit(): void {
     if (this.#isRowStale) this.#updateRow();
     if (!this.#engine.isDirty) return;
@@ -207,6 +216,7 @@ export class Journal {
     for (const row of this.#engine.takeCommit(ROW_BYTES_MAX)) this.#writeRow(row);
   }
 
+  /** One row of the journal: the unit that is billed. */
   #writeRow(row: Uint8Array): void {
     this.#write(`INSERT INTO journal_${this.#open} (row) VALUES (?)`, row);
     this.rows++;
@@ -237,6 +247,10 @@ export class Journal {
     return this.#cursor !== null;
   }
 
+  /**
+   * Writes a step of the snapshot; with the last one the new generation is in force. All in one turn, so the platform
+   * commits the three statements together.
+   */
   #stepCut(): void {
     if (this.#cursor === null) return;
     const step = this.#engine.snapshotStep(this.#cursor, SNAPSHOT_STEP_BYTES, ROW_BYTES_MAX);
@@ -252,6 +266,7 @@ export class Journal {
     this.#generation = this.#open;
   }
 
+  /** Weighs the rows of a cut against the start that a long journal would slow down. */
   #isCutDue(): boolean {
     if (this.bytes >= JOURNAL_BYTES_MAX) return true;
     const { bytes } = this.#engine.figures;
@@ -285,6 +300,7 @@ export class Journal {
     return bytes;
   }
 
+  /** Its journal begins with its snapshot: commits go there while the snapshot is being written. */
   #createGeneration(generation: number): void {
     this.#createTable(`snapshot_${generation}`);
     this.#createTable(`journal_${generation}`);
@@ -301,6 +317,7 @@ export class Journal {
     });
   }
 
+  /** Reads row by row: a table may be larger than the memory that is left. */
   #restore(table: string, count: (bytes: number) => void): void {
     const rows = this.#sql.exec<{ row: ArrayBuffer }>(`SELECT row FROM ${table} ORDER BY n`);
     for (const { row } of rows) {

@@ -21,6 +21,7 @@ export class LagWatch {
   readonly #shard: string;
   readonly #host: LagHost;
   #lagMs = 0;
+  /** The log says that there is a lag, and must say when it is over. */
   #isLogged = false;
 
   /** @param shard name of the object */

@@ -33,7 +33,9 @@ export class SemaphoreWork {
   #failures = 0;
   /** Where the next check goes on: one check looks at 32,768 connections at most. */
   #checkCursor = 0;
+  /** When unused semaphores are collected next, in the shard's time. */
   #collectAtMs = -Infinity;
+  /** When they may be collected early again, because the shard is full. */
   #reclaimAtMs = -Infinity;
 
   constructor(env: Env, shard: string, semaphores: Semaphores) {
@@ -82,6 +84,10 @@ export class SemaphoreWork {
     await this.#collect();
   }
 
+  /**
+   * Asks Hubs about connections that hold anything, and releases what lost ones held. Several pages at once, but
+   * bounded: each is a call to every Hub concerned.
+   */
   async #check(): Promise<void> {
     if (!this.#semaphores.hasConnections) {
       this.#checkAtMs = Infinity;
@@ -109,11 +115,13 @@ export class SemaphoreWork {
       this.#now() + (cursor === null ? this.#untilNextCheckMs() : ALARM_INTERVAL_MS);
   }
 
+  /** Twice as long with each failure, as a Hub that does not answer seldom does a second later. */
   #untilNextCheckMs(): number {
     if (this.#failures === 0) return this.#checkIntervalMs;
     return Math.min(this.#checkIntervalMs, ALARM_INTERVAL_MS * 2 ** (this.#failures - 1));
   }
 
+  /** Collects semaphores that are not in use, if it is time: not before `#collectAtMs`. */
   async #collect(): Promise<void> {
     const startMs = this.#now();
     if (startMs < this.#collectAtMs) return;
@@ -131,6 +139,7 @@ export class SemaphoreWork {
     await this.#collectAll(nowMs, true);
   }
 
+  /** A step, then a turn for others: a shard may have hundreds of thousands. */
   async #collectAll(startMs: number, isUrgent: boolean): Promise<void> {
     for (let cursor: number | null = 0; cursor !== null;) {
       ({ cursor } = this.#semaphores.collectStep(cursor, Date.now(), isUrgent));

@@ -25,10 +25,13 @@ export class ShardClaim {
   readonly #index: number;
   readonly #journal: Journal;
   readonly #write: Write;
+  /** `ACCEPT_DATA_LOSS`: the operator knows that data is missing, and wants to go on without it. */
   readonly #isLossAccepted: boolean;
+  /** The claim under way: calls that come meanwhile wait for the same one. */
   #pending: Promise<void> | null = null;
   /** The shard has no data, and should not have any. */
   #isNew = false;
+  /** The loss is logged once for each instance: every request meets it. */
   #isLogged = false;
 
   /** @param shard name of the object */
@@ -106,6 +109,7 @@ export class ShardClaim {
     }
   }
 
+  /** The first batch of a shard without data: shard 0 says whether it may have any. */
   async #claim(placement: Placement): Promise<void> {
     if (this.#journal.placement !== null) return;
     if (this.#index === 0) {
@@ -120,12 +124,17 @@ export class ShardClaim {
     await this.#tell();
   }
 
+  /** Shard 0 itself asks all others, as no one else would miss its data. */
   async #claimFirst(placement: Placement): Promise<void> {
     const others = await this.#othersWithData(placement.shards);
     if (others.length > 0 && !this.#isLossAccepted) throw this.#missing(0);
     this.#write(() => this.#journal.create(placement, others));
   }
 
+  /**
+   * Notes this shard's data at shard 0. It comes after the data's own row: a crash between the two is made good by
+   * `tell` at the next start.
+   */
   async #tell(): Promise<void> {
     await orUnknown(
       this.#first()
@@ -135,6 +144,7 @@ export class ShardClaim {
     );
   }
 
+  /** A call to each other shard, once in the life of a namespace. */
   async #othersWithData(shards: number): Promise<number[]> {
     const others = Array.from({ length: shards - 1 }, (_, i) => i + 1);
     const answers = await Promise.all(

@@ -49,15 +49,25 @@ type Asked<Method extends keyof ShardCalls> = Parameters<ShardCalls[Method]>;
 /** What a shard can be asked for is described in `ShardCalls`. */
 export class Shard extends DurableObject<Env> implements ShardCalls {
   readonly #settings: Settings;
+  /** All records, in memory: a read touches no storage. */
   readonly #engine: Engine;
+  /** What makes them durable: SQLite, which is synchronous here, so a write is part of the turn it is made in. */
   readonly #journal: Journal;
+  /** Keeps a shard whose database has vanished from starting as a new one. */
   readonly #claim: ShardClaim;
+  /** Tell Analytics Engine of what happens here, where a data set is bound. */
   readonly #points: DataPoints;
+  /** What is due for semaphores whenever the alarm rings. */
   readonly #semaphoreWork: SemaphoreWork;
+  /** The one alarm that the platform gives an object; each time that it is set is billed as a row. */
   readonly #alarm: AlarmClock;
+  /** Decides when a row is written, for all calls that wait for one. */
   readonly #commits: GroupCommit;
+  /** Logs refusals for want of room, once a minute at most. */
   readonly #fullLog: FullLog;
+  /** Says once when the platform's clock has gone back, and stores a long lag. */
   readonly #lagWatch: LagWatch;
+  /** Notices that `Date.now()` stands still for this instance. */
   readonly #clockWatch = new ClockWatch();
   readonly #startedAtMs = Date.now();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
@@ -122,6 +132,10 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     });
   }
 
+  /**
+   * The hot path: up to a thousand calls a second, each of many callers' frames. Positions instead of an object, and
+   * one promise for all that wait for a row.
+   */
   async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
     if (this.#unreadable !== null) throw this.#unreadable;
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
@@ -138,6 +152,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     return answer;
   }
 
+  /** A walk takes turns: sockets and timers of this isolate wait while a step runs. */
   async page(...asked: Asked<"page">): Promise<Uint8Array> {
     const [placement, query, after, bytesMax, recordsMax] = asked;
     const { listing } = this.#engine;
@@ -183,6 +198,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     });
   }
 
+  /** Steps through the whole table, a call for each, so that others come between. */
   async plan(...asked: Asked<"plan">): Promise<ShardPlan & { cursor: number | null }> {
     const [placement, hashes, query, cursor] = asked;
     if (cursor > 0) await turn();
@@ -192,6 +208,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     return { hashes: this.#hashes, ...this.#engine.listing.plan(query, cursor) };
   }
 
+  /** @throws ThrottrError `listing_lost` when the table has another order than the plan was made in */
   async fragments(...asked: Asked<"fragments">): Promise<Uint8Array> {
     const [placement, hashes, query, parts, to, firstIndex] = asked;
     return await this.#read(placement, () => {
@@ -219,6 +236,9 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }));
   }
 
+  /**
+   * Begins again where the object has restarted, as the order of its table has changed: clients may see a name twice.
+   */
   async dump(...asked: Asked<"dump">): Promise<ShardDump> {
     const [placement, hashes, cursor, bytesMax] = asked;
     return await this.#read(placement, () => {
@@ -228,11 +248,13 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     });
   }
 
+  /** Asked of shard 0 alone. */
   async claim(placement: Placement, index: number | null = null): Promise<Placement> {
     if (this.#unreadable !== null) throw this.#unreadable;
     return await this.#claim.placementFor(placement, index);
   }
 
+  /** Asked of shard 0 alone, which keeps a bit for each shard with data. */
   note(index: number): void {
     if (this.#unreadable !== null) throw this.#unreadable;
     this.#claim.note(index);
@@ -243,6 +265,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     return this.#journal.hasNoted(index);
   }
 
+  /** Data that can't be read is data all the same: shard 0 must not take the namespace for a new one. */
   hasData(): boolean {
     return this.#unreadable !== null || this.#journal.hasData;
   }
@@ -266,6 +289,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     this.#advance();
   }
 
+  /** Moves the engine's clock, which decides what has expired. */
   #advance(): void {
     this.#engine.advance(Date.now());
     this.#noteClock();
@@ -281,6 +305,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
+  /** Reads snapshot and journal. No call is delivered meanwhile (`blockConcurrencyWhile`). */
   #load(): void {
     this.#engine.advance(Date.now());
     try {
@@ -292,6 +317,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
+  /** The size of the shard; of memory alone, so it needs no flush. */
   figures(): ShardFigures {
     const { rows, bytes, rowsWritten } = this.#journal;
     return {
@@ -332,6 +358,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
+  /** After each move of the clock. */
   #noteClock(): void {
     this.#lagWatch.note(this.#engine.clockLagMs);
   }
@@ -347,6 +374,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     this.ctx.abort("clock_still: the shard restarts to read the machine's clock again");
   }
 
+  /** For an operator whose machine's clock was ahead: records written then would else expire as much too late. */
   async setClockBack(placement: Placement): Promise<number> {
     await this.#prepareRead(placement);
     // A snapshot that is half written would have records from before and from after: it is finished first.
@@ -365,6 +393,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     return lagMs;
   }
 
+  /** When the alarm has something to do, in the platform's time; Infinity for never. */
   #findDeadlineMs(): number {
     return Math.min(this.#engine.findDeadline() ?? Infinity, this.#semaphoreWork.findDeadlineMs());
   }
@@ -387,6 +416,10 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     }
   }
 
+  /**
+   * A full shard refuses new records one by one; the log says it once a minute, and semaphores that are not in use
+   * make room.
+   */
   #noteRefusals(): void {
     const { refusedForSpace, bytes } = this.#engine.figures;
     if (this.#fullLog.note(refusedForSpace, bytes, this.#engine.nowMs)) {
@@ -401,6 +434,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   }
 }
 
+/** A seed that no caller knows: names can't be chosen so that they all collide. */
 function randomHashKey(): HashKey {
   const [low, high] = crypto.getRandomValues(new Uint32Array(2));
   return { low: low!, high: high! };
