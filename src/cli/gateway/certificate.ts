@@ -9,11 +9,13 @@ import { createSecureContext } from "node:tls";
 import { UsageError } from "../failure.ts";
 import { detailOf } from "./error.ts";
 
+/** Paths of PEM files, as the flags name them. They are read again for each reload. */
 export interface CertificateFiles {
   readonly certificateFile: string;
   readonly keyFile: string;
 }
 
+/** The bytes of both files, as `node:tls` takes them. */
 export interface Certificate {
   readonly cert: Buffer;
   readonly key: Buffer;

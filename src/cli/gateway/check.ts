@@ -9,6 +9,7 @@ import { openUpstream, type OpenFailure } from "./upstream.ts";
 
 /** A start waits no longer for a server that does not answer. */
 const TIMEOUT_MS_MAX = 5000;
+/** The HTTP status of a token that is missing, wrong or expired. */
 const UNAUTHORIZED = 401;
 
 /** Why it is not known whether the server takes the gateway, as the log says it. */
@@ -53,12 +54,16 @@ async function failureOf(
       onPong: () => {},
       onClose: (_code, _reason, failure) => resolve(failure),
     });
+    // SIGINT while the server is asked: `terminate` makes the close event come at once.
     const stop = (): void => socket.terminate();
     signal.addEventListener("abort", stop, { once: true });
     socket.once("close", () => signal.removeEventListener("abort", stop));
   });
 }
 
+/**
+ * An error with the server's own code, so that scripts see the same code as from any other command.
+ */
 const refusal = (
   code: string | number,
   what: string,

@@ -18,6 +18,7 @@ import { LIMITS, limitsOf, type GatewayLimits, type GatewayOptions } from "./opt
 import { parsePorts, PORTS_UNLESS_GIVEN, SIZE_UNLESS_GIVEN } from "./ports.ts";
 import { givenToken, tokenOfFile, type TokenSource } from "./token.ts";
 
+/** The flags as commander has parsed them; times are in milliseconds. */
 interface GatewayFlags extends Partial<GatewayLimits> {
   readonly ports: string;
   readonly defaultSize: string;
@@ -29,8 +30,10 @@ interface GatewayFlags extends Partial<GatewayLimits> {
   readonly quiet?: boolean;
 }
 
+/** The largest port of TCP: 16 bits. */
 const PORT_MAX = 65_535;
 
+/** Adds `gateway`. It has no `--timeout`: its limits have names of their own. */
 export function addGateway(program: Command): void {
   const command = program
     .command("gateway")
@@ -87,6 +90,7 @@ export function addGateway(program: Command): void {
   addJsonOption(command);
 }
 
+/** An option with the range and the default of `LIMITS`. Times also take units, such as 30s. */
 function limit(flags: string, name: keyof GatewayLimits, description: string): Option {
   const [unlessGiven, min, max] = LIMITS[name];
   const option = new Option(flags, `${description} (default: ${unlessGiven})`);
@@ -103,6 +107,8 @@ async function run(invocation: Invocation, flags: GatewayFlags): Promise<void> {
   await assertAccepted(options, signal);
   const gateway = await startGateway(options);
   const reload = (): void => void gateway.reload();
+  // The convention of servers for reading files again; without a listener SIGHUP would end the
+  // process.
   process.on("SIGHUP", reload);
   try {
     await aborted(signal);
@@ -143,10 +149,12 @@ function optionsOf(invocation: Invocation, flags: GatewayFlags): GatewayOptions 
   };
 }
 
+/** The file wins over profile and environment; commander has refused it together with `--token`. */
 function tokenOf(invocation: Invocation, { tokenFile }: GatewayFlags): TokenSource {
   return tokenFile === undefined ? givenToken(invocation.settings.token) : tokenOfFile(tokenFile);
 }
 
+/** The two files of a certificate; null for plain TCP. @throws UsageError when only one is named */
 function tlsOf({ tlsCert, tlsKey }: GatewayFlags): CertificateFiles | null {
   if (tlsCert === undefined && tlsKey === undefined) return null;
   if (tlsCert !== undefined && tlsKey !== undefined) {

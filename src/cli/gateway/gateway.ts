@@ -38,6 +38,7 @@ export async function startGateway(options: GatewayOptions): Promise<Gateway> {
   return gateway;
 }
 
+/** The listening sockets and links of one process. Made by `startGateway`. */
 export class Gateway {
   /** Ports that are open, in the order of the options. */
   readonly ports: number[] = [];
@@ -46,22 +47,39 @@ export class Gateway {
   readonly #options: GatewayOptions;
   /** Limits and token; also what each link receives. */
   readonly #settings: LinkSettings;
+  /** Address of the server, `ws` or `wss`, without the path of a door. */
   readonly #url: URL;
+  /**
+   * Address to listen on. Anything but loopback gives the network the rights of the token, so
+   * `#warn` says so.
+   */
   readonly #host: string;
+  /** All links share it: its intervals for repeated events count over the whole process. */
   readonly #log: GatewayLog;
+  /** Null for plain TCP. */
   readonly #certificate: Certificate | null;
+  /** Seconds since the epoch, for `start_time_seconds`: a collector recognizes a restart by it. */
   readonly #startSeconds = Math.floor(Date.now() / 1000);
+  /** One for each port, in the order of the options. */
   readonly #servers: Server[] = [];
   readonly #metrics: PortMetrics[] = [];
+  /** Open connections, from the end of the handshake until both sides have ended. */
   readonly #links = new Set<Link>();
   /** Accepted sockets. Unlike `#links` they include TLS handshakes under way, which cost a file descriptor, too. */
   readonly #sockets = new Set<Socket>();
+  /** HTTP for `/metrics` and `/health`; listens only with `metricsPort`. */
   readonly #figures = metricsServer({
     metrics: () => this.#metricsText(),
     health: () => this.#health(),
   });
+  /**
+   * Set by the first `close`. `/health` answers 503 from then on, so a balancer sends no more
+   * clients.
+   */
   #isClosing = false;
+  /** The drain under way: a second `close` waits for the same one. */
   #closed: Promise<void> | null = null;
+  /** Resolves when the gateway is closing and has no links. */
   readonly #isEmpty = Promise.withResolvers<void>();
 
   /**
@@ -135,9 +153,15 @@ export class Gateway {
     return (this.#closed ??= this.#drain());
   }
 
+  /**
+   * Closes in three steps: no new connections, then no new requests after `drainMs`, then nothing
+   * at all a second later.
+   */
   async #drain(): Promise<void> {
     const { drainMs } = this.#settings;
     this.#log.info("draining", { connections: this.#links.size, drainMs });
+    // `server.close` calls back only when all accepted sockets have closed, those in a TLS
+    // handshake included.
     const closed = this.#servers.map(
       (server) => new Promise<void>((resolve) => server.close(() => resolve())),
     );
@@ -150,15 +174,21 @@ export class Gateway {
     clearTimeout(finish);
     clearTimeout(stop);
     this.#figures.close();
+    // Collectors keep their connection open; `close` alone would wait for them.
     this.#figures.closeAllConnections();
     this.#log.info("stopped");
   }
 
+  /** Ends everything at once. Destroys sockets, too: those in a TLS handshake have no link yet. */
   #stopAll(): void {
     for (const link of this.#links) link.stop();
     for (const socket of this.#sockets) socket.destroy();
   }
 
+  /**
+   * Warns of settings that are allowed and dangerous. They are no errors: networks without
+   * strangers exist.
+   */
   #warn(): void {
     if (!isLoopback(this.#host)) {
       this.#log.warning("host_open", {
@@ -174,6 +204,9 @@ export class Gateway {
     }
   }
 
+  /**
+   * Opens a port and connects its events. The figures of the port exist from here on, with zeros.
+   */
   async #listenOn({ port, name, path }: TcpPort): Promise<void> {
     const server = this.#makeServer();
     this.#servers.push(server);
@@ -195,6 +228,7 @@ export class Gateway {
       this.#log.repeated("tls_failed", "", { port: bound, detail: detailOf(error) });
     });
     server.on(isTls ? "secureConnection" : "connection", (socket: Socket) => {
+      // `#admit` runs first for plain TCP, and destroys connections beyond the limit.
       if (socket.destroyed) return;
       metrics.connectionsTotal++;
       metrics.connections++;
@@ -214,6 +248,10 @@ export class Gateway {
     });
   }
 
+  /**
+   * A server for plain TCP or TLS. Half-open: a client may end its half and still read the replies
+   * to what it sent.
+   */
   #makeServer(): Server {
     if (this.#certificate === null) return createServer({ allowHalfOpen: true });
     return createTlsServer({
@@ -236,10 +274,12 @@ export class Gateway {
     socket.once("close", () => this.#sockets.delete(socket));
   }
 
+  /** Lets `#drain` go on when the last link has ended. */
   #checkEmpty(): void {
     if (this.#isClosing && this.#links.size === 0) this.#isEmpty.resolve();
   }
 
+  /** Figures are read when they are asked for; nothing is sampled in between. */
   #metricsText(): string {
     return metricsText(this.#metrics, {
       isDraining: this.#isClosing,
@@ -249,6 +289,10 @@ export class Gateway {
     });
   }
 
+  /**
+   * Answers for a load balancer. The server behind is not asked: one that is down is no reason to
+   * move clients to another gateway.
+   */
   #health(): { isReady: boolean; body: Record<string, unknown> } {
     const isReady = !this.#isClosing;
     const status = isReady ? "ok" : "draining";

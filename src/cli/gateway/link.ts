@@ -52,10 +52,21 @@ export interface LinkHost {
 type Phase = "connecting" | "open" | "ended";
 
 export class Link {
+  /**
+   * The TCP side. Read with flow control: `pause` leaves bytes in the system's buffers, so TCP's
+   * own window slows the client down.
+   */
   readonly #client: Socket;
+  /** What the gateway gives to all links of a port. */
   readonly #host: LinkHost;
+  /** Called once, when neither side can bring an event any more. */
   readonly #onOver: () => void;
+  /**
+   * Only moves forward. Events of both sides arrive in any order, so each handler asks where the
+   * link is.
+   */
   #phase: Phase = "connecting";
+  /** The side of the server; null while the token is read, and where it could not be read. */
   #upstream: WebSocket | null = null;
   /** Bytes sent to the server that it has not answered for good. */
   #unansweredBytes = 0;
@@ -63,10 +74,12 @@ export class Link {
   #drainedBytes = 0;
   /** The client sends nothing more, or nothing more of it is read. */
   #isInputOver = false;
+  /** The client's socket has closed. The link is over once both of these are true. */
   #isClientGone = false;
   #isUpstreamGone = false;
   /** Something has come from the server since the last ping. */
   #isHeard = true;
+  /** Pings in a row without an answer; back to 0 with any message of the server. */
   #missedPings = 0;
   /** Sends a ping every `pingMs`. */
   #heartbeat: NodeJS.Timeout | undefined;
@@ -78,7 +91,11 @@ export class Link {
     this.#client = client;
     this.#host = host;
     this.#onOver = onOver;
+    // Replies of pipelined requests are small: with Nagle's algorithm they would wait for the
+    // client's delayed ACK, 40 ms and more.
     client.setNoDelay(true);
+    // A client whose machine has vanished sends no FIN: without probes its connection, and what it
+    // holds, would stay.
     client.setKeepAlive(true, host.settings.pingMs);
     client.on("error", () => {
       // Its close event follows.
@@ -96,6 +113,7 @@ export class Link {
       this.stop();
       return;
     }
+    // Nothing more is read, and what the client sent so far is answered: then the Hub closes.
     this.#client.pause();
     this.#endInput();
   }
@@ -106,6 +124,10 @@ export class Link {
     this.#upstream?.terminate();
   }
 
+  /**
+   * Reads the token, and starts to open the WebSocket. Never rejects: the constructor does not wait
+   * for it.
+   */
   async #open(): Promise<void> {
     const { url, settings } = this.#host;
     let token: string | null;
@@ -117,6 +139,7 @@ export class Link {
       this.#endClient();
       return;
     }
+    // The client left while the token was read: no WebSocket is opened for it.
     if (this.#isClientGone) {
       this.#isUpstreamGone = true;
       this.#checkOver();
@@ -130,14 +153,21 @@ export class Link {
     });
   }
 
+  /**
+   * The server has accepted the WebSocket: starts to read the client, to ping, and to watch for
+   * silence.
+   */
   #onOpen(): void {
     this.#phase = "open";
     const { idleTimeoutMs, pingMs } = this.#host.settings;
     this.#client.setTimeout(idleTimeoutMs);
+    // TCP keep-alive would end at the platform's edge; only a message through the WebSocket shows
+    // that the server is there.
     this.#heartbeat = setInterval(() => this.#beat(), pingMs);
     // Nothing is read before: a client that comes while the server is asked waits in the system's buffers.
     this.#client.on("data", (chunk: Buffer) => this.#onData(chunk));
     this.#client.on("end", () => this.#endInput());
+    // The client may have ended its half before; its event has passed then.
     if (this.#client.readableEnded) this.#endInput();
   }
 
@@ -150,12 +180,19 @@ export class Link {
     if (!this.#hasRoom()) this.#client.pause();
   }
 
+  /**
+   * Whether more may be read of the client: the server's window and our own buffer both have room.
+   */
   #hasRoom(): boolean {
     return (
       this.#unansweredBytes < WINDOW_BYTES && this.#upstream!.bufferedAmount <= UNSENT_BYTES_MAX
     );
   }
 
+  /**
+   * Reads the client again. Also called after each sent message, as `send` reports when its bytes
+   * have left our buffer.
+   */
   readonly #readOn = (): void => {
     const isWaiting = this.#phase === "open" && !this.#isInputOver && this.#client.isPaused();
     if (isWaiting && this.#hasRoom()) this.#client.resume();
@@ -165,6 +202,7 @@ export class Link {
   #onMessage(message: Uint8Array): void {
     this.#isHeard = true;
     if (this.#phase === "ended") return;
+    // Not this protocol: what follows can't be trusted to be replies of the client's requests.
     if (message.length < BRIDGE_HEADER_BYTES) {
       this.#lose("a message shorter than its header");
       return;
@@ -184,6 +222,10 @@ export class Link {
     this.#client.setTimeout(this.#host.settings.stallTimeoutMs);
   }
 
+  /**
+   * Tells the Hub how much the client has taken, in portions: a message for each reply would double
+   * the messages.
+   */
   #onWritten(bytes: number): void {
     this.#drainedBytes += bytes;
     if (this.#drainedBytes < DRAINED_PORTION_BYTES) return;
@@ -239,6 +281,7 @@ export class Link {
     this.#endClient();
   }
 
+  /** Counts and logs a close by the server that no side of the gateway asked for. */
   #reportClose(code: number, reason: string): void {
     // That is how the Hub ends the connection of a client that has ended its half.
     if (this.#isInputOver && code === 1000) return;
@@ -289,6 +332,7 @@ export class Link {
       log.repeated("client_stalled", "", this.#fields({ unwrittenBytes: writableLength }));
       this.#client.destroy();
     } else if (this.#phase === "open") {
+      // No side said anything for long: what was sent is answered, then the connection ends.
       log.repeated("client_idle", "", this.#fields({}));
       this.finish();
     }
@@ -301,6 +345,10 @@ export class Link {
     this.#host.log.repeated("upstream_failed", kind, fields);
   }
 
+  /**
+   * Fields of a log line, with the port that the client came to. Addresses of clients are not
+   * logged: they are personal data.
+   */
   #fields(fields: LogFields): LogFields {
     return { port: this.#host.metrics.port, ...fields };
   }
@@ -311,6 +359,10 @@ export class Link {
     clearTimeout(this.#linger);
   }
 
+  /**
+   * Reports the end once both sides are gone. Each side's close comes once, so this does not report
+   * it twice.
+   */
   #checkOver(): void {
     if (!this.#isClientGone || !this.#isUpstreamGone) return;
     this.#end();

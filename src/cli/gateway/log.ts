@@ -5,7 +5,9 @@
  * each attempt. Such events are logged with growing intervals, and each line says how many were left out.
  */
 
+/** Levels as log collectors know them; a connection is never an error of the gateway. */
 export type LogLevel = "info" | "warning" | "error";
+/** Flat, as collectors index only flat fields; undefined ones are left out. */
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
 /** Writes a line, which includes its line break. */
@@ -17,16 +19,23 @@ const INTERVAL_MAX_MS = 60_000;
 /** Kinds of events whose intervals are remembered; beyond that all are forgotten, so that memory stays bounded. */
 const KINDS_MAX = 256;
 
+/** How often an event of one kind came lately. */
 interface Repetition {
+  /** Between the last line and the next, 1 s doubling to 1 min. */
   intervalMs: number;
+  /** When the next line may be written, in milliseconds since the epoch. */
   nextMs: number;
+  /** Events since the last line that were left out. */
   suppressed: number;
 }
 
 export class GatewayLog {
+  /** Writes to standard error: standard output belongs to no log. */
   readonly #write: LogWriter;
   readonly #isQuiet: boolean;
+  /** The clock; tests set their own. */
   readonly #nowMs: () => number;
+  /** By event and kind. */
   readonly #repetitions = new Map<string, Repetition>();
 
   /** @param isQuiet writes warnings and errors only */
@@ -36,14 +45,19 @@ export class GatewayLog {
     this.#nowMs = nowMs;
   }
 
+  /**
+   * The ordinary course: ports that open, a drain, a reloaded certificate. Silent with `--quiet`.
+   */
   info(event: string, fields: LogFields = {}): void {
     if (!this.#isQuiet) this.#line("info", event, fields);
   }
 
+  /** Something that an operator should look at, while the gateway goes on. */
   warning(event: string, fields: LogFields = {}): void {
     this.#line("warning", event, fields);
   }
 
+  /** Something that the gateway could not do, such as reading a new certificate. */
   error(event: string, fields: LogFields = {}): void {
     this.#line("error", event, fields);
   }
@@ -75,6 +89,10 @@ export class GatewayLog {
     this.#line("warning", event, suppressed === 0 ? fields : { ...fields, suppressed });
   }
 
+  /**
+   * One JSON object and a line break in one write: lines of other processes in the same log can't
+   * break it apart.
+   */
   #line(level: LogLevel, event: string, fields: LogFields): void {
     const time = new Date(this.#nowMs()).toISOString();
     this.#write(`${JSON.stringify({ time, level, event, ...fields })}\n`);

@@ -7,6 +7,7 @@
 import { createServer, type Server } from "node:http";
 import { METRICS_TYPE } from "./metrics.ts";
 
+/** Where the answers come from. Both are called for each request, and never fail. */
 export interface Figures {
   /** The text for Prometheus. */
   metrics(): string;
@@ -16,8 +17,10 @@ export interface Figures {
 /** Enough for some collectors; the file descriptors are for clients. */
 const CONNECTIONS_MAX = 64;
 
+/** Creates the server; the caller makes it listen, and closes it. */
 export function metricsServer(figures: Figures): Server {
   const server = createServer((request, response) => {
+    // Collectors may add a query; it does not change the answer.
     const path = (request.url ?? "").split("?")[0];
     // A body is read and dropped: an unread one would keep its connection from being used again.
     request.resume();

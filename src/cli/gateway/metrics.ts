@@ -12,17 +12,27 @@ export type Failure = (typeof FAILURES)[number];
 /** Close codes that the server and the network use. Any other counts as 0. */
 const CLOSE_CODES = [0, 1000, 1001, 1002, 1003, 1005, 1006, 1008, 1009, 1011, 1012, 1013] as const;
 
+/**
+ * The figures of a port. Links write the fields directly: a method call for each chunk of bytes
+ * would only cost time.
+ */
 export class PortMetrics {
+  /** The port that is open: for port 0 the one that the system chose. */
   readonly port: number;
+  /** The protocol as the option names it, such as `7.3/uint16`. */
   readonly protocol: string;
+  /** Open now. */
   connections = 0;
+  /** Accepted since the start, after the TLS handshake. */
   connectionsTotal = 0;
   /** Connections that were closed at once, beyond `connectionsMax`. */
   refusedTotal = 0;
   /** Bytes from clients, and to clients. */
   receivedBytes = 0;
   sentBytes = 0;
+  /** Clients that were closed because they did not read for `stallTimeoutMs`. */
   stalledTotal = 0;
+  /** WebSockets that did not open or were lost, by reason. */
   readonly failures: Record<Failure, number> = {
     unreachable: 0,
     refused: 0,
@@ -37,6 +47,10 @@ export class PortMetrics {
     this.protocol = protocol;
   }
 
+  /**
+   * Counts a close by the server. A code outside the list counts as 0: labels must stay a small,
+   * fixed set.
+   */
   countClose(code: number): void {
     const known = this.closes.has(code) ? code : 0;
     this.closes.set(known, this.closes.get(known)! + 1);
@@ -47,16 +61,20 @@ export class PortMetrics {
 export interface ProcessFigures {
   readonly isDraining: boolean;
   readonly connectionsMax: number;
+  /** Resident memory, as the system counts it. */
   readonly residentBytes: number;
+  /** Seconds since the epoch. */
   readonly startSeconds: number;
 }
 
 type Labels = Readonly<Record<string, string | number>>;
+/** A value and the labels that tell its series apart. */
 type Sample = readonly [labels: Labels, value: number];
 
 /** Content type of `metricsText`. */
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
+/** Begins the name of each figure, as Prometheus advises: one prefix for one program. */
 const PREFIX = "throttr_gateway_";
 
 /** Counters that have one series for each port: name, help, and field. */
@@ -111,6 +129,9 @@ export function metricsText(ports: readonly PortMetrics[], process: ProcessFigur
 
 const labelsOf = ({ port, protocol }: PortMetrics): Labels => ({ port, protocol });
 
+/**
+ * The lines of one figure: help, type, and a line for each series. The order matters to parsers.
+ */
 function family(
   name: string,
   type: "counter" | "gauge",
@@ -121,6 +142,10 @@ function family(
   return `# HELP ${PREFIX}${name} ${help}\n# TYPE ${PREFIX}${name} ${type}\n${lines.join("")}`;
 }
 
+/**
+ * Labels in braces; nothing for none. No value needs escapes: ports, protocols, codes and reasons
+ * are our own words.
+ */
 function shown(labels: Labels): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value}"`);
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;

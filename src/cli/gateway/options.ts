@@ -9,6 +9,7 @@ export interface GatewayOptions extends Partial<GatewayLimits> {
   readonly url: string;
   /** Where the token comes from; without one the gateway sends none. */
   readonly token?: TokenSource;
+  /** The ports and their protocols; port 0 is any free one. */
   readonly ports: readonly TcpPort[];
   /** Address to listen on; `127.0.0.1` unless given. */
   readonly host?: string;
@@ -52,6 +53,8 @@ export const LIMITS: Readonly<
 
 /** @throws UsageError `option_invalid` */
 export function limitsOf(options: Partial<GatewayLimits>): GatewayLimits {
+  // The value of a limit, or its default. The name of the field, not of the flag, begins the
+  // message.
   const valueOf = (name: keyof GatewayLimits): number => {
     const [unlessGiven, min, max] = LIMITS[name];
     const value = options[name] ?? unlessGiven;
@@ -96,4 +99,5 @@ export function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || host === "[::1]" || /^127\.[\d.]+$/.test(host);
 }
 
+/** All errors of this file have one code; the message names the field. */
 const invalid = (detail: string): UsageError => new UsageError("option_invalid", detail);

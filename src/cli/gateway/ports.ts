@@ -10,6 +10,10 @@ export const PORTS_UNLESS_GIVEN =
 /** The server's `TCP_DEFAULT_SIZE` unless it says otherwise. */
 export const SIZE_UNLESS_GIVEN = "uint16";
 
+/**
+ * Each port costs a listening socket and some series of metrics; more than this is a mistake in the
+ * list.
+ */
 const PORTS_MAX = 64;
 
 /**
@@ -33,6 +37,9 @@ export function parsePorts(text: string, defaultSize: string = SIZE_UNLESS_GIVEN
   );
 }
 
+/**
+ * Reads the grammar that gateway and server share, and reports its errors as errors of an option.
+ */
 function readPorts(text: string, defaultSize: string): TcpPort[] {
   try {
     return parseTcpPorts(text, defaultSize, 0);
@@ -41,4 +48,5 @@ function readPorts(text: string, defaultSize: string): TcpPort[] {
   }
 }
 
+/** The code of all errors of this file. */
 const invalid = (detail: string): UsageError => new UsageError("ports_invalid", detail);

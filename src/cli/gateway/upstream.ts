@@ -60,6 +60,7 @@ export function openUpstream(
     ...(token !== null && { headers: { authorization: `Bearer ${token}` } }),
   };
   const socket = new WebSocket(url, BRIDGE_SUBPROTOCOL, options);
+  // The first reason counts: later events of the same failure say less.
   let failure: OpenFailure | null = null;
   let isOpen = false;
   socket.on("open", () => {
@@ -74,12 +75,16 @@ export function openUpstream(
     // The library ends such a WebSocket by itself, with an error that has no code.
     if (headers["sec-websocket-protocol"] !== BRIDGE_SUBPROTOCOL) failure = NOT_CONFIRMED;
   });
+  // With this listener `ws` leaves the response to us: its body has the server's code, and the
+  // socket is still to be ended.
   socket.on("unexpected-response", (_request, response) => {
     void refusalOf(response).then((refusal) => {
       failure = refusal;
       socket.terminate();
     });
   });
+  // A WebSocket that breaks has close code 1006 and no reason; the error before it says what the
+  // system found.
   let lostBy = "";
   socket.on("error", (error) => {
     lostBy = detailOf(error);

@@ -10,6 +10,7 @@ export interface Address {
   readonly port: number;
 }
 
+/** All of 127.0.0.0/8 is loopback on Linux, not only 127.0.0.1. */
 const loopback = new BlockList();
 loopback.addSubnet("127.0.0.0", 8, "ipv4");
 loopback.addAddress("::1", "ipv6");
@@ -28,6 +29,7 @@ export function addressOf(text: string): Address | null {
   return ip === null || port > PORT_MAX ? null : { host: ip, port };
 }
 
+/** An address as `addressOf` reads it and URLs have it: IPv6 in brackets. */
 export function addressText({ host, port }: Address): string {
   return isIP(host) === 6 ? `[${host}]:${port}` : `${host}:${port}`;
 }

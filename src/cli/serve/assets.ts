@@ -9,7 +9,9 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { extname, join, relative, sep } from "node:path";
 
+/** Rules for headers, in the format of Cloudflare Pages; it is not served itself. */
 const HEADERS_FILE = "_headers";
+/** Content types by extension. An unknown file is sent as bytes, which a browser downloads. */
 const TYPES: Readonly<Record<string, string>> = {
   ".css": "text/css; charset=utf-8",
   ".html": "text/html; charset=utf-8",
@@ -33,6 +35,7 @@ export interface Asset {
   readonly headers: Readonly<Record<string, string>>;
 }
 
+/** Headers for one path, or for all paths below a prefix. */
 interface HeaderRule {
   readonly prefix: string;
   readonly isExact: boolean;
@@ -51,6 +54,10 @@ export function assetsIn(folder: string): Asset[] {
     .map((file) => assetOf(file, `/${relative(folder, file).split(sep).join("/")}`, rules));
 }
 
+/**
+ * An asset with its headers. The hash of its bytes is its ETag, so a new release is fetched and an
+ * old one is not.
+ */
 function assetOf(file: string, filePath: string, rules: readonly HeaderRule[]): Asset {
   const { path, detours } = pathsOf(filePath);
   const digest = createHash("sha256").update(readFileSync(file)).digest("base64url");
@@ -65,6 +72,7 @@ function assetOf(file: string, filePath: string, rules: readonly HeaderRule[]): 
   return { file, path, detours, headers: Object.assign({}, own, ...ruled) };
 }
 
+/** The path of a file in URLs, and the paths that lead to it. Only pages have detours. */
 function pathsOf(filePath: string): Pick<Asset, "path" | "detours"> {
   if (!filePath.endsWith(".html")) return { path: filePath, detours: [] };
   const name = filePath.slice(0, -".html".length);

@@ -14,6 +14,7 @@ export type CapnpValue =
 
 /** The contents of a file, by its path below the import path, which begins with a slash. */
 export class Embedded {
+  /** Path below the import path, with a slash in front. */
   readonly fileName: string;
 
   constructor(fileName: string) {
@@ -35,8 +36,10 @@ export function capnpText(value: CapnpValue): string {
   return `(${fields.join(", ")})`;
 }
 
+/** `Array.isArray` does not narrow readonly arrays by itself. */
 const isList = (value: object): value is readonly CapnpValue[] => Array.isArray(value);
 
+/** A text in quotes. All bytes but plain ASCII are escaped, so no text can end the quotes. */
 function quoted(text: string): string {
   const characters = Array.from(encoder.encode(text), (byte) => {
     const isPlain = byte >= 0x20 && byte < 0x7f && byte !== 0x22 && byte !== 0x5c;

@@ -15,9 +15,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import * as v from "valibot";
 
+/** Name of the UNIX socket in the folder. */
 const SOCKET = "socket";
 /** The kernel's limit is 107 bytes on Linux and 103 on macOS. */
 const SOCKET_PATH_BYTES_MAX = 100;
+/** An orphaned workerd accepts connections and never answers. */
 const ANSWER_TIMEOUT_MS = 1000;
 
 const answerSchema = v.object({
@@ -34,13 +36,16 @@ export type ServerAnswer = v.InferOutput<typeof answerSchema>;
 export class Claim {
   /** The answer to each connection. */
   answer: ServerAnswer = { pid: process.pid, workerdPid: null, url: null };
+  /** The folder; its socket file is removed at the end. */
   readonly #folder: string;
+  /** Listens for as long as this process runs; workerd holds a copy of its descriptor. */
   readonly #server: Server;
 
   private constructor(folder: string, server: Server) {
     this.#folder = folder;
     this.#server = server;
     server.on("connection", (socket) => {
+      // The asker may be gone before it has read the answer.
       socket.on("error", () => {});
       socket.end(JSON.stringify(this.answer));
     });
@@ -119,6 +124,7 @@ async function withConnection<T>(
     return await promise;
   });
   if (!(connected instanceof Socket)) return await use(connected);
+  // Without a listener a broken connection would end the process.
   connected.on("error", () => {});
   try {
     return await use(connected);

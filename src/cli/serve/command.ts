@@ -21,9 +21,15 @@ import { ServerProcess } from "./server.ts";
 import { RESTART_PAUSES_MS, untilEnded } from "./until-ended.ts";
 import { findWorkerd } from "./workerd.ts";
 
+/** Loopback: a server without a decision about access is not open to the network. */
 const HTTP_UNLESS_GIVEN = "127.0.0.1:8787";
+/** How long `--check` waits: less than a container's health check usually allows. */
 const HEALTH_TIMEOUT_MS = 5000;
 
+/**
+ * The flags as commander has parsed them. Lists are missing rather than empty where a flag was not
+ * given.
+ */
 interface ServeOptions extends Omit<ServeFlags, "http" | "tcp" | "var"> {
   readonly http?: readonly string[];
   readonly tcp?: readonly string[];
@@ -87,6 +93,10 @@ export function addServe(program: Command): void {
   addJsonOption(command);
 }
 
+/**
+ * `--check`: asks the server of the folder for its health. Needs no address: the folder's socket
+ * tells it.
+ */
 async function check({ output }: Invocation, dataFolder: string): Promise<ExitCode> {
   const url = (await askServer(resolve(dataFolder)))?.url ?? null;
   const refusal =
@@ -99,6 +109,7 @@ async function check({ output }: Invocation, dataFolder: string): Promise<ExitCo
   return refusal === null ? ExitCode.done : ExitCode.refused;
 }
 
+/** Runs the steps of a start, then serves. The order keeps data safe: see the head of this file. */
 async function serve(
   { host, output, signal }: Invocation,
   options: ServeOptions,
@@ -125,12 +136,14 @@ async function serve(
   }
 }
 
+/** Reports how many objects a start has removed; says nothing for none. */
 async function tellRemoved(events: Events, objects: number): Promise<void> {
   if (objects === 0) return;
   const detail = `removed the files of ${objects} objects that held nothing`;
   await events.tell("objects_removed", { objects }, detail);
 }
 
+/** Reports an orphan that this start has ended. */
 async function tellOrphan(events: Events, pid: number): Promise<void> {
   const detail = `workerd, process ${pid}, still ran on the data folder after its serve was killed: ended`;
   await events.tell("warning", { detail }, detail);

@@ -74,6 +74,10 @@ export function configurationText(serving: Serving): string {
   ].join("\n");
 }
 
+/**
+ * The Worker with its modules, bindings and objects, as `wrangler.toml` describes them for
+ * Cloudflare.
+ */
 function serverWorker({ variables, secretNames, packageFolder, assets }: Serving): CapnpValue {
   const classes = Object.entries(UNIQUE_KEYS);
   return {
@@ -106,6 +110,10 @@ function serverWorker({ variables, secretNames, packageFolder, assets }: Serving
   };
 }
 
+/**
+ * A socket for HTTP. workerd would pass a client's own `CF-Connecting-IP` on, which rate limits and
+ * logs believe.
+ */
 function httpSocket(address: Address, { isBehindProxy }: Serving): CapnpValue {
   return {
     name: httpSocketName(address),
@@ -118,6 +126,7 @@ function httpSocket(address: Address, { isBehindProxy }: Serving): CapnpValue {
   };
 }
 
+/** Sockets for TCP, each handled by the entrypoint that alone has `connect`. */
 function tcpSockets({ tcp, tcpHost }: Serving): CapnpValue[] {
   return tcp.map(({ port }) => {
     const address = addressText({ host: tcpHost, port });

@@ -27,25 +27,38 @@ import { CONFIGURATION_FILE } from "./configuration.ts";
 import { tryLock, type Lock } from "./lock.ts";
 import { endOrphans, OLD_RECORD, refuseOldOrphan } from "./orphans.ts";
 
+/** Only the owner may enter: the files hold the data of all namespaces. */
 const FOLDER_MODE = 0o700;
+/** Only the owner may read. */
 const FILE_MODE = 0o600;
+/** Marks a folder as ours, with the format of its contents. */
 const MARKER = "throttr-edge.json";
+/** The SQLite database whose lock `lock.ts` holds. */
 const LOCK = "lock";
+/** Folder that workerd writes to; nothing else of the folder is given to it. */
 const OBJECTS = "objects";
+/** Bytes that a start on a full disk gives back. */
 const RESERVE = "reserve";
 /** SQLite writes 32 KiB of shared memory for each file that workerd opens, before it can read it. */
 const RESERVE_BYTES = 4 << 20;
+/**
+ * The version of the folder. A release that changes the layout raises it, so older ones refuse the
+ * folder.
+ */
 const FORMAT = 1;
 /** What a new folder may contain before it is ours: the root of a file system has `lost+found`. */
 const HARMLESS: readonly string[] = ["lost+found", LOCK, draftOf(MARKER)];
 
 export class DataFolder {
+  /** Absolute path of the folder. */
   readonly path: string;
   /** Ids of orphaned workerd processes, whose server was killed, and which were ended now. */
   readonly endedOrphans: readonly number[];
   /** The folder itself, opened: workerd inherits it, see `orphans.ts`. */
   readonly fd: number;
+  /** Held by this process alone; decides between two starts at once. */
   readonly #lock: Lock;
+  /** Held by this process and workerd; tells a start that an orphan still writes. */
   readonly #claim: Claim;
 
   private constructor(path: string, lock: Lock, claim: Claim, endedOrphans: readonly number[]) {
@@ -80,6 +93,7 @@ export class DataFolder {
     }
   }
 
+  /** Takes a folder whose lock is held: ends orphans, marks it, and makes its folders. */
   static async #take(path: string, lock: Lock, drainTimeoutMs: number): Promise<DataFolder> {
     // Check again: another server may have claimed the folder before we had the lock.
     refuseForeign(path);
@@ -132,7 +146,10 @@ export class DataFolder {
   }
 }
 
+/** Refuses a folder that holds other files, or the data of a newer release. Never writes to it. */
 function refuseForeign(path: string): void {
+  // wrangler's own local data has the same files; two servers on them would destroy each other's
+  // databases.
   if (resolve(path).split(sep).includes(".wrangler")) {
     throw new UsageError("data_foreign", `--data: ${path} is where wrangler keeps its own data`);
   }
@@ -154,6 +171,10 @@ function refuseForeign(path: string): void {
   }
 }
 
+/**
+ * The lock of a folder. @throws UsageError `data_in_use` with the process that has it, if it
+ * answers
+ */
 async function lockOf(path: string): Promise<Lock> {
   const lock = await tryLock(join(path, LOCK));
   if (lock !== null) return lock;
@@ -174,6 +195,7 @@ function keepReserve(path: string): void {
   else if (!existsSync(path)) replaceFile(path, randomBytes(RESERVE_BYTES));
 }
 
+/** The format that a marker names; anything but a number for a file that is not ours. */
 function formatOf(marker: string): unknown {
   try {
     return (JSON.parse(marker) as { format?: unknown } | null)?.format;
@@ -189,6 +211,9 @@ function replaceFile(path: string, content: string | Uint8Array): void {
   renameSync(draft, path);
 }
 
+/**
+ * The name of a file while it is written. A crash may leave it behind: the next write replaces it.
+ */
 function draftOf(path: string): string {
   return `${path}.new`;
 }

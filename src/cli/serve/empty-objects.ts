@@ -16,7 +16,9 @@ import { sqlite } from "./sqlite.ts";
 
 /** Classes whose empty objects may go. The file of a shard counts even when empty: it shows how many shards there are. */
 const CLASSES = ["Channel", "Hub"];
+/** Ends the names of all databases of workerd. */
 const SUFFIX = ".sqlite";
+/** The database of a class, beside those of its objects. */
 const METADATA = "metadata";
 /** Tables of workerd. The second has the alarm, as a value that is null when there is none. */
 const ALARMS = "_cf_ALARM";
@@ -41,6 +43,10 @@ export async function removeEmptyObjects(objectsFolder: string): Promise<number>
   return removed;
 }
 
+/**
+ * Removes the empty objects of one class. If the alarms can't be read none is removed: an object
+ * with an alarm must stay.
+ */
 async function removeEmpty(folder: string, ids: readonly string[]): Promise<number> {
   const { DatabaseSync } = await sqlite();
   const open: Open = (path) => new DatabaseSync(path, { readOnly: true });
@@ -58,6 +64,7 @@ async function removeEmpty(folder: string, ids: readonly string[]): Promise<numb
   return removed;
 }
 
+/** Opens a database for reading only. */
 type Open = (path: string) => DatabaseSync;
 
 /** Asks a database; null when it can't be read: such a file is left alone. */
@@ -73,17 +80,20 @@ function look<T>(open: Open, path: string, ask: (database: DatabaseSync) => T): 
   }
 }
 
+/** Names of all tables, those of workerd included. */
 function tablesOf(database: DatabaseSync): string[] {
   const rows = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   return rows.map(({ name }) => String(name));
 }
 
+/** Ids of the objects of a class that have an alarm. */
 function alarmsIn(database: DatabaseSync): Set<string> {
   if (!tablesOf(database).includes(ALARMS)) return new Set();
   const rows = database.prepare(`SELECT actor_id FROM ${ALARMS}`).all();
   return new Set(rows.map(({ actor_id: id }) => String(id)));
 }
 
+/** Whether all tables are empty. */
 function isEmpty(database: DatabaseSync): boolean {
   return tablesOf(database).every((table) => {
     const where = table === OWN_METADATA ? "WHERE value IS NOT NULL" : "";

@@ -1,6 +1,7 @@
 /** Events of `serve`: JSON lines on standard output for programs, or text on standard error for people. */
 import { jsonOf, type Json, type Output } from "../output.ts";
 
+/** Reports what happens to a server. Every event has a name that programs can rely on. */
 export class Events {
   readonly #output: Output;
 

@@ -5,6 +5,7 @@
  */
 import { sqlite } from "./sqlite.ts";
 
+/** A lock that is held. */
 export interface Lock {
   release(): void;
 }
@@ -29,4 +30,5 @@ export async function tryLock(path: string): Promise<Lock | null> {
   }
 }
 
+/** The result code of SQLite when another connection holds the lock. */
 const SQLITE_BUSY = 5;

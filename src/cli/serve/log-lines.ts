@@ -13,7 +13,9 @@ import { WORKER_FILE } from "./configuration.ts";
 const PLACE = new RegExp(`\\b${WORKER_FILE.replace(".", String.raw`\.`)}:(\\d+):(\\d+)`, "g");
 
 export class LogLines {
+  /** Path of the source map, beside the Worker. */
   readonly #mapFile: string;
+  /** Undefined before it was read; null if it can't be. */
   #map: SourceMap | null | undefined;
 
   /** @param mapFile the source map of the Worker; without it lines stay as they are */

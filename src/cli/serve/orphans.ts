@@ -16,6 +16,10 @@ import { CONFIGURATION_FILE } from "./configuration.ts";
 /** Numbers of the files that workerd inherits, as `server.ts` passes them. */
 const INHERITED = { socket: 4, folder: 5 } as const;
 
+/**
+ * How often the end of an orphan is looked for: the kernel sends no event for a process that is not
+ * our child.
+ */
 const POLL_MS = 20;
 /** A fork has its files, and a process has left, within this time. Otherwise the system does not show it to this user. */
 const FIND_TIMEOUT_MS = 500;
@@ -74,6 +78,7 @@ function orphansOf(folder: string): number[] {
   });
 }
 
+/** Sends a signal; false for a process that has ended or belongs to another user. */
 function kill(pid: number, signal: "SIGTERM" | "SIGKILL"): boolean {
   try {
     return process.kill(pid, signal);
@@ -84,6 +89,7 @@ function kill(pid: number, signal: "SIGTERM" | "SIGKILL"): boolean {
 
 /** The file in which servers up to 0.4 stored their process ids. The release after 0.5 no longer looks for it. */
 export const OLD_RECORD = "server.json";
+/** The record of servers up to 0.4. Other fields of it are of no use here. */
 const oldRecordSchema = v.object({
   workerdPid: v.number(),
   /** When workerd was started, as the kernel counts; null where that can't be known. */
@@ -104,6 +110,7 @@ export function refuseOldOrphan(folder: string): void {
 
 type OldRecord = v.InferOutput<typeof oldRecordSchema>;
 
+/** The record; null where there is none, or it can't be read. */
 function oldRecordOf(path: string): OldRecord | null {
   try {
     return v.parse(oldRecordSchema, JSON.parse(readFileSync(path, "utf8")));
@@ -112,7 +119,9 @@ function oldRecordOf(path: string): OldRecord | null {
   }
 }
 
+/** Whether that very process still runs: the id alone may have been given to another since. */
 function isRunning({ workerdPid, workerdStart }: OldRecord): boolean {
+  // Signal 0 checks that a process exists. EPERM means that it does, under another user.
   if (workerdStart !== null) return processStart(workerdPid) === workerdStart;
   try {
     return process.kill(workerdPid, 0);

@@ -17,16 +17,25 @@ import { addressOf, addressText, hostOf, isLoopback, type Address } from "./addr
 
 /** The flags of `serve`, as they are written. */
 export interface ServeFlags {
+  /** Addresses such as `127.0.0.1:8787`; port 0 is any free one. */
   readonly http: readonly string[];
+  /** Ports in the grammar of `TCP_PORTS`; several flags are joined. */
   readonly tcp: readonly string[];
+  /** Address of all TCP ports. */
   readonly tcpHost: string;
+  /** Allows addresses beyond loopback where no token is needed. */
   readonly openToNetwork: boolean;
+  /** `token` or `open`: the variable `ACCESS`. */
   readonly access: string;
+  /** Paths of files with secrets. A flag with the secret itself would show in process lists. */
   readonly tokenSecretFile?: string;
   readonly tokenSecretPreviousFile?: string;
   readonly shardSecretFile?: string;
+  /** Variables as `NAME=value`. */
   readonly var: readonly string[];
+  /** Folder for the data; may be relative. */
   readonly data: string;
+  /** Whether headers that only a proxy may set are believed. */
   readonly behindProxy: boolean;
 }
 
@@ -46,6 +55,7 @@ export interface ServePlan {
   readonly warnings: readonly string[];
 }
 
+/** Secrets by variable, with the flag that names a file, and its option. */
 const SECRETS = {
   TOKEN_SECRET: { flag: "--token-secret-file", option: "tokenSecretFile" },
   TOKEN_SECRET_PREVIOUS: {
@@ -64,7 +74,11 @@ const OF_THE_PLATFORM: readonly string[] = ["JURISDICTION"];
 
 /** HS256 requires a key of at least 256 bits: RFC 7518, 3.2. */
 const SECRET_BYTES_MIN = 32;
+/** No secret is longer. A wrong path, such as that of a log, shows at once. */
 const SECRET_BYTES_MAX = 4096;
+/**
+ * The most sockets, HTTP and TCP together. Each is a line of configuration and a file descriptor.
+ */
 const SOCKETS_MAX = 64;
 
 /**
@@ -138,6 +152,10 @@ function connectionsVariable(
   return { CONNECTIONS_MAX: String(connectionsWithin(openFiles, settings, namespaces.size)) };
 }
 
+/**
+ * Reads all addresses of `--http`. One that is listed twice would fail in workerd, with a message
+ * about a socket.
+ */
 function httpAddresses(texts: readonly string[]): Address[] {
   const addresses = texts.map(httpAddress);
   const names = addresses.map(addressText);
@@ -146,6 +164,7 @@ function httpAddresses(texts: readonly string[]): Address[] {
   throw new UsageError("address_invalid", `--http: ${twice} is listed twice`);
 }
 
+/** Reads one address. @throws UsageError `address_invalid` */
 function httpAddress(text: string): Address {
   const address = addressOf(text);
   if (address !== null) return address;
@@ -155,6 +174,10 @@ function httpAddress(text: string): Address {
   );
 }
 
+/**
+ * Reads `--var`. Each mistake has its own message: a name that is misspelled, one that has a flag,
+ * and a secret.
+ */
 function variablesOf(assignments: readonly string[]): Record<string, string> {
   const known = Object.keys(parseSettings({}));
   const variables: Record<string, string> = {};
@@ -185,6 +208,10 @@ function variablesOf(assignments: readonly string[]): Record<string, string> {
   return variables;
 }
 
+/**
+ * Secrets from files, else from the environment. An empty one counts as missing, as an unset
+ * variable in Compose files is.
+ */
 function secretsOf(flags: ServeFlags, environment: Host["environment"]): Record<string, string> {
   const secrets: Record<string, string> = {};
   for (const [name, { flag, option }] of Object.entries(SECRETS)) {
@@ -211,6 +238,10 @@ function secretIn(file: string, flag: string): string {
   );
 }
 
+/**
+ * Checks the variables exactly as the Worker does at its start, and gives its errors the code of a
+ * flag.
+ */
 function checked(variables: object): { settings: Settings; tcp: TcpPort[] } {
   try {
     const settings = parseSettings(variables);

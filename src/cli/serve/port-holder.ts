@@ -5,8 +5,13 @@ import { processIds } from "../files.ts";
 
 /** State of a listening socket in `/proc/net/tcp`. */
 const LISTENING = "0A";
+/** Characters of a command line that a message shows. */
 const COMMAND_LENGTH_MAX = 120;
 
+/**
+ * A socket that listens: its inode, which names it in `/proc/<pid>/fd`, and its user, whom every
+ * user may see.
+ */
 interface Listener {
   readonly inode: string;
   readonly userId: string;
@@ -36,6 +41,7 @@ function listenersIn(table: string, port: number): Listener[] {
     .map((fields) => ({ userId: fields[7] ?? "", inode: fields[9] ?? "" }));
 }
 
+/** The process that has one of these sockets open; null if it belongs to another user. */
 function processWith(sockets: ReadonlySet<string>): number | null {
   return processIds().find((pid) => filesOf(pid).some((file) => sockets.has(file))) ?? null;
 }
@@ -72,11 +78,13 @@ export function holderByLsof(port: number): string | null {
   }
 }
 
+/** A process for a message. Long command lines, as those of Java, are cut. */
 function described(pid: number | string, command: string): string {
   const isLong = command.length > COMMAND_LENGTH_MAX;
   return `process ${pid} (${isLong ? `${command.slice(0, COMMAND_LENGTH_MAX)}…` : command})`;
 }
 
+/** The text of a file of `/proc`; null where the system has none, or does not show it. */
 function readText(path: string): string | null {
   try {
     return readFileSync(path, "utf8");

@@ -50,10 +50,17 @@ export class NotReady extends Error {}
 export class ServerProcess {
   /** Its exit code, once it has ended. */
   readonly ended: Promise<number>;
+  /** The process of workerd, in a process group of its own. */
   readonly #child: ChildProcess;
+  /** The folder that workerd writes to; its claim says which process that is. */
   readonly #data: DataFolder;
   readonly #plan: ServePlan;
+  /** An end that was asked for counts as exit code 0, whatever signal ended it. */
   #isStopping = false;
+  /**
+   * Ends workerd when this process exits by itself, as after an error; a SIGKILL of this process
+   * leaves an orphan.
+   */
   readonly #killAtExit = (): void => this.kill();
 
   private constructor(child: ChildProcess, data: DataFolder, plan: ServePlan) {
@@ -109,6 +116,7 @@ export class ServerProcess {
     return new ServerProcess(child, data, plan);
   }
 
+  /** Undefined where the program could not be started. */
   get pid(): number | undefined {
     return this.#child.pid;
   }
@@ -165,6 +173,7 @@ export class ServerProcess {
     });
   }
 
+  /** The result, unless workerd ends or the time is over before. @throws NotReady */
   async #inTime<T>(result: Promise<T>, timeout: AbortSignal): Promise<T> {
     const late = aborted(timeout).then(() => {
       throw new NotReady(`workerd was not ready within ${READY_TIMEOUT_MS} ms`);
@@ -182,6 +191,7 @@ export class ServerProcess {
 
 /** The built Worker: beside this file when it is part of the package, else in the checkout. */
 function distributedWorker(): string | null {
+  // The package has the bundled command line beside its Worker; a checkout runs this file.
   const places = [`./${WORKER_FILE}`, `../../../dist/${WORKER_FILE}`];
   const paths = places.map((place) => fileURLToPath(new URL(place, import.meta.url)));
   return paths.find((path) => existsSync(path)) ?? null;
@@ -190,6 +200,7 @@ function distributedWorker(): string | null {
 /** Ports by the names of their sockets, once all of them listen. */
 async function openedPorts(child: ChildProcess, socketCount: number): Promise<Map<string, number>> {
   const ports = new Map<string, number>();
+  // workerd writes a line of JSON for each event; only `listen` is of interest here.
   for await (const line of createInterface({ input: child.stdio[CONTROL_FD] as Readable })) {
     const { event, socket, port } = JSON.parse(line) as Record<string, unknown>;
     if (event === "listen") ports.set(String(socket), Number(port));

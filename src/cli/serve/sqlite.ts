@@ -9,6 +9,7 @@ import { UsageError } from "../failure.ts";
  */
 export async function sqlite(): Promise<typeof Sqlite> {
   const emitWarning = process.emitWarning.bind(process);
+  // The warning comes while the module loads, and no option of Node silences it for one module.
   process.emitWarning = () => {};
   try {
     return await import("node:sqlite");

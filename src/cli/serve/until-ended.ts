@@ -61,11 +61,15 @@ export async function untilEnded(start: Start, life: Life): Promise<ExitCode> {
   }
 }
 
+/** Keeps one workerd running: starts, announces, restarts and stops it. */
 class Keeper {
   readonly #start: Start;
   readonly #life: Life;
+  /** Aborted by `stop`; also ends a pause between two starts. */
   readonly #stopping = new AbortController();
+  /** The workerd that runs now, or ran last. */
   #server: Workerd | null = null;
+  /** Ends in a row after a short life: the index of the next pause. */
   #shortLives = 0;
 
   constructor(start: Start, life: Life) {
@@ -73,6 +77,10 @@ class Keeper {
     this.#life = life;
   }
 
+  /**
+   * Starts workerd until it is to stop, or another start would not help. Returns its last exit
+   * code.
+   */
   async run(): Promise<ExitCode> {
     const { events } = this.#life;
     let { plan } = this.#life;
@@ -95,6 +103,10 @@ class Keeper {
     return 0;
   }
 
+  /**
+   * Asks workerd to drain, once. The second signal of a person ends the process elsewhere
+   * (`interruption.ts`).
+   */
   stop(): void {
     if (this.#isStopping) return;
     this.#stopping.abort();
@@ -137,6 +149,10 @@ class Keeper {
   }
 }
 
+/**
+ * Reports the addresses, the folder and the room for connections: all that a person needs to
+ * connect.
+ */
 async function tellReady(
   http: readonly Address[],
   workerdPid: number | undefined,

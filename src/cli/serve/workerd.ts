@@ -7,7 +7,9 @@ import { UsageError } from "../failure.ts";
 import { COMPATIBILITY_DATE } from "./configuration.ts";
 
 const PACKAGE = "workerd";
+/** What a person types to get the version that this release is tested with. */
 const INSTALL = "npm install workerd@1.20261023.1";
+/** A program that is not workerd may wait for input. */
 const VERSION_TIMEOUT_MS = 10_000;
 
 /**
@@ -34,6 +36,10 @@ export function findWorkerd(named: string | undefined): string {
   );
 }
 
+/**
+ * The workerd beside this package, else that of the current folder: a global installation has none
+ * beside it.
+ */
 function packagedWorkerd(): string | null {
   return workerdFrom(import.meta.url) ?? workerdFrom(join(process.cwd(), "package.json"));
 }

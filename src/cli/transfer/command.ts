@@ -37,8 +37,10 @@ import { EdgeSource, type RecordSource } from "./source.ts";
 
 /** The file name that stands for standard input or output. */
 const PIPE = "-";
+/** The largest port of TCP: 16 bits. */
 const PORT_MAX = 65_535;
 
+/** The flags of `export`, as parsed. */
 interface ExportOptions extends EncodingOptions {
   readonly out: string;
   readonly prefix: string;
@@ -49,6 +51,7 @@ interface ExportOptions extends EncodingOptions {
   readonly dialect: string;
 }
 
+/** The flags of `import`, as parsed. */
 interface ImportOptions {
   readonly policy: RestorePolicyName;
   readonly dryRun?: boolean;
@@ -144,6 +147,7 @@ async function fileOf({ out, resume, force }: ExportOptions): Promise<ExportFile
   throw new UsageError("option_invalid", "--resume: needs a file as --out");
 }
 
+/** Where the records come from: a Throttr server over TCP, or the namespace of the token. */
 function sourceOf(
   { client, call, settings, signal }: Invocation,
   { fromNative, dialect, size }: ExportOptions,
@@ -159,6 +163,7 @@ function sourceOf(
   return new EdgeSource({ client, call, name: addressOf(settings.url), prefix, after });
 }
 
+/** Writes an export, with a progress bar. A failed one leaves a file that `--resume` continues. */
 async function exported(
   invocation: Invocation,
   source: RecordSource,
@@ -200,6 +205,7 @@ async function leave(
   }
 }
 
+/** Prints the outcome. For an export to standard output it goes to standard error. */
 async function tellExport(
   { host, output }: Invocation,
   { records, counters, buffers, pairs, resumed }: Exported,
@@ -219,6 +225,10 @@ async function tellExport(
   await output.print({ records, counters, buffers, pairs, resumed, remarks }, () => text);
 }
 
+/**
+ * Runs `import` in one of three ways: check only, from a pipe, or from a file that was checked as a
+ * whole first.
+ */
 async function runImport(
   invocation: Invocation,
   options: ImportOptions,
@@ -335,12 +345,17 @@ function socketClientOf({ run, settings }: Invocation): ThrottrClient {
   return run.clients.clientOf({ ...settings, url: settings.url.replace(/^http/i, "ws") });
 }
 
+/**
+ * The counts to go on from. Copied without the other fields of the progress, which are written with
+ * newer values.
+ */
 function countsOf(before: ImportProgress | null): RestoreCounts {
   if (before === null) return noRestoreCounts();
   const { restored, kept, expired, failed } = before;
   return { restored, kept, expired, failed: { ...failed } };
 }
 
+/** Prints what an import would do. */
 async function tellSurvey({ output }: Invocation, { counts, expired }: Survey): Promise<void> {
   const { records, counters, buffers, pairs } = counts;
   await output.print({ dryRun: true, records, counters, buffers, pairs, expired }, () =>
@@ -385,6 +400,10 @@ function addressOf(url: string): string {
   return pathname === "/" ? origin : origin + pathname;
 }
 
+/**
+ * Reads `host:port`, with IPv6 in brackets. Names are allowed: unlike a port to listen on, this is
+ * another machine.
+ */
 function addressArgument(text: string): Address {
   const found = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text);
   const port = Number(found?.[3]);

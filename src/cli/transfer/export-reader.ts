@@ -19,9 +19,12 @@ import {
 } from "./format.ts";
 import { linesOf, type Line } from "./lines.ts";
 
+/** The line feed, which the checksum covers as well. */
 const LINE_END = Uint8Array.of(0x0a);
+/** The counts of a trailer, in the order in which a difference is reported. */
 const COUNTED = ["records", "counters", "buffers", "pairs"] as const;
 
+/** The state of reading one file: everything that is needed to check it, or to continue it. */
 export class ExportReader {
   readonly counts: Counts = noCounts();
   /** Lines read so far, with the header and the trailer. */
@@ -30,7 +33,9 @@ export class ExportReader {
   endsAt = 0;
   /** Key of the last record; null before the first. */
   lastKey: RecordKey | null = null;
+  /** The last line of a complete file; null before it, and for a file that was cut short. */
   trailer: Trailer | null = null;
+  /** Copied for each answer: a digest would end it. */
   readonly #hash = createHash("sha256");
   #header: Header | null = null;
 
@@ -40,6 +45,7 @@ export class ExportReader {
     return this.#header;
   }
 
+  /** Whether not even the header was read. */
   get isEmpty(): boolean {
     return this.#header === null;
   }
@@ -85,10 +91,12 @@ export class ExportReader {
     return read;
   }
 
+  /** Adds a line to the checksum. */
   #add(bytes: Uint8Array): void {
     this.#hash.update(bytes).update(LINE_END);
   }
 
+  /** Compares the trailer with what was read. @throws UsageError `file_damaged` */
   #assertSame(trailer: Trailer): void {
     const counts = this.counts;
     const other = COUNTED.find((what) => trailer[what] !== counts[what]);
@@ -133,6 +141,7 @@ export async function readExport(
   return reader;
 }
 
+/** Fails for a file without its end; for an empty one the missing header is the better reason. */
 function cutShort({ isEmpty, counts }: ExportReader): never {
   if (isEmpty) throw fileInvalid(1, "expected the header of an export");
   throw new UsageError(
@@ -141,10 +150,12 @@ function cutShort({ isEmpty, counts }: ExportReader): never {
   );
 }
 
+/** An error that names the line, counted from 1 as editors do. */
 function fileInvalid(line: number, detail: string): UsageError {
   return new UsageError("file_invalid", `line ${line}: ${detail}`);
 }
 
+/** An error for a file that is well-formed and still not what was written. */
 function fileDamaged(detail: string): UsageError {
   return new UsageError("file_damaged", `the file was changed after it was written: ${detail}`);
 }

@@ -29,8 +29,14 @@ export class ExportFile {
   readonly replaces: string | null;
   /** The part that an earlier run wrote; null for a new file. */
   readonly found: ExportReader | null;
+  /**
+   * The open file. Writes name their offset, so one that was cut short is continued at the right
+   * place.
+   */
   readonly #file: FileHandle;
+  /** Offset of the next write, in bytes. */
   #at: number;
+  /** `close` may be called twice: after the export, and by the command's `finally`. */
   #isClosed = false;
 
   private constructor(
@@ -88,6 +94,7 @@ export class ExportFile {
     return (this.found?.trailer ?? null) !== null;
   }
 
+  /** Writes all bytes. The system may take fewer at once, as on a disk that is nearly full. */
   readonly write: Write = async (bytes) => {
     for (let from = 0; from < bytes.length;) {
       const { bytesWritten } = await this.#file.write(bytes, from, bytes.length - from, this.#at);
@@ -165,6 +172,7 @@ export const writeTo =
   async (bytes) =>
     await output.write(bytes);
 
+/** Refuses to continue a file with records of another server or another prefix. */
 function assertSameExport(found: Header, asked: Header): void {
   if (found.source !== asked.source) {
     throw new UsageError(
@@ -186,6 +194,10 @@ async function placesOf(name: string): Promise<{ target: string; draft: string }
   return { target, draft: `${target}.partial` };
 }
 
+/**
+ * Whether a path exists; a file that may not be looked at counts as missing, and fails when it is
+ * opened.
+ */
 async function isThere(name: string): Promise<boolean> {
   return (await stat(name).catch(() => null)) !== null;
 }
@@ -195,6 +207,7 @@ async function isReplaceable(name: string): Promise<boolean> {
   return (await stat(name).catch(() => null))?.isFile() ?? true;
 }
 
+/** The error for a file that would be overwritten; names both ways out. */
 function fileExists(name: string): UsageError {
   return new UsageError(
     "file_exists",
@@ -202,6 +215,7 @@ function fileExists(name: string): UsageError {
   );
 }
 
+/** Opens a file that only its owner may read: an export has all data. @throws UsageError */
 async function opened(name: string, flags: string): Promise<FileHandle> {
   try {
     return await open(name, flags, 0o600);

@@ -31,15 +31,22 @@ const U64_MAX = (1n << 64n) - 1n;
 
 const encoder = new TextEncoder();
 
+/** A count or a time: JSON's numbers are exact up to 2^53. */
 const wholeNumber = v.pipe(v.number(), v.integer(), v.minValue(0));
+/**
+ * Text that UTF-8 can hold: JSON allows escapes for half a pair, which would come back as other
+ * bytes.
+ */
 const text = v.pipe(
   v.string(),
   v.check((value) => value.isWellFormed(), "half of a surrogate pair"),
 );
+/** Base64 in its one canonical form: `Buffer` skips characters that are not base64. */
 const base64 = v.pipe(
   v.string(),
   v.check((value) => Buffer.from(value, "base64").toString("base64") === value, "expected base64"),
 );
+/** An unsigned 64-bit integer, as decimal text. */
 const u64 = v.pipe(
   v.string(),
   v.regex(/^(?:0|[1-9]\d{0,19})$/, "expected decimal text"),
@@ -47,6 +54,7 @@ const u64 = v.pipe(
   v.maxValue(U64_MAX, "expected at most 2^64 - 1"),
 );
 
+/** The header allows unknown fields: later releases may say more without a new version. */
 const headerSchema = v.object({
   format: v.literal(FORMAT, `expected ${FORMAT}`),
   version: v.literal(
@@ -59,6 +67,7 @@ const headerSchema = v.object({
   prefixBase64: v.optional(base64),
 });
 
+/** The trailer, whose counts must match. */
 const trailerSchema = v.strictObject({
   end: v.literal(true),
   records: wholeNumber,
@@ -69,6 +78,10 @@ const trailerSchema = v.strictObject({
   sha256: v.pipe(v.string(), v.hash(["sha256"], "expected 64 hexadecimal digits")),
 });
 
+/**
+ * A record in all its spellings. Unknown fields are refused: dropping one would restore another
+ * record.
+ */
 const recordSchema = v.strictObject({
   key: v.optional(text),
   keyBase64: v.optional(base64),
@@ -114,6 +127,7 @@ export function countRecord(counts: Counts, record: StoredRecord): void {
   if (isPair(record.key)) counts.pairs++;
 }
 
+/** Whether a key is a pair of consumer and resource (dialect 2). */
 export function isPair(key: RecordKey): key is Extract<RecordKey, readonly unknown[]> {
   return Array.isArray(key);
 }
@@ -121,6 +135,7 @@ export function isPair(key: RecordKey): key is Extract<RecordKey, readonly unkno
 /** A line with its line feed. A reader takes a line without one as cut short. */
 const line = (fields: object): string => `${JSON.stringify(fields)}\n`;
 
+/** The first line: the format, then where the records are from. */
 export function headerLine({ startedAtMs, source, prefix }: Header): string {
   return line({
     format: FORMAT,
@@ -133,6 +148,7 @@ export function headerLine({ startedAtMs, source, prefix }: Header): string {
   });
 }
 
+/** The line of a record, counter or buffer. */
 export function recordLine(record: StoredRecord): string {
   const { unit, expiresAtNs } = record;
   return line({
@@ -145,6 +161,7 @@ export function recordLine(record: StoredRecord): string {
   });
 }
 
+/** The last line. The order of its fields is that of `Trailer`. */
 export function trailerLine(trailer: Trailer): string {
   return line({ end: true, ...trailer });
 }
@@ -168,8 +185,12 @@ export function readLine(bytes: Uint8Array): StoredRecord | Trailer {
   return recordOf(checked(recordSchema, json));
 }
 
+/** Only a trailer has a checksum. */
 export const isTrailer = (read: StoredRecord | Trailer): read is Trailer => "sha256" in read;
 
+/**
+ * A record from its fields. The schema can't say that exactly one of several fields is required.
+ */
 function recordOf(fields: v.InferOutput<typeof recordSchema>): StoredRecord {
   const { quota, unit, expiresAtNs } = fields;
   const key = keyOf(fields);
@@ -182,6 +203,7 @@ function recordOf(fields: v.InferOutput<typeof recordSchema>): StoredRecord {
   return { key, kind: "buffer", value: value!, unit, expiresAtNs };
 }
 
+/** The key in one of its four spellings. */
 function keyOf({
   key,
   keyBase64,
@@ -197,6 +219,7 @@ function keyOf({
   return bytesOfField(key, keyBase64)!;
 }
 
+/** A key as text if all of it is text; a pair is written in one spelling. */
 function keyField(key: RecordKey): object {
   if (!isPair(key)) return bytesField("key", bytesOf(key));
   const pair = key.map(bytesOf);
@@ -204,6 +227,7 @@ function keyField(key: RecordKey): object {
   return texts.includes(null) ? { pairBase64: pair.map(base64Of) } : { pair: texts };
 }
 
+/** Bytes as text or base64, in a field whose name says which. */
 function bytesField(name: string, bytes: Uint8Array): object {
   const plain = plainText(bytes);
   return plain === null ? { [`${name}Base64`]: base64Of(bytes) } : { [name]: plain };
@@ -227,8 +251,10 @@ function plainText(bytes: Uint8Array): string | null {
 const bytesOf = (value: string | Uint8Array): Uint8Array =>
   typeof value === "string" ? encoder.encode(value) : value;
 
+/** A copy: `Buffer` may share its memory with others. */
 const unbase64 = (encoded: string): Uint8Array => Uint8Array.from(Buffer.from(encoded, "base64"));
 
+/** Parses a line. @throws LineError for anything but JSON in UTF-8 */
 function jsonOf(bytes: Uint8Array): unknown {
   const json = textOf(bytes);
   if (json === null) throw new LineError("expected UTF-8");
@@ -239,6 +265,7 @@ function jsonOf(bytes: Uint8Array): unknown {
   }
 }
 
+/** Checks fields. @throws LineError with the path of the first field that is wrong */
 function checked<Schema extends v.GenericSchema>(
   schema: Schema,
   json: unknown,

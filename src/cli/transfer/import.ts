@@ -81,6 +81,7 @@ export async function chunksOf(name: string): Promise<AsyncIterable<Uint8Array>>
   }
 }
 
+/** The record of a line; null for the trailer. */
 function recordOf(bytes: Uint8Array): StoredRecord | null {
   const read = readLine(bytes);
   return isTrailer(read) ? null : read;

@@ -2,6 +2,7 @@
 import { ByteWriter } from "../../wire/bytes.ts";
 import { LINE_BYTES_MAX, LineError } from "./format.ts";
 
+/** The line feed. A carriage return before it is part of the line, and changes the checksum. */
 const LINE_END = 0x0a;
 
 export interface Line {
@@ -19,6 +20,7 @@ export interface Line {
  * @throws LineError
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Line[], void> {
+  // The beginning of a line that the next chunks continue.
   const rest = new ByteWriter(0);
   let endsAt = 0;
   for await (const chunk of chunks) {

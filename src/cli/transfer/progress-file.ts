@@ -8,7 +8,9 @@ import * as v from "valibot";
 import { UsageError } from "../failure.ts";
 import type { RestoreCounts } from "./restorer.ts";
 
+/** Tells the file from other files of this name. */
 const FORMAT = "throttr-edge-import";
+/** Time between two writes: a write for each batch would cost more than the batch. */
 const WRITE_INTERVAL_MS = 500;
 
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
@@ -38,7 +40,9 @@ export interface ImportProgress extends RestoreCounts {
 }
 
 export class ProgressFile {
+  /** Path of the progress file. */
   readonly #name: string;
+  /** When it was last written, by the monotonic clock. */
   #writtenAtMs = -Infinity;
 
   /** @param file the imported file */
@@ -82,10 +86,12 @@ export class ProgressFile {
     await rename(draft, this.#name);
   }
 
+  /** Removes it, after a complete import. */
   async remove(): Promise<void> {
     await rm(this.#name, { force: true });
   }
 
+  /** Parses the file. @throws UsageError `progress_invalid` for one that was edited or cut short */
   #checked(text: string): ImportProgress {
     try {
       return v.parse(schema, JSON.parse(text));

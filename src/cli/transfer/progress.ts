@@ -2,12 +2,14 @@
 import { Presets, SingleBar } from "cli-progress";
 import type { Host } from "../host.ts";
 
+/** A progress bar, or nothing where it would be in the way. */
 export interface Progress {
   /** @param done of the total; records or bytes */
   update(done: number, records: number): void;
   stop(): void;
 }
 
+/** For pipes, logs and `--json`. */
 const NONE: Progress = { update: () => {}, stop: () => {} };
 
 /**

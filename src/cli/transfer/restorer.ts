@@ -15,8 +15,11 @@ const BATCH_RECORDS_MAX = 500;
 const BATCH_BYTES_MAX = 512 << 10;
 /** Bytes of a record besides key and value, at most. */
 const RECORD_BYTES = 32;
+/** Enough to keep the server busy over a slow network, and few enough to hold in memory. */
 const BATCHES_UNDER_WAY_MAX = 4;
+/** With the pauses between them, about 6 s: a deployment or a restarted object is back by then. */
 const ATTEMPTS_MAX = 6;
+/** The pause before attempt n + 1 is this times 2^n. */
 const BACKOFF_BASE_MS = 100;
 /** Failures that are printed one by one; the rest is counted by code. */
 const FAILURES_TOLD_MAX = 20;
@@ -55,6 +58,7 @@ export interface Position {
   readonly endsAt: number;
 }
 
+/** A record that the server refused. */
 export interface RestoreFailure {
   readonly line: number;
   readonly code: string;
@@ -68,12 +72,14 @@ export const noRestoreCounts = (): RestoreCounts => ({
   failed: {},
 });
 
+/** All records that were dealt with, whatever their outcome. */
 export const restoreTotal = ({ restored, kept, expired, failed }: RestoreCounts): number =>
   restored + kept + expired + failedTotal(failed);
 
 export const failedTotal = (failed: RestoreCounts["failed"]): number =>
   Object.values(failed).reduce((sum, count) => sum + count, 0);
 
+/** A record that waits for its batch, and its line in the file. */
 interface Entry {
   readonly record: StoredRecord;
   readonly line: number;
@@ -86,6 +92,7 @@ interface Batch {
   readonly outcome: Promise<readonly Outcome[]>;
 }
 
+/** The result of a record, or the error that concerns it alone. */
 type Outcome = RestoreResult | ThrottrError;
 
 /** Where to restore, and what to do with records that exist. */
@@ -105,9 +112,13 @@ export class Restorer {
   /** Everything up to this place is done; null at the start. */
   done: Position | null = null;
   readonly #settings: RestoreSettings;
+  /** The batch that is being filled. */
   #gathered: Entry[] = [];
+  /** Its size as it will be sent, at least. */
   #gatheredBytes = 0;
+  /** The place of the last record that was added. */
   #end: Position = { line: 0, endsAt: 0 };
+  /** In the order of the file: `done` may only move over batches that are complete. */
   readonly #underWay: Batch[] = [];
 
   constructor(settings: RestoreSettings) {
@@ -139,6 +150,9 @@ export class Restorer {
     while (this.#underWay.length > 0) await this.#finishFirst();
   }
 
+  /**
+   * Sends the batch. Waits first if too many are under way, which is what slows the reader down.
+   */
   async #send(): Promise<void> {
     if (this.#underWay.length === BATCHES_UNDER_WAY_MAX) await this.#finishFirst();
     const entries = this.#gathered;
@@ -150,6 +164,7 @@ export class Restorer {
     this.#underWay.push({ entries, end: this.#end, outcome });
   }
 
+  /** Waits for the oldest batch, counts its outcomes, and moves `done`. */
   async #finishFirst(): Promise<void> {
     const { entries, end, outcome } = this.#underWay.shift()!;
     const outcomes = await outcome;
@@ -158,6 +173,7 @@ export class Restorer {
     await this.#settings.onDone();
   }
 
+  /** Counts the outcome of a record; the first failures are also kept for the report. */
   #count(outcome: Outcome, line: number): void {
     if (!(outcome instanceof ThrottrError)) {
       this.counts[outcome]++;
@@ -191,6 +207,7 @@ export class Restorer {
     }
   }
 
+  /** Restores a record; an error is an outcome here, as others of the batch may have succeeded. */
   async #restore(record: StoredRecord): Promise<Outcome> {
     const { client, policy, call } = this.#settings;
     try {
@@ -201,6 +218,7 @@ export class Restorer {
   }
 }
 
+/** Bytes of a record as it is sent: its key, and its value or quota. */
 function bytesOf({ key, ...rest }: StoredRecord): number {
   const keyBytes = Array.isArray(key) ? key[0]!.length + key[1]!.length : key.length;
   return keyBytes + (rest.kind === "buffer" ? rest.value.length : 8);

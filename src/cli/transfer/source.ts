@@ -53,6 +53,7 @@ export class EdgeSource implements RecordSource {
     return [];
   }
 
+  /** The pages of one kind of keys. A cursor is a key: the next page goes on behind it. */
   async *#pagesOf(
     pairs: boolean,
     after: RecordKey | null,
@@ -67,6 +68,7 @@ export class EdgeSource implements RecordSource {
     }
   }
 
+  /** Asks for the page after a key. */
   #page(pairs: boolean, after: RecordKey | null): Promise<ExportPage> {
     const { client, call, prefix } = this.#settings;
     return client.exportPage({ ...call, prefix, pairs, ...(after !== null && { cursor: after }) });

@@ -13,6 +13,7 @@ import type { Protocol } from "../../../wire/throttr/protocol.ts";
 import { RequestType, STATUS_FAILURE, STATUS_SUCCESS } from "../../../wire/throttr/requests.ts";
 import { failureOf, SocketReader, uintAt } from "./socket-reader.ts";
 
+/** By TTL type, from 1 on (protocol reference, "TTL types"). */
 const UNITS: readonly TtlUnit[] = ["ns", "us", "ms", "s", "min", "h"];
 /** Servers that take any TTL type take an unknown one as this. */
 const UNIT_UNLESS_KNOWN: TtlUnit = "s";
@@ -41,9 +42,13 @@ export interface Address {
   readonly port: number;
 }
 
+/** One TCP connection. Requests may be sent ahead: replies come in their order. */
 export class NativeConnection {
+  /** Written to directly; only the reader reads it. */
   readonly #socket: Socket;
+  /** Reads replies field by field, as their lengths are only known from their first bytes. */
   readonly #reader: SocketReader;
+  /** Dialect and value size: both ends must agree, as nothing on the wire names them. */
   readonly #protocol: Protocol;
 
   private constructor(socket: Socket, protocol: Protocol, timeoutMs: number) {
@@ -115,6 +120,7 @@ export class NativeConnection {
     return values;
   }
 
+  /** The rows of a fragment, and behind them their keys. */
   async #fragment(count: number): Promise<ListedKey[]> {
     const rowBytes = listRowBytes(this.#protocol.valueSize);
     const rows = Buffer.from(await this.#reader.read(count * rowBytes));
@@ -131,6 +137,7 @@ export class NativeConnection {
     return listed;
   }
 
+  /** The reply to QUERY or GET for a listed record; null if the record is gone. */
   async #value({ key, kind, unit, expiresAtNs }: ListedKey): Promise<ExportedRecord | null> {
     if ((await this.#status()) !== STATUS_SUCCESS) return null;
     const { valueSize } = this.#protocol;
@@ -155,6 +162,9 @@ export class NativeConnection {
     );
   }
 
+  /**
+   * Reads a push of a channel and drops it: servers subscribe each connection to `*` by themselves.
+   */
   async #passPush(): Promise<void> {
     const { valueSize, dialect } = this.#protocol;
     await this.#reader.u8();
@@ -169,6 +179,10 @@ function sizeOf(bytes: bigint): number {
   throw replyInvalid(`a value of ${bytes} bytes is announced, at most ${VALUE_BYTES_MAX} are read`);
 }
 
+/**
+ * The error for bytes that are not in this protocol, most often as the size or the dialect is
+ * wrong.
+ */
 function replyInvalid(detail: string): ThrottrError {
   return new ThrottrError("reply_invalid", detail);
 }

@@ -11,6 +11,7 @@ const CONNECTIONS = 4;
 const REQUESTS_MAX = 250;
 /** And some read no more than 8,096 bytes at once. */
 const REQUEST_BYTES_MAX = 4096;
+/** Bytes of a request before its key: type and length. */
 const REQUEST_HEADER_BYTES = 2;
 
 /** Which server to read from, and how. */
@@ -83,6 +84,7 @@ export class NativeSource implements RecordSource {
     return new ThrottrError(error.code, detail, { cause: error });
   }
 
+  /** Opens all connections, or none: one that fails closes the others. */
   async #open(): Promise<NativeConnection[]> {
     const { address, protocol, timeoutMs, signal } = this.#settings;
     const opened = await Promise.allSettled(
@@ -99,6 +101,10 @@ export class NativeSource implements RecordSource {
     throw failed.reason;
   }
 
+  /**
+   * Adds a key to the last batch, or begins a new one when that is full. Keys without the prefix
+   * are left out.
+   */
   #gather(batches: ListedKey[][], entry: ListedKey): void {
     if (this.#settings.prefix.some((byte, i) => entry.key[i] !== byte)) return;
     const last = batches.at(-1);
@@ -125,6 +131,7 @@ export class NativeSource implements RecordSource {
     return records;
   }
 
+  /** The records that were still there; counts those that were not, by reason. */
   #found(
     batch: readonly ListedKey[],
     values: readonly (ExportedRecord | null)[],
@@ -142,6 +149,7 @@ export class NativeSource implements RecordSource {
   }
 }
 
+/** A remark for the report; none for a count of 0. */
 function remark(count: number, what: string): string[] {
   return count === 0 ? [] : [`${count} records ${what}`];
 }

@@ -8,7 +8,9 @@ export class SocketReader {
   readonly #socket: Socket;
   readonly #timeoutMs: number;
   readonly #chunks: AsyncIterator<Uint8Array>;
+  /** Bytes that were received, of which those before `#at` were read. */
   #bytes = NO_BYTES;
+  /** Offset of the next byte in `#bytes`. */
   #at = 0;
 
   /** @param timeoutMs how long the peer may say nothing while it is listened to */
@@ -39,6 +41,7 @@ export class SocketReader {
     return this.#bytes[this.#at]!;
   }
 
+  /** The next byte. */
   async u8(): Promise<number> {
     return (await this.read(1))[0]!;
   }
@@ -48,6 +51,10 @@ export class SocketReader {
     return uintAt(await this.read(bytes), 0, bytes);
   }
 
+  /**
+   * Receives until `count` bytes are there. @throws ThrottrError `connection_failed` at the end of
+   * the stream
+   */
   async #more(count: number): Promise<void> {
     const { value, done } = await this.#next();
     if (done === true)
@@ -70,6 +77,10 @@ export class SocketReader {
     this.#bytes = Buffer.concat(pieces, length);
   }
 
+  /**
+   * The next chunk. The timeout runs only while we wait for it: between two requests the server
+   * owes nothing.
+   */
   async #next(): Promise<IteratorResult<Uint8Array, unknown>> {
     this.#socket.setTimeout(this.#timeoutMs);
     try {
