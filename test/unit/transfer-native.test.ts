@@ -217,7 +217,7 @@ describe("an export from another server", () => {
     );
     const source = sourceOf(port, protocol);
     expect(await recordsOf(source)).toHaveLength(75);
-    expect(source.remarks()).toEqual(["25 records went while the export ran"]);
+    expect(source.remarks()).toEqual(["25 records disappeared during the export"]);
   });
 
   const protocol = protocolByName("7.3", "uint64")!;

@@ -35,7 +35,7 @@ function addSet(program: Command): void {
     .command("set")
     .description("set a buffer; exits with 1 if --if-absent or --expect does not hold")
     .argument("<key>")
-    .argument("[value]", "the value; - or nothing reads standard input")
+    .argument("[value]", "the value; - or no value reads standard input")
     .addOption(ttlOption())
     .addOption(new Option("--if-absent", "only if the key has no record").conflicts("expect"))
     .option("--expect <value>", "only if the buffer holds this value")

@@ -33,7 +33,7 @@ function addPublish(program: Command): void {
     .command("publish")
     .description("publish a message; exits with 0 with or without subscribers")
     .argument("<channel>")
-    .argument("[payload]", "the payload; - or nothing reads standard input")
+    .argument("[payload]", "the payload; - or no payload reads standard input")
     .option("--lines", "publish each line of standard input as one message")
     .action(
       action<PublishOptions, [string, string | undefined]>(

@@ -26,7 +26,7 @@ export function addClock(program: Command): void {
     .description("show how far each shard's time is ahead of the clock")
     .option(
       "--reset",
-      "set the times of all records back by that much; use it once the clock is right",
+      "set the times of all records back by that time, once the clock is right again",
     )
     .action(
       action<ClockOptions, []>(async (invocation, { reset = false }) => {

@@ -61,12 +61,15 @@ function addAcquire(program: Command): void {
       "hold resources of a semaphore while a command runs, and exit with its exit code; without a command, print a lease. Exits with 1 if there is no room",
     )
     .argument("<name>", "name of the semaphore")
-    .argument("[command...]", "command to run meanwhile, after --")
+    .argument("[command...]", "command to run while the resources are held, after --")
     .requiredOption("--maximum <n>", "total that all holders may hold together", count)
     .option("--resources <n>", "number of resources to hold", count, 1)
-    .addOption(leaseTtlOption("TTL of the lease unless it is renewed"))
+    .addOption(leaseTtlOption("TTL of the lease if it is not renewed"))
     .option("--wait <duration>", "how long to wait for room", durationMsOf)
-    .option("--lease-id <uuid>", "id of the lease; repeating a call with it does not hold twice")
+    .option(
+      "--lease-id <uuid>",
+      "ID of the lease; a repeated call with the same ID does not hold twice",
+    )
     .option(
       "--conflict-exit-code <n>",
       "exit code if there is no room",

@@ -81,7 +81,7 @@ export function addServe(program: Command): void {
         .argParser(durationMsOf)
         .default(5000, "5s"),
     )
-    .option("--workerd <path>", "path of workerd; that of the package workerd unless given")
+    .option("--workerd <path>", "path of workerd (default: the one of the package workerd)")
     .option("--check", "check the server that runs on --data; exit code 1 unless it is healthy")
     .action(
       action<ServeOptions, []>(async (invocation, options) =>
@@ -104,7 +104,7 @@ async function check({ output }: Invocation, dataFolder: string): Promise<ExitCo
       ? `no server is ready on ${dataFolder}`
       : await health(url, AbortSignal.timeout(HEALTH_TIMEOUT_MS));
   await output.print({ url, healthy: refusal === null, detail: refusal }, () =>
-    refusal === null ? `${url} is well` : refusal,
+    refusal === null ? `${url} is healthy` : refusal,
   );
   return refusal === null ? ExitCode.done : ExitCode.refused;
 }
@@ -145,6 +145,6 @@ async function tellRemoved(events: Events, objects: number): Promise<void> {
 
 /** Reports an orphan that this start has ended. */
 async function tellOrphan(events: Events, pid: number): Promise<void> {
-  const detail = `workerd, process ${pid}, still ran on the data folder after its serve was killed: ended`;
+  const detail = `ended workerd, process ${pid}: it still used the data folder after its serve was killed`;
   await events.tell("warning", { detail }, detail);
 }

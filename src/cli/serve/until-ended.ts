@@ -49,7 +49,7 @@ export async function untilEnded(start: Start, life: Life): Promise<ExitCode> {
   try {
     if (life.signal.aborted) stop();
     const exitCode = await keeper.run();
-    await life.events.tell("ended", { exitCode }, `workerd has ended, with exit code ${exitCode}`);
+    await life.events.tell("ended", { exitCode }, `workerd ended with exit code ${exitCode}`);
     return exitCode;
   } catch (error) {
     // The folder is released next: no process may still write to it.
@@ -95,7 +95,7 @@ class Keeper {
       if ((isFirst && http === null) || pauseMs === null) return exitCode;
       // Keep the ports that the system chose: clients know them.
       if (http !== null) plan = { ...plan, http };
-      const text = `workerd has ended, with exit code ${exitCode}: it is started again in ${pauseMs} ms`;
+      const text = `workerd ended with exit code ${exitCode}: serve restarts it in ${pauseMs} ms`;
       await events.tell("restarting", { exitCode, pauseMs }, text);
       // Rejects when the server is asked to stop during the pause.
       await sleep(pauseMs, null, { signal: this.#stopping.signal }).catch(() => {});

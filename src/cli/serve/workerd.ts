@@ -32,7 +32,7 @@ export function findWorkerd(named: string | undefined): string {
   if (version >= COMPATIBILITY_DATE) return path;
   throw new UsageError(
     "workerd_old",
-    `${path} is workerd ${version}, and ${COMPATIBILITY_DATE} or newer is needed: ${INSTALL}`,
+    `${path} is workerd ${version}, but serve needs ${COMPATIBILITY_DATE} or newer: ${INSTALL}`,
   );
 }
 

@@ -70,7 +70,7 @@ function countersOf(counting: readonly Counting[]): Metric[] {
   return [
     counter(
       "throttr_requests_total",
-      "Requests by type, by what counted them: a shard, a Hub, or without either the door for HTTP.",
+      "Requests by type and by the shard or Hub that counted them; without either, counted at the HTTP routes.",
       counting.flatMap(({ labels, figures, isShard }) =>
         COUNTED_REQUESTS.filter(({ isOfShard }) => isOfShard === isShard).map(
           ({ name, index }): Sample => ({
@@ -92,7 +92,7 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
   return [
     gauge(
       "throttr_shard_up",
-      "Whether the shard answers; its other series are missing if not.",
+      "Whether the shard answers; if it does not, its other series are missing.",
       upOf(shards),
     ),
     gauge(
@@ -111,7 +111,7 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
     ),
     gauge(
       "throttr_shard_records",
-      "Records of all kinds in memory, those past their time until they are collected.",
+      "Records of all kinds in memory; expired records count until they are collected.",
       each(({ figures }) => figures.records),
     ),
     gauge(
@@ -121,12 +121,12 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
     ),
     gauge(
       "throttr_shard_memory_limit_bytes",
-      "SHARD_BYTES_MAX: beyond it new records are refused.",
+      "SHARD_BYTES_MAX: above it the shard refuses new records.",
       each(({ figures }) => figures.bytesMax),
     ),
     counter(
       "throttr_shard_refused_for_space_total",
-      "Requests refused for want of memory.",
+      "Requests refused because the memory was full.",
       each(({ figures }) => figures.refusedForSpace),
     ),
     gauge(
@@ -141,12 +141,12 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
     ),
     counter(
       "throttr_shard_rows_written_total",
-      "Rows of storage written; an alarm that is set is one.",
+      "Rows written to storage; setting an alarm counts as one.",
       each(({ figures }) => figures.rowsWritten),
     ),
     gauge(
       "throttr_shard_clock_lag_seconds",
-      "By how much its time is ahead of the clock.",
+      "How far the shard's time is ahead of the clock.",
       each(({ figures }) => (figures.clockLagMs ?? 0) / 1000),
     ),
     gauge(
@@ -156,7 +156,7 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
     ),
     gauge(
       "throttr_semaphore_holdings",
-      "What connections and leases hold: one for each semaphore that each holds.",
+      "Holdings: one for each semaphore that a connection or lease holds.",
       each(({ semaphores }) => semaphores.holdings),
     ),
     gauge(
@@ -176,7 +176,7 @@ function metricsOfHubs(hubs: readonly Source<HubFigures>[]): Metric[] {
   return [
     gauge(
       "throttr_hub_up",
-      "Whether a Hub with connections answers; its other series are missing if not.",
+      "Whether a Hub with connections answers; if it does not, its other series are missing.",
       upOf(hubs),
     ),
     gauge("throttr_connections", "Open connections.", [
@@ -186,7 +186,7 @@ function metricsOfHubs(hubs: readonly Source<HubFigures>[]): Metric[] {
     ]),
     gauge(
       "throttr_subscriptions",
-      "Subscriptions to channels, those that connections begin with among them.",
+      "Subscriptions to channels, including those that connections begin with.",
       samplesOf(hubs, ({ subscriptions }) => subscriptions),
     ),
   ];

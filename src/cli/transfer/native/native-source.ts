@@ -49,9 +49,9 @@ export class NativeSource implements RecordSource {
   }
 
   remarks(): readonly string[] {
-    const most = `the most that uint${8 * this.#settings.protocol.valueSize} can say`;
+    const most = `the maximum of uint${8 * this.#settings.protocol.valueSize}`;
     return [
-      ...remark(this.#vanished, "went while the export ran"),
+      ...remark(this.#vanished, "disappeared during the export"),
       ...remark(this.#tooLong, `could not be read: their values are longer than ${most}`),
       ...remark(this.#saturated, `have a quota of ${this.#max}, ${most}: it may be more`),
     ];
