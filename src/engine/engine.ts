@@ -177,8 +177,7 @@ export class Engine {
       this.semaphores.releaseAll(holder, realMs);
       return 0;
     }
-    const { semaphoreRequests } = this;
-    return semaphoreRequests.execute(
+    return this.semaphoreRequests.execute(
       batch,
       framesAt,
       end,

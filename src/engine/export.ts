@@ -13,17 +13,7 @@ import { firstKeys, visitKeys } from "./first-keys.ts";
 import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
 import type { ScanQuery } from "./scan-query.ts";
-import {
-  HIGH,
-  KEY_AT,
-  keyLengthOf,
-  Kind,
-  kindOf,
-  LOW,
-  META,
-  unitOf,
-  type Segment,
-} from "./segment.ts";
+import { HIGH, KEY_AT, Kind, LOW, type Segment } from "./segment.ts";
 import type { U64 } from "./time.ts";
 import type { Steps } from "./walk.ts";
 
@@ -78,28 +68,27 @@ export class Export {
   }
 }
 
-function valueBytesOf({ slots }: Segment, slot: number): number {
-  return kindOf(slots[slot + META]!) === Kind.counter ? QUOTA_BYTES : slots[slot + LOW]!;
+function valueBytesOf(segment: Segment, slot: number): number {
+  return segment.kindOf(slot) === Kind.counter ? QUOTA_BYTES : segment.slots[slot + LOW]!;
 }
 
 function rowBytesOf(segment: Segment, slot: number): number {
-  const keyBytes = keyLengthOf(segment.slots[slot + META]!);
-  return EXPORT_ROW_BYTES + keyBytes + valueBytesOf(segment, slot);
+  return EXPORT_ROW_BYTES + segment.keyBytesOf(slot) + valueBytesOf(segment, slot);
 }
 
 function writeRow(out: ByteWriter, segment: Segment, slot: number, ends: U64): void {
   const { slots, arena } = segment;
-  const meta = slots[slot + META]!;
   const keyAt = slots[slot + KEY_AT]!;
-  const keyBytes = keyLengthOf(meta);
+  const keyBytes = segment.keyBytesOf(slot);
+  const kind = segment.kindOf(slot);
   out.u16(keyBytes);
-  out.u8(kindOf(meta));
-  out.u8(unitOf(meta));
+  out.u8(kind);
+  out.u8(segment.unitOf(slot));
   out.u32(ends.low);
   out.u32(ends.high);
   out.u32(valueBytesOf(segment, slot));
   out.copy(arena, keyAt, keyAt + keyBytes);
-  if (kindOf(meta) === Kind.counter) {
+  if (kind === Kind.counter) {
     out.u32(slots[slot + LOW]!);
     out.u32(slots[slot + HIGH]!);
   } else {

@@ -9,7 +9,7 @@ import { compareBytes } from "../wire/bytes.ts";
 import type { LiveFilter } from "./live.ts";
 import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
-import { KEY_AT, keyLengthOf, META, type Segment } from "./segment.ts";
+import type { Segment } from "./segment.ts";
 import { Walk, type Steps } from "./walk.ts";
 
 /** The gathered keys are sorted when there are twice the keys of the page so far, and this many more. */
@@ -43,9 +43,7 @@ class FirstKeys {
   /** @param bytes of the row that the record has on the page */
   add(segment: Segment, slot: number, bytes: number): void {
     if (this.#last !== null && isBehind(segment, slot, this.#last)) return;
-    const { slots, arena } = segment;
-    const at = slots[slot + KEY_AT]!;
-    this.#found.push({ key: arena.slice(at, at + keyLengthOf(slots[slot + META]!)), bytes });
+    this.#found.push({ key: segment.keyOf(slot), bytes });
     this.#bytes += bytes;
     if (this.#found.length >= this.#sortAt || this.#bytes >= this.#sortAtBytes) this.#keepFirst();
   }
@@ -107,7 +105,7 @@ export function* firstKeys(
   after: Uint8Array | null,
   options: FirstKeysOptions,
 ): Steps<FirstKeysFound> {
-  const { isAsked, bytesOf = keyBytesOf, keysMax, bytesMax, liveMax = Infinity } = options;
+  const { isAsked, bytesOf, keysMax, bytesMax, liveMax = Infinity } = options;
   const first = new FirstKeys(keysMax, bytesMax);
   let live = 0;
   yield* new Walk(records.table).visit((segment) => {
@@ -115,14 +113,12 @@ export function* firstKeys(
       if (++live > liveMax) return;
       if (isAsked !== undefined && !isAsked(segment, slot)) return;
       if (after !== null && !isBehind(segment, slot, after)) return;
-      first.add(segment, slot, bytesOf(segment, slot));
+      first.add(segment, slot, bytesOf?.(segment, slot) ?? segment.keyBytesOf(slot));
     });
     return live <= liveMax;
   });
   return { ...first.end(), live };
 }
-
-const keyBytesOf = ({ slots }: Segment, slot: number): number => keyLengthOf(slots[slot + META]!);
 
 /** Visits the records under keys, in the order given, that are still live. False ends it. */
 export function visitKeys(

@@ -12,17 +12,7 @@ import { FragmentCount, FragmentWriter, listRowBytes } from "../wire/throttr/fra
 import { firstKeys, visitKeys } from "./first-keys.ts";
 import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
-import {
-  HASH,
-  KEY_AT,
-  keyLengthOf,
-  Kind,
-  kindOf,
-  LOW,
-  META,
-  unitOf,
-  type Segment,
-} from "./segment.ts";
+import { HASH, KEY_AT, Kind, LOW, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { USAGE_ROW_BYTES, writeUsage, type Usage } from "./usage.ts";
 import { Walk, type Steps } from "./walk.ts";
@@ -72,7 +62,7 @@ export class Listing {
     const records = this.#records;
     const rowBytes = rowBytesOf(query);
     const { keys, isAll, live } = yield* firstKeys(records, this.#filter(query), after, {
-      bytesOf: ({ slots }, slot) => rowBytes + keyLengthOf(slots[slot + META]!),
+      bytesOf: (segment, slot) => rowBytes + segment.keyBytesOf(slot),
       bytesMax,
       liveMax: recordsMax,
     });
@@ -80,8 +70,7 @@ export class Listing {
     if (live > recordsMax) return page.take(false);
     visitKeys(records, query.keyspace, keys, (segment, slot) => {
       const { slots, arena } = segment;
-      const keyBytes = keyLengthOf(slots[slot + META]!);
-      const row = page.add(arena, slots[slot + KEY_AT]!, keyBytes);
+      const row = page.add(arena, slots[slot + KEY_AT]!, segment.keyBytesOf(slot));
       this.#writeRow(query, page.view, row, segment, slot);
     });
     return page.take(isAll);
@@ -113,7 +102,7 @@ export class Listing {
     let bytes = 0;
     const matching: number[] = [];
     this.#filter(query).forEach(segment, (slot) => {
-      bytes += rowBytes + keyLengthOf(slots[slot + META]!);
+      bytes += rowBytes + segment.keyBytesOf(slot);
       matching.push(slot);
     });
     const parts = 2 ** Math.max(0, Math.ceil(Math.log2(bytes / PART_BYTES)));
@@ -121,7 +110,7 @@ export class Listing {
     const fragments = Array.from({ length: parts }, () => new FragmentCount(rowBytes));
     for (const slot of matching) {
       const part = Math.floor((slots[slot + HASH]! - from) / span);
-      fragments[part]!.add(keyLengthOf(slots[slot + META]!));
+      fragments[part]!.add(segment.keyBytesOf(slot));
     }
     return fragments.flatMap(({ count }, part) =>
       count === 0 ? [] : [{ from: from + part * span, fragments: count }],
@@ -164,7 +153,7 @@ export class Listing {
       const { slots, arena } = segment;
       filter.forEach(segment, (slot) => {
         if (slots[slot + HASH]! < from || slots[slot + HASH]! >= to) return;
-        const keyBytes = keyLengthOf(slots[slot + META]!);
+        const keyBytes = segment.keyBytesOf(slot);
         // The last fragment takes the records that were added since the plan.
         if (writer.nextIndex < lastIndex && writer.isFullFor(keyBytes)) writer.cut();
         const row = writer.add(arena, slots[slot + KEY_AT]!, keyBytes);
@@ -178,23 +167,21 @@ export class Listing {
   }
 
   #writeRow(query: ListingQuery, view: DataView, at: number, segment: Segment, slot: number): void {
-    const { slots } = segment;
-    const meta = slots[slot + META]!;
-    view.setUint8(at, keyLengthOf(meta));
+    view.setUint8(at, segment.keyBytesOf(slot));
     if (query.rows === "stats") {
       const usage = this.#usage;
       const isLive = query.hasLiveUsage ?? false;
       if (this.#records.readUsage(segment, slot, isLive, usage)) writeUsage(view, at + 1, usage);
       return;
     }
-    const isBuffer = kindOf(meta) === Kind.buffer;
+    const isBuffer = segment.kindOf(slot) === Kind.buffer;
     view.setUint8(at + 1, isBuffer ? 1 : 0);
-    view.setUint8(at + 2, unitOf(meta));
+    view.setUint8(at + 2, segment.unitOf(slot));
     const ends = this.#records.realEnd(segment, slot);
     view.setUint32(at + 3, ends.low, true);
     view.setUint32(at + 7, ends.high, true);
     const bytesMax = query.valueSize >= 4 ? 0xffffffff : 2 ** (8 * query.valueSize) - 1;
-    const bytesUsed = Math.min(isBuffer ? slots[slot + LOW]! : query.valueSize, bytesMax);
+    const bytesUsed = Math.min(isBuffer ? segment.slots[slot + LOW]! : query.valueSize, bytesMax);
     for (let i = 0; i < Math.min(4, query.valueSize); i++) {
       view.setUint8(at + 11 + i, bytesUsed >>> (8 * i));
     }

@@ -106,13 +106,10 @@ export class Restore {
 }
 
 /** @throws Refusal */
-function readFields({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace): Fields {
-  const valueBytes = bytesLeft - RESTORE_FIELDS_BYTES;
-  if (valueBytes < 0) {
-    throw new Refusal(
-      `body_invalid: expected at least ${RESTORE_FIELDS_BYTES} bytes of body, got ${bytesLeft}`,
-    );
-  }
+function readFields(frame: CommandFrame, keyspace: Keyspace): Fields {
+  frame.need(RESTORE_FIELDS_BYTES, Infinity);
+  const { bytes, at } = frame;
+  const valueBytes = frame.bytesLeft - RESTORE_FIELDS_BYTES;
   const [policy, kind, unit] = [bytes[at]!, bytes[at + 1]!, bytes[at + 2]!];
   if (policy > RestorePolicy.replace) {
     throw new Refusal(`policy_invalid: expected 0 (keep) or 1 (replace), got ${policy}`);
@@ -123,7 +120,7 @@ function readFields({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace):
   if (unitNs(unit) === 0) throw new Refusal(unitInvalid(unit));
   if (keyspace === Keyspace.throttrPairs) assertOfPair(kind, unit);
   if (kind === Kind.counter && valueBytes !== QUOTA_BYTES) {
-    throw new Refusal(`body_invalid: expected ${QUOTA_BYTES} bytes for a quota, got ${valueBytes}`);
+    throw new Refusal(`body_invalid: a quota has ${QUOTA_BYTES} bytes, there are ${valueBytes}`);
   }
   return { kind, unit, valueAt: at + RESTORE_FIELDS_BYTES, valueBytes };
 }
@@ -131,11 +128,11 @@ function readFields({ bytes, at, bytesLeft }: CommandFrame, keyspace: Keyspace):
 /** Pairs are counters, and have the units that dialect 2 can say. */
 function assertOfPair(kind: number, unit: number): void {
   if (kind !== Kind.counter) {
-    throw new Refusal("kind_invalid: expected 1 (counter) because the key is a pair, got 2");
+    throw new Refusal("kind_invalid: expected 1 (counter), as the key is a pair, got 2");
   }
   if (!PAIR_UNITS.includes(unit)) {
     throw new Refusal(
-      `unit_invalid: expected 1, 3 or 4 (ns, ms, s) because the key is a pair, got ${unit}`,
+      `unit_invalid: expected 1, 3 or 4 (ns, ms, s), as the key is a pair, got ${unit}`,
     );
   }
 }

@@ -11,17 +11,7 @@ import { PageWriter } from "../wire/page.ts";
 import { firstKeys, visitKeys } from "./first-keys.ts";
 import { LiveFilter } from "./live.ts";
 import type { Records } from "./records.ts";
-import {
-  HIGH,
-  KEY_AT,
-  keyLengthOf,
-  Kind,
-  kindOf,
-  LOW,
-  META,
-  unitOf,
-  type Segment,
-} from "./segment.ts";
+import { HIGH, KEY_AT, Kind, LOW, type Segment } from "./segment.ts";
 import type { ScanQuery } from "./scan-query.ts";
 import type { SemaphorePages } from "./semaphores/pages.ts";
 import { HASH_END } from "./table.ts";
@@ -125,32 +115,27 @@ export class Scan {
 
 function writeRow(page: PageWriter, segment: Segment, slot: number, ends: U64): void {
   const { slots, arena } = segment;
-  const at = page.add(arena, slots[slot + KEY_AT]!, keyLengthOf(slots[slot + META]!));
+  const at = page.add(arena, slots[slot + KEY_AT]!, segment.keyBytesOf(slot));
   writeFields(page.view, at, segment, slot, ends);
 }
 
 function writeTableRow(out: ByteWriter, segment: Segment, slot: number, ends: U64): void {
   const { slots, arena } = segment;
   const keyAt = slots[slot + KEY_AT]!;
-  const keyBytes = keyLengthOf(slots[slot + META]!);
+  const keyBytes = segment.keyBytesOf(slot);
   const at = out.reserve(SCAN_ROW_BYTES);
   out.view.setUint8(at, keyBytes);
   writeFields(out.view, at + 1, segment, slot, ends);
   out.copy(arena, keyAt, keyAt + keyBytes);
 }
 
-function writeFields(
-  view: DataView,
-  at: number,
-  { slots }: Segment,
-  slot: number,
-  ends: U64,
-): void {
-  const meta = slots[slot + META]!;
-  view.setUint8(at, kindOf(meta));
-  view.setUint8(at + 1, unitOf(meta));
+function writeFields(view: DataView, at: number, segment: Segment, slot: number, ends: U64): void {
+  const { slots } = segment;
+  const kind = segment.kindOf(slot);
+  view.setUint8(at, kind);
+  view.setUint8(at + 1, segment.unitOf(slot));
   view.setUint32(at + 2, ends.low, true);
   view.setUint32(at + 6, ends.high, true);
   view.setUint32(at + 10, slots[slot + LOW]!, true);
-  view.setUint32(at + 14, kindOf(meta) === Kind.counter ? slots[slot + HIGH]! : 0, true);
+  view.setUint32(at + 14, kind === Kind.counter ? slots[slot + HIGH]! : 0, true);
 }

@@ -7,6 +7,7 @@
  */
 import type { Keyspace } from "../wire/keyspace.ts";
 import { copyBytes } from "../wire/bytes.ts";
+import { RecordKind } from "../wire/edge/command.ts";
 import { U64 } from "./time.ts";
 import { turnMinute, USAGE_BYTES } from "./usage.ts";
 
@@ -24,7 +25,7 @@ export const HIGH = 5;
 export const EXPIRES_LOW = 6;
 export const EXPIRES_HIGH = 7;
 
-export const Kind = { counter: 1, buffer: 2 } as const;
+export const Kind = RecordKind;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
 const KIND_MASK = 0x3;
@@ -175,6 +176,24 @@ export class Segment {
     const at = this.arenaUsed;
     this.arenaUsed += count;
     return at;
+  }
+
+  /** A copy of the key of the record in a slot. */
+  keyOf(slot: number): Uint8Array<ArrayBuffer> {
+    const at = this.slots[slot + KEY_AT]!;
+    return this.arena.slice(at, at + this.keyBytesOf(slot));
+  }
+
+  keyBytesOf(slot: number): number {
+    return keyLengthOf(this.slots[slot + META]!);
+  }
+
+  kindOf(slot: number): Kind {
+    return kindOf(this.slots[slot + META]!);
+  }
+
+  unitOf(slot: number): number {
+    return unitOf(this.slots[slot + META]!);
   }
 
   /** Where in the arena the usage of the record in a slot begins, if it is counted. */

@@ -51,15 +51,9 @@ export class SemaphoreCommands {
    * @throws Refusal when nothing has been acquired, renewed or released
    */
   execute(frame: CommandFrame): void {
-    const { type, bytes, at, bytesLeft, keyBytes } = frame;
-    if (bytesLeft !== BODY_BYTES[type]) {
-      throw new Refusal(
-        `body_invalid: expected ${BODY_BYTES[type]} bytes of body, got ${bytesLeft}`,
-      );
-    }
-    if (keyBytes === 0) {
-      throw new Refusal("name_invalid: expected 1 to 255 bytes, got 0");
-    }
+    const { type, bytes, at, keyBytes } = frame;
+    frame.need(BODY_BYTES[type]!);
+    if (keyBytes === 0) throw new Refusal("name_invalid: expected 1 to 255 bytes, got 0");
     if (type === Command.semaphore) return this.#inspect(frame);
     frame.take(LEASE_ID_BYTES);
     const leaseId = bytes.subarray(at, at + LEASE_ID_BYTES);
@@ -72,9 +66,7 @@ export class SemaphoreCommands {
     const { bytes, view, keyAt, keyBytes } = frame;
     const resources = view.getUint32(frame.take(4), true);
     const maximum = view.getUint32(frame.take(4), true);
-    if (resources === 0) {
-      throw new Refusal(`resources_invalid: expected 1 to ${U32_MAX}, got 0`);
-    }
+    if (resources === 0) throw new Refusal(`resources_invalid: expected 1 to ${U32_MAX}, got 0`);
     if (maximum < resources) {
       throw new Refusal(
         `maximum_invalid: expected ${resources} (the resources) to ${U32_MAX}, got ${maximum}`,

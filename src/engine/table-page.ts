@@ -10,7 +10,7 @@ import { LiveFilter } from "./live.ts";
 import { compareSlots, isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import type { ScanQuery } from "./scan-query.ts";
-import { HASH, KEY_AT, keyLengthOf, META, type Segment } from "./segment.ts";
+import { HASH, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { Walk } from "./walk.ts";
 
@@ -96,10 +96,6 @@ function* slotsInOrder(
   }
 }
 
-function placeOf({ slots, arena }: Segment, slot: number): TablePlace {
-  const at = slots[slot + KEY_AT]!;
-  return {
-    group: slots[slot + HASH]! >>> GROUP_SHIFT,
-    after: arena.slice(at, at + keyLengthOf(slots[slot + META]!)),
-  };
+function placeOf(segment: Segment, slot: number): TablePlace {
+  return { group: segment.slots[slot + HASH]! >>> GROUP_SHIFT, after: segment.keyOf(slot) };
 }

@@ -9,6 +9,7 @@
  * shard's time (`ShardClock`), except `deadlineMs`, for which an alarm is set. Source: yrmcds protocol reference,
  * "Packet specifications", "End of a connection" and "Statistics".
  */
+import type { SemaphoreOverview } from "../../wire/overview.ts";
 import { NAME_BYTES_MAX, Status } from "../../wire/yrmcds/protocol.ts";
 import type { HashKey } from "../hash.ts";
 import type { Records } from "../records.ts";
@@ -30,16 +31,9 @@ export interface LeaseOutcome {
 }
 
 /** The figures of a shard for Stats. */
-export interface SemaphoreFigures {
-  /** Semaphores that exist. */
-  objects: number;
+export interface SemaphoreFigures extends SemaphoreOverview {
   /** Semaphores that existed at the start or were added since. */
   totalObjects: number;
-  holdings: number;
-  /** Connections and leases that hold anything. */
-  holders: number;
-  /** Of semaphores, of holdings, and of the index. */
-  usedBytes: number;
   /** Rounds of collection since the start, and how long they took. */
   collections: number;
   lastCollectionMicroseconds: number;
