@@ -1,6 +1,6 @@
 /** The client: the operations as methods, and subscriptions. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import { objectOf, type Text } from "../wire/edge/argument.ts";
+import { checkOptions, invalid, objectOf, type Text } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/limits.ts";
@@ -9,12 +9,11 @@ import * as operations from "../wire/edge/operations.ts";
 import type { OperationCalls } from "../wire/edge/operation-calls.ts";
 import type { AcquireOptions, RenewOptions } from "../wire/edge/semaphores.ts";
 import type { OperationName } from "../wire/edge/service.ts";
-import { shown } from "../wire/ratelimit/error.ts";
 import type { CallOptions } from "./calls/call.ts";
 import { Connection } from "./lanes/connection.ts";
 import { ExchangeLane } from "./lanes/exchange-lane.ts";
 import { withRandomLeaseId } from "./semaphore/lease-id.ts";
-import { CALLS, checkOptions, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
+import { CALLS, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./calls/pipeline.ts";
@@ -161,17 +160,20 @@ export class ThrottrClient implements ClientCalls {
 
   /**
    * Asks many limits in one message. It rejects with the first error, if there is one: the other limits
-   * may have been charged. Whoever wants to tell them apart calls `limit` as often, in one turn.
+   * may have been charged. To tell them apart, call `limit` once for each of them, in one turn.
    */
-  limitMany(requests: readonly LimitRequest[], options?: CallOptions): Promise<LimitResult[]> {
-    return this.#calls(
-      () => listOf(requests).map((request) => operations.limit(known(request))),
-      options,
-    );
+  limitMany(requests: readonly LimitRequest[], options: CallOptions = {}): Promise<LimitResult[]> {
+    try {
+      checkOptions(options, CALLS.limit, "limitMany");
+      const asked = make(() => listOf(requests).map((request) => operations.limit(known(request))));
+      return Promise.all(asked.map((operation) => this.#pipeline.call(operation, options)));
+    } catch (error) {
+      return rejected(error);
+    }
   }
 
   /**
-   * A semaphore: of what it stands for, no more than `maximum` is held at a time, by all callers together.
+   * A semaphore: all callers together hold at most `maximum` of its resources at a time.
    * It waits, renews what is held, and gives it back.
    *
    * @throws ThrottrError `name_invalid`, `maximum_invalid`, `option_invalid`
@@ -199,7 +201,7 @@ export class ThrottrClient implements ClientCalls {
 
   /**
    * Closes the connection, ends subscriptions, and fails what is under way with `closed`. Leases that are
-   * held are lost: nobody renews them.
+   * held are lost: they are not renewed any more.
    */
   close(): Promise<void> {
     this.#leases.close();
@@ -226,20 +228,6 @@ export class ThrottrClient implements ClientCalls {
       return rejected(error);
     }
   }
-
-  #calls<Result>(
-    operations: () => readonly Operation<Result>[],
-    options: CallOptions = {},
-  ): Promise<Result[]> {
-    try {
-      checkOptions(options, CALLS.limit, "limitMany");
-      return Promise.all(
-        make(operations).map((operation) => this.#pipeline.call(operation, options)),
-      );
-    } catch (error) {
-      return rejected(error);
-    }
-  }
 }
 
 /** A caller that names no lease gets a random one, so that the call can be sent again. */
@@ -256,7 +244,7 @@ function renew(
   return operations.renew(name, leaseId, renewal);
 }
 
-/** Whatever is wrong with a call, its promise says it. */
+/** A call never throws: its promise rejects. */
 function rejected(error: unknown): Promise<never> {
   return Promise.reject(ThrottrError.from(error));
 }
@@ -270,5 +258,5 @@ function known<Request extends Omit<LimitRequest, "cost">>(request: Request): Re
 /** @throws ThrottrError `argument_invalid` */
 function listOf(requests: readonly LimitRequest[]): readonly LimitRequest[] {
   if (Array.isArray(requests)) return requests;
-  throw new ThrottrError("argument_invalid", `requests: expected a list, got ${shown(requests)}`);
+  throw invalid("requests", "a list", requests, "argument_invalid");
 }

@@ -2,12 +2,10 @@
  * The names of all options of calls. An option with another name is refused: it is most likely misspelled, and would be
  * ignored without a word. The options of clients, transports, semaphores and subscriptions are listed beside their types.
  */
-import { isObject, unknownField, type FieldNames } from "../wire/edge/argument.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
+import type { FieldNames } from "../wire/edge/argument.ts";
 import type * as operations from "../wire/edge/operations.ts";
 import type * as semaphores from "../wire/edge/semaphores.ts";
 import type { ExportOptions, RestoreOptions } from "../wire/edge/transfer.ts";
-import { shown } from "../wire/ratelimit/error.ts";
 import type { CallOptions } from "./calls/call.ts";
 
 export const CALL = { signal: true, timeoutMs: true } as const satisfies FieldNames<CallOptions>;
@@ -72,25 +70,3 @@ export const LIMIT_REQUEST: FieldNames<operations.LimitRequest> = {
 };
 
 export const RENEWAL: FieldNames<semaphores.RenewOptions> = { ttlMs: true };
-
-/**
- * Refuses unknown options. The code that reads the options checks their values, and which are missing.
- *
- * @param what the options belong to, for the message
- * @throws ThrottrError `argument_invalid` for what is not an object, `option_invalid`
- */
-export function checkOptions(options: unknown, known: object, what: string): void {
-  if (options === undefined) return;
-  if (!isObject(options)) {
-    throw new ThrottrError(
-      "argument_invalid",
-      `${what}: expected an object, got ${shown(options)}`,
-    );
-  }
-  const name = unknownField(options, known);
-  if (name === null) return;
-  throw new ThrottrError(
-    "option_invalid",
-    `${name}: ${what} has no such option; its options are ${Object.keys(known).join(", ")}`,
-  );
-}

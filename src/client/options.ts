@@ -1,13 +1,8 @@
 /** Options of a client: their types, ranges and defaults. */
-import type { FieldNames } from "../wire/edge/argument.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
-import type { BackoffBounds } from "./timing/backoff.ts";
-import type { Clock } from "../wire/clock.ts";
+import { checkOptions, integerOf, type FieldNames } from "../wire/edge/argument.ts";
+import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 import { systemClock, withRandom } from "./timing/clock.ts";
-import { checkOptions } from "./known-options.ts";
 
-/** The longest delay that timers of the runtimes accept. */
-export const DELAY_MS_MAX = 2 ** 31 - 1;
 const COUNT_MAX = 2 ** 31 - 1;
 
 /**
@@ -53,33 +48,26 @@ const CLIENT: FieldNames<ClientOptions> = {
 };
 
 /** Options with all defaults filled in. */
-export interface Settings extends BackoffBounds {
-  readonly timeoutMs: number;
-  readonly attemptsMax: number;
-  readonly queueMax: number;
-  readonly queueBytesMax: number;
-  readonly pingIntervalMs: number;
-  readonly clock: Required<Clock>;
-}
+export type Settings = Required<ClientOptions> & { readonly clock: Required<Clock> };
 
 /** @throws ThrottrError `option_invalid` */
 export function settingsOf(options: ClientOptions): Settings {
   checkOptions(options, CLIENT, "ThrottrClient");
   return {
-    timeoutMs: wholeOption("timeoutMs", options.timeoutMs, 10_000, DELAY_MS_MAX),
+    timeoutMs: wholeOption("timeoutMs", options.timeoutMs, 10_000, TIMER_MS_MAX),
     attemptsMax: wholeOption("attemptsMax", options.attemptsMax, 3, 100),
     queueMax: wholeOption("queueMax", options.queueMax, 16_384, COUNT_MAX),
     queueBytesMax: wholeOption("queueBytesMax", options.queueBytesMax, 16 << 20, COUNT_MAX),
-    pingIntervalMs: wholeOption("pingIntervalMs", options.pingIntervalMs, 15_000, DELAY_MS_MAX),
-    backoffBaseMs: wholeOption("backoffBaseMs", options.backoffBaseMs, 200, DELAY_MS_MAX),
-    backoffMaxMs: wholeOption("backoffMaxMs", options.backoffMaxMs, 30_000, DELAY_MS_MAX),
+    pingIntervalMs: wholeOption("pingIntervalMs", options.pingIntervalMs, 15_000, TIMER_MS_MAX),
+    backoffBaseMs: wholeOption("backoffBaseMs", options.backoffBaseMs, 200, TIMER_MS_MAX),
+    backoffMaxMs: wholeOption("backoffMaxMs", options.backoffMaxMs, 30_000, TIMER_MS_MAX),
     clock: options.clock === undefined ? systemClock : withRandom(options.clock),
   };
 }
 
 /** A `timeoutMs`. @throws ThrottrError `option_invalid` */
 export function timeoutOf(timeoutMs: number | undefined, otherwise: number): number {
-  return wholeOption("timeoutMs", timeoutMs, otherwise, DELAY_MS_MAX);
+  return wholeOption("timeoutMs", timeoutMs, otherwise, TIMER_MS_MAX);
 }
 
 /**
@@ -94,10 +82,5 @@ export function wholeOption(
   max = COUNT_MAX,
   min = 1,
 ): number {
-  if (value === undefined) return otherwise;
-  if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new ThrottrError(
-    "option_invalid",
-    `${name}: expected an integer from ${min} to ${max}, got ${String(value)}`,
-  );
+  return value === undefined ? otherwise : integerOf(value, name, min, max, "option_invalid");
 }

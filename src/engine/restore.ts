@@ -120,7 +120,7 @@ function readFields(frame: CommandFrame, keyspace: Keyspace): Fields {
   if (unitNs(unit) === 0) throw new Refusal(unitInvalid(unit));
   if (keyspace === Keyspace.throttrPairs) assertOfPair(kind, unit);
   if (kind === Kind.counter && valueBytes !== QUOTA_BYTES) {
-    throw new Refusal(`body_invalid: a quota has ${QUOTA_BYTES} bytes, there are ${valueBytes}`);
+    throw new Refusal(`body_invalid: expected ${QUOTA_BYTES} bytes for a quota, got ${valueBytes}`);
   }
   return { kind, unit, valueAt: at + RESTORE_FIELDS_BYTES, valueBytes };
 }
@@ -128,11 +128,11 @@ function readFields(frame: CommandFrame, keyspace: Keyspace): Fields {
 /** Pairs are counters, and have the units that dialect 2 can say. */
 function assertOfPair(kind: number, unit: number): void {
   if (kind !== Kind.counter) {
-    throw new Refusal("kind_invalid: expected 1 (counter), as the key is a pair, got 2");
+    throw new Refusal("kind_invalid: expected 1 (counter) because the key is a pair, got 2");
   }
   if (!PAIR_UNITS.includes(unit)) {
     throw new Refusal(
-      `unit_invalid: expected 1, 3 or 4 (ns, ms, s), as the key is a pair, got ${unit}`,
+      `unit_invalid: expected 1, 3 or 4 (ns, ms, s) because the key is a pair, got ${unit}`,
     );
   }
 }

@@ -51,9 +51,9 @@ export function fieldsOf(
     case "draft-7":
       return draft7(policies, decision, nowMs);
     case "draft-6":
-      return draft6(policies, decision, nowMs);
+      return [oldPolicyField(policies), ...separate("RateLimit-", policies, decision, nowMs, 0)];
     case "legacy":
-      return legacy(policies, decision, nowMs);
+      return separate("X-RateLimit-", policies, decision, nowMs, nowMs);
   }
 }
 
@@ -93,23 +93,20 @@ function draft7(policies: readonly Policy[], decision: RateLimitResult, nowMs: n
   return [oldPolicyField(policies), ["RateLimit", value]];
 }
 
-function draft6(policies: readonly Policy[], decision: RateLimitResult, nowMs: number): Field[] {
-  const fields: Field[] = [oldPolicyField(policies), ["RateLimit-Limit", String(decision.limit)]];
+/** A field for each figure. @param offsetMs added to the wait: the present where the reset counts from the epoch */
+function separate(
+  prefix: string,
+  policies: readonly Policy[],
+  decision: RateLimitResult,
+  nowMs: number,
+  offsetMs: number,
+): Field[] {
+  const fields: Field[] = [[`${prefix}Limit`, String(decision.limit)]];
   const tightest = tightestOf(policies, decision);
   if (tightest === null) return fields;
-  fields.push(["RateLimit-Remaining", String(decision.remaining)]);
+  fields.push([`${prefix}Remaining`, String(decision.remaining)]);
   const waitMs = wholeWaitMsOf(decision, tightest, nowMs);
-  if (waitMs !== null) fields.push(["RateLimit-Reset", String(secondsOf(waitMs))]);
-  return fields;
-}
-
-function legacy(policies: readonly Policy[], decision: RateLimitResult, nowMs: number): Field[] {
-  const fields: Field[] = [["X-RateLimit-Limit", String(decision.limit)]];
-  const tightest = tightestOf(policies, decision);
-  if (tightest === null) return fields;
-  fields.push(["X-RateLimit-Remaining", String(decision.remaining)]);
-  const waitMs = wholeWaitMsOf(decision, tightest, nowMs);
-  if (waitMs !== null) fields.push(["X-RateLimit-Reset", String(secondsOf(nowMs + waitMs))]);
+  if (waitMs !== null) fields.push([`${prefix}Reset`, String(secondsOf(offsetMs + waitMs))]);
   return fields;
 }
 

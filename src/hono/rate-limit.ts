@@ -4,7 +4,7 @@ import { optionsOf } from "../ratelimit/known-options.ts";
 import type { FieldNames } from "../wire/edge/argument.ts";
 import type { RateLimiter } from "../ratelimit/rate-limiter.ts";
 import type { RateLimitResult } from "../ratelimit/result.ts";
-import { RateLimitError } from "../wire/ratelimit/error.ts";
+import { configurationInvalid } from "../wire/ratelimit/error.ts";
 import {
   fieldsOf,
   HEADER_STYLES,
@@ -43,7 +43,7 @@ export interface RateLimitOptions<E extends Env = Env, Name extends string = str
   readonly keyGenerator?: (c: Context<E>) => string | Promise<string>;
   /** What a request costs, an integer from 1; 1 unless given. */
   readonly cost?: number | ((c: Context<E>) => number | Promise<number>);
-  /** True for requests that are not limited: nobody is asked, nothing is set. */
+  /** True for requests that are not limited: no limiter is asked, nothing is set. */
   readonly skip?: (c: Context<E>) => boolean | Promise<boolean>;
   /** Gives back what a request cost that was not successful. */
   readonly skipFailedRequests?: boolean;
@@ -119,7 +119,7 @@ export type RateLimitVariables<Name extends string = "rateLimit", Result = RateL
  * );
  *
  * @throws RateLimitError `configuration_invalid` unless there is one of `key` and `keyGenerator`, for
- *   unknown options, and for `headers` that nobody knows
+ *   unknown options, and for an unknown style of `headers`
  */
 export function rateLimit<E extends Env = Env, Name extends string = "rateLimit">(
   options: RateLimitOptions<E, Name> & { readonly skip?: never },
@@ -197,7 +197,7 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
 }
 
 const RETRY_AFTER = "Retry-After";
-/** Such a response can't be copied, and nobody reads its fields. */
+/** Such a response can't be copied, and its fields are not read. */
 const SWITCHING_PROTOCOLS = 101;
 
 function keyFunctionOf<E extends Env>({
@@ -207,13 +207,13 @@ function keyFunctionOf<E extends Env>({
   const keyOf = key ?? keyGenerator;
   if (keyOf !== undefined && (key === undefined || keyGenerator === undefined)) return keyOf;
   const expected = "expected a function, either as key or as keyGenerator";
-  throw new RateLimitError("configuration_invalid", "key", expected, keyOf);
+  throw configurationInvalid("key", expected, keyOf);
 }
 
 function checkHeaders(headers: HeaderStyle | false): void {
   if (headers === false || HEADER_STYLES.includes(headers)) return;
   const expected = `expected false or one of ${HEADER_STYLES.join(", ")}`;
-  throw new RateLimitError("configuration_invalid", "headers", expected, headers);
+  throw configurationInvalid("headers", expected, headers);
 }
 
 function isBelow400<E extends Env>(c: Context<E>): boolean {

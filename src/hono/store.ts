@@ -6,7 +6,7 @@ import type { FieldNames } from "../wire/edge/argument.ts";
 import { encodeKey } from "../ratelimit/key.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { CounterChange, CounterRecord, IncrementOptions } from "../wire/edge/operations.ts";
-import { RateLimitError } from "../wire/ratelimit/error.ts";
+import { configurationInvalid } from "../wire/ratelimit/error.ts";
 
 /**
  * Counts. A client of Throttr Edge does, and so does the binding of a Worker to it.
@@ -91,8 +91,7 @@ export class ThrottrStore {
     const { throttr, prefix = PREFIX, clock = systemClock } = optionsOf(options, OPTIONS);
     const bytes = new TextEncoder().encode(prefix).length;
     if (bytes < 1 || bytes > PREFIX_BYTES_MAX) {
-      const expected = `expected 1 to ${PREFIX_BYTES_MAX} bytes`;
-      throw new RateLimitError("configuration_invalid", "prefix", expected, prefix);
+      throw configurationInvalid("prefix", `expected 1 to ${PREFIX_BYTES_MAX} bytes`, prefix);
     }
     this.prefix = prefix;
     this.#throttr = throttr;
@@ -113,14 +112,8 @@ export class ThrottrStore {
   /** Counts a request of a client. */
   async increment(key: string): Promise<ClientHits> {
     const ttlMs = this.#windowMs;
-    if (ttlMs === null) {
-      throw new RateLimitError(
-        "configuration_invalid",
-        "windowMs",
-        "expected a call of init first",
-        null,
-      );
-    }
+    if (ttlMs === null)
+      throw configurationInvalid("windowMs", "expected a call of init first", null);
     return await this.#call(key, async (record) => {
       // The one that exists tells when it ends, which `increment` does not.
       const counter = await this.#throttr.increase(record, 1);
@@ -145,7 +138,7 @@ export class ThrottrStore {
   }
 
   async #call<Result>(key: string, call: (record: string) => Promise<Result>): Promise<Result> {
-    // Stores take the key of nobody too: the prefix alone, which no other key becomes.
+    // Stores take an empty key too: its record is the prefix alone, which no other key becomes.
     const record = this.prefix + (key === "" ? "" : await encodeKey(key));
     return await failing(async () => await call(record));
   }

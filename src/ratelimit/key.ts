@@ -10,9 +10,8 @@
  * A text is escaped if the result fits into 64 bytes, and hashed otherwise. The three forms can't collide: only the first
  * begins without ".", and of the others only the escaped one has a "+".
  */
-import { ThrottrError } from "../wire/edge/error.ts";
+import { invalid } from "../wire/edge/argument.ts";
 import { isName } from "../wire/ratelimit/keys.ts";
-import { shown } from "../wire/ratelimit/error.ts";
 
 const MARKER = ".";
 const ESCAPE = "+";
@@ -38,10 +37,7 @@ const encoder = new TextEncoder();
  */
 export async function encodeKey(key: string): Promise<string> {
   if (typeof key !== "string" || key === "") {
-    throw new ThrottrError(
-      "key_invalid",
-      `key: expected text that is not empty, got ${shown(key)}`,
-    );
+    throw invalid("key", "text that is not empty", key);
   }
   if (!key.startsWith(MARKER) && !key.endsWith(COMPOSITE_END) && isName(key)) return key;
   return escaped(key) ?? (await hashed(key));

@@ -1,20 +1,26 @@
 /** The rate limiter: a name, a strategy, and a policy for when the server can't be asked. */
-import { idempotencyKeyOf, type FieldNames, type Text } from "../wire/edge/argument.ts";
+import {
+  checkOptions,
+  idempotencyKeyOf,
+  invalid,
+  type FieldNames,
+  type Text,
+} from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { configurationOf, type LimitResult, type LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
-import { RateLimitError, shown } from "../wire/ratelimit/error.ts";
+import { configurationInvalid } from "../wire/ratelimit/error.ts";
 import { checkName } from "../wire/ratelimit/keys.ts";
 import type { LimitBackend } from "./backend.ts";
-import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
+import { pause, TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 import { clockOf, systemClock, type LegacyClock } from "./clock.ts";
 import { encodeKey } from "./key.ts";
-import { checkCallOptions, optionsOf } from "./known-options.ts";
+import { optionsOf } from "./known-options.ts";
 import { RefusalCache } from "./refusals.ts";
 import { decisionOf, shadowOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
-import { pause, within } from "./wait.ts";
+import { within } from "./wait.ts";
 
 const OPTIONS: FieldNames<RateLimiterOptions> = {
   throttr: true,
@@ -186,7 +192,7 @@ export class RateLimiter {
    * const { success, remaining } = await limiter.limit("ada", { cost: 2 });
    */
   async limit(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
-    checkCallOptions(options, LIMIT);
+    checkOptions(options, LIMIT, "limit");
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored, options);
     const [decision] = await this.#decide([request], options.signal, async () => {
@@ -206,9 +212,9 @@ export class RateLimiter {
     keys: readonly (string | KeyedRequest)[],
     options: AskOptions = {},
   ): Promise<RateLimitResult[]> {
-    checkCallOptions(options, ASK);
+    checkOptions(options, ASK, "limitMany");
     if (!Array.isArray(keys)) {
-      throw new ThrottrError("argument_invalid", `keys: expected a list, got ${shown(keys)}`);
+      throw invalid("keys", "a list", keys, "argument_invalid");
     }
     const entries = (keys as readonly (string | KeyedRequest)[]).map(entryOf);
     const stored = await Promise.all(entries.map(async ({ key }) => await encodeKey(key)));
@@ -227,7 +233,7 @@ export class RateLimiter {
    * const { remaining } = await limiter.peek("ada");
    */
   async peek(key: string, options: AskOptions = {}): Promise<RateLimitResult> {
-    checkCallOptions(options, ASK);
+    checkOptions(options, ASK, "peek");
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored);
     const call = async (): Promise<RateLimitResult> =>
@@ -242,7 +248,7 @@ export class RateLimiter {
    * if (upload.failed) await limiter.refund("ada", { cost: 5 });
    */
   async refund(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
-    checkCallOptions(options, LIMIT);
+    checkOptions(options, LIMIT, "refund");
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored, options);
     const call = async (): Promise<RateLimitResult> => {
@@ -258,7 +264,7 @@ export class RateLimiter {
    * await limiter.reset("ada");
    */
   async reset(key: string, options: AskOptions = {}): Promise<boolean> {
-    checkCallOptions(options, ASK);
+    checkOptions(options, ASK, "reset");
     const stored = await encodeKey(key);
     const { name, strategy } = this;
     const request = { name, key: stored, strategy };
@@ -284,10 +290,9 @@ export class RateLimiter {
     timeoutMs: number,
     options: Omit<LimitOptions, "idempotencyKey"> = {},
   ): Promise<RateLimitResult> {
-    checkCallOptions(options, WAIT);
+    checkOptions(options, WAIT, "blockUntilReady");
     if (typeof timeoutMs !== "number" || !(timeoutMs >= 0)) {
-      const detail = `timeoutMs: expected milliseconds from 0, got ${String(timeoutMs)}`;
-      throw new ThrottrError("timeout_invalid", detail);
+      throw invalid("timeoutMs", "milliseconds from 0", timeoutMs, "timeout_invalid");
     }
     const untilMs = this.clock.nowMs() + timeoutMs;
     for (;;) {
@@ -296,7 +301,7 @@ export class RateLimiter {
       if (success || retryAfterMs === null) return result;
       if (retryAfterMs > untilMs - this.clock.nowMs()) return { ...result, reason: "timeout" };
       // With a wait of 0 the loop would not let other code run.
-      await pause(Math.max(1, retryAfterMs), this.clock, options.signal);
+      await pause(Math.max(1, retryAfterMs), this.clock, [options.signal]);
     }
   }
 
@@ -427,10 +432,10 @@ export class RateLimiter {
 /** @throws ThrottrError `argument_invalid`, `option_invalid` */
 function entryOf(entry: string | KeyedRequest): KeyedRequest {
   if (typeof entry === "string") return { key: entry };
-  checkCallOptions(entry, REQUEST);
+  checkOptions(entry ?? null, REQUEST, "a key");
   return entry;
 }
 
 function check(field: string, expected: string, got: unknown, isValid: boolean): void {
-  if (!isValid) throw new RateLimitError("configuration_invalid", field, expected, got);
+  if (!isValid) throw configurationInvalid(field, expected, got);
 }

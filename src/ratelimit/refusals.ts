@@ -3,7 +3,7 @@
  *
  * A refusal of a cost refuses every greater one too. Grants are not cached: each has to be counted by the server.
  */
-import { RateLimitError } from "../wire/ratelimit/error.ts";
+import { configurationInvalid } from "../wire/ratelimit/error.ts";
 import { optionsOf } from "./known-options.ts";
 import type { RateLimitResult } from "./result.ts";
 
@@ -53,8 +53,7 @@ export class RefusalCache {
   constructor(options: { readonly entriesMax?: number } = {}) {
     const { entriesMax = ENTRIES_MAX } = optionsOf(options, { entriesMax: true });
     if (!Number.isSafeInteger(entriesMax) || entriesMax < 1) {
-      const expected = "expected an integer above 0";
-      throw new RateLimitError("configuration_invalid", "entriesMax", expected, entriesMax);
+      throw configurationInvalid("entriesMax", "expected an integer above 0", entriesMax);
     }
     this.#entriesMax = entriesMax;
   }

@@ -1,6 +1,6 @@
 /** Waits that end with an answer, a timeout or a signal, and leave no timer behind. */
 import { ThrottrError } from "../wire/edge/error.ts";
-import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
+import type { Clock } from "../wire/clock.ts";
 
 /** How long to wait for a call. */
 export interface Patience {
@@ -38,27 +38,5 @@ export async function within<Result>(
   } finally {
     if (timer !== null) clock.clearTimer(timer);
     signal?.removeEventListener("abort", abort);
-  }
-}
-
-/**
- * Waits for the delay, or as much of it as one timer can take.
- *
- * @throws the reason of the signal
- */
-export async function pause(
-  delayMs: number,
-  clock: Clock,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  signal?.throwIfAborted();
-  let timer: unknown;
-  const over = new Promise<void>((resolve) => {
-    timer = clock.setTimer(resolve, Math.min(delayMs, TIMER_MS_MAX));
-  });
-  try {
-    await within(over, { clock, timeoutMs: Infinity, signal });
-  } finally {
-    clock.clearTimer(timer);
   }
 }

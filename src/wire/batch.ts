@@ -21,14 +21,14 @@ export const BATCH_HEADER_BYTES = 8;
 export const SECTION_HEADER_BYTES = 12;
 export const PART_HEADER_BYTES = 8;
 
-/** `hasEnded`: the holder is no more, and gives back all that it holds; such a section has no frames. */
+/** `hasEnded`: the holder is gone, and gives back all that it holds; such a section has no frames. */
 export const SectionFlag = { hasEnded: 1 } as const;
 
 /** Frames of one caller, and whose they are. */
 export interface Section {
   readonly protocolCode: number;
   readonly frames: Uint8Array;
-  /** The shard answers frames until their replies have reached so many bytes. */
+  /** The shard answers frames until their replies have reached this many bytes. */
   readonly replyBytesMax: number;
   /** Of sections of the yrmcds protocol. */
   readonly holder?: Uint8Array;

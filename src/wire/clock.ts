@@ -32,3 +32,42 @@ export interface Clock {
   /** From 0 to below 1, for the waits between attempts of the client; `Math.random` unless given. */
   random?(): number;
 }
+
+/** What a wait needs of an `AbortSignal`. */
+interface Signal {
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  addEventListener(type: "abort", listener: () => void): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+}
+
+/**
+ * Waits for the delay, or as much of it as one timer can take.
+ *
+ * @param signals end the wait early
+ * @throws the reason of the signal that was aborted first
+ */
+export async function pause(
+  delayMs: number,
+  clock: Clock,
+  signals: readonly (Signal | undefined)[],
+): Promise<void> {
+  const enders = signals.filter((signal) => signal !== undefined);
+  let timer: unknown;
+  let end = (): void => {};
+  const over = new Promise<void>((resolve, reject) => {
+    timer = clock.setTimer(resolve, Math.min(delayMs, TIMER_MS_MAX));
+    end = () => {
+      const ender = enders.find(({ aborted }) => aborted);
+      if (ender !== undefined) reject(ender.reason as Error);
+    };
+  });
+  for (const signal of enders) signal.addEventListener("abort", end);
+  end();
+  try {
+    await over;
+  } finally {
+    clock.clearTimer(timer);
+    for (const signal of enders) signal.removeEventListener("abort", end);
+  }
+}

@@ -6,7 +6,7 @@
  *
  * The length is a u8 in version 1, and a u16 in version 2, which has keys of more than 255 bytes.
  *
- * Little-endian. `total` counts all rows of the object, whatever the page holds. Whoever asks gives the
+ * Little-endian. `total` counts all rows of the object, whatever the page holds. The caller gives the
  * last key that it has, so nothing is kept between two pages; rows that come and go meanwhile are seen
  * or not.
  */

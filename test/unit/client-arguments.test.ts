@@ -271,14 +271,22 @@ describe("limiter options", () => {
     [
       "limit",
       ["a", { costs: 2 }],
-      "option_invalid: costs: unknown option; the options are cost, sig",
+      "option_invalid: costs: limit has no such option; its options are cost, sig",
     ],
-    ["limit", ["a", 2], "argument_invalid: options: expected an object"],
-    ["peek", ["a", { cost: 2 }], "option_invalid: cost: unknown option; the options are signal"],
-    ["refund", ["a", { amount: 2 }], "option_invalid: amount: unknown option"],
+    ["limit", ["a", 2], "argument_invalid: limit: expected an object"],
+    [
+      "peek",
+      ["a", { cost: 2 }],
+      "option_invalid: cost: peek has no such option; its options are signal",
+    ],
+    ["refund", ["a", { amount: 2 }], "option_invalid: amount: refund has no such option"],
     ["limitMany", ["a"], 'argument_invalid: keys: expected a list, got "a"'],
-    ["limitMany", [[{ key: "a", weight: 2 }]], "option_invalid: weight: unknown option"],
-    ["blockUntilReady", ["a", 5, { costs: 2 }], "option_invalid: costs: unknown option"],
+    ["limitMany", [[{ key: "a", weight: 2 }]], "option_invalid: weight: a key has no such option"],
+    [
+      "blockUntilReady",
+      ["a", 5, { costs: 2 }],
+      "option_invalid: costs: blockUntilReady has no such option",
+    ],
   ])(
     "limiter options are refused by the call %s%j with their name",
     async (name, args, expected) => {

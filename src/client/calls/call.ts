@@ -77,14 +77,9 @@ export class Call implements Expected {
 
   /** Fails a call that may have been applied, where that makes a difference: a read has no effect. */
   lose(error: ThrottrError): void {
-    const { isRead = false } = this.operation;
-    this.fail(
-      isRead && error instanceof NoAnswer
-        ? new ThrottrError("connection_failed", `${error.detail}; the request may have arrived`, {
-            cause: error.cause,
-          })
-        : error,
-    );
+    if (this.operation.isRead !== true || !(error instanceof NoAnswer)) return this.fail(error);
+    const detail = `${error.detail}; the request may have arrived`;
+    this.fail(connectionFailed(detail, error.cause));
   }
 
   /** Fails a call that the server refused. The refusal says nothing about an earlier attempt that was lost. */
@@ -139,6 +134,11 @@ export class NoAnswer extends ThrottrError {
   constructor(detail: string, cause: unknown) {
     super("outcome_unknown", detail, { cause });
   }
+}
+
+/** The error of a connection that is lost, or was never there. */
+export function connectionFailed(detail: string, cause?: unknown): ThrottrError {
+  return new ThrottrError("connection_failed", detail, cause === undefined ? {} : { cause });
 }
 
 /** The error of a call that may have been applied. */

@@ -1,6 +1,6 @@
 /** Subscriptions: the messages of a channel as an async iterator with a bounded queue. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { FieldNames } from "../../wire/edge/argument.ts";
+import { invalid, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { Fifo } from "../calls/fifo.ts";
 import { CALL } from "../known-options.ts";
@@ -185,13 +185,8 @@ export class Listener implements Subscription {
     }
     if (!this.#hasRoomFor(payload.length)) {
       if (!this.#isDropping) {
-        this.fail(
-          new ThrottrError(
-            "queue_full",
-            `${this.#queue.length} messages of channel ${this.channel} are already waiting to be read`,
-          ),
-        );
-        return;
+        const detail = `${this.#queue.length} messages of channel ${this.channel} are already waiting to be read`;
+        return this.fail(new ThrottrError("queue_full", detail));
       }
       this.#makeRoomFor(message);
     }
@@ -280,8 +275,5 @@ export class Listener implements Subscription {
 
 function isDropping(overflow: SubscribeOptions["overflow"] = "error"): boolean {
   if (overflow === "error" || overflow === "drop_oldest") return overflow === "drop_oldest";
-  throw new ThrottrError(
-    "option_invalid",
-    `overflow: expected error or drop_oldest, got ${String(overflow)}`,
-  );
+  throw invalid("overflow", "error or drop_oldest", overflow, "option_invalid");
 }

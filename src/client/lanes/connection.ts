@@ -2,7 +2,7 @@
 import { nameOf, type Text } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { messageOf } from "../../wire/edge/operation.ts";
-import { Alarm } from "../timing/alarm.ts";
+import { Alarm, expireAll, type Timed } from "../timing/alarm.ts";
 import { CallQueue } from "../calls/call-queue.ts";
 import { Call } from "../calls/call.ts";
 import { Channels, Control, type Channel } from "../channels/channels.ts";
@@ -22,13 +22,6 @@ import type { Ending, Transport } from "../transport/transport.ts";
  */
 const UNANSWERED_BYTES_MAX = MESSAGE_BYTES_MAX;
 
-/** A call or a subscription, which fails at its deadline. */
-interface Timed {
-  readonly deadlineMs: number;
-  readonly isSettled: boolean;
-  expire(nowMs: number): void;
-}
-
 export class Connection implements Lane, LinkHost {
   readonly #settings: Settings;
   readonly #carriesCalls: boolean;
@@ -47,7 +40,7 @@ export class Connection implements Lane, LinkHost {
     this.#settings = settings;
     this.#carriesCalls = carriesCalls;
     this.#link = new Link(transport, settings, this);
-    this.#alarm = new Alarm(settings.clock, (nowMs) => this.#expire(nowMs));
+    this.#alarm = new Alarm(settings.clock, (nowMs) => expireAll(this.#timed(), nowMs));
     this.#queue = new CallQueue(settings.queueMax, settings.queueBytesMax);
   }
 
@@ -56,7 +49,8 @@ export class Connection implements Lane, LinkHost {
       if (!this.#queue.add(call)) {
         this.#flush();
         if (!this.#queue.add(call)) {
-          call.fail(queueFull(this.#queue.size));
+          const detail = `${this.#queue.size} calls are already waiting to be sent: nothing was applied`;
+          call.fail(new ThrottrError("queue_full", detail));
           continue;
         }
       }
@@ -190,22 +184,6 @@ export class Connection implements Lane, LinkHost {
   #timed(): Timed[] {
     return [...this.#queue, ...this.#sent(), ...this.#channels.listeners()];
   }
-
-  #expire(nowMs: number): number {
-    let nextMs = Infinity;
-    for (const timed of this.#timed()) {
-      if (!timed.isSettled) timed.expire(nowMs);
-      if (!timed.isSettled) nextMs = Math.min(nextMs, timed.deadlineMs);
-    }
-    return nextMs;
-  }
-}
-
-function queueFull(calls: number): ThrottrError {
-  return new ThrottrError(
-    "queue_full",
-    `${calls} calls are already waiting to be sent: nothing was applied`,
-  );
 }
 
 function subscribeRefused(channel: string): ThrottrError {

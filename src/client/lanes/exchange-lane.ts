@@ -2,7 +2,7 @@
 import { isOfAPart } from "../../wire/edge/codes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { messageOf } from "../../wire/edge/operation.ts";
-import { Alarm } from "../timing/alarm.ts";
+import { Alarm, expireAll } from "../timing/alarm.ts";
 import { backoffMs } from "../timing/backoff.ts";
 import { outcomeUnknown, type Call, type CallOwner } from "../calls/call.ts";
 import type { Lane } from "./lane.ts";
@@ -65,7 +65,7 @@ class Turn implements CallOwner {
     this.#exchange = exchange;
     this.#settings = settings;
     this.#onEnd = onEnd;
-    this.#alarm = new Alarm(settings.clock, (nowMs) => this.#expire(nowMs));
+    this.#alarm = new Alarm(settings.clock, (nowMs) => expireAll(this.#open, nowMs));
     for (const call of calls) {
       call.owner = this;
       this.#alarm.setBy(call.deadlineMs);
@@ -89,15 +89,6 @@ class Turn implements CallOwner {
     this.#alarm.clear();
     if (this.#underWay > 0) this.#aborter.abort();
     this.#onEnd();
-  }
-
-  #expire(nowMs: number): number {
-    let nextMs = Infinity;
-    for (const call of this.#open) {
-      call.expire(nowMs);
-      if (!call.isSettled) nextMs = Math.min(nextMs, call.deadlineMs);
-    }
-    return nextMs;
   }
 
   async #repeat(calls: readonly Call[]): Promise<void> {

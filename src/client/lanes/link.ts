@@ -3,12 +3,13 @@
  * that the other is still there.
  */
 import { ThrottrError } from "../../wire/edge/error.ts";
+import { connectionFailed } from "../calls/call.ts";
 import { backoffMs } from "../timing/backoff.ts";
 import type { Settings } from "../options.ts";
 import type { Ending, Socket, Transport } from "../transport/transport.ts";
 
 /**
- * To the server a silent peer is one that does not read. So the link pings at the latest when so many bytes have come.
+ * The server takes a silent peer for one that does not read, so the link pings after this many bytes at the latest.
  */
 const UNCONFIRMED_BYTES_MAX = 64 << 10;
 /** After a connection that lasted so long, the next waits begin with the shortest again. */
@@ -186,8 +187,4 @@ export class Link {
     if (this.#timer !== null) this.#settings.clock.clearTimer(this.#timer);
     this.#timer = null;
   }
-}
-
-function connectionFailed(detail: string, cause: unknown): ThrottrError {
-  return new ThrottrError("connection_failed", detail, cause === undefined ? {} : { cause });
 }

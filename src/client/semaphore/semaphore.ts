@@ -1,25 +1,25 @@
 /** Semaphores: the client waits for room, acquires a lease, renews it, and releases it. */
 /// <reference lib="esnext.disposable" preserve="true" />
 import {
+  checkOptions,
   integerOf,
+  invalid,
   semaphoreNameOf,
   type FieldNames,
   type Text,
 } from "../../wire/edge/argument.ts";
+import { pause, TIMER_MS_MAX } from "../../wire/clock.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
 import { Phase, phaseOf } from "../../wire/edge/codes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import { shown } from "../../wire/ratelimit/error.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
 import { backoffMs } from "../timing/backoff.ts";
 import type { CallOptions } from "../calls/call.ts";
 import { Held } from "./held-lease.ts";
 import { newRandomLeaseId } from "./lease-id.ts";
-import { checkOptions } from "../known-options.ts";
 import type { HeldLease, LeaseCalls, Leases } from "./leases.ts";
-import { DELAY_MS_MAX, wholeOption, type Settings } from "../options.ts";
-import { Pause } from "../timing/pause.ts";
-import type { Signal } from "../platform.ts";
+import { wholeOption, type Settings } from "../options.ts";
+import { platform, type Signal } from "../platform.ts";
 
 /** The shortest TTL. Leases are renewed after a third of it, so this is three calls a second. */
 const TTL_MS_MIN = 1000;
@@ -130,16 +130,14 @@ export class LeasedSemaphore implements Semaphore {
     options: HoldOptions = {},
   ): Promise<Result> {
     if (typeof run !== "function") {
-      throw new ThrottrError("argument_invalid", `run: expected a function, got ${shown(run)}`);
+      throw invalid("run", "a function", run, "argument_invalid");
     }
     checkOptions(options, HOLD, "with");
     const wanted = this.#wantedOf(options, WAIT_MS);
     const lease = await this.#acquire(wanted);
     if (lease === null) {
-      throw new ThrottrError(
-        "semaphore_unavailable",
-        `${wanted.resources} of ${this.maximum} did not become free within ${wanted.waitMs} ms`,
-      );
+      const detail = `${wanted.resources} of ${this.maximum} did not become free within ${wanted.waitMs} ms`;
+      throw new ThrottrError("semaphore_unavailable", detail);
     }
     try {
       const result = await run(lease);
@@ -156,7 +154,7 @@ export class LeasedSemaphore implements Semaphore {
     return {
       resources: wholeOption("resources", options.resources ?? resources, 1, U32_MAX),
       ttlMs: wholeOption("ttlMs", options.ttlMs ?? ttlMs, TTL_MS, LEASE_TTL_MS_MAX, TTL_MS_MIN),
-      waitMs: wholeOption("waitMs", options.waitMs, waitMs, DELAY_MS_MAX, 0),
+      waitMs: wholeOption("waitMs", options.waitMs, waitMs, TIMER_MS_MAX, 0),
       signal: options.signal,
     };
   }
@@ -174,7 +172,23 @@ export class LeasedSemaphore implements Semaphore {
       const leftMs = Math.ceil(endMs - clock.nowMs());
       if (leftMs <= 0) return null;
       const delayMs = Math.min(leftMs, 1 + backoffMs(POLLING, step, clock.random()));
-      await new Pause(delayMs, wanted.signal, clock, this.#leases).ended;
+      await this.#pause(delayMs, wanted.signal);
+    }
+  }
+
+  /** @throws ThrottrError `aborted`, `closed` */
+  async #pause(delayMs: number, signal: Signal | undefined): Promise<void> {
+    const closing = new platform.AbortController();
+    const wait = { close: () => closing.abort() };
+    this.#leases.add(wait);
+    try {
+      await pause(delayMs, this.#settings.clock, [closing.signal, signal]);
+    } catch (cause) {
+      throw closing.signal.aborted
+        ? new ThrottrError("closed", "the client was closed: nothing is held")
+        : new ThrottrError("aborted", "the signal was aborted: nothing is held", { cause });
+    } finally {
+      this.#leases.delete(wait);
     }
   }
 

@@ -1,6 +1,23 @@
 /** One timer for many deadlines, set to the earliest: a timer for each call would cost more than the call. */
 import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
 
+/** A call or a subscription, which fails at its deadline. */
+export interface Timed {
+  readonly deadlineMs: number;
+  readonly isSettled: boolean;
+  expire(nowMs: number): void;
+}
+
+/** Fails what is due, and returns the next deadline; `Infinity` without one. */
+export function expireAll(all: Iterable<Timed>, nowMs: number): number {
+  let nextMs = Infinity;
+  for (const timed of all) {
+    if (!timed.isSettled) timed.expire(nowMs);
+    if (!timed.isSettled) nextMs = Math.min(nextMs, timed.deadlineMs);
+  }
+  return nextMs;
+}
+
 export class Alarm {
   readonly #clock: Clock;
   readonly #ring: (nowMs: number) => number;

@@ -32,10 +32,8 @@ export function doorOf(url: string, scheme: "http" | "ws"): string {
   const door = parse(url);
   const schemes = door === null ? undefined : SCHEMES[door.protocol];
   if (door === null || schemes === undefined) {
-    throw new ThrottrError(
-      "option_invalid",
-      `url: expected an address that begins with http, https, ws or wss, got ${url}`,
-    );
+    const detail = `url: expected an address that begins with http, https, ws or wss, got ${url}`;
+    throw new ThrottrError("option_invalid", detail);
   }
   door.protocol = schemes[scheme === "http" ? 0 : 1];
   if (door.pathname === "/") door.pathname = DOOR_PATH;

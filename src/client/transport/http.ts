@@ -1,10 +1,9 @@
 /** Transport over HTTP: a message is the body of a request, and its replies are the body of the response. */
-import type { FieldNames } from "../../wire/edge/argument.ts";
+import { checkOptions, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { NoAnswer, outcomeUnknown } from "../calls/call.ts";
 import { DOOR_PATH, doorOf, tokenOf } from "./door.ts";
 import { errorOfResponse, shown } from "./failure.ts";
-import { checkOptions } from "../known-options.ts";
 import { pageHint, platform, type Fetch, type FetchResponse } from "../platform.ts";
 import { readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";

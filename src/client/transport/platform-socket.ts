@@ -1,5 +1,6 @@
 /** Adapts the WebSocket of any runtime to the `Socket` of the client. */
 import { ThrottrError } from "../../wire/edge/error.ts";
+import { connectionFailed } from "../calls/call.ts";
 import { errorOfText } from "./failure.ts";
 import { pageHint, type PlatformSocket } from "../platform.ts";
 import type { Ending, Socket, SocketEvents } from "./transport.ts";
@@ -62,7 +63,7 @@ class OpeningSocket implements Socket {
       if (typeof prepared === "function") this.#use(prepared());
       else this.#end(prepared);
     } catch (error) {
-      this.#fail(error instanceof ThrottrError ? error : lost(String(error), error));
+      this.#fail(error instanceof ThrottrError ? error : connectionFailed(String(error), error));
     }
   }
 
@@ -80,11 +81,13 @@ class OpeningSocket implements Socket {
     });
     socket.addEventListener("message", ({ data }) => this.#receive(data));
     socket.addEventListener("close", ({ code, reason }) => {
-      this.#fail(errorOfText(reason) ?? lost(`the connection was closed: ${code} ${reason}`));
+      this.#fail(
+        errorOfText(reason) ?? connectionFailed(`the connection was closed: ${code} ${reason}`),
+      );
     });
     socket.addEventListener("error", (event) => {
       const message = "message" in event ? `: ${String(event.message)}` : "";
-      this.#fail(lost(`the connection failed${message}${this.#hint()}`));
+      this.#fail(connectionFailed(`the connection failed${message}${this.#hint()}`));
     });
     if (accept === undefined) return;
     accept();
@@ -101,7 +104,10 @@ class OpeningSocket implements Socket {
     if (this.#isEnded) return;
     if (typeof data === "string") this.#events.ponged();
     else if (data instanceof ArrayBuffer) this.#events.received(new Uint8Array(data));
-    else this.#fail(lost("a message is not an ArrayBuffer, though binaryType asks for that"));
+    else
+      this.#fail(
+        connectionFailed("a message is not an ArrayBuffer, though binaryType asks for that"),
+      );
   }
 
   #fail(error: ThrottrError): void {
@@ -121,8 +127,4 @@ class OpeningSocket implements Socket {
       // It was closed already.
     }
   }
-}
-
-function lost(detail: string, cause?: unknown): ThrottrError {
-  return new ThrottrError("connection_failed", detail, cause === undefined ? {} : { cause });
 }

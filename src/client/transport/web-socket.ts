@@ -1,8 +1,7 @@
 /** Transport over a WebSocket: calls, replies and pushes share one connection. */
-import type { FieldNames } from "../../wire/edge/argument.ts";
+import { checkOptions, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { doorOf, tokenOf, type Token } from "./door.ts";
-import { checkOptions } from "../known-options.ts";
 import { platform, type PlatformSocketConstructor } from "../platform.ts";
 import { openSocket, type MadeSocket } from "./platform-socket.ts";
 import type { Ending, Transport } from "./transport.ts";

@@ -11,10 +11,17 @@ import { IDEMPOTENCY_KEY_BYTES_MAX, KEY_BYTES_MAX, LEASE_TTL_MS_MAX } from "./co
  */
 export function objectOf<Value>(value: Value, field: string, expected: string): Value {
   if (isObject(value)) return value;
-  throw new ThrottrError(
-    "argument_invalid",
-    `${field}: expected an object with ${expected}, got ${shown(value)}`,
-  );
+  throw invalid(field, `an object with ${expected}`, value, "argument_invalid");
+}
+
+/** The error of an argument that is not what its call expects. */
+export function invalid(
+  field: string,
+  expected: string,
+  got: unknown,
+  code = `${field}_invalid`,
+): ThrottrError {
+  return new ThrottrError(code, `${field}: expected ${expected}, got ${shown(got)}`);
 }
 
 /** Names of all fields of a type: the compiler keeps such a table complete. */
@@ -24,6 +31,22 @@ export type FieldNames<Fields> = { readonly [Name in keyof Required<Fields>]: tr
 export function unknownField(value: object, known: object): string | null {
   for (const name in value) if (!Object.hasOwn(known, name)) return name;
   return null;
+}
+
+/**
+ * Refuses options of a call that it does not know. The code that reads the options checks their values.
+ *
+ * @param known a table of all names
+ * @param what the options belong to, for the message
+ * @throws ThrottrError `argument_invalid` for what is not an object, `option_invalid`
+ */
+export function checkOptions(options: unknown, known: object, what: string): void {
+  if (options === undefined) return;
+  if (!isObject(options)) throw invalid(what, "an object", options, "argument_invalid");
+  const name = unknownField(options, known);
+  if (name === null) return;
+  const detail = `${name}: ${what} has no such option; its options are ${Object.keys(known).join(", ")}`;
+  throw new ThrottrError("option_invalid", detail);
 }
 
 export function isObject(value: unknown): value is object {
@@ -44,18 +67,16 @@ const encoder = new TextEncoder();
 /**
  * The bytes of a text.
  *
- * @throws ThrottrError `key_invalid`, … for what is no text, and for half of a surrogate pair: UTF-8 has
- * none, and texts that differ must not become the same bytes
+ * @throws ThrottrError `key_invalid`, … for a value that is not text, and for half of a surrogate pair: UTF-8 can
+ * not hold it, and texts that differ must not become the same bytes
  */
 export function bytesOf(text: Text, field: string): Uint8Array {
   if (typeof text === "string") {
     const ascii = asciiOf(text);
     if (ascii !== null) return ascii;
     if (text.isWellFormed()) return encoder.encode(text);
-    throw new ThrottrError(
-      `${field}_invalid`,
-      `${field}: expected well-formed text, got half a surrogate pair`,
-    );
+    const detail = `${field}: expected well-formed text, got half a surrogate pair`;
+    throw new ThrottrError(`${field}_invalid`, detail);
   }
   if (text instanceof Uint8Array) return text;
   throw new ThrottrError(`${field}_invalid`, `${field}: expected text or a Uint8Array`);
@@ -81,30 +102,21 @@ export function nameOf(
 ): Uint8Array {
   const bytes = bytesOf(text, field);
   if (bytes.length <= bytesMax) return bytes;
-  throw new ThrottrError(
-    `${field}_invalid`,
-    `${field}: expected at most ${bytesMax} bytes, got ${bytes.length}`,
-  );
+  throw invalid(field, `at most ${bytesMax} bytes`, bytes.length);
 }
 
 /** The name of a semaphore. @throws ThrottrError `name_invalid` */
 export function semaphoreNameOf(text: Text): Uint8Array {
   const bytes = bytesOf(text, "name");
   if (bytes.length >= 1 && bytes.length <= KEY_BYTES_MAX) return bytes;
-  throw new ThrottrError(
-    "name_invalid",
-    `name: expected 1 to ${KEY_BYTES_MAX} bytes, got ${bytes.length}`,
-  );
+  throw invalid("name", `1 to ${KEY_BYTES_MAX} bytes`, bytes.length);
 }
 
 /** @throws ThrottrError `value_invalid` beyond what a frame may have */
 export function valueOf(text: Text, field = "value"): Uint8Array {
   const bytes = bytesOf(text, field);
   if (bytes.length <= VALUE_BYTES_MAX) return bytes;
-  throw new ThrottrError(
-    `${field}_invalid`,
-    `${field}: expected at most ${VALUE_BYTES_MAX} bytes, got ${bytes.length}`,
-  );
+  throw invalid(field, `at most ${VALUE_BYTES_MAX} bytes`, bytes.length);
 }
 
 /** @throws ThrottrError `quota_invalid`, `amount_invalid`, … for anything but 0 to 2^64 - 1 */
@@ -112,10 +124,7 @@ export function u64Of(value: bigint | number, field: string): bigint {
   const isWhole = typeof value === "bigint" || Number.isSafeInteger(value);
   const whole = isWhole ? BigInt(value) : -1n;
   if (whole >= 0n && whole <= U64_MAX) return whole;
-  throw new ThrottrError(
-    `${field}_invalid`,
-    `${field}: expected a bigint or safe integer from 0 to 2^64 - 1, got ${shown(value)}`,
-  );
+  throw invalid(field, "a bigint or safe integer from 0 to 2^64 - 1", value);
 }
 
 /**
@@ -123,11 +132,7 @@ export function u64Of(value: bigint | number, field: string): bigint {
  * @throws ThrottrError `ttl_invalid`
  */
 export function ttlOf(ttlMs: number, min: 0 | 1 = 1): number {
-  if (typeof ttlMs === "number" && Number.isSafeInteger(ttlMs) && ttlMs >= min) return ttlMs;
-  throw new ThrottrError(
-    "ttl_invalid",
-    `ttlMs: expected milliseconds, an integer from ${min} to ${Number.MAX_SAFE_INTEGER}, got ${shown(ttlMs)}`,
-  );
+  return millisecondsOf(ttlMs, min, Number.MAX_SAFE_INTEGER);
 }
 
 /** @throws ThrottrError with the code, for anything but an integer from `min` to `max` */
@@ -139,19 +144,17 @@ export function integerOf(
   code = `${field}_invalid`,
 ): number {
   if (Number.isInteger(value) && value >= min && value <= max) return value;
-  throw new ThrottrError(
-    code,
-    `${field}: expected an integer from ${min} to ${max}, got ${shown(value)}`,
-  );
+  throw invalid(field, `an integer from ${min} to ${max}`, value, code);
 }
 
 /** The TTL of a lease. @throws ThrottrError `ttl_invalid` */
 export function leaseTtlOf(ttlMs: number): number {
-  if (Number.isInteger(ttlMs) && ttlMs >= 1 && ttlMs <= LEASE_TTL_MS_MAX) return ttlMs;
-  throw new ThrottrError(
-    "ttl_invalid",
-    `ttlMs: expected milliseconds, an integer from 1 to ${LEASE_TTL_MS_MAX}, got ${shown(ttlMs)}`,
-  );
+  return millisecondsOf(ttlMs, 1, LEASE_TTL_MS_MAX);
+}
+
+function millisecondsOf(ttlMs: number, min: number, max: number): number {
+  if (Number.isInteger(ttlMs) && ttlMs >= min && ttlMs <= max) return ttlMs;
+  throw invalid("ttlMs", `milliseconds, an integer from ${min} to ${max}`, ttlMs, "ttl_invalid");
 }
 
 /** @throws ThrottrError `idempotency_key_invalid` */
@@ -159,8 +162,6 @@ export function idempotencyKeyOf(text: Text | undefined): Uint8Array | null {
   if (text === undefined) return null;
   const bytes = bytesOf(text, "idempotency_key");
   if (bytes.length >= 1 && bytes.length <= IDEMPOTENCY_KEY_BYTES_MAX) return bytes;
-  throw new ThrottrError(
-    "idempotency_key_invalid",
-    `idempotencyKey: expected 1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes, got ${bytes.length}`,
-  );
+  const expected = `1 to ${IDEMPOTENCY_KEY_BYTES_MAX} bytes`;
+  throw invalid("idempotencyKey", expected, bytes.length, "idempotency_key_invalid");
 }

@@ -2,7 +2,7 @@
 import { objectOf, ttlOf, valueOf, type Text } from "./argument.ts";
 import { Command, CompareOption } from "./command.ts";
 import { onKey, reading, writeTtl, type Once } from "./on-key.ts";
-import type { Operation } from "./operation.ts";
+import type { CommandReply, Operation } from "./operation.ts";
 import { isApplied } from "./outcome.ts";
 import { bufferOf, type BufferRecord } from "./records.ts";
 
@@ -11,9 +11,9 @@ export interface SetOptions extends Once {
 }
 
 export interface CompareAndSetOptions extends Once {
-  /** What the buffer must hold; null: there must be no record. */
+  /** Value that the buffer must hold; null: no record may exist. */
   readonly expected: Text | null;
-  /** What it holds then; null: it is removed. */
+  /** Its new value; null: the record is removed. */
   readonly value: Text | null;
   /** TTL of the new value; needed unless `value` is null. */
   readonly ttlMs?: number;
@@ -21,23 +21,18 @@ export interface CompareAndSetOptions extends Once {
 
 export interface CompareAndSetResult {
   readonly applied: boolean;
-  /** What the buffer holds, where it was not applied; null for no record. */
+  /** The value of the buffer, where nothing was applied; null for no record. */
   readonly current: Uint8Array | null;
 }
 
 export function set(key: Text, value: Text, options: SetOptions): Operation<void> {
   const bytes = valueOf(value);
   const ttlMs = ttlOf(objectOf(options, "options", "ttlMs").ttlMs);
-  return onKey(
-    Command.set,
-    key,
-    options,
-    () => {},
-    (out) => {
-      writeTtl(out, ttlMs);
-      out.copy(bytes);
-    },
-  );
+  const read = (): void => {};
+  return onKey(Command.set, key, options, read, (out) => {
+    writeTtl(out, ttlMs);
+    out.copy(bytes);
+  });
 }
 
 export function get(key: Text): Operation<BufferRecord | null> {
@@ -52,23 +47,17 @@ export function compareAndSet(
   const expected = options.expected === null ? null : valueOf(options.expected, "expected");
   const value = options.value === null ? null : valueOf(options.value);
   const ttlMs = value === null ? 0 : ttlOf(options.ttlMs!);
-  return onKey(
-    Command.compareAndSet,
-    key,
-    options,
-    (reply) => {
-      const applied = isApplied(reply);
-      return { applied, current: applied ? null : (bufferOf(reply)?.value ?? null) };
-    },
-    (out) => {
-      out.u8(
-        (expected === null ? 0 : CompareOption.isExpected) |
-          (value === null ? CompareOption.isRemoval : 0),
-      );
-      writeTtl(out, ttlMs);
-      out.u32(expected?.length ?? 0);
-      if (expected !== null) out.copy(expected);
-      if (value !== null) out.copy(value);
-    },
-  );
+  const isExpected = expected === null ? 0 : CompareOption.isExpected;
+  const isRemoval = value === null ? CompareOption.isRemoval : 0;
+  const read = (reply: CommandReply): CompareAndSetResult => {
+    const applied = isApplied(reply);
+    return { applied, current: applied ? null : (bufferOf(reply)?.value ?? null) };
+  };
+  return onKey(Command.compareAndSet, key, options, read, (out) => {
+    out.u8(isExpected | isRemoval);
+    writeTtl(out, ttlMs);
+    out.u32(expected?.length ?? 0);
+    if (expected !== null) out.copy(expected);
+    if (value !== null) out.copy(value);
+  });
 }

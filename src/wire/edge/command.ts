@@ -112,7 +112,7 @@ export const RecordKind = { counter: 1, buffer: 2 } as const;
 /** Keys, prefixes and names of channels. */
 export const KEY_BYTES_MAX = 255;
 export const IDEMPOTENCY_KEY_BYTES_MAX = 64;
-/** The cursor of a scan beyond the order of keys has more bytes than a key, and no more than these. */
+/** The cursor of a scan beyond the order of keys has more bytes than a key, and at most these. */
 export const SCAN_CURSOR_BYTES_MAX = 1024;
 /** Records of one page of a scan. */
 export const SCAN_RECORDS_MAX = 1000;
@@ -130,7 +130,7 @@ export const EXPORT_BYTES_MAX = 1 << 20;
 export const EXPORT_ROW_BYTES = 16;
 
 export const LEASE_ID_BYTES = 16;
-/** A day: what a caller held that is no more comes back to others by then. Whoever needs longer renews. */
+/** A day: resources of a caller that is gone come back to others by then. A caller that needs longer renews. */
 export const LEASE_TTL_MS_MAX = 86_400_000;
 /** Resources and maxima are 32-bit. */
 export const U32_MAX = 2 ** 32 - 1;

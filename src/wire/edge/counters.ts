@@ -1,18 +1,17 @@
 /** Operations on counters, and on the TTL of any record. */
-import { shown } from "../ratelimit/error.ts";
 import { Change } from "../throttr/requests.ts";
-import { objectOf, ttlOf, u64Of, type Text } from "./argument.ts";
+import { invalid, objectOf, ttlOf, u64Of, type Text } from "./argument.ts";
 import { Command } from "./command.ts";
 import { ThrottrError } from "./error.ts";
 import { onKey, reading, writeTtl, writeU64, type Once } from "./on-key.ts";
-import type { Operation } from "./operation.ts";
+import type { CommandReply, Operation } from "./operation.ts";
 import { isApplied } from "./outcome.ts";
 import { counterOf, remainingOf, type CounterRecord, type Remaining } from "./records.ts";
 
 export interface InsertOptions extends Once {
   /** 0 to 2^64 - 1. */
   readonly quota: bigint | number;
-  /** An integer from 0: a record that ends at once is none. */
+  /** An integer from 1: a record that expires at once would never exist. */
   readonly ttlMs: number;
 }
 
@@ -56,24 +55,15 @@ export function increment(key: Text, options: IncrementOptions): Operation<bigin
   objectOf(options, "options", "ttlMs");
   const by = u64Of(options.by ?? 1n, "by");
   const ttlMs = ttlOf(options.ttlMs);
-  return onKey(
-    Command.increment,
-    key,
-    options,
-    (reply) => {
-      if (!isApplied(reply)) {
-        throw new ThrottrError(
-          "quota_overflow",
-          "the quota would exceed 2^64 - 1; nothing was changed",
-        );
-      }
-      return counterOf(reply)?.quota ?? by;
-    },
-    (out) => {
-      writeU64(out, by);
-      writeTtl(out, ttlMs);
-    },
-  );
+  const read = (reply: CommandReply): bigint => {
+    if (isApplied(reply)) return counterOf(reply)?.quota ?? by;
+    const detail = "the quota would exceed 2^64 - 1; nothing was changed";
+    throw new ThrottrError("quota_overflow", detail);
+  };
+  return onKey(Command.increment, key, options, read, (out) => {
+    writeU64(out, by);
+    writeTtl(out, ttlMs);
+  });
 }
 
 export function increase(
@@ -107,19 +97,14 @@ function change(
   options: Once,
 ): Operation<CounterChange | null> {
   const value = u64Of(amount, name === "patch" ? "quota" : "amount");
-  return onKey(
-    Command.change,
-    key,
-    options,
-    (reply) => {
-      const counter = counterOf(reply);
-      return counter === null ? null : { applied: isApplied(reply), ...counter };
-    },
-    (out) => {
-      out.u8(Change[name]);
-      writeU64(out, value);
-    },
-  );
+  const read = (reply: CommandReply): CounterChange | null => {
+    const counter = counterOf(reply);
+    return counter === null ? null : { applied: isApplied(reply), ...counter };
+  };
+  return onKey(Command.change, key, options, read, (out) => {
+    out.u8(Change[name]);
+    writeU64(out, value);
+  });
 }
 
 export function ttl(key: Text, options: TtlOptions): Operation<Remaining | null> {
@@ -127,10 +112,7 @@ export function ttl(key: Text, options: TtlOptions): Operation<Remaining | null>
   const ttlMs = ttlOf(options.ttlMs, 0);
   const { change: name = "patch" } = options;
   if (typeof name !== "string" || !Object.hasOwn(Change, name)) {
-    throw new ThrottrError(
-      "change_invalid",
-      `change: expected one of ${Object.keys(Change).join(", ")}, got ${shown(name)}`,
-    );
+    throw invalid("change", `one of ${Object.keys(Change).join(", ")}`, name);
   }
   return onKey(Command.expire, key, options, remainingOf, (out) => {
     out.u8(Change[name]);

@@ -1,9 +1,7 @@
 /** Ids of leases: 16 bytes, which callers write as a UUID. */
-import { isObject } from "./argument.ts";
+import { invalid, isObject } from "./argument.ts";
 import { bytesOfHex, hexOf } from "../bytes.ts";
-import { shown } from "../ratelimit/error.ts";
 import { LEASE_ID_BYTES } from "./command.ts";
-import { ThrottrError } from "./error.ts";
 
 const UUID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i;
 const GROUPS = /^(.{8})(.{4})(.{4})(.{4})(.{12})$/;
@@ -15,7 +13,7 @@ const GROUPS = /^(.{8})(.{4})(.{4})(.{4})(.{12})$/;
  */
 export function leaseIdOf(text: unknown): Uint8Array<ArrayBuffer> {
   if (typeof text === "string" && UUID.test(text)) return bytesOfHex(text.replaceAll("-", ""));
-  throw new ThrottrError("lease_invalid", `leaseId: expected a UUID, got ${shown(text)}`);
+  throw invalid("leaseId", "a UUID", text, "lease_invalid");
 }
 
 /** The id that 16 bytes are, in lowercase. */

@@ -121,12 +121,8 @@ function windowNsOf(windowMs: unknown, path: string): bigint {
   if (typeof windowMs === "number" && windowMs > 0 && Number.isFinite(windowMs * 1e6)) {
     return BigInt(Math.round(windowMs * 1e6));
   }
-  throw new RateLimitError(
-    "window_invalid",
-    `${path}windowMs`,
-    "expected milliseconds above 0",
-    windowMs,
-  );
+  const expected = "expected milliseconds above 0";
+  throw new RateLimitError("window_invalid", `${path}windowMs`, expected, windowMs);
 }
 
 /** The result of a decision about a configuration. */

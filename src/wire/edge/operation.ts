@@ -1,8 +1,8 @@
 /**
  * An operation: one call as a frame to be sent, and its reply as a result.
  *
- * Operations know no transport. Whoever sends them puts as many as there are into one message, and gives
- * each its reply: they come in the same order.
+ * Operations know no transport. A sender puts any number of them into one message. The replies come in the same
+ * order.
  */
 import { joinBytes, type ByteWriter } from "../bytes.ts";
 import { INFO_BYTES } from "../throttr/info.ts";

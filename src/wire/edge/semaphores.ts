@@ -25,7 +25,7 @@ export interface AcquireOptions {
   readonly maximum: number;
   /**
    * When the lease ends, unless it is renewed or released before: an integer from 1 to 86,400,000, a day.
-   * What a caller held that is no more is in use until then.
+   * Resources of a caller that is gone are in use until then.
    */
   readonly ttlMs: number;
   /**
@@ -40,9 +40,9 @@ export interface RenewOptions {
   readonly ttlMs: number;
 }
 
-/** What somebody holds of a semaphore, until a time. */
+/** Resources that a caller holds of a semaphore, until a time. */
 export interface Lease {
-  /** A UUID. Whoever has it, and the rights to the name, may renew and release the lease. */
+  /** A UUID. Each caller that has it, and the rights to the name, may renew and release the lease. */
   readonly leaseId: string;
   /** Of the semaphore. */
   readonly name: Text;

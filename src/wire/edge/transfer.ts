@@ -1,8 +1,7 @@
 /** Backup and moving: records with all there is to know of them, out of a namespace and into one. */
 import { ByteWriter } from "../bytes.ts";
-import { shown } from "../ratelimit/error.ts";
 import { PAIR_UNITS } from "../throttr/pair-units.ts";
-import { integerOf, nameOf, objectOf, u64Of, valueOf, type Text } from "./argument.ts";
+import { integerOf, invalid, nameOf, objectOf, u64Of, valueOf, type Text } from "./argument.ts";
 import {
   Command,
   EXPORT_BYTES_MAX,
@@ -177,17 +176,15 @@ function pairOf(pair: readonly [consumer: Text, resource: Text]): Uint8Array {
 
 function afterOf(cursor: RecordKey, isPairs: boolean): Uint8Array {
   if (isPairKey(cursor) !== isPairs) {
-    throw new ThrottrError(
-      "after_invalid",
-      `cursor: ${isPairs ? "a pair is" : "text or a Uint8Array is"} expected`,
-    );
+    const detail = `cursor: ${isPairs ? "a pair is" : "text or a Uint8Array is"} expected`;
+    throw new ThrottrError("after_invalid", detail);
   }
   return isPairKey(cursor) ? pairOf(cursor) : nameOf(cursor, "after");
 }
 
 function policyOf(name: RestorePolicyName): number {
   if (typeof name === "string" && Object.hasOwn(RestorePolicy, name)) return RestorePolicy[name];
-  throw new ThrottrError("policy_invalid", `policy: expected keep or replace, got ${shown(name)}`);
+  throw invalid("policy", "keep or replace", name);
 }
 
 function unitOf(name: TtlUnit, isPair: boolean): number {
@@ -195,7 +192,7 @@ function unitOf(name: TtlUnit, isPair: boolean): number {
   const types = isPair ? PAIR_UNITS : UNITS.map((_, i) => i + 1);
   if (types.includes(type)) return type;
   const names = types.map((known) => UNITS[known - 1]).join(", ");
-  throw new ThrottrError("unit_invalid", `unit: expected one of ${names}, got ${shown(name)}`);
+  throw invalid("unit", `one of ${names}`, name);
 }
 
 function valueWriter(record: StoredRecord, isPair: boolean): (out: ByteWriter) => void {
@@ -207,10 +204,8 @@ function valueWriter(record: StoredRecord, isPair: boolean): (out: ByteWriter) =
     const value = valueOf(record.value);
     return (out) => out.copy(value);
   }
-  throw new ThrottrError(
-    "kind_invalid",
-    `kind: expected ${isPair ? "counter, because the key is a pair" : "counter or buffer"}, got ${shown((record as StoredRecord).kind)}`,
-  );
+  const expected = isPair ? "counter, because the key is a pair" : "counter or buffer";
+  throw invalid("kind", expected, (record as StoredRecord).kind);
 }
 
 function pageOf({ bytes, view }: CommandReply, isPairs: boolean): ExportPage {
@@ -242,8 +237,6 @@ function exportedKey(bytes: Uint8Array, from: number, to: number, isPairs: boole
 }
 
 function unknownUnit(type: number): never {
-  throw new ThrottrError(
-    "reply_invalid",
-    `expected a TTL type from 1 to ${UNITS.length}, got ${type}`,
-  );
+  const detail = `expected a TTL type from 1 to ${UNITS.length}, got ${type}`;
+  throw new ThrottrError("reply_invalid", detail);
 }

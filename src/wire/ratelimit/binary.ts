@@ -17,7 +17,7 @@ import {
   type QuotaConfiguration,
   type RateLimitConfiguration,
 } from "./configuration.ts";
-import { RateLimitError } from "./error.ts";
+import { configurationInvalid } from "./error.ts";
 
 const STRATEGY_NUMBERS = {
   token_bucket: 1,
@@ -110,10 +110,8 @@ function readSingle(reader: FieldReader, strategy: number, path: string): object
     }
     case STRATEGY_NUMBERS.sliding_window:
       return { strategy: "sliding_window", limit: reader.f64(), windowNs: reader.u64() };
-    default: {
-      const expected = "expected the number of a strategy";
-      throw new RateLimitError("configuration_invalid", `${path}strategy`, expected, strategy);
-    }
+    default:
+      throw configurationInvalid(`${path}strategy`, "expected the number of a strategy", strategy);
   }
 }
 
@@ -160,6 +158,6 @@ class FieldReader {
   }
 
   #refuse(expected: string, left: number): never {
-    throw new RateLimitError("configuration_invalid", "configuration", expected, left);
+    throw configurationInvalid("configuration", expected, left);
   }
 }

@@ -29,10 +29,8 @@ export interface FixedWindowConfiguration {
 }
 
 /** `limit` and `windowNs` as in a quota. */
-export interface SlidingWindowConfiguration {
+export interface SlidingWindowConfiguration extends Omit<QuotaConfiguration, "name"> {
   readonly strategy: "sliding_window";
-  readonly limit: number;
-  readonly windowNs: bigint;
 }
 
 export interface CompositeConfiguration {
@@ -56,6 +54,7 @@ const TTL_SECONDS_MAX = Number(INT64_MAX / 1_000_000_000n);
 /** GCRA counts in whole nanoseconds between two requests. */
 const GCRA_RATE_MAX = 1e9;
 const QUOTAS_MAX = 8;
+const STRATEGIES = "token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, composite";
 
 /** How long the state of a bucket or of GCRA is stored, s. */
 export function bucketTtlSeconds(burst: number, rate: number): number {
@@ -73,22 +72,17 @@ export function checkConfiguration(value: unknown): RateLimitConfiguration {
   const primary = checkSingle(strategyFields(fields.primary, "primary"), "primary.");
   const secondary = checkSingle(strategyFields(fields.secondary, "secondary"), "secondary.");
   if (primary.strategy !== "fixed_window") {
-    throw new RateLimitError(
-      "combination_invalid",
-      "primary.strategy",
-      "expected fixed_window",
-      primary.strategy,
-    );
+    throw combinationInvalid("primary.strategy", "expected fixed_window", primary.strategy);
   }
   if (secondary.strategy === "fixed_window" || secondary.strategy === "sliding_window") {
-    throw new RateLimitError(
-      "combination_invalid",
-      "secondary.strategy",
-      "expected one of token_bucket, leaky_bucket, gcra",
-      secondary.strategy,
-    );
+    const expected = "expected one of token_bucket, leaky_bucket, gcra";
+    throw combinationInvalid("secondary.strategy", expected, secondary.strategy);
   }
   return { strategy: "composite", primary, secondary };
+}
+
+function combinationInvalid(field: string, expected: string, got: unknown): RateLimitError {
+  return new RateLimitError("combination_invalid", field, expected, got);
 }
 
 type Fields = Readonly<Record<string, unknown>>;
@@ -112,6 +106,7 @@ function checkSingle(
   path: string,
 ): Exclude<RateLimitConfiguration, CompositeConfiguration> {
   const { strategy } = fields;
+  const at = `${path}strategy`;
   switch (strategy) {
     case "token_bucket":
     case "leaky_bucket":
@@ -122,19 +117,11 @@ function checkSingle(
     case "sliding_window":
       return { strategy, ...checkWindow(fields, path) };
     case "composite":
-      throw new RateLimitError(
-        "combination_invalid",
-        `${path}strategy`,
-        "expected a strategy other than composite",
-        strategy,
-      );
-    default:
-      throw new RateLimitError(
-        "strategy_unknown",
-        `${path}strategy`,
-        "expected one of token_bucket, leaky_bucket, gcra, fixed_window, sliding_window, composite",
-        strategy,
-      );
+      throw combinationInvalid(at, "expected a strategy other than composite", strategy);
+    default: {
+      const expected = `expected one of ${STRATEGIES}`;
+      throw new RateLimitError("strategy_unknown", at, expected, strategy);
+    }
   }
 }
 

@@ -35,6 +35,15 @@ export class RateLimitError extends Error {
   }
 }
 
+/** The error of a configuration with a field that is not what was expected. */
+export function configurationInvalid(
+  field: string,
+  expected: string,
+  got: unknown,
+): RateLimitError {
+  return new RateLimitError("configuration_invalid", field, expected, got);
+}
+
 /** Any value as a short text for a message. */
 export function shown(value: unknown): string {
   const text = textOf(value);

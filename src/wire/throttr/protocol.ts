@@ -89,10 +89,7 @@ export function protocolByName(dialect: string, size: string | undefined): Proto
   if (!Object.hasOwn(DIALECT_CODES, dialect)) return undefined;
   const isSizeless = SIZELESS_DIALECTS.includes(dialect as Dialect);
   if (isSizeless !== (size === undefined)) return undefined;
-  const valueSize = size === undefined ? SIZELESS_VALUE_SIZE : valueSizeOf(size);
+  if (size !== undefined && !Object.hasOwn(VALUE_SIZE_NAMES, size)) return undefined;
+  const valueSize = size === undefined ? SIZELESS_VALUE_SIZE : VALUE_SIZE_NAMES[size]!;
   return protocols.get(DIALECT_CODES[dialect as Dialect] | valueSize);
-}
-
-function valueSizeOf(name: string): number {
-  return Object.hasOwn(VALUE_SIZE_NAMES, name) ? VALUE_SIZE_NAMES[name]! : 0;
 }
