@@ -4,6 +4,9 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
 
+/**
+ * What a token or a service binding gives. It goes along with a connection for its life, in the socket's attachment.
+ */
 export interface Access {
   /** The only namespace that the caller may touch: objects of others are not even named. */
   readonly namespace: string;

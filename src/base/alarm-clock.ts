@@ -23,6 +23,7 @@ export interface AlarmHost extends Timers {
   };
 }
 
+/** Of one object, which calls `resume` after its start and `noteRing` first thing in its `alarm`. */
 export class AlarmClock {
   readonly #host: AlarmHost;
   /** When the alarm rings; Infinity when none is set, null before storage was asked. */

@@ -8,6 +8,7 @@ import { hashBytes, type HashKey } from "../engine/hash.ts";
 import { bytesOfHex, hexOf } from "../wire/bytes.ts";
 import type { HubAddress } from "./names.ts";
 
+/** As many as a UUID has: clients and logs show it as one. */
 export const CONNECTION_ID_BYTES = 16;
 
 /** The last three bytes are the Hub's address: 23 bits are used. */
@@ -19,6 +20,7 @@ const MASK_KEY: HashKey = { low: 0x2545f491, high: 0x4f6cdd1d };
 // each fit 24 bits.
 const LETTERS = 26;
 const LOCATIONS = LETTERS ** 3;
+/** Hubs of a location: `HUBS_MAX` goes up to this. */
 const INDEXES = 256;
 const LETTER_A = 65;
 

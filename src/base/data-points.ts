@@ -36,6 +36,7 @@ export interface OptionalBindings {
 /** Who the points are about. */
 export interface Subject {
   readonly namespace: string;
+  /** A door is counted by the Directory, as doors live for one request. */
   readonly kind: "shard" | "hub" | "door";
   /** Which of them; empty where there is one. */
   readonly name: string;
@@ -44,6 +45,7 @@ export interface Subject {
 /** What is so now: counts since the object started, and how things stand. */
 export interface Measured {
   readonly tally: TallyFigures;
+  /** Of shards, like the next three: requests refused since the start because the shard was full. */
   readonly refusedForSpace?: number;
   readonly rowsWritten?: number;
   readonly records?: number;
@@ -62,6 +64,7 @@ const FAMILIES: readonly RequestFamily[] = [
   "other",
 ];
 
+/** Of one object. Without a data set nothing is measured, and `note` costs a comparison. */
 export class DataPoints {
   /** Undefined where the deployment has bound no data set: then nothing is measured, and nothing waits. */
   readonly #dataset: Dataset | undefined;
@@ -103,11 +106,13 @@ export class DataPoints {
     this.#write();
   }
 
+  /** Waits in the object's memory: an alarm would cost a row. */
   async #writeLater(): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, DELAY_MS));
     this.flush();
   }
 
+  /** The data set takes points without an answer: nothing is awaited, and a lost one is not noticed. */
   #write(): void {
     const measured = this.#measure();
     const counts = countsOf(measured);

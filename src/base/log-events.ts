@@ -5,6 +5,7 @@
  * keeps this table, the document and the calls alike.
  */
 
+/** What the table says of an event. */
 interface LogEvent {
   /** `error`: needs attention now. `warning`: needs attention if it repeats. */
   readonly severity: "warning" | "error";
@@ -179,7 +180,9 @@ type EventOf<Severity> = {
   [Event in keyof LogEvents]: LogEvents[Event]["severity"] extends Severity ? Event : never;
 }[keyof LogEvents];
 
+/** Names that `logWarning` takes. */
 export type WarningEvent = EventOf<"warning">;
+/** Names that `logError` takes. */
 export type ErrorEvent = EventOf<"error">;
 
 /** The fields of an event; for a union of events, the fields that they share. */

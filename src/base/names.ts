@@ -18,7 +18,9 @@ export const shardName = {
 
 /** Where a Hub is: a location of three letters, and which of the Hubs there, 0 to 255. */
 export interface HubAddress {
+  /** Three capital letters, as Cloudflare names its data centers. */
   readonly location: string;
+  /** 0 to 255. */
   readonly index: number;
 }
 

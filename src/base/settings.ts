@@ -30,6 +30,7 @@ function choice<const T extends readonly string[]>(name: string, fallback: T[num
   );
 }
 
+/** Any text; empty where it is not set. */
 const text = v.optional(v.string(), "");
 
 /**
@@ -62,29 +63,44 @@ const TCP_PORTS =
 const schema = v.object({
   ACCESS: choice("ACCESS", "token", ["token", "open"]),
   OPEN_NAMESPACES: choice("OPEN_NAMESPACES", "default", ["default", "any"]),
+  /** Checked where it is used: a deployment with `ACCESS=open` needs none. */
   TOKEN_SECRET: text,
   TOKEN_SECRET_PREVIOUS: text,
   CORS_ORIGINS: text,
   HOSTS: text,
+  /** Part of the placement: data of another number is refused, not searched for. */
   SHARDS: integer("SHARDS", 4, 1, 128),
+  /** Part of the placement, too. */
   SHARD_SECRET: text,
+  /** Table and records, in memory. An isolate has 128 MB, and needs room for code, batches and answers. */
   SHARD_BYTES_MAX: integer("SHARD_BYTES_MAX", 24 * MEBIBYTE, MEBIBYTE, 112 * MEBIBYTE),
   ACCEPT_DATA_LOSS: choice("ACCEPT_DATA_LOSS", "off", ["on", "off"]),
+  /** `relaxed`: answers come before their row, which follows within 50 ms. */
   DURABILITY: choice("DURABILITY", "strict", ["strict", "relaxed"]),
   LOCATION_HINT: choice("LOCATION_HINT", "", LOCATION_HINTS),
   JURISDICTION: choice("JURISDICTION", "", ["", "eu", "fedramp"]),
+  /** The largest frame that a client may send; it has to be in memory as a whole. */
   FRAME_BYTES_MAX: integer("FRAME_BYTES_MAX", MEBIBYTE, 1024, FRAME_BYTES_LIMIT),
+  /** Of one HTTP request; below 32 MiB, which a call to an object carries. */
   BODY_BYTES_MAX: integer("BODY_BYTES_MAX", 8 * MEBIBYTE, 1024, 24 * MEBIBYTE),
+  /** Of all HTTP requests that an isolate serves at once. */
   BODIES_BYTES_MAX: integer("BODIES_BYTES_MAX", 32 * MEBIBYTE, 24 * MEBIBYTE, 1024 * MEBIBYTE),
+  /** Of one connection: a WebSocket can't be told to wait, so one that sends more is closed. */
   UNANSWERED_BYTES_MAX: integer("UNANSWERED_BYTES_MAX", 4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),
   METRICS: choice("METRICS", "on", ["on", "off"]),
+  /** Of one process, under `serve`; 0 for no limit. */
   CONNECTIONS_MAX: integer("CONNECTIONS_MAX", 0, 0, 1_000_000),
   HUBS_MAX: integer("HUBS_MAX", 16, 1, 256),
+  /** The runtime keeps up to 32,768 sockets for an object. */
   HUB_CONNECTIONS_MAX: integer("HUB_CONNECTIONS_MAX", 10_000, 1, 32_000),
+  /** Of one Hub, beside those that every connection begins with. */
   HUB_SUBSCRIPTIONS_MAX: integer("HUB_SUBSCRIPTIONS_MAX", 100_000, 1, 1_000_000),
+  /** What a subscriber may leave unread: it stays in the memory of its Hub. */
   PUSH_BYTES_MAX: integer("PUSH_BYTES_MAX", 8 * MEBIBYTE, MEBIBYTE / 4, 64 * MEBIBYTE),
   IDEMPOTENCY_TTL_MS: integer("IDEMPOTENCY_TTL_MS", 600_000, 1000, 86_400_000),
+  /** Of one channel, kept for a day; each publication is a row then. */
   REPLAY_MESSAGES_MAX: integer("REPLAY_MESSAGES_MAX", 0, 0, 1000),
+  /** For a peer that stops in the middle of a frame, or stops reading. */
   STALL_TIMEOUT_MS: integer("STALL_TIMEOUT_MS", 30_000, 1000, 120_000),
   YRMCDS_ENABLE: choice("YRMCDS_ENABLE", "off", ["on", "off"]),
   YRMCDS_CONNECTIONS_MAX: integer("YRMCDS_CONNECTIONS_MAX", 0, 0, 32_000),
@@ -94,6 +110,7 @@ const schema = v.object({
     10_000,
     31 * 86_400_000,
   ),
+  /** Within it, what a lost connection held is released. */
   HOLDER_TIMEOUT_MS: integer("HOLDER_TIMEOUT_MS", 15_000, 3000, 600_000),
   TCP_PORTS: v.optional(v.string(), TCP_PORTS),
   TCP_DEFAULT_SIZE: choice("TCP_DEFAULT_SIZE", "uint16", ["uint8", "uint16", "uint32", "uint64"]),

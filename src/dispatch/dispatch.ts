@@ -36,12 +36,14 @@ export interface RequestTally {
   readonly flush: () => Promise<void>;
 }
 
+/** Of one Hub, or of one request at a door. */
 export class Dispatch {
   readonly #env: Env;
   /** For requests on all shards: each call on its own. */
   readonly #shards: ShardGroup;
   /** For requests on keys: what gathers goes in one call. */
   readonly #lanes: ShardLanes;
+  /** Counts what no shard sees: publications, subscriptions, requests on the namespace. */
   readonly #requestTally: RequestTally;
   /** `METRICS`: without it nothing is counted, and INFO says zero. */
   readonly #isCounting: boolean;
@@ -178,6 +180,7 @@ export class Dispatch {
     this.#requestTally.tally.totals[TALLY_READ_BYTES]! += bytes;
   }
 
+  /** Counts replies to what `countRequests` has counted. */
   countReplies(bytes: number): void {
     if (this.#isCounting) this.#requestTally.tally.totals[TALLY_WRITE_BYTES]! += bytes;
   }

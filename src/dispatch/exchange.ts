@@ -247,9 +247,11 @@ const NOTHING = new Uint8Array(0);
 
 /** The frames of an exchange that one shard owns. */
 class Part {
+  /** The way to the shard; one call at a time, shared with other exchanges of this door. */
   readonly lane: ShardLane;
   /** What is still to be answered: `count` frames. */
   frames: Uint8Array;
+  /** Frames in `frames`. */
   count: number;
   /** What has been answered and not yet merged: `replies` from `at` on. */
   replies: Uint8Array = NOTHING;

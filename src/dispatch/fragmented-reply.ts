@@ -28,66 +28,57 @@ export function writeHead(hasStatus: boolean, fragments: number): Uint8Array {
   return head.take();
 }
 
-export class FragmentedReply {
-  readonly #sink: Sink;
-  readonly #hasStatus: boolean;
-  readonly #rowBytes: number;
-  readonly #hasNames: boolean;
+/** What a dialect makes of a listing. */
+export interface FragmentForm {
+  /** The reply begins with a status byte. */
+  readonly hasStatus: boolean;
+  /** Bytes of each row. */
+  readonly rowBytes: number;
+  /** Keys follow the rows of a fragment. */
+  readonly hasNames: boolean;
+}
 
-  /** @param hasNames keys follow the rows of a fragment */
-  constructor(sink: Sink, hasStatus: boolean, rowBytes: number, hasNames: boolean) {
-    this.#sink = sink;
-    this.#hasStatus = hasStatus;
-    this.#rowBytes = rowBytes;
-    this.#hasNames = hasNames;
-  }
-
-  /** Sends all rows of a merge that has been opened. */
-  async send(merge: Merge, writeRow: WriteRow): Promise<void> {
-    const fragments = new FragmentCount(this.#rowBytes);
-    await merge.forEach(([entry]) => {
-      fragments.add(this.#nameBytes(entry!));
-      return "next";
-    });
-    const head = writeHead(this.#hasStatus, fragments.count);
-    if (fragments.count === 0) this.#sink.reply(head, true);
-    else await this.#sendFragments(merge, writeRow, head, fragments.count);
-  }
-
-  async #sendFragments(
-    merge: Merge,
-    writeRow: WriteRow,
-    head: Uint8Array,
-    count: number,
-  ): Promise<void> {
-    const writer = new FragmentWriter(this.#rowBytes);
-    const { out } = writer;
-    out.copy(head);
+/** Sends all rows of a merge that has been opened: goes through it once to count, then opens it again to send. */
+export async function sendFragments(
+  sink: Sink,
+  { hasStatus, rowBytes, hasNames }: FragmentForm,
+  merge: Merge,
+  writeRow: WriteRow,
+): Promise<void> {
+  const nameBytes = ({ keyLength }: PageReader): number => (hasNames ? keyLength : 0);
+  const fragments = new FragmentCount(rowBytes);
+  await merge.forEach(([entry]) => {
+    fragments.add(nameBytes(entry!));
+    return "next";
+  });
+  const { count } = fragments;
+  const writer = new FragmentWriter(rowBytes);
+  const { out } = writer;
+  out.copy(writeHead(hasStatus, count));
+  if (count > 0) {
     await merge.open();
     await merge.forEach((entries) => {
       const { bytes, keyAt } = entries[0]!;
-      const nameBytes = this.#nameBytes(entries[0]!);
+      const length = nameBytes(entries[0]!);
       if (writer.nextIndex === count) {
         if (writer.bytes > LAST_FRAGMENT_BYTES_MAX) throw new ListingOutgrown();
-      } else if (writer.isFullFor(nameBytes)) {
+      } else if (writer.isFullFor(length)) {
         writer.cut();
       }
-      const row = writer.add(bytes, keyAt, nameBytes);
+      const row = writer.add(bytes, keyAt, length);
       writeRow(entries, writer.rowBytes, row);
-      return out.length >= CHUNK_BYTES ? this.#flush(out) : "next";
+      return out.length >= CHUNK_BYTES ? flush(out, sink) : "next";
     });
+    // Rows have gone since they were counted: the client waits for as many fragments as the head says.
     while (writer.nextIndex <= count) writer.cut();
-    this.#sink.reply(out.take(), true);
   }
+  sink.reply(out.take(), true);
+}
 
-  async #flush(out: ByteWriter): Promise<void> {
-    this.#sink.reply(out.take(), false);
-    out.reset();
-    const room = this.#sink.room();
-    if (room !== null) await room;
-  }
-
-  #nameBytes({ keyLength }: PageReader): number {
-    return this.#hasNames ? keyLength : 0;
-  }
+/** Sends a chunk, and waits until there is room for the next one. */
+async function flush(out: ByteWriter, sink: Sink): Promise<void> {
+  sink.reply(out.take(), false);
+  out.reset();
+  const room = sink.room();
+  if (room !== null) await room;
 }

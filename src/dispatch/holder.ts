@@ -7,6 +7,7 @@
  */
 import { connectionHolder } from "../engine/semaphores/holder.ts";
 
+/** Lives as long as its connection is awake; the attachment keeps the rest. */
 export class Holder {
   /** Format: `engine/semaphores/holder.ts`. */
   readonly bytes: Uint8Array;

@@ -87,6 +87,7 @@ export async function pageOfConnections(
   return { connections, cursor: isLast ? null : last };
 }
 
+/** By the total in its head: `wire/page.ts`. */
 function isEmptyPage(page: Uint8Array): boolean {
   return new DataView(page.buffer, page.byteOffset).getUint32(4, true) === 0;
 }

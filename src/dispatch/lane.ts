@@ -22,11 +22,13 @@ export interface Piece {
 /** Makes one call for pieces that have gathered, and tells each what came of it. */
 export type Carry<P extends Piece> = (pieces: readonly P[]) => Promise<void>;
 
+/** A lane lives as long as its door: in a Hub for weeks, over HTTP for one request. */
 export class Lane<P extends Piece> {
   /** Makes the call for a stretch of work, with a stub of its own. */
   readonly #connect: () => Carry<P>;
   /** Called when the lane has nothing to do any more. */
   readonly #idle: () => void;
+  /** In the order of arrival, which is the order of application. */
   #queue: P[] = [];
   /** `#run` is under way: pieces that come now wait for it. */
   #isBusy = false;

@@ -19,6 +19,7 @@ export type PageSource = (after: Uint8Array | null, isFirst: boolean) => Promise
 
 /** Pages of all objects that are asked at once: what a merge holds, so that many of them fit an isolate of 128 MB. */
 const PAGES_BYTES = 256 << 10;
+/** However many objects there are: smaller pages would be mostly calls. */
 const PAGE_BYTES_MIN = 4 << 10;
 
 /** Bytes of a page of each object, when so many are asked at once. */
@@ -29,6 +30,7 @@ export function pageBytesOf(objects: number): number {
 /** What follows a visit: the next key, the end of the walk, or the next key once a promise has resolved. */
 export type Visited = "next" | "end" | Promise<void>;
 
+/** The pages of one object. */
 interface Stream {
   readonly source: PageSource;
   reader: PageReader;
@@ -36,6 +38,7 @@ interface Stream {
   hasEntry: boolean;
 }
 
+/** Of one listing. It can be gone through again, from the start: see `open`. */
 export class Merge {
   /** One for each object: a shard or a Hub. */
   readonly #sources: readonly PageSource[];

@@ -31,7 +31,7 @@ import { missingRightError, missingRightOfFrame, type Access } from "../base/acc
 import { askHubs } from "./ask-hubs.ts";
 import { hubOfChannel, hubOfConnection } from "../base/connection-id.ts";
 import { exportPage } from "./exports.ts";
-import { FragmentedReply, writeHead } from "./fragmented-reply.ts";
+import { sendFragments, writeHead } from "./fragmented-reply.ts";
 import type { SubscriberFigures } from "../base/calls/hub.ts";
 import { mergeHubs } from "./hub-pages.ts";
 import { inTime } from "../base/in-time.ts";
@@ -68,6 +68,7 @@ const COMMANDS: Readonly<Record<number, typeof scan>> = {
   [Command.holders]: holders,
 };
 
+/** Answers one request, and keeps nothing beyond it. */
 export class NamespaceRequests {
   readonly #env: Env;
   readonly #shards: ShardGroup;
@@ -152,7 +153,9 @@ export class NamespaceRequests {
       return;
     }
     const rowBytes = rowBytesOf(query);
-    await new FragmentedReply(sink, hasStatus, rowBytes, true).send(
+    await sendFragments(
+      sink,
+      { hasStatus, rowBytes, hasNames: true },
       merge,
       ([entry], target, at) => {
         const { bytes, rowAt } = entry!;
@@ -246,7 +249,9 @@ export class NamespaceRequests {
       hub.connectionsPage(after, bytesMax),
     );
     const rowBytes = connectionRowBytes(protocol.dialect);
-    await new FragmentedReply(sink, hasStatus, rowBytes, false).send(
+    await sendFragments(
+      sink,
+      { hasStatus, rowBytes, hasNames: false },
       merge,
       ([entry], target, at) => {
         target.set(connectionRowOf(protocol.dialect, entry!.bytes, entry!.rowAt), at);
@@ -304,7 +309,9 @@ export class NamespaceRequests {
       hub.channelsPage(after, bytesMax, channelPrefixes),
     );
     const isShort = protocol.dialect === "7.1";
-    await new FragmentedReply(sink, hasStatus, isShort ? 21 : 25, true).send(
+    await sendFragments(
+      sink,
+      { hasStatus, rowBytes: isShort ? 21 : 25, hasNames: true },
       merge,
       (entries, target, at) => {
         const view = new DataView(target.buffer);

@@ -103,6 +103,7 @@ function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverv
   };
 }
 
+/** Its connections are missing in the sums when it did not answer. */
 function hubOverview({ hub, answer }: HubAnswer): HubOverview {
   const { location, index } = hubName.parse(hub).address;
   if (isSilence(answer)) return { location, index, isUnreachable: true, code: answer.code };

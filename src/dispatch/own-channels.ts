@@ -27,11 +27,13 @@ export const OWN_NAME_BYTES = 32;
  */
 const known = new Map<string, Set<string>>();
 
+/** Messages that go to one Hub, in one call. */
 interface ToHub {
   readonly out: ByteWriter;
   readonly indexes: number[];
 }
 
+/** Of one door; what Hubs there are is known to the whole isolate. */
 export class OwnChannels {
   readonly #env: Env;
   readonly #namespace: string;

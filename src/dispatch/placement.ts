@@ -11,6 +11,7 @@ import { binaryBytes } from "../wire/bytes.ts";
 const encoder = new TextEncoder();
 /** Hashed into the fingerprint, which tells seeds apart without giving away the one in use. */
 const PROOF = encoder.encode("fingerprint");
+/** Part of the format, like the hash: another key would look for records where they are not. */
 const NAME_KEY: HashKey = { low: 0x9e3779b9, high: 0x7f4a7c15 };
 
 /**
@@ -19,6 +20,7 @@ const NAME_KEY: HashKey = { low: 0x9e3779b9, high: 0x7f4a7c15 };
  */
 export const CHANNEL_GROUPS = 32;
 
+/** Namespaces differ in their seed, so keys of one name lie in different shards. */
 function seedOf(namespace: string, secret: string): HashKey {
   const seed = encoder.encode(`${namespace}\n${secret}`);
   const high = hashBytes(NAME_KEY, 0, seed, 0, seed.length);
@@ -53,7 +55,9 @@ export class GroupMap {
 /** Spreads the keys of a namespace over its shards. */
 export class ShardMap implements Placement {
   readonly namespace: string;
+  /** 1 to 128: `SHARDS`. */
   readonly shards: number;
+  /** Of the seed: a shard refuses batches that were spread by another one. */
   readonly fingerprint: number;
   /** The placement alone, as a plain object: it goes along with calls. */
   readonly placement: Placement;

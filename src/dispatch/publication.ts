@@ -15,6 +15,11 @@ import { missingRightOfFrame, type Access } from "../base/access.ts";
 import type { Publisher } from "./publisher.ts";
 import type { Frames, Sink } from "./sink.ts";
 
+/**
+ * Answers a run of PUBLISH: success where any subscription took the message.
+ *
+ * @param access frames that it does not allow are answered with a failure, and not published
+ */
 export async function answerPublications(
   publisher: Publisher,
   frames: Frames,

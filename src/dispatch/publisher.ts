@@ -25,6 +25,7 @@ const DIRECTORY = CHANNEL_GROUPS;
 /** Messages of one caller to one group that go in a call: the platform carries 32 MiB, and others wait behind it. */
 const CALL_BYTES_MAX = 4 << 20;
 
+/** Messages of one caller to one group. */
 interface Publication extends Piece {
   /** Format: `wire/channel-batch.ts`. */
   readonly publications: Uint8Array;
@@ -39,6 +40,7 @@ interface Gathered {
   readonly indexes: number[];
 }
 
+/** Of one door or Hub, which keeps it: the lanes give the messages of all its callers their order. */
 export class Publisher {
   /** To connections by their ids. */
   readonly ownChannels: OwnChannels;
@@ -185,12 +187,14 @@ export class PublicationRun {
     );
   }
 
+  /** Sends what has gathered for connections by their ids. */
   #sendToOwners({ out, indexes }: Gathered): void {
     this.#own = null;
     const published = this.#publisher.ownChannels.publish(out.take(), indexes.length);
     this.#wait(published.then((delivered) => this.#add(indexes, delivered)));
   }
 
+  /** A message that goes two ways counts what both have delivered. */
   #add(indexes: readonly number[], delivered: Uint32Array): void {
     indexes.forEach((index, i) => (this.#delivered[index]! += delivered[i]!));
   }
@@ -207,6 +211,7 @@ function gather(bytes: number): Gathered {
   return { out: new ByteWriter(bytes), indexes: [] };
 }
 
+/** One publication goes as it is; several are joined, in their order. */
 function publicationsOf(pieces: readonly Publication[]): Uint8Array {
   if (pieces.length === 1) return pieces[0]!.publications;
   const out = new ByteWriter(pieces.reduce((sum, { bytes }) => sum + bytes, 0));

@@ -22,6 +22,7 @@ export function refuserFor({ protocol, isAllowed }: Frames, access: Access): Ref
   return new Refuser(protocol, access);
 }
 
+/** For one run. It allocates nothing before a frame is refused. */
 export class Refuser {
   readonly #access: Access;
   readonly #requestIdBytes: number;
@@ -33,6 +34,7 @@ export class Refuser {
     this.#layouts = layoutsOf(protocol);
   }
 
+  /** Whether the access lacks a right to the frame at `at`. */
   isRefused(bytes: Uint8Array, at: number): boolean {
     return missingRightOfFrame(this.#access, this.#layouts[bytes[at]!]!, bytes, at) !== null;
   }

@@ -14,11 +14,13 @@ import { TABLE_START, type TablePlace } from "../engine/table-page.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import { KEY_BYTES_MAX } from "../wire/edge/command.ts";
 
+/** Cursors of another version are refused: they may be of another release. */
 const VERSION = 1;
 // Which of the keys at the end are there.
 const Option = { hasBehind: 1, hasAfter: 2 } as const;
 const HEADER_BYTES = 7;
 
+/** A place in the table of one shard. */
 export interface TableCursor {
   /** Index of the shard; those before it have been gone through. */
   readonly shard: number;

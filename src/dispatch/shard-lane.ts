@@ -29,6 +29,7 @@ export type Call = (batch: Uint8Array) => Promise<Uint8Array>;
 
 export type ShardLane = Lane<FramesPiece>;
 
+/** All lanes of one door or Hub. */
 export class ShardLanes {
   readonly map: ShardMap;
   /** Makes the call to a shard, for a stretch of work. */
@@ -47,6 +48,7 @@ export class ShardLanes {
     return (this.#lanes[shard] ??= this.#open(shard));
   }
 
+  /** Makes the lane to a shard: a batch for all pieces of a call, an answer for each. */
   #open(shard: number): ShardLane {
     const { placement } = this.map;
     return new Lane<FramesPiece>(() => {

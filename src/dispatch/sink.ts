@@ -12,8 +12,11 @@ import type { Holder } from "./holder.ts";
 /** A run: whole frames that one target answers. */
 export interface Frames<P extends AnyProtocol = Protocol> {
   readonly protocol: P;
+  /** What answers the run: shards, channels, the namespace, or the connection itself. */
   readonly target: Target;
+  /** Back to back; the door may reuse its buffer only when the run is answered. */
   readonly bytes: Uint8Array;
+  /** Frames in `bytes`, at least one. */
   readonly count: number;
   /** The door has checked the rights to each frame. Else Dispatch does, and answers what is not allowed. */
   readonly isAllowed?: boolean;

@@ -27,6 +27,7 @@ interface Beside {
   readonly doors: TallyFigures;
 }
 
+/** What all objects have said, or why they have not. */
 export interface Survey extends Beside {
   /** In their order. */
   readonly shards: readonly (ShardSummary | Silence)[];
@@ -37,6 +38,7 @@ export interface WholeSurvey extends Survey {
   readonly shards: readonly ShardSummary[];
 }
 
+/** What one Hub has said. */
 export interface HubAnswer {
   readonly hub: string;
   readonly answer: HubFigures | Silence;
@@ -51,6 +53,7 @@ export interface Silence {
   readonly code: string;
 }
 
+/** Figures have no field `code`. */
 export function isSilence(answer: object): answer is Silence {
   return "code" in answer;
 }
@@ -91,6 +94,7 @@ function askShards(shards: ShardGroup): Promise<ShardSummary>[] {
   return shards.all().map((shard) => shard.summary(shards.placement));
 }
 
+/** Asks the Directory, then the Hubs that it names. */
 async function askBeside(env: Env, namespace: string): Promise<Beside> {
   const directory = directoryStub(env, namespace);
   const { hubs: names, figures, doors } = await directory.survey();

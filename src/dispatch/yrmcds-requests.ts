@@ -57,6 +57,7 @@ export async function answerYrmcds(
   }
 }
 
+/** Sends a reply for each semaphore, then one without a name, which ends the dump. */
 async function dump(shards: ShardGroup, opaque: number, form: DumpForm, sink: Sink): Promise<void> {
   const out = new ByteWriter(PAGE_BYTES);
   for (const shard of shards.all()) {

@@ -31,6 +31,7 @@ export interface Listened {
 
 /** What a Directory says of its namespace. */
 export interface DirectorySurvey {
+  /** Names of the Hubs that have connections, as far as the Directory knows. */
   hubs: string[];
   /** What HTTP callers have asked, and what was asked in Hubs that have no connections any more. */
   figures: TallyFigures;
@@ -38,6 +39,7 @@ export interface DirectorySurvey {
   doors: TallyFigures;
 }
 
+/** The Directory answers all of it as well: it is the object of the channel `*`. */
 export interface ChannelCalls extends Rpc.DurableObjectBranded {
   /**
    * Gives messages to the subscribers of their channels. Returns when every Hub has them that is not slow.

@@ -44,7 +44,9 @@ export interface SubscriberFigures {
   readonly sinceMs: number;
   /** What is to be added, less than a millisecond; release 0.4 leaves it out. */
   readonly sinceNs?: number;
+  /** Payload bytes that the connection has published to the channel. */
   readonly readBytes: number;
+  /** Payload bytes that it was sent from the channel. */
   readonly writeBytes: number;
 }
 

@@ -31,6 +31,7 @@ export interface ConnectionParameters {
   readonly port: number;
 }
 
+/** What the header carries. Fields are added only as optional ones: doors and Hubs of two releases meet. */
 export interface OpenRequest extends ConnectionParameters {
   /** The channel of a listener of Server-Sent Events, as a binary string; null for other connections. */
   readonly channel: string | null;

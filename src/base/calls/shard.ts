@@ -33,6 +33,7 @@ export interface ShardRows extends TableRows {
 export interface ShardRemoval {
   /** Names the order that the cursor is a place in. */
   hashes: string;
+  /** Records removed in this step. */
   removed: number;
   /** Where to go on; null when all is done. */
   cursor: number | null;

@@ -13,9 +13,11 @@ import { moveToGroup, OldChannel } from "./old-channel.ts";
 import { publicationsOf, publishedOf } from "./one-channel.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
+/** The class is exported by the Worker, and named in its migrations: it can't be renamed without losing the data. */
 export class Channel extends DurableObject<Env> implements ChannelCalls {
   /** Null in an object of release 0.4. */
   protected readonly group: Group | null = null;
+  /** Null in all objects of this release. */
   readonly #old: OldChannel | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -39,6 +41,7 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
     return this.group!.change(hub, changes);
   }
 
+  /** Null when the group has no room for the Hub. */
   listenTo(channel: string, hub: string, after: number | null): Listened | null {
     return this.group!.listen(channel, hub, after);
   }
@@ -50,6 +53,7 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
   // The calls from here on are about one channel: `*`, or the one that an object of release 0.4 is for. Doors and Hubs of
   // that release know no other calls, and meet this release for minutes after a deployment.
 
+  /** @throws ThrottrError `subscriptions_max` when the group has no room for the Hub */
   async join(hub: string): Promise<void> {
     if (this.#old !== null) await this.#old.change(hub, true);
     else if (!this.group!.join(EVERYBODY, hub)) throw full();
@@ -64,6 +68,7 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
     return this.#old === null ? this.group!.joins.hubsOf(EVERYBODY) : await this.#old.hubs();
   }
 
+  /** @throws ThrottrError `subscriptions_max`, as `join` */
   async listen(hub: string, after: number | null): Promise<Listened> {
     const listened =
       this.#old === null
@@ -73,6 +78,7 @@ export class Channel extends DurableObject<Env> implements ChannelCalls {
     return listened;
   }
 
+  /** @param count messages in `messages`: the answer has a number for each */
   async publish(messages: Uint8Array, count: number): Promise<Published> {
     if (this.#old !== null) return await this.#old.publish(messages, count);
     const publications = publicationsOf(EVERYBODY, messages);

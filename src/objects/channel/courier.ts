@@ -38,12 +38,14 @@ export interface Consignment {
   readonly count: number;
 }
 
+/** What one publication gives to the Hub: goes in one call, maybe with others. */
 interface Delivery extends Piece {
   readonly consignments: readonly Consignment[];
   readonly count: number;
   resolve(delivered: Uint32Array): void;
 }
 
+/** Kept as long as the Hub has joined any name; one that joins again gets a new one. */
 export class Courier {
   /** Name of the Hub's object. */
   readonly hub: string;
@@ -108,6 +110,7 @@ export class Courier {
     return delivered;
   }
 
+  /** Makes one call of all deliveries that wait, and tells each how many subscriptions took it. */
   #carry(): Carry<Delivery> {
     // A stub for each stretch of work: one to an object that was reset meanwhile fails for good.
     const stub = hubStub(this.#env, this.hub);

@@ -27,16 +27,19 @@ export class Directory extends Channel implements DirectoryCalls {
     );
   }
 
+  /** A door lives for one request: what it has counted is kept here, in memory. */
   absorb(figures: TallyFigures): void {
     this.#doors.absorb(figures, Date.now());
     this.#points.note();
   }
 
+  /** The counts come with the leave, in one call: a Hub that is empty may never be started again. */
   async retire(hub: string, figures: TallyFigures): Promise<void> {
     this.#retired.absorb(figures, Date.now());
     await this.leave(hub);
   }
 
+  /** Calls no other object: the door asks the Hubs itself, all at once. */
   async survey(): Promise<DirectorySurvey> {
     const nowMs = Date.now();
     const doors = this.#doors.figures(nowMs);
@@ -44,6 +47,7 @@ export class Directory extends Channel implements DirectoryCalls {
     return { hubs: await this.hubs(), figures, doors };
   }
 
+  /** Asks them again, as a connection may have been opened since. */
   async suspect(hubs: string[]): Promise<void> {
     await this.group!.joins.verify(hubs);
   }

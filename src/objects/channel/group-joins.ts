@@ -16,6 +16,7 @@ const JOIN_OVERHEAD_BYTES = 128;
 /** Names that a Hub is asked about in one call. */
 const VERIFIED_AT_ONCE = 4096;
 
+/** Of one group. All joins are in memory; the rows are only read at a start. */
 export class GroupJoins {
   readonly #store: GroupStore;
   /** Makes the courier to a Hub when it joins its first name. */
@@ -114,6 +115,7 @@ export class GroupJoins {
     return this.#members.get(channel)?.find(({ courier }) => courier.hub === hub);
   }
 
+  /** Adds a join that is on disk. */
   #add(channel: string, hub: string): void {
     let courier = this.#couriers.get(hub);
     if (courier === undefined) {

@@ -42,6 +42,7 @@ export interface NumbersHost {
   onForget(channel: string): void;
 }
 
+/** Of one group. Only channels that were listened to over HTTP are in it. */
 export class GroupNumbers {
   readonly #store: GroupStore;
   readonly #host: NumbersHost;

@@ -16,17 +16,22 @@ const REPLAY_BYTES_MAX = 4 << 20;
 export const GROUP_KEPT_BYTES_MAX = 16 << 20;
 /** A row may have 2 MB; one message of 1.8 MB is a chunk of its own. */
 const CHUNK_BYTES_MAX = 1 << 20;
+/** What a row takes beside its messages, in memory and on disk. */
 const CHUNK_OVERHEAD_BYTES = 256;
 
 /** A row, without its messages. */
 interface Chunk {
+  /** Part of the key of its row: slots are used again. */
   readonly slot: number;
+  /** Number of its first message. */
   readonly first: number;
   readonly count: number;
   readonly bytes: number;
+  /** When it was published, in ms since the epoch. */
   readonly atMs: number;
 }
 
+/** What is kept of one channel. */
 interface Kept {
   /** In order. */
   readonly chunks: Chunk[];
@@ -34,6 +39,7 @@ interface Kept {
   count: number;
 }
 
+/** Of one group. */
 export class GroupReplay {
   readonly #store: GroupStore;
   readonly #messagesMax: number;
@@ -223,6 +229,7 @@ export class GroupReplay {
     for (const { channel, bytes } of sizes) if (bytes > level) this.#cutTo(channel, level);
   }
 
+  /** Drops the oldest chunks until the rest fits. */
   #cutTo(channel: string, bytesMax: number): void {
     const { chunks, bytes } = this.#channels.get(channel)!;
     let left = bytes;

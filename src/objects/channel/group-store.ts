@@ -10,6 +10,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 const FORMAT = 1;
 const HEAD = "group";
 
+/** What is stored of the group as a whole, under one key. */
 interface Head {
   readonly format: number;
   /** No number above this one has been used. */
@@ -28,6 +29,7 @@ const TABLES = `
      messages BLOB, PRIMARY KEY (name, slot)) WITHOUT ROWID;
 `;
 
+/** Of one group. It knows tables, and not what they are for. */
 export class GroupStore {
   readonly storage: DurableObjectStorage;
   #head: Head | null;

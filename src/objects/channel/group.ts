@@ -42,9 +42,11 @@ interface ToHub {
 
 const NO_MEMBERS: readonly Member[] = [];
 
+/** The work of one object of the class Channel. */
 export class Group {
   /** For storage, `waitUntil` and the alarm. */
   readonly #state: DurableObjectState;
+  /** Shared by joins, numbers and kept messages: one of them makes the tables for all. */
   readonly #store: GroupStore;
   /** Which Hubs have subscribers of which channels. */
   readonly joins: GroupJoins;
@@ -194,6 +196,7 @@ export class Group {
     this.#state.waitUntil(this.#settleLater());
   }
 
+  /** One wait for all channels, however many messages come meanwhile. */
   async #settleLater(): Promise<void> {
     // Until no message has been numbered for a while: a row for each message would be billed, and slow.
     let settled = -1;

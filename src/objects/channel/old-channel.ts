@@ -26,6 +26,7 @@ interface Numbering {
   readonly usedAtMs: number;
 }
 
+/** In an object that release 0.4 made for one channel. To be removed with the release after 0.5. */
 export class OldChannel {
   readonly #storage: DurableObjectStorage;
   readonly #channel: string;
@@ -114,6 +115,7 @@ function storedHubs({ kv }: Pick<DurableObjectStorage, "kv">): string[] {
   return Array.from(kv.list({ prefix: HUB }), ([key]) => key.slice(HUB.length));
 }
 
+/** Tells a group about one name; returns the indexes that it refused: none, or the first. */
 async function changeOne(
   group: DurableObjectStub<ChannelCalls>,
   hub: string,

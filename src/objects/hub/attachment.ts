@@ -9,6 +9,7 @@ import type { Access } from "../../base/access.ts";
 import type { ConnectionParameters } from "../../base/calls/open-request.ts";
 import type { StoredFlow } from "./flow.ts";
 
+/** Structured clones: typed arrays stay what they are. At most 16 KiB in all. */
 export interface Attachment extends ConnectionParameters, StoredFlow {
   /** 16 bytes: see `connection-id.ts`. */
   readonly id: Uint8Array;
@@ -43,6 +44,7 @@ const VARIABLE_BYTES_MAX = 14_000;
 /** What a prefix takes beside its bytes. */
 const PREFIX_OVERHEAD_BYTES = 16;
 
+/** All zeros. */
 export const newCounts = (): Float64Array => new Float64Array(COUNTS);
 
 /** The attachment of a new connection. */

@@ -13,6 +13,7 @@ const BACKLOG_BYTES_MAX = 32 << 20;
 export class HubBacklog {
   bytes = 0;
 
+  /** True when each client may leave no more than one window. */
   get isTight(): boolean {
     return this.bytes > BACKLOG_BYTES_MAX;
   }

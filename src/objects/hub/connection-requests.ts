@@ -40,7 +40,9 @@ export interface RequestsHub {
 /** Answers the runs of one connection, one at a time: `Session` begins the next one after the last reply. */
 export class ConnectionRequests {
   readonly #hub: RequestsHub;
+  /** The connection itself, as the roster knows it. */
   readonly #subscriber: Subscriber;
+  /** Null for connections of a Throttr protocol: only yrmcds gives back what a connection holds when it ends. */
   readonly #holder: Holder | null;
   /** Stores the subscriptions: the client must not see a reply that a crash takes back. */
   readonly #onSubscribed: () => void;

@@ -1,5 +1,6 @@
 /** Why the server closes a connection. The codes are listed in docs/reference.md; clients tell them apart by them. */
 
+/** One way for a connection to end. */
 export interface Ending {
   /** WebSocket close code. */
   readonly code: number;
@@ -16,11 +17,13 @@ export const FINISHED = ending(1000, "");
 /** A reset of the object has lost what it had in memory of a frame: what follows can't be told from a new one. */
 export const FRAME_LOST = ending(1011, "frame_lost: the server restarted in the middle of a frame");
 
+/** Text is for bridges; the runtime answers `ping` itself. */
 export const TEXT_MESSAGE = ending(
   1003,
   "text_message: send frames as binary messages; the only text message may be ping",
 );
 
+/** A gateway's word is checked, as it comes from outside. */
 export const BRIDGE_INVALID = ending(
   1008,
   "bridge_invalid: expected end, or drained N, where N is at most the reply bytes not yet drained",
@@ -41,6 +44,7 @@ export const CHANNEL_FAILED = ending(1011, "channel_failed");
 export const frameTimeout = (ms: number): Ending =>
   ending(1008, `frame_timeout: a frame did not arrive completely within ${ms} ms`);
 
+/** The size is in the frame's head: nothing of the rest is read. */
 export const frameTooLarge = (bytesMax: number): Ending =>
   ending(1009, `frame_too_large: a frame may have at most ${bytesMax} bytes`);
 

@@ -10,6 +10,7 @@ import { eventRecords, startRecord } from "../../wire/events.ts";
 import { forEachMessage, type Batch, type Pushes } from "../../wire/messages.ts";
 import type { Listened } from "../../base/calls/channel.ts";
 
+/** Of one connection. It keeps a number alone: what is held back is in `HeldPushes`. */
 export class EventListener {
   /** Number of the last message before the start; null before the start. */
   #startSequence: number | null = null;

@@ -25,6 +25,7 @@ export interface StoredFlow {
   readonly unheardBytes: number;
 }
 
+/** Of one connection. */
 export class Flow {
   readonly #host: FlowHost;
   /** Null for a WebSocket client: it reports nothing. */

@@ -6,6 +6,7 @@
  */
 import type { Pushes } from "../../wire/messages.ts";
 
+/** Pushes that wait, with what tells whether a listener has them already. */
 export interface HeldPush {
   readonly pushes: Pushes;
   /** Number of the first message; null in a channel whose messages are not numbered. */

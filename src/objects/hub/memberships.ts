@@ -37,6 +37,7 @@ class Changes implements Piece {
   /** Bytes that a call carries for these changes: a lane bounds its calls by them. */
   bytes = 0;
 
+  /** Keeps the order: a join and a leave of one name must not change places. */
   add(change: Change): void {
     this.all.push(change);
     this.bytes += CHANGE_BYTES + change.channel.length;
@@ -47,6 +48,7 @@ class Changes implements Piece {
   }
 }
 
+/** Of one Hub: a lane to each group that it has told anything. */
 export class Memberships {
   readonly #env: Env;
   readonly #namespace: string;
@@ -97,6 +99,7 @@ export class Memberships {
     lane.submit(changes);
   }
 
+  /** Makes one call of all changes that wait; the group answers with those that it has no room for. */
   #carryTo(group: number): Carry<Changes> {
     // A stub for each stretch of work: one to an object that was reset meanwhile fails for good.
     const stub = groupStub(this.#env, this.#namespace, group);

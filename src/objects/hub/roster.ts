@@ -33,6 +33,7 @@ export interface ChannelFigures {
  */
 const SINCE_STEP_MS = 2 ** -10;
 
+/** Of one Hub, in memory: rebuilt from the sockets' attachments at each wake-up. */
 export class Roster {
   /** Tells groups of channels that gain their first subscriber here, or lose their last one. */
   readonly #memberships: Memberships;

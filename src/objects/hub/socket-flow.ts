@@ -29,6 +29,7 @@ export class HubUnread {
   }
 }
 
+/** The Hub's part: its clock, and what the runtime knows of the socket. */
 export interface SocketFlowHost extends Pick<Timers, "nowMs" | "wait"> {
   /** When the runtime last answered the text `ping` of the client, in ms since the epoch; 0 for never. */
   lastPingMs(): number;
@@ -117,11 +118,13 @@ export class SocketFlow {
     this.#setSilent(0);
   }
 
+  /** Rejected where the connection has closed meanwhile: what waits for room must not go on behind its end. */
   async #pause(ms: number): Promise<void> {
     await this.#host.wait(ms);
     if (this.#isClosed) throw new Error("closed");
   }
 
+  /** Keeps the sum of the Hub in step. */
   #setSilent(bytes: number): void {
     this.#hub.bytes += muchOf(bytes) - muchOf(this.silentBytes);
     this.silentBytes = bytes;

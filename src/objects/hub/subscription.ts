@@ -8,6 +8,7 @@ import type { Batch, Pushes } from "../../wire/messages.ts";
 import type { Transport } from "../../wire/overview.ts";
 import type { ConnectionRow } from "../../wire/throttr/connection-row.ts";
 
+/** Of one connection to one channel; 25 bytes and the name in the attachment. */
 export interface Subscription {
   /**
    * Milliseconds since the epoch. The fraction tells subscriptions of one millisecond apart: each that a

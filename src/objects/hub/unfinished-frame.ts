@@ -9,11 +9,13 @@ import type { Timers } from "../../base/timers.ts";
 /** How many timeouts a frame may take in all. */
 const STALLS_MAX = 4;
 
+/** The connection's part. */
 export interface UnfinishedFrameHost extends Timers {
   /** The frame has not gone on for too long, or takes too long in all. */
   onTimeout(timeoutMs: number): void;
 }
 
+/** Of one connection; most never have one, as clients send small frames. */
 export class UnfinishedFrame {
   readonly #host: UnfinishedFrameHost;
   readonly #timeoutMs: number;

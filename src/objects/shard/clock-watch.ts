@@ -12,6 +12,7 @@ const PASSED_MS = 2000;
 /** By how much the clock that stands still must be ahead of a door's. */
 const AHEAD_MS = 1000;
 
+/** Of one instance of a shard. */
 export class ClockWatch {
   /** What `Date.now()` of this object said last; it never goes back. */
   #nowMs = -1;

@@ -1,13 +1,16 @@
 /** Logs that a shard refuses records for want of room: at most once a minute, with how many since the last time. */
 import { logWarning } from "../../base/log.ts";
 
+/** A full shard may refuse a thousand requests a second, and each line of a log is billed. */
 const INTERVAL_MS = 60_000;
 
+/** Of one instance of a shard. */
 export class FullLog {
   readonly #shard: string;
   readonly #bytesMax: number;
   /** Refusals since the start: at the last call, and at the last line of the log. */
   #seen = 0;
+  /** Refusals that the log has told of, and when it did so last. */
   #logged = 0;
   #loggedAtMs = -Infinity;
 

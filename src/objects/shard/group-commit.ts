@@ -24,6 +24,7 @@ export interface CommitHost extends Pick<Timers, "wait" | "waitUntil"> {
 
 /** Of one shard. With strict durability calls wait for their row; with relaxed ones they are answered before it. */
 export class GroupCommit {
+  /** Writes the row, and knows whether there is anything to write. */
   readonly #host: CommitHost;
   readonly #isStrict: boolean;
   /** The flush that everything applied by now waits for; null when nothing waits. */

@@ -55,6 +55,7 @@ export function readHashKey(sql: SqlStorage): HashKey | null {
   return { low: view.getUint32(0, true), high: view.getUint32(4, true) };
 }
 
+/** Null before first use. */
 function readShardRow(sql: SqlStorage): ShardRow | null {
   if (!hasTable(sql, "shard")) return null;
   return sql.exec<ShardRow>("SELECT * FROM shard").one();
@@ -65,6 +66,7 @@ function hasTable(sql: SqlStorage, name: string): boolean {
   return found.toArray().length > 0;
 }
 
+/** Of one shard. All its methods but `load` end within the turn: SQLite of an object is synchronous. */
 export class Journal {
   readonly #sql: SqlStorage;
   readonly #engine: Engine;
@@ -310,6 +312,7 @@ export class Journal {
     this.#write(`CREATE TABLE ${name} (n INTEGER PRIMARY KEY, row BLOB NOT NULL)`);
   }
 
+  /** Counts what it reads: the journal goes on from there. */
   #restoreJournal(generation: number): void {
     this.#restore(`journal_${generation}`, (bytes) => {
       this.rows++;

@@ -10,6 +10,7 @@ import { logWarning } from "../../base/log.ts";
 /** A lag is stored and logged from here on. */
 const NOTED_MS = 1000;
 
+/** The shard's part. */
 export interface LagHost {
   /** The lag has grown: the platform's clock has gone back, and alarms, which are in its time, are too late. */
   onGrown(): void;
@@ -17,6 +18,7 @@ export interface LagHost {
   onLong(): void;
 }
 
+/** Of one instance of a shard. */
 export class LagWatch {
   readonly #shard: string;
   readonly #host: LagHost;

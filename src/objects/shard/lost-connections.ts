@@ -9,6 +9,7 @@ import { askHubs } from "../../dispatch/ask-hubs.ts";
 import { hubOfConnection, splitIds } from "../../base/connection-id.ts";
 import { hubName } from "../../base/names.ts";
 
+/** The answer of the Hubs. */
 export interface LostConnections {
   /** Ids of 16 bytes. */
   readonly lost: Uint8Array[];

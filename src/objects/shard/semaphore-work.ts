@@ -22,6 +22,7 @@ const RECLAIM_INTERVAL_MS = 1000;
 /** A lost connection has to give back within `HOLDER_TIMEOUT_MS`: a third of that is left for the alarm and the calls. */
 const CHECK_SHARE = 2 / 3;
 
+/** Of one shard. The journal has the semaphores; when to look after them is in memory only. */
 export class SemaphoreWork {
   readonly #env: Env;
   readonly #shard: string;

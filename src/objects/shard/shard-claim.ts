@@ -19,6 +19,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 /** Executes what writes; a failure resets the object. */
 type Write = (write: () => void) => void;
 
+/** Of one shard; shard 0 has a part of its own in most methods. */
 export class ShardClaim {
   readonly #env: Env;
   readonly #namespace: string;
@@ -153,6 +154,7 @@ export class ShardClaim {
     return others.filter((_, i) => answers[i]);
   }
 
+  /** The refusal of a shard whose data is gone. */
   #missing(index: number): Error {
     const shard = shardName.format(this.#namespace, index);
     if (!this.#isLogged) logError("shard_data_missing", { shard });

@@ -69,6 +69,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   readonly #lagWatch: LagWatch;
   /** Notices that `Date.now()` stands still for this instance. */
   readonly #clockWatch = new ClockWatch();
+  /** Counts begin here: they are in memory only. */
   readonly #startedAtMs = Date.now();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
   readonly #hashes: string;
@@ -172,6 +173,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     );
   }
 
+  /** @throws ThrottrError `listing_lost` when the table has another order than the cursor's */
   async rows(...asked: Asked<"rows">): Promise<ShardRows> {
     const [placement, query, hashes, place, recordsMax] = asked;
     return await this.#read(placement, () => {
@@ -188,6 +190,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     );
   }
 
+  /** One step; a restart begins again, which removes nothing twice. */
   async remove(...asked: Asked<"remove">): Promise<ShardRemoval> {
     const [placement, query, hashes, cursor] = asked;
     // A removal of millions of records is one call after the other: others have a turn between two.
@@ -217,6 +220,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
     });
   }
 
+  /** Sweeps before it counts, and takes turns meanwhile. */
   async summary(placement: Placement): Promise<ShardSummary> {
     // Totals count records that have expired until they are collected.
     await this.#prepareRead(placement);
