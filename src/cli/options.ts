@@ -33,7 +33,7 @@ export function addConnectionOptions(command: Command): Command {
     .option("--url <url>", "address of the server: http, https, ws or wss")
     .option(
       "--token <token>",
-      "access token; safer as THROTTR_TOKEN or in a profile, as process lists show arguments",
+      "access token; safer as THROTTR_TOKEN or in a profile, because process lists show arguments",
     )
     .option("--profile <name>", "profile with the address and token to use")
     .option("--timeout <duration>", "timeout of a call (default: 10s)", timerArgument());

@@ -33,7 +33,9 @@ export const BUFFERS: readonly AddCommand[] = [addSet, addGet];
 function addSet(program: Command): void {
   const command = program
     .command("set")
-    .description("set a buffer; exits with 1 if --if-absent or --expect does not hold")
+    .description(
+      "set a buffer; exits with 1 if the condition of --if-absent or --expect is not met",
+    )
     .argument("<key>")
     .argument("[value]", "the value; - or no value reads standard input")
     .addOption(ttlOption())

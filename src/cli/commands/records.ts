@@ -156,7 +156,7 @@ async function shownRemaining(
 function addList(program: Command): void {
   const command = program
     .command("list")
-    .description("list records; in the order of their keys while there are few")
+    .description("list records, in the order of their keys while the namespace has few")
     .option("--prefix <prefix>", "only keys that begin with it")
     .addOption(limitOption())
     .action(
