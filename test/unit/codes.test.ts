@@ -13,6 +13,7 @@ import {
   type Code,
 } from "../../src/wire/edge/codes.ts";
 import { ThrottrError } from "../../src/wire/edge/error.ts";
+import { UNKNOWN_CODES } from "../../src/wire/edge/outcome-codes.ts";
 import type { RateLimitErrorCode } from "../../src/wire/ratelimit/error.ts";
 
 const THROWN =
@@ -127,4 +128,9 @@ describe("the reference", () => {
       ]);
     }
   });
+});
+
+it("a client takes exactly the codes of the phase unknown for an unknown outcome", () => {
+  const unknown = ALL_CODES.filter((code) => phaseOf(code) === Phase.unknown);
+  expect(UNKNOWN_CODES.toSorted()).toEqual(unknown.toSorted());
 });

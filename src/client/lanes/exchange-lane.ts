@@ -1,6 +1,7 @@
 /** The lane of transports that carry one message, and its replies back, at a time: HTTP and RPC. */
-import { isOfAPart } from "../../wire/edge/codes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
+import type { Code } from "../../wire/edge/codes.ts";
+import { PART_CODES } from "../../wire/edge/outcome-codes.ts";
 import { messageOf } from "../../wire/edge/operation.ts";
 import { Alarm, expireAll } from "../timing/alarm.ts";
 import { backoffMs } from "../timing/backoff.ts";
@@ -115,7 +116,11 @@ class Turn implements CallOwner {
       for (const call of again) call.fail(error);
       return [];
     }
-    if (isOfAPart(error.code) && open.length > 1 && this.#halvings++ < HALVINGS_MAX) {
+    if (
+      PART_CODES.includes(error.code as Code) &&
+      open.length > 1 &&
+      this.#halvings++ < HALVINGS_MAX
+    ) {
       return await this.#halves(unanswered);
     }
     return toSendAgain(unanswered, error, this.#settings.attemptsMax);

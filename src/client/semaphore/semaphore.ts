@@ -10,7 +10,8 @@ import {
 } from "../../wire/edge/argument.ts";
 import { pause, TIMER_MS_MAX } from "../../wire/clock.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
-import { Phase, phaseOf } from "../../wire/edge/codes.ts";
+import type { Code } from "../../wire/edge/codes.ts";
+import { UNKNOWN_CODES } from "../../wire/edge/outcome-codes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
 import { backoffMs } from "../timing/backoff.ts";
@@ -205,7 +206,7 @@ export class LeasedSemaphore implements Semaphore {
       });
     } catch (error) {
       // The lease may be held though the call failed. If releasing it fails, too, it ends with its TTL.
-      if (phaseOf((error as ThrottrError).code) === Phase.unknown) {
+      if (UNKNOWN_CODES.includes((error as ThrottrError).code as Code)) {
         this.#calls.release(this.name, leaseId).catch(() => {});
       }
       throw error;

@@ -22,14 +22,11 @@ export const Phase = {
 } as const;
 export type Phase = (typeof Phase)[keyof typeof Phase];
 
-/**
- * `part`: a part of the refused message is at fault, and halves of it may be accepted.
- * `anyRoute`: any route of `/v1` may answer with it, so the OpenAPI document describes it once for all.
- */
-type Mark = "part" | "anyRoute";
+/** Any route of `/v1` may answer with the code, so the OpenAPI document describes it once for all. */
+type Mark = "anyRoute";
 
 /** The HTTP status is null for codes that HTTP never answers with. */
-type Row = readonly [phase: Phase, status: number | null, title: string, ...marks: Mark[]];
+type Row = readonly [phase: Phase, status: number | null, title: string, mark?: Mark];
 
 const { argument, refusal, transport, unknown, fault } = Phase;
 
@@ -80,7 +77,7 @@ const CODES = {
   quota_ratio_taken: [argument, 400, "Two quotas have the same ratio of limit to window"],
   window_invalid: [argument, 400, "The window is out of range"],
   time_overflow: [argument, 400, "The limit spans more time than a timestamp can hold"],
-  request_type_unknown: [refusal, 400, "The dialect has no such request type", "part"],
+  request_type_unknown: [refusal, 400, "The dialect has no such request type"],
   body_truncated: [refusal, 400, "The body ends in the middle of a frame"],
   body_aborted: [refusal, 400, "The body was cut off before its end"],
   bridge_unsupported: [refusal, 400, "The gateway and the server are of different releases"],
@@ -90,14 +87,8 @@ const CODES = {
   token_expired: [refusal, 401, "The token has expired", "anyRoute"],
   token_not_yet_valid: [refusal, 401, "The token is not valid yet", "anyRoute"],
   ticket_too_long: [refusal, 401, "The ticket is valid for too long", "anyRoute"],
-  scope_missing: [refusal, 403, "The token lacks a scope", "part", "anyRoute"],
-  prefix_missing: [
-    refusal,
-    403,
-    "The token does not allow this key or channel",
-    "part",
-    "anyRoute",
-  ],
+  scope_missing: [refusal, 403, "The token lacks a scope", "anyRoute"],
+  prefix_missing: [refusal, 403, "The token does not allow this key or channel", "anyRoute"],
   origin_not_allowed: [refusal, 403, "Pages of this origin may not call the server", "anyRoute"],
   key_absent: [refusal, 404, "There is no record under this key"],
   semaphore_absent: [refusal, 404, "There is no such semaphore"],
@@ -118,9 +109,9 @@ const CODES = {
   state_invalid: [refusal, 409, "The buffer under this key does not hold a state of this limit"],
   answer_lost: [refusal, 409, "The call was applied before, but its answer could not be stored"],
   cursor_lost: [refusal, 410, "The cursor is no longer valid: list again from the start"],
-  body_too_large: [refusal, 413, "The body is too large", "part"],
-  frame_too_large: [refusal, 413, "The key and the value together are too large", "part"],
-  runs_max: [refusal, 413, "The body switches too often between kinds of requests", "part"],
+  body_too_large: [refusal, 413, "The body is too large"],
+  frame_too_large: [refusal, 413, "The key and the value together are too large"],
+  runs_max: [refusal, 413, "The body switches too often between kinds of requests"],
   host_not_allowed: [refusal, 421, "The server does not answer to this host name", "anyRoute"],
   idempotency_conflict: [
     refusal,
@@ -179,7 +170,7 @@ const CODES = {
   options_invalid: [refusal, null, "The frame has options that its request type does not support"],
   props_invalid: [refusal, null, "The props of the service binding are invalid"],
   // Of servers up to release 0.4.
-  channels_max: [refusal, null, "The body publishes to too many channels", "part"],
+  channels_max: [refusal, null, "The body publishes to too many channels"],
 
   // Why the server closes a connection: the reason begins with the code.
   bridge_invalid: [transport, null, "The gateway does not speak the bridge protocol"],
@@ -244,15 +235,8 @@ export function statusOf(code: string): number | null {
 /** What a code means, in a few words. */
 export const titleOf = (code: Code): string => CODES[code][2];
 
-/** Whether halves of a message that was refused so may be accepted. */
-export const isOfAPart = (code: string): boolean => isMarked(code, "part");
-
 /** Whether any route of `/v1` may answer with a code. */
-export const isOfAnyRoute = (code: string): boolean => isMarked(code, "anyRoute");
-
-function isMarked(code: string, mark: Mark): boolean {
-  return rowOf(code)?.includes(mark, 3) ?? false;
-}
+export const isOfAnyRoute = (code: string): boolean => rowOf(code)?.[3] === "anyRoute";
 
 /** Codes come from other releases, too. */
 function rowOf(code: string): Row | undefined {
