@@ -26,16 +26,19 @@ export function transportOf(settings: ConnectionSettings): Transport {
   return /^wss?:/i.test(settings.url) ? socketTransportOf(settings) : httpTransportOf(settings);
 }
 
+/** HTTP, whatever the address begins with: for single requests that keep no connection. */
 export function httpTransportOf(settings: ConnectionSettings): Transport {
   return http(settings.url, transportOptions(settings));
 }
 
+/** A WebSocket, whatever the address begins with: for subscriptions and loads. */
 export function socketTransportOf(settings: ConnectionSettings): Transport {
   return webSocket(settings.url, transportOptions(settings));
 }
 
 /** The clients of one run: one for each address, token and timeout, all closed together at the end. */
 export class Clients {
+  /** By address, token and timeout. */
   readonly #clients = new Map<string, ThrottrClient>();
 
   /** The client for these settings; opened lazily, by its first call. */

@@ -5,6 +5,7 @@
  */
 import { InvalidArgumentError } from "commander";
 
+/** Milliseconds of each unit. Months and years have no fixed length. */
 const UNIT_MS: Readonly<Record<string, number>> = {
   ms: 1,
   s: 1000,
@@ -12,8 +13,11 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   h: 3_600_000,
   d: 86_400_000,
 };
+/** One count with its unit; `ms` stands before `m`, so that it is not read as minutes. */
 const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g;
+/** A whole duration. Tested first, as `matchAll` would skip what it does not know. */
 const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/;
+/** Plain milliseconds, as JSON and the protocol have them. */
 const PLAIN = /^\d+$/;
 
 /**

@@ -7,6 +7,7 @@
 import { constants } from "node:os";
 
 export const ExitCode = {
+  /** The command did what it says. */
   done: 0,
   /** The answer is no: the record does not exist, a limit refused, or a semaphore has no room. */
   refused: 1,

@@ -13,6 +13,7 @@ export const NAME = "throttr-edge";
 /** The command, an argument or the configuration is wrong: nothing was sent. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
+  /** Stable, such as `profile_unknown`: scripts compare it. */
   readonly code: string;
 
   /**
@@ -52,6 +53,7 @@ export function failureOf(error: unknown): Failure {
   return { code: "internal", message: detailOf(error), exitCode: ExitCode.fault };
 }
 
+/** Exit codes by phase: how far a call got before it failed. */
 const EXIT_CODES: Readonly<Record<Phase, ExitCode>> = {
   argument: ExitCode.usage,
   refusal: ExitCode.server,
@@ -60,6 +62,10 @@ const EXIT_CODES: Readonly<Record<Phase, ExitCode>> = {
   unknown: ExitCode.connection,
 };
 
+/**
+ * The exit code of a code. Two codes have their own, as scripts of `acquire` and of Ctrl-C expect
+ * them.
+ */
 function exitCodeOf(code: string): ExitCode {
   if (code === "aborted") return ExitCode.interrupted;
   if (code === "semaphore_unavailable") return ExitCode.refused;
@@ -72,11 +78,13 @@ function withReason(detail: string, error: Error): string {
   let reason: unknown = error;
   while (reason instanceof Error && reason.cause !== undefined) reason = reason.cause;
   if (!(reason instanceof Error)) return detail;
+  // `connect` to several addresses fails with an empty message and a code.
   const { code } = reason as NodeJS.ErrnoException;
   const text = reason.message || (code ?? "");
   return text === "" || error.message.includes(text) ? detail : `${detail}: ${text}`;
 }
 
+/** A fault of ours, with its stack: the person who reports it has nothing else. */
 function detailOf(error: unknown): string {
   return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }
@@ -87,6 +95,7 @@ export function printFailure(error: unknown, stderr: Sink, isJson: boolean): Exi
   if (isJson) {
     stderr.write(`${jsonOf({ error: { code, message, exitCode } })}\n`);
   } else if (exitCode !== ExitCode.interrupted) {
+    // Commander's messages name the option themselves; a code before them would say nothing.
     const isUsage = code === "usage_invalid";
     stderr.write(`${NAME}: ${isUsage ? "" : `${code}: `}${shownLines(message)}\n`);
   }

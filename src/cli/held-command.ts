@@ -31,6 +31,8 @@ export async function runHolding(
   lease: HeldLease,
   [program, ...args]: readonly string[],
 ): Promise<ExitCode> {
+  // With the terminal of this process: the program may ask questions. No shell, so arguments stay
+  // as they are.
   const child = spawn(program!, args, {
     stdio: "inherit",
     env: { ...invocation.host.environment, THROTTR_LEASE_ID: lease.leaseId },
@@ -40,6 +42,8 @@ export async function runHolding(
   const stopPassing = passSignals(child, invocation);
   try {
     const exitCode = await ended;
+    // A lost lease is the result, whatever the program's own exit code is: its work was not
+    // protected.
     const { reason } = lease.signal;
     return lease.signal.aborted ? invocation.report(reason) : exitCode;
   } catch (error) {
@@ -54,6 +58,7 @@ export async function runHolding(
   }
 }
 
+/** The exit code of a process. Rejects if it could not be started. */
 function endOf(child: ChildProcess): Promise<ExitCode> {
   return new Promise((resolve, reject) => {
     child.once("error", reject);
@@ -69,6 +74,7 @@ function endAtLoss(child: ChildProcess, lease: HeldLease, { output }: Invocation
   const onLoss = (): void => {
     output.note(output.bad("the lease was lost; ending the command"));
     child.kill("SIGTERM");
+    // The lease is lost already: another holder may have started.
     timer = setTimeout(() => child.kill("SIGKILL"), GRACE_MS);
   };
   if (lease.signal.aborted) onLoss();

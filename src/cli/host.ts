@@ -14,6 +14,7 @@ export type Sink = Writable & {
   readonly rows?: number;
 };
 
+/** What a process has and a test replaces. */
 export interface Host {
   readonly stdin: Input;
   readonly stdout: Sink;

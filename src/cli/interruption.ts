@@ -7,10 +7,14 @@
 import { once } from "node:events";
 import { ExitCode } from "./exit-code.ts";
 
+/** Ctrl-C, and what supervisors and containers send to stop a process. */
 const SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
+/** Turns signals of the process into an abort signal that commands watch. */
 export class Interruption {
+  /** Replaced by `renew`, as an abort signal can't be reset. */
   #controller = new AbortController();
+  /** 130 until a signal has arrived. */
   #exitCode: ExitCode = ExitCode.interrupted;
 
   /** Starts to listen. */
@@ -39,6 +43,7 @@ export class Interruption {
     for (const name of SIGNALS) process.off(name, this.#onSignal);
   }
 
+  /** Aborts with the first signal; exits with the second. */
   readonly #onSignal = (name: NodeJS.Signals): void => {
     const code = name === "SIGINT" ? ExitCode.interrupted : ExitCode.terminated;
     if (this.#controller.signal.aborted) process.exit(code);

@@ -18,7 +18,9 @@ import { connectionSettings, type ConnectionSettings } from "./settings.ts";
 
 /** A command line being executed: what outlives a single command. */
 export interface Run {
+  /** Streams and environment, in place of `process`. */
   readonly host: Host;
+  /** Shared by all lines of a prompt, so that each does not open a connection. */
   readonly clients: Clients;
   /** Default options; the prompt passes its own here. Flags on the command line override them. */
   readonly flags: ConnectionOptions;
@@ -28,9 +30,11 @@ export interface Run {
   readonly renewSignal: () => AbortSignal;
   /** Whether this is a line of the prompt rather than a process of its own. */
   readonly isPrompt: boolean;
+  /** Set by the command that ran last. */
   exitCode: ExitCode;
 }
 
+/** Runs by their program. Weak: the prompt makes a program for each line. */
 const runs = new WeakMap<Command, Run>();
 
 /** Ties a program to its run. Commander has no place for such a value, so a weak map holds it. */
@@ -38,14 +42,21 @@ export function setRun(program: Command, run: Run): void {
   runs.set(program, run);
 }
 
+/** One command being executed: its settings, its output and its client. */
 export class Invocation {
+  /** What outlives this command. */
   readonly run: Run;
   readonly host: Host;
+  /** Prints as `--json` says. */
   readonly output: Output;
   /** Aborted by SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
   /** The connection options as flags gave them, those before the name of the command included. */
   readonly flags: ConnectionOptions;
+  /**
+   * Resolved with the first use, as commands like `version` must not fail for a broken profile
+   * file.
+   */
   #settings: ConnectionSettings | null = null;
 
   constructor(command: Command, run: Run) {
@@ -106,12 +117,14 @@ export function action<Options, Operands extends unknown[]>(
     const run = runs.get(rootOf(command));
     if (run === undefined) throw new Error("the program was not made for a run");
     const invocation = new Invocation(command, run);
+    // Commander calls with the operands, then the options, then the command itself.
     const operands = args.slice(0, -2) as Operands;
     run.exitCode =
       (await carryOut(invocation, command.opts() as Options, ...operands)) ?? ExitCode.done;
   };
 }
 
+/** The program that a command belongs to; commander knows only the parent. */
 function rootOf(command: Command): Command {
   return command.parent === null ? command : rootOf(command.parent);
 }

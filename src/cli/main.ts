@@ -11,6 +11,7 @@ import { Interruption } from "./interruption.ts";
 import { completeLanguage } from "./node-20.ts";
 import { carryOut } from "./program.ts";
 
+// Before anything else runs: modules that were imported above use it in functions only.
 completeLanguage();
 
 // The reader closed the pipe, as `| head` does when it has its lines: that is a normal end.
@@ -19,6 +20,7 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   process.exit(ExitCode.done);
 });
 
+// Listens before the first command runs, so that no signal is lost.
 const ending = new Interruption();
 const clients = new Clients();
 try {

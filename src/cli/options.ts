@@ -10,11 +10,15 @@ import { bytesOfArgument, type Encoding } from "./text.ts";
 
 /** Options of every command that talks to a server. */
 export interface ConnectionOptions {
+  /** Address of the server; without one the environment or a profile gives it. */
   readonly url?: string;
+  /** Access token. Process lists show it, so the environment or a profile is the better place. */
   readonly token?: string;
+  /** Name of a profile, which wins over the environment. */
   readonly profile?: string;
   /** Timeout of a call, in milliseconds. */
   readonly timeout?: number;
+  /** Prints JSON on both streams. */
   readonly json?: boolean;
 }
 
@@ -71,13 +75,18 @@ export function idempotencyOption(): Option {
 
 /** Options of a call that can be repeated safely. */
 export interface OnceOptions {
+  /**
+   * Names a call: the server applies calls of the same name once, and gives the same answer again.
+   */
   readonly idempotencyKey?: string;
 }
 
+/** The option as the client takes it: missing rather than undefined. */
 export function onceOf({ idempotencyKey }: OnceOptions): OnceOptions {
   return idempotencyKey === undefined ? {} : { idempotencyKey };
 }
 
+/** The encoding that the flags ask for. Commander has refused both at once. */
 export function encodingOf({ hex, base64 }: EncodingOptions): Encoding {
   if (hex === true) return "hex";
   return base64 === true ? "base64" : "text";

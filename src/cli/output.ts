@@ -7,6 +7,7 @@ import { styleText } from "node:util";
 import { ExitCode } from "./exit-code.ts";
 import type { Host, Sink } from "./host.ts";
 
+/** Names of styles, as `node:util` has them. */
 type Style = Parameters<typeof styleText>[0];
 
 /** Values that `jsonOf` accepts: JSON values, and bigints, which become decimal strings. */
@@ -27,14 +28,19 @@ export function jsonOf(value: Json): string {
   );
 }
 
+/** Prints the results of one command. */
 export class Output {
+  /** Whether `--json` was given. */
   readonly isJson: boolean;
   /** Whether standard output is a terminal. */
   readonly isTerminal: boolean;
   /** Characters in a line; 80 where the width is not known. */
   readonly columns: number;
+  /** For results. */
   readonly #stdout: Sink;
+  /** For remarks, which must not end up in a pipe. */
   readonly #stderr: Sink;
+  /** See https://no-color.org: any value but an empty one means no colours. */
   readonly #isColoured: boolean;
 
   constructor({ stdout, stderr, environment }: Host, isJson: boolean) {
@@ -78,6 +84,8 @@ export class Output {
    * large namespace into a slow pipe would be held in memory whole.
    */
   async write(chunk: string | Uint8Array): Promise<void> {
+    // False says that the stream buffers in memory. A reader that goes away emits `close` and no
+    // `drain`.
     if (this.#stdout.write(chunk)) return;
     await new Promise<void>((resolve) => {
       const settle = (): void => {
@@ -95,8 +103,12 @@ export class Output {
     return this.#isColoured ? styleText(style, text, { validateStream: false }) : text;
   }
 
+  /** Text that says that something succeeded. */
   good = (text: string): string => this.style("green", text);
+  /** Text that says that something failed or was refused. */
   bad = (text: string): string => this.style("red", text);
+  /** Text beside the point. */
   faint = (text: string): string => this.style("dim", text);
+  /** Text that a person looks for first. */
   strong = (text: string): string => this.style("bold", text);
 }

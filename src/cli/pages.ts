@@ -1,6 +1,7 @@
 /** Walks listings that the server returns a page at a time, with a cursor to the next page. */
 
 export interface Page<Row> {
+  /** At most as many as were asked for; may be empty before the end. */
   readonly rows: readonly Row[];
   /** Cursor of the next page; null after the last page. */
   readonly cursor: Uint8Array | null;

@@ -12,11 +12,16 @@ import { UsageError } from "./failure.ts";
 import { textIfThere } from "./files.ts";
 import type { Host } from "./host.ts";
 
+/** Only the owner may read and write. */
 const FILE_MODE = 0o600;
+/** Only the owner may enter. */
 const FOLDER_MODE = 0o700;
+/** Bounds the file, which each command reads whole. */
 const PROFILES_MAX = 1000;
+/** Names that need no quotes in any shell. */
 const NAME = /^[\w.-]{1,64}$/;
 
+/** Strict: a misspelled field would silently lose a token. */
 const profileSchema = v.strictObject({ url: v.string(), token: v.optional(v.string()) });
 const fileSchema = v.strictObject({
   current: v.nullable(v.string()),
@@ -26,12 +31,8 @@ const fileSchema = v.strictObject({
 /** An address and the token for it. */
 export type Profile = v.InferOutput<typeof profileSchema>;
 
-/** The contents of the file. */
-export interface ProfileFile {
-  /** The profile that commands use unless another is named; null for none. */
-  readonly current: string | null;
-  readonly profiles: Readonly<Record<string, Profile>>;
-}
+/** The contents of the file. Commands use the profile `current`, null for none, unless another is named. */
+export type ProfileFile = Readonly<v.InferOutput<typeof fileSchema>>;
 
 /** A folder by the XDG base directory specification, which says to ignore relative paths in its variables. */
 export function xdgFolder(
@@ -64,6 +65,7 @@ export function readProfiles(environment: Host["environment"]): ProfileFile {
   );
 }
 
+/** The text of the file; null without one. @throws UsageError `profiles_invalid` */
 function readText(path: string): string | null {
   try {
     return textIfThere(path);
@@ -75,6 +77,7 @@ function readText(path: string): string | null {
 /** Replaces the file, as a whole or not at all. @throws UsageError `profiles_unwritable` */
 export function writeProfiles(environment: Host["environment"], file: ProfileFile): void {
   const path = profilesPath(environment);
+  // With the process id: two commands at once must not write the same draft.
   const draft = `${path}.${process.pid}`;
   try {
     mkdirSync(dirname(path), { recursive: true, mode: FOLDER_MODE });

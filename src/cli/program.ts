@@ -55,6 +55,7 @@ export function programOf(run: Run): Command {
     for (const add of adders) add(program);
   }
   program.helpCommand(true);
+  // A server or a second prompt inside the prompt would take its terminal away.
   if (run.isPrompt) return program;
   program.commandsGroup(SERVER);
   addServe(program);
@@ -65,7 +66,9 @@ export function programOf(run: Run): Command {
   return program;
 }
 
+/** Heading of the commands that run or manage servers. */
 const SERVER = "Server:";
+/** Heading of the commands that ask no server. */
 const OWN = "This command line:";
 
 /** The commands in the order and under the headings of `--help`. */
@@ -150,6 +153,7 @@ function parsed(command: Command, words: readonly string[]): ReturnType<Command[
   }
 }
 
+/** The words that lead to a command, for `--help` in a message. */
 function pathOf(command: Command): string {
   return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }

@@ -39,6 +39,7 @@ export async function askSecret({ host, signal }: Invocation, message: string): 
   return answer ?? "";
 }
 
+/** Ctrl-C, Ctrl-D or Escape at a question: ends the command as Ctrl-C elsewhere. */
 function unanswered(): ThrottrError {
   return new ThrottrError("aborted", "the question was not answered");
 }

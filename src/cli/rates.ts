@@ -10,6 +10,7 @@ import type { RecordUsage, Usage } from "./usage.ts";
 
 /** A record and its rates since the previous sample. */
 export interface Busy extends RecordUsage {
+  /** Since the previous sample; from the server's estimate in the first. */
   readonly readsPerSecond: number;
   readonly writesPerSecond: number;
 }
@@ -17,6 +18,7 @@ export interface Busy extends RecordUsage {
 /** A sample with its rates. */
 export interface Sample {
   readonly figures: InfoFigures;
+  /** Of the whole namespace. */
   readonly requestsPerSecond: number;
   readonly records: readonly Busy[];
 }
@@ -24,11 +26,15 @@ export interface Sample {
 /** What the next sample is compared with. */
 interface Look {
   readonly atMs: number;
+  /** Total of all requests. */
   readonly requests: number;
+  /** By key, as binary text: maps compare bytes by identity. */
   readonly usages: ReadonlyMap<string, Usage>;
 }
 
+/** Remembers one sample, and compares the next with it. */
 export class Rates {
+  /** Null before the first sample. */
   #before: Look | null = null;
 
   /**
@@ -39,6 +45,7 @@ export class Rates {
    */
   add(atMs: number, figures: InfoFigures, usages: readonly RecordUsage[]): Sample {
     const before = this.#before;
+    // The real time between two samples: an interval grows with the time of its calls.
     const seconds = before === null ? 0 : (atMs - before.atMs) / 1000;
     const now = new Map<string, Usage>();
     const records = usages.map(({ key, usage }): Busy => {
@@ -62,6 +69,7 @@ export class Rates {
   }
 }
 
+/** Per second. A total that went down began again at 0. */
 function rate(
   total: number,
   before: number | undefined,

@@ -7,20 +7,32 @@
 import type { Host } from "./host.ts";
 import type { Output } from "./output.ts";
 
+/** Enters the alternate screen (1049) and hides the cursor (25). */
 const ENTER = "\u001b[?1049h\u001b[?25l";
+/** Shows the cursor and leaves the alternate screen. */
 const LEAVE = "\u001b[?25h\u001b[?1049l";
+/** Moves to the first row. Clearing the whole screen instead would flicker. */
 const HOME = "\u001b[H";
+/** Clears what a longer line of the last view left. */
 const CLEAR_LINE = "\u001b[K";
+/** Clears the rows that a longer view left. */
 const CLEAR_BELOW = "\u001b[J";
+/** Where the terminal does not tell its height. */
 const ROWS = 24;
 
+/** Shows one view after the other. Disposed at the end of the command, also when it fails. */
 export class Screen {
+  /** Writes with back-pressure. */
   readonly #output: Output;
+  /** Tells the height, which changes with the window. */
   readonly #stdout: Host["stdout"];
   /** Whether views replace each other: only on a terminal. */
   readonly #isLive: boolean;
+  /** Whether the terminal shows the alternate screen, which must be left again. */
   #isEntered = false;
+  /** Without a terminal an empty line separates views. */
   #isFirst = true;
+  /** The last view, which stays after the end. */
   #last = "";
 
   constructor({ stdout }: Host, output: Output) {
@@ -39,6 +51,7 @@ export class Screen {
     }
     const enter = this.#isEntered ? "" : ENTER;
     this.#isEntered = true;
+    // The height is read each time, as the window may have changed.
     const lines = text.split("\n").slice(0, (this.#stdout.rows ?? ROWS) - 1);
     const shown = lines.map((line) => `${line}${CLEAR_LINE}`).join("\n");
     await this.#output.write(`${enter}${HOME}${shown}\n${CLEAR_BELOW}`);

@@ -29,6 +29,7 @@ export async function inTime<Answer>(
 }
 
 export interface ServerRequest {
+  /** Path below the origin, with a slash in front. */
   readonly path: string;
   /** Sent with POST; a request without a body is a GET. */
   readonly body?: Json;
@@ -52,6 +53,7 @@ export async function askServer(
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...(body === undefined ? {} : { "content-type": "application/json" }),
   };
+  // A GET has neither a method nor a body in its options.
   const posted = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
   try {
     return await inTime(timeoutMs, signal, async (ending) => {

@@ -8,14 +8,18 @@ import type { Host } from "./host.ts";
 import type { ConnectionOptions } from "./options.ts";
 import { profileNamed, readProfiles, type Profile } from "./profiles.ts";
 
+/** Where `npm start` and `serve` listen. */
 const URL_UNLESS_GIVEN = "http://127.0.0.1:8787";
+/** Longer than a cold start of all objects, and short enough for a person to wait. */
 const TIMEOUT_MS = 10_000;
 
 /** What a command needs to connect. */
 export interface ConnectionSettings {
+  /** As it was written; each transport derives its own address from it. */
   readonly url: string;
   /** Null for no token. */
   readonly token: string | null;
+  /** Of one call, in milliseconds. */
   readonly timeoutMs: number;
 }
 
@@ -24,6 +28,7 @@ export function connectionSettings(
   { environment }: Host,
   options: ConnectionOptions,
 ): ConnectionSettings {
+  // A profile that a flag names is meant as a whole: variables of the shell must not mix with it.
   const isNamed = options.profile !== undefined;
   const url = options.url ?? (isNamed ? undefined : environment.THROTTR_URL || undefined);
   const token = options.token ?? (isNamed ? undefined : environment.THROTTR_TOKEN || undefined);

@@ -30,6 +30,7 @@ export async function valueOfArgument(
   return await allOf(stdin, name);
 }
 
+/** All bytes of a stream. Stops reading as soon as there are too many. */
 async function allOf(stdin: AsyncIterable<Buffer | string>, name: string): Promise<Uint8Array> {
   const chunks: Buffer[] = [];
   let bytes = 0;

@@ -14,7 +14,9 @@ import type {
 import { durationMsOf } from "./duration.ts";
 import { UsageError } from "./failure.ts";
 
+/** Strategies with a burst and a rate. */
 export const BUCKETS = ["token_bucket", "leaky_bucket", "gcra"] as const;
+/** All strategies, as `--strategy` names them. */
 export const STRATEGIES = [...BUCKETS, "fixed_window", "sliding_window", "composite"] as const;
 
 /** The flags that describe a strategy, as parsed. */
@@ -29,6 +31,7 @@ export interface StrategyOptions {
   readonly secondary?: (typeof BUCKETS)[number];
 }
 
+/** Flags that describe a strategy. */
 type Flag = Exclude<keyof StrategyOptions, "strategy">;
 
 /** The flags that each strategy accepts. */
@@ -68,10 +71,12 @@ export function strategyOf(options: StrategyOptions): LimitStrategy {
   }
 }
 
+/** A bucket from `--burst` and `--rate`. */
 function bucketOf(strategy: BucketStrategy["strategy"], options: StrategyOptions): BucketStrategy {
   return { strategy, burst: needed(options, "burst"), rate: needed(options, "rate") };
 }
 
+/** Fixed windows: several named quotas, or the one of `--limit` and `--window`. */
 function fixedWindowOf(options: StrategyOptions): FixedWindowStrategy {
   const { limit, window, quota = [] } = options;
   if (quota.length > 0) {
@@ -84,6 +89,7 @@ function fixedWindowOf(options: StrategyOptions): FixedWindowStrategy {
   return { strategy: "fixed_window", quotas: [{ name: "default", ...only }] };
 }
 
+/** The value of a flag. @throws UsageError that names the strategy and the flag */
 function needed<Name extends Flag>(
   options: StrategyOptions,
   name: Name,
@@ -93,6 +99,7 @@ function needed<Name extends Flag>(
   return value;
 }
 
+/** The code of all errors of this file. */
 const invalid = (detail: string): UsageError => new UsageError("strategy_invalid", detail);
 
 /** Collects `--quota minute=10/1m`. @throws InvalidArgumentError */

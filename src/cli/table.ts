@@ -5,6 +5,7 @@ import type { Output } from "./output.ts";
 /** The names of all rules that cli-table3 draws, except the one between columns. */
 const LINE_PARTS =
   "top top-mid top-left top-right bottom bottom-mid bottom-left bottom-right left left-mid mid mid-mid right right-mid";
+/** All rules empty, as an empty part draws nothing. */
 const NO_LINES = Object.fromEntries(LINE_PARTS.split(" ").map((part) => [part, ""]));
 
 /**

@@ -9,6 +9,7 @@ import { InvalidArgumentError } from "commander";
 /** How keys and values are written in arguments. */
 export type Encoding = "text" | "hex" | "base64";
 
+/** Refuses invalid UTF-8, and keeps a byte order mark: it is part of the key. */
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const encoder = new TextEncoder();
 /** Characters that a terminal executes or hides: C0, DEL, C1, line separators, and marks of text direction. */
@@ -27,6 +28,7 @@ export function bytesOfArgument(text: string, encoding: Encoding): Uint8Array {
     throw new InvalidArgumentError(`Expected pairs of hexadecimal digits, got ${text}.`);
   }
   const bytes = Buffer.from(text, "base64");
+  // Shells and URLs drop the padding and use the alphabet of base64url; both name the same bytes.
   const unpadded = text.replace(/=+$/, "").replaceAll("-", "+").replaceAll("_", "/");
   if (bytes.toString("base64").replace(/=+$/, "") === unpadded) return Uint8Array.from(bytes);
   throw new InvalidArgumentError(`Expected base64, got ${text}.`);
@@ -41,6 +43,7 @@ export function textOf(bytes: Uint8Array): string | null {
   }
 }
 
+/** Bytes as base64 with padding, the standard alphabet. */
 export const base64Of = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("base64");
 
@@ -50,10 +53,10 @@ export function jsonBytes<Field extends string>(
   bytes: Uint8Array,
 ): Record<Field | `${Field}Encoding`, string> {
   const text = textOf(bytes);
-  const fields =
-    text === null
-      ? { [field]: base64Of(bytes), [`${field}Encoding`]: "base64" }
-      : { [field]: text, [`${field}Encoding`]: "text" };
+  const fields = {
+    [field]: text ?? base64Of(bytes),
+    [`${field}Encoding`]: text === null ? "base64" : "text",
+  };
   return fields as Record<Field | `${Field}Encoding`, string>;
 }
 

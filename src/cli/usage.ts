@@ -14,13 +14,17 @@ import { readFragments } from "../wire/throttr/fragments.ts";
 
 /** How often a record was read and written: in the last minute, and since its shard started. */
 export interface Usage {
+  /** Since the shard started; it forgets them when it is evicted. */
   readonly reads: number;
   readonly writes: number;
+  /** Estimated by the shard. */
   readonly readsPerMinute: number;
   readonly writesPerMinute: number;
 }
 
+/** A row of STATS. */
 export interface RecordUsage {
+  /** A copy: the row's bytes belong to the reply. */
   readonly key: Uint8Array;
   readonly usage: Usage;
 }
@@ -46,6 +50,7 @@ export async function askUsages(
   settings: ConnectionSettings,
   signal: AbortSignal,
 ): Promise<RecordUsage[]> {
+  // The reply holds all records at once: the protocol has no pages for STATS.
   const reply = await exchange(settings, Uint8Array.of(RequestType.stats), signal);
   if (reply[0] !== STATUS_SUCCESS) throw new ThrottrError("reply_invalid", "STATS was refused");
   return decodeUsages(reply.subarray(1));
@@ -66,6 +71,7 @@ export function decodeUsages(bytes: Uint8Array): RecordUsage[] {
   throw new ThrottrError("reply_invalid", "the answer to STATS is cut off");
 }
 
+/** Four u64 in the order of the protocol: the last minute first, then the totals. */
 function usageAt(view: DataView, at: number): Usage {
   const figure = (i: number): number => Number(view.getBigUint64(at + 8 * i, true));
   return {
@@ -76,6 +82,7 @@ function usageAt(view: DataView, at: number): Usage {
   };
 }
 
+/** A view on exactly these bytes, which may be a part of a larger buffer. */
 function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
   return new DataView(buffer, byteOffset, byteLength);
 }

@@ -12,15 +12,19 @@ export type OnReply = (isSuccess: boolean, tookMs: number) => void;
 const MESSAGE_BYTES_MAX = 64 << 10;
 
 export class LoadConnection {
+  /** Matches replies to requests by their order. */
   readonly #replies = new ReplyStream<Expected>(() => {});
+  /** Not a client of the library: its retries and its queue would be part of the measurement. */
   readonly #socket: Socket;
   /** Resolves when requests may be sent. */
   readonly opened: Promise<void>;
   /** Rejects when the connection is lost. */
   readonly lost: Promise<never>;
+  /** Rejects `lost`. */
   readonly #lose: (error: unknown) => void;
   /** Called once for all replies that came together. */
   onReceived: () => void = () => {};
+  /** Payload of messages, without the frames of WebSocket. */
   bytesSent = 0;
   bytesReceived = 0;
 
@@ -46,6 +50,7 @@ export class LoadConnection {
 
   /** Sends requests, in as few messages as possible. */
   send(operations: readonly Operation<boolean>[], onReply: OnReply): void {
+    // One time for all requests of a call, as they leave together.
     const sentAtMs = performance.now();
     let frames: Uint8Array<ArrayBuffer>[] = [];
     let bytes = 0;
@@ -78,17 +83,22 @@ export class LoadConnection {
     }
   }
 
+  /** Closes the WebSocket. `lost` rejects, which ends the wait for replies. */
   close(): void {
     this.#socket.close();
     this.#lose(new ThrottrError("closed", "the connection was closed"));
   }
 
+  /** Sends some frames as one message. */
   #sendMessage(frames: readonly Uint8Array<ArrayBuffer>[]): void {
     const message = frames.length === 1 ? frames[0]! : joinBytes(frames);
     this.bytesSent += message.length;
     this.#socket.send(message);
   }
 
+  /**
+   * Reads replies. A reply that can't be read ends the connection: those behind it can't be found.
+   */
   #receive(bytes: Uint8Array): void {
     this.bytesReceived += bytes.length;
     try {

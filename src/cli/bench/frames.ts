@@ -19,6 +19,7 @@ export interface FrameOptions {
   readonly type: LoadType;
   /** Prefix of all keys; ends with a colon. */
   readonly prefix: string;
+  /** How many keys are used in turn. */
   readonly keys: number;
   /** Length of values (`set`, `get`) and of messages. */
   readonly valueBytes: number;
@@ -26,6 +27,7 @@ export interface FrameOptions {
   readonly ttlMs: number;
 }
 
+/** The TTL type of the protocol. */
 const MILLISECONDS = 3;
 /** So large that no load empties it: a granted check writes its state, a refused one may not. */
 const STRATEGY = { strategy: "token_bucket", burst: 1_000_000_000, rate: 1_000_000_000 } as const;
@@ -43,11 +45,19 @@ interface Load {
   readonly cleanUp: ((i: number) => Operation<boolean>) | null;
 }
 
+/**
+ * Makes the requests of one load. Those of reused keys are encoded once, so that encoding is not
+ * measured.
+ */
 export class Frames {
   readonly #options: FrameOptions;
+  /** The value of all records and messages: letters x. */
   readonly #value: Uint8Array;
+  /** How the type of this load makes its requests. */
   readonly #load: Load;
+  /** One request per key; empty for `insert`, which never repeats a key. */
   readonly #operations: readonly Operation<boolean>[];
+  /** Requests that were made so far. */
   #made = 0;
 
   constructor(options: FrameOptions) {
@@ -81,6 +91,7 @@ export class Frames {
     return make === null ? [] : Array.from({ length: count }, (_, i) => make(i));
   }
 
+  /** The requests of a type. */
   #loadOf(type: LoadType): Load {
     const purge = (i: number): Operation<boolean> => operations.purge(this.#keyOf(i));
     const { ttlMs } = this.#options;
@@ -112,6 +123,7 @@ export class Frames {
     }
   }
 
+  /** A check of a rate limit that never refuses. */
   #limit(i: number): Operation<boolean> {
     const name = this.#options.prefix.slice(0, -1);
     const limit = operations.limit({ name, key: String(i), strategy: STRATEGY });
@@ -136,6 +148,7 @@ export class Frames {
     };
   }
 
+  /** A request of the Throttr protocol itself. */
   #plain(type: PlainType, i: number): Operation<boolean> {
     const frame = this.#frameOf(type, i);
     return { type: RequestType[type], isRepeatable: false, frame, read: isSuccess };

@@ -10,7 +10,6 @@ import { Frames, type FrameOptions } from "./frames.ts";
 
 export interface LoadOptions extends FrameOptions {
   readonly connections: number;
-  /** Requests under way on each connection. */
   readonly depth: number;
   /** Ends after this many requests, or after this many milliseconds. */
   readonly end: { readonly requests: number } | { readonly durationMs: number };
@@ -37,7 +36,9 @@ export interface Measurement {
 /** Called with the share that is done, 0 to 1, and the requests so far. */
 export type OnProgress = (share: number, requests: number) => void;
 
+/** How often the bar moves. */
 const PROGRESS_INTERVAL_MS = 200;
+/** Requests at a time while records are created and removed. */
 const SET_UP_DEPTH = 256;
 const NS_PER_MS = 1e6;
 /** Longest latency that the histogram resolves: an hour. */
@@ -66,8 +67,13 @@ export async function runLoad(
   }
 }
 
+/**
+ * One run. A connection sends as many requests as it has received replies, in one message each
+ * time.
+ */
 class Load {
   readonly #options: LoadOptions;
+  /** Shared by all connections, so that they use the keys in turn. */
   readonly #frames: Frames;
   readonly #connections: readonly LoadConnection[];
   /** In nanoseconds. */
@@ -75,13 +81,18 @@ class Load {
     highest: LATENCY_NS_MAX,
     figures: 3,
   });
+  /** False during the warm-up and after the end. */
   #isMeasuring = false;
+  /** No request is sent any more. */
   #isEnding = false;
+  /** Replies that were measured. */
   #replies = 0;
   #refused = 0;
   /** Requests that may still be sent. */
   #left: number;
+  /** Requests without a reply yet. */
   #underWay = 0;
+  /** Resolves when all requests that may be sent were answered. */
   readonly #drained = Promise.withResolvers<void>();
 
   constructor(transport: Transport, options: LoadOptions) {
@@ -94,6 +105,7 @@ class Load {
     );
   }
 
+  /** Opens all connections and creates the records. @throws ThrottrError `timeout`, `aborted` */
   async open(signal: AbortSignal): Promise<void> {
     const { timeoutMs } = this.#options;
     const opened = Promise.all(this.#connections.map((connection) => connection.opened));
@@ -101,6 +113,7 @@ class Load {
     await this.#share(this.#frames.setUp);
   }
 
+  /** Puts the load on the server and measures it. */
   async run(onProgress: OnProgress, signal: AbortSignal): Promise<Measurement> {
     const { depth, warmUpMs, end } = this.#options;
     const lost = Promise.race(this.#connections.map((connection) => connection.lost));
@@ -112,6 +125,7 @@ class Load {
       startMs = performance.now();
       this.#isMeasuring = true;
     }
+    // Bytes of the set-up and the warm-up do not count.
     const bytesBefore = this.#bytes();
     const share = (): number =>
       "requests" in end
@@ -141,12 +155,14 @@ class Load {
     for (const connection of this.#connections) connection.close();
   }
 
+  /** Fills a connection, and refills it whenever replies have come. */
   #start(connection: LoadConnection, depth: number): void {
     let answered = 0;
     const onReply: OnReply = (isSuccess, tookMs) => {
       answered++;
       this.#count(isSuccess, tookMs);
     };
+    // Once for all replies of a message, so that the next requests leave in one message, too.
     connection.onReceived = () => {
       const count = answered;
       answered = 0;
@@ -155,6 +171,7 @@ class Load {
     this.#sendOn(connection, depth, onReply);
   }
 
+  /** Sends up to `count` requests; what is left is shared by all connections. */
   #sendOn(connection: LoadConnection, count: number, onReply: OnReply): void {
     const some = this.#isEnding ? 0 : Math.min(count, this.#left);
     this.#left -= some;
@@ -165,6 +182,7 @@ class Load {
 
   readonly #next = (): Operation<boolean> => this.#frames.next();
 
+  /** Counts a reply. The histogram takes whole nanoseconds from 1. */
   #count(isSuccess: boolean, tookMs: number): void {
     this.#underWay--;
     if (!this.#isMeasuring) return;
@@ -173,6 +191,7 @@ class Load {
     this.#latencies.record(Math.max(1, Math.round(tookMs * NS_PER_MS)));
   }
 
+  /** The measurement, rounded to microseconds. */
   #measured(durationMs: number, bytesBefore: { sent: number; received: number }): Measurement {
     this.#isMeasuring = false;
     const bytes = this.#bytes();
@@ -217,6 +236,7 @@ class Load {
     );
   }
 
+  /** Bytes of all connections so far. */
   #bytes(): { sent: number; received: number } {
     let sent = 0;
     let received = 0;

@@ -21,26 +21,37 @@ interface BenchOptions {
   readonly type: LoadType;
   readonly connections: number;
   readonly depth: number;
+  /** Ends the load after this many, instead of after a time. */
   readonly requests?: number;
   /** In milliseconds, as `warmUp`. */
   readonly duration?: number;
   readonly warmUp?: number;
+  /** Records, limits, semaphores or channels in use. */
   readonly keys?: number;
   readonly valueBytes: number;
 }
 
+/** Long enough for a steady rate, in milliseconds. */
 const DURATION_MS = 5000;
+/** Objects start and connections open their TCP window meanwhile. */
 const WARM_UP_MS = 500;
 /** TTL of the records that a load creates: so they are gone soon even if the load was cut off. */
 const TTL_MS = 300_000;
+/** Stays below the usual limit of open files, 1024. */
 const CONNECTIONS_MAX = 1000;
+/** Bounds what one connection holds in memory. */
 const DEPTH_MAX = 16_384;
+/** Default number of keys: enough to use all shards. */
 const KEYS = 1000;
 /** Default number of semaphores and channels, which stay longer than a record: a semaphore lives until it is idle. */
 const KEYS_OF_LASTING = 16;
+/** Types whose names outlive the load. */
 const LASTING: readonly LoadType[] = ["acquire", "publish"];
+/** Bounds the requests that are made before the load begins. */
 const KEYS_MAX = 1_000_000;
+/** Larger values would measure the network rather than the server. */
 const VALUE_BYTES_MAX = 65_536;
+/** The format of the bar, with the fields of `cli-progress`. */
 const BAR = "[{bar}] {percentage}%  {requests} requests";
 
 export function addBench(program: Command): void {
@@ -88,6 +99,7 @@ export function addBench(program: Command): void {
         const { output, settings, signal } = invocation;
         const load = loadOf(options, settings.timeoutMs);
         output.note(output.faint(`${settings.url}: ${loadText(options)}`));
+        // On standard error, so that the measurement can be piped.
         const progress = progressOf(invocation);
         let measurement: Measurement;
         try {
@@ -106,6 +118,7 @@ export function addBench(program: Command): void {
   addConnectionOptions(command);
 }
 
+/** The load that flags ask for. Its prefix is random: two loads at once never share a key. */
 function loadOf(options: BenchOptions, timeoutMs: number): LoadOptions {
   const { requests, duration = DURATION_MS, warmUp = WARM_UP_MS } = options;
   return {
@@ -119,6 +132,7 @@ function loadOf(options: BenchOptions, timeoutMs: number): LoadOptions {
   };
 }
 
+/** One line about the load, printed before it begins. */
 function loadText({ type, connections, depth, requests, duration }: BenchOptions): string {
   const end =
     requests === undefined ? shownDuration(duration ?? DURATION_MS) : `${requests} requests`;
@@ -140,6 +154,7 @@ function progressOf({ host, output }: Invocation): {
   };
 }
 
+/** The measurement for people. Percentiles show what the mean hides. */
 function measurementText(output: Output, measurement: Measurement): string {
   const { requests, refused, durationMs, latencyMs, bytesSent, bytesReceived } = measurement;
   const refusedText = refused === 0 ? "" : `, ${output.bad(`${refused} refused`)}`;

@@ -17,13 +17,17 @@ import { absent, remainingJson } from "../records.ts";
 import { valueOfArgument } from "../standard-input.ts";
 import { jsonBytes, shownBytes, shownPayload } from "../text.ts";
 
+/** `--expect` and `--if-absent` make it a compare-and-set. */
 interface SetOptions extends EncodingOptions, OnceOptions {
+  /** In milliseconds. */
   readonly ttl: number;
+  /** The value that the buffer must hold, in the encoding of the flags. */
   readonly expect?: string;
   readonly ifAbsent?: boolean;
 }
 
 interface GetOptions extends EncodingOptions {
+  /** Prints the bytes alone, for a pipe. */
   readonly raw?: boolean;
 }
 

@@ -54,6 +54,7 @@ function addPublish(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "channel and payload"));
 }
 
+/** Publishes each line as a message, one after the other: their order is kept. */
 async function publishLines(
   { client, output, call, host, run, signal }: Invocation,
   channel: Uint8Array,
@@ -72,6 +73,7 @@ async function publishLines(
     );
   let published = 0;
   let delivered = 0;
+  // `crlfDelay: Infinity` counts CR LF as one line end, however far apart they arrive.
   const lines = createInterface({ input: host.stdin, crlfDelay: Infinity, signal });
   for await (const line of lines) {
     published++;
@@ -108,9 +110,11 @@ function addSubscribe(program: Command): void {
 /** The subscriptions of one command: they end together, by interruption or by the last message. */
 class Listening {
   readonly #invocation: Invocation;
+  /** Prints payloads without anything around them. */
   readonly #isRaw: boolean;
   /** How many messages are still to be printed. */
   #missing: number;
+  /** Ends all subscriptions after the last message, or when one of them fails. */
   readonly #ending = new AbortController();
 
   constructor(invocation: Invocation, { count, raw }: SubscribeOptions) {
@@ -119,6 +123,7 @@ class Listening {
     this.#missing = count ?? Infinity;
   }
 
+  /** Listens to all channels until the end. One subscription that fails ends the others. */
   async listen(channels: readonly Uint8Array[]): Promise<void> {
     try {
       await Promise.all(channels.map((channel) => this.#listenTo(channel)));
@@ -127,6 +132,10 @@ class Listening {
     }
   }
 
+  /**
+   * Prints the messages of a channel. A slow terminal drops the oldest ones instead of filling
+   * memory.
+   */
   async #listenTo(channel: Uint8Array): Promise<void> {
     const { client, output } = this.#invocation;
     const subscription = client.subscribe(channel, {
@@ -134,6 +143,7 @@ class Listening {
       overflow: "drop_oldest",
       onReconnect: () => void this.#say(channel, "reconnected"),
     });
+    // A subscription that fails reports that through its messages below.
     subscription.ready.then(() => this.#say(channel, "subscribed")).catch(() => {});
     for await (const message of subscription) {
       if (this.#missing === 0) return;

@@ -16,6 +16,7 @@ interface ClockOptions {
   readonly reset?: true;
 }
 
+/** The answer of `/v1/admin/clock`. */
 interface SetBack {
   readonly shards: readonly { readonly index: number; readonly setBackMs: number }[];
 }
@@ -58,6 +59,7 @@ async function tell({ output }: Invocation, { shards }: Overview): Promise<void>
   );
 }
 
+/** Sets all shards back, and prints by how much. */
 async function setBack(invocation: Invocation, namespace: string): Promise<void> {
   const { output } = invocation;
   const { shards } = await ask<SetBack>(invocation, "/v1/admin/clock", { namespace });
@@ -66,11 +68,16 @@ async function setBack(invocation: Invocation, namespace: string): Promise<void>
   );
 }
 
+/** The columns of `clock --reset`. */
 const SET_BACK: readonly Column<SetBack["shards"][number]>[] = [
   ["shard", ({ index }) => index],
   ["set back by", ({ setBackMs }) => `${setBackMs} ms`, "right"],
 ];
 
+/**
+ * Asks a route as the token's holder. The answer has the shape that the server of this release
+ * gives.
+ */
 async function ask<Answer>(
   { settings, signal }: Invocation,
   path: string,

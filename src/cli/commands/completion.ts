@@ -58,4 +58,5 @@ export function addCompletion(program: Command): void {
     );
 }
 
+/** A shell completes without the server. */
 const noKeys = (): Promise<readonly string[]> => Promise.resolve([]);

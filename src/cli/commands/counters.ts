@@ -23,11 +23,13 @@ import { jsonBytes } from "../text.ts";
 import { listOf } from "../table.ts";
 import type { Output } from "../output.ts";
 
+/** `--quota` is a bigint: counters have 64 bits, and JavaScript's numbers 53. */
 interface InsertOptions extends EncodingOptions, OnceOptions {
   readonly quota: bigint;
   readonly ttl: number;
 }
 
+/** `--ttl` is in milliseconds, and for new counters only. */
 interface IncrementOptions extends EncodingOptions, OnceOptions {
   readonly by: bigint;
   readonly ttl: number;
@@ -113,6 +115,7 @@ function addUpdate(program: Command): void {
       action<EncodingOptions & OnceOptions, [string, ChangeName, bigint]>(
         async ({ client, output, call }, options, name, change, amount) => {
           const key = bytesGiven(name, options);
+          // The three changes are methods of the client with the same parameters.
           const counter = await client[change](key, amount, { ...onceOf(options), ...call });
           if (counter === null) return await absent(output, key);
           const { applied } = counter;
@@ -129,11 +132,13 @@ function addUpdate(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "the key"));
 }
 
+/** A counter for scripts. */
 const counterJson = (counter: CounterRecord) => ({
   quota: counter.quota,
   ...remainingJson(counter),
 });
 
+/** A counter for people. */
 function counterText(output: Output, counter: CounterRecord): string {
   return listOf(output, [["quota", String(counter.quota)], ...remainingText(counter)]);
 }

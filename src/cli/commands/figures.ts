@@ -41,6 +41,7 @@ function addInfo(program: Command): void {
   addConnectionOptions(command);
 }
 
+/** The figures of INFO for people, without the requests that never came. */
 function infoText(output: Output, figures: InfoFigures): string {
   const { nowSeconds, runningSinceMs } = figures;
   const awakeMs = Math.max(0, nowSeconds * 1000 - runningSinceMs);
@@ -99,6 +100,7 @@ function addStat(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "the key"));
 }
 
+/** The usage of one record. */
 async function printOne(invocation: Invocation, key: Uint8Array): Promise<ExitCode | void> {
   const { output, settings, signal } = invocation;
   const usage = await askUsage(settings, key, signal);
@@ -111,6 +113,7 @@ async function printOne(invocation: Invocation, key: Uint8Array): Promise<ExitCo
   );
 }
 
+/** The usage of all records, busiest first. The server has no order for them, so all are read. */
 async function printAll(invocation: Invocation, { limit }: StatOptions): Promise<void> {
   const { output, settings, signal } = invocation;
   const usages = await askUsages(settings, signal);
@@ -120,4 +123,5 @@ async function printAll(invocation: Invocation, { limit }: StatOptions): Promise
   output.note(output.faint(`${shown.length} of ${usages.length} records`));
 }
 
+/** Reads and writes since the shard started. */
 const busyness = ({ reads, writes }: Usage): number => reads + writes;

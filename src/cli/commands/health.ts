@@ -28,14 +28,11 @@ export function addHealth(program: Command): void {
   addConnectionOptions(command);
 }
 
+/** A field of the answer for people. */
 const textOf = (value: Json): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** The server's answer and how long it took. A newer server may add fields; they are passed on as they are. */
-interface Health {
-  readonly status: string;
-  readonly tookMs: number;
-  readonly [field: string]: Json;
-}
+type Health = Record<string, Json> & { readonly status: string; readonly tookMs: number };
 
 /**
  * Asks a server how it is.

@@ -25,19 +25,25 @@ import { listOf } from "../table.ts";
 import { jsonBytes } from "../text.ts";
 
 interface AcquireOptions extends EncodingOptions {
+  /** What all holders may hold together. */
   readonly maximum: number;
+  /** What this lease holds. */
   readonly resources: number;
   /** In milliseconds, as `wait`. */
   readonly ttl: number;
   readonly wait?: number;
+  /** A UUID. A retry with the same one finds the lease that the first call got. */
   readonly leaseId?: string;
+  /** Lets a script tell a busy semaphore from a program that failed with 1. */
   readonly conflictExitCode: number;
 }
 
+/** Default TTL. A holder that dies blocks the others for at most this long. */
 const TTL_MS = 30_000;
 /** The shortest TTL of a lease that this process renews: renewals must have time to arrive. */
 const HELD_TTL_MS_MIN = 1000;
 
+/** Shown under `acquire --help`. */
 const EXAMPLES = `
 Examples:
   throttr-edge acquire deploy --maximum 1 -- ./deploy.sh
@@ -90,6 +96,10 @@ function addAcquire(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "the name"));
 }
 
+/**
+ * Acquires a lease and runs a program under it. Without room it exits as `--conflict-exit-code`
+ * says.
+ */
 async function runWithLease(
   invocation: Invocation,
   options: AcquireOptions,
@@ -126,6 +136,7 @@ async function hold(
   return await client.semaphore(name, maximum).acquire({ resources, ttlMs, waitMs, signal });
 }
 
+/** Acquires a lease and prints it; the caller renews and releases it. */
 async function printLease(
   invocation: Invocation,
   options: AcquireOptions,
@@ -165,6 +176,7 @@ async function acquireInTime(
     : await client.renew(name, held.leaseId, { ttlMs: options.ttl }, call);
 }
 
+/** Adds `renew`, for leases that `acquire` has printed. */
 function addRenew(program: Command): void {
   const command = program
     .command("renew")
@@ -192,6 +204,7 @@ function addRenew(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "the name"));
 }
 
+/** Adds `release`. A lease that has expired can't be released, so that exits with 1. */
 function addRelease(program: Command): void {
   const command = program
     .command("release")
@@ -211,12 +224,14 @@ function addRelease(program: Command): void {
   addConnectionOptions(addEncodingOptions(command, "the name"));
 }
 
+/** A lease for scripts. */
 const leaseJson = (lease: Lease) => ({
   leaseId: lease.leaseId,
   resources: lease.resources,
   ...remainingJson(lease),
 });
 
+/** A lease for people. */
 function leaseText({ output }: Invocation, lease: Lease): string {
   return listOf(output, [
     ["lease", lease.leaseId],
@@ -225,6 +240,7 @@ function leaseText({ output }: Invocation, lease: Lease): string {
   ]);
 }
 
+/** Reads the TTL of a lease: 1 ms to 1 day, as the server takes it. */
 function leaseTtl(text: string): number {
   const ms = durationMsOf(text);
   if (ms >= 1 && ms <= LEASE_TTL_MS_MAX) return ms;

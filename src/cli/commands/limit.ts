@@ -31,6 +31,7 @@ import {
 import { tableOf, type Column } from "../table.ts";
 import { shownText } from "../text.ts";
 
+/** At most one of `--peek`, `--refund` and `--reset` is set: commander refuses the others. */
 interface LimitOptions extends StrategyOptions, OnceOptions {
   readonly cost?: number;
   readonly peek?: boolean;
@@ -85,7 +86,9 @@ export function addLimit(program: Command): void {
         };
         const asked = { name, key: text };
         if (options.reset === true) return await reset(invocation, asked, request);
-        const result = await askedOf(invocation, options, request);
+        const { peek, refund } = options;
+        const method = peek === true ? "peek" : refund === true ? "refund" : "limit";
+        const result = await invocation.client[method](request, invocation.call);
         await invocation.output.print({ ...asked, ...resultJson(result) }, () =>
           resultText(invocation.output, result),
         );
@@ -93,16 +96,6 @@ export function addLimit(program: Command): void {
       }),
     );
   addConnectionOptions(command);
-}
-
-async function askedOf(
-  { client, call }: Invocation,
-  { peek, refund }: LimitOptions,
-  request: LimitRequest,
-): Promise<LimitResult> {
-  if (peek === true) return await client.peek(request, call);
-  if (refund === true) return await client.refund(request, call);
-  return await client.limit(request, call);
 }
 
 async function reset(
@@ -115,11 +108,13 @@ async function reset(
   return await output.outcome(json, wasReset, "reset", "the limit has no state");
 }
 
+/** A result for scripts, in the fields of the library. */
 const resultJson = ({ quotas, ...result }: LimitResult) => ({
   ...result,
   quotas: Object.fromEntries(Object.entries(quotas).map(([name, quota]) => [name, { ...quota }])),
 });
 
+/** A result for people: one line, and a table where the limit has several quotas. */
 function resultText(output: Output, result: LimitResult): string {
   const { success, remaining, limit, reset: resetMs, retryAfterMs, reason, quotas } = result;
   const room = `${remaining} of ${limit} left`;

@@ -19,20 +19,27 @@ import { askUsages } from "../usage.ts";
 interface MonitorOptions {
   /** In milliseconds. */
   readonly interval: number;
+  /** Records in a view. */
   readonly top: number;
+  /** Views until the end; without it until Ctrl-C. */
   readonly count?: number;
+  /** Which rate makes a record busy. */
   readonly sort: Sort;
 }
 
 const SORTS = ["total", "reads", "writes"] as const;
 type Sort = (typeof SORTS)[number];
 
+/** Between two views, in milliseconds. */
 const INTERVAL_MS = 2000;
+/** Each view makes all shards walk all their records. */
 const INTERVAL_MS_MIN = 100;
+/** Fits on a terminal of 24 rows with the summary above. */
 const TOP = 20;
 /** Longer keys are cut, so that a record takes one line. */
 const SHOWN_KEY_MAX = 48;
 
+/** The columns of a view: rates first, as they are what changes. */
 const COLUMNS: readonly Column<Busy>[] = [
   ["KEY", ({ key }) => cut(shownKey(key))],
   ["READS/S", ({ readsPerSecond }) => shownRate(readsPerSecond), "right"],
@@ -63,16 +70,23 @@ export function addMonitor(program: Command): void {
   addConnectionOptions(command);
 }
 
+/**
+ * Shows views until the signal, or until `count` of them. The time of the calls is part of the
+ * interval.
+ */
 async function watch(
   invocation: Invocation,
   { interval, top, count = Infinity, sort }: MonitorOptions,
   screen: Screen,
 ): Promise<void> {
-  const { output, signal } = invocation;
+  const { client, call, output, settings, signal } = invocation;
   const rates = new Rates();
   for (let look = 1; !signal.aborted; look++) {
     const startMs = performance.now();
-    const sample = await sampleOf(invocation, rates);
+    // Both at once, so that they describe nearly the same moment.
+    const asked = [client.info(call), askUsages(settings, signal)] as const;
+    const [figures, usages] = await Promise.all(asked);
+    const sample = rates.add(performance.now(), figures, usages);
     const busiest = sample.records
       .toSorted((a, b) => busyness(b, sort) - busyness(a, sort))
       .slice(0, top);
@@ -85,19 +99,13 @@ async function watch(
   }
 }
 
-async function sampleOf(
-  { client, call, settings, signal }: Invocation,
-  rates: Rates,
-): Promise<Sample> {
-  const [figures, usages] = await Promise.all([client.info(call), askUsages(settings, signal)]);
-  return rates.add(performance.now(), figures, usages);
-}
-
+/** The rate by which records are sorted. */
 function busyness({ readsPerSecond, writesPerSecond }: Busy, sort: Sort): number {
   if (sort === "reads") return readsPerSecond;
   return sort === "writes" ? writesPerSecond : readsPerSecond + writesPerSecond;
 }
 
+/** A view for scripts. Rates have two decimals: more would only be noise. */
 const sampleJson = ({ figures, requestsPerSecond }: Sample, busiest: readonly Busy[]) => ({
   atSeconds: figures.nowSeconds,
   keys: figures.keys,
@@ -114,6 +122,7 @@ const sampleJson = ({ figures, requestsPerSecond }: Sample, busiest: readonly Bu
   })),
 });
 
+/** A view for people. */
 function sampleText(
   output: Output,
   { figures, requestsPerSecond }: Sample,
@@ -128,9 +137,12 @@ function sampleText(
   return `${summary}\n\n${tableOf(output, COLUMNS, busiest)}`;
 }
 
+/** A key that fits in its column. */
 function cut(text: string): string {
   return text.length > SHOWN_KEY_MAX ? `${text.slice(0, SHOWN_KEY_MAX - 1)}…` : text;
 }
 
+/** Two decimals. */
 const rounded = (rate: number): number => Math.round(rate * 100) / 100;
+/** Two decimals below 10, none above. */
 const shownRate = (rate: number): string => rate.toFixed(rate < 10 ? 2 : 0);

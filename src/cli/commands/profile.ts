@@ -19,6 +19,7 @@ import { askSecret } from "../questions.ts";
 import { valueOfArgument } from "../standard-input.ts";
 import { shownText } from "../text.ts";
 
+/** The flags of `profile add`. */
 interface AddOptions {
   readonly url: string;
   readonly token?: string;
@@ -45,9 +46,11 @@ function addAdd(profile: Command): void {
     .action(
       action<AddOptions, [string]>(async (invocation, options, name) => {
         const { environment } = invocation.host;
+        // Refuses an address that no command could use, before the token is asked for.
         doorOf(options.url, "http");
         const before = readProfiles(environment);
         const replaced = Object.hasOwn(before.profiles, name) ? before.profiles[name]! : null;
+        // Checks the name before the person types a token for nothing.
         const file = withProfile(before, name, { url: options.url });
         const token = await tokenOf(invocation, options);
         const added: Profile = { url: options.url, ...(token === "" ? {} : { token }) };
@@ -135,6 +138,7 @@ function addRemove(profile: Command): void {
   addJsonOption(command);
 }
 
+/** A profile for scripts, without its token. */
 const profileJson = (name: string, { url, token }: Profile, isCurrent: boolean) => ({
   name,
   url,

@@ -70,6 +70,7 @@ async function purgeKeys(
   names: readonly string[],
 ): Promise<ExitCode> {
   const keys = names.map((name) => bytesGiven(name, options));
+  // Calls made together go out in one message.
   const purged = await Promise.all(
     keys.map((key) => client.purge(key, { ...onceOf(options), ...call })),
   );
@@ -90,6 +91,7 @@ async function purgePrefix(
   const { client, output, call, settings } = invocation;
   const prefix = bytesGiven(text, options);
   const which = prefix.length === 0 ? "all records" : `all records under ${shownBytes(prefix)}`;
+  // Names the address: the wrong profile is the mistake that this question is for.
   const question = `This removes ${which} at ${settings.url}.`;
   if (!(await isConfirmed(invocation, question, options.yes))) return declined(invocation);
   const removed = await client.removeAll(prefix, call);

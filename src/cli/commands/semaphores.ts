@@ -15,6 +15,7 @@ import { shownTime } from "../records.ts";
 import { listOf } from "../table.ts";
 import { jsonBytes, shownBytes } from "../text.ts";
 
+/** The flags of the two listings. */
 interface ListOptions extends EncodingOptions {
   readonly prefix?: string;
   readonly limit?: number;

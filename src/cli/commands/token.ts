@@ -24,9 +24,12 @@ interface TokenOptions {
   readonly channelPrefix?: readonly string[];
 }
 
+/** All scopes, as the server knows them. */
 const SCOPES = Object.keys(Scope) as readonly ScopeName[];
 const HOUR_MS = 3_600_000;
+/** As many as the server accepts in a token. */
 const PREFIXES_MAX = 16;
+/** As long as a key can be. */
 const PREFIX_BYTES_MAX = 255;
 
 export function addToken(program: Command): void {
@@ -53,6 +56,7 @@ export function addToken(program: Command): void {
     .action(
       action<TokenOptions, []>(async (invocation, options) => {
         const { ns, scopes, ttl, keyPrefix, channelPrefix } = options;
+        // RFC 7519 counts in seconds. Rounded down: a token from the future would be refused.
         const iat = Math.floor(Date.now() / 1000);
         const claims = {
           ns,
@@ -71,6 +75,7 @@ export function addToken(program: Command): void {
   addJsonOption(command);
 }
 
+/** The secret to sign with. There is no flag for it: process lists would show it. */
 async function secretOf(invocation: Invocation): Promise<string> {
   const { host, output } = invocation;
   const given = host.environment.TOKEN_SECRET;
@@ -80,6 +85,7 @@ async function secretOf(invocation: Invocation): Promise<string> {
   throw new UsageError("secret_missing", "TOKEN_SECRET: the environment variable is not set");
 }
 
+/** The claim for prefixes; absent where none limit the token. */
 function prefixClaim(
   name: "keyPrefixes" | "channelPrefixes",
   prefixes: readonly string[] = [],
@@ -99,11 +105,13 @@ function prefixClaim(
   return prefixes.length === 0 ? {} : { [name]: prefixes };
 }
 
+/** Reads a namespace, in the characters that the server accepts. */
 function namespaceArgument(text: string): string {
   if (/^[\w.-]{1,64}$/.test(text)) return text;
   throw new InvalidArgumentError("Expected 1 to 64 letters, digits, dots, dashes or underscores.");
 }
 
+/** Reads scopes. An unknown one would make a token that the server refuses. */
 function scopesArgument(text: string): readonly ScopeName[] {
   const names = text.split(",") as ScopeName[];
   const unknown = names.find((name) => !SCOPES.includes(name));

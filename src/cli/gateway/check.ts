@@ -28,6 +28,7 @@ export async function checkServer(
   { url, token: source, ports, connectTimeoutMs = LIMITS.connectTimeoutMs[0] }: GatewayOptions,
   signal: AbortSignal,
 ): Promise<Unchecked | null> {
+  // The ports differ in protocol only; the token opens all of them or none.
   const door = doorUrl(upstreamUrl(url), ports[0]!.path);
   const token = (await source?.()) ?? null;
   const failure = await failureOf(door, token, Math.min(connectTimeoutMs, TIMEOUT_MS_MAX), signal);

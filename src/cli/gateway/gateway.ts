@@ -301,14 +301,7 @@ export class Gateway {
 }
 
 /** Starts to listen, and returns the port, which the system chooses for port 0. @throws UsageError `listen_failed` */
-async function listening(
-  server: {
-    listen(options: { port: number; host: string; backlog: number }): unknown;
-    address(): AddressInfo | string | null;
-  } & NodeJS.EventEmitter,
-  port: number,
-  host: string,
-): Promise<number> {
+async function listening(server: Server, port: number, host: string): Promise<number> {
   server.listen({ port, host, backlog: BACKLOG });
   try {
     await once(server, "listening");

@@ -35,7 +35,6 @@ export class GatewayLog {
   readonly #isQuiet: boolean;
   /** The clock; tests set their own. */
   readonly #nowMs: () => number;
-  /** By event and kind. */
   readonly #repetitions = new Map<string, Repetition>();
 
   /** @param isQuiet writes warnings and errors only */
@@ -75,6 +74,7 @@ export class GatewayLog {
       known.suppressed++;
       return;
     }
+    // A quiet minute ends the series: the next event is news again.
     const hasPaused = known === undefined || nowMs - known.nextMs > INTERVAL_MAX_MS;
     const intervalMs = hasPaused
       ? INTERVAL_MIN_MS

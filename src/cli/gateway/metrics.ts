@@ -21,7 +21,6 @@ export class PortMetrics {
   readonly port: number;
   /** The protocol as the option names it, such as `7.3/uint16`. */
   readonly protocol: string;
-  /** Open now. */
   connections = 0;
   /** Accepted since the start, after the TLS handshake. */
   connectionsTotal = 0;

@@ -17,6 +17,7 @@ const TOKEN_BYTES_MAX = 8192;
 
 /** The same token for all connections. @throws UsageError `token_unreadable` */
 export function givenToken(token: string | null): TokenSource {
+  // Checked once, here: a token with a line break would fail each connection with an error of `ws`.
   const checked = token === null ? null : checkedToken(token, "the token");
   return () => Promise.resolve(checked);
 }
@@ -27,6 +28,8 @@ export function givenToken(token: string | null): TokenSource {
  */
 export function tokenOfFile(path: string): TokenSource {
   return async () => {
+    // One byte more than the longest token shows that a file is too long. Latin-1 maps each byte to
+    // a character.
     const file = createReadStream(path, { encoding: "latin1", end: TOKEN_BYTES_MAX });
     const read = await text(file).catch((error: unknown) => {
       throw new UsageError("token_unreadable", detailOf(error));

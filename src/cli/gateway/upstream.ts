@@ -104,6 +104,7 @@ async function refusalOf(response: IncomingMessage): Promise<OpenFailure> {
   try {
     for await (const chunk of response) {
       body += String(chunk);
+      // Leaving the loop destroys the response, so the rest is not received.
       if (body.length > REFUSAL_BYTES_MAX) break;
     }
   } catch {

@@ -30,6 +30,7 @@ export async function completionsOf(
 ): Promise<[readonly string[], string]> {
   const word = LAST_WORD.exec(line)![0];
   const before = line.slice(0, line.length - word.length);
+  // Where a quoted word begins can't be told from the last word alone.
   if (/['"\\]/.test(line)) return [[], word];
   const words = before.split(/\s+/).filter(Boolean);
   const hits = await hitsOf(program, extra, words, word, keysUnder);
@@ -73,6 +74,7 @@ function placeOf(program: Command, words: readonly string[]): Place | null {
   return { command, option, operands };
 }
 
+/** Everything that may stand at a place. */
 async function candidatesOf(
   { command, option, operands }: Place,
   extra: readonly string[],
@@ -94,11 +96,13 @@ async function candidatesOf(
   return (await keysUnder(word)).filter((key) => PLAIN.test(key));
 }
 
+/** The argument at a position; the last one again if it takes several words. */
 function argumentAt({ registeredArguments }: Command, at: number): Argument | undefined {
   const last = registeredArguments.at(-1);
   return registeredArguments[at] ?? (last?.variadic === true ? last : undefined);
 }
 
+/** The options of a command, without hidden ones. */
 function optionsOf(command: Command): readonly Option[] {
   return command.createHelp().visibleOptions(command);
 }

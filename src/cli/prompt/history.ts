@@ -4,7 +4,9 @@ import { dirname, join } from "node:path";
 import type { Host } from "../host.ts";
 import { xdgFolder } from "../profiles.ts";
 
+/** Lines that are kept. The file may grow to twice as many before it is cut. */
 const LINES_MAX = 1000;
+/** Lines have keys and values in them. */
 const FILE_MODE = 0o600;
 const FOLDER_MODE = 0o700;
 /** Lines that are not kept: those with a token, and those that begin with a space, as in shells. */
@@ -12,6 +14,7 @@ const SECRET = /^\s|--token/;
 
 export class History {
   readonly #path: string;
+  /** The oldest first. */
   #lines: string[];
 
   /** Reads `$XDG_STATE_HOME/throttr-edge/history`; a file that cannot be read counts as empty. */
@@ -28,6 +31,7 @@ export class History {
     return this.#lines.toReversed();
   }
 
+  /** Adds a line, unless it is empty, secret, or the same as the last one. */
   add(typed: string): void {
     const line = typed.trimEnd();
     if (line === "" || SECRET.test(line) || line === this.#lines.at(-1)) return;
@@ -35,6 +39,7 @@ export class History {
     this.#write(() => appendFileSync(this.#path, `${line}\n`, { mode: FILE_MODE }));
   }
 
+  /** Writes the file anew, with the lines that are kept. */
   #replace(): void {
     writeFileSync(this.#path, this.#lines.map((line) => `${line}\n`).join(""), { mode: FILE_MODE });
   }
@@ -50,6 +55,7 @@ export class History {
   }
 }
 
+/** The lines of the file; none where it can't be read. */
 function readLines(path: string): string[] {
   try {
     return readFileSync(path, "utf8").split("\n").filter(Boolean);

@@ -18,6 +18,7 @@ export interface LineOptions {
   readonly signal: AbortSignal;
 }
 
+/** As many lines as the history file keeps. */
 const HISTORY_MAX = 1000;
 
 export class Lines {
@@ -41,6 +42,7 @@ export class Lines {
       output,
       prompt,
       terminal: true,
+      // `readline` changes the list that it is given.
       history: [...history],
       historySize: HISTORY_MAX,
       removeHistoryDuplicates: true,
@@ -61,6 +63,7 @@ export class Lines {
     readline.on("close", () => resolve(this.#waiting.length > 0));
     readline.on("SIGINT", () => {
       output.write("^C\n");
+      // `readline` has no call that empties its line: Ctrl-E and Ctrl-U do what a person would.
       readline.write(null, { ctrl: true, name: "e" });
       readline.write(null, { ctrl: true, name: "u" });
       readline.prompt();
@@ -74,4 +77,5 @@ export class Lines {
   }
 }
 
+/** The callback of a completer: the completions and the word that they complete. */
 type Answer = (error: null, result: [string[], string]) => void;

@@ -22,11 +22,16 @@ export interface Programs {
   readonly report: (error: unknown, args: readonly string[], run: Run) => ExitCode;
 }
 
+/** Commands of the prompt itself, for completion. */
 const OWN = ["exit", "quit", "clear"];
+/** Clears the screen (2J) and what was scrolled away (3J), and moves to the first row. */
 const CLEAR = "\u001b[2J\u001b[3J\u001b[H";
+/** More keys would not help a person to choose. */
 const KEYS_SHOWN_MAX = 50;
+/** A person who presses Tab waits no longer. */
 const KEYS_TIMEOUT_MS = 1000;
 
+/** One prompt, at a terminal or over piped lines. */
 export class Prompt {
   readonly #invocation: Invocation;
   readonly #programs: Programs;
@@ -41,12 +46,14 @@ export class Prompt {
     return isInteractive(this.#invocation.host) ? await this.#typed() : await this.#piped();
   }
 
+  /** Reads lines from a terminal. Failures are printed, and the prompt goes on. */
   async #typed(): Promise<ExitCode> {
     const { host, output, run, settings } = this.#invocation;
     const history = new History(host.environment);
     const lines = new Lines(host);
     output.note(output.faint("help lists the commands, Tab completes, Ctrl-D or exit leaves"));
     for (;;) {
+      // Ctrl-C ends the command that runs, not the prompt: each line begins with a fresh signal.
       const signal = run.renewSignal();
       const line = await lines.read({
         prompt: `${output.strong(hostOf(settings.url))}> `,
@@ -63,6 +70,7 @@ export class Prompt {
     }
   }
 
+  /** Runs piped lines as a script, all of them; the exit code is that of the first that failed. */
   async #piped(): Promise<ExitCode> {
     const { host, run } = this.#invocation;
     let first: ExitCode = ExitCode.done;
@@ -92,11 +100,13 @@ export class Prompt {
     return ExitCode.done;
   }
 
+  /** The run of a line: the prompt's own settings, and a signal for this line alone. */
   #runOf(signal: AbortSignal): Run {
     const { run, flags } = this.#invocation;
     return { ...run, flags, signal, isPrompt: true, exitCode: ExitCode.done };
   }
 
+  /** Completions of a line, with keys of the server. */
   async #completions(line: string, signal: AbortSignal): Promise<[readonly string[], string]> {
     const program = this.#programs.programOf(this.#runOf(signal));
     return await completionsOf(program, OWN, line, async (prefix) => {
@@ -108,6 +118,7 @@ export class Prompt {
   }
 }
 
+/** The part of an address that a person recognizes. */
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : url;
 }

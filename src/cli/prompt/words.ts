@@ -2,6 +2,7 @@
 import { UsageError } from "../failure.ts";
 
 const SPACE = /\s/;
+/** Escapes within double quotes. Any other character after a backslash stands for itself. */
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", 0: "\0" };
 
 /**

@@ -137,6 +137,8 @@ async function withConnection<T>(
 async function withShortPath<T>(folder: string, use: (path: string) => Promise<T>): Promise<T> {
   const path = join(folder, SOCKET);
   if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES_MAX) return await use(path);
+  // A link is short whatever it points to. It is removed at once: a connection does not need its
+  // path.
   const detour = mkdtempSync(join(tmpdir(), "throttr-edge-"));
   try {
     symlinkSync(folder, join(detour, "data"));

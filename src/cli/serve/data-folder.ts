@@ -64,6 +64,8 @@ export class DataFolder {
   private constructor(path: string, lock: Lock, claim: Claim, endedOrphans: readonly number[]) {
     this.path = path;
     this.endedOrphans = endedOrphans;
+    // A folder can be opened for reading like a file. Its descriptor stands for the folder under
+    // any path.
     this.fd = openSync(path, "r");
     this.#lock = lock;
     this.#claim = claim;
@@ -99,6 +101,7 @@ export class DataFolder {
     refuseForeign(path);
     refuseOldOrphan(path);
     const ended = (await isHeld(path)) ? await endOrphans(path, drainTimeoutMs) : [];
+    // A record of release 0.4 whose process has ended.
     rmSync(join(path, OLD_RECORD), { force: true });
     // The marker comes first: a folder with other files and without it would not be recognized as ours.
     const marker = join(path, MARKER);

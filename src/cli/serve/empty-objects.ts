@@ -34,6 +34,7 @@ export async function removeEmptyObjects(objectsFolder: string): Promise<number>
   for (const name of CLASSES) {
     const folder = join(objectsFolder, UNIQUE_KEYS[name]!);
     if (!existsSync(folder)) continue;
+    // The database decides: a log without one is left from a crash, and is no object.
     const ids = readdirSync(folder)
       .filter((file) => file.endsWith(SUFFIX))
       .map((file) => file.slice(0, -SUFFIX.length))

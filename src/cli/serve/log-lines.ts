@@ -33,6 +33,7 @@ export class LogLines {
       lines.resume();
     };
     to.on("error", leave);
+    // Standard output is shared by both streams of workerd, and by later starts.
     lines.once("close", () => to.off("error", leave));
     lines.on("line", (line) => {
       if (isGone || to.write(`${this.mapped(line)}\n`)) return;

@@ -20,6 +20,7 @@ const OTHER_OBJECTS = CHANNEL_GROUPS + 1;
 
 /** How many files a child of this process may open; null without a limit. Node does not tell, but the shell does. */
 export function openFilesMax(): number | null {
+  // `ulimit` is a builtin: no program reports the limit on all systems.
   const text = execFileSync("sh", ["-c", "ulimit -n"], { encoding: "utf8" }).trim();
   return text === "unlimited" ? null : Number(text);
 }

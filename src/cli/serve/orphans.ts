@@ -68,6 +68,7 @@ function orphansOf(folder: string): number[] {
   return processIds().filter((pid) => {
     try {
       const files = `/proc/${pid}/fd`;
+      // Device and inode are the same under every path, also within a container.
       const inherited = statSync(`${files}/${INHERITED.folder}`);
       if (inherited.dev !== dev || inherited.ino !== ino) return false;
       return readlinkSync(`${files}/${INHERITED.socket}`).startsWith("socket:");

@@ -159,6 +159,7 @@ function connectionsVariable(
 function httpAddresses(texts: readonly string[]): Address[] {
   const addresses = texts.map(httpAddress);
   const names = addresses.map(addressText);
+  // The first address that stands before its own repetition.
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice === undefined) return addresses;
   throw new UsageError("address_invalid", `--http: ${twice} is listed twice`);
@@ -179,6 +180,7 @@ function httpAddress(text: string): Address {
  * and a secret.
  */
 function variablesOf(assignments: readonly string[]): Record<string, string> {
+  // The Worker's own table of variables: a new one is known here at once.
   const known = Object.keys(parseSettings({}));
   const variables: Record<string, string> = {};
   for (const assignment of assignments) {

@@ -19,6 +19,7 @@ interface Listener {
 
 /** Describes the process, such as `process 42 (node server.js)`; null where none is found. */
 export function portHolder(port: number): string | null {
+  // IPv4 and IPv6 have separate tables; a server on `::` takes the port of both.
   const tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(readText);
   if (tables.every((table) => table === null)) return holderByLsof(port);
   const listeners = tables.flatMap((table) => listenersIn(table ?? "", port));

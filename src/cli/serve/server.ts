@@ -111,6 +111,7 @@ export class ServerProcess {
       detached: true,
     });
     const lines = new LogLines(`${worker}.map`);
+    // Through this process rather than inherited, as places in the built Worker are translated.
     lines.copy(child.stdout!, process.stdout);
     lines.copy(child.stderr!, process.stderr);
     return new ServerProcess(child, data, plan);
@@ -132,6 +133,7 @@ export class ServerProcess {
     const socketCount = this.#plan.http.length + this.#plan.tcp.length;
     const timeout = AbortSignal.timeout(READY_TIMEOUT_MS);
     const ports = await this.#inTime(openedPorts(this.#child, socketCount), timeout);
+    // Port 0 becomes the port that the system chose; a restart asks for the same one again.
     const http = this.#plan.http.map((address) => ({
       ...address,
       port: ports.get(httpSocketName(address)) ?? address.port,
@@ -161,6 +163,7 @@ export class ServerProcess {
     if (this.#isStopping) return;
     this.#isStopping = true;
     this.#child.kill("SIGTERM");
+    // workerd waits for all connections to close, and a WebSocket may stay open for days.
     const timer = setTimeout(() => this.kill(), drainTimeoutMs);
     void this.ended.then(() => clearTimeout(timer));
   }

@@ -47,6 +47,7 @@ function packagedWorkerd(): string | null {
 /** Asks the package for its program, which is in another package for each platform. */
 function workerdFrom(place: string): string | null {
   try {
+    // Node's own search for packages, from a place: the package exports the path of its program.
     const found = createRequire(place)(PACKAGE) as { default?: unknown };
     return typeof found.default === "string" ? found.default : null;
   } catch {

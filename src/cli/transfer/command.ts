@@ -197,6 +197,8 @@ async function leave(
   // The file belongs to another export, or it is complete and could not be renamed: leave it alone.
   if (error instanceof UsageError) return;
   if (!(source instanceof NativeSource)) {
+    // With --force the draft lies beside the file that it will replace, and only --resume looks for
+    // it.
     const way = replaces === null ? "--resume" : "--resume instead of --force";
     output.note(`${name} is not complete; run the same command with ${way} to continue`);
   } else if (replaces !== null) {
@@ -271,7 +273,9 @@ async function importSurveyed(
   surveyed: Survey,
 ): Promise<ExitCode> {
   const { sha256, bytes } = surveyed;
+  // Beside the file rather than in a folder of ours: it moves and goes away with the file.
   const file = new ProgressFile(name);
+  // What an import must have in common with the one that it continues.
   const identity = { sha256, target: addressOf(invocation.settings.url), policy };
   const before = resume === true ? await file.read(identity) : null;
   const counts = countsOf(before);
@@ -332,6 +336,7 @@ async function restored(
 /** How to continue a failed import. If the server refused it, it would refuse again until the cause is gone. */
 function resumptionOf(error: unknown): string {
   const { exitCode } = failureOf(error);
+  // A network that fails and a person who stops leave nothing to repair before another attempt.
   const isOfTheWay = exitCode === ExitCode.connection || exitCode === ExitCode.interrupted;
   const way = "run the same command with --resume to continue";
   return isOfTheWay ? way : `${way}, once the problem below is solved`;

@@ -155,6 +155,7 @@ export async function exportAll(
   const resumed = writer.counts.records;
   // The header waits for the source's first answer, so that a failed call leaves no file behind.
   let hasHeader = found !== null;
+  // Each page is written before the next is used, so a slow disk slows the source down.
   for await (const records of source.pages()) {
     if (!hasHeader) await writer.header(header);
     hasHeader = true;

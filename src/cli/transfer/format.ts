@@ -109,11 +109,8 @@ export interface Counts {
   pairs: number;
 }
 
-export interface Trailer extends Counts {
-  readonly finishedAtMs: number;
-  /** SHA-256 of all bytes before the trailer, in hexadecimal digits. */
-  readonly sha256: string;
-}
+/** The last line: the counts, when the export ended, and the SHA-256 of all bytes before it. */
+export type Trailer = Omit<v.InferOutput<typeof trailerSchema>, "end">;
 
 /** An invalid line. The message names the field and what was expected. */
 export class LineError extends Error {}

@@ -1,9 +1,8 @@
 /** An import: restores the records of a file or a pipe into a namespace. */
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import type { StoredRecord } from "../../wire/edge/transfer.ts";
 import { UsageError } from "../failure.ts";
-import { readExport, type ExportReader } from "./export-reader.ts";
+import { readExport } from "./export-reader.ts";
 import { isTrailer, readLine, type Counts } from "./format.ts";
 import { linesOf } from "./lines.ts";
 import type { Restorer } from "./restorer.ts";
@@ -33,7 +32,9 @@ export async function survey(
     if (record.expiresAtNs <= nowNs) expired++;
     return null;
   });
-  return { counts: whole(reader).counts, expired, bytes: reader.endsAt, sha256: reader.sha256 };
+  // Throws for a file that was cut short before the end of its header.
+  void reader.header;
+  return { counts: reader.counts, expired, bytes: reader.endsAt, sha256: reader.sha256 };
 }
 
 /** Restores the records of a stream while it is read and checked: a pipe cannot be read twice. */
@@ -45,7 +46,7 @@ export async function importStream(
   const reader = await readExport(chunks, isPartial, (record, line, endsAt) =>
     restorer.add(record, { line, endsAt }),
   );
-  whole(reader);
+  void reader.header;
   await restorer.end();
 }
 
@@ -62,9 +63,9 @@ export async function importFile(
   for await (const lines of linesOf(chunks)) {
     for (const { bytes, endsAt } of lines) {
       line++;
-      const record = line === 1 ? null : recordOf(bytes);
-      if (record === null) continue;
-      const wait = restorer.add(record, { line, endsAt: from.endsAt + endsAt });
+      const read = line === 1 ? null : readLine(bytes);
+      if (read === null || isTrailer(read)) continue;
+      const wait = restorer.add(read, { line, endsAt: from.endsAt + endsAt });
       if (wait !== null) await wait;
     }
   }
@@ -79,16 +80,4 @@ export async function chunksOf(name: string): Promise<AsyncIterable<Uint8Array>>
   } catch (error) {
     throw new UsageError("file_unreadable", error instanceof Error ? error.message : String(error));
   }
-}
-
-/** The record of a line; null for the trailer. */
-function recordOf(bytes: Uint8Array): StoredRecord | null {
-  const read = readLine(bytes);
-  return isTrailer(read) ? null : read;
-}
-
-/** Makes sure that even a file that was cut short has its header. */
-function whole(reader: ExportReader): ExportReader {
-  void reader.header;
-  return reader;
 }

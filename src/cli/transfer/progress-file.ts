@@ -6,7 +6,6 @@
 import { readFile, rename, rm, writeFile } from "node:fs/promises";
 import * as v from "valibot";
 import { UsageError } from "../failure.ts";
-import type { RestoreCounts } from "./restorer.ts";
 
 /** Tells the file from other files of this name. */
 const FORMAT = "throttr-edge-import";
@@ -31,13 +30,7 @@ const schema = v.object({
 });
 
 /** The identity of an import, and its progress. */
-export interface ImportProgress extends RestoreCounts {
-  readonly sha256: string;
-  readonly target: string;
-  readonly policy: "keep" | "replace";
-  readonly line: number;
-  readonly endsAt: number;
-}
+export type ImportProgress = Omit<v.InferOutput<typeof schema>, "format" | "version">;
 
 export class ProgressFile {
   /** Path of the progress file. */

@@ -69,6 +69,7 @@ export class NativeConnection {
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<NativeConnection> {
+    // Requests are small and pipelined; Nagle's algorithm would hold them back.
     const socket = connect({ host, port, noDelay: true, signal });
     const connection = new NativeConnection(socket, protocol, timeoutMs);
     socket.setTimeout(timeoutMs);
@@ -77,6 +78,7 @@ export class NativeConnection {
     } catch (error) {
       throw failureOf(error);
     }
+    // Some servers push every message of `*` to each connection, between the replies that we read.
     socket.write(Uint8Array.of(RequestType.unsubscribe, 1, EVERYBODY));
     await connection.#status();
     return connection;

@@ -62,6 +62,7 @@ export class NativeSource implements RecordSource {
     try {
       let batches: ListedKey[][] = [];
       for await (const listed of lister!.list()) {
+        // LIST is read only as fast as values arrive: its fragments may hold millions of keys.
         for (const entry of listed) this.#gather(batches, entry);
         if (batches.length <= askers.length) continue;
         // The last batch is not full yet.
@@ -142,6 +143,8 @@ export class NativeSource implements RecordSource {
         else this.#vanished++;
         return [];
       }
+      // A larger quota is cut down to the largest that the size can say. With 8 bytes nothing is
+      // cut.
       const isLargest = record.kind === "counter" && record.quota === this.#max;
       if (isLargest && this.#settings.protocol.valueSize < 8) this.#saturated++;
       return [record];

@@ -17,6 +17,8 @@ export class SocketReader {
   constructor(socket: Socket, timeoutMs: number) {
     this.#socket = socket;
     this.#timeoutMs = timeoutMs;
+    // The iterator stops reading the socket while no chunk is asked for, so TCP slows the server
+    // down.
     this.#chunks = socket[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
     socket.on("timeout", () => {
       socket.destroy(new ThrottrError("timeout", `no answer within ${timeoutMs} ms`));
@@ -41,7 +43,6 @@ export class SocketReader {
     return this.#bytes[this.#at]!;
   }
 
-  /** The next byte. */
   async u8(): Promise<number> {
     return (await this.read(1))[0]!;
   }
