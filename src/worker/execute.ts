@@ -15,9 +15,15 @@ import type { Caller } from "./caller.ts";
 import { sendRuns, type RunSink } from "./run-sequence.ts";
 import { findRuns, runsOfOperations } from "./runs.ts";
 
-/** Reply bytes of one call to a shard; what is left is asked for in a further one. */
+/**
+ * Reply bytes of one call to a shard, 2 MiB; what is left is asked for in a further one. A shard holds the replies of
+ * all its callers in 128 MB, so no single call may have much of it.
+ */
 const CALL_REPLY_BYTES_MAX = 2 << 20;
-/** Replies that are held: a call between Workers carries 32 MiB. */
+/**
+ * Replies that are held, 24 MiB. A call between Workers carries 32 MiB; what is left is for the objects that replies
+ * become.
+ */
 const REPLY_BYTES_MAX = 24 << 20;
 
 /**
@@ -33,6 +39,7 @@ export async function execute<Result>(
 ): Promise<Settled<Result>[]> {
   const refused = operations.map((operation) => refusalError(operation, caller.access));
   const allowed = operations.filter((_, i) => refused[i] === null);
+  // Refused operations were never sent, so the replies are those of the others, in their order.
   const replies = settle(allowed, await send(caller, allowed));
   let next = 0;
   return refused.map((error) => (error === null ? replies[next++]! : { ok: false, error }));
@@ -63,7 +70,11 @@ export async function exchange(caller: Caller, message: Uint8Array): Promise<Uin
   return await collect(caller, findRuns(EDGE, message, settings.FRAME_BYTES_MAX, access));
 }
 
-/** Sends operations that the access allows. */
+/**
+ * Sends operations that the access allows, and gives their replies as one run of bytes.
+ *
+ * @throws ThrottrError as `execute`
+ */
 async function send(
   caller: Caller,
   operations: readonly Operation<unknown>[],
@@ -71,6 +82,7 @@ async function send(
   return await collect(caller, runsOfOperations(operations, caller.settings.FRAME_BYTES_MAX));
 }
 
+/** Sends runs and waits for all their replies. Without runs no object is called: an empty batch costs nothing. */
 async function collect(caller: Caller, runs: readonly Frames[]): Promise<Uint8Array> {
   if (runs.length === 0) return new Uint8Array(0);
   const collected = new Collected();
@@ -78,13 +90,18 @@ async function collect(caller: Caller, runs: readonly Frames[]): Promise<Uint8Ar
   return await collected.replies;
 }
 
-/** Collects replies. It has a reader for as long as it lives: the runtime ends a call whose caller has gone. */
+/**
+ * Collects replies. It has a reader for as long as it lives: the runtime ends a call whose caller has gone, and with it
+ * everything here.
+ */
 class Collected implements RunSink {
+  /** All replies, joined, when the last has come. */
   readonly replies: Promise<Uint8Array>;
   readonly #resolve: (replies: Uint8Array) => void;
   readonly #reject: (error: unknown) => void;
   readonly #parts: Uint8Array[] = [];
   readonly hasReader = true;
+  /** Bytes in `#parts`. They only grow: nothing is passed on before the end. */
   #heldBytes = 0;
 
   constructor() {
@@ -94,6 +111,7 @@ class Collected implements RunSink {
     this.#reject = reject;
   }
 
+  /** The limit is looked at only here and in `room`, between runs: one call's replies have a limit of their own. */
   reply(replies: Uint8Array, isLast: boolean): void {
     this.#parts.push(replies);
     this.#heldBytes += replies.length;
@@ -102,6 +120,7 @@ class Collected implements RunSink {
     else this.#resolve(joinBytes(this.#parts));
   }
 
+  /** Never more room: held replies stay until the end, so a full collection fails rather than waits. */
   room(): Promise<void> | null {
     return this.isFull ? Promise.reject(replyTooLarge()) : null;
   }
@@ -117,12 +136,17 @@ class Collected implements RunSink {
   }
 }
 
+/** Too many bytes to return at once. Runs before it were applied, so a caller must not just send it again. */
 const replyTooLarge = (): ThrottrError =>
   new ThrottrError(
     "reply_too_large",
     `the replies to a call may have at most ${REPLY_BYTES_MAX} bytes: request less at once`,
   );
 
+/**
+ * The error for a missing right; null when the access allows the operation. Rights are checked at the frame: it is what
+ * a shard will see, whatever the arguments were.
+ */
 function refusalError({ type, frame }: Operation<unknown>, access: Access): ThrottrError | null {
   const layout = layoutsOf(EDGE)[type]!;
   const missing = missingRightOfFrame(access, layout, frame, 0);

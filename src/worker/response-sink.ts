@@ -19,15 +19,23 @@ export const REPLY_HEADERS = {
   "cache-control": "no-store",
 };
 
-/** More held bytes than these are streamed: a client reads the first while a shard makes the next. */
+/** More held bytes than these, 2 MiB, are streamed: a client reads the first while a shard makes the next. */
 const HELD_BYTES_MAX = 2 << 20;
 /** A body whose runs take longer than this is streamed. */
 const HELD_MS_MAX = 1000;
 /** What is given to the runtime at once. It does not tell how much of it the client has taken, only when all is. */
 const WRITE_BYTES = 64 << 10;
-/** Bytes that all responses of the isolate may hold; beyond it, clients must read more than a little each second. */
+/**
+ * Bytes that all responses of the isolate may hold, 32 MiB of its 128; beyond it, clients must read more than a little
+ * each second.
+ */
 const ISOLATE_BYTES_MAX = 32 << 20;
+/**
+ * What "a little" is, 256 KiB: a response that holds less is left alone, and a client that reads more each second keeps
+ * up.
+ */
 const ISOLATE_BYTES_LITTLE = 256 << 10;
+/** How often a response is looked at: a write that does not end is no event that could be waited for. */
 const WATCH_MS = 1000;
 
 /** Responses that wait for their clients. */
@@ -41,6 +49,7 @@ export interface ResponseSinkOptions {
 }
 
 export class ResponseSink implements RunSink {
+  /** Resolves with the first bytes, or when all replies are there; rejects if a run fails before. */
   readonly response: Promise<Response>;
   /** Resolves when nothing is under way any more. */
   readonly ended: Promise<void>;
@@ -52,14 +61,24 @@ export class ResponseSink implements RunSink {
   readonly #startedAtMs = Date.now();
   /** Bytes of replies that are held in memory. */
   heldBytes = 0;
+  /** Replies that no write has taken yet. */
   #held: Uint8Array[] = [];
+  /**
+   * Resolves when all that was given to the writer was written, or dropped. Writes are chained to it, so replies keep
+   * their order.
+   */
   #drained: Promise<void> = Promise.resolve();
+  /** Null while the response is whole: no status has been sent, and a failure can still become one. */
   #writer: WritableStreamDefaultWriter<Uint8Array> | null = null;
   /** Bytes that the client has taken, and when that was last seen to change. */
   #writtenBytes = 0;
   #seenBytes = 0;
   #seenAtMs = 0;
+  /** Looks at the client while the response is streamed; null before. */
   #timer: ReturnType<typeof setInterval> | null = null;
+  /**
+   * A write failed, or the client was given up. `#signal` alone is late: the runtime sees a close only when it writes.
+   */
   #isLost = false;
 
   constructor({ signal, stallTimeoutMs }: ResponseSinkOptions) {
@@ -74,14 +93,17 @@ export class ResponseSink implements RunSink {
     this.#stallTimeoutMs = stallTimeoutMs;
   }
 
+  /** Whether replies are still of use. Without a reader requests that only read are not executed. */
   get hasReader(): boolean {
     return !this.#isLost && !this.#signal.aborted;
   }
 
+  /** Full by bytes or by time. A client that waits in silence could close, and the runtime would not see it. */
   get isFull(): boolean {
     return this.heldBytes > HELD_BYTES_MAX || Date.now() - this.#startedAtMs > HELD_MS_MAX;
   }
 
+  /** Holds replies; the last ones end the response, be there a reader or not. */
   reply(replies: Uint8Array, isLast: boolean): void {
     if (this.hasReader) {
       this.#held.push(replies);
@@ -96,6 +118,7 @@ export class ResponseSink implements RunSink {
     return this.#drain();
   }
 
+  /** An error response while nothing was sent; afterwards the stream is cut off, which a client tells from its end. */
   fail(error: unknown): void {
     const failure = reportFailure(error);
     if (this.#writer === null) this.#reject(failure);
@@ -106,6 +129,7 @@ export class ResponseSink implements RunSink {
     this.#end();
   }
 
+  /** Ends the response: short ones whole, which takes no stream; others with their length, which is known by now. */
   async #finish(): Promise<void> {
     if (this.#writer === null) {
       if (this.heldBytes <= WRITE_BYTES) {
@@ -122,6 +146,7 @@ export class ResponseSink implements RunSink {
     this.#end();
   }
 
+  /** Begins to send. From here on a failure cannot be a status code. */
   #stream({ readable, writable }: IdentityTransformStream): void {
     this.#writer = writable.getWriter();
     this.#resolve(new Response(readable, { headers: REPLY_HEADERS }));
@@ -151,6 +176,7 @@ export class ResponseSink implements RunSink {
     } catch {
       this.#isLost = true;
     }
+    // Also when the loop ended early because the client has gone.
     if (!this.hasReader) this.#lose();
   }
 
@@ -158,6 +184,7 @@ export class ResponseSink implements RunSink {
   #watch(): void {
     const nowMs = Date.now();
     if (this.#writtenBytes !== this.#seenBytes || this.heldBytes === 0) this.#seenAtMs = nowMs;
+    // A client that has read everything is not stalled: it waits for a shard.
     const isStalled = nowMs - this.#seenAtMs >= this.#stallTimeoutMs;
     const isSlow = this.#writtenBytes - this.#seenBytes < ISOLATE_BYTES_LITTLE;
     const isLarge = this.heldBytes > ISOLATE_BYTES_LITTLE;
@@ -169,18 +196,21 @@ export class ResponseSink implements RunSink {
     this.#lose();
   }
 
+  /** Drops what is held for a client that will not read it. The runs go on. */
   #lose(): void {
     this.heldBytes = 0;
     this.#held = [];
     this.#leave();
   }
 
+  /** Ends the watch. Called more than once at some ends, which does no harm. */
   #leave(): void {
     if (this.#timer !== null) clearInterval(this.#timer);
     waiting.delete(this);
   }
 }
 
+/** Summed when it is needed, once a second for each stream: a sum kept beside the streams could go wrong for good. */
 function waitingBytes(): number {
   let bytes = 0;
   for (const { heldBytes } of waiting) bytes += heldBytes;

@@ -56,14 +56,24 @@ const DOORS_TEXT = `Throttr Edge ${VERSION}
 `;
 
 /**
- * Browsers cannot set headers on a WebSocket, so a page sends its token as a subprotocol, `bearer.TOKEN`, beside `throttr`.
- * Only `throttr` is confirmed: browsers fail a handshake that confirms none of the offered names.
+ * The subprotocol that a page offers beside its token, and the only one that is confirmed. Browsers cannot set headers
+ * on a WebSocket, so a page sends its token as a second subprotocol, `bearer.TOKEN`; and they fail a handshake that
+ * confirms none of the names that they offered.
  */
 const SUBPROTOCOL = "throttr";
+/**
+ * What a token follows in the name of a subprotocol. The name is never confirmed, so that the token is not sent back.
+ */
 const BEARER_SUBPROTOCOL = "bearer.";
 
+/**
+ * The routes of all HTTP doors. The Worker runs them for requests from outside, and the entrypoint `Throttr` for
+ * requests over a service binding; each isolate makes the router once, when it starts.
+ */
 export const router = new Hono<App>();
 
+// A code decides the answer. An error without a known code is a fault of the server: its text goes to the log, and not
+// to the client, whom it might tell about other callers.
 router.onError((error) => {
   if (error instanceof ThrottrError && isProblem(error)) {
     return problemResponse(error.code as ProblemCode, error);
@@ -74,6 +84,7 @@ router.onError((error) => {
   });
 });
 
+// Hono's own 404 is plain text. All errors have one form here, so that a client needs one reader for them.
 router.notFound((c) =>
   problemResponse("not_found", {
     detail: `there is no route ${c.req.path}; /docs lists the routes`,
@@ -81,6 +92,8 @@ router.notFound((c) =>
 );
 
 router.use(
+  // Preflights are answered here, before a token is read: a browser sends them without one. It may keep the answer for
+  // a day.
   cors({
     origin: (origin, c: AppContext) =>
       isListedOrigin(origin, readSettings(c.env)) ? origin : null,
@@ -98,6 +111,7 @@ router.use(async (c, next) => {
   await next();
 });
 
+/** The paths on which HEAD is refused. */
 const HEADLESS = /^\/(?:throttr\/|channels\/|yrmcds\/|v1\/overview\/live$)/;
 
 // Hono answers HEAD by running the GET route. On these paths GET opens a stream or a socket that would stay open.
@@ -111,6 +125,7 @@ router.use(async (c, next) => {
   return await next();
 });
 
+// Without a token, as load balancers have none.
 router.get("/health", async (c) => {
   await assertHealthy(c.env, readSettings(c.env));
   return c.json({ status: "ok" });
@@ -129,6 +144,7 @@ router.get("/favicon.ico", () => {
   return new Response(null, { status: 204, headers: { "cache-control": "public, max-age=86400" } });
 });
 
+/** Dialects with values of several sizes have the size in the path; the others have none. */
 const THROTTR_PATHS = ["/throttr/:dialect", "/throttr/:dialect/:size"];
 
 // Path and token are checked before the body is read: otherwise strangers could fill the memory with bodies.
@@ -138,6 +154,7 @@ router.on("POST", THROTTR_PATHS, async (c, next) => {
   await next();
 });
 
+// A body may hold many frames, so its limit is that of bodies; `findRuns` checks each frame against its own.
 router.on("POST", THROTTR_PATHS, readBody("BODY_BYTES_MAX", "a body"));
 
 router.on("POST", THROTTR_PATHS, async (c) => {
@@ -146,6 +163,7 @@ router.on("POST", THROTTR_PATHS, async (c) => {
   return await answerBody(caller, protocolOf(c), body, c.req.raw.signal, c.executionCtx);
 });
 
+// GET is what a WebSocket handshake is made of; a GET without `Upgrade` gets a 426 that says what to send.
 router.on("GET", THROTTR_PATHS, async (c) => {
   const protocol = protocolOf(c);
   const access = await accessOf(c);
@@ -157,6 +175,7 @@ router.on("GET", THROTTR_PATHS, async (c) => {
   );
 });
 
+/** A form of the protocol has a path of its own, as a WebSocket has no port to tell forms apart by. */
 const YRMCDS_PATHS = ["/yrmcds/counter", "/yrmcds/counter/:form"];
 
 router.on("GET", YRMCDS_PATHS, async (c) => {
@@ -171,6 +190,7 @@ router.on("GET", YRMCDS_PATHS, async (c) => {
   );
 });
 
+// After the routes themselves, as Hono takes the first that matches: what comes here has another method.
 for (const path of YRMCDS_PATHS) {
   router.all(path, (c) => {
     yrmcdsProtocolOf(c);
@@ -178,7 +198,15 @@ for (const path of YRMCDS_PATHS) {
   });
 }
 
-/** @throws ThrottrError with a text for whoever opens none; 400 for a gateway of another release; 429; 503 */
+/**
+ * Opens a WebSocket to a Hub, and gives the Hub's answer to the client: from then on the Worker is not part of the
+ * connection.
+ *
+ * @param upgradeText for a client that does not ask for a WebSocket: what the path is for, and what serves other
+ * requests
+ * @throws ThrottrError `upgrade_required`, `bridge_unsupported` for a gateway of another release, `connections_max`,
+ * `hub_failed`
+ */
 async function openWebSocket(
   c: AppContext,
   protocol: AnyProtocol,
@@ -210,9 +238,12 @@ async function openWebSocket(
     after: null,
   });
   if (response.webSocket !== null) return response;
+  // A Hub answers 429 only for a limit of yrmcds connections, and 503 when it has no room; `openConnection` has tried
+  // the other Hubs then.
   throw response.status === 429 ? yrmcdsConnectionsMax() : connectionsMax();
 }
 
+// An unknown dialect is a 404 for any method, and only then the method matters.
 for (const path of THROTTR_PATHS) {
   router.all(path, (c) => {
     protocolOf(c);
@@ -223,12 +254,14 @@ for (const path of THROTTR_PATHS) {
   });
 }
 
+// `{.+}` lets the name of a channel have slashes. The name is checked before the token, and both before the body.
 router.post("/channels/:channel{.+}", async (c, next) => {
   channelOf(c.req.url);
   c.set("access", await accessOf(c));
   await next();
 });
 
+// A message becomes one PUBLISH frame, so it has the limit of a frame.
 router.post("/channels/:channel{.+}", readBody("FRAME_BYTES_MAX", "a message"));
 
 router.post("/channels/:channel{.+}", async (c) => {
@@ -242,6 +275,8 @@ router.get("/channels/:channel{.+}", async (c) => {
   const channel = channelOf(c.req.url);
   const settings = readSettings(c.env);
   const access = await accessOf(c);
+  // A browser sends the header only when it reconnects by itself; a page that opens a new `EventSource` can set the
+  // query alone.
   const after = c.req.header("last-event-id") ?? c.req.query("lastEventId") ?? null;
   const opened = await openListener(c.env, settings, locationOf(c.req.raw), access, {
     channel,
@@ -259,25 +294,32 @@ router.all("/channels/:channel{.+}", () =>
   ),
 );
 
+// Figures are gathered at each scrape. There is no process to keep them in: an isolate may end at any time.
 router.get("/metrics", async (c) => {
   const survey = await askSurvey(await watcherOf(c));
   const text = expositionOf(metricsOf(c.var.access.namespace, survey));
   return c.body(text, 200, { "content-type": EXPOSITION_TYPE, "cache-control": "no-store" });
 });
 
+// Not among the routes of `v1/`, whose answers are whole: this one stays open.
 router.get("/v1/overview/live", async (c) => {
   const watcher = await watcherOf(c);
   const { intervalMs } = readQuery(liveQuery, c.req.raw);
   return await openLive(watcher, intervalMs);
 });
 
+// A known path with another method is a 405 and not a 404.
 for (const path of ["/metrics", "/v1/overview/live"]) {
   router.all(path, () => methodNotAllowed(["GET"]));
 }
 
 serveJson(router, accessOf);
 
-/** A caller with the scope `admin`, which reading figures of the whole namespace needs. */
+/**
+ * A caller with the scope `admin`, which reading figures of the whole namespace needs.
+ *
+ * @throws ThrottrError as `accessOf`; `scope_missing`
+ */
 async function watcherOf(c: AppContext): Promise<Caller> {
   const access = await accessOf(c);
   assertScopes(["admin"], access);
@@ -285,6 +327,11 @@ async function watcherOf(c: AppContext): Promise<Caller> {
   return callerOf(c.env, c.executionCtx, access);
 }
 
+/**
+ * The dialect that the path names.
+ *
+ * @throws ThrottrError `protocol_unknown`, with all names that would do
+ */
 function protocolOf(c: AppContext): Protocol {
   const { dialect, size } = c.req.param() as { dialect: string; size?: string };
   const protocol = protocolByName(dialect, size);
@@ -295,7 +342,11 @@ function protocolOf(c: AppContext): Protocol {
   );
 }
 
-/** @throws ThrottrError */
+/**
+ * The form of the yrmcds protocol that the path names.
+ *
+ * @throws ThrottrError `protocol_unknown` for another form, and for any when `YRMCDS_ENABLE` is off
+ */
 function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
   const form = c.req.param("form");
   const name = form === undefined ? "yrmcds" : `yrmcds/${form}`;
@@ -329,6 +380,7 @@ function ipOf(c: AppContext): string {
   return (c.req.header("cf-connecting-ip") ?? "").slice(0, 45);
 }
 
+/** The namespace has as many connections of the yrmcds protocol as it may have. */
 function yrmcdsConnectionsMax(): ThrottrError {
   return new ThrottrError(
     "connections_max",
@@ -336,6 +388,7 @@ function yrmcdsConnectionsMax(): ThrottrError {
   );
 }
 
+/** No Hub of the client's location has room, or this isolate holds as many connections as it may. */
 function connectionsMax(): ThrottrError {
   return new ThrottrError(
     "connections_max",
@@ -343,13 +396,19 @@ function connectionsMax(): ThrottrError {
   );
 }
 
-/** The caller's access: from the binding that it came over, or from its token. */
+/**
+ * The caller's access: from the binding that it came over, or from its token. A binding goes first, so a Worker needs
+ * no token, and none that it passes on changes its rights.
+ *
+ * @throws ThrottrError as `authenticate`
+ */
 async function accessOf(c: AppContext): Promise<Access> {
   return (
     trustedAccess(c.executionCtx) ?? (await authenticate(readSettings(c.env), credentialsOf(c)))
   );
 }
 
+/** The token of a request; null without one. A ticket goes first: its URL was made for this request. */
 function credentialsOf(c: AppContext): Credentials {
   const ticket = c.req.query("ticket");
   if (ticket !== undefined) return { token: ticket, isTicket: true };
@@ -362,6 +421,7 @@ function credentialsOf(c: AppContext): Credentials {
   return { token: offered?.slice(BEARER_SUBPROTOCOL.length) ?? null, isTicket: false };
 }
 
+/** The subprotocols that a WebSocket handshake offers, in the client's order; one empty name without the header. */
 function subprotocolsOf(c: AppContext): string[] {
   return (c.req.header("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
 }

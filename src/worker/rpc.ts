@@ -15,7 +15,6 @@ import type {
   BatchCall,
   BatchOutcome,
   BatchOutcomes,
-  OperationName,
   ThrottrService,
 } from "../wire/edge/service.ts";
 import type { Text } from "../wire/edge/argument.ts";
@@ -29,8 +28,15 @@ import { accessOfProps, trust } from "./trust.ts";
 /** Operations of one batch: a call between Workers carries 32 MiB, and their replies are held until all have come. */
 const BATCH_MAX = 10_000;
 
+/**
+ * An operation whose arguments are unknown: they came from another Worker and are checked when the operation is made.
+ */
 type AnyOperation = (...parameters: unknown[]) => Operation<unknown>;
 
+/**
+ * All operations, by the names that callers use. A name from a batch is looked up here and nowhere else: in an object
+ * it might find `constructor`.
+ */
 const table = new Map(
   Object.entries({ ...operations, acquire: acquireByNewLease }) as [string, AnyOperation][],
 );
@@ -43,15 +49,37 @@ function acquireByNewLease(
   return operations.acquire(name, withNewLeaseId(options));
 }
 
-/** Arguments of a call. */
-type Given<Name extends OperationName> = Parameters<OperationCalls[Name]>;
+/** A method for each operation: the static block below defines them, and `OperationCalls` has their types. */
+export interface Throttr extends OperationCalls {}
 
+/**
+ * The entrypoint that other Workers bind to. The runtime makes one for each call, so it has no state of its own: what
+ * lasts is in the isolate's modules and in the objects.
+ */
 export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
+  // On the prototype, as the runtime lets other Workers call nothing else: no fields, no own properties.
+  static {
+    for (const [name, operation] of table) {
+      const value = async function (this: Throttr, ...given: unknown[]): Promise<unknown> {
+        return await this.#call(operation, given);
+      };
+      Object.defineProperty(Throttr.prototype, name, { value });
+    }
+  }
+
+  /**
+   * HTTP over the binding, with the rights of its props in place of a token. The context is marked, not the request: a
+   * request can be rebuilt with any header by the Worker that sends it.
+   */
   override async fetch(request: Request): Promise<Response> {
     trust(this.ctx, accessOfProps(this.ctx.props));
     return await router.fetch(request, this.env, this.ctx);
   }
 
+  /**
+   * A message of frames of the edge dialect; see `ThrottrService`. Types do not exist at run time: a caller in plain
+   * JavaScript may pass anything.
+   */
   async exchange(frames: Uint8Array): Promise<Uint8Array> {
     if (!(frames instanceof Uint8Array)) {
       throw new ThrottrError("frames_invalid", "frames: expected a Uint8Array");
@@ -67,6 +95,10 @@ export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
     return await this.#failing(async () => await exchange(caller, frames));
   }
 
+  /**
+   * Limits, each decided by itself. The first failure rejects the call, as a list of results has no place for an error;
+   * `batch` has one.
+   */
   async limitMany(requests: readonly operations.LimitRequest[]): Promise<LimitResult[]> {
     const settled = await this.#failing(async () => {
       return await execute(this.#caller(), listOf(requests, operations.limit));
@@ -77,6 +109,10 @@ export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
     });
   }
 
+  /**
+   * Operations in order; see `ThrottrService`. A failure becomes a plain object, as an `Error` may lose its `code` on
+   * the way to the caller.
+   */
   async batch<const Calls extends readonly BatchCall[]>(
     calls: Calls,
   ): Promise<BatchOutcomes<Calls>> {
@@ -91,100 +127,21 @@ export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
     return outcomes as BatchOutcomes<Calls>;
   }
 
-  // Methods of the class, as the runtime lets other Workers call nothing else: no fields, no own properties.
-  insert(...given: Given<"insert">) {
-    return this.#call(operations.insert, given);
-  }
-  query(...given: Given<"query">) {
-    return this.#call(operations.query, given);
-  }
-  increment(...given: Given<"increment">) {
-    return this.#call(operations.increment, given);
-  }
-  increase(...given: Given<"increase">) {
-    return this.#call(operations.increase, given);
-  }
-  decrease(...given: Given<"decrease">) {
-    return this.#call(operations.decrease, given);
-  }
-  patch(...given: Given<"patch">) {
-    return this.#call(operations.patch, given);
-  }
-  ttl(...given: Given<"ttl">) {
-    return this.#call(operations.ttl, given);
-  }
-  purge(...given: Given<"purge">) {
-    return this.#call(operations.purge, given);
-  }
-  set(...given: Given<"set">) {
-    return this.#call(operations.set, given);
-  }
-  get(...given: Given<"get">) {
-    return this.#call(operations.get, given);
-  }
-  compareAndSet(...given: Given<"compareAndSet">) {
-    return this.#call(operations.compareAndSet, given);
-  }
-  limit(...given: Given<"limit">) {
-    return this.#call(operations.limit, given);
-  }
-  peek(...given: Given<"peek">) {
-    return this.#call(operations.peek, given);
-  }
-  refund(...given: Given<"refund">) {
-    return this.#call(operations.refund, given);
-  }
-  reset(...given: Given<"reset">) {
-    return this.#call(operations.reset, given);
-  }
-  acquire(...given: Given<"acquire">) {
-    return this.#call(acquireByNewLease, given);
-  }
-  renew(...given: Given<"renew">) {
-    return this.#call(operations.renew, given);
-  }
-  release(...given: Given<"release">) {
-    return this.#call(operations.release, given);
-  }
-  inspectSemaphore(...given: Given<"inspectSemaphore">) {
-    return this.#call(operations.inspectSemaphore, given);
-  }
-  semaphores(...given: Given<"semaphores">) {
-    return this.#call(operations.semaphores, given);
-  }
-  holders(...given: Given<"holders">) {
-    return this.#call(operations.holders, given);
-  }
-  publish(...given: Given<"publish">) {
-    return this.#call(operations.publish, given);
-  }
-  list(...given: Given<"list">) {
-    return this.#call(operations.list, given);
-  }
-  exportPage(...given: Given<"exportPage">) {
-    return this.#call(operations.exportPage, given);
-  }
-  restore(...given: Given<"restore">) {
-    return this.#call(operations.restore, given);
-  }
-  removeAll(...given: Given<"removeAll">) {
-    return this.#call(operations.removeAll, given);
-  }
-  info(...given: Given<"info">) {
-    return this.#call(operations.info, given);
-  }
-
-  async #call<Given extends unknown[], Result>(
-    operation: (...given: Given) => Operation<Result>,
-    given: Given,
-  ): Promise<Result> {
+  /**
+   * Makes an operation of the arguments and executes it. `make` gives a wrong argument its code, and nothing is sent
+   * then.
+   */
+  async #call(operation: AnyOperation, given: unknown[]): Promise<unknown> {
     return await this.#failing(async () => {
       const asked = make(() => operation(...given));
       return await executeOne(this.#caller(), asked);
     });
   }
 
-  /** Whatever fails is an error with a code. */
+  /**
+   * Runs a call; whatever it fails with becomes an error whose message begins with the code. The runtime may carry
+   * nothing but the message of an error to the other Worker.
+   */
   async #failing<Result>(run: () => Promise<Result>): Promise<Result> {
     try {
       return await run();
@@ -193,12 +150,17 @@ export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
     }
   }
 
+  /** Who calls. The platform fills in `props` from the configuration of the binding; a call cannot change them. */
   #caller(): Caller {
     return callerOf(this.env, this.ctx, accessOfProps(this.ctx.props));
   }
 }
 
-/** @throws ThrottrError `argument_invalid`, `batch_too_large`, or that of an argument */
+/**
+ * Operations made of a list of arguments. All are made before any is sent, so a wrong argument leaves nothing applied.
+ *
+ * @throws ThrottrError `argument_invalid`, `batch_too_large`, or that of an argument
+ */
 function listOf<Item, Result>(
   items: readonly Item[],
   operation: (item: Item) => Operation<Result>,
@@ -213,6 +175,11 @@ function listOf<Item, Result>(
   return items.map((item: Item) => make(() => operation(item)));
 }
 
+/**
+ * One operation of a batch.
+ *
+ * @throws ThrottrError `operation_unknown`, or that of an argument
+ */
 function operationOf([name, ...parameters]: BatchCall): Operation<unknown> {
   const operation = table.get(name);
   if (operation !== undefined) return operation(...parameters);

@@ -10,8 +10,8 @@ import type { Frames, Sink } from "../dispatch/sink.ts";
 import type { Caller } from "./caller.ts";
 
 /**
- * Where the replies to runs go. Those of the runs so far may be held in memory, up to a limit: a body of many small runs
- * then needs no stream.
+ * Where the replies to runs go. Those of the runs so far may be held in memory, up to a limit: a body of many small
+ * runs then needs no stream. Publications are not counted, as a message has no connection to count them for.
  */
 export interface RunSink extends Omit<Sink, "countPublished"> {
   /** The next run waits for room. */
@@ -30,16 +30,22 @@ export function sendRuns(
   sink: RunSink,
   replyBytesMax: number,
 ): void {
-  // A Worker may not use one request's I/O for another: stubs and lanes belong to this request.
+  // A Worker may not use one request's I/O for another: stubs, and the lanes that order calls to them, belong to this
+  // request.
   const dispatch = new Dispatch(env, access.namespace, requestTally);
   const send = (run: Frames, to: Sink): void => dispatch.exchange(run, access, to, replyBytesMax);
   new RunSequence(runs, send, sink).startNext();
 }
 
+/**
+ * Passes the replies of each run on, and starts the next run after the last of them. Runs are never under way together:
+ * a later one may read what an earlier one writes, in another object.
+ */
 class RunSequence implements Sink {
   readonly #runs: readonly Frames[];
   readonly #send: (run: Frames, sink: Sink) => void;
   readonly #sink: RunSink;
+  /** Index of the run that starts next. */
   #next = 0;
 
   constructor(runs: readonly Frames[], send: (run: Frames, sink: Sink) => void, sink: RunSink) {
@@ -48,10 +54,15 @@ class RunSequence implements Sink {
     this.#sink = sink;
   }
 
+  /** Starts the next run. The caller knows that there is one. */
   startNext(): void {
     this.#send(this.#runs[this.#next++]!, this);
   }
 
+  /**
+   * The end of a run is the end of all only after the last one. A promise is made only when the sink is full: most
+   * messages have one run, and would pay for it.
+   */
   reply(replies: Uint8Array, isLast: boolean): void {
     const isEnd = isLast && this.#next === this.#runs.length;
     this.#sink.reply(replies, isEnd);

@@ -12,7 +12,7 @@ import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.t
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
-/** Runs of a message: each needs calls of its own, of which the platform allows a request a limited number. */
+/** Most runs of a message. Each needs calls of its own, of which the platform allows a request a limited number. */
 const RUNS_MAX = 500;
 
 /**
@@ -27,6 +27,7 @@ export function findRuns(
   access: Access,
 ): Frames[] {
   const layouts = layoutsOf(protocol);
+  // `scanRun` counts requests by type for connections. No connection reads these, but it has no form without them.
   const counts = new Float64Array(REQUEST_TYPES_END);
   const runs: Frames[] = [];
   for (let at = 0; at < bytes.length;) {
@@ -44,6 +45,7 @@ export function findRuns(
         `byte ${end}: dialect ${protocol.dialect} has no request type 0x${hex}; nothing was applied`,
       );
     }
+    // Not even one frame was whole, and the message has no more bytes to come.
     if (count === 0) {
       throw new ThrottrError(
         "body_truncated",
@@ -75,6 +77,7 @@ export function runsOfOperations(
     bytes += frame.length;
     const { target } = layouts[type]!;
     const next = operations[i + 1];
+    // Requests on the namespace ask all shards, so each is a run of its own even beside another one.
     const goesOn = next !== undefined && layouts[next.type]!.target === target;
     if (goesOn && target !== Target.namespace) return;
     const message = messageOf(operations.slice(from, i + 1));
@@ -86,6 +89,7 @@ export function runsOfOperations(
   return runs;
 }
 
+/** @param at the byte of the message at which the frame begins */
 function frameTooLarge(at: number, frameBytesMax: number): ThrottrError {
   return new ThrottrError(
     "frame_too_large",
@@ -93,7 +97,11 @@ function frameTooLarge(at: number, frameBytesMax: number): ThrottrError {
   );
 }
 
-/** @throws ThrottrError `runs_max` */
+/**
+ * Checks the number of runs before anything is sent, while the whole message can still be refused.
+ *
+ * @throws ThrottrError `runs_max`
+ */
 function assertFewRuns(runs: readonly Frames[]): void {
   if (runs.length <= RUNS_MAX) return;
   throw new ThrottrError(
@@ -114,11 +122,13 @@ function assertAllowed(
   access: Access,
   body: Uint8Array,
 ): void {
+  // The usual case costs no look at the frames: a token of all keys, and requests on keys.
   if (target === Target.shard && isUnrestricted(access, protocol)) return;
   const layouts = layoutsOf(protocol);
   for (let frame = 0, at = 0; frame < count; frame++) {
     const layout = layouts[bytes[at]!]!;
     const where = `${layout.name} at byte ${bytes.byteOffset - body.byteOffset + at}`;
+    // SUBSCRIBE and its like change a connection, and a message has none.
     if (target === Target.connection) {
       throw new ThrottrError(
         "needs_connection",

@@ -50,5 +50,9 @@ export function bytesOfText(text: string): Uint8Array | null {
 export const urlBase64Of = (bytes: Uint8Array): string =>
   base64Of(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 
+/** The `cursor` field of a page; null after the last page. */
+export const cursorText = (cursor: Uint8Array | null): string | null =>
+  cursor === null ? null : urlBase64Of(cursor);
+
 export const bytesOfUrlBase64 = (text: string): Uint8Array | null =>
   /^[\w-]*$/.test(text) ? bytesOfBase64(text.replaceAll("-", "+").replaceAll("_", "/")) : null;

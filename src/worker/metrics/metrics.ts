@@ -44,31 +44,36 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
   });
   const channels = namedChannelsOf(answeringHubs(survey));
   return [
-    gauge("throttr_build_info", "The server's release; always 1.", [
+    metric("throttr_build_info", "The server's release; always 1.", [
       { labels: { namespace, version: VERSION }, value: 1 },
     ]),
     ...countersOf([
       { labels: { namespace }, figures: survey.doors, isShard: false },
-      ...shards.flatMap(({ labels, said }) =>
-        said === null ? [] : [{ labels, figures: said.tally, isShard: true }],
-      ),
-      ...hubs.flatMap(({ labels, said }) =>
-        said === null ? [] : [{ labels, figures: said.tally, isShard: false }],
-      ),
+      ...countingOf(shards, true),
+      ...countingOf(hubs, false),
     ]),
     ...metricsOfShards(shards),
     ...metricsOfHubs(hubs),
-    gauge("throttr_channels", "Named channels with subscribers.", [
+    metric("throttr_channels", "Named channels with subscribers.", [
       { labels: { namespace }, value: channels },
     ]),
   ];
+}
+
+function countingOf(
+  sources: readonly Source<{ readonly tally: TallyFigures }>[],
+  isShard: boolean,
+): Counting[] {
+  return sources.flatMap(({ labels, said }) =>
+    said === null ? [] : [{ labels, figures: said.tally, isShard }],
+  );
 }
 
 function countersOf(counting: readonly Counting[]): Metric[] {
   const bytesAt = (index: number): Sample[] =>
     counting.map(({ labels, figures }) => ({ labels, value: figures[index]! }));
   return [
-    counter(
+    metric(
       "throttr_requests_total",
       "Requests by type and by the shard or Hub that counted them; without either, counted at the HTTP routes.",
       counting.flatMap(({ labels, figures, isShard }) =>
@@ -80,111 +85,96 @@ function countersOf(counting: readonly Counting[]): Metric[] {
         ),
       ),
     ),
-    counter("throttr_read_bytes_total", "Bytes of requests.", bytesAt(TALLY_READ_BYTES)),
-    counter("throttr_write_bytes_total", "Bytes of replies.", bytesAt(TALLY_WRITE_BYTES)),
+    metric("throttr_read_bytes_total", "Bytes of requests.", bytesAt(TALLY_READ_BYTES)),
+    metric("throttr_write_bytes_total", "Bytes of replies.", bytesAt(TALLY_WRITE_BYTES)),
   ];
 }
 
+/** The metrics with one sample for each shard that answers: name, what Prometheus shows about it, and its value. */
+const SHARD_METRICS: Readonly<Record<string, readonly [string, (shard: ShardSummary) => number]>> =
+  {
+    throttr_shard_start_time_seconds: [
+      "When the shard's object started, since the epoch.",
+      (shard) => shard.startedAtMs / 1000,
+    ],
+    throttr_buffer_bytes: [
+      "Bytes of the values of live buffers.",
+      ({ totals }) => totals.bufferBytes,
+    ],
+    throttr_shard_records: [
+      "Records of all kinds in memory; expired records count until they are collected.",
+      ({ figures }) => figures.records,
+    ],
+    throttr_shard_memory_bytes: ["Memory that records take.", ({ figures }) => figures.bytes],
+    throttr_shard_memory_limit_bytes: [
+      "SHARD_BYTES_MAX: above it the shard refuses new records.",
+      ({ figures }) => figures.bytesMax,
+    ],
+    throttr_shard_refused_for_space_total: [
+      "Requests refused because the memory was full.",
+      ({ figures }) => figures.refusedForSpace,
+    ],
+    throttr_shard_journal_rows: [
+      "Rows of the journal since it was last cut.",
+      ({ figures }) => figures.journalRows,
+    ],
+    throttr_shard_journal_bytes: [
+      "Bytes of the journal since it was last cut.",
+      ({ figures }) => figures.journalBytes,
+    ],
+    throttr_shard_rows_written_total: [
+      "Rows written to storage; setting an alarm counts as one.",
+      ({ figures }) => figures.rowsWritten,
+    ],
+    throttr_shard_clock_lag_seconds: [
+      "How far the shard's time is ahead of the clock.",
+      ({ figures }) => (figures.clockLagMs ?? 0) / 1000,
+    ],
+    throttr_semaphores: ["Semaphores that exist.", ({ semaphores }) => semaphores.objects],
+    throttr_semaphore_holdings: [
+      "Holdings: one for each semaphore that a connection or lease holds.",
+      ({ semaphores }) => semaphores.holdings,
+    ],
+    throttr_semaphore_holders: [
+      "Connections and leases that hold anything.",
+      ({ semaphores }) => semaphores.holders,
+    ],
+    throttr_semaphore_bytes: [
+      "Memory that semaphores, holdings and their index take.",
+      ({ semaphores }) => semaphores.usedBytes,
+    ],
+  };
+
 function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
-  const each = (read: (shard: ShardSummary) => number): Sample[] => samplesOf(shards, read);
-  const ofKind = (kind: string, read: (shard: ShardSummary) => number): Sample[] =>
-    samplesOf(shards, read, { kind });
   return [
-    gauge(
+    metric(
       "throttr_shard_up",
       "Whether the shard answers; if it does not, its other series are missing.",
       upOf(shards),
     ),
-    gauge(
-      "throttr_shard_start_time_seconds",
-      "When the shard's object started, since the epoch.",
-      each(({ startedAtMs }) => startedAtMs / 1000),
-    ),
-    gauge("throttr_records", "Live records, without pairs of dialect 2 and semaphores.", [
-      ...ofKind("counter", ({ totals }) => totals.counters),
-      ...ofKind("buffer", ({ totals }) => totals.buffers),
+    metric("throttr_records", "Live records, without pairs of dialect 2 and semaphores.", [
+      ...samplesOf(shards, ({ totals }) => totals.counters, { kind: "counter" }),
+      ...samplesOf(shards, ({ totals }) => totals.buffers, { kind: "buffer" }),
     ]),
-    gauge(
-      "throttr_buffer_bytes",
-      "Bytes of the values of live buffers.",
-      each(({ totals }) => totals.bufferBytes),
-    ),
-    gauge(
-      "throttr_shard_records",
-      "Records of all kinds in memory; expired records count until they are collected.",
-      each(({ figures }) => figures.records),
-    ),
-    gauge(
-      "throttr_shard_memory_bytes",
-      "Memory that records take.",
-      each(({ figures }) => figures.bytes),
-    ),
-    gauge(
-      "throttr_shard_memory_limit_bytes",
-      "SHARD_BYTES_MAX: above it the shard refuses new records.",
-      each(({ figures }) => figures.bytesMax),
-    ),
-    counter(
-      "throttr_shard_refused_for_space_total",
-      "Requests refused because the memory was full.",
-      each(({ figures }) => figures.refusedForSpace),
-    ),
-    gauge(
-      "throttr_shard_journal_rows",
-      "Rows of the journal since it was last cut.",
-      each(({ figures }) => figures.journalRows),
-    ),
-    gauge(
-      "throttr_shard_journal_bytes",
-      "Bytes of the journal since it was last cut.",
-      each(({ figures }) => figures.journalBytes),
-    ),
-    counter(
-      "throttr_shard_rows_written_total",
-      "Rows written to storage; setting an alarm counts as one.",
-      each(({ figures }) => figures.rowsWritten),
-    ),
-    gauge(
-      "throttr_shard_clock_lag_seconds",
-      "How far the shard's time is ahead of the clock.",
-      each(({ figures }) => (figures.clockLagMs ?? 0) / 1000),
-    ),
-    gauge(
-      "throttr_semaphores",
-      "Semaphores that exist.",
-      each(({ semaphores }) => semaphores.objects),
-    ),
-    gauge(
-      "throttr_semaphore_holdings",
-      "Holdings: one for each semaphore that a connection or lease holds.",
-      each(({ semaphores }) => semaphores.holdings),
-    ),
-    gauge(
-      "throttr_semaphore_holders",
-      "Connections and leases that hold anything.",
-      each(({ semaphores }) => semaphores.holders),
-    ),
-    gauge(
-      "throttr_semaphore_bytes",
-      "Memory that semaphores, holdings and their index take.",
-      each(({ semaphores }) => semaphores.usedBytes),
+    ...Object.entries(SHARD_METRICS).map(([name, [help, read]]) =>
+      metric(name, help, samplesOf(shards, read)),
     ),
   ];
 }
 
 function metricsOfHubs(hubs: readonly Source<HubFigures>[]): Metric[] {
   return [
-    gauge(
+    metric(
       "throttr_hub_up",
       "Whether a Hub with connections answers; if it does not, its other series are missing.",
       upOf(hubs),
     ),
-    gauge("throttr_connections", "Open connections.", [
-      ...samplesOf(hubs, ({ byTransport }) => byTransport.tcp, { transport: "tcp" }),
-      ...samplesOf(hubs, ({ byTransport }) => byTransport.websocket, { transport: "websocket" }),
-      ...samplesOf(hubs, ({ byTransport }) => byTransport.events, { transport: "events" }),
+    metric("throttr_connections", "Open connections.", [
+      ...(["tcp", "websocket", "events"] as const).flatMap((transport) =>
+        samplesOf(hubs, ({ byTransport }) => byTransport[transport], { transport }),
+      ),
     ]),
-    gauge(
+    metric(
       "throttr_subscriptions",
       "Subscriptions to channels, including those that connections begin with.",
       samplesOf(hubs, ({ subscriptions }) => subscriptions),
@@ -206,10 +196,7 @@ function upOf(sources: readonly Source<object>[]): Sample[] {
   return sources.map(({ labels, said }) => ({ labels, value: said === null ? 0 : 1 }));
 }
 
-function counter(name: string, help: string, samples: readonly Sample[]): Metric {
-  return { name, type: "counter", help, samples };
-}
-
-function gauge(name: string, help: string, samples: readonly Sample[]): Metric {
-  return { name, type: "gauge", help, samples };
+/** A metric; by the convention of Prometheus, the name of a counter, and of nothing else, ends in `_total`. */
+function metric(name: string, help: string, samples: readonly Sample[]): Metric {
+  return { name, type: name.endsWith("_total") ? "counter" : "gauge", help, samples };
 }

@@ -10,7 +10,7 @@ import {
 } from "../../wire/throttr/connection-row.ts";
 import { RequestType } from "../../wire/throttr/requests.ts";
 import { reportFailure } from "../../base/failure.ts";
-import { urlBase64Of } from "../text.ts";
+import { cursorText } from "../text.ts";
 import { ok, route } from "./route.ts";
 import { count, counted, cursor, queryCursor, queryInteger } from "./schemas/parts.ts";
 
@@ -99,10 +99,8 @@ export const connectionRoutes = [
     answer: async ({ caller: { env, access }, query: { limit, cursor: after = null } }) => {
       try {
         const page = await pageOfConnections(env, access.namespace, after, limit);
-        return ok({
-          connections: page.connections.map(inJson),
-          cursor: page.cursor === null ? null : urlBase64Of(page.cursor),
-        });
+        const connections = page.connections.map(inJson);
+        return ok({ connections, cursor: cursorText(page.cursor) });
       } catch (error) {
         throw reportFailure(error);
       }

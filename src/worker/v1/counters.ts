@@ -4,7 +4,7 @@ import type { CounterChange, CounterRecord } from "../../wire/edge/operations.ts
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { executeOne } from "../execute.ts";
 import { recordRoutes } from "./records.ts";
-import { created, ok, present, route, type Answer } from "./route.ts";
+import { created, ok, present, route, type Answer, type Route } from "./route.ts";
 import { components } from "./schemas/components.ts";
 import {
   amountBody,
@@ -29,6 +29,25 @@ const inJson = (counter: CounterRecord): object => ({
 });
 
 const changeOf = (change: CounterChange | null): Answer => ok(inJson(present(change, "counter")));
+
+/** The routes that add to a counter and subtract from it; the operation has the name of the change. */
+const changeRoute = (change: "increase" | "decrease", summary: string): Route =>
+  route({
+    method: "POST",
+    path: `/v1/counters/{key}/${change}`,
+    id: `${change}Counter`,
+    tag,
+    summary,
+    scopes: ["write"],
+    once: "one",
+    body: amountBody,
+    answers: changed,
+    errors: ["key_absent", "kind_mismatch"],
+    example: { url: `/v1/counters/visits/${change}`, body: { amount: 5 } },
+    answer: async ({ caller, path, body, once }) => {
+      return changeOf(await executeOne(caller, operations[change](path.key, body.amount, once)));
+    },
+  });
 
 export const counterRoutes = [
   route({
@@ -108,36 +127,6 @@ export const counterRoutes = [
       return ok({ quota: String(quota) });
     },
   }),
-  route({
-    method: "POST",
-    path: "/v1/counters/{key}/increase",
-    id: "increaseCounter",
-    tag,
-    summary: "Add to the quota of a counter",
-    scopes: ["write"],
-    once: "one",
-    body: amountBody,
-    answers: changed,
-    errors: ["key_absent", "kind_mismatch"],
-    example: { url: "/v1/counters/visits/increase", body: { amount: 5 } },
-    answer: async ({ caller, path, body, once }) => {
-      return changeOf(await executeOne(caller, operations.increase(path.key, body.amount, once)));
-    },
-  }),
-  route({
-    method: "POST",
-    path: "/v1/counters/{key}/decrease",
-    id: "decreaseCounter",
-    tag,
-    summary: "Subtract from the quota of a counter, if it is large enough",
-    scopes: ["write"],
-    once: "one",
-    body: amountBody,
-    answers: changed,
-    errors: ["key_absent", "kind_mismatch"],
-    example: { url: "/v1/counters/visits/decrease", body: { amount: 5 } },
-    answer: async ({ caller, path, body, once }) => {
-      return changeOf(await executeOne(caller, operations.decrease(path.key, body.amount, once)));
-    },
-  }),
+  changeRoute("increase", "Add to the quota of a counter"),
+  changeRoute("decrease", "Subtract from the quota of a counter, if it is large enough"),
 ];

@@ -1,5 +1,5 @@
 /** The other doors over HTTP, as far as the document tells of them: docs/ has the rest. */
-import type { DocumentOperation } from "./document.ts";
+import { PROBLEM_TYPE, type DocumentOperation } from "./document.ts";
 
 interface Door extends DocumentOperation {
   readonly method: string;
@@ -11,7 +11,10 @@ const token = (scope: string): DocumentOperation["security"] => [
   { ticket: [scope] },
 ];
 
-const problem = { description: "A problem.", content: { "application/problem+json": {} } };
+const responses = (description: string, type: string): DocumentOperation["responses"] => ({
+  200: { description, content: { [type]: {} } },
+  default: { description: "A problem.", content: { [PROBLEM_TYPE]: {} } },
+});
 
 const channel = {
   name: "channel",
@@ -46,13 +49,7 @@ export const DOORS: readonly Door[] = [
         schema: { type: "string" },
       },
     ],
-    responses: {
-      200: {
-        description: "The messages, as they are published.",
-        content: { "text/event-stream": {} },
-      },
-      default: problem,
-    },
+    responses: responses("The messages, as they are published.", "text/event-stream"),
     "x-codeSamples": shell(
       'curl -N "$SERVER/channels/news" \\\n  -H "Authorization: Bearer $TOKEN"',
     ),
@@ -66,13 +63,7 @@ export const DOORS: readonly Door[] = [
     security: token("publish"),
     parameters: [channel],
     requestBody: { required: true, content: { "*/*": {} } },
-    responses: {
-      200: {
-        description: "How many subscriptions received it, and its number.",
-        content: { "application/json": {} },
-      },
-      default: problem,
-    },
+    responses: responses("How many subscriptions received it, and its number.", "application/json"),
     "x-codeSamples": shell(
       'curl "$SERVER/channels/news" \\\n  -H "Authorization: Bearer $TOKEN" \\\n  -d hello',
     ),
@@ -95,10 +86,7 @@ export const DOORS: readonly Door[] = [
         schema: { type: "integer", minimum: 1000, maximum: 60_000, default: 1000 },
       },
     ],
-    responses: {
-      200: { description: "The figures, as they change.", content: { "text/event-stream": {} } },
-      default: problem,
-    },
+    responses: responses("The figures, as they change.", "text/event-stream"),
     "x-codeSamples": shell(
       'curl -N "$SERVER/v1/overview/live?intervalMs=5000" \\\n  -H "Authorization: Bearer $TOKEN"',
     ),
@@ -111,10 +99,7 @@ export const DOORS: readonly Door[] = [
     summary: "Show the metrics of the namespace to Prometheus",
     security: token("admin"),
     parameters: [],
-    responses: {
-      200: { description: "Text, version 0.0.4.", content: { "text/plain": {} } },
-      default: problem,
-    },
+    responses: responses("Text, version 0.0.4.", "text/plain"),
     "x-codeSamples": shell('curl "$SERVER/metrics" \\\n  -H "Authorization: Bearer $TOKEN"'),
   },
   {
@@ -125,10 +110,7 @@ export const DOORS: readonly Door[] = [
     summary: "Check whether the deployment is configured",
     security: [],
     parameters: [],
-    responses: {
-      200: { description: "The deployment is configured.", content: { "application/json": {} } },
-      default: problem,
-    },
+    responses: responses("The deployment is configured.", "application/json"),
     "x-codeSamples": shell('curl "$SERVER/health"'),
   },
 ];

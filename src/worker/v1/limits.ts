@@ -44,20 +44,25 @@ const namesOf = (path: { name: Uint8Array; key: Uint8Array }): { name: string; k
   key: nameOf(path.key),
 });
 
+/** What the routes that write a cost, charged or refunded, have in common. */
+const charging = {
+  method: "POST",
+  tag,
+  scopes: ["write"],
+  once: "one",
+  body: limitBody,
+  answers: result,
+  errors: [...limitErrors, "shard_full"],
+} as const;
+
 export const limitRoutes = [
   route({
-    method: "POST",
+    ...charging,
     path,
     id: "limit",
-    tag,
     summary: "Check a limit, and charge the cost if it is allowed",
     description:
       "A refusal is a normal answer: 200 with `success` false. The request carries the strategy; the server stores the state under the name of the limit and the key.",
-    scopes: ["write"],
-    once: "one",
-    body: limitBody,
-    answers: result,
-    errors: [...limitErrors, "shard_full"],
     example: { url: "/v1/limits/api/user:42", body: { strategy, cost: 2 } },
     answer: async ({ caller, path, body, once }) => {
       const request = { ...namesOf(path), ...body, ...once };
@@ -82,16 +87,10 @@ export const limitRoutes = [
     },
   }),
   route({
-    method: "POST",
+    ...charging,
     path: `${path}/refund`,
     id: "refundLimit",
-    tag,
     summary: "Refund a cost to a limit",
-    scopes: ["write"],
-    once: "one",
-    body: limitBody,
-    answers: result,
-    errors: [...limitErrors, "shard_full"],
     example: { url: "/v1/limits/api/user:42/refund", body: { strategy, cost: 2 } },
     answer: async ({ caller, path, body, once }) => {
       const request = { ...namesOf(path), ...body, ...once };

@@ -14,7 +14,7 @@ import { askSurvey, setClocksBack } from "../survey.ts";
 import { components } from "./schemas/components.ts";
 import { clockAnswer, adminBody } from "./schemas/namespace.ts";
 import { prefixQuery, recordsAnswer, recordsQuery, removedAnswer } from "./schemas/records.ts";
-import { textFields, urlBase64Of } from "../text.ts";
+import { cursorText, textFields } from "../text.ts";
 
 const removed = { 200: { description: "The number of removed records.", schema: removedAnswer } };
 
@@ -66,10 +66,7 @@ export const namespaceRoutes = [
     example: { url: "/v1/records?prefix=user:&limit=100" },
     answer: async ({ caller, query }) => {
       const { records, cursor } = await executeOne(caller, operations.list(query));
-      return ok({
-        records: records.map(inJson),
-        cursor: cursor === null ? null : urlBase64Of(cursor),
-      });
+      return ok({ records: records.map(inJson), cursor: cursorText(cursor) });
     },
   }),
   route({

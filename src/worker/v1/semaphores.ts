@@ -5,7 +5,7 @@ import type { Lease } from "../../wire/edge/semaphores.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { executeOne } from "../execute.ts";
 import { withNewLeaseId } from "../lease-id.ts";
-import { textFields, urlBase64Of } from "../text.ts";
+import { cursorText, textFields } from "../text.ts";
 import { nothing, ok, route } from "./route.ts";
 import { components } from "./schemas/components.ts";
 import {
@@ -21,9 +21,6 @@ const tag = "semaphores";
 const leasePath = "/v1/semaphores/{name}/leases/{lease}";
 /** The lease of the examples. */
 const exampleId = "0d9c8f52-6a0e-4d5c-9d2b-3f6a1c7e8b40";
-
-const cursorOf = (cursor: Uint8Array | null): string | null =>
-  cursor === null ? null : urlBase64Of(cursor);
 
 const inJson = ({ leaseId, resources, ttlMs, expiresAtMs }: Lease, name: Uint8Array): object => ({
   leaseId,
@@ -57,7 +54,7 @@ export const semaphoreRoutes = [
         ...textFields("name", name),
         ...state,
       }));
-      return ok({ semaphores, cursor: cursorOf(page.cursor) });
+      return ok({ semaphores, cursor: cursorText(page.cursor) });
     },
   }),
   route({
@@ -92,7 +89,7 @@ export const semaphoreRoutes = [
     example: { url: "/v1/semaphores/gpu/holders?limit=100" },
     answer: async ({ caller, path, query }) => {
       const { holders, cursor } = await executeOne(caller, operations.holders(path.name, query));
-      return ok({ holders, cursor: cursorOf(cursor) });
+      return ok({ holders, cursor: cursorText(cursor) });
     },
   }),
   route({
