@@ -26,6 +26,7 @@ export const bufferRoutes = [
     errors: ["kind_mismatch", "shard_full", "frame_too_large", "value_invalid"],
     example: { url: "/v1/buffers/page", body: { value: "hello", ttlMs: 60_000 } },
     answer: async ({ caller, path, body, once }) => {
+      // The schema has checked that exactly one of them is there; both are bytes by now.
       const value = (body.value ?? body.valueBase64)!;
       await executeOne(caller, operations.set(path.key, value, { ttlMs: body.ttlMs, ...once }));
       return nothing;
@@ -74,6 +75,7 @@ export const bufferRoutes = [
     answer: async ({ caller, path, body, once }) => {
       const { expected, expectedBase64, value, valueBase64, ttlMs } = body;
       const options = {
+        // Null is a value here: no record. The schema refuses a field that is missing.
         expected: expectedBase64 ?? expected ?? null,
         value: valueBase64 ?? value ?? null,
         ...(ttlMs === undefined ? {} : { ttlMs }),

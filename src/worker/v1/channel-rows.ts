@@ -2,7 +2,9 @@
 
 import { readFragments } from "../../wire/throttr/fragments.ts";
 
+/** The status, before the fragments. */
 const STATUS_BYTES = 1;
+/** A row without its name: the name's length, and three figures of 8 bytes. */
 const ROW_BYTES = 25;
 
 /** A channel that has subscriptions. */

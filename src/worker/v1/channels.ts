@@ -12,6 +12,7 @@ import { pageQuery } from "./schemas/parts.ts";
 import { textFields, urlBase64Of } from "../text.ts";
 
 const tag = "channels";
+/** The prefix of all names. */
 const NOTHING = new Uint8Array(0);
 
 export const channelRoutes = [
@@ -59,6 +60,8 @@ export const channelRoutes = [
     example: { url: "/v1/channels?prefix=ne&limit=100" },
     answer: async ({ caller, query }) => {
       const { prefix = NOTHING, limit = SCAN_RECORDS_MAX, cursor = null } = query;
+      // CHANNELS has neither page nor prefix: its reply is whole, so `reply_too_large` is possible, and pages are cut
+      // out of it here.
       const reply = await exchange(caller, Uint8Array.of(RequestType.channels));
       const page: ChannelRow[] = [];
       for (const row of channelRows(reply)) {
@@ -66,6 +69,7 @@ export const channelRoutes = [
         const isBehind =
           cursor === null || compareBytes(name, 0, name.length, cursor, 0, cursor.length) > 0;
         if (isBehind && beginsWithAny([prefix], name, 0, name.length)) page.push(row);
+        // One row more than the page has shows that it is not the last.
         if (page.length > limit) break;
       }
       const isLast = page.length <= limit;

@@ -14,16 +14,21 @@ import { cursorText } from "../text.ts";
 import { ok, route } from "./route.ts";
 import { count, counted, cursor, queryCursor, queryInteger } from "./schemas/parts.ts";
 
+/** Rows of a page, unless given. */
 const LIMIT_DEFAULT = 100;
+/** Rows of a page at most. A row has a count for each type of request, and all of a page are in memory at once. */
 const LIMIT_MAX = 1000;
 
+/** Its cursor is the key of the last row, so a page begins behind a connection even if that has closed. */
 const connectionsQuery = v.strictObject({
   limit: v.optional(queryInteger(1, LIMIT_MAX, "Rows of the page."), String(LIMIT_DEFAULT)),
   cursor: queryCursor(CONNECTION_KEY_BYTES, CONNECTION_KEY_BYTES),
 });
 
+/** The names of transports, as `byTransport` of the overview has them. */
 const transports = Object.keys(ConnectionKind) as (keyof typeof ConnectionKind)[];
 
+/** Declared here and not among the components: no other route has it. */
 const connectionsAnswer = v.strictObject({
   connections: v.pipe(
     v.array(
@@ -60,6 +65,7 @@ const connectionsAnswer = v.strictObject({
 /** A name that both a request of Throttr and a command have counts both, as in `GET /v1/info`. */
 const TYPES = [...Object.entries(RequestType), ...Object.entries(Command)];
 
+/** One row. Types without requests are left out: most connections use only a few. */
 function inJson({ counts, ...row }: ConnectionRow) {
   const requestsByType: Record<string, number> = {};
   let requests = 0;

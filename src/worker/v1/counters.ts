@@ -14,8 +14,10 @@ import {
   quotaBody,
 } from "./schemas/counters.ts";
 
+/** The section of the document. */
 const tag = "counters";
 
+/** The answer of routes that change a counter. */
 const changed = {
   200: {
     description: "The outcome, and the counter as it is now.",
@@ -23,11 +25,17 @@ const changed = {
   },
 };
 
+/** A counter as JSON has it: `JSON.stringify` throws on a `bigint`. */
 const inJson = (counter: CounterRecord): object => ({
   ...counter,
   quota: String(counter.quota),
 });
 
+/**
+ * The answer to a change. One that did not apply is a normal answer, with `applied` false.
+ *
+ * @throws ThrottrError `key_absent`
+ */
 const changeOf = (change: CounterChange | null): Answer => ok(inJson(present(change, "counter")));
 
 /** The routes that add to a counter and subtract from it; the operation has the name of the change. */

@@ -1,6 +1,6 @@
 /** What is used of OpenAPI 3.1: the shape of the document. */
 
-/** What is used of JSON Schema. */
+/** What is used of JSON Schema (draft 2020-12). Any keyword may occur; those that `/docs` reads have a type. */
 export interface JsonSchema {
   readonly [keyword: string]: unknown;
   readonly $ref?: string;
@@ -24,10 +24,12 @@ export interface JsonSchema {
   readonly additionalProperties?: boolean | JsonSchema;
 }
 
+/** Bodies by content type. One without a schema is bytes. */
 export type Content = Readonly<
   Record<string, { readonly schema?: JsonSchema; readonly example?: unknown }>
 >;
 
+/** A parameter of the path, the query or a header. Its example is shown as it would be sent. */
 export interface Parameter {
   readonly name: string;
   readonly in: "path" | "query" | "header";
@@ -37,28 +39,33 @@ export interface Parameter {
   readonly example?: string;
 }
 
-/** A response that stands among the components. */
+/** A response that stands among the components: `#/components/responses/STATUS`. */
 export interface ResponseReference {
   readonly $ref: string;
 }
 
+/** What comes with a status; without content, an empty body. */
 export interface DocumentResponse {
   readonly description: string;
   readonly content?: Content;
 }
 
+/** One method of one path. */
 export interface DocumentOperation {
   readonly operationId: string;
   readonly tags: readonly string[];
   readonly summary: string;
   readonly description?: string;
+  /** Ways to authenticate, each with the scopes that it needs; one of them is enough. Empty: no token. */
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
   readonly parameters: readonly Parameter[];
   readonly requestBody?: { readonly required: true; readonly content: Content };
   readonly responses: Readonly<Record<string, DocumentResponse | ResponseReference>>;
+  /** Commands to try it with; documentation tools know the field by this name. */
   readonly "x-codeSamples": readonly { readonly lang: "Shell"; readonly source: string }[];
 }
 
+/** The whole document. Its server is `/`, so it is true of each host that serves it. */
 export interface OpenApiDocument {
   readonly openapi: "3.1.1";
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
@@ -72,5 +79,7 @@ export interface OpenApiDocument {
   };
 }
 
+/** What a reference to a component begins with. */
 export const SCHEMA_REF = "#/components/schemas/";
+/** The content type of errors (RFC 9457). */
 export const PROBLEM_TYPE = "application/problem+json";

@@ -1,21 +1,25 @@
 /** The other doors over HTTP, as far as the document tells of them: docs/ has the rest. */
 import { PROBLEM_TYPE, type DocumentOperation } from "./document.ts";
 
+/** A route that the JSON door does not serve: its bodies or answers are streams, or not JSON. */
 interface Door extends DocumentOperation {
   readonly method: string;
   readonly path: string;
 }
 
+/** A token with a scope, by either way. */
 const token = (scope: string): DocumentOperation["security"] => [
   { bearer: [scope] },
   { ticket: [scope] },
 ];
 
+/** The answer with 200, of a content type, and problems. These doors don't list their codes one by one. */
 const responses = (description: string, type: string): DocumentOperation["responses"] => ({
   200: { description, content: { [type]: {} } },
   default: { description: "A problem.", content: { [PROBLEM_TYPE]: {} } },
 });
 
+/** The name of a channel in the path. */
 const channel = {
   name: "channel",
   in: "path",
@@ -24,10 +28,12 @@ const channel = {
   schema: { type: "string" },
 } as const;
 
+/** One command as code samples. */
 const shell = (source: string): DocumentOperation["x-codeSamples"] => [{ lang: "Shell", source }];
 
 const tags = ["other doors"];
 
+/** In the order of the document, behind the routes of `/v1`. WebSockets are missing: OpenAPI cannot describe them. */
 export const DOORS: readonly Door[] = [
   {
     method: "GET",

@@ -21,12 +21,17 @@ import {
 } from "./schemas/limits.ts";
 
 const tag = "limits";
+/** A limit has two names: its own and that of whom it limits. The server joins them into one key. */
 const path = "/v1/limits/{name}/{key}";
+/** The strategy of the examples. */
 const strategy = { strategy: "token_bucket", burst: 10, rate: 2 } as const;
 
+/** The answer of routes that decide. */
 const result = { 200: { description: "The decision.", schema: components.LimitResult } };
 
+/** Codes of names in the path, which a request of many has in its body instead. */
 const nameErrors: readonly ProblemCode[] = ["base_key_invalid", "key_invalid"];
+/** Codes of a strategy. Schemas check each field; these are about fields together, and about the stored state. */
 const strategyErrors: readonly ProblemCode[] = [
   "quota_name_taken",
   "quota_ratio_taken",
@@ -39,6 +44,7 @@ const limitErrors = [...nameErrors, ...strategyErrors];
 /** A name as text. Other bytes than ASCII become characters that the check of names refuses. */
 const nameOf = (bytes: Uint8Array): string => binaryString(bytes, 0, bytes.length);
 
+/** The two names of a path, as operations take them. */
 const namesOf = (path: { name: Uint8Array; key: Uint8Array }): { name: string; key: string } => ({
   name: nameOf(path.name),
   key: nameOf(path.key),
@@ -137,6 +143,7 @@ export const limitRoutes = [
       body: { requests: [{ name: "api", key: "user:42", strategy }] },
     },
     answer: async ({ caller, body, once }) => {
+      // A wrong request fails by itself: the others must be decided as if it were not there.
       const attempts = body.requests.map((request, i) =>
         attempt({ ...request, ...onceOf(once.idempotencyKey, i) }),
       );
@@ -169,6 +176,7 @@ function onceOf(key: string | undefined, i: number): { idempotencyKey?: string }
   );
 }
 
+/** Makes an operation; an error of its arguments is returned, as the other requests go on. */
 function attempt(request: LimitRequest): Operation<LimitResult> | ThrottrError {
   try {
     return operations.limit(request);
@@ -177,6 +185,7 @@ function attempt(request: LimitRequest): Operation<LimitResult> | ThrottrError {
   }
 }
 
+/** An error in a list of results, with the fields of a problem that a program reads. */
 function errorOf({ code, detail }: ThrottrError): object {
   return { error: { code, detail } };
 }

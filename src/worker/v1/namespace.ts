@@ -16,8 +16,12 @@ import { clockAnswer, adminBody } from "./schemas/namespace.ts";
 import { prefixQuery, recordsAnswer, recordsQuery, removedAnswer } from "./schemas/records.ts";
 import { cursorText, textFields } from "../text.ts";
 
+/** The answer of routes that remove records. */
 const removed = { 200: { description: "The number of removed records.", schema: removedAnswer } };
 
+/**
+ * A record of a list. A counter shows its quota, a buffer only its size: a page of values might not fit into memory.
+ */
 function inJson({ key, kind, quota, bytes, expiresAtMs }: ListedRecord): object {
   const value = kind === "counter" ? { quota: String(quota) } : { bytes };
   return { ...textFields("key", key), kind, ...value, expiresAtMs };
@@ -41,7 +45,12 @@ function withCommands(
   return byType;
 }
 
-/** @throws ThrottrError `namespace_mismatch` */
+/**
+ * Checks that a body names the token's own namespace. A flush cannot be undone, and a script with the wrong token would
+ * flush another namespace.
+ *
+ * @throws ThrottrError `namespace_mismatch`
+ */
 function assertNamespace({ namespace }: { namespace: string }, { access }: Caller): void {
   if (namespace === access.namespace) return;
   throw new ThrottrError(
@@ -81,6 +90,7 @@ export const namespaceRoutes = [
     example: { url: "/v1/info" },
     answer: async ({ caller }) => {
       const info = await executeOne(caller, operations.info());
+      // A second round of calls, after INFO's own: figures may be later than those beside them.
       const figures = figuresOf(await askSurvey(caller));
       return ok({ ...info, requestsByType: withCommands(info.requestsByType, figures) });
     },

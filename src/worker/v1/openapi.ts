@@ -24,6 +24,7 @@ import type { AnswerDescription, Route, Schema } from "./route.ts";
 import { ROUTES } from "./routes.ts";
 import { components } from "./schemas/components.ts";
 
+/** The introduction of the document, a paragraph each, in Markdown. `/docs` shows it above the routes. */
 const ABOUT: readonly string[] = [
   "Exact counters, expiring buffers, rate limits, semaphores and channels over HTTP. `/docs` shows this document as a page; `/openapi.json` is for programs.",
   "A token belongs to one namespace. Send it as `Authorization: Bearer …`, or as `?ticket=` if its lifetime is at most 300 s. A request that needs a scope the token lacks gets a 403.",
@@ -41,6 +42,10 @@ function errorTable(): string {
   return ["## Errors\n", "| Code | Status | Meaning |", "| --- | --- | --- |", ...rows].join("\n");
 }
 
+/**
+ * How schemas become JSON Schema: as requests have them, before numbers become `bigint` and texts bytes. Checks of
+ * several fields have no JSON Schema; what can be said of them is in their metadata.
+ */
 const CONVERSION: ConversionConfig = {
   target: "draft-2020-12",
   typeMode: "input",
@@ -49,6 +54,7 @@ const CONVERSION: ConversionConfig = {
   overrideRef: ({ referenceId }) => SCHEMA_REF + referenceId,
 };
 
+/** Kept for the life of the isolate. It depends on the release alone, so all callers may share it. */
 let known: OpenApiDocument | null = null;
 let knownText: string | null = null;
 
@@ -57,10 +63,15 @@ export function openApiDocument(): OpenApiDocument {
   return (known ??= documentOf(ROUTES));
 }
 
+/** The document as JSON, made once, as it is large and the same for all. */
 export function documentText(): string {
   return (knownText ??= JSON.stringify(openApiDocument()));
 }
 
+/**
+ * The document of some routes, with the other doors behind them. A tag is there if an operation has it, in the order of
+ * their first use.
+ */
 function documentOf(routes: readonly Route[]): OpenApiDocument {
   const paths: Record<string, Record<string, DocumentOperation>> = {};
   const add = (path: string, method: string, operation: DocumentOperation): void => {
@@ -91,6 +102,10 @@ function documentOf(routes: readonly Route[]): OpenApiDocument {
   };
 }
 
+/**
+ * One route, as the document describes it. Absent fields are left out, not undefined: the document is also read as an
+ * object.
+ */
 function operationOf(route: Route): DocumentOperation {
   const { id, tag, summary, description, scopes } = route;
   const requestBody = requestBodyOf(route);
@@ -107,6 +122,9 @@ function operationOf(route: Route): DocumentOperation {
   };
 }
 
+/**
+ * What a name in a path may be, by what `subjectOf` says it is. A schema in the path could not say it: names are bytes.
+ */
 const PATH_DESCRIPTIONS: Readonly<Record<string, string>> = {
   key: "1 to 255 bytes, percent-encoded.",
   channel: "1 to 255 bytes, percent-encoded.",
@@ -116,6 +134,10 @@ const PATH_DESCRIPTIONS: Readonly<Record<string, string>> = {
   lease: "A UUID.",
 };
 
+/**
+ * The parameters of a route: path, query, and `Idempotency-Key`. The example of a name is read from the example of the
+ * route.
+ */
 function parametersOf({ path, query, rawQuery, once, example }: Route): Parameter[] {
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
   const pathPattern = new RegExp(`^${path.replace(/\{\w+\}/g, "([^/?]+)")}`);
@@ -148,7 +170,11 @@ function subjectOf(name: string, path: string): string {
   return name === "name" && path.startsWith("/v1/semaphores/") ? "semaphore" : name;
 }
 
-/** @param isAlways false if the query belongs to some bodies only */
+/**
+ * The parameters of a query, from the JSON Schema of its object.
+ *
+ * @param isAlways false if the query belongs to some bodies only: then no parameter is required
+ */
 function queryParameters(schema: Schema, isAlways: boolean): Parameter[] {
   const { properties = {}, required = [] } = jsonSchemaOf(schema);
   return Object.entries(properties).map(([name, { description, ...property }]) => ({
@@ -160,6 +186,7 @@ function queryParameters(schema: Schema, isAlways: boolean): Parameter[] {
   }));
 }
 
+/** The body of a request; null for a route without one. */
 function requestBodyOf({
   body,
   rawQuery,
@@ -173,8 +200,12 @@ function requestBodyOf({
   return { required: true, content };
 }
 
-/** Problems that any route may answer with, by status. */
+/**
+ * Problems that any route may answer with, by status. They stand among the components once: each route would repeat
+ * them.
+ */
 const SHARED_RESPONSES = problemsOf(SHARED_CODES);
+/** The references to them that each route has. */
 const SHARED_REFERENCES = Object.fromEntries(
   Object.keys(SHARED_RESPONSES).map((status): [string, ResponseReference] => [
     status,
@@ -182,6 +213,10 @@ const SHARED_REFERENCES = Object.fromEntries(
   ]),
 );
 
+/**
+ * Answers and problems by status. A route's own problems never have the status of a shared one, so nothing is
+ * overwritten.
+ */
 function responsesOf(route: Route): DocumentOperation["responses"] {
   const answers = Object.entries(route.answers).map(
     ([status, answer]): [string, DocumentResponse] => [status, responseOf(answer)],
@@ -189,6 +224,7 @@ function responsesOf(route: Route): DocumentOperation["responses"] {
   return { ...Object.fromEntries(answers), ...problemsOf(codesOf(route)), ...SHARED_REFERENCES };
 }
 
+/** Problems by status. OpenAPI allows a status one response, so codes of one status share it. */
 function problemsOf(codes: readonly ProblemCode[]): Record<string, DocumentResponse> {
   const problems: Record<string, DocumentResponse> = {};
   for (const [status, same] of Map.groupBy(codes, (code) => statusOf(code))) {
@@ -200,6 +236,7 @@ function problemsOf(codes: readonly ProblemCode[]): Record<string, DocumentRespo
   return problems;
 }
 
+/** One answer: empty, JSON, or JSON beside raw bytes. */
 function responseOf({ description, schema, isRaw }: AnswerDescription): DocumentResponse {
   if (schema === undefined) return { description };
   const content = {
@@ -209,17 +246,20 @@ function responseOf({ description, schema, isRaw }: AnswerDescription): Document
   return { description, content };
 }
 
+/** The schema of a problem that has one of some codes: generated clients then know which to expect. */
 function problemOf(codes: readonly ProblemCode[]): JsonSchema {
   return {
     allOf: [{ $ref: `${SCHEMA_REF}Problem` }, { properties: { code: { enum: codes } } }],
   };
 }
 
+/** A schema as JSON Schema. What has a name among the components becomes a reference, so `$defs` would repeat it. */
 function jsonSchemaOf(schema: Schema): JsonSchema {
   const { $schema: _, $defs: __, ...converted } = toJsonSchema(schema, CONVERSION);
   return converted as unknown as JsonSchema;
 }
 
+/** The example as a command for a shell with `SERVER` and `TOKEN`. The body of an example has no single quote. */
 function curlOf({ method, example: { url, body } }: Route): string {
   const lines = [
     `curl${method === "GET" ? "" : ` -X ${method}`} "$SERVER${url}"`,

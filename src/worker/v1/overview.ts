@@ -6,8 +6,10 @@ import { ok, route } from "./route.ts";
 import { count, counted, queryInteger } from "./schemas/parts.ts";
 
 const moment = (description: string) => v.pipe(v.number(), v.description(description));
+/** A count since the objects started, and an estimate of the last minute. */
 const rate = v.strictObject({ total: count, perMinute: count });
 
+/** Fields of an object that did not answer. */
 const silent = {
   isUnreachable: v.literal(true),
   code: v.pipe(
@@ -18,7 +20,9 @@ const silent = {
   ),
 };
 
+/** Which shard; both variants have it. */
 const shardIndex = { index: count };
+/** A shard, answering or not. One that does not answer is listed too, as a missing row would look like fewer shards. */
 const ShardOverview = v.variant("isUnreachable", [
   v.strictObject({
     ...shardIndex,
@@ -41,6 +45,7 @@ const ShardOverview = v.variant("isUnreachable", [
   v.strictObject({ ...shardIndex, ...silent }),
 ]);
 
+/** Which Hub; both variants have it. */
 const hubPlace = {
   location: v.pipe(
     v.string(),
@@ -48,6 +53,7 @@ const hubPlace = {
   ),
   index: count,
 };
+/** A Hub, answering or not. Only Hubs with connections are listed: the Directory knows no others. */
 const HubOverview = v.variant("isUnreachable", [
   v.strictObject({
     ...hubPlace,

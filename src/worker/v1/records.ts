@@ -5,8 +5,13 @@ import { nothing, ok, present, route, type Route } from "./route.ts";
 import { components } from "./schemas/components.ts";
 import { ttlBody } from "./schemas/records.ts";
 
+/** For the description of both routes. */
 const EITHER_KIND = "Works on a record of either kind: counters and buffers share one set of keys.";
 
+/**
+ * The routes of one kind. The operations look at no kind, so both paths do the same; a client finds what it needs in
+ * its section.
+ */
 export function recordRoutes(kind: "counter" | "buffer"): readonly Route[] {
   const tag = `${kind}s` as const;
   const [name, example] = kind === "counter" ? ["Counter", "visits"] : ["Buffer", "page"];
@@ -25,6 +30,7 @@ export function recordRoutes(kind: "counter" | "buffer"): readonly Route[] {
       example: { url: `/v1/${tag}/${example}` },
       answer: async ({ caller, path, once }) => {
         const isRemoved = await executeOne(caller, operations.purge(path.key, once));
+        // False is not null: only the test for null throws `key_absent`.
         present(isRemoved || null, kind);
         return nothing;
       },

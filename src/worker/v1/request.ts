@@ -9,14 +9,16 @@ import { type FieldError } from "../problem.ts";
 import { parseJson } from "./json.ts";
 import { refuseFields, type Call, type Route, type Schema } from "./route.ts";
 
+/** The content type of raw values, in requests and in answers. */
 export const RAW_TYPE = "application/octet-stream";
-/** Longer field names are cut in messages: a stranger chose them. */
+/** Longer field names are cut in messages, in characters: a stranger chose them. */
 const FIELD_LENGTH_MAX = 100;
 /** Errors that an answer lists, at most. */
 const ERRORS_MAX = 20;
 /** In a larger body only the first error is looked for: a list of all could take more memory than the body. */
 const LISTED_BYTES_MAX = 64 << 10;
 
+/** What `readRequest` gives: all of a call but its caller. */
 type Input = Omit<Call<string, Schema, Schema | undefined>, "caller">;
 
 /**
@@ -34,8 +36,10 @@ export function readRequest(route: Route, request: Request, bytes: Uint8Array): 
     fieldsOf(parameters),
     "query_invalid",
   );
+  // A raw value leaves no room for fields in the body, so they are in the query, which has been checked above.
   const body = bodyOf(route, bytes, isRaw ? (query as object) : null);
   const accept = request.headers.get("accept") ?? "";
+  // A client that takes both gets JSON, as any client of the JSON door does.
   const isRawWanted = accept.includes(RAW_TYPE) && !accept.includes("application/json");
   return { path, query, body, once, isRawWanted };
 }
@@ -52,14 +56,19 @@ export function readQuery<Query extends Schema>(
   return checked(schema, fieldsOf(parametersOf(new URL(request.url))), "query_invalid");
 }
 
-/** @param rawFields the fields besides `value`, which is the raw body; null for a body in JSON */
+/**
+ * The checked body; undefined for a route without one.
+ *
+ * @param rawFields the fields besides `value`, which is the raw body; null for a body in JSON
+ * @throws ThrottrError `json_invalid`, `body_too_large`, `body_invalid`
+ */
 function bodyOf({ body }: Route, bytes: Uint8Array, rawFields: object | null): unknown {
   if (body === undefined) return undefined;
   if (rawFields !== null) return { ...rawFields, value: bytes };
   return checked(body, parseJson(bytes), "body_invalid", bytes.length <= LISTED_BYTES_MAX);
 }
 
-/** Stands in a path for a name that is in the query. */
+/** Stands in a path for a name that is in the query: a route has the same number of segments either way. */
 const ELSEWHERE = "-";
 
 /**
@@ -91,7 +100,12 @@ function namesOf(
   return names;
 }
 
-/** The parameters of a query as binary strings; the ticket is not one of them. */
+/**
+ * The parameters of a query as binary strings; the ticket is not one of them. `URLSearchParams` is of no use here: it
+ * decodes bytes that are not UTF-8 into replacement characters.
+ *
+ * @throws ThrottrError `query_invalid`
+ */
 function parametersOf({ search }: URL): Map<string, string> {
   const parameters = new Map<string, string>();
   for (const pair of search.slice(1).split("&")) {
@@ -115,13 +129,23 @@ function parametersOf({ search }: URL): Map<string, string> {
   return parameters;
 }
 
+/**
+ * The parameters as an object, as schemas check objects. `fromEntries` defines fields, so even `__proto__` is a plain
+ * one.
+ */
 const fieldsOf = (parameters: Map<string, string>): object => Object.fromEntries(parameters);
 
+/** The content type without its parameters, in lower case; empty without one. */
 function typeOf({ headers }: Request): string {
   return (headers.get("content-type") ?? "").split(";")[0]!.trim().toLowerCase();
 }
 
-/** Reads `Idempotency-Key`: a string of structured fields (RFC 9651), or the same without quotes. */
+/**
+ * Reads `Idempotency-Key`: a string of structured fields (RFC 9651), or the same without quotes. A route that only
+ * reads ignores it: its repetition is safe, and clients set the header for all their requests.
+ *
+ * @throws ThrottrError `idempotency_key_invalid`
+ */
 function onceOf({ once, method, scopes }: Route, header: string | null): Input["once"] {
   const isReading = method === "GET" || scopes.every((scope) => scope === "read");
   if (header === null || isReading) return {};
@@ -140,6 +164,12 @@ function onceOf({ once, method, scopes }: Route, header: string | null): Input["
   );
 }
 
+/**
+ * The output of a schema for an input.
+ *
+ * @param isListed whether to list all errors, and not only the first
+ * @throws ThrottrError `body_invalid`, `query_invalid`, with the fields
+ */
 function checked(
   schema: Schema | undefined,
   input: unknown,
@@ -151,6 +181,7 @@ function checked(
   return refuseFields(code, result.issues.slice(0, ERRORS_MAX).map(fieldError));
 }
 
+/** The field of an issue as a path such as `requests[3].strategy.burst`. */
 function fieldError(issue: v.BaseIssue<unknown>): FieldError {
   const field = (issue.path ?? []).reduce(
     (path, { key }) =>
@@ -162,6 +193,7 @@ function fieldError(issue: v.BaseIssue<unknown>): FieldError {
   return { field, message: messageOf(issue) };
 }
 
+/** What was expected, and what came. valibot's own words for unknown and missing fields name types of TypeScript. */
 function messageOf({ type, expected, message, input }: v.BaseIssue<unknown>): string {
   if (type === "strict_object") {
     if (expected === "Object") return `expected an object, got ${shown(input)}`;

@@ -11,8 +11,13 @@ import type { Caller } from "../caller.ts";
 import { FieldsInvalid, type FieldError } from "../problem.ts";
 import type { ProblemCode } from "../../wire/edge/codes.ts";
 
+/** What checks a part of a request, or describes an answer. */
 export type Schema = v.GenericSchema;
 
+/**
+ * For routes without parameters. An unknown one is refused there too: it is most often a misspelt option of another
+ * route.
+ */
 const NO_QUERY = v.strictObject({});
 
 /** The names in braces of a path, as types: `/v1/counters/{key}` has `key`. */
@@ -33,6 +38,7 @@ export interface Call<Path extends string, Query extends Schema, Body extends Sc
   readonly isRawWanted: boolean;
 }
 
+/** What a route answers with: `json`, `bytes`, or neither. Failures are thrown, and become problems in the router. */
 export interface Answer {
   readonly status: 200 | 201 | 204;
   /** Sent as JSON. */
@@ -57,10 +63,11 @@ interface Description {
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
-  /** The token needs all of them. */
+  /** The token needs all of them. They are checked before the body is read. */
   readonly scopes: readonly ScopeName[];
   /** Set if the route accepts `Idempotency-Key`: for its one record, or for each of many. */
   readonly once?: "one" | "each";
+  /** The successful answers by status; the document adds the problems. */
   readonly answers: Readonly<Partial<Record<Answer["status"], AnswerDescription>>>;
   /** Codes besides those that follow from scope, path, query and body. */
   readonly errors?: readonly ProblemCode[];
@@ -71,6 +78,7 @@ interface Description {
   };
 }
 
+/** What `route` is given: types of the path and of the schemas flow into `answer`. */
 interface Definition<
   Path extends string,
   Query extends Schema,
@@ -82,9 +90,14 @@ interface Definition<
   readonly body?: Body;
   /** The body may be the field `value` alone, as application/octet-stream; the other fields are in this query then. */
   readonly rawQuery?: Schema;
+  /** Answers a checked request whose token has the scopes; a thrown ThrottrError becomes a problem. */
   readonly answer: (call: Call<Path, Query, Body>) => Promise<Answer>;
 }
 
+/**
+ * A route of which only the shape is known. The router checks a request by its schemas, and so may give `answer` what
+ * these yield.
+ */
 export interface Route extends Description {
   readonly path: string;
   readonly errors: readonly ProblemCode[];
@@ -103,8 +116,11 @@ export function route<
   return { query: NO_QUERY, errors: [], ...definition } as unknown as Route;
 }
 
+/** 200 with JSON. `bigint` and bytes must be turned into text before: JSON has neither. */
 export const ok = (json: unknown): Answer => ({ status: 200, json });
+/** 201 without a body: the caller knows what it has created. */
 export const created: Answer = { status: 201 };
+/** 204. */
 export const nothing: Answer = { status: 204 };
 
 /**
@@ -117,7 +133,11 @@ export function present<Value>(value: Value | null, what: string): Value {
   throw new ThrottrError("key_absent", `there is no ${what} under the key`);
 }
 
-/** @throws ThrottrError that names the fields */
+/**
+ * Refuses a request because of its fields.
+ *
+ * @throws ThrottrError that names the fields
+ */
 export function refuseFields(
   code: "body_invalid" | "query_invalid",
   errors: readonly FieldError[],

@@ -9,6 +9,10 @@ import { overviewRoutes } from "./overview.ts";
 import type { Route } from "./route.ts";
 import { semaphoreRoutes } from "./semaphores.ts";
 
+/**
+ * In the order in which the document, and so `/docs`, lists them. Paths never overlap, so routing does not depend on
+ * it.
+ */
 export const ROUTES: readonly Route[] = [
   ...counterRoutes,
   ...bufferRoutes,

@@ -17,11 +17,14 @@ import {
   semaphoresQuery,
 } from "./schemas/semaphores.ts";
 
+/** The section of the document. */
 const tag = "semaphores";
+/** One lease. Its id is all that proves who holds it. */
 const leasePath = "/v1/semaphores/{name}/leases/{lease}";
 /** The lease of the examples. */
 const exampleId = "0d9c8f52-6a0e-4d5c-9d2b-3f6a1c7e8b40";
 
+/** A lease, with the name of its semaphore, so that the answer alone is enough to renew it. */
 const inJson = ({ leaseId, resources, ttlMs, expiresAtMs }: Lease, name: Uint8Array): object => ({
   leaseId,
   ...textFields("name", name),
@@ -30,8 +33,10 @@ const inJson = ({ leaseId, resources, ttlMs, expiresAtMs }: Lease, name: Uint8Ar
   expiresAtMs,
 });
 
+/** The id in the path as text. The operation checks it: other bytes than a UUID's are `lease_invalid`. */
 const idOf = ({ lease }: { lease: Uint8Array }): string => binaryString(lease, 0, lease.length);
 
+/** A lease that has ended and one that never was look alike: a shard forgets a lease with its end. */
 const leaseAbsent = (): ThrottrError =>
   new ThrottrError("lease_absent", "the lease does not exist or has ended");
 
@@ -107,6 +112,7 @@ export const semaphoreRoutes = [
     example: { url: "/v1/semaphores/gpu/leases", body: { maximum: 4, ttlMs: 30_000 } },
     answer: async ({ caller, path, body }) => {
       const { leaseId: given, ...rest } = body;
+      // The id is made here and not by the shard: the frame then says all, however often it is executed.
       const options = withNewLeaseId(given === undefined ? rest : { ...rest, leaseId: given });
       const lease = await executeOne(caller, operations.acquire(path.name, options));
       if (lease !== null) return { status: 201, json: inJson(lease, path.name) };

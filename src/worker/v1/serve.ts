@@ -14,19 +14,29 @@ import { ROUTES } from "./routes.ts";
 
 type AppContext = Context<App>;
 
+/**
+ * For all answers. They are a caller's own data: no cache may keep them, and no browser may guess that a raw value is a
+ * page.
+ */
 const HEADERS = { "cache-control": "no-store", "x-content-type-options": "nosniff" };
-/** The document changes with a deployment only. */
+/** The document changes with a deployment only, so caches may keep it for 5 minutes. */
 const DOCUMENT_HEADERS = { "cache-control": "public, max-age=300" };
+/** For a reader without redirects, such as curl. */
 const NO_REFERENCE =
   "This server has no reference pages. Its OpenAPI document, with all error codes, is at /openapi.json.\n";
 
-/** @param accessOf what a caller may do; throws a ThrottrError for one who is not known */
+/**
+ * Adds all routes of `/v1` to the router, and the document that describes them.
+ *
+ * @param accessOf what a caller may do; throws a ThrottrError for one who is not known
+ */
 export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promise<Access>): void {
   for (const route of ROUTES) {
     router.on(
       route.method,
       patternOf(route),
       async (c, next) => {
+        // The rights come before the body: otherwise strangers could fill the memory with bodies.
         const access = await accessOf(c);
         assertScopes(route.scopes, access);
         c.set("access", access);
@@ -36,6 +46,7 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
       async (c) => await serve(route, c, c.var),
     );
   }
+  // A path that exists answers another method with 405 and the methods that it has.
   for (const pattern of new Set(ROUTES.map(patternOf))) {
     const methods = ROUTES.filter((route) => patternOf(route) === pattern).map((r) => r.method);
     router.all(pattern, () => methodNotAllowed(methods));
@@ -49,7 +60,11 @@ export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promis
   );
 }
 
-/** @throws ThrottrError `scope_missing` */
+/**
+ * Checks that an access has all scopes. Prefixes are checked later, at the frames, as only those have keys.
+ *
+ * @throws ThrottrError `scope_missing`
+ */
 export function assertScopes(scopes: readonly ScopeName[], access: Access): void {
   for (const scope of scopes) {
     if ((access.scopes & Scope[scope]) !== 0) continue;
@@ -57,6 +72,7 @@ export function assertScopes(scopes: readonly ScopeName[], access: Access): void
   }
 }
 
+/** Answers one request: reads it, runs its route, and makes a response of the answer. */
 async function serve(
   route: Route,
   c: AppContext,
@@ -67,6 +83,7 @@ async function serve(
   return responseOf(await route.answer({ caller, ...input }));
 }
 
+/** Bytes go as they are, and anything else as JSON; an answer with neither has no body. */
 function responseOf({ status, json, bytes }: Answer): Response {
   if (bytes !== undefined) {
     return new Response(bytes, { status, headers: { ...HEADERS, "content-type": RAW_TYPE } });
@@ -76,7 +93,9 @@ function responseOf({ status, json, bytes }: Answer): Response {
   return new Response(JSON.stringify(json), { status, headers });
 }
 
-/** The path as the router knows it. */
+/**
+ * The path in Hono's notation, `:key` for `{key}`. Hono decodes such names as UTF-8, so `readRequest` reads them again.
+ */
 function patternOf({ path }: Route): string {
   return path.replace(/\{(\w+)\}/g, ":$1");
 }
