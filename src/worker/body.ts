@@ -50,6 +50,12 @@ export function readBody(
   };
 }
 
+/**
+ * Reads all of a body. Only bytes that have come are counted, so that a client cannot take memory from others by
+ * announcing a large body.
+ *
+ * @throws ThrottrError as `readBody`
+ */
 async function readWhole(
   body: ReadableStream<Uint8Array>,
   what: string,
@@ -71,6 +77,7 @@ async function readWhole(
       counted = filled - PART_BYTES;
       unfinishedBytes += counted;
       if (unfinishedBytes > BODIES_BYTES_MAX) throw bodiesMax(what, BODIES_BYTES_MAX);
+      // Moves the bytes without a second buffer where the runtime can, so that growing takes no twice the memory.
       buffer = buffer.transfer(roomAfter(filled, buffer.byteLength, bytesMax));
     }
   } catch (error) {
@@ -88,6 +95,7 @@ function roomAfter(filled: number, size: number, bytesMax: number): number {
   return Math.max(needed, Math.min(Math.max(2 * filled, ROOM_BYTES), bytesMax + PART_BYTES));
 }
 
+/** A buffer and how much of it is filled. A read detaches the buffer that it was given, so each has a new one. */
 interface Part {
   readonly buffer: ArrayBuffer;
   readonly filled: number;
@@ -102,6 +110,7 @@ interface Source {
    * @throws Error if the body was cut off
    */
   read(buffer: ArrayBuffer, filled: number): Promise<Part>;
+  /** Ends the read; a body that has failed already makes no second failure of it. */
   cancel(reason: unknown): void;
 }
 
@@ -123,6 +132,7 @@ function sourceOf(body: ReadableStream<Uint8Array>): Source {
   };
 }
 
+/** A source for streams without BYOB readers. A chunk may have any length, so the buffer grows to take it whole. */
 function chunksOf(body: ReadableStream<Uint8Array>): Source {
   const reader = body.getReader();
   return {
@@ -163,10 +173,12 @@ async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Pro
   }
 }
 
+/** Without the variable's name: the limit may be that of the body or of a frame. */
 function tooLarge(what: string, bytesMax: number): ThrottrError {
   return new ThrottrError("body_too_large", `${what} may have at most ${bytesMax} bytes`);
 }
 
+/** 503, with `Retry-After`: it is about the bodies of all clients, and some of them end soon. */
 function bodiesMax(what: string, bytesMax: number): ThrottrError {
   return new ThrottrError(
     "bodies_max",

@@ -4,13 +4,16 @@ import { readSettings, type Settings } from "../base/settings.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
 import { DoorTally } from "./door-tally.ts";
 
+/** What every request is executed with. It belongs to one request, as the tally flushes through its context. */
 export interface Caller {
   readonly env: Env;
   readonly settings: Settings;
   readonly access: Access;
+  /** Counts requests that no shard counts. */
   readonly requestTally: RequestTally;
 }
 
+/** The caller of a request whose access is known. */
 export function callerOf(
   env: Env,
   ctx: Pick<ExecutionContext, "waitUntil">,

@@ -54,6 +54,7 @@ export async function publishMessage(
 ): Promise<PublishAnswer> {
   assertAllowed(access, RequestType.publish, channel);
   const dispatch = new Dispatch(env, access.namespace, requestTally);
+  // Counted here, as no shard sees a publication.
   dispatch.countRequest(RequestType.publish, payload.length);
   const bytes = binaryBytes(channel);
   const run = dispatch.publisher.begin();
@@ -87,6 +88,7 @@ export async function openListener(
   { channel, after, ip }: Listening,
 ): Promise<Response | null> {
   assertAllowed(access, RequestType.subscribe, channel);
+  // Anything but a number is as if nothing had been sent: browsers repeat whatever id they saw last.
   const sequence = after === null || !/^\d{1,15}$/.test(after) ? null : Number(after);
   const response = await openConnection(env, settings, location, {
     protocolCode: PROTOCOL.code,
@@ -102,6 +104,11 @@ export async function openListener(
   return new EventStream(response.webSocket).response;
 }
 
+/**
+ * Checks scope and channel prefixes by the rights of PUBLISH or SUBSCRIBE.
+ *
+ * @throws ThrottrError `scope_missing`, `prefix_missing`
+ */
 function assertAllowed(access: Access, type: number, channel: string): void {
   const layout = LAYOUTS[type]!;
   const missing = missingRight(access, layout, binaryBytes(channel));

@@ -8,6 +8,7 @@ import { Tally } from "../engine/tally.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
 import { directoryStub } from "../base/stubs.ts";
 
+/** How long counts wait, so that many requests share one call. */
 const FLUSH_DELAY_MS = 1000;
 /** The runtime may end the request that was to flush. After this time another one schedules a new flush. */
 const FLUSH_LOST_MS = 10_000;
@@ -15,9 +16,14 @@ const FLUSH_LOST_MS = 10_000;
 /** Tallies of this isolate, by namespace. */
 const tallies = new Map<string, DoorTally>();
 
+/**
+ * The counts of one namespace in this isolate. Requests share the numbers, and never a promise or stub: those belong to
+ * one request.
+ */
 export class DoorTally {
   readonly tally = new Tally();
   readonly #namespace: string;
+  /** When the flush under way was scheduled; -Infinity if none is. */
   #flushAtMs = -Infinity;
 
   private constructor(namespace: string) {
@@ -33,6 +39,7 @@ export class DoorTally {
     return { tally, flush: () => doorTally.#flush(env) };
   }
 
+  /** Schedules a flush unless one is scheduled. `waitUntil` keeps the request for it after the response was sent. */
   #flushLater(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): void {
     const nowMs = Date.now();
     if (nowMs - this.#flushAtMs < FLUSH_LOST_MS) return;

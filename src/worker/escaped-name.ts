@@ -1,6 +1,7 @@
 /** Names in URLs. They are decoded byte by byte, because a key or a channel need not be valid UTF-8. */
 import { ThrottrError } from "../wire/edge/error.ts";
 
+/** The wire has one byte for the length of a name. */
 const NAME_BYTES_MAX = 255;
 
 /** Decodes percent escapes into a binary string; null if a `%` is not followed by two hexadecimal digits. */

@@ -27,10 +27,14 @@ const encoder = new TextEncoder();
 /** Waiting for the reader: text of our own, or the Hub's records, which are encoded only when they are read. */
 type Waiting = string | Uint8Array;
 
+/**
+ * One listener. What the Hub sends waits until the client reads; the Hub's own limit for unread bytes keeps it short.
+ */
 export class EventStream {
   readonly response: Response;
   readonly #hub: WebSocket;
   readonly #heartbeat: ReturnType<typeof setInterval>;
+  /** In the order in which it is sent. */
   readonly #waiting: Waiting[] = [];
   /** Resolves the reader's wait for text; null while it does not wait. */
   #isWanted: (() => void) | null = null;
@@ -58,6 +62,7 @@ export class EventStream {
     this.#push(`retry: ${RETRY_MS}\n\n`);
   }
 
+  /** A push from the Hub, in the same messages as replies to the TCP door. */
   #fromHub(message: ArrayBuffer): void {
     this.#push(parseBridgeMessage(new Uint8Array(message)).replies);
   }
@@ -67,12 +72,17 @@ export class EventStream {
     if (this.#waiting.length === 0) this.#push(": \n\n");
   }
 
+  /** Adds what is to be sent, and wakes the reader. */
   #push(waiting: Waiting): void {
     if (this.#ending !== null) return;
     this.#waiting.push(waiting);
     this.#isWanted?.();
   }
 
+  /**
+   * Sends one thing that waits. An unread stream ends with an error, so that a browser reconnects and asks for the
+   * rest.
+   */
   async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     if (this.#waiting.length === 0 && this.#ending === null) {
       await new Promise<void>((resolve) => (this.#isWanted = resolve));
@@ -91,10 +101,12 @@ export class EventStream {
     }
   }
 
+  /** Sends to the Hub, unless the WebSocket is closed: sending would throw. */
   #tell(message: string): void {
     if (this.#hub.readyState === WebSocket.OPEN) this.#hub.send(message);
   }
 
+  /** Ends the stream, by either side. What waits is still sent, unless it was left unread. */
   #end(ending: "closed" | "unread"): void {
     if (this.#ending !== null) return;
     this.#ending = ending;
@@ -104,6 +116,7 @@ export class EventStream {
   }
 }
 
+/** One message as an event. */
 function eventText({ sequence, payload }: EventRecord): string {
   const id = sequence === null ? "" : `id: ${sequence}\n`;
   // By the format an event without data is not delivered; it only moves the listener's `lastEventId`.

@@ -17,11 +17,13 @@ import { assertConfigured } from "./token.ts";
 /** Each isolate asks the shard at most once in this time, however often `/health` is called. */
 const REMEMBERED_MS = 60_000;
 
+/** The last answer of the shard, and when it was asked. */
 interface Known {
   readonly atMs: number;
   problem: ThrottrError | null;
 }
 
+/** By settings, which are one object for each environment: tests with others do not share it. */
 const known = new WeakMap<Settings, Known>();
 
 /** @throws ThrottrError when no caller can be served */
@@ -46,6 +48,7 @@ async function problemOfShard(env: Env, settings: Settings): Promise<ThrottrErro
   return asked.problem;
 }
 
+/** Asks the first shard for its summary: a shard that refuses every request refuses this one. */
 async function askShard(env: Env, settings: Settings): Promise<ThrottrError | null> {
   const { namespace } = OPEN_ACCESS;
   const { placement } = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);

@@ -20,15 +20,18 @@ import { ThrottrError } from "../wire/edge/error.ts";
 export const NOWHERE = "XXX";
 /** After this time the first Hub is tried again, because connections may have closed there. */
 const REMEMBERED_MS = 60_000;
+/** Places remembered. Namespaces are strangers' choice, so the map is emptied rather than grown. */
 const REMEMBERED_MAX = 1000;
 
 /** Shortest time between two recounts of a full isolate. */
 const RECOUNT_INTERVAL_MS = 10_000;
 
+/** The index of the first Hub that had room, by namespace and location. It may be wrong: then one more Hub is asked. */
 const roomAt = new Map<string, { index: number; untilMs: number }>();
 
 /** Connections that are being opened: they count, or a burst would pass the limit together. */
 let opening = 0;
+/** When the isolate was last recounted. A recount is a call to each Hub, and a full server gets many requests. */
 let recountedAtMs = 0;
 
 /** The client's location: the three letters of the data centre that took the request. */
@@ -40,7 +43,9 @@ export function locationOf(request: Request): string {
 /**
  * Asks the Hubs of a location, one after the other, to take a connection.
  *
- * @returns status 101 with a socket, or 503 when all are full
+ * @returns status 101 with a socket; 503 when all are full; 429 when the namespace may have no more connections of the
+ * yrmcds protocol
+ * @throws ThrottrError `hub_failed`
  */
 export async function openConnection(
   env: Env,
@@ -93,7 +98,12 @@ async function askHubs(
   return new Response(null, { status: 503 });
 }
 
-/** @throws ThrottrError `hub_failed` */
+/**
+ * Hands a connection over. Only `fetch` can return a WebSocket from an object, so what the connection is travels in a
+ * header; no request from outside reaches an object.
+ *
+ * @throws ThrottrError `hub_failed`
+ */
 async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
   try {
     return await hub.fetch("https://hub/", { headers });
@@ -103,6 +113,7 @@ async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
   }
 }
 
+/** Remembers where there was room, for a minute. */
 function remember(key: string, index: number): void {
   if (roomAt.size >= REMEMBERED_MAX) roomAt.clear();
   roomAt.set(key, { index, untilMs: Date.now() + REMEMBERED_MS });

@@ -13,10 +13,12 @@ import { askOverview } from "./survey.ts";
 const FRESH_MS = 950;
 /** A request that has been asking for longer was ended by the runtime. */
 const ASKING_MS_MAX = 5000;
+/** How often a listener checks whether another one's overview has come. */
 const LOOK_INTERVAL_MS = 25;
 /** An overview that was not used for this long is dropped. */
 const KEPT_MS = 60_000;
 
+/** What the listeners of a namespace share: plain data, and no promise. */
 interface Latest {
   overview: Overview | null;
   /** When the request that asks now began; null if none does. */
@@ -24,6 +26,7 @@ interface Latest {
   usedAtMs: number;
 }
 
+/** By namespace, in this isolate. */
 const latestOf = new Map<string, Latest>();
 
 /**
@@ -39,6 +42,7 @@ export async function recentOverview(caller: Caller): Promise<Overview> {
   return await ask(caller, latest);
 }
 
+/** Asks the objects, in the caller's own request. A later request that took over keeps its mark. */
 async function ask(caller: Caller, latest: Latest): Promise<Overview> {
   const askedAtMs = Date.now();
   latest.askedAtMs = askedAtMs;
@@ -49,10 +53,15 @@ async function ask(caller: Caller, latest: Latest): Promise<Overview> {
   }
 }
 
+/** Whether a request is asking that can still end. */
 function isBusy({ askedAtMs }: Latest): boolean {
   return askedAtMs !== null && Date.now() - askedAtMs < ASKING_MS_MAX;
 }
 
+/**
+ * What is known of a namespace. Namespaces that are not watched any more are dropped on the way: there is no timer for
+ * it.
+ */
 function latestIn(namespace: string): Latest {
   const nowMs = Date.now();
   for (const [name, { usedAtMs }] of latestOf) {

@@ -12,7 +12,9 @@ import type { Caller } from "./caller.ts";
 /** Most listeners of a namespace in one isolate, and most listeners of the isolate. */
 export const LISTENERS_MAX = 32;
 const ISOLATE_LISTENERS_MAX = 512;
+/** Shortest time between events: an overview is made once a second at most. */
 export const INTERVAL_MS_MIN = 1000;
+/** Longest time between events, a minute. */
 export const INTERVAL_MS_MAX = 60_000;
 /**
  * Interval of comments. They keep proxies from closing a silent stream, and reveal a closed listener: the runtime
@@ -24,6 +26,7 @@ const RETRY_MS = 3000;
 /** A listener that has read nothing for this long no longer counts: it may have closed unnoticed. */
 const LOST_MS = 3 * HEARTBEAT_MS;
 
+/** `x-accel-buffering` keeps nginx from holding events back until its buffer is full. */
 const HEADERS = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-store",
@@ -32,6 +35,7 @@ const HEADERS = {
 };
 
 const encoder = new TextEncoder();
+/** Listeners of this isolate. Another isolate has its own: a limit for all would need an object. */
 const listeners = new Set<Listener>();
 
 /**
@@ -62,20 +66,26 @@ export async function openLive(caller: Caller, intervalMs: number): Promise<Resp
   return new Response(listener.readable, { headers: HEADERS });
 }
 
+/** Whether one more listener would be too many. */
 function isFull(namespace: string): boolean {
   if (listeners.size >= ISOLATE_LISTENERS_MAX) return true;
   const isOfNamespace = (listener: Listener): boolean => listener.namespace === namespace;
   return [...listeners].filter(isOfNamespace).length >= LISTENERS_MAX;
 }
 
+/** One stream. Everything happens in `pull`, which the runtime calls when the client has taken the last event. */
 class Listener {
   readonly namespace: string;
   readonly readable: ReadableStream<Uint8Array>;
+  /** When the client last took something. */
   readAtMs = Date.now();
   readonly #caller: Caller;
   readonly #intervalMs: number;
+  /** Aborts the wait for the next event when the stream ends. */
   readonly #ended = new AbortController();
+  /** What the next `pull` sends; empty until it is made. */
   #text = "";
+  /** When the next overview is due. */
   #dueAtMs = 0;
 
   constructor(caller: Caller, intervalMs: number) {
@@ -96,6 +106,7 @@ class Listener {
     this.#text = `retry: ${RETRY_MS}\n\n${await this.#next()}`;
   }
 
+  /** Gives the place back. Called for each end, some of which come twice. */
   end(): void {
     listeners.delete(this);
     this.#ended.abort();
@@ -136,6 +147,7 @@ class Listener {
     return Date.now() >= this.#dueAtMs ? await this.#next() : ": \n\n";
   }
 
+  /** An overview as an event. The interval begins behind it, so slow objects are not asked more often. */
   async #next(): Promise<string> {
     const overview = await recentOverview(this.#caller);
     this.#dueAtMs = Date.now() + this.#intervalMs;
@@ -143,6 +155,7 @@ class Listener {
   }
 }
 
+/** JSON has no line ends, so one `data` line holds it. */
 function eventOf(overview: Overview): string {
   return `data: ${JSON.stringify(overview)}\n\n`;
 }

@@ -11,6 +11,7 @@ import {
 } from "../wire/tcp-ports.ts";
 import { namespaceName } from "./token.ts";
 
+/** The settings that name ports. */
 type PortSettings = Pick<Settings, "TCP_PORTS" | "TCP_DEFAULT_SIZE">;
 
 /**
@@ -40,6 +41,7 @@ export function refusalOfPort(
   settings: Settings,
 ): "port_unknown" | "counter_disabled" | "access_not_open" | null {
   if (served === undefined) return "port_unknown";
+  // The port stays known, so that the log says why it is closed.
   const isYrmcds = served.protocol.dialect === "yrmcds";
   if (isYrmcds && settings.YRMCDS_ENABLE !== "on") return "counter_disabled";
   return accessOfPort(served, settings) === null ? "access_not_open" : null;
@@ -54,6 +56,11 @@ export function accessOfPort({ namespace }: TcpPort, { ACCESS }: Settings): Acce
   return ACCESS === "open" ? OPEN_ACCESS : null;
 }
 
+/**
+ * Parses ports and checks their namespaces.
+ *
+ * @throws SettingsError that names the variable
+ */
 function checked(parse: () => TcpPort[]): TcpPort[] {
   try {
     const ports = parse();

@@ -13,7 +13,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** A request with invalid fields; the answer lists them for programs. */
+/** A request with invalid fields. The message has them as a sentence for people; the answer lists them for programs. */
 export class FieldsInvalid extends ThrottrError {
   readonly errors: readonly FieldError[];
 
@@ -49,12 +49,17 @@ export function problemResponse(code: ProblemCode, { detail, errors }: ProblemDe
   return new Response(JSON.stringify(problem), { status, headers });
 }
 
+/** What an error adds to its code. */
 interface ProblemDetails {
   readonly detail: string;
   readonly errors?: readonly FieldError[];
 }
 
-/** @param allowed the methods that the route has */
+/**
+ * 405, with the methods that the route has, which RFC 9110 wants in `Allow` too.
+ *
+ * @param allowed the methods that the route has
+ */
 export function methodNotAllowed(
   allowed: readonly string[],
   detail = `Allowed methods: ${allowed.join(", ")}`,

@@ -5,10 +5,12 @@
  * small. But each read is a message to the Hub: for a busy connection it should be large. So it follows the traffic.
  */
 const BYTES_MIN = 1 << 10;
+/** For a busy connection, 64 KiB. */
 const BYTES_MAX = 64 << 10;
 /** Factor by which a filled buffer grows. */
 const GROWTH = 8;
 
+/** The buffer of a new or idle connection. */
 export function firstBuffer(): ArrayBuffer {
   return new ArrayBuffer(BYTES_MIN);
 }

@@ -49,14 +49,17 @@ function acquireByNewLease(
   return operations.acquire(name, withNewLeaseId(options));
 }
 
-/** A method for each operation: the static block below defines them, and `OperationCalls` has their types. */
-export interface Throttr extends OperationCalls {}
+/** The base class, with the types of the operations: the static block of `Throttr` defines a method for each. */
+const CallsEntrypoint = WorkerEntrypoint as unknown as new (
+  ctx: ExecutionContext,
+  env: Env,
+) => WorkerEntrypoint<Env> & OperationCalls;
 
 /**
  * The entrypoint that other Workers bind to. The runtime makes one for each call, so it has no state of its own: what
  * lasts is in the isolate's modules and in the objects.
  */
-export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
+export class Throttr extends CallsEntrypoint implements ThrottrService {
   // On the prototype, as the runtime lets other Workers call nothing else: no fields, no own properties.
   static {
     for (const [name, operation] of table) {

@@ -32,7 +32,11 @@ export async function setClocksBack({ env, access, requestTally }: Caller): Prom
   }
 }
 
-/** @throws ThrottrError as `askSurvey` */
+/**
+ * A survey as the overview that HTTP shows, with the time at which all objects had answered.
+ *
+ * @throws ThrottrError as `askSurvey`
+ */
 export async function askOverview(caller: Caller): Promise<Overview> {
   const survey = await askSurvey(caller);
   return overviewOf(caller.access.namespace, survey, Date.now());

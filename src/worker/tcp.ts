@@ -58,6 +58,7 @@ const unknownPorts = new Set<number>();
 /** A Worker that passes connections on may name any port, so the set is bounded. */
 const UNKNOWN_PORTS_MAX = 100;
 
+/** Whether a port is to be logged: once in each isolate. */
 function isNewPort(port: number): boolean {
   if (unknownPorts.has(port) || unknownPorts.size >= UNKNOWN_PORTS_MAX) return false;
   unknownPorts.add(port);
@@ -77,9 +78,11 @@ class Bridge {
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
   readonly #windowBytes: number;
   readonly #stallTimeoutMs: number;
+  /** Resolves at the end. The handler must not return before: its sockets belong to its request. */
   readonly #ended = Promise.withResolvers<void>();
   /** Bytes sent to the Hub that it has not answered for good. Above the window, nothing more is read from the client. */
   #sentBytes = 0;
+  /** Ends the reader's wait for the Hub; null while it does not wait. */
   #credit: (() => void) | null = null;
   /** Bytes given to the writer that the client has not taken. */
   #unwrittenBytes = 0;
@@ -87,12 +90,15 @@ class Bridge {
   #drainedBytes = 0;
   /** Goes up with every write, so that a timer can see that nothing was written since it started. */
   #writes = 0;
+  /** Runs while much is unwritten: one timer for a connection, not for each write. */
   #stallTimer: ReturnType<typeof setTimeout> | null = null;
   /** The Hub has closed the connection; its last replies are still being written. */
   #isFinishing = false;
   /** A write to the client has failed. */
   #isGone = false;
+  /** Resolves when the client has sent its last byte. */
   readonly #drainedInput = Promise.withResolvers<void>();
+  /** Everything is closed. Events that come later change nothing. */
   #isOver = false;
 
   constructor(socket: Socket, hub: WebSocket, settings: Settings) {
@@ -103,6 +109,7 @@ class Bridge {
     this.#stallTimeoutMs = settings.STALL_TIMEOUT_MS;
   }
 
+  /** Carries both directions until the connection is over. */
   async run(): Promise<void> {
     const hub = this.#hub;
     hub.binaryType = "arraybuffer";
@@ -179,6 +186,7 @@ class Bridge {
     this.#unwrittenBytes = 0;
   }
 
+  /** A write has reached the client. The Hub learns of it in portions. */
   #written(bytes: number): void {
     this.#writes++;
     this.#unwrittenBytes -= bytes;
@@ -201,6 +209,7 @@ class Bridge {
     }, this.#stallTimeoutMs);
   }
 
+  /** Gives the connection up, with whatever is unwritten: the client does not read, or has gone. */
   #abort(): void {
     if (this.#isOver) return;
     if (this.#hub.readyState === WebSocket.OPEN) this.#hub.close(1000);
@@ -224,6 +233,7 @@ class Bridge {
     this.#end();
   }
 
+  /** Releases everything, so that `run` returns. A reader that waits for credit would wait for ever. */
   #end(): void {
     this.#isOver = true;
     if (this.#stallTimer !== null) clearTimeout(this.#stallTimer);

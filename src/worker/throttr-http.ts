@@ -5,7 +5,7 @@ import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
 import { sendRuns } from "./run-sequence.ts";
 import { findRuns } from "./runs.ts";
 
-/** Reply bytes of one call to a shard. */
+/** Reply bytes of one call to a shard, 1 MiB: the client reads a part while the shard makes the next. */
 const REPLY_BYTES_MAX = 1 << 20;
 
 /**
@@ -23,6 +23,7 @@ export async function answerBody(
 ): Promise<Response> {
   const { settings, access } = caller;
   const runs = findRuns(protocol, body, settings.FRAME_BYTES_MAX, access);
+  // An empty body is a message without frames, and has no replies.
   if (runs.length === 0) return new Response(null, { headers: REPLY_HEADERS });
   const sink = new ResponseSink({ signal, stallTimeoutMs: settings.STALL_TIMEOUT_MS });
   // The runtime ends a request whose client has gone, unless something is waited for.

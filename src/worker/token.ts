@@ -19,11 +19,15 @@ const NAMESPACE = "namespace.";
 export const TICKET_TTL_S_MAX = 300;
 /** Tolerated difference between the clocks of issuer and server, in seconds. */
 const LEEWAY_S = 5;
+/** Prefixes of a kind in one token. Each key of each request is compared with all of them. */
 const PREFIXES_MAX = 16;
+/** Bytes of a prefix, as of a key: a longer one could match none. */
 const PREFIX_BYTES_MAX = 255;
 
+/** Prefixes become bytes once, when a token is read: keys are compared as bytes. */
 const encoder = new TextEncoder();
 
+/** A list of prefixes. An empty one, like none, allows all names. */
 const prefixes = v.optional(
   v.pipe(
     v.array(
@@ -38,6 +42,7 @@ const prefixes = v.optional(
   [],
 );
 
+/** All scopes, in the order of their bits. */
 export const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
 
 /** @param field the field with the name, for messages */
@@ -60,6 +65,10 @@ export const grantFields = {
   channelPrefixes: prefixes,
 };
 
+/**
+ * The claims that are read. Others are allowed and ignored: an issuer may add its own. `exp` is not optional, as a
+ * token cannot be revoked.
+ */
 const claimsSchema = v.object({
   ns: namespaceName("ns"),
   exp: v.number("exp: expected seconds since the epoch"),
@@ -148,6 +157,14 @@ export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
   );
 }
 
+/**
+ * The payload of a token whose signature and `exp` are right.
+ *
+ * A token that fails by its signature alone is tried with `TOKEN_SECRET_PREVIOUS`, so that a secret can be changed
+ * while tokens of the old one live.
+ *
+ * @throws ThrottrError `token_expired`, `token_invalid`
+ */
 async function verified(
   { TOKEN_SECRET, TOKEN_SECRET_PREVIOUS }: Settings,
   token: string,
@@ -191,6 +208,11 @@ function assertBegun(claims: Pick<Claims, "nbf" | "iat">): void {
   }
 }
 
+/**
+ * Reads the claims of a payload that was signed: a fault in them is the issuer's, and the message names it.
+ *
+ * @throws ThrottrError `token_invalid`
+ */
 function parseClaims(payload: unknown): v.InferOutput<typeof claimsSchema> {
   const result = v.safeParse(claimsSchema, payload);
   if (result.success) return result.output;

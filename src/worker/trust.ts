@@ -21,7 +21,12 @@ const propsSchema = v.strictObject({
 /** `props` of a binding to the entrypoint `Throttr`. */
 export type BindingProps = v.InferInput<typeof propsSchema>;
 
+/** Accesses by props object. Weak, as the runtime drops the props with the binding. */
 const known = new WeakMap<object, Access>();
+/**
+ * A binding without props may do everything: only the account's owner can bind. One object, so that it is remembered
+ * too.
+ */
 const EVERYTHING: BindingProps = {};
 
 /**

@@ -14,6 +14,7 @@ const LOGGED_MAX = 100;
 /** Longer names are cut in messages and logs. */
 const SHOWN_MAX = 200;
 
+/** Origins and hosts that were logged in this isolate. Each new isolate logs them again, as none of them lasts. */
 const logged = new Set<string>();
 
 /** Whether `CORS_ORIGINS` lists an origin. */
@@ -22,7 +23,12 @@ export function isListedOrigin(origin: string, { CORS_ORIGINS }: Settings): bool
   return origins.includes("*") || origins.includes(origin);
 }
 
-/** @throws ThrottrError `origin_not_allowed` */
+/**
+ * Refuses pages of other sites. Programs send no `Origin`, and are not what this is about: a browser alone lets a
+ * stranger's page use its owner's network.
+ *
+ * @throws ThrottrError `origin_not_allowed`
+ */
 export function assertOrigin(origin: string | undefined, url: string, settings: Settings): void {
   if (origin === undefined || isListedOrigin(origin, settings)) return;
   if (origin === new URL(url).origin) return;
@@ -35,7 +41,12 @@ export function assertOrigin(origin: string | undefined, url: string, settings: 
   );
 }
 
-/** @throws ThrottrError `host_not_allowed` */
+/**
+ * Refuses a name that is not one of the server's, if `HOSTS` lists any. A deployed Worker needs no such list:
+ * Cloudflare routes by name.
+ *
+ * @throws ThrottrError `host_not_allowed`
+ */
 export function assertHost(url: string, settings: Settings): void {
   if (settings.HOSTS === "") return;
   const { host, hostname } = new URL(url);
@@ -57,6 +68,7 @@ function isLoopbackName(hostname: string): boolean {
   );
 }
 
+/** Whether a variable lists the host, with or without its port. */
 function isListedHost(host: string, hostname: string, { HOSTS, CORS_ORIGINS }: Settings): boolean {
   const hosts = listOf(HOSTS.toLowerCase());
   if (hosts.includes("*") || hosts.includes(host) || hosts.includes(hostname)) return true;
@@ -65,6 +77,7 @@ function isListedHost(host: string, hostname: string, { HOSTS, CORS_ORIGINS }: S
   return origins.includes("*") || origins.some((origin) => origin.split("://")[1] === host);
 }
 
+/** The parts of a list with commas. An empty text has one empty part, which no origin or host equals. */
 function listOf(text: string): string[] {
   return text.split(",").map((listed) => listed.trim());
 }
@@ -76,6 +89,7 @@ function isNew(text: string): boolean {
   return true;
 }
 
+/** A name for messages and logs, in at most 200 characters. */
 function shown(name: string): string {
   return name.length > SHOWN_MAX ? `${name.slice(0, SHOWN_MAX)}…` : name;
 }

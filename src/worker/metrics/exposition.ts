@@ -7,6 +7,7 @@
  * Source: prometheus.io/docs/instrumenting/exposition_formats, "Text-based format".
  */
 
+/** Prometheus chooses its parser by it. */
 export const EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export interface Sample {
@@ -32,6 +33,7 @@ export function expositionOf(metrics: readonly Metric[]): string {
     .join("");
 }
 
+/** A metric with all its samples: the format wants them together, below one HELP and one TYPE. */
 function textOf({ name, type, help, samples }: Metric): string {
   const lines = samples.map(
     ({ labels, value }) => `${name}${labelsOf(labels)} ${numberOf(value)}\n`,
@@ -39,15 +41,19 @@ function textOf({ name, type, help, samples }: Metric): string {
   return `# HELP ${name} ${escapedHelp(help)}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }
 
+/** Labels in braces; nothing without labels. */
 function labelsOf(labels: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapedLabel(value)}"`);
   return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
 }
 
+/** Help is one line: the format escapes backslashes and line ends in it. */
 const escapedHelp = (text: string): string => text.replaceAll("\\", "\\\\").replaceAll("\n", "\\n");
 
+/** Label values are in quotes, which must be escaped there in addition. */
 const escapedLabel = (text: string): string => escapedHelp(text).replaceAll('"', '\\"');
 
+/** Go's names of infinities, which the format uses; NaN is the same in both. */
 function numberOf(value: number): string {
   if (value === Infinity) return "+Inf";
   return value === -Infinity ? "-Inf" : String(value);

@@ -27,9 +27,16 @@ interface Source<Said> {
 interface Counting {
   readonly labels: Labels;
   readonly figures: TallyFigures;
+  /**
+   * Each request is counted in one place, by shards or by Hubs and doors; only the names counted there get a series.
+   */
   readonly isShard: boolean;
 }
 
+/**
+ * All metrics of a namespace. An object that did not answer has no series but `..._up` 0: a sample of 0 would look like
+ * a restart.
+ */
 export function metricsOf(namespace: string, survey: Survey): Metric[] {
   const shards = survey.shards.map((shard, index): Source<ShardSummary> => ({
     labels: { namespace, shard: String(index) },
@@ -60,6 +67,7 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
   ];
 }
 
+/** The counts of objects that answered. */
 function countingOf(
   sources: readonly Source<{ readonly tally: TallyFigures }>[],
   isShard: boolean,
@@ -69,6 +77,7 @@ function countingOf(
   );
 }
 
+/** Counters of requests and bytes, a series for each object. A type that an object never counts has no series there. */
 function countersOf(counting: readonly Counting[]): Metric[] {
   const bytesAt = (index: number): Sample[] =>
     counting.map(({ labels, figures }) => ({ labels, value: figures[index]! }));
@@ -162,6 +171,9 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
   ];
 }
 
+/**
+ * Metrics of Hubs. Only those with connections are known; a Hub whose last connection closed has no series any more.
+ */
 function metricsOfHubs(hubs: readonly Source<HubFigures>[]): Metric[] {
   return [
     metric(
@@ -169,11 +181,13 @@ function metricsOfHubs(hubs: readonly Source<HubFigures>[]): Metric[] {
       "Whether a Hub with connections answers; if it does not, its other series are missing.",
       upOf(hubs),
     ),
-    metric("throttr_connections", "Open connections.", [
-      ...(["tcp", "websocket", "events"] as const).flatMap((transport) =>
+    metric(
+      "throttr_connections",
+      "Open connections.",
+      (["tcp", "websocket", "events"] as const).flatMap((transport) =>
         samplesOf(hubs, ({ byTransport }) => byTransport[transport], { transport }),
       ),
-    ]),
+    ),
     metric(
       "throttr_subscriptions",
       "Subscriptions to channels, including those that connections begin with.",
@@ -182,6 +196,11 @@ function metricsOfHubs(hubs: readonly Source<HubFigures>[]): Metric[] {
   ];
 }
 
+/**
+ * A sample for each object that answered.
+ *
+ * @param more labels beside those of the object
+ */
 function samplesOf<Said>(
   sources: readonly Source<Said>[],
   read: (said: Said) => number,
@@ -192,6 +211,7 @@ function samplesOf<Said>(
   );
 }
 
+/** 1 for each object that answered, 0 for each other. */
 function upOf(sources: readonly Source<object>[]): Sample[] {
   return sources.map(({ labels, said }) => ({ labels, value: said === null ? 0 : 1 }));
 }

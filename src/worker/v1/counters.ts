@@ -38,12 +38,16 @@ const inJson = (counter: CounterRecord): object => ({
  */
 const changeOf = (change: CounterChange | null): Answer => ok(inJson(present(change, "counter")));
 
-/** The routes that add to a counter and subtract from it; the operation has the name of the change. */
-const changeRoute = (change: "increase" | "decrease", summary: string): Route =>
+/** The routes that add to a counter and subtract from it. */
+const changeRoute = (
+  name: "increase" | "decrease",
+  change: typeof operations.increase,
+  summary: string,
+): Route =>
   route({
     method: "POST",
-    path: `/v1/counters/{key}/${change}`,
-    id: `${change}Counter`,
+    path: `/v1/counters/{key}/${name}`,
+    id: `${name}Counter`,
     tag,
     summary,
     scopes: ["write"],
@@ -51,9 +55,9 @@ const changeRoute = (change: "increase" | "decrease", summary: string): Route =>
     body: amountBody,
     answers: changed,
     errors: ["key_absent", "kind_mismatch"],
-    example: { url: `/v1/counters/visits/${change}`, body: { amount: 5 } },
+    example: { url: `/v1/counters/visits/${name}`, body: { amount: 5 } },
     answer: async ({ caller, path, body, once }) => {
-      return changeOf(await executeOne(caller, operations[change](path.key, body.amount, once)));
+      return changeOf(await executeOne(caller, change(path.key, body.amount, once)));
     },
   });
 
@@ -135,6 +139,10 @@ export const counterRoutes = [
       return ok({ quota: String(quota) });
     },
   }),
-  changeRoute("increase", "Add to the quota of a counter"),
-  changeRoute("decrease", "Subtract from the quota of a counter, if it is large enough"),
+  changeRoute("increase", operations.increase, "Add to the quota of a counter"),
+  changeRoute(
+    "decrease",
+    operations.decrease,
+    "Subtract from the quota of a counter, if it is large enough",
+  ),
 ];

@@ -15,6 +15,7 @@ import {
   ttlMs,
 } from "./parts.ts";
 
+/** A value as text or in base64. Two fields, as no text says of itself which of the two it is. */
 export const setBody = v.pipe(
   v.strictObject({
     value: v.exactOptional(text("The value, as text.")),
@@ -25,11 +26,12 @@ export const setBody = v.pipe(
   oneOf("value", "valueBase64"),
 );
 
-/** The query that belongs to a raw value. */
+/** The query that belongs to a raw value: its body has no place for a TTL. */
 export const rawQuery = v.strictObject({
   ttlMs: queryInteger(1, Number.MAX_SAFE_INTEGER, "TTL of a raw value, in ms."),
 });
 
+/** Null is a value of its own on both sides, no record: so one call can create, replace or remove. */
 export const compareAndSetBody = v.pipe(
   v.strictObject({
     expected: v.exactOptional(
@@ -58,6 +60,7 @@ export const compareAndSetBody = v.pipe(
   ),
 );
 
+/** A buffer that was read. A client must look for both fields: which one comes depends on the bytes. */
 export const Buffer = v.pipe(
   v.strictObject({
     value: textAnswer("The value, if it is UTF-8."),
@@ -67,6 +70,7 @@ export const Buffer = v.pipe(
   v.metadata(requiresOneOf("value", "valueBase64")),
 );
 
+/** A buffer that was not as expected is a normal answer, with the value that a next attempt needs. */
 export const compareAndSetAnswer = v.strictObject({
   applied: v.boolean(),
   current: v.exactOptional(

@@ -12,6 +12,7 @@ import {
   textAnswer,
 } from "./parts.ts";
 
+/** A message. Its size has no bound here: `FRAME_BYTES_MAX` is a setting, so the route checks it. */
 export const messageBody = v.pipe(
   v.strictObject({
     payload: v.exactOptional(text("The message, as text.")),
@@ -21,6 +22,7 @@ export const messageBody = v.pipe(
   oneOf("payload", "payloadBase64"),
 );
 
+/** What became of a message. No subscription is no error: a publisher need not know its listeners. */
 export const messageAnswer = v.strictObject({
   delivered: counted("Number of subscriptions that received it."),
   sequence: v.pipe(
@@ -31,6 +33,7 @@ export const messageAnswer = v.strictObject({
   ),
 });
 
+/** A channel with subscriptions; others are not listed. */
 export const ListedChannel = v.strictObject({
   channel: textAnswer("The name, if it is UTF-8."),
   channelBase64: base64Answer("The name, if it is not UTF-8."),

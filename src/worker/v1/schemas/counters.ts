@@ -2,8 +2,10 @@
 import * as v from "valibot";
 import { U64, U64Text, integer, remaining, ttlMs } from "./parts.ts";
 
+/** Both fields are needed: every record expires. */
 export const insertBody = v.strictObject({ quota: U64, ttlMs });
 
+/** The TTL is needed although an existing counter ignores it: a caller cannot know which it will meet. */
 export const incrementBody = v.strictObject({
   by: v.optional(U64, "1"),
   ttlMs: integer(
@@ -13,12 +15,16 @@ export const incrementBody = v.strictObject({
   ),
 });
 
+/** The quota to set; the TTL stays. */
 export const quotaBody = v.strictObject({ quota: U64 });
 
+/** What to add or subtract, never negative: a quota is unsigned. */
 export const amountBody = v.strictObject({ amount: U64 });
 
+/** A counter that was read. */
 export const Counter = v.strictObject({ quota: U64Text, ...remaining });
 
+/** The counter after a change, or as it is when the change did not apply. */
 export const CounterChange = v.strictObject({
   applied: v.pipe(
     v.boolean(),
@@ -30,4 +36,5 @@ export const CounterChange = v.strictObject({
   ...remaining,
 });
 
+/** The quota alone: the reply to an increment has nothing else. */
 export const quotaAnswer = v.strictObject({ quota: U64Text });

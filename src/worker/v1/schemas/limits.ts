@@ -2,44 +2,59 @@
 import * as v from "valibot";
 import { count, counted, integer, moment, positive } from "./parts.ts";
 
-/** Names of limits and quotas, and keys of limits. */
+/** Names of limits and quotas, and keys of limits. They become parts of one stored key of at most 255 bytes. */
 const LIMIT_NAME = /^[\w\-:.@+]{1,64}$/;
 
+/**
+ * Quotas of one strategy. The state of each is stored in the limit's one record, and each is decided at every request.
+ */
 const QUOTAS_MAX = 8;
 
 /** 58 years. The state of a window counts nanoseconds in 64 bits, which a longer window would overflow. */
 const WINDOW_MS_MAX = 1_844_674_407_370;
 
+/** Requests per second. GCRA counts in nanoseconds, and a higher rate would have less than one between two requests. */
 const GCRA_RATE_MAX = 1e9;
 
+/**
+ * Requests of one call. A few places of an idempotency key hold the number of a request, and each request is an
+ * operation of its own.
+ */
 export const LIMIT_REQUESTS_MAX = 1000;
 
+/** A name or key of a limit. Text and not bytes, as strategies elsewhere name their quotas in it, too. */
 const limitName = (description: string) => {
   const message = "expected 1 to 64 characters of A-Z a-z 0-9 _ - : . @ +";
   return v.pipe(v.string(message), v.regex(LIMIT_NAME, message), v.description(description));
 };
 
+/** A number of requests: whole, and exact in a double. */
 const amount = (description: string) => integer(1, Number.MAX_SAFE_INTEGER, description);
 
+/** Need not be whole: windows are counted in nanoseconds. */
 const windowMs = positive(WINDOW_MS_MAX, "Length of the window, in ms.");
 
+/** How many requests may come at once, after a pause. */
 const burst = amount("Requests at once.");
 
 /** The field that tells strategies apart. */
 const is = <const Name extends string>(name: Name) => v.literal(name, `expected ${name}`);
 
+/** Token and leaky bucket have the same fields: a burst, and a rate at which it comes back. */
 export const BucketStrategy = v.strictObject({
   strategy: v.picklist(["token_bucket", "leaky_bucket"]),
   burst,
   rate: positive(Number.MAX_VALUE, "Requests per second in the long run; need not be whole."),
 });
 
+/** The same fields as a bucket, with a smaller largest rate. */
 export const GcraStrategy = v.strictObject({
   strategy: is("gcra"),
   burst,
   rate: positive(GCRA_RATE_MAX, "Requests per second in the long run; need not be whole."),
 });
 
+/** One quota of several: so many requests in each window. */
 export const Quota = v.strictObject({
   name: limitName("Name of the quota in results."),
   limit: amount("Requests in a window."),
@@ -48,6 +63,9 @@ export const Quota = v.strictObject({
 
 const quotasMessage = `expected 1 to ${QUOTAS_MAX} quotas`;
 
+/**
+ * A list even for one quota, so that a second one changes no type. Checks of the quotas together are the operation's.
+ */
 export const FixedWindowStrategy = v.strictObject({
   strategy: is("fixed_window"),
   quotas: v.pipe(
@@ -60,12 +78,14 @@ export const FixedWindowStrategy = v.strictObject({
   ),
 });
 
+/** One quota for any window, wherever it begins. */
 export const SlidingWindowStrategy = v.strictObject({
   strategy: is("sliding_window"),
   limit: amount("Requests in any window."),
   windowMs,
 });
 
+/** Both parts must allow a request: the first bounds a period, the second bursts within it. */
 export const CompositeStrategy = v.strictObject({
   strategy: is("composite"),
   primary: FixedWindowStrategy,
@@ -76,6 +96,7 @@ export const CompositeStrategy = v.strictObject({
   ),
 });
 
+/** In the order of messages, which name them all. */
 const STRATEGIES = [
   "token_bucket",
   "leaky_bucket",
@@ -89,6 +110,7 @@ const OBJECT_MESSAGE = "expected an object with a field strategy";
 
 const strategyMessage = `expected one of ${STRATEGIES.join(", ")}`;
 
+/** Any strategy. The server stores none, so each request carries its own. */
 export const Strategy = v.variant(
   "strategy",
   [BucketStrategy, GcraStrategy, FixedWindowStrategy, SlidingWindowStrategy, CompositeStrategy],
@@ -96,14 +118,18 @@ export const Strategy = v.variant(
   ({ path }) => (path === undefined ? OBJECT_MESSAGE : strategyMessage),
 );
 
+/** 1 unless given. It may exceed the limit: such a request is refused and says why. */
 const cost = v.optional(amount("Cost of the request."), 1);
 
+/** A request to charge or to refund. */
 export const limitBody = v.strictObject({ strategy: Strategy, cost });
 
+/** Without a cost: a peek asks about a request of cost 1. */
 export const peekBody = v.strictObject({ strategy: Strategy });
 
 const requestsMessage = `expected 1 to ${LIMIT_REQUESTS_MAX} requests`;
 
+/** Requests with their names, which a single request has in its path. */
 export const limitManyBody = v.strictObject({
   requests: v.pipe(
     v.array(
@@ -120,6 +146,7 @@ export const limitManyBody = v.strictObject({
   ),
 });
 
+/** In the query, as many clients send no body with DELETE. */
 export const resetQuery = v.strictObject({
   strategy: v.pipe(
     v.picklist(STRATEGIES, strategyMessage),
@@ -129,6 +156,7 @@ export const resetQuery = v.strictObject({
   ),
 });
 
+/** One quota's part in a decision. */
 export const QuotaResult = v.strictObject({
   allowed: v.boolean(),
   limit: v.number(),
@@ -136,6 +164,7 @@ export const QuotaResult = v.strictObject({
   reset: moment("In ms since the epoch; null if waiting does not help."),
 });
 
+/** A decision. Times are null when no waiting helps, as JSON has no infinity. */
 export const LimitResult = v.strictObject({
   success: v.pipe(v.boolean(), v.description("Whether the request is allowed.")),
   limit: v.pipe(v.number(), v.description("Limit of the quota with the smallest `remaining`.")),
@@ -158,6 +187,7 @@ export const LimitResult = v.strictObject({
   ),
 });
 
+/** Results and errors mixed: the failure of one request says nothing about the others. */
 export const limitManyAnswer = v.strictObject({
   results: v.pipe(
     v.array(

@@ -2,6 +2,7 @@
 import * as v from "valibot";
 import { count, counted } from "./parts.ts";
 
+/** A confirmation. What these routes do cannot be undone, and the token alone does not show its namespace. */
 export const adminBody = v.strictObject({
   namespace: v.pipe(
     v.string("expected the name of the namespace"),
@@ -11,6 +12,7 @@ export const adminBody = v.strictObject({
   ),
 });
 
+/** All shards, with 0 for those whose time was right. */
 export const clockAnswer = v.strictObject({
   shards: v.array(
     v.strictObject({
@@ -20,6 +22,7 @@ export const clockAnswer = v.strictObject({
   ),
 });
 
+/** The figures of INFO, with the requests by the names of calls. */
 export const Info = v.strictObject({
   nowSeconds: counted("The server's clock, in s since the epoch."),
   requests: count,
@@ -46,6 +49,7 @@ export const Info = v.strictObject({
   version: v.string(),
 });
 
+/** Problem details (RFC 9457), with a `code` of our own: programs compare the code, and never a text. */
 export const Problem = v.strictObject({
   type: v.pipe(v.string(), v.description("URL of the explanation of the code.")),
   title: v.pipe(v.string(), v.description("Meaning of the code.")),

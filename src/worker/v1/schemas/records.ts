@@ -16,8 +16,10 @@ import {
   textAnswer,
 } from "./parts.ts";
 
+/** The ways to change a TTL, by the names of the wire. */
 const CHANGES = Object.keys(Change) as (keyof typeof Change)[];
 
+/** From 0, unlike the TTL of a new record: a change by 0 reads the remaining time, and a TTL of 0 ends the record. */
 export const ttlBody = v.strictObject({
   ttlMs: integer(0, Number.MAX_SAFE_INTEGER, "In milliseconds."),
   change: v.optional(
@@ -29,18 +31,22 @@ export const ttlBody = v.strictObject({
   ),
 });
 
+/** Its cursor may be longer than a key: a scan of large shards does not go in the order of keys. */
 export const recordsQuery = v.strictObject({
   prefix,
   limit,
   cursor: queryCursor(SCAN_CURSOR_BYTES_MAX),
 });
 
+/** At least one byte, so that a prefix that was lost in a script does not remove everything; `flush` is for that. */
 export const prefixQuery = v.strictObject({
   prefix: queryBytes(1, "Records whose keys begin with it are removed."),
 });
 
+/** How long a record lives, and nothing about what it holds. */
 export const Remaining = v.strictObject(remaining);
 
+/** The key of a listed record, in one of two fields. */
 const keyFields = {
   key: textAnswer("The key, if it is UTF-8."),
   keyBase64: base64Answer("The key, if it is not UTF-8."),
@@ -48,6 +54,7 @@ const keyFields = {
 
 const expiresAtMs = remaining.expiresAtMs;
 
+/** A record without its value: `kind` says which of the other fields are there. */
 export const ListedRecord = v.variant("kind", [
   v.strictObject({ ...keyFields, kind: v.literal("counter"), quota: U64Text, expiresAtMs }),
   v.strictObject({
@@ -58,6 +65,7 @@ export const ListedRecord = v.variant("kind", [
   }),
 ]);
 
+/** A page of records of both kinds: they share one set of keys. */
 export const recordsAnswer = v.strictObject({
   records: v.pipe(
     v.array(ListedRecord),
@@ -69,6 +77,7 @@ export const recordsAnswer = v.strictObject({
   cursor,
 });
 
+/** How many records were removed, on all shards together. */
 export const removedAnswer = v.strictObject({
   removed: counted("Records that were removed."),
 });

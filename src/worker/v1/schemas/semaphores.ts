@@ -19,18 +19,22 @@ import {
   textAnswer,
 } from "./parts.ts";
 
+/** Any version of UUID, in either case: an id is 16 bytes, of which nothing is read. */
 const LEASE_ID = /^[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}$/;
 
 const leaseIdMessage = "expected a UUID";
 
+/** At most a day, as nothing else ends a lease whose holder has died. */
 const leaseTtlMs = integer(
   1,
   LEASE_TTL_MS_MAX,
   "TTL of the lease, in ms: at most a day. If its caller dies, the resources stay in use until then.",
 );
 
+/** 32 bits, as the yrmcds protocol has them: both doors share the semaphores. */
 const resources = integer(1, U32_MAX, "Number of resources to hold.");
 
+/** The maximum comes with each request, as in the yrmcds protocol: no semaphore is configured. */
 export const leaseBody = v.strictObject({
   resources: v.optional(resources, 1),
   maximum: integer(1, U32_MAX, "Most that all holders together may hold."),
@@ -44,19 +48,23 @@ export const leaseBody = v.strictObject({
   ),
 });
 
+/** The new TTL, from the renewal on. */
 export const renewBody = v.strictObject({ ttlMs: leaseTtlMs });
 
+/** Its cursor is a name, and names from the yrmcds protocol may be longer than 255 bytes. */
 export const semaphoresQuery = v.strictObject({
   prefix,
   limit,
   cursor: queryCursor(SEMAPHORE_NAME_BYTES_MAX),
 });
 
+/** Its cursor is a kind and an id, so it has one length. */
 export const holdersQuery = v.strictObject({
   limit,
   cursor: queryCursor(HOLDER_CURSOR_BYTES, HOLDER_CURSOR_BYTES),
 });
 
+/** A lease as it was given or renewed. */
 export const Lease = v.strictObject({
   leaseId: v.pipe(v.string(), v.description("A UUID, by which the lease is renewed and released.")),
   name: textAnswer("Name of the semaphore, if it is UTF-8."),
@@ -65,14 +73,17 @@ export const Lease = v.strictObject({
   ...remaining,
 });
 
+/** What a semaphore is known by: no maximum is stored, only the most that was held. */
 const semaphoreState = {
   consumption: counted("Resources that all holders hold together."),
   mostHeld: counted("The largest consumption of the last day or so."),
   maximum: counted("Deprecated: the former name of `mostHeld`."),
 };
 
+/** A semaphore whose name the caller knows. */
 export const Semaphore = v.strictObject(semaphoreState);
 
+/** A semaphore of a list. */
 export const ListedSemaphore = v.strictObject({
   name: textAnswer("The name, if it is UTF-8."),
   nameBase64: base64Answer("The name, if it is not UTF-8."),
@@ -84,6 +95,7 @@ export const semaphoresAnswer = v.strictObject({
   cursor,
 });
 
+/** Who holds how much. Both kinds of holders have a UUID, and `kind` tells them apart. */
 export const Holder = v.strictObject({
   kind: v.pipe(
     v.picklist(["connection", "lease"]),
