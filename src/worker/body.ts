@@ -77,7 +77,7 @@ async function readWhole(
       counted = filled - PART_BYTES;
       unfinishedBytes += counted;
       if (unfinishedBytes > BODIES_BYTES_MAX) throw bodiesMax(what, BODIES_BYTES_MAX);
-      // Moves the bytes without a second buffer where the runtime can, so that growing takes no twice the memory.
+      // Moves the bytes without a second buffer where the runtime can, so growing need not take twice the memory.
       buffer = buffer.transfer(roomAfter(filled, buffer.byteLength, bytesMax));
     }
   } catch (error) {

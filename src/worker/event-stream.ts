@@ -34,7 +34,6 @@ export class EventStream {
   readonly response: Response;
   readonly #hub: WebSocket;
   readonly #heartbeat: ReturnType<typeof setInterval>;
-  /** In the order in which it is sent. */
   readonly #waiting: Waiting[] = [];
   /** Resolves the reader's wait for text; null while it does not wait. */
   #isWanted: (() => void) | null = null;
@@ -72,7 +71,6 @@ export class EventStream {
     if (this.#waiting.length === 0) this.#push(": \n\n");
   }
 
-  /** Adds what is to be sent, and wakes the reader. */
   #push(waiting: Waiting): void {
     if (this.#ending !== null) return;
     this.#waiting.push(waiting);
@@ -116,7 +114,6 @@ export class EventStream {
   }
 }
 
-/** One message as an event. */
 function eventText({ sequence, payload }: EventRecord): string {
   const id = sequence === null ? "" : `id: ${sequence}\n`;
   // By the format an event without data is not delivered; it only moves the listener's `lastEventId`.

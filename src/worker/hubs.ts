@@ -113,7 +113,6 @@ async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
   }
 }
 
-/** Remembers where there was room, for a minute. */
 function remember(key: string, index: number): void {
   if (roomAt.size >= REMEMBERED_MAX) roomAt.clear();
   roomAt.set(key, { index, untilMs: Date.now() + REMEMBERED_MS });

@@ -66,7 +66,6 @@ export async function openLive(caller: Caller, intervalMs: number): Promise<Resp
   return new Response(listener.readable, { headers: HEADERS });
 }
 
-/** Whether one more listener would be too many. */
 function isFull(namespace: string): boolean {
   if (listeners.size >= ISOLATE_LISTENERS_MAX) return true;
   const isOfNamespace = (listener: Listener): boolean => listener.namespace === namespace;
@@ -85,7 +84,6 @@ class Listener {
   readonly #ended = new AbortController();
   /** What the next `pull` sends; empty until it is made. */
   #text = "";
-  /** When the next overview is due. */
   #dueAtMs = 0;
 
   constructor(caller: Caller, intervalMs: number) {

@@ -14,7 +14,6 @@ import {
   quotaBody,
 } from "./schemas/counters.ts";
 
-/** The section of the document. */
 const tag = "counters";
 
 /** The answer of routes that change a counter. */

@@ -89,8 +89,10 @@ function namesOf(
     const what = part.slice(1, -1) as "key" | "channel" | "name" | "lease";
     const elsewhere = parameters.get(what);
     if (elsewhere !== undefined && parts[i] !== ELSEWHERE) {
-      const message = `the path already has a name; write ${ELSEWHERE} there to use the parameter`;
-      refuseFields("query_invalid", [{ field: what, message }]);
+      refuseParameter(
+        what,
+        `the path already has a name; write ${ELSEWHERE} there to use the parameter`,
+      );
     }
     parameters.delete(what);
     names[what] = binaryBytes(
@@ -114,15 +116,12 @@ function parametersOf({ search }: URL): Map<string, string> {
     const value = unescaped(rest.join("="));
     const field = unescaped(name!) ?? name!;
     if (value === null) {
-      refuseFields("query_invalid", [
-        {
-          field,
-          message: "a % must be followed by two hexadecimal digits; escape a plain % as %25",
-        },
-      ]);
+      refuseParameter(
+        field,
+        "a % must be followed by two hexadecimal digits; escape a plain % as %25",
+      );
     }
-    if (parameters.has(field))
-      refuseFields("query_invalid", [{ field, message: "the parameter was given twice" }]);
+    if (parameters.has(field)) refuseParameter(field, "the parameter was given twice");
     parameters.set(field, value);
   }
   parameters.delete("ticket");
@@ -134,6 +133,10 @@ function parametersOf({ search }: URL): Map<string, string> {
  * one.
  */
 const fieldsOf = (parameters: Map<string, string>): object => Object.fromEntries(parameters);
+
+function refuseParameter(field: string, message: string): never {
+  return refuseFields("query_invalid", [{ field, message }]);
+}
 
 /** The content type without its parameters, in lower case; empty without one. */
 function typeOf({ headers }: Request): string {

@@ -17,7 +17,6 @@ import {
   semaphoresQuery,
 } from "./schemas/semaphores.ts";
 
-/** The section of the document. */
 const tag = "semaphores";
 /** One lease. Its id is all that proves who holds it. */
 const leasePath = "/v1/semaphores/{name}/leases/{lease}";
