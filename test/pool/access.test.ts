@@ -72,7 +72,7 @@ describe("over HTTP", () => {
     const open = { ...env, ACCESS: "open", TOKEN_SECRET: "" } as Env;
     const problem = await problemOf(await worker.fetch(request, open, createExecutionContext()));
     expect(problem).toMatchObject({ status: 401, code: "token_invalid" });
-    expect(problem.detail).toMatch(/open .* send no token$/);
+    expect(problem.detail).toMatch(/open .* send the request without one$/);
   });
 
   it("a request without a token is refused with 401 when access is not open", async () => {
