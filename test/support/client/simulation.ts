@@ -332,7 +332,8 @@ function* faultsOf({ kind, key, executions, outcome }: MadeCall): Generator<stri
     if (executions === 0) yield "a result, and not executed";
   } else {
     const { code, message } = outcome.error;
-    const isKnown = code !== "outcome_unknown" && !message.includes("may have been applied");
+    const isKnown =
+      code !== "outcome_unknown" && !/may have (?:been applied|arrived)/.test(message);
     if (code === "kind_mismatch") {
       if (message !== `kind_mismatch: ${key}`) yield `the error of another: ${message}`;
     } else if (!CODES.includes(code)) yield `unexpected: ${message}`;
