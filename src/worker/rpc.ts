@@ -15,6 +15,7 @@ import type {
   BatchCall,
   BatchOutcome,
   BatchOutcomes,
+  OperationName,
   ThrottrService,
 } from "../wire/edge/service.ts";
 import type { Text } from "../wire/edge/argument.ts";
@@ -49,27 +50,14 @@ function acquireByNewLease(
   return operations.acquire(name, withNewLeaseId(options));
 }
 
-/** The base class, with the types of the operations: the static block of `Throttr` defines a method for each. */
-const CallsEntrypoint = WorkerEntrypoint as unknown as new (
-  ctx: ExecutionContext,
-  env: Env,
-) => WorkerEntrypoint<Env> & OperationCalls;
+/** Arguments of a call. */
+type Given<Name extends OperationName> = Parameters<OperationCalls[Name]>;
 
 /**
  * The entrypoint that other Workers bind to. The runtime makes one for each call, so it has no state of its own: what
  * lasts is in the isolate's modules and in the objects.
  */
-export class Throttr extends CallsEntrypoint implements ThrottrService {
-  // On the prototype, as the runtime lets other Workers call nothing else: no fields, no own properties.
-  static {
-    for (const [name, operation] of table) {
-      const value = async function (this: Throttr, ...given: unknown[]): Promise<unknown> {
-        return await this.#call(operation, given);
-      };
-      Object.defineProperty(Throttr.prototype, name, { value });
-    }
-  }
-
+export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
   /**
    * HTTP over the binding, with the rights of its props in place of a token. The context is marked, not the request: a
    * request can be rebuilt with any header by the Worker that sends it.
@@ -130,11 +118,97 @@ export class Throttr extends CallsEntrypoint implements ThrottrService {
     return outcomes as BatchOutcomes<Calls>;
   }
 
+  // Methods of the class, as the runtime lets other Workers call nothing else: no fields, no own properties.
+  insert(...given: Given<"insert">) {
+    return this.#call(operations.insert, given);
+  }
+  query(...given: Given<"query">) {
+    return this.#call(operations.query, given);
+  }
+  increment(...given: Given<"increment">) {
+    return this.#call(operations.increment, given);
+  }
+  increase(...given: Given<"increase">) {
+    return this.#call(operations.increase, given);
+  }
+  decrease(...given: Given<"decrease">) {
+    return this.#call(operations.decrease, given);
+  }
+  patch(...given: Given<"patch">) {
+    return this.#call(operations.patch, given);
+  }
+  ttl(...given: Given<"ttl">) {
+    return this.#call(operations.ttl, given);
+  }
+  purge(...given: Given<"purge">) {
+    return this.#call(operations.purge, given);
+  }
+  set(...given: Given<"set">) {
+    return this.#call(operations.set, given);
+  }
+  get(...given: Given<"get">) {
+    return this.#call(operations.get, given);
+  }
+  compareAndSet(...given: Given<"compareAndSet">) {
+    return this.#call(operations.compareAndSet, given);
+  }
+  limit(...given: Given<"limit">) {
+    return this.#call(operations.limit, given);
+  }
+  peek(...given: Given<"peek">) {
+    return this.#call(operations.peek, given);
+  }
+  refund(...given: Given<"refund">) {
+    return this.#call(operations.refund, given);
+  }
+  reset(...given: Given<"reset">) {
+    return this.#call(operations.reset, given);
+  }
+  acquire(...given: Given<"acquire">) {
+    return this.#call(acquireByNewLease, given);
+  }
+  renew(...given: Given<"renew">) {
+    return this.#call(operations.renew, given);
+  }
+  release(...given: Given<"release">) {
+    return this.#call(operations.release, given);
+  }
+  inspectSemaphore(...given: Given<"inspectSemaphore">) {
+    return this.#call(operations.inspectSemaphore, given);
+  }
+  semaphores(...given: Given<"semaphores">) {
+    return this.#call(operations.semaphores, given);
+  }
+  holders(...given: Given<"holders">) {
+    return this.#call(operations.holders, given);
+  }
+  publish(...given: Given<"publish">) {
+    return this.#call(operations.publish, given);
+  }
+  list(...given: Given<"list">) {
+    return this.#call(operations.list, given);
+  }
+  exportPage(...given: Given<"exportPage">) {
+    return this.#call(operations.exportPage, given);
+  }
+  restore(...given: Given<"restore">) {
+    return this.#call(operations.restore, given);
+  }
+  removeAll(...given: Given<"removeAll">) {
+    return this.#call(operations.removeAll, given);
+  }
+  info(...given: Given<"info">) {
+    return this.#call(operations.info, given);
+  }
+
   /**
    * Makes an operation of the arguments and executes it. `make` gives a wrong argument its code, and nothing is sent
    * then.
    */
-  async #call(operation: AnyOperation, given: unknown[]): Promise<unknown> {
+  async #call<Given extends unknown[], Result>(
+    operation: (...given: Given) => Operation<Result>,
+    given: Given,
+  ): Promise<Result> {
     return await this.#failing(async () => {
       const asked = make(() => operation(...given));
       return await executeOne(this.#caller(), asked);
