@@ -77,7 +77,7 @@ export class Table {
   /** Looks a key up. True leaves the record in `segment` and `slot`. */
   find(keyspace: Keyspace, bytes: Uint8Array, at: number, length: number): boolean {
     this.#hash = hashBytes(this.#hashKey, keyspace, bytes, at, length);
-    this.segment = this.segmentAt(this.#hash);
+    this.segment = this.#segmentOf(this.#hash);
     this.slot = this.segment.find(this.#hash, keyMeta(keyspace, length), bytes, at);
     return this.slot >= 0;
   }
@@ -85,7 +85,7 @@ export class Table {
   /** Looks up the record with a hash for which `matches` is true. True leaves it in `segment` and `slot`. */
   findWhere(hash: number, matches: (segment: Segment, slot: number) => boolean): boolean {
     this.#hash = hash;
-    this.segment = this.segmentAt(hash);
+    this.segment = this.#segmentOf(hash);
     this.slot = this.segment.findWhere(hash, matches);
     return this.slot >= 0;
   }
@@ -198,13 +198,13 @@ export class Table {
 
   /** The first hash behind the segment that covers a hash; `HASH_END` behind the last. */
   hashAfter(hash: number): number {
-    const span = 2 ** (32 - this.segmentAt(hash).depth);
+    const span = 2 ** (32 - this.#segmentOf(hash).depth);
     return (Math.floor(hash / span) + 1) * span;
   }
 
   /** Removes expired records from the segment that covers a hash, and gives their memory back. */
   sweep(hash: number, now: U64): void {
-    const segment = this.segmentAt(hash);
+    const segment = this.#segmentOf(hash);
     const bytesBefore = segment.bytes;
     const { slots } = segment;
     segment.deadline.set(0xffffffff, 0xffffffff);
@@ -225,7 +225,7 @@ export class Table {
 
   /** Removes records of the segment that covers a hash: those for which `matches` is true. Returns their number. */
   removeWhere(hash: number, matches: (segment: Segment, slot: number) => boolean): number {
-    const segment = this.segmentAt(hash);
+    const segment = this.#segmentOf(hash);
     const recordsBefore = this.records;
     for (let slot = 0; slot < segment.slots.length;) {
       if (segment.slots[slot + META] !== 0 && matches(segment, slot)) {
@@ -240,11 +240,15 @@ export class Table {
 
   /** Every segment once, in the order of hashes. */
   *segments(): Generator<Segment> {
-    for (let hash = 0; hash < HASH_END; hash = this.hashAfter(hash)) yield this.segmentAt(hash);
+    for (let hash = 0; hash < HASH_END; hash = this.hashAfter(hash)) yield this.#segmentOf(hash);
   }
 
-  /** The segment that covers a hash. */
+  /** The segment that covers a hash, for walks over segments. Tests count its calls: lookups by key are no part of a walk. */
   segmentAt(hash: number): Segment {
+    return this.#segmentOf(hash);
+  }
+
+  #segmentOf(hash: number): Segment {
     return this.#directory[this.#depth === 0 ? 0 : hash >>> (32 - this.#depth)]!;
   }
 
@@ -290,6 +294,6 @@ export class Table {
     this.#directory.fill(halves[0], first, first + span / 2);
     this.#directory.fill(halves[1], first + span / 2, first + span);
     this.bytes += halves[0].bytes + halves[1].bytes - segment.bytes;
-    this.segment = this.segmentAt(this.#hash);
+    this.segment = this.#segmentOf(this.#hash);
   }
 }

@@ -214,8 +214,9 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(row(page, "api:ada"), /^limit$/);
     await page.goto(`${dashboard.url}/dashboard#records`);
     await page.getByLabel("Kind").selectOption("Buffers");
-    await button(page, "json").waitFor();
-    expect(await button(page, "api:ada").count()).toBe(0);
+    // A buffer of no limit is in the list before and after, so only the limit's row tells when the filter has taken effect.
+    await button(page, "api:ada").waitFor({ state: "detached" });
+    expect(await button(page, "json").count()).toBe(1);
     await page.getByLabel("Kind").selectOption("Limits");
     await button(page, "api:ada").waitFor();
     expect(

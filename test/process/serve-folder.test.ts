@@ -86,7 +86,7 @@ it("a start ends the workerd that a killed server left behind, and has its data"
   expect(isRunning(workerdPid)).toBe(false);
   expect(second.events[0]).toEqual({
     event: "warning",
-    detail: expect.stringContaining(`workerd, process ${workerdPid}, `) as unknown,
+    detail: expect.stringContaining(`workerd, process ${workerdPid}:`) as unknown,
   });
   expect(await counterAt(second.url)).toBe("2");
 });
