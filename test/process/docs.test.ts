@@ -51,6 +51,8 @@ const home = repository.url.replace(/^git\+|\.git$/g, "");
 
 /** Shell blocks that are not run, and why. */
 const NOT_RUN: Readonly<Record<string, string>> = {
+  "docs/performance.md: npm run bench -- --quick --parts table,limits":
+    "takes minutes, and needs the machine for itself",
   [`README.md: git clone ${home} && cd throttr-edge`]:
     "installs packages and keeps running; test/process/start.test.ts runs npm start",
   "README.md: (cd ../throttr-edge && npm ci && npm run build && npm pack)":
