@@ -48,7 +48,7 @@ platform. Each write of Throttr Edge is durable before its reply leaves.`;
 function commandText(command: string): string {
   return section(
     "Run it yourself",
-    `\`\`\`sh norun: takes a quarter of an hour\n${command}\n\`\`\``,
+    `\`\`\`sh\n${command}\n\`\`\``,
     "With `--write docs/performance.md` the command writes this page and its charts. `--help` lists all flags.",
   );
 }
