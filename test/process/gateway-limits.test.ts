@@ -204,10 +204,10 @@ describe("a client that does not read", () => {
     expect(drained).toBeGreaterThan(9 << 20);
     client.socket.pause();
     await sleep(800);
-    const [sentThen, reportsThen] = [sent, reports];
+    // Reports go on for a while: the system still takes what the gateway has received.
+    const sentThen = sent;
     await sleep(300);
     expect(sent).toBe(sentThen);
-    expect(reports).toBe(reportsThen);
     expect(drained).toBeLessThanOrEqual(sent);
     expect(sent - client.receivedBytes).toBeLessThan(SYSTEM_BYTES_MAX);
     expect(process.memoryUsage().rss - startBytes).toBeLessThan(200 << 20);
