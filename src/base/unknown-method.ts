@@ -5,3 +5,20 @@
 export function isUnknownMethod(error: unknown): boolean {
   return error instanceof Error && error.message.includes("RPC receiver does not implement");
 }
+
+/**
+ * Awaits a call of a method that an object of the last release may lack.
+ *
+ * @param otherwise replaces the answer of such an object. It executed nothing, so another call does nothing twice
+ */
+export async function orIfUnknown<T>(
+  call: Promise<T>,
+  otherwise: () => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await call;
+  } catch (error) {
+    if (!isUnknownMethod(error)) throw error;
+    return await otherwise();
+  }
+}

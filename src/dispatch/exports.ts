@@ -70,13 +70,7 @@ interface ExportParts {
 
 /** @throws Refusal */
 function readExport(frame: Uint8Array): ExportParts {
-  const { prefix, body } = readParts(frame);
-  check(
-    body.length >= EXPORT_FIELDS_BYTES,
-    "body",
-    `at least ${EXPORT_FIELDS_BYTES} bytes`,
-    body.length,
-  );
+  const { prefix, body } = readParts(frame, EXPORT_FIELDS_BYTES);
   const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
   const limit = view.getUint16(0, true);
   check(limit >= 1 && limit <= EXPORT_RECORDS_MAX, "limit", `1 to ${EXPORT_RECORDS_MAX}`, limit);

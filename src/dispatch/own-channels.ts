@@ -13,7 +13,7 @@ import type { HubCalls } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { hubName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
-import { isUnknownMethod } from "../base/unknown-method.ts";
+import { orIfUnknown } from "../base/unknown-method.ts";
 
 /** Namespaces whose Hubs an isolate remembers. */
 const NAMESPACES_MAX = 1024;
@@ -53,7 +53,10 @@ export class OwnChannels {
     const delivered = new Uint32Array(count);
     await Promise.all(
       Array.from(await this.#byHub(publications), async ([hub, { out, indexes }]) => {
-        const answer = await inTime(sendTo(hubStub(this.#env, hub), out.take()), hub);
+        const stub = hubStub(this.#env, hub);
+        const bytes = out.take();
+        const sent = orIfUnknown(stub.deliverToOwners(bytes), () => sendOneByOne(stub, bytes));
+        const answer = await inTime(sent, hub);
         indexes.forEach((index, i) => (delivered[index] = answer?.[i] ?? 0));
       }),
     );
@@ -100,19 +103,6 @@ export class OwnChannels {
   #hubOf(channel: string): string | null {
     const address = hubOfChannel(channel);
     return address === null ? null : hubName.format(this.#namespace, address);
-  }
-}
-
-/** @returns per message: how many connections took it */
-async function sendTo(
-  stub: DurableObjectStub<HubCalls>,
-  publications: Uint8Array,
-): Promise<Uint32Array> {
-  try {
-    return await stub.deliverToOwners(publications);
-  } catch (error) {
-    if (!isUnknownMethod(error)) throw error;
-    return await sendOneByOne(stub, publications);
   }
 }
 

@@ -18,7 +18,7 @@ import { OWN_NAME_BYTES, OwnChannels } from "./own-channels.ts";
 import { groupMapOf } from "./groups.ts";
 import { CHANNEL_GROUPS, type GroupMap } from "./placement.ts";
 import { directoryStub, groupStub } from "../base/stubs.ts";
-import { isUnknownMethod } from "../base/unknown-method.ts";
+import { orIfUnknown } from "../base/unknown-method.ts";
 
 /** In place of the index of a group: the Directory, which has the channel `*`, as it knows all Hubs. */
 const DIRECTORY = CHANNEL_GROUPS;
@@ -111,15 +111,10 @@ export class Publisher {
       return async (publications) => await stub.publishAll(publications);
     }
     const stub = directoryStub(this.#env, this.#namespace);
-    return async (publications) => {
-      try {
-        return await stub.publishAll(publications);
-      } catch (error) {
-        // Nothing was published: the object does not know the method, so trying the old one can't do it twice.
-        if (!isUnknownMethod(error)) throw error;
-        return await publishToOldDirectory(stub, publications);
-      }
-    };
+    return async (publications) =>
+      await orIfUnknown(stub.publishAll(publications), () =>
+        publishToOldDirectory(stub, publications),
+      );
   }
 }
 

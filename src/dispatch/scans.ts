@@ -150,7 +150,7 @@ export async function remove(
   access: Access,
   out: ByteWriter,
 ): Promise<void> {
-  const { prefix, body } = readParts(frame);
+  const { prefix, body } = readParts(frame, 0);
   check(body.length === 1, "body", "1 byte", body.length);
   const options = body[0]!;
   const { everything } = RemoveOption;
@@ -218,13 +218,7 @@ async function refuseLostCursor<T>(call: Promise<T>): Promise<T> {
  * @throws Refusal
  */
 export function readScan(frame: Uint8Array, afterBytesMax: number, otherOptions = 0): ScanParts {
-  const { prefix, body } = readParts(frame);
-  check(
-    body.length >= SCAN_FIELDS_BYTES,
-    "body",
-    `at least ${SCAN_FIELDS_BYTES} bytes`,
-    body.length,
-  );
+  const { prefix, body } = readParts(frame, SCAN_FIELDS_BYTES);
   const limit = body[0]! | (body[1]! << 8);
   check(limit >= 1 && limit <= SCAN_RECORDS_MAX, "limit", `1 to ${SCAN_RECORDS_MAX}`, limit);
   const options = body[2]!;
@@ -241,12 +235,18 @@ export function readScan(frame: Uint8Array, afterBytesMax: number, otherOptions 
 /**
  * Splits the frame of a command on a prefix. A prefix is copied, as it outlives the message that the frame came in.
  *
- * @throws Refusal
+ * @param bodyBytesMin of the fields that each body has
+ * @throws Refusal `flags_invalid`, `body_invalid`
  */
-export function readParts(frame: Uint8Array): { prefix: Uint8Array; body: Uint8Array } {
+export function readParts(
+  frame: Uint8Array,
+  bodyBytesMin: number,
+): { prefix: Uint8Array; body: Uint8Array } {
   check(frame[1] === 0, "flags", "0", frame[1]!);
   const end = COMMAND_HEADER_BYTES + frame[2]!;
-  return { prefix: frame.slice(COMMAND_HEADER_BYTES, end), body: frame.subarray(end) };
+  const body = frame.subarray(end);
+  check(body.length >= bodyBytesMin, "body", `at least ${bodyBytesMin} bytes`, body.length);
+  return { prefix: frame.slice(COMMAND_HEADER_BYTES, end), body };
 }
 
 /**

@@ -11,7 +11,7 @@ import type { DeliveredAll, HubCalls } from "../../base/calls/hub.ts";
 import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
 import { logWarning } from "../../base/log.ts";
 import { hubStub } from "../../base/stubs.ts";
-import { isUnknownMethod } from "../../base/unknown-method.ts";
+import { orIfUnknown } from "../../base/unknown-method.ts";
 
 /** A Hub that takes longer is not waited for until it has answered. */
 const HUB_TIMEOUT_MS = 2000;
@@ -118,7 +118,9 @@ export class Courier {
       const all = deliveries.flatMap(({ consignments }) => consignments);
       const joins = all.map(({ member }) => member.joins);
       const bytes = all.length === 1 ? all[0]!.bytes : joinBytes(all.map((one) => one.bytes));
-      const { delivered, denied } = await sendAll(stub, bytes);
+      const { delivered, denied } = await orIfUnknown(stub.deliverAll(bytes), () =>
+        sendOneByOne(stub, bytes),
+      );
       this.#isSlow = false;
       let at = 0;
       for (const delivery of deliveries) {
@@ -131,19 +133,6 @@ export class Courier {
         if (member.joins === joins[index]) this.#onDenied(channel, member);
       }
     };
-  }
-}
-
-/** @returns what came of each delivery, in order */
-async function sendAll(
-  stub: DurableObjectStub<HubCalls>,
-  bytes: Uint8Array,
-): Promise<DeliveredAll> {
-  try {
-    return await stub.deliverAll(bytes);
-  } catch (error) {
-    if (!isUnknownMethod(error)) throw error;
-    return await sendOneByOne(stub, bytes);
   }
 }
 

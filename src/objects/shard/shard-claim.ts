@@ -13,7 +13,7 @@ import { assertSamePlacement } from "./same-placement.ts";
 import { readSettings } from "../../base/settings.ts";
 import type { ShardCalls } from "../../base/calls/shard.ts";
 import { shardStub } from "../../base/stubs.ts";
-import { isUnknownMethod } from "../../base/unknown-method.ts";
+import { orIfUnknown } from "../../base/unknown-method.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Executes what writes; a failure resets the object. */
@@ -71,7 +71,7 @@ export class ShardClaim {
     const isMissing =
       this.#index === 0
         ? (await this.#othersWithData(shards)).length > 0
-        : await orUnknown(this.#first().hasNoted(this.#index), false);
+        : await orIfUnknown(this.#first().hasNoted(this.#index), () => false);
     if (isMissing) throw this.#missing(this.#index);
     this.#isNew = true;
   }
@@ -137,11 +137,11 @@ export class ShardClaim {
    * `tell` at the next start.
    */
   async #tell(): Promise<void> {
-    await orUnknown(
+    await orIfUnknown(
       this.#first()
         .note(this.#index)
         .then(() => this.#journal.setNoted()),
-      undefined,
+      () => {},
     );
   }
 
@@ -149,7 +149,7 @@ export class ShardClaim {
   async #othersWithData(shards: number): Promise<number[]> {
     const others = Array.from({ length: shards - 1 }, (_, i) => i + 1);
     const answers = await Promise.all(
-      others.map(async (index) => await orUnknown(this.#shard(index).hasData(), false)),
+      others.map(async (index) => await orIfUnknown(this.#shard(index).hasData(), () => false)),
     );
     return others.filter((_, i) => answers[i]);
   }
@@ -172,15 +172,5 @@ export class ShardClaim {
 
   #shard(index: number): DurableObjectStub<ShardCalls> {
     return shardStub(this.#env, shardName.format(this.#namespace, index));
-  }
-}
-
-/** What an object of a release before 0.5.0 cannot say yet. It can a few minutes after a deployment. */
-async function orUnknown<T>(call: Promise<T>, otherwise: T): Promise<T> {
-  try {
-    return await call;
-  } catch (error) {
-    if (isUnknownMethod(error)) return otherwise;
-    throw error;
   }
 }
