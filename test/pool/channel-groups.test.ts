@@ -2,13 +2,11 @@
 import { listDurableObjectIds, reset, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import type { Channel } from "../../src/objects/channel/channel.ts";
 import { GroupNumbers, KEPT_MS } from "../../src/objects/channel/group-numbers.ts";
 import { GROUP_KEPT_BYTES_MAX, GroupReplay } from "../../src/objects/channel/group-replay.ts";
 import { GroupStore } from "../../src/objects/channel/group-store.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";
-import { groupName } from "../../src/base/names.ts";
 import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
 import { binaryBytes, ByteWriter } from "../../src/wire/bytes.ts";
 import { writeChange } from "../../src/wire/channel-batch.ts";
@@ -25,6 +23,7 @@ import {
 import { openSocket, post } from "../support/pool/doors.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
+import { groupOf } from "../support/pool/groups.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";
@@ -37,9 +36,6 @@ afterEach(async () => {
   vi.useRealTimers();
   await reset();
 });
-
-const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
-  env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
 
 /** How many objects of a class have storage. */
 const objectsOf = async (objects: DurableObjectNamespace<never>): Promise<number> =>

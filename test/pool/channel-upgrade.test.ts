@@ -12,8 +12,6 @@ import type { Channel } from "../../src/objects/channel/channel.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { Group } from "../../src/objects/channel/group.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
-import { groupName } from "../../src/base/names.ts";
-import { GroupMap } from "../../src/dispatch/placement.ts";
 import { isUnknownMethod } from "../../src/base/unknown-method.ts";
 import { ByteWriter } from "../../src/wire/bytes.ts";
 import { writeMessage } from "../../src/wire/messages.ts";
@@ -29,6 +27,7 @@ import {
 import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
+import { groupOf } from "../support/pool/groups.ts";
 
 const WS = "/throttr/7.3/uint16";
 
@@ -43,8 +42,6 @@ afterEach(async () => {
 /** The push of a message, in hex. */
 const pushHex = (channel: string, text: string): string => hex(U16.push(channel, text));
 
-const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
-  env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
 /** The object that release 0.4 made for a channel: its name has the channel in hex. */
 const oldObject = (ns: string, channel: string): DurableObjectStub<Channel> =>
   env.CHANNEL.getByName(`${ns}/${hex(bytesOf(channel))}`);

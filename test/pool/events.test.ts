@@ -1,10 +1,7 @@
 /** Channels over HTTP: Server-Sent Events to listen, POST to publish. */
 import { evictAllDurableObjects, runInDurableObject, runDurableObjectAlarm } from "cloudflare:test";
-import { env, exports } from "cloudflare:workers";
+import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { Channel } from "../../src/objects/channel/channel.ts";
-import { groupName } from "../../src/base/names.ts";
-import { GroupMap } from "../../src/dispatch/placement.ts";
 import {
   CONNECTIONS,
   hex,
@@ -17,13 +14,12 @@ import { openSocket, post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
 import { bearerOf, nowS, tokenOf } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
+import { groupOf } from "../support/pool/groups.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";
 
 /** The object that has a channel. */
-const groupOf = (ns: string, channel: string): DurableObjectStub<Channel> =>
-  env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
 
 let namespaces = 0;
 const freshNamespace = (): string => `events-${namespaces++}`;

@@ -4,8 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { Channel } from "../../src/objects/channel/channel.ts";
 import { Hub } from "../../src/objects/hub/hub.ts";
-import { groupName } from "../../src/base/names.ts";
-import { CHANNEL_GROUPS, GroupMap } from "../../src/dispatch/placement.ts";
+import { CHANNEL_GROUPS } from "../../src/dispatch/placement.ts";
 import { Shard } from "../../src/objects/shard/shard.ts";
 import {
   bytesOf,
@@ -25,6 +24,7 @@ import { hubStub } from "../support/pool/hubs.ts";
 import { shardStub } from "../support/pool/shards.ts";
 import { bearerOf, nowS } from "../support/pool/tokens.ts";
 import { withSettings } from "../support/pool/variables.ts";
+import { groupOf } from "../support/pool/groups.ts";
 
 const server = exports.default as unknown as Fetcher;
 const WS = "/throttr/7.3/uint16";
@@ -40,10 +40,6 @@ async function statusOf(door: Door, request: Uint8Array): Promise<number> {
 }
 
 /** The object that has a channel. */
-function channelStub(ns: string, channel: string): DurableObjectStub<Channel> {
-  return env.CHANNEL.getByName(groupName.format(ns, new GroupMap(ns, "").groupOf(channel)));
-}
-
 async function listen(
   channel: string,
   headers: HeaderFields,
@@ -155,7 +151,7 @@ describe("a Hub", () => {
       expect(roster.totals().subscriptions).toBe(0);
     });
     for (const channel of ["first", "left:0"]) {
-      expect(await channelStub(ns, channel).hubsOf(channel)).toEqual([]);
+      expect(await groupOf(ns, channel).hubsOf(channel)).toEqual([]);
     }
   });
 
@@ -265,7 +261,7 @@ describe("one write", () => {
     expect(hex(await door.exchange(one, 14))).toBe("19080100" + hex(bytesOf("many:399m")) + "01");
     await door.close();
     const hubs = async (): Promise<string[]> =>
-      (await Promise.all(names.map((name) => channelStub(ns, name).hubsOf(name)))).flat();
+      (await Promise.all(names.map((name) => groupOf(ns, name).hubsOf(name)))).flat();
     await expect.poll(hubs).toEqual([]);
     expect(calls).toBe(2 * CHANNEL_GROUPS);
   });
@@ -278,7 +274,7 @@ describe("one write", () => {
     const changes = Array.from({ length: 1000 }, () => [subscribe("x"), unsubscribe("x")]);
     expect(hex(await door.exchange(concat(changes.flat()), 2000))).toBe("01".repeat(2000));
     expect(calls).toBeLessThanOrEqual(6);
-    expect(await channelStub(ns, "x").hubsOf("x")).toEqual([]);
+    expect(await groupOf(ns, "x").hubsOf("x")).toEqual([]);
     await door.close();
   });
 });
@@ -383,7 +379,7 @@ describe("numbered messages", () => {
       for (const text of ["a", "b", "c", "d", "e"]) {
         sent.push([(await publishOverHttp("c", headers, text)).sequence!, text]);
       }
-      const stub = channelStub(ns, "c");
+      const stub = groupOf(ns, "c");
       await expect.poll(() => stub.hubsOf("c")).toEqual([]);
       const dead = runInDurableObject(stub, (_, ctx) => ctx.abort("died"));
       await expect(dead).rejects.toThrow("died");
@@ -401,7 +397,7 @@ describe("numbered messages", () => {
       sequences.push((await publishOverHttp("c", headers, text)).sequence!);
     }
     expect((await reading).map(([id]) => id)).toEqual(sequences);
-    const stub = channelStub(ns, "c");
+    const stub = groupOf(ns, "c");
     await expect.poll(() => stub.hubsOf("c")).toEqual([]);
     await evictDurableObject(stub);
     expect(await runDurableObjectAlarm(stub)).toBe(true);

@@ -1,5 +1,6 @@
 /** The body that is made of replies: in order, whoever asks for room when. */
 import { describe, expect, it } from "vitest";
+import { statusOf } from "../../src/wire/edge/codes.ts";
 import { ResponseSink } from "../../src/worker/response-sink.ts";
 
 const openSink = (signal = new AbortController().signal, stallTimeoutMs = 30_000): ResponseSink =>
@@ -36,6 +37,7 @@ describe("response sink", () => {
     const sink = openSink();
     sink.fail(new Error("reset"));
     await expect(sink.response).rejects.toMatchObject({ code: "outcome_unknown" });
+    expect(statusOf("outcome_unknown")).toBe(503);
   });
 
   it("a response ends in an error when a shard fails later", async () => {

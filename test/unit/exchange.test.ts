@@ -12,7 +12,6 @@ import { Engine } from "../../src/engine/engine.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { Scope, Target } from "../../src/wire/throttr/requests.ts";
 import { bytesOf, concat, hex, protocolOf, U8 } from "../support/frames/index.ts";
-import "../support/runtime/scheduler.ts";
 
 const NOW_MS = 1_700_000_000_000;
 const SHARDS = 4;
