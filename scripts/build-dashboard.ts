@@ -12,7 +12,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCE = join(ROOT, "src/dashboard");
 
 /**
- * Nothing is removed first: a server that is running goes on serving the files of before.
+ * Removes nothing first: a running server goes on serving the previous files.
  *
  * @param folder where the assets go
  */

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { chromium, type Browser } from "playwright-core";
 
-/** Where it is, undefined if there is none; `CHROMIUM` names another place. */
+/** Path of the browser: the variable `CHROMIUM`, else the usual places; undefined when Chromium is not installed. */
 export const CHROMIUM = [
   process.env.CHROMIUM,
   "/usr/bin/chromium",
@@ -10,7 +10,7 @@ export const CHROMIUM = [
   "/usr/bin/google-chrome",
 ].find((path) => path !== undefined && existsSync(path));
 
-/** @throws Error where there is none */
+/** @throws Error when Chromium is not installed */
 export async function launchChromium(): Promise<Browser> {
   if (CHROMIUM === undefined) throw new Error("no Chromium here: CHROMIUM=… names one");
   return await chromium.launch({

@@ -10,7 +10,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { portHolder } from "../src/cli/serve/port-holder.ts";
 
-/** Variables by which wrangler and miniflare are told where the registry is. */
+/** Variables from which wrangler and miniflare read the folder of the registry. */
 const VARIABLES = ["CLOUDFLARE_DEV_REGISTRY_PATH", "WRANGLER_REGISTRY_PATH"] as const;
 
 /** Environment of a server that no other project can reach. */

@@ -167,7 +167,7 @@ async function pixelsOf(page: Page, png: Buffer): Promise<{ width: number; rgba:
   return { width, rgba: Buffer.from(base64, "base64") };
 }
 
-/** Records, limits, holders, connections, and load that goes on. @returns ends all of it */
+/** Creates records, limits, holders and connections, and steady load. @returns a function that ends all of it */
 async function putSampleData(): Promise<() => Promise<void>> {
   const throttr = new ThrottrClient(http(URL));
   const sockets = [1, 2, 3].map(() => new ThrottrClient(webSocket(URL)));

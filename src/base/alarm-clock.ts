@@ -62,7 +62,7 @@ export class AlarmClock {
     else if (this.#host.findDeadlineMs() < Infinity) this.#host.waitUntil(this.#setUnlessRung());
   }
 
-  /** The alarm rings: there is none from now on. */
+  /** The platform has rung the alarm and dropped it. */
   noteRing(): void {
     this.#ringsAtMs = Infinity;
     this.#hasRung = true;

@@ -13,8 +13,8 @@ export const CONNECTION_ID_BYTES = 16;
 
 /** The last three bytes are the Hub's address: 23 bits are used. */
 const ADDRESS_AT = 13;
-// Not a secret: it only has to spread. Whoever reads the address of a Hub out of an id can do no more with it than
-// with the id.
+// Not a secret: the mask only spreads ids. A caller who reads the address of a Hub out of an id can do no more with it
+// than with the id.
 const MASK_KEY: HashKey = { low: 0x2545f491, high: 0x4f6cdd1d };
 // A location is three letters: an airport's code, as Cloudflare names its data centers. 26^3 of them with 256 Hubs
 // each fit 24 bits.

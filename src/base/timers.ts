@@ -2,7 +2,7 @@
 export interface Timers {
   /** Milliseconds since the epoch. At Cloudflare it stands still within an event, and moves with I/O. */
   nowMs(): number;
-  /** Resolves after so many ms; not at all when the object is evicted meanwhile. */
+  /** Resolves after `ms` milliseconds; never, when the object is evicted before. */
   wait(ms: number): Promise<void>;
   /** Keeps the object awake until `work` has ended: waiting alone does not. */
   waitUntil(work: Promise<void>): void;

@@ -1,8 +1,7 @@
 /**
  * The OpenAPI document, made from the routes and their schemas.
  *
- * It is made at its first request and kept: converting all schemas takes tens of milliseconds, which no other request
- * of the isolate should pay.
+ * It is made at its first request and kept, so that no other request pays for converting the schemas.
  */
 import { toJsonSchema, toJsonSchemaDefs, type ConversionConfig } from "@valibot/to-json-schema";
 import { VERSION } from "../../base/version.ts";
