@@ -2,51 +2,100 @@
  * Stubs of the objects of a namespace, where the deployment says that they live. Each is typed by the interface in `calls/`,
  * so that no caller needs the class.
  *
+ * A class is found by its binding, or else among the exports of the Worker: from compatibility date 2025-11-17 on, the
+ * platform gives each exported class there, and needs no binding.
+ *
  * A stub is cheap, and broken for good once its object was reset: make one for each stretch of work, and keep none.
  */
+import { exports } from "cloudflare:workers";
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { Environment } from "./environment.ts";
 import type { ChannelCalls, DirectoryCalls } from "./calls/channel.ts";
 import type { HubCalls } from "./calls/hub.ts";
 import type { ShardCalls } from "./calls/shard.ts";
 import { groupName } from "./names.ts";
 import { readSettings } from "./settings.ts";
 
-/** @param name see `shardName` */
-export function shardStub(env: Env, name: string): DurableObjectStub<ShardCalls> {
+/** The classes of the objects, each with the name of its binding. */
+const BINDINGS = {
+  Shard: "SHARD",
+  Hub: "HUB",
+  Channel: "CHANNEL",
+  Directory: "DIRECTORY",
+} as const;
+type ClassName = keyof typeof BINDINGS;
+
+/** What the Worker exports. The platform types it by the project, which is not always this one. */
+const EXPORTED: Readonly<Record<string, Partial<Objects> | undefined>> =
+  exports as object as Readonly<Record<string, Partial<Objects>>>;
+
+/**
+ * @param name see `shardName`
+ * @throws ThrottrError `class_missing`, as all functions of this file
+ */
+export function shardStub(env: Environment, name: string): DurableObjectStub<ShardCalls> {
   const { LOCATION_HINT } = readSettings(env);
   const options =
     LOCATION_HINT === "" ? {} : { locationHint: LOCATION_HINT as DurableObjectLocationHint };
-  return within<ShardCalls>(env, env.SHARD).getByName(name, options);
+  return objectsOf<ShardCalls>(env, "Shard").getByName(name, options);
 }
 
 /** @param name see `hubName` */
-export function hubStub(env: Env, name: string): DurableObjectStub<HubCalls> {
-  return within<HubCalls>(env, env.HUB).getByName(name);
+export function hubStub(env: Environment, name: string): DurableObjectStub<HubCalls> {
+  return objectsOf<HubCalls>(env, "Hub").getByName(name);
 }
 
 /** The Directory of a namespace: the object of the channel `*`. */
-export function directoryStub(env: Env, namespace: string): DurableObjectStub<DirectoryCalls> {
-  return within<DirectoryCalls>(env, env.DIRECTORY).getByName(namespace);
+export function directoryStub(
+  env: Environment,
+  namespace: string,
+): DurableObjectStub<DirectoryCalls> {
+  return objectsOf<DirectoryCalls>(env, "Directory").getByName(namespace);
 }
 
 /** @param index see `GroupMap` */
 export function groupStub(
-  env: Env,
+  env: Environment,
   namespace: string,
   index: number,
 ): DurableObjectStub<ChannelCalls> {
-  return within<ChannelCalls>(env, env.CHANNEL).getByName(groupName.format(namespace, index));
+  return objectsOf<ChannelCalls>(env, "Channel").getByName(groupName.format(namespace, index));
 }
 
 /**
  * The objects of a class, within the jurisdiction that the deployment keeps its data in. An object of another one has
  * another identity, so the variable must not change.
  */
-function within<T extends Rpc.DurableObjectBranded>(
-  env: Env,
-  objects: DurableObjectNamespace<T>,
+function objectsOf<T extends Rpc.DurableObjectBranded>(
+  env: Environment,
+  name: ClassName,
 ): DurableObjectNamespace<T> {
+  const objects = boundObjects(env, name) ?? exportedObjects(name);
+  if (objects === undefined) throw classMissing(name);
   const { JURISDICTION } = readSettings(env);
-  return JURISDICTION === ""
-    ? objects
-    : objects.jurisdiction(JURISDICTION as DurableObjectJurisdiction);
+  const within =
+    JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION as DurableObjectJurisdiction);
+  return within as DurableObjectNamespace<T>;
+}
+
+/** Objects of any class. The caller of `objectsOf` knows which. */
+type Objects = DurableObjectNamespace<Rpc.DurableObjectBranded>;
+
+function boundObjects(env: Environment, name: ClassName): Objects | undefined {
+  return (env as Readonly<Record<string, Objects | undefined>>)[BINDINGS[name]];
+}
+
+/** A class that is exported, but has no storage by the configuration, is no namespace of objects. */
+function exportedObjects(name: ClassName): Objects | undefined {
+  const exported = EXPORTED[name];
+  return typeof exported?.getByName === "function" ? (exported as Objects) : undefined;
+}
+
+function classMissing(name: ClassName): ThrottrError {
+  return new ThrottrError(
+    "class_missing",
+    `the Worker has no objects of the class ${name}: its main module needs ` +
+      `export { ${name} } from "throttr-edge/worker", and "exports" of wrangler.jsonc ` +
+      `"${name}": { "type": "durable-object", "storage": "sqlite" }`,
+  );
 }

@@ -5,6 +5,7 @@
  * door over RPC or HTTP has one for each request, as a Worker may not use one request's I/O for another. So making one
  * is cheap, and what a request does not need is not made.
  */
+import type { Environment } from "../base/environment.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
 import { framingOf, type AnyProtocol } from "../wire/protocols.ts";
 import { layoutsOf, Target } from "../wire/throttr/requests.ts";
@@ -38,7 +39,7 @@ export interface RequestTally {
 
 /** Of one Hub, or of one request at a door. */
 export class Dispatch {
-  readonly #env: Env;
+  readonly #env: Environment;
   /** For requests on all shards: each call on its own. */
   readonly #shards: ShardGroup;
   /** For requests on keys: what gathers goes in one call. */
@@ -50,7 +51,7 @@ export class Dispatch {
   #publisher: Publisher | null = null;
 
   /** @param requestTally counts the requests that no shard counts */
-  constructor(env: Env, namespace: string, requestTally: RequestTally) {
+  constructor(env: Environment, namespace: string, requestTally: RequestTally) {
     const { SHARDS, SHARD_SECRET, METRICS } = readSettings(env);
     this.#env = env;
     this.#requestTally = requestTally;

@@ -3,13 +3,14 @@
  *
  * `GroupMap` itself knows no settings, so that unit tests run it without the platform.
  */
+import type { Environment } from "../base/environment.ts";
 import type { ChannelCalls } from "../base/calls/channel.ts";
 import { readSettings } from "../base/settings.ts";
 import { groupStub } from "../base/stubs.ts";
 import { GroupMap } from "./placement.ts";
 
 /** All that publish, subscribe and store in a namespace must use this map, or they would miss each other. */
-export function groupMapOf(env: Env, namespace: string): GroupMap {
+export function groupMapOf(env: Environment, namespace: string): GroupMap {
   return new GroupMap(namespace, readSettings(env).SHARD_SECRET);
 }
 
@@ -19,7 +20,7 @@ export function groupMapOf(env: Env, namespace: string): GroupMap {
  * @param channel as a binary string
  */
 export function groupStubOf(
-  env: Env,
+  env: Environment,
   namespace: string,
   channel: string,
 ): DurableObjectStub<ChannelCalls> {

@@ -3,6 +3,7 @@
  *
  * Hubs that fail or take too long are left out.
  */
+import type { Environment } from "../base/environment.ts";
 import { PageWriter } from "../wire/page.ts";
 import {
   CONNECTION_KEY_BYTES,
@@ -28,7 +29,11 @@ type AskPage = (
  *
  * @param page is called for each Hub at once, and again for what follows
  */
-export async function mergeHubs(env: Env, namespace: string, page: AskPage): Promise<Merge> {
+export async function mergeHubs(
+  env: Environment,
+  namespace: string,
+  page: AskPage,
+): Promise<Merge> {
   const directory = directoryStub(env, namespace);
   const hubs = await directory.hubs();
   const bytesMax = pageBytesOf(hubs.length);
@@ -64,7 +69,7 @@ export interface ConnectionsPage {
  * @param cursor of the page before; null for the first one
  */
 export async function pageOfConnections(
-  env: Env,
+  env: Environment,
   namespace: string,
   cursor: Uint8Array | null,
   limit: number,

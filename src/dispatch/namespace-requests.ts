@@ -6,6 +6,7 @@
  * streamed: a fragment goes out before the next ones are asked for, as an isolate has 128 MB. Nothing of it is a
  * snapshot: objects share no transaction, and others are served between two calls.
  */
+import type { Environment } from "../base/environment.ts";
 import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
 import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
 import { HASH_END, type Totals } from "../engine/table.ts";
@@ -70,12 +71,12 @@ const COMMANDS: Readonly<Record<number, typeof scan>> = {
 
 /** Answers one request, and keeps nothing beyond it. */
 export class NamespaceRequests {
-  readonly #env: Env;
+  readonly #env: Environment;
   readonly #shards: ShardGroup;
   readonly #flush: () => Promise<void>;
 
   /** @param flush brings what the caller has counted to where INFO finds it */
-  constructor(env: Env, shards: ShardGroup, flush: () => Promise<void>) {
+  constructor(env: Environment, shards: ShardGroup, flush: () => Promise<void>) {
     this.#env = env;
     this.#shards = shards;
     this.#flush = flush;

@@ -5,6 +5,7 @@
  * can be made up, and an object exists, with files of its own, from its first call on: so only Hubs are called that the
  * Directory knows.
  */
+import type { Environment } from "../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
 import { forEachPublication, writePublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
@@ -35,10 +36,10 @@ interface ToHub {
 
 /** Of one door; what Hubs there are is known to the whole isolate. */
 export class OwnChannels {
-  readonly #env: Env;
+  readonly #env: Environment;
   readonly #namespace: string;
 
-  constructor(env: Env, namespace: string) {
+  constructor(env: Environment, namespace: string) {
     this.#env = env;
     this.#namespace = namespace;
   }

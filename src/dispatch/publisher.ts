@@ -8,6 +8,7 @@
  * A name of 32 bytes may be the id of a connection: such a message goes to the group of the name, and to that connection
  * too (`OwnChannels`).
  */
+import type { Environment } from "../base/environment.ts";
 import { ByteWriter } from "../wire/bytes.ts";
 import { PUBLICATION_BYTES, writePublication, type NameAt } from "../wire/channel-batch.ts";
 import type { PublishedAll } from "../base/calls/channel.ts";
@@ -44,14 +45,14 @@ interface Gathered {
 export class Publisher {
   /** To connections by their ids. */
   readonly ownChannels: OwnChannels;
-  readonly #env: Env;
+  readonly #env: Environment;
   readonly #namespace: string;
   /** Which group has a channel; the same in every door and object of the deployment. */
   readonly #map: GroupMap;
   /** By index of the group. */
   readonly #lanes: (Lane<Publication> | undefined)[] = [];
 
-  constructor(env: Env, namespace: string) {
+  constructor(env: Environment, namespace: string) {
     this.#env = env;
     this.#namespace = namespace;
     this.#map = groupMapOf(env, namespace);

@@ -8,6 +8,7 @@
  * Objects keep their old code for up to five minutes after a deployment. What one of the release before leaves out must
  * be told apart from a figure that is zero: see `Silence`.
  */
+import type { Environment } from "../base/environment.ts";
 import type { TallyFigures } from "../engine/tally.ts";
 import { refusalOf } from "../base/failure.ts";
 import type { HubFigures } from "../base/calls/hub.ts";
@@ -64,7 +65,7 @@ export function answeringHubs({ hubs }: Survey): HubFigures[] {
 }
 
 /** Asks all objects; what a Shard or Hub does not say within 2 s is left out. */
-export async function askAll(env: Env, shards: ShardGroup): Promise<Survey> {
+export async function askAll(env: Environment, shards: ShardGroup): Promise<Survey> {
   const { namespace } = shards.map;
   const [beside, ...summaries] = await Promise.all([
     askBeside(env, namespace),
@@ -81,7 +82,7 @@ export async function askAll(env: Env, shards: ShardGroup): Promise<Survey> {
  *
  * @throws what a Shard throws
  */
-export async function askWhole(env: Env, shards: ShardGroup): Promise<WholeSurvey> {
+export async function askWhole(env: Environment, shards: ShardGroup): Promise<WholeSurvey> {
   const [beside, ...summaries] = await Promise.all([
     askBeside(env, shards.map.namespace),
     ...askShards(shards),
@@ -95,7 +96,7 @@ function askShards(shards: ShardGroup): Promise<ShardSummary>[] {
 }
 
 /** Asks the Directory, then the Hubs that it names. */
-async function askBeside(env: Env, namespace: string): Promise<Beside> {
+async function askBeside(env: Environment, namespace: string): Promise<Beside> {
   const directory = directoryStub(env, namespace);
   const { hubs: names, figures, doors } = await directory.survey();
   const hubs = await Promise.all(

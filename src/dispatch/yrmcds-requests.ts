@@ -5,6 +5,7 @@
  * not a snapshot; a shard that restarts meanwhile has another order of its table, and begins again, so clients may see
  * a name twice.
  */
+import type { Environment } from "../base/environment.ts";
 import {
   TALLY_YRMCDS_ACQUIRE,
   TALLY_YRMCDS_CONNECTIONS,
@@ -34,7 +35,7 @@ const PAGE_BYTES = 64 << 10;
 
 /** Answers a run of one request, and counts it. */
 export async function answerYrmcds(
-  { env, shards, tally }: { env: Env; shards: ShardGroup; tally: Tally },
+  { env, shards, tally }: { env: Environment; shards: ShardGroup; tally: Tally },
   { bytes, protocol }: Frames<YrmcdsProtocol>,
   sink: Sink,
 ): Promise<void> {

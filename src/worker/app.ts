@@ -1,8 +1,9 @@
 /** The bindings and variables that Hono passes to every route. */
+import type { Environment } from "../base/environment.ts";
 import type { Access } from "../base/access.ts";
 
 export interface App {
-  Bindings: Env;
+  Bindings: Environment;
   Variables: {
     /** The caller's access; set before a body is read. */
     access: Access;

@@ -1,4 +1,5 @@
 /** Caller: who sends requests through a door that lives for one request, RPC or HTTP. */
+import type { Environment } from "../base/environment.ts";
 import type { Access } from "../base/access.ts";
 import { readSettings, type Settings } from "../base/settings.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
@@ -6,7 +7,7 @@ import { DoorTally } from "./door-tally.ts";
 
 /** What every request is executed with. It belongs to one request, as the tally flushes through its context. */
 export interface Caller {
-  readonly env: Env;
+  readonly env: Environment;
   readonly settings: Settings;
   readonly access: Access;
   /** Counts requests that no shard counts. */
@@ -15,7 +16,7 @@ export interface Caller {
 
 /** The caller of a request whose access is known. */
 export function callerOf(
-  env: Env,
+  env: Environment,
   ctx: Pick<ExecutionContext, "waitUntil">,
   access: Access,
 ): Caller {

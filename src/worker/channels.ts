@@ -1,4 +1,5 @@
 /** Channels for web pages and curl: Server-Sent Events to listen, POST to publish. */
+import type { Environment } from "../base/environment.ts";
 import { missingRight, missingRightError, type Access } from "../base/access.ts";
 import { Dispatch } from "../dispatch/dispatch.ts";
 import type { Settings } from "../base/settings.ts";
@@ -81,7 +82,7 @@ export interface Listening {
  * @throws ThrottrError `scope_missing`, `prefix_missing`
  */
 export async function openListener(
-  env: Env,
+  env: Environment,
   settings: Settings,
   location: string,
   access: Access,

@@ -4,6 +4,7 @@
  * An isolate may end at any time and without notice, so counts are handed over within a second; a call for each request
  * would double the cost of a cheap one.
  */
+import type { Environment } from "../base/environment.ts";
 import { Tally } from "../engine/tally.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
 import { directoryStub } from "../base/stubs.ts";
@@ -31,7 +32,11 @@ export class DoorTally {
   }
 
   /** The tally of a namespace, which reaches the Directory within a second of this call. */
-  static of(env: Env, ctx: Pick<ExecutionContext, "waitUntil">, namespace: string): RequestTally {
+  static of(
+    env: Environment,
+    ctx: Pick<ExecutionContext, "waitUntil">,
+    namespace: string,
+  ): RequestTally {
     let doorTally = tallies.get(namespace);
     if (doorTally === undefined) tallies.set(namespace, (doorTally = new DoorTally(namespace)));
     const { tally } = doorTally;
@@ -40,7 +45,7 @@ export class DoorTally {
   }
 
   /** Schedules a flush unless one is scheduled. `waitUntil` keeps the request for it after the response was sent. */
-  #flushLater(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): void {
+  #flushLater(env: Environment, ctx: Pick<ExecutionContext, "waitUntil">): void {
     const nowMs = Date.now();
     if (nowMs - this.#flushAtMs < FLUSH_LOST_MS) return;
     this.#flushAtMs = nowMs;
@@ -55,7 +60,7 @@ export class DoorTally {
   }
 
   /** Hands the counts over. If that fails they are added back, and the next flush carries them. */
-  async #flush(env: Env): Promise<void> {
+  async #flush(env: Environment): Promise<void> {
     const figures = this.tally.release(Date.now());
     if (figures.every((count) => count === 0)) return;
     try {

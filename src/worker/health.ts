@@ -4,6 +4,7 @@
  * It asks one shard of namespace `default` at most. Problems of other namespaces are known only from calls that met
  * them: `base/data-refusals.ts` remembers those.
  */
+import type { Environment } from "../base/environment.ts";
 import { OPEN_ACCESS } from "../base/access.ts";
 import { dataRefusal } from "../base/data-refusals.ts";
 import { shardName } from "../base/names.ts";
@@ -27,7 +28,7 @@ interface Known {
 const known = new WeakMap<Settings, Known>();
 
 /** @throws ThrottrError when no caller can be served */
-export async function assertHealthy(env: Env, settings: Settings): Promise<void> {
+export async function assertHealthy(env: Environment, settings: Settings): Promise<void> {
   assertConfigured(settings);
   const refusal = dataRefusal();
   if (refusal !== null) throw refusal;
@@ -38,7 +39,7 @@ export async function assertHealthy(env: Env, settings: Settings): Promise<void>
 }
 
 /** The problem with which the first shard of namespace `default` refuses every request; null if it serves. */
-async function problemOfShard(env: Env, settings: Settings): Promise<ThrottrError | null> {
+async function problemOfShard(env: Environment, settings: Settings): Promise<ThrottrError | null> {
   const before = known.get(settings);
   if (before !== undefined && Date.now() - before.atMs < REMEMBERED_MS) return before.problem;
   // Other requests get the last answer meanwhile: on this platform a request cannot await a call of another one.
@@ -49,7 +50,7 @@ async function problemOfShard(env: Env, settings: Settings): Promise<ThrottrErro
 }
 
 /** Asks the first shard for its summary: a shard that refuses every request refuses this one. */
-async function askShard(env: Env, settings: Settings): Promise<ThrottrError | null> {
+async function askShard(env: Environment, settings: Settings): Promise<ThrottrError | null> {
   const { namespace } = OPEN_ACCESS;
   const { placement } = new ShardMap(namespace, settings.SHARDS, settings.SHARD_SECRET);
   try {

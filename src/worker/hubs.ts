@@ -4,6 +4,7 @@
  * Each location of clients has its own Hubs, because an object is created near its first caller and stays there. Hubs
  * are filled one after the other, so few of them are awake; the index with room is remembered for a minute.
  */
+import type { Environment } from "../base/environment.ts";
 import {
   CONNECTION_HEADER,
   encodeOpenRequest,
@@ -48,7 +49,7 @@ export function locationOf(request: Request): string {
  * @throws ThrottrError `hub_failed`
  */
 export async function openConnection(
-  env: Env,
+  env: Environment,
   settings: Settings,
   location: string,
   request: OpenRequest,
@@ -63,7 +64,7 @@ export async function openConnection(
 }
 
 /** Whether `CONNECTIONS_MAX` allows the connections that are being opened. */
-async function hasRoom(env: Env, { CONNECTIONS_MAX }: Settings): Promise<boolean> {
+async function hasRoom(env: Environment, { CONNECTIONS_MAX }: Settings): Promise<boolean> {
   const isWithin = (): boolean => connectionCount() + opening <= CONNECTIONS_MAX;
   if (CONNECTIONS_MAX === 0 || isWithin()) return true;
   if (Date.now() < recountedAtMs + RECOUNT_INTERVAL_MS) return false;
@@ -76,7 +77,7 @@ async function hasRoom(env: Env, { CONNECTIONS_MAX }: Settings): Promise<boolean
 
 /** Asks the Hubs of a location until one has room. A Hub that is full answers 503, and the next one is asked. */
 async function askHubs(
-  env: Env,
+  env: Environment,
   { HUBS_MAX }: Settings,
   location: string,
   request: OpenRequest,

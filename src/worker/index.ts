@@ -1,4 +1,5 @@
 /** The Worker: its doors (HTTP, TCP, RPC), and the classes of its Durable Objects, which the platform finds by name. */
+import type { Environment } from "../base/environment.ts";
 import { router } from "./router.ts";
 import { serveTcp } from "./tcp.ts";
 
@@ -11,4 +12,6 @@ export { Throttr } from "./rpc.ts";
 export default {
   fetch: (request, env, ctx) => router.fetch(request, env, ctx),
   connect: (socket, env) => serveTcp(socket, env),
-} satisfies ExportedHandler<Env> & { connect(socket: Socket, env: Env): Promise<void> };
+} satisfies ExportedHandler<Environment> & {
+  connect(socket: Socket, env: Environment): Promise<void>;
+};

@@ -5,6 +5,7 @@
  * `OperationCalls` and `ThrottrService` in `wire/edge` describe the calls.
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
+import type { Environment } from "../base/environment.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
@@ -57,7 +58,7 @@ type Given<Name extends OperationName> = Parameters<OperationCalls[Name]>;
  * The entrypoint that other Workers bind to. The runtime makes one for each call, so it has no state of its own: what
  * lasts is in the isolate's modules and in the objects.
  */
-export class Throttr extends WorkerEntrypoint<Env> implements ThrottrService {
+export class Throttr extends WorkerEntrypoint<Environment> implements ThrottrService {
   /**
    * HTTP over the binding, with the rights of its props in place of a token. The context is marked, not the request: a
    * request can be rebuilt with any header by the Worker that sends it.

@@ -7,6 +7,7 @@
  * The detour exists because a TCP socket belongs to the Worker's request, while all connections of a place share the
  * object that has their subscriptions; and only a WebSocket can stay open there while the object hibernates.
  */
+import type { Environment } from "../base/environment.ts";
 import { logWarning } from "../base/log.ts";
 import { readSettings, type Settings } from "../base/settings.ts";
 import {
@@ -25,7 +26,7 @@ import { accessOfPort, refusalOfPort, tcpPort } from "./ports.ts";
 const LINGER_MS = 1000;
 
 /** Serves one TCP connection until it closes. A port that is not served closes at once, before its first byte. */
-export async function serveTcp(socket: Socket, env: Env): Promise<void> {
+export async function serveTcp(socket: Socket, env: Environment): Promise<void> {
   const { localAddress, remoteAddress } = await socket.opened;
   const port = Number(/\d+$/.exec(localAddress ?? "")?.[0]);
   const settings = readSettings(env);

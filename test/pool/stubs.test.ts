@@ -1,9 +1,10 @@
 /** Stubs: where the deployment says that objects live, all of them are asked for there. */
 import { describe, expect, it } from "vitest";
+import type { Environment } from "../../src/base/environment.ts";
 import { directoryStub, groupStub, hubStub, shardStub } from "../../src/base/stubs.ts";
 
 /** Namespaces of objects that tell how they were asked. */
-function environment(variables: Readonly<Record<string, string>>): Env {
+function environment(variables: Readonly<Record<string, string>>): Environment {
   const objects = (path: string): object => ({
     jurisdiction: (name: string) => objects(`${path} in ${name}`),
     getByName: (name: string, options: object = {}) =>
@@ -13,7 +14,7 @@ function environment(variables: Readonly<Record<string, string>>): Env {
   return {
     ...variables,
     ...Object.fromEntries(names.map((name) => [name, objects(name)])),
-  } as unknown as Env;
+  };
 }
 
 function asked(variables: Readonly<Record<string, string>>): unknown[] {
@@ -43,6 +44,10 @@ describe("objects", () => {
       "DIRECTORY in eu: ns {}",
       "CHANNEL in eu: ns/group/7 {}",
     ]);
+  });
+
+  it("objects of classes without a binding are found among the exports of the Worker", async () => {
+    expect(await shardStub({}, "unbound/0").hasData()).toBe(false);
   });
 
   it("shards are created near the named location", () => {

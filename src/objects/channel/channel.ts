@@ -6,6 +6,7 @@
  * the channel's group (`OldChannel`), and empties itself.
  */
 import { DurableObject } from "cloudflare:workers";
+import type { Environment } from "../../base/environment.ts";
 import type { ChannelCalls, Listened, Published, PublishedAll } from "../../base/calls/channel.ts";
 import { Group } from "./group.ts";
 import { EVERYBODY, parseChannelObject } from "../../base/names.ts";
@@ -14,13 +15,13 @@ import { publicationsOf, publishedOf } from "./one-channel.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** The class is exported by the Worker, and named in its migrations: it can't be renamed without losing the data. */
-export class Channel extends DurableObject<Env> implements ChannelCalls {
+export class Channel extends DurableObject<Environment> implements ChannelCalls {
   /** Null in an object of release 0.4. */
   protected readonly group: Group | null = null;
   /** Null in all objects of this release. */
   readonly #old: OldChannel | null = null;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
     const object = parseChannelObject(ctx.id.name!);
     if (object.kind === "single") {

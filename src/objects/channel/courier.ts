@@ -5,6 +5,7 @@
  * 2 s is slow: publishers get their answer without it from then on, until it answers, and what does not fit the queue
  * meanwhile is lost to it. Otherwise one Hub that hangs would stop every publisher of the group.
  */
+import type { Environment } from "../../base/environment.ts";
 import { joinBytes } from "../../wire/bytes.ts";
 import { forEachDelivery } from "../../wire/channel-batch.ts";
 import type { DeliveredAll, HubCalls } from "../../base/calls/hub.ts";
@@ -51,7 +52,7 @@ export class Courier {
   readonly hub: string;
   /** Names that the Hub has joined. */
   names = 0;
-  readonly #env: Env;
+  readonly #env: Environment;
   readonly #group: string;
   readonly #onDenied: (channel: string, member: Member) => void;
   /** One call under way at a time: what is published meanwhile goes with the next one. */
@@ -64,7 +65,7 @@ export class Courier {
    * @param onDenied is called when the Hub says that it has no subscriber of a name that it had joined
    */
   constructor(
-    env: Env,
+    env: Environment,
     group: string,
     hub: string,
     onDenied: (channel: string, member: Member) => void,

@@ -5,6 +5,7 @@
  * turn out to have no connections; and it keeps the counts of callers over HTTP, which have no Hub, and of Hubs that are
  * empty, which may never be started again.
  */
+import type { Environment } from "../../base/environment.ts";
 import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
 import type { DirectoryCalls, DirectorySurvey } from "../../base/calls/channel.ts";
 import { Channel } from "./channel.ts";
@@ -17,7 +18,7 @@ export class Directory extends Channel implements DirectoryCalls {
   readonly #retired = new Tally();
   readonly #points: DataPoints;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
     this.#points = new DataPoints(
       env,

@@ -4,6 +4,7 @@
  * Names come from strangers, so joins are bounded by bytes. A Hub that has died can't leave: it is dropped when it says,
  * the next time that it is asked, that it has no subscriber of the name.
  */
+import type { Environment } from "../../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { beginDelivery, endDelivery } from "../../wire/channel-batch.ts";
 import { Courier, type Consignment, type Member } from "./courier.ts";
@@ -33,7 +34,12 @@ export class GroupJoins {
    * @param group name of the object, for the log
    * @param onEmpty is called when the last Hub has left a name
    */
-  constructor(store: GroupStore, env: Env, group: string, onEmpty: (channel: string) => void) {
+  constructor(
+    store: GroupStore,
+    env: Environment,
+    group: string,
+    onEmpty: (channel: string) => void,
+  ) {
     this.#store = store;
     this.#onEmpty = onEmpty;
     this.#open = (hub) =>

@@ -6,6 +6,7 @@
  * names is one call to each group at most, and strangers who make up names make no objects, which would be billed and
  * never go away. A channel without subscribers and listeners leaves nothing here.
  */
+import type { Environment } from "../../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import {
   beginDelivery,
@@ -57,7 +58,7 @@ export class Group {
   /** A wait for a quiet moment is under way: exact numbers are stored at its end. */
   #isSettling = false;
 
-  constructor(state: DurableObjectState, env: Env) {
+  constructor(state: DurableObjectState, env: Environment) {
     this.#state = state;
     this.#store = new GroupStore(state.storage);
     this.joins = new GroupJoins(this.#store, env, state.id.name!, (channel) => {

@@ -5,6 +5,7 @@
  * calls on to the channel's group, so that subscribers and publishers of both releases meet there. What it has stored
  * moves to the group at its next call, or at its alarm. Then it is empty, and is never called again.
  */
+import type { Environment } from "../../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";
 import type { ChannelCalls, Listened, Published } from "../../base/calls/channel.ts";
@@ -37,7 +38,7 @@ export class OldChannel {
 
   constructor(
     storage: DurableObjectStorage,
-    env: Env,
+    env: Environment,
     { namespace, channel }: { readonly namespace: string; readonly channel: string },
   ) {
     this.#storage = storage;

@@ -7,6 +7,7 @@
  * class is built from them. Requests leave it through `dispatch`; what comes from other objects goes to the `roster`.
  */
 import { DurableObject } from "cloudflare:workers";
+import type { Environment } from "../../base/environment.ts";
 import { Tally, TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
 import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
 import { anyProtocolByCode } from "../../wire/protocols.ts";
@@ -51,7 +52,7 @@ import { HubUnread } from "./socket-flow.ts";
 const STORE_DELAY_MS = 1000;
 
 /** What the Hub can be asked for is described in `HubCalls`. */
-export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
+export class Hub extends DurableObject<Environment> implements HubCalls, ConnectionHub {
   readonly state: DurableObjectState;
   readonly settings: Settings;
   readonly dispatch: Dispatch;
@@ -84,7 +85,7 @@ export class Hub extends DurableObject<Env> implements HubCalls, ConnectionHub {
   /** Rings when a token expires. */
   readonly #alarm: AlarmClock;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
     this.state = ctx;
     this.settings = readSettings(env);

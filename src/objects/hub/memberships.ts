@@ -5,6 +5,7 @@
  * come while a call is under way with the next one. So a connection that subscribes to thousands of names costs one call,
  * and one commit, in each group. Whether a change is needed at all is decided in `Audience`.
  */
+import type { Environment } from "../../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";
 import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
@@ -50,7 +51,7 @@ class Changes implements Piece {
 
 /** Of one Hub: a lane to each group that it has told anything. */
 export class Memberships {
-  readonly #env: Env;
+  readonly #env: Environment;
   readonly #namespace: string;
   readonly #hub: string;
   readonly #map: GroupMap;
@@ -60,7 +61,7 @@ export class Memberships {
   readonly #changes: (Changes | undefined)[] = [];
 
   /** @param hub name of the Hub's object */
-  constructor(env: Env, namespace: string, hub: string) {
+  constructor(env: Environment, namespace: string, hub: string) {
     this.#env = env;
     this.#namespace = namespace;
     this.#hub = hub;

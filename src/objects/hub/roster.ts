@@ -5,6 +5,7 @@
  * know that there are subscribers (`Audience`). A connection's own channel has no group: its name is the connection's id,
  * which says in which Hub it is, so publishers call that Hub directly.
  */
+import type { Environment } from "../../base/environment.ts";
 import { hashBytes } from "../../engine/hash.ts";
 import { binaryBytes } from "../../wire/bytes.ts";
 import { forEachMessage, type Batch, type Pushes } from "../../wire/messages.ts";
@@ -53,7 +54,7 @@ export class Roster {
   #lastSinceMs = 0;
 
   /** @param hub name of the Hub's object */
-  constructor(env: Env, namespace: string, hub: string, subscriptionsMax: number) {
+  constructor(env: Environment, namespace: string, hub: string, subscriptionsMax: number) {
     this.#memberships = new Memberships(env, namespace, hub);
     this.#subscriptionsMax = subscriptionsMax;
   }

@@ -4,6 +4,7 @@
  * A Hub tells shards when a connection ends that may hold something there. A Hub that was reset could not: its sockets
  * ended with it, and no other object knows them.
  */
+import type { Environment } from "../../base/environment.ts";
 import { joinBytes } from "../../wire/bytes.ts";
 import { askHubs } from "../../dispatch/ask-hubs.ts";
 import { hubOfConnection, splitIds } from "../../base/connection-id.ts";
@@ -19,7 +20,7 @@ export interface LostConnections {
 
 /** @param ids of connections of a namespace, 16 bytes each */
 export async function lostConnections(
-  env: Env,
+  env: Environment,
   namespace: string,
   ids: Uint8Array,
 ): Promise<LostConnections> {

@@ -4,6 +4,7 @@
  * Leases end; connections that have ended without a word give back what they held; semaphores that were not used for a
  * while are collected. All of it changes records in memory only: the shard makes the changes durable.
  */
+import type { Environment } from "../../base/environment.ts";
 import { connectionHolder } from "../../engine/semaphores/holder.ts";
 import type { Semaphores } from "../../engine/semaphores/semaphores.ts";
 import { ALARM_INTERVAL_MS } from "../../base/alarm-clock.ts";
@@ -24,7 +25,7 @@ const CHECK_SHARE = 2 / 3;
 
 /** Of one shard. The journal has the semaphores; when to look after them is in memory only. */
 export class SemaphoreWork {
-  readonly #env: Env;
+  readonly #env: Environment;
   readonly #shard: string;
   readonly #semaphores: Semaphores;
   readonly #checkIntervalMs: number;
@@ -39,7 +40,7 @@ export class SemaphoreWork {
   /** When they may be collected early again, because the shard is full. */
   #reclaimAtMs = -Infinity;
 
-  constructor(env: Env, shard: string, semaphores: Semaphores) {
+  constructor(env: Environment, shard: string, semaphores: Semaphores) {
     this.#env = env;
     this.#shard = shard;
     this.#semaphores = semaphores;

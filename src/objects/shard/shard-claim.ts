@@ -5,6 +5,7 @@
  * shard 0 without data asks all others. Where data should be and is not, requests are refused until the operator accepts
  * the loss. A shard that has data never asks: ordinary requests cost no call and no row.
  */
+import type { Environment } from "../../base/environment.ts";
 import type { Placement } from "../../wire/batch.ts";
 import type { Journal } from "./journal.ts";
 import { logError } from "../../base/log.ts";
@@ -21,7 +22,7 @@ type Write = (write: () => void) => void;
 
 /** Of one shard; shard 0 has a part of its own in most methods. */
 export class ShardClaim {
-  readonly #env: Env;
+  readonly #env: Environment;
   readonly #namespace: string;
   readonly #index: number;
   readonly #journal: Journal;
@@ -36,7 +37,7 @@ export class ShardClaim {
   #isLogged = false;
 
   /** @param shard name of the object */
-  constructor(env: Env, shard: string, journal: Journal, write: Write) {
+  constructor(env: Environment, shard: string, journal: Journal, write: Write) {
     const { namespace, index } = shardName.parse(shard);
     this.#env = env;
     this.#namespace = namespace;

@@ -7,6 +7,7 @@
  * platform's output gate holds the answers until the row is on disk, so they can be returned as soon as it is written.
  */
 import { DurableObject } from "cloudflare:workers";
+import type { Environment } from "../../base/environment.ts";
 import { Engine } from "../../engine/engine.ts";
 import { hashKeyName, type HashKey } from "../../engine/hash.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
@@ -47,7 +48,7 @@ const ORDER_VERSION = 1;
 type Asked<Method extends keyof ShardCalls> = Parameters<ShardCalls[Method]>;
 
 /** What a shard can be asked for is described in `ShardCalls`. */
-export class Shard extends DurableObject<Env> implements ShardCalls {
+export class Shard extends DurableObject<Environment> implements ShardCalls {
   readonly #settings: Settings;
   /** All records, in memory: a read touches no storage. */
   readonly #engine: Engine;
@@ -76,7 +77,7 @@ export class Shard extends DurableObject<Env> implements ShardCalls {
   /** Why the data can't be read by this release: every batch is refused with it. */
   #unreadable: Error | null = null;
 
-  constructor(ctx: DurableObjectState, env: Env) {
+  constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
     this.#settings = readSettings(env);
     const hashKey = readHashKey(ctx.storage.sql) ?? randomHashKey();

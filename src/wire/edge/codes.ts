@@ -121,6 +121,7 @@ const CODES = {
   upgrade_required: [refusal, 426, "GET opens a WebSocket on this route"],
   internal: [fault, 500, "Internal server error", "anyRoute"],
   config_invalid: [fault, 500, "A variable of the deployment is out of range", "anyRoute"],
+  class_missing: [refusal, 503, "The Worker lacks a class of the server", "anyRoute"],
   access_not_configured: [refusal, 503, "Access is not configured", "anyRoute"],
   outcome_unknown: [unknown, 503, "A shard failed; the request may have been applied", "anyRoute"],
   format_unknown: [
