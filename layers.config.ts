@@ -15,7 +15,8 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
 
   client: ["wire"],
   ratelimit: ["wire"],
-  hono: ["wire", "client", "ratelimit"],
+  adapters: ["wire", "client", "ratelimit"],
+  hono: ["wire", "client", "ratelimit", "adapters"],
   testing: ["wire", "client"],
   dashboard: ["wire", "client"],
   cli: ["wire", "engine", "base", "dispatch", "worker", "client", "ratelimit"],

@@ -14,6 +14,7 @@ export default defineConfig([
       client: "src/client/index.ts",
       ratelimit: "src/ratelimit/index.ts",
       hono: "src/hono/index.ts",
+      fetch: "src/adapters/fetch/index.ts",
       testing: "src/testing/index.ts",
     },
     platform: "neutral",

@@ -1,12 +1,8 @@
 /** Rate limits for Hono: `throttr-edge/hono`. */
-export type { HeaderStyle } from "./headers.ts";
-export type { RateLimitProblem } from "./problem.ts";
-export {
-  rateLimit,
-  type RateLimitOptions,
-  type RateLimitVariables,
-  type RequestLimiter,
-} from "./rate-limit.ts";
+export type { HeaderStyle } from "../ratelimit/http/headers.ts";
+export type { RateLimitProblem } from "../ratelimit/http/problem.ts";
+export type { RequestLimiter } from "../ratelimit/http/request-limiter.ts";
+export { rateLimit, type RateLimitOptions, type RateLimitVariables } from "./rate-limit.ts";
 export {
   ThrottrStore,
   type ClientHits,

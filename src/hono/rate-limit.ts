@@ -2,27 +2,22 @@
 import type { Context, Env, MiddlewareHandler, Next } from "hono";
 import { optionsOf } from "../ratelimit/known-options.ts";
 import type { FieldNames } from "../wire/edge/argument.ts";
-import type { RateLimiter } from "../ratelimit/rate-limiter.ts";
 import type { RateLimitResult } from "../ratelimit/result.ts";
-import { configurationInvalid } from "../wire/ratelimit/error.ts";
 import {
-  fieldsOf,
-  HEADER_STYLES,
   isCumulative,
   retryAfterSeconds,
   type Field,
   type HeaderStyle,
-} from "./headers.ts";
-import { policiesOf, type Policy } from "./policies.ts";
-import { problemOf, type RateLimitProblem } from "./problem.ts";
-
-/**
- * What the middleware needs of a limiter.
- *
- * @example
- * const limiter: RequestLimiter = new RateLimiter({ throttr, name: "api", strategy });
- */
-export type RequestLimiter = Pick<RateLimiter, "name" | "strategy" | "clock" | "limit" | "refund">;
+} from "../ratelimit/http/headers.ts";
+import { PROBLEM_TYPE, type RateLimitProblem } from "../ratelimit/http/problem.ts";
+import {
+  checkHeaderStyle,
+  decisionIn,
+  fieldsFor,
+  problemFor,
+  type RequestLimiter,
+} from "../ratelimit/http/request-limiter.ts";
+import { configurationInvalid } from "../wire/ratelimit/error.ts";
 
 /**
  * How requests are limited.
@@ -134,7 +129,7 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
   const { skipFailedRequests = false, skipSuccessfulRequests = false } = options;
   const { requestPropertyName = "rateLimit", requestWasSuccessful = isBelow400 } = options;
   const keyOf = keyFunctionOf(options);
-  checkHeaders(headers);
+  checkHeaderStyle(headers);
 
   async function isGivenBack(c: Context<E>): Promise<boolean> {
     if (!skipFailedRequests && !skipSuccessfulRequests) return false;
@@ -156,10 +151,15 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
     return (await isGivenBack(c)) ? await refund() : null;
   }
 
-  async function refuse(c: Context<E>, next: Next, result: RateLimitResult, policies: Policy[]) {
+  async function refuse(
+    c: Context<E>,
+    next: Next,
+    result: RateLimitResult,
+    chosen: RequestLimiter,
+  ): Promise<void> {
     const response =
       handler === undefined
-        ? problemResponse(c, problemOf(result, policies))
+        ? problemResponse(c, problemFor(chosen, result))
         : await handler(c, next, result);
     if (!response || c.finalized) return;
     c.res = response;
@@ -180,17 +180,15 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
     setVariable(c, requestPropertyName, result);
 
     const { success, reason } = decisionIn(result);
-    const policies = policiesOf(chosen.name, chosen.strategy);
     let told = result;
     if (!success) await onLimited?.(c, result);
-    if (!result.success) await refuse(c, next, result, policies);
+    if (!result.success) await refuse(c, next, result, chosen);
     else if (!success || reason !== undefined) await next();
     else told = (await serve(c, next, async () => await chosen.refund(key, charge))) ?? result;
 
     if (!c.finalized) return;
     if (headers !== false && c.res.status !== SWITCHING_PROTOCOLS) {
-      const decision = decisionIn(told);
-      setFields(c, headers, fieldsOf(headers, policies, decision, presentOf(decision, chosen)));
+      setFields(c, headers, fieldsFor(chosen, told, headers));
     }
     return c.res;
   };
@@ -210,24 +208,8 @@ function keyFunctionOf<E extends Env>({
   throw configurationInvalid("key", expected, keyOf);
 }
 
-function checkHeaders(headers: HeaderStyle | false): void {
-  if (headers === false || HEADER_STYLES.includes(headers)) return;
-  const expected = `expected false or one of ${HEADER_STYLES.join(", ")}`;
-  throw configurationInvalid("headers", expected, headers);
-}
-
 function isBelow400<E extends Env>(c: Context<E>): boolean {
   return c.res.status < 400;
-}
-
-/** What was decided, whether or not it was to be. */
-function decisionIn(result: RateLimitResult): RateLimitResult {
-  return result.shadow ?? result;
-}
-
-/** By the server's clock where the decision says it, else by ours. */
-function presentOf({ reset, retryAfterMs }: RateLimitResult, { clock }: RequestLimiter): number {
-  return reset !== null && retryAfterMs ? reset - retryAfterMs : clock.nowMs();
 }
 
 function setVariable<E extends Env>(c: Context<E>, name: string, result: RateLimitResult): void {
@@ -235,8 +217,7 @@ function setVariable<E extends Env>(c: Context<E>, name: string, result: RateLim
 }
 
 function problemResponse<E extends Env>(c: Context<E>, problem: RateLimitProblem): Response {
-  const headers = { "content-type": "application/problem+json" };
-  return c.body(JSON.stringify(problem), problem.status, headers);
+  return c.body(JSON.stringify(problem), problem.status, { "content-type": PROBLEM_TYPE });
 }
 
 function setFields<E extends Env>(c: Context<E>, style: HeaderStyle, fields: Field[]): void {

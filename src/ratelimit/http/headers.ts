@@ -4,8 +4,8 @@
  * Sources: draft-ietf-httpapi-ratelimit-headers, revisions 06, 07 and 08 (as which 09 to 11 are written);
  * `X-RateLimit-…` as it is common.
  */
-import type { QuotaResult } from "../wire/edge/limit.ts";
-import type { RateLimitResult } from "../ratelimit/result.ts";
+import type { QuotaResult } from "../../wire/edge/limit.ts";
+import type { RateLimitResult } from "../result.ts";
 import type { Policy } from "./policies.ts";
 
 /**

@@ -1,5 +1,5 @@
 /** What a refused request is answered with: problem details (RFC 9457) with a stable `code`. */
-import type { RateLimitResult } from "../ratelimit/result.ts";
+import type { RateLimitResult } from "../result.ts";
 import { retryAfterSeconds } from "./headers.ts";
 import type { Policy } from "./policies.ts";
 
@@ -25,6 +25,9 @@ export interface RateLimitProblem {
   readonly reason?: RateLimitResult["reason"];
   readonly "violated-policies"?: readonly string[];
 }
+
+/** Content type of problem details. */
+export const PROBLEM_TYPE = "application/problem+json";
 
 const QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 

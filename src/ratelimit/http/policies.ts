@@ -1,6 +1,6 @@
 /** What a strategy lets through, as header fields tell it: a quota in a window, under a name. */
-import { configurationOf, type BucketStrategy, type LimitStrategy } from "../wire/edge/limit.ts";
-import { resultNames } from "../wire/ratelimit/names.ts";
+import { configurationOf, type BucketStrategy, type LimitStrategy } from "../../wire/edge/limit.ts";
+import { resultNames } from "../../wire/ratelimit/names.ts";
 
 /** One of the limits of a strategy. */
 export interface Policy {
