@@ -20,6 +20,7 @@ import { copyBytes, type ByteWriter } from "../wire/bytes.ts";
 import { Change } from "../wire/throttr/requests.ts";
 import { Commit } from "./commit.ts";
 import type { HashKey } from "./hash.ts";
+import { MINUTE_MS } from "./minute-counts.ts";
 import type { RecordImage } from "./image.ts";
 import {
   EXPIRES_HIGH,
@@ -40,7 +41,6 @@ import {
 import { ShardClock } from "./shard-clock.ts";
 import { Space } from "./space.ts";
 import { Table } from "./table.ts";
-import { MINUTE_MS } from "./tally.ts";
 import { U64 } from "./time.ts";
 import { countRead, countWrite, readUsage, readUsageAtTurn, type Usage } from "./usage.ts";
 

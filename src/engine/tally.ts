@@ -1,9 +1,6 @@
-/**
- * Tally: counts of requests by type, and of bytes, in all and in the last 60 seconds.
- *
- * The last 60 seconds are estimated: this minute, and a share of the previous minute. Nothing is stored for each second.
- */
+/** Tally: counts of requests by type, and of bytes, in all and in the last 60 seconds. */
 import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
+import { MinuteCounts } from "./minute-counts.ts";
 
 /** Indexes of a tally beside the request types. */
 export const TALLY_READ_BYTES = REQUEST_TYPES_END;
@@ -19,61 +16,28 @@ export const TALLY_YRMCDS_ACQUIRE = REQUEST_TYPES_END + 7;
 export const TALLY_YRMCDS_RELEASE = REQUEST_TYPES_END + 8;
 const COUNTS = REQUEST_TYPES_END + 9;
 
-export const MINUTE_MS = 60_000;
-
 /** Figures of one or several tallies: totals, then the last 60 seconds, by index. */
 export type TallyFigures = Float64Array;
 
-export class Tally {
-  /** Counts so far, by index. Callers add to it, after `turn` with the present time. */
-  readonly totals = new Float64Array(COUNTS);
-  readonly #atMinute = new Float64Array(COUNTS);
-  readonly #lastMinute = new Float64Array(COUNTS);
-  #minute = 0;
-
-  /** Moves the clock: what is counted from now on belongs to the minute of `nowMs`. */
-  turn(nowMs: number): void {
-    const minute = Math.floor(nowMs / MINUTE_MS);
-    if (minute === this.#minute) return;
-    const isNext = minute === this.#minute + 1;
-    for (let index = 0; index < COUNTS; index++) {
-      const total = this.totals[index]!;
-      this.#lastMinute[index] = isNext ? total - this.#atMinute[index]! : 0;
-      this.#atMinute[index] = total;
-    }
-    this.#minute = minute;
+export class Tally extends MinuteCounts {
+  constructor() {
+    super(COUNTS);
   }
 
   /** Adds what another tally has counted. */
   absorb(figures: TallyFigures, nowMs: number): void {
     if (!isReadable(figures)) return;
     this.turn(nowMs);
+    // Counts of more than a minute ago are left out of this minute.
     for (let index = 0; index < COUNTS; index++) {
-      const total = figures[index]!;
-      this.totals[index]! += total;
-      // Counts of more than a minute ago are left out.
-      this.#atMinute[index]! += total - figures[COUNTS + index]!;
+      this.add(index, figures[index]!, figures[COUNTS + index]!);
     }
   }
 
   /** Returns the counts so far, and starts from zero. */
   release(nowMs: number): TallyFigures {
     const figures = this.figures(nowMs);
-    for (const counts of [this.totals, this.#atMinute, this.#lastMinute]) counts.fill(0);
-    return figures;
-  }
-
-  figures(nowMs: number): TallyFigures {
-    this.turn(nowMs);
-    const left = 1 - (nowMs % MINUTE_MS) / MINUTE_MS;
-    const figures = new Float64Array(2 * COUNTS);
-    for (let index = 0; index < COUNTS; index++) {
-      const total = this.totals[index]!;
-      figures[index] = total;
-      figures[COUNTS + index] = Math.round(
-        total - this.#atMinute[index]! + this.#lastMinute[index]! * left,
-      );
-    }
+    this.clear();
     return figures;
   }
 }
