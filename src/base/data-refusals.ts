@@ -4,6 +4,7 @@
  * An isolate remembers that a shard has refused its data, until another call succeeds. A deployment with another number of
  * shards than its data has would seem healthy otherwise, while it answers nothing.
  */
+import { presentMs } from "./clock.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 
 /** Refusals of the data, not of a request. */
@@ -16,7 +17,7 @@ let last: { readonly failure: ThrottrError; readonly atMs: number } | null = nul
 
 /** Remembers a refusal of the data; other failures say nothing about the data. */
 export function noteFailure(failure: ThrottrError): void {
-  if (CODES.includes(failure.code)) last = { failure, atMs: Date.now() };
+  if (CODES.includes(failure.code)) last = { failure, atMs: presentMs() };
 }
 
 /** A call to a shard has succeeded: the data can be served. */
@@ -26,5 +27,5 @@ export function noteServed(): void {
 
 /** The refusal that this isolate met last; null when calls have succeeded since, or it is long ago. */
 export function dataRefusal(): ThrottrError | null {
-  return last !== null && Date.now() - last.atMs < REMEMBERED_MS ? last.failure : null;
+  return last !== null && presentMs() - last.atMs < REMEMBERED_MS ? last.failure : null;
 }

@@ -1,6 +1,8 @@
 /** Time as the parts of an object see it. They get it from their object, so that unit tests can bring their own. */
+import { presentMs } from "./clock.ts";
+
 export interface Timers {
-  /** Milliseconds since the epoch. At Cloudflare it stands still within an event, and moves with I/O. */
+  /** Milliseconds since the epoch. */
   nowMs(): number;
   /** Resolves after `ms` milliseconds; never, when the object is evicted before. */
   wait(ms: number): Promise<void>;
@@ -8,13 +10,17 @@ export interface Timers {
   waitUntil(work: Promise<void>): void;
 }
 
-/** @param scheduler the runtime's, which has timers that are promises */
+/**
+ * @param scheduler the runtime's, which has timers that are promises
+ * @param nowMs `stopwatchMs` for parts that measure how long they wait
+ */
 export function timersOf(
   state: { waitUntil(work: Promise<void>): void },
   scheduler: { wait(ms: number): Promise<void> },
+  nowMs = presentMs,
 ): Timers {
   return {
-    nowMs: () => Date.now(),
+    nowMs,
     wait: async (ms) => await scheduler.wait(ms),
     waitUntil: (work) => state.waitUntil(work),
   };

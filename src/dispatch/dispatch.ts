@@ -5,6 +5,7 @@
  * door over RPC or HTTP has one for each request, as a Worker may not use one request's I/O for another. So making one
  * is cheap, and what a request does not need is not made.
  */
+import { presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "../engine/tally.ts";
 import { framingOf, type AnyProtocol } from "../wire/protocols.ts";
@@ -63,7 +64,7 @@ export class Dispatch {
       const stub = stubOf(index);
       return async (batch) => {
         // The present goes along: a shard whose own clock stands still is told by it (`ClockWatch`).
-        const answer = await stub.apply(batch, Date.now());
+        const answer = await stub.apply(batch, presentMs());
         noteServed();
         return answer;
       };
@@ -163,7 +164,7 @@ export class Dispatch {
   /** Counts requests that no shard sees: INFO adds these to what the shards have counted. */
   countRequests({ protocol, bytes, count }: Frames): void {
     if (!this.#isCounting) return;
-    this.#requestTally.tally.turn(Date.now());
+    this.#requestTally.tally.turn(presentMs());
     const { totals } = this.#requestTally.tally;
     const layouts = layoutsOf(protocol);
     for (let frame = 0, at = 0; frame < count; frame++) {
@@ -176,7 +177,7 @@ export class Dispatch {
   /** Counts a request that came as no frame. */
   countRequest(type: number, bytes: number): void {
     if (!this.#isCounting) return;
-    this.#requestTally.tally.turn(Date.now());
+    this.#requestTally.tally.turn(presentMs());
     this.#requestTally.tally.totals[type]!++;
     this.#requestTally.tally.totals[TALLY_READ_BYTES]! += bytes;
   }

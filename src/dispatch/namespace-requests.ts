@@ -6,6 +6,7 @@
  * streamed: a fragment goes out before the next ones are asked for, as an isolate has 128 MB. Nothing of it is a
  * snapshot: objects share no transaction, and others are served between two calls.
  */
+import { presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
 import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
@@ -224,7 +225,7 @@ export class NamespaceRequests {
       survey.shards.reduce((sum, { totals }) => sum + count(totals), 0);
     const counters = sumOf((totals) => totals.counters);
     const info = encodeInfo({
-      nowMs: Date.now(),
+      nowMs: presentMs(),
       requests: (type) => countsAt(figures, type),
       readBytes: countsAt(figures, TALLY_READ_BYTES),
       writeBytes: countsAt(figures, TALLY_WRITE_BYTES),

@@ -4,6 +4,7 @@
  * An isolate may end at any time and without notice, so counts are handed over within a second; a call for each request
  * would double the cost of a cheap one.
  */
+import { presentMs, stopwatchMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { Tally } from "../engine/tally.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
@@ -46,7 +47,7 @@ export class DoorTally {
 
   /** Schedules a flush unless one is scheduled. `waitUntil` keeps the request for it after the response was sent. */
   #flushLater(env: Environment, ctx: Pick<ExecutionContext, "waitUntil">): void {
-    const nowMs = Date.now();
+    const nowMs = stopwatchMs();
     if (nowMs - this.#flushAtMs < FLUSH_LOST_MS) return;
     this.#flushAtMs = nowMs;
     ctx.waitUntil(
@@ -61,12 +62,12 @@ export class DoorTally {
 
   /** Hands the counts over. If that fails they are added back, and the next flush carries them. */
   async #flush(env: Environment): Promise<void> {
-    const figures = this.tally.release(Date.now());
+    const figures = this.tally.release(presentMs());
     if (figures.every((count) => count === 0)) return;
     try {
       await directoryStub(env, this.#namespace).absorb(figures);
     } catch (error) {
-      this.tally.absorb(figures, Date.now());
+      this.tally.absorb(figures, presentMs());
       throw error;
     }
   }

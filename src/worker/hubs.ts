@@ -4,6 +4,7 @@
  * Each location of clients has its own Hubs, because an object is created near its first caller and stays there. Hubs
  * are filled one after the other, so few of them are awake; the index with room is remembered for a minute.
  */
+import { presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import {
   CONNECTION_HEADER,
@@ -67,8 +68,8 @@ export async function openConnection(
 async function hasRoom(env: Environment, { CONNECTIONS_MAX }: Settings): Promise<boolean> {
   const isWithin = (): boolean => connectionCount() + opening <= CONNECTIONS_MAX;
   if (CONNECTIONS_MAX === 0 || isWithin()) return true;
-  if (Date.now() < recountedAtMs + RECOUNT_INTERVAL_MS) return false;
-  recountedAtMs = Date.now();
+  if (presentMs() < recountedAtMs + RECOUNT_INTERVAL_MS) return false;
+  recountedAtMs = presentMs();
   // A Hub that was reset lost its connections without reporting it. Any call makes it count anew.
   const asked = countedHubs().map((name) => hubStub(env, name).figures());
   await Promise.allSettled(asked);
@@ -86,7 +87,7 @@ async function askHubs(
   const headers = { upgrade: "websocket", [CONNECTION_HEADER]: encodeOpenRequest(request) };
   const key = `${namespace}/${location}`;
   const remembered = roomAt.get(key);
-  const first = remembered !== undefined && remembered.untilMs > Date.now() ? remembered.index : 0;
+  const first = remembered !== undefined && remembered.untilMs > presentMs() ? remembered.index : 0;
   for (let i = 0; i < HUBS_MAX; i++) {
     const index = (first + i) % HUBS_MAX;
     const hub = hubStub(env, hubName.format(namespace, { location, index }));
@@ -116,5 +117,5 @@ async function askHub(hub: Fetcher, headers: HeadersInit): Promise<Response> {
 
 function remember(key: string, index: number): void {
   if (roomAt.size >= REMEMBERED_MAX) roomAt.clear();
-  roomAt.set(key, { index, untilMs: Date.now() + REMEMBERED_MS });
+  roomAt.set(key, { index, untilMs: presentMs() + REMEMBERED_MS });
 }

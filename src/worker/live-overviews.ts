@@ -8,6 +8,7 @@
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./caller.ts";
 import { askOverview } from "./survey.ts";
+import { presentMs, stopwatchMs } from "../base/clock.ts";
 
 /** An older overview is not used again. A little below a second, so that a listener never gets the same one twice. */
 const FRESH_MS = 950;
@@ -38,13 +39,13 @@ export async function recentOverview(caller: Caller): Promise<Overview> {
   const latest = latestIn(caller.access.namespace);
   while (isBusy(latest)) await scheduler.wait(LOOK_INTERVAL_MS);
   const { overview } = latest;
-  if (overview !== null && Date.now() - overview.atMs < FRESH_MS) return overview;
+  if (overview !== null && presentMs() - overview.atMs < FRESH_MS) return overview;
   return await ask(caller, latest);
 }
 
 /** Asks the objects, in the caller's own request. A later request that took over keeps its mark. */
 async function ask(caller: Caller, latest: Latest): Promise<Overview> {
-  const askedAtMs = Date.now();
+  const askedAtMs = stopwatchMs();
   latest.askedAtMs = askedAtMs;
   try {
     return (latest.overview = await askOverview(caller));
@@ -55,7 +56,7 @@ async function ask(caller: Caller, latest: Latest): Promise<Overview> {
 
 /** Whether a request is asking that can still end. */
 function isBusy({ askedAtMs }: Latest): boolean {
-  return askedAtMs !== null && Date.now() - askedAtMs < ASKING_MS_MAX;
+  return askedAtMs !== null && stopwatchMs() - askedAtMs < ASKING_MS_MAX;
 }
 
 /**
@@ -63,7 +64,7 @@ function isBusy({ askedAtMs }: Latest): boolean {
  * it.
  */
 function latestIn(namespace: string): Latest {
-  const nowMs = Date.now();
+  const nowMs = stopwatchMs();
   for (const [name, { usedAtMs }] of latestOf) {
     if (nowMs - usedAtMs > KEPT_MS) latestOf.delete(name);
   }

@@ -8,6 +8,7 @@ import type { Overview } from "../wire/overview.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { recentOverview } from "./live-overviews.ts";
 import type { Caller } from "./caller.ts";
+import { presentMs, stopwatchMs } from "../base/clock.ts";
 
 /** Most listeners of a namespace in one isolate, and most listeners of the isolate. */
 export const LISTENERS_MAX = 32;
@@ -45,7 +46,7 @@ const listeners = new Set<Listener>();
  * @throws ThrottrError `listeners_max`, or as `recentOverview`
  */
 export async function openLive(caller: Caller, intervalMs: number): Promise<Response> {
-  const nowMs = Date.now();
+  const nowMs = stopwatchMs();
   for (const listener of listeners) {
     if (nowMs - listener.readAtMs > LOST_MS) listeners.delete(listener);
   }
@@ -77,7 +78,7 @@ class Listener {
   readonly namespace: string;
   readonly readable: ReadableStream<Uint8Array>;
   /** When the client last took something. */
-  readAtMs = Date.now();
+  readAtMs = stopwatchMs();
   readonly #caller: Caller;
   readonly #intervalMs: number;
   /** Aborts the wait for the next event when the stream ends. */
@@ -111,7 +112,7 @@ class Listener {
   }
 
   async #pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
-    this.readAtMs = Date.now();
+    this.readAtMs = stopwatchMs();
     // A listener that was counted as lost reads again: it gets its place back if there is room.
     if (!listeners.has(this) && isFull(this.namespace)) {
       controller.close();
@@ -136,19 +137,19 @@ class Listener {
 
   /** The next event, or a heartbeat; empty once the token has expired, which ends the stream. */
   async #awaited(): Promise<string> {
-    const nowMs = Date.now();
+    const nowMs = presentMs();
     const expiresAtMs = this.#caller.access.expiresAtMs ?? Infinity;
     const atMs = Math.min(this.#dueAtMs, nowMs + HEARTBEAT_MS, expiresAtMs);
     const { signal } = this.#ended;
     if (atMs > nowMs) await scheduler.wait(atMs - nowMs, { signal });
-    if (Date.now() >= expiresAtMs) return "";
-    return Date.now() >= this.#dueAtMs ? await this.#next() : ": \n\n";
+    if (presentMs() >= expiresAtMs) return "";
+    return presentMs() >= this.#dueAtMs ? await this.#next() : ": \n\n";
   }
 
   /** An overview as an event. The interval begins behind it, so slow objects are not asked more often. */
   async #next(): Promise<string> {
     const overview = await recentOverview(this.#caller);
-    this.#dueAtMs = Date.now() + this.#intervalMs;
+    this.#dueAtMs = presentMs() + this.#intervalMs;
     return eventOf(overview);
   }
 }

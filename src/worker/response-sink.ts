@@ -9,6 +9,7 @@
  * An isolate serves many requests in 128 MB, and one client that does not read holds what was replied to it: hence the
  * three limits below, for one response, for all, and for how long.
  */
+import { stopwatchMs } from "../base/clock.ts";
 import { reportFailure } from "../base/failure.ts";
 import { logWarning } from "../base/log.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
@@ -58,7 +59,7 @@ export class ResponseSink implements RunSink {
   readonly #end: () => void;
   readonly #signal: AbortSignal;
   readonly #stallTimeoutMs: number;
-  readonly #startedAtMs = Date.now();
+  readonly #startedAtMs = stopwatchMs();
   /** Bytes of replies that are held in memory. */
   heldBytes = 0;
   /** Replies that no write has taken yet. */
@@ -100,7 +101,7 @@ export class ResponseSink implements RunSink {
 
   /** Full by bytes or by time. A client that waits in silence could close, and the runtime would not see it. */
   get isFull(): boolean {
-    return this.heldBytes > HELD_BYTES_MAX || Date.now() - this.#startedAtMs > HELD_MS_MAX;
+    return this.heldBytes > HELD_BYTES_MAX || stopwatchMs() - this.#startedAtMs > HELD_MS_MAX;
   }
 
   /** Holds replies; the last ones end the response, be there a reader or not. */
@@ -150,7 +151,7 @@ export class ResponseSink implements RunSink {
   #stream({ readable, writable }: IdentityTransformStream): void {
     this.#writer = writable.getWriter();
     this.#resolve(new Response(readable, { headers: REPLY_HEADERS }));
-    this.#seenAtMs = Date.now();
+    this.#seenAtMs = stopwatchMs();
     this.#timer = setInterval(() => this.#watch(), WATCH_MS);
     waiting.add(this);
   }
@@ -182,7 +183,7 @@ export class ResponseSink implements RunSink {
 
   /** Gives up a client that has taken nothing for too long, or too little while others leave much unread. */
   #watch(): void {
-    const nowMs = Date.now();
+    const nowMs = stopwatchMs();
     if (this.#writtenBytes !== this.#seenBytes || this.heldBytes === 0) this.#seenAtMs = nowMs;
     // A client that has read everything is not stalled: it waits for a shard.
     const isStalled = nowMs - this.#seenAtMs >= this.#stallTimeoutMs;

@@ -4,6 +4,7 @@ import { overviewOf } from "../dispatch/overview.ts";
 import type { Survey } from "../dispatch/survey.ts";
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./caller.ts";
+import { presentMs } from "../base/clock.ts";
 import { reportFailure } from "../base/failure.ts";
 
 /**
@@ -39,5 +40,5 @@ export async function setClocksBack({ env, access, requestTally }: Caller): Prom
  */
 export async function askOverview(caller: Caller): Promise<Overview> {
   const survey = await askSurvey(caller);
-  return overviewOf(caller.access.namespace, survey, Date.now());
+  return overviewOf(caller.access.namespace, survey, presentMs());
 }

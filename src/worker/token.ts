@@ -5,8 +5,9 @@
  * single token cannot be revoked: a short lifetime limits the damage, and a new secret ends all of them.
  */
 import { verify } from "hono/jwt";
-import { JwtTokenExpired, JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
+import { JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
 import * as v from "valibot";
+import { presentMs } from "../base/clock.ts";
 import { OPEN_ACCESS, type Access } from "../base/access.ts";
 import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../base/settings.ts";
@@ -65,13 +66,15 @@ export const grantFields = {
   channelPrefixes: prefixes,
 };
 
+const EXP_EXPECTED = "exp: expected seconds since the epoch";
+
 /**
  * The claims that are read. Others are allowed and ignored: an issuer may add its own. `exp` is not optional, as a
  * token cannot be revoked.
  */
 const claimsSchema = v.object({
   ns: namespaceName("ns"),
-  exp: v.number("exp: expected seconds since the epoch"),
+  exp: v.pipe(v.number(EXP_EXPECTED), v.finite(EXP_EXPECTED)),
   iat: v.optional(v.number("iat: expected seconds since the epoch")),
   nbf: v.optional(v.number("nbf: expected seconds since the epoch")),
   ...grantFields,
@@ -120,7 +123,7 @@ export async function authenticate(settings: Settings, credentials: Credentials)
   }
   if (token.startsWith(NAMESPACE)) return openAccess(settings, token.slice(NAMESPACE.length));
   const claims = parseClaims(await verified(settings, token));
-  assertBegun(claims);
+  assertCurrent(claims);
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
     throw new ThrottrError(
       "ticket_too_long",
@@ -158,12 +161,12 @@ export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
 }
 
 /**
- * The payload of a token whose signature and `exp` are right.
+ * The payload of a token whose signature is right.
  *
  * A token that fails by its signature alone is tried with `TOKEN_SECRET_PREVIOUS`, so that a secret can be changed
  * while tokens of the old one live.
  *
- * @throws ThrottrError `token_expired`, `token_invalid`
+ * @throws ThrottrError `token_invalid`
  */
 async function verified(
   { TOKEN_SECRET, TOKEN_SECRET_PREVIOUS }: Settings,
@@ -176,17 +179,15 @@ async function verified(
     );
   }
   try {
-    // `nbf` and `iat` are checked later with leeway, which hono does not know, and only once the signature is right.
-    return await verify(token, TOKEN_SECRET, { alg: "HS256", nbf: false, iat: false });
+    // Times are checked later: by the server's own clock, with a leeway, and only once the signature is right.
+    const times = { exp: false, nbf: false, iat: false };
+    return await verify(token, TOKEN_SECRET, { alg: "HS256", ...times });
   } catch (error) {
     if (error instanceof JwtTokenSignatureMismatched && TOKEN_SECRET_PREVIOUS !== "") {
       return await verified(
         { TOKEN_SECRET: TOKEN_SECRET_PREVIOUS, TOKEN_SECRET_PREVIOUS: "" } as Settings,
         token,
       );
-    }
-    if (error instanceof JwtTokenExpired) {
-      throw new ThrottrError("token_expired", "the token has expired: send a new one");
     }
     throw new ThrottrError(
       "token_invalid",
@@ -195,9 +196,12 @@ async function verified(
   }
 }
 
-/** @throws ThrottrError `token_not_yet_valid` */
-function assertBegun(claims: Pick<Claims, "nbf" | "iat">): void {
-  const nowS = Math.floor(Date.now() / 1000);
+/** @throws ThrottrError `token_expired`, `token_not_yet_valid` */
+function assertCurrent(claims: Pick<Claims, "exp" | "nbf" | "iat">): void {
+  const nowS = Math.floor(presentMs() / 1000);
+  if (claims.exp <= nowS) {
+    throw new ThrottrError("token_expired", "the token has expired: send a new one");
+  }
   for (const name of ["nbf", "iat"] as const) {
     const begin = claims[name];
     if (begin === undefined || begin <= nowS + LEEWAY_S) continue;

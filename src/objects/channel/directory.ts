@@ -5,6 +5,7 @@
  * turn out to have no connections; and it keeps the counts of callers over HTTP, which have no Hub, and of Hubs that are
  * empty, which may never be started again.
  */
+import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
 import type { DirectoryCalls, DirectorySurvey } from "../../base/calls/channel.ts";
@@ -24,25 +25,25 @@ export class Directory extends Channel implements DirectoryCalls {
       env,
       (work) => ctx.waitUntil(work),
       { namespace: ctx.id.name!, kind: "door", name: "" },
-      () => ({ tally: this.#doors.figures(Date.now()) }),
+      () => ({ tally: this.#doors.figures(presentMs()) }),
     );
   }
 
   /** A door lives for one request: what it has counted is kept here, in memory. */
   absorb(figures: TallyFigures): void {
-    this.#doors.absorb(figures, Date.now());
+    this.#doors.absorb(figures, presentMs());
     this.#points.note();
   }
 
   /** The counts come with the leave, in one call: a Hub that is empty may never be started again. */
   async retire(hub: string, figures: TallyFigures): Promise<void> {
-    this.#retired.absorb(figures, Date.now());
+    this.#retired.absorb(figures, presentMs());
     await this.leave(hub);
   }
 
   /** Calls no other object: the door asks the Hubs itself, all at once. */
   async survey(): Promise<DirectorySurvey> {
-    const nowMs = Date.now();
+    const nowMs = presentMs();
     const doors = this.#doors.figures(nowMs);
     const figures = sumFigures([doors, this.#retired.figures(nowMs)]);
     return { hubs: await this.hubs(), figures, doors };

@@ -6,6 +6,7 @@
  * names is one call to each group at most, and strangers who make up names make no objects, which would be billed and
  * never go away. A channel without subscribers and listeners leaves nothing here.
  */
+import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import {
@@ -64,7 +65,7 @@ export class Group {
     this.joins = new GroupJoins(this.#store, env, state.id.name!, (channel) => {
       // A listener whose connection was lost may come back within a day, and ask what it has missed.
       const numbered = this.numbers.get(channel);
-      if (numbered !== undefined) this.numbers.use(numbered, Date.now());
+      if (numbered !== undefined) this.numbers.use(numbered, presentMs());
     });
     this.#replay = new GroupReplay(this.#store, readSettings(env).REPLAY_MESSAGES_MAX);
     this.numbers = new GroupNumbers(this.#store, {
@@ -108,7 +109,7 @@ export class Group {
   listen(channel: string, hub: string, after: number | null): Listened | null {
     // No `await` up to the return: a message is either in what is given again, or published after the join.
     if (!this.join(channel, hub)) return null;
-    const nowMs = Date.now();
+    const nowMs = presentMs();
     const numbered = this.numbers.listen(channel, nowMs);
     return { sequence: numbered.sequence, ...this.#replay.replay(numbered, after, nowMs) };
   }
@@ -141,7 +142,7 @@ export class Group {
   /** Looks which Hubs still have subscribers, and drops what is out of date. */
   async lookThrough(): Promise<void> {
     await this.joins.verify();
-    const nowMs = Date.now();
+    const nowMs = presentMs();
     this.numbers.forgetUnused(nowMs);
     this.#replay.dropOld(nowMs);
     // New numbers begin above the time and above all old ones. Where old ones are ahead of the clock, the head that says
@@ -184,7 +185,7 @@ export class Group {
       sequences ??= new Float64Array(count).fill(Number.NaN);
       for (const [i, index] of indexes.entries()) sequences[index] = first + i;
       const messages = out.bytes.subarray(messagesAt(channel.length), out.length);
-      this.#replay.keep(channel, first, messages, indexes.length, Date.now());
+      this.#replay.keep(channel, first, messages, indexes.length, presentMs());
     }
     if (sequences !== null) this.#settle();
     return sequences;
@@ -214,7 +215,7 @@ export class Group {
   /** Sees to it that what is stored is looked through once a day: Hubs that have died say nothing. */
   async #lookAfter(): Promise<void> {
     if ((await this.#state.storage.getAlarm()) !== null) return;
-    await this.#state.storage.setAlarm(Date.now() + KEPT_MS);
+    await this.#state.storage.setAlarm(presentMs() + KEPT_MS);
   }
 }
 

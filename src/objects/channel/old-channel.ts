@@ -5,6 +5,7 @@
  * calls on to the channel's group, so that subscribers and publishers of both releases meet there. What it has stored
  * moves to the group at its next call, or at its alarm. Then it is empty, and is never called again.
  */
+import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { writeChange } from "../../wire/channel-batch.ts";
@@ -103,8 +104,8 @@ export function moveToGroup({ kv }: DurableObjectStorage, group: Group): void {
   const hubs = storedHubs({ kv });
   if (numbering === undefined && hubs.length === 0) return;
   for (const hub of hubs) group.join(EVERYBODY, hub);
-  const isInUse = numbering !== undefined && Date.now() - numbering.usedAtMs < KEPT_MS;
-  if (isInUse) group.numbers.listen(EVERYBODY, Date.now());
+  const isInUse = numbering !== undefined && presentMs() - numbering.usedAtMs < KEPT_MS;
+  if (isInUse) group.numbers.listen(EVERYBODY, presentMs());
   // Its messages have numbers that a listener would take for those of long ago.
   for (const prefix of [HUB, MESSAGE, NUMBERING]) {
     for (const key of [...kv.list({ prefix })].map(([key]) => key)) kv.delete(key);

@@ -15,6 +15,7 @@ import {
   type Layout,
 } from "../../wire/throttr/requests.ts";
 import { frameEnd } from "../../wire/throttr/scanner.ts";
+import { presentMs } from "../../base/clock.ts";
 import { missingRightOfFrame, type Access } from "../../base/access.ts";
 import type { Dispatch } from "../../dispatch/dispatch.ts";
 import type { Holder } from "../../dispatch/holder.ts";
@@ -167,7 +168,7 @@ export class ConnectionRequests {
       missing === null || (missing === "prefix_missing" && channel === this.#subscriber.ownChannel);
     if (!isAllowed) return "refused";
     return bytes[at] === RequestType.subscribe
-      ? roster.subscribe(this.#subscriber, channel, Date.now())
+      ? roster.subscribe(this.#subscriber, channel, presentMs())
       : roster.unsubscribe(this.#subscriber, channel);
   }
 }

@@ -13,6 +13,7 @@ import { pushesOf, type Batch, type Pushes } from "../../wire/messages.ts";
 import { anyProtocolByCode, type AnyProtocol } from "../../wire/protocols.ts";
 import { ConnectionKind, type ConnectionRow } from "../../wire/throttr/connection-row.ts";
 import type { Protocol } from "../../wire/throttr/protocol.ts";
+import { presentMs, stopwatchMs } from "../../base/clock.ts";
 import type { Listened } from "../../base/calls/channel.ts";
 import type { ConnectionParameters } from "../../base/calls/open-request.ts";
 import { ownChannel } from "../../base/connection-id.ts";
@@ -135,7 +136,7 @@ export class Connection implements SessionHost, Subscriber {
     const { access } = attachment;
     this.subscriptionBytesMax = subscriptionBytesMax(access);
     const { state, settings } = hub;
-    const timers = timersOf(state, scheduler);
+    const timers = timersOf(state, scheduler, stopwatchMs);
     this.#isBridge = attachment.transport !== "websocket";
     this.#isTrusted = this.#isBridge && attachment.isGateway !== true;
     // Credits of a bridge outlive hibernation in the attachment: the bridge goes on counting from where it was.
@@ -171,7 +172,7 @@ export class Connection implements SessionHost, Subscriber {
     id: Uint8Array,
     hub: ConnectionHub,
   ): Connection {
-    const connection = new Connection(socket, newAttachment(parameters, id, Date.now()), hub);
+    const connection = new Connection(socket, newAttachment(parameters, id, presentMs()), hub);
     addDefaultSubscriptions(connection, connection.#throttr, parameters.access, hub.roster);
     connection.store();
     return connection;
@@ -316,7 +317,7 @@ export class Connection implements SessionHost, Subscriber {
   }
 
   nowMs(): number {
-    return Date.now();
+    return presentMs();
   }
 
   /** In a run of a namespace's requests, replies come in pieces, and pushes wait for the last one. */
@@ -356,10 +357,7 @@ export class Connection implements SessionHost, Subscriber {
     if (subscription !== undefined) subscription.readBytes += payloadBytes;
   }
 
-  /**
-   * Nothing is under way: lets the object hibernate, and sees to it that the bytes of an unfinished frame outlive
-   * that.
-   */
+  /** Nothing is under way: lets the object hibernate, and stores the bytes of an unfinished frame for that. */
   onIdle(unfinished: Uint8Array): void {
     this.#requests.rest();
     this.#countPending();

@@ -7,6 +7,7 @@
  * class is built from them. Requests leave it through `dispatch`; what comes from other objects goes to the `roster`.
  */
 import { DurableObject } from "cloudflare:workers";
+import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { Tally, TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
 import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
@@ -166,7 +167,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
 
   /** Ends the connections whose token has expired. A connection that is silent would not notice it by itself. */
   override async alarm(): Promise<void> {
-    const nowMs = Date.now();
+    const nowMs = presentMs();
     this.#alarm.noteRing();
     for (const connection of this.#connections.values()) {
       if (connection.expiresAtMs <= nowMs) connection.expire();
@@ -217,7 +218,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
 
   figures(): HubFigures {
     return {
-      tally: this.#tally.figures(Date.now()),
+      tally: this.#tally.figures(presentMs()),
       connections: this.roster.size,
       byTransport: this.roster.transports(),
       counterConnections: this.#yrmcdsConnections,
@@ -275,9 +276,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     this.#points.note();
   }
 
-  /**
-   * Forgets a connection that is closed here. Its socket stays in `#connections` until the peer has closed it, too.
-   */
+  /** Forgets a connection that is closed here. Its socket stays in `#connections` until the peer closes it, too. */
   remove(connection: Connection): void {
     this.#unstored.delete(connection);
     // A connection that could not be restored (`frame_lost`) was never counted.
@@ -336,7 +335,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     // Messages that come between the subscription and the group's answer follow what the group gives again.
     connection.holdPushes();
     try {
-      const change = this.roster.subscribe(connection, channel, Date.now());
+      const change = this.roster.subscribe(connection, channel, presentMs());
       if (change === "refused") throw new GroupFull();
       if (change !== "done") await change;
       connection.startListening(await this.#listened(channel, after));
@@ -377,7 +376,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     noteConnections(this.#name, this.roster.size);
     if (!connection.isYrmcds) return;
     this.#yrmcdsConnections++;
-    this.#tally.turn(Date.now());
+    this.#tally.turn(presentMs());
     this.#tally.totals[TALLY_YRMCDS_CONNECTIONS]!++;
   }
 
@@ -419,7 +418,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const directory = directoryStub(this.env, this.#namespace);
     this.#listing = this.#afterListing(() => {
       this.#points.flush();
-      return directory.retire(this.#name, this.#tally.release(Date.now()));
+      return directory.retire(this.#name, this.#tally.release(presentMs()));
     }).catch((error: unknown) => {
       // The Directory asks its Hubs once a day, and with each message to `*`.
       logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });

@@ -14,13 +14,13 @@ const AHEAD_MS = 1000;
 
 /** Of one instance of a shard. */
 export class ClockWatch {
-  /** What `Date.now()` of this object said last; it never goes back. */
+  /** What the clock of this object said last; it never goes back. */
   #nowMs = -1;
   /** The earliest time at a door since the object's own has been what it is. */
   #doorMs = Infinity;
 
   /**
-   * Takes what `Date.now()` says at the beginning of a call, and what it said at the call's door, which doors
+   * Takes what the object's clock says at the beginning of a call, and what it said at the call's door, which doors
    * of release 0.4 leave out. True when the object's clock stands still; calls of the same moment do not repeat it.
    */
   isStill(nowMs: number, doorMs = nowMs): boolean {

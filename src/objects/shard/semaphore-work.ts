@@ -4,6 +4,7 @@
  * Leases end; connections that have ended without a word give back what they held; semaphores that were not used for a
  * while are collected. All of it changes records in memory only: the shard makes the changes durable.
  */
+import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { connectionHolder } from "../../engine/semaphores/holder.ts";
 import type { Semaphores } from "../../engine/semaphores/semaphores.ts";
@@ -68,7 +69,7 @@ export class SemaphoreWork {
 
   /** Present time of the shard: what is done at intervals goes on when the platform's clock goes back. */
   #now(): number {
-    return this.#semaphores.readClock(Date.now());
+    return this.#semaphores.readClock(presentMs());
   }
 
   /** The deadline: when something is due next, in ms since the epoch; Infinity when nothing is. */
@@ -81,7 +82,7 @@ export class SemaphoreWork {
 
   /** Does what is due. What it has changed is to be made durable. */
   async run(): Promise<void> {
-    this.#semaphores.expire(Date.now());
+    this.#semaphores.expire(presentMs());
     await this.#check();
     await this.#collect();
   }
@@ -101,10 +102,10 @@ export class SemaphoreWork {
     let released = 0;
     let cursor: number | null = this.#checkCursor;
     for (let pages = 0; cursor !== null && pages < CHECK_PAGES_MAX; pages++) {
-      const page = this.#semaphores.connections(cursor, CHECK_CONNECTIONS, Date.now());
+      const page = this.#semaphores.connections(cursor, CHECK_CONNECTIONS, presentMs());
       const answer = await lostConnections(this.#env, namespace, page.ids);
       for (const id of answer.lost) {
-        this.#semaphores.releaseAll(connectionHolder(id), Date.now());
+        this.#semaphores.releaseAll(connectionHolder(id), presentMs());
       }
       released += answer.lost.length;
       isComplete &&= answer.isComplete;
@@ -127,7 +128,7 @@ export class SemaphoreWork {
   async #collect(): Promise<void> {
     const startMs = this.#now();
     if (startMs < this.#collectAtMs) return;
-    const collectAtMs = this.#semaphores.collectionDeadlineMs(Date.now());
+    const collectAtMs = this.#semaphores.collectionDeadlineMs(presentMs());
     if (collectAtMs === null) return;
     await this.#collectAll(startMs, false);
     this.#collectAtMs = collectAtMs;
@@ -144,7 +145,7 @@ export class SemaphoreWork {
   /** A step, then a turn for others: a shard may have hundreds of thousands. */
   async #collectAll(startMs: number, isUrgent: boolean): Promise<void> {
     for (let cursor: number | null = 0; cursor !== null;) {
-      ({ cursor } = this.#semaphores.collectStep(cursor, Date.now(), isUrgent));
+      ({ cursor } = this.#semaphores.collectStep(cursor, presentMs(), isUrgent));
       if (cursor !== null) await turn();
     }
     this.#semaphores.noteCollection((this.#now() - startMs) * 1000);

@@ -7,6 +7,7 @@
  * platform's output gate holds the answers until the row is on disk, so they can be returned as soon as it is written.
  */
 import { DurableObject } from "cloudflare:workers";
+import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { Engine } from "../../engine/engine.ts";
 import { hashKeyName, type HashKey } from "../../engine/hash.ts";
@@ -68,10 +69,10 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   readonly #fullLog: FullLog;
   /** Says once when the platform's clock has gone back, and stores a long lag. */
   readonly #lagWatch: LagWatch;
-  /** Notices that `Date.now()` stands still for this instance. */
+  /** Notices that the clock stands still for this instance. */
   readonly #clockWatch = new ClockWatch();
   /** Counts begin here: they are in memory only. */
-  readonly #startedAtMs = Date.now();
+  readonly #startedAtMs = presentMs();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
   readonly #hashes: string;
   /** Why the data can't be read by this release: every batch is refused with it. */
@@ -122,7 +123,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       env,
       (work) => ctx.waitUntil(work),
       { namespace, kind: "shard", name: String(index) },
-      () => ({ tally: this.#engine.tallyFigures(Date.now()), ...this.figures() }),
+      () => ({ tally: this.#engine.tallyFigures(presentMs()), ...this.figures() }),
     );
     // The platform delivers no event before this has ended, so no call ever meets a table that is half loaded.
     void ctx.blockConcurrencyWhile(async () => {
@@ -144,7 +145,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     if (this.#claim.isOpen) await this.#claim.claim(placement);
     assertSamePlacement(this.#journal.placement!, placement);
     // No `await` between here and the flush: the batch is applied as a whole, and in the order of arrival.
-    const nowMs = Date.now();
+    const nowMs = presentMs();
     const answer = this.#engine.apply(batch, nowMs);
     if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#restart());
     this.#noteClock();
@@ -227,16 +228,16 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     await this.#prepareRead(placement);
     await this.#sweep();
     const { totals } = this.#engine;
-    const semaphores = this.#engine.semaphores.figures(Date.now());
+    const semaphores = this.#engine.semaphores.figures(presentMs());
     await this.#commits.flush();
-    const tally = this.#engine.tallyFigures(Date.now());
+    const tally = this.#engine.tallyFigures(presentMs());
     const figures = this.figures();
     return { totals, tally, startedAtMs: this.#startedAtMs, figures, semaphores };
   }
 
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
     return await this.#read(placement, () => ({
-      semaphores: this.#engine.semaphores.figures(Date.now()),
+      semaphores: this.#engine.semaphores.figures(presentMs()),
       requests: this.#engine.semaphoreRequests.counts,
     }));
   }
@@ -248,7 +249,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const [placement, hashes, cursor, bytesMax] = asked;
     return await this.#read(placement, () => {
       const from = hashes === this.#hashes ? cursor : 0;
-      const page = this.#engine.semaphorePages.dump(from, bytesMax, Date.now());
+      const page = this.#engine.semaphorePages.dump(from, bytesMax, presentMs());
       return { hashes: this.#hashes, ...page };
     });
   }
@@ -296,7 +297,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   /** Moves the engine's clock, which decides what has expired. */
   #advance(): void {
-    this.#engine.advance(Date.now());
+    this.#engine.advance(presentMs());
     this.#noteClock();
   }
 
@@ -312,7 +313,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
 
   /** Reads snapshot and journal. No call is delivered meanwhile (`blockConcurrencyWhile`). */
   #load(): void {
-    this.#engine.advance(Date.now());
+    this.#engine.advance(presentMs());
     try {
       this.#journal.load();
     } catch (error) {
@@ -358,7 +359,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   async #sweep(): Promise<void> {
     let cursor: number | null = 0;
     for (let step = 1; cursor !== null; step++) {
-      cursor = this.#engine.sweepStep(cursor, Date.now());
+      cursor = this.#engine.sweepStep(cursor, presentMs());
       if (step % SWEEP_STEPS === 0) await turn();
     }
   }
