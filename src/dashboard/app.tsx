@@ -17,6 +17,7 @@ import { OverviewScreen } from "./screens/overview.tsx";
 import { RecordsScreen } from "./screens/records.tsx";
 import { SemaphoresScreen } from "./screens/semaphores.tsx";
 import { leaveTo, listenToAddress, placeStore } from "./place.ts";
+import { hasAllScopes } from "./rights.ts";
 import { failureOf, lacksScope, sessionStore, signOut, type Session } from "./session.ts";
 import { Logo, NotOpen, SignIn } from "./sign-in.tsx";
 import { Store, useStore } from "./store.ts";
@@ -186,7 +187,7 @@ function Side({
         ))}
       </nav>
       <div class="side-foot">
-        <a class="reference" href="/docs">
+        <a class="reference" href="docs">
           API reference
         </a>
         <Rights session={session} />
@@ -213,7 +214,7 @@ function Side({
           />
           {session.token === null ? null : (
             <Button
-              label={session.isOpenToAll ? "Leave the namespace" : "Sign out"}
+              label={session.isWithoutToken ? "Leave the namespace" : "Sign out"}
               icon="leave"
               isBare
               onPress={() => void signOut()}
@@ -225,26 +226,22 @@ function Side({
   );
 }
 
-/** The namespace that is shown, and the scopes of the token. */
-function Rights({
-  session: { claims, isOpenToAll, namespace: opened },
-}: {
-  readonly session: Session;
-}) {
-  if (isOpenToAll) {
-    return (
-      <p class="rights hint">
-        <strong>{opened}</strong>
-        <span>no token needed</span>
-      </p>
-    );
-  }
-  if (claims === null) return <p class="rights hint">Signed in with a token</p>;
-  const { namespace, scopes, expiresAtMs } = claims;
+/** The namespace that is shown, and what may be done there. */
+function Rights({ session }: { readonly session: Session }) {
+  const { namespace, scopes, expiresAtMs } = session.grant;
   return (
-    <p class="rights hint" title={`The token expires ${formatMoment(expiresAtMs)}`}>
+    <p
+      class="rights hint"
+      title={expiresAtMs === null ? "" : `This access ends ${formatMoment(expiresAtMs)}`}
+    >
       <strong>{namespace}</strong>
-      <span>{scopes.length === 0 ? "no scopes" : scopes.join(", ")}</span>
+      <span>
+        {scopes.length === 0
+          ? "no scopes"
+          : session.isWithoutToken && hasAllScopes(session)
+            ? "no token needed"
+            : scopes.join(", ")}
+      </span>
     </p>
   );
 }
@@ -301,7 +298,7 @@ function Help() {
         Enable shortcuts of a single key
       </label>
       <p class="hint">
-        All API calls with examples: <a href="/docs">API reference</a>.
+        All API calls with examples: <a href="docs">API reference</a>.
       </p>
     </Dialog>
   );

@@ -6,8 +6,11 @@
  * A local server lets anyone in, to any namespace: its name then stands in place of a token.
  */
 import { http, ThrottrClient, ThrottrError } from "../client/index.ts";
+import { DOOR_PATH } from "../client/transport/door.ts";
 import { errorOfResponse } from "../client/transport/failure.ts";
-import { claimsOf, type Claims } from "./claims.ts";
+import type { Grant } from "../wire/grant.ts";
+import type { ScopeName } from "../wire/throttr/requests.ts";
+import { urlOf } from "./base.ts";
 import { learnClockOf } from "./server-clock.ts";
 import { forgetToken, keepToken, readToken } from "./session-token.ts";
 import { Store } from "./store.ts";
@@ -22,13 +25,12 @@ const TIMEOUT_MS = 15_000;
 const TOKEN_CODES = ["token_missing", "token_invalid", "token_expired", "token_not_yet_valid"];
 
 export interface Session {
+  /** Null where the server lets this page in without one: it is open, or the application around it has a session. */
   readonly token: string | null;
-  /** The server lets anyone in, and no real token was shown. */
-  readonly isOpenToAll: boolean;
-  /** Null where the token does not say it. */
-  readonly namespace: string | null;
-  /** Null where there is no token: everything is allowed. */
-  readonly claims: Claims | null;
+  /** No real token was shown: none at all, or the name of a namespace in its place. */
+  readonly isWithoutToken: boolean;
+  /** What the server allows. */
+  readonly grant: Grant;
   /** Calls over HTTP; subscriptions over a WebSocket. */
   readonly throttr: ThrottrClient;
 }
@@ -55,10 +57,10 @@ export async function openNamespace(name: string): Promise<ThrottrError | null> 
 
 /** Whether the server lets anyone in to any namespace. */
 export async function mayNameNamespaces(): Promise<boolean> {
-  const throttr = clientOf(NAMESPACE + OPEN_NAMESPACE);
-  const error = await errorOf(throttr);
-  await throttr.close();
-  return error === null;
+  return await grantOf(NAMESPACE + OPEN_NAMESPACE).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Goes on without the token, where the server lets anyone in; else asks for one. */
@@ -68,54 +70,42 @@ export async function signOut(): Promise<void> {
   await signIn(null);
 }
 
-const clientOf = (token: string | null): ThrottrClient =>
-  new ThrottrClient(http(location.origin, token === null ? {} : { token }));
-
 /**
  * Opens the dashboard with a token, or without one, and keeps it for this tab if the server takes it.
  *
  * @returns why it is not taken; a session that was open before then goes on
  */
 export async function signIn(token: string | null): Promise<ThrottrError | null> {
-  const throttr = clientOf(token);
-  const error = await errorOf(throttr);
   const { value } = sessionStore;
-  if (error === null) {
+  try {
+    const grant = await grantOf(token);
     keepToken(token);
-    sessionStore.set({ status: "open", session: sessionOf(token, throttr) });
+    sessionStore.set({ status: "open", session: sessionOf(token, grant) });
     if (value.status === "open") await value.session.throttr.close();
     return null;
+  } catch (thrown) {
+    const error = ThrottrError.from(thrown, "failed");
+    if (value.status === "open") return error;
+    if (TOKEN_CODES.includes(error.code)) {
+      forgetToken();
+      // That a first visitor has no token is no error.
+      ask(token === null ? null : error);
+    } else {
+      sessionStore.set({ status: "failed", error });
+    }
+    return error;
   }
-  await throttr.close();
-  if (value.status === "open") return error;
-  if (TOKEN_CODES.includes(error.code)) {
-    forgetToken();
-    // That a first visitor has no token is no error.
-    ask(token === null ? null : error);
-  } else {
-    sessionStore.set({ status: "failed", error });
-  }
-  return error;
 }
 
-function sessionOf(token: string | null, throttr: ThrottrClient): Session {
-  if (token === null || token.startsWith(NAMESPACE)) {
-    const namespace = token === null ? OPEN_NAMESPACE : token.slice(NAMESPACE.length);
-    return { token, isOpenToAll: true, namespace, claims: null, throttr };
-  }
-  const claims = claimsOf(token);
-  return { token, isOpenToAll: false, namespace: claims?.namespace ?? null, claims, throttr };
+/** @throws ThrottrError as the server refuses the token */
+async function grantOf(token: string | null): Promise<Grant> {
+  return await jsonOf<Grant>({ token }, "/v1/access");
 }
 
-/** Why nothing can be asked; null where something can, even if not this. */
-async function errorOf(throttr: ThrottrClient): Promise<ThrottrError | null> {
-  try {
-    await throttr.info({ timeoutMs: TIMEOUT_MS });
-    return null;
-  } catch (error) {
-    const known = ThrottrError.from(error);
-    return known.code === "scope_missing" ? null : known;
-  }
+function sessionOf(token: string | null, grant: Grant): Session {
+  const isWithoutToken = token === null || token.startsWith(NAMESPACE);
+  const throttr = new ThrottrClient(http(urlOf(DOOR_PATH), token === null ? {} : { token }));
+  return { token, isWithoutToken, grant, throttr };
 }
 
 function ask(error: ThrottrError | null): void {
@@ -135,8 +125,8 @@ export function failureOf(error: unknown): ThrottrError {
 }
 
 /** True when the token is known to lack a scope; then there is no need to ask the server. */
-export const lacksScope = ({ claims }: Session, scope: string): boolean =>
-  claims !== null && !claims.scopes.includes(scope);
+export const lacksScope = ({ grant }: Session, scope: ScopeName): boolean =>
+  !grant.scopes.includes(scope);
 
 /** A page of a list in JSON: `GET /v1/{name}`. */
 export type Page<Name extends string, Row> = { readonly [name in Name]: readonly Row[] } & {
@@ -158,26 +148,34 @@ interface CallOptions {
  * what changes nothing, else `outcome_unknown`
  */
 export async function answerOf(
-  { token }: Session,
+  { token }: Pick<Session, "token">,
   path: string,
   { method = "GET", body, signal }: CallOptions = {},
 ): Promise<Response> {
   const headers = new Headers();
-  if (token !== null) headers.set("authorization", `Bearer ${token}`);
+  if (token !== null) headers.set("authorization", `Bearer ${inHeader(token)}`);
   if (body !== undefined) headers.set("content-type", "application/json");
   const init: RequestInit = { method, headers, cache: "no-store" };
   if (body !== undefined) init.body = JSON.stringify(body);
   if (signal !== undefined) init.signal = signal;
-  const response = await reached(path, init, method === "GET");
+  const response = await reached(urlOf(path), init, method === "GET");
   learnClockOf(response.headers);
   if (response.ok) return response;
   const detail = `the server answered HTTP ${response.status}`;
   throw (await errorOfResponse(response)) ?? new ThrottrError("response_invalid", detail);
 }
 
-async function reached(path: string, init: RequestInit, isRead: boolean): Promise<Response> {
+/**
+ * @throws ThrottrError `token_invalid` for characters that no header can have
+ */
+function inHeader(token: string): string {
+  if (/^[\x20-\x7e]*$/.test(token)) return token;
+  throw new ThrottrError("token_invalid", "a token has only letters, digits, dots and dashes");
+}
+
+async function reached(url: string, init: RequestInit, isRead: boolean): Promise<Response> {
   try {
-    return await fetch(path, init);
+    return await fetch(url, init);
   } catch (cause) {
     const reason = init.signal?.reason as unknown;
     if (reason instanceof DOMException && reason.name === "TimeoutError") {
@@ -197,7 +195,7 @@ export function inTime(signal?: AbortSignal): AbortSignal {
 
 /** The JSON of an answer; null of an empty one. */
 export async function jsonOf<Json>(
-  session: Session,
+  session: Pick<Session, "token">,
   path: string,
   options: CallOptions = {},
 ): Promise<Json> {

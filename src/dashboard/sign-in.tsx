@@ -1,6 +1,7 @@
 /** The page that asks for a token, and the one that says why the dashboard cannot be opened. */
 import { useState } from "hono/jsx/dom";
 import type { ThrottrError } from "../client/index.ts";
+import { IS_PART } from "./base.ts";
 import { Button, Failure, Field, Form } from "./controls/index.ts";
 import { useEffect } from "./effect.ts";
 import { isUnreached } from "./rights.ts";
@@ -43,7 +44,19 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
         <Field label="Token" name="token" type="password" isMono autofocus />
       </Form>
       <Failure error={refusal} />
-      {session?.isOpenToAll ? <NamespaceForm session={session} onDone={done} /> : null}
+      {session === null && IS_PART ? (
+        <Form
+          submit="Retry without a token"
+          kind="plain"
+          onSubmit={async () => done(await signIn(null))}
+        >
+          <p class="hint">
+            Or sign in to the application that this dashboard is part of, with an account that may
+            see it.
+          </p>
+        </Form>
+      ) : null}
+      {session?.isWithoutToken ? <NamespaceForm session={session} onDone={done} /> : null}
       <div class="prose hint">
         <p>
           Only this tab keeps the token. The dashboard shows what the scopes of the token allow;
@@ -78,7 +91,7 @@ function NamespaceForm({
       <Field
         label="Or open a namespace without a token"
         name="namespace"
-        value={session.namespace ?? ""}
+        value={session.grant.namespace}
         hint="This server is local: every namespace is open"
         isMono
       />
@@ -104,5 +117,5 @@ export function NotOpen({ error }: { readonly error: ThrottrError }) {
 }
 
 export function Logo() {
-  return <img class="logo" src="/dashboard/icon.svg" alt="" width="36" height="36" />;
+  return <img class="logo" src="dashboard/icon.svg" alt="" width="36" height="36" />;
 }

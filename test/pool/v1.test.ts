@@ -991,6 +991,21 @@ describe("failures", () => {
 });
 
 describe("callers", () => {
+  it("callers are told their namespace, scopes and prefixes, even without any scope", async () => {
+    const [ns, exp] = [freshNamespace(), nowS() + 60];
+    const claims = { ns, exp, scopes: ["write", "read"] as ("read" | "write")[] };
+    const limited = { ...claims, keyPrefixes: ["müller:"], channelPrefixes: ["news:"] };
+    const grant = { namespace: ns, expiresAtMs: exp * 1000 };
+    expect((await calling(await bearerOf(limited))("GET", "/v1/access")).json).toEqual({
+      ...grant,
+      scopes: ["read", "write"],
+      keyPrefixes: ["müller:"],
+      channelPrefixes: ["news:"],
+    });
+    const powerless = await calling(await bearerOf({ ...claims, scopes: [] }))("GET", "/v1/access");
+    expect(powerless.json).toMatchObject({ ...grant, scopes: [] });
+  });
+
   it("callers may send a ticket in the URL", async () => {
     const ticket = await tokenOf({ ns: freshNamespace(), iat: nowS(), exp: nowS() + 60 });
     expect((await call("GET", `/v1/records?limit=1&ticket=${ticket}`)).status).toBe(200);

@@ -1,77 +1,35 @@
 /** The dashboard in a browser: every screen, wide and narrow, light and dark, and what can be done there. */
-import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { gzipSync } from "node:zlib";
 import type { Locator, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { CHROMIUM } from "../../scripts/chromium.ts";
+import { startDashboard, type Dashboard } from "../support/process/dashboard-browser.ts";
 import {
-  SEEN_TIMEOUT_MS,
-  startDashboard,
-  type Dashboard,
-  type OpenPage,
-} from "../support/process/dashboard-browser.ts";
+  button,
+  dialogOf,
+  expectWhole,
+  gone,
+  IS_BLIND,
+  Pages,
+  PATIENT,
+  row,
+  see,
+  START_TIMEOUT_MS,
+  tileOf,
+} from "../support/process/dashboard-pages.ts";
 import { increment } from "../../src/wire/edge/operations.ts";
 import { WHOAMI } from "../support/frames/index.ts";
 
-/** Of a server and a browser. */
-const START_TIMEOUT_MS = 90_000;
-const OPEN_PORT = 18_850;
-const TOKEN_PORT = 18_851;
-const DOCS_PORT = 18_852;
-const TOKEN_SECRET = "secret-of-the-test";
-const ASSETS = ".wrangler/assets";
-/** All files of the dashboard, and of the API reference, compressed. */
-const GZIP_BYTES_MAX = { dashboard: 150_000, docs: 1_350_000 };
-
+const PORT = 18_850;
 const SCREENS = ["overview", "records", "channels", "connections", "semaphores", "limiter"];
 
-if (CHROMIUM === undefined) {
-  console.log("SKIPPED: the dashboard is not looked at: no Chromium here; CHROMIUM=… names one");
-}
-
 let dashboard: Dashboard;
-let opened: OpenPage[] = [];
+const pages = new Pages();
 
-async function open(...args: Parameters<Dashboard["open"]>): Promise<Page> {
-  const page = await dashboard.open(...args);
-  opened.push(page);
-  return page.page;
-}
+const open = async (...args: Parameters<Dashboard["open"]>): Promise<Page> =>
+  await pages.open(dashboard, ...args);
 
-async function closePages(): Promise<void> {
-  for (const page of opened) await page.close();
-  opened = [];
-}
-
-/** Waits until something is seen that matches. */
-const see = async (where: Page | Locator, text: string | RegExp): Promise<void> =>
-  await where.getByText(text).first().waitFor();
-
-/** For what becomes true within a while. */
-const PATIENT = { timeout: SEEN_TIMEOUT_MS };
-
-/** Waits until nothing of that is there any more. */
-const gone = async (what: Locator): Promise<void> =>
-  await expect.poll(async () => await what.count(), PATIENT).toBe(0);
-
-/** The figure of a tile. */
-const tileOf = (page: Page, name: string): Locator =>
-  page.locator(".tile", { hasText: name }).locator(".tile-figure");
-
-const dialogOf = (page: Page): Locator => page.locator("dialog[open]").last();
-
-const button = (where: Page | Locator, name: string | RegExp): Locator =>
-  where.getByRole("button", { name, exact: typeof name === "string" });
-
-/** A row of a table by what its first column says. */
-const row = (page: Page | Locator, name: string): Locator =>
-  page.getByRole("row").filter({ has: button(page as Page, name) });
-
-describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
+describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
   beforeAll(async () => {
-    dashboard = await startDashboard(OPEN_PORT);
+    dashboard = await startDashboard(PORT);
     const send = dashboard.send.bind(dashboard);
     const ttlMs = 3_600_000;
     const all = Array.from({ length: 60 }, (_, i) => i);
@@ -86,14 +44,8 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await send("POST", "/v1/semaphores/gpu/leases", { maximum: 4, resources: 3, ttlMs });
   }, START_TIMEOUT_MS);
 
-  afterEach(async () => {
-    // A refusal that a test asks for is told by the browser, too.
-    const complaints = opened
-      .flatMap((page) => page.complaints)
-      .filter((complaint) => !/status of (?:409|401)/.test(complaint));
-    await closePages();
-    if (complaints.length > 0) throw new Error(`the browser complains: ${complaints.join("; ")}`);
-  });
+  // A refusal that a test asks for is told by the browser, too.
+  afterEach(async () => await pages.close(/status of (?:409|401)/));
 
   afterAll(async () => await dashboard.close());
 
@@ -110,7 +62,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
             .poll(async () => await tileOf(page, "Requests per second").textContent(), PATIENT)
             .toMatch(/\d/);
         await expectWhole(page, width);
-        await opened[0]!.picture(`${screen}-${width}-${colorScheme}`);
+        await pages.picture(`${screen}-${width}-${colorScheme}`);
       }
       const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
       const isDark = Number(/\d+/.exec(ground)![0]) < 128;
@@ -121,7 +73,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
       const page = await open({ viewport: { width, height: 900 }, colorScheme }, "records");
       const look = async (name: string): Promise<void> => {
         await expectWhole(page, width);
-        await opened[0]!.picture(`${name}-${width}-${colorScheme}`);
+        await pages.picture(`${name}-${width}-${colorScheme}`);
         await page.keyboard.press("Escape");
         await gone(page.locator("dialog[open]"));
       };
@@ -484,7 +436,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await button(page, "Check").click();
     await see(page, /^The buffer under "other:user:42" holds the state of another strategy/);
     await see(page, "it looks like token_bucket, not sliding_window");
-    await opened[0]!.picture("limiter-other-1280-light");
+    await pages.picture("limiter-other-1280-light");
     // What is reset is what was asked, not what the fields say by now.
     await page.getByLabel("Key", { exact: true }).fill("another");
     await button(page, "Reset this limit").click();
@@ -511,7 +463,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
       await see(page.locator(".answer-head"), "Granted");
     }
     expect(await page.locator(".quota-result").count()).toBe(3);
-    await opened[0]!.picture("limiter-composite-1280-light");
+    await pages.picture("limiter-composite-1280-light");
     const narrowest = await page
       .locator(".quota select")
       .evaluateAll((all) => Math.min(...all.map((select) => select.clientWidth)));
@@ -538,7 +490,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await button(page, "Sign in").click();
     expect(page.url()).toMatch(/#sign-in$/);
     await page.getByLabel("Or open a namespace").fill("my app");
-    await opened[0]!.picture("sign-in-open-400-light");
+    await pages.picture("sign-in-open-400-light");
     await page.getByLabel("Or open a namespace").fill("my-app");
     await button(page, "Open namespace").click();
     await see(page, "Namespace my-app");
@@ -555,7 +507,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     await see(tail, "Listening");
     await fetch(`${dashboard.url}/channels/news`, { method: "POST", headers, body: "to my-app" });
     await see(tail, "to my-app");
-    await opened[0]!.picture("namespace-400-light");
+    await pages.picture("namespace-400-light");
     await button(page, "Leave the namespace").click();
     await see(page.locator(".rights"), "default");
   });
@@ -563,7 +515,7 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
   it("the dashboard can always be signed in to and out of", async () => {
     const page = await open(undefined, "sign-in");
     await page.getByLabel("Or open a namespace").waitFor();
-    await opened[0]!.picture("sign-in-open-1280-light");
+    await pages.picture("sign-in-open-1280-light");
     await page.getByLabel("Token", { exact: true }).fill("nonsense");
     await button(page, "Sign in").click();
     await see(page, "token_invalid");
@@ -638,279 +590,10 @@ describe.skipIf(CHROMIUM === undefined)("the dashboard, open to all", () => {
     const slash = await fetch(`${dashboard.url}/dashboard/`, { redirect: "manual" });
     expect([slash.status, slash.headers.get("location")]).toEqual([307, "/dashboard"]);
   });
-
-  it.each(["dashboard", "docs"] as const)("the compressed assets of /%s stay small", (page) => {
-    const files = readdirSync(join(ASSETS, page), { withFileTypes: true });
-    expect(files.length).toBeGreaterThanOrEqual(5);
-    const bytes = files
-      .map(({ parentPath, name }) => gzipSync(readFileSync(join(parentPath, name))).length)
-      .reduce((sum, length) => sum + length, 0);
-    console.log(`/${page} has ${bytes} bytes, compressed`);
-    expect(bytes).toBeLessThan(GZIP_BYTES_MAX[page]);
-  });
 });
-
-/** The part of the API reference about one operation. */
-const operation = (page: Page, id: string): Locator => page.locator(`[id$="/${id}"]`);
-
-describe.skipIf(CHROMIUM === undefined)("the API reference", () => {
-  beforeAll(async () => {
-    dashboard = await startDashboard(DOCS_PORT, { ACCESS: "token", TOKEN_SECRET });
-  }, START_TIMEOUT_MS);
-
-  afterEach(async () => {
-    // It asks nothing of anyone but its server, whatever a test has done; a refused request would be a complaint.
-    const origins = opened.flatMap((page) => [...page.origins]);
-    // The dashboard tries to open without a token, and then asks for one.
-    const complaints = opened
-      .flatMap((page) => page.complaints)
-      .filter((complaint) => !complaint.includes("status of 401"));
-    await closePages();
-    const foreign = origins.filter((origin) => origin !== dashboard.url);
-    if (foreign.length > 0) throw new Error(`the page asks ${foreign.join(", ")}`);
-    if (complaints.length > 0) throw new Error(`the browser complains: ${complaints.join("; ")}`);
-  });
-
-  afterAll(async () => await dashboard.close());
-
-  it.each(["light", "dark"] as const)(
-    "the API reference shows its operations on every screen size, %s",
-    async (colorScheme) => {
-      const page = await open({ colorScheme }, "/docs#tag/counters/incrementCounter");
-      await operation(page, "incrementCounter").waitFor();
-      for (const width of [1280, 400, 320]) {
-        await page.setViewportSize({ width, height: 900 });
-        await expect
-          .poll(
-            async () => await page.evaluate(() => document.documentElement.scrollWidth),
-            PATIENT,
-          )
-          .toBe(width);
-        await opened[0]!.picture(`docs-${width}-${colorScheme}`);
-      }
-      expect(await page.getByRole("main").count()).toBe(1);
-      const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-      expect(Number(/\d+/.exec(ground)![0]) < 128).toBe(colorScheme === "dark");
-      await page.getByRole("link", { name: "Dashboard", exact: true }).click();
-      await page.waitForURL(`${dashboard.url}/dashboard`);
-    },
-  );
-
-  it("the API reference scrolls to the row of the error code in its address", async () => {
-    const page = await open(undefined, "/docs#shard_full");
-    const shown = page.locator("tr.shown");
-    await shown.waitFor();
-    expect(await shown.textContent()).toMatch(/^\s*shard_full\s*507/);
-    await expect
-      .poll(async () => await shown.evaluate((row) => row.getBoundingClientRect().top), PATIENT)
-      .toBeGreaterThan(0);
-    await page.evaluate(() => (location.hash = "#key_absent"));
-    await shown.filter({ hasText: "key_absent" }).waitFor();
-    expect(await shown.count()).toBe(1);
-  });
-
-  it("the API reference finds operations by their names", async () => {
-    const page = await open(undefined, "/docs");
-    await page.getByRole("button", { name: /Search/ }).click();
-    await page.getByRole("combobox").fill("refund");
-    await page
-      .getByRole("option")
-      .filter({ hasText: /refund/i })
-      .first()
-      .waitFor();
-  });
-
-  it("the API reference sends a request to its server with the token of the dashboard's session", async () => {
-    const page = await open(undefined, "/dashboard");
-    await page.getByLabel("Token").fill(tokenOf("read,write"));
-    await button(page, "Sign in").click();
-    await page.getByRole("navigation").waitFor();
-    await page.goto(`${dashboard.url}/docs#tag/counters/incrementCounter`);
-    await operation(page, "incrementCounter")
-      .getByRole("button", { name: /^Test Request/ })
-      .click();
-    await button(page, /^Send/).first().click();
-    await see(page, "200 OK");
-  });
-
-  it("the API reference runs only its own scripts and asks only its own server", async () => {
-    const answer = await fetch(`${dashboard.url}/docs`);
-    const policy = answer.headers.get("content-security-policy")!;
-    // Scalar writes `style` attributes, which neither a hash nor a nonce can allow.
-    expect(policy.split("; ")).toEqual([
-      "default-src 'none'",
-      "script-src 'self'",
-      "style-src 'self' 'unsafe-inline'",
-      "img-src 'self' data:",
-      "connect-src 'self'",
-      "base-uri 'none'",
-      "form-action 'none'",
-      "frame-ancestors 'none'",
-    ]);
-  });
-});
-
-describe.skipIf(CHROMIUM === undefined)("the dashboard, with tokens", () => {
-  beforeAll(async () => {
-    dashboard = await startDashboard(TOKEN_PORT, { ACCESS: "token", TOKEN_SECRET });
-  }, START_TIMEOUT_MS);
-
-  afterEach(closePages);
-
-  afterAll(async () => await dashboard.close());
-
-  async function openWith(token: string, screen: string): Promise<Page> {
-    const page = await open(undefined, screen);
-    await page.getByLabel("Token").fill(token);
-    await button(page, "Sign in").click();
-    await page.getByRole("navigation").waitFor();
-    return page;
-  }
-
-  it("the dashboard asks for a token, and says what is wrong with one", async () => {
-    const page = await open();
-    await see(page, "This deployment needs a token.");
-    await see(
-      page,
-      /^TOKEN_SECRET=… npx throttr-edge token .*--scopes read,write,publish,subscribe,admin$/s,
-    );
-    await opened[0]!.picture("sign-in-1280-light");
-    expect(await page.locator(".failure").count()).toBe(0);
-    await page.getByLabel("Token").fill("nonsense");
-    await button(page, "Sign in").click();
-    await see(page, "token_invalid");
-    await page.getByLabel("Token").fill(tokenOf("read", 1));
-    await page.waitForTimeout(2000);
-    await button(page, "Sign in").click();
-    await see(page, "token_expired");
-  });
-
-  it("the token is kept for the tab, and for no other", async () => {
-    const page = await openWith(tokenOf("read,write,publish,subscribe,admin"), "overview");
-    await see(page, "Live");
-    await see(page, "my-app");
-    await page.reload();
-    await see(page, "Live");
-    expect(page.url()).not.toContain("ey");
-    const other = await page.context().newPage();
-    await other.goto(`${dashboard.url}/dashboard`);
-    await see(other, "This deployment needs a token.");
-    await button(page, "Sign out").click();
-    await see(page, "This deployment needs a token.");
-    expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
-  });
-
-  it("the token goes along with subscriptions", async () => {
-    const page = await openWith(tokenOf("publish,subscribe,admin"), "channels");
-    const tail = page.locator(".card", { hasText: "Live messages" });
-    await tail.getByLabel("Channel").fill("news");
-    await button(tail, "Listen").click();
-    await see(tail, "Listening");
-  });
-
-  it.each([1280, 400])(
-    "a token that only reads is shown what it may see, %d pixels wide",
-    async (width) => {
-      await signedIn("PUT", `/v1/counters/views:${width}`, { quota: 7, ttlMs: 3_600_000 });
-      await signedIn("PUT", "/v1/buffers/page", { value: "text", ttlMs: 3_600_000 });
-      const lease = { maximum: 4, resources: 1, ttlMs: 3_600_000 };
-      await signedIn("POST", "/v1/semaphores/gpu/leases", lease);
-      const page = await open({ viewport: { width, height: 900 } }, "");
-      await page.getByLabel("Token").fill(tokenOf("read"));
-      await button(page, "Sign in").click();
-      await button(page, `views:${width}`).waitFor();
-      await opened[0]!.picture(`read-only-records-${width}-light`);
-      const links = page.getByRole("navigation").getByRole("link");
-      expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
-      expect(await button(page, "New record").count()).toBe(0);
-      for (const [key, name] of [
-        ["counter", `views:${width}`],
-        ["buffer", "page"],
-      ] as const) {
-        await button(page, name).click();
-        await see(dialogOf(page), "Time left");
-        expect(await button(dialogOf(page), /Change|Purge/).count()).toBe(0);
-        await opened[0]!.picture(`read-only-${key}-${width}-light`);
-        await page.keyboard.press("Escape");
-        await gone(page.locator("dialog[open]"));
-      }
-      await page.keyboard.press("2");
-      await button(page, "gpu").waitFor();
-      expect(await button(page, "Acquire").count()).toBe(0);
-      await opened[0]!.picture(`read-only-semaphores-${width}-light`);
-      await page.keyboard.press("3");
-      await button(page, "Peek").click();
-      await see(page.locator(".answer-head"), "Granted");
-      expect(await button(page, /^(Check|Refund|Reset)$/).count()).toBe(0);
-      await opened[0]!.picture(`read-only-limiter-${width}-light`);
-    },
-  );
-
-  it("the dashboard says when the server cannot be reached, and tries again", async () => {
-    const page = await openWith(tokenOf("read,write"), "records");
-    await see(page, "Records");
-    await page.context().setOffline(true);
-    await page.keyboard.press("r");
-    await see(page, "The server cannot be reached. Retrying…");
-    await opened[0]!.picture("offline-1280-light");
-    await button(page, "New record").click();
-    await dialogOf(page).getByLabel("Key").fill("late");
-    await button(dialogOf(page), "Create").click();
-    await see(dialogOf(page), /cannot be reached\. It may have applied the change/);
-    expect(await page.getByText(/TypeError|Failed to fetch/).count()).toBe(0);
-    await page.keyboard.press("Escape");
-    await page.context().setOffline(false);
-    await gone(page.getByText("The server cannot be reached"));
-  });
-
-  it("the dashboard says which right a token lacks", async () => {
-    const page = await openWith(tokenOf("write"), "overview");
-    const lack = "This tab's token lacks the scope";
-    await see(page, `${lack} admin (to see the overview, connections and channels).`);
-    await opened[0]!.picture("lack-1280-light");
-    await page.goto(`${dashboard.url}/dashboard#records`);
-    await see(page, `${lack} read`);
-    await page.goto(`${dashboard.url}/dashboard#channels`);
-    await see(page, `${lack} publish`);
-    await see(page, `${lack} subscribe`);
-    await page.goto(`${dashboard.url}/dashboard#connections`);
-    await see(page, `${lack} admin`);
-    await page.goto(`${dashboard.url}/dashboard#limiter`);
-    await button(page, "Check").click();
-    await see(page.locator(".answer-head"), "Granted");
-    await button(page, "Peek").click();
-    await see(page, `${lack} read`);
-  });
-
-  it("the dashboard says when the server is gone, and keeps the last figures", async () => {
-    const page = await openWith(tokenOf("read,admin"), "overview");
-    await see(page, "Rows written");
-    await dashboard.kill();
-    await see(page, "Connection lost. Retrying…");
-    await see(page, "Rows written");
-    await page.keyboard.press("2");
-    await button(page, "Retry").waitFor();
-  });
-});
-
-/** Sends JSON with a token that may do everything. */
-async function signedIn(method: "POST" | "PUT", path: string, body: object): Promise<void> {
-  const token = tokenOf("read,write,publish,subscribe,admin");
-  const headers = { authorization: `Bearer ${token}` };
-  const answer = await fetch(dashboard.url + path, { method, headers, body: JSON.stringify(body) });
-  if (!answer.ok) throw new Error(await answer.text());
-}
 
 async function counter(key: string): Promise<{ quota: string }> {
   return (await (await fetch(`${dashboard.url}/v1/counters/${key}`)).json()) as { quota: string };
-}
-
-function tokenOf(scopes: string, ttlSeconds = 3600): string {
-  const args = ["--ns", "my-app", "--scopes", scopes, `--ttl=${ttlSeconds}s`];
-  return execFileSync(process.execPath, ["src/cli/main.ts", "token", ...args], {
-    env: { ...process.env, TOKEN_SECRET },
-    encoding: "utf8",
-  }).trim();
 }
 
 /** How often the page has asked for the live overview. */
@@ -921,21 +604,3 @@ const feedsOf = async (page: Page): Promise<number> =>
         .getEntriesByType("resource")
         .filter(({ name }) => name.includes("/v1/overview/live")).length,
   );
-
-/** Nothing sticks out to the side, and whatever can be used has a name. */
-async function expectWhole(page: Page, width: number): Promise<void> {
-  const found = await page.evaluate(() => ({
-    width: document.documentElement.scrollWidth,
-    outside: [...document.querySelectorAll("dialog[open], main, .card, .tile, button, input")]
-      .filter((element) => element.getBoundingClientRect().right > innerWidth + 0.5)
-      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
-    nameless: [...document.querySelectorAll<HTMLInputElement>("a, button, input, select, textarea")]
-      .filter((element) => {
-        const label = element.labels?.[0]?.textContent ?? "";
-        const name = `${element.ariaLabel ?? ""}${element.textContent}${label}`;
-        return name.trim() === "";
-      })
-      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
-  }));
-  expect(found).toEqual({ width, outside: [], nameless: [] });
-}

@@ -1,7 +1,6 @@
 /** What the dashboard makes of figures, states, rows and streams, before anything is drawn. */
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
-import { claimsOf } from "../../src/dashboard/claims.ts";
 import {
   counted,
   formatBytes,
@@ -369,25 +368,5 @@ describe("limiter forms", () => {
     expect(millisecondsOf("", "s")).toBeNaN();
     expect(millisecondsOf("1", "weeks")).toBeNaN();
     expect(millisecondsOf("1", "toString")).toBeNaN();
-  });
-});
-
-describe("tokens", () => {
-  const tokenOf = (claims: object): string =>
-    `x.${Buffer.from(JSON.stringify(claims)).toString("base64url")}.x`;
-
-  it("a token's namespace and expiry are shown", () => {
-    const claims = { ns: "müller", scopes: ["read"], exp: 1_790_000_000, keyPrefixes: ["a:"] };
-    expect(claimsOf(tokenOf(claims))).toEqual({
-      namespace: "müller",
-      scopes: ["read"],
-      keyPrefixes: ["a:"],
-      channelPrefixes: [],
-      expiresAtMs: 1_790_000_000_000,
-    });
-  });
-
-  it.each(["", "x", "a.b.c", "a.%.c"])("an invalid token shows nothing: %s", (text) => {
-    expect(claimsOf(text)).toBeNull();
   });
 });

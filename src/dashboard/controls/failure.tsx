@@ -1,6 +1,7 @@
 /** Shown while data is loaded, when that fails, and when the token does not allow it. */
 import type { Child } from "hono/jsx/dom";
 import type { ThrottrError } from "../../client/index.ts";
+import type { ScopeName } from "../../wire/throttr/requests.ts";
 import type { Loaded } from "../hooks.ts";
 import { Icon } from "../icons.tsx";
 import { lackText, scopeHint, unreachedText } from "../rights.ts";
@@ -39,7 +40,7 @@ export function Allowed({
   session,
   scope,
   children,
-}: WithChildren & { readonly session: Session; readonly scope: string }) {
+}: WithChildren & { readonly session: Session; readonly scope: ScopeName }) {
   if (!lacksScope(session, scope)) return <>{children}</>;
   return <Empty title="Not allowed">{lackText([scope])}</Empty>;
 }

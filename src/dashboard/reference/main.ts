@@ -5,6 +5,7 @@
  * It would also fetch fonts, send telemetry and offer services of its maker; all of that is off, and the page's
  * Content-Security-Policy would refuse it.
  */
+import { urlOf } from "../base.ts";
 import { readToken } from "../session-token.ts";
 import { nextTheme, themeStore } from "../theme.ts";
 import { codeOf, showCode } from "./codes.ts";
@@ -18,7 +19,9 @@ declare const Scalar: {
 };
 
 const configurationOf = (isDark: boolean): object => ({
-  url: "/openapi.json",
+  url: urlOf("/openapi.json"),
+  // Requests go to the server that the page came from, below its prefix.
+  servers: [{ url: urlOf("") }],
   authentication: {
     preferredSecurityScheme: "bearer",
     securitySchemes: { bearer: { token: readToken() ?? "" } },

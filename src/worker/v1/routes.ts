@@ -1,4 +1,5 @@
 /** All routes of the JSON door. */
+import { accessRoutes } from "./access.ts";
 import { bufferRoutes } from "./buffers.ts";
 import { channelRoutes } from "./channels.ts";
 import { connectionRoutes } from "./connections.ts";
@@ -22,4 +23,5 @@ export const ROUTES: readonly Route[] = [
   ...connectionRoutes,
   ...namespaceRoutes,
   ...overviewRoutes,
+  ...accessRoutes,
 ];

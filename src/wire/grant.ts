@@ -1,0 +1,13 @@
+/** What a caller may do: the answer to `GET /v1/access`. */
+import type { ScopeName } from "./throttr/requests.ts";
+
+export interface Grant {
+  readonly namespace: string;
+  readonly scopes: readonly ScopeName[];
+  /** Keys must begin with one of these; empty for any key. */
+  readonly keyPrefixes: readonly string[];
+  /** Channels must begin with one of these; empty for any channel. */
+  readonly channelPrefixes: readonly string[];
+  /** When the access ends, ms since the epoch; null for never. */
+  readonly expiresAtMs: number | null;
+}

@@ -1,0 +1,55 @@
+/** The route about the caller itself: a page with a session of its application has no token to read its rights from. */
+import * as v from "valibot";
+import type { Access } from "../../base/access.ts";
+import type { Grant } from "../../wire/grant.ts";
+import { Scope } from "../../wire/throttr/requests.ts";
+import { scopeNames } from "../token.ts";
+import { ok, route } from "./route.ts";
+
+const prefixes = (names: string) =>
+  v.pipe(
+    v.array(v.string()),
+    v.description(`${names} must begin with one of these; empty for any.`),
+  );
+
+/** The schema of `Grant` in `wire/grant.ts`. */
+const grantAnswer = v.strictObject({
+  namespace: v.string(),
+  scopes: v.array(v.picklist(scopeNames)),
+  keyPrefixes: prefixes("Keys"),
+  channelPrefixes: prefixes("Channels"),
+  expiresAtMs: v.pipe(
+    v.nullable(v.number()),
+    v.description("When the access ends, in ms since the epoch; null for never."),
+  ),
+});
+
+const decoder = new TextDecoder();
+
+function grantOf({ namespace, scopes, expiresAtMs, ...prefixes }: Access): Grant {
+  const { keyPrefixes, channelPrefixes } = prefixes;
+  return {
+    namespace,
+    scopes: scopeNames.filter((name) => (scopes & Scope[name]) !== 0),
+    // They came as text, in the claims of a token or the props of a binding.
+    keyPrefixes: keyPrefixes.map((prefix) => decoder.decode(prefix)),
+    channelPrefixes: channelPrefixes.map((prefix) => decoder.decode(prefix)),
+    expiresAtMs,
+  };
+}
+
+export const accessRoutes = [
+  route({
+    method: "GET",
+    path: "/v1/access",
+    id: "access",
+    tag: "admin",
+    summary: "Show what the caller may do",
+    description:
+      "The namespace and the rights of the token, or of the request without one where the server lets it in. No scope is needed.",
+    scopes: [],
+    answers: { 200: { description: "The rights.", schema: grantAnswer } },
+    example: { url: "/v1/access" },
+    answer: ({ caller }) => Promise.resolve(ok(grantOf(caller.access))),
+  }),
+];

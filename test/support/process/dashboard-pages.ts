@@ -1,0 +1,104 @@
+/** What tests of the dashboard's pages share: opening them, finding their parts, and waiting for what they show. */
+import { execFileSync } from "node:child_process";
+import type { Locator, Page } from "playwright-core";
+import { expect } from "vitest";
+import { CHROMIUM } from "../../../scripts/chromium.ts";
+import { SEEN_TIMEOUT_MS, type Dashboard, type OpenPage } from "./dashboard-browser.ts";
+
+/** Of a server and a browser. */
+export const START_TIMEOUT_MS = 90_000;
+export const TOKEN_SECRET = "secret-of-the-test";
+export const ALL_SCOPES = "read,write,publish,subscribe,admin";
+
+/** Whether there is no browser to look with. */
+export const IS_BLIND = CHROMIUM === undefined;
+if (IS_BLIND) {
+  console.log("SKIPPED: the dashboard is not looked at: no Chromium here; CHROMIUM=… names one");
+}
+
+/** The pages that one test has opened. */
+export class Pages {
+  #opened: OpenPage[] = [];
+
+  async open(dashboard: Dashboard, ...args: Parameters<Dashboard["open"]>): Promise<Page> {
+    const page = await dashboard.open(...args);
+    this.#opened.push(page);
+    return page.page;
+  }
+
+  /** Keeps a picture of the page that was opened first. */
+  async picture(name: string): Promise<void> {
+    await this.#opened[0]!.picture(name);
+  }
+
+  /** Where the pages have sent requests. */
+  get origins(): readonly string[] {
+    return this.#opened.flatMap((page) => [...page.origins]);
+  }
+
+  /**
+   * Closes all pages.
+   *
+   * @param expected complaints that tests provoke
+   * @throws Error for other complaints of the browser
+   */
+  async close(expected: RegExp): Promise<void> {
+    const complaints = this.#opened
+      .flatMap((page) => page.complaints)
+      .filter((complaint) => !expected.test(complaint));
+    for (const page of this.#opened) await page.close();
+    this.#opened = [];
+    if (complaints.length > 0) throw new Error(`the browser complains: ${complaints.join("; ")}`);
+  }
+}
+
+/** Waits until something is seen that matches. */
+export const see = async (where: Page | Locator, text: string | RegExp): Promise<void> =>
+  await where.getByText(text).first().waitFor();
+
+/** For what becomes true within a while. */
+export const PATIENT = { timeout: SEEN_TIMEOUT_MS };
+
+/** Waits until nothing of that is there any more. */
+export const gone = async (what: Locator): Promise<void> =>
+  await expect.poll(async () => await what.count(), PATIENT).toBe(0);
+
+/** The figure of a tile. */
+export const tileOf = (page: Page, name: string): Locator =>
+  page.locator(".tile", { hasText: name }).locator(".tile-figure");
+
+export const dialogOf = (page: Page): Locator => page.locator("dialog[open]").last();
+
+export const button = (where: Page | Locator, name: string | RegExp): Locator =>
+  where.getByRole("button", { name, exact: typeof name === "string" });
+
+/** A row of a table by what its first column says. */
+export const row = (page: Page | Locator, name: string): Locator =>
+  page.getByRole("row").filter({ has: button(page as Page, name) });
+
+/** A token of the namespace `my-app`, with some scopes. */
+export function tokenOf(scopes: string, ttlSeconds = 3600): string {
+  const args = ["--ns", "my-app", "--scopes", scopes, `--ttl=${ttlSeconds}s`];
+  return execFileSync(process.execPath, ["src/cli/main.ts", "token", ...args], {
+    env: { ...process.env, TOKEN_SECRET },
+    encoding: "utf8",
+  }).trim();
+}
+
+/** Nothing sticks out to the side, and whatever can be used has a name. */
+export async function expectWhole(page: Page, width: number): Promise<void> {
+  const found = await page.evaluate(() => ({
+    width: document.documentElement.scrollWidth,
+    outside: [...document.querySelectorAll("dialog[open], main, .card, .tile, button, input")]
+      .filter((element) => element.getBoundingClientRect().right > innerWidth + 0.5)
+      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
+    nameless: [...document.querySelectorAll<HTMLInputElement>("a, button, input, select, textarea")]
+      .filter((element) => {
+        const label = element.labels?.[0]?.textContent ?? "";
+        const name = `${element.ariaLabel ?? ""}${element.textContent}${label}`;
+        return name.trim() === "";
+      })
+      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
+  }));
+  expect(found).toEqual({ width, outside: [], nameless: [] });
+}
