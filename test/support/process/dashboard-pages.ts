@@ -82,6 +82,8 @@ export function tokenOf(scopes: string, ttlSeconds = 3600): string {
   return execFileSync(process.execPath, ["src/cli/main.ts", "token", ...args], {
     env: { ...process.env, TOKEN_SECRET },
     encoding: "utf8",
+    // It says when the token expires.
+    stdio: ["ignore", "pipe", "ignore"],
   }).trim();
 }
 
