@@ -1,6 +1,7 @@
 /** The client: the operations as methods, and subscriptions. */
 /// <reference lib="esnext.disposable" preserve="true" />
-import { checkOptions, invalid, objectOf, type Text } from "../wire/edge/argument.ts";
+import { checkOptions, objectOf, type Text } from "../wire/edge/argument.ts";
+import { batchCallMaker, operationsOf } from "../wire/edge/batch-call.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/limits.ts";
@@ -8,12 +9,17 @@ import { make, type Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
 import type { OperationCalls } from "../wire/edge/operation-calls.ts";
 import type { AcquireOptions, RenewOptions } from "../wire/edge/semaphores.ts";
-import type { OperationName } from "../wire/edge/service.ts";
+import type {
+  BatchCall,
+  BatchOutcome,
+  BatchOutcomes,
+  OperationName,
+} from "../wire/edge/service.ts";
 import type { CallOptions } from "./calls/call.ts";
 import { Connection } from "./lanes/connection.ts";
 import { ExchangeLane } from "./lanes/exchange-lane.ts";
 import { withRandomLeaseId } from "./semaphore/lease-id.ts";
-import { CALLS, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
+import { CALL, CALLS, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./calls/pipeline.ts";
@@ -159,13 +165,39 @@ export class ThrottrClient implements ClientCalls {
   }
 
   /**
+   * Executes up to 10,000 operations in order, in one message, and gives the outcome of each; as `batch` of a service
+   * binding. One that fails, fails by itself; a wrong argument rejects the call, and nothing was sent then.
+   *
+   * @example
+   * const [views, page] = await throttr.batch([
+   *   ["increment", "views", { ttlMs: 60_000 }],
+   *   ["get", "page"],
+   * ]);
+   * if (views.ok) console.log(views.value);
+   */
+  batch<const Calls extends readonly BatchCall[]>(
+    calls: Calls,
+    options: CallOptions = {},
+  ): Promise<BatchOutcomes<Calls>> {
+    try {
+      checkOptions(options, CALL, "batch");
+      const asked = make(() => operationsOf("calls", calls, batchCall));
+      const outcomes = asked.map((operation) => this.#outcomeOf(operation, options));
+      return Promise.all(outcomes) as Promise<unknown> as Promise<BatchOutcomes<Calls>>;
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+
+  /**
    * Asks many limits in one message. It rejects with the first error, if there is one: the other limits
    * may have been charged. To tell them apart, call `limit` once for each of them, in one turn.
    */
   limitMany(requests: readonly LimitRequest[], options: CallOptions = {}): Promise<LimitResult[]> {
     try {
       checkOptions(options, CALLS.limit, "limitMany");
-      const asked = make(() => listOf(requests).map((request) => operations.limit(known(request))));
+      const limit = (request: LimitRequest) => operations.limit(known(request));
+      const asked = make(() => operationsOf("requests", requests, limit, Infinity));
       return Promise.all(asked.map((operation) => this.#pipeline.call(operation, options)));
     } catch (error) {
       return rejected(error);
@@ -214,6 +246,18 @@ export class ThrottrClient implements ClientCalls {
     return this.close();
   }
 
+  async #outcomeOf<Result>(
+    operation: Operation<Result>,
+    options: CallOptions,
+  ): Promise<BatchOutcome<Result>> {
+    try {
+      return { ok: true, value: await this.#pipeline.call(operation, options) };
+    } catch (error) {
+      const { code, message } = ThrottrError.from(error);
+      return { ok: false, error: { code, message } };
+    }
+  }
+
   #call<Name extends OperationName, Result>(
     name: Name,
     operation: (...given: Given<Name>) => Operation<Result>,
@@ -235,6 +279,8 @@ function acquire(name: Text, options: AcquireOptions): ReturnType<typeof operati
   return operations.acquire(name, withRandomLeaseId(options));
 }
 
+const batchCall = batchCallMaker(acquire);
+
 function renew(
   name: Text,
   leaseId: string,
@@ -253,10 +299,4 @@ function rejected(error: unknown): Promise<never> {
 function known<Request extends Omit<LimitRequest, "cost">>(request: Request): Request {
   checkOptions(request, LIMIT_REQUEST, "a request");
   return request;
-}
-
-/** @throws ThrottrError `argument_invalid` */
-function listOf(requests: readonly LimitRequest[]): readonly LimitRequest[] {
-  if (Array.isArray(requests)) return requests;
-  throw invalid("requests", "a list", requests, "argument_invalid");
 }

@@ -6,8 +6,8 @@
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type { Environment } from "../base/environment.ts";
+import { batchCallMaker, operationsOf } from "../wire/edge/batch-call.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import { shown } from "../wire/ratelimit/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import { make, type Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
@@ -27,22 +27,6 @@ import { withNewLeaseId } from "./lease-id.ts";
 import { router } from "./router.ts";
 import { accessOfProps, trust } from "./trust.ts";
 
-/** Operations of one batch: a call between Workers carries 32 MiB, and their replies are held until all have come. */
-const BATCH_MAX = 10_000;
-
-/**
- * An operation whose arguments are unknown: they came from another Worker and are checked when the operation is made.
- */
-type AnyOperation = (...parameters: unknown[]) => Operation<unknown>;
-
-/**
- * All operations, by the names that callers use. A name from a batch is looked up here and nowhere else: in an object
- * it might find `constructor`.
- */
-const table = new Map(
-  Object.entries({ ...operations, acquire: acquireByNewLease }) as [string, AnyOperation][],
-);
-
 /** A caller that names no lease gets a new one. */
 function acquireByNewLease(
   name: Text,
@@ -50,6 +34,8 @@ function acquireByNewLease(
 ): ReturnType<typeof operations.acquire> {
   return operations.acquire(name, withNewLeaseId(options));
 }
+
+const batchCall = batchCallMaker(acquireByNewLease);
 
 /** Arguments of a call. */
 type Given<Name extends OperationName> = Parameters<OperationCalls[Name]>;
@@ -93,7 +79,7 @@ export class Throttr extends WorkerEntrypoint<Environment> implements ThrottrSer
    */
   async limitMany(requests: readonly operations.LimitRequest[]): Promise<LimitResult[]> {
     const settled = await this.#failing(async () => {
-      return await execute(this.#caller(), listOf(requests, operations.limit));
+      return await execute(this.#caller(), limitsOf(requests));
     });
     return settled.map((result) => {
       if (!result.ok) throw result.error;
@@ -109,7 +95,7 @@ export class Throttr extends WorkerEntrypoint<Environment> implements ThrottrSer
     calls: Calls,
   ): Promise<BatchOutcomes<Calls>> {
     const settled = await this.#failing(async () => {
-      return await execute(this.#caller(), listOf(calls, operationOf));
+      return await execute(this.#caller(), callsOf(calls));
     });
     const outcomes = settled.map((result): BatchOutcome<unknown> => {
       if (result.ok) return result;
@@ -234,32 +220,12 @@ export class Throttr extends WorkerEntrypoint<Environment> implements ThrottrSer
   }
 }
 
-/**
- * Operations made of a list of arguments. All are made before any is sent, so a wrong argument leaves nothing applied.
- *
- * @throws ThrottrError `argument_invalid`, `batch_too_large`, or that of an argument
- */
-function listOf<Item, Result>(
-  items: readonly Item[],
-  operation: (item: Item) => Operation<Result>,
-): Operation<Result>[] {
-  if (!Array.isArray(items)) throw new ThrottrError("argument_invalid", "expected a list");
-  if (items.length > BATCH_MAX) {
-    throw new ThrottrError(
-      "batch_too_large",
-      `expected at most ${BATCH_MAX} operations, got ${items.length}`,
-    );
-  }
-  return items.map((item: Item) => make(() => operation(item)));
+/** @throws ThrottrError `argument_invalid`, `batch_too_large`, or that of an argument */
+function limitsOf(requests: readonly operations.LimitRequest[]): Operation<LimitResult>[] {
+  return make(() => operationsOf("requests", requests, operations.limit));
 }
 
-/**
- * One operation of a batch.
- *
- * @throws ThrottrError `operation_unknown`, or that of an argument
- */
-function operationOf([name, ...parameters]: BatchCall): Operation<unknown> {
-  const operation = table.get(name);
-  if (operation !== undefined) return operation(...parameters);
-  throw new ThrottrError("operation_unknown", `there is no operation ${shown(name)}`);
+/** @throws ThrottrError `argument_invalid`, `batch_too_large`, `operation_unknown`, or that of an argument */
+function callsOf(calls: readonly BatchCall[]): Operation<unknown>[] {
+  return make(() => operationsOf("calls", calls, batchCall));
 }

@@ -92,6 +92,9 @@ const NOT_CHECKED: Readonly<Record<string, string>> = {
     "is for miniflare 4; test/process/package.test.ts runs the form of 5",
   'docs/sdks.md: import { RequestType, Service, TTLType, ValueSize } from "@throttr/sdk";':
     "needs the SDK, which is not in the registry; its own tests were run against the server",
+  "docs/recipes.md: // app/root.tsx of React Router 7.9 or newer": "needs React Router",
+  "docs/recipes.md: // src/hooks.server.ts of SvelteKit": "needs SvelteKit",
+  "docs/recipes.md: // src/middleware.ts of Astro": "needs Astro",
 };
 
 /** Languages that nothing here can read. */
@@ -356,6 +359,28 @@ describe("the recipe", () => {
   afterEach(async () => {
     await worker?.close();
     worker = undefined;
+  });
+
+  it.each([
+    ["A plain Worker", "/", ""],
+    ["itty-router", "/", ""],
+    ["h3", "/", ""],
+    ["tRPC", "/trpc/hello", "TOO_MANY_REQUESTS"],
+  ])("the recipe %s refuses the fourth request, with header fields", async (name, path, code) => {
+    const recipe = (await start(name)) + path;
+    const ask = async (): Promise<Response> =>
+      await fetch(recipe, { headers: { "cf-connecting-ip": `client of ${name}` } });
+    for (const left of [2, 1, 0]) {
+      const response = await ask();
+      expect(response.status).toBe(200);
+      expect(await response.text()).toContain("hello");
+      expect(response.headers.get("ratelimit")).toMatch(new RegExp(`^"api";r=${left};t=\\d+$`));
+    }
+    const refused = await ask();
+    expect(refused.status).toBe(429);
+    expect(refused.headers.get("ratelimit")).toMatch(/^"api";r=0;t=\d+$/);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(await refused.text()).toContain(code === "" ? '"code":"rate_limited"' : code);
   });
 
   it("the recipe Login throttling refuses the sixth guess, and starts again after a login", async () => {

@@ -21,6 +21,7 @@ describe("OperationCalls", () => {
   it("OperationCalls are what a service binding and a client offer", () => {
     expectTypeOf<ThrottrService>().toExtend<OperationCalls>();
     expectTypeOf<ThrottrClient>().toExtend<OperationCalls<CallOptions, [options?: CallOptions]>>();
+    expectTypeOf<ThrottrClient>().toExtend<Pick<ThrottrService, "batch" | "limitMany">>();
     const methods = Object.getOwnPropertyNames(ThrottrClient.prototype);
     expect(methods).toEqual(expect.arrayContaining(Object.keys(operations)));
   });

@@ -1,0 +1,51 @@
+/** The calls of a batch: operations by their names, which come from callers and are looked up here and nowhere else. */
+import { invalid } from "./argument.ts";
+import { ThrottrError } from "./error.ts";
+import { shown } from "../ratelimit/error.ts";
+import type { Operation } from "./operation.ts";
+import * as operations from "./operations.ts";
+import type { BatchCall } from "./service.ts";
+
+/** Operations of one batch: a call between Workers carries 32 MiB, and their replies are held until all have come. */
+const BATCH_MAX = 10_000;
+
+/** An operation whose arguments are unknown: they are checked when the operation is made. */
+type AnyOperation = (...parameters: unknown[]) => Operation<unknown>;
+
+/** Makes the operation of a call. @throws ThrottrError `operation_unknown`, or that of an argument */
+export type BatchCallMaker = (call: BatchCall) => Operation<unknown>;
+
+/**
+ * Makes operations of the calls of a batch.
+ *
+ * @param acquire gives a lease id to a caller that names none
+ */
+export function batchCallMaker(acquire: typeof operations.acquire): BatchCallMaker {
+  // A map: in an object, a name might find `constructor`.
+  const table = new Map(Object.entries({ ...operations, acquire }) as [string, AnyOperation][]);
+  return ([name, ...parameters]) => {
+    const operation = table.get(name);
+    if (operation !== undefined) return operation(...parameters);
+    throw new ThrottrError("operation_unknown", `there is no operation ${shown(name)}`);
+  };
+}
+
+/**
+ * Operations made of a list of arguments. All are made before any is sent, so a wrong argument leaves nothing applied.
+ *
+ * @param field names the list, for the message
+ * @throws ThrottrError `argument_invalid`, `batch_too_large`, or that of an argument
+ */
+export function operationsOf<Item, Result>(
+  field: string,
+  items: readonly Item[],
+  operation: (item: Item) => Operation<Result>,
+  max = BATCH_MAX,
+): Operation<Result>[] {
+  if (!Array.isArray(items)) throw invalid(field, "a list", items, "argument_invalid");
+  if (items.length > max) {
+    const detail = `${field}: expected at most ${max} operations, got ${items.length}`;
+    throw new ThrottrError("batch_too_large", detail);
+  }
+  return items.map((item: Item) => operation(item));
+}

@@ -1,0 +1,101 @@
+/** Batches of a client: operations by name, in one message, with the outcome of each. */
+import { beforeEach, describe, expect, expectTypeOf, it } from "vitest";
+import { ThrottrClient } from "../../src/client/client.ts";
+import { Engine } from "../../src/engine/engine.ts";
+import type { BatchOutcome } from "../../src/wire/edge/service.ts";
+import type { CounterChange } from "../../src/wire/edge/operations.ts";
+import { EngineTransport, type Fate } from "../support/client/engine-transport.ts";
+
+const TTL = { ttlMs: 60_000 };
+const NOW_MS = 1_700_000_000_000;
+
+let fate: Fate;
+let transport: EngineTransport;
+let client: ThrottrClient;
+
+beforeEach(() => {
+  fate = "through";
+  const hashKey = { low: 1, high: 2 };
+  const engine = new Engine({ hashKey, bytesMax: 1 << 20, isCounting: false });
+  transport = new EngineTransport(engine, NOW_MS, () => fate);
+  client = new ThrottrClient(transport);
+});
+
+describe("batch of a client", () => {
+  it("a batch executes its calls in order, in one message", async () => {
+    const outcomes = await client.batch([
+      ["insert", "stock", { quota: 5, ...TTL }],
+      ["decrease", "stock", 2],
+      ["get", "stock"],
+      ["acquire", "gpu", { maximum: 1, ...TTL }],
+    ]);
+    expectTypeOf(outcomes[1]).toEqualTypeOf<BatchOutcome<CounterChange | null>>();
+    expect(outcomes).toEqual([
+      { ok: true, value: true },
+      {
+        ok: true,
+        value: { applied: true, quota: 3n, ttlMs: 60_000, expiresAtMs: NOW_MS + 60_000 },
+      },
+      {
+        ok: false,
+        error: {
+          code: "kind_mismatch",
+          message: "kind_mismatch: the record under the key is a counter",
+        },
+      },
+      { ok: true, value: expect.objectContaining({ leaseId: expect.any(String) }) },
+    ]);
+    expect(transport.messages).toBe(1);
+  });
+
+  it.each<[string, unknown, string]>([
+    [
+      "a call with a wrong argument",
+      [
+        ["purge", "a"],
+        ["increment", "b"],
+      ],
+      "argument_invalid",
+    ],
+    [
+      "an unknown operation",
+      [
+        ["purge", "a"],
+        ["constructor", "b"],
+      ],
+      "operation_unknown",
+    ],
+    ["something else than a list", "purge", "argument_invalid"],
+    ["something else than calls", [7], "argument_invalid"],
+    ["too many calls", Array.from({ length: 10_001 }, () => ["purge", "a"]), "batch_too_large"],
+  ])("a batch with %s is rejected, and sends nothing", async (_, calls, code) => {
+    await expect(client.batch(calls as never)).rejects.toMatchObject({ code });
+    expect(transport.messages).toBe(0);
+  });
+
+  it("a batch refuses unknown options", async () => {
+    const options = { timeout: 5 } as never;
+    await expect(client.batch([["purge", "a"]], options)).rejects.toMatchObject({
+      code: "option_invalid",
+    });
+  });
+
+  it("a batch whose answer is lost says of each write that its outcome is unknown", async () => {
+    fate = "lost";
+    const outcomes = await client.batch([
+      ["insert", "a", { quota: 1, ...TTL }],
+      ["increase", "a", 1],
+    ]);
+    expect(outcomes).toMatchObject([
+      { ok: false, error: { code: "outcome_unknown" } },
+      { ok: false, error: { code: "outcome_unknown" } },
+    ]);
+    expect(transport.messages).toBe(1);
+  });
+
+  it("limitMany has no limit of a batch", async () => {
+    const strategy = { strategy: "token_bucket", burst: 2, rate: 1 } as const;
+    const requests = Array.from({ length: 10_001 }, () => ({ name: "api", key: "a", strategy }));
+    expect(await client.limitMany(requests)).toHaveLength(10_001);
+  });
+});
