@@ -54,6 +54,7 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
+          setupFiles: ["test/support/runtime/stand-alone.ts"],
           provide: { seed, runs },
           ...patience,
           testTimeout: 60_000,
@@ -80,6 +81,7 @@ export default defineConfig({
         test: {
           name: "pool",
           include: ["test/pool/**/*.test.ts"],
+          setupFiles: ["test/support/runtime/stand-alone.ts"],
           globalSetup: ["test/support/runtime/log.ts"],
           provide: { seed, throttrVectors, yrmcdsVectors },
           ...patience,

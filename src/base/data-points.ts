@@ -14,6 +14,8 @@
  */
 import { COUNTED_REQUESTS, type RequestFamily } from "../engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../engine/tally.ts";
+import { variableOf } from "./deployment.ts";
+import type { Environment } from "./environment.ts";
 import { VERSION } from "./version.ts";
 
 /** From the first event to the point that tells of it. The object stays awake that long, which is billed. */
@@ -26,11 +28,6 @@ export interface Dataset {
     readonly blobs: string[];
     readonly doubles: number[];
   }): void;
-}
-
-/** The binding that a deployment may have beside those that it must have. */
-export interface OptionalBindings {
-  readonly ANALYTICS?: Dataset;
 }
 
 /** Who the points are about. */
@@ -81,12 +78,12 @@ export class DataPoints {
    * @param measure is called for each point, at most once in `DELAY_MS`
    */
   constructor(
-    { ANALYTICS }: object & OptionalBindings,
+    env: Environment,
     waitUntil: (work: Promise<void>) => void,
     subject: Subject,
     measure: () => Measured,
   ) {
-    this.#dataset = ANALYTICS;
+    this.#dataset = variableOf(env, "ANALYTICS") as Dataset | undefined;
     this.#waitUntil = waitUntil;
     this.#subject = subject;
     this.#measure = measure;

@@ -7,8 +7,9 @@
  *
  * A stub is cheap, and broken for good once its object was reset: make one for each stretch of work, and keep none.
  */
-import { exports } from "cloudflare:workers";
-import { ThrottrError } from "../wire/edge/error.ts";
+import type { ThrottrError } from "../wire/edge/error.ts";
+import { deployment, variableOf } from "./deployment.ts";
+import { classMissing, exportedClass } from "./exports.ts";
 import type { Environment } from "./environment.ts";
 import type { ChannelCalls, DirectoryCalls } from "./calls/channel.ts";
 import type { HubCalls } from "./calls/hub.ts";
@@ -23,11 +24,7 @@ const BINDINGS = {
   Channel: "CHANNEL",
   Directory: "DIRECTORY",
 } as const;
-type ClassName = keyof typeof BINDINGS;
-
-/** What the Worker exports. The platform types it by the project, which is not always this one. */
-const EXPORTED: Readonly<Record<string, Partial<Objects> | undefined>> =
-  exports as object as Readonly<Record<string, Partial<Objects>>>;
+type ObjectClass = keyof typeof BINDINGS;
 
 /**
  * @param name see `shardName`
@@ -68,10 +65,11 @@ export function groupStub(
  */
 function objectsOf<T extends Rpc.DurableObjectBranded>(
   env: Environment,
-  name: ClassName,
+  name: ObjectClass,
 ): DurableObjectNamespace<T> {
-  const objects = boundObjects(env, name) ?? exportedObjects(name);
-  if (objects === undefined) throw classMissing(name);
+  const bound = variableOf(env, BINDINGS[name]) as Objects | undefined;
+  const objects = bound ?? exportedObjects(name);
+  if (objects === undefined) throw objectsMissing(name);
   const { JURISDICTION } = readSettings(env);
   const within =
     JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION as DurableObjectJurisdiction);
@@ -81,21 +79,17 @@ function objectsOf<T extends Rpc.DurableObjectBranded>(
 /** Objects of any class. The caller of `objectsOf` knows which. */
 type Objects = DurableObjectNamespace<Rpc.DurableObjectBranded>;
 
-function boundObjects(env: Environment, name: ClassName): Objects | undefined {
-  return (env as Readonly<Record<string, Objects | undefined>>)[BINDINGS[name]];
-}
-
 /** A class that is exported, but has no storage by the configuration, is no namespace of objects. */
-function exportedObjects(name: ClassName): Objects | undefined {
-  const exported = EXPORTED[name];
+function exportedObjects(name: ObjectClass): Objects | undefined {
+  const exported = exportedClass(name) as Partial<Objects> | undefined;
   return typeof exported?.getByName === "function" ? (exported as Objects) : undefined;
 }
 
-function classMissing(name: ClassName): ThrottrError {
-  return new ThrottrError(
-    "class_missing",
-    `the Worker has no objects of the class ${name}: its main module needs ` +
-      `export { ${name} } from "throttr-edge/worker", and "exports" of wrangler.jsonc ` +
-      `"${name}": { "type": "durable-object", "storage": "sqlite" }`,
+function objectsMissing(name: ObjectClass): ThrottrError {
+  const { classes } = deployment();
+  return classMissing(
+    name,
+    `, and "exports" of its wrangler.jsonc the line ` +
+      `"${classes[name] ?? name}": { "type": "durable-object", "storage": "sqlite" }`,
   );
 }

@@ -4,6 +4,7 @@
  * A body arrives at the pace of its client and is held in memory until it is whole. So it must keep arriving, and the
  * bytes of all unfinished bodies of an isolate are bounded together: an isolate has 128 MB for all its requests.
  */
+import { variableName } from "../base/deployment.ts";
 import type { MiddlewareHandler } from "hono";
 import { readSettings, type Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
@@ -159,7 +160,7 @@ async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Pro
     reject(
       new ThrottrError(
         "body_timeout",
-        `${what} arrived too slowly: fewer than ${PART_BYTES} bytes within ${timeoutMs} ms (STALL_TIMEOUT_MS)`,
+        `${what} arrived too slowly: fewer than ${PART_BYTES} bytes within ${timeoutMs} ms (${variableName("STALL_TIMEOUT_MS")})`,
       ),
     );
   }, timeoutMs);
@@ -182,6 +183,6 @@ function tooLarge(what: string, bytesMax: number): ThrottrError {
 function bodiesMax(what: string, bytesMax: number): ThrottrError {
   return new ThrottrError(
     "bodies_max",
-    `no memory is left for ${what} of more than ${PART_BYTES} bytes: unfinished bodies already take up ${bytesMax} bytes (BODIES_BYTES_MAX); try again`,
+    `no memory is left for ${what} of more than ${PART_BYTES} bytes: unfinished bodies already take up ${bytesMax} bytes (${variableName("BODIES_BYTES_MAX")}); try again`,
   );
 }

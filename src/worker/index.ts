@@ -1,5 +1,6 @@
 /** The Worker: its doors (HTTP, TCP, RPC), and the classes of its Durable Objects, which the platform finds by name. */
 import type { Environment } from "../base/environment.ts";
+import { deploy, STAND_ALONE } from "../base/deployment.ts";
 import { router } from "./router.ts";
 import { serveTcp } from "./tcp.ts";
 
@@ -8,6 +9,8 @@ export { Directory } from "../objects/channel/directory.ts";
 export { Hub } from "../objects/hub/hub.ts";
 export { Shard } from "../objects/shard/shard.ts";
 export { Throttr } from "./rpc.ts";
+
+deploy(STAND_ALONE);
 
 export default {
   fetch: (request, env, ctx) => router.fetch(request, env, ctx),

@@ -1,4 +1,5 @@
 /** TCP ports, what is spoken on them, and for whom: the variable `TCP_PORTS`. */
+import { variableName } from "../base/deployment.ts";
 import * as v from "valibot";
 import { OPEN_ACCESS, type Access } from "../base/access.ts";
 import { SettingsError, type Settings } from "../base/settings.ts";
@@ -73,6 +74,6 @@ function checked(parse: () => TcpPort[]): TcpPort[] {
     return ports;
   } catch (error) {
     if (!(error instanceof TcpPortError)) throw error;
-    throw new SettingsError(`TCP_PORTS: ${error.message}`);
+    throw new SettingsError(`${variableName("TCP_PORTS")}: ${error.message}`);
   }
 }

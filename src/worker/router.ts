@@ -4,6 +4,7 @@
  * A route checks in one order: the path, the token, then the body. So a stranger without a token costs one signature
  * check, and learns nothing but which paths exist. The JSON routes of `/v1` are in `v1/`.
  */
+import { variableName } from "../base/deployment.ts";
 import { Hono, type Context } from "hono";
 import { cors } from "hono/cors";
 import type { Access } from "../base/access.ts";
@@ -356,7 +357,7 @@ function yrmcdsProtocolOf(c: AppContext): YrmcdsProtocol {
     "protocol_unknown",
     isServed
       ? `${c.req.path}: the paths are /yrmcds/counter and /yrmcds/counter/today`
-      : "the yrmcds protocol is off: set YRMCDS_ENABLE=on to serve it",
+      : `the yrmcds protocol is off: set ${variableName("YRMCDS_ENABLE")}=on to serve it`,
   );
 }
 
@@ -384,7 +385,7 @@ function ipOf(c: AppContext): string {
 function yrmcdsConnectionsMax(): ThrottrError {
   return new ThrottrError(
     "connections_max",
-    "the limit of yrmcds connections is reached (YRMCDS_CONNECTIONS_MAX)",
+    `the limit of yrmcds connections is reached (${variableName("YRMCDS_CONNECTIONS_MAX")})`,
   );
 }
 
@@ -392,7 +393,7 @@ function yrmcdsConnectionsMax(): ThrottrError {
 function connectionsMax(): ThrottrError {
   return new ThrottrError(
     "connections_max",
-    "too many connections: the namespace has reached its limit at this location (HUBS_MAX times HUB_CONNECTIONS_MAX), or the server has reached CONNECTIONS_MAX",
+    `too many connections: the namespace has reached its limit at this location (${variableName("HUBS_MAX")} times ${variableName("HUB_CONNECTIONS_MAX")}), or the server has reached ${variableName("CONNECTIONS_MAX")}`,
   );
 }
 

@@ -4,6 +4,7 @@
  * Only the account's owner can bind to it, so there is no token: the `props` of a binding say what its calls may do.
  * `OperationCalls` and `ThrottrService` in `wire/edge` describe the calls.
  */
+import { variableName } from "../base/deployment.ts";
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type { Environment } from "../base/environment.ts";
 import { batchCallMaker, operationsOf } from "../wire/edge/batch-call.ts";
@@ -67,7 +68,7 @@ export class Throttr extends WorkerEntrypoint<Environment> implements ThrottrSer
     if (frames.length > bytesMax) {
       throw new ThrottrError(
         "body_too_large",
-        `a message may have at most ${bytesMax} bytes (BODY_BYTES_MAX), got ${frames.length}`,
+        `a message may have at most ${bytesMax} bytes (${variableName("BODY_BYTES_MAX")}), got ${frames.length}`,
       );
     }
     return await this.#failing(async () => await exchange(caller, frames));

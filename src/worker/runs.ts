@@ -4,6 +4,7 @@
  * Rights are checked here, before anything is sent, as these doors refuse a message as a whole and say why. Dispatch
  * does not check them again: `Frames.isAllowed`.
  */
+import { variableName } from "../base/deployment.ts";
 import { isUnrestricted, missingRightOfFrame, neededRight, type Access } from "../base/access.ts";
 import type { Frames } from "../dispatch/sink.ts";
 import { EDGE, messageOf, type Operation } from "../wire/edge/operation.ts";
@@ -93,7 +94,7 @@ export function runsOfOperations(
 function frameTooLarge(at: number, frameBytesMax: number): ThrottrError {
   return new ThrottrError(
     "frame_too_large",
-    `the frame at byte ${at} is too large: at most ${frameBytesMax} bytes are allowed (FRAME_BYTES_MAX); nothing was applied`,
+    `the frame at byte ${at} is too large: at most ${frameBytesMax} bytes are allowed (${variableName("FRAME_BYTES_MAX")}); nothing was applied`,
   );
 }
 

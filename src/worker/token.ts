@@ -4,6 +4,7 @@
  * A token is a JWT (HS256) signed with `TOKEN_SECRET`. Nothing about it is stored, so checking one costs no call, and a
  * single token cannot be revoked: a short lifetime limits the damage, and a new secret ends all of them.
  */
+import { variableName } from "../base/deployment.ts";
 import { verify } from "hono/jwt";
 import { JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
 import * as v from "valibot";
@@ -143,7 +144,7 @@ function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access
   if (ACCESS !== "open" || OPEN_NAMESPACES !== "any") {
     throw new ThrottrError(
       "token_invalid",
-      `${NAMESPACE}NAME instead of a token needs a server with ACCESS=open and OPEN_NAMESPACES=any, as npm start sets them`,
+      `${NAMESPACE}NAME instead of a token needs a server with ${variableName("ACCESS")}=open and ${variableName("OPEN_NAMESPACES")}=any, as npm start sets them`,
     );
   }
   const result = v.safeParse(namespaceName("namespace"), name);
@@ -156,7 +157,7 @@ export function assertConfigured({ ACCESS, TOKEN_SECRET }: Settings): void {
   if (ACCESS === "open" || TOKEN_SECRET !== "") return;
   throw new ThrottrError(
     "access_not_configured",
-    "access is not configured: set the secret TOKEN_SECRET (wrangler secret put TOKEN_SECRET), or ACCESS=open to serve anyone",
+    `access is not configured: set the secret ${variableName("TOKEN_SECRET")} (wrangler secret put ${variableName("TOKEN_SECRET")}), or ${variableName("ACCESS")}=open to serve anyone`,
   );
 }
 
@@ -175,7 +176,7 @@ async function verified(
   if (TOKEN_SECRET === "") {
     throw new ThrottrError(
       "token_invalid",
-      "this server is open to anyone and has no TOKEN_SECRET to check a token with: send the request without one",
+      `this server is open to anyone and has no ${variableName("TOKEN_SECRET")} to check a token with: send the request without one`,
     );
   }
   try {
@@ -191,7 +192,7 @@ async function verified(
     }
     throw new ThrottrError(
       "token_invalid",
-      "the token is not a JWT that is signed with this deployment's TOKEN_SECRET",
+      `the token is not a JWT that is signed with this deployment's ${variableName("TOKEN_SECRET")}`,
     );
   }
 }

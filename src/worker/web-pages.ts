@@ -5,6 +5,7 @@
  * 127.0.0.1 after the page was loaded (DNS rebinding), and then page and server have the same origin. So a server on
  * loopback without tokens also checks `Host`: `npm start` and an open `serve` set `HOSTS`.
  */
+import { variableName } from "../base/deployment.ts";
 import { logWarning } from "../base/log.ts";
 import type { Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
@@ -33,11 +34,11 @@ export function assertOrigin(origin: string | undefined, url: string, settings: 
   if (origin === undefined || isListedOrigin(origin, settings)) return;
   if (origin === new URL(url).origin) return;
   if (isNew(`origin ${origin}`)) {
-    logWarning("origin_refused", { origin: shown(origin), variable: "CORS_ORIGINS" });
+    logWarning("origin_refused", { origin: shown(origin), variable: variableName("CORS_ORIGINS") });
   }
   throw new ThrottrError(
     "origin_not_allowed",
-    `pages of ${shown(origin)} may not call this server: add the origin to CORS_ORIGINS to allow it`,
+    `pages of ${shown(origin)} may not call this server: add the origin to ${variableName("CORS_ORIGINS")} to allow it`,
   );
 }
 
@@ -51,10 +52,11 @@ export function assertHost(url: string, settings: Settings): void {
   if (settings.HOSTS === "") return;
   const { host, hostname } = new URL(url);
   if (isLoopbackName(hostname) || isListedHost(host, hostname, settings)) return;
-  if (isNew(`host ${host}`)) logWarning("host_refused", { host: shown(host), variable: "HOSTS" });
+  if (isNew(`host ${host}`))
+    logWarning("host_refused", { host: shown(host), variable: variableName("HOSTS") });
   throw new ThrottrError(
     "host_not_allowed",
-    `this server does not answer to the name ${shown(host)}: add it to HOSTS, or call localhost`,
+    `this server does not answer to the name ${shown(host)}: add it to ${variableName("HOSTS")}, or call localhost`,
   );
 }
 

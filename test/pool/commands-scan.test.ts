@@ -4,7 +4,7 @@ import { env, exports } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import { ShardMap } from "../../src/dispatch/placement.ts";
-import { readSettings } from "../../src/base/settings.ts";
+import { parseSettings } from "../../src/base/settings.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import type { RecordPage } from "../../src/wire/edge/operations.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
@@ -236,7 +236,7 @@ describe("SCAN where a shard has more than 16,384 records", () => {
   it("SCAN of more than 16,384 records on a shard gives all of them, and earlier clients their order", async () => {
     const namespace = freshNamespace();
     const stub = open(namespace);
-    const { SHARDS: shards, SHARD_SECRET: secret } = readSettings(env);
+    const { SHARDS: shards, SHARD_SECRET: secret } = parseSettings(env);
     const map = new ShardMap(namespace, shards, secret);
     const ofShard0: string[] = [];
     for (let i = 0; ofShard0.length < 17_000; i++) {

@@ -9,7 +9,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
 import type { OpenRequest } from "../../src/base/calls/open-request.ts";
-import { readSettings } from "../../src/base/settings.ts";
+import { parseSettings } from "../../src/base/settings.ts";
 import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { NOWHERE, openConnection } from "../../src/worker/hubs.ts";
 import { serveTcp } from "../../src/worker/tcp.ts";
@@ -350,7 +350,7 @@ describe("limits", () => {
   });
 
   it("connections of a reset Hub do not count in CONNECTIONS_MAX", async () => {
-    const settings = { ...readSettings(env), CONNECTIONS_MAX: 2 };
+    const settings = { ...parseSettings(env), CONNECTIONS_MAX: 2 };
     const opening: OpenRequest = {
       protocolCode: protocolByName("7.3", "uint16")!.code,
       transport: "websocket",

@@ -7,7 +7,7 @@ import {
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ShardMap } from "../../src/dispatch/placement.ts";
-import { readSettings } from "../../src/base/settings.ts";
+import { parseSettings } from "../../src/base/settings.ts";
 import { bytesOf, concat, hex, HOURS, INFO, LIST, U16 } from "../support/frames/index.ts";
 import { post } from "../support/pool/doors.ts";
 import { hubStub } from "../support/pool/hubs.ts";
@@ -22,7 +22,7 @@ let namespaces = 0;
 /** A namespace, and a key of each of its shards. */
 async function freshNamespace() {
   const ns = `claims-${namespaces++}`;
-  const { SHARDS, SHARD_SECRET } = readSettings(env);
+  const { SHARDS, SHARD_SECRET } = parseSettings(env);
   const map = new ShardMap(ns, SHARDS, SHARD_SECRET);
   const shardOf = (key: string): number => map.shardOf(0, bytesOf(key), 0, key.length);
   const candidates = Array.from({ length: 200 }, (_, i) => `key:${i}`);
@@ -182,7 +182,7 @@ describe("a shard without records", () => {
     const key = namespace.keys[1]!;
     await namespace.insert(namespace.keys[0]!);
     // Shard 0 has heard of the claim, and not of data.
-    const { SHARDS, SHARD_SECRET } = readSettings(env);
+    const { SHARDS, SHARD_SECRET } = parseSettings(env);
     const { placement } = new ShardMap(namespace.ns, SHARDS, SHARD_SECRET);
     await namespace.shard(0).claim(placement, 1);
     await evictAllDurableObjects();

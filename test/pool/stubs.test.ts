@@ -1,5 +1,7 @@
 /** Stubs: where the deployment says that objects live, all of them are asked for there. */
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
+import type { ShardCalls } from "../../src/base/calls/shard.ts";
+import { deploy, EMBEDDED, STAND_ALONE } from "../../src/base/deployment.ts";
 import type { Environment } from "../../src/base/environment.ts";
 import { directoryStub, groupStub, hubStub, shardStub } from "../../src/base/stubs.ts";
 
@@ -17,8 +19,7 @@ function environment(variables: Readonly<Record<string, string>>): Environment {
   };
 }
 
-function asked(variables: Readonly<Record<string, string>>): unknown[] {
-  const env = environment(variables);
+function asked(env: Environment): unknown[] {
   return [
     shardStub(env, "ns/0"),
     hubStub(env, "ns/XXX/0"),
@@ -29,7 +30,7 @@ function asked(variables: Readonly<Record<string, string>>): unknown[] {
 
 describe("objects", () => {
   it("objects live anywhere by default", () => {
-    expect(asked({})).toEqual([
+    expect(asked(environment({}))).toEqual([
       "SHARD: ns/0 {}",
       "HUB: ns/XXX/0 {}",
       "DIRECTORY: ns {}",
@@ -38,7 +39,7 @@ describe("objects", () => {
   });
 
   it("all objects live in the named jurisdiction", () => {
-    expect(asked({ JURISDICTION: "eu" })).toEqual([
+    expect(asked(environment({ JURISDICTION: "eu" }))).toEqual([
       "SHARD in eu: ns/0 {}",
       "HUB in eu: ns/XXX/0 {}",
       "DIRECTORY in eu: ns {}",
@@ -50,7 +51,41 @@ describe("objects", () => {
     expect(await shardStub({}, "unbound/0").hasData()).toBe(false);
   });
 
+  describe("in the Worker of another project", () => {
+    afterEach(() => deploy(STAND_ALONE));
+
+    it("variables and bindings are found by their prefix alone", () => {
+      deploy(EMBEDDED);
+      const named = Object.fromEntries(
+        Object.entries(environment({ JURISDICTION: "eu" })).map(([name, value]) => [
+          `THROTTR_${name}`,
+          value as unknown,
+        ]),
+      );
+      expect(asked({ ...named, SHARD: null, JURISDICTION: "fedramp" })[0]).toEqual(
+        "SHARD in eu: ns/0 {}",
+      );
+    });
+
+    it("classes that are exported under other names are found by these", async () => {
+      deploy({ ...EMBEDDED, classes: { Channel: "Shard" } });
+      const renamed = groupStub({}, "renamed", 0) as unknown as DurableObjectStub<ShardCalls>;
+      expect(await renamed.hasData()).toBe(false);
+    });
+
+    it("a class that the Worker lacks is refused with the lines to add", () => {
+      deploy({ ...EMBEDDED, classes: { Hub: "ThrottrHub" } });
+      expect(() => hubStub({}, "ns/XXX/0")).toThrow(
+        "class_missing: the Worker lacks the class Hub: its main module needs the line " +
+          'export { Hub as ThrottrHub } from "throttr-edge/worker", and "exports" of its wrangler.jsonc ' +
+          'the line "ThrottrHub": { "type": "durable-object", "storage": "sqlite" }',
+      );
+    });
+  });
+
   it("shards are created near the named location", () => {
-    expect(asked({ LOCATION_HINT: "weur" })[0]).toBe('SHARD: ns/0 {"locationHint":"weur"}');
+    expect(asked(environment({ LOCATION_HINT: "weur" }))[0]).toBe(
+      'SHARD: ns/0 {"locationHint":"weur"}',
+    );
   });
 });

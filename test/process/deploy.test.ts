@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { configWithPorts } from "../../scripts/server.ts";
-import { readSettings } from "../../src/base/settings.ts";
+import { parseSettings } from "../../src/base/settings.ts";
 
 const OBJECTS = ["SHARD (Shard)", "HUB (Hub)", "CHANNEL (Channel)", "DIRECTORY (Directory)"];
 const SECRETS = ["TOKEN_SECRET", "TOKEN_SECRET_PREVIOUS", "SHARD_SECRET"];
@@ -127,7 +127,7 @@ describe("the deploy button", () => {
     expect(asked).toEqual(["TOKEN_SECRET"]);
     const described = Object.keys(cloudflare.bindings);
     expect(described).toEqual(expect.arrayContaining(asked));
-    const known = Object.keys(readSettings({}));
+    const known = Object.keys(parseSettings({}));
     expect(described.filter((name) => !known.includes(name))).toEqual([]);
   });
 });

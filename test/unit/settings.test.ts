@@ -1,11 +1,73 @@
 /** Variables: checked against their range, and documented where people look. */
 import { readFileSync } from "node:fs";
-import { describe, expect, it, vi } from "vitest";
-import { oldNamesIn, parseSettings, readSettings } from "../../src/base/settings.ts";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { deploy, EMBEDDED, STAND_ALONE } from "../../src/base/deployment.ts";
+import {
+  assertSettings,
+  oldNamesIn,
+  parseSettings,
+  readSettings,
+  type GivenSettings,
+} from "../../src/base/settings.ts";
 
 const toml = readFileSync("wrangler.toml", "utf8");
 const reference = readFileSync("docs/reference.md", "utf8");
 const SECRETS = ["TOKEN_SECRET", "TOKEN_SECRET_PREVIOUS", "SHARD_SECRET"];
+
+describe("settings of a server inside another Worker", () => {
+  afterEach(() => deploy(STAND_ALONE));
+
+  it("variables have a prefix, and others of the same name are left to the project", () => {
+    deploy(EMBEDDED);
+    const settings = readSettings({ SHARDS: "2", THROTTR_HUBS_MAX: "3", ACCESS: "mine" });
+    expect(settings).toEqual({ ...parseSettings({}), HUBS_MAX: 3 });
+  });
+
+  it("a variable wins over a setting in code, which wins over the default", () => {
+    deploy({ ...EMBEDDED, settings: { SHARDS: 8, HUBS_MAX: 2, DURABILITY: "relaxed" } });
+    const settings = readSettings({ THROTTR_SHARDS: "16", THROTTR_HUBS_MAX: "" });
+    expect(settings).toEqual({
+      ...parseSettings({}),
+      SHARDS: 16,
+      HUBS_MAX: 2,
+      DURABILITY: "relaxed",
+    });
+  });
+
+  it("an environment is read again when the settings in code change", () => {
+    const env = {};
+    deploy({ ...EMBEDDED, settings: { SHARDS: 8 } });
+    expect(readSettings(env).SHARDS).toBe(8);
+    deploy(EMBEDDED);
+    expect(readSettings(env).SHARDS).toBe(4);
+  });
+
+  it("a variable out of range is refused by the name that its operator has set", () => {
+    deploy(EMBEDDED);
+    expect(() => readSettings({ THROTTR_SHARDS: "0" })).toThrow(
+      "config_invalid: THROTTR_SHARDS: expected an integer from 1 to 128",
+    );
+  });
+
+  it("variables with names of release 0.4 are not read, as that release could not be embedded", () => {
+    deploy(EMBEDDED);
+    expect(readSettings({ THROTTR_COUNTER_ENABLE: "on" }).YRMCDS_ENABLE).toBe("off");
+  });
+
+  it.each([
+    [{ SHARDS: 0 }, "settings.SHARDS: expected an integer from 1 to 128"],
+    [{ SHARDS: true }, "settings.SHARDS: expected an integer from 1 to 128"],
+    [{ ACCESS: "yes" }, "settings.ACCESS: expected one of token, open"],
+    [{ CORS_ORIGINS: 7 }, "settings.CORS_ORIGINS: expected a text"],
+    [{ SHARD: 7 }, "settings.SHARD: there is no such setting; docs/reference.md lists them"],
+  ])("the settings %j are refused with the name of the field", (settings, message) => {
+    expect(() => assertSettings(settings as GivenSettings)).toThrow(`config_invalid: ${message}`);
+  });
+
+  it("settings in code may be numbers, words, texts or missing", () => {
+    assertSettings({ SHARDS: 8, ACCESS: "open", HOSTS: "example.com", HUBS_MAX: undefined });
+  });
+});
 
 describe("settings", () => {
   it.each(Object.entries(readSettings({})))(

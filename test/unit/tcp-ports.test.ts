@@ -1,10 +1,10 @@
 /** The variable TCP_PORTS: what it may say, and that no port opens by accident. */
 import { describe, expect, it } from "vitest";
 import { ALL_SCOPES } from "../../src/base/access.ts";
-import { readSettings } from "../../src/base/settings.ts";
+import { parseSettings } from "../../src/base/settings.ts";
 import { accessOfPort, refusalOfPort, tcpPort, tcpPorts } from "../../src/worker/ports.ts";
 
-const settingsOf = (variables: Readonly<Record<string, string>>) => readSettings({ ...variables });
+const settingsOf = (variables: Readonly<Record<string, string>>) => parseSettings({ ...variables });
 
 describe("TCP_PORTS", () => {
   it.each([
@@ -62,7 +62,7 @@ describe("access to a port", () => {
   });
 
   it("the default ports let no connection in without access", () => {
-    const settings = readSettings({});
+    const settings = parseSettings({});
     const ports = tcpPorts(settings);
     expect(ports.length).toBeGreaterThan(0);
     for (const port of ports) expect(refusalOfPort(port, settings)).not.toBeNull();

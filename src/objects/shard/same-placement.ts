@@ -1,4 +1,5 @@
 /** Refuses batches of a deployment that spreads keys in another way than the data of the namespace was spread. */
+import { variableName } from "../../base/deployment.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Placement } from "../../wire/batch.ts";
 
@@ -8,16 +9,17 @@ const MOVING = "docs/moving.md#another-number-of-shards";
 /** @throws ThrottrError `shards_mismatch` */
 export function assertSamePlacement(inForce: Placement, asked: Placement): void {
   if (inForce.shards !== asked.shards) {
+    const variable = variableName("SHARDS");
     throw new ThrottrError(
       "shards_mismatch",
-      `the data of this namespace was written with SHARDS=${inForce.shards}, ` +
-        `and this deployment has SHARDS=${asked.shards}: set it back to ${inForce.shards}, or move the data: ${MOVING}`,
+      `the data of this namespace was written with ${variable}=${inForce.shards}, ` +
+        `and this deployment has ${variable}=${asked.shards}: set it back to ${inForce.shards}, or move the data: ${MOVING}`,
     );
   }
   if (inForce.fingerprint !== asked.fingerprint) {
     throw new ThrottrError(
       "shards_mismatch",
-      `the data of this namespace was written with another SHARD_SECRET: set it back, or move the data: ${MOVING}`,
+      `the data of this namespace was written with another ${variableName("SHARD_SECRET")}: set it back, or move the data: ${MOVING}`,
     );
   }
 }

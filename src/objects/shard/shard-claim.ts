@@ -5,6 +5,7 @@
  * shard 0 without data asks all others. Where data should be and is not, requests are refused until the operator accepts
  * the loss. A shard that has data never asks: ordinary requests cost no call and no row.
  */
+import { variableName } from "../../base/deployment.ts";
 import type { Environment } from "../../base/environment.ts";
 import type { Placement } from "../../wire/batch.ts";
 import type { Journal } from "./journal.ts";
@@ -163,7 +164,7 @@ export class ShardClaim {
     return new ThrottrError(
       "shard_data_missing",
       `the database of shard ${shard} is empty, although it had data: restore it ` +
-        "from a backup, or set ACCEPT_DATA_LOSS=on to start without it",
+        `from a backup, or set ${variableName("ACCEPT_DATA_LOSS")}=on to start without it`,
     );
   }
 

@@ -1,4 +1,5 @@
 /** Routes of channels. Listening is not among them: `GET /channels/{channel}` streams Server-Sent Events. */
+import { variableName } from "../../base/deployment.ts";
 import { beginsWithAny, binaryString, compareBytes } from "../../wire/bytes.ts";
 import { SCAN_RECORDS_MAX } from "../../wire/edge/command.ts";
 import { RequestType } from "../../wire/throttr/requests.ts";
@@ -40,7 +41,7 @@ export const channelRoutes = [
       if (payload.length > settings.FRAME_BYTES_MAX) {
         throw new ThrottrError(
           "frame_too_large",
-          `a message may have at most ${settings.FRAME_BYTES_MAX} bytes (FRAME_BYTES_MAX), got ${payload.length}`,
+          `a message may have at most ${settings.FRAME_BYTES_MAX} bytes (${variableName("FRAME_BYTES_MAX")}), got ${payload.length}`,
         );
       }
       const channel = binaryString(path.channel, 0, path.channel.length);
