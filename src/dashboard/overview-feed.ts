@@ -51,7 +51,7 @@ const NOTHING: Feed = {
 export const feedStore = new Store<Feed>(NOTHING);
 
 let slots = new Slots(LINES_MAX);
-let byType: Totals | null = null;
+let byName: Totals | null = null;
 let inAll: Totals | null = null;
 let lookedAtBy: Session | null = null;
 
@@ -117,7 +117,7 @@ function readOverview(data: string): Overview | null {
 function show(overview: Overview): void {
   learnClock(overview.atMs);
   const { atMs, requests, readBytes, writeBytes } = overview;
-  const nowByType = { atMs, totals: totalsOf(requests.byType) };
+  const nowByName = { atMs, totals: totalsOf(requests.byName) };
   const nowInAll = {
     atMs,
     totals: {
@@ -126,12 +126,12 @@ function show(overview: Overview): void {
       writeBytes: writeBytes.total,
     },
   };
-  const typeRates = ratesBetween(byType, nowByType);
+  const nameRates = ratesBetween(byName, nowByName);
   const rates = ratesBetween(inAll, nowInAll) as Feed["rates"];
-  byType = nowByType;
+  byName = nowByName;
   inAll = nowInAll;
-  if (typeRates !== null) slots.assign(typeRates);
-  const sample = { atMs, values: typeRates === null ? null : slots.valuesOf(typeRates) };
+  if (nameRates !== null) slots.assign(nameRates);
+  const sample = { atMs, values: nameRates === null ? null : slots.valuesOf(nameRates) };
   update({
     status: "live",
     overview,
@@ -142,17 +142,8 @@ function show(overview: Overview): void {
   });
 }
 
-/**
- * A type of request as callers know it: `increment` for EDGE_INCREMENT. Those of the other protocols keep their own
- * names, as PUBLISH and `publish` are not the same request.
- */
-export const callName = (type: string): string =>
-  type
-    .replace(/^EDGE_(.*)$/, (_, name: string) => name.toLowerCase())
-    .replace(/^COUNTER_/, "yrmcds ");
-
-const totalsOf = (byType: Overview["requests"]["byType"]): Record<string, number> =>
-  Object.fromEntries(Object.entries(byType).map(([name, { total }]) => [callName(name), total]));
+const totalsOf = (byName: Overview["requests"]["byName"]): Record<string, number> =>
+  Object.fromEntries(Object.entries(byName).map(([name, { total }]) => [name, total]));
 
 function update(part: Partial<Feed>): void {
   feedStore.set({ ...feedStore.value, ...part });
@@ -161,7 +152,7 @@ function update(part: Partial<Feed>): void {
 function forget(session: Session): void {
   lookedAtBy = session;
   slots = new Slots(LINES_MAX);
-  byType = null;
+  byName = null;
   inAll = null;
   feedStore.set(NOTHING);
 }

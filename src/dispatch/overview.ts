@@ -36,7 +36,7 @@ export function overviewOf(namespace: string, survey: Survey, atMs: number): Ove
     namespace,
     runningSinceMs:
       shards.length === 0 ? null : Math.min(...shards.map(({ startedAtMs }) => startedAtMs)),
-    requests: { ...requestsOf(figures), byType: byTypeOf(figures) },
+    requests: { ...requestsOf(figures), byName: byNameOf(figures), byType: byTypeOf(figures) },
     readBytes: rateOf(figures, TALLY_READ_BYTES),
     writeBytes: rateOf(figures, TALLY_WRITE_BYTES),
     records: {
@@ -120,10 +120,21 @@ function requestsOf(figures: TallyFigures): Rate {
   };
 }
 
-/** By the names that metrics and the dashboard use. */
+/** By the names of calls; requests of two protocols that share a name are one. */
+export function byNameOf(figures: TallyFigures): Record<string, Rate> {
+  const rates: Record<string, Rate> = {};
+  for (const { name, index } of COUNTED_REQUESTS) {
+    const { total, perMinute } = rateOf(figures, index);
+    const before = rates[name] ?? { total: 0, perMinute: 0 };
+    rates[name] = { total: before.total + total, perMinute: before.perMinute + perMinute };
+  }
+  return rates;
+}
+
+/** By the names that this release has beside those for programs of 0.4. */
 function byTypeOf(figures: TallyFigures): Record<string, Rate> {
   return Object.fromEntries(
-    COUNTED_REQUESTS.map(({ name, index }) => [name, rateOf(figures, index)]),
+    COUNTED_REQUESTS.map(({ type, index }) => [type, rateOf(figures, index)]),
   );
 }
 

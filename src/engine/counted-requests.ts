@@ -1,8 +1,9 @@
 /**
  * The requests that are counted: each by its name, with its index in a tally.
  *
- * Names are public, in metrics and in `/v1/info`. Requests of Throttr have those of the protocol reference. Commands of
- * the edge dialect begin with `EDGE_`, requests of the yrmcds protocol with `COUNTER_`, as some names are in two of them.
+ * Names are public, in overviews, metrics and `/v1/info`, and are those of calls: `increment`, `limit`, `set`. Requests of
+ * the Throttr protocol and commands of the edge dialect that do the same share one, such as `insert`. Requests of the
+ * yrmcds protocol begin with `yrmcds_`, as its `acquire` belongs to a connection, and that of the edge dialect to a lease.
  */
 import { Command, COMMANDS_START } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -21,7 +22,15 @@ import {
 export type RequestFamily = "read" | "write" | "limit" | "semaphore" | "publish" | "other";
 
 export interface CountedRequest {
+  /** As callers know it. */
   readonly name: string;
+  /**
+   * Unlike the name, of one protocol only: commands of the edge dialect begin with `EDGE_`, requests of the yrmcds
+   * protocol with `COUNTER_`.
+   *
+   * @deprecated releases before 0.5.0 have only this name; 0.6 will not have it
+   */
+  readonly type: string;
   /** Index in a tally. */
   readonly index: number;
   /** A shard counts it. Other requests are counted by a Hub, or by the door that they came through. */
@@ -30,26 +39,32 @@ export interface CountedRequest {
 }
 
 const EDGE = protocolByName("edge", undefined)!;
+/** Names of calls, by request type. */
+const NAMES = new Map<number, string>(
+  [...Object.entries(RequestType), ...Object.entries(Command)].map(([name, type]) => [type, name]),
+);
 const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund];
 
 /** All counted requests, those of Throttr first, by type. EVENT is counted although it is always refused. */
 export const COUNTED_REQUESTS: readonly CountedRequest[] = [
   ...layoutsOf(EDGE).flatMap((layout, index): CountedRequest[] => {
     if (layout === undefined) return [];
-    const name = (index < COMMANDS_START ? "" : "EDGE_") + layout.name;
+    const name = NAMES.get(index)!;
+    const type = (index < COMMANDS_START ? "" : "EDGE_") + layout.name;
     const isOfShard = layout.target === Target.shard;
-    return [{ name, index, isOfShard, family: familyOf(layout, index) }];
+    return [{ name, type, index, isOfShard, family: familyOf(layout, index) }];
   }),
-  ofYrmcds("NOOP", TALLY_YRMCDS_NOOP, true),
-  ofYrmcds("GET", TALLY_YRMCDS_GET, true),
-  ofYrmcds("ACQUIRE", TALLY_YRMCDS_ACQUIRE, true),
-  ofYrmcds("RELEASE", TALLY_YRMCDS_RELEASE, true),
-  ofYrmcds("STATS", TALLY_YRMCDS_STATS, false),
-  ofYrmcds("DUMP", TALLY_YRMCDS_DUMP, false),
+  ofYrmcds("noop", TALLY_YRMCDS_NOOP, true),
+  ofYrmcds("get", TALLY_YRMCDS_GET, true),
+  ofYrmcds("acquire", TALLY_YRMCDS_ACQUIRE, true),
+  ofYrmcds("release", TALLY_YRMCDS_RELEASE, true),
+  ofYrmcds("stats", TALLY_YRMCDS_STATS, false),
+  ofYrmcds("dump", TALLY_YRMCDS_DUMP, false),
 ];
 
 function ofYrmcds(name: string, index: number, isOfShard: boolean): CountedRequest {
-  return { name: `COUNTER_${name}`, index, isOfShard, family: "semaphore" };
+  const type = `COUNTER_${name.toUpperCase()}`;
+  return { name: `yrmcds_${name}`, type, index, isOfShard, family: "semaphore" };
 }
 
 function familyOf({ target, keyspace, scope }: Layout, type: number): RequestFamily {

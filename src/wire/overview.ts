@@ -20,9 +20,17 @@ export interface Overview {
   readonly namespace: string;
   /** The earliest start of a shard that is awake; null where no shard answers. */
   readonly runningSinceMs: number | null;
-  /** Requests in all, and by type: names are those of
-   * `engine/counted-requests.ts`, all of them. */
-  readonly requests: Rate & { readonly byType: Readonly<Record<string, Rate>> };
+  /** Requests in all, and by name: all names of `engine/counted-requests.ts`. */
+  readonly requests: Rate & {
+    /** By the names of calls, such as `increment`. */
+    readonly byName: Readonly<Record<string, Rate>>;
+    /**
+     * By names that tell protocols apart, such as `EDGE_INCREMENT`.
+     *
+     * @deprecated of `byName`; 0.6 will not have it
+     */
+    readonly byType: Readonly<Record<string, Rate>>;
+  };
   readonly readBytes: Rate;
   readonly writeBytes: Rate;
   /** Live records that LIST shows, and the bytes of the buffers' values. */

@@ -313,10 +313,14 @@ describe("figures", () => {
       requests: count,
       requestsByType: v.record(v.string(), figure),
     });
-    expect((await json("info", schema)).keys).toBe(1);
+    await run("increment hits --by 2 --ttl 1h");
+    const figures = await json("info", schema);
+    expect(figures.keys).toBe(2);
+    expect(figures.requestsByType).toMatchObject({ increment: { total: 1 }, other: { total: 0 } });
     const { out } = await run("info");
+    expect(out).toMatch(/^increment +1 +1$/m);
     expect(out).toMatch(/^version +\d/);
-    expect(out).toMatch(/^keys +1: counters 1, buffers 0$/m);
+    expect(out).toMatch(/^keys +2: counters 2, buffers 0$/m);
     expect(out).toMatch(/^info +\d+ +\d+$/m);
   });
 

@@ -11,15 +11,18 @@ import { encodeRequest, type Request } from "../support/yrmcds/codec.ts";
 import { bytesOf } from "../support/frames/index.ts";
 
 const START_MS = 1_000_000;
-const named = (name: string) => COUNTED_REQUESTS.find((counted) => counted.name === name);
+const typed = (type: string) => COUNTED_REQUESTS.find((counted) => counted.type === type);
 
 describe("counted requests", () => {
-  it("counted requests have unique names and places", () => {
-    expect(new Set(COUNTED_REQUESTS.map(({ name }) => name)).size).toBe(COUNTED_REQUESTS.length);
+  it("counted requests have unique types and places, and the names of calls", () => {
+    expect(new Set(COUNTED_REQUESTS.map(({ type }) => type)).size).toBe(COUNTED_REQUESTS.length);
     const places = new Set(COUNTED_REQUESTS.map(({ index }) => index));
     expect(places.size).toBe(COUNTED_REQUESTS.length);
     for (const index of [TALLY_READ_BYTES, TALLY_WRITE_BYTES]) expect(places).not.toContain(index);
-    for (const { name } of COUNTED_REQUESTS) expect(name).toMatch(/^[A-Z]+(_[A-Z]+)*$/);
+    for (const { name, type } of COUNTED_REQUESTS) {
+      expect(type).toMatch(/^[A-Z]+(_[A-Z]+)*$/);
+      expect(name).toMatch(/^(yrmcds_)?[a-z]+([A-Z][a-z]+)*$/);
+    }
   });
 
   it("no two request types and commands have the same number", () => {
@@ -30,30 +33,37 @@ describe("counted requests", () => {
     }
   });
 
+  it("a request and a command that do the same share a name, and the yrmcds protocol shares none", () => {
+    const shared = COUNTED_REQUESTS.filter(
+      ({ name, index }) => COUNTED_REQUESTS.find((other) => other.name === name)!.index !== index,
+    );
+    expect(shared.map(({ type }) => type)).toEqual(["EDGE_INSERT", "EDGE_PURGE", "EDGE_SET"]);
+  });
+
   it("all request types and commands are counted", () => {
     const types = [...Object.values(RequestType), ...Object.values(Command)];
-    const counted = COUNTED_REQUESTS.filter(({ name }) => !name.startsWith("COUNTER_"));
+    const counted = COUNTED_REQUESTS.filter(({ type }) => !type.startsWith("COUNTER_"));
     expect(counted.map(({ index }) => index)).toEqual(types.toSorted((a, b) => a - b));
   });
 
   it.each([
-    ["QUERY", "read", true],
-    ["STAT", "read", true],
-    ["EDGE_READ", "read", true],
-    ["INSERT", "write", true],
-    ["EDGE_COMPARE_AND_SET", "write", true],
-    ["EDGE_LIMIT", "limit", true],
-    ["EDGE_PEEK", "limit", true],
-    ["EDGE_REFUND", "limit", true],
-    ["EDGE_ACQUIRE", "semaphore", true],
-    ["EDGE_SEMAPHORES", "semaphore", false],
-    ["COUNTER_RELEASE", "semaphore", true],
-    ["COUNTER_STATS", "semaphore", false],
-    ["PUBLISH", "publish", false],
-    ["LIST", "other", false],
-    ["WHOAMI", "other", false],
-  ])("the request %s is of the family %s", (name, family, isOfShard) => {
-    expect(named(name)).toMatchObject({ family, isOfShard });
+    ["QUERY", "query", "read", true],
+    ["STAT", "stat", "read", true],
+    ["EDGE_READ", "read", "read", true],
+    ["INSERT", "insert", "write", true],
+    ["EDGE_COMPARE_AND_SET", "compareAndSet", "write", true],
+    ["EDGE_LIMIT", "limit", "limit", true],
+    ["EDGE_PEEK", "peek", "limit", true],
+    ["EDGE_REFUND", "refund", "limit", true],
+    ["EDGE_ACQUIRE", "acquire", "semaphore", true],
+    ["EDGE_SEMAPHORES", "semaphores", "semaphore", false],
+    ["COUNTER_RELEASE", "yrmcds_release", "semaphore", true],
+    ["COUNTER_STATS", "yrmcds_stats", "semaphore", false],
+    ["PUBLISH", "publish", "publish", false],
+    ["LIST", "list", "other", false],
+    ["WHOAMI", "whoami", "other", false],
+  ])("the request %s is called %s, and is of the family %s", (type, name, family, isOfShard) => {
+    expect(typed(type)).toMatchObject({ name, family, isOfShard });
   });
 
   it.each<Request>([
@@ -75,7 +85,7 @@ describe("counted requests", () => {
     }
     const figures = engine.tallyFigures(START_MS);
     const counted = COUNTED_REQUESTS.filter(({ index }) => countsAt(figures, index)[0] > 0);
-    expect(counted.map(({ name }) => name)).toEqual([`COUNTER_${request.type.toUpperCase()}`]);
+    expect(counted.map(({ name }) => name)).toEqual([`yrmcds_${request.type}`]);
     expect(countsAt(figures, counted[0]!.index)[0]).toBe(3);
   });
 });

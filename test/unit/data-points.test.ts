@@ -9,8 +9,8 @@ type Point = Parameters<Dataset["writeDataPoint"]>[0];
 
 const SUBJECT = { namespace: "my-app", kind: "shard", name: "3" } as const;
 
-function indexOf(name: string): number {
-  return COUNTED_REQUESTS.find((counted) => counted.name === name)!.index;
+function indexOf(type: string): number {
+  return COUNTED_REQUESTS.find((counted) => counted.type === type)!.index;
 }
 
 beforeEach(() => {
@@ -32,8 +32,8 @@ function newObject(gauges: Omit<Measured, "tally"> = {}) {
     SUBJECT,
     () => ({ tally: tally.figures(0), ...gauges }),
   );
-  const count = (name: string, times: number): void => {
-    tally.totals[indexOf(name)]! += times;
+  const count = (type: string, times: number): void => {
+    tally.totals[indexOf(type)]! += times;
   };
   return { written, work, tally, points, count, gauges };
 }

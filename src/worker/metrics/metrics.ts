@@ -84,11 +84,11 @@ function countersOf(counting: readonly Counting[]): Metric[] {
   return [
     metric(
       "throttr_requests_total",
-      "Requests by type and by the shard or Hub that counted them; without either, counted at the HTTP routes.",
+      "Requests by call (request) and protocol (type), and by the shard or Hub that counted them; without either, counted at the HTTP routes.",
       counting.flatMap(({ labels, figures, isShard }) =>
         COUNTED_REQUESTS.filter(({ isOfShard }) => isOfShard === isShard).map(
-          ({ name, index }): Sample => ({
-            labels: { ...labels, type: name },
+          ({ name, type, index }): Sample => ({
+            labels: { ...labels, type, request: name },
             value: figures[index]!,
           }),
         ),

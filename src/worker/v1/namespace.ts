@@ -1,11 +1,9 @@
 /** Routes about a whole namespace: listing, figures, removal, clocks. */
-import { countsAt, type TallyFigures } from "../../engine/tally.ts";
-import { figuresOf } from "../../dispatch/overview.ts";
-import { Command } from "../../wire/edge/command.ts";
+import type { TallyFigures } from "../../engine/tally.ts";
+import { byNameOf, figuresOf } from "../../dispatch/overview.ts";
 import type { ListedRecord } from "../../wire/edge/operations.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
-import { RequestType } from "../../wire/throttr/requests.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Caller } from "../caller.ts";
 import { executeOne } from "../execute.ts";
@@ -27,22 +25,10 @@ function inJson({ key, kind, quota, bytes, expiresAtMs }: ListedRecord): object 
   return { ...textFields("key", key), kind, ...value, expiresAtMs };
 }
 
-/**
- * Adds the requests that INFO's 237 bytes have no place for, by the names of calls. A call that exists in the Throttr
- * protocol too, such as `insert`, counts together with it.
- */
-function withCommands(
-  told: InfoFigures["requestsByType"],
-  figures: TallyFigures,
-): InfoFigures["requestsByType"] {
-  const byType = { ...told };
-  delete byType["other"];
-  for (const [name, type] of Object.entries({ event: RequestType.event, ...Command })) {
-    const [total, perMinute] = countsAt(figures, type);
-    const before = byType[name] ?? { total: 0, perMinute: 0 };
-    byType[name] = { total: before.total + total, perMinute: before.perMinute + perMinute };
-  }
-  return byType;
+/** Requests by the names of calls. INFO does not count those of the yrmcds protocol. */
+function requestsByName(figures: TallyFigures): InfoFigures["requestsByType"] {
+  const rates = Object.entries(byNameOf(figures));
+  return Object.fromEntries(rates.filter(([name]) => !name.startsWith("yrmcds_")));
 }
 
 /**
@@ -92,7 +78,7 @@ export const namespaceRoutes = [
       const info = await executeOne(caller, operations.info());
       // A second round of calls, after INFO's own: figures may be later than those beside them.
       const figures = figuresOf(await askSurvey(caller));
-      return ok({ ...info, requestsByType: withCommands(info.requestsByType, figures) });
+      return ok({ ...info, requestsByType: requestsByName(figures) });
     },
   }),
   route({

@@ -76,10 +76,16 @@ export const overviewAnswer = v.strictObject({
   requests: v.strictObject({
     total: count,
     perMinute: count,
+    byName: v.pipe(
+      v.record(v.string(), rate),
+      v.description(
+        "By the names of calls (`increment`, `limit`, …). Those of the yrmcds protocol begin with `yrmcds_`. All names are present.",
+      ),
+    ),
     byType: v.pipe(
       v.record(v.string(), rate),
       v.description(
-        "By name: commands of the edge dialect begin with `EDGE_`, requests of the yrmcds protocol with `COUNTER_`. All names are present.",
+        "Deprecated: the next release has only `byName`. Here commands of the edge dialect begin with `EDGE_`, requests of the yrmcds protocol with `COUNTER_`.",
       ),
     ),
   }),
