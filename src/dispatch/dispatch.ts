@@ -33,6 +33,7 @@ import { askAll, type Survey } from "./survey.ts";
 
 /** The tally of the requests that no shard counts, for INFO. */
 export interface RequestTally {
+  /** Asked for when there is something to count. */
   readonly tally: Tally;
   /** Brings what was counted to where INFO finds it. */
   readonly flush: () => Promise<void>;
@@ -164,8 +165,9 @@ export class Dispatch {
   /** Counts requests that no shard sees: INFO adds these to what the shards have counted. */
   countRequests({ protocol, bytes, count }: Frames): void {
     if (!this.#isCounting) return;
-    this.#requestTally.tally.turn(presentMs());
-    const { totals } = this.#requestTally.tally;
+    const { tally } = this.#requestTally;
+    tally.turn(presentMs());
+    const { totals } = tally;
     const layouts = layoutsOf(protocol);
     for (let frame = 0, at = 0; frame < count; frame++) {
       totals[bytes[at]!]!++;
@@ -177,9 +179,10 @@ export class Dispatch {
   /** Counts a request that came as no frame. */
   countRequest(type: number, bytes: number): void {
     if (!this.#isCounting) return;
-    this.#requestTally.tally.turn(presentMs());
-    this.#requestTally.tally.totals[type]!++;
-    this.#requestTally.tally.totals[TALLY_READ_BYTES]! += bytes;
+    const { tally } = this.#requestTally;
+    tally.turn(presentMs());
+    tally.totals[type]!++;
+    tally.totals[TALLY_READ_BYTES]! += bytes;
   }
 
   /** Counts replies to what `countRequests` has counted. */

@@ -32,17 +32,27 @@ export class DoorTally {
     this.#namespace = namespace;
   }
 
-  /** The tally of a namespace, which reaches the Directory within a second of this call. */
+  /**
+   * The tally of a namespace. What is counted reaches the Directory within a second; a request that counts nothing
+   * schedules nothing, as a timer would keep it, and the object that it is made in, for that second.
+   */
   static of(
     env: Environment,
     ctx: Pick<ExecutionContext, "waitUntil">,
     namespace: string,
   ): RequestTally {
-    let doorTally = tallies.get(namespace);
-    if (doorTally === undefined) tallies.set(namespace, (doorTally = new DoorTally(namespace)));
-    const { tally } = doorTally;
-    doorTally.#flushLater(env, ctx);
-    return { tally, flush: () => doorTally.#flush(env) };
+    return {
+      get tally() {
+        let doorTally = tallies.get(namespace);
+        if (doorTally === undefined) tallies.set(namespace, (doorTally = new DoorTally(namespace)));
+        doorTally.#flushLater(env, ctx);
+        return doorTally.tally;
+      },
+      flush: async () => {
+        const doorTally = tallies.get(namespace);
+        if (doorTally !== undefined) await doorTally.#flush(env);
+      },
+    };
   }
 
   /** Schedules a flush unless one is scheduled. `waitUntil` keeps the request for it after the response was sent. */

@@ -4,22 +4,12 @@
  * Props are written in the caller's configuration by somebody with access to the account; a caller at run time cannot
  * change them. So they need no signature, unlike tokens.
  */
-import * as v from "valibot";
 import type { Access } from "../base/access.ts";
+import { accessOfGrant, GrantError, type Grant } from "../base/grant.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import { accessOf, grantFields, namespaceName, scopeNames } from "./token.ts";
-
-const propsSchema = v.strictObject({
-  /** Default: `default`. */
-  namespace: v.optional(namespaceName("namespace"), "default"),
-  /** Default: all scopes. */
-  scopes: v.optional(grantFields.scopes, scopeNames),
-  keyPrefixes: grantFields.keyPrefixes,
-  channelPrefixes: grantFields.channelPrefixes,
-});
 
 /** `props` of a binding to the entrypoint `Throttr`. */
-export type BindingProps = v.InferInput<typeof propsSchema>;
+export type BindingProps = Grant;
 
 /** Accesses by props object. Weak, as the runtime drops the props with the binding. */
 const known = new WeakMap<object, Access>();
@@ -36,20 +26,22 @@ const EVERYTHING: BindingProps = {};
  */
 export function accessOfProps(props: unknown): Access {
   const given = props ?? EVERYTHING;
-  if (typeof given !== "object" || Array.isArray(given)) {
-    throw new ThrottrError("props_invalid", "props of the service binding: expected an object");
-  }
   let access = known.get(given);
   if (access === undefined) {
-    const result = v.safeParse(propsSchema, given);
-    if (!result.success) {
-      const messages = result.issues.map(({ message }) => message).join("; ");
-      throw new ThrottrError("props_invalid", `props of the service binding: ${messages}`);
-    }
-    access = accessOf(result.output.namespace, result.output, null);
+    access = checked(given);
     known.set(given, access);
   }
   return access;
+}
+
+/** @throws ThrottrError `props_invalid` */
+function checked(props: object): Access {
+  try {
+    return accessOfGrant(props);
+  } catch (error) {
+    if (!(error instanceof GrantError)) throw error;
+    throw new ThrottrError("props_invalid", `props of the service binding: ${error.message}`);
+  }
 }
 
 /** Access of requests that came over a binding, by execution context: a header could be forged, a context cannot. */

@@ -1,0 +1,105 @@
+/**
+ * Grants: rights as code and configuration write them, checked and made into an access.
+ *
+ * They need no signature, unlike tokens: the props of a service binding, the options of `throttr()` and the answer of an
+ * application's own `access` come from the owner of the account.
+ */
+import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
+import { shown } from "../wire/ratelimit/error.ts";
+import type { Access } from "./access.ts";
+
+/** Prefixes of a kind in one grant. Each key of each request is compared with all of them. */
+const PREFIXES_MAX = 16;
+/** Bytes of a prefix, as of a key: a longer one could match none. */
+const PREFIX_BYTES_MAX = 255;
+
+/** What a caller may do. */
+export interface Grant {
+  /** 1 to 64 letters, digits, dots, dashes or underscores; `default` unless given. */
+  readonly namespace?: string | undefined;
+  /** `read`, `write`, `publish`, `subscribe`, `admin`; all of them unless given. */
+  readonly scopes?: readonly ScopeName[] | undefined;
+  /** Keys must begin with one of these: at most 16, of at most 255 bytes. Any key unless given. */
+  readonly keyPrefixes?: readonly string[] | undefined;
+  /** Channels must begin with one of these, as with keys. */
+  readonly channelPrefixes?: readonly string[] | undefined;
+}
+
+/** What a caller may do for some time, such as that of a session. */
+export interface ExpiringGrant extends Grant {
+  /** When the rights end, in ms since the epoch: connections are closed then. Never unless given. */
+  readonly expiresAtMs?: number | null | undefined;
+}
+
+const FIELDS: readonly string[] = ["namespace", "scopes", "keyPrefixes", "channelPrefixes"];
+const EXPIRING_FIELDS: readonly string[] = [...FIELDS, "expiresAtMs"];
+
+/** The names of all scopes, in the order of their bits. */
+const SCOPE_NAMES = Object.keys(Scope) as ScopeName[];
+
+/** Prefixes become bytes once, when a grant is read: keys are compared as bytes. */
+const encoder = new TextEncoder();
+
+/** A grant that can't be used. The caller gives it a code. */
+export class GrantError extends Error {}
+
+/**
+ * Makes an access from a grant.
+ *
+ * @param grant of unknown shape: types do not exist at run time
+ * @param mayExpire whether it is an `ExpiringGrant`
+ * @throws GrantError that names all invalid fields
+ */
+export function accessOfGrant(grant: unknown, mayExpire = false): Access {
+  if (typeof grant !== "object" || grant === null || Array.isArray(grant)) {
+    throw new GrantError(`expected an object, got ${shown(grant)}`);
+  }
+  const fields = grant as Readonly<Record<string, unknown>>;
+  const known = mayExpire ? EXPIRING_FIELDS : FIELDS;
+  const errors = Object.keys(fields)
+    .filter((name) => !known.includes(name))
+    .map((name) => `${name}: unknown field; the fields are ${known.join(", ")}`);
+  const { namespace = "default", scopes = SCOPE_NAMES, expiresAtMs = null } = fields;
+  if (typeof namespace !== "string" || !/^[\w.-]{1,64}$/.test(namespace)) {
+    errors.push("namespace: expected 1 to 64 letters, digits, dots, dashes or underscores");
+  }
+  if (!isListOf(scopes, (name) => SCOPE_NAMES.includes(name as ScopeName))) {
+    errors.push(`scopes: expected a list of ${SCOPE_NAMES.join(", ")}`);
+  }
+  if (expiresAtMs !== null && !Number.isFinite(expiresAtMs)) {
+    errors.push("expiresAtMs: expected milliseconds since the epoch, or null");
+  }
+  const keyPrefixes = prefixesOf("keyPrefixes", fields, errors);
+  const channelPrefixes = prefixesOf("channelPrefixes", fields, errors);
+  if (errors.length > 0) throw new GrantError(errors.join("; "));
+  return {
+    namespace: namespace as string,
+    scopes: (scopes as ScopeName[]).reduce((bits, name) => bits | Scope[name], 0),
+    keyPrefixes,
+    channelPrefixes,
+    expiresAtMs: expiresAtMs as number | null,
+  };
+}
+
+/** The prefixes of a field as bytes. An empty list, like none, allows all names. */
+function prefixesOf(
+  field: "keyPrefixes" | "channelPrefixes",
+  fields: Readonly<Record<string, unknown>>,
+  errors: string[],
+): Uint8Array[] {
+  const prefixes = fields[field] ?? [];
+  if (!isListOf(prefixes, (prefix) => typeof prefix === "string")) {
+    errors.push(`${field}: expected a list of texts`);
+    return [];
+  }
+  const bytes = (prefixes as string[]).map((prefix) => encoder.encode(prefix));
+  if (bytes.length > PREFIXES_MAX || bytes.some(({ length }) => length > PREFIX_BYTES_MAX)) {
+    errors.push(
+      `${field}: expected at most ${PREFIXES_MAX} prefixes of at most ${PREFIX_BYTES_MAX} bytes`,
+    );
+  }
+  return bytes;
+}
+
+const isListOf = (value: unknown, isOne: (item: unknown) => boolean): boolean =>
+  Array.isArray(value) && value.every(isOne);
