@@ -15,6 +15,7 @@ export default defineConfig([
       ratelimit: "src/ratelimit/index.ts",
       hono: "src/hono/index.ts",
       fetch: "src/adapters/fetch/index.ts",
+      "better-auth": "src/adapters/better-auth/index.ts",
       testing: "src/testing/index.ts",
     },
     platform: "neutral",

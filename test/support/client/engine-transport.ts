@@ -13,7 +13,8 @@ export type Fate = "through" | "unsent" | "lost" | ThrottrError;
 
 export class EngineTransport implements Transport {
   readonly engine: Engine;
-  readonly nowMs: number;
+  /** Present of the engine; a test moves it. */
+  nowMs: number;
   /** Messages that came. */
   messages = 0;
   readonly #fateOf: (message: number) => Fate;

@@ -1,0 +1,49 @@
+/**
+ * Calls of an adapter: each ends in time, and fails with an error that has a code.
+ *
+ * A service binding has no timeout of its own, and the libraries wait for their store as long as it takes.
+ */
+import { integerOf } from "../../wire/edge/argument.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { BatchOutcome } from "../../wire/edge/service.ts";
+import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
+import { systemClock } from "../../ratelimit/clock.ts";
+import { within } from "../../ratelimit/wait.ts";
+
+/** Longer than any answer should take, and short enough for a person who waits for a page. */
+const TIMEOUT_MS = 5_000;
+
+/** How long the calls of an adapter may take. */
+export interface CallLimits {
+  /** In ms: 1 to 2^31 - 1; 5,000 unless given. A call that took longer may have been applied. */
+  readonly timeoutMs?: number | undefined;
+  /** The clock of the platform unless given. */
+  readonly clock?: Clock | undefined;
+}
+
+export class BoundedCalls {
+  readonly #timeoutMs: number;
+  readonly #clock: Clock;
+
+  /** @throws ThrottrError `option_invalid` */
+  constructor({ timeoutMs = TIMEOUT_MS, clock = systemClock }: CallLimits) {
+    this.#timeoutMs = integerOf(timeoutMs, "timeoutMs", 1, TIMER_MS_MAX, "option_invalid");
+    this.#clock = clock;
+  }
+
+  /** @throws ThrottrError `timeout`, or what the call fails with */
+  async run<Result>(call: () => Promise<Result>): Promise<Result> {
+    const patience = { clock: this.#clock, timeoutMs: this.#timeoutMs, signal: undefined };
+    try {
+      return await within(call(), patience);
+    } catch (error) {
+      throw ThrottrError.from(error, "outcome_unknown");
+    }
+  }
+}
+
+/** The value of an outcome of a batch. @throws ThrottrError */
+export function valueIn<Value>(outcome: BatchOutcome<Value>): Value {
+  if (outcome.ok) return outcome.value;
+  throw ThrottrError.from(outcome.error.message);
+}
