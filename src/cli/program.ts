@@ -13,6 +13,7 @@ import { addClock } from "./commands/clock.ts";
 import { COUNTERS } from "./commands/counters.ts";
 import { FIGURES } from "./commands/figures.ts";
 import { addHealth } from "./commands/health.ts";
+import { addInit } from "./commands/init.ts";
 import { LEASES } from "./commands/leases.ts";
 import { addLimit } from "./commands/limit.ts";
 import { addMonitor } from "./commands/monitor.ts";
@@ -58,6 +59,7 @@ export function programOf(run: Run): Command {
   // A server or a second prompt inside the prompt would take its terminal away.
   if (run.isPrompt) return program;
   program.commandsGroup(SERVER);
+  addInit(program);
   addServe(program);
   addGateway(program);
   program.commandsGroup(OWN);

@@ -1,0 +1,188 @@
+/**
+ * `init`: puts Throttr into a Worker: what its wrangler configuration lacks, and the line in its module that exports the
+ * objects. Without a configuration it creates a project.
+ *
+ * It shows all changes as a diff and asks before it writes any of them.
+ */
+import { dirname, extname, relative, resolve } from "node:path";
+import { InvalidArgumentError, type Command } from "commander";
+import type { ExitCode } from "../exit-code.ts";
+import { textIfThere } from "../files.ts";
+import { isInteractive } from "../host.ts";
+import {
+  checkedConfig,
+  EXPORTS_DATE,
+  missingIn,
+  oldDatesOf,
+  type WranglerConfig,
+} from "../init/additions.ts";
+import { configPathIn, readConfig, textWith } from "../init/config-file.ts";
+import { diffOf } from "../init/diff.ts";
+import { exportLines, hasExportLine, withExportLine, type MainEdit } from "../init/main-file.ts";
+import { DEV_PORT, newProject } from "../init/new-project.ts";
+import { writeFiles, type FileChange } from "../init/write-files.ts";
+import { action, type Invocation } from "../invocation.ts";
+import { addJsonOption } from "../options.ts";
+import { declined, isConfirmed } from "../questions.ts";
+
+interface InitOptions {
+  readonly config?: string;
+  readonly classPrefix: string;
+  readonly raiseDate?: boolean;
+  readonly yes?: boolean;
+}
+
+/** What there is to do. */
+interface InitPlan {
+  readonly changes: readonly FileChange[];
+  /** For the person, after the changes. */
+  readonly notes: readonly string[];
+}
+
+/** Modules that can export classes. */
+const SCRIPTS = [".ts", ".mts", ".tsx", ".js", ".mjs", ".jsx"];
+/** Folders that tools write: an edit there would be gone with the next build. */
+const GENERATED = /(^|\/)(node_modules|dist|build|\.[^/.][^/]*)\//;
+
+export function addInit(program: Command): void {
+  const command = program
+    .command("init")
+    .description("add Throttr to the Worker in a folder, or create one there")
+    .argument("[folder]", "folder of the project", ".")
+    .option("-c, --config <path>", "configuration of wrangler (default: the one in the folder)")
+    .option("--class-prefix <prefix>", "put before the names of Throttr's classes", prefixOf, "")
+    .option(
+      "--raise-date",
+      `raise a compatibility date before ${EXPORTS_DATE} instead of adding bindings`,
+    )
+    .option("-y, --yes", "write the changes without asking")
+    .action(action<InitOptions, [string]>(init));
+  addJsonOption(command);
+}
+
+async function init(
+  invocation: Invocation,
+  options: InitOptions,
+  folder: string,
+): Promise<ExitCode | void> {
+  const { output } = invocation;
+  const path = options.config ?? configPathIn(folder);
+  const plan = path === null ? projectPlan(folder) : await configPlan(invocation, options, path);
+  if (plan.changes.length > 0) {
+    for (const change of plan.changes) await showDiff(invocation, change);
+    const question = `Write ${plan.changes.length === 1 ? "this change" : "these changes"}?`;
+    if (!(await isConfirmed(invocation, question, options.yes))) return declined(invocation);
+    writeFiles(plan.changes);
+  }
+  const files = plan.changes.map((change) => shownPath(change.path));
+  await output.print({ files, notes: plan.notes }, () =>
+    output.good(files.length === 0 ? "nothing to change" : `wrote ${files.join(", ")}`),
+  );
+  for (const note of plan.notes) output.note(note);
+}
+
+/** A project in a folder without a configuration. */
+function projectPlan(folder: string): InitPlan {
+  const steps = [
+    ...(resolve(folder) === process.cwd() ? [] : [`cd ${folder}`]),
+    "npm install",
+    `npm run dev    # http://127.0.0.1:${DEV_PORT}: the eleventh request within a minute gets a 429`,
+  ];
+  return { changes: newProject(folder), notes: ["Next:", ...steps.map((step) => `  ${step}`)] };
+}
+
+/** What a project with a configuration lacks. */
+async function configPlan(
+  invocation: Invocation,
+  options: InitOptions,
+  path: string,
+): Promise<InitPlan> {
+  const file = readConfig(path);
+  const shown = shownPath(path);
+  const config = checkedConfig(file.config, shown);
+  const main = mainOf(config, path);
+  const additions = missingIn(config, shown, {
+    classPrefix: options.classPrefix,
+    raisesDate: await raisesDate(invocation, options, oldDatesOf(config)),
+    hasExportLine: main.text !== null && hasExportLine(main.text),
+  });
+  const edit = mainEdit(main, options.classPrefix);
+  const changes = [
+    { path, before: file.text, after: textWith(file, additions) },
+    ...(edit.kind === "edited" ? [{ path: main.path, before: main.text, after: edit.text }] : []),
+  ].filter(({ before, after }) => before !== after);
+  return { changes, notes: notesOf(edit, main.shown, options.classPrefix) };
+}
+
+/** Whether to raise old dates. Only a person decides that: the rest of the Worker changes with it. */
+async function raisesDate(
+  invocation: Invocation,
+  { raiseDate, yes }: InitOptions,
+  dates: readonly string[],
+): Promise<boolean> {
+  if (raiseDate !== undefined || dates.length === 0) return raiseDate === true;
+  const { host, output } = invocation;
+  if (yes === true || !isInteractive(host) || output.isJson) return false;
+  const question = `Raise compatibility_date from ${dates.join(", ")} to ${EXPORTS_DATE}? It changes how the runtime treats all of your Worker. No: four bindings are added instead.`;
+  return await isConfirmed(invocation, question, undefined);
+}
+
+/** The module that `main` names. */
+interface Main {
+  readonly path: string;
+  readonly shown: string;
+  /** Null where it is not there, not a script, or written by a tool. */
+  readonly text: string | null;
+}
+
+function mainOf({ main = "" }: WranglerConfig, configPath: string): Main {
+  const path = resolve(dirname(configPath), main);
+  const isOurs = SCRIPTS.includes(extname(main)) && !GENERATED.test(main);
+  return { path, shown: main, text: isOurs ? textIfThere(path) : null };
+}
+
+function mainEdit({ text, path }: Main, prefix: string): MainEdit {
+  if (text !== null) return withExportLine(text, shownPath(path), prefix);
+  return {
+    kind: "unsafe",
+    reason: "the Worker's own module is not one that this command can edit",
+  };
+}
+
+function notesOf(edit: MainEdit, shown: string, prefix: string): string[] {
+  if (edit.kind !== "unsafe") return [];
+  const where = shown === "" ? 'the module that "main" shall name' : shown;
+  return [
+    `${edit.reason}. Add to ${where}, or to a module that "main" names instead:`,
+    "",
+    exportLines(prefix),
+  ];
+}
+
+async function showDiff(
+  { output }: Invocation,
+  { path, before, after }: FileChange,
+): Promise<void> {
+  const styles: Readonly<Record<string, (text: string) => string>> = {
+    "+": output.good,
+    "-": output.bad,
+    "@": output.faint,
+  };
+  for (const line of diffOf(shownPath(path), before, after)) {
+    const isHead = line.startsWith("+++ ") || line.startsWith("--- ");
+    const style = isHead ? output.strong : styles[line[0] ?? ""];
+    await output.text(style === undefined ? line : style(line));
+  }
+}
+
+/** A path as a person in the current folder would write it. */
+function shownPath(path: string): string {
+  const shown = relative(process.cwd(), path);
+  return shown.startsWith("..") ? path : shown;
+}
+
+/** Reads a prefix of class names. @throws InvalidArgumentError */
+function prefixOf(text: string): string {
+  if (/^[A-Za-z_]\w{0,31}$/.test(text)) return text;
+  throw new InvalidArgumentError("Expected a letter and up to 31 more letters, digits or _.");
+}

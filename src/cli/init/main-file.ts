@@ -1,0 +1,102 @@
+/**
+ * The line in the Worker's own module that exports Throttr's classes.
+ *
+ * The module is read as text, because a parser of TypeScript would be larger than this command line. So it is edited
+ * only where the text leaves no doubt; elsewhere a person gets the line to add.
+ */
+import { CLASSES, classTaken } from "./additions.ts";
+
+const MODULE = "throttr-edge/worker";
+
+/** What to do with a module. */
+export type MainEdit =
+  | { readonly kind: "present" }
+  | { readonly kind: "edited"; readonly text: string }
+  | { readonly kind: "unsafe"; readonly reason: string };
+
+/** Whether a module exports something of Throttr's already; what exactly is its author's matter. */
+export const hasExportLine = (text: string): boolean => text.includes(MODULE);
+
+/** The lines that export the classes. */
+export function exportLines(prefix: string): string {
+  if (prefix === "") return `export { ${CLASSES.join(", ")} } from "${MODULE}";\n`;
+  const names = CLASSES.map((name) => `${name}: "${prefix}${name}"`);
+  const classes = CLASSES.map((name) => `${name}: ${prefix}${name}`);
+  return [
+    `import { throttrEdge } from "${MODULE}";`,
+    `export const { ${classes.join(", ")}, throttr, routeThrottr } = throttrEdge({`,
+    `  classes: { ${names.join(", ")} },`,
+    `});`,
+    ``,
+  ].join("\n");
+}
+
+/**
+ * Adds the line behind the imports at the head of a module, or at its end when it has none there.
+ *
+ * @param file for messages
+ * @throws UsageError `class_taken` when the module exports a class of such a name
+ */
+export function withExportLine(text: string, file: string, prefix: string): MainEdit {
+  if (hasExportLine(text)) return { kind: "present" };
+  const code = withoutComments(text);
+  for (const name of CLASSES) {
+    if (exportsName(code, prefix + name)) throw classTaken(prefix + name, file);
+  }
+  if (!/^\s*export\s+default\b|\bas\s+default\b/m.test(code)) {
+    return {
+      kind: "unsafe",
+      reason: `${file} has no "export default": Throttr needs a module Worker`,
+    };
+  }
+  const newLine = text.includes("\r\n") ? "\r\n" : "\n";
+  const lines = exportLines(prefix).replaceAll("\n", newLine);
+  const at = endOfImports(code);
+  if (at === 0) return { kind: "edited", text: `${text.trimEnd()}${newLine}${newLine}${lines}` };
+  const rest = text.slice(at);
+  const gap = rest === "" || /^\s*\n/.test(rest) ? "" : newLine;
+  return { kind: "edited", text: `${text.slice(0, at)}${newLine}${lines}${gap}${rest}` };
+}
+
+/** Whether code exports a name itself. `export *` does not count: what it brings gives way to a name. */
+function exportsName(code: string, name: string): boolean {
+  const declared = new RegExp(
+    `^\\s*export\\s+(?:abstract\\s+|declare\\s+|async\\s+)*(?:class|const|let|var|function|enum)\\s+${name}\\b`,
+    "m",
+  );
+  if (declared.test(code)) return true;
+  return [...code.matchAll(/\bexport\s*\{([^}]*)\}/g)].some(([, list = ""]) =>
+    list.split(",").some(
+      (item) =>
+        item
+          .trim()
+          .split(/\s+as\s+/)
+          .at(-1) === name,
+    ),
+  );
+}
+
+/** Comments become spaces, so that places stay the same. Texts stay as they are: imports name modules by them. */
+function withoutComments(text: string): string {
+  const blank = (part: string): string => part.replace(/[^\r\n]/g, " ");
+  return text.replace(
+    /("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`)|(\/\/[^\n]*|\/\*[^]*?\*\/)/g,
+    (_whole, literal: string | undefined, comment: string | undefined) =>
+      literal ?? blank(comment ?? ""),
+  );
+}
+
+/** An import at the start of a line, up to the end of its last line. */
+const IMPORT =
+  /\s*import\b(?:[^;"'`(]*?\bfrom)?\s*(?:"[^"\n]*"|'[^'\n]*')(?:\s*with\s*\{[^}]*\})?[ \t]*;?[ \t]*(?:\r?\n|$)/y;
+
+/** The place behind the imports at the head of code, whose first lines may be directives; 0 without imports. */
+function endOfImports(code: string): number {
+  let end = 0;
+  IMPORT.lastIndex = /^(?:\s*(?:#![^\n]*\n|"use \w+";?|'use \w+';?))*/.exec(code)![0].length;
+  for (;;) {
+    const found = IMPORT.exec(code);
+    if (found === null) return end;
+    end = IMPORT.lastIndex;
+  }
+}

@@ -1,0 +1,180 @@
+/** A new project: a Worker whose route grants each caller ten requests a minute, with Throttr inside it. */
+import { readFileSync } from "node:fs";
+import { basename, join, relative, resolve, sep } from "node:path";
+import { fileURLToPath } from "node:url";
+import { VERSION } from "../../base/version.ts";
+import { COMPATIBILITY_DATE } from "../serve/configuration.ts";
+import { UsageError } from "../failure.ts";
+import { textIfThere } from "../files.ts";
+import { exportLines } from "./main-file.ts";
+import { readConfig, textWith } from "./config-file.ts";
+import { isObject, type Addition, type ConfigObject } from "./json.ts";
+import type { FileChange } from "./write-files.ts";
+
+/** The port of `npm run dev`. */
+export const DEV_PORT = 8787;
+
+/** The tools of a new project, in the versions that this release is tested with; a test keeps them equal. */
+export const TOOLS = {
+  "@cloudflare/workers-types": "5.20261117.1",
+  typescript: "7.0.2",
+  wrangler: "4.155.0",
+} as const;
+
+/**
+ * The files of a new project in a folder. A package.json that is there keeps what it has.
+ *
+ * @throws UsageError `file_exists` when another of the files is there
+ */
+export function newProject(folder: string): FileChange[] {
+  const name = workerNameOf(folder);
+  const files = {
+    "wrangler.jsonc": wranglerJsonc(name),
+    "src/index.ts": indexTs(name),
+    "tsconfig.json": TSCONFIG,
+  };
+  const changes = Object.entries(files).map(([file, after]) => {
+    const path = join(folder, file);
+    if (textIfThere(path) === null) return { path, before: null, after };
+    throw new UsageError(
+      "file_exists",
+      `${path} is there, but ${folder} has no wrangler configuration: name another folder for a new project, \`throttr-edge init my-app\``,
+    );
+  });
+  return [manifestIn(folder, name), ...changes, ...ignoresIn(folder)];
+}
+
+/** The name of the Worker: that of the folder, as far as wrangler accepts it. */
+function workerNameOf(folder: string): string {
+  const name = basename(resolve(folder))
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-+|-+$/g, "")
+    .slice(0, 54);
+  return name === "" ? "my-app" : name;
+}
+
+function manifestIn(folder: string, name: string): FileChange {
+  const path = join(folder, "package.json");
+  const wanted = {
+    scripts: { dev: `wrangler dev --port ${DEV_PORT}`, check: "tsc", deploy: "wrangler deploy" },
+    dependencies: { "throttr-edge": packageSpec(folder) },
+    devDependencies: TOOLS,
+  };
+  const before = textIfThere(path);
+  if (before === null) {
+    const manifest = { name, private: true, type: "module", ...wanted };
+    return { path, before, after: `${JSON.stringify(manifest, null, 2)}\n` };
+  }
+  const file = readConfig(path);
+  return { path, before, after: textWith(file, missingEntries(file.config, wanted)) };
+}
+
+/** The entries that a manifest lacks. */
+function missingEntries(
+  manifest: ConfigObject,
+  wanted: Readonly<Record<string, Readonly<Record<string, string>>>>,
+): Addition[] {
+  const known = Object.values(manifest).filter(isObject);
+  return Object.entries(wanted).flatMap(([section, entries]) => {
+    const own = manifest[section];
+    const missing = Object.entries(entries).filter(([name]) =>
+      section === "scripts"
+        ? !(isObject(own) && Object.hasOwn(own, name))
+        : !known.some((some) => Object.hasOwn(some, name)),
+    );
+    return missing.length === 0 ? [] : [{ path: [section], value: Object.fromEntries(missing) }];
+  });
+}
+
+function ignoresIn(folder: string): FileChange[] {
+  const path = join(folder, ".gitignore");
+  const after = "node_modules/\n.wrangler/\n.dev.vars*\n";
+  return textIfThere(path) === null ? [{ path, before: null, after }] : [];
+}
+
+/**
+ * What a project depends on to have this package: its version, or the packed file that npm has installed it from,
+ * which may be of a version that no registry has.
+ */
+function packageSpec(folder: string): string {
+  const self = fileURLToPath(import.meta.url);
+  const modules = self.lastIndexOf(`${sep}node_modules${sep}`);
+  if (modules < 0) return VERSION;
+  const project = self.slice(0, modules);
+  const file = packedFile(join(project, "node_modules/.package-lock.json"));
+  if (file === null) return VERSION;
+  return `file:${relative(resolve(folder), resolve(project, file)).split(sep).join("/")}`;
+}
+
+/** The file that a package was installed from, as npm has written it down. */
+function packedFile(lockPath: string): string | null {
+  try {
+    const lock = JSON.parse(readFileSync(lockPath, "utf8")) as {
+      packages: Record<string, { resolved?: string }>;
+    };
+    const resolved = lock.packages["node_modules/throttr-edge"]?.resolved ?? "";
+    return /^file:(.*)$/.exec(resolved)?.[1] ?? null;
+  } catch {
+    // Another package manager has installed it.
+    return null;
+  }
+}
+
+const wranglerJsonc = (name: string): string => `{
+  "$schema": "node_modules/wrangler/config-schema.json",
+  "name": "${name}",
+  "main": "src/index.ts",
+  "compatibility_date": "${COMPATIBILITY_DATE}",
+  // Compressed WebSocket messages could take 1,000 times their size in memory.
+  "compatibility_flags": ["no_web_socket_compression"],
+  "observability": { "enabled": true },
+  // The objects that keep Throttr's data.
+  "exports": {
+    "Shard": { "type": "durable-object", "storage": "sqlite" },
+    "Hub": { "type": "durable-object", "storage": "sqlite" },
+    "Channel": { "type": "durable-object", "storage": "sqlite" },
+    "Directory": { "type": "durable-object", "storage": "sqlite" }
+  }
+}
+`;
+
+const indexTs = (
+  name: string,
+): string => `/** A Worker that grants each caller ten requests a minute. */
+import { RateLimiter, slidingWindow } from "throttr-edge/ratelimit";
+import { throttr } from "throttr-edge/worker";
+
+// The objects that keep the counts: see "exports" in wrangler.jsonc.
+${exportLines("")}
+const limiter = new RateLimiter({
+  throttr: throttr({ namespace: "${name}" }),
+  name: "api",
+  strategy: slidingWindow({ limit: 10, window: "1 m" }),
+});
+
+export default {
+  async fetch(request: Request): Promise<Response> {
+    const caller = request.headers.get("cf-connecting-ip") ?? "local";
+    const { success, remaining, retryAfterMs } = await limiter.limit(caller);
+    if (success) return new Response(\`hello, \${remaining} requests left\\n\`);
+    const headers = { "retry-after": String(Math.ceil(retryAfterMs / 1000)) };
+    return new Response("too many requests\\n", { status: 429, headers });
+  },
+};
+`;
+
+const TSCONFIG = `{
+  "compilerOptions": {
+    "target": "es2024",
+    "lib": ["es2024"],
+    "module": "esnext",
+    "moduleResolution": "bundler",
+    "types": ["@cloudflare/workers-types"],
+    "strict": true,
+    "noEmit": true,
+    "skipLibCheck": true
+  },
+  "include": ["src"]
+}
+`;

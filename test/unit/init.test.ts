@@ -1,0 +1,524 @@
+/** `init`: what it adds to configurations and modules of any shape, and what it leaves as it is. */
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterAll, describe, expect, inject, it } from "vitest";
+import { unstable_readConfig } from "wrangler";
+import { Clients } from "../../src/cli/connection.ts";
+import { checkedConfig, missingIn, oldDatesOf } from "../../src/cli/init/additions.ts";
+import { readConfig, textWith } from "../../src/cli/init/config-file.ts";
+import { diffOf } from "../../src/cli/init/diff.ts";
+import { withExportLine } from "../../src/cli/init/main-file.ts";
+import { TOOLS } from "../../src/cli/init/new-project.ts";
+import { writeFiles } from "../../src/cli/init/write-files.ts";
+import { carryOut } from "../../src/cli/program.ts";
+import { fakeHost, type FakeHost } from "../support/cli/host.ts";
+import { configTextArbitrary } from "../support/cli/wrangler-configs.ts";
+import { runs } from "../support/runs.ts";
+
+const seed = inject("seed");
+const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
+const LINE = 'export { Shard, Hub, Channel, Directory } from "throttr-edge/worker";\n';
+const MODULE = "export default { fetch: () => new Response() };\n";
+
+const folder = mkdtempSync(join(tmpdir(), "throttr-init-"));
+let folders = 0;
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A folder with files. */
+function folderWith(files: Readonly<Record<string, string>>): string {
+  const path = join(folder, String(++folders));
+  mkdirSync(join(path, "src"), { recursive: true });
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(path, name), text);
+  return path;
+}
+
+const read = (path: string, name: string): string => readFileSync(join(path, name), "utf8");
+
+interface Outcome {
+  readonly exitCode: number;
+  readonly printed: FakeHost["printed"];
+}
+
+/** Runs the command in the process of the tests, on pipes. */
+async function init(path: string, ...flags: readonly string[]): Promise<Outcome> {
+  const host = fakeHost();
+  const signal = new AbortController().signal;
+  const exitCode = await carryOut(["init", path, ...flags], {
+    host,
+    clients: new Clients(),
+    flags: {},
+    signal,
+    renewSignal: () => signal,
+    isPrompt: false,
+    exitCode: 0,
+  });
+  return { exitCode, printed: host.printed };
+}
+
+/** A configuration's text with what is missing. */
+function completed(path: string, raisesDate = false): string {
+  const file = readConfig(path);
+  const wishes = { classPrefix: "", raisesDate, hasExportLine: false };
+  return textWith(file, missingIn(checkedConfig(file.config, path), path, wishes));
+}
+
+/** The same; null where the library of TOML would lose a comment: behind an empty list within a table on one line. */
+function completedUnlessUnsafe(path: string, text: string, raisesDate: boolean): string | null {
+  try {
+    return completed(path, raisesDate);
+  } catch (error) {
+    expect(String(error)).toContain("add by hand: [{");
+    expect([path, text]).toEqual([
+      expect.stringMatching(/toml$/),
+      expect.stringMatching(/\[\s*\]|\[\r?\n/),
+    ]);
+    expect(readFileSync(path, "utf8")).toBe(text);
+    return null;
+  }
+}
+
+/** Whether a text is another one with characters left out. */
+function isWithin(part: string, whole: string): boolean {
+  let at = 0;
+  for (const character of whole) if (character === part[at]) at++;
+  return at === part.length;
+}
+
+/** What wrangler makes of a configuration, for the Worker itself or an environment of it. */
+function readByWrangler(config: string, env: string): WranglerConfig {
+  return unstable_readConfig({ config, env }, { hideWarnings: true });
+}
+
+interface WranglerConfig {
+  readonly compatibility_date?: string | undefined;
+  readonly compatibility_flags: string[];
+  readonly exports: object;
+  readonly migrations: { new_sqlite_classes?: string[] | undefined }[];
+  readonly durable_objects: { bindings: { name: string }[] };
+}
+
+/** The classes that live in SQLite, as the schema of wrangler says it. */
+function sqliteClasses({ exports, migrations }: WranglerConfig): string[] {
+  const exported = Object.entries(exports as Record<string, { storage?: string }>);
+  return [
+    ...exported.flatMap(([name, { storage }]) => (storage === "sqlite" ? [name] : [])),
+    ...migrations.flatMap((step) => step.new_sqlite_classes ?? []),
+  ];
+}
+
+describe("additions to a configuration", () => {
+  it("in a configuration of any shape every environment gets classes, the flag and a way to find the classes", () => {
+    fc.assert(
+      fc.property(configTextArbitrary, fc.boolean(), ({ file, text }, raisesDate) => {
+        const path = join(folderWith({ [file]: text }), file);
+        const after = completedUnlessUnsafe(path, text, raisesDate);
+        if (after === null) return;
+        if (!raisesDate) expect(isWithin(text, after)).toBe(true);
+        for (const [, note] of text.matchAll(/(note \d+)/g)) expect(after).toContain(note);
+        writeFileSync(path, after);
+        expect(completed(path, raisesDate)).toBe(after);
+        const environments = Object.keys((readConfig(path).config.env ?? {}) as object);
+        for (const environment of ["", ...environments]) {
+          const config = readByWrangler(path, environment);
+          expect(sqliteClasses(config)).toEqual(expect.arrayContaining(CLASSES));
+          expect(config.compatibility_flags).toContain("no_web_socket_compression");
+          const flags = config.compatibility_flags;
+          const isFound =
+            !flags.includes("disable_ctx_exports") &&
+            (config.compatibility_date! >= "2025-11-17" || flags.includes("enable_ctx_exports"));
+          const bound = config.durable_objects.bindings.map((binding) => binding.name);
+          const needed = CLASSES.map((name) => `THROTTR_${name.toUpperCase()}`);
+          if (!isFound) expect(bound).toEqual(expect.arrayContaining(needed));
+        }
+      }),
+      { seed, numRuns: runs(400) },
+    );
+  });
+
+  it("a JSON configuration keeps each comment at its line", () => {
+    const path = join(
+      folderWith({
+        "wrangler.jsonc": `// mine
+{
+    "name": "app", // the name
+    "main": "src/index.ts",
+    "compatibility_date": "2026-01-01", /* why */
+    "vars": {
+        "A": "b" // last
+    } // the end
+}
+`,
+      }),
+      "wrangler.jsonc",
+    );
+    expect(completed(path)).toBe(`// mine
+{
+    "name": "app", // the name
+    "main": "src/index.ts",
+    "compatibility_date": "2026-01-01", /* why */
+    "vars": {
+        "A": "b" // last
+    }, // the end
+    "compatibility_flags": ["no_web_socket_compression"],
+    "exports": {
+        "Shard": { "type": "durable-object", "storage": "sqlite" },
+        "Hub": { "type": "durable-object", "storage": "sqlite" },
+        "Channel": { "type": "durable-object", "storage": "sqlite" },
+        "Directory": { "type": "durable-object", "storage": "sqlite" }
+    }
+}
+`);
+  });
+
+  it("a TOML configuration with migrations gets one more, in front of the next table's comment", () => {
+    const path = join(
+      folderWith({
+        "wrangler.toml": `name = "app"
+compatibility_date = "2024-01-01"
+compatibility_flags = ["no_web_socket_compression"]
+
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = [
+  "Room", # of the chat
+]
+
+# One for each region.
+[env.eu]
+vars = { REGION = "eu" }
+`,
+      }),
+      "wrangler.toml",
+    );
+    const bindings = (table: string) =>
+      CLASSES.map(
+        (name) => `
+[[${table}]]
+name = "THROTTR_${name.toUpperCase()}"
+class_name = "${name}"
+`,
+      ).join("");
+    expect(completed(path)).toBe(`name = "app"
+compatibility_date = "2024-01-01"
+compatibility_flags = ["no_web_socket_compression"]
+
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = [
+  "Room", # of the chat
+]
+
+[[migrations]]
+tag = "throttr-v1"
+new_sqlite_classes = ["Shard", "Hub", "Channel", "Directory"]
+
+# One for each region.
+[env.eu]
+vars = { REGION = "eu" }
+${bindings("durable_objects.bindings")}${bindings("env.eu.durable_objects.bindings")}`);
+  });
+
+  it("dates before the one that needs no bindings are listed once each", () => {
+    const config = {
+      compatibility_date: "2024-01-01",
+      env: { a: { compatibility_date: "2024-01-01" }, b: { compatibility_date: "2025-11-17" } },
+    };
+    expect(oldDatesOf(checkedConfig(config, "x"))).toEqual(["2024-01-01"]);
+  });
+
+  it.each<[string, string, string]>([
+    [
+      "both exports and migrations",
+      '{ "exports": { "A": { "type": "durable-object", "storage": "sqlite" } }, "migrations": [{ "tag": "v1" }] }',
+      "config_invalid: wrangler.jsonc: it has Durable Objects under both",
+    ],
+    [
+      "the opposite flag",
+      '{ "compatibility_flags": ["web_socket_compression"] }',
+      "config_invalid: wrangler.jsonc: the flag web_socket_compression contradicts",
+    ],
+    [
+      "a field of another type",
+      '{ "env": { "a": { "exports": [] } } }',
+      "config_invalid: wrangler.jsonc: env.a.exports: ",
+    ],
+    [
+      "a Pages project",
+      '{ "pages_build_output_dir": "dist" }',
+      "config_unsupported: wrangler.jsonc: Pages projects",
+    ],
+    ["a syntax error", '{\n  "name": }', "config_invalid: wrangler.jsonc:2: ValueExpected"],
+    ["a list", "[]", "config_invalid: wrangler.jsonc: expected an object"],
+    [
+      "a class of the same name",
+      '{ "exports": { "Hub": { "type": "durable-object", "storage": "sqlite" } } }',
+      "class_taken: wrangler.jsonc has a class Hub already",
+    ],
+    [
+      "a class of the same name in an environment",
+      '{ "env": { "a": { "exports": { "Hub": { "type": "durable-object", "storage": "sqlite" } } } } }',
+      "class_taken: wrangler.jsonc, env.a has a class Hub already",
+    ],
+    [
+      "a class with another storage",
+      '{ "migrations": [{ "tag": "v1", "new_classes": ["Shard", "Hub", "Channel", "Directory"] }] }',
+      "class_taken: wrangler.jsonc (legacy-kv) has a class Shard already",
+    ],
+    [
+      "a class that was given away",
+      '{ "exports": { "Shard": { "type": "durable-object", "state": "transferred", "transferred_to": "x" } } }',
+      "class_taken: wrangler.jsonc (transferred) has a class Shard already",
+    ],
+    [
+      "a binding of the same name",
+      '{ "compatibility_date": "2024-01-01", "durable_objects": { "bindings": [{ "name": "THROTTR_HUB", "class_name": "Mine" }] } }',
+      "binding_taken: wrangler.jsonc: the binding THROTTR_HUB",
+    ],
+  ])("a configuration with %s is refused and stays as it is", async (_, text, message) => {
+    const path = folderWith({ "wrangler.jsonc": text, "src/index.ts": MODULE });
+    const { exitCode, printed } = await init(path, "--yes");
+    expect(exitCode).toBe(2);
+    expect(printed.err.replace(`${path}/`, "")).toContain(message);
+    expect(read(path, "wrangler.jsonc")).toBe(text);
+    expect(readdirSync(path)).toEqual(["src", "wrangler.jsonc"]);
+  });
+
+  it("a TOML file with a syntax error is refused with its line", async () => {
+    const path = folderWith({ "wrangler.toml": 'name = "a"\nmain = \n' });
+    const { exitCode, printed } = await init(path, "--yes");
+    expect(exitCode).toBe(2);
+    expect(printed.err).toMatch(/config_invalid: .*wrangler\.toml: .*\b2\b/);
+  });
+});
+
+describe("the Worker's module", () => {
+  const edited = (text: string, prefix = ""): string => {
+    const edit = withExportLine(text, "src/index.ts", prefix);
+    return edit.kind === "edited" ? edit.text : edit.kind;
+  };
+
+  it("the line follows the imports at the head of the module", () => {
+    const head = `#!/usr/bin/env node
+/** Mine: import "x"; */
+"use strict";
+import { a } from "a"; // why
+import type {
+  B, // no } from "c"
+} from 'b'
+import data from "./data.json" with { type: "json" };
+import "c";
+`;
+    const rest = `
+const later = await import("d");
+${MODULE}`;
+    expect(edited(head + rest)).toBe(`${head}\n${LINE}${rest}`);
+    expect(edited(`import "c"\n${MODULE}`)).toBe(`import "c"\n\n${LINE}\n${MODULE}`);
+  });
+
+  it("the line is the last one of a module without imports, and has its line breaks", () => {
+    expect(edited(`// mine\n${MODULE}`)).toBe(`// mine\n${MODULE}\n${LINE}`);
+    expect(edited("import 'a';\r\nexport default {};\r\n")).toBe(
+      `import 'a';\r\n\r\n${LINE.trim()}\r\n\r\nexport default {};\r\n`,
+    );
+  });
+
+  it.each([`${LINE}${MODULE}`, `import { throttrEdge } from "throttr-edge/worker";\n${MODULE}`])(
+    "a module that names Throttr's is left as it is: %j",
+    (text) => {
+      expect(edited(text)).toBe("present");
+    },
+  );
+
+  it.each([
+    'addEventListener("fetch", () => {});\n',
+    "module.exports = { fetch() {} };\n",
+    "// export default {}\n",
+  ])("a module that is not one of a Worker is not edited: %j", (text) => {
+    expect(edited(text)).toBe("unsafe");
+  });
+
+  it.each([
+    "export class Hub extends DurableObject {}",
+    "export { Hub } from './hub';",
+    "export { Mine as Hub, other };",
+    "export const Hub = wrap(Mine);",
+    "export abstract class Hub {}",
+  ])("a module with a class of the same name is refused: %s", (line) => {
+    expect(() => edited(`${line}\n${MODULE}`)).toThrow("src/index.ts has a class Hub already");
+    expect(edited(`${line}\n${MODULE}`, "Throttr")).toContain("Hub: ThrottrHub");
+  });
+
+  it.each([
+    "class Hub {}",
+    "// export class Hub {}",
+    "/* export { Hub } */",
+    "export class Hubs {}",
+    "export { Hub as Other };",
+  ])("a module that only has such a word is edited: %s", (line) => {
+    expect(edited(`${line}\n${MODULE}`)).toContain(LINE);
+  });
+});
+
+describe("the command init", () => {
+  const config = '{ "main": "src/index.ts", "compatibility_date": "2026-01-01" }\n';
+
+  it("init changes the configuration and the module once", async () => {
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": MODULE });
+    const first = await init(path, "--yes");
+    expect(first).toMatchObject({ exitCode: 0 });
+    expect(first.printed.out).toContain(`+${LINE}`);
+    const after = [read(path, "wrangler.json"), read(path, "src/index.ts")];
+    expect(after[1]).toBe(MODULE + "\n" + LINE);
+    const second = await init(path, "--yes");
+    expect(second.printed.out).toBe("nothing to change\n");
+    expect([read(path, "wrangler.json"), read(path, "src/index.ts")]).toEqual(after);
+  });
+
+  it("init without --yes shows the changes and writes nothing where no person can be asked", async () => {
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": MODULE });
+    const { exitCode, printed } = await init(path);
+    expect(exitCode).toBe(2);
+    expect(printed.out).toContain(`+${LINE}`);
+    expect(printed.err).toContain("confirmation_missing");
+    expect(read(path, "wrangler.json")).toBe(config);
+  });
+
+  it("init does not raise a compatibility date unless it is asked to", async () => {
+    const old = config.replace("2026", "2024");
+    const kept = folderWith({ "wrangler.json": old, "src/index.ts": MODULE });
+    await init(kept, "--yes");
+    expect(read(kept, "wrangler.json")).toContain('"2024-01-01"');
+    expect(read(kept, "wrangler.json")).toContain("THROTTR_DIRECTORY");
+    const raised = folderWith({ "wrangler.json": old, "src/index.ts": MODULE });
+    await init(raised, "--yes", "--raise-date");
+    expect(read(raised, "wrangler.json")).toContain('"2025-11-17"');
+    expect(read(raised, "wrangler.json")).not.toContain("THROTTR_");
+  });
+
+  it("init prints the line for a module that a tool writes", async () => {
+    const path = folderWith({ "wrangler.json": config.replace("src/index.ts", ".out/worker.js") });
+    const { exitCode, printed } = await init(path, "--yes");
+    expect(exitCode).toBe(0);
+    expect(printed.err).toContain(LINE);
+    expect(read(path, "wrangler.json")).toContain('"Shard"');
+  });
+
+  it("init gives classes other names where it is asked to", async () => {
+    const path = folderWith({
+      "wrangler.json": config,
+      "src/index.ts": `export class Hub {}\n${MODULE}`,
+    });
+    expect((await init(path, "--yes")).printed.err).toContain("--class-prefix Throttr");
+    expect(await init(path, "--yes", "--class-prefix", "Throttr")).toMatchObject({ exitCode: 0 });
+    expect(read(path, "wrangler.json")).toContain('"ThrottrHub"');
+    expect(read(path, "src/index.ts")).toContain("Hub: ThrottrHub");
+    expect((await init(path, "--class-prefix", "1")).exitCode).toBe(2);
+  });
+
+  it("init creates a project in a folder that is not there, for scripts in JSON", async () => {
+    const path = join(folder, "My App!");
+    const { exitCode, printed } = await init(path, "--yes", "--json");
+    expect(exitCode).toBe(0);
+    const { files } = JSON.parse(printed.out) as { files: string[] };
+    const names = ["package.json", "wrangler.jsonc", "src/index.ts", "tsconfig.json", ".gitignore"];
+    expect(files).toEqual(names.map((name) => join(path, name)));
+    expect(read(path, "wrangler.jsonc")).toContain('"name": "my-app"');
+    expect((await init(path, "--yes")).printed.out).toBe("nothing to change\n");
+  });
+
+  it("init keeps what a package.json says when it creates a project beside it", async () => {
+    const own =
+      '{\n  "name": "mine",\n  "scripts": { "dev": "mine" },\n  "dependencies": { "throttr-edge": "file:x.tgz" }\n}\n';
+    const path = folderWith({ "package.json": own });
+    await init(path, "--yes");
+    expect(JSON.parse(read(path, "package.json"))).toEqual({
+      name: "mine",
+      scripts: { dev: "mine", check: "tsc", deploy: "wrangler deploy" },
+      dependencies: { "throttr-edge": "file:x.tgz" },
+      devDependencies: TOOLS,
+    });
+  });
+
+  it("init does not overwrite a module where a configuration is missing", async () => {
+    const path = folderWith({ "src/index.ts": MODULE });
+    const { exitCode, printed } = await init(path, "--yes");
+    expect(exitCode).toBe(2);
+    expect(printed.err).toContain("file_exists");
+    expect(readdirSync(path)).toEqual(["src"]);
+    const named = await init(path, "-c", join(path, "wrangler.toml"), "--yes");
+    expect(named.printed.err).toContain("config_missing");
+  });
+
+  it("a new project has the tools that this release is tested with", () => {
+    const { devDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as {
+      devDependencies: Record<string, string>;
+    };
+    expect(devDependencies).toMatchObject(TOOLS);
+  });
+});
+
+describe("writing files", () => {
+  it("files keep their mode, and links lead to the changed file", () => {
+    const path = folderWith({ real: "old" });
+    chmodSync(join(path, "real"), 0o640);
+    symlinkSync("real", join(path, "link"));
+    writeFiles([{ path: join(path, "link"), before: "old", after: "new" }]);
+    expect(lstatSync(join(path, "link")).isSymbolicLink()).toBe(true);
+    expect(read(path, "real")).toBe("new");
+    expect(statSync(join(path, "real")).mode & 0o777).toBe(0o640);
+  });
+
+  it("no file is written when one has changed meanwhile, or can't be written", () => {
+    const path = folderWith({ a: "1", b: "2" });
+    const change = { path: join(path, "a"), before: "1", after: "new" };
+    const changed = { path: join(path, "b"), before: "0", after: "new" };
+    expect(() => writeFiles([change, changed])).toThrow("b changed meanwhile");
+    const impossible = { path: join(path, "a", "c"), before: null, after: "new" };
+    expect(() => writeFiles([change, impossible])).toThrow(/ENOTDIR|EEXIST/);
+    expect(read(path, "a")).toBe("1");
+    expect(readdirSync(path)).toEqual(["a", "b", "src"]);
+  });
+});
+
+describe("diffs", () => {
+  it("a diff has the changed lines with three lines around them", () => {
+    const lines = Array.from({ length: 20 }, (_, i) => String(i));
+    const after = lines.with(4, "four").toSpliced(16, 0, "new");
+    expect(diffOf("x", lines.join("\n"), after.join("\n"))).toEqual([
+      "--- x",
+      "+++ x",
+      "@@ -2,7 +2,7 @@",
+      " 1",
+      " 2",
+      " 3",
+      "-4",
+      "+four",
+      " 5",
+      " 6",
+      " 7",
+      "@@ -14,6 +14,7 @@",
+      " 13",
+      " 14",
+      " 15",
+      "+new",
+      " 16",
+      " 17",
+      " 18",
+    ]);
+    expect(diffOf("x", null, "a\n")).toEqual(["--- /dev/null", "+++ x", "@@ -0,0 +1,1 @@", "+a"]);
+  });
+});
