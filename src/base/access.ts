@@ -4,6 +4,19 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
 
+/** IDs by which tokens can be revoked: 1 to 64 characters of ASCII without spaces. */
+export const TOKEN_ID = /^[!-~]{1,64}$/;
+
+/** Which token gave an access. */
+export interface TokenMark {
+  /** Its `ns`: a namespace, or `DEPLOYMENT`. */
+  readonly namespace: string;
+  /** Its `jti`; null for a token that cannot be revoked by an ID. */
+  readonly id: string | null;
+  /** Its `iat`, in seconds since the epoch; null where it has none. */
+  readonly issuedAtS: number | null;
+}
+
 /**
  * What a token or a service binding gives. It goes along with a connection for its life, in the socket's attachment.
  */
@@ -18,6 +31,8 @@ export interface Access {
   readonly channelPrefixes: readonly Uint8Array[];
   /** Milliseconds since the epoch at which the access ends; null for never. */
   readonly expiresAtMs: number | null;
+  /** Absent without a token, and in the attachments of release 0.4. */
+  readonly token?: TokenMark;
 }
 
 /** Bits of every scope: what `ACCESS=open` gives. */

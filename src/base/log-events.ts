@@ -43,6 +43,17 @@ export const LOG_EVENTS = {
       "Shard 0 could not store the note that another shard has data; that shard sends it again when it starts.",
     fields: { shard: SHARD, error: ERROR },
   },
+  namespace_unregistered: {
+    severity: "warning",
+    meaning:
+      "Shard 0 could not put its namespace on the deployment's list; it tries three more times, and again when it starts.",
+    fields: { namespace: "name of the namespace", error: ERROR },
+  },
+  namespaces_full: {
+    severity: "warning",
+    meaning: "The deployment's list of namespaces is full, so it leaves one out.",
+    fields: { namespace: "the one that is left out", max: "namespaces that are listed" },
+  },
   requests_failed: {
     severity: "warning",
     meaning: "Requests failed, or their outcome is unknown.",

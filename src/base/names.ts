@@ -7,6 +7,12 @@ import { binaryString, bytesOfHex } from "../wire/bytes.ts";
 /** The channel that every connection is subscribed to from its start. */
 export const EVERYBODY = "*";
 
+/**
+ * All namespaces together: the `ns` of tokens for all of them, and the name of the Directory that lists them. No
+ * namespace can be called so.
+ */
+export const DEPLOYMENT = "*";
+
 /** Shards: `namespace/index`. */
 export const shardName = {
   format: (namespace: string, index: number): string => `${namespace}/${index}`,
@@ -37,9 +43,10 @@ export const hubName = {
 /**
  * What an object of the class Channel is for, as its name says: the Directory, which is the object of the channel `*`,
  * is called `namespace`; a group of channels `namespace/group/index`; and an object that release 0.4 made for one channel
- * `namespace/name in hex`. Hex digits have no slash.
+ * `namespace/name in hex`. Hex digits have no slash. The Directory of the deployment has no channels.
  */
 export type ChannelObject =
+  | { readonly kind: "deployment" }
   | { readonly kind: "everybody"; readonly namespace: string }
   | { readonly kind: "group"; readonly namespace: string; readonly index: number }
   | { readonly kind: "single"; readonly namespace: string; readonly channel: string };
@@ -52,6 +59,7 @@ export const groupName = {
 /** Names of channels are bytes; here, as everywhere in `objects/`, they are binary strings: one character a byte. */
 export function parseChannelObject(name: string): ChannelObject {
   const [namespace, group, index] = name.split("/") as [string, string?, string?];
+  if (namespace === DEPLOYMENT) return { kind: "deployment" };
   if (group === undefined) return { kind: "everybody", namespace };
   if (index !== undefined) return { kind: "group", namespace, index: Number(index) };
   const bytes = bytesOfHex(group);

@@ -14,6 +14,8 @@ export interface ConnectionOptions {
   readonly url?: string;
   /** Access token. Process lists show it, so the environment or a profile is the better place. */
   readonly token?: string;
+  /** The namespace to use, with a token for all of them or without one. */
+  readonly namespace?: string;
   /** Name of a profile, which wins over the environment. */
   readonly profile?: string;
   /** Timeout of a call, in milliseconds. */
@@ -29,7 +31,7 @@ export interface EncodingOptions {
 }
 
 /**
- * Adds `--url`, `--token`, `--profile`, `--timeout` and `--json`. They are accepted before the name of a command,
+ * Adds `--url`, `--token`, `--namespace`, `--profile`, `--timeout` and `--json`. They are accepted before the name of a command,
  * too.
  */
 export function addConnectionOptions(command: Command): Command {
@@ -38,6 +40,10 @@ export function addConnectionOptions(command: Command): Command {
     .option(
       "--token <token>",
       "access token; safer as THROTTR_TOKEN or in a profile, because process lists show arguments",
+    )
+    .option(
+      "--namespace <name>",
+      "namespace to use, with a token for all of them, or on a server that is open to any",
     )
     .option("--profile <name>", "profile with the address and token to use")
     .option("--timeout <duration>", "timeout of a call (default: 10s)", timerArgument());

@@ -17,6 +17,7 @@ import { addInit } from "./commands/init.ts";
 import { LEASES } from "./commands/leases.ts";
 import { addLimit } from "./commands/limit.ts";
 import { addMonitor } from "./commands/monitor.ts";
+import { addNamespaces } from "./commands/namespaces.ts";
 import { addProfile } from "./commands/profile.ts";
 import { RECORD_COMMANDS } from "./commands/records.ts";
 import { addRepl } from "./commands/repl.ts";
@@ -80,7 +81,7 @@ const GROUPS: readonly (readonly [heading: string, adders: readonly AddCommand[]
   ["Semaphores:", [...LEASES, ...SEMAPHORE_COMMANDS]],
   ["Channels:", [...CHANNELS]],
   ["Figures:", [...FIGURES, addMonitor, addBench]],
-  [SERVER, [addHealth, addClock, addToken, ...TRANSFERS]],
+  [SERVER, [addHealth, addClock, addToken, addNamespaces, ...TRANSFERS]],
   [OWN, [addProfile, addVersion]],
 ];
 

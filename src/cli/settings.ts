@@ -4,6 +4,7 @@
  * A profile named by a flag wins over the environment. A profile's token is sent to the address of that profile only:
  * `--url` with another address must not hand the token to a stranger's server.
  */
+import { credentialsFor } from "../wire/credentials.ts";
 import type { Host } from "./host.ts";
 import type { ConnectionOptions } from "./options.ts";
 import { profileNamed, readProfiles, type Profile } from "./profiles.ts";
@@ -34,9 +35,11 @@ export function connectionSettings(
   const token = options.token ?? (isNamed ? undefined : environment.THROTTR_TOKEN || undefined);
   const profile = profileOf(environment, options.profile, url === undefined);
   const address = url ?? profile?.url ?? URL_UNLESS_GIVEN;
+  const given = token ?? (profile?.url === address ? profile.token : undefined) ?? null;
+  const { namespace } = options;
   return {
     url: address,
-    token: token ?? (profile?.url === address ? profile.token : undefined) ?? null,
+    token: namespace === undefined ? given : credentialsFor(given, namespace),
     timeoutMs: options.timeout ?? TIMEOUT_MS,
   };
 }

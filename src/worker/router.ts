@@ -36,7 +36,7 @@ import { isProblem, methodNotAllowed, problemResponse } from "./problem.ts";
 import { askSurvey } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
 import { trustedAccess } from "./trust.ts";
-import { authenticate, type Credentials } from "./token.ts";
+import { authenticate, type Credentials, type Reach } from "./token.ts";
 import { liveQuery } from "./v1/overview.ts";
 import { readQuery } from "./v1/request.ts";
 import { assertScopes, serveJson } from "./v1/serve.ts";
@@ -403,10 +403,11 @@ function connectionsMax(): ThrottrError {
  *
  * @throws ThrottrError as `authenticate`
  */
-async function accessOf(c: AppContext): Promise<Access> {
-  return (
-    trustedAccess(c.executionCtx) ?? (await authenticate(readSettings(c.env), credentialsOf(c)))
-  );
+async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Access> {
+  const trusted = trustedAccess(c.executionCtx);
+  // A binding is for one namespace.
+  if (trusted !== undefined && reach !== "deployment") return trusted;
+  return await authenticate(readSettings(c.env), credentialsOf(c), reach);
 }
 
 /** The token of a request; null without one. A ticket goes first: its URL was made for this request. */

@@ -9,13 +9,12 @@ import { verify } from "hono/jwt";
 import { JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
 import * as v from "valibot";
 import { presentMs } from "../base/clock.ts";
-import { OPEN_ACCESS, type Access } from "../base/access.ts";
+import { OPEN_ACCESS, TOKEN_ID, type Access } from "../base/access.ts";
+import { DEPLOYMENT } from "../base/names.ts";
 import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../base/settings.ts";
+import { NAMED, OPEN_NAMESPACE } from "../wire/credentials.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-
-/** On an open server, `namespace.NAME` in place of a token chooses a namespace. */
-const NAMESPACE = "namespace.";
 
 /** A token in a URL ends up in logs and histories, so its lifetime must be short. In seconds. */
 export const TICKET_TTL_S_MAX = 300;
@@ -74,10 +73,17 @@ const EXP_EXPECTED = "exp: expected seconds since the epoch";
  * token cannot be revoked.
  */
 const claimsSchema = v.object({
-  ns: namespaceName("ns"),
+  ns: v.pipe(
+    v.string("ns: expected a namespace"),
+    v.regex(
+      /^(?:\*|[\w.-]{1,64})$/,
+      "ns: expected 1 to 64 letters, digits, dots, dashes or underscores, or * for all namespaces",
+    ),
+  ),
   exp: v.pipe(v.number(EXP_EXPECTED), v.finite(EXP_EXPECTED)),
   iat: v.optional(v.number("iat: expected seconds since the epoch")),
   nbf: v.optional(v.number("nbf: expected seconds since the epoch")),
+  jti: v.optional(v.unknown()),
   ...grantFields,
 });
 
@@ -96,6 +102,11 @@ export function accessOf(
   return { namespace, scopes: bits, keyPrefixes, channelPrefixes, expiresAtMs };
 }
 
+/** The `jti` of a token, by which it can be revoked; null where an issuer has written none, or something else. */
+function idOf(jti: unknown): string | null {
+  return typeof jti === "string" && TOKEN_ID.test(jti) ? jti : null;
+}
+
 /** The claims of a token. */
 export type Claims = v.InferInput<typeof claimsSchema>;
 
@@ -106,15 +117,40 @@ export interface Credentials {
   readonly isTicket: boolean;
 }
 
+/** What a route is about: one namespace, the deployment with all of them, or either, as the token says. */
+export type Reach = "namespace" | "deployment" | "either";
+
 /**
- * Checks credentials and returns the access that they give.
+ * Checks credentials and returns the access that they give. Its namespace is `DEPLOYMENT` where a route is about the
+ * deployment; otherwise it is the name of a namespace.
  *
+ * @throws ThrottrError `namespace_missing` for a deployment-wide token that names no namespace, where the route is about
+ * one; `deployment_only` for any other token, where the route is about the deployment
  * @throws ThrottrError `token_missing`, `token_expired`, `token_not_yet_valid`, `token_invalid`, `ticket_too_long`;
  * 503 `access_not_configured` if the deployment has neither a secret nor ACCESS=open
  */
-export async function authenticate(settings: Settings, credentials: Credentials): Promise<Access> {
+export async function authenticate(
+  settings: Settings,
+  credentials: Credentials,
+  reach: Reach = "namespace",
+): Promise<Access> {
+  const access = await accessOfCredentials(settings, credentials);
+  if (reach === "deployment") return deploymentAccess(settings, access);
+  if (reach === "namespace" && access.namespace === DEPLOYMENT) {
+    throw new ThrottrError(
+      "namespace_missing",
+      `the token is for all namespaces: name one behind it, as TOKEN${NAMED}NAME`,
+    );
+  }
+  return access;
+}
+
+/** What credentials give, whatever the route is about. */
+async function accessOfCredentials(
+  settings: Settings,
+  { token, isTicket }: Credentials,
+): Promise<Access> {
   assertConfigured(settings);
-  const { token, isTicket } = credentials;
   if (token === null) {
     if (settings.ACCESS === "open") return OPEN_ACCESS;
     throw new ThrottrError(
@@ -122,8 +158,10 @@ export async function authenticate(settings: Settings, credentials: Credentials)
       "send a token as Authorization: Bearer, as WebSocket subprotocol bearer.<token>, or as ?ticket=",
     );
   }
-  if (token.startsWith(NAMESPACE)) return openAccess(settings, token.slice(NAMESPACE.length));
-  const claims = parseClaims(await verified(settings, token));
+  if (token.startsWith(OPEN_NAMESPACE))
+    return openAccess(settings, token.slice(OPEN_NAMESPACE.length));
+  const end = token.indexOf(NAMED);
+  const claims = parseClaims(await verified(settings, end < 0 ? token : token.slice(0, end)));
   assertCurrent(claims);
   if (isTicket && (claims.iat === undefined || claims.exp - claims.iat > TICKET_TTL_S_MAX)) {
     throw new ThrottrError(
@@ -131,7 +169,41 @@ export async function authenticate(settings: Settings, credentials: Credentials)
       `a ticket needs iat and exp at most ${TICKET_TTL_S_MAX} s apart: create one with a shorter lifetime`,
     );
   }
-  return accessOf(claims.ns, claims, claims.exp * 1000);
+  const namespace = end < 0 ? claims.ns : namespaceNamed(claims, token.slice(end + 1));
+  const mark = { namespace: claims.ns, id: idOf(claims.jti), issuedAtS: claims.iat ?? null };
+  return { ...accessOf(namespace, claims, claims.exp * 1000), token: mark };
+}
+
+/**
+ * The namespace that is named behind a token.
+ *
+ * @throws ThrottrError `token_invalid` unless the token is for all namespaces
+ */
+function namespaceNamed({ ns }: Pick<Claims, "ns">, name: string): string {
+  if (ns !== DEPLOYMENT) {
+    throw new ThrottrError(
+      "token_invalid",
+      `the token is for one namespace, so send it without ${NAMED} and a name: only a token for all namespaces has that`,
+    );
+  }
+  const result = v.safeParse(namespaceName("namespace"), name);
+  if (!result.success) throw new ThrottrError("token_invalid", result.issues[0].message);
+  return result.output;
+}
+
+/**
+ * The access to the deployment as a whole, whether or not the credentials name a namespace.
+ *
+ * @throws ThrottrError `deployment_only`
+ */
+function deploymentAccess({ ACCESS, OPEN_NAMESPACES }: Settings, access: Access): Access {
+  // A server that lets strangers choose any namespace has none to hide.
+  const isOpen = ACCESS === "open" && OPEN_NAMESPACES === "any" && access.token === undefined;
+  if (isOpen || access.token?.namespace === DEPLOYMENT) return { ...access, namespace: DEPLOYMENT };
+  throw new ThrottrError(
+    "deployment_only",
+    `the route is about all namespaces, so it needs a token with the claim "ns": "*" (throttr-edge token --ns '*')`,
+  );
 }
 
 /**
@@ -144,7 +216,7 @@ function openAccess({ ACCESS, OPEN_NAMESPACES }: Settings, name: string): Access
   if (ACCESS !== "open" || OPEN_NAMESPACES !== "any") {
     throw new ThrottrError(
       "token_invalid",
-      `${NAMESPACE}NAME instead of a token needs a server with ${variableName("ACCESS")}=open and ${variableName("OPEN_NAMESPACES")}=any, as npm start sets them`,
+      `${OPEN_NAMESPACE}NAME instead of a token needs a server with ${variableName("ACCESS")}=open and ${variableName("OPEN_NAMESPACES")}=any, as npm start sets them`,
     );
   }
   const result = v.safeParse(namespaceName("namespace"), name);

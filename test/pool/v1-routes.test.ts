@@ -12,6 +12,7 @@ import {
   fieldsOf,
   freshNamespace,
   gotOf,
+  routeOf,
   type Calling,
   type Got,
 } from "../support/pool/v1-calls.ts";
@@ -119,6 +120,7 @@ const SUCCESSES: Readonly<
       expiresAtMs: expect.any(Number),
     },
   ],
+  listNamespaces: [[], 200, { namespaces: expect.any(Array), cursor: null }],
   removeRecords: [
     [["PUT", "/v1/counters/session:1", { quota: 5, ttlMs: TTL_MS }], insertVisits],
     200,
@@ -143,12 +145,16 @@ async function send(call: Calling, route: Route, ns: string, more: object = {}):
   return await call(route.method, route.example.url, json);
 }
 
-/** Calls with a token of a new namespace. */
+/** Calls with a token of a new namespace, and routes about the deployment with a token for all. */
 async function newcomer(
   claims: Parameters<typeof bearerOf>[0] = {},
 ): Promise<{ ns: string; call: Calling }> {
   const ns = freshNamespace();
-  return { ns, call: calling(await bearerOf({ ns, ...claims })) };
+  const call = calling(await bearerOf({ ns, ...claims }));
+  const callDeployment = calling(await bearerOf({ ...claims, ns: "*" }));
+  const callingFor = (method: string, url: string): Calling =>
+    routeOf(method, url)?.reach === "deployment" ? callDeployment : call;
+  return { ns, call: (method, url, sent) => callingFor(method, url)(method, url, sent) };
 }
 
 /** Calls the Worker as a deployment with other variables would be called. */

@@ -39,6 +39,13 @@ export interface DirectorySurvey {
   doors: TallyFigures;
 }
 
+/** A namespace of the deployment. */
+export interface ListedNamespace {
+  readonly name: string;
+  /** When its first shard told, in ms since the epoch: its first request on a key, or the first start under this release. */
+  readonly registeredAtMs: number;
+}
+
 /** The Directory answers all of it as well: it is the object of the channel `*`. */
 export interface ChannelCalls extends Rpc.DurableObjectBranded {
   /**
@@ -95,6 +102,16 @@ export interface DirectoryCalls extends ChannelCalls {
 
   /** The Hubs that have connections, and what was counted beside them. */
   survey(): Promise<DirectorySurvey>;
+
+  /**
+   * In the Directory of the deployment: lists a namespace, unless it is listed.
+   *
+   * @returns false when as many are listed as can be
+   */
+  registerNamespace(namespace: string): boolean;
+
+  /** In the Directory of the deployment: namespaces in the order of their names, behind a name. */
+  namespacesPage(after: string | null, limit: number): ListedNamespace[];
 
   /** These Hubs had no connections when they were asked: checks that, and drops those that confirm it. */
   suspect(hubs: string[]): Promise<void>;

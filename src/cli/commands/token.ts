@@ -36,7 +36,7 @@ export function addToken(program: Command): void {
   const command = program
     .command("token")
     .description("create a token; reads the secret from TOKEN_SECRET, or asks for it")
-    .requiredOption("--ns <namespace>", "namespace of the token", namespaceArgument)
+    .requiredOption("--ns <namespace>", "namespace of the token; '*' for all", namespaceArgument)
     .addOption(
       new Option("--scopes <list>", `comma-separated: ${SCOPES.join(", ")}`)
         .argParser(scopesArgument)
@@ -105,10 +105,12 @@ function prefixClaim(
   return prefixes.length === 0 ? {} : { [name]: prefixes };
 }
 
-/** Reads a namespace, in the characters that the server accepts. */
+/** Reads a namespace, in the characters that the server accepts, or the sign for all of them. */
 function namespaceArgument(text: string): string {
-  if (/^[\w.-]{1,64}$/.test(text)) return text;
-  throw new InvalidArgumentError("Expected 1 to 64 letters, digits, dots, dashes or underscores.");
+  if (/^(?:\*|[\w.-]{1,64})$/.test(text)) return text;
+  throw new InvalidArgumentError(
+    "Expected 1 to 64 letters, digits, dots, dashes or underscores, or * for all namespaces.",
+  );
 }
 
 /** Reads scopes. An unknown one would make a token that the server refuses. */

@@ -16,7 +16,7 @@ import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** The class is exported by the Worker, and named in its migrations: it can't be renamed without losing the data. */
 export class Channel extends DurableObject<Environment> implements ChannelCalls {
-  /** Null in an object of release 0.4. */
+  /** Null in the Directory of the deployment, and in an object of release 0.4. */
   protected readonly group: Group | null = null;
   /** Null in all objects of this release. */
   readonly #old: OldChannel | null = null;
@@ -24,6 +24,7 @@ export class Channel extends DurableObject<Environment> implements ChannelCalls 
   constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
     const object = parseChannelObject(ctx.id.name!);
+    if (object.kind === "deployment") return;
     if (object.kind === "single") {
       this.#old = new OldChannel(ctx.storage, env, object);
       return;

@@ -42,10 +42,17 @@ type ShardRow = {
   is_noted?: number | null;
   /** Of shard 0: a bit for each shard that has data. */
   noted_shards?: ArrayBuffer | null;
+  /** Of shard 0: 1 when the deployment lists the namespace. */
+  is_registered?: number | null;
 };
 
 /** Later columns: SQL that adds them to data of releases before 0.5.0. */
-const LATER_COLUMNS = ["hash_key BLOB", "is_noted INTEGER", "noted_shards BLOB"];
+const LATER_COLUMNS = [
+  "hash_key BLOB",
+  "is_noted INTEGER",
+  "noted_shards BLOB",
+  "is_registered INTEGER",
+];
 
 /** Reads the seed that a shard's data is stored with; null when it has none yet. */
 export function readHashKey(sql: SqlStorage): HashKey | null {
@@ -88,6 +95,8 @@ export class Journal {
   rowsWritten = 0;
   /** Shard 0 has a note of this shard's data. */
   isNoted = false;
+  /** Of shard 0: the deployment lists the namespace. */
+  isRegistered = false;
   /** Of shard 0: a bit for each shard that has data, the lowest of a byte first. */
   #notedShards: Uint8Array = new Uint8Array(0);
   /** The row lacks what this instance knows: the next commit writes it. */
@@ -119,6 +128,7 @@ export class Journal {
     // Without a stored seed the order of the table would change with each start, and cursors would not outlive one.
     this.#isRowStale = (state.hash_key ?? null) === null;
     this.isNoted = state.is_noted === 1;
+    this.isRegistered = state.is_registered === 1;
     this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
     // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
@@ -142,6 +152,12 @@ export class Journal {
   setNoted(): void {
     this.isNoted = true;
     this.#isRowStale = true;
+  }
+
+  /** In shard 0: writes down that the deployment lists the namespace. */
+  storeRegistered(): void {
+    this.isRegistered = true;
+    this.#updateRow();
   }
 
   /** In shard 0: there is a note of a shard's data. */
@@ -286,10 +302,11 @@ export class Journal {
         this.#write(`ALTER TABLE shard ADD COLUMN ${column}`);
     }
     this.#write(
-      "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?",
+      "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?, is_registered = ?",
       this.#hashKeyBytes(),
       this.isNoted ? 1 : 0,
       this.#notedShards,
+      this.isRegistered ? 1 : 0,
     );
     this.#isRowStale = false;
   }

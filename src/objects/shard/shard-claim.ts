@@ -9,8 +9,10 @@ import { variableName } from "../../base/deployment.ts";
 import type { Environment } from "../../base/environment.ts";
 import type { Placement } from "../../wire/batch.ts";
 import type { Journal } from "./journal.ts";
+import { Registration } from "./registration.ts";
 import { logError } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
+import type { Timers } from "../../base/timers.ts";
 import { assertSamePlacement } from "./same-placement.ts";
 import { readSettings } from "../../base/settings.ts";
 import type { ShardCalls } from "../../base/calls/shard.ts";
@@ -18,8 +20,11 @@ import { shardStub } from "../../base/stubs.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
-/** Executes what writes; a failure resets the object. */
-type Write = (write: () => void) => void;
+/** The shard. */
+interface ClaimHost extends Timers {
+  /** Executes what writes; a failure resets the object. */
+  write(write: () => void): void;
+}
 
 /** Of one shard; shard 0 has a part of its own in most methods. */
 export class ShardClaim {
@@ -27,7 +32,9 @@ export class ShardClaim {
   readonly #namespace: string;
   readonly #index: number;
   readonly #journal: Journal;
-  readonly #write: Write;
+  readonly #host: ClaimHost;
+  /** Of use in shard 0. */
+  readonly #registration: Registration;
   /** `ACCEPT_DATA_LOSS`: the operator knows that data is missing, and wants to go on without it. */
   readonly #isLossAccepted: boolean;
   /** The claim under way: calls that come meanwhile wait for the same one. */
@@ -38,13 +45,14 @@ export class ShardClaim {
   #isLogged = false;
 
   /** @param shard name of the object */
-  constructor(env: Environment, shard: string, journal: Journal, write: Write) {
+  constructor(env: Environment, shard: string, journal: Journal, host: ClaimHost) {
     const { namespace, index } = shardName.parse(shard);
     this.#env = env;
     this.#namespace = namespace;
     this.#index = index;
     this.#journal = journal;
-    this.#write = write;
+    this.#host = host;
+    this.#registration = new Registration(env, namespace, journal, host);
     this.#isLossAccepted = readSettings(env).ACCEPT_DATA_LOSS === "on";
   }
 
@@ -96,12 +104,21 @@ export class ShardClaim {
   note(index: number): void {
     if (this.#journal.placement === null) throw this.#missing(0);
     if (this.#journal.hasNoted(index)) return;
-    this.#write(() => this.#journal.noteShard(index));
+    this.#host.write(() => this.#journal.noteShard(index));
   }
 
-  /** After a start: shard 0 may not have been told of the data, which may be of a release before 0.5.0. */
-  async tell(): Promise<void> {
-    if (this.#index === 0 || this.#journal.placement === null || this.#journal.isNoted) return;
+  /**
+   * After a start: shard 0 may not have been told of the data, which may be of a release before 0.5.0, nor the deployment
+   * of the namespace.
+   */
+  tell(): void {
+    if (this.#journal.placement === null) return;
+    if (this.#index === 0) this.#registration.begin();
+    else this.#host.waitUntil(this.#tellFirst());
+  }
+
+  async #tellFirst(): Promise<void> {
+    if (this.#journal.isNoted) return;
     try {
       await this.#tell();
     } catch (error) {
@@ -121,7 +138,7 @@ export class ShardClaim {
     }
     const inForce = await this.#first().claim(placement, this.#index);
     assertSamePlacement(inForce, placement);
-    this.#write(() => this.#journal.create(placement, []));
+    this.#host.write(() => this.#journal.create(placement, []));
     // A note of data that a crash takes back would refuse a shard that has lost nothing: the platform's output
     // gate holds the call until the row is on disk.
     await this.#tell();
@@ -131,7 +148,8 @@ export class ShardClaim {
   async #claimFirst(placement: Placement): Promise<void> {
     const others = await this.#othersWithData(placement.shards);
     if (others.length > 0 && !this.#isLossAccepted) throw this.#missing(0);
-    this.#write(() => this.#journal.create(placement, others));
+    this.#host.write(() => this.#journal.create(placement, others));
+    this.#registration.begin();
   }
 
   /**

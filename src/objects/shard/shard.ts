@@ -93,13 +93,14 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       semaphoreIntervalMs: this.#settings.YRMCDS_STATS_INTERVAL_MS,
     });
     this.#journal = new Journal(ctx.storage.sql, this.#engine, hashKey);
-    this.#claim = new ShardClaim(env, ctx.id.name!, this.#journal, (write) =>
-      this.#mustWrite(write),
-    );
+    const timers = timersOf(ctx, scheduler);
+    this.#claim = new ShardClaim(env, ctx.id.name!, this.#journal, {
+      write: (write) => this.#mustWrite(write),
+      ...timers,
+    });
     this.#semaphoreWork = new SemaphoreWork(env, ctx.id.name!, this.#engine.semaphores);
     this.#fullLog = new FullLog(ctx.id.name!, this.#settings.SHARD_BYTES_MAX);
     const { storage } = ctx;
-    const timers = timersOf(ctx, scheduler);
     this.#alarm = new AlarmClock({
       findDeadlineMs: () => this.#findDeadlineMs(),
       storage,
@@ -129,7 +130,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
       this.#noteClock();
-      ctx.waitUntil(this.#claim.tell());
+      this.#claim.tell();
       this.#semaphoreWork.start(await this.#alarm.load());
       await this.#alarm.resume();
     });

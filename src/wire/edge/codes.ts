@@ -87,6 +87,13 @@ const CODES = {
   token_expired: [refusal, 401, "The token has expired", "anyRoute"],
   token_not_yet_valid: [refusal, 401, "The token is not valid yet", "anyRoute"],
   ticket_too_long: [refusal, 401, "The ticket is valid for too long", "anyRoute"],
+  namespace_missing: [
+    refusal,
+    403,
+    "The token is for all namespaces, and none is named",
+    "anyRoute",
+  ],
+  deployment_only: [refusal, 403, "The route needs a token for all namespaces", "anyRoute"],
   scope_missing: [refusal, 403, "The token lacks a scope", "anyRoute"],
   prefix_missing: [refusal, 403, "The token does not allow this key or channel", "anyRoute"],
   origin_not_allowed: [refusal, 403, "Pages of this origin may not call the server", "anyRoute"],

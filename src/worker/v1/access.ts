@@ -46,7 +46,8 @@ export const accessRoutes = [
     tag: "admin",
     summary: "Show what the caller may do",
     description:
-      "The namespace and the rights of the token, or of the request without one where the server lets it in. No scope is needed.",
+      "The namespace and the rights of the token, or of the request without one where the server lets it in; the namespace is `*` for a token for all of them that names none. No scope is needed.",
+    reach: "either",
     scopes: [],
     answers: { 200: { description: "The rights.", schema: grantAnswer } },
     example: { url: "/v1/access" },

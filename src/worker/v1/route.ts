@@ -9,6 +9,7 @@ import type { ScopeName } from "../../wire/throttr/requests.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { Caller } from "../caller.ts";
 import { FieldsInvalid, type FieldError } from "../problem.ts";
+import type { Reach } from "../token.ts";
 import type { ProblemCode } from "../../wire/edge/codes.ts";
 
 /** What checks a part of a request, or describes an answer. */
@@ -63,6 +64,8 @@ interface Description {
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
+  /** What the route is about; missing: a namespace. */
+  readonly reach?: Reach;
   /** The token needs all of them. They are checked before the body is read. */
   readonly scopes: readonly ScopeName[];
   /** Set if the route accepts `Idempotency-Key`: for its one record, or for each of many. */

@@ -6,6 +6,7 @@ import { connectionRoutes } from "./connections.ts";
 import { counterRoutes } from "./counters.ts";
 import { limitRoutes } from "./limits.ts";
 import { namespaceRoutes } from "./namespace.ts";
+import { namespacesRoutes } from "./namespaces.ts";
 import { overviewRoutes } from "./overview.ts";
 import type { Route } from "./route.ts";
 import { semaphoreRoutes } from "./semaphores.ts";
@@ -24,4 +25,5 @@ export const ROUTES: readonly Route[] = [
   ...namespaceRoutes,
   ...overviewRoutes,
   ...accessRoutes,
+  ...namespacesRoutes,
 ];

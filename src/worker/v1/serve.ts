@@ -7,6 +7,7 @@ import type { App } from "../app.ts";
 import { readBody } from "../body.ts";
 import { callerOf } from "../caller.ts";
 import { methodNotAllowed } from "../problem.ts";
+import type { Reach } from "../token.ts";
 import { documentText } from "./openapi.ts";
 import { RAW_TYPE, readRequest } from "./request.ts";
 import type { Answer, Route } from "./route.ts";
@@ -30,14 +31,17 @@ const NO_REFERENCE =
  *
  * @param accessOf what a caller may do; throws a ThrottrError for one who is not known
  */
-export function serveJson(router: Hono<App>, accessOf: (c: AppContext) => Promise<Access>): void {
+export function serveJson(
+  router: Hono<App>,
+  accessOf: (c: AppContext, reach?: Reach) => Promise<Access>,
+): void {
   for (const route of ROUTES) {
     router.on(
       route.method,
       patternOf(route),
       async (c, next) => {
         // The rights come before the body: otherwise strangers could fill the memory with bodies.
-        const access = await accessOf(c);
+        const access = await accessOf(c, route.reach);
         assertScopes(route.scopes, access);
         c.set("access", access);
         await next();

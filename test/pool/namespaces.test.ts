@@ -1,0 +1,238 @@
+/** The deployment's list of namespaces: who gets on it, what that costs, and who may read it. */
+import { evictAllDurableObjects, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { NamespaceList } from "../../src/objects/channel/namespace-list.ts";
+import { Directory } from "../../src/objects/channel/directory.ts";
+import { get } from "../support/pool/doors.ts";
+import { meterOf, shardStub } from "../support/pool/shards.ts";
+import { bearerOf, tokenOf } from "../support/pool/tokens.ts";
+import { calling, expectProblem, type Calling } from "../support/pool/v1-calls.ts";
+
+const TTL_MS = 60_000;
+
+let namespaces = 0;
+const freshName = (): string => `listed-${++namespaces}`;
+
+/** Calls with a token of a namespace. */
+const callsOf = async (ns: string): Promise<Calling> => calling(await bearerOf({ ns }));
+
+const insert = async (call: Calling, key = "visits"): Promise<void> => {
+  const json = { quota: 5, ttlMs: TTL_MS };
+  expect((await call("PUT", `/v1/counters/${key}`, { json })).status).toBe(201);
+};
+
+/** All names, a page at a time. */
+async function listed(limit = 1000): Promise<string[]> {
+  const call = await callsOf("*");
+  const names: string[] = [];
+  let next = "";
+  do {
+    const { json } = await call("GET", `/v1/namespaces?limit=${limit}${next}`);
+    const { namespaces: rows, cursor } = json as {
+      namespaces: { name: string }[];
+      cursor: string | null;
+    };
+    names.push(...rows.map(({ name }) => name));
+    next = cursor === null ? "" : `&cursor=${cursor}`;
+  } while (next !== "");
+  return names;
+}
+
+const deployment = (): DurableObjectStub<Directory> => env.DIRECTORY.getByName("*");
+
+/** Watches namespaces tell, and maybe lets that fail; returns those that have told, in order. */
+function registrations(isBroken = false): () => string[] {
+  const spy = vi.spyOn(Directory.prototype, "registerNamespace");
+  if (isBroken) {
+    spy.mockImplementation(() => {
+      throw new Error("the Directory is broken");
+    });
+  }
+  return () => spy.mock.calls.map(([name]) => name);
+}
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+const isRegistered = async (ns: string): Promise<boolean> =>
+  await runInDurableObject(shardStub(0, ns), (_, { storage }) => {
+    const [row] = storage.sql.exec<{ n: number | null }>("SELECT is_registered AS n FROM shard");
+    return row?.n === 1;
+  });
+
+describe("the list of namespaces", () => {
+  it("a namespace is listed after its first write, whichever shard that is on", async () => {
+    const before = Date.now();
+    for (let i = 0; i < 8; i++) {
+      const ns = freshName();
+      await insert(await callsOf(ns), `key:${i}`);
+      await expect.poll(() => listed()).toContain(ns);
+      const [row] = await deployment().namespacesPage(ns.slice(0, -1), 1);
+      expect(row!.registeredAtMs).toBeGreaterThanOrEqual(before);
+    }
+  });
+
+  it("a namespace whose records were only listed is not listed itself", async () => {
+    const ns = freshName();
+    const call = await callsOf(ns);
+    await call("GET", "/v1/records");
+    await call("GET", "/v1/info");
+    const other = freshName();
+    await insert(await callsOf(other));
+    await expect.poll(() => listed()).toContain(other);
+    expect(await listed()).not.toContain(ns);
+  });
+
+  it("a namespace tells once in its life, which costs its shard 0 one row", async () => {
+    const rowsOf = async (ns: string, isTold: () => Promise<boolean>): Promise<number> => {
+      const meter = await meterOf(shardStub(0, ns));
+      const call = await callsOf(ns);
+      for (let i = 0; i < 8; i++) await insert(call, `key:${i}`);
+      await expect.poll(isTold).toBe(true);
+      return meter.rows;
+    };
+    const ns = freshName();
+    const told = registrations();
+    const rows = await rowsOf(ns, async () => await isRegistered(ns));
+    await evictAllDurableObjects();
+    const call = await callsOf(ns);
+    for (let i = 8; i < 16; i++) await insert(call, `key:${i}`);
+    expect(told()).toEqual([ns]);
+    // The same without the note, which is only written once the namespace is listed.
+    vi.restoreAllMocks();
+    const failed = registrations(true);
+    const other = `${ns}x`;
+    expect(await rowsOf(other, async () => failed().includes(other))).toBe(rows - 1);
+  });
+
+  it("data of an earlier release is listed when its shard 0 starts", async () => {
+    const ns = freshName();
+    const call = await callsOf(ns);
+    await insert(call);
+    await expect.poll(async () => await isRegistered(ns)).toBe(true);
+    await runInDurableObject(shardStub(0, ns), (_, { storage }) => {
+      for (const column of ["hash_key", "is_noted", "noted_shards", "is_registered"]) {
+        storage.sql.exec(`ALTER TABLE shard DROP COLUMN ${column}`);
+      }
+    });
+    await evictAllDurableObjects();
+    const told = registrations();
+    await call("GET", "/v1/info");
+    await expect.poll(async () => await isRegistered(ns)).toBe(true);
+    expect(told().filter((name) => name === ns)).toHaveLength(1);
+    expect((await call("GET", "/v1/counters/visits")).json).toMatchObject({ quota: "5" });
+  });
+
+  it("a list that fails stops no request, and the namespace tells again", async () => {
+    const failed = registrations(true);
+    const ns = freshName();
+    const call = await callsOf(ns);
+    await insert(call);
+    await expect.poll(failed).toContain(ns);
+    expect((await call("GET", "/v1/counters/visits")).json).toMatchObject({ quota: "5" });
+    vi.restoreAllMocks();
+    await expect.poll(() => listed(), { timeout: 10_000 }).toContain(ns);
+  });
+
+  it("the list comes in pages ordered by name", async () => {
+    const names = Array.from({ length: 7 }, freshName);
+    for (const ns of names) await insert(await callsOf(ns));
+    await expect.poll(() => listed()).toEqual(expect.arrayContaining(names));
+    const all = await listed();
+    expect(all).toEqual(all.toSorted());
+    for (const limit of [1, 3, all.length]) expect(await listed(limit)).toEqual(all);
+  });
+
+  it("a full list leaves further namespaces out, and keeps those that it has", async () => {
+    const stub = env.DIRECTORY.getByName("a list of its own");
+    await runInDurableObject(stub, (_, { storage }) => {
+      const list = new NamespaceList(storage.sql, 2);
+      expect(list.page(null, 10)).toEqual([]);
+      expect(["b", "a", "c", "b"].map((name) => list.add(name, 7))).toEqual([
+        true,
+        true,
+        false,
+        true,
+      ]);
+      expect(new NamespaceList(storage.sql, 2).add("d", 8)).toBe(false);
+      expect(new NamespaceList(storage.sql, 2).page(null, 10)).toEqual([
+        { name: "a", registeredAtMs: 7 },
+        { name: "b", registeredAtMs: 7 },
+      ]);
+    });
+  });
+});
+
+describe("a token for all namespaces", () => {
+  it("a token for all namespaces acts in the one that is named behind it, in every way to send it", async () => {
+    const ns = freshName();
+    await insert(await callsOf(ns), "seen");
+    const token = await tokenOf({
+      ns: "*",
+      iat: Math.floor(Date.now() / 1000),
+      exp: Math.floor(Date.now() / 1000) + 60,
+    });
+    const named = `${token}~${ns}`;
+    const call = calling({ authorization: `Bearer ${named}` });
+    expect((await call("GET", "/v1/counters/seen")).json).toMatchObject({ quota: "5" });
+    expect((await get(`/v1/counters/seen?ticket=${named}`)).status).toBe(200);
+    const socket = await get("/throttr/7.3/uint16", {
+      upgrade: "websocket",
+      "sec-websocket-protocol": `throttr, bearer.${named}`,
+    });
+    expect(socket.status).toBe(101);
+    socket.webSocket!.accept();
+    socket.webSocket!.close(1000);
+    // The list does not depend on what is named.
+    expect((await call("GET", "/v1/namespaces")).status).toBe(200);
+  });
+
+  it("a token for all namespaces reaches none that it does not name", async () => {
+    const call = await callsOf("*");
+    expect((await call("GET", "/v1/access")).json).toMatchObject({ namespace: "*" });
+    for (const url of ["/v1/info", "/v1/counters/seen", "/v1/overview"]) {
+      expectProblem(await call("GET", url), "namespace_missing");
+    }
+    expect((await get("/metrics", await bearerOf({ ns: "*" }))).status).toBe(403);
+  });
+
+  it("a token for all namespaces keeps its scopes and prefixes in each of them", async () => {
+    const ns = freshName();
+    const token = await tokenOf({ ns: "*", scopes: ["read"], keyPrefixes: ["a:"] });
+    const call = calling({ authorization: `Bearer ${token}~${ns}` });
+    expectProblem(await call("GET", "/v1/counters/b:1"), "prefix_missing");
+    expectProblem(await call("GET", "/v1/counters/a:1"), "key_absent");
+    expect((await call("GET", "/v1/access")).json).toMatchObject({
+      namespace: ns,
+      scopes: ["read"],
+    });
+    expectProblem(await call("GET", "/v1/namespaces"), "scope_missing");
+    expectProblem(
+      await call("PUT", "/v1/counters/a:1", { json: { quota: 1, ttlMs: 1000 } }),
+      "scope_missing",
+    );
+  });
+
+  it.each(["", "*", "a/b", "a~b", "x".repeat(65)])(
+    "a name that no namespace can have is refused behind a token (%j)",
+    async (name) => {
+      const call = calling({ authorization: `Bearer ${await tokenOf({ ns: "*" })}~${name}` });
+      expectProblem(await call("GET", "/v1/info"), "token_invalid");
+    },
+  );
+
+  it("a token of one namespace names no other, and does not read the list", async () => {
+    const ns = freshName();
+    for (const name of [ns, "other"]) {
+      const call = calling({ authorization: `Bearer ${await tokenOf({ ns })}~${name}` });
+      expectProblem(await call("GET", "/v1/info"), "token_invalid");
+    }
+    expectProblem(await (await callsOf(ns))("GET", "/v1/namespaces"), "deployment_only");
+  });
+
+  it("a server that is open to one namespace keeps its list to itself", async () => {
+    expectProblem(await calling({})("GET", "/v1/namespaces"), "deployment_only");
+  });
+});
