@@ -13,6 +13,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   dispatch: ["wire", "engine", "base"],
   objects: ["wire", "engine", "base", "dispatch"],
   worker: ["wire", "engine", "base", "dispatch", "objects"],
+  "test-worker": ["wire", "engine", "base", "dispatch", "objects", "worker"],
 
   client: ["wire"],
   ratelimit: ["wire"],

@@ -1,8 +1,35 @@
 /** Builds the package: the libraries that callers import, the server and the command line as one file each. */
-import { defineConfig } from "tsdown";
+import { dirname, resolve } from "node:path";
+import { defineConfig, type UserConfig } from "tsdown";
 
 /** What the platform, or whoever installs the package, has. */
 const OUTSIDE = [/^node:/, /^cloudflare:/, /^hono(\/|$)/, "hono-rate-limiter", "miniflare"];
+
+/** The server, one file without dependencies. Both of its builds are made with these. */
+const SERVER = {
+  platform: "browser",
+  target: "es2024",
+  tsconfig: "tsconfig.worker.json",
+  dts: false,
+  minify: true,
+  // Durable Objects and entrypoints are found by the names of their classes.
+  outputOptions: { keepNames: true, sourcemapExcludeSources: true },
+  deps: {
+    neverBundle: [/^cloudflare:/],
+    alwaysBundle: [/^(?!cloudflare:)/],
+    onlyBundle: ["hono", "valibot", "@valibot/to-json-schema"],
+    onlyImport: [/^cloudflare:/],
+  },
+} satisfies UserConfig;
+
+/** Puts the clock of tests in the place of the server's. */
+const testClock = {
+  name: "test-clock",
+  resolveId: (source: string, importer = "") =>
+    resolve(dirname(importer), source) === resolve("src/base/clock.ts")
+      ? resolve("src/test-worker/clock.ts")
+      : null,
+};
 
 /** Faster parts of `ws`, which does without them. */
 const ADDONS = ["bufferutil", "utf-8-validate"];
@@ -33,21 +60,15 @@ export default defineConfig([
   {
     name: "worker",
     entry: { worker: "src/worker/index.ts" },
-    platform: "browser",
-    target: "es2024",
-    tsconfig: "tsconfig.worker.json",
-    dts: false,
-    minify: true,
+    ...SERVER,
     // `serve` reads it for the stack traces in its log.
     sourcemap: "hidden",
-    // Durable Objects and entrypoints are found by the names of their classes.
-    outputOptions: { keepNames: true, sourcemapExcludeSources: true },
-    deps: {
-      neverBundle: [/^cloudflare:/],
-      alwaysBundle: [/^(?!cloudflare:)/],
-      onlyBundle: ["hono", "valibot", "@valibot/to-json-schema"],
-      onlyImport: [/^cloudflare:/],
-    },
+  },
+  {
+    name: "test-worker",
+    entry: { "test-worker": "src/test-worker/index.ts" },
+    ...SERVER,
+    plugins: [testClock],
   },
   {
     name: "cli",

@@ -9,15 +9,16 @@ import { readFile } from "node:fs/promises";
 import * as miniflare from "miniflare";
 import { http } from "../client/transport/http.ts";
 import { ThrottrClient } from "../client/client.ts";
+import { advanceClock, CLOCK_OBJECT, WORKER_NAME, type TestRuntime } from "./clock.ts";
 import { flushNamespace } from "./flush.ts";
 
-/** The Worker's name among those of a test. */
-const NAME = "throttr-edge";
 /** The newest that the runtimes of stable releases of miniflare know; nothing here needs a newer one. */
 const COMPATIBILITY_DATE = "2026-05-01";
 /** A compressed WebSocket message would take a thousand times its size in the server. */
 const COMPATIBILITY_FLAGS = ["no_web_socket_compression", "enable_request_signal"];
 const CLASSES = ["Shard", "Hub", "Channel", "Directory"];
+
+export { advanceClock, type TestRuntime } from "./clock.ts";
 
 /** How the server is to be. */
 export interface TestServerOptions {
@@ -40,6 +41,20 @@ export interface TestServer extends AsyncDisposable {
    * Removes all records of the client's namespace, and gives back what leases hold; for between two tests.
    */
   flush(): Promise<void>;
+  /**
+   * Moves the server's time ahead, and returns when all that is due by then is done: records, leases and tokens have ended,
+   * windows are over, buckets have refilled. Time never goes back, not after `flush` either. Waits of the runtime are as
+   * long as before, as is what the client itself waits for.
+   *
+   * @param ms whole milliseconds, 0 to 315,360,000,000 (ten years)
+   * @throws RangeError for another number
+   *
+   * @example
+   * await server.client.set("session", "ada", { ttlMs: 60_000 });
+   * await server.advance(60_000);
+   * await server.client.get("session"); // null
+   */
+  advance(ms: number): Promise<void>;
   /** Ends client and server; what was stored is gone. */
   close(): Promise<void>;
 }
@@ -61,7 +76,7 @@ export async function startThrottr(options: TestServerOptions = {}): Promise<Tes
   // A socket of the Worker's own: the front that miniflare puts before it would compress WebSocket messages.
   const unsafeDirectSockets = [{ host: "127.0.0.1", port: 0 }];
   const runtime = startMiniflare({ workers: [{ ...worker, unsafeDirectSockets }] });
-  const { href: url } = await runtime.unsafeGetDirectURL(NAME);
+  const { href: url } = await runtime.unsafeGetDirectURL(WORKER_NAME);
   const { token } = options;
   const client = new ThrottrClient(http(url, token === undefined ? {} : { token }));
   const close = async (): Promise<void> => {
@@ -72,6 +87,7 @@ export async function startThrottr(options: TestServerOptions = {}): Promise<Tes
     url,
     client,
     flush: async () => await flushNamespace(client),
+    advance: async (ms) => await advanceClock(runtime, ms),
     close,
     [Symbol.asyncDispose]: close,
   };
@@ -89,28 +105,32 @@ export type TestWorker = {
 
 /**
  * The server as a Worker beside yours, which reaches it as
- * `serviceBindings: { THROTTR: { name: "throttr-edge", entrypoint: "Throttr" } }`.
+ * `serviceBindings: { THROTTR: { name: "throttr-edge", entrypoint: "Throttr" } }`. `advanceClock` moves its time.
  *
  * @example
- * new Miniflare({ workers: [{ name: "mine", … }, await throttrWorker()] });
+ * const runtime = new Miniflare({ workers: [{ name: "mine", … }, await throttrWorker()] });
+ * await advanceClock(runtime, 60_000);
  */
 export async function throttrWorker({
   variables = {},
 }: Pick<TestServerOptions, "variables"> = {}): Promise<TestWorker> {
-  const contents = await readFile(new URL("./worker.js", import.meta.url), "utf8");
+  const contents = await readFile(new URL("./test-worker.js", import.meta.url), "utf8");
   return {
-    name: NAME,
+    name: WORKER_NAME,
     compatibilityDate: COMPATIBILITY_DATE,
     compatibilityFlags: [...COMPATIBILITY_FLAGS],
-    modules: [{ type: "ESModule", path: "worker.js", contents }],
+    modules: [{ type: "ESModule", path: "test-worker.js", contents }],
     bindings: { ACCESS: "open", ...variables },
-    durableObjects: Object.fromEntries(
-      CLASSES.map((className) => [className.toUpperCase(), { className, useSQLite: true }]),
-    ),
+    durableObjects: {
+      ...Object.fromEntries(
+        CLASSES.map((className) => [className.toUpperCase(), { className, useSQLite: true }]),
+      ),
+      ...CLOCK_OBJECT,
+    },
   };
 }
 
-interface Runtime {
+interface Runtime extends TestRuntime {
   unsafeGetDirectURL(workerName: string): Promise<URL>;
   dispose(): Promise<void>;
 }

@@ -319,12 +319,14 @@ export default {
     );
     writeFileSync(
       join(project, "app.test.ts"),
-      `import { exports } from "cloudflare:workers";
+      `import { env, exports } from "cloudflare:workers";
 import { expect, it } from "vitest";
 it("the vitest example of docs/clients.md counts", async () => {
   for (const views of ["1", "2"]) {
     expect(await (await exports.default.fetch("https://my-app/")).text()).toBe(views);
   }
+  await env.TEST_CLOCK.getByName("").advance(60_000);
+  expect(await (await exports.default.fetch("https://my-app/")).text()).toBe("1");
 });
 `,
     );
