@@ -79,6 +79,8 @@ export default defineConfig([
     dts: false,
     minify: true,
     fixedExtension: false,
+    // jsonc-parser's main file requires others by names that a bundler cannot follow; its "module" imports them.
+    inputOptions: { resolve: { mainFields: ["module", "main"] } },
     deps: {
       neverBundle: [/^node:/, "miniflare", ...ADDONS],
       alwaysBundle: [/^(?!node:|miniflare$)/],
