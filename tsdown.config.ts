@@ -43,6 +43,7 @@ export default defineConfig([
       hono: "src/hono/index.ts",
       fetch: "src/adapters/fetch/index.ts",
       "better-auth": "src/adapters/better-auth/index.ts",
+      "express-rate-limit": "src/adapters/express-rate-limit/index.ts",
       testing: "src/testing/index.ts",
     },
     platform: "neutral",

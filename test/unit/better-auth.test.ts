@@ -207,6 +207,7 @@ describe("secondaryStorage", () => {
 
   it("secondaryStorage refuses wrong options", () => {
     const throttr = server.client;
+    expect(() => secondaryStorage({} as never)).toThrow(/^configuration_invalid: throttr: /);
     expect(() => secondaryStorage({ throttr, prefix: "" })).toThrow(/^configuration_inv.*prefix/);
     expect(() => secondaryStorage({ throttr, timeoutMs: 0 })).toThrow(/^option_inv.*timeoutMs/);
     expect(() => secondaryStorage({ throttr, ttl: 5 } as never)).toThrow(/^configuration_inv.*ttl/);

@@ -5,7 +5,7 @@ import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
 import type { BufferRecord, CounterRecord } from "../../wire/edge/records.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
-import { BoundedCalls, valueIn, type CallLimits } from "../shared/bounded-calls.ts";
+import { BoundedCalls, checkBackend, valueIn, type CallLimits } from "../shared/bounded-calls.ts";
 import { ttlMsOf } from "../shared/lifetime.ts";
 import { checkPrefix, recordKey } from "../shared/prefix.ts";
 
@@ -75,7 +75,8 @@ export interface SecondaryStorage {
  * @throws RateLimitError `configuration_invalid`, ThrottrError `option_invalid`
  */
 export function secondaryStorage(options: SecondaryStorageOptions): SecondaryStorage {
-  const { throttr, prefix: given = PREFIX, ...limits } = optionsOf(options, OPTIONS);
+  const { prefix: given = PREFIX, ...limits } = optionsOf(options, OPTIONS);
+  const throttr = checkBackend(options.throttr);
   const prefix = checkPrefix(given);
   const calls = new BoundedCalls(limits);
 

@@ -7,6 +7,7 @@ import { integerOf } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import type { BatchOutcome } from "../../wire/edge/service.ts";
 import { TIMER_MS_MAX, type Clock } from "../../wire/clock.ts";
+import { configurationInvalid } from "../../wire/ratelimit/error.ts";
 import { systemClock } from "../../ratelimit/clock.ts";
 import { within } from "../../ratelimit/wait.ts";
 
@@ -40,6 +41,16 @@ export class BoundedCalls {
       throw ThrottrError.from(error, "outcome_unknown");
     }
   }
+}
+
+/**
+ * Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
+ *
+ * @throws RateLimitError `configuration_invalid`
+ */
+export function checkBackend<Backend>(throttr: Backend): Backend {
+  if (throttr != null) return throttr;
+  throw configurationInvalid("throttr", "expected a client or a service binding", throttr);
 }
 
 /** The value of an outcome of a batch. @throws ThrottrError */

@@ -1,6 +1,7 @@
 /** A transport to an engine in the same process: a namespace of one shard, and failures on order. */
 import type { Transport } from "../../../src/client/transport/transport.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
+import { Command } from "../../../src/wire/edge/command.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import { layoutsOf } from "../../../src/wire/throttr/requests.ts";
@@ -47,7 +48,26 @@ export class EngineTransport implements Transport {
 
   #reply(frame: Uint8Array): Uint8Array {
     if (frame[0] === EXPORT) return this.#export(frame);
+    if (frame[0] === Command.remove) return this.#remove(frame);
     return partsOf(this.engine.apply(edgeBatch([frame]), this.nowMs))[0]!.replies.slice();
+  }
+
+  #remove(frame: Uint8Array): Uint8Array {
+    const prefix = frame.slice(7, 7 + frame[2]!);
+    const query = { keyspace: Keyspace.throttr, prefix, prefixes: [] };
+    this.engine.advance(this.nowMs);
+    let count = 0;
+    for (let cursor: number | null = 0; cursor !== null;) {
+      const step = this.engine.scan.remove(query, cursor);
+      count += step.removed;
+      cursor = step.cursor;
+    }
+    const reply = new Uint8Array(13);
+    const view = new DataView(reply.buffer);
+    view.setUint8(0, 1);
+    view.setUint32(1, 8, true);
+    view.setFloat64(5, count, true);
+    return reply;
   }
 
   #export(frame: Uint8Array): Uint8Array {
