@@ -13,6 +13,7 @@ import { Icon, type IconName } from "./icons.tsx";
 import { ChannelsScreen } from "./screens/channels.tsx";
 import { ConnectionsScreen } from "./screens/connections.tsx";
 import { LimiterScreen } from "./screens/limiter.tsx";
+import { LimitsScreen } from "./screens/limits.tsx";
 import { OverviewScreen } from "./screens/overview.tsx";
 import { RecordsScreen } from "./screens/records.tsx";
 import { SemaphoresScreen } from "./screens/semaphores.tsx";
@@ -27,6 +28,7 @@ import type { Theme } from "./theme-names.ts";
 /** Screens in the order of the navigation. A token with any of its scopes can use a screen. */
 const SCREENS = {
   overview: { title: "Overview", Screen: OverviewScreen, scopes: ["admin"] },
+  limits: { title: "Limits", Screen: LimitsScreen, scopes: ["read", "write"] },
   records: { title: "Records", Screen: RecordsScreen, scopes: ["read", "write"] },
   channels: {
     title: "Channels",
@@ -35,11 +37,17 @@ const SCREENS = {
   },
   connections: { title: "Connections", Screen: ConnectionsScreen, scopes: ["admin"] },
   semaphores: { title: "Semaphores", Screen: SemaphoresScreen, scopes: ["read", "write"] },
-  limiter: { title: "Limiter", Screen: LimiterScreen, scopes: ["read", "write"] },
+} as const;
+
+/** Screens that others lead to. The navigation shows the one that they belong to. */
+const INNER_SCREENS = {
+  limiter: { title: "Limiter", Screen: LimiterScreen, within: "limits" },
 } as const;
 
 type ScreenName = keyof typeof SCREENS;
+type InnerName = keyof typeof INNER_SCREENS;
 const NAMES = Object.keys(SCREENS) as ScreenName[];
+const INNER_NAMES = Object.keys(INNER_SCREENS) as InnerName[];
 const SIGN_IN = "sign-in";
 
 /** The screens that the token can use. */
@@ -48,8 +56,10 @@ function screensOf(session: Session): readonly ScreenName[] {
 }
 
 /** The screen that the address names; null for the first one. */
-const screenIn = (screen: string): ScreenName | null =>
-  NAMES.find((name) => name === screen) ?? null;
+const screenIn = (screen: string): ScreenName | InnerName | null =>
+  [...NAMES, ...INNER_NAMES].find((name) => name === screen) ?? null;
+
+const isInner = (name: string): name is InnerName => Object.hasOwn(INNER_SCREENS, name);
 
 /** From the page to sign in to the first screen. */
 function leaveSignIn(): void {
@@ -126,12 +136,12 @@ function Opened({
   place,
 }: {
   readonly session: Session;
-  readonly place: ScreenName | null;
+  readonly place: ScreenName | InnerName | null;
 }) {
   const screens = screensOf(session);
   const name = place ?? screens[0] ?? "overview";
   const isHelping = useStore(helpStore);
-  const { title, Screen } = SCREENS[name];
+  const { title, Screen } = isInner(name) ? INNER_SCREENS[name] : SCREENS[name];
   useEffect(() => {
     document.title = `${title} · Throttr Edge`;
   }, [title]);
@@ -147,7 +157,11 @@ function Opened({
       >
         Skip to the content
       </a>
-      <Side session={session} screens={screens} name={name} />
+      <Side
+        session={session}
+        screens={screens}
+        name={isInner(name) ? INNER_SCREENS[name].within : name}
+      />
       <main id="screen" class={`screen ${name}`}>
         <ErrorBoundary
           key={name}

@@ -1,22 +1,96 @@
 /**
- * The chart of requests per second by type.
+ * A chart of figures per second, over the last hour or the last minutes.
  *
  * uPlot draws on a canvas, which screen readers and tests cannot read: the legend beside it is HTML, with the figures of
- * the latest second or of the one under the pointer.
+ * the latest moment or of the one under the pointer.
  */
 import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import uPlot from "uplot";
-import { formatRate, formatTime } from "./format.ts";
-import { LINES_MAX, SAMPLES_MAX, type Feed, type Sample } from "./overview-feed.ts";
+import { Card, Switch } from "./controls/index.ts";
+import { formatMinute, formatRate, formatTime } from "./format.ts";
+import type { Point } from "./last-hour.ts";
+import { useTextParameter } from "./place.ts";
 import { themeStore } from "./theme.ts";
 import { useStore } from "./store.ts";
 
 const HEIGHT_PX = 220;
-/** Five types, and all others. */
-const LINES = LINES_MAX + 1;
+const HOUR_MS = 3_600_000;
+const LIVE_MS = 180_000;
+/** So many names are one line of the legend where there is room. */
+const FEW_LINES = 3;
+/** Seconds between two labels of the time axis; the next ones of uPlot would leave a narrow chart without any. */
+const LABELS_S = [15, 30, 60, 90, 300, 600, 900, 1200, 1800];
 
-export function RequestsChart({ samples, names }: Pick<Feed, "samples" | "names">) {
+/** Lines over the same moments. */
+export interface Lines {
+  /** One for each value of a point; null: this line is not used yet. */
+  readonly names: readonly (string | null)[];
+  /** Variables of the style sheet, as many. */
+  readonly colours: readonly string[];
+  readonly points: readonly Point[];
+}
+
+/** The last hour in minutes, and the last three minutes as they come: the address says which of them is shown. */
+export function RangedChart({
+  title,
+  label,
+  hour,
+  live,
+}: {
+  readonly title: string;
+  /** For screen readers, without the range. */
+  readonly label: string;
+  readonly hour: Lines;
+  readonly live: Lines;
+}) {
+  // Where the server has no history, the chart begins with what comes.
+  const otherwise = hour.points.some(({ values }) => values !== null) ? "hour" : "live";
+  const [range, setRange] = useTextParameter("range");
+  const shown = range === "hour" || range === "live" ? range : otherwise;
+  const isHour = shown === "hour";
+  const isMany = Math.max(hour.names.length, live.names.length) > FEW_LINES;
+  return (
+    <Card
+      title={title}
+      aside={
+        <Switch
+          label="Range"
+          value={shown}
+          options={[
+            ["hour", "Last hour"],
+            ["live", "Last 3 minutes"],
+          ]}
+          onChoice={setRange}
+        />
+      }
+    >
+      <Chart
+        key={shown}
+        label={`${label}, ${isHour ? "of the last hour by the minute" : "of the last three minutes"}`}
+        lines={isHour ? hour : live}
+        spanMs={isHour ? HOUR_MS : LIVE_MS}
+        isFilled={isHour}
+        isMany={isMany}
+      />
+    </Card>
+  );
+}
+
+function Chart({
+  label,
+  lines: { names, colours, points },
+  spanMs,
+  isFilled,
+  isMany,
+}: {
+  readonly label: string;
+  readonly lines: Lines;
+  readonly spanMs: number;
+  readonly isFilled: boolean;
+  /** The legend keeps room for many names, so that nothing moves when they come. */
+  readonly isMany: boolean;
+}) {
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [pointed, setPointed] = useState<number | null>(null);
@@ -24,11 +98,8 @@ export function RequestsChart({ samples, names }: Pick<Feed, "samples" | "names"
 
   useEffect(() => {
     const element = host.current!;
-    const made = new uPlot(
-      optionsOf(element, (index) => setPointed(index)),
-      dataOf(samples),
-      element,
-    );
+    const options = optionsOf(element, { colours, spanMs, isFilled, onPoint: setPointed });
+    const made = new uPlot(options, dataOf(points, names.length), element);
     plot.current = made;
     const observer = new ResizeObserver(() =>
       made.setSize({ width: element.clientWidth, height: HEIGHT_PX }),
@@ -42,28 +113,23 @@ export function RequestsChart({ samples, names }: Pick<Feed, "samples" | "names"
   }, [theme]);
 
   useEffect(() => {
-    plot.current?.setData(dataOf(samples));
-  }, [samples]);
+    plot.current?.setData(dataOf(points, names.length));
+  }, [points]);
 
-  const at = pointed === null ? samples.at(-1) : samples[pointed - (SAMPLES_MAX - samples.length)];
-  const shown = [
-    ...names,
-    ...Array.from({ length: LINES_MAX - names.length }, () => null),
-    "other",
-  ];
+  const at =
+    (pointed === null ? undefined : points[pointed]) ??
+    points.findLast(({ values }) => values !== null);
   return (
     <div class="chart">
-      <div
-        ref={host}
-        class="plot"
-        role="img"
-        aria-label="Requests per second by type, of the last three minutes"
-      />
-      <ul class="legend" aria-label={at === undefined ? "Types" : `At ${formatTime(at.atMs)}`}>
-        {shown.map((name, i) =>
+      <div ref={host} class="plot" role="img" aria-label={label} />
+      <ul
+        class={isMany ? "legend many" : "legend"}
+        aria-label={at === undefined ? "Lines" : `At ${formatTime(at.atMs)}`}
+      >
+        {names.map((name, i) =>
           name === null ? null : (
             <li key={name}>
-              <span class="swatch" style={{ background: `var(--line-${i})` }} />
+              <span class="swatch" style={{ background: `var(${colours[i]})` }} />
               <span class="legend-name">{name}</span>
               <span class="figure">{at?.values == null ? "–" : formatRate(at.values[i]!)}</span>
             </li>
@@ -74,27 +140,24 @@ export function RequestsChart({ samples, names }: Pick<Feed, "samples" | "names"
   );
 }
 
-/** Columns of the chart: the last three minutes. Seconds before the first sample are empty. */
-function dataOf(samples: readonly Sample[]): uPlot.AlignedData {
-  const lastMs = samples.at(-1)?.atMs ?? Date.now();
-  const missing = SAMPLES_MAX - samples.length;
-  const firstMs = samples[0]?.atMs ?? lastMs;
-  const xs = Array.from({ length: SAMPLES_MAX }, (_, i) =>
-    i < missing ? (firstMs - (missing - i) * 1000) / 1000 : samples[i - missing]!.atMs / 1000,
-  );
-  const lines = Array.from({ length: LINES }, (_, line) =>
-    Array.from({ length: SAMPLES_MAX }, (_, i) =>
-      i < missing ? null : (samples[i - missing]!.values?.[line] ?? null),
-    ),
-  );
-  return [xs, ...lines];
+/** Columns of the chart. */
+const dataOf = (points: readonly Point[], lines: number): uPlot.AlignedData => [
+  points.map(({ atMs }) => atMs / 1000),
+  ...Array.from({ length: lines }, (_, line) => points.map(({ values }) => values?.[line] ?? null)),
+];
+
+interface Look {
+  readonly colours: readonly string[];
+  readonly spanMs: number;
+  readonly isFilled: boolean;
+  readonly onPoint: (index: number | null) => void;
 }
 
-function optionsOf(host: HTMLElement, onPoint: (index: number | null) => void): uPlot.Options {
+function optionsOf(host: HTMLElement, { colours, spanMs, isFilled, onPoint }: Look): uPlot.Options {
   const colour = (name: string): string => colourOf(host, name);
-  const muted = colour("--muted");
+  const format = spanMs === HOUR_MS ? formatMinute : formatTime;
   const axis = {
-    stroke: muted,
+    stroke: colour("--muted"),
     font: "12px system-ui, sans-serif",
     ticks: { show: false },
     grid: { stroke: colour("--line"), width: 1 },
@@ -106,17 +169,20 @@ function optionsOf(host: HTMLElement, onPoint: (index: number | null) => void): 
     padding: [8, 26, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-    // At least 4: the axis of an empty chart is at the bottom, and a low rate looks low.
-    scales: { y: { range: (_, __, max) => [0, Math.max(4, max * 1.15)] } },
+    scales: {
+      // The whole range, also while only a part of it is known.
+      x: { range: (_, __, max) => rangeUpTo(max, spanMs) },
+      // At least 4: the axis of an empty chart is at the bottom, and a low rate looks low.
+      y: { range: (_, __, max) => [0, Math.max(4, (max ?? 0) * 1.15)] },
+    },
     axes: [
       {
         ...axis,
         grid: { show: false },
         size: 30,
-        // Seconds between two labels; the next ones of uPlot would leave a narrow chart without any.
-        incrs: [15, 30, 60, 90],
+        incrs: LABELS_S,
         space: 60,
-        values: (_, seconds) => seconds.map((s) => formatTime(s * 1000)),
+        values: (_, seconds) => seconds.map((s) => format(s * 1000)),
       },
       {
         ...axis,
@@ -127,14 +193,23 @@ function optionsOf(host: HTMLElement, onPoint: (index: number | null) => void): 
     ],
     series: [
       {},
-      ...Array.from({ length: LINES }, (_, i) => ({
-        stroke: colour(`--line-${i}`),
+      ...colours.map((name) => ({
+        stroke: colour(name),
+        ...(isFilled ? { fill: withAlpha(colour(name)) } : {}),
         width: 2,
         points: { show: false },
+        // Of the last hour one or two minutes are not known yet, where what is live goes on.
+        spanGaps: isFilled,
       })),
     ],
     hooks: { setCursor: [({ cursor }) => onPoint(cursor.idx ?? null)] },
   };
+}
+
+/** Seconds; uPlot gives null where there is no point yet. */
+function rangeUpTo(max: number | null, spanMs: number): [from: number, to: number] {
+  const to = max ?? Date.now() / 1000;
+  return [to - spanMs / 1000, to];
 }
 
 /** A colour of the style sheet, as a canvas needs it: resolved for this theme. */
@@ -146,3 +221,6 @@ function colourOf(host: HTMLElement, name: string): string {
   probe.remove();
   return color;
 }
+
+/** `rgb(1, 2, 3)` with a tenth of its strength. */
+const withAlpha = (colour: string): string => colour.replace(/^rgb\((.*)\)$/, "rgba($1, 0.1)");

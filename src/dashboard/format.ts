@@ -8,6 +8,7 @@ const oneDecimal = new Intl.NumberFormat("en", {
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 4 });
 const moment = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
 const timeOfDay = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const minuteOfDay = new Intl.DateTimeFormat("en-GB", { timeStyle: "short" });
 
 /** From here on a figure of a tile is shortened. */
 const COMPACT_FROM = 10_000_000;
@@ -27,9 +28,13 @@ export const formatCount = (count: number | bigint): string => whole.format(coun
 export const formatTile = (count: number): string =>
   count < COMPACT_FROM ? whole.format(count) : compact.format(count);
 
-/** Per second: one decimal below 100. */
+/** Per second: one decimal below 100. Little does not look like nothing. */
 export const formatRate = (perSecond: number): string =>
-  perSecond < 99.95 ? oneDecimal.format(perSecond) : formatTile(Math.round(perSecond));
+  perSecond > 0 && perSecond < 0.05
+    ? "< 0.1"
+    : perSecond < 99.95
+      ? oneDecimal.format(perSecond)
+      : formatTile(Math.round(perSecond));
 
 const BYTE_UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
@@ -72,6 +77,9 @@ export function formatMoment(ms: number): string {
 
 /** `21:10:03`. */
 export const formatTime = (ms: number): string => timeOfDay.format(ms);
+
+/** `21:10`. */
+export const formatMinute = (ms: number): string => minuteOfDay.format(ms);
 
 /** `1 key`, `2 keys`. */
 export const counted = (count: number, one: string, many = `${one}s`): string =>

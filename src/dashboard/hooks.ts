@@ -40,20 +40,24 @@ export function useLoaded<Value extends object>(
   });
   const [round, setRound] = useState(0);
   const failures = useRef(0);
+  const isPending = useRef(false);
   const reload = (): void => setRound((count) => count + 1);
   useEffect(() => {
     if (load === null) return;
     const abort = new AbortController();
     let retry: ReturnType<typeof setTimeout> | undefined;
+    isPending.current = true;
     setState((before) => ({ ...before, isLoading: true }));
     load(abort.signal).then(
       (value) => {
         if (abort.signal.aborted) return;
+        isPending.current = false;
         failures.current = 0;
         setState({ value, error: null, isLoading: false, loadedAtMs: Date.now() });
       },
       (thrown: unknown) => {
         if (abort.signal.aborted) return;
+        isPending.current = false;
         const error = failureOf(thrown);
         setState((before) => ({ ...before, error, isLoading: false }));
         if (!isUnreached(error)) return;
@@ -69,7 +73,8 @@ export function useLoaded<Value extends object>(
   useEffect(() => {
     if (everyMs === null) return;
     const timer = setInterval(() => {
-      if (!document.hidden) reload();
+      // Loading again ends a load that is under way: a slow server would never be heard.
+      if (!document.hidden && !isPending.current) reload();
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);

@@ -6,7 +6,7 @@ const PATHS = {
   channels: "M5 12a7 7 0 0 1 14 0 M8.5 12a3.5 3.5 0 0 1 7 0 M12 12v8",
   connections: "M8 7h8a4 4 0 0 1 0 10h-2 M16 17H8A4 4 0 0 1 8 7h2",
   semaphores: "M8 3h8v18H8z M12 7.5v.01 M12 12v.01 M12 16.5v.01",
-  limiter: "M4 15a8 8 0 0 1 16 0 M12 15l4-5 M4 19h16",
+  limits: "M4 15a8 8 0 0 1 16 0 M12 15l4-5 M4 19h16",
   close: "M6 6l12 12 M18 6L6 18",
   reload: "M20 12a8 8 0 1 1-2.5-5.8 M20 3v4h-4",
   theme: "M12 4a8 8 0 1 0 8 8 6 6 0 0 1-8-8z",

@@ -19,8 +19,10 @@ export type StateField =
 export interface LimiterState {
   /** The name of the strategy. */
   readonly strategy: string;
-  /** The state in one or two words, for a list. */
+  /** The state in a few words, for a list; empty where only the time below says it. */
   readonly summary: string;
+  /** When GCRA allows a whole burst again, ms since the epoch; null for other strategies. */
+  readonly wholeAtMs: number | null;
   readonly fields: readonly StateField[];
 }
 
@@ -49,7 +51,7 @@ function bucketReader(
       { label: amountLabel, text: amountOf(amount) },
       { label: atLabel, atMs: msOf(atNs) },
     ];
-    return { strategy, summary: summaryOf(amountOf(amount)), fields };
+    return { strategy, summary: summaryOf(amountOf(amount)), wholeAtMs: null, fields };
   };
 }
 
@@ -58,7 +60,7 @@ const readTokenBucket = bucketReader(
   tokenBucketCodec,
   "Tokens left",
   "Last refill",
-  (tokens) => `${tokens} tokens`,
+  (tokens) => `${tokens} tokens left`,
 );
 const readLeakyBucket = bucketReader(
   "Leaky bucket",
@@ -68,17 +70,20 @@ const readLeakyBucket = bucketReader(
   (level) => `level ${level}`,
 );
 
-const readGcra: Reader = (text) => ({
-  strategy: "GCRA",
-  summary: "GCRA",
-  fields: [{ label: "Theoretical arrival time", atMs: msOf(gcraCodec.decode(text)) }],
-});
+const readGcra: Reader = (text) => {
+  const atMs = msOf(gcraCodec.decode(text));
+  const fields = [{ label: "Whole burst again", atMs }];
+  return { strategy: "GCRA", summary: "", wholeAtMs: atMs, fields };
+};
 
 const readFixedWindow: Reader = (text) => {
   const windows = fixedWindowCodec(ONLY_WINDOW).decode(text);
   return {
     strategy: "Fixed window",
-    summary: windows.map(({ count }) => `${formatCount(count)} used`).join(", "),
+    summary: windows
+      .map(({ name, count }) => `${windows.length > 1 ? `${name} ` : ""}${formatCount(count)} used`)
+      .join(", "),
+    wholeAtMs: null,
     fields: windows.flatMap(({ name, count, startNs }) => [
       { label: `${name}: used`, text: formatCount(count) },
       { label: `${name}: window start`, atMs: msOf(startNs) },
@@ -93,7 +98,8 @@ const readSlidingWindow: Reader = (text) => {
     { label: "Used in the previous window", text: formatCount(previous) },
     { label: "Window start", atMs: msOf(startNs) },
   ];
-  return { strategy: "Sliding window", summary: `${formatCount(current)} used`, fields };
+  const summary = `${formatCount(current)} used`;
+  return { strategy: "Sliding window", summary, wholeAtMs: null, fields };
 };
 
 /** By header. `v1` and `v2` are not here: they don't say which strategy's state follows. */
@@ -125,7 +131,10 @@ export function readLimiterState(text: string): LimiterState | null {
     if (primary === null || secondary === null) return null;
     return {
       strategy: `Composite: ${primary.strategy.toLowerCase()} and ${nameInside(secondary.strategy)}`,
-      summary: `${primary.summary}, ${secondary.summary}`,
+      summary: [primary, secondary]
+        .flatMap(({ summary }) => (summary === "" ? [] : [summary]))
+        .join(", "),
+      wholeAtMs: secondary.wholeAtMs,
       fields: [...primary.fields, ...secondary.fields],
     };
   } catch (error) {

@@ -4,6 +4,7 @@
  */
 import { ThrottrError } from "../client/index.ts";
 import type { Overview } from "../wire/overview.ts";
+import type { Point } from "./last-hour.ts";
 import { ratesBetween, Slots, type Totals } from "./rates.ts";
 import { learnClock } from "./server-clock.ts";
 import { eventsOf } from "./server-sent-events.ts";
@@ -11,18 +12,11 @@ import { answerOf, failureOf, type Session } from "./session.ts";
 import { Store } from "./store.ts";
 
 const INTERVAL_MS = 1000;
-/** Samples of the chart, one a second. */
-export const SAMPLES_MAX = 180;
+/** The last three minutes of the chart, one sample a second. */
+const SAMPLES_MAX = 180;
 /** Lines of the chart, beside the one for all other types. */
 export const LINES_MAX = 5;
 const BACKOFF_MS_MAX = 15_000;
-
-/** One moment of the chart. */
-export interface Sample {
-  readonly atMs: number;
-  /** Requests per second by slot, and those of all other types behind them; null: not known. */
-  readonly values: readonly number[] | null;
-}
 
 export interface Feed {
   readonly status: "connecting" | "live" | "lost" | "paused";
@@ -33,7 +27,8 @@ export interface Feed {
     readonly readBytes: number;
     readonly writeBytes: number;
   } | null;
-  readonly samples: readonly Sample[];
+  /** Requests per second by slot, and those of all other types behind them. */
+  readonly samples: readonly Point[];
   /** Names of the slots that are taken. */
   readonly names: readonly string[];
   readonly error: ThrottrError | null;

@@ -19,7 +19,15 @@ import { startPrefixProxy, type PrefixProxy } from "../support/process/prefix-pr
 const PORT = 18_853;
 const PROXY_PORT = 18_854;
 const PREFIX = "/app/throttr-edge";
-const SCREENS = ["overview", "records", "channels", "connections", "semaphores", "limiter"];
+const SCREENS = [
+  "overview",
+  "limits",
+  "records",
+  "channels",
+  "connections",
+  "semaphores",
+  "limiter",
+];
 
 let dashboard: Dashboard;
 let proxy: PrefixProxy;
@@ -90,7 +98,7 @@ describe.skipIf(IS_BLIND)("the dashboard below a prefix", () => {
     const page = await open("bob", "/dashboard");
     await see(page.locator(".rights"), /^read$/);
     const links = page.getByRole("navigation").getByRole("link");
-    expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
+    expect(await links.allInnerTexts()).toEqual(["Limits", "Records", "Semaphores"]);
     await page.goto(`${proxy.url}/dashboard#overview`);
     await see(page, "This session lacks the scope admin");
   });

@@ -19,7 +19,15 @@ import { increment } from "../../src/wire/edge/operations.ts";
 import { WHOAMI } from "../support/frames/index.ts";
 
 const PORT = 18_850;
-const SCREENS = ["overview", "records", "channels", "connections", "semaphores", "limiter"];
+const SCREENS = [
+  "overview",
+  "limits",
+  "records",
+  "channels",
+  "connections",
+  "semaphores",
+  "limiter",
+];
 
 let dashboard: Dashboard;
 const pages = new Pages();
@@ -49,7 +57,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
 
   afterAll(async () => await dashboard.close());
 
-  describe.each([1280, 400])("%d pixels wide", (width) => {
+  describe.each([1280, 400, 320])("%d pixels wide", (width) => {
     it.each(["light", "dark"] as const)("every screen fits this width, %s", async (colorScheme) => {
       const viewport = { width, height: 900 };
       const page = await open({ viewport, colorScheme });
@@ -79,7 +87,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
       };
       for (const name of ["api:ada", "json", "large"]) {
         await button(page, name).click();
-        await see(dialogOf(page), "Time left");
+        await see(dialogOf(page), /^(?:Time left|Resets in at most)$/);
         await look(`record-${name.replace(":", "-")}`);
       }
       await button(page, "New record").click();
@@ -131,7 +139,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     const page = await open();
     await see(page, "Live");
     const before = await feedsOf(page);
-    await page.keyboard.press("2");
+    await page.keyboard.press("3");
     await see(page, "Counters, buffers and rate limits");
     await page.keyboard.press("1");
     await see(page, "Live");
@@ -528,7 +536,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
   it("the dashboard can be used with the keyboard alone", async () => {
     const page = await open(undefined, "overview");
     await see(page, "Live");
-    await page.keyboard.press("2");
+    await page.keyboard.press("3");
     await button(page, "json").waitFor();
     expect(await page.evaluate(() => document.activeElement?.id)).toBe("screen-title");
     await page.keyboard.press("/");
@@ -545,7 +553,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     await page.keyboard.press("?");
     await dialogOf(page).getByLabel("Enable shortcuts of a single key").uncheck();
     await page.keyboard.press("Escape");
-    await page.keyboard.press("3");
+    await page.keyboard.press("4");
     await page.waitForTimeout(200);
     expect(page.url()).toContain("#records");
   });

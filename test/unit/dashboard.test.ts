@@ -2,6 +2,12 @@
 import fc from "fast-check";
 import { describe, expect, inject, it } from "vitest";
 import {
+  countsOfMinute,
+  DecisionSamples,
+  refusedShare,
+  sumOf,
+} from "../../src/dashboard/decisions.ts";
+import {
   counted,
   formatBytes,
   formatCount,
@@ -12,6 +18,7 @@ import {
   formatTile,
   shareOf,
 } from "../../src/dashboard/format.ts";
+import { pointsOfHour } from "../../src/dashboard/last-hour.ts";
 import { readLimiterState } from "../../src/dashboard/limiter-state.ts";
 import { bytesOfEscaped, bytesOfName, escapedBytes, pathOf } from "../../src/dashboard/names.ts";
 import { ratesBetween, Slots } from "../../src/dashboard/rates.ts";
@@ -48,6 +55,8 @@ describe("figures", () => {
 
   it.each([
     [0, "0.0"],
+    [0.01, "< 0.1"],
+    [0.05, "0.1"],
     [9.96, "10.0"],
     [99.94, "99.9"],
     [99.95, "100"],
@@ -172,7 +181,8 @@ describe("states of limiters", () => {
   it("limiter states are read as their codecs write them", () => {
     expect(readLimiterState(tokenBucketCodec.encode({ amount: 8.25, atNs: nowNs }))).toEqual({
       strategy: "Token bucket",
-      summary: "8.25 tokens",
+      summary: "8.25 tokens left",
+      wholeAtMs: null,
       fields: [
         { label: "Tokens left", text: "8.25" },
         { label: "Last refill", atMs: NOW_MS },
@@ -184,7 +194,8 @@ describe("states of limiters", () => {
     ];
     expect(readLimiterState(fixedWindowCodec("x").encode(windows))).toEqual({
       strategy: "Fixed window",
-      summary: "1,200 used, 3 used",
+      summary: "hour 1,200 used, day 3 used",
+      wholeAtMs: null,
       fields: [
         { label: "hour: used", text: "1,200" },
         { label: "hour: window start", atMs: NOW_MS },
@@ -194,6 +205,8 @@ describe("states of limiters", () => {
     });
     const sliding = slidingWindowCodec.encode({ current: 4, previous: 9, startNs: nowNs });
     expect(readLimiterState(sliding)).toMatchObject({ summary: "4 used", fields: { length: 3 } });
+    const composite = `51|23|1|day|5|${nowNs}$42|${nowNs}`;
+    expect(readLimiterState(composite)).toMatchObject({ summary: "5 used", wholeAtMs: NOW_MS });
   });
 
   it.each([
@@ -368,5 +381,110 @@ describe("limiter forms", () => {
     expect(millisecondsOf("", "s")).toBeNaN();
     expect(millisecondsOf("1", "weeks")).toBeNaN();
     expect(millisecondsOf("1", "toString")).toBeNaN();
+  });
+});
+
+describe("the last hour", () => {
+  const MINUTE_MS = 60_000;
+  const nowMs = 1_700_000_065_000;
+  const current = nowMs - (nowMs % MINUTE_MS);
+  const minute = (ago: number): number => current - ago * MINUTE_MS;
+  const options = { lines: 1, nowMs };
+
+  it("a chart of the last hour has a point at the end of each minute, and one for the present", () => {
+    const points = pointsOfHour(new Map(), [], options);
+    expect(points).toHaveLength(60);
+    expect(points.at(-1)!.atMs).toBe(nowMs);
+    expect(points.at(-2)!.atMs).toBe(current);
+    expect(points[0]!.atMs).toBe(minute(58));
+    expect(points.every(({ values }) => values === null)).toBe(true);
+  });
+
+  it("counts of a minute are shown per second, and a minute that is not listed was quiet", () => {
+    const counts = new Map([
+      [minute(10), [600]],
+      [minute(8), [60]],
+      [minute(7), null],
+    ]);
+    const values = pointsOfHour(counts, [], options).map(({ values }) => values?.[0] ?? null);
+    expect(values.slice(-12)).toEqual([
+      ...[null, 10, 0, 1, null, null, null, null, null, null, null, null],
+    ]);
+  });
+
+  it("minutes that the server does not know yet are the mean of what was seen", () => {
+    const seen = (ms: number, value: number | null) => ({
+      atMs: ms,
+      values: value === null ? null : [value],
+    });
+    const live = [
+      seen(minute(2), 99),
+      seen(minute(1), 2),
+      seen(minute(1) + 59_999, 4),
+      seen(current, null),
+      seen(current + 1000, 7),
+    ];
+    const counts = new Map([[minute(2), [60]]]);
+    const values = pointsOfHour(counts, live, options).map(({ values }) => values?.[0] ?? null);
+    expect(values.slice(-4)).toEqual([null, 1, 3, 7]);
+  });
+});
+
+describe("decisions of limiters", () => {
+  const rate = (total: number, perMinute = 0) => ({ total, perMinute });
+  const rates = (allowed: number, refused: number, errors = 0) => ({
+    allowed: rate(allowed, allowed),
+    refused: rate(refused, refused),
+    errors: rate(errors, errors),
+  });
+
+  it("the sum of limiters includes those that are not told apart", () => {
+    const limits = [
+      { name: "a", ...rates(1, 2, 3) },
+      { name: "b", ...rates(10, 20, 30) },
+    ];
+    expect(sumOf({ limits, others: rates(100, 200, 300) })).toEqual(rates(111, 222, 333));
+    expect(sumOf({ limits: [], others: null })).toEqual(rates(0, 0));
+  });
+
+  it("the refused share is of the last minute, and of no decisions there is none", () => {
+    expect(refusedShare(rates(1, 3))).toBe(0.75);
+    expect(refusedShare({ ...rates(5, 5), allowed: rate(5), refused: rate(5) })).toBeNull();
+  });
+
+  it("rates come from two answers of the same shards", () => {
+    const samples = new DecisionSamples();
+    const add = (atMs: number, allowed: number, refused: number, unreachableShards: number[]) =>
+      samples.add({ atMs, rates: rates(allowed, refused), unreachableShards });
+    add(0, 10, 20, []);
+    expect(samples.rates).toBeNull();
+    add(2000, 30, 21, []);
+    expect(samples.rates).toEqual({ allowed: 10, refused: 0.5, errors: 0 });
+    // Without the totals of shard 1, and with them again.
+    add(4000, 10, 10, [1]);
+    expect(samples.rates).toBeNull();
+    add(6000, 50, 30, []);
+    expect(samples.rates).toBeNull();
+    add(8000, 50, 32, []);
+    expect(samples.points).toEqual([
+      { atMs: 0, values: null },
+      { atMs: 2000, values: [10, 0.5] },
+      { atMs: 4000, values: null },
+      { atMs: 6000, values: null },
+      { atMs: 8000, values: [0, 1] },
+    ]);
+  });
+
+  it("a limiter that a minute of the history leaves out had no decisions, or too few to be listed", () => {
+    const counts = (allowed: number) => ({ allowed, refused: 1, errors: 0 });
+    const named = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, i) => [`limit-${i}`, counts(i)]));
+    const of = (count: number, name: string | null) =>
+      countsOfMinute({ limits: counts(500), byLimit: named(count) }, name);
+    expect(of(3, null)).toEqual([500, 1]);
+    expect(of(3, "limit-2")).toEqual([2, 1]);
+    expect(of(15, "other")).toEqual([0, 0]);
+    expect(of(16, "other")).toBeNull();
+    expect(of(3, "toString")).toEqual([0, 0]);
   });
 });

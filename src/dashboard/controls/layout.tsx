@@ -78,3 +78,24 @@ export function Facts({
     </dl>
   );
 }
+
+/** A figure with its name. */
+export function Tile({
+  name,
+  figure,
+  note,
+  isMain = false,
+}: {
+  readonly name: string;
+  readonly figure: string | null;
+  readonly note: string | null;
+  readonly isMain?: boolean;
+}) {
+  return (
+    <div class={isMain ? "tile main" : "tile"}>
+      <span class="hint">{name}</span>
+      <strong class="tile-figure">{figure ?? "–"}</strong>
+      <span class="tile-note hint">{note}</span>
+    </div>
+  );
+}

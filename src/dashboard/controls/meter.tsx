@@ -25,7 +25,7 @@ export function Bar({
         aria-valuenow={Math.round(share * 100)}
         aria-valuetext={`${text}, ${formatShare(share)}`}
       >
-        <span style={{ width: `${share * 100}%` }} />
+        {share === 0 ? null : <span style={{ width: `${share * 100}%` }} />}
       </div>
       <span class="hint">{text}</span>
     </div>

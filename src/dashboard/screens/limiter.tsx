@@ -22,6 +22,7 @@ import {
 import { formatCount, formatTime, shareOf } from "../format.ts";
 import { notify, useAction } from "../hooks.ts";
 import { Icon } from "../icons.tsx";
+import { useTextParameter } from "../place.ts";
 import { serverNowMs } from "../server-clock.ts";
 import { lacksScope, type Session } from "../session.ts";
 import {
@@ -55,6 +56,7 @@ const CALL_NAMES: Readonly<Record<Call, string>> = {
 
 export function LimiterScreen({ session }: { readonly session: Session }) {
   const { throttr } = session;
+  const [name] = useTextParameter("name", "api");
   const isChargeable = !lacksScope(session, "write");
   const form = useRef<HTMLFormElement>(null);
   const [strategy, setStrategy] = useState<StrategyName>("token_bucket");
@@ -98,7 +100,12 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
     });
   return (
     <>
-      <ScreenHead title="Limiter" lead="Try a rate limit by hand" />
+      <ScreenHead title="Limiter" lead="Try a rate limit by hand">
+        <a class="button plain" href="#limits">
+          <Icon name="previous" />
+          All limits
+        </a>
+      </ScreenHead>
       <div class="columns">
         <Card title="Strategy">
           <form
@@ -111,7 +118,7 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
             }}
           >
             <div class="pair">
-              <Field label="Name" name="limiter" value="api" isMono />
+              <Field label="Name" name="limiter" value={name} isMono />
               <Field label="Key" name="key" value="user:42" isMono />
             </div>
             <Choice

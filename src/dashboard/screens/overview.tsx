@@ -2,7 +2,7 @@
 import { useState, type Child } from "hono/jsx/dom";
 import { useEffect } from "../effect.ts";
 import type { Overview, ShardOverview, ShardState } from "../../wire/overview.ts";
-import { RequestsChart } from "../chart.tsx";
+import { RangedChart, type Lines } from "../chart.tsx";
 import {
   Allowed,
   Bar,
@@ -13,6 +13,7 @@ import {
   Since,
   Skeleton,
   Table,
+  Tile,
   type Column,
 } from "../controls/index.ts";
 import {
@@ -24,7 +25,10 @@ import {
   formatTile,
   shareOf,
 } from "../format.ts";
-import { feedStore, followOverview, type Feed } from "../overview-feed.ts";
+import { countsByMinute, useHistory } from "../history.ts";
+import { pointsOfHour } from "../last-hour.ts";
+import { feedStore, followOverview, LINES_MAX, type Feed } from "../overview-feed.ts";
+import { serverNowMs } from "../server-clock.ts";
 import { lacksScope, type Session } from "../session.ts";
 import { useStore } from "../store.ts";
 
@@ -115,9 +119,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
               }
             />
           </div>
-          <Card title="Requests per second by type">
-            <RequestsChart samples={feed.samples} names={feed.names} />
-          </Card>
+          <RequestsChart session={session} feed={feed} />
           <Card
             title="Shards"
             aside={
@@ -139,25 +141,29 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
   );
 }
 
-function Tile({
-  name,
-  figure,
-  note,
-  isMain = false,
-}: {
-  readonly name: string;
-  readonly figure: string | null;
-  readonly note: string | null;
-  readonly isMain?: boolean;
-}) {
+/** All requests over the last hour, as the history does not tell types apart; by type as they come. */
+function RequestsChart({ session, feed }: { readonly session: Session; readonly feed: Feed }) {
+  const minutes = useHistory(session);
+  const { samples, names } = feed;
+  const counts = countsByMinute(minutes, ({ requests }) => [requests]);
+  const inAll = samples.map(({ atMs, values }) => ({ atMs, values: values && [sumOf(values)] }));
+  const hour: Lines = {
+    names: ["requests"],
+    colours: ["--line-0"],
+    points: pointsOfHour(counts, inAll, { lines: 1, nowMs: serverNowMs() }),
+  };
+  const free = Array.from({ length: LINES_MAX - names.length }, () => null);
+  const live: Lines = {
+    names: [...names, ...free, "other"],
+    colours: Array.from({ length: LINES_MAX + 1 }, (_, i) => `--line-${i}`),
+    points: samples,
+  };
   return (
-    <div class={isMain ? "tile main" : "tile"}>
-      <span class="hint">{name}</span>
-      <strong class="tile-figure">{figure ?? "–"}</strong>
-      <span class="tile-note hint">{note}</span>
-    </div>
+    <RangedChart title="Requests per second" label="Requests per second" hour={hour} live={live} />
   );
 }
+
+const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
 const keysOf = ({ records: { counters, buffers } }: Overview): number => counters + buffers;
 

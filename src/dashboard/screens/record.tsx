@@ -84,16 +84,7 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
                   {formatCount(record.quota)}
                 </p>
               ) : null}
-              <Facts
-                facts={[
-                  ["Kind", <KindBadge record={record} />],
-                  ["Time left", <Countdown untilMs={record.expiresAtMs} />],
-                  ["Expires", formatMoment(record.expiresAtMs)],
-                  ...(record.kind === "buffer"
-                    ? [["Size", formatBytes(record.value.length)] as const]
-                    : []),
-                ]}
-              />
+              <Facts facts={factsOf(record)} />
               {record.kind === "counter" ? (
                 isWritable ? (
                   <QuotaForm {...part} />
@@ -142,11 +133,20 @@ export function RecordDialog({ session, recordKey, kind, onClose, onChange }: Re
   );
 }
 
-/** A buffer that a limiter has written is a limit, as in the list. */
-function KindBadge({ record }: { readonly record: NonNullable<Opened> }) {
+/** A buffer that a limiter has written is a limit, as in the list: its size says nothing. */
+function factsOf(record: NonNullable<Opened>): readonly (readonly [name: string, value: Child])[] {
   const isLimit = record.kind === "buffer" && limiterStateOf(record.value) !== null;
   const kind = isLimit ? "limit" : record.kind;
-  return <span class={`badge ${kind}`}>{kind}</span>;
+  const left = <Countdown untilMs={record.expiresAtMs} />;
+  return [
+    ["Kind", <span class={`badge ${kind}`}>{kind}</span>],
+    // A limit without a record is whole: what its strategy allows at most.
+    [isLimit ? "Resets in at most" : "Time left", left],
+    ["Expires", formatMoment(record.expiresAtMs)],
+    ...(record.kind === "buffer" && !isLimit
+      ? [["Size", formatBytes(record.value.length)] as const]
+      : []),
+  ];
 }
 
 /** Reads a record as the kind that it was, or has become. */

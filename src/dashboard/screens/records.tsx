@@ -1,5 +1,5 @@
 /** Records: browsed by prefix and kind, page by page. */
-import { useState } from "hono/jsx/dom";
+import { useState, type Child } from "hono/jsx/dom";
 import { ThrottrError, type ListedRecord } from "../../client/index.ts";
 import {
   Allowed,
@@ -18,7 +18,7 @@ import {
 } from "../controls/index.ts";
 import { formatBytes, formatCount } from "../format.ts";
 import { useListed } from "../hooks.ts";
-import { limiterStateOf } from "../limiter-state.ts";
+import { limiterStateOf, type LimiterState } from "../limiter-state.ts";
 import { useOpened, useTextParameter } from "../place.ts";
 import { lacksScope, type Session } from "../session.ts";
 import { nameText } from "../value-text.ts";
@@ -39,7 +39,7 @@ type Kind = Exclude<keyof typeof KINDS, "">;
 interface Row extends Omit<ListedRecord, "kind"> {
   readonly kind: Kind;
   /** The quota, the size, or how much of a limit is left or used. */
-  readonly content: string;
+  readonly content: Child;
 }
 
 interface Page {
@@ -184,7 +184,20 @@ async function rowOf(
     throw error;
   });
   const state = buffer === null ? null : limiterStateOf(buffer.value);
-  return state === null ? row : { ...row, kind: "limit", content: state.summary };
+  return state === null ? row : { ...row, kind: "limit", content: <Summary of={state} /> };
+}
+
+/** How much of a limit is left or used, and when GCRA allows a whole burst again. */
+function Summary({ of: { summary, wholeAtMs } }: { readonly of: LimiterState }) {
+  return (
+    <>
+      {summary}
+      {summary === "" || wholeAtMs === null ? "" : ", "}
+      {wholeAtMs === null ? null : (
+        <Countdown untilMs={wholeAtMs} before="whole burst in " ended="whole burst" />
+      )}
+    </>
+  );
 }
 
 function RecordTable({

@@ -87,20 +87,31 @@ export function tokenOf(scopes: string, ttlSeconds = 3600): string {
   }).trim();
 }
 
-/** Nothing sticks out to the side, and whatever can be used has a name. */
+/** Nothing sticks out to the side, is cut off or squeezed to a column of letters, and what can be used has a name. */
 export async function expectWhole(page: Page, width: number): Promise<void> {
-  const found = await page.evaluate(() => ({
-    width: document.documentElement.scrollWidth,
-    outside: [...document.querySelectorAll("dialog[open], main, .card, .tile, button, input")]
-      .filter((element) => element.getBoundingClientRect().right > innerWidth + 0.5)
-      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
-    nameless: [...document.querySelectorAll<HTMLInputElement>("a, button, input, select, textarea")]
-      .filter((element) => {
-        const label = element.labels?.[0]?.textContent ?? "";
-        const name = `${element.ariaLabel ?? ""}${element.textContent}${label}`;
-        return name.trim() === "";
-      })
-      .map(({ outerHTML }) => outerHTML.slice(0, 100)),
-  }));
-  expect(found).toEqual({ width, outside: [], nameless: [] });
+  const found = await page.evaluate(() => {
+    const all = (selector: string, isFound: (element: HTMLElement) => boolean): string[] =>
+      [...document.querySelectorAll<HTMLElement>(selector)]
+        .filter(isFound)
+        .map(({ outerHTML }) => outerHTML.slice(0, 100));
+    return {
+      width: document.documentElement.scrollWidth,
+      outside: all(
+        "dialog[open], main, .card, .tile, button, input, select, .button",
+        (element) => element.getBoundingClientRect().right > innerWidth + 0.5,
+      ),
+      cut: all("nav a span, .tile-figure, .button span", (element) => {
+        return element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0;
+      }),
+      squeezed: all("h1, h2, h3, .label, .badge, .hint, .sort, .aside", (element) => {
+        const { width, height } = element.getBoundingClientRect();
+        return width > 1 && height > 90 && height > width * 2;
+      }),
+      nameless: all("a, button, input, select, textarea", (element) => {
+        const label = (element as HTMLInputElement).labels?.[0]?.textContent ?? "";
+        return `${element.ariaLabel ?? ""}${element.textContent}${label}`.trim() === "";
+      }),
+    };
+  });
+  expect(found).toEqual({ width, outside: [], cut: [], squeezed: [], nameless: [] });
 }

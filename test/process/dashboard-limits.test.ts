@@ -1,0 +1,245 @@
+/** The screen Limits in a browser: what is granted and refused, for which keys, and what their records hold. */
+import type { Locator, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { startDashboard, type Dashboard } from "../support/process/dashboard-browser.ts";
+import {
+  button,
+  dialogOf,
+  expectWhole,
+  gone,
+  IS_BLIND,
+  Pages,
+  PATIENT,
+  row,
+  see,
+  START_TIMEOUT_MS,
+  tileOf,
+} from "../support/process/dashboard-pages.ts";
+import { answerFigures, type Traffic } from "../support/process/limit-figures.ts";
+
+const PORT = 18_855;
+const TRAFFIC: Traffic = {
+  api: [42, 6],
+  login: [0.4, 3.1],
+  "uploads-of-the-customers-of-our-largest-region.eu-central-1:v2": [3, 0],
+  "signup@eu": [0.02, 0],
+};
+const KEYS = [
+  { name: "api", key: "ada", count: 1204, countErrorMax: 0 },
+  { name: "login", key: "198.51.100.7", count: 930, countErrorMax: 12 },
+  { name: "api", keyBase64: "/wD+", count: 12, countErrorMax: 0 },
+  ...Array.from({ length: 10 }, (_, i) => ({
+    name: "api",
+    key: `user:${i}`,
+    count: 10 - i,
+    countErrorMax: 0,
+  })),
+];
+
+let dashboard: Dashboard;
+const pages = new Pages();
+
+/** A page whose figures are made up, at a place of the dashboard. */
+async function open(
+  place: string,
+  options: Parameters<Dashboard["open"]>[0] = {},
+  figures: Partial<Parameters<typeof answerFigures>[1]> = {},
+): Promise<Page> {
+  const page = await pages.open(dashboard, options, "/health");
+  await answerFigures(page, { traffic: TRAFFIC, keys: KEYS, ...figures });
+  await page.goto(`${dashboard.url}/dashboard#${place}`);
+  return page;
+}
+
+const chart = (page: Page): Locator => page.getByRole("img", { name: /per second/ });
+
+describe.skipIf(IS_BLIND)("the screen Limits", () => {
+  beforeAll(async () => {
+    dashboard = await startDashboard(PORT);
+    const strategy = { strategy: "token_bucket", burst: 10, rate: 0.001 };
+    await dashboard.send("POST", "/v1/limits/api/ada", { strategy, cost: 3 });
+    const quotas = [{ name: "day", limit: 100, windowMs: 86_400_000 }];
+    const composite = {
+      strategy: "composite",
+      primary: { strategy: "fixed_window", quotas },
+      secondary: strategy,
+    };
+    await dashboard.send("POST", "/v1/limits/login/198.51.100.7", { strategy: composite });
+  }, START_TIMEOUT_MS);
+
+  afterEach(async () => await pages.close(/status of (?:404|409)/));
+
+  afterAll(async () => await dashboard.close());
+
+  describe.each([1280, 400, 320])("%d pixels wide", (width) => {
+    it.each(["light", "dark"] as const)(
+      "limits and one of them fit this width, %s",
+      async (colorScheme) => {
+        const viewport = { width, height: 900 };
+        const page = await open("limits", { viewport, colorScheme });
+        await button(page, "login").first().waitFor();
+        await expect
+          .poll(async () => await tileOf(page, "Refused per second").textContent(), PATIENT)
+          .toMatch(/\d/);
+        await expectWhole(page, width);
+        await pages.picture(`limits-${width}-${colorScheme}`);
+        await button(page, "api").first().click();
+        await page.getByRole("heading", { level: 1, name: "Limit api" }).waitFor();
+        await button(page, "ada").first().waitFor();
+        await expectWhole(page, width);
+        await pages.picture(`limits-one-${width}-${colorScheme}`);
+        await button(page, "ada").first().click();
+        await see(dialogOf(page), "Token bucket");
+        await expectWhole(page, width);
+        await pages.picture(`limits-record-${width}-${colorScheme}`);
+      },
+    );
+  });
+
+  it("limiters are listed with what they grant and refuse, sorted and filtered as the address says", async () => {
+    const page = await open("limits");
+    await see(row(page, "api"), "42.0");
+    await see(row(page, "login"), "89 %");
+    await see(row(page, "signup@eu"), "< 0.1");
+    await expect
+      .poll(async () => await tileOf(page, "Granted per second").textContent(), PATIENT)
+      .toMatch(/^4\d\.\d$/);
+    await button(page, "Refused").click();
+    await button(page, "Refused").click();
+    const first = page.locator("table[aria-label=Limiters] tbody tr .link").first();
+    await expect.poll(async () => await first.textContent(), PATIENT).toBe("api");
+    await button(page, "Refused share").click();
+    await button(page, "Refused share").click();
+    await expect.poll(async () => await first.textContent(), PATIENT).toBe("login");
+    await page.getByRole("searchbox").fill("sign");
+    await gone(row(page, "api").getByRole("meter"));
+    expect(page.url()).toMatch(/#limits\?sort=-refused_share&filter=sign$/);
+    await page.reload();
+    await see(row(page, "signup@eu"), "< 0.1");
+    expect(await row(page, "api").getByRole("meter").count()).toBe(0);
+  });
+
+  it("limiters beyond those that the server tells apart are one row", async () => {
+    const rate = { total: 100, perMinute: 60 };
+    const others = { allowed: rate, refused: rate, errors: rate };
+    const page = await open("limits", {}, { more: { others } });
+    const listed = page.getByRole("row").filter({ hasText: "others" });
+    await see(listed, "50 %");
+    expect(await listed.getByRole("button").count()).toBe(0);
+  });
+
+  it("a limiter opens with its keys, and reload and back work", async () => {
+    const page = await open("limits");
+    await row(page, "login").first().getByRole("button").first().click();
+    await page.getByRole("heading", { level: 1, name: "Limit login" }).waitFor();
+    await expect
+      .poll(async () => await page.evaluate(() => document.activeElement?.id), PATIENT)
+      .toBe("screen-title");
+    expect(page.url()).toMatch(/#limits\?limit=login$/);
+    await see(page, "918 – 930");
+    await page.reload();
+    await see(page, "918 – 930");
+    await page.goBack();
+    await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
+    await page.goForward();
+    await button(page, "All limits").click();
+    await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
+    expect(page.url()).toMatch(/#limits$/);
+  });
+
+  it.each([
+    ["api", "ada", ["Token bucket", "Tokens left", /^7$/]],
+    ["login", "198.51.100.7", ["Composite: fixed window and token bucket", "day: used"]],
+  ] as const)(
+    "a key of the limiter %s leads to the state of its limit: %s",
+    async (limit, key, texts) => {
+      const page = await open(`limits?limit=${limit}`);
+      await button(page, key).first().click();
+      for (const text of texts) await see(dialogOf(page), text);
+      await page.keyboard.press("Escape");
+      await gone(page.locator("dialog[open]"));
+      await expect.poll(() => page.url(), PATIENT).toMatch(new RegExp(`#limits\\?limit=${limit}$`));
+    },
+  );
+
+  it("a key that is not text, and one whose record has expired, can be opened", async () => {
+    const page = await open("limits");
+    const keys = page.locator(".card", { hasText: "Most refused keys" });
+    await button(keys, "\\xff\\x00\\xfe").click();
+    await see(dialogOf(page), "This record is gone");
+    await page.keyboard.press("Escape");
+    expect(await keys.getByRole("row").count()).toBe(9);
+    await button(keys, "Show all 13").click();
+    await expect.poll(async () => await keys.getByRole("row").count(), PATIENT).toBe(14);
+  });
+
+  it("the chart begins with the last hour, and shows what comes when asked", async () => {
+    const page = await open("limits");
+    await chart(page)
+      .and(page.getByRole("img", { name: /of the last hour/ }))
+      .waitFor();
+    const figure = page.locator(".legend li", { hasText: "granted" }).locator(".figure");
+    await page.mouse.move(0, 0);
+    const plot = (await chart(page).boundingBox())!;
+    await page.mouse.move(plot.x + plot.width / 2, plot.y + plot.height / 2);
+    // 45.42 are granted per second, by waves of half as much.
+    await expect.poll(async () => Number(await figure.textContent()), PATIENT).toBeGreaterThan(20);
+    await button(page, "Last 3 minutes").click();
+    await chart(page)
+      .and(page.getByRole("img", { name: /three minutes/ }))
+      .waitFor();
+    expect(page.url()).toMatch(/#limits\?range=live$/);
+    expect(await button(page, "Last 3 minutes").getAttribute("aria-pressed")).toBe("true");
+    await page.reload();
+    await chart(page)
+      .and(page.getByRole("img", { name: /three minutes/ }))
+      .waitFor();
+  });
+
+  it("without history the chart begins with what comes", async () => {
+    const page = await open("limits", {}, { history: false });
+    await chart(page)
+      .and(page.getByRole("img", { name: /three minutes/ }))
+      .waitFor();
+    await page.goto(`${dashboard.url}/dashboard#overview`);
+    await see(page, "Live");
+    await chart(page)
+      .and(page.getByRole("img", { name: /three minutes/ }))
+      .waitFor();
+  });
+
+  it("the overview's chart begins with the last hour, too", async () => {
+    const page = await open("overview");
+    await chart(page)
+      .and(page.getByRole("img", { name: /of the last hour/ }))
+      .waitFor();
+    await see(page.locator(".legend"), "requests");
+    await button(page, "Last 3 minutes").click();
+    await see(page.locator(".legend"), "other");
+  });
+
+  it("a limiter can be tried by hand from its figures", async () => {
+    const page = await open("limits?limit=api");
+    await page.getByRole("link", { name: "Try a limiter" }).click();
+    await page.getByRole("heading", { level: 1, name: "Limiter" }).waitFor();
+    expect(await page.getByLabel("Name", { exact: true }).inputValue()).toBe("api");
+    const current = page.getByRole("navigation").locator("[aria-current=page]");
+    expect(await current.textContent()).toBe("Limits");
+    await page.getByRole("link", { name: "All limits" }).click();
+    await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
+  });
+
+  it("the screen asks for figures only while it is open", async () => {
+    const page = await open("limits");
+    let asked = 0;
+    page.on("request", (request) => {
+      if (request.url().endsWith("/v1/limits")) asked++;
+    });
+    await expect.poll(() => asked, PATIENT).toBeGreaterThan(1);
+    await page.getByRole("link", { name: "Semaphores" }).click();
+    await see(page, "Semaphores");
+    const before = asked;
+    await page.waitForTimeout(4500);
+    expect(asked).toBe(before);
+  });
+});
