@@ -2,12 +2,10 @@
 import { ThrottrError } from "../client/index.ts";
 import type { History, HistoryMinute } from "../wire/history.ts";
 import { useLoaded } from "./hooks.ts";
-import { jsonOf, lacksScope, type Session } from "./session.ts";
+import { isUnknownRoute, jsonOf, lacksScope, type Session } from "./session.ts";
 
 /** The server keeps minutes: more often there is nothing new. */
 const EVERY_MS = 60_000;
-/** Codes of a server of an earlier release, which has no history. */
-const UNKNOWN: readonly string[] = ["not_found", "method_not_allowed"];
 const NONE: readonly HistoryMinute[] = [];
 
 /** Minutes, oldest first; empty until they are there, and where the server keeps none. */
@@ -24,7 +22,7 @@ async function readHistory(
   try {
     return await jsonOf<History>(session, "/v1/history", { signal });
   } catch (error) {
-    if (UNKNOWN.includes(ThrottrError.from(error).code)) return { minutes: NONE };
+    if (isUnknownRoute(ThrottrError.from(error))) return { minutes: NONE };
     throw error;
   }
 }

@@ -187,6 +187,10 @@ async function reached(url: string, init: RequestInit, isRead: boolean): Promise
   }
 }
 
+/** The server is of a release that does not have the route, as a page may come before it in a deployment. */
+export const isUnknownRoute = ({ code }: ThrottrError): boolean =>
+  code === "not_found" || code === "method_not_allowed";
+
 /** A signal that ends what takes too long, beside one that the caller has. */
 export function inTime(signal?: AbortSignal): AbortSignal {
   const timeout = AbortSignal.timeout(TIMEOUT_MS);

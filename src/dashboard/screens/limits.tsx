@@ -37,7 +37,7 @@ import { escapedBytes, pathOf } from "../names.ts";
 import { useOpened, useTextParameter } from "../place.ts";
 import { isUnreached } from "../rights.ts";
 import { learnClock, serverNowMs } from "../server-clock.ts";
-import { jsonOf, lacksScope, type Session } from "../session.ts";
+import { isUnknownRoute, jsonOf, lacksScope, type Session } from "../session.ts";
 import { utf8Of } from "../value-text.ts";
 import { KeyCards, type Keys } from "./limit-keys.tsx";
 
@@ -143,11 +143,7 @@ function OneLimit({
         <Button label="All limits" icon="previous" onPress={onClose} />
       </Head>
       <Allowed session={session} scope="read">
-        {watched.error?.code === "limit_absent" ? (
-          <Empty title="No decisions yet">No shard has counted a limiter of this name.</Empty>
-        ) : (
-          <Failing watched={watched} />
-        )}
+        <Failing watched={watched} />
         {figures === null ? (
           watched.error === null ? (
             <Skeleton rows={8} />
@@ -246,6 +242,12 @@ function TryLink({
 
 function Failing({ watched: { error, reload, isLoading } }: { readonly watched: Loaded<unknown> }) {
   if (error === null) return null;
+  if (error.code === "limit_absent") {
+    return <Empty title="No decisions yet">No shard has counted a limiter of this name.</Empty>;
+  }
+  if (isUnknownRoute(error)) {
+    return <Empty title="Not counted">The server runs a release that counts no decisions.</Empty>;
+  }
   return (
     <div class="failed">
       <Failure error={error} isAskedAgain={isUnreached(error)} />
