@@ -19,8 +19,17 @@ import { RecordsScreen } from "./screens/records.tsx";
 import { SemaphoresScreen } from "./screens/semaphores.tsx";
 import { leaveTo, listenToAddress, placeStore } from "./place.ts";
 import { hasAllScopes } from "./rights.ts";
-import { failureOf, lacksScope, sessionStore, signOut, type Session } from "./session.ts";
-import { Logo, NotOpen, SignIn } from "./sign-in.tsx";
+import {
+  ALL,
+  failureOf,
+  lacksScope,
+  listenToNamespace,
+  sessionStore,
+  signOut,
+  type Session,
+} from "./session.ts";
+import { NamespaceButton } from "./namespace-picker.tsx";
+import { Logo, NamespaceMissing, NotOpen, SignIn } from "./sign-in.tsx";
 import { Store, useStore } from "./store.ts";
 import { nextTheme, themeStore } from "./theme.ts";
 import type { Theme } from "./theme-names.ts";
@@ -80,6 +89,7 @@ export function listenToPage(): void {
     requestAnimationFrame(() => document.getElementById("screen-title")?.focus());
   });
   listenToAddress();
+  listenToNamespace();
   addEventListener("keydown", onKey);
 }
 
@@ -125,6 +135,8 @@ export function App() {
     case "open":
       return screen === SIGN_IN ? (
         <SignIn key="open" session={state.session} error={null} onLeave={leaveSignIn} />
+      ) : state.session.grant.namespace === ALL ? (
+        <NamespaceMissing session={state.session} />
       ) : (
         <Opened session={state.session} place={screenIn(screen)} />
       );
@@ -248,7 +260,11 @@ function Rights({ session }: { readonly session: Session }) {
       class="rights hint"
       title={expiresAtMs === null ? "" : `This access ends ${formatMoment(expiresAtMs)}`}
     >
-      <strong>{namespace}</strong>
+      {session.grant.isForAllNamespaces ? (
+        <NamespaceButton session={session} />
+      ) : (
+        <strong>{namespace}</strong>
+      )}
       <span>
         {scopes.length === 0
           ? "no scopes"

@@ -41,32 +41,32 @@ export function RangedChart({
   readonly title: string;
   /** For screen readers, without the range. */
   readonly label: string;
-  readonly hour: Lines;
+  /** Null: the server keeps no minutes, or they are not there yet. */
+  readonly hour: Lines | null;
   readonly live: Lines;
 }) {
-  // Where the server has no history, the chart begins with what comes.
-  const otherwise = hour.points.some(({ values }) => values !== null) ? "hour" : "live";
   const [range, setRange] = useTextParameter("range");
-  const shown = range === "hour" || range === "live" ? range : otherwise;
-  const isHour = shown === "hour";
-  const isMany = Math.max(hour.names.length, live.names.length) > FEW_LINES;
+  const isHour = hour !== null && range !== "live";
+  const isMany = Math.max(hour?.names.length ?? 0, live.names.length) > FEW_LINES;
   return (
     <Card
       title={title}
       aside={
-        <Switch
-          label="Range"
-          value={shown}
-          options={[
-            ["hour", "Last hour"],
-            ["live", "Last 3 minutes"],
-          ]}
-          onChoice={setRange}
-        />
+        hour === null ? null : (
+          <Switch
+            label="Range"
+            value={isHour ? "hour" : "live"}
+            options={[
+              ["hour", "Last hour"],
+              ["live", "Last 3 minutes"],
+            ]}
+            onChoice={(name) => setRange(name === "live" ? name : "")}
+          />
+        )
       }
     >
       <Chart
-        key={shown}
+        key={isHour ? "hour" : "live"}
         label={`${label}, ${isHour ? "of the last hour by the minute" : "of the last three minutes"}`}
         lines={isHour ? hour : live}
         spanMs={isHour ? HOUR_MS : LIVE_MS}

@@ -1,4 +1,5 @@
 /** The last hour of the namespace, as the server has kept it: what charts begin with. */
+import { useRef } from "hono/jsx/dom";
 import { ThrottrError } from "../client/index.ts";
 import type { History, HistoryMinute } from "../wire/history.ts";
 import { useLoaded } from "./hooks.ts";
@@ -8,11 +9,15 @@ import { isUnknownRoute, jsonOf, lacksScope, type Session } from "./session.ts";
 const EVERY_MS = 60_000;
 const NONE: readonly HistoryMinute[] = [];
 
-/** Minutes, oldest first; empty until they are there, and where the server keeps none. */
-export function useHistory(session: Session): readonly HistoryMinute[] {
+/** Minutes, oldest first; null until they are there, and where the server keeps none or had none at first. */
+export function useHistory(session: Session): readonly HistoryMinute[] | null {
   const isAllowed = !lacksScope(session, "admin");
   const load = isAllowed ? (signal: AbortSignal) => readHistory(session, signal) : null;
-  return useLoaded(load, [session], EVERY_MS).value?.minutes ?? NONE;
+  const { value } = useLoaded(load, [session], EVERY_MS);
+  // A chart that has begun with what comes does not turn into another one while it is looked at.
+  const hadNone = useRef(false);
+  if (value?.minutes.length === 0) hadNone.current = true;
+  return value === null || hadNone.current ? null : value.minutes;
 }
 
 async function readHistory(

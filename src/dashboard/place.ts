@@ -33,9 +33,32 @@ export function listenToAddress(): void {
   addEventListener("hashchange", read);
 }
 
+/** The address without its hash: the query has the namespace. */
+const pageAddress = (): string => location.pathname + location.search;
+
+/** The parameter of the query that names the namespace: it stays while screens change. */
+const NAMESPACE = "namespace";
+
+export const namespaceInAddress = (): string | null =>
+  new URLSearchParams(location.search).get(NAMESPACE);
+
+/**
+ * Names a namespace in the address.
+ *
+ * @param name null: the one that the token says
+ * @param isStep the browser's back leads to the one before
+ */
+export function putNamespaceInAddress(name: string | null, isStep = false): void {
+  const address = new URL(location.href);
+  if (name === null) address.searchParams.delete(NAMESPACE);
+  else address.searchParams.set(NAMESPACE, name);
+  if (isStep) history.pushState(null, "", address);
+  else history.replaceState(history.state, "", address);
+}
+
 /** Goes to a screen in place of this one: back does not lead here. */
 export function leaveTo(screen: string): void {
-  history.replaceState(null, "", location.pathname + (screen === "" ? "" : `#${screen}`));
+  history.replaceState(null, "", pageAddress() + (screen === "" ? "" : `#${screen}`));
   placeStore.set(placeOf(location.hash));
 }
 
@@ -55,7 +78,7 @@ function useParameter(
     if (escaped === null) after.delete(name);
     else after.set(name, escaped);
     const query = [...after].map((pair) => pair.join("=")).join("&");
-    const address = `${location.pathname}#${screen}${query === "" ? "" : `?${query}`}`;
+    const address = `${pageAddress()}#${screen}${query === "" ? "" : `?${query}`}`;
     if (isStep && escaped !== null && !before.has(name)) history.pushState(OPENED, "", address);
     // Back takes the step away again; a window that a link has opened has no step to take back.
     else if (escaped === null && isStep && history.state === OPENED) return history.back();

@@ -8,17 +8,17 @@
 import { http, ThrottrClient, ThrottrError } from "../client/index.ts";
 import { DOOR_PATH } from "../client/transport/door.ts";
 import { errorOfResponse } from "../client/transport/failure.ts";
+import { credentialsFor, OPEN_NAMESPACE } from "../wire/credentials.ts";
 import type { Grant } from "../wire/grant.ts";
 import type { ScopeName } from "../wire/throttr/requests.ts";
 import { urlOf } from "./base.ts";
+import { namespaceInAddress, putNamespaceInAddress } from "./place.ts";
 import { learnClockOf } from "./server-clock.ts";
 import { forgetToken, keepToken, readToken } from "./session-token.ts";
 import { Store } from "./store.ts";
 
-/** In front of a namespace that stands in place of a token. */
-const NAMESPACE = "namespace.";
-/** The namespace of requests without a token, where the server accepts them. */
-const OPEN_NAMESPACE = "default";
+/** The namespace of a token for all of them that names none. */
+export const ALL = "*";
 /** How long an answer may take, ms. */
 const TIMEOUT_MS = 15_000;
 /** Errors that end a session: the token is missing, wrong or expired. */
@@ -45,27 +45,48 @@ export type SessionState =
 
 export const sessionStore = new Store<SessionState>({ status: "checking" });
 
-/** Opens the dashboard with the token of this tab, or without one. */
+/** Opens the dashboard with the token of this tab, or without one; in the namespace that the address names. */
 export async function openSession(): Promise<void> {
-  await signIn(readToken());
+  const [token, namespace] = [readToken(), namespaceInAddress()];
+  if (namespace === null) return void (await signIn(token));
+  const named = credentialsFor(token, namespace);
+  try {
+    await enter(named);
+  } catch {
+    // Most often the token is for one namespace: then that one is shown, or the reason why not.
+    await signIn(token);
+  }
 }
 
-/** Opens a namespace of a server that lets anyone in to any. Answers as `signIn`. */
-export async function openNamespace(name: string): Promise<ThrottrError | null> {
-  return await signIn(name === OPEN_NAMESPACE ? null : NAMESPACE + name);
+/** Back and forward may lead to another namespace. */
+export function listenToNamespace(): void {
+  addEventListener("popstate", () => {
+    const { value } = sessionStore;
+    const namespace = namespaceInAddress();
+    if (value.status !== "open" || namespace === null) return;
+    if (namespace !== value.session.grant.namespace) void openSession();
+  });
 }
 
-/** Whether the server lets anyone in to any namespace. */
-export async function mayNameNamespaces(): Promise<boolean> {
-  return await grantOf(NAMESPACE + OPEN_NAMESPACE).then(
-    () => true,
-    () => false,
-  );
+/**
+ * Opens another namespace, with a token for all of them or on a server that lets anyone in to any.
+ *
+ * @returns why not; the session that was open then goes on
+ */
+export async function chooseNamespace(
+  { token, grant }: Session,
+  name: string,
+): Promise<ThrottrError | null> {
+  // Back leads to the namespace that was open, which the address need not have named.
+  if (grant.namespace !== ALL) putNamespaceInAddress(grant.namespace);
+  putNamespaceInAddress(name, true);
+  return await signIn(credentialsFor(token, name));
 }
 
 /** Goes on without the token, where the server lets anyone in; else asks for one. */
 export async function signOut(): Promise<void> {
   forgetToken();
+  putNamespaceInAddress(null);
   sessionStore.set({ status: "checking" });
   await signIn(null);
 }
@@ -76,14 +97,11 @@ export async function signOut(): Promise<void> {
  * @returns why it is not taken; a session that was open before then goes on
  */
 export async function signIn(token: string | null): Promise<ThrottrError | null> {
-  const { value } = sessionStore;
   try {
-    const grant = await grantOf(token);
-    keepToken(token);
-    sessionStore.set({ status: "open", session: sessionOf(token, grant) });
-    if (value.status === "open") await value.session.throttr.close();
+    await enter(token);
     return null;
   } catch (thrown) {
+    const { value } = sessionStore;
     const error = ThrottrError.from(thrown, "failed");
     if (value.status === "open") return error;
     if (TOKEN_CODES.includes(error.code)) {
@@ -98,12 +116,17 @@ export async function signIn(token: string | null): Promise<ThrottrError | null>
 }
 
 /** @throws ThrottrError as the server refuses the token */
-async function grantOf(token: string | null): Promise<Grant> {
-  return await jsonOf<Grant>({ token }, "/v1/access");
+async function enter(token: string | null): Promise<void> {
+  const grant = await jsonOf<Grant>({ token }, "/v1/access");
+  const { value } = sessionStore;
+  keepToken(token);
+  if (namespaceInAddress() !== null) putNamespaceInAddress(grant.namespace);
+  sessionStore.set({ status: "open", session: sessionOf(token, grant) });
+  if (value.status === "open") await value.session.throttr.close();
 }
 
 function sessionOf(token: string | null, grant: Grant): Session {
-  const isWithoutToken = token === null || token.startsWith(NAMESPACE);
+  const isWithoutToken = token === null || token.startsWith(OPEN_NAMESPACE);
   const throttr = new ThrottrClient(http(urlOf(DOOR_PATH), token === null ? {} : { token }));
   return { token, isWithoutToken, grant, throttr };
 }

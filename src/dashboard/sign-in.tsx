@@ -5,7 +5,8 @@ import { IS_PART } from "./base.ts";
 import { Button, Failure, Field, Form } from "./controls/index.ts";
 import { useEffect } from "./effect.ts";
 import { isUnreached } from "./rights.ts";
-import { mayNameNamespaces, openNamespace, openSession, signIn, type Session } from "./session.ts";
+import { NamespaceList } from "./namespace-picker.tsx";
+import { openSession, signIn, signOut, type Session } from "./session.ts";
 
 /** Makes a token with all scopes, in lines that fit. */
 const TOKEN_COMMAND = `TOKEN_SECRET=… npx throttr-edge token \\
@@ -56,7 +57,12 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
           </p>
         </Form>
       ) : null}
-      {session?.isWithoutToken ? <NamespaceForm session={session} onDone={done} /> : null}
+      {session?.isWithoutToken && session.grant.isForAllNamespaces ? (
+        <section class="part">
+          <h2>Or open a namespace without a token</h2>
+          <NamespaceList session={session} onChosen={onLeave} />
+        </section>
+      ) : null}
       <div class="prose hint">
         <p>
           Only this tab keeps the token. The dashboard shows what the scopes of the token allow;
@@ -68,34 +74,16 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
   );
 }
 
-/** Opens a namespace of a local server without a token; renders nothing where the server does not allow that. */
-function NamespaceForm({
-  session,
-  onDone,
-}: {
-  readonly session: Session;
-  /** Gets why it was not opened, or null. */
-  readonly onDone: (refusal: ThrottrError | null) => void;
-}) {
-  const [isPossible, setPossible] = useState(false);
-  useEffect(() => {
-    mayNameNamespaces().then(setPossible, () => {});
-  }, []);
-  if (!isPossible) return null;
+/** A token for all namespaces opens none of them by itself. */
+export function NamespaceMissing({ session }: { readonly session: Session }) {
   return (
-    <Form
-      submit="Open namespace"
-      kind="plain"
-      onSubmit={async (fields) => onDone(await openNamespace(fields("namespace").trim()))}
-    >
-      <Field
-        label="Or open a namespace without a token"
-        name="namespace"
-        value={session.grant.namespace}
-        hint="This server is local: every namespace is open"
-        isMono
-      />
-    </Form>
+    <main class="alone">
+      <Logo />
+      <h1>Throttr Edge</h1>
+      <p class="lead">This token is for all namespaces: choose one.</p>
+      <NamespaceList session={session} onChosen={() => {}} />
+      <Button label="Sign out" icon="leave" onPress={() => void signOut()} />
+    </main>
   );
 }
 

@@ -8,6 +8,8 @@ export interface Grant {
   readonly keyPrefixes: readonly string[];
   /** Channels must begin with one of these; empty for any channel. */
   readonly channelPrefixes: readonly string[];
+  /** The caller may list the namespaces, and choose one of them for each request. */
+  readonly isForAllNamespaces: boolean;
   /** When the access ends, ms since the epoch; null for never. */
   readonly expiresAtMs: number | null;
 }

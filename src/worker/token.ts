@@ -191,15 +191,23 @@ function namespaceNamed({ ns }: Pick<Claims, "ns">, name: string): string {
   return result.output;
 }
 
+/** Whether the caller may list namespaces, and choose one for each request. */
+export function isForAllNamespaces(
+  { ACCESS, OPEN_NAMESPACES }: Settings,
+  { token }: Pick<Access, "token">,
+): boolean {
+  // A server that lets strangers choose any namespace has none to hide.
+  const isOpen = ACCESS === "open" && OPEN_NAMESPACES === "any" && token === undefined;
+  return isOpen || token?.namespace === DEPLOYMENT;
+}
+
 /**
  * The access to the deployment as a whole, whether or not the credentials name a namespace.
  *
  * @throws ThrottrError `deployment_only`
  */
-function deploymentAccess({ ACCESS, OPEN_NAMESPACES }: Settings, access: Access): Access {
-  // A server that lets strangers choose any namespace has none to hide.
-  const isOpen = ACCESS === "open" && OPEN_NAMESPACES === "any" && access.token === undefined;
-  if (isOpen || access.token?.namespace === DEPLOYMENT) return { ...access, namespace: DEPLOYMENT };
+function deploymentAccess(settings: Settings, access: Access): Access {
+  if (isForAllNamespaces(settings, access)) return { ...access, namespace: DEPLOYMENT };
   throw new ThrottrError(
     "deployment_only",
     `the route is about all namespaces, so it needs a token with the claim "ns": "*" (throttr-edge token --ns '*')`,

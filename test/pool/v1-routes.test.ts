@@ -117,6 +117,7 @@ const SUCCESSES: Readonly<
       scopes: ALL_SCOPES,
       keyPrefixes: [],
       channelPrefixes: [],
+      isForAllNamespaces: false,
       expiresAtMs: expect.any(Number),
     },
   ],

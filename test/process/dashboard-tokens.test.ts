@@ -73,6 +73,44 @@ describe.skipIf(IS_BLIND)("the dashboard, with tokens", () => {
     expect(await page.evaluate(() => sessionStorage.length)).toBe(0);
   });
 
+  it("a token for all namespaces chooses one, and the address names it", async () => {
+    await signedIn("PUT", "/v1/counters/mine", { quota: 7, ttlMs: 3_600_000 });
+    const page = await open(undefined, "records");
+    await page.getByLabel("Token").fill(tokenOf(ALL_SCOPES, 3600, "*"));
+    await button(page, "Sign in").click();
+    await see(page, "This token is for all namespaces: choose one.");
+    await pages.picture("namespace-missing-1280-light");
+    await page.getByRole("searchbox").fill("my-app");
+    await page
+      .getByRole("button", { name: /^(?:Open )?my-app$/ })
+      .first()
+      .click();
+    await button(page, "mine").waitFor();
+    expect(page.url()).toMatch(/\?namespace=my-app#records$/);
+    expect(page.url()).not.toContain("ey");
+    await page.reload();
+    await button(page, "mine").waitFor();
+    await button(page, "Namespace my-app: choose another").click();
+    await dialogOf(page).getByRole("searchbox").fill("other");
+    await button(dialogOf(page), "Open other").click();
+    await see(page, "No records yet");
+    await page.goBack();
+    await button(page, "mine").waitFor();
+    await page.goto(`${dashboard.url}/dashboard?namespace=other#records`);
+    await see(page, "No records yet");
+  });
+
+  it("a link to a namespace that the token does not open shows the token's own", async () => {
+    const page = await openWith(tokenOf("read"), "records");
+    await see(page.locator(".rights"), "my-app");
+    expect(await button(page, /choose another/).count()).toBe(0);
+    await page.goto(`${dashboard.url}/dashboard?namespace=other#records`);
+    await see(page.locator(".rights"), "my-app");
+    expect(page.url()).toMatch(/\?namespace=my-app#records$/);
+    await page.reload();
+    await see(page.locator(".rights"), "my-app");
+  });
+
   it("the token goes along with subscriptions", async () => {
     const page = await openWith(tokenOf("publish,subscribe,admin"), "channels");
     const tail = page.locator(".card", { hasText: "Live messages" });

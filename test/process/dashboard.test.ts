@@ -102,7 +102,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
   });
 
   it("the dashboard shows each second what the namespace is doing, and nothing moves", async () => {
-    const page = await open();
+    const page = await open(undefined, "overview?range=live");
     await page.evaluate(() => {
       const shifts = window as unknown as { shifted: number };
       shifts.shifted = 0;
@@ -488,41 +488,74 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
     expect((await fetch(`${dashboard.url}/v1/counters/`)).status).toBe(404);
   });
 
-  it("on an open server any namespace can be opened", async () => {
+  it("on an open server every namespace can be chosen, and the address names it", async () => {
     const headers = { authorization: "Bearer namespace.my-app" };
     const body = JSON.stringify({ quota: 7, ttlMs: 3_600_000 });
     await fetch(`${dashboard.url}/v1/counters/mine`, { method: "PUT", headers, body });
-    const page = await open({ viewport: { width: 400, height: 900 } }, "records");
-    await see(page.locator(".rights"), "default");
+    const page = await open({ viewport: { width: 320, height: 900 } }, "records");
     await button(page, "large").waitFor();
-    await button(page, "Sign in").click();
-    expect(page.url()).toMatch(/#sign-in$/);
-    await page.getByLabel("Or open a namespace").fill("my app");
-    await pages.picture("sign-in-open-400-light");
-    await page.getByLabel("Or open a namespace").fill("my-app");
-    await button(page, "Open namespace").click();
-    await see(page, "Namespace my-app");
-    await page.goto(`${dashboard.url}/dashboard#records`);
+    const choice = page.locator("dialog[open] .choices");
+    const choose = async (name: string): Promise<void> => {
+      await button(page, /: choose another$/).click();
+      await expectWhole(page, 320);
+      await button(choice, name).click();
+      await gone(page.locator("dialog[open]"));
+      await see(page.locator(".rights"), name);
+    };
+    // The list has a namespace within seconds of its first record.
+    await expect
+      .poll(async () => {
+        await button(page, /: choose another$/).click();
+        await button(choice, "default").waitFor();
+        const isListed = (await button(choice, "my-app").count()) === 1;
+        await pages.picture("namespaces-320-light");
+        await page.keyboard.press("Escape");
+        return isListed;
+      }, PATIENT)
+      .toBe(true);
+    await choose("my-app");
     await button(page, "mine").waitFor();
     expect(await button(page, "large").count()).toBe(0);
-    await see(page.locator(".rights"), "my-app");
-    await page.reload();
-    await button(page, "mine").waitFor();
-    await page.goto(`${dashboard.url}/dashboard#channels`);
+    expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#records$/);
+    await page.getByRole("link", { name: "Channels" }).click();
+    expect(page.url()).toMatch(/\/dashboard\?namespace=my-app#channels$/);
     const tail = page.locator(".card", { hasText: "Live messages" });
     await tail.getByLabel("Channel").fill("news");
     await button(tail, "Listen").click();
     await see(tail, "Listening");
     await fetch(`${dashboard.url}/channels/news`, { method: "POST", headers, body: "to my-app" });
     await see(tail, "to my-app");
-    await pages.picture("namespace-400-light");
+    await pages.picture("namespace-320-light");
+    await choose("default");
+    await page.goBack();
+    await see(page.locator(".rights"), "my-app");
+    await page.reload();
+    await see(page.locator(".rights"), "my-app");
     await button(page, "Leave the namespace").click();
+    await see(page.locator(".rights"), "default");
+    expect(page.url()).not.toContain("namespace=");
+  });
+
+  it("a namespace that is not listed can be opened by its name", async () => {
+    const page = await open(undefined, "/dashboard?namespace=linked#records");
+    await see(page.locator(".rights"), "linked");
+    await see(page, "No records yet");
+    await button(page, "Namespace linked: choose another").click();
+    await dialogOf(page).getByRole("searchbox").fill("brand new");
+    await gone(dialogOf(page).locator(".choices li"));
+    expect(await button(dialogOf(page), /^Open/).count()).toBe(0);
+    await dialogOf(page).getByRole("searchbox").fill("brand-new");
+    await button(dialogOf(page), "Open brand-new").click();
+    await see(page.locator(".rights"), "brand-new");
+    await page.goto(`${dashboard.url}/dashboard#sign-in`);
+    await see(page, "Or open a namespace without a token");
+    await button(page, "default").click();
     await see(page.locator(".rights"), "default");
   });
 
   it("the dashboard can always be signed in to and out of", async () => {
     const page = await open(undefined, "sign-in");
-    await page.getByLabel("Or open a namespace").waitFor();
+    await see(page, "Or open a namespace without a token");
     await pages.picture("sign-in-open-1280-light");
     await page.getByLabel("Token", { exact: true }).fill("nonsense");
     await button(page, "Sign in").click();

@@ -6,11 +6,14 @@ import { useRef } from "hono/jsx/dom";
 const TYPING_MS = 300;
 
 export function Search({
+  id = "filter",
   label,
   placeholder,
   value,
   onText,
 }: {
+  /** Another one beside the filter of the screen. */
+  readonly id?: string;
   readonly label: string;
   readonly placeholder: string;
   /** The text that it begins with. */
@@ -29,7 +32,7 @@ export function Search({
       <span class="unseen">{label}</span>
       <input
         ref={field}
-        id="filter"
+        id={id}
         class="mono"
         type="search"
         placeholder={placeholder}

@@ -25,14 +25,23 @@ export const figures = <Row,>(
 export function Opener({
   text,
   title = "",
+  isCurrent = false,
   onOpen,
 }: {
   readonly text: string;
   readonly title?: string;
+  /** It is the one that is open already. */
+  readonly isCurrent?: boolean;
   readonly onOpen: () => void;
 }) {
   return (
-    <button type="button" class="link mono" title={title} onClick={onOpen}>
+    <button
+      type="button"
+      class="link mono"
+      title={title}
+      aria-current={isCurrent ? "true" : null}
+      onClick={onOpen}
+    >
       {text}
     </button>
   );

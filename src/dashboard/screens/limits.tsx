@@ -269,7 +269,6 @@ function Figures({
   readonly rates: LimitRates;
 }) {
   const minutes = useHistory(session);
-  const counts = countsByMinute(minutes, (minute) => countsOfMinute(minute, name));
   const { points, rates: perSecond } = samples;
   const lines = (points: Lines["points"]): Lines => ({ names: NAMES, colours: COLOURS, points });
   const share = refusedShare(rates);
@@ -305,7 +304,16 @@ function Figures({
       <RangedChart
         title="Decisions per second"
         label="Granted and refused per second"
-        hour={lines(pointsOfHour(counts, points, { lines: NAMES.length, nowMs: serverNowMs() }))}
+        hour={
+          minutes &&
+          lines(
+            pointsOfHour(
+              countsByMinute(minutes, (minute) => countsOfMinute(minute, name)),
+              points,
+              { lines: NAMES.length, nowMs: serverNowMs() },
+            ),
+          )
+        }
         live={lines(points)}
       />
     </>

@@ -145,12 +145,15 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
 function RequestsChart({ session, feed }: { readonly session: Session; readonly feed: Feed }) {
   const minutes = useHistory(session);
   const { samples, names } = feed;
-  const counts = countsByMinute(minutes, ({ requests }) => [requests]);
   const inAll = samples.map(({ atMs, values }) => ({ atMs, values: values && [sumOf(values)] }));
-  const hour: Lines = {
+  const hour: Lines | null = minutes && {
     names: ["requests"],
     colours: ["--line-0"],
-    points: pointsOfHour(counts, inAll, { lines: 1, nowMs: serverNowMs() }),
+    points: pointsOfHour(
+      countsByMinute(minutes, ({ requests }) => [requests]),
+      inAll,
+      { lines: 1, nowMs: serverNowMs() },
+    ),
   };
   const free = Array.from({ length: LINES_MAX - names.length }, () => null);
   const live: Lines = {

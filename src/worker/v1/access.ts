@@ -1,9 +1,9 @@
 /** The route about the caller itself: a page with a session of its application has no token to read its rights from. */
 import * as v from "valibot";
-import type { Access } from "../../base/access.ts";
 import type { Grant } from "../../wire/grant.ts";
 import { Scope } from "../../wire/throttr/requests.ts";
-import { scopeNames } from "../token.ts";
+import type { Caller } from "../caller.ts";
+import { isForAllNamespaces, scopeNames } from "../token.ts";
 import { ok, route } from "./route.ts";
 
 const prefixes = (names: string) =>
@@ -18,6 +18,10 @@ const grantAnswer = v.strictObject({
   scopes: v.array(v.picklist(scopeNames)),
   keyPrefixes: prefixes("Keys"),
   channelPrefixes: prefixes("Channels"),
+  isForAllNamespaces: v.pipe(
+    v.boolean(),
+    v.description("Whether the caller may list namespaces, and choose one for each request."),
+  ),
   expiresAtMs: v.pipe(
     v.nullable(v.number()),
     v.description("When the access ends, in ms since the epoch; null for never."),
@@ -26,14 +30,15 @@ const grantAnswer = v.strictObject({
 
 const decoder = new TextDecoder();
 
-function grantOf({ namespace, scopes, expiresAtMs, ...prefixes }: Access): Grant {
-  const { keyPrefixes, channelPrefixes } = prefixes;
+function grantOf({ access, settings }: Caller): Grant {
+  const { namespace, scopes, expiresAtMs, keyPrefixes, channelPrefixes } = access;
   return {
     namespace,
     scopes: scopeNames.filter((name) => (scopes & Scope[name]) !== 0),
     // They came as text, in the claims of a token or the props of a binding.
     keyPrefixes: keyPrefixes.map((prefix) => decoder.decode(prefix)),
     channelPrefixes: channelPrefixes.map((prefix) => decoder.decode(prefix)),
+    isForAllNamespaces: isForAllNamespaces(settings, access),
     expiresAtMs,
   };
 }
@@ -51,6 +56,6 @@ export const accessRoutes = [
     scopes: [],
     answers: { 200: { description: "The rights.", schema: grantAnswer } },
     example: { url: "/v1/access" },
-    answer: ({ caller }) => Promise.resolve(ok(grantOf(caller.access))),
+    answer: ({ caller }) => Promise.resolve(ok(grantOf(caller))),
   }),
 ];

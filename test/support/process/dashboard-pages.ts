@@ -76,9 +76,9 @@ export const button = (where: Page | Locator, name: string | RegExp): Locator =>
 export const row = (page: Page | Locator, name: string): Locator =>
   page.getByRole("row").filter({ has: button(page as Page, name) });
 
-/** A token of the namespace `my-app`, with some scopes. */
-export function tokenOf(scopes: string, ttlSeconds = 3600): string {
-  const args = ["--ns", "my-app", "--scopes", scopes, `--ttl=${ttlSeconds}s`];
+/** A token with some scopes, of the namespace `my-app` unless another is given. */
+export function tokenOf(scopes: string, ttlSeconds = 3600, namespace = "my-app"): string {
+  const args = ["--ns", namespace, "--scopes", scopes, `--ttl=${ttlSeconds}s`];
   return execFileSync(process.execPath, ["src/cli/main.ts", "token", ...args], {
     env: { ...process.env, TOKEN_SECRET },
     encoding: "utf8",
