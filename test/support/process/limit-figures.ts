@@ -83,7 +83,7 @@ export async function answerFigures(
     const name = /\/v1\/limits\/(.*)$/.exec(route.request().url())?.[1];
     const common = { atMs, unreachableShards: [] };
     if (name !== undefined) {
-      const own = keys.filter((key) => key.name === name).map(({ name: _, ...key }) => key);
+      const own = keys.filter((key) => key.name === name);
       const rates = ratesOf(traffic[name]!, seconds);
       await route.fulfill({ json: { ...common, name, ...rates, hottest: own, mostRefused: own } });
       return;
