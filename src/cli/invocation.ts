@@ -59,12 +59,17 @@ export class Invocation {
    */
   #settings: ConnectionSettings | null = null;
 
-  constructor(command: Command, run: Run) {
+  constructor(run: Run, flags: ConnectionOptions) {
     this.run = run;
     this.host = run.host;
     this.signal = run.signal;
-    this.flags = { ...run.flags, ...optionsWithAncestors(command) };
-    this.output = new Output(run.host, this.flags.json === true);
+    this.flags = flags;
+    this.output = new Output(run.host, flags.json === true);
+  }
+
+  /** The same command in a namespace, for the holder of a token for all of them. */
+  inNamespace(namespace: string): Invocation {
+    return new Invocation(this.run, { ...this.flags, namespace });
   }
 
   /** The server to talk to. @throws UsageError `profile_unknown`, `profiles_invalid` */
@@ -116,7 +121,7 @@ export function action<Options, Operands extends unknown[]>(
     const command = args.at(-1) as Command;
     const run = runs.get(rootOf(command));
     if (run === undefined) throw new Error("the program was not made for a run");
-    const invocation = new Invocation(command, run);
+    const invocation = new Invocation(run, { ...run.flags, ...optionsWithAncestors(command) });
     // Commander calls with the operands, then the options, then the command itself.
     const operands = args.slice(0, -2) as Operands;
     run.exitCode =

@@ -31,12 +31,16 @@ import { assertHealthy } from "./health.ts";
 import { locationOf, openConnection } from "./hubs.ts";
 import { openLive } from "./live.ts";
 import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
+import type { Metric } from "./metrics/exposition.ts";
 import { metricsOf } from "./metrics/metrics.ts";
+import { metricsOfNamespaces } from "./metrics/namespaces.ts";
 import { isProblem, methodNotAllowed, problemResponse } from "./problem.ts";
+import { SURVEYED_MAX, surveyNamespaces } from "./all-namespaces.ts";
 import { askSurvey } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
 import { trustedAccess } from "./trust.ts";
 import { authenticate, type Credentials, type Reach } from "./token.ts";
+import { allMetricsQuery } from "./v1/namespaces.ts";
 import { liveQuery } from "./v1/overview.ts";
 import { readQuery } from "./v1/request.ts";
 import { assertScopes, serveJson } from "./v1/serve.ts";
@@ -297,10 +301,20 @@ router.all("/channels/:channel{.+}", () =>
 
 // Figures are gathered at each scrape. There is no process to keep them in: an isolate may end at any time.
 router.get("/metrics", async (c) => {
-  const survey = await askSurvey(await watcherOf(c));
-  const text = expositionOf(metricsOf(c.var.access.namespace, survey));
+  const text = expositionOf(await askMetrics(c));
   return c.body(text, 200, { "content-type": EXPOSITION_TYPE, "cache-control": "no-store" });
 });
+
+/** The metrics of the caller's namespace, or with `?namespace=*` of all. Any other parameter is ignored there. */
+async function askMetrics(c: AppContext): Promise<Metric[]> {
+  if (c.req.query("namespace") === undefined) {
+    const watcher = await watcherOf(c);
+    return metricsOf(watcher.access.namespace, await askSurvey(watcher));
+  }
+  const watcher = await watcherOf(c, "deployment");
+  const { after = null } = readQuery(allMetricsQuery, c.req.raw);
+  return metricsOfNamespaces(await surveyNamespaces(watcher, after, SURVEYED_MAX));
+}
 
 // Not among the routes of `v1/`, whose answers are whole: this one stays open.
 router.get("/v1/overview/live", async (c) => {
@@ -317,12 +331,12 @@ for (const path of ["/metrics", "/v1/overview/live"]) {
 serveJson(router, accessOf);
 
 /**
- * A caller with the scope `admin`, which reading figures of the whole namespace needs.
+ * A caller with the scope `admin`, which reading figures of a whole namespace needs.
  *
  * @throws ThrottrError as `accessOf`; `scope_missing`
  */
-async function watcherOf(c: AppContext): Promise<Caller> {
-  const access = await accessOf(c);
+async function watcherOf(c: AppContext, reach?: Reach): Promise<Caller> {
+  const access = await accessOf(c, reach);
   assertScopes(["admin"], access);
   c.set("access", access);
   return callerOf(c.env, c.executionCtx, access);

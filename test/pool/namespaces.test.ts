@@ -4,7 +4,9 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { NamespaceList } from "../../src/objects/channel/namespace-list.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
+import { Dispatch } from "../../src/dispatch/dispatch.ts";
 import { get } from "../support/pool/doors.ts";
+import { parseExposition } from "../support/text/exposition.ts";
 import { meterOf, shardStub } from "../support/pool/shards.ts";
 import { bearerOf, tokenOf } from "../support/pool/tokens.ts";
 import { calling, expectProblem, type Calling } from "../support/pool/v1-calls.ts";
@@ -162,6 +164,87 @@ describe("the list of namespaces", () => {
         { name: "b", registeredAtMs: 7 },
       ]);
     });
+  });
+});
+
+describe("figures of all namespaces", () => {
+  it("one scrape has the figures of each namespace, told apart by their labels", async () => {
+    const names = [freshName(), freshName()];
+    for (const ns of names) await insert(await callsOf(ns));
+    await expect.poll(() => listed()).toEqual(expect.arrayContaining(names));
+    const response = await get("/metrics?namespace=*", await bearerOf({ ns: "*" }));
+    expect(response.status).toBe(200);
+    const metrics = parseExposition(await response.text());
+    const ofNames = (metric: string): Record<string, number> => {
+      const sums: Record<string, number> = {};
+      for (const { labels, value } of metrics.get(metric)!.samples) {
+        const { namespace } = labels;
+        if (names.includes(namespace!)) sums[namespace!] = (sums[namespace!] ?? 0) + value;
+      }
+      return sums;
+    };
+    const each = (value: number) => Object.fromEntries(names.map((ns) => [ns, value]));
+    expect(ofNames("throttr_namespace_up")).toEqual(each(1));
+    expect(ofNames("throttr_records")).toEqual(each(1));
+    expect(ofNames("throttr_shard_up")).toEqual(each(4));
+    expect(metrics.get("throttr_namespaces_left_out")!.samples).toEqual([{ labels: {}, value: 0 }]);
+  });
+
+  it("a scrape begins behind the name that it is given", async () => {
+    const headers = await bearerOf({ ns: "*" });
+    const names = [freshName(), freshName()].toSorted();
+    for (const ns of names) await insert(await callsOf(ns));
+    await expect.poll(() => listed()).toEqual(expect.arrayContaining(names));
+    const text = await (await get(`/metrics?namespace=*&after=${names[0]}`, headers)).text();
+    expect(text).not.toContain(`namespace="${names[0]}"`);
+    expect(text).toContain(`namespace="${names[1]}"`);
+    for (const query of ["namespace=other", "namespace=*&after=a/b", "namespace=*&typo=1"]) {
+      expect((await get(`/metrics?${query}`, headers)).status).toBe(400);
+    }
+    expect((await get("/metrics?namespace=*", await bearerOf({ ns: names[0]! }))).status).toBe(403);
+  });
+
+  it("a namespace whose Directory fails leaves the others in a scrape", async () => {
+    const [broken, whole] = [freshName(), freshName()];
+    for (const ns of [broken, whole]) await insert(await callsOf(ns));
+    await expect.poll(() => listed()).toEqual(expect.arrayContaining([broken, whole]));
+    vi.spyOn(console, "warn").mockImplementation(() => {});
+    vi.spyOn(Dispatch.prototype, "survey").mockImplementationOnce(() => {
+      throw new Error("the Directory is broken");
+    });
+    const before = (await listed()).findLast((name) => name < [broken, whole].toSorted()[0]!);
+    const query = `/metrics?namespace=*${before === undefined ? "" : `&after=${before}`}`;
+    const text = await (await get(query, await bearerOf({ ns: "*" }))).text();
+    expect(text.match(/^throttr_namespace_up\{.*\} 0$/gm)).toHaveLength(1);
+    expect(text).toMatch(/^throttr_namespace_up\{.*\} 1$/m);
+  });
+
+  it("the overview of all namespaces comes in pages, with the figures of each", async () => {
+    const names = Array.from({ length: 3 }, freshName);
+    for (const ns of names) await insert(await callsOf(ns));
+    await expect.poll(() => listed()).toEqual(expect.arrayContaining(names));
+    const call = await callsOf("*");
+    const seen = new Map<string, unknown>();
+    let next = "";
+    do {
+      const { json } = await call("GET", `/v1/namespaces/overview?limit=2${next}`);
+      const page = json as unknown as {
+        namespaces: { name: string; figures: unknown }[];
+        cursor: string | null;
+      };
+      expect(page.namespaces.length).toBeLessThanOrEqual(2);
+      for (const { name, figures } of page.namespaces) seen.set(name, figures);
+      next = page.cursor === null ? "" : `&cursor=${page.cursor}`;
+    } while (next !== "");
+    expect([...seen.keys()]).toEqual(await listed());
+    for (const ns of names) {
+      expect(seen.get(ns)).toMatchObject({
+        requests: { total: 1 },
+        records: { counters: 1, buffers: 0, bufferBytes: 0 },
+        connections: 0,
+        unreachable: 0,
+      });
+    }
   });
 });
 

@@ -121,6 +121,11 @@ const SUCCESSES: Readonly<
       expiresAtMs: expect.any(Number),
     },
   ],
+  overviewNamespaces: [
+    [],
+    200,
+    { atMs: expect.any(Number), namespaces: expect.any(Array), cursor: null },
+  ],
   listNamespaces: [[], 200, { namespaces: expect.any(Array), cursor: null }],
   removeRecords: [
     [["PUT", "/v1/counters/session:1", { quota: 5, ttlMs: TTL_MS }], insertVisits],

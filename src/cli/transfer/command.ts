@@ -17,16 +17,15 @@ import {
   bytesGiven,
   type EncodingOptions,
 } from "../options.ts";
-import type { Json } from "../output.ts";
-import { shownText } from "../text.ts";
-import { ExportFile, exportAll, writeTo, type Exported } from "./export.ts";
+import { exportEach, importEach } from "./all-namespaces.ts";
+import { ExportFile, exportAll, writeTo } from "./export.ts";
 import { chunksOf, importFile, importStream, survey, type Survey } from "./import.ts";
 import type { Address } from "./native/connection.ts";
 import { NativeSource } from "./native/native-source.ts";
 import { ProgressFile, type ImportProgress } from "./progress-file.ts";
+import { tellExport, tellImport, tellSurvey } from "./outcome.ts";
 import { showProgress } from "./progress.ts";
 import {
-  failedTotal,
   noRestoreCounts,
   Restorer,
   restoreTotal,
@@ -49,6 +48,8 @@ interface ExportOptions extends EncodingOptions {
   readonly fromNative?: Address;
   readonly size: string;
   readonly dialect: string;
+  /** A folder, for a file of each namespace. */
+  readonly allNamespaces?: string;
 }
 
 /** The flags of `import`, as parsed. */
@@ -57,6 +58,8 @@ interface ImportOptions {
   readonly dryRun?: boolean;
   readonly resume?: boolean;
   readonly partial?: boolean;
+  /** A folder that such an export wrote. */
+  readonly allNamespaces?: string;
 }
 
 /** The commands of this file, in the order of `--help`. */
@@ -67,6 +70,12 @@ function addExport(program: Command): void {
     .command("export")
     .description("write all records with their expiry as JSON Lines, without semaphores")
     .option("-o, --out <file>", "file to write; - is standard output", PIPE)
+    .addOption(
+      new Option(
+        "--all-namespaces <folder>",
+        "write a file for each namespace; needs a token for all of them",
+      ).conflicts(["out", "fromNative", "namespace"]),
+    )
     .addOption(
       new Option(
         "--prefix <prefix>",
@@ -96,7 +105,15 @@ function addExport(program: Command): void {
         .choices(["7.3", "7.1"])
         .default("7.3"),
     )
-    .action(action<ExportOptions, []>(runExport));
+    .action(
+      action<ExportOptions, []>(async (invocation, options) => {
+        const { allNamespaces: folder } = options;
+        if (folder === undefined) return await runExport(invocation, options);
+        const exportTo = async (into: Invocation, out: string): Promise<ExitCode> =>
+          await runExport(into, { ...options, out });
+        return await exportEach(invocation, folder, exportTo);
+      }),
+    );
   addConnectionOptions(addEncodingOptions(command, "the prefix"));
 }
 
@@ -105,6 +122,12 @@ function addImport(program: Command): void {
     .command("import")
     .description("restore the records of an export, each until its own expiry")
     .argument("[file]", "file that export wrote; - is standard input", PIPE)
+    .addOption(
+      new Option(
+        "--all-namespaces <folder>",
+        "restore each namespace that export wrote there; needs a token for all of them",
+      ).conflicts("namespace"),
+    )
     .addOption(
       new Option("--policy <policy>", "what to do with a record that already exists")
         .choices(["keep", "replace"])
@@ -115,7 +138,18 @@ function addImport(program: Command): void {
       new Option("--resume", "continue an interrupted import of this file").conflicts("dryRun"),
     )
     .option("--partial", "accept a file that was cut short")
-    .action(action<ImportOptions, [string]>(runImport));
+    .action(
+      action<ImportOptions, [string]>(async (invocation, options, file) => {
+        const { allNamespaces: folder } = options;
+        if (folder === undefined) return await runImport(invocation, options, file);
+        if (file !== PIPE) {
+          throw new UsageError("option_invalid", "--all-namespaces: give no file beside it");
+        }
+        const importFrom = async (into: Invocation, name: string): Promise<ExitCode> =>
+          await runImport(into, options, name);
+        return await importEach(invocation, folder, importFrom);
+      }),
+    );
   addConnectionOptions(command);
 }
 
@@ -205,26 +239,6 @@ async function leave(
     // An export from a Throttr server cannot be resumed, so the draft is of no use.
     await file.remove();
   }
-}
-
-/** Prints the outcome. For an export to standard output it goes to standard error. */
-async function tellExport(
-  { host, output }: Invocation,
-  { records, counters, buffers, pairs, resumed }: Exported,
-  remarks: readonly string[],
-  isPipe = false,
-): Promise<void> {
-  const text = [
-    `${records} records exported: ${counters} counters (${pairs} under pairs), ${buffers} buffers`,
-    ...(resumed > 0 ? [`${resumed} of them by an earlier run`] : []),
-    ...remarks,
-  ].join("\n");
-  if (isPipe) {
-    // Standard output carries the export and nothing else.
-    host.stderr.write(`${text}\n`);
-    return;
-  }
-  await output.print({ records, counters, buffers, pairs, resumed, remarks }, () => text);
 }
 
 /**
@@ -358,44 +372,6 @@ function countsOf(before: ImportProgress | null): RestoreCounts {
   if (before === null) return noRestoreCounts();
   const { restored, kept, expired, failed } = before;
   return { restored, kept, expired, failed: { ...failed } };
-}
-
-/** Prints what an import would do. */
-async function tellSurvey({ output }: Invocation, { counts, expired }: Survey): Promise<void> {
-  const { records, counters, buffers, pairs } = counts;
-  await output.print({ dryRun: true, records, counters, buffers, pairs, expired }, () =>
-    [
-      `${records} records would be imported: ${counters} counters (${pairs} under pairs), ${buffers} buffers`,
-      `${expired} of them have expired`,
-    ].join("\n"),
-  );
-}
-
-/** Prints the outcome of an import. Exits with 3 if the server refused some records. */
-async function tellImport(
-  { output }: Invocation,
-  { counts, failures }: Restorer,
-  isComplete: boolean,
-): Promise<ExitCode> {
-  const { restored, kept, expired, failed } = counts;
-  const failedCount = failedTotal(failed);
-  const json: Json = {
-    complete: isComplete,
-    restored,
-    kept,
-    expired,
-    failed: failedCount,
-    failedByCode: failed,
-    failures: failures.map(({ line, code, message }) => ({ line, code, message })),
-  };
-  await output.print(json, () =>
-    [
-      `${restored} restored, ${kept} kept, ${expired} expired, ${failedCount} failed`,
-      ...Object.entries(failed).map(([code, count]) => `  ${code}: ${count}`),
-      ...failures.map(({ line, message }) => `  line ${line}: ${shownText(message)}`),
-    ].join("\n"),
-  );
-  return failedCount === 0 ? ExitCode.done : ExitCode.server;
 }
 
 /** An address without query and credentials, for files and messages. */

@@ -104,7 +104,22 @@ export const DOORS: readonly Door[] = [
     tags,
     summary: "Show the metrics of the namespace to Prometheus",
     security: token("admin"),
-    parameters: [],
+    parameters: [
+      {
+        name: "namespace",
+        in: "query",
+        required: false,
+        description: "`*`: of up to 100 namespaces, with a token for all of them.",
+        schema: { type: "string", enum: ["*"] },
+      },
+      {
+        name: "after",
+        in: "query",
+        required: false,
+        description: "With `namespace=*`: only namespaces whose names follow this one.",
+        schema: { type: "string" },
+      },
+    ],
     responses: responses("Text, version 0.0.4.", "text/plain"),
     "x-codeSamples": shell('curl "$SERVER/metrics" \\\n  -H "Authorization: Bearer $TOKEN"'),
   },

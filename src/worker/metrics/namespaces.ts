@@ -1,0 +1,39 @@
+/** The metrics of many namespaces in one answer. */
+import type { SurveyedPage } from "../all-namespaces.ts";
+import type { Metric, Sample } from "./exposition.ts";
+import { metricsOf } from "./metrics.ts";
+
+/** All samples of a metric stand together, whatever namespace they are of: the format demands it. */
+export function metricsOfNamespaces({ namespaces, next }: SurveyedPage): Metric[] {
+  const merged = new Map<string, Metric & { samples: Sample[] }>();
+  for (const { name, survey } of namespaces) {
+    for (const metric of survey === null ? [] : metricsOf(name, survey)) {
+      const known = merged.get(metric.name);
+      if (known === undefined) merged.set(metric.name, { ...metric, samples: [...metric.samples] });
+      else known.samples.push(...metric.samples);
+    }
+  }
+  return [
+    {
+      name: "throttr_namespace_up",
+      type: "gauge",
+      help: "Whether the namespace could be asked; if not, its other series are missing.",
+      samples: namespaces.map(({ name, survey }) => ({
+        labels: { namespace: name },
+        value: survey === null ? 0 : 1,
+      })),
+    },
+    {
+      name: "throttr_namespaces_left_out",
+      type: "gauge",
+      help: "Whether namespaces follow that this answer leaves out: ask for them with after=NAME.",
+      samples: [
+        {
+          labels: next === null ? {} : { after: next },
+          value: next === null ? 0 : 1,
+        },
+      ],
+    },
+    ...merged.values(),
+  ];
+}
