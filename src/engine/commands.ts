@@ -21,6 +21,7 @@ import { Change, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { CommandFrame } from "./command-frame.ts";
 import { KeptAnswers } from "./kept-answers.ts";
 import { LimitCommands } from "./limit-commands.ts";
+import type { LimitFigures } from "./limit-figures.ts";
 import type { Records } from "./records.ts";
 import { assertKind, Refusal, SHARD_FULL } from "./refusal.ts";
 import { Restore } from "./restore.ts";
@@ -56,12 +57,21 @@ export class Commands {
   readonly #expires = new U64();
   readonly #duration = new U64();
 
-  /** @param answerTtlMs how long the answer to a command with an idempotency key is kept */
-  constructor(records: Records, semaphores: Semaphores, out: ByteWriter, answerTtlMs: number) {
+  /**
+   * @param answerTtlMs how long the answer to a command with an idempotency key is kept
+   * @param limitFigures counts decisions of limits; null: nothing is counted
+   */
+  constructor(
+    records: Records,
+    semaphores: Semaphores,
+    out: ByteWriter,
+    answerTtlMs: number,
+    limitFigures: LimitFigures | null,
+  ) {
     this.#records = records;
     this.#out = out;
     this.#keptAnswers = new KeptAnswers(records, out, answerTtlMs);
-    this.#limits = new LimitCommands(records, out);
+    this.#limits = new LimitCommands(records, out, limitFigures);
     this.#restore = new Restore(records);
     this.#semaphores = new SemaphoreCommands(records, semaphores, out);
   }
@@ -76,6 +86,7 @@ export class Commands {
       else this.#writeAnswer();
     } catch (error) {
       if (!isRefusal(error)) throw error;
+      if (frame.type === Command.limit) this.#limits.countError(frame);
       this.#out.length = start;
       writeError(
         this.#out,

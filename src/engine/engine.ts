@@ -17,6 +17,7 @@ import { anyProtocolByCode } from "../wire/protocols.ts";
 import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
 import { ClockMark, clockRow } from "./image.ts";
+import { LimitFigures } from "./limit-figures.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
 import { Recovery } from "./recovery.ts";
@@ -44,7 +45,7 @@ export interface EngineOptions {
   homeSalt?: number;
   /** Budget of the memory of records and their indexes, in bytes. New records beyond it are refused. */
   bytesMax: number;
-  /** Usage of records and requests by type are counted. */
+  /** Usage of records, requests by type and decisions of limits are counted. */
   isCounting: boolean;
   /** How long the answer to a command with an idempotency key is kept, ms; 10 minutes unless given. */
   answerTtlMs?: number;
@@ -73,6 +74,8 @@ export class Engine {
   /** Requests of connections of the yrmcds protocol. */
   readonly semaphoreRequests: SemaphoreRequests;
 
+  /** What limits have decided; null unless `isCounting`. */
+  readonly limitFigures: LimitFigures | null;
   readonly #tally = new Tally();
   readonly #recovery: Recovery;
 
@@ -85,6 +88,7 @@ export class Engine {
     semaphoreIntervalMs = SEMAPHORE_INTERVAL_MS,
   }: EngineOptions) {
     this.#isCounting = isCounting;
+    this.limitFigures = isCounting ? new LimitFigures(hashKey) : null;
     this.#records = new Records(hashKey, homeSalt, bytesMax, isCounting);
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
     this.#recovery = new Recovery(this.#records, this.semaphores);
@@ -94,6 +98,7 @@ export class Engine {
       this.#answer,
       this.#tally.totals,
       answerTtlMs,
+      this.limitFigures,
     );
     this.listing = new Listing(this.#records);
     this.semaphorePages = new SemaphorePages(this.#records, this.semaphores);
@@ -132,6 +137,7 @@ export class Engine {
     assertSections(view);
     this.#records.advance(realMs);
     this.#tally.turn(this.#records.nowMs);
+    this.limitFigures?.turn(this.#records.nowMs);
     if (this.#records.commit.isExhausted && this.#records.commit.isEmpty)
       this.#records.forgetImages();
     const answer = this.#answer;

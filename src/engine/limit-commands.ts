@@ -8,7 +8,10 @@ import { binaryString, ByteWriter } from "../wire/bytes.ts";
 import { Command } from "../wire/edge/command.ts";
 import { writeDecision } from "../wire/edge/decision.ts";
 import { Keyspace } from "../wire/keyspace.ts";
+import { isComposite } from "../wire/ratelimit/binary.ts";
+import { withoutSuffix } from "../wire/ratelimit/keys.ts";
 import type { CommandFrame } from "./command-frame.ts";
+import type { LimitFigures } from "./limit-figures.ts";
 import { Limiters } from "./limiters.ts";
 import { realDecision } from "./real-decision.ts";
 import type { Records } from "./records.ts";
@@ -30,10 +33,13 @@ export class LimitCommands {
   /** The key, and the state behind it. */
   readonly #scratch = new ByteWriter(256);
   readonly #expires = new U64();
+  readonly #figures: LimitFigures | null;
 
-  constructor(records: Records, out: ByteWriter) {
+  /** @param figures counts decisions; null: nothing is counted */
+  constructor(records: Records, out: ByteWriter, figures: LimitFigures | null) {
     this.#records = records;
     this.#out = out;
+    this.#figures = figures;
   }
 
   /**
@@ -50,6 +56,7 @@ export class LimitCommands {
     const limiter = this.#limiters.of(frame.bytes, frame.at, frame.end);
     const records = this.#records;
     const kind = records.find(Keyspace.throttr, frame.bytes, frame.keyAt, frame.keyBytes);
+    const { hash } = records.table;
     if (kind !== 0) assertKind(kind, Kind.buffer);
     const stored = kind === 0 ? null : this.#state();
     const nowNs = records.now.toBig();
@@ -64,10 +71,23 @@ export class LimitCommands {
     } else {
       this.#store(frame, decision.state, decision.ttlNs);
     }
+    if (frame.type === Command.limit) this.#countDecision(frame, decision.allowed, hash);
     writeDecision(
       this.#out,
       records.clock.lagMs === 0 ? decision : realDecision(records, decision),
     );
+  }
+
+  /** A LIMIT has failed, before it was executed or while it was. */
+  countError({ bytes, keyAt, keyBytes }: CommandFrame): void {
+    this.#figures?.countError(bytes, keyAt, keyBytes);
+  }
+
+  /** People know a key without the end that marks the state of a composite. */
+  #countDecision(frame: CommandFrame, isAllowed: boolean, hash: number): void {
+    const { bytes, keyAt, keyBytes, at } = frame;
+    const length = isComposite(bytes, at) ? withoutSuffix(bytes, keyAt, keyBytes) : keyBytes;
+    this.#figures?.countDecision(isAllowed, hash, bytes, keyAt, length);
   }
 
   /** The text of the current record. */

@@ -60,7 +60,8 @@ export class Table {
   readonly #usageBytes: number;
   #directory: Segment[];
   #depth = 0;
-  #hash = 0;
+  /** Of the key of the last lookup. */
+  hash = 0;
 
   /**
    * @param hashKey random per table, so that a caller cannot prepare keys that collide
@@ -76,15 +77,15 @@ export class Table {
 
   /** Looks a key up. True leaves the record in `segment` and `slot`. */
   find(keyspace: Keyspace, bytes: Uint8Array, at: number, length: number): boolean {
-    this.#hash = hashBytes(this.#hashKey, keyspace, bytes, at, length);
-    this.segment = this.#segmentOf(this.#hash);
-    this.slot = this.segment.find(this.#hash, keyMeta(keyspace, length), bytes, at);
+    this.hash = hashBytes(this.#hashKey, keyspace, bytes, at, length);
+    this.segment = this.#segmentOf(this.hash);
+    this.slot = this.segment.find(this.hash, keyMeta(keyspace, length), bytes, at);
     return this.slot >= 0;
   }
 
   /** Looks up the record with a hash for which `matches` is true. True leaves it in `segment` and `slot`. */
   findWhere(hash: number, matches: (segment: Segment, slot: number) => boolean): boolean {
-    this.#hash = hash;
+    this.hash = hash;
     this.segment = this.#segmentOf(hash);
     this.slot = this.segment.findWhere(hash, matches);
     return this.slot >= 0;
@@ -109,11 +110,11 @@ export class Table {
     const arenaBytes = length + this.#usageBytes + valueBytes;
     if (!this.#makeRoom(1, arenaBytes, bytesMax)) return false;
     const { segment } = this;
-    const slot = segment.take(this.#hash);
+    const slot = segment.take(this.hash);
     const keyAt = segment.place(arenaBytes);
     copyBytes(bytes, at, segment.arena, keyAt, length);
     const { slots } = segment;
-    slots[slot + HASH] = this.#hash;
+    slots[slot + HASH] = this.hash;
     slots[slot + META] = recordMeta(keyMeta(keyspace, length), kind, unit);
     slots[slot + KEY_AT] = keyAt;
     slots[slot + IMAGE_AT] = 0;
@@ -152,10 +153,10 @@ export class Table {
     const keyAt = slots[this.slot + KEY_AT]!;
     const keptBytes = length + this.#usageBytes;
     const kept = arena.slice(keyAt, keyAt + keptBytes);
-    this.#hash = slots[this.slot + HASH]!;
+    this.hash = slots[this.slot + HASH]!;
     const hasRoom = this.#makeRoom(0, keptBytes + valueBytes, bytesMax);
     // Making room may have split the segment, even when it failed in the end.
-    this.slot = this.segment.find(this.#hash, keyMeta(keyspaceOf(meta), length), kept, 0);
+    this.slot = this.segment.find(this.hash, keyMeta(keyspaceOf(meta), length), kept, 0);
     if (!hasRoom) return false;
     const { segment } = this;
     const newAt = segment.place(keptBytes + valueBytes);
@@ -252,7 +253,7 @@ export class Table {
     return this.#directory[this.#depth === 0 ? 0 : hash >>> (32 - this.#depth)]!;
   }
 
-  /** Grows or splits until the segment of `#hash` has the slots and arena bytes asked for. */
+  /** Grows or splits until the segment of `hash` has the slots and arena bytes asked for. */
   #makeRoom(slots: number, arenaBytes: number, bytesMax: number): boolean {
     for (;;) {
       const { segment } = this;
@@ -290,10 +291,10 @@ export class Table {
     }
     const halves = segment.split();
     const span = 2 ** (this.#depth - segment.depth);
-    const first = Math.floor((this.#hash >>> (32 - this.#depth)) / span) * span;
+    const first = Math.floor((this.hash >>> (32 - this.#depth)) / span) * span;
     this.#directory.fill(halves[0], first, first + span / 2);
     this.#directory.fill(halves[1], first + span / 2, first + span);
     this.bytes += halves[0].bytes + halves[1].bytes - segment.bytes;
-    this.segment = this.#segmentOf(this.#hash);
+    this.segment = this.#segmentOf(this.hash);
   }
 }

@@ -19,6 +19,7 @@ import {
 } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
 import { Commands } from "./commands.ts";
+import type { LimitFigures } from "./limit-figures.ts";
 import type { Records } from "./records.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
@@ -46,7 +47,7 @@ export class ThrottrRequests {
 
   /**
    * @param counts gets the number of requests of each type added
-   * @param answerTtlMs see `Commands`
+   * @param answerTtlMs see `Commands`, also for `limitFigures`
    */
   constructor(
     records: Records,
@@ -54,9 +55,10 @@ export class ThrottrRequests {
     out: ByteWriter,
     counts: Float64Array,
     answerTtlMs: number,
+    limitFigures: LimitFigures | null,
   ) {
     this.#records = records;
-    this.#commands = new Commands(records, semaphores, out, answerTtlMs);
+    this.#commands = new Commands(records, semaphores, out, answerTtlMs, limitFigures);
     this.#out = out;
     this.#counts = counts;
   }

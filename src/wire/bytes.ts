@@ -137,11 +137,20 @@ export function compareBytes(
   return aLength - bLength;
 }
 
+/** Arguments of one call: engines limit them to what fits the stack. */
+const ARGUMENTS_MAX = 1024;
+
 /** Bytes as a string of as many characters, U+0000 to U+00FF: what maps take as a key. */
 export function binaryString(bytes: Uint8Array, at: number, length: number): string {
-  let text = "";
-  for (let i = at; i < at + length; i++) text += String.fromCharCode(bytes[i]!);
-  return text;
+  if (length > ARGUMENTS_MAX) {
+    const half = length >>> 1;
+    return binaryString(bytes, at, half) + binaryString(bytes, at + half, length - half);
+  }
+  // One call: a text that grows by a character at a time becomes a rope, which costs more to make and to read.
+  // oxlint-disable-next-line no-new-array -- `Array.from` calls a function for each character
+  const codes = new Array<number>(length);
+  for (let i = 0; i < length; i++) codes[i] = bytes[at + i]!;
+  return String.fromCharCode.apply(null, codes);
 }
 
 /** The bytes of a binary string. */

@@ -59,6 +59,11 @@ function writeWindow(out: ByteWriter, { limit, windowNs }: Omit<QuotaConfigurati
   out.view.setBigUint64(at, windowNs, true);
 }
 
+/** Whether the configuration at `at` is a composite. */
+export function isComposite(bytes: Uint8Array, at: number): boolean {
+  return bytes[at] === STRATEGY_NUMBERS.composite;
+}
+
 /**
  * Reads the configuration that is all of `bytes[at, end)`, and checks it.
  *

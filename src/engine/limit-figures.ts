@@ -1,0 +1,142 @@
+/**
+ * What the rate limits of a shard have decided: counts by limiter, and sketches of the keys that come and are refused
+ * most often.
+ *
+ * It is in memory only. `snapshot` gives the totals as plain data that can be stored, and `restore` adds them to what a
+ * new instance has counted; neither contains keys, or anything of the last 60 seconds.
+ */
+import { binaryBytes } from "../wire/bytes.ts";
+import type { HashKey } from "./hash.ts";
+import { KeySketch, type SketchRow } from "./key-sketch.ts";
+import { LIMIT_NAMES_MAX, LimitNames, NO_NAME } from "./limit-names.ts";
+import { MinuteCounts } from "./minute-counts.ts";
+
+/** The outcome of a LIMIT, and its place in a row of counts. */
+const Outcome = { allowed: 0, refused: 1, error: 2 } as const;
+type Outcome = (typeof Outcome)[keyof typeof Outcome];
+/** How many outcomes there are. */
+export const LIMIT_OUTCOMES = 3;
+
+/** Rows of counts. `others`: of limiters without a row of their own, and of keys that name no limiter. */
+export const LimitRow = { all: 0, others: 1, firstName: 2 } as const;
+
+/** Totals by limiter: a row of allowed, refused and errors for each `LimitRow`, the names in order from the third on. */
+export interface LimitTotals {
+  readonly names: readonly string[];
+  readonly counts: Float64Array<ArrayBuffer>;
+}
+
+/** Totals, and counts of the last 60 seconds: rows as in `LimitTotals`, but each with the three totals, then the three. */
+export interface LimitCounts {
+  readonly names: readonly string[];
+  readonly counts: Float64Array<ArrayBuffer>;
+}
+
+/** The keys with the most decisions, and with the most refusals, by count. */
+export interface LimitKeys {
+  readonly hottest: SketchRow[];
+  readonly mostRefused: SketchRow[];
+}
+
+export class LimitFigures {
+  readonly #counts = new MinuteCounts((LimitRow.firstName + LIMIT_NAMES_MAX) * LIMIT_OUTCOMES);
+  readonly #names: LimitNames;
+  readonly #hottest = new KeySketch();
+  readonly #mostRefused = new KeySketch();
+
+  constructor(hashKey: HashKey) {
+    this.#names = new LimitNames(hashKey, (row) => {
+      const from = (LimitRow.firstName + row) * LIMIT_OUTCOMES;
+      this.#counts.clear(from, from + LIMIT_OUTCOMES);
+    });
+  }
+
+  /** Moves the clock, before anything is counted. */
+  turn(nowMs: number): void {
+    this.#counts.turn(nowMs);
+    this.#hottest.turn(nowMs);
+    this.#mostRefused.turn(nowMs);
+  }
+
+  /**
+   * Counts a decision about the key `bytes[at, at + length)`. Positions, as it runs for every decision.
+   *
+   * @param hash of the key, seeded
+   */
+  countDecision(
+    isAllowed: boolean,
+    hash: number,
+    bytes: Uint8Array,
+    at: number,
+    length: number,
+  ): void {
+    const outcome = isAllowed ? Outcome.allowed : Outcome.refused;
+    if (!this.#count(outcome, bytes, at, length)) return;
+    this.#hottest.count(hash, bytes, at, length);
+    if (!isAllowed) this.#mostRefused.count(hash, bytes, at, length);
+  }
+
+  /** Counts a LIMIT that failed. Its key is not one of the hot ones: no state of it was read or written. */
+  countError(bytes: Uint8Array, at: number, length: number): void {
+    this.#count(Outcome.error, bytes, at, length);
+  }
+
+  /** Counts by name, in all and in the last 60 seconds. */
+  counts(nowMs: number): LimitCounts {
+    this.turn(nowMs);
+    const figures = this.#counts.figures(nowMs);
+    const halves = figures.length / 2;
+    return this.#rows(2 * LIMIT_OUTCOMES, (i, row) => {
+      const at = row * LIMIT_OUTCOMES + (i % LIMIT_OUTCOMES);
+      return figures[i < LIMIT_OUTCOMES ? at : halves + at]!;
+    });
+  }
+
+  keys(nowMs: number): LimitKeys {
+    this.turn(nowMs);
+    return { hottest: this.#hottest.rows(), mostRefused: this.#mostRefused.rows() };
+  }
+
+  snapshot(): LimitTotals {
+    const { totals } = this.#counts;
+    return this.#rows(LIMIT_OUTCOMES, (i, row) => totals[row * LIMIT_OUTCOMES + i]!);
+  }
+
+  /** Adds totals of an instance before this one. A name without room is added to the others. */
+  restore({ names, counts }: LimitTotals, nowMs: number): void {
+    this.turn(nowMs);
+    const rows: number[] = [LimitRow.all, LimitRow.others];
+    for (const name of names) {
+      const key = binaryBytes(`${name}:`);
+      rows.push(rowOf(this.#names.rowOf(key, 0, key.length, this.#counts.minute)));
+    }
+    rows.forEach((row, at) => {
+      for (let i = 0; i < LIMIT_OUTCOMES; i++) {
+        this.#counts.add(row * LIMIT_OUTCOMES + i, counts[at * LIMIT_OUTCOMES + i]!, 0);
+      }
+    });
+  }
+
+  /** @returns false for a key that names no limiter */
+  #count(outcome: Outcome, bytes: Uint8Array, at: number, length: number): boolean {
+    const { totals, minute } = this.#counts;
+    const named = this.#names.rowOf(bytes, at, length, minute);
+    totals[outcome]!++;
+    totals[rowOf(named) * LIMIT_OUTCOMES + outcome]!++;
+    return named !== NO_NAME;
+  }
+
+  /** Rows of all, of the others and of each name, with so many numbers each. */
+  #rows(width: number, read: (i: number, row: number) => number): LimitCounts {
+    const named = this.#names.rows();
+    const rows = [LimitRow.all, LimitRow.others, ...named.map(({ row }) => rowOf(row))];
+    const counts = new Float64Array(rows.length * width);
+    rows.forEach((row, at) => {
+      for (let i = 0; i < width; i++) counts[at * width + i] = read(i, row);
+    });
+    return { names: named.map(({ name }) => name), counts };
+  }
+}
+
+/** The row of counts of a row of names, or of what has none. */
+const rowOf = (named: number): number => (named < 0 ? LimitRow.others : LimitRow.firstName + named);
