@@ -11,6 +11,7 @@ import { CHANNELS } from "./commands/channels.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addClock } from "./commands/clock.ts";
 import { COUNTERS } from "./commands/counters.ts";
+import { addDeploy } from "./commands/deploy.ts";
 import { FIGURES } from "./commands/figures.ts";
 import { addHealth } from "./commands/health.ts";
 import { addInit } from "./commands/init.ts";
@@ -61,6 +62,7 @@ export function programOf(run: Run): Command {
   if (run.isPrompt) return program;
   program.commandsGroup(SERVER);
   addInit(program);
+  addDeploy(program);
   addServe(program);
   addGateway(program);
   program.commandsGroup(OWN);

@@ -1,11 +1,21 @@
-/** `npm run deploy`, as far as it goes without an account: what would be deployed, and what is refused. */
-import { spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+/** `throttr-edge deploy`, as far as it goes without an account: what would be deployed, and what is refused. */
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { unstable_readConfig } from "wrangler";
 import { configWithPorts } from "../../scripts/server.ts";
 import { parseSettings } from "../../src/base/settings.ts";
+import { writePackageConfig } from "../../src/cli/deploy/package-config.ts";
 
 const OBJECTS = ["SHARD (Shard)", "HUB (Hub)", "CHANNEL (Channel)", "DIRECTORY (Directory)"];
 const SECRETS = ["TOKEN_SECRET", "TOKEN_SECRET_PREVIOUS", "SHARD_SECRET"];
@@ -19,12 +29,22 @@ interface Outcome {
   readonly said: string;
 }
 
-function deploy(args: readonly string[], secrets: Readonly<Record<string, string>> = {}): Outcome {
+/** Runs `npm run deploy -- --dry-run`. */
+const deploy = (args: readonly string[], secrets: Readonly<Record<string, string>> = {}) =>
+  deployIn(".", ["src/cli/main.ts", "deploy", "--config=wrangler.toml", ...args], secrets);
+
+/** Runs the command in a folder. */
+function deployIn(
+  cwd: string,
+  args: readonly string[],
+  secrets: Readonly<Record<string, string>> = {},
+): Outcome {
   const none = Object.fromEntries(SECRETS.map((name) => [name, ""]));
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
-    ["scripts/deploy.ts", "--dry-run", `--outdir=${join(folder, "out")}`, ...args],
+    [...args, "--dry-run", `--outdir=${join(folder, "out")}`],
     {
+      cwd,
       encoding: "utf8",
       env: {
         ...process.env,
@@ -96,23 +116,98 @@ describe("npm run deploy", () => {
   });
 
   it.each([
-    ["an environment that there is not", ["--env", "stagin"], '["staging","production"]'],
-    ["a file that there is not", ["--config", "none.toml"], "none.toml"],
-    ["a file that is no TOML", ["--config", notToml], "no.toml:3: "],
-  ])("a deployment prints no more than wrangler does of %s", (_, args, part) => {
+    [
+      "an environment that there is not",
+      ["--env", "stagin"],
+      "wrangler.toml has no environment stagin; it has staging, production",
+    ],
+    ["a file that there is not", ["--config", "none.toml"], "there is no none.toml"],
+    ["a file that is not TOML", ["--config", notToml], "no.toml: "],
+    [
+      "a variable out of its range",
+      ["-c", configWith("SHARDS", "0")],
+      "SHARDS: expected an integer from 1 to 128; nothing was deployed",
+    ],
+    [
+      "a flag with a variable out of its range",
+      ["--var", "SHARDS=0"],
+      "SHARDS: expected an integer from 1 to 128; nothing was deployed",
+    ],
+    ["a flag with an unknown variable", ["--var", "SHARD=1"], "unknown variable SHARD;"],
+    ["a flag with a secret", ["--var", "TOKEN_SECRET=x"], "set TOKEN_SECRET in the environment"],
+    ["a flag that is not an assignment", ["--var", "SHARDS:1"], "expected NAME=value"],
+  ])("nothing is deployed with %s", (_, args, part) => {
     const { status, said } = deploy(args);
-    expect(status).toBe(1);
+    expect(status).toBe(2);
     expect(said).toContain(part);
-    expect(said).toMatch(/\nNothing was deployed\.\n$/);
-    expect(said).not.toMatch(/^ +at |Node\.js v|UserError/m);
+    expect(said).not.toMatch(/^ +at |Node\.js v|wrangler 4/m);
   });
 
-  it("nothing is deployed with a variable out of its range", () => {
-    const { status, said } = deploy(["-c", configWith("SHARDS", "0")]);
-    expect(status).toBe(2);
-    expect(said).toBe(
-      "config_invalid: SHARDS: expected an integer from 1 to 128\nNothing was deployed.\n",
+  it("a variable of a flag takes the place of the configuration's", () => {
+    const { said } = deploy(["-c", configWith("METRICS", "on"), "--var", "METRICS=off"]);
+    expect(said).toContain('env.METRICS ("(hidden)")');
+  });
+});
+
+describe("throttr-edge deploy from the package", () => {
+  const project = join(folder, "empty");
+  const cli = join(project, "node_modules/throttr-edge/dist/cli.js");
+
+  beforeAll(() => {
+    mkdirSync(project);
+    execFileSync("npm", ["pack", "--pack-destination", folder], { stdio: "pipe" });
+    const packed = readdirSync(folder).find((name) => name.endsWith(".tgz"))!;
+    const install = ["install", "--offline", "--no-audit", "--no-save", join(folder, packed)];
+    execFileSync("npm", install, { cwd: project, stdio: "pipe" });
+    symlinkSync(resolve("node_modules/wrangler"), join(project, "node_modules/wrangler"));
+  });
+
+  it("the package deploys the server without a checkout, a build or a configuration", () => {
+    const args = ["deploy", "--env", "staging", "--var", "SHARDS=8"];
+    const outcome = deployIn(project, [cli, ...args], { TOKEN_SECRET: "x".repeat(32) });
+    expect(outcome).toMatchObject({ status: 0 });
+    const { said } = outcome;
+    for (const object of OBJECTS) expect(said).toContain(`env.${object}`);
+    expect(said).toMatch(/Read \d{2} files from the assets directory/);
+    expect(said).toContain('env.SHARDS ("8")');
+    expect(said).not.toContain("env.ACCESS");
+    expect(said).not.toMatch(/custom build|WARNING/i);
+    expect(readFileSync(join(folder, "out/worker.js"), "utf8")).toMatch(
+      /sourceMappingURL=worker\.js\.map\n$/,
     );
+    // Nothing is left in the project, or elsewhere.
+    expect(readdirSync(project).filter((name) => name !== ".wrangler")).toEqual(["node_modules"]);
+    expect(readdirSync(folder).filter((name) => /^throttr-deploy-(?!test)/.test(name))).toEqual([]);
+  });
+
+  it("a deployment from the package without a secret names the Worker that needs it", () => {
+    const { said } = deployIn(project, [cli, "deploy", "--name", "limits", "-e", "eu"]);
+    expect(said).toContain("npx wrangler secret put TOKEN_SECRET --name limits-eu\n");
+    const wrong = deployIn(project, [cli, "deploy", "--name", "Limits!"]);
+    expect(wrong).toMatchObject({ status: 2 });
+  });
+
+  it("the package deploys what the configuration of a checkout says", () => {
+    const own = mkdtempSync(join(folder, "own-"));
+    const read = (config: string) => unstable_readConfig({ config }, { hideWarnings: true });
+    const FIELDS = [
+      "name",
+      "compatibility_date",
+      "compatibility_flags",
+      "durable_objects",
+      "migrations",
+      "observability",
+      "upload_source_maps",
+    ] as const;
+    const fields = (config: string) => {
+      const all = read(config);
+      const { directory: _directory, ...served } = all.assets!;
+      return [served, ...FIELDS.map((name) => [name, all[name]])];
+    };
+    expect(fields(writePackageConfig(own, "throttr-edge", {}))).toEqual(fields("wrangler.toml"));
+    // Variables that a deployment does not name stay: those of wrangler.toml are the defaults.
+    expect(read(join(own, "wrangler.json")).keep_vars).toBe(true);
+    expect(parseSettings(read("wrangler.toml").vars)).toEqual(parseSettings({}));
   });
 });
 

@@ -6,11 +6,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { assetsIn } from "../../src/cli/serve/assets.ts";
-import {
-  CONFIGURATION_NAME,
-  configurationText,
-  WORKER_FILE,
-} from "../../src/cli/serve/configuration.ts";
+import { CONFIGURATION_NAME, configurationText } from "../../src/cli/serve/configuration.ts";
+import { WORKER_FILE } from "../../src/cli/package-folder.ts";
 import { findWorkerd } from "../../src/cli/serve/workerd.ts";
 import { health } from "../../src/cli/serve/health.ts";
 import { killIfThere } from "../support/process/self-hosted.ts";

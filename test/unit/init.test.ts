@@ -21,9 +21,9 @@ import { checkedConfig, missingIn, oldDatesOf } from "../../src/cli/init/additio
 import { readConfig, textWith } from "../../src/cli/init/config-file.ts";
 import { diffOf } from "../../src/cli/init/diff.ts";
 import { withExportLine } from "../../src/cli/init/main-file.ts";
-import { TOOLS } from "../../src/cli/init/new-project.ts";
 import { writeFiles } from "../../src/cli/init/write-files.ts";
 import { carryOut } from "../../src/cli/program.ts";
+import { TOOLS } from "../../src/cli/tools.ts";
 import { fakeHost, type FakeHost } from "../support/cli/host.ts";
 import { configTextArbitrary } from "../support/cli/wrangler-configs.ts";
 import { runs } from "../support/runs.ts";

@@ -6,6 +6,7 @@ import { VERSION } from "../../base/version.ts";
 import { COMPATIBILITY_DATE } from "../serve/configuration.ts";
 import { UsageError } from "../failure.ts";
 import { textIfThere } from "../files.ts";
+import { TOOLS } from "../tools.ts";
 import { exportLines } from "./main-file.ts";
 import { readConfig, textWith } from "./config-file.ts";
 import { isObject, type Addition, type ConfigObject } from "./json.ts";
@@ -13,13 +14,6 @@ import type { FileChange } from "./write-files.ts";
 
 /** The port of `npm run dev`. */
 export const DEV_PORT = 8787;
-
-/** The tools of a new project, in the versions that this release is tested with; a test keeps them equal. */
-export const TOOLS = {
-  "@cloudflare/workers-types": "5.20261117.1",
-  typescript: "7.0.2",
-  wrangler: "4.155.0",
-} as const;
 
 /**
  * The files of a new project in a folder. A package.json that is there keeps what it has.

@@ -5,6 +5,7 @@
  * reads those from its environment.
  */
 import { relative, sep } from "node:path";
+import { WORKER_FILE } from "../package-folder.ts";
 import { addressText, type Address } from "./address.ts";
 import { assetModuleName, frontModule, TCP_ENTRYPOINT, type Asset } from "./assets.ts";
 import { capnpText, Embedded, type CapnpValue } from "./capnp-text.ts";
@@ -21,8 +22,6 @@ export const COMPATIBILITY_FLAGS: readonly string[] = [
 export const CONFIGURATION_NAME = "config";
 /** Name of the file with the text. */
 export const CONFIGURATION_FILE = "config.capnp";
-/** The Worker's module, and its file in the package. */
-export const WORKER_FILE = "worker.js";
 
 /**
  * The classes of objects, each with the key that the ids of its objects are made from. With another key

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { SourceMap, type SourceMapPayload } from "node:module";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { WORKER_FILE } from "./configuration.ts";
+import { WORKER_FILE } from "../package-folder.ts";
 
 /** A line and a column of the Worker, both counted from 1, as stack traces name them. */
 const PLACE = new RegExp(`\\b${WORKER_FILE.replace(".", String.raw`\.`)}:(\\d+):(\\d+)`, "g");

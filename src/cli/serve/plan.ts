@@ -1,16 +1,11 @@
 /** What flags and environment ask for, checked before anything starts: workerd's own messages would name no flag. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import {
-  oldNamesIn,
-  parseSettings,
-  RENAMED_VARIABLES,
-  SettingsError,
-  type Settings,
-} from "../../base/settings.ts";
+import { oldNamesIn, parseSettings, SettingsError, type Settings } from "../../base/settings.ts";
 import type { TcpPort } from "../../wire/tcp-ports.ts";
 import { refusalOfPort, tcpPorts } from "../../worker/ports.ts";
 import { UsageError } from "../failure.ts";
+import { assertKnown, assignmentOf } from "../variables.ts";
 import type { Host } from "../host.ts";
 import { connectionsWithin } from "./open-files.ts";
 import { addressOf, addressText, hostOf, isLoopback, type Address } from "./address.ts";
@@ -180,14 +175,9 @@ function httpAddress(text: string): Address {
  * and a secret.
  */
 function variablesOf(assignments: readonly string[]): Record<string, string> {
-  // The Worker's own table of variables: a new one is known here at once.
-  const known = Object.keys(parseSettings({}));
   const variables: Record<string, string> = {};
   for (const assignment of assignments) {
-    const [, name, value] = /^([A-Z][A-Z0-9_]*)=([^]*)$/.exec(assignment) ?? [];
-    if (name === undefined || value === undefined) {
-      throw new UsageError("variable_invalid", `--var: expected NAME=value, got ${assignment}`);
-    }
+    const { name, value } = assignmentOf(assignment);
     if (name in FLAGS)
       throw new UsageError("variable_invalid", `--var: ${name} is set with ${FLAGS[name]}`);
     if (name in SECRETS) {
@@ -196,12 +186,7 @@ function variablesOf(assignments: readonly string[]): Record<string, string> {
         `--var: other users could read ${name} on the command line: set it in the environment, or name a file with ${SECRETS[name as SecretName].flag}`,
       );
     }
-    if (!known.includes(name) && !Object.hasOwn(RENAMED_VARIABLES, name)) {
-      throw new UsageError(
-        "variable_unknown",
-        `--var: unknown variable ${name}; the variables are ${known.join(", ")}`,
-      );
-    }
+    assertKnown(name);
     if (OF_THE_PLATFORM.includes(name) && value !== "") {
       throw new UsageError("variable_invalid", `--var: ${name} is for Cloudflare's network only`);
     }

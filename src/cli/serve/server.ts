@@ -6,21 +6,18 @@
  * are decided in `until-ended.ts`.
  */
 import { spawn, type ChildProcess } from "node:child_process";
-import { existsSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
 import { childExitCode } from "../exit-code.ts";
-import { UsageError } from "../failure.ts";
 import { aborted } from "../interruption.ts";
+import { ASSETS_FOLDER, packageFolder, WORKER_FILE } from "../package-folder.ts";
 import { reachableUrl, type Address } from "./address.ts";
 import { assetsIn } from "./assets.ts";
 import {
   CONFIGURATION_NAME,
   configurationText,
   httpSocketName,
-  WORKER_FILE,
   type Serving,
 } from "./configuration.ts";
 import type { DataFolder } from "./data-folder.ts";
@@ -29,8 +26,6 @@ import { LogLines } from "./log-lines.ts";
 import { portHolder } from "./port-holder.ts";
 import type { ServePlan } from "./plan.ts";
 
-/** Folder of the dashboard's files, beside the Worker. */
-const ASSETS_FOLDER = "assets";
 /** The pipe through which workerd reports open ports. */
 const CONTROL_FD = 3;
 /** How long workerd may take to open its ports: it reads and compiles the Worker first. */
@@ -89,20 +84,16 @@ export class ServerProcess {
    * @throws UsageError `worker_missing` where the package has not been built
    */
   static start(workerd: string, plan: ServePlan, data: DataFolder): ServerProcess {
-    const worker = distributedWorker();
-    if (worker === null) {
-      throw new UsageError("worker_missing", "dist/worker.js is missing: run npm run build");
-    }
-    const packageFolder = dirname(worker);
+    const folder = packageFolder();
     const serving: Serving = {
       ...plan,
       secretNames: Object.keys(plan.secrets),
       objectsFolder: data.objectsFolder,
-      packageFolder,
-      assets: assetsIn(join(packageFolder, ASSETS_FOLDER)),
+      packageFolder: folder,
+      assets: assetsIn(join(folder, ASSETS_FOLDER)),
     };
     const configuration = data.storeConfiguration(configurationText(serving));
-    const args = ["serve", configuration, CONFIGURATION_NAME, `--import-path=${packageFolder}`];
+    const args = ["serve", configuration, CONFIGURATION_NAME, `--import-path=${folder}`];
     const child = spawn(workerd, [...args, `--control-fd=${CONTROL_FD}`], {
       // By number: 1 and 2 are the log, 3 is `CONTROL_FD`, 4 and 5 are how `orphans.ts` recognizes workerd.
       stdio: ["ignore", "pipe", "pipe", "pipe", data.claimFd, data.fd],
@@ -110,7 +101,7 @@ export class ServerProcess {
       // A process group of its own: Ctrl-C in a terminal goes to the whole group, and would end workerd without draining.
       detached: true,
     });
-    const lines = new LogLines(`${worker}.map`);
+    const lines = new LogLines(join(folder, `${WORKER_FILE}.map`));
     // Through this process rather than inherited, as places in the built Worker are translated.
     lines.copy(child.stdout!, process.stdout);
     lines.copy(child.stderr!, process.stderr);
@@ -190,14 +181,6 @@ export class ServerProcess {
     });
     return await Promise.race([result, ended, late]);
   }
-}
-
-/** The built Worker: beside this file when it is part of the package, else in the checkout. */
-function distributedWorker(): string | null {
-  // The package has the bundled command line beside its Worker; a checkout runs this file.
-  const places = [`./${WORKER_FILE}`, `../../../dist/${WORKER_FILE}`];
-  const paths = places.map((place) => fileURLToPath(new URL(place, import.meta.url)));
-  return paths.find((path) => existsSync(path)) ?? null;
 }
 
 /** Ports by the names of their sockets, once all of them listen. */

@@ -1,0 +1,26 @@
+/** Variables of the server, as `--var NAME=value` gives them. */
+import { parseSettings, RENAMED_VARIABLES } from "../base/settings.ts";
+import { UsageError } from "./failure.ts";
+
+interface Assignment {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** Reads one `--var`. @throws UsageError `variable_invalid` */
+export function assignmentOf(text: string): Assignment {
+  const [, name, value] = /^([A-Z][A-Z0-9_]*)=([^]*)$/.exec(text) ?? [];
+  if (name !== undefined && value !== undefined) return { name, value };
+  throw new UsageError("variable_invalid", `--var: expected NAME=value, got ${text}`);
+}
+
+/** Refuses a name that is not a variable of the server, which would never notice it. @throws UsageError `variable_unknown` */
+export function assertKnown(name: string): void {
+  // The Worker's own table of variables: a new one is known here at once.
+  const known = Object.keys(parseSettings({}));
+  if (known.includes(name) || Object.hasOwn(RENAMED_VARIABLES, name)) return;
+  throw new UsageError(
+    "variable_unknown",
+    `--var: unknown variable ${name}; the variables are ${known.join(", ")}`,
+  );
+}
