@@ -68,7 +68,7 @@ export class DataPoints {
   readonly #waitUntil: (work: Promise<void>) => void;
   readonly #subject: Subject;
   readonly #measure: () => Measured;
-  /** What was counted when the last point was written. */
+  /** What was counted when the last point was written, or when counting began. */
   #written: readonly number[] = [];
   /** A point is waited for: further events before it cost nothing. */
   #isWaiting = false;
@@ -87,6 +87,11 @@ export class DataPoints {
     this.#waitUntil = waitUntil;
     this.#subject = subject;
     this.#measure = measure;
+  }
+
+  /** What was counted before this instance of the object is in the points of those before it. */
+  begin(): void {
+    if (this.#dataset !== undefined) this.#written = countsOf(this.#measure());
   }
 
   /** Something has happened: a point tells of it before long. */

@@ -69,6 +69,12 @@ export const LOG_EVENTS = {
       bytesMax: "`SHARD_BYTES_MAX`",
     },
   },
+  counts_unstored: {
+    severity: "warning",
+    meaning:
+      "A shard could not write the counts that it was asked for by `/metrics`; what it counts next is lost if it restarts.",
+    fields: { shard: SHARD, error: ERROR },
+  },
   clock_still: {
     severity: "warning",
     meaning:

@@ -63,7 +63,13 @@ export class Rates {
     this.#before = { atMs, requests, usages: now };
     return {
       figures,
-      requestsPerSecond: rate(requests, before?.requests, seconds, requestsPerMinute),
+      // A sum that went down lacks the last counts of an object that was restarted: no requests are known of.
+      requestsPerSecond: rate(
+        Math.max(requests, before?.requests ?? 0),
+        before?.requests,
+        seconds,
+        requestsPerMinute,
+      ),
       records,
     };
   }

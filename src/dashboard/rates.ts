@@ -1,6 +1,6 @@
 /**
- * Rates from totals: the difference between two samples, per second. The server counts totals since an object started, and
- * an object that has slept starts again at 0.
+ * Rates from totals: the difference between two samples, per second. Totals outlive the objects that count them, but for
+ * the last counts before an object ends.
  */
 
 /** Totals at a moment. */
@@ -15,7 +15,7 @@ const GAP_MS = 10_000;
 /**
  * Rates since the sample before; null without one, or when it is too long ago.
  *
- * A total that has gone down belongs to an object that was restarted: all of it came since then.
+ * A total that has gone down lacks the last counts of an object that was restarted: it has no rate until the next sample.
  */
 export function ratesBetween(before: Totals | null, now: Totals): Record<string, number> | null {
   if (before === null) return null;
@@ -24,8 +24,7 @@ export function ratesBetween(before: Totals | null, now: Totals): Record<string,
   const rates: Record<string, number> = {};
   for (const [name, total] of Object.entries(now.totals)) {
     const known = before.totals[name] ?? 0;
-    const come = total >= known ? total - known : total;
-    rates[name] = (come * 1000) / elapsedMs;
+    rates[name] = (Math.max(0, total - known) * 1000) / elapsedMs;
   }
   return rates;
 }

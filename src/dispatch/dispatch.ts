@@ -150,10 +150,14 @@ export class Dispatch {
     );
   }
 
-  /** What all objects of the namespace say of themselves; those that don't answer within 2 s are left out. */
-  async survey(): Promise<Survey> {
+  /**
+   * What all objects of the namespace say of themselves; those that don't answer within 2 s are left out.
+   *
+   * @param isKept counts are on disk before they are told: see `ShardCalls.summary`
+   */
+  async survey(isKept: boolean = false): Promise<Survey> {
     await this.#requestTally.flush();
-    return await askAll(this.#env, this.#shards);
+    return await askAll(this.#env, this.#shards, isKept);
   }
 
   /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */

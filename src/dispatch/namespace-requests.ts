@@ -39,7 +39,7 @@ import { mergeHubs } from "./hub-pages.ts";
 import { inTime } from "../base/in-time.ts";
 import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
 import { EVERYBODY, hubName } from "../base/names.ts";
-import { channelsOf, figuresOf } from "./overview.ts";
+import { channelsOf, countedSinceMs, figuresOf } from "./overview.ts";
 import { groupStubOf } from "./groups.ts";
 import { remove, scan, writeReply } from "./scans.ts";
 import { holders, semaphores } from "./semaphore-scans.ts";
@@ -235,7 +235,7 @@ export class NamespaceRequests {
       bufferBytes: sumOf((totals) => totals.bufferBytes),
       subscriptions: hubs.reduce((sum, hub) => sum + hub.subscriptions, 0),
       channels: channelsOf(hubs),
-      runningSinceMs: Math.min(...survey.shards.map(({ startedAtMs }) => startedAtMs)),
+      runningSinceMs: countedSinceMs(survey.shards),
       connections: hubs.reduce((sum, hub) => sum + hub.connections, 0),
       version: VERSION,
     });

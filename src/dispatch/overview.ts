@@ -34,8 +34,7 @@ export function overviewOf(namespace: string, survey: Survey, atMs: number): Ove
     atMs,
     version: VERSION,
     namespace,
-    runningSinceMs:
-      shards.length === 0 ? null : Math.min(...shards.map(({ startedAtMs }) => startedAtMs)),
+    runningSinceMs: shards.length === 0 ? null : countedSinceMs(shards),
     requests: { ...requestsOf(figures), byName: byNameOf(figures), byType: byTypeOf(figures) },
     readBytes: rateOf(figures, TALLY_READ_BYTES),
     writeBytes: rateOf(figures, TALLY_WRITE_BYTES),
@@ -65,6 +64,13 @@ export function overviewOf(namespace: string, survey: Survey, atMs: number): Ove
   };
 }
 
+/** Since when the totals of shards count. A shard of release 0.4.0 counts since it started. */
+export function countedSinceMs(shards: readonly ShardSummary[]): number {
+  return Math.min(
+    ...shards.map(({ startedAtMs, countedSinceMs: sinceMs = startedAtMs }) => sinceMs),
+  );
+}
+
 /** What all objects have counted that have answered. */
 export function figuresOf(survey: Survey): TallyFigures {
   return sumFigures([
@@ -91,11 +97,12 @@ export function namedChannelsOf(hubs: readonly HubFigures[]): number {
 /** A shard that did not answer is listed with the reason, not left out: its records are missing in the sums. */
 function shardOverview(shard: ShardSummary | Silence, index: number): ShardOverview {
   if (isSilence(shard)) return { index, isUnreachable: true, code: shard.code };
-  const { startedAtMs, tally, figures } = shard;
+  const { startedAtMs, countedSinceMs: sinceMs = startedAtMs, tally, figures } = shard;
   return {
     index,
     isUnreachable: false,
     startedAtMs,
+    countedSinceMs: sinceMs,
     requests: requestsOf(tally),
     ...figures,
     // A shard of release 0.4.0 does not say it.

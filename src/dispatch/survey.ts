@@ -64,12 +64,20 @@ export function answeringHubs({ hubs }: Survey): HubFigures[] {
   return hubs.flatMap(({ answer }) => (isSilence(answer) ? [] : [answer]));
 }
 
-/** Asks all objects; what a Shard or Hub does not say within 2 s is left out. */
-export async function askAll(env: Environment, shards: ShardGroup): Promise<Survey> {
+/**
+ * Asks all objects; what a Shard or Hub does not say within 2 s is left out.
+ *
+ * @param isKept see `ShardCalls.summary`
+ */
+export async function askAll(
+  env: Environment,
+  shards: ShardGroup,
+  isKept: boolean,
+): Promise<Survey> {
   const { namespace } = shards.map;
   const [beside, ...summaries] = await Promise.all([
     askBeside(env, namespace),
-    ...askShards(shards).map(async (summary, index) => {
+    ...askShards(shards, isKept).map(async (summary, index) => {
       const name = shardName.format(namespace, index);
       return orOutdated(await answerOrSilence(summary, name, "shard_failed"), "figures");
     }),
@@ -85,14 +93,14 @@ export async function askAll(env: Environment, shards: ShardGroup): Promise<Surv
 export async function askWhole(env: Environment, shards: ShardGroup): Promise<WholeSurvey> {
   const [beside, ...summaries] = await Promise.all([
     askBeside(env, shards.map.namespace),
-    ...askShards(shards),
+    ...askShards(shards, false),
   ]);
   return { ...beside, shards: summaries };
 }
 
 /** By index of the shard. */
-function askShards(shards: ShardGroup): Promise<ShardSummary>[] {
-  return shards.all().map((shard) => shard.summary(shards.placement));
+function askShards(shards: ShardGroup, isKept: boolean): Promise<ShardSummary>[] {
+  return shards.all().map((shard) => shard.summary(shards.placement, isKept));
 }
 
 /** Asks the Directory, then the Hubs that it names. */

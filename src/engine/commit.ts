@@ -12,10 +12,11 @@ import {
   imageBytes,
   imageKind,
   ImageKind,
-  ClockMark,
+  Mark,
   patchImage,
   ROW_HEADER_BYTES,
   writeClockMark,
+  writeCountsMark,
   writeImage,
   writeRowHeader,
 } from "./image.ts";
@@ -91,10 +92,17 @@ export class Commit {
   /**
    * Ends the commit: its rows, none of them longer than `rowBytesMax`, and an empty commit after it.
    * The rows are views that stay valid until the next change.
+   *
+   * @param counts of `StoredCounts`, which the commit takes along; null mostly
    */
-  take({ nowMs, realMs }: ShardClock, rowBytesMax: number): Uint8Array[] {
+  take(
+    { nowMs, realMs }: ShardClock,
+    rowBytesMax: number,
+    counts: Uint8Array | null = null,
+  ): Uint8Array[] {
     if (this.#deadBytes > 0) this.#compact();
-    if (realMs !== nowMs) writeClockMark(this.#out, ClockMark.lagging, realMs);
+    if (counts !== null) writeCountsMark(this.#out, counts);
+    if (realMs !== nowMs) writeClockMark(this.#out, Mark.lagging, realMs);
     const rows = this.#cut(nowMs, rowBytesMax);
     this.#start += this.#out.length;
     this.#out.reset();

@@ -16,7 +16,7 @@ import { ByteWriter } from "../wire/bytes.ts";
 import { anyProtocolByCode } from "../wire/protocols.ts";
 import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
-import { ClockMark, clockRow } from "./image.ts";
+import { Mark, clockRow, countsRow } from "./image.ts";
 import { LimitFigures } from "./limit-figures.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
@@ -28,6 +28,7 @@ import { SemaphoreRequests } from "./semaphores/requests.ts";
 import { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END, type Totals } from "./table.ts";
 import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
+import { StoredCounts } from "./stored-counts.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { setBackRecords } from "./set-back.ts";
 import { snapshotStep } from "./snapshot.ts";
@@ -77,6 +78,8 @@ export class Engine {
   /** What limits have decided; null unless `isCounting`. */
   readonly limitFigures: LimitFigures | null;
   readonly #tally = new Tally();
+  /** What was counted, as rows have it. */
+  readonly storedCounts: StoredCounts;
   readonly #recovery: Recovery;
 
   constructor({
@@ -91,7 +94,8 @@ export class Engine {
     this.limitFigures = isCounting ? new LimitFigures(hashKey) : null;
     this.#records = new Records(hashKey, homeSalt, bytesMax, isCounting);
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
-    this.#recovery = new Recovery(this.#records, this.semaphores);
+    this.storedCounts = new StoredCounts(this.#tally, isCounting);
+    this.#recovery = new Recovery(this.#records, this.semaphores, this.storedCounts);
     this.#throttr = new ThrottrRequests(
       this.#records,
       this.semaphores,
@@ -199,7 +203,7 @@ export class Engine {
     return { ...this.#records.table.totals };
   }
 
-  /** Requests executed, by type, and bytes of requests and replies; zeros unless `isCounting`. */
+  /** Requests executed since counting began, by type, and bytes of requests and replies; zeros unless `isCounting`. */
   tallyFigures(realMs: number): TallyFigures {
     this.#records.advance(realMs);
     return (this.#isCounting ? this.#tally : new Tally()).figures(this.#records.nowMs);
@@ -214,7 +218,14 @@ export class Engine {
   takeCommit(rowBytesMax: number): Uint8Array[] {
     const { clock, commit } = this.#records;
     clock.isUnstored = false;
-    return commit.take(clock, rowBytesMax);
+    return commit.take(clock, rowBytesMax, this.storedCounts.takeIfDue(clock.nowMs));
+  }
+
+  /** A row with the counts that no row has, and nothing else; null when rows have them all. */
+  takeCountsRow(): Uint8Array | null {
+    const { nowMs } = this.#records;
+    const counts = this.storedCounts.take(nowMs);
+    return counts === null ? null : countsRow(counts, nowMs);
   }
 
   /**
@@ -229,7 +240,7 @@ export class Engine {
   takeClockRow(): Uint8Array {
     const { clock } = this.#records;
     clock.isUnstored = false;
-    return clockRow(ClockMark.lagging, clock.realMs, clock.nowMs);
+    return clockRow(Mark.lagging, clock.realMs, clock.nowMs);
   }
 
   /**
@@ -263,7 +274,7 @@ export class Engine {
     clock.setBack();
     setBackRecords(this.#records, lagMs);
     this.semaphores.noteRestored();
-    return clockRow(ClockMark.setBack, lagMs, clock.nowMs);
+    return clockRow(Mark.setBack, lagMs, clock.nowMs);
   }
 
   /** A step of a snapshot: see `snapshot.ts`. */

@@ -10,10 +10,10 @@
  *
  *     row = version u8, reserved 3, written at u64 (ms since the epoch, by the shard's clock), image*
  *
- * Marks of the clock stand among the images, as images of kind 3 without key and value. `lagging` has the time of the
- * platform's clock when the row was written, if it was not the shard's. `setBack` has the time by which the clock and
- * the times of all records before it were set back. Both are in ms, in place of the expiry. Release 0.4.0 reads them as
- * images of records that have long expired.
+ * Marks stand among the images, as images of kind 3 without a key. `lagging` has the time of the platform's clock when the
+ * row was written, if it was not the shard's. `setBack` has the time by which the clock and the times of all records
+ * before it were set back. Both are in ms, in place of the expiry. `counts` has bytes of `StoredCounts` behind it. A
+ * release that does not know a mark passes over it; 0.4.0 reads marks as images of records that have long expired.
  */
 import { ByteWriter } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
@@ -42,7 +42,7 @@ export const IMAGE_HEADER_BYTES = 20;
 export const ImageKind = { ...Kind, tombstone: 0, superseded: 3 } as const;
 
 /** In place of the keyspace of a mark. */
-export const ClockMark = { lagging: 0xf, setBack: 0xe } as const;
+export const Mark = { lagging: 0xf, setBack: 0xe, counts: 0xd } as const;
 
 export const IMAGE_EXPIRES = 4;
 export const IMAGE_VALUE = 12;
@@ -151,13 +151,40 @@ export function clockRow(mark: number, ms: number, nowMs: number): Uint8Array {
   return out.take();
 }
 
-/** Appends a mark of the clock: one of `ClockMark`, and its milliseconds. */
-export function writeClockMark(out: ByteWriter, mark: number, ms: number): void {
+/** A row with a mark of counts, and nothing else. */
+export function countsRow(counts: Uint8Array, nowMs: number): Uint8Array {
+  const out = new ByteWriter(ROW_HEADER_BYTES + IMAGE_HEADER_BYTES + counts.length);
+  out.reserve(ROW_HEADER_BYTES);
+  writeCountsMark(out, counts);
+  writeRowHeader(out.view, nowMs);
+  return out.take();
+}
+
+/** Appends a mark, all zeros behind its name, and returns where it begins. */
+function writeMark(out: ByteWriter, mark: number): number {
   const at = out.reserve(IMAGE_HEADER_BYTES);
-  const { view } = out;
   out.bytes.fill(0, at, at + IMAGE_HEADER_BYTES);
-  view.setUint8(at, ImageKind.superseded);
-  view.setUint8(at + 1, mark);
+  out.view.setUint8(at, ImageKind.superseded);
+  out.view.setUint8(at + 1, mark);
+  return at;
+}
+
+/** Appends a mark of counts, as `StoredCounts` takes them. */
+export function writeCountsMark(out: ByteWriter, counts: Uint8Array): void {
+  const at = writeMark(out, Mark.counts);
+  out.view.setUint32(at + IMAGE_VALUE, counts.length, true);
+  out.copy(counts);
+}
+
+/** The counts of the mark at `at`, which is `length` bytes long. */
+export function readCountsMark(row: Uint8Array, at: number, length: number): Uint8Array {
+  return row.subarray(at + IMAGE_HEADER_BYTES, at + length);
+}
+
+/** Appends a mark of the clock, and its milliseconds. */
+export function writeClockMark(out: ByteWriter, mark: number, ms: number): void {
+  const at = writeMark(out, mark);
+  const { view } = out;
   view.setUint32(at + IMAGE_EXPIRES, ms >>> 0, true);
   view.setUint32(at + IMAGE_EXPIRES + 4, Math.floor(ms / 2 ** 32), true);
 }

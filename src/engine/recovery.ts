@@ -6,11 +6,12 @@
  */
 import { Keyspace } from "../wire/keyspace.ts";
 import {
-  ClockMark,
   imageBytes,
   imageKind,
   ImageKind,
+  Mark,
   readClockMark,
+  readCountsMark,
   readRowHeader,
   RecordImage,
   ROW_HEADER_BYTES,
@@ -18,17 +19,20 @@ import {
 import type { Records } from "./records.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { setBackRecords } from "./set-back.ts";
+import type { StoredCounts } from "./stored-counts.ts";
 
 export class Recovery {
   readonly #records: Records;
   readonly #semaphores: Semaphores;
+  readonly #counts: StoredCounts;
   readonly #image = new RecordImage();
   /** When the latest of the rows was written, ms by the shard's clock. */
   #writtenMs = 0;
 
-  constructor(records: Records, semaphores: Semaphores) {
+  constructor(records: Records, semaphores: Semaphores, counts: StoredCounts) {
     this.#records = records;
     this.#semaphores = semaphores;
+    this.#counts = counts;
   }
 
   /**
@@ -44,7 +48,8 @@ export class Recovery {
       length = imageBytes(view, at);
       if (at + length > row.length) throw new RangeError("row: cut short");
       if (imageKind(row, at) !== ImageKind.superseded) this.#restoreRecord(row, view, at);
-      else this.#restoreMark(row[at + 1]!, readClockMark(view, at), writtenMs);
+      else if (row[at + 1] === Mark.counts) this.#counts.restore(readCountsMark(row, at, length));
+      else this.#restoreClockMark(row[at + 1]!, readClockMark(view, at), writtenMs);
     }
   }
 
@@ -56,9 +61,9 @@ export class Recovery {
     this.#records.restore(image);
   }
 
-  #restoreMark(mark: number, ms: number, writtenMs: number): void {
-    if (mark === ClockMark.lagging) this.#restoreClock(writtenMs, ms);
-    if (mark !== ClockMark.setBack) return;
+  #restoreClockMark(mark: number, ms: number, writtenMs: number): void {
+    if (mark === Mark.lagging) this.#restoreClock(writtenMs, ms);
+    if (mark !== Mark.setBack) return;
     setBackRecords(this.#records, ms);
     this.#writtenMs = writtenMs;
     this.#restoreClock(writtenMs, writtenMs);

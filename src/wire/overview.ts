@@ -2,11 +2,11 @@
  * What a namespace is doing: the answer to `GET /v1/overview`, and each event of `GET /v1/overview/live`.
  *
  * It is no snapshot: the objects of the namespace are asked at once, and each answers for itself. Times
- * are in ms since the epoch. What is counted starts anew when the object that counts it is restarted or
- * put to sleep; figures per minute are an estimate from this minute and the last one.
+ * are in ms since the epoch. Totals of requests outlive the objects that count them, but for the last counts
+ * before one ends (docs/guarantees.md); figures per minute are an estimate from this minute and the last one.
  */
 
-/** What is counted: since the objects started, and in the last 60 seconds. */
+/** What is counted: in all, and in the last 60 seconds. */
 export interface Rate {
   readonly total: number;
   readonly perMinute: number;
@@ -18,7 +18,7 @@ export interface Overview {
   /** The server's release. */
   readonly version: string;
   readonly namespace: string;
-  /** The earliest start of a shard that is awake; null where no shard answers. */
+  /** Since when totals count: the earliest time of a shard; null where no shard answers. */
   readonly runningSinceMs: number | null;
   /** Requests in all, and by name: all names of `engine/counted-requests.ts`. */
   readonly requests: Rate & {
@@ -79,6 +79,8 @@ export type ShardOverview = { readonly index: number } & (ShardState | Unreachab
 export interface ShardState {
   readonly isUnreachable: false;
   readonly startedAtMs: number;
+  /** Since when `requests` counts: it outlives the object. */
+  readonly countedSinceMs: number;
   readonly requests: Rate;
   /** Records of all kinds in memory, those past their time until they are collected. */
   readonly records: number;

@@ -36,12 +36,14 @@ export interface SurveyedPage {
 /**
  * Asks the namespaces behind a name for their figures, as far as there is time.
  *
+ * @param isKept see `ShardCalls.summary`
  * @throws ThrottrError `outcome_unknown` when the list of namespaces fails
  */
 export async function surveyNamespaces(
   caller: Caller,
   after: string | null,
   limit: number,
+  isKept: boolean = false,
 ): Promise<SurveyedPage> {
   const names = await namesBehind(caller, after, limit + 1);
   const asked = names.slice(0, limit);
@@ -50,7 +52,7 @@ export async function surveyNamespaces(
   for (let from = 0; from < asked.length; from += CONCURRENT) {
     if (from > 0 && stopwatchMs() >= endMs) break;
     const some = asked.slice(from, from + CONCURRENT);
-    namespaces.push(...(await Promise.all(some.map((name) => surveyed(caller, name)))));
+    namespaces.push(...(await Promise.all(some.map((name) => surveyed(caller, name, isKept)))));
   }
   const hasMore = namespaces.length < names.length;
   return { namespaces, next: hasMore ? namespaces.at(-1)!.name : null };
@@ -69,9 +71,13 @@ async function namesBehind(
   }
 }
 
-async function surveyed({ env, requestTally }: Caller, name: string): Promise<SurveyedNamespace> {
+async function surveyed(
+  { env, requestTally }: Caller,
+  name: string,
+  isKept: boolean,
+): Promise<SurveyedNamespace> {
   try {
-    return { name, survey: await new Dispatch(env, name, requestTally).survey() };
+    return { name, survey: await new Dispatch(env, name, requestTally).survey(isKept) };
   } catch (error) {
     reportFailure(error);
     return { name, survey: null };

@@ -10,11 +10,15 @@ import { reportFailure } from "../base/failure.ts";
 /**
  * Asks all objects of the namespace for their figures.
  *
+ * @param isKept see `ShardCalls.summary`
  * @throws ThrottrError `outcome_unknown` when the Directory, which knows of the Hubs, fails
  */
-export async function askSurvey({ env, access, requestTally }: Caller): Promise<Survey> {
+export async function askSurvey(
+  { env, access, requestTally }: Caller,
+  isKept: boolean = false,
+): Promise<Survey> {
   try {
-    return await new Dispatch(env, access.namespace, requestTally).survey();
+    return await new Dispatch(env, access.namespace, requestTally).survey(isKept);
   } catch (error) {
     throw reportFailure(error);
   }

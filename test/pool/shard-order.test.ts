@@ -1,16 +1,12 @@
 /** The order of a shard's table: plans and cursors are places in it, so it outlives restarts. */
-import {
-  abortAllDurableObjects,
-  evictAllDurableObjects,
-  runInDurableObject,
-} from "cloudflare:test";
+import { abortAllDurableObjects, evictAllDurableObjects } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import type { ListingQuery } from "../../src/engine/listing.ts";
 import { HASH_END } from "../../src/engine/table.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import { batchOf, frameOf, parseFragments } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/models/requests.ts";
-import { meterOf, shardStub } from "../support/pool/shards.ts";
+import { makeOldRow, meterOf, shardStub } from "../support/pool/shards.ts";
 
 const U16: ModelProtocol = { dialect: "7.3", valueSize: 2 };
 const QUERY: ListingQuery = { rows: "list", valueSize: 2, keyspace: 0, prefixes: [] };
@@ -64,16 +60,7 @@ async function namesOf(
 
 /** Makes a shard's data what releases before 0.5.0 have written. */
 async function makeOld(namespace: string): Promise<void> {
-  await runInDurableObject(shardStub(0, namespace), (_, { storage }) => {
-    const { shards, fingerprint, generation } = storage.sql
-      .exec<{ shards: number; fingerprint: number; generation: number }>("SELECT * FROM shard")
-      .one();
-    storage.sql.exec("DROP TABLE shard");
-    storage.sql.exec(
-      "CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER)",
-    );
-    storage.sql.exec("INSERT INTO shard VALUES (1, ?, ?, ?)", shards, fingerprint, generation);
-  });
+  await makeOldRow(shardStub(0, namespace));
   await evictAllDurableObjects();
 }
 

@@ -14,6 +14,9 @@ import {
   type Ask,
 } from "../support/runtime/upgrade-data.ts";
 import { SelfHosted } from "../support/process/self-hosted.ts";
+import type { Overview } from "../../src/wire/overview.ts";
+
+type Counted = Pick<Overview, "requests" | "runningSinceMs">;
 
 const archives = readdirSync("test/data").filter((name) => name.endsWith(".tar.gz"));
 
@@ -51,6 +54,12 @@ describe.each(archives)("data of the release in %s", (archive) => {
     expect((await ask("GET", "/v1/counters/counter:7")).status).toBe(404);
   }
 
+  it("data of an earlier release begins to count at zero", async () => {
+    const { requests, runningSinceMs } = (await json("/v1/overview")) as Counted;
+    expect(requests.total).toBe(0);
+    expect(Date.now() - runningSinceMs!).toBeLessThan(60_000);
+  });
+
   it("data of an earlier release has every record, and no removed one", async () => {
     await expectRecords();
   });
@@ -77,10 +86,15 @@ describe.each(archives)("data of the release in %s", (archive) => {
 
   it("data of an earlier release is written to, and read after a restart", async () => {
     expect((await ask("PUT", "/v1/counters/new", { quota: 1, ttlMs: 60_000 })).ok).toBe(true);
+    const before = (await json("/v1/overview")) as Counted;
+    const restartedAtMs = Date.now();
     await server.stop();
     server = start();
     await server.ready();
     ask = await askAs(server.url, UPGRADE_NAMESPACE);
+    const after = (await json("/v1/overview")) as Counted;
+    expect(after.requests.byName["insert"]!.total).toBe(before.requests.byName["insert"]!.total);
+    expect(after.runningSinceMs).toBeLessThan(restartedAtMs);
     expect(await json("/v1/counters/new")).toMatchObject({ quota: "1" });
     await expectRecords();
   });

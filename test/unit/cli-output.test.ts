@@ -339,11 +339,11 @@ describe("rates", () => {
     });
   });
 
-  it("rates count from 0 what has started again", () => {
+  it("rates count records from 0 that have started again, and no requests where their sum went down", () => {
     const rates = new Rates();
     rates.add(0, figures(100), [usage(10, 5)]);
     expect(rates.add(1000, figures(7), [usage(3, 5)])).toMatchObject({
-      requestsPerSecond: 7,
+      requestsPerSecond: 0,
       records: [{ readsPerSecond: 3, writesPerSecond: 0 }],
     });
   });

@@ -123,8 +123,8 @@ describe("rates", () => {
     expect(ratesBetween(at(5, {}), at(5, {}))).toBeNull();
   });
 
-  it("a total that has gone down is taken for one that began again", () => {
-    expect(ratesBetween(at(0, { GET: 1000 }), at(1000, { GET: 7 }))).toEqual({ GET: 7 });
+  it("a total that has gone down lacks the last counts of an object, and has no rate", () => {
+    expect(ratesBetween(at(0, { GET: 1000 }), at(1000, { GET: 993 }))).toEqual({ GET: 0 });
   });
 
   it("rates keep their slots, and the surplus shares the last one", () => {

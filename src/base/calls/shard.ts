@@ -45,8 +45,10 @@ export interface ShardSummary {
   totals: Totals;
   /** Requests by type, in all and in the last minute. */
   tally: TallyFigures;
-  /** When the object was made, in ms since the epoch: counts begin there. */
+  /** When the object was made, in ms since the epoch. */
   startedAtMs: number;
+  /** Since when `tally` counts, in ms since the epoch. Release 0.4.0 leaves it out, and counts since it started. */
+  countedSinceMs?: number;
   figures: ShardFigures;
   semaphores: SemaphoreFigures;
 }
@@ -175,8 +177,13 @@ export interface ShardCalls extends Rpc.DurableObjectBranded {
     firstIndex: number,
   ): Promise<Uint8Array>;
 
-  /** What INFO says of the shard. */
-  summary(placement: Placement): Promise<ShardSummary>;
+  /**
+   * What INFO says of the shard.
+   *
+   * @param isKept the counts are on disk before they are told, so that none is ever less than it was: a row where any has
+   * changed. Doors of release 0.4 leave it out.
+   */
+  summary(placement: Placement, isKept?: boolean): Promise<ShardSummary>;
 
   /** @deprecated Of `summary`: doors of release 0.4.0 ask for it on its own. */
   counterFigures(placement: Placement): Promise<YrmcdsFigures>;

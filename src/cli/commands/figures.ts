@@ -1,4 +1,4 @@
-/** `info` and `stat`: figures of the namespace and of its records, since its objects started and of the last minute. */
+/** `info` and `stat`: figures of the namespace and of its records, in all and of the last minute. */
 import type { Command } from "commander";
 import type { InfoFigures } from "../../wire/throttr/info.ts";
 import { shownDuration } from "../duration.ts";
@@ -50,11 +50,11 @@ function addInfo(program: Command): void {
 /** The figures of INFO for people, without the requests that never came. */
 function infoText(output: Output, figures: InfoFigures): string {
   const { nowSeconds, runningSinceMs } = figures;
-  const awakeMs = Math.max(0, nowSeconds * 1000 - runningSinceMs);
+  const countedMs = Math.max(0, nowSeconds * 1000 - runningSinceMs);
   const summary = listOf(output, [
     ["version", figures.version],
     ["time", shownTime(nowSeconds * 1000)],
-    ["awake", `${shownDuration(awakeMs)}, since ${shownTime(runningSinceMs)}`],
+    ["counting", `for ${shownDuration(countedMs)}, since ${shownTime(runningSinceMs)}`],
     ["keys", `${figures.keys}: counters ${figures.counters}, buffers ${figures.buffers}`],
     ["bytes", `counters ${figures.counterBytes}, buffers ${figures.bufferBytes}`],
     ["connections", String(figures.connections)],
@@ -67,7 +67,7 @@ function infoText(output: Output, figures: InfoFigures): string {
   return rows.length === 0 ? summary : `${summary}\n\n${tableOf(output, REQUESTS, rows)}`;
 }
 
-/** The requests of each type: since the objects started, and in the last minute. */
+/** The requests of each name: in all, and in the last minute. */
 const REQUESTS: readonly Column<[string, InfoFigures["requestsByType"][string]]>[] = [
   ["REQUEST", ([name]) => name],
   ["TOTAL", ([, { total }]) => total, "right"],

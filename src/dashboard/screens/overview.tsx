@@ -125,7 +125,7 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
             aside={
               overview?.runningSinceMs == null ? null : (
                 <>
-                  running for <Since sinceMs={overview.runningSinceMs} />
+                  counting for <Since sinceMs={overview.runningSinceMs} />
                 </>
               )
             }

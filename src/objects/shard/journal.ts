@@ -44,6 +44,8 @@ type ShardRow = {
   noted_shards?: ArrayBuffer | null;
   /** Of shard 0: 1 when the deployment lists the namespace. */
   is_registered?: number | null;
+  /** `StoredCounts` of the journals that were cut. */
+  counts?: ArrayBuffer | null;
 };
 
 /** Later columns: SQL that adds them to data of releases before 0.5.0. */
@@ -52,6 +54,7 @@ const LATER_COLUMNS = [
   "is_noted INTEGER",
   "noted_shards BLOB",
   "is_registered INTEGER",
+  "counts BLOB",
 ];
 
 /** Reads the seed that a shard's data is stored with; null when it has none yet. */
@@ -130,6 +133,7 @@ export class Journal {
     this.isNoted = state.is_noted === 1;
     this.isRegistered = state.is_registered === 1;
     this.#notedShards = new Uint8Array(state.noted_shards ?? new ArrayBuffer(0));
+    this.#engine.storedCounts.restore(new Uint8Array(state.counts ?? new ArrayBuffer(0)));
     // Rows are after-images: one that is applied twice changes nothing, so an overlap of the two does no harm.
     this.#restore(`snapshot_${this.#generation}`, () => this.#snapshotRows++);
     this.#restoreJournal(this.#generation);
@@ -226,6 +230,12 @@ export class Journal {
     if (this.placement !== null) this.#writeRow(this.#engine.takeClockRow());
   }
 
+  /** Writes the counts that no row has, where there is data: a row of their own, for those who must not see less later. */
+  storeCounts(): void {
+    const row = this.placement === null ? null : this.#engine.takeCountsRow();
+    if (row !== null) this.#writeRow(row);
+  }
+
   /** Takes what the engine has changed since the last commit, as after-images of records. */
   #writeCommit(): void {
     if (this.#isRowStale) this.#updateRow();
@@ -278,7 +288,10 @@ export class Journal {
     }
     this.#cursor = step.cursor;
     if (step.cursor !== null) return;
-    this.#write("UPDATE shard SET generation = ?", this.#open);
+    this.#addColumns();
+    // The journal that is dropped had the counts. In the one row that is written anyway they cost none of their own.
+    const counts = this.#engine.storedCounts.takeAll();
+    this.#write("UPDATE shard SET generation = ?, counts = ?", this.#open, counts);
     this.#write(`DROP TABLE snapshot_${this.#generation}`);
     this.#write(`DROP TABLE journal_${this.#generation}`);
     this.#generation = this.#open;
@@ -296,11 +309,7 @@ export class Journal {
 
   /** Writes what the row lacks, beside a commit: reads alone never write, so a full disk still serves them. */
   #updateRow(): void {
-    const names = Object.keys(readShardRow(this.#sql)!);
-    for (const column of LATER_COLUMNS) {
-      if (!names.includes(column.split(" ")[0]!))
-        this.#write(`ALTER TABLE shard ADD COLUMN ${column}`);
-    }
+    this.#addColumns();
     this.#write(
       "UPDATE shard SET hash_key = ?, is_noted = ?, noted_shards = ?, is_registered = ?",
       this.#hashKeyBytes(),
@@ -309,6 +318,15 @@ export class Journal {
       this.isRegistered ? 1 : 0,
     );
     this.#isRowStale = false;
+  }
+
+  /** Data of an earlier release lacks columns. */
+  #addColumns(): void {
+    const names = Object.keys(readShardRow(this.#sql)!);
+    for (const column of LATER_COLUMNS) {
+      if (!names.includes(column.split(" ")[0]!))
+        this.#write(`ALTER TABLE shard ADD COLUMN ${column}`);
+    }
   }
 
   #hashKeyBytes(): ArrayBuffer {

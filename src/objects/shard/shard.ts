@@ -24,18 +24,17 @@ import type {
 } from "../../base/calls/shard.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { ClockWatch } from "./clock-watch.ts";
-import { DataPoints } from "../../base/data-points.ts";
 import { FullLog } from "./full-log.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { Journal, readHashKey } from "./journal.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
 import { refusalOf } from "../../base/failure.ts";
 import { logError, logWarning } from "../../base/log.ts";
-import { shardName } from "../../base/names.ts";
 import { LagWatch } from "./lag-watch.ts";
 import { assertSamePlacement } from "./same-placement.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
+import { ShardCounts } from "./shard-counts.ts";
 import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -57,8 +56,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   readonly #journal: Journal;
   /** Keeps a shard whose database has vanished from starting as a new one. */
   readonly #claim: ShardClaim;
-  /** Tell Analytics Engine of what happens here, where a data set is bound. */
-  readonly #points: DataPoints;
+  /** Requests by type and bytes, and where they are stored and told. */
+  readonly #counts: ShardCounts;
   /** What is due for semaphores whenever the alarm rings. */
   readonly #semaphoreWork: SemaphoreWork;
   /** The one alarm that the platform gives an object; each time that it is set is billed as a row. */
@@ -71,7 +70,6 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   readonly #lagWatch: LagWatch;
   /** Notices that the clock stands still for this instance. */
   readonly #clockWatch = new ClockWatch();
-  /** Counts begin here: they are in memory only. */
   readonly #startedAtMs = presentMs();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
   readonly #hashes: string;
@@ -119,16 +117,17 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
         if (this.#engine.isClockUnstored) this.#mustWrite(() => this.#journal.storeClock());
       },
     });
-    const { namespace, index } = shardName.parse(ctx.id.name!);
-    this.#points = new DataPoints(
-      env,
-      (work) => ctx.waitUntil(work),
-      { namespace, kind: "shard", name: String(index) },
-      () => ({ tally: this.#engine.tallyFigures(presentMs()), ...this.figures() }),
-    );
+    this.#counts = new ShardCounts(env, {
+      name: ctx.id.name!,
+      engine: this.#engine,
+      journal: this.#journal,
+      waitUntil: (work) => ctx.waitUntil(work),
+      figures: () => this.figures(),
+    });
     // The platform delivers no event before this has ended, so no call ever meets a table that is half loaded.
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
+      this.#counts.begin();
       this.#noteClock();
       this.#claim.tell();
       this.#semaphoreWork.start(await this.#alarm.load());
@@ -150,7 +149,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const answer = this.#engine.apply(batch, nowMs);
     if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#restart());
     this.#noteClock();
-    this.#points.note();
+    this.#counts.note();
     this.#noteRefusals();
     await this.#commits.flush();
     return answer;
@@ -224,16 +223,19 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   }
 
   /** Sweeps before it counts, and takes turns meanwhile. */
-  async summary(placement: Placement): Promise<ShardSummary> {
+  async summary(placement: Placement, isKept: boolean = false): Promise<ShardSummary> {
     // Totals count records that have expired until they are collected.
     await this.#prepareRead(placement);
     await this.#sweep();
     const { totals } = this.#engine;
     const semaphores = this.#engine.semaphores.figures(presentMs());
     await this.#commits.flush();
-    const tally = this.#engine.tallyFigures(presentMs());
+    if (isKept) this.#counts.store();
+    const tally = this.#counts.figures();
+    const { sinceMs: countedSinceMs } = this.#counts;
     const figures = this.figures();
-    return { totals, tally, startedAtMs: this.#startedAtMs, figures, semaphores };
+    const startedAtMs = this.#startedAtMs;
+    return { totals, tally, startedAtMs, countedSinceMs, figures, semaphores };
   }
 
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {

@@ -108,7 +108,7 @@ export interface InfoFigures {
   readonly bufferBytes: number;
   readonly subscriptions: number;
   readonly channels: number;
-  /** The earliest start of a shard that is awake, ms since the epoch. */
+  /** Since when requests and bytes count, ms since the epoch. */
   readonly runningSinceMs: number;
   readonly connections: number;
   readonly version: string;

@@ -6,7 +6,7 @@ import { ok, route } from "./route.ts";
 import { count, counted, queryInteger } from "./schemas/parts.ts";
 
 const moment = (description: string) => v.pipe(v.number(), v.description(description));
-/** A count since the objects started, and an estimate of the last minute. */
+/** A count in all, and an estimate of the last minute. */
 const rate = v.strictObject({ total: count, perMinute: count });
 
 /** Fields of an object that did not answer. */
@@ -27,7 +27,8 @@ const ShardOverview = v.variant("isUnreachable", [
   v.strictObject({
     ...shardIndex,
     isUnreachable: v.literal(false),
-    startedAtMs: moment("In ms since the epoch."),
+    startedAtMs: moment("When the object started, in ms since the epoch."),
+    countedSinceMs: moment("Since when `requests` counts, in ms since the epoch."),
     requests: rate,
     records: counted(
       "Records of all kinds in memory; expired records count until they are collected.",
@@ -71,7 +72,9 @@ export const overviewAnswer = v.strictObject({
   namespace: v.string(),
   runningSinceMs: v.pipe(
     v.nullable(v.number()),
-    v.description("The earliest start of a shard that is awake; null if no shard answers."),
+    v.description(
+      "Since when totals count, in ms since the epoch: the earliest time of a shard; null if no shard answers.",
+    ),
   ),
   requests: v.strictObject({
     total: count,
@@ -137,7 +140,7 @@ export const overviewRoutes = [
     tag: "admin",
     summary: "Show what the namespace is doing",
     description:
-      "Asks every object of the namespace once. A shard or Hub that does not answer is listed as unreachable, and no sum includes it. Counts start at 0 when an object restarts or sleeps; figures per minute are estimates. With `METRICS=off` requests and bytes are not counted. The token's prefixes do not matter.",
+      "Asks every object of the namespace once. A shard or Hub that does not answer is listed as unreachable, and no sum includes it. Totals of requests and bytes outlive restarts and sleep, but for the last counts before one; figures per minute are estimates. With `METRICS=off` requests and bytes are not counted. The token's prefixes do not matter.",
     scopes: ["admin"],
     answers: { 200: { description: "The figures. Not a snapshot.", schema: overviewAnswer } },
     example: { url: "/v1/overview" },

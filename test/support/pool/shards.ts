@@ -55,3 +55,17 @@ export async function holdSync(stub: DurableObjectStub<Shard>): Promise<() => Pr
   });
   return () => runInDurableObject(stub, () => resolve());
 }
+
+/** Makes the one row about a shard what releases before 0.5.0 have written. */
+export async function makeOldRow(stub: DurableObjectStub<Shard>): Promise<void> {
+  await runInDurableObject(stub, (_, { storage }) => {
+    const { shards, fingerprint, generation } = storage.sql
+      .exec<{ shards: number; fingerprint: number; generation: number }>("SELECT * FROM shard")
+      .one();
+    storage.sql.exec("DROP TABLE shard");
+    storage.sql.exec(
+      "CREATE TABLE shard (format INTEGER, shards INTEGER, fingerprint INTEGER, generation INTEGER)",
+    );
+    storage.sql.exec("INSERT INTO shard VALUES (1, ?, ?, ?)", shards, fingerprint, generation);
+  });
+}

@@ -44,7 +44,7 @@ export const Info = v.strictObject({
   bufferBytes: count,
   subscriptions: count,
   channels: count,
-  runningSinceMs: counted("The earliest start of a shard that is awake, in ms since the epoch."),
+  runningSinceMs: counted("Since when requests and bytes count, in ms since the epoch."),
   connections: count,
   version: v.string(),
 });

@@ -1,0 +1,137 @@
+/**
+ * Counts that outlive the object: what a tally has counted, as bytes that go with the rows of the journal.
+ *
+ *     counts = version u8, counted since f64, taken at f64, reported at f64 (ms since the epoch), (place u8, total f64)*
+ *
+ * Little-endian. Totals only grow, so bytes may be applied in any order and repeatedly: the larger total is the later one.
+ * A commit takes what has changed since the last one that took any, and a cut of the journal takes all. No row is written
+ * for them alone: what was counted since the last row is lost with the object.
+ */
+import { ByteWriter } from "../wire/bytes.ts";
+import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
+import type { Tally } from "./tally.ts";
+
+const VERSION = 1;
+const HEADER_BYTES = 25;
+const ENTRY_BYTES = 9;
+/** In place of a request type: the first of the counts beside those of types. They keep it where types are added. */
+const BESIDE_TYPES = 0x80;
+
+/** How often a commit takes counts along: for each byte of them, ms without; so they add about 100 bytes a second. */
+const PAUSE_MS_PER_BYTE = 10;
+const PAUSE_MS_MIN = 1000;
+const PAUSE_MS_MAX = 60_000;
+
+export class StoredCounts {
+  readonly #tally: Tally;
+  readonly #isCounting: boolean;
+  /** What rows have of the totals. */
+  readonly #stored: Float64Array;
+  #sinceMs: number | null = null;
+  /** When rows took counts, and from when on the next commit does; by the shard's clock. */
+  #takenMs = 0;
+  #dueMs = 0;
+  /** Rows may lack what they took: the next ones take all. */
+  #isLost = false;
+  /** When the minute began in which the Directory was told of these counts; 0 for never. */
+  reportedMs = 0;
+
+  /** @param isCounting counts are stored; else those that are there already are kept as they are */
+  constructor(tally: Tally, isCounting: boolean) {
+    this.#tally = tally;
+    this.#isCounting = isCounting;
+    this.#stored = new Float64Array(tally.totals.length);
+  }
+
+  /** Since when totals count, ms since the epoch; null before `begin`. */
+  get sinceMs(): number | null {
+    return this.#sinceMs;
+  }
+
+  /** When rows took counts, ms since the epoch; 0 for never. */
+  get takenMs(): number {
+    return this.#takenMs;
+  }
+
+  /** Says when counting begins, unless rows have said so: once all of them have been restored. */
+  begin(nowMs: number): void {
+    this.#sinceMs ??= nowMs;
+  }
+
+  /** Something was counted that no row has. */
+  get hasChanges(): boolean {
+    if (!this.#isCounting) return false;
+    return this.#isLost || this.#tally.totals.some((total, i) => total !== this.#stored[i]);
+  }
+
+  /** What a commit takes along: null mostly, as counts are to be a small part of the journal. */
+  takeIfDue(nowMs: number): Uint8Array | null {
+    // The shard's clock may have been set back since.
+    if (nowMs < this.#dueMs && nowMs >= this.#takenMs) return null;
+    return this.take(nowMs);
+  }
+
+  /** What has changed since rows took counts; null when nothing has. */
+  take(nowMs: number): Uint8Array | null {
+    if (!this.hasChanges) return null;
+    this.#takenMs = nowMs;
+    const counts = this.#encode(this.#isLost);
+    const pauseMs = Math.max(PAUSE_MS_MIN, counts.length * PAUSE_MS_PER_BYTE);
+    this.#dueMs = nowMs + Math.min(PAUSE_MS_MAX, pauseMs);
+    return counts;
+  }
+
+  /** All counts: what a cut keeps of the journal before it. */
+  takeAll(): Uint8Array {
+    return this.#encode(true);
+  }
+
+  /** The row that has taken counts could not be written. */
+  noteLost(): void {
+    this.#isLost = true;
+  }
+
+  /** Applies what a commit or a cut has taken. */
+  restore(counts: Uint8Array): void {
+    const view = new DataView(counts.buffer, counts.byteOffset, counts.byteLength);
+    // Those of a later release stay unread: figures are no reason to refuse the data that they are about.
+    if (counts.length < HEADER_BYTES || view.getUint8(0) !== VERSION) return;
+    this.#sinceMs = Math.min(this.#sinceMs ?? Infinity, view.getFloat64(1, true));
+    this.#takenMs = Math.max(this.#takenMs, view.getFloat64(9, true));
+    this.reportedMs = Math.max(this.reportedMs, view.getFloat64(17, true));
+    for (let at = HEADER_BYTES; at + ENTRY_BYTES <= counts.length; at += ENTRY_BYTES) {
+      const index = indexOf(view.getUint8(at));
+      // A later release may count what this one does not: that has no place here.
+      const more = view.getFloat64(at + 1, true) - (this.#stored[index] ?? Infinity);
+      if (!(more > 0)) continue;
+      this.#stored[index]! += more;
+      // None of it belongs to the present minute.
+      this.#tally.add(index, more, 0);
+    }
+  }
+
+  /** @param isWhole all totals, not those alone that have changed */
+  #encode(isWhole: boolean): Uint8Array {
+    const { totals } = this.#tally;
+    const out = new ByteWriter(HEADER_BYTES + 8 * ENTRY_BYTES);
+    out.u8(VERSION);
+    out.f64(this.#sinceMs ?? 0);
+    out.f64(this.#takenMs);
+    out.f64(this.reportedMs);
+    for (let index = 0; index < totals.length; index++) {
+      const isChanged = this.#isCounting && totals[index] !== this.#stored[index];
+      if (isChanged) this.#stored[index] = totals[index]!;
+      else if (!isWhole || this.#stored[index] === 0) continue;
+      out.u8(placeOf(index));
+      out.f64(this.#stored[index]!);
+    }
+    this.#isLost = false;
+    return out.take();
+  }
+}
+
+const placeOf = (index: number): number =>
+  index < REQUEST_TYPES_END ? index : index - REQUEST_TYPES_END + BESIDE_TYPES;
+
+const indexOf = (place: number): number =>
+  place < BESIDE_TYPES ? place : place - BESIDE_TYPES + REQUEST_TYPES_END;

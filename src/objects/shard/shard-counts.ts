@@ -1,0 +1,72 @@
+/**
+ * What a shard has counted, and where it goes: to its own journal, and to Analytics Engine where a data set is bound.
+ */
+import { presentMs } from "../../base/clock.ts";
+import type { Environment } from "../../base/environment.ts";
+import { DataPoints } from "../../base/data-points.ts";
+import { logWarning } from "../../base/log.ts";
+import { shardName } from "../../base/names.ts";
+import type { ShardFigures } from "../../base/calls/shard.ts";
+import type { Engine } from "../../engine/engine.ts";
+import type { TallyFigures } from "../../engine/tally.ts";
+import type { Journal } from "./journal.ts";
+
+/** The shard whose counts these are. */
+export interface CountedShard {
+  /** The object's. */
+  readonly name: string;
+  readonly engine: Engine;
+  readonly journal: Journal;
+  readonly waitUntil: (work: Promise<void>) => void;
+  figures(): ShardFigures;
+}
+
+export class ShardCounts {
+  readonly #shard: CountedShard;
+  readonly #points: DataPoints;
+
+  constructor(env: Environment, shard: CountedShard) {
+    this.#shard = shard;
+    const { namespace, index } = shardName.parse(shard.name);
+    this.#points = new DataPoints(
+      env,
+      shard.waitUntil,
+      { namespace, kind: "shard", name: String(index) },
+      () => ({ tally: this.figures(), ...shard.figures() }),
+    );
+  }
+
+  /** Once what rows have was restored. */
+  begin(): void {
+    this.#shard.engine.storedCounts.begin(presentMs());
+    this.#points.begin();
+  }
+
+  /** After each batch. */
+  note(): void {
+    this.#points.note();
+  }
+
+  /** Requests by type and bytes, since `sinceMs` and in the last minute. */
+  figures(): TallyFigures {
+    return this.#shard.engine.tallyFigures(presentMs());
+  }
+
+  /** Since when counts are kept, ms since the epoch. */
+  get sinceMs(): number {
+    return this.#shard.engine.storedCounts.sinceMs!;
+  }
+
+  /**
+   * Writes the counts that no row has, in a row of their own. The shard goes on where that fails, as a full disk serves
+   * reads: counts are not records, and nobody was promised them.
+   */
+  store(): void {
+    try {
+      this.#shard.journal.storeCounts();
+    } catch (error) {
+      this.#shard.engine.storedCounts.noteLost();
+      logWarning("counts_unstored", { shard: this.#shard.name, error: String(error) });
+    }
+  }
+}

@@ -1,0 +1,188 @@
+/** Counts that outlive the object: they go with commits, and come back with their rows. */
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
+import {
+  imageBytes,
+  imageKind,
+  ImageKind,
+  Mark,
+  ROW_HEADER_BYTES,
+} from "../../src/engine/image.ts";
+import { StoredCounts } from "../../src/engine/stored-counts.ts";
+import { countsAt, Tally, TALLY_READ_BYTES, TALLY_YRMCDS_RELEASE } from "../../src/engine/tally.ts";
+import { Command } from "../../src/wire/edge/command.ts";
+import { batchIn, EDGE, FOREVER, increment } from "../support/frames/index.ts";
+import { runs } from "../support/runs.ts";
+
+const seed = inject("seed");
+const NOW_MS = 1_700_000_000_000;
+const MINUTE_MS = 60_000;
+
+const engineOf = (isCounting = true): Engine =>
+  new Engine({ hashKey: { low: 1, high: 2 }, bytesMax: 64 << 20, isCounting });
+
+/** Applies one INCREMENT, and returns the rows of its commit. */
+function work(engine: Engine, nowMs: number): Uint8Array[] {
+  engine.apply(batchIn([{ protocol: EDGE, frames: [increment("k", 1n, FOREVER)] }]), nowMs);
+  return engine.takeCommit(1_900_000).map((row) => row.slice());
+}
+
+/** Bytes of the marks of counts in a row. */
+function countsBytesOf(row: Uint8Array): number {
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength);
+  let bytes = 0;
+  for (let at = ROW_HEADER_BYTES; at < row.length; at += imageBytes(view, at)) {
+    const isMark = imageKind(row, at) === ImageKind.superseded;
+    if (isMark && row[at + 1] === Mark.counts) bytes += imageBytes(view, at);
+  }
+  return bytes;
+}
+
+const incrementsOf = (engine: Engine, nowMs: number): [number, number] =>
+  countsAt(engine.tallyFigures(nowMs), Command.increment);
+
+describe("stored counts", () => {
+  it("totals come back with the rows of commits, and none of them belongs to the last minute", () => {
+    const engine = engineOf();
+    engine.storedCounts.begin(NOW_MS);
+    const rows: Uint8Array[] = [];
+    for (let i = 0; i < 40; i++) rows.push(...work(engine, NOW_MS + i * 1000));
+    const endMs = NOW_MS + 40_000;
+    const restarted = engineOf();
+    restarted.advance(endMs);
+    for (const row of rows) restarted.restore(row);
+    restarted.storedCounts.begin(endMs);
+    expect(incrementsOf(engine, endMs)[0]).toBe(40);
+    expect(incrementsOf(restarted, endMs)).toEqual([40, 0]);
+    expect(restarted.tallyFigures(endMs)[TALLY_READ_BYTES]).toBe(
+      engine.tallyFigures(endMs)[TALLY_READ_BYTES],
+    );
+    expect(restarted.storedCounts.sinceMs).toBe(NOW_MS);
+    // It goes on from there.
+    work(restarted, endMs);
+    expect(incrementsOf(restarted, endMs)).toEqual([41, 1]);
+  });
+
+  it("the first commit of an instance takes counts, and then about 100 bytes of them go with the commits of a second", () => {
+    const engine = engineOf();
+    let bytes = 0;
+    let commits = 0;
+    expect(countsBytesOf(work(engine, NOW_MS)[0]!)).toBeGreaterThan(0);
+    for (let ms = 10; ms <= MINUTE_MS; ms += 10) {
+      const taken = countsBytesOf(work(engine, NOW_MS + ms)[0]!);
+      bytes += taken;
+      if (taken > 0) commits++;
+    }
+    expect(commits).toBeGreaterThan(40);
+    expect(commits).toBeLessThanOrEqual(60);
+    expect(bytes).toBeLessThanOrEqual(100 * 60);
+  });
+
+  it("counts go with the next commit after the clock was set back", () => {
+    const engine = engineOf();
+    work(engine, NOW_MS);
+    expect(countsBytesOf(work(engine, NOW_MS - 3_600_000)[0]!)).toBe(0);
+    engine.setClockBack();
+    expect(countsBytesOf(work(engine, NOW_MS - 3_600_000)[0]!)).toBeGreaterThan(0);
+  });
+
+  it("a row of counts alone exists only while something was counted that no row has", () => {
+    const engine = engineOf();
+    expect(engine.takeCountsRow()).toBeNull();
+    work(engine, NOW_MS);
+    expect(engine.takeCountsRow()).toBeNull();
+    work(engine, NOW_MS + 10);
+    const row = engine.takeCountsRow();
+    expect(row).not.toBeNull();
+    expect(engine.takeCountsRow()).toBeNull();
+    const restarted = engineOf();
+    restarted.advance(NOW_MS + 10);
+    restarted.restore(row!);
+    expect(incrementsOf(restarted, NOW_MS + 10)[0]).toBe(2);
+  });
+
+  it("what a cut keeps is all that was counted", () => {
+    const engine = engineOf();
+    work(engine, NOW_MS);
+    work(engine, NOW_MS + 10);
+    const tally = new Tally();
+    new StoredCounts(tally, true).restore(engine.storedCounts.takeAll());
+    expect(tally.totals[Command.increment]).toBe(2);
+    expect(engine.takeCountsRow()).toBeNull();
+  });
+
+  it("after a row that could not be written the next one takes all counts", () => {
+    const source = new Tally();
+    const stored = new StoredCounts(source, true);
+    source.totals[Command.limit] = 5;
+    stored.take(NOW_MS);
+    stored.noteLost();
+    source.totals[Command.peek] = 1;
+    const tally = new Tally();
+    new StoredCounts(tally, true).restore(stored.take(NOW_MS)!);
+    expect(tally.totals).toEqual(source.totals);
+    expect(stored.take(NOW_MS)).toBeNull();
+  });
+
+  it("without METRICS nothing is counted, and what was stored before stays as it was", () => {
+    const [row] = work(engineOf(), NOW_MS);
+    const off = engineOf(false);
+    off.advance(NOW_MS);
+    off.restore(row!);
+    expect(countsBytesOf(work(off, NOW_MS)[0]!)).toBe(0);
+    expect(off.takeCountsRow()).toBeNull();
+    expect(incrementsOf(off, NOW_MS)).toEqual([0, 0]);
+    const tally = new Tally();
+    new StoredCounts(tally, true).restore(off.storedCounts.takeAll());
+    expect(tally.totals[Command.increment]).toBe(1);
+  });
+
+  it("counts of a later release are passed over, and those that this one does not have", () => {
+    const tally = new Tally();
+    const source = new Tally();
+    source.totals[Command.limit] = 5;
+    const counts = new StoredCounts(source, true).take(NOW_MS)!;
+    const later = counts.slice();
+    later[0] = 9;
+    new StoredCounts(tally, true).restore(later);
+    expect(tally.totals.every((total) => total === 0)).toBe(true);
+    const unknown = counts.slice();
+    unknown[25] = 0xfe;
+    new StoredCounts(tally, true).restore(unknown);
+    new StoredCounts(tally, true).restore(new Uint8Array(0));
+    new StoredCounts(tally, true).restore(counts.subarray(0, counts.length - 1));
+    expect(tally.totals.every((total) => total === 0)).toBe(true);
+  });
+
+  it("a count keeps its place where types of requests are added: those beside types begin at 128", () => {
+    const source = new Tally();
+    source.totals[TALLY_READ_BYTES] = 1;
+    source.totals[TALLY_YRMCDS_RELEASE] = 1;
+    const counts = new StoredCounts(source, true).take(NOW_MS)!;
+    expect([counts[25], counts[34]]).toEqual([0x80, 0x88]);
+  });
+
+  it("counts may be applied in any order and repeatedly: the largest totals stay", () => {
+    const steps = fc.array(fc.tuple(fc.nat(0x3f), fc.nat(1000)), { minLength: 1, maxLength: 30 });
+    const property = fc.property(steps, fc.infiniteStream(fc.nat()), (added, order) => {
+      const source = new Tally();
+      const stored = new StoredCounts(source, true);
+      const taken: Uint8Array[] = [];
+      for (const [index, count] of added) {
+        source.totals[index]! += count;
+        const counts = stored.take(NOW_MS);
+        if (counts !== null) taken.push(counts);
+      }
+      const shuffled = taken
+        .concat(taken)
+        .map((counts) => ({ counts, at: order.next().value as number }))
+        .toSorted((a, b) => a.at - b.at);
+      const tally = new Tally();
+      const restored = new StoredCounts(tally, true);
+      for (const { counts } of shuffled) restored.restore(counts);
+      expect(tally.totals).toEqual(source.totals);
+    });
+    fc.assert(property, { seed, numRuns: runs(200) });
+  });
+});
