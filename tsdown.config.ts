@@ -3,7 +3,14 @@ import { dirname, resolve } from "node:path";
 import { defineConfig, type UserConfig } from "tsdown";
 
 /** What the platform, or whoever installs the package, has. */
-const OUTSIDE = [/^node:/, /^cloudflare:/, /^hono(\/|$)/, "hono-rate-limiter", "miniflare"];
+const OUTSIDE = [
+  /^node:/,
+  /^cloudflare:/,
+  /^hono(\/|$)/,
+  "hono-rate-limiter",
+  "miniflare",
+  /^rate-limiter-flexible\//,
+];
 
 /** The server, one file without dependencies. Both of its builds are made with these. */
 const SERVER = {
@@ -44,6 +51,7 @@ export default defineConfig([
       fetch: "src/adapters/fetch/index.ts",
       "better-auth": "src/adapters/better-auth/index.ts",
       "express-rate-limit": "src/adapters/express-rate-limit/index.ts",
+      "rate-limiter-flexible": "src/adapters/rate-limiter-flexible/index.ts",
       testing: "src/testing/index.ts",
     },
     platform: "neutral",

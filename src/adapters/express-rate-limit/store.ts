@@ -139,7 +139,7 @@ export class ThrottrStore {
   }
 
   /** By our clock: the caller has no other. */
-  #hitsOf({ quota, ttlMs }: Counted): ClientHits {
+  #hitsOf({ quota, ttlMs }: Omit<Counted, "isNew">): ClientHits {
     return { totalHits: Number(quota), resetTime: new Date(this.#clock.nowMs() + ttlMs) };
   }
 }

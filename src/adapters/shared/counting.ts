@@ -1,4 +1,5 @@
 /** Counting in one call, with the time that is left: what stores of rate limiting libraries report. */
+import { ThrottrError } from "../../wire/edge/error.ts";
 import type { ThrottrService } from "../../wire/edge/service.ts";
 import { valueIn } from "./bounded-calls.ts";
 
@@ -7,11 +8,13 @@ export interface Counted {
   readonly quota: bigint;
   /** Rounded up. */
   readonly ttlMs: number;
+  /** The change has created it. */
+  readonly isNew: boolean;
 }
 
 /** How a counter is changed. */
 export interface CountChange {
-  /** What is added; negative to subtract. */
+  /** What is added, an integer; negative to subtract. */
   readonly amount: number;
   /** What a new counter begins with. */
   readonly start: number;
@@ -22,18 +25,22 @@ export interface CountChange {
 /**
  * Adds to a counter, or to a new one. Two operations of one batch, which the shard executes in order: unlike the answer
  * of `increment`, that of `increase` and `decrease` has the time that is left.
+ *
+ * @throws ThrottrError `quota_overflow` where the sum leaves 0 to 2^64 - 1, and what the operations fail with
  */
 export async function count(
   throttr: Pick<ThrottrService, "batch">,
   key: string,
   { amount, start, ttlMs }: CountChange,
 ): Promise<Counted> {
-  const change = amount < 0 ? "decrease" : "increase";
   const [created, changed] = await throttr.batch([
     ["insert", key, { quota: start, ttlMs }],
-    [change, key, Math.abs(amount)],
+    [amount < 0 ? "decrease" : "increase", key, Math.abs(amount)],
   ]);
-  valueIn(created);
+  const isNew = valueIn(created);
+  const counter = valueIn(changed);
   // A TTL of a few milliseconds may end between the two.
-  return valueIn(changed) ?? { quota: BigInt(start + amount), ttlMs: 0 };
+  if (counter === null) return { quota: BigInt(start + amount), ttlMs: 0, isNew };
+  if (counter.applied) return { quota: counter.quota, ttlMs: counter.ttlMs, isNew };
+  throw new ThrottrError("quota_overflow", "the counter would leave the range 0 to 2^64 - 1");
 }
