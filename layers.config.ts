@@ -21,6 +21,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   hono: ["wire", "client", "ratelimit", "adapters"],
   testing: ["wire", "client"],
   dashboard: ["wire", "client"],
+  embedded: ["wire", "engine", "base", "dispatch", "objects", "worker", "client"],
   cli: ["wire", "engine", "base", "dispatch", "worker", "client", "ratelimit"],
 };
 

@@ -41,27 +41,73 @@ const testClock = {
 /** Faster parts of `ws`, which does without them. */
 const ADDONS = ["bufferutil", "utf-8-validate"];
 
+/** What other projects import, as far as it runs anywhere. */
+const LIBRARY = {
+  client: "src/client/index.ts",
+  ratelimit: "src/ratelimit/index.ts",
+  hono: "src/hono/index.ts",
+  fetch: "src/adapters/fetch/index.ts",
+  "better-auth": "src/adapters/better-auth/index.ts",
+  "express-rate-limit": "src/adapters/express-rate-limit/index.ts",
+  "rate-limiter-flexible": "src/adapters/rate-limiter-flexible/index.ts",
+  testing: "src/testing/index.ts",
+};
+
+/**
+ * The server as a part of other Workers. Each part is an entry of its own, so that a bundler leaves out those that a
+ * Worker does not import: `sideEffects` holds for files.
+ */
+const EMBEDDED = {
+  "embedded/shard": "src/objects/shard/shard.ts",
+  "embedded/hub": "src/objects/hub/hub.ts",
+  "embedded/channel": "src/objects/channel/channel.ts",
+  "embedded/directory": "src/objects/channel/directory.ts",
+  "embedded/entrypoint": "src/worker/rpc.ts",
+  "embedded/connect": "src/embedded/connect.ts",
+  "embedded/route": "src/embedded/route.ts",
+  "embedded/throttr": "src/embedded/throttr.ts",
+  "embedded/throttr-edge": "src/embedded/throttr-edge.ts",
+  "embedded/worker": "src/embedded/index.ts",
+};
+
+/** Declarations come from the compiler of TypeScript 7, which the plugin calls experimental. */
+const DECLARATIONS = {
+  dts: { generator: "tsgo", emitDtsOnly: true },
+  suppressWarnings: /TypeScript 7\.0/,
+} as const;
+
 export default defineConfig([
   {
     name: "library",
-    entry: {
-      client: "src/client/index.ts",
-      ratelimit: "src/ratelimit/index.ts",
-      hono: "src/hono/index.ts",
-      fetch: "src/adapters/fetch/index.ts",
-      "better-auth": "src/adapters/better-auth/index.ts",
-      "express-rate-limit": "src/adapters/express-rate-limit/index.ts",
-      "rate-limiter-flexible": "src/adapters/rate-limiter-flexible/index.ts",
-      testing: "src/testing/index.ts",
-    },
+    // One build, so that an error of the server is an instance of the client's class, too.
+    entry: { ...LIBRARY, ...EMBEDDED },
     platform: "neutral",
     target: "es2024",
+    tsconfig: "tsconfig.worker.json",
+    dts: false,
+    deps: {
+      neverBundle: [/^node:/, /^cloudflare:/, "miniflare"],
+      // A peer of the middleware's types; the doors bring their own.
+      alwaysBundle: [/^hono(\/|$)/],
+      onlyBundle: ["hono", "valibot", "@valibot/to-json-schema"],
+    },
+  },
+  {
+    name: "library types",
+    entry: LIBRARY,
+    platform: "neutral",
     tsconfig: "tsconfig.library.json",
-    dts: { generator: "tsgo" },
+    ...DECLARATIONS,
     // `await using` works with clients and test servers; the types of a project need not have it.
     banner: { dts: '/// <reference lib="esnext.disposable" />' },
-    // Declarations come from the compiler of TypeScript 7, which the plugin calls experimental.
-    suppressWarnings: /TypeScript 7\.0/,
+    deps: { neverBundle: OUTSIDE, onlyBundle: [] },
+  },
+  {
+    name: "embedded types",
+    entry: { "embedded/worker": "src/embedded/index.ts" },
+    platform: "neutral",
+    tsconfig: "tsconfig.worker.json",
+    ...DECLARATIONS,
     deps: { neverBundle: OUTSIDE, onlyBundle: [] },
     publint: { strict: true },
     attw: { profile: "esm-only", level: "error" },

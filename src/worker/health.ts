@@ -28,9 +28,16 @@ interface Known {
 /** By settings, which are one object for each environment: tests with others do not share it. */
 const known = new WeakMap<Settings, Known>();
 
-/** @throws ThrottrError when no caller can be served */
-export async function assertHealthy(env: Environment, settings: Settings): Promise<void> {
-  assertConfigured(settings);
+/**
+ * @param hasSessions whether an application gives rights, so that no token is needed
+ * @throws ThrottrError when no caller can be served
+ */
+export async function assertHealthy(
+  env: Environment,
+  settings: Settings,
+  hasSessions: boolean,
+): Promise<void> {
+  if (!hasSessions) assertConfigured(settings);
   const refusal = dataRefusal();
   if (refusal !== null) throw refusal;
   // With tokens the namespaces in use are unknown, and asking `default` would create an object that nobody uses.

@@ -34,6 +34,7 @@ import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
 import type { Metric } from "./metrics/exposition.ts";
 import { metricsOf } from "./metrics/metrics.ts";
 import { metricsOfNamespaces } from "./metrics/namespaces.ts";
+import { hasSessions, sessionAccess, sessionMissing } from "./mount.ts";
 import { isProblem, methodNotAllowed, problemResponse } from "./problem.ts";
 import { SURVEYED_MAX, surveyNamespaces } from "./all-namespaces.ts";
 import { askSurvey } from "./survey.ts";
@@ -132,7 +133,7 @@ router.use(async (c, next) => {
 
 // Without a token, as load balancers have none.
 router.get("/health", async (c) => {
-  await assertHealthy(c.env, readSettings(c.env));
+  await assertHealthy(c.env, readSettings(c.env), hasSessions(c.executionCtx));
   return c.json({ status: "ok" });
 });
 
@@ -413,16 +414,22 @@ function connectionsMax(): ThrottrError {
 }
 
 /**
- * The caller's access: from the binding that it came over, or from its token. A binding goes first, so a Worker needs
- * no token, and none that it passes on changes its rights.
+ * The caller's access: from the binding that it came over, from the session of an application, or from its token. A
+ * binding goes first, so a Worker needs no token, and none that it passes on changes its rights. A session goes before a
+ * token, too: the application may use the same header for its own.
  *
  * @throws ThrottrError as `authenticate`
  */
 async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Access> {
-  const trusted = trustedAccess(c.executionCtx);
-  // A binding is for one namespace.
-  if (trusted !== undefined && reach !== "deployment") return trusted;
-  return await authenticate(readSettings(c.env), credentialsOf(c), reach);
+  const known = trustedAccess(c.executionCtx) ?? (await sessionAccess(c.executionCtx));
+  // A binding or a session is for one namespace.
+  if (known !== null && reach !== "deployment") return known;
+  const settings = readSettings(c.env);
+  const credentials = credentialsOf(c);
+  // Where an application gives the rights, `ACCESS=open` lets in no request without a session.
+  const isChecked = credentials.token !== null && settings.TOKEN_SECRET !== "";
+  if (hasSessions(c.executionCtx) && !isChecked) throw sessionMissing(known !== null);
+  return await authenticate(settings, credentials, reach);
 }
 
 /** The token of a request; null without one. A ticket goes first: its URL was made for this request. */

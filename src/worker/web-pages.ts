@@ -25,6 +25,20 @@ export function isListedOrigin(origin: string, { CORS_ORIGINS }: Settings): bool
 }
 
 /**
+ * Whether a request may use the session of its user: one of a program, of a page of the same origin, or of an origin
+ * that is listed by its name. Browsers send cookies along with any page's requests, so `*` allows tokens only.
+ */
+export function mayUseSession({ headers, url }: Request, { CORS_ORIGINS }: Settings): boolean {
+  const origin = headers.get("origin");
+  if (origin !== null) {
+    return origin === new URL(url).origin || listOf(CORS_ORIGINS).includes(origin);
+  }
+  // Images, scripts and links of other pages have no `Origin`, but a browser says of them that they are not of this one.
+  const site = headers.get("sec-fetch-site");
+  return site === null || site === "same-origin" || site === "none";
+}
+
+/**
  * Refuses pages of other sites. Programs send no `Origin`, and are not what this is about: a browser alone lets a
  * stranger's page use its owner's network.
  *

@@ -1,0 +1,131 @@
+/** The doors of the server below a path of the application that it is part of. */
+import { mount } from "../worker/mount.ts";
+import { router } from "../worker/router.ts";
+import { mayUseSession } from "../worker/web-pages.ts";
+import type { Environment } from "../base/environment.ts";
+import { readSettings } from "../base/settings.ts";
+import type { ExpiringGrant } from "../base/grant.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { PROBLEM_TYPE } from "../worker/v1/document.ts";
+import { answerPage, type Pages } from "./pages.ts";
+
+/** The rights of a session; null for a request without one. */
+export type Session = ExpiringGrant | null;
+
+export interface RouteOptions {
+  /** The path that the doors are below; `/throttr-edge` unless given. `/` serves them at the root. */
+  readonly prefix?: string;
+  /**
+   * The rights of a request, by the session of the application, such as its cookie. Called for each request that needs
+   * rights, and for each connection; it must not read the body. Where it gives null, a token that is signed with
+   * `THROTTR_TOKEN_SECRET` is accepted, and a request without one gets a 401.
+   *
+   * Without it a token is the only way, or `THROTTR_ACCESS=open`.
+   */
+  readonly access?: (request: Request) => Session | Promise<Session>;
+  /** The module `throttr-edge/dashboard`, to serve the dashboard at `/dashboard` below the prefix. */
+  readonly dashboard?: Pages;
+  /** The module `throttr-edge/docs`, to serve the API reference at `/docs` below the prefix. */
+  readonly docs?: Pages;
+}
+
+const PREFIX = "/throttr-edge";
+
+/** The doors, below the prefix. Any other path is the application's. */
+const DOORS = /^\/(?:throttr|yrmcds|channels|v1)\/|^\/(?:health|metrics|openapi\.json)$/;
+
+/**
+ * Answers requests to the doors of Throttr: frames and WebSockets, channels, `/v1`, health and metrics. Null for any
+ * other path, which is the application's own.
+ *
+ * @throws ThrottrError `option_invalid`
+ *
+ * @example
+ * export default {
+ *   async fetch(request, env, ctx) {
+ *     const response = await routeThrottr(request, env, ctx, {
+ *       access: async (request) => {
+ *         const user = await userOf(request);
+ *         return user === null ? null : { namespace: "my-app", keyPrefixes: [`user:${user.id}:`] };
+ *       },
+ *     });
+ *     return response ?? new Response("my application");
+ *   },
+ * };
+ */
+export async function routeThrottr(
+  request: Request,
+  env: unknown,
+  ctx: Pick<ExecutionContext, "waitUntil">,
+  options: RouteOptions = {},
+): Promise<Response | null> {
+  const prefix = prefixOf(options.prefix ?? PREFIX);
+  const url = new URL(request.url);
+  const environment = env as Environment;
+  if (!url.pathname.startsWith(`${prefix}/`)) return null;
+  const path = url.pathname.slice(prefix.length);
+  const page = pageOf(request, options, prefix, path);
+  if (page !== null) return page;
+  if (!DOORS.test(path)) return null;
+  const context = contextOf(ctx);
+  const { access } = options;
+  if (access !== undefined) {
+    const isOwnPage = mayUseSession(request, readSettings(environment));
+    mount(context, { grantOf: async () => await access(request), isOwnPage });
+  }
+  const inner = new Request(url.origin + path + url.search, request);
+  const response = await router.fetch(inner, environment, context);
+  if (prefix === "" || response.body === null) return response;
+  if (response.headers.get("content-type") === PROBLEM_TYPE) {
+    return await prefixedProblem(response, prefix);
+  }
+  return path === "/openapi.json" ? await prefixedDocument(response, prefix) : response;
+}
+
+/**
+ * A context for one request: what is noted of it must not hold for others of the same event. A method of the platform's
+ * object would refuse to be called on another one.
+ */
+function contextOf(ctx: Pick<ExecutionContext, "waitUntil">): ExecutionContext {
+  const waitUntil = (work: Promise<unknown>): void => ctx.waitUntil(work);
+  return { waitUntil, passThroughOnException: () => {}, props: {} } as object as ExecutionContext;
+}
+
+/** A file of the dashboard or of the reference; null for any other path. */
+function pageOf(
+  request: Request,
+  { dashboard, docs }: RouteOptions,
+  prefix: string,
+  path: string,
+): Response | null {
+  for (const pages of [dashboard, docs]) {
+    const page = pages === undefined ? null : answerPage(pages, request, prefix, path);
+    if (page !== null) return page;
+  }
+  return null;
+}
+
+/**
+ * The prefix without a slash at its end.
+ *
+ * @throws ThrottrError `option_invalid`
+ */
+function prefixOf(prefix: string): string {
+  if (/^\/(?:[^/?#]+\/?)*$/.test(prefix)) return prefix.replace(/\/$/, "");
+  throw new ThrottrError(
+    "option_invalid",
+    `prefix: expected a path that begins with a slash, such as ${PREFIX}, got ${prefix}`,
+  );
+}
+
+/** Puts the prefix in front of the path of the page about a problem. */
+async function prefixedProblem(response: Response, prefix: string): Promise<Response> {
+  const problem: { readonly type: string } = await response.json();
+  return Response.json({ ...problem, type: prefix + problem.type }, response);
+}
+
+/** Makes the document say where its routes are. */
+async function prefixedDocument(response: Response, prefix: string): Promise<Response> {
+  const document: object = await response.json();
+  return Response.json({ ...document, servers: [{ url: prefix }] }, response);
+}
