@@ -50,6 +50,8 @@ const LIBRARY = {
   "better-auth": "src/adapters/better-auth/index.ts",
   "express-rate-limit": "src/adapters/express-rate-limit/index.ts",
   "rate-limiter-flexible": "src/adapters/rate-limiter-flexible/index.ts",
+  keyv: "src/adapters/keyv/index.ts",
+  unstorage: "src/adapters/unstorage/index.ts",
   testing: "src/testing/index.ts",
 };
 

@@ -1,0 +1,145 @@
+/** The storage adapter of Keyv 5, which Keyv 6 takes as it is. */
+import type { FieldNames } from "../../wire/edge/argument.ts";
+import { invalid } from "../../wire/edge/argument.ts";
+import { optionsOf } from "../../ratelimit/known-options.ts";
+import { BoundedCalls, checkBackend, type CallLimits } from "../shared/bounded-calls.ts";
+import { FOREVER_MS } from "../shared/lifetime.ts";
+import { checkPrefix } from "../shared/prefix.ts";
+import { RecordStore, type Entry, type RecordBackend } from "../shared/record-store.ts";
+
+/**
+ * Options of `KeyvThrottr`.
+ *
+ * @example
+ * const options: KeyvThrottrOptions = { throttr: env.THROTTR, prefix: "cache:" };
+ */
+export interface KeyvThrottrOptions extends CallLimits {
+  /** The server: a client, or the service binding of a Worker. */
+  readonly throttr: RecordBackend;
+  /** Keys of records begin with it: 1 to 128 bytes; `keyv:` unless given. */
+  readonly prefix?: string;
+}
+
+const OPTIONS: FieldNames<KeyvThrottrOptions> = {
+  throttr: true,
+  prefix: true,
+  timeoutMs: true,
+  clock: true,
+};
+
+/** An entry as Keyv gives it. */
+interface KeyvEntry {
+  readonly key: string;
+  readonly value: unknown;
+  readonly ttl?: number | undefined;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/**
+ * A store for Keyv 5 and 6. Values are the text that Keyv makes of them, up to the server's limit; they end on time, at the
+ * server. A method takes one call, the iterator one for each MiB; many values go in calls of 4 MiB.
+ *
+ * A call that fails rejects with a ThrottrError, which Keyv emits as `error`. Whoever clears a namespace needs the scope
+ * `admin`.
+ *
+ * @example
+ * import { Keyv } from "keyv";
+ * import { KeyvThrottr } from "throttr-edge/keyv";
+ *
+ * const cache = new Keyv({ store: new KeyvThrottr({ throttr: env.THROTTR }), namespace: "pages" });
+ * await cache.set("/home", html, 60_000);
+ */
+export class KeyvThrottr {
+  /** Keyv 5 iterates over stores whose dialect it knows, and this is none of them: so it is called like one. */
+  readonly opts: Record<string, unknown> = { dialect: "redis", url: "" };
+  /** Set by Keyv. */
+  namespace: string | undefined = undefined;
+  readonly #prefix: string;
+  readonly #store: RecordStore;
+
+  /** @throws RateLimitError `configuration_invalid`, ThrottrError `option_invalid` */
+  constructor(options: KeyvThrottrOptions) {
+    const { throttr, prefix = "keyv:", ...limits } = optionsOf(options, OPTIONS);
+    this.#prefix = checkPrefix(prefix);
+    this.#store = new RecordStore(checkBackend(throttr), new BoundedCalls(limits));
+  }
+
+  async get<Value>(key: string): Promise<Value | undefined> {
+    return (await this.getMany<Value>([key]))[0];
+  }
+
+  async getMany<Value>(keys: string[]): Promise<(Value | undefined)[]> {
+    const values = await this.#store.getMany(this.#prefixOf(this.namespace), keys);
+    return values.map((value) => (value === null ? undefined : (decoder.decode(value) as Value)));
+  }
+
+  /** @param ttl in ms; for ever without one */
+  async set(key: string, value: unknown, ttl?: number): Promise<boolean> {
+    await this.setMany([{ key, value, ttl }]);
+    return true;
+  }
+
+  async setMany(entries: KeyvEntry[]): Promise<void> {
+    await this.#store.setMany(this.#prefixOf(this.namespace), entries.map(entryOf));
+  }
+
+  /** True if there was such a record. */
+  async delete(key: string): Promise<boolean> {
+    return await this.deleteMany([key]);
+  }
+
+  /** True if there was a record of each key. */
+  async deleteMany(keys: string[]): Promise<boolean> {
+    const deleted = await this.#store.deleteMany(this.#prefixOf(this.namespace), keys);
+    return deleted.every(Boolean);
+  }
+
+  /** Removes the records of the namespace; those of all namespaces when none is set. */
+  async clear(): Promise<void> {
+    const { namespace } = this;
+    await this.#store.clear(namespace === undefined ? this.#prefix : this.#prefixOf(namespace));
+  }
+
+  async has(key: string): Promise<boolean> {
+    return (await this.hasMany([key]))[0]!;
+  }
+
+  async hasMany(keys: string[]): Promise<boolean[]> {
+    return await this.#store.hasMany(this.#prefixOf(this.namespace), keys);
+  }
+
+  /** Keys and values of a namespace: that of the store unless given. */
+  async *iterator<Value>(
+    namespace = this.namespace,
+  ): AsyncGenerator<(string | Awaited<Value> | undefined)[], void> {
+    for await (const [key, value] of this.#store.entries(this.#prefixOf(namespace))) {
+      yield [key, decoder.decode(value) as Awaited<Value>];
+    }
+  }
+
+  /** Keyv listens for `error`. There is none: a call that fails rejects. */
+  on(_event: string, _listener: (...given: unknown[]) => void): this {
+    return this;
+  }
+
+  /** No namespace begins like another one: its colons are escaped. */
+  #prefixOf(namespace = ""): string {
+    const escaped = namespace.replaceAll("%", "%25").replaceAll(":", "%3A");
+    return `${this.#prefix}${escaped}:`;
+  }
+}
+
+/** @throws ThrottrError `value_invalid` */
+function entryOf({ key, value, ttl }: KeyvEntry): Entry {
+  if (typeof value !== "string") {
+    throw invalid("value", "text: let Keyv serialize values", value);
+  }
+  return { key, value: encoder.encode(value), ttlMs: ttlMsOf(ttl) };
+}
+
+function ttlMsOf(ttl: number | undefined): number {
+  if (ttl === undefined || ttl === 0) return FOREVER_MS;
+  return Math.min(Math.max(1, Math.ceil(ttl)), FOREVER_MS);
+}

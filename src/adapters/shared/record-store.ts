@@ -1,0 +1,217 @@
+/**
+ * A key-value store of the adapters for caches: keys and values of any length up to the server's limit, as records whose
+ * names begin with a prefix. Many keys travel in one call, in parts that fit.
+ */
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { OperationCalls } from "../../wire/edge/operation-calls.ts";
+import type { BufferRecord } from "../../wire/edge/records.ts";
+import type { BatchCall, BatchOutcome, ThrottrService } from "../../wire/edge/service.ts";
+import type { RecordKey } from "../../wire/edge/transfer.ts";
+import { valueIn, type BoundedCalls } from "./bounded-calls.ts";
+import {
+  hashedPrefix,
+  readRecord,
+  recordName,
+  storedValue,
+  type RecordName,
+} from "./record-names.ts";
+
+/**
+ * What a key-value store needs of a server: a client and a service binding both have it.
+ *
+ * @example
+ * const backend: RecordBackend = env.THROTTR;
+ */
+export type RecordBackend = Pick<OperationCalls, "list" | "exportPage" | "removeAll"> &
+  Pick<ThrottrService, "batch">;
+
+/** A value to store. */
+export interface Entry {
+  readonly key: string;
+  readonly value: Uint8Array;
+  readonly ttlMs: number;
+}
+
+/** Calls of one batch. */
+const CALLS_MAX = 1_000;
+/** Bytes of values in one batch, 4 MiB, unless a single one has more: half of what a body may have. */
+const BYTES_MAX = 4 << 20;
+/** How often a listing begins again whose order the server has lost. */
+const LISTINGS_MAX = 3;
+
+const decoder = new TextDecoder();
+
+export class RecordStore {
+  readonly #throttr: RecordBackend;
+  readonly #calls: BoundedCalls;
+
+  constructor(throttr: RecordBackend, calls: BoundedCalls) {
+    this.#throttr = throttr;
+    this.#calls = calls;
+  }
+
+  /** The values of keys, in their order; null for an absent one. */
+  async getMany(prefix: string, keys: readonly string[]): Promise<(Uint8Array | null)[]> {
+    const names = await namesOf(prefix, keys);
+    const records = await this.#read(names.map(({ name }) => name));
+    return records.map((record, i) => {
+      return record === null ? null : readRecord(prefix, names[i]!.name, record.value).value;
+    });
+  }
+
+  /** Whether there are records under keys. Their values stay at the server. */
+  async hasMany(prefix: string, keys: readonly string[]): Promise<boolean[]> {
+    const names = await namesOf(prefix, keys);
+    const outcomes = await this.#batch(names.map(({ name }) => ["query", name] as const));
+    // A counter is asked for, as its reply is short: a record with a value is one of another kind.
+    return outcomes.map((outcome) => {
+      if (!outcome.ok && outcome.error.code === "kind_mismatch") return true;
+      return valueIn(outcome) !== null;
+    });
+  }
+
+  async setMany(
+    prefix: string,
+    entries: readonly Entry[],
+    also: readonly BatchCall[] = [],
+  ): Promise<void> {
+    const names = await namesOf(
+      prefix,
+      entries.map(({ key }) => key),
+    );
+    const calls = entries.map(({ value, ttlMs }, i): BatchCall => {
+      return ["set", names[i]!.name, storedValue(names[i]!, value), { ttlMs }];
+    });
+    for (const outcome of await this.#batch([...calls, ...also])) valueIn(outcome);
+  }
+
+  /** Which of the keys had a record. */
+  async deleteMany(
+    prefix: string,
+    keys: readonly string[],
+    also: readonly BatchCall[] = [],
+  ): Promise<boolean[]> {
+    const names = await namesOf(prefix, keys);
+    const calls = names.map(({ name }): BatchCall => ["purge", name]);
+    const outcomes = await this.#batch([...calls, ...also]);
+    return outcomes.slice(0, keys.length).map((outcome) => valueIn(outcome) === true);
+  }
+
+  /** Removes all records whose keys begin with `base`. */
+  async clear(prefix: string, base = ""): Promise<void> {
+    await this.#calls.run(async () => await this.#throttr.removeAll(prefix + base));
+    if (base === "") return;
+    const hashed = await this.#hashedKeys(prefix);
+    await this.deleteMany(
+      prefix,
+      hashed.filter((key) => key.startsWith(base)),
+    );
+  }
+
+  /** All keys that begin with `base`. */
+  async keys(prefix: string, base = ""): Promise<string[]> {
+    const names = await this.#names(prefix + base);
+    const plain = names.filter((name) => !name.startsWith(hashedPrefix(prefix)));
+    const hashed = await this.#hashedKeys(prefix);
+    return [
+      ...plain.map((name) => name.slice(prefix.length)),
+      ...hashed.filter((key) => key.startsWith(base)),
+    ];
+  }
+
+  /** All keys with their values, a page after the other. */
+  async *entries(prefix: string): AsyncGenerator<[key: string, value: Uint8Array], void> {
+    let cursor: RecordKey | null = null;
+    do {
+      const from: { cursor?: RecordKey } = cursor === null ? {} : { cursor };
+      const page = await this.#calls.run(
+        async () => await this.#throttr.exportPage({ prefix, ...from }),
+      );
+      for (const record of page.records) {
+        if (!("value" in record)) continue;
+        const name = decoder.decode(record.key as Uint8Array);
+        const { key, value } = readRecord(prefix, name, record.value);
+        yield [key, value];
+      }
+      ({ cursor } = page);
+    } while (cursor !== null);
+  }
+
+  async #hashedKeys(prefix: string): Promise<string[]> {
+    const names = await this.#names(hashedPrefix(prefix));
+    const records = await this.#read(names);
+    return records.flatMap((record, i) =>
+      record === null ? [] : [readRecord(prefix, names[i]!, record.value).key],
+    );
+  }
+
+  /** Names of records with values. A listing whose order was lost begins again. */
+  async #names(prefix: string): Promise<string[]> {
+    for (let listing = 1; ; listing++) {
+      try {
+        return await this.#list(prefix);
+      } catch (error) {
+        const isLost = error instanceof ThrottrError && error.code === "cursor_lost";
+        if (!isLost || listing === LISTINGS_MAX) throw error;
+      }
+    }
+  }
+
+  async #list(prefix: string): Promise<string[]> {
+    const names: string[] = [];
+    let cursor: Uint8Array | null = null;
+    do {
+      const from: { cursor?: Uint8Array } = cursor === null ? {} : { cursor };
+      const page = await this.#calls.run(async () => await this.#throttr.list({ prefix, ...from }));
+      for (const { key, kind } of page.records) {
+        if (kind === "buffer") names.push(decoder.decode(key));
+      }
+      ({ cursor } = page);
+    } while (cursor !== null);
+    return names;
+  }
+
+  /** Reads records. Where their replies are too large for one call, they come in halves. */
+  async #read(names: readonly string[]): Promise<(BufferRecord | null)[]> {
+    try {
+      const outcomes = await this.#batch(names.map((name) => ["get", name] as const));
+      return outcomes.map((outcome) => valueIn(outcome) as BufferRecord | null);
+    } catch (error) {
+      const isTooLarge = error instanceof ThrottrError && error.code === "reply_too_large";
+      if (!isTooLarge || names.length < 2) throw error;
+      const half = names.length >> 1;
+      return [
+        ...(await this.#read(names.slice(0, half))),
+        ...(await this.#read(names.slice(half))),
+      ];
+    }
+  }
+
+  /** Executes calls in order, as many at a time as may go together. */
+  async #batch(calls: readonly BatchCall[]): Promise<BatchOutcome<unknown>[]> {
+    const outcomes: BatchOutcome<unknown>[] = [];
+    for (const part of partsOf(calls)) {
+      outcomes.push(...(await this.#calls.run(async () => await this.#throttr.batch(part))));
+    }
+    return outcomes;
+  }
+}
+
+async function namesOf(prefix: string, keys: readonly string[]): Promise<RecordName[]> {
+  return await Promise.all(keys.map((key) => recordName(prefix, key)));
+}
+
+function partsOf(calls: readonly BatchCall[]): BatchCall[][] {
+  const parts: BatchCall[][] = [];
+  let bytes = Infinity;
+  for (const call of calls) {
+    const callBytes = call[0] === "set" ? (call[2] as Uint8Array).length : 0;
+    bytes += callBytes;
+    const last = parts.at(-1);
+    if (last === undefined || last.length === CALLS_MAX || bytes > BYTES_MAX) {
+      parts.push([call]);
+      bytes = callBytes;
+    } else last.push(call);
+  }
+  return parts;
+}
