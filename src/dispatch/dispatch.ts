@@ -13,6 +13,7 @@ import { layoutsOf, Target } from "../wire/throttr/requests.ts";
 import { frameEnd } from "../wire/throttr/scanner.ts";
 import type { YrmcdsProtocol } from "../wire/yrmcds/dialect.ts";
 import type { Access } from "../base/access.ts";
+import type { ShardLimitFigures } from "../base/calls/shard.ts";
 import { answerYrmcds } from "./yrmcds-requests.ts";
 import { noteServed } from "../base/data-refusals.ts";
 import { Exchange } from "./exchange.ts";
@@ -29,7 +30,8 @@ import { readSettings } from "../base/settings.ts";
 import { ShardGroup } from "./shard-group.ts";
 import { ShardLanes } from "./shard-lane.ts";
 import { isThrottr, type AnyFrames, type Frames, type Sink } from "./sink.ts";
-import { askAll, type Survey } from "./survey.ts";
+import { askLimits } from "./limit-figures.ts";
+import { askAll, type Silence, type Survey } from "./survey.ts";
 
 /** The tally of the requests that no shard counts, for INFO. */
 export interface RequestTally {
@@ -158,6 +160,11 @@ export class Dispatch {
   async survey(isKept: boolean = false): Promise<Survey> {
     await this.#requestTally.flush();
     return await askAll(this.#env, this.#shards, isKept);
+  }
+
+  /** What all shards say of their limits, by index; those that don't answer within 2 s are left out. */
+  async limitFigures(): Promise<(ShardLimitFigures | Silence)[]> {
+    return await askLimits(this.#shards);
   }
 
   /** Sets the clocks of all shards back: see `Shard.setClockBack`. Returns by how many ms, by index. */

@@ -16,6 +16,7 @@ import type { HubOverview, Overview, Rate, ShardOverview, Transport } from "../w
 import type { HubFigures } from "../base/calls/hub.ts";
 import { hubName } from "../base/names.ts";
 import type { ShardSummary } from "../base/calls/shard.ts";
+import { mergeLimits } from "./limit-figures.ts";
 import { answeringHubs, isSilence, type HubAnswer, type Silence, type Survey } from "./survey.ts";
 import { VERSION } from "../base/version.ts";
 
@@ -59,6 +60,7 @@ export function overviewOf(namespace: string, survey: Survey, atMs: number): Ove
       holders: ofShards(({ semaphores }) => semaphores.holders),
       usedBytes: ofShards(({ semaphores }) => semaphores.usedBytes),
     },
+    limits: mergeLimits(shards.flatMap(({ limits }) => limits ?? [])).all,
     shards: survey.shards.map(shardOverview),
     hubs: survey.hubs.map(hubOverview),
   };

@@ -121,7 +121,7 @@ async function askBeside(env: Environment, namespace: string): Promise<Beside> {
 }
 
 /** What a call returns, or why it did not: `refusalOf` tells a shard that refuses every request from one that failed. */
-async function answerOrSilence<T extends object>(
+export async function answerOrSilence<T extends object>(
   call: Promise<T>,
   name: string,
   event: "hub_failed" | "shard_failed",

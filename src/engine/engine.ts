@@ -75,8 +75,8 @@ export class Engine {
   /** Requests of connections of the yrmcds protocol. */
   readonly semaphoreRequests: SemaphoreRequests;
 
-  /** What limits have decided; null unless `isCounting`. */
-  readonly limitFigures: LimitFigures | null;
+  /** What limits have decided; nothing unless `isCounting`. */
+  readonly limitFigures: LimitFigures;
   readonly #tally = new Tally();
   /** What was counted, as rows have it. */
   readonly storedCounts: StoredCounts;
@@ -91,7 +91,7 @@ export class Engine {
     semaphoreIntervalMs = SEMAPHORE_INTERVAL_MS,
   }: EngineOptions) {
     this.#isCounting = isCounting;
-    this.limitFigures = isCounting ? new LimitFigures(hashKey) : null;
+    this.limitFigures = new LimitFigures(hashKey);
     this.#records = new Records(hashKey, homeSalt, bytesMax, isCounting);
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
     this.storedCounts = new StoredCounts(this.#tally, isCounting);
@@ -102,7 +102,7 @@ export class Engine {
       this.#answer,
       this.#tally.totals,
       answerTtlMs,
-      this.limitFigures,
+      isCounting ? this.limitFigures : null,
     );
     this.listing = new Listing(this.#records);
     this.semaphorePages = new SemaphorePages(this.#records, this.semaphores);
@@ -141,7 +141,7 @@ export class Engine {
     assertSections(view);
     this.#records.advance(realMs);
     this.#tally.turn(this.#records.nowMs);
-    this.limitFigures?.turn(this.#records.nowMs);
+    this.limitFigures.turn(this.#records.nowMs);
     if (this.#records.commit.isExhausted && this.#records.commit.isEmpty)
       this.#records.forgetImages();
     const answer = this.#answer;

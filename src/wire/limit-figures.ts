@@ -5,15 +5,9 @@
  * `api:login` counts as `api`, and its keys begin with `login:`. Each shard counts for itself, and the answer is the sum
  * of the shards that answered; it is not a snapshot.
  */
-import type { Rate } from "./overview.ts";
+import type { LimitRates } from "./overview.ts";
 
-/** Decisions of `limit` by their outcome. Peeks, refunds and repeated answers to idempotent calls are not counted. */
-export interface LimitRates {
-  readonly allowed: Rate;
-  readonly refused: Rate;
-  /** Calls without a decision, such as `kind_mismatch`, `state_invalid` and `shard_full`. */
-  readonly errors: Rate;
-}
+export type { LimitRates };
 
 /** The answer to `GET /v1/limits`. */
 export interface LimitFigures {

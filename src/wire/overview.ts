@@ -12,6 +12,14 @@ export interface Rate {
   readonly perMinute: number;
 }
 
+/** Decisions of `limit` by their outcome. Peeks, refunds and repeated answers to idempotent calls are not counted. */
+export interface LimitRates {
+  readonly allowed: Rate;
+  readonly refused: Rate;
+  /** Calls without a decision, such as `kind_mismatch`, `state_invalid` and `shard_full`. */
+  readonly errors: Rate;
+}
+
 export interface Overview {
   /** When everybody had answered, by the clock of the door. */
   readonly atMs: number;
@@ -48,6 +56,8 @@ export interface Overview {
   /** Channels with subscribers, without those that are called like a connection's id. */
   readonly channels: number;
   readonly semaphores: SemaphoreOverview;
+  /** Decisions of all rate limits; a shard that still runs release 0.4 counts none. */
+  readonly limits: LimitRates;
   /** By index; all that there are. */
   readonly shards: readonly ShardOverview[];
   /** By location and index; those that have connections. */

@@ -1,9 +1,10 @@
 /** Surveys of a namespace for HTTP routes: figures of all its objects, with failures as problems. */
 import { Dispatch } from "../dispatch/dispatch.ts";
 import { overviewOf } from "../dispatch/overview.ts";
-import type { Survey } from "../dispatch/survey.ts";
+import type { Silence, Survey } from "../dispatch/survey.ts";
 import type { Overview } from "../wire/overview.ts";
 import type { Caller } from "./caller.ts";
+import type { ShardLimitFigures } from "../base/calls/shard.ts";
 import { presentMs } from "../base/clock.ts";
 import { reportFailure } from "../base/failure.ts";
 
@@ -32,6 +33,22 @@ export async function askSurvey(
 export async function setClocksBack({ env, access, requestTally }: Caller): Promise<number[]> {
   try {
     return await new Dispatch(env, access.namespace, requestTally).setClocksBack();
+  } catch (error) {
+    throw reportFailure(error);
+  }
+}
+
+/**
+ * Asks all shards what their limits have decided; what one does not say within 2 s is left out.
+ *
+ * @throws ThrottrError `outcome_unknown` when a call could not be made
+ */
+export async function askLimitFigures(
+  caller: Caller,
+): Promise<readonly (ShardLimitFigures | Silence)[]> {
+  const { env, access, requestTally } = caller;
+  try {
+    return await new Dispatch(env, access.namespace, requestTally).limitFigures();
   } catch (error) {
     throw reportFailure(error);
   }

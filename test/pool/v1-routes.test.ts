@@ -47,6 +47,9 @@ const limited = (remaining: number) => ({
   quotas: { default: { allowed: true, limit: 10, remaining, reset: expect.any(Number) } },
 });
 
+const none = { total: 0, perMinute: 0 };
+const granted = { allowed: { total: 1, perMinute: 1 }, refused: none, errors: none };
+
 type Before = readonly (readonly [method: string, url: string, body: unknown])[];
 
 /** By route: what is there before its example is sent, and what it answers then. */
@@ -119,6 +122,30 @@ const SUCCESSES: Readonly<
       channelPrefixes: [],
       isForAllNamespaces: false,
       expiresAtMs: expect.any(Number),
+    },
+  ],
+  limitFigures: [
+    [charge],
+    200,
+    {
+      atMs: expect.any(Number),
+      limits: [{ name: "api", ...granted }],
+      others: null,
+      hottest: [{ name: "api", key: "user:42", count: 1, countErrorMax: 0 }],
+      mostRefused: [],
+      unreachableShards: [],
+    },
+  ],
+  oneLimitFigures: [
+    [charge],
+    200,
+    {
+      atMs: expect.any(Number),
+      name: "api",
+      ...granted,
+      hottest: [{ key: "user:42", count: 1, countErrorMax: 0 }],
+      mostRefused: [],
+      unreachableShards: [],
     },
   ],
   overviewNamespaces: [

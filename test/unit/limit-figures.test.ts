@@ -159,7 +159,7 @@ describe("figures of limits", () => {
 function figuresAfter(...frames: Uint8Array[]): LimitFigures {
   const engine = new Engine({ hashKey: HASH_KEY, bytesMax: 1 << 20, isCounting: true });
   engine.apply(edgeBatch(frames), NOW_MS);
-  return engine.limitFigures!;
+  return engine.limitFigures;
 }
 
 describe("figures of limits in the engine", () => {
@@ -207,7 +207,7 @@ describe("figures of limits in the engine", () => {
   it("a LIMIT for which the shard has no room counts as an error", () => {
     const engine = new Engine({ hashKey: HASH_KEY, bytesMax: 1, isCounting: true });
     engine.apply(edgeBatch([limit("api:ada", ONE_TOKEN, 1)]), NOW_MS);
-    expect(totalsOf(engine.limitFigures!.counts(NOW_MS))).toMatchObject({ api: [0, 0, 1] });
+    expect(totalsOf(engine.limitFigures.counts(NOW_MS))).toMatchObject({ api: [0, 0, 1] });
   });
 
   it("a peek and a refund that fail count not at all", () => {
@@ -233,9 +233,13 @@ describe("figures of limits in the engine", () => {
     expect(hottest.map(({ key }) => textOf(key))).toEqual(["api:ada", "api:bob:c"]);
   });
 
-  it("an engine that does not count has no figures", () => {
+  it("an engine that does not count has figures of nothing", () => {
     const engine = new Engine({ hashKey: HASH_KEY, bytesMax: 1 << 20, isCounting: false });
     engine.apply(edgeBatch([limit("api:ada", ONE_TOKEN, 1)]), NOW_MS);
-    expect(engine.limitFigures).toBeNull();
+    expect(totalsOf(engine.limitFigures.counts(NOW_MS))).toEqual({
+      all: [0, 0, 0],
+      others: [0, 0, 0],
+    });
+    expect(engine.limitFigures.keys(NOW_MS).hottest).toEqual([]);
   });
 });

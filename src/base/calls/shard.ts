@@ -6,6 +6,7 @@
  */
 import type { ListingPart, ListingQuery } from "../../engine/listing.ts";
 import type { TableRows } from "../../engine/scan.ts";
+import type { LimitCounts, LimitKeys } from "../../engine/limit-figures.ts";
 import type { ScanQuery } from "../../engine/scan-query.ts";
 import type { RequestCounts } from "../../engine/semaphores/requests.ts";
 import type { DumpPage } from "../../engine/semaphores/pages.ts";
@@ -51,6 +52,14 @@ export interface ShardSummary {
   countedSinceMs?: number;
   figures: ShardFigures;
   semaphores: SemaphoreFigures;
+  /** Decisions of limits; a release before 0.5.0 leaves them out. */
+  limits?: LimitCounts;
+}
+
+/** What a shard says of its rate limits. */
+export interface ShardLimitFigures extends LimitKeys {
+  /** Decisions by limiter. */
+  counts: LimitCounts;
 }
 
 /** What Stats of the yrmcds protocol says of a shard. */
@@ -184,6 +193,9 @@ export interface ShardCalls extends Rpc.DurableObjectBranded {
    * changed. Doors of release 0.4 leave it out.
    */
   summary(placement: Placement, isKept?: boolean): Promise<ShardSummary>;
+
+  /** What rate limits have decided, and the keys that come and are refused most often. Of release 0.5.0 on. */
+  limitFigures(placement: Placement): Promise<ShardLimitFigures>;
 
   /** @deprecated Of `summary`: doors of release 0.4.0 ask for it on its own. */
   counterFigures(placement: Placement): Promise<YrmcdsFigures>;

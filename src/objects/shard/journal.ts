@@ -369,3 +369,9 @@ export class Journal {
     this.rowsWritten += this.#sql.exec(query, ...bindings).rowsWritten;
   }
 }
+
+/** A seed that no caller knows: names can't be chosen so that they all collide. */
+export function randomHashKey(): HashKey {
+  const [low, high] = crypto.getRandomValues(new Uint32Array(2));
+  return { low: low!, high: high! };
+}

@@ -6,7 +6,7 @@ import type { Environment } from "../../base/environment.ts";
 import { DataPoints } from "../../base/data-points.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
-import type { ShardFigures } from "../../base/calls/shard.ts";
+import type { ShardFigures, ShardLimitFigures, ShardSummary } from "../../base/calls/shard.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Journal } from "./journal.ts";
@@ -50,6 +50,19 @@ export class ShardCounts {
   /** Requests by type and bytes, since `sinceMs` and in the last minute. */
   figures(): TallyFigures {
     return this.#shard.engine.tallyFigures(presentMs());
+  }
+
+  /** What a summary says of counts. */
+  summary(): Pick<ShardSummary, "tally" | "countedSinceMs" | "limits"> {
+    const { limitFigures, nowMs } = this.#shard.engine;
+    const limits = limitFigures.counts(nowMs);
+    return { tally: this.figures(), countedSinceMs: this.sinceMs, limits };
+  }
+
+  /** Decisions of limits since the object started, and the keys that come and are refused most often. */
+  limitFigures(): ShardLimitFigures {
+    const { limitFigures, nowMs } = this.#shard.engine;
+    return { counts: limitFigures.counts(nowMs), ...limitFigures.keys(nowMs) };
   }
 
   /** Since when counts are kept, ms since the epoch. */

@@ -10,13 +10,14 @@ import { DurableObject } from "cloudflare:workers";
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { Engine } from "../../engine/engine.ts";
-import { hashKeyName, type HashKey } from "../../engine/hash.ts";
+import { hashKeyName } from "../../engine/hash.ts";
 import { readPlacement, type Placement } from "../../wire/batch.ts";
 import type {
   YrmcdsFigures,
   ShardCalls,
   ShardDump,
   ShardFigures,
+  ShardLimitFigures,
   ShardPlan,
   ShardRemoval,
   ShardRows,
@@ -26,7 +27,7 @@ import { readSettings, type Settings } from "../../base/settings.ts";
 import { ClockWatch } from "./clock-watch.ts";
 import { FullLog } from "./full-log.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { Journal, readHashKey } from "./journal.ts";
+import { Journal, randomHashKey, readHashKey } from "./journal.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
 import { refusalOf } from "../../base/failure.ts";
 import { logError, logWarning } from "../../base/log.ts";
@@ -231,11 +232,14 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     const semaphores = this.#engine.semaphores.figures(presentMs());
     await this.#commits.flush();
     if (isKept) this.#counts.store();
-    const tally = this.#counts.figures();
-    const { sinceMs: countedSinceMs } = this.#counts;
     const figures = this.figures();
-    const startedAtMs = this.#startedAtMs;
-    return { totals, tally, startedAtMs, countedSinceMs, figures, semaphores };
+    const counted = this.#counts.summary();
+    return { totals, startedAtMs: this.#startedAtMs, figures, semaphores, ...counted };
+  }
+
+  async limitFigures(placement: Placement): Promise<ShardLimitFigures> {
+    await this.#prepareRead(placement);
+    return this.#counts.limitFigures();
   }
 
   async counterFigures(placement: Placement): Promise<YrmcdsFigures> {
@@ -441,10 +445,4 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     await this.#semaphoreWork.reclaim();
     await this.#commits.flush();
   }
-}
-
-/** A seed that no caller knows: names can't be chosen so that they all collide. */
-function randomHashKey(): HashKey {
-  const [low, high] = crypto.getRandomValues(new Uint32Array(2));
-  return { low: low!, high: high! };
 }

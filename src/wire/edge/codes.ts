@@ -99,6 +99,7 @@ const CODES = {
   origin_not_allowed: [refusal, 403, "Pages of this origin may not call the server", "anyRoute"],
   key_absent: [refusal, 404, "There is no record under this key"],
   semaphore_absent: [refusal, 404, "There is no such semaphore"],
+  limit_absent: [refusal, 404, "No decision of this limiter has been counted"],
   lease_absent: [refusal, 404, "The lease does not exist or has ended"],
   not_found: [refusal, 404, "There is no such route"],
   protocol_unknown: [refusal, 404, "There is no such dialect or value size"],

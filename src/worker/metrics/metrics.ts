@@ -6,9 +6,11 @@
  * that no longer exist are left out for the same reason: their own series carried them.
  */
 import { COUNTED_REQUESTS } from "../../engine/counted-requests.ts";
+import { LimitRow, type LimitCounts } from "../../engine/limit-figures.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../../engine/tally.ts";
 import type { HubFigures } from "../../base/calls/hub.ts";
 import { hubName } from "../../base/names.ts";
+import { ratesAt } from "../../dispatch/limit-figures.ts";
 import { namedChannelsOf } from "../../dispatch/overview.ts";
 import type { ShardSummary } from "../../base/calls/shard.ts";
 import { answeringHubs, isSilence, type Survey } from "../../dispatch/survey.ts";
@@ -60,6 +62,7 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
       ...countingOf(hubs, false),
     ]),
     ...metricsOfShards(shards),
+    metricOfLimits(shards),
     ...metricsOfHubs(hubs),
     metric("throttr_channels", "Named channels with subscribers.", [
       { labels: { namespace }, value: channels },
@@ -169,6 +172,35 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
       metric(name, help, samplesOf(shards, read)),
     ),
   ];
+}
+
+/**
+ * Decisions of limits. A shard has series of the limiters that it has seen, at most 256, and one of all others; keys are
+ * in no label, as each would be a series for good.
+ */
+function metricOfLimits(shards: readonly Source<ShardSummary>[]): Metric {
+  const samplesOfRow = (labels: Labels, limits: LimitCounts, row: number): Sample[] => {
+    const { allowed, refused, errors } = ratesAt(limits, row);
+    return [
+      { labels: { ...labels, outcome: "allowed" }, value: allowed.total },
+      { labels: { ...labels, outcome: "refused" }, value: refused.total },
+      { labels: { ...labels, outcome: "error" }, value: errors.total },
+    ];
+  };
+  return metric(
+    "throttr_limit_decisions_total",
+    "Decisions of limits by limiter and outcome; without the label limit, those of all limiters beyond 256.",
+    shards.flatMap(({ labels, said }) => {
+      const limits = said?.limits;
+      if (limits === undefined) return [];
+      return [
+        ...samplesOfRow({ ...labels, limit: "" }, limits, LimitRow.others),
+        ...limits.names.flatMap((limit, i) =>
+          samplesOfRow({ ...labels, limit }, limits, LimitRow.firstName + i),
+        ),
+      ];
+    }),
+  );
 }
 
 /**

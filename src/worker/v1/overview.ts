@@ -3,6 +3,7 @@ import * as v from "valibot";
 import { INTERVAL_MS_MAX, INTERVAL_MS_MIN } from "../live.ts";
 import { askOverview } from "../survey.ts";
 import { ok, route } from "./route.ts";
+import { limitRates } from "./schemas/limit-figures.ts";
 import { count, counted, queryInteger } from "./schemas/parts.ts";
 
 const moment = (description: string) => v.pipe(v.number(), v.description(description));
@@ -117,6 +118,10 @@ export const overviewAnswer = v.strictObject({
     holders: counted("Connections and leases that hold anything."),
     usedBytes: count,
   }),
+  limits: v.pipe(
+    v.strictObject(limitRates),
+    v.description("Decisions of all limits: see `GET /v1/limits`."),
+  ),
   shards: v.pipe(v.array(ShardOverview), v.description("All shards, by index.")),
   hubs: v.pipe(
     v.array(HubOverview),

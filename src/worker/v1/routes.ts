@@ -4,6 +4,7 @@ import { bufferRoutes } from "./buffers.ts";
 import { channelRoutes } from "./channels.ts";
 import { connectionRoutes } from "./connections.ts";
 import { counterRoutes } from "./counters.ts";
+import { limitFigureRoutes } from "./limit-figures.ts";
 import { limitRoutes } from "./limits.ts";
 import { namespaceRoutes } from "./namespace.ts";
 import { namespacesRoutes } from "./namespaces.ts";
@@ -24,6 +25,7 @@ export const ROUTES: readonly Route[] = [
   ...connectionRoutes,
   ...namespaceRoutes,
   ...overviewRoutes,
+  ...limitFigureRoutes,
   ...accessRoutes,
   ...namespacesRoutes,
 ];
