@@ -1,6 +1,6 @@
 /**
  * Builds the dashboard and the API reference into `.wrangler/assets`: what `wrangler dev` and `wrangler deploy` serve at
- * `/dashboard` and `/docs`. They run it themselves: see `[build]` in `wrangler.toml`.
+ * `/dashboard` and `/docs`. It runs with `npm ci` (`prepare` in package.json), `npm start` and `npm run deploy`.
  */
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";

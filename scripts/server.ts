@@ -206,8 +206,14 @@ function tryConnect(port: number): Promise<void> {
   });
 }
 
-/** The tables of the configuration that build and serve the dashboard. */
-const DASHBOARD_TABLES = /^\[(?:build|assets)\]\n(?:[a-z].*\n?)*/gm;
+/** The table of the configuration that serves the dashboard. */
+const ASSETS_TABLE = /^\[assets\]\n(?:[a-z].*\n?)*/m;
+
+/** The table that builds the dashboard whenever a server starts. wrangler runs the command where it was started. */
+const BUILD_TABLE = `[build]
+command = "npx --no node scripts/build-dashboard.ts"
+cwd = ${JSON.stringify(ROOT)}
+`;
 
 /**
  * The project's configuration with other ports, as text: several servers can run side by side. It has
@@ -221,13 +227,18 @@ export function configWithPorts(
   main = `${ROOT}src/worker/index.ts`,
 ): string {
   return withPorts(projectConfig(), tcpPorts)
-    .replace(DASHBOARD_TABLES, "")
+    .replace(ASSETS_TABLE, "")
     .replace(/^main = .*/m, () => `main = ${JSON.stringify(main)}`);
 }
 
-/** The project's configuration for `npm start`, as text, to be stored beside it. */
+/** The project's configuration for `npm start`, as text, to be stored beside it: the dashboard follows its sources. */
 export function configForStart(tcpPorts: Readonly<Record<number, number>>): string {
-  return `# Made of wrangler.toml by npm start.\n${withPorts(projectConfig(), tcpPorts)}`;
+  const build = `${BUILD_TABLE}watch_dir = "src"\n\n`;
+  const config = withPorts(projectConfig(), tcpPorts).replace(
+    ASSETS_TABLE,
+    (table) => build + table,
+  );
+  return `# Made of wrangler.toml by npm start.\n${config}`;
 }
 
 function withPorts(config: string, tcpPorts: Readonly<Record<number, number>>): string {
@@ -243,12 +254,11 @@ function withPorts(config: string, tcpPorts: Readonly<Record<number, number>>): 
 
 /** What a configuration of another folder needs besides, to build and serve the dashboard. */
 export function dashboardConfig(): string {
-  return [...projectConfig().matchAll(DASHBOARD_TABLES)]
-    .join("\n")
-    .replace(/^watch_dir = .*/m, () => `cwd = ${JSON.stringify(ROOT)}`)
-    .replace(/^directory = "(.*)"/m, (_, path: string) => {
-      return `directory = ${JSON.stringify(ROOT + path)}`;
-    });
+  const [assets] = ASSETS_TABLE.exec(projectConfig())!;
+  const directory = assets.replace(/^directory = "(.*)"/m, (_, path: string) => {
+    return `directory = ${JSON.stringify(ROOT + path)}`;
+  });
+  return `${BUILD_TABLE}\n${directory}`;
 }
 
 const projectConfig = (): string => readFileSync(`${ROOT}wrangler.toml`, "utf8");

@@ -155,7 +155,9 @@ describe("throttr-edge deploy from the package", () => {
 
   beforeAll(() => {
     mkdirSync(project);
-    execFileSync("npm", ["pack", "--pack-destination", folder], { stdio: "pipe" });
+    execFileSync("npm", ["pack", "--ignore-scripts", "--pack-destination", folder], {
+      stdio: "pipe",
+    });
     const packed = readdirSync(folder).find((name) => name.endsWith(".tgz"))!;
     const install = ["install", "--offline", "--no-audit", "--no-save", join(folder, packed)];
     execFileSync("npm", install, { cwd: project, stdio: "pipe" });

@@ -35,7 +35,9 @@ const projects = mkdtempSync(join(tmpdir(), "throttr-examples-"));
 let worker: WorkerBeside | undefined;
 
 beforeAll(() => {
-  execFileSync("npm", ["pack", "--pack-destination", projects], { stdio: "pipe" });
+  execFileSync("npm", ["pack", "--ignore-scripts", "--pack-destination", projects], {
+    stdio: "pipe",
+  });
 });
 
 afterEach(async () => {

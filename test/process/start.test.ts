@@ -1,5 +1,5 @@
 /** `npm start` in checkouts side by side: its flags, its end, and the name that other projects know it by. */
-import { spawn, spawnSync, type ChildProcess } from "node:child_process";
+import { execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -140,6 +140,46 @@ it("the name of a killed server is free at once", async () => {
   await start.ready();
   expect(start.output).not.toContain("another server");
   expect(readFileSync(join(registry, "throttr-edge"), "utf8")).not.toContain('127.0.0.1:1"');
+});
+
+it("wrangler dev, in the folder of a Worker, runs the checkout's server beside it", async () => {
+  const root = checkout("nine");
+  // The TCP ports of the configuration may be another test's.
+  const config = readFileSync("wrangler.toml", "utf8").replace(/^\[\[connect\]\]\n.*\n.*\n/gm, "");
+  writeFileSync(join(root, "wrangler.toml"), config);
+  execFileSync(process.execPath, ["scripts/build-dashboard.ts"], { cwd: root });
+  const mine = join(folder, "mine");
+  mkdirSync(mine);
+  const service = { binding: "SERVER", service: "throttr-edge" };
+  const worker = { name: "mine", main: "index.js", compatibility_date: "2026-10-23" };
+  writeFileSync(join(mine, "wrangler.json"), JSON.stringify({ ...worker, services: [service] }));
+  writeFileSync(
+    join(mine, "index.js"),
+    "export default { fetch: (request, env) => env.SERVER.fetch(request) };",
+  );
+  const server = spawn(
+    process.execPath,
+    [
+      resolve("node_modules/wrangler/bin/wrangler.js"),
+      ...["dev", "-c", "wrangler.json", "-c", "../nine/wrangler.toml"],
+      ...["--port", String(HTTP_PORT), "--inspector-port", "0"],
+    ],
+    {
+      cwd: mine,
+      stdio: "ignore",
+      env: { ...process.env, XDG_CONFIG_HOME: join(folder, "config-of-both"), CI: "true" },
+      detached: true,
+    },
+  );
+  const ended = new Promise((done) => server.once("exit", done));
+  try {
+    await waitUntilReady(HTTP_PORT, []);
+    const page = await fetch(`http://127.0.0.1:${HTTP_PORT}/dashboard`);
+    expect(await page.text()).toContain("<title>");
+  } finally {
+    process.kill(-server.pid!, "SIGKILL");
+    await ended;
+  }
 });
 
 it("servers of tests and examples leave the shared registry to npm start", async () => {
