@@ -99,7 +99,7 @@ const SETTINGS = {
   /** `relaxed`: answers come before their row, which follows within 50 ms. */
   DURABILITY: choice("strict", ["strict", "relaxed"]),
   LOCATION_HINT: choice("", LOCATION_HINTS),
-  JURISDICTION: choice("", ["", "eu", "fedramp"]),
+  JURISDICTION: choice("", ["", "eu", "us", "fedramp", "fedramp-high"]),
   /** The largest frame that a client may send; it has to be in memory as a whole. */
   FRAME_BYTES_MAX: integer(MEBIBYTE, 1024, FRAME_BYTES_LIMIT),
   /** Of one HTTP request; below 32 MiB, which a call to an object carries. */

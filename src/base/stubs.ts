@@ -71,8 +71,7 @@ function objectsOf<T extends Rpc.DurableObjectBranded>(
   const objects = bound ?? exportedObjects(name);
   if (objects === undefined) throw objectsMissing(name);
   const { JURISDICTION } = readSettings(env);
-  const within =
-    JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION as DurableObjectJurisdiction);
+  const within = JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION);
   return within as DurableObjectNamespace<T>;
 }
 

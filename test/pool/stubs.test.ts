@@ -38,14 +38,17 @@ describe("objects", () => {
     ]);
   });
 
-  it("all objects live in the named jurisdiction", () => {
-    expect(asked(environment({ JURISDICTION: "eu" }))).toEqual([
-      "SHARD in eu: ns/0 {}",
-      "HUB in eu: ns/XXX/0 {}",
-      "DIRECTORY in eu: ns {}",
-      "CHANNEL in eu: ns/group/7 {}",
-    ]);
-  });
+  it.each(["eu", "us", "fedramp", "fedramp-high"])(
+    "all objects live in the jurisdiction %s where it is named",
+    (name) => {
+      expect(asked(environment({ JURISDICTION: name }))).toEqual([
+        `SHARD in ${name}: ns/0 {}`,
+        `HUB in ${name}: ns/XXX/0 {}`,
+        `DIRECTORY in ${name}: ns {}`,
+        `CHANNEL in ${name}: ns/group/7 {}`,
+      ]);
+    },
+  );
 
   it("objects of classes without a binding are found among the exports of the Worker", async () => {
     expect(await shardStub({}, "unbound/0").hasData()).toBe(false);
