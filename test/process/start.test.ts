@@ -161,8 +161,11 @@ it("wrangler dev, in the folder of a Worker, runs the checkout's server beside i
     process.execPath,
     [
       resolve("node_modules/wrangler/bin/wrangler.js"),
-      ...["dev", "-c", "wrangler.json", "-c", "../nine/wrangler.toml"],
-      ...["--port", String(HTTP_PORT), "--inspector-port", "0"],
+      "dev",
+      "--config=wrangler.json",
+      "--config=../nine/wrangler.toml",
+      `--port=${HTTP_PORT}`,
+      "--inspector-port=0",
     ],
     {
       cwd: mine,
