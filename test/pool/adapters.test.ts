@@ -1,4 +1,4 @@
-/** Adapters over a service binding: each decision is one call between Workers, exact across objects and errors. */
+/** Adapters over a service binding, and with the server in the same Worker: each decision is one call, and exact. */
 import { reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -6,26 +6,25 @@ import { rateLimitStorage, secondaryStorage } from "../../src/adapters/better-au
 import { ThrottrStore } from "../../src/adapters/express-rate-limit/index.ts";
 import { guard } from "../../src/adapters/fetch/index.ts";
 import { RateLimiterThrottr } from "../../src/adapters/rate-limiter-flexible/index.ts";
+import { throttr as throttrOfWorker } from "../../src/embedded/index.ts";
 import { RateLimiter, tokenBucket } from "../../src/ratelimit/index.ts";
 import type { ThrottrService } from "../../src/wire/edge/service.ts";
 
-type Call = (...given: unknown[]) => unknown;
+type Calls = Record<string, (...given: unknown[]) => unknown>;
 
-/** Names of the calls that the binding was asked for. */
+/** Names of the calls that were made. */
 let calls: string[];
 
-/** The binding, which notes its calls. */
-const throttr = new Proxy(
-  {},
-  {
-    get:
-      (_, name: string) =>
-      (...given: unknown[]) => {
-        calls.push(name);
-        return (exports.Throttr as unknown as Record<string, Call>)[name]!(...given);
-      },
-  },
-) as ThrottrService;
+/** A server that notes the calls to it. */
+function noted(server: object): ThrottrService {
+  const get = (_: object, name: string) => {
+    return (...given: unknown[]) => {
+      calls.push(name);
+      return (server as Calls)[name]!(...given);
+    };
+  };
+  return new Proxy({}, { get }) as ThrottrService;
+}
 
 beforeEach(() => {
   calls = [];
@@ -38,7 +37,10 @@ afterEach(async () => {
 const times = <Result>(count: number, run: () => Promise<Result>): Promise<Result[]> =>
   Promise.all(Array.from({ length: count }, run));
 
-describe("over a service binding", () => {
+describe.each([
+  ["over a service binding", noted(exports.Throttr)],
+  ["in the Worker of the server", noted(throttrOfWorker())],
+])("%s", (_, throttr) => {
   it("guard asks once, and refuses exactly", async () => {
     const strategy = tokenBucket({ burst: 3, rate: 0.001 });
     const limiter = new RateLimiter({ throttr, name: "api", strategy });
