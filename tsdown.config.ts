@@ -1,12 +1,12 @@
 /** Builds the package: the libraries that callers import, the server and the command line as one file each. */
 import { dirname, resolve } from "node:path";
 import { defineConfig, type UserConfig } from "tsdown";
+import { pageModules } from "./scripts/page-modules.ts";
 
 /** What the platform, or whoever installs the package, has. */
 const OUTSIDE = [
   /^node:/,
   /^cloudflare:/,
-  /^hono(\/|$)/,
   "hono-rate-limiter",
   "miniflare",
   /^rate-limiter-flexible\//,
@@ -70,6 +70,8 @@ const EMBEDDED = {
   "embedded/throttr": "src/embedded/throttr.ts",
   "embedded/throttr-edge": "src/embedded/throttr-edge.ts",
   "embedded/worker": "src/embedded/index.ts",
+  "embedded/dashboard": "src/embedded/dashboard.ts",
+  "embedded/docs": "src/embedded/docs.ts",
 };
 
 /** Declarations come from the compiler of TypeScript 7, which the plugin calls experimental. */
@@ -83,12 +85,15 @@ export default defineConfig([
     name: "library",
     // One build, so that an error of the server is an instance of the client's class, too.
     entry: { ...LIBRARY, ...EMBEDDED },
+    plugins: [pageModules],
+    // Declarations have the comments; in the code, bundlers would keep them as a part of each Worker.
+    outputOptions: { comments: { legal: true, annotation: true, jsdoc: false } },
     platform: "neutral",
     target: "es2024",
     tsconfig: "tsconfig.worker.json",
     dts: false,
     deps: {
-      neverBundle: [/^node:/, /^cloudflare:/, "miniflare"],
+      neverBundle: OUTSIDE,
       // A peer of the middleware's types; the doors bring their own.
       alwaysBundle: [/^hono(\/|$)/],
       onlyBundle: ["hono", "valibot", "@valibot/to-json-schema"],
@@ -102,11 +107,15 @@ export default defineConfig([
     ...DECLARATIONS,
     // `await using` works with clients and test servers; the types of a project need not have it.
     banner: { dts: '/// <reference lib="esnext.disposable" />' },
-    deps: { neverBundle: OUTSIDE, onlyBundle: [] },
+    deps: { neverBundle: [...OUTSIDE, /^hono(\/|$)/], onlyBundle: [] },
   },
   {
     name: "embedded types",
-    entry: { "embedded/worker": "src/embedded/index.ts" },
+    entry: {
+      "embedded/worker": "src/embedded/index.ts",
+      "embedded/dashboard": "src/embedded/dashboard.ts",
+      "embedded/docs": "src/embedded/docs.ts",
+    },
     platform: "neutral",
     tsconfig: "tsconfig.worker.json",
     ...DECLARATIONS,

@@ -165,6 +165,23 @@ describe("an application whose classes are exported without bindings", () => {
     expect(await jsonOf("/edge/health")).toEqual({ status: "ok" });
   });
 
+  it("the dashboard and the reference are served below the prefix, with the headers of assets", async () => {
+    for (const name of ["dashboard", "docs"]) {
+      const page = await fetch(`${URL_}/edge/${name}`);
+      expect(await page.text()).toContain("<!doctype html>");
+      expect(page.headers.get("content-type")).toBe("text/html; charset=utf-8");
+      expect(page.headers.get("content-security-policy")).toContain("default-src 'none'");
+      const etag = page.headers.get("etag")!;
+      const again = await fetch(`${URL_}/edge/${name}`, { headers: { "if-none-match": etag } });
+      expect(again.status).toBe(304);
+      const script = await fetch(`${URL_}/edge/${name}/main.js`);
+      expect(script.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
+      const slash = await fetch(`${URL_}/edge/${name}/?a=b`, { redirect: "manual" });
+      expect([slash.status, slash.headers.get("location")]).toEqual([307, `/edge/${name}?a=b`]);
+      expect(await textOf(`/tokens/${name}`)).toBe(`the application has no /tokens/${name}`);
+    }
+  });
+
   it("TCP clients are served by connectThrottr", async () => {
     const client = await SocketClient.open(TCP_PORT);
     expect([...(await client.exchange(U64.insert("tcp", 5), 1))]).toEqual([1]);

@@ -1,5 +1,7 @@
 /** An application with the server inside it, which asks it from each kind of event. */
 import { DurableObject, env, WorkflowEntrypoint, type WorkflowStep } from "cloudflare:workers";
+import { dashboard } from "throttr-edge/dashboard";
+import { docs } from "throttr-edge/docs";
 import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
 import { connectThrottr, routeThrottr, throttr } from "throttr-edge/worker";
 
@@ -114,11 +116,15 @@ async function codeOf(call: Promise<unknown>): Promise<unknown> {
 
 export default {
   async fetch(request, environment, ctx) {
-    const prefix = "/edge";
     const byToken = await routeThrottr(request, environment, ctx, { prefix: "/tokens" });
-    if (byToken !== null) return byToken;
-    const response = await routeThrottr(request, environment, ctx, { prefix, access: accessOf });
-    return response ?? (await answer(request));
+    const bySession = async () =>
+      await routeThrottr(request, environment, ctx, {
+        prefix: "/edge",
+        access: accessOf,
+        dashboard,
+        docs,
+      });
+    return byToken ?? (await bySession()) ?? (await answer(request));
   },
   async queue() {
     await counters.increment("queue", { ttlMs: TTL_MS });
