@@ -32,7 +32,11 @@ export class ShardCounts {
       env,
       shard.waitUntil,
       { namespace, kind: "shard", name: String(index) },
-      () => ({ tally: this.figures(), ...shard.figures() }),
+      () => ({
+        tally: this.figures(),
+        limits: shard.engine.limitFigures.snapshot(),
+        ...shard.figures(),
+      }),
     );
   }
 
