@@ -51,6 +51,7 @@ const LIBRARY = {
   "express-rate-limit": "src/adapters/express-rate-limit/index.ts",
   "rate-limiter-flexible": "src/adapters/rate-limiter-flexible/index.ts",
   keyv: "src/adapters/keyv/index.ts",
+  nestjs: "src/adapters/nestjs/index.ts",
   unstorage: "src/adapters/unstorage/index.ts",
   testing: "src/testing/index.ts",
 };
