@@ -1,12 +1,19 @@
-/** Runs an example beside the server, both locally: `npm run example -- hono-api`. */
+/** Runs an example locally, beside the server where it is bound to that: `npm run example -- hono-api`. */
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
-import { assertPortsFree, endWithSignals, ROOT, startServer, waitUntilReady } from "./server.ts";
+import {
+  assertPortsFree,
+  endWithSignals,
+  OPEN_INSIDE,
+  ROOT,
+  startServer,
+  waitUntilReady,
+} from "./server.ts";
 
 const PORT = 8787;
 const EXAMPLES = `${ROOT}examples`;
-const names = readdirSync(EXAMPLES).filter((name) => {
-  return existsSync(`${EXAMPLES}/${name}/wrangler.toml`);
-});
+/** Those with `wrangler.toml` are bound to the server; the others have it inside them. */
+const CONFIGS = ["wrangler.toml", "wrangler.jsonc"];
+const names = readdirSync(EXAMPLES).filter((name) => configOf(name) !== undefined);
 const [name = ""] = process.argv.slice(2);
 
 if (!names.includes(name)) {
@@ -15,16 +22,23 @@ if (!names.includes(name)) {
 }
 await assertPortsFree([PORT]);
 linkPackage();
+const config = configOf(name)!;
 const server = startServer({
-  config: `${EXAMPLES}/${name}/wrangler.toml`,
-  beside: [`${ROOT}wrangler.toml`],
+  config,
+  beside: config.endsWith(".toml") ? [`${ROOT}wrangler.toml`] : [],
   port: PORT,
+  variables: OPEN_INSIDE,
   stdio: "inherit",
   isForeground: true,
 });
 endWithSignals(server);
 await waitUntilReady(PORT, []);
 console.log(`${name} is ready: http://127.0.0.1:${PORT}`);
+
+/** The configuration of an example; undefined for a folder without one. */
+function configOf(example: string): string | undefined {
+  return CONFIGS.map((file) => `${EXAMPLES}/${example}/${file}`).find((path) => existsSync(path));
+}
 
 /**
  * Lets examples find the package that was built here by its name. A folder with a package.json of its own does not

@@ -49,6 +49,13 @@ export interface Server {
  */
 const LEAN = { X_LOCAL_OBSERVABILITY: "false", X_LOCAL_EXPLORER: "false" };
 
+/** Variables of a server inside a Worker that lets anyone on this machine in, as `npm start` does. */
+export const OPEN_INSIDE = {
+  THROTTR_ACCESS: "open",
+  THROTTR_OPEN_NAMESPACES: "any",
+  THROTTR_HOSTS: "localhost",
+};
+
 /** How long the ended processes may take to leave. */
 const GONE_TIMEOUT_MS = 2000;
 

@@ -7,6 +7,7 @@
 import { execFileSync } from "node:child_process";
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -17,7 +18,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { startBeside, type WorkerBeside } from "../support/process/worker-beside.ts";
+import { startAlone, startBeside, type WorkerBeside } from "../support/process/worker-beside.ts";
 
 interface PackageJson {
   version: string;
@@ -70,7 +71,11 @@ async function startCopy(example: string, port: number): Promise<string> {
   }
   const compiler = resolve("node_modules/.bin/tsc");
   expect(() => execFileSync(compiler, ["-p", copy], { stdio: "pipe" })).not.toThrow();
-  return await start(join(copy, "wrangler.toml"), port);
+  const isInside = existsSync(join(copy, "wrangler.jsonc"));
+  worker = isInside
+    ? await startAlone(join(copy, "wrangler.jsonc"), port)
+    : await startBeside(join(copy, "wrangler.toml"), port);
+  return worker.url;
 }
 
 const text = async (url: string, init?: RequestInit): Promise<string> =>
@@ -119,6 +124,24 @@ describe("examples", () => {
     expect(await refused.json()).toMatchObject({ status: 429 });
     expect(await text(`${url}/login`, { method: "POST" })).toBe("welcome");
   });
+
+  it.each([
+    ["embedded", "/", 18_815],
+    ["embedded-hono", "/api/time", 18_816],
+  ])(
+    "the example %s answers 429, and its dashboard reads what it has counted",
+    async (example, path, port) => {
+      const url = await startCopy(example, port);
+      const responses = await Promise.all(Array.from({ length: 10 }, () => fetch(url + path)));
+      const refused = responses.find(({ status }) => status === 429)!;
+      expect(refused.headers.get("ratelimit-policy")).toMatch(/^"\w+";q=5;w=5$/);
+      expect(await text(`${url}/throttr-edge/dashboard`)).toContain("<title>");
+      const list = await text(`${url}/throttr-edge/v1/records`, {
+        headers: { authorization: `Bearer namespace.${example}` },
+      });
+      expect(list).toContain('"key":');
+    },
+  );
 
   it("the example live-page shows each visit to a page that is open", async () => {
     const url = await startCopy("live-page", 18_813);

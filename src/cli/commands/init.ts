@@ -87,6 +87,7 @@ function projectPlan(folder: string): InitPlan {
     ...(resolve(folder) === process.cwd() ? [] : [`cd ${folder}`]),
     "npm install",
     `npm run dev    # http://127.0.0.1:${DEV_PORT}: the eleventh request within a minute gets a 429`,
+    `               # http://127.0.0.1:${DEV_PORT}/throttr-edge/dashboard shows it`,
   ];
   return { changes: newProject(folder), notes: ["Next:", ...steps.map((step) => `  ${step}`)] };
 }

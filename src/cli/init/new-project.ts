@@ -1,4 +1,4 @@
-/** A new project: a Worker whose route grants each caller ten requests a minute, with Throttr inside it. */
+/** A new project: a Worker that grants each caller ten requests a minute, with Throttr and its dashboard inside it. */
 import { readFileSync } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -14,6 +14,10 @@ import type { FileChange } from "./write-files.ts";
 
 /** The port of `npm run dev`. */
 export const DEV_PORT = 8787;
+
+/** Local runs need no token, for any namespace, from pages of this machine only. */
+const OPEN =
+  "--var THROTTR_ACCESS:open --var THROTTR_OPEN_NAMESPACES:any --var THROTTR_HOSTS:localhost";
 
 /**
  * The files of a new project in a folder. A package.json that is there keeps what it has.
@@ -51,13 +55,19 @@ function workerNameOf(folder: string): string {
 function manifestIn(folder: string, name: string): FileChange {
   const path = join(folder, "package.json");
   const wanted = {
-    scripts: { dev: `wrangler dev --port ${DEV_PORT}`, check: "tsc", deploy: "wrangler deploy" },
+    scripts: {
+      dev: `wrangler dev --port ${DEV_PORT} ${OPEN}`,
+      check: "tsc",
+      deploy: "wrangler deploy",
+    },
     dependencies: { "throttr-edge": packageSpec(folder) },
     devDependencies: TOOLS,
   };
   const before = textIfThere(path);
   if (before === null) {
-    const manifest = { name, private: true, type: "module", ...wanted };
+    // Newer releases of npm ask before a package may run its script of installation.
+    const allowScripts = { esbuild: true, workerd: true };
+    const manifest = { name, private: true, type: "module", ...wanted, allowScripts };
     return { path, before, after: `${JSON.stringify(manifest, null, 2)}\n` };
   }
   const file = readConfig(path);
@@ -135,9 +145,11 @@ const wranglerJsonc = (name: string): string => `{
 
 const indexTs = (
   name: string,
-): string => `/** A Worker that grants each caller ten requests a minute. */
+): string => `/** A Worker that grants each caller ten requests a minute, with Throttr inside it. */
+import { dashboard } from "throttr-edge/dashboard";
+import { guard } from "throttr-edge/fetch";
 import { RateLimiter, slidingWindow } from "throttr-edge/ratelimit";
-import { throttr } from "throttr-edge/worker";
+import { routeThrottr, throttr } from "throttr-edge/worker";
 
 // The objects that keep the counts: see "exports" in wrangler.jsonc.
 ${exportLines("")}
@@ -148,12 +160,13 @@ const limiter = new RateLimiter({
 });
 
 export default {
-  async fetch(request: Request): Promise<Response> {
+  async fetch(request: Request, env: unknown, ctx: ExecutionContext): Promise<Response> {
+    // The dashboard and the HTTP API, below /throttr-edge.
+    const answer = await routeThrottr(request, env, ctx, { dashboard });
+    if (answer !== null) return answer;
     const caller = request.headers.get("cf-connecting-ip") ?? "local";
-    const { success, remaining, retryAfterMs } = await limiter.limit(caller);
-    if (success) return new Response(\`hello, \${remaining} requests left\\n\`);
-    const headers = { "retry-after": String(Math.ceil(retryAfterMs / 1000)) };
-    return new Response("too many requests\\n", { status: 429, headers });
+    const { response, addTo } = await guard(request, { limiter, key: caller });
+    return response ?? addTo(new Response("hello\\n"));
   },
 };
 `;

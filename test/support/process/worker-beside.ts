@@ -1,8 +1,14 @@
-/** A Worker with a service binding, and the server beside it, as `wrangler dev` runs them. */
+/** A Worker as `wrangler dev` runs it: with the server beside it, for a service binding, or inside it. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { configWithPorts, startServer, waitUntilReady } from "../../../scripts/server.ts";
+import {
+  configWithPorts,
+  OPEN_INSIDE,
+  startServer,
+  waitUntilReady,
+  type ServerOptions,
+} from "../../../scripts/server.ts";
 
 export interface WorkerBeside {
   readonly url: string;
@@ -14,12 +20,18 @@ export async function startBeside(config: string, port: number): Promise<WorkerB
   const folder = mkdtempSync(join(tmpdir(), "throttr-beside-"));
   const serverConfig = join(folder, "wrangler.toml");
   writeFileSync(serverConfig, configWithPorts({}));
-  const server = startServer({
-    config,
-    beside: [serverConfig],
-    port,
-    persistTo: join(folder, "state"),
-  });
+  return await startIn(folder, { config, beside: [serverConfig], port });
+}
+
+/** @param config configuration file of the Worker that has the server inside it */
+export async function startAlone(config: string, port: number): Promise<WorkerBeside> {
+  const folder = mkdtempSync(join(tmpdir(), "throttr-alone-"));
+  return await startIn(folder, { config, port, variables: OPEN_INSIDE });
+}
+
+async function startIn(folder: string, options: ServerOptions & { port: number }) {
+  const { port } = options;
+  const server = startServer({ ...options, persistTo: join(folder, "state") });
   await waitUntilReady(port, []);
   return {
     url: `http://127.0.0.1:${port}`,
