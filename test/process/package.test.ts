@@ -107,12 +107,21 @@ describe("the declarations", () => {
     writeFileSync(
       `${folder}/index.ts`,
       `import { http, ThrottrClient } from "throttr-edge/client";
+import { rateLimitStorage, secondaryStorage } from "throttr-edge/better-auth";
+import { ThrottrStore } from "throttr-edge/express-rate-limit";
+import { guard } from "throttr-edge/fetch";
 import { rateLimit } from "throttr-edge/hono";
+import { RateLimiterThrottr } from "throttr-edge/rate-limiter-flexible";
 import { RateLimiter, tokenBucket } from "throttr-edge/ratelimit";
 const throttr = new ThrottrClient(http("http://127.0.0.1"));
 const strategy = tokenBucket({ burst: 1, rate: 1 });
 export const limiter = new RateLimiter({ throttr, name: "api", strategy });
 export const middleware = rateLimit({ limiter, key: () => "ada" });
+export const guarded = guard(new Request("http://127.0.0.1"), { limiter, key: "ada" });
+export const storages = [rateLimitStorage({ throttr }), secondaryStorage({ throttr })];
+export const store = new ThrottrStore({ throttr });
+export const points = new RateLimiterThrottr({ storeClient: throttr, points: 1, duration: 1 });
+export const consumed: Promise<number> = points.consume("ada").then((res) => res.consumedPoints);
 `,
     );
     const options = {

@@ -192,6 +192,30 @@ describe("the limiter", () => {
     expect(await limiter.get("a")).toBeNull();
   });
 
+  it("points beyond the range of a counter are an error", async () => {
+    const limiter = limiterOf();
+    await limiter.reward("a", 10 ** 15);
+    await expect(limiter.reward("a", 1)).rejects.toMatchObject({ code: "quota_overflow" });
+    expect((await limiter.get("a"))!.consumedPoints).toBe(-(10 ** 15));
+  });
+
+  it("setting points gives up where another caller always creates the key in between", async () => {
+    let batches = 0;
+    const storeClient = {
+      batch: async () => {
+        batches++;
+        return [
+          { ok: true, value: true },
+          { ok: true, value: false },
+        ];
+      },
+    } as never;
+    await expect(limiterOf({ storeClient }).set("a", 1, 5)).rejects.toMatchObject({
+      code: "exists",
+    });
+    expect(batches).toBe(3);
+  });
+
   it("inMemoryBlockOnConsumed saves the calls for a blocked key", async () => {
     const limiter = limiterOf({ inMemoryBlockOnConsumed: 3 });
     for (let i = 0; i < 3; i++) await limiter.consume("a");

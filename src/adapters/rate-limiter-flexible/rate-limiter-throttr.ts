@@ -68,6 +68,8 @@ interface Points {
  */
 const ZERO = 10 ** 15;
 
+const REPLACE_ATTEMPTS = 3;
+
 /** Its types are those that the main module of the library shows: files of its `lib` have none. */
 const Base: typeof RateLimiterStoreAbstract = StoreAbstract;
 
@@ -131,14 +133,16 @@ export class RateLimiterThrottr extends Base {
 
   /** Nothing comes between the two operations of a batch on one key, unless a client had to send them one by one. */
   async #replace(record: string, points: number, ttlMs: number): Promise<Points> {
-    for (;;) {
+    const quota = ZERO + points;
+    for (let attempt = 1; attempt <= REPLACE_ATTEMPTS; attempt++) {
       const [removed, inserted] = await this.#throttr.batch([
         ["purge", record],
-        ["insert", record, { quota: ZERO + points, ttlMs }],
+        ["insert", record, { quota, ttlMs }],
       ]);
       valueIn(removed);
-      if (valueIn(inserted)) return pointsOf({ quota: BigInt(ZERO + points), ttlMs, isNew: true });
+      if (valueIn(inserted)) return pointsOf({ quota: BigInt(quota), ttlMs, isNew: true });
     }
+    throw new ThrottrError("exists", "other callers created the key again each time: try again");
   }
 
   async #call<Answer>(rlKey: Key, call: (record: string) => Promise<Answer>): Promise<Answer> {
