@@ -50,6 +50,13 @@ export function directoryStub(
   return objectsOf<DirectoryCalls>(env, "Directory").getByName(namespace);
 }
 
+/**
+ * Whether the Worker has a Directory. One with counters and limits alone needs none, and what others would be told of
+ * there, such as figures, is then told to no one.
+ */
+export const hasDirectory = (env: Environment): boolean =>
+  foundObjects(env, "Directory") !== undefined;
+
 /** @param index see `GroupMap` */
 export function groupStub(
   env: Environment,
@@ -67,8 +74,7 @@ function objectsOf<T extends Rpc.DurableObjectBranded>(
   env: Environment,
   name: ObjectClass,
 ): DurableObjectNamespace<T> {
-  const bound = variableOf(env, BINDINGS[name]) as Objects | undefined;
-  const objects = bound ?? exportedObjects(name);
+  const objects = foundObjects(env, name);
   if (objects === undefined) throw objectsMissing(name);
   const { JURISDICTION } = readSettings(env);
   const within = JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION);
@@ -77,6 +83,11 @@ function objectsOf<T extends Rpc.DurableObjectBranded>(
 
 /** Objects of any class. The caller of `objectsOf` knows which. */
 type Objects = DurableObjectNamespace<Rpc.DurableObjectBranded>;
+
+function foundObjects(env: Environment, name: ObjectClass): Objects | undefined {
+  const bound = variableOf(env, BINDINGS[name]) as Objects | undefined;
+  return bound ?? exportedObjects(name);
+}
 
 /** A class that is exported, but has no storage by the configuration, is no namespace of objects. */
 function exportedObjects(name: ObjectClass): Objects | undefined {

@@ -8,7 +8,7 @@ import { presentMs, stopwatchMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { Tally } from "../engine/tally.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
-import { directoryStub } from "../base/stubs.ts";
+import { directoryStub, hasDirectory } from "../base/stubs.ts";
 
 /** How long counts wait, so that many requests share one call. */
 const FLUSH_DELAY_MS = 1000;
@@ -73,7 +73,7 @@ export class DoorTally {
   /** Hands the counts over. If that fails they are added back, and the next flush carries them. */
   async #flush(env: Environment): Promise<void> {
     const figures = this.tally.release(presentMs());
-    if (figures.every((count) => count === 0)) return;
+    if (figures.every((count) => count === 0) || !hasDirectory(env)) return;
     try {
       await directoryStub(env, this.#namespace).absorb(figures);
     } catch (error) {

@@ -8,7 +8,7 @@
 import type { Environment } from "../../base/environment.ts";
 import { logWarning } from "../../base/log.ts";
 import { DEPLOYMENT } from "../../base/names.ts";
-import { directoryStub } from "../../base/stubs.ts";
+import { directoryStub, hasDirectory } from "../../base/stubs.ts";
 import type { Timers } from "../../base/timers.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import type { Journal } from "./journal.ts";
@@ -36,6 +36,7 @@ export class Registration {
   begin(): void {
     if (this.#isBegun || this.#journal.isRegistered) return;
     this.#isBegun = true;
+    if (!hasDirectory(this.#env)) return;
     this.#timers.waitUntil(this.#register());
   }
 

@@ -32,11 +32,7 @@ export class ShardCounts {
       env,
       shard.waitUntil,
       { namespace, kind: "shard", name: String(index) },
-      () => ({
-        tally: this.figures(),
-        limits: shard.engine.limitFigures.snapshot(),
-        ...shard.figures(),
-      }),
+      () => ({ tally: this.figures(), ...shard.figures() }),
     );
   }
 

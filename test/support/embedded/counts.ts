@@ -8,6 +8,7 @@ const HOUR_MS = 3_600_000;
 
 const CALLS: Readonly<Record<string, () => Promise<unknown>>> = {
   "/count": async () => String(await app.increment("count", { ttlMs: HOUR_MS })),
+  "/list": async () => (await app.list()).records.length,
   "/publish": () => app.publish("news", "hello"),
   "/fetch": () => app.fetch(new Request("https://throttr/v1/info")),
 };
