@@ -116,6 +116,28 @@ export class Lab {
     });
   }
 
+  /** Starts a Worker with the server inside it, bound to a server beside it, with counters of its own. */
+  async startEmbedded(): Promise<RestartableTarget> {
+    const caller = callerConfig("embedded", this.#main("embedded"), ["Throttr"]);
+    const classes = ["Shard", "Counter", "PutCounter"].map(
+      (name) => `\n[exports.${name}]\ntype = "durable-object"\nstorage = "sqlite"\n`,
+    );
+    const bindings = [
+      ["COUNTER", "Counter"],
+      ["PUT", "PutCounter"],
+    ].map(
+      ([name, of]) => `\n[[durable_objects.bindings]]\nname = "${name}"\nclass_name = "${of}"\n`,
+    );
+    const server = configWithPorts({}, join(this.folder, "src/worker/index.ts"));
+    return await this.#start(await this.#sparePort(), {
+      config: this.#writeConfig("embedded", [caller, ...bindings, ...classes].join("")),
+      beside: [
+        this.#writeConfig("embedded-server", withVariables(server, { ...STRICT, SHARDS: "1" })),
+      ],
+      variables: { THROTTR_SHARDS: "1" },
+    });
+  }
+
   /** Starts the echo that is the platform's limit for requests. */
   async startEcho(): Promise<MemoryTarget> {
     const [httpPort, port] = [await this.#sparePort(), await this.#sparePort()];

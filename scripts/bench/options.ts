@@ -10,6 +10,7 @@ export const PARTS = [
   "list",
   "metrics",
   "limits",
+  "embedded",
   "semaphores",
   "memory",
 ] as const;
@@ -42,6 +43,7 @@ const USAGE = `Usage: npm run bench -- [flags]
   --parts LIST         of table, figures (bytes per key, cold start, rows per operation), fan-out,
                        list (of 1,000,000 keys), metrics (what METRICS=on costs),
                        limits (rate limits over a service binding),
+                       embedded (a limit inside the Worker, beside a counter object of one's own),
                        semaphores (the yrmcds protocol, beside yrmcdsd),
                        memory (of idle connections)           (all)
   --operations LIST    of UPDATE, QUERY, INSERT, SET            (all)
