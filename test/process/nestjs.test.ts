@@ -79,10 +79,13 @@ it("Nest applications that share a server allow exactly the limit together, then
   expect(responses.filter(({ status }) => status === 429)).toHaveLength(60 - LIMIT);
 
   const blocked = await fetch(`${urls[0]}/hello`);
-  expect([blocked.status, blocked.headers.get("retry-after")]).toEqual([429, "300"]);
-  await server.advance(BLOCK_MS - MINUTE_MS);
+  expect(blocked.status).toBe(429);
+  const retryAfterMs = Number(blocked.headers.get("retry-after")) * 1_000;
+  expect(retryAfterMs).toBeGreaterThan(BLOCK_MS - MINUTE_MS);
+  expect(retryAfterMs).toBeLessThanOrEqual(BLOCK_MS);
+  await server.advance(BLOCK_MS - 2 * MINUTE_MS);
   expect((await fetch(`${urls[1]}/hello`)).status).toBe(429);
-  await server.advance(MINUTE_MS);
+  await server.advance(2 * MINUTE_MS);
   const again = await fetch(`${urls[1]}/hello`);
   expect([again.status, again.headers.get("x-ratelimit-remaining")]).toEqual([200, "9"]);
 });

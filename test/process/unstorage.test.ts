@@ -117,20 +117,20 @@ describe("values", () => {
 
 describe("ends", () => {
   it("a value of storage ends after its TTL in seconds, by the server's time", async () => {
-    await storage.setItem("k", "x", { ttl: 60 });
-    await storage.setItemRaw("raw", "x", { ttl: 60 });
-    await storage.setItems([{ key: "many", value: "x", options: { ttl: 60 } }]);
-    await server.advance(59_000);
+    await storage.setItem("k", "x", { ttl: 3_600 });
+    await storage.setItemRaw("raw", "x", { ttl: 3_600 });
+    await storage.setItems([{ key: "many", value: "x", options: { ttl: 3_600 } }]);
+    await server.advance(3_000_000);
     expect(await storage.getKeys()).toHaveLength(3);
-    await server.advance(1000);
+    await server.advance(600_000);
     expect(await storage.getKeys()).toEqual([]);
   });
 
   it("the TTL of a driver is that of values without one", async () => {
-    const short = open({ ttl: 10 });
+    const short = open({ ttl: 1_000 });
     await short.setItem("default", "x");
-    await short.setItem("own", "x", { ttl: 20 });
-    await server.advance(10_000);
+    await short.setItem("own", "x", { ttl: 2_000 });
+    await server.advance(1_000_000);
     expect(await short.getKeys()).toEqual(["own"]);
   });
 
