@@ -8,7 +8,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { http, ThrottrClient, webSocket } from "../src/client/index.ts";
+import { http, ThrottrClient, webSocket, type LimitStrategy } from "../src/client/index.ts";
 import { launchChromium } from "./chromium.ts";
 import { indexedPng } from "./indexed-png.ts";
 import { configWithPorts, dashboardConfig, ROOT, startServer, waitUntilReady } from "./server.ts";
@@ -19,7 +19,9 @@ const FOLDER = join(ROOT, "docs/images");
 const WIDE = { width: 1200, height: 760 };
 const NARROW = { width: 400, height: 800 };
 const HOUR_MS = 3_600_000;
-/** How long the overview is open before its picture is taken: its chart begins empty. */
+/** For screens of more parts. */
+const HIGH = { width: 1200, height: 1130 };
+/** How long screens with charts are open before their pictures are taken: charts of a new server begin empty. */
 const CHART_MS = Number(process.env.CHART_MS ?? 170_000);
 
 interface Picture {
@@ -59,7 +61,7 @@ const PICTURES: readonly Picture[] = [
   },
   {
     name: "limiter",
-    place: "/dashboard#limiter",
+    place: "/dashboard#limiter?name=api",
     show: async (page) => {
       await page.getByLabel("Burst").fill("3");
       await page.getByLabel("Rate per second").fill("0.05");
@@ -87,6 +89,20 @@ const PICTURES: readonly Picture[] = [
   },
 ];
 
+/** Screens with charts, which are open all the time. */
+const CHARTS: readonly Picture[] = [
+  { name: "overview", place: "/dashboard#overview?range=live" },
+  { name: "overview-dark", place: "/dashboard#overview?range=live", colorScheme: "dark" },
+  { name: "limits", place: "/dashboard#limits?range=live", viewport: HIGH },
+  {
+    name: "limits-dark",
+    place: "/dashboard#limits?range=live",
+    viewport: HIGH,
+    colorScheme: "dark",
+  },
+  { name: "limit-keys", place: "/dashboard#limits?limit=login&range=live" },
+];
+
 async function main(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "throttr-pictures-"));
   const config = join(folder, "wrangler.toml");
@@ -97,11 +113,7 @@ async function main(): Promise<void> {
     await waitUntilReady(PORT, []);
     const stop = await putSampleData();
     const browser = await launchChromium();
-    const overviews = await Promise.all(
-      (["light", "dark"] as const).map(
-        async (colorScheme) => await open(browser, { name: "", place: "/dashboard", colorScheme }),
-      ),
-    );
+    const charts = await Promise.all(CHARTS.map(async (picture) => await open(browser, picture)));
     const openedAtMs = Date.now();
     for (const picture of PICTURES) {
       const page = await open(browser, picture);
@@ -109,8 +121,7 @@ async function main(): Promise<void> {
       await page.context().close();
     }
     await new Promise((resolve) => setTimeout(resolve, openedAtMs + CHART_MS - Date.now()));
-    await take(overviews[0]!, "overview");
-    await take(overviews[1]!, "overview-dark");
+    for (const [i, { name }] of CHARTS.entries()) await take(charts[i]!, name);
     await browser.close();
     await stop();
   } finally {
@@ -171,7 +182,7 @@ async function pixelsOf(page: Page, png: Buffer): Promise<{ width: number; rgba:
 async function putSampleData(): Promise<() => Promise<void>> {
   const throttr = new ThrottrClient(http(URL));
   const sockets = [1, 2, 3].map(() => new ThrottrClient(webSocket(URL)));
-  const strategy = { strategy: "token_bucket", burst: 20, rate: 2 } as const;
+  const { strategy } = LIMITERS.api;
   const daily = {
     strategy: "fixed_window",
     quotas: [{ name: "day", limit: 1000, windowMs: 24 * HOUR_MS }],
@@ -201,9 +212,7 @@ async function putSampleData(): Promise<() => Promise<void>> {
     for (let i = 0; i < 3 + wave * 4; i++) {
       calls.push(throttr.increment(`views:page-${(i % 24) + 1}`, { ttlMs: HOUR_MS }));
     }
-    for (let i = 0; i < 2 + wave * 2; i++) {
-      calls.push(throttr.limit({ name: "api", key: `user:${(i % 24) + 1}`, strategy }));
-    }
+    calls.push(...limited(throttr, round, wave));
     calls.push(throttr.get("session:ada"), sockets[round % 3]!.get("flags"));
     if (round % 5 === 0) calls.push(throttr.publish("news", `{"story":${round}}`));
     // The server ends before the load does.
@@ -214,6 +223,68 @@ async function putSampleData(): Promise<() => Promise<void>> {
     await Promise.all([throttr, ...sockets].map(async (client) => await client.close()));
     await Promise.allSettled(listening);
   };
+}
+
+/** Limiters of an application, and who calls how often: each second so many times, over a wave of minutes. */
+const LIMITERS = {
+  api: {
+    strategy: { strategy: "token_bucket", burst: 20, rate: 2 },
+    callers: [
+      ...Array.from({ length: 24 }, (_, i) => [`user:${i + 1}`, 0.8] as const),
+      ["user:7", 6],
+      ["user:19", 3],
+    ],
+  },
+  search: {
+    strategy: { strategy: "gcra", burst: 10, rate: 4 },
+    callers: [
+      ["anonymous", 5],
+      ["user:3", 2],
+      ["user:11", 1.5],
+    ],
+  },
+  login: {
+    strategy: { strategy: "sliding_window", limit: 5, windowMs: 60_000 },
+    callers: [
+      ["203.0.113.7", 3],
+      ["203.0.113.9", 1.2],
+      ["198.51.100.24", 0.3],
+      ["198.51.100.80", 0.05],
+      ["192.0.2.41", 0.04],
+    ],
+  },
+  uploads: {
+    strategy: {
+      strategy: "composite",
+      primary: {
+        strategy: "fixed_window",
+        quotas: [{ name: "day", limit: 10_000, windowMs: 24 * HOUR_MS }],
+      },
+      secondary: { strategy: "token_bucket", burst: 30, rate: 10 },
+    },
+    callers: [
+      ["team:blue", 2.5],
+      ["team:red", 1],
+    ],
+  },
+  webhooks: {
+    strategy: { strategy: "leaky_bucket", burst: 5, rate: 1 },
+    callers: [["shop.example", 1.4]],
+  },
+} as const satisfies Record<
+  string,
+  { strategy: LimitStrategy; callers: readonly (readonly [key: string, perSecond: number])[] }
+>;
+
+/** The calls of a tenth of a second. */
+function limited(throttr: ThrottrClient, round: number, wave: number): Promise<unknown>[] {
+  return Object.entries(LIMITERS).flatMap(([name, { strategy, callers }]) =>
+    callers.flatMap(([key, perSecond], i) => {
+      const per = (at: number): number => Math.floor(((at + i * 3) * perSecond * wave) / 10);
+      const calls = Math.max(0, per(round + 1) - per(round));
+      return Array.from({ length: calls }, () => throttr.limit({ name, key, strategy }));
+    }),
+  );
 }
 
 await main();

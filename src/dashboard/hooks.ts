@@ -3,7 +3,7 @@ import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import type { ThrottrError } from "../client/index.ts";
 import { isUnreached } from "./rights.ts";
-import { failureOf } from "./session.ts";
+import { failureOf, isUnknownRoute } from "./session.ts";
 import { Store, useStore } from "./store.ts";
 
 /**
@@ -41,6 +41,7 @@ export function useLoaded<Value extends object>(
   const [round, setRound] = useState(0);
   const failures = useRef(0);
   const isPending = useRef(false);
+  const isHopeless = useRef(false);
   const reload = (): void => setRound((count) => count + 1);
   useEffect(() => {
     if (load === null) return;
@@ -52,6 +53,7 @@ export function useLoaded<Value extends object>(
       (value) => {
         if (abort.signal.aborted) return;
         isPending.current = false;
+        isHopeless.current = false;
         failures.current = 0;
         setState({ value, error: null, isLoading: false, loadedAtMs: Date.now() });
       },
@@ -59,6 +61,7 @@ export function useLoaded<Value extends object>(
         if (abort.signal.aborted) return;
         isPending.current = false;
         const error = failureOf(thrown);
+        isHopeless.current = error.code === "scope_missing" || isUnknownRoute(error);
         setState((before) => ({ ...before, error, isLoading: false }));
         if (!isUnreached(error)) return;
         const delayMs = RETRY_MS[Math.min(failures.current!++, RETRY_MS.length - 1)]!;
@@ -73,8 +76,9 @@ export function useLoaded<Value extends object>(
   useEffect(() => {
     if (everyMs === null) return;
     const timer = setInterval(() => {
-      // Loading again ends a load that is under way: a slow server would never be heard.
-      if (!document.hidden && !isPending.current) reload();
+      // Loading again ends a load that is under way: a slow server would never be heard. And what a token or a server
+      // lacks, it will lack the next time, too.
+      if (!document.hidden && !isPending.current && !isHopeless.current) reload();
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs]);

@@ -229,6 +229,49 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
   });
 
+  it("the screen can be used with the keyboard alone", async () => {
+    const page = await open("records");
+    await page.getByRole("heading", { level: 1, name: "Records" }).waitFor();
+    await page.keyboard.press("2");
+    await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
+    const focused = async (): Promise<string | null> =>
+      await page.evaluate(() => document.activeElement!.textContent);
+    await expect.poll(focused, PATIENT).toBe("Limits");
+    await button(page.getByRole("table", { name: "Limiters" }), "api").focus();
+    await page.keyboard.press("Enter");
+    await expect.poll(focused, PATIENT).toBe("Limit api");
+    await button(page, "ada").first().focus();
+    await page.keyboard.press("Enter");
+    await see(dialogOf(page), "Token bucket");
+    // The figures come anew while the window is open, and the button is still the same.
+    await page.waitForTimeout(2500);
+    await page.keyboard.press("Escape");
+    await gone(page.locator("dialog[open]"));
+    await expect.poll(focused, PATIENT).toBe("ada");
+    await page.goBack();
+    await page.getByRole("heading", { level: 1, name: "Limits" }).waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("sign");
+    await gone(row(page, "login").getByRole("meter"));
+  });
+
+  it("what a limiter decides is counted, and is seen within seconds", async () => {
+    const page = await pages.open(dashboard, undefined, "limits");
+    const strategy = { strategy: "token_bucket", burst: 3, rate: 0.001 };
+    for (let i = 0; i < 12; i++) {
+      await dashboard.send("POST", "/v1/limits/counted/eve", { strategy });
+    }
+    const listed = row(page, "counted").filter({ has: page.getByRole("meter") });
+    await see(listed, "75 %");
+    const refused = page.locator(".card", { hasText: "Most refused keys" });
+    await see(row(refused, "eve"), /^9$/);
+    await button(listed, "counted").click();
+    await see(tileOf(page, "Granted per second").locator(".."), "3 in all");
+    await see(tileOf(page, "Refused per second").locator(".."), "9 in all");
+    await button(page, "eve").first().click();
+    await see(dialogOf(page), "Tokens left");
+  });
+
   it("the screen asks for figures only while it is open", async () => {
     const page = await open("limits");
     let asked = 0;
