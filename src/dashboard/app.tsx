@@ -37,7 +37,7 @@ import type { Theme } from "./theme-names.ts";
 /** Screens in the order of the navigation. A token with any of its scopes can use a screen. */
 const SCREENS = {
   overview: { title: "Overview", Screen: OverviewScreen, scopes: ["admin"] },
-  limits: { title: "Limits", Screen: LimitsScreen, scopes: ["read", "write"] },
+  limits: { title: "Limits", Screen: LimitsScreen, scopes: ["admin"] },
   records: { title: "Records", Screen: RecordsScreen, scopes: ["read", "write"] },
   channels: {
     title: "Channels",
@@ -46,29 +46,32 @@ const SCREENS = {
   },
   connections: { title: "Connections", Screen: ConnectionsScreen, scopes: ["admin"] },
   semaphores: { title: "Semaphores", Screen: SemaphoresScreen, scopes: ["read", "write"] },
-} as const;
-
-/** Screens that others lead to. The navigation shows the one that they belong to. */
-const INNER_SCREENS = {
-  limiter: { title: "Limiter", Screen: LimiterScreen, within: "limits" },
+  limiter: { title: "Limiter", Screen: LimiterScreen, scopes: ["read", "write"] },
 } as const;
 
 type ScreenName = keyof typeof SCREENS;
-type InnerName = keyof typeof INNER_SCREENS;
 const NAMES = Object.keys(SCREENS) as ScreenName[];
-const INNER_NAMES = Object.keys(INNER_SCREENS) as InnerName[];
+/** The screen that leads to another one, which the navigation shows only where it does not show the first. */
+const WITHIN: Readonly<Partial<Record<ScreenName, ScreenName>>> = { limiter: "limits" };
 const SIGN_IN = "sign-in";
 
-/** The screens that the token can use. */
+/** The screens that the token can use, as the navigation shows them. */
 function screensOf(session: Session): readonly ScreenName[] {
-  return NAMES.filter((name) => SCREENS[name].scopes.some((scope) => !lacksScope(session, scope)));
+  const usable = NAMES.filter((name) =>
+    SCREENS[name].scopes.some((scope) => !lacksScope(session, scope)),
+  );
+  return usable.filter((name) => shownAs(name, usable) === name);
+}
+
+/** The entry of the navigation that a screen belongs to. */
+function shownAs(name: ScreenName, screens: readonly ScreenName[]): ScreenName {
+  const outer = WITHIN[name];
+  return outer !== undefined && screens.includes(outer) ? outer : name;
 }
 
 /** The screen that the address names; null for the first one. */
-const screenIn = (screen: string): ScreenName | InnerName | null =>
-  [...NAMES, ...INNER_NAMES].find((name) => name === screen) ?? null;
-
-const isInner = (name: string): name is InnerName => Object.hasOwn(INNER_SCREENS, name);
+const screenIn = (screen: string): ScreenName | null =>
+  NAMES.find((name) => name === screen) ?? null;
 
 /** From the page to sign in to the first screen. */
 function leaveSignIn(): void {
@@ -148,12 +151,12 @@ function Opened({
   place,
 }: {
   readonly session: Session;
-  readonly place: ScreenName | InnerName | null;
+  readonly place: ScreenName | null;
 }) {
   const screens = screensOf(session);
   const name = place ?? screens[0] ?? "overview";
   const isHelping = useStore(helpStore);
-  const { title, Screen } = isInner(name) ? INNER_SCREENS[name] : SCREENS[name];
+  const { title, Screen } = SCREENS[name];
   useEffect(() => {
     document.title = `${title} · Throttr Edge`;
   }, [title]);
@@ -169,11 +172,7 @@ function Opened({
       >
         Skip to the content
       </a>
-      <Side
-        session={session}
-        screens={screens}
-        name={isInner(name) ? INNER_SCREENS[name].within : name}
-      />
+      <Side session={session} screens={screens} name={shownAs(name, screens)} />
       <main id="screen" class={`screen ${name}`}>
         <ErrorBoundary
           key={name}

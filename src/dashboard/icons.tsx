@@ -7,6 +7,7 @@ const PATHS = {
   connections: "M8 7h8a4 4 0 0 1 0 10h-2 M16 17H8A4 4 0 0 1 8 7h2",
   semaphores: "M8 3h8v18H8z M12 7.5v.01 M12 12v.01 M12 16.5v.01",
   limits: "M4 15a8 8 0 0 1 16 0 M12 15l4-5 M4 19h16",
+  limiter: "M5 4v16 M12 4v16 M19 4v16 M2.5 9h5 M9.5 15h5 M16.5 8h5",
   close: "M6 6l12 12 M18 6L6 18",
   reload: "M20 12a8 8 0 1 1-2.5-5.8 M20 3v4h-4",
   theme: "M12 4a8 8 0 1 0 8 8 6 6 0 0 1-8-8z",

@@ -26,6 +26,9 @@ export interface Feed {
     readonly requests: number;
     readonly readBytes: number;
     readonly writeBytes: number;
+    /** Decisions of rate limits. */
+    readonly allowed: number;
+    readonly refused: number;
   } | null;
   /** Requests per second by slot, and those of all other types behind them. */
   readonly samples: readonly Point[];
@@ -111,7 +114,7 @@ function readOverview(data: string): Overview | null {
 
 function show(overview: Overview): void {
   learnClock(overview.atMs);
-  const { atMs, requests, readBytes, writeBytes } = overview;
+  const { atMs, requests, readBytes, writeBytes, limits } = overview;
   const nowByName = { atMs, totals: totalsOf(requests.byName) };
   const nowInAll = {
     atMs,
@@ -119,6 +122,8 @@ function show(overview: Overview): void {
       requests: requests.total,
       readBytes: readBytes.total,
       writeBytes: writeBytes.total,
+      allowed: limits.allowed.total,
+      refused: limits.refused.total,
     },
   };
   const nameRates = ratesBetween(byName, nowByName);

@@ -128,6 +128,11 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     expect(await listed.getByRole("button").count()).toBe(0);
   });
 
+  it("shards that did not answer are named", async () => {
+    const page = await open("limits", {}, { more: { unreachableShards: [1, 3] } });
+    await see(page, "Shards 1, 3 did not answer");
+  });
+
   it("a limiter opens with its keys, and reload and back work", async () => {
     const page = await open("limits");
     await row(page, "login").first().getByRole("button").first().click();
@@ -264,12 +269,16 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     const listed = row(page, "counted").filter({ has: page.getByRole("meter") });
     await see(listed, "75 %");
     const refused = page.locator(".card", { hasText: "Most refused keys" });
-    await see(row(refused, "eve"), /^9$/);
+    await see(refused.getByRole("row").filter({ has: button(page, "eve") }), /^9$/);
     await button(listed, "counted").click();
     await see(tileOf(page, "Granted per second").locator(".."), "3 in all");
     await see(tileOf(page, "Refused per second").locator(".."), "9 in all");
     await button(page, "eve").first().click();
     await see(dialogOf(page), "Tokens left");
+    // The composite that was asked before any test.
+    await page.goto(`${dashboard.url}/dashboard#limits?limit=login`);
+    await button(page, "198.51.100.7").first().click();
+    await see(dialogOf(page), "Composite: fixed window and token bucket");
   });
 
   it("the screen asks for figures only while it is open", async () => {

@@ -98,7 +98,7 @@ describe.skipIf(IS_BLIND)("the dashboard below a prefix", () => {
     const page = await open("bob", "/dashboard");
     await see(page.locator(".rights"), /^read$/);
     const links = page.getByRole("navigation").getByRole("link");
-    expect(await links.allInnerTexts()).toEqual(["Limits", "Records", "Semaphores"]);
+    expect(await links.allInnerTexts()).toEqual(["Records", "Semaphores", "Limiter"]);
     await page.goto(`${proxy.url}/dashboard#overview`);
     await see(page, "This session lacks the scope admin");
   });

@@ -101,10 +101,12 @@ export function LimiterScreen({ session }: { readonly session: Session }) {
   return (
     <>
       <ScreenHead title="Limiter" lead="Try a rate limit by hand">
-        <a class="button plain" href="#limits">
-          <Icon name="previous" />
-          All limits
-        </a>
+        {lacksScope(session, "admin") ? null : (
+          <a class="button plain" href="#limits">
+            <Icon name="previous" />
+            All limits
+          </a>
+        )}
       </ScreenHead>
       <div class="columns">
         <Card title="Strategy">

@@ -88,7 +88,7 @@ function AllLimits({
   return (
     <>
       <Head title="Limits" lead="What rate limits grant and refuse" watched={watched} />
-      <Allowed session={session} scope="read">
+      <Allowed session={session} scope="admin">
         <Failing watched={watched} />
         {figures === null ? (
           watched.error === null ? (
@@ -107,6 +107,7 @@ function AllLimits({
               samples={watched.samples}
               rates={sumOf(figures)}
             />
+            <Unreachable shards={figures.unreachableShards} />
             <LimitList figures={figures} onOpen={onOpen} />
             <KeyCards
               session={session}
@@ -142,7 +143,7 @@ function OneLimit({
       <Head title={`Limit ${name}`} lead="What it grants and refuses" watched={watched} name={name}>
         <Button label="All limits" icon="previous" onPress={onClose} />
       </Head>
-      <Allowed session={session} scope="read">
+      <Allowed session={session} scope="admin">
         <Failing watched={watched} />
         {figures === null ? (
           watched.error === null ? (
@@ -151,6 +152,7 @@ function OneLimit({
         ) : (
           <>
             <Figures session={session} name={name} samples={watched.samples} rates={figures} />
+            <Unreachable shards={figures.unreachableShards} />
             <KeyCards
               session={session}
               mostRefused={keysOf(figures.mostRefused)}
@@ -187,7 +189,7 @@ function useDecisions<Figures extends { readonly atMs: number }>(
     samples.add(totalsOf(figures));
     return figures;
   };
-  const isAllowed = !lacksScope(session, "read");
+  const isAllowed = !lacksScope(session, "admin");
   const loaded = useLoaded(isAllowed ? load : null, [session, path], isAllowed ? EVERY_MS : null);
   return { ...loaded, samples };
 }
@@ -278,7 +280,7 @@ function Figures({
   const total = ({ total }: LimitRates["allowed"]): string => `${formatTile(total)} in all`;
   return (
     <>
-      <div class="tiles four">
+      <div class="tiles">
         <Tile
           name="Granted per second"
           figure={formatRate(rate("allowed"))}
@@ -317,6 +319,17 @@ function Figures({
         live={lines(points)}
       />
     </>
+  );
+}
+
+/** Shards that figures lack; nothing where all have answered. */
+function Unreachable({ shards }: { readonly shards: readonly number[] }) {
+  if (shards.length === 0) return null;
+  return (
+    <p class="warn" role="status">
+      {shards.length === 1 ? "Shard" : "Shards"} {shards.join(", ")} did not answer: these figures
+      do not include {shards.length === 1 ? "it" : "them"}.
+    </p>
   );
 }
 

@@ -89,6 +89,16 @@ export function OverviewScreen({ session }: { readonly session: Session }) {
               isMain
             />
             <Tile
+              name="Granted per second"
+              figure={rates && formatRate(rates.allowed)}
+              note="by rate limits"
+            />
+            <Tile
+              name="Refused per second"
+              figure={rates && formatRate(rates.refused)}
+              note="by rate limits"
+            />
+            <Tile
               name="Keys"
               figure={overview && formatTile(keysOf(overview))}
               note={overview && kindsOf(overview)}
