@@ -20,7 +20,7 @@ const WIDE = { width: 1200, height: 760 };
 const NARROW = { width: 400, height: 800 };
 const HOUR_MS = 3_600_000;
 /** For screens of more parts. */
-const HIGH = { width: 1200, height: 1130 };
+const HIGH = { width: 1200, height: 1085 };
 /** How long screens with charts are open before their pictures are taken: charts of a new server begin empty. */
 const CHART_MS = Number(process.env.CHART_MS ?? 170_000);
 
@@ -100,7 +100,7 @@ const CHARTS: readonly Picture[] = [
     viewport: HIGH,
     colorScheme: "dark",
   },
-  { name: "limit-keys", place: "/dashboard#limits?limit=login&range=live" },
+  { name: "limit-keys", place: "/dashboard#limits?limit=login&range=live", viewport: HIGH },
 ];
 
 async function main(): Promise<void> {
@@ -212,7 +212,7 @@ async function putSampleData(): Promise<() => Promise<void>> {
     for (let i = 0; i < 3 + wave * 4; i++) {
       calls.push(throttr.increment(`views:page-${(i % 24) + 1}`, { ttlMs: HOUR_MS }));
     }
-    calls.push(...limited(throttr, round, wave));
+    calls.push(...limited(throttr, round));
     calls.push(throttr.get("session:ada"), sockets[round % 3]!.get("flags"));
     if (round % 5 === 0) calls.push(throttr.publish("news", `{"story":${round}}`));
     // The server ends before the load does.
@@ -276,13 +276,20 @@ const LIMITERS = {
   { strategy: LimitStrategy; callers: readonly (readonly [key: string, perSecond: number])[] }
 >;
 
+/** Calls that are due, by limiter and key: a part of one is due in a later round. */
+const due = new Map<string, number>();
+
 /** The calls of a tenth of a second. */
-function limited(throttr: ThrottrClient, round: number, wave: number): Promise<unknown>[] {
+function limited(throttr: ThrottrClient, round: number): Promise<unknown>[] {
+  const wave = 1 + 0.4 * Math.sin(round / 300);
   return Object.entries(LIMITERS).flatMap(([name, { strategy, callers }]) =>
-    callers.flatMap(([key, perSecond], i) => {
-      const per = (at: number): number => Math.floor(((at + i * 3) * perSecond * wave) / 10);
-      const calls = Math.max(0, per(round + 1) - per(round));
-      return Array.from({ length: calls }, () => throttr.limit({ name, key, strategy }));
+    callers.flatMap(([key, perSecond]) => {
+      const id = `${name}:${key}`;
+      const calls = (due.get(id) ?? Math.random()) + (perSecond * wave) / 10;
+      due.set(id, calls % 1);
+      return Array.from({ length: Math.floor(calls) }, () =>
+        throttr.limit({ name, key, strategy }),
+      );
     }),
   );
 }
