@@ -41,8 +41,7 @@ const decoder = new TextDecoder();
  * A store for Keyv 5 and 6. Values are the text that Keyv makes of them, up to the server's limit; they end on time, at the
  * server. A method takes one call, the iterator one for each MiB; many values go in calls of 4 MiB.
  *
- * A call that fails rejects with a ThrottrError, which Keyv emits as `error`. Whoever clears a namespace needs the scope
- * `admin`.
+ * A call that fails rejects with a ThrottrError, which Keyv emits as `error`. `clear` needs the scope `admin`.
  *
  * @example
  * import { Keyv } from "keyv";
@@ -52,7 +51,7 @@ const decoder = new TextDecoder();
  * await cache.set("/home", html, 60_000);
  */
 export class KeyvThrottr {
-  /** Keyv 5 iterates over stores whose dialect it knows, and this is none of them: so it is called like one. */
+  /** Keyv 5 offers `iterator` for stores with a dialect that it knows only, so this store names one. */
   readonly opts: Record<string, unknown> = { dialect: "redis", url: "" };
   /** Set by Keyv. */
   namespace: string | undefined = undefined;
@@ -119,7 +118,7 @@ export class KeyvThrottr {
     }
   }
 
-  /** Keyv listens for `error`. There is none: a call that fails rejects. */
+  /** Keyv listens for `error`. The store never emits it: a call that fails rejects. */
   on(_event: string, _listener: (...given: unknown[]) => void): this {
     return this;
   }
