@@ -69,6 +69,18 @@ export const LOG_EVENTS = {
       bytesMax: "`SHARD_BYTES_MAX`",
     },
   },
+  report_failed: {
+    severity: "warning",
+    meaning:
+      "A shard or Hub could not tell the Directory what it has counted; its next report makes that good.",
+    fields: { object: "name of the object", error: ERROR },
+  },
+  history_failed: {
+    severity: "warning",
+    meaning:
+      "A Directory could not store the last hour of its namespace; it tries again a minute later.",
+    fields: { namespace: "name of the namespace", error: ERROR },
+  },
   counts_unstored: {
     severity: "warning",
     meaning:

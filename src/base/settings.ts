@@ -109,6 +109,8 @@ const SETTINGS = {
   /** Of one connection: a WebSocket can't be told to wait, so one that sends more is closed. */
   UNANSWERED_BYTES_MAX: integer(4 * MEBIBYTE, 3 * MEBIBYTE, 16 * MEBIBYTE),
   METRICS: choice("on", ["on", "off"]),
+  /** Minutes of the last hour, and totals of what no shard counts: a call of each awake object a minute, and a row. */
+  HISTORY: choice("on", ["on", "off"]),
   /** Of one process, under `serve`; 0 for no limit. */
   CONNECTIONS_MAX: integer(0, 0, 1_000_000),
   HUBS_MAX: integer(16, 1, 256),

@@ -9,8 +9,9 @@
  * be told apart from a figure that is zero: see `Silence`.
  */
 import type { Environment } from "../base/environment.ts";
-import type { TallyFigures } from "../engine/tally.ts";
+import { sumFigures, type TallyFigures } from "../engine/tally.ts";
 import { refusalOf } from "../base/failure.ts";
+import type { KeptHub } from "../base/calls/channel.ts";
 import type { HubFigures } from "../base/calls/hub.ts";
 import { inTime } from "../base/in-time.ts";
 import { shardName } from "../base/names.ts";
@@ -24,7 +25,7 @@ interface Beside {
   readonly hubs: readonly HubAnswer[];
   /** What was counted beside Shards and these Hubs. */
   readonly beside: TallyFigures;
-  /** Of that, what HTTP callers have asked. */
+  /** Of that, what HTTP callers have asked since the Directory started. */
   readonly doors: TallyFigures;
 }
 
@@ -106,7 +107,7 @@ function askShards(shards: ShardGroup, isKept: boolean): Promise<ShardSummary>[]
 /** Asks the Directory, then the Hubs that it names. */
 async function askBeside(env: Environment, namespace: string): Promise<Beside> {
   const directory = directoryStub(env, namespace);
-  const { hubs: names, figures, doors } = await directory.survey();
+  const { hubs: names, figures, doors, kept = [] } = await directory.survey();
   const hubs = await Promise.all(
     names.toSorted().map(async (hub): Promise<HubAnswer> => {
       const asked = await answerOrSilence(hubStub(env, hub).figures(), hub, "hub_failed");
@@ -117,7 +118,15 @@ async function askBeside(env: Environment, namespace: string): Promise<Beside> {
   // A Hub that was reset lost its connections, and could not tell the Directory: a survey sees it empty.
   if (empty.length > 0) await directory.suspect(empty.map(({ hub }) => hub));
   // A Directory of an earlier release does not tell the two apart.
-  return { hubs, beside: figures, doors: doors ?? figures };
+  return { hubs, beside: sumFigures([figures, ...lostBy(hubs, kept)]), doors: doors ?? figures };
+}
+
+/** What Hubs have reported and do not say themselves: they were started again since, or do not answer. */
+function lostBy(hubs: readonly HubAnswer[], kept: readonly KeptHub[]): TallyFigures[] {
+  const said = new Map(
+    hubs.map(({ hub, answer }) => [hub, isSilence(answer) ? null : answer.countedSinceMs]),
+  );
+  return kept.flatMap(({ hub, sinceMs, tally }) => (said.get(hub) === sinceMs ? [] : [tally]));
 }
 
 /** What a call returns, or why it did not: `refusalOf` tells a shard that refuses every request from one that failed. */

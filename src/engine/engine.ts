@@ -28,6 +28,7 @@ import { SemaphoreRequests } from "./semaphores/requests.ts";
 import { Semaphores } from "./semaphores/semaphores.ts";
 import { HASH_END, type Totals } from "./table.ts";
 import { Tally, TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "./tally.ts";
+import { MinuteReporter } from "./minute-report.ts";
 import { StoredCounts } from "./stored-counts.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { setBackRecords } from "./set-back.ts";
@@ -94,7 +95,7 @@ export class Engine {
     this.limitFigures = new LimitFigures(hashKey);
     this.#records = new Records(hashKey, homeSalt, bytesMax, isCounting);
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
-    this.storedCounts = new StoredCounts(this.#tally, isCounting);
+    this.storedCounts = new StoredCounts(this.#tally, this.limitFigures, isCounting);
     this.#recovery = new Recovery(this.#records, this.semaphores, this.storedCounts);
     this.#throttr = new ThrottrRequests(
       this.#records,
@@ -207,6 +208,11 @@ export class Engine {
   tallyFigures(realMs: number): TallyFigures {
     this.#records.advance(realMs);
     return (this.#isCounting ? this.#tally : new Tally()).figures(this.#records.nowMs);
+  }
+
+  /** Makes reports of what is counted; null where nothing is. */
+  newReporter(): MinuteReporter | null {
+    return this.#isCounting ? new MinuteReporter(this.#tally, this.limitFigures) : null;
   }
 
   /** True when something has changed since the last commit was taken. */

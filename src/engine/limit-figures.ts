@@ -98,8 +98,12 @@ export class LimitFigures {
   }
 
   snapshot(): LimitTotals {
-    const { totals } = this.#counts;
-    return this.#rows(LIMIT_OUTCOMES, (i, row) => totals[row * LIMIT_OUTCOMES + i]!);
+    return this.#totalsIn(this.#counts.totals);
+  }
+
+  /** Totals when the present minute began. */
+  snapshotAtMinute(): LimitTotals {
+    return this.#totalsIn(this.#counts.atMinute);
   }
 
   /** Adds totals of an instance before this one. A name without room is added to the others. */
@@ -115,6 +119,10 @@ export class LimitFigures {
         this.#counts.add(row * LIMIT_OUTCOMES + i, counts[at * LIMIT_OUTCOMES + i]!, 0);
       }
     });
+  }
+
+  #totalsIn(counts: Readonly<Float64Array>): LimitTotals {
+    return this.#rows(LIMIT_OUTCOMES, (i, row) => counts[row * LIMIT_OUTCOMES + i]!);
   }
 
   /** @returns false for a key that names no limiter */

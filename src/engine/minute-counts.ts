@@ -9,9 +9,10 @@ export const MINUTE_MS = 60_000;
 export class MinuteCounts {
   /** Counts so far, by index. Callers add to it, after `turn` with the present time. */
   readonly totals: Float64Array<ArrayBuffer>;
-  readonly #atMinute: Float64Array;
+  readonly #atMinute: Float64Array<ArrayBuffer>;
   readonly #lastMinute: Float64Array;
   #minute = 0;
+  #minuteBefore = 0;
 
   /** @param length how many counts there are */
   constructor(length: number) {
@@ -25,16 +26,29 @@ export class MinuteCounts {
     return this.#minute;
   }
 
+  /** The minute before it in which anything was counted, the last of `atMinute`; 0 for none. */
+  get minuteBefore(): number {
+    return this.#minuteBefore;
+  }
+
+  /** Totals when this minute began. */
+  get atMinute(): Readonly<Float64Array<ArrayBuffer>> {
+    return this.#atMinute;
+  }
+
   /** Moves the clock: what is counted from now on belongs to the minute of `nowMs`. */
   turn(nowMs: number): void {
     const minute = Math.floor(nowMs / MINUTE_MS);
     if (minute === this.#minute) return;
     const isNext = minute === this.#minute + 1;
+    let hasCounted = false;
     for (let index = 0; index < this.totals.length; index++) {
       const total = this.totals[index]!;
+      if (total !== this.#atMinute[index]) hasCounted = true;
       this.#lastMinute[index] = isNext ? total - this.#atMinute[index]! : 0;
       this.#atMinute[index] = total;
     }
+    if (hasCounted) this.#minuteBefore = this.#minute;
     this.#minute = minute;
   }
 

@@ -1,21 +1,27 @@
 /**
- * Counts that outlive the object: what a tally has counted, as bytes that go with the rows of the journal.
+ * Counts that outlive the object: requests, bytes and decisions of limits, as bytes that go with the rows of the journal.
  *
- *     counts = version u8, counted since f64, taken at f64, reported at f64 (ms since the epoch), (place u8, total f64)*
+ *     counts = version u8, counted since f64, taken at f64 (ms since the epoch), (count | limiter)*
+ *     count = place u8, total f64
+ *     limiter = 255 u8, name size u8, name, totals of allowed, refused and errors: 3 f64
  *
  * Little-endian. Totals only grow, so bytes may be applied in any order and repeatedly: the larger total is the later one.
  * A commit takes what has changed since the last one that took any, and a cut of the journal takes all. No row is written
  * for them alone: what was counted since the last row is lost with the object.
  */
-import { ByteWriter } from "../wire/bytes.ts";
+import { binaryBytes, binaryString, ByteWriter } from "../wire/bytes.ts";
 import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
+import { LIMIT_OUTCOMES, type LimitFigures } from "./limit-figures.ts";
 import type { Tally } from "./tally.ts";
 
 const VERSION = 1;
-const HEADER_BYTES = 25;
+const HEADER_BYTES = 17;
 const ENTRY_BYTES = 9;
 /** In place of a request type: the first of the counts beside those of types. They keep it where types are added. */
 const BESIDE_TYPES = 0x80;
+const LIMITER = 0xff;
+/** In place of names, which are not empty and have no colon: of all limiters, and of those without a row of their own. */
+const ROWS_BEFORE_NAMES = ["", ":"];
 
 /** How often a commit takes counts along: for each byte of them, ms without; so they add about 100 bytes a second. */
 const PAUSE_MS_PER_BYTE = 10;
@@ -24,21 +30,23 @@ const PAUSE_MS_MAX = 60_000;
 
 export class StoredCounts {
   readonly #tally: Tally;
+  readonly #limits: LimitFigures | null;
   readonly #isCounting: boolean;
   /** What rows have of the totals. */
   readonly #stored: Float64Array;
+  /** The same of limiters, by name: allowed, refused, errors. */
+  #storedLimits = new Map<string, readonly number[]>();
   #sinceMs: number | null = null;
   /** When rows took counts, and from when on the next commit does; by the shard's clock. */
   #takenMs = 0;
   #dueMs = 0;
   /** Rows may lack what they took: the next ones take all. */
   #isLost = false;
-  /** When the minute began in which the Directory was told of these counts; 0 for never. */
-  reportedMs = 0;
 
   /** @param isCounting counts are stored; else those that are there already are kept as they are */
-  constructor(tally: Tally, isCounting: boolean) {
+  constructor(tally: Tally, limits: LimitFigures | null, isCounting: boolean) {
     this.#tally = tally;
+    this.#limits = limits;
     this.#isCounting = isCounting;
     this.#stored = new Float64Array(tally.totals.length);
   }
@@ -53,14 +61,23 @@ export class StoredCounts {
     return this.#takenMs;
   }
 
-  /** Says when counting begins, unless rows have said so: once all of them have been restored. */
+  /** Once all rows have been restored: says when counting begins, unless they have. */
   begin(nowMs: number): void {
     this.#sinceMs ??= nowMs;
+    if (!this.#isCounting || this.#limits === null) return;
+    const names = [...this.#storedLimits.keys()].filter(
+      (name) => !ROWS_BEFORE_NAMES.includes(name),
+    );
+    const rows = [...ROWS_BEFORE_NAMES, ...names].map(
+      (name) => this.#storedLimits.get(name) ?? NO_DECISIONS,
+    );
+    this.#limits.restore({ names, counts: Float64Array.from(rows.flat()) }, nowMs);
   }
 
   /** Something was counted that no row has. */
   get hasChanges(): boolean {
     if (!this.#isCounting) return false;
+    // Decisions of limits come with requests.
     return this.#isLost || this.#tally.totals.some((total, i) => total !== this.#stored[i]);
   }
 
@@ -82,7 +99,8 @@ export class StoredCounts {
   }
 
   /** All counts: what a cut keeps of the journal before it. */
-  takeAll(): Uint8Array {
+  takeAll(nowMs: number): Uint8Array {
+    this.#takenMs = nowMs;
     return this.#encode(true);
   }
 
@@ -98,16 +116,36 @@ export class StoredCounts {
     if (counts.length < HEADER_BYTES || view.getUint8(0) !== VERSION) return;
     this.#sinceMs = Math.min(this.#sinceMs ?? Infinity, view.getFloat64(1, true));
     this.#takenMs = Math.max(this.#takenMs, view.getFloat64(9, true));
-    this.reportedMs = Math.max(this.reportedMs, view.getFloat64(17, true));
-    for (let at = HEADER_BYTES; at + ENTRY_BYTES <= counts.length; at += ENTRY_BYTES) {
-      const index = indexOf(view.getUint8(at));
-      // A later release may count what this one does not: that has no place here.
-      const more = view.getFloat64(at + 1, true) - (this.#stored[index] ?? Infinity);
-      if (!(more > 0)) continue;
+    for (let at = HEADER_BYTES; at + ENTRY_BYTES <= counts.length;) {
+      at = counts[at] === LIMITER ? this.#restoreLimiter(view, at) : this.#restoreCount(view, at);
+    }
+  }
+
+  #restoreCount(view: DataView, at: number): number {
+    const index = indexOf(view.getUint8(at));
+    // A later release may count what this one does not: that has no place here.
+    const more = view.getFloat64(at + 1, true) - (this.#stored[index] ?? Infinity);
+    if (more > 0) {
       this.#stored[index]! += more;
       // None of it belongs to the present minute.
       this.#tally.add(index, more, 0);
     }
+    return at + ENTRY_BYTES;
+  }
+
+  #restoreLimiter(view: DataView, at: number): number {
+    const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+    const nameBytes = bytes[at + 1]!;
+    const totalsAt = at + 2 + nameBytes;
+    const end = totalsAt + 8 * LIMIT_OUTCOMES;
+    if (end > bytes.length) return end;
+    const name = binaryString(bytes, at + 2, nameBytes);
+    const stored = this.#storedLimits.get(name) ?? NO_DECISIONS;
+    const totals = stored.map((total, i) =>
+      Math.max(total, view.getFloat64(totalsAt + 8 * i, true)),
+    );
+    this.#storedLimits.set(name, totals);
+    return end;
   }
 
   /** @param isWhole all totals, not those alone that have changed */
@@ -117,7 +155,6 @@ export class StoredCounts {
     out.u8(VERSION);
     out.f64(this.#sinceMs ?? 0);
     out.f64(this.#takenMs);
-    out.f64(this.reportedMs);
     for (let index = 0; index < totals.length; index++) {
       const isChanged = this.#isCounting && totals[index] !== this.#stored[index];
       if (isChanged) this.#stored[index] = totals[index]!;
@@ -125,10 +162,36 @@ export class StoredCounts {
       out.u8(placeOf(index));
       out.f64(this.#stored[index]!);
     }
+    this.#encodeLimits(out, isWhole);
     this.#isLost = false;
     return out.take();
   }
+
+  #encodeLimits(out: ByteWriter, isWhole: boolean): void {
+    const before = this.#storedLimits;
+    if (this.#isCounting && this.#limits !== null) {
+      const { names, counts } = this.#limits.snapshot();
+      // Names that have lost their row are not kept on.
+      this.#storedLimits = new Map(
+        [...ROWS_BEFORE_NAMES, ...names].map((name, row) => {
+          const at = row * LIMIT_OUTCOMES;
+          return [name, [...counts.subarray(at, at + LIMIT_OUTCOMES)]];
+        }),
+      );
+    }
+    for (const [name, totals] of this.#storedLimits) {
+      const stored = before.get(name) ?? NO_DECISIONS;
+      if (!isWhole && totals.every((total, i) => total === stored[i])) continue;
+      if (totals.every((total) => total === 0)) continue;
+      out.u8(LIMITER);
+      out.u8(name.length);
+      out.copy(binaryBytes(name));
+      for (const total of totals) out.f64(total);
+    }
+  }
 }
+
+const NO_DECISIONS: readonly number[] = Array.from({ length: LIMIT_OUTCOMES }, () => 0);
 
 const placeOf = (index: number): number =>
   index < REQUEST_TYPES_END ? index : index - REQUEST_TYPES_END + BESIDE_TYPES;

@@ -124,6 +124,7 @@ const SUCCESSES: Readonly<
       expiresAtMs: expect.any(Number),
     },
   ],
+  history: [[insertVisits], 200, { minutes: [], unavailable: null }],
   limitFigures: [
     [charge],
     200,

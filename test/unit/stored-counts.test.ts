@@ -107,20 +107,20 @@ describe("stored counts", () => {
     work(engine, NOW_MS);
     work(engine, NOW_MS + 10);
     const tally = new Tally();
-    new StoredCounts(tally, true).restore(engine.storedCounts.takeAll());
+    new StoredCounts(tally, null, true).restore(engine.storedCounts.takeAll(NOW_MS));
     expect(tally.totals[Command.increment]).toBe(2);
     expect(engine.takeCountsRow()).toBeNull();
   });
 
   it("after a row that could not be written the next one takes all counts", () => {
     const source = new Tally();
-    const stored = new StoredCounts(source, true);
+    const stored = new StoredCounts(source, null, true);
     source.totals[Command.limit] = 5;
     stored.take(NOW_MS);
     stored.noteLost();
     source.totals[Command.peek] = 1;
     const tally = new Tally();
-    new StoredCounts(tally, true).restore(stored.take(NOW_MS)!);
+    new StoredCounts(tally, null, true).restore(stored.take(NOW_MS)!);
     expect(tally.totals).toEqual(source.totals);
     expect(stored.take(NOW_MS)).toBeNull();
   });
@@ -134,7 +134,7 @@ describe("stored counts", () => {
     expect(off.takeCountsRow()).toBeNull();
     expect(incrementsOf(off, NOW_MS)).toEqual([0, 0]);
     const tally = new Tally();
-    new StoredCounts(tally, true).restore(off.storedCounts.takeAll());
+    new StoredCounts(tally, null, true).restore(off.storedCounts.takeAll(NOW_MS));
     expect(tally.totals[Command.increment]).toBe(1);
   });
 
@@ -142,16 +142,16 @@ describe("stored counts", () => {
     const tally = new Tally();
     const source = new Tally();
     source.totals[Command.limit] = 5;
-    const counts = new StoredCounts(source, true).take(NOW_MS)!;
+    const counts = new StoredCounts(source, null, true).take(NOW_MS)!;
     const later = counts.slice();
     later[0] = 9;
-    new StoredCounts(tally, true).restore(later);
+    new StoredCounts(tally, null, true).restore(later);
     expect(tally.totals.every((total) => total === 0)).toBe(true);
     const unknown = counts.slice();
-    unknown[25] = 0xfe;
-    new StoredCounts(tally, true).restore(unknown);
-    new StoredCounts(tally, true).restore(new Uint8Array(0));
-    new StoredCounts(tally, true).restore(counts.subarray(0, counts.length - 1));
+    unknown[17] = 0xfe;
+    new StoredCounts(tally, null, true).restore(unknown);
+    new StoredCounts(tally, null, true).restore(new Uint8Array(0));
+    new StoredCounts(tally, null, true).restore(counts.subarray(0, counts.length - 1));
     expect(tally.totals.every((total) => total === 0)).toBe(true);
   });
 
@@ -159,15 +159,15 @@ describe("stored counts", () => {
     const source = new Tally();
     source.totals[TALLY_READ_BYTES] = 1;
     source.totals[TALLY_YRMCDS_RELEASE] = 1;
-    const counts = new StoredCounts(source, true).take(NOW_MS)!;
-    expect([counts[25], counts[34]]).toEqual([0x80, 0x88]);
+    const counts = new StoredCounts(source, null, true).take(NOW_MS)!;
+    expect([counts[17], counts[26]]).toEqual([0x80, 0x88]);
   });
 
   it("counts may be applied in any order and repeatedly: the largest totals stay", () => {
     const steps = fc.array(fc.tuple(fc.nat(0x3f), fc.nat(1000)), { minLength: 1, maxLength: 30 });
     const property = fc.property(steps, fc.infiniteStream(fc.nat()), (added, order) => {
       const source = new Tally();
-      const stored = new StoredCounts(source, true);
+      const stored = new StoredCounts(source, null, true);
       const taken: Uint8Array[] = [];
       for (const [index, count] of added) {
         source.totals[index]! += count;
@@ -179,7 +179,7 @@ describe("stored counts", () => {
         .map((counts) => ({ counts, at: order.next().value as number }))
         .toSorted((a, b) => a.at - b.at);
       const tally = new Tally();
-      const restored = new StoredCounts(tally, true);
+      const restored = new StoredCounts(tally, null, true);
       for (const { counts } of shuffled) restored.restore(counts);
       expect(tally.totals).toEqual(source.totals);
     });

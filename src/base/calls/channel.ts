@@ -2,7 +2,9 @@
  * What a group of channels and the Directory can be asked for, by doors and Hubs. See `calls/shard.ts` on releases
  * that meet.
  */
+import type { MinuteReport } from "../../engine/minute-report.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
+import type { HistoryMinute } from "../../wire/history.ts";
 
 /** What came of publications. */
 export interface PublishedAll {
@@ -35,7 +37,12 @@ export interface DirectorySurvey {
   hubs: string[];
   /** What HTTP callers have asked, and what was asked in Hubs that have no connections any more. */
   figures: TallyFigures;
-  /** The first of the two. Figures of Hubs that come and go by their own names would be counted twice. */
+  /** What Hubs have reported. Release 0.4 leaves it out. */
+  kept?: KeptHub[];
+  /**
+   * Of the first of the two, what was asked since the Directory started, for a series that begins at 0 with it. Figures of
+   * Hubs come and go by their own names, and would be counted twice there.
+   */
   doors: TallyFigures;
 }
 
@@ -44,6 +51,22 @@ export interface ListedNamespace {
   readonly name: string;
   /** When its first shard told, in ms since the epoch: its first request on a key, or the first start under this release. */
   readonly registeredAtMs: number;
+}
+
+/** What a Hub has counted by its last report, with connections or without. */
+export interface KeptHub {
+  hub: string;
+  /** Since when, ms since the epoch: a Hub that was started again says another time of itself. */
+  sinceMs: number;
+  tally: TallyFigures;
+}
+
+/** What a Hub tells with its last counts. */
+export interface HubReport {
+  /** Since when it has counted, ms since the epoch. */
+  readonly sinceMs: number;
+  /** What it has not reported yet; null for nothing, or without `HISTORY`. */
+  readonly report: MinuteReport | null;
 }
 
 /** The Directory answers all of it as well: it is the object of the channel `*`. */
@@ -97,8 +120,23 @@ export interface DirectoryCalls extends ChannelCalls {
   /** Keeps what a door has counted. */
   absorb(figures: TallyFigures): void;
 
-  /** A Hub has no connections any more; its counts are kept here. */
-  retire(hub: string, figures: TallyFigures): Promise<void>;
+  /**
+   * A Hub has no connections any more; its counts are kept here.
+   *
+   * @param last Hubs of release 0.4 leave it out
+   */
+  retire(hub: string, figures: TallyFigures, last?: HubReport | null): Promise<void>;
+
+  /**
+   * What an object has counted, once a minute. Release 0.4 does not know it.
+   *
+   * @param object name of a Shard or a Hub
+   * @param counts of a Hub, which keeps none: all of them, as `StoredCounts` takes them
+   */
+  report(object: string, report: MinuteReport, counts?: Uint8Array): Promise<void>;
+
+  /** The whole minutes of the last hour. Release 0.4 does not know it. */
+  history(): Promise<HistoryMinute[]>;
 
   /** The Hubs that have connections, and what was counted beside them. */
   survey(): Promise<DirectorySurvey>;

@@ -23,6 +23,8 @@ export interface DeliveredAll {
 export interface HubFigures {
   /** Requests that no shard counts: publications, subscriptions, requests on the namespace. */
   readonly tally: TallyFigures;
+  /** Since when `tally` counts, in ms since the epoch: the start of the Hub. Release 0.4 leaves it out. */
+  readonly countedSinceMs?: number;
   /** Open ones. */
   readonly connections: number;
   /** The same, by what carries them. */

@@ -7,17 +7,18 @@
  */
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
-import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
+import type { TallyFigures } from "../../engine/tally.ts";
 import type { DirectoryCalls, DirectorySurvey, ListedNamespace } from "../../base/calls/channel.ts";
+import type { HistoryMinute } from "../../wire/history.ts";
 import { Channel } from "./channel.ts";
 import { DataPoints } from "../../base/data-points.ts";
+import { readSettings } from "../../base/settings.ts";
+import { DirectoryCounts } from "./directory-counts.ts";
 import { NamespaceList } from "./namespace-list.ts";
 
 export class Directory extends Channel implements DirectoryCalls {
-  /** Counts of callers over HTTP and service bindings. */
-  readonly #doors = new Tally();
-  /** Counts of Hubs that have no connections any more. Like all counts it starts anew with the object. */
-  readonly #retired = new Tally();
+  /** The last hour, and all that no shard counts. */
+  readonly #counts: DirectoryCounts;
   readonly #points: DataPoints;
   /** Of use in the Directory of the deployment alone. */
   readonly #namespaces: NamespaceList;
@@ -25,32 +26,44 @@ export class Directory extends Channel implements DirectoryCalls {
   constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
     this.#namespaces = new NamespaceList(ctx.storage.sql);
+    const { METRICS, HISTORY } = readSettings(env);
+    const isKept = METRICS === "on" && HISTORY === "on";
+    this.#counts = new DirectoryCounts(ctx, ctx.id.name!, isKept);
     this.#points = new DataPoints(
       env,
       (work) => ctx.waitUntil(work),
       { namespace: ctx.id.name!, kind: "door", name: "" },
-      () => ({ tally: this.#doors.figures(presentMs()) }),
+      () => ({ tally: this.#counts.doorsSinceStart(presentMs()) }),
     );
   }
 
-  /** A door lives for one request: what it has counted is kept here, in memory. */
+  /** A door lives for one request: what it has counted is kept here. */
   absorb(figures: TallyFigures): void {
-    this.#doors.absorb(figures, presentMs());
+    this.#counts.absorb(figures);
     this.#points.note();
   }
 
   /** The counts come with the leave, in one call: a Hub that is empty may never be started again. */
-  async retire(hub: string, figures: TallyFigures): Promise<void> {
-    this.#retired.absorb(figures, presentMs());
+  async retire(...asked: Parameters<DirectoryCalls["retire"]>): Promise<void> {
+    const [hub, figures, last = null] = asked;
+    this.#counts.retire(hub, figures, last);
     await this.leave(hub);
+  }
+
+  async report(...asked: Parameters<DirectoryCalls["report"]>): Promise<void> {
+    this.#counts.report(...asked);
+  }
+
+  async history(): Promise<HistoryMinute[]> {
+    return this.#counts.minutes();
   }
 
   /** Calls no other object: the door asks the Hubs itself, all at once. */
   async survey(): Promise<DirectorySurvey> {
     const nowMs = presentMs();
-    const doors = this.#doors.figures(nowMs);
-    const figures = sumFigures([doors, this.#retired.figures(nowMs)]);
-    return { hubs: await this.hubs(), figures, doors };
+    const doors = this.#counts.doorsSinceStart(nowMs);
+    const figures = this.#counts.figures(nowMs);
+    return { hubs: await this.hubs(), figures, doors, kept: this.#counts.hubs() };
   }
 
   registerNamespace(namespace: string): boolean {
@@ -59,6 +72,13 @@ export class Directory extends Channel implements DirectoryCalls {
 
   namespacesPage(after: string | null, limit: number): ListedNamespace[] {
     return this.#namespaces.page(after, limit);
+  }
+
+  /** A group without names empties its storage, which the counts are in, too. */
+  override async alarm(): Promise<void> {
+    this.#counts.load();
+    await super.alarm();
+    this.#counts.writeIfGone();
   }
 
   /** Asks them again, as a connection may have been opened since. */

@@ -9,7 +9,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
-import { Tally, TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
+import { TALLY_YRMCDS_CONNECTIONS } from "../../engine/tally.ts";
 import { BRIDGE_SUBPROTOCOL } from "../../wire/bridge.ts";
 import { anyProtocolByCode } from "../../wire/protocols.ts";
 import { CONNECTION_ROW_BYTES, writeConnectionRow } from "../../wire/throttr/connection-row.ts";
@@ -21,9 +21,9 @@ import { noteConnections } from "./connection-count.ts";
 import { makeConnectionId, ownChannel, splitIds } from "../../base/connection-id.ts";
 import type { Attachment } from "./attachment.ts";
 import { HubBacklog } from "./bridge-flow.ts";
+import { HubCounts } from "./hub-counts.ts";
 import { Connection, type ConnectionHub } from "./connection.ts";
 import { CHANNEL_FAILED, SUBSCRIPTIONS_MAX } from "./ending.ts";
-import { DataPoints } from "../../base/data-points.ts";
 import { Dispatch } from "../../dispatch/dispatch.ts";
 import type { Listened } from "../../base/calls/channel.ts";
 import type {
@@ -62,9 +62,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   readonly #namespace: string;
   readonly #name: string;
   readonly #address: HubAddress;
-  /** Requests that no shard counts; lost with the object, like all tallies, unless the Hub retires them. */
-  readonly #tally: Tally;
-  readonly #points: DataPoints;
+  /** Requests that no shard counts. */
+  readonly #counts: HubCounts;
   /** By socket, until the peer has closed it too: the roster forgets a connection as soon as it is closed here. */
   readonly #connections = new Map<WebSocket, Connection>();
   /** What bridges have not written to their clients yet, of all connections: memory of this isolate. */
@@ -94,14 +93,13 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const { namespace, address } = hubName.parse(this.#name);
     this.#namespace = namespace;
     this.#address = address;
-    this.#tally = new Tally();
-    this.#points = new DataPoints(
-      env,
-      (work) => ctx.waitUntil(work),
-      { namespace, kind: "hub", name: `${address.location}/${address.index}` },
-      () => this.figures(),
-    );
-    this.dispatch = new Dispatch(env, namespace, { tally: this.#tally, flush: async () => {} });
+    this.#counts = new HubCounts(env, {
+      name: this.#name,
+      waitUntil: (work) => ctx.waitUntil(work),
+      figures: () => this.figures(),
+    });
+    const { tally } = this.#counts;
+    this.dispatch = new Dispatch(env, namespace, { tally, flush: async () => {} });
     this.#alarm = new AlarmClock({
       findDeadlineMs: () => this.#findDeadlineMs(),
       storage: ctx.storage,
@@ -218,7 +216,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
 
   figures(): HubFigures {
     return {
-      tally: this.#tally.figures(presentMs()),
+      tally: this.#counts.tally.figures(presentMs()),
+      countedSinceMs: this.#counts.sinceMs,
       connections: this.roster.size,
       byTransport: this.roster.transports(),
       counterConnections: this.#yrmcdsConnections,
@@ -273,7 +272,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   storeSoon(connection: Connection): void {
     if (this.#unstored.size === 0) this.ctx.waitUntil(this.#storeLater());
     this.#unstored.add(connection);
-    this.#points.note();
+    this.#counts.note();
   }
 
   /** Forgets a connection that is closed here. Its socket stays in `#connections` until the peer closes it, too. */
@@ -376,8 +375,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     noteConnections(this.#name, this.roster.size);
     if (!connection.isYrmcds) return;
     this.#yrmcdsConnections++;
-    this.#tally.turn(presentMs());
-    this.#tally.totals[TALLY_YRMCDS_CONNECTIONS]!++;
+    this.#counts.tally.turn(presentMs());
+    this.#counts.tally.totals[TALLY_YRMCDS_CONNECTIONS]!++;
   }
 
   /** A group that can't be told now is told at the next start: `hasJoinedGroups` is stored only after all know. */
@@ -417,8 +416,8 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     this.#isListed = false;
     const directory = directoryStub(this.env, this.#namespace);
     this.#listing = this.#afterListing(() => {
-      this.#points.flush();
-      return directory.retire(this.#name, this.#tally.release(presentMs()));
+      const { figures, last } = this.#counts.release();
+      return directory.retire(this.#name, figures, last);
     }).catch((error: unknown) => {
       // The Directory asks its Hubs once a day, and with each message to `*`.
       logWarning("leave_failed", { channel: EVERYBODY, error: String(error) });
@@ -445,5 +444,6 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     const unstored = this.#unstored;
     this.#unstored = new Set();
     for (const connection of unstored) connection.store();
+    this.#counts.report();
   }
 }

@@ -290,7 +290,7 @@ export class Journal {
     if (step.cursor !== null) return;
     this.#addColumns();
     // The journal that is dropped had the counts. In the one row that is written anyway they cost none of their own.
-    const counts = this.#engine.storedCounts.takeAll();
+    const counts = this.#engine.storedCounts.takeAll(this.#engine.nowMs);
     this.#write("UPDATE shard SET generation = ?, counts = ?", this.#open, counts);
     this.#write(`DROP TABLE snapshot_${this.#generation}`);
     this.#write(`DROP TABLE journal_${this.#generation}`);

@@ -1,13 +1,18 @@
 /**
- * What a shard has counted, and where it goes: to its own journal, and to Analytics Engine where a data set is bound.
+ * What a shard has counted, and where it goes: to its own journal, once a minute to the Directory, and to Analytics Engine
+ * where a data set is bound.
  */
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import { DataPoints } from "../../base/data-points.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
+import { readSettings } from "../../base/settings.ts";
+import { directoryStub } from "../../base/stubs.ts";
+import { orIfUnknown } from "../../base/unknown-method.ts";
 import type { ShardFigures, ShardLimitFigures, ShardSummary } from "../../base/calls/shard.ts";
 import type { Engine } from "../../engine/engine.ts";
+import type { MinuteReport, MinuteReporter } from "../../engine/minute-report.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Journal } from "./journal.ts";
 
@@ -23,33 +28,50 @@ export interface CountedShard {
 
 export class ShardCounts {
   readonly #shard: CountedShard;
+  readonly #env: Environment;
+  readonly #namespace: string;
   readonly #points: DataPoints;
+  readonly #reporter: MinuteReporter | null;
 
   constructor(env: Environment, shard: CountedShard) {
+    this.#env = env;
     this.#shard = shard;
     const { namespace, index } = shardName.parse(shard.name);
+    this.#namespace = namespace;
+    const isReporting = readSettings(env).HISTORY === "on";
+    this.#reporter = isReporting ? shard.engine.newReporter() : null;
     this.#points = new DataPoints(
       env,
       shard.waitUntil,
       { namespace, kind: "shard", name: String(index) },
-      () => ({ tally: this.figures(), ...shard.figures() }),
+      () => ({
+        tally: shard.engine.tallyFigures(presentMs()),
+        limits: shard.engine.limitFigures.snapshot(),
+        ...shard.figures(),
+      }),
     );
   }
 
   /** Once what rows have was restored. */
   begin(): void {
-    this.#shard.engine.storedCounts.begin(presentMs());
+    const { storedCounts } = this.#shard.engine;
+    storedCounts.begin(presentMs());
+    this.#reporter?.begin(storedCounts.sinceMs!, storedCounts.takenMs);
     this.#points.begin();
   }
 
-  /** After each batch. */
+  /** After each batch, which has turned the tally to its minute. */
   note(): void {
     this.#points.note();
+    this.#report();
   }
 
   /** Requests by type and bytes, since `sinceMs` and in the last minute. */
   figures(): TallyFigures {
-    return this.#shard.engine.tallyFigures(presentMs());
+    const figures = this.#shard.engine.tallyFigures(presentMs());
+    // What a shard counted before it slept is reported with the first look at it.
+    this.#report();
+    return figures;
   }
 
   /** What a summary says of counts. */
@@ -68,6 +90,22 @@ export class ShardCounts {
   /** Since when counts are kept, ms since the epoch. */
   get sinceMs(): number {
     return this.#shard.engine.storedCounts.sinceMs!;
+  }
+
+  #report(): void {
+    const report = this.#reporter?.take() ?? null;
+    if (report !== null) this.#shard.waitUntil(this.#send(report));
+  }
+
+  /** A report that is lost is made good by the next one. */
+  async #send(report: MinuteReport): Promise<void> {
+    const { name } = this.#shard;
+    try {
+      const directory = directoryStub(this.#env, this.#namespace);
+      await orIfUnknown(directory.report(name, report), () => {});
+    } catch (error) {
+      logWarning("report_failed", { object: name, error: String(error) });
+    }
   }
 
   /**

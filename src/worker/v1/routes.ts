@@ -4,6 +4,7 @@ import { bufferRoutes } from "./buffers.ts";
 import { channelRoutes } from "./channels.ts";
 import { connectionRoutes } from "./connections.ts";
 import { counterRoutes } from "./counters.ts";
+import { historyRoutes } from "./history.ts";
 import { limitFigureRoutes } from "./limit-figures.ts";
 import { limitRoutes } from "./limits.ts";
 import { namespaceRoutes } from "./namespace.ts";
@@ -26,6 +27,7 @@ export const ROUTES: readonly Route[] = [
   ...namespaceRoutes,
   ...overviewRoutes,
   ...limitFigureRoutes,
+  ...historyRoutes,
   ...accessRoutes,
   ...namespacesRoutes,
 ];

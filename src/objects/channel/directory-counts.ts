@@ -1,0 +1,200 @@
+/**
+ * What the Directory keeps of counts: the last hour of the namespace, and totals of all that no shard counts.
+ *
+ * It is one value under one key, so it is one row, written at most once a minute and only when something was reported. What
+ * comes later in the minute goes with the next row. If the Directory sleeps before, reports of Shards and Hubs are made
+ * good by their next ones, as they have sums; counts of doors since the row are lost.
+ */
+import { presentMs } from "../../base/clock.ts";
+import { logWarning } from "../../base/log.ts";
+import type { HubReport, KeptHub } from "../../base/calls/channel.ts";
+import { History, type StoredHistory } from "../../engine/history.ts";
+import { MINUTE_MS } from "../../engine/minute-counts.ts";
+import { MinuteReporter, type MinuteReport } from "../../engine/minute-report.ts";
+import { StoredCounts } from "../../engine/stored-counts.ts";
+import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
+import type { HistoryMinute } from "../../wire/history.ts";
+
+const KEY = "counts";
+const VERSION = 1;
+/** From the first report of a minute to the row: the other objects report with their first requests of the minute. */
+const GATHER_MS = 1000;
+/** In place of the name of an object: what doors have counted. */
+const DOORS = "";
+
+/** What is stored. A later release may add fields. */
+interface Stored {
+  readonly version: number;
+  readonly history: StoredHistory;
+  /** `StoredCounts`. */
+  readonly doors: Uint8Array;
+  readonly retired: Uint8Array;
+  readonly hubs: readonly (readonly [hub: string, sinceMs: number, counts: Uint8Array])[];
+}
+
+/** What the Directory's object gives: its storage, and a way to go on after an answer. */
+type State = Pick<DurableObjectState, "storage" | "waitUntil">;
+
+export class DirectoryCounts {
+  readonly #state: State;
+  readonly #namespace: string;
+  /** `HISTORY` and `METRICS`: else counts are in memory only, and nothing is reported. */
+  readonly #isKept: boolean;
+  /** Counts of callers over HTTP and service bindings. */
+  readonly #doors = new Tally();
+  /** Counts of Hubs that have no connections any more, or were started again. */
+  readonly #retired = new Tally();
+  readonly #storedDoors = new StoredCounts(this.#doors, null, true);
+  readonly #storedRetired = new StoredCounts(this.#retired, null, true);
+  readonly #reporter = new MinuteReporter(this.#doors, null);
+  /** What the row had of `#doors` when the object started. */
+  #doorsAtStart = new Tally().totals;
+  /** What Hubs have reported since they were started. */
+  readonly #hubs = new Map<string, { sinceMs: number; counts: Uint8Array }>();
+  #history = new History();
+  #isLoaded = false;
+  /** The minute of the last row. */
+  #writtenMinute = 0;
+
+  constructor(state: State, namespace: string, isKept: boolean) {
+    this.#state = state;
+    this.#namespace = namespace;
+    this.#isKept = isKept;
+  }
+
+  /** Adds what a door has counted. */
+  absorb(figures: TallyFigures): void {
+    this.#load();
+    this.#doors.absorb(figures, presentMs());
+    if (!this.#isKept) return;
+    const report = this.#reporter.take();
+    if (report !== null) this.report(DOORS, report);
+  }
+
+  /** Adds what an object has counted since its last report. */
+  report(object: string, report: MinuteReport, counts: Uint8Array | null = null): void {
+    if (!this.#isKept) return;
+    this.#load();
+    this.#history.add(object, report, presentMs());
+    if (counts !== null) {
+      this.#retireBefore(object, report.sinceMs);
+      this.#hubs.set(object, { sinceMs: report.sinceMs, counts });
+    }
+    this.#writeSoon();
+  }
+
+  /** Takes over the counts of a Hub that has no connections any more. */
+  retire(hub: string, figures: TallyFigures, last: HubReport | null): void {
+    this.#load();
+    // A Hub of release 0.4 says no time, and has reported nothing.
+    if (last !== null) {
+      this.#retireBefore(hub, last.sinceMs);
+      this.#hubs.delete(hub);
+      if (last.report !== null) this.report(hub, last.report);
+      this.#history.forget(hub);
+    }
+    this.#retired.absorb(figures, presentMs());
+    if (this.#isKept) this.#writeSoon();
+  }
+
+  /**
+   * What doors have counted since the Directory started. Prometheus would take a total that lacks the last minute for one
+   * that began again at 0: this one does begin again.
+   */
+  doorsSinceStart(nowMs: number): TallyFigures {
+    this.#load();
+    const figures = this.#doors.figures(nowMs);
+    this.#doorsAtStart.forEach((total, index) => (figures[index]! -= total));
+    return figures;
+  }
+
+  /** What doors have counted in all, and Hubs that do not count any more. */
+  figures(nowMs: number): TallyFigures {
+    this.#load();
+    return sumFigures([this.#doors.figures(nowMs), this.#retired.figures(nowMs)]);
+  }
+
+  /** What Hubs have counted according to their last reports: a Hub that was reset does not know it any more. */
+  hubs(): KeptHub[] {
+    this.#load();
+    return Array.from(this.#hubs, ([hub, { sinceMs, counts }]) => {
+      const tally = new Tally();
+      new StoredCounts(tally, null, true).restore(counts);
+      return { hub, sinceMs, tally: tally.figures(presentMs()) };
+    });
+  }
+
+  minutes(): HistoryMinute[] {
+    this.#load();
+    return this.#history.list(presentMs());
+  }
+
+  /** Writes the row again where the storage was emptied, as that of a group without names is. */
+  writeIfGone(): void {
+    if (this.#isLoaded && this.#writtenMinute > 0 && this.#stored() === null) this.#write();
+  }
+
+  /** Reads the row, with the first need of it: most calls of a Directory have none. */
+  load(): void {
+    this.#load();
+  }
+
+  #load(): void {
+    if (this.#isLoaded) return;
+    this.#isLoaded = true;
+    const nowMs = presentMs();
+    const stored = this.#isKept ? this.#stored() : null;
+    if (stored !== null) {
+      this.#history = new History(stored.history);
+      this.#storedDoors.restore(stored.doors);
+      this.#storedRetired.restore(stored.retired);
+      for (const [hub, sinceMs, counts] of stored.hubs) this.#hubs.set(hub, { sinceMs, counts });
+      this.#writtenMinute = Math.floor(this.#storedDoors.takenMs / MINUTE_MS);
+    }
+    this.#doorsAtStart = this.#doors.totals.slice();
+    this.#storedDoors.begin(nowMs);
+    this.#storedRetired.begin(nowMs);
+    this.#doors.turn(nowMs);
+    this.#reporter.begin(this.#storedDoors.sinceMs!, this.#storedDoors.takenMs);
+  }
+
+  /** What a later release has stored in another way is not read, and is written over: figures are no reason to fail. */
+  #stored(): Stored | null {
+    const stored = this.#state.storage.kv.get<Stored>(KEY);
+    return stored?.version === VERSION ? stored : null;
+  }
+
+  /** A Hub counts anew: what it had counted before is kept among what no Hub knows any more. */
+  #retireBefore(hub: string, sinceMs: number): void {
+    const before = this.#hubs.get(hub);
+    if (before === undefined || before.sinceMs === sinceMs) return;
+    const tally = new Tally();
+    new StoredCounts(tally, null, true).restore(before.counts);
+    this.#retired.absorb(tally.figures(presentMs()), presentMs());
+    this.#hubs.delete(hub);
+  }
+
+  #writeSoon(): void {
+    const minute = Math.floor(presentMs() / MINUTE_MS);
+    if (minute === this.#writtenMinute) return;
+    this.#writtenMinute = minute;
+    this.#state.waitUntil(scheduler.wait(GATHER_MS).then(() => this.#write()));
+  }
+
+  /** A failure costs figures alone: the next row has them. */
+  #write(): void {
+    const nowMs = presentMs();
+    const row: Stored = {
+      version: VERSION,
+      history: this.#history.stored,
+      doors: this.#storedDoors.takeAll(nowMs),
+      retired: this.#storedRetired.takeAll(nowMs),
+      hubs: Array.from(this.#hubs, ([hub, { sinceMs, counts }]) => [hub, sinceMs, counts]),
+    };
+    try {
+      this.#state.storage.kv.put(KEY, row);
+    } catch (error) {
+      logWarning("history_failed", { namespace: this.#namespace, error: String(error) });
+    }
+  }
+}

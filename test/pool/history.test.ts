@@ -1,0 +1,261 @@
+/** The last hour of a namespace, in its Directory: what awake objects tell it, and what that costs. */
+import {
+  abortAllDurableObjects,
+  createExecutionContext,
+  evictAllDurableObjects,
+  reset,
+  runInDurableObject,
+} from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Directory } from "../../src/objects/channel/directory.ts";
+import { DirectoryCounts } from "../../src/objects/channel/directory-counts.ts";
+import type { History } from "../../src/wire/history.ts";
+import type { Overview } from "../../src/wire/overview.ts";
+import worker from "../../src/worker/index.ts";
+import { openSocket } from "../support/pool/doors.ts";
+import { bytesOfHex } from "../support/pool/reading.ts";
+import { bearerOf } from "../support/pool/tokens.ts";
+import { calling, expectProblem, freshNamespace } from "../support/pool/v1-calls.ts";
+import { withSettings } from "../support/pool/variables.ts";
+
+const MINUTE_MS = 60_000;
+/** From a report to the row. */
+const GATHERED_MS = 1500;
+const SHARDS = 4;
+
+let clock: { ms: number } | null = null;
+
+beforeEach(() => {
+  // Ten seconds into a minute; objects share this clock, as they run in this isolate.
+  clock = { ms: Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS + 10_000 };
+  vi.spyOn(Date, "now").mockImplementation(() => clock!.ms);
+});
+
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await reset();
+});
+
+const pass = (ms: number): void => {
+  clock!.ms += ms;
+};
+
+async function newSpace() {
+  const ns = freshNamespace();
+  const headers = await bearerOf({ ns });
+  const call = calling(headers);
+  /** A request in each shard. */
+  const touch = async (): Promise<void> => {
+    for (let i = 0; i < 4 * SHARDS; i++) await call("GET", `/v1/counters/key:${i}`);
+  };
+  const history = async (): Promise<History> =>
+    (await call("GET", "/v1/history")).json as unknown as History;
+  const overview = async (): Promise<Overview> =>
+    (await call("GET", "/v1/overview")).json as unknown as Overview;
+  return { ns, headers, call, touch, history, overview };
+}
+
+const directoryOf = (ns: string): DurableObjectStub<Directory> =>
+  env.DIRECTORY.getByName(ns) as unknown as DurableObjectStub<Directory>;
+
+/** Counts what Directories are told, and what that of a namespace writes. */
+async function meterOf(ns: string): Promise<{ reports: () => string[]; rows: () => number }> {
+  const told = vi.spyOn(DirectoryCounts.prototype, "report");
+  let rows = 0;
+  await runInDurableObject(directoryOf(ns), (_, { storage }) => {
+    const { kv } = storage;
+    const put = kv.put.bind(kv);
+    Object.defineProperty(kv, "put", {
+      value: (key: string, value: unknown) => {
+        rows++;
+        put(key, value);
+      },
+    });
+  });
+  return {
+    // Those of the Directory itself, about doors, are no calls.
+    reports: () => told.mock.calls.map(([object]) => object).filter((object) => object !== ""),
+    rows: () => rows,
+  };
+}
+
+describe("the last hour", () => {
+  it("the last hour has each whole minute with the requests, bytes and decisions of all objects", async () => {
+    const { call, touch, history } = await newSpace();
+    await call("PUT", "/v1/counters/k", { json: { quota: 1, ttlMs: 600_000 } });
+    const strategy = { strategy: "token_bucket", burst: 1, rate: 1e-9 };
+    for (let i = 0; i < 3; i++) await call("POST", "/v1/limits/api/ada", { json: { strategy } });
+    expect((await history()).minutes).toEqual([]);
+    const firstMs = Math.floor(clock!.ms / MINUTE_MS) * MINUTE_MS;
+    pass(MINUTE_MS);
+    await touch();
+    const { minutes, unavailable } = await history();
+    expect(unavailable).toBeNull();
+    expect(minutes).toHaveLength(1);
+    expect(minutes[0]).toMatchObject({
+      atMs: firstMs,
+      requests: 4,
+      limits: { allowed: 1, refused: 2, errors: 0 },
+      byLimit: { api: { allowed: 1, refused: 2, errors: 0 } },
+    });
+    expect(minutes[0]!.readBytes).toBeGreaterThan(0);
+    pass(2 * MINUTE_MS);
+    await touch();
+    expect((await history()).minutes.map(({ requests }) => requests)).toEqual([4, 4 * SHARDS]);
+  });
+
+  it("requests that no shard counts are in the last hour, over HTTP and over connections", async () => {
+    const { headers, call, history } = await newSpace();
+    const socket = await openSocket("/throttr/7.3/uint16", headers);
+    await socket.exchange(bytesOfHex("18"), 17);
+    await call("POST", "/channels/news", { body: "hello" });
+    // Counts of doors and of connections travel within a second.
+    await scheduler.wait(GATHERED_MS);
+    pass(MINUTE_MS);
+    await socket.exchange(bytesOfHex("18"), 17);
+    await scheduler.wait(GATHERED_MS);
+    expect((await history()).minutes[0]).toMatchObject({ requests: 2 });
+    await socket.close();
+  });
+
+  it.each([
+    ["left memory", evictAllDurableObjects],
+    ["was reset", abortAllDurableObjects],
+  ])(
+    "the last hour stays where every object %s, and what shards counted last comes late",
+    async (_, end) => {
+      const { call, history, overview } = await newSpace();
+      const increment = async (): Promise<unknown> =>
+        await call("POST", "/v1/counters/k/increment", { json: { ttlMs: 600_000 } });
+      await increment();
+      await scheduler.wait(GATHERED_MS);
+      pass(2000);
+      // Its row has the count; the Directory is told of it with the next minute.
+      await increment();
+      await end();
+      pass(5 * MINUTE_MS);
+      expect((await history()).minutes.map(({ requests }) => requests)).toEqual([1]);
+      await overview();
+      await vi.waitFor(async () =>
+        expect((await history()).minutes.map(({ requests }) => requests)).toEqual([2]),
+      );
+    },
+  );
+
+  it("totals of doors and of connections stay where every object was reset", async () => {
+    const { headers, call, overview } = await newSpace();
+    const socket = await openSocket("/throttr/7.3/uint16", headers);
+    await socket.exchange(bytesOfHex("18"), 17);
+    await call("POST", "/channels/news", { body: "hello" });
+    await scheduler.wait(2 * GATHERED_MS);
+    pass(2000);
+    await abortAllDurableObjects();
+    const { byName } = (await overview()).requests;
+    expect(byName).toMatchObject({ whoami: { total: 1 }, publish: { total: 1 } });
+    // A Hub that starts again counts beside what it had counted.
+    const other = await openSocket("/throttr/7.3/uint16", headers);
+    await other.exchange(bytesOfHex("18"), 17);
+    expect((await overview()).requests.byName["whoami"]!.total).toBe(2);
+    await other.close();
+    await vi.waitFor(async () => {
+      const { requests, connections } = await overview();
+      expect(connections.open).toBe(0);
+      expect(requests.byName["whoami"]!.total).toBe(2);
+    });
+  });
+
+  it("the last hour needs the scope admin", async () => {
+    const { ns } = await newSpace();
+    const call = calling(await bearerOf({ ns, scopes: ["read"] }));
+    expectProblem(await call("GET", "/v1/history"), "scope_missing");
+  });
+
+  it("a Directory of an earlier release has no last hour, and the answer says so", async () => {
+    const { ns, history } = await newSpace();
+    await runInDurableObject(directoryOf(ns), (directory) => {
+      // Calls find the methods of a class alone: the platform says that this one does not exist.
+      Object.defineProperty(directory, "history", { value: null });
+    });
+    expect(await history()).toEqual({ minutes: [], unavailable: "outdated" });
+  });
+});
+
+describe("the cost of the last hour", () => {
+  it("each awake object makes one call a minute, and the Directory writes one row for all of them", async () => {
+    const { ns, touch } = await newSpace();
+    await touch();
+    const meter = await meterOf(ns);
+    await scheduler.wait(GATHERED_MS);
+    for (let minute = 1; minute <= 3; minute++) {
+      const [calls, rows] = [meter.reports().length, meter.rows()];
+      pass(MINUTE_MS);
+      for (let i = 0; i < 3; i++) {
+        await touch();
+        pass(100);
+      }
+      await scheduler.wait(GATHERED_MS);
+      await touch();
+      await scheduler.wait(GATHERED_MS);
+      const told = meter.reports().slice(calls);
+      expect(told.toSorted()).toEqual(Array.from({ length: SHARDS }, (_, i) => `${ns}/${i}`));
+      expect(meter.rows() - rows).toBe(1);
+    }
+  });
+
+  it("objects that nothing is asked of call nothing and write nothing, also when they are looked at", async () => {
+    const { ns, touch, overview, history } = await newSpace();
+    await touch();
+    await scheduler.wait(GATHERED_MS);
+    pass(MINUTE_MS);
+    await overview();
+    await scheduler.wait(GATHERED_MS);
+    const meter = await meterOf(ns);
+    for (let minute = 0; minute < 3; minute++) {
+      pass(MINUTE_MS);
+      await overview();
+      await history();
+    }
+    await scheduler.wait(GATHERED_MS);
+    expect(meter.reports()).toEqual([]);
+    expect(meter.rows()).toBe(0);
+  });
+
+  it.each([{ HISTORY: "off" } as const, { METRICS: "off" } as const])(
+    "with %o nothing is told or written, and the answer says so",
+    async (settings) => {
+      await withSettings(settings, async () => {
+        const { ns, headers, touch, history } = await newSpace();
+        const meter = await meterOf(ns);
+        await touch();
+        pass(MINUTE_MS);
+        await touch();
+        await scheduler.wait(GATHERED_MS);
+        expect(meter.reports()).toEqual([]);
+        expect(meter.rows()).toBe(0);
+        expect((await history()).minutes).toEqual([]);
+        const request = new Request("http://localhost/v1/history", { headers });
+        const variables = { ...env, ...settings };
+        const answer = await worker.fetch(
+          request as Parameters<typeof worker.fetch>[0],
+          variables,
+          createExecutionContext(),
+        );
+        expect(await answer.json()).toEqual({ minutes: [], unavailable: "off" });
+      });
+    },
+  );
+
+  it("the row stays when the group of the Directory empties its storage", async () => {
+    const { ns, touch, history } = await newSpace();
+    await touch();
+    await scheduler.wait(GATHERED_MS);
+    await runInDurableObject(directoryOf(ns), async (directory, { storage }) => {
+      await storage.deleteAll();
+      await directory.alarm();
+    });
+    await abortAllDurableObjects();
+    pass(MINUTE_MS);
+    expect((await history()).minutes).toHaveLength(1);
+  });
+});
