@@ -8,7 +8,7 @@
  * A stub is cheap, and broken for good once its object was reset: make one for each stretch of work, and keep none.
  */
 import type { ThrottrError } from "../wire/edge/error.ts";
-import { deployment, variableOf } from "./deployment.ts";
+import { deployment, variableOf, type Deployment } from "./deployment.ts";
 import { classMissing, exportedClass } from "./exports.ts";
 import type { Environment } from "./environment.ts";
 import type { ChannelCalls, DirectoryCalls } from "./calls/channel.ts";
@@ -66,6 +66,21 @@ export function groupStub(
   return objectsOf<ChannelCalls>(env, "Channel").getByName(groupName.format(namespace, index));
 }
 
+/** Objects of any class. The caller of `objectsOf` knows which. */
+type Objects = DurableObjectNamespace<Rpc.DurableObjectBranded>;
+
+/** The objects of an environment that were found, as long as a deployment says the same. */
+interface Found {
+  readonly of: Deployment;
+  readonly objects: Partial<Record<ObjectClass, Objects>>;
+}
+
+/**
+ * By environment. Each call of a limit finds its shard, and the platform's environment and exports are proxies: they took
+ * a fortieth of such a call. Unlike a stub, a namespace of objects belongs to no request.
+ */
+const found = new WeakMap<Environment, Found>();
+
 /**
  * The objects of a class, within the jurisdiction that the deployment keeps its data in. An object of another one has
  * another identity, so the variable must not change.
@@ -74,15 +89,21 @@ function objectsOf<T extends Rpc.DurableObjectBranded>(
   env: Environment,
   name: ObjectClass,
 ): DurableObjectNamespace<T> {
+  let known = found.get(env);
+  if (known === undefined || known.of !== deployment()) {
+    known = { of: deployment(), objects: {} };
+    found.set(env, known);
+  }
+  return (known.objects[name] ??= findObjects(env, name)) as DurableObjectNamespace<T>;
+}
+
+/** @throws ThrottrError `class_missing` */
+function findObjects(env: Environment, name: ObjectClass): Objects {
   const objects = foundObjects(env, name);
   if (objects === undefined) throw objectsMissing(name);
   const { JURISDICTION } = readSettings(env);
-  const within = JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION);
-  return within as DurableObjectNamespace<T>;
+  return JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION);
 }
-
-/** Objects of any class. The caller of `objectsOf` knows which. */
-type Objects = DurableObjectNamespace<Rpc.DurableObjectBranded>;
 
 function foundObjects(env: Environment, name: ObjectClass): Objects | undefined {
   const bound = variableOf(env, BINDINGS[name]) as Objects | undefined;
