@@ -1,4 +1,5 @@
 /** The dashboard as a part of an application: below a prefix, with the session of the application in place of a token. */
+import { resolve } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { startDashboard, type Dashboard } from "../support/process/dashboard-browser.ts";
@@ -18,6 +19,7 @@ import { startPrefixProxy, type PrefixProxy } from "../support/process/prefix-pr
 
 const PORT = 18_853;
 const PROXY_PORT = 18_854;
+const EMBEDDED_PORT = 18_856;
 const PREFIX = "/app/throttr-edge";
 const SCREENS = [
   "overview",
@@ -33,7 +35,7 @@ let dashboard: Dashboard;
 let proxy: PrefixProxy;
 const pages = new Pages();
 
-/** A page in a browser that is signed in to the application, or not. */
+/** A page in a browser that is signed in to the application behind the proxy, or not. */
 async function open(session: string | null, path: string): Promise<Page> {
   const page = await pages.open(dashboard, undefined, "/health");
   if (session !== null) {
@@ -51,7 +53,7 @@ describe.skipIf(IS_BLIND)("the dashboard below a prefix", () => {
   }, START_TIMEOUT_MS);
 
   afterEach(async () => {
-    await pages.close(/status of 40[145]/);
+    await pages.close(/status of 40[14]/);
     const strays = proxy.strays.splice(0);
     if (strays.length > 0) throw new Error(`asked outside the prefix: ${strays.join(", ")}`);
   });
@@ -138,5 +140,42 @@ describe.skipIf(IS_BLIND)("the dashboard below a prefix", () => {
     await page.getByRole("link", { name: "Dashboard", exact: true }).click();
     await page.waitForURL(`${proxy.url}/dashboard`);
     await see(page, "Live");
+  });
+});
+
+describe.skipIf(IS_BLIND)("the dashboard inside a Worker", () => {
+  beforeAll(async () => {
+    const config = resolve("test/support/embedded/exports.jsonc");
+    dashboard = await startDashboard(EMBEDDED_PORT, {}, { config, prefix: "/edge" });
+  }, START_TIMEOUT_MS);
+
+  afterEach(async () => await pages.close(/status of 40[13]/));
+
+  afterAll(async () => await dashboard.close());
+
+  it("the application's session opens its dashboard, with the rights that it gives", async () => {
+    const page = await pages.open(dashboard, undefined, "/dashboard");
+    await see(page, "This deployment needs a token.");
+    await page.context().addCookies([{ name: "user", value: "ada", url: dashboard.url }]);
+    await page.goto(`${dashboard.url}/dashboard/`);
+    await see(page.locator(".rights"), /^app$/);
+    await see(page.locator(".rights"), "read, write, publish, subscribe");
+    expect(page.url()).toBe(`${dashboard.url}/dashboard`);
+    const links = page.getByRole("navigation").getByRole("link");
+    expect(await links.allInnerTexts()).toEqual(["Records", "Channels", "Semaphores", "Limiter"]);
+    for (const key of ["ada:1", "bob:1"]) {
+      await page.goto(`${dashboard.url}/dashboard#records`);
+      await button(page, "New record").click();
+      await dialogOf(page).getByLabel("Key").fill(key);
+      await button(dialogOf(page), "Create").click();
+      if (key === "ada:1") await button(page, key).waitFor();
+      else await see(dialogOf(page), "This session does not allow this name");
+    }
+    await page.keyboard.press("Escape");
+    await page.goto(`${dashboard.url}/dashboard#channels`);
+    const tail = page.locator(".card", { hasText: "Live messages" });
+    await tail.getByLabel("Channel").fill("news");
+    await button(tail, "Listen").click();
+    await see(tail, "Listening");
   });
 });

@@ -39,13 +39,23 @@ export interface OpenPage {
   close(): Promise<void>;
 }
 
+/** A Worker that serves the dashboard below a prefix. */
+interface Embedding {
+  readonly config: string;
+  readonly prefix: string;
+}
+
+/** @param embedding missing: the server by itself */
 export async function startDashboard(
   port: number,
   variables: Readonly<Record<string, string>> = {},
+  embedding: Embedding | null = null,
 ): Promise<Dashboard> {
   const folder = mkdtempSync(join(tmpdir(), "throttr-dashboard-"));
-  const config = join(folder, "wrangler.toml");
-  writeFileSync(config, `${configWithPorts({})}\n${dashboardConfig()}`);
+  const config = embedding?.config ?? join(folder, "wrangler.toml");
+  if (embedding === null) {
+    writeFileSync(config, `${configWithPorts({})}\n${dashboardConfig()}`);
+  }
   const server = startServer({ config, port, persistTo: join(folder, "state"), variables });
   try {
     await waitUntilReady(port, []);
@@ -54,7 +64,7 @@ export async function startDashboard(
     throw error;
   }
   const browser = await launchChromium();
-  const url = `http://127.0.0.1:${port}`;
+  const url = `http://127.0.0.1:${port}${embedding?.prefix ?? ""}`;
   return {
     url,
     open: async (options, place = "overview") =>
