@@ -12,7 +12,14 @@ import {
 import { StoredCounts } from "../../src/engine/stored-counts.ts";
 import { countsAt, Tally, TALLY_READ_BYTES, TALLY_YRMCDS_RELEASE } from "../../src/engine/tally.ts";
 import { Command } from "../../src/wire/edge/command.ts";
-import { batchIn, EDGE, FOREVER, increment } from "../support/frames/index.ts";
+import {
+  batchIn,
+  configurationBytes,
+  EDGE,
+  FOREVER,
+  increment,
+  limit,
+} from "../support/frames/index.ts";
 import { runs } from "../support/runs.ts";
 
 const seed = inject("seed");
@@ -62,6 +69,35 @@ describe("stored counts", () => {
     // It goes on from there.
     work(restarted, endMs);
     expect(incrementsOf(restarted, endMs)).toEqual([41, 1]);
+  });
+
+  it("decisions of limits come back by limiter, and those of a name that is left out in the next commit, too", () => {
+    const engine = engineOf();
+    const strategy = configurationBytes({ strategy: "token_bucket", burst: 2, rate: 0.001 });
+    const rows: Uint8Array[] = [];
+    const decide = (name: string, nowMs: number): void => {
+      const frames = [limit(`${name}:ada`, strategy, 1)];
+      engine.apply(batchIn([{ protocol: EDGE, frames }]), nowMs);
+      if (engine.isDirty) rows.push(...engine.takeCommit(1_900_000).map((row) => row.slice()));
+    };
+    for (let i = 0; i < 3; i++) decide("api", NOW_MS + i);
+    decide("login", NOW_MS + 5000);
+    const restarted = engineOf();
+    restarted.advance(NOW_MS + 5000);
+    for (const row of rows) restarted.restore(row);
+    restarted.storedCounts.restore(engine.storedCounts.takeAll(NOW_MS));
+    restarted.storedCounts.begin(NOW_MS + 5000);
+    const { names, counts } = restarted.limitFigures.snapshot();
+    expect(names).toEqual(["api", "login"]);
+    // All, others, then the names: allowed, refused and errors of each.
+    expect([...counts]).toEqual([3, 1, 0, 0, 0, 0, 2, 1, 0, 1, 0, 0]);
+    expect(restarted.storedCounts.take(NOW_MS + 6000)).toBeNull();
+    // The rows alone have what was counted by their last counts.
+    const byRows = engineOf();
+    byRows.advance(NOW_MS + 5000);
+    for (const row of rows) byRows.restore(row);
+    byRows.storedCounts.begin(NOW_MS + 5000);
+    expect([...byRows.limitFigures.snapshot().counts]).toEqual([...counts]);
   });
 
   it("the first commit of an instance takes counts, and then about 100 bytes of them go with the commits of a second", () => {
