@@ -79,6 +79,16 @@ export class ShardMap implements Placement {
   /** Index of the shard that owns `bytes[at, at + length)` in a keyspace. */
   shardOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
     if (this.shards === 1) return 0;
-    return indexOf(hashBytes(this.#key, keyspace, bytes, at, length), this.shards);
+    return this.shardOfHash(this.hashOf(keyspace, bytes, at, length));
+  }
+
+  /** Hash of a key in a keyspace, u32: it tells keys apart without naming them. */
+  hashOf(keyspace: number, bytes: Uint8Array, at: number, length: number): number {
+    return hashBytes(this.#key, keyspace, bytes, at, length);
+  }
+
+  /** Index of the shard that owns the keys with a hash. */
+  shardOfHash(hash: number): number {
+    return indexOf(hash, this.shards);
   }
 }

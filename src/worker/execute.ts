@@ -12,6 +12,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import { EDGE, settle, type Operation, type Settled } from "../wire/edge/operation.ts";
 import { layoutsOf } from "../wire/throttr/requests.ts";
 import type { Caller } from "./caller.ts";
+import { isTraced, withLimitSpan } from "./limit-span.ts";
 import { sendRuns, type RunSink } from "./run-sequence.ts";
 import { findRuns, runsOfOperations } from "./runs.ts";
 
@@ -56,7 +57,8 @@ export async function executeOne<Result>(
 ): Promise<Result> {
   const error = refusalError(operation, caller.access);
   if (error !== null) throw error;
-  return operation.read(await send(caller, [operation]));
+  const decide = async (): Promise<Result> => operation.read(await send(caller, [operation]));
+  return isTraced(operation) ? await withLimitSpan(caller, operation, decide) : await decide();
 }
 
 /**
