@@ -9,13 +9,22 @@
  *             9 other requests, 10 requests refused for want of space, 11 rows written,
  *             12 records, 13 bytes of them, 14 connections, 15 subscriptions
  *
+ * A shard writes one more for each limiter that has decided, the 20 busiest and one for all others:
+ *
+ *     blob    1 namespace, 2 "limit", 3 which shard, 4 the server's release, 5 the limiter, empty for all others
+ *     double  1 to 15 are 0, 16 allowed, 17 refused, 18 errors
+ *
+ * So sums over doubles need no condition. Doubles 16 to 18 are of the time since the shard's last point.
+ *
  * Doubles 1 to 11 are of the time since the object's last point, the rest are of now. A point that is waited for when the
  * object dies is lost.
  */
 import { COUNTED_REQUESTS, type RequestFamily } from "../engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type TallyFigures } from "../engine/tally.ts";
+import type { LimitTotals } from "../engine/limit-figures.ts";
 import { variableOf } from "./deployment.ts";
 import type { Environment } from "./environment.ts";
+import { LimitPoints } from "./limit-points.ts";
 import { VERSION } from "./version.ts";
 
 /** From the first event to the point that tells of it. The object stays awake that long, which is billed. */
@@ -49,7 +58,12 @@ export interface Measured {
   readonly bytes?: number;
   readonly connections?: number;
   readonly subscriptions?: number;
+  /** Decisions of limits. */
+  readonly limits?: LimitTotals;
 }
+
+/** Doubles of points about objects. Those about limiters have theirs behind them. */
+const DOUBLES = 15;
 
 /** Doubles 4 to 9, in this order: a dashboard reads them by position, so it never changes. */
 const FAMILIES: readonly RequestFamily[] = [
@@ -70,6 +84,7 @@ export class DataPoints {
   readonly #measure: () => Measured;
   /** What was counted when the last point was written, or when counting began. */
   #written: readonly number[] = [];
+  readonly #limits = new LimitPoints();
   /** A point is waited for: further events before it cost nothing. */
   #isWaiting = false;
 
@@ -91,7 +106,10 @@ export class DataPoints {
 
   /** What was counted before this instance of the object is in the points of those before it. */
   begin(): void {
-    if (this.#dataset !== undefined) this.#written = countsOf(this.#measure());
+    if (this.#dataset === undefined) return;
+    const measured = this.#measure();
+    this.#written = countsOf(measured);
+    if (measured.limits !== undefined) this.#limits.take(measured.limits);
   }
 
   /** Something has happened: a point tells of it before long. */
@@ -131,6 +149,13 @@ export class DataPoints {
       blobs: [namespace, kind, name, VERSION],
       doubles: [...since, records, bytes, connections, subscriptions],
     });
+    for (const limiter of measured.limits === undefined ? [] : this.#limits.take(measured.limits)) {
+      this.#dataset!.writeDataPoint({
+        indexes: [namespace],
+        blobs: [namespace, "limit", name, VERSION, limiter.name],
+        doubles: [...Array.from({ length: DOUBLES }, () => 0), ...limiter.counts],
+      });
+    }
   }
 }
 

@@ -3,6 +3,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { COUNTED_REQUESTS } from "../../src/engine/counted-requests.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, Tally } from "../../src/engine/tally.ts";
 import { DataPoints, type Dataset, type Measured } from "../../src/base/data-points.ts";
+import { LimitFigures } from "../../src/engine/limit-figures.ts";
+import { bytesOf } from "../support/frames/index.ts";
 import { VERSION } from "../../src/base/version.ts";
 
 type Point = Parameters<Dataset["writeDataPoint"]>[0];
@@ -120,6 +122,48 @@ describe("data points", () => {
     points.note();
     await vi.advanceTimersByTimeAsync(5000);
     expect(written.map(({ doubles }) => doubles[0])).toEqual([5, 2]);
+  });
+
+  it("a data point for each limiter has what it decided since the last one", async () => {
+    const figures = new LimitFigures({ low: 1, high: 2 });
+    const written: Point[] = [];
+    const points = new DataPoints(
+      { ANALYTICS: { writeDataPoint: (point: Point) => written.push(point) } },
+      () => {},
+      SUBJECT,
+      () => ({ tally: new Tally().figures(0), limits: figures.snapshot() }),
+    );
+    const decide = (key: string, isAllowed: boolean): void =>
+      figures.countDecision(isAllowed, 1, bytesOf(key), 0, key.length);
+    const flush = (): unknown[] => {
+      written.length = 0;
+      points.note();
+      points.flush();
+      for (const { blobs, doubles, indexes } of written.slice(1)) {
+        expect(indexes).toEqual(["my-app"]);
+        expect(blobs.slice(0, 4)).toEqual(["my-app", "limit", "3", VERSION]);
+        expect(doubles.slice(0, 15)).toEqual(Array.from({ length: 15 }, () => 0));
+      }
+      return written.slice(1).map(({ blobs, doubles }) => [blobs[4], ...doubles.slice(15)]);
+    };
+    decide("before:ada", true);
+    points.begin();
+    expect(flush()).toEqual([]);
+    decide("login:ada", true);
+    for (const isAllowed of [true, true, false]) decide("api:ada", isAllowed);
+    figures.countError(bytesOf("nameless"), 0, 8);
+    expect(flush()).toEqual([
+      ["api", 2, 1, 0],
+      ["login", 1, 0, 0],
+      ["", 0, 0, 1],
+    ]);
+    decide("api:ada", false);
+    expect(flush()).toEqual([["api", 0, 1, 0]]);
+    for (let i = 0; i < 30; i++) for (let n = 0; n <= i; n++) decide(`n${i}:k`, true);
+    const rows = flush() as [string, number][];
+    expect(rows).toHaveLength(21);
+    expect(rows[0]).toEqual(["n29", 30, 0, 0]);
+    expect(rows[20]).toEqual(["", (10 * 11) / 2, 0, 0]);
   });
 
   it("data points keep within the limits of a data set", () => {
