@@ -1,7 +1,7 @@
 /**
  * What limits have decided since the last data point, by limiter: see `data-points.ts`.
  *
- * An invocation may write 25 points, so the busiest limiters have one each, and the rest one together.
+ * Each point is billed, and an invocation may write 250: so the busiest limiters have one each, and the rest one together.
  */
 import { LIMIT_OUTCOMES, LimitRow, type LimitTotals } from "../engine/limit-figures.ts";
 

@@ -339,6 +339,54 @@ describe("figures", () => {
     expect(err).toBe("1 of 2 records\n");
   });
 
+  it("decisions of limits are shown by limiter, and of one limiter with its keys", async () => {
+    const bucket = "--strategy token_bucket --burst 1 --rate 0.001";
+    for (const who of ["ada", "ada", "ada", "bob"]) await run(`limit api ${who} ${bucket}`);
+    await run(`limit login ada ${bucket}`);
+    const rates = v.strictObject({ total: count, perMinute: count });
+    const outcomes = { allowed: rates, refused: rates, errors: rates };
+    const key = { key: v.string(), count, countErrorMax: count };
+    const named = v.strictObject({ name: v.string(), ...key });
+    const common = { atMs: count, unreachableShards: v.array(count) };
+    const all = v.strictObject({
+      ...common,
+      limits: v.array(v.strictObject({ name: v.string(), ...outcomes })),
+      others: v.null(),
+      hottest: v.array(named),
+      mostRefused: v.array(named),
+    });
+    const { limits } = await json("limits", all);
+    expect(limits).toMatchObject([
+      { name: "api", allowed: { total: 2 }, refused: { total: 2 } },
+      { name: "login", allowed: { total: 1 } },
+    ]);
+    const table = await run("limits");
+    expect(table.out).toMatch(/^LIMITER +ALLOWED +A MINUTE +REFUSED +A MINUTE +ERRORS +A MINUTE\n/);
+    expect(table.out).toMatch(/\napi +2 +2 +2 +2 +0 +0\n/);
+    const one = await run("limits api");
+    expect(one.out).toMatch(/^limiter +api\nallowed +2, 2 a minute\nrefused +2, 2 a minute\n/);
+    expect(one.out).toMatch(/\nHOTTEST +COUNT +ERROR\nada +3 +0\nbob +1 +0\n/);
+    expect(one.out).toMatch(/\nMOST REFUSED +COUNT +ERROR\nada +2 +0\n$/);
+    expect(await run("limits nobody")).toMatchObject({
+      exitCode: 3,
+      err: expect.stringContaining("limit_absent"),
+    });
+    const views = await jsonLines(
+      "top --top 1 --count 2 --interval 100ms",
+      v.strictObject({ atMs: count, hottest: v.array(named), mostRefused: v.array(named) }),
+    );
+    expect(views.map(({ hottest }) => hottest)).toMatchObject(
+      views.map(() => [{ name: "api", key: "ada", count: 3 }]),
+    );
+    expect((await run("top --count 1")).out).toMatch(
+      /\nHOTTEST +LIMITER +COUNT +ERROR\nada +api +3/,
+    );
+    const endless = startCli(["limits", "--watch", "--interval", "100ms"], { environment });
+    await endless.printed("LIMITER");
+    endless.signal("SIGINT");
+    expect((await endless.ended).exitCode).toBe(130);
+  });
+
   it("figures are watched", async () => {
     await run("insert a --quota 1 --ttl 1h");
     const schema = v.strictObject({
