@@ -1,5 +1,6 @@
 /** What a caller may do: a namespace, scopes, prefixes, and until when. */
 import { beginsWithAny } from "../wire/bytes.ts";
+import { DEPLOYMENT } from "./names.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
@@ -7,10 +8,10 @@ import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throt
 /** IDs by which tokens can be revoked: 1 to 64 characters of ASCII without spaces. */
 export const TOKEN_ID = /^[!-~]{1,64}$/;
 
-/** Which token gave an access. */
+/** Which token gave an access. It is stored with each connection, where few bytes are left. */
 export interface TokenMark {
-  /** Its `ns`: a namespace, or `DEPLOYMENT`. */
-  readonly namespace: string;
+  /** It is a token for all namespaces, and not for the one of the access. */
+  readonly isForAll: boolean;
   /** Its `jti`; null for a token that cannot be revoked by an ID. */
   readonly id: string | null;
   /** Its `iat`, in seconds since the epoch; null where it has none. */
@@ -34,6 +35,10 @@ export interface Access {
   /** Absent without a token, and in the attachments of release 0.4. */
   readonly token?: TokenMark;
 }
+
+/** The namespace, or `DEPLOYMENT`, whose list of revoked tokens counts for an access by token. */
+export const revocationListOf = ({ namespace, token }: Access): string =>
+  token?.isForAll === true ? DEPLOYMENT : namespace;
 
 /** Bits of every scope: what `ACCESS=open` gives. */
 export const ALL_SCOPES = Object.values(Scope).reduce((bits, bit) => bits | bit, 0);

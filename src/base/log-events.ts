@@ -43,6 +43,18 @@ export const LOG_EVENTS = {
       "Shard 0 could not store the note that another shard has data; that shard sends it again when it starts.",
     fields: { shard: SHARD, error: ERROR },
   },
+  revocations_unread: {
+    severity: "error",
+    meaning:
+      "A door could not read the list of revoked tokens: it goes on with what it knew before, or accepts all valid tokens where it knew nothing; logged once a minute at most.",
+    fields: { namespace: "namespace of the token; `*` for all", error: ERROR },
+  },
+  revocation_untold: {
+    severity: "warning",
+    meaning:
+      "A Directory could not tell all Hubs to close the connections of revoked tokens; it tries again every 10 s for 15 minutes.",
+    fields: { directory: "name of the Directory", error: ERROR },
+  },
   namespace_unregistered: {
     severity: "warning",
     meaning:

@@ -38,7 +38,7 @@ export interface ServerRequest {
 }
 
 /**
- * Sends a request and returns the JSON object of the answer.
+ * Sends a request and returns the JSON object of the answer; an empty one where the answer has none.
  *
  * @throws ThrottrError `option_invalid`, `connection_failed`, `timeout`, `aborted`, `response_invalid`, or the code
  * of the server's problem
@@ -60,7 +60,7 @@ export async function askServer(
       const init = { ...posted, headers, signal: ending };
       const response = await reach(url, () => fetch(url, init));
       if (!response.ok) throw await refusalOf(url, response);
-      return (await response.json()) as Record<string, Json>;
+      return response.status === 204 ? {} : ((await response.json()) as Record<string, Json>);
     });
   } catch (error) {
     if (error instanceof SyntaxError) {

@@ -22,7 +22,13 @@ export const ALL = "*";
 /** How long an answer may take, ms. */
 const TIMEOUT_MS = 15_000;
 /** Errors that end a session: the token is missing, wrong or expired. */
-const TOKEN_CODES = ["token_missing", "token_invalid", "token_expired", "token_not_yet_valid"];
+const TOKEN_CODES = [
+  "token_missing",
+  "token_invalid",
+  "token_expired",
+  "token_revoked",
+  "token_not_yet_valid",
+];
 
 export interface Session {
   /** Null where the server lets this page in without one: it is open, or the application around it has a session. */

@@ -7,6 +7,7 @@
 import type { Overview } from "../wire/overview.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import { recentOverview } from "./live-overviews.ts";
+import { isRevoked } from "./revocations.ts";
 import type { Caller } from "./caller.ts";
 import { presentMs, stopwatchMs } from "../base/clock.ts";
 
@@ -135,15 +136,21 @@ class Listener {
     this.#text = "";
   }
 
-  /** The next event, or a heartbeat; empty once the token has expired, which ends the stream. */
+  /** The next event, or a heartbeat; empty once the token has expired or is revoked, which ends the stream. */
   async #awaited(): Promise<string> {
     const nowMs = presentMs();
     const expiresAtMs = this.#caller.access.expiresAtMs ?? Infinity;
     const atMs = Math.min(this.#dueAtMs, nowMs + HEARTBEAT_MS, expiresAtMs);
     const { signal } = this.#ended;
     if (atMs > nowMs) await scheduler.wait(atMs - nowMs, { signal });
-    if (presentMs() >= expiresAtMs) return "";
+    if (presentMs() >= expiresAtMs || (await this.#isRevoked())) return "";
     return presentMs() >= this.#dueAtMs ? await this.#next() : ": \n\n";
+  }
+
+  /** Each event looks: the list is read every 45 s at most, in this request, which the stream keeps alive. */
+  async #isRevoked(): Promise<boolean> {
+    const { env, access } = this.#caller;
+    return await isRevoked(env, access, (work) => void work);
   }
 
   /** An overview as an event. The interval begins behind it, so slow objects are not asked more often. */

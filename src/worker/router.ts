@@ -33,15 +33,14 @@ import { openLive } from "./live.ts";
 import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
 import type { Metric } from "./metrics/exposition.ts";
 import { metricsOf } from "./metrics/metrics.ts";
-import { metricsOfNamespaces } from "./metrics/namespaces.ts";
+import { askMetricsOfAll } from "./metrics/namespaces.ts";
 import { hasSessions, sessionAccess, sessionMissing } from "./mount.ts";
 import { isProblem, methodNotAllowed, problemResponse } from "./problem.ts";
-import { SURVEYED_MAX, surveyNamespaces } from "./all-namespaces.ts";
 import { askSurvey } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
+import { assertNotRevoked } from "./revocations.ts";
 import { trustedAccess } from "./trust.ts";
 import { authenticate, type Credentials, type Reach } from "./token.ts";
-import { allMetricsQuery } from "./v1/namespaces.ts";
 import { liveQuery } from "./v1/overview.ts";
 import { readQuery } from "./v1/request.ts";
 import { assertScopes, serveJson } from "./v1/serve.ts";
@@ -313,9 +312,7 @@ async function askMetrics(c: AppContext): Promise<Metric[]> {
     const watcher = await watcherOf(c);
     return metricsOf(watcher.access.namespace, await askSurvey(watcher, true));
   }
-  const watcher = await watcherOf(c, "deployment");
-  const { after = null } = readQuery(allMetricsQuery, c.req.raw);
-  return metricsOfNamespaces(await surveyNamespaces(watcher, after, SURVEYED_MAX, true));
+  return await askMetricsOfAll(await watcherOf(c, "deployment"), c.req.raw);
 }
 
 // Not among the routes of `v1/`, whose answers are whole: this one stays open.
@@ -418,7 +415,7 @@ function connectionsMax(): ThrottrError {
  * binding goes first, so a Worker needs no token, and none that it passes on changes its rights. A session goes before a
  * token, too: the application may use the same header for its own.
  *
- * @throws ThrottrError as `authenticate`
+ * @throws ThrottrError as `authenticate`; `token_revoked`
  */
 async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Access> {
   const known = trustedAccess(c.executionCtx) ?? (await sessionAccess(c.executionCtx));
@@ -429,7 +426,9 @@ async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Acce
   // Where an application gives the rights, `ACCESS=open` lets in no request without a session.
   const isChecked = credentials.token !== null && settings.TOKEN_SECRET !== "";
   if (hasSessions(c.executionCtx) && !isChecked) throw sessionMissing(known !== null);
-  return await authenticate(settings, credentials, reach);
+  const access = await authenticate(settings, credentials, reach);
+  await assertNotRevoked(c.env, c.executionCtx, access);
+  return access;
 }
 
 /** The token of a request; null without one. A ticket goes first: its URL was made for this request. */

@@ -1,8 +1,8 @@
 /**
  * Tokens: the rights of a caller in a namespace.
  *
- * A token is a JWT (HS256) signed with `TOKEN_SECRET`. Nothing about it is stored, so checking one costs no call, and a
- * single token cannot be revoked: a short lifetime limits the damage, and a new secret ends all of them.
+ * A token is a JWT (HS256) signed with `TOKEN_SECRET`. Nothing about it is stored, so reading one costs no call. Which
+ * tokens are revoked is on a list that each isolate has a copy of: `revocations.ts` checks it.
  */
 import { variableName } from "../base/deployment.ts";
 import { verify } from "hono/jwt";
@@ -69,8 +69,8 @@ export const grantFields = {
 const EXP_EXPECTED = "exp: expected seconds since the epoch";
 
 /**
- * The claims that are read. Others are allowed and ignored: an issuer may add its own. `exp` is not optional, as a
- * token cannot be revoked.
+ * The claims that are read. Others are allowed and ignored: an issuer may add its own. `exp` is not optional: a
+ * token that is revoked stays listed until then.
  */
 const claimsSchema = v.object({
   ns: v.pipe(
@@ -170,7 +170,8 @@ async function accessOfCredentials(
     );
   }
   const namespace = end < 0 ? claims.ns : namespaceNamed(claims, token.slice(end + 1));
-  const mark = { namespace: claims.ns, id: idOf(claims.jti), issuedAtS: claims.iat ?? null };
+  const isForAll = claims.ns === DEPLOYMENT;
+  const mark = { isForAll, id: idOf(claims.jti), issuedAtS: claims.iat ?? null };
   return { ...accessOf(namespace, claims, claims.exp * 1000), token: mark };
 }
 
@@ -198,7 +199,7 @@ export function isForAllNamespaces(
 ): boolean {
   // A server that lets strangers choose any namespace has none to hide.
   const isOpen = ACCESS === "open" && OPEN_NAMESPACES === "any" && token === undefined;
-  return isOpen || token?.namespace === DEPLOYMENT;
+  return isOpen || token?.isForAll === true;
 }
 
 /**

@@ -154,6 +154,8 @@ const SUCCESSES: Readonly<
     200,
     { atMs: expect.any(Number), namespaces: expect.any(Array), cursor: null },
   ],
+  revokeTokens: [[], 204, null],
+  listRevocations: [[], 200, { issuedBeforeMs: null, tokens: [] }],
   listNamespaces: [[], 200, { namespaces: expect.any(Array), cursor: null }],
   removeRecords: [
     [["PUT", "/v1/counters/session:1", { quota: 5, ttlMs: TTL_MS }], insertVisits],

@@ -117,3 +117,45 @@ it("an import of all namespaces needs a folder that an export has written", asyn
     });
   }
 });
+
+it("a token is revoked by the ID that was printed with it, and all by a moment", async () => {
+  const environment = { TOKEN_SECRET: SECRET };
+  const made = await cli(["token", "--ns", "shop"], { environment });
+  const id = /^id (\S{16}), expires /.exec(made.err)![1]!;
+  const own = { THROTTR_TOKEN: made.out.trim() };
+  expect(await run(from, "query visits", own)).toMatchObject({ exitCode: 0 });
+  const [revoked] = await printed(from, `token revoke --namespace shop --id ${id} --json`);
+  expect(revoked).toEqual({ revoked: true, id });
+  expect(await run(from, "query visits", own)).toMatchObject({
+    exitCode: 3,
+    err: expect.stringContaining("token_revoked") as string,
+  });
+  const [list] = await printed(from, "token revocations --namespace shop --json");
+  expect(list).toMatchObject({ issuedBeforeMs: null, tokens: [{ id, expiresAtMs: null }] });
+  expect((await run(from, "token revocations --namespace shop")).out).toMatch(
+    /^ID +REVOKED +EXPIRES/,
+  );
+
+  const other = await cli(["token", "--ns", "shop"], { environment });
+  const all = "token revoke --namespace shop --all-before";
+  expect(await run(from, `${all} 2020-01-01T00:00:00Z`)).toMatchObject({ exitCode: 0 });
+  expect(await run(from, "query visits", { THROTTR_TOKEN: other.out.trim() })).toMatchObject({
+    exitCode: 0,
+  });
+  // A token counts whole seconds: this one is older than now.
+  expect(await run(from, `${all} ${Date.now() + 1000}`)).toMatchObject({ exitCode: 0 });
+  expect(await run(from, "query visits", { THROTTR_TOKEN: other.out.trim() })).toMatchObject({
+    exitCode: 3,
+  });
+});
+
+it.each([
+  ["token revoke", "--id or --all-before"],
+  ["token revoke --id a --all-before now", "cannot be used with"],
+  ["token revoke --all-before tomorrow", "Expected now, or a time"],
+  ["token revoke --all-before now --expires-at now", "--expires-at: belongs to --id"],
+  ["token", "--ns: give a namespace"],
+])("%j is refused with what is wrong", async (line, said) => {
+  const { exitCode, err } = await run(from, line, { TOKEN_SECRET: SECRET });
+  expect({ exitCode, err }).toEqual({ exitCode: 2, err: expect.stringContaining(said) as string });
+});

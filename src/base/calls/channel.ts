@@ -3,6 +3,7 @@
  * that meet.
  */
 import type { MinuteReport } from "../../engine/minute-report.ts";
+import type { Revocations } from "../../engine/revocations.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { HistoryMinute } from "../../wire/history.ts";
 
@@ -150,6 +151,21 @@ export interface DirectoryCalls extends ChannelCalls {
 
   /** In the Directory of the deployment: namespaces in the order of their names, behind a name. */
   namespacesPage(after: string | null, limit: number): ListedNamespace[];
+
+  /** Revokes a token of the namespace by its ID; in the Directory of the deployment one for all. False: no room. */
+  revokeToken(id: string, expiresAtMs: number | null): Promise<boolean>;
+
+  /** Revokes all such tokens that were issued before a moment. */
+  revokeTokensBefore(issuedBeforeMs: number): Promise<void>;
+
+  /** The revoked tokens; null if the caller has this version of the list. */
+  revokedTokens(version: number): Revocations | null;
+
+  /** The revoked tokens, without those that have expired. */
+  revocations(): Revocations;
+
+  /** Lets the Hubs of the namespace end the connections of revoked tokens for all namespaces. */
+  endConnections(list: Revocations): Promise<void>;
 
   /** These Hubs had no connections when they were asked: checks that, and drops those that confirm it. */
   suspect(hubs: string[]): Promise<void>;

@@ -1,4 +1,5 @@
 /** What a Hub can be asked for, by doors, groups of channels, and Shards. See `calls/shard.ts` on releases that meet. */
+import type { Revocations } from "../../engine/revocations.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Transport } from "../../wire/overview.ts";
 import type { Batch } from "../../wire/messages.ts";
@@ -97,6 +98,14 @@ export interface HubCalls extends Rpc.DurableObjectBranded {
 
   /** The row of a connection in CONNECTIONS; null when it is not here. */
   connectionRow(id: Uint8Array): Uint8Array | null;
+
+  /**
+   * Closes the connections of revoked tokens.
+   *
+   * @param issuer `ns` of these tokens
+   * @returns how many connections there were
+   */
+  endRevoked(issuer: string, list: Revocations): number;
 
   /** The subscriptions to a channel here. */
   subscribers(channel: string): SubscriberFigures[];

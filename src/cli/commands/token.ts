@@ -1,9 +1,10 @@
 /**
- * `token`: creates access tokens.
+ * `token`: creates access tokens, and revokes them.
  *
  * It signs with the deployment's secret and asks no server, so an operator can create tokens offline. The claims are
- * those that src/worker/token.ts checks.
+ * those that src/worker/token.ts checks. A server keeps the list of revoked tokens.
  */
+import { randomBytes } from "node:crypto";
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { sign } from "hono/jwt";
 import { Scope, type ScopeName } from "../../wire/throttr/requests.ts";
@@ -11,12 +12,14 @@ import { durationMsOf } from "../duration.ts";
 import { UsageError } from "../failure.ts";
 import { isInteractive } from "../host.ts";
 import { action, type Invocation } from "../invocation.ts";
-import { addJsonOption, collected } from "../options.ts";
+import { addConnectionOptions, addJsonOption, collected } from "../options.ts";
 import { askSecret } from "../questions.ts";
 import { shownTime } from "../records.ts";
+import { askServer } from "../server-request.ts";
+import { tableOf, type Column } from "../table.ts";
 
 interface TokenOptions {
-  readonly ns: string;
+  readonly ns?: string;
   readonly scopes: readonly ScopeName[];
   /** In milliseconds. */
   readonly ttl: number;
@@ -24,6 +27,25 @@ interface TokenOptions {
   readonly channelPrefix?: readonly string[];
 }
 
+interface RevokeOptions {
+  readonly id?: string;
+  readonly expiresAt?: number;
+  readonly allBefore?: number;
+}
+
+/** The answer of `GET /v1/tokens/revocations`. */
+interface Revoked {
+  readonly issuedBeforeMs: number | null;
+  readonly tokens: readonly {
+    readonly id: string;
+    readonly revokedAtMs: number;
+    readonly expiresAtMs: number | null;
+  }[];
+}
+
+const REVOCATIONS = "/v1/tokens/revocations";
+/** Random bytes of an ID: two tokens never have the same. */
+const ID_BYTES = 12;
 /** All scopes, as the server knows them. */
 const SCOPES = Object.keys(Scope) as readonly ScopeName[];
 const HOUR_MS = 3_600_000;
@@ -36,7 +58,7 @@ export function addToken(program: Command): void {
   const command = program
     .command("token")
     .description("create a token; reads the secret from TOKEN_SECRET, or asks for it")
-    .requiredOption("--ns <namespace>", "namespace of the token; '*' for all", namespaceArgument)
+    .option("--ns <namespace>", "namespace of the token; '*' for all", namespaceArgument)
     .addOption(
       new Option("--scopes <list>", `comma-separated: ${SCOPES.join(", ")}`)
         .argParser(scopesArgument)
@@ -56,6 +78,8 @@ export function addToken(program: Command): void {
     .action(
       action<TokenOptions, []>(async (invocation, options) => {
         const { ns, scopes, ttl, keyPrefix, channelPrefix } = options;
+        // Not mandatory for the parser: the commands below this one would demand it, too.
+        if (ns === undefined) throw new UsageError("option_missing", "--ns: give a namespace");
         // RFC 7519 counts in seconds. Rounded down: a token from the future would be refused.
         const iat = Math.floor(Date.now() / 1000);
         const claims = {
@@ -65,14 +89,85 @@ export function addToken(program: Command): void {
           ...prefixClaim("channelPrefixes", channelPrefix),
           iat,
           exp: iat + ttl / 1000,
+          jti: randomBytes(ID_BYTES).toString("base64url"),
         };
         const token = await sign({ ...claims }, await secretOf(invocation), "HS256");
         const { output } = invocation;
         await output.print({ token, ...claims }, () => token);
-        output.note(output.faint(`expires ${shownTime(claims.exp * 1000)}`));
+        const end = shownTime(claims.exp * 1000);
+        output.note(output.faint(`id ${claims.jti}, expires ${end}`));
       }),
     );
   addJsonOption(command);
+  addRevoke(command);
+  addRevocations(command);
+}
+
+function addRevoke(program: Command): void {
+  const command = program
+    .command("revoke")
+    .description("revoke a token of the namespace, or all of its tokens; needs the scope admin")
+    .addOption(
+      new Option("--id <id>", "ID of the token, which token printed").conflicts("allBefore"),
+    )
+    .option(
+      "--expires-at <time>",
+      "when the token with this ID expires, so that the ID can leave the list",
+      momentArgument,
+    )
+    .option("--all-before <time>", "all that were issued before; now, or a time", momentArgument)
+    .action(
+      action<RevokeOptions, []>(async (invocation, { id, expiresAt, allBefore }) => {
+        if ((id ?? allBefore) === undefined) {
+          throw new UsageError("option_missing", "give --id or --all-before");
+        }
+        if (id === undefined && expiresAt !== undefined) {
+          throw new UsageError("option_invalid", "--expires-at: belongs to --id");
+        }
+        const { settings, signal, output } = invocation;
+        const body =
+          id === undefined
+            ? { issuedBeforeMs: allBefore! }
+            : { id, ...(expiresAt === undefined ? {} : { expiresAtMs: expiresAt }) };
+        await askServer(settings, { path: REVOCATIONS, token: settings.token, body }, signal);
+        await output.print({ revoked: true, ...body }, () =>
+          id === undefined ? `revoked: all issued before ${shownTime(allBefore!)}` : "revoked",
+        );
+      }),
+    );
+  addConnectionOptions(command);
+}
+
+function addRevocations(program: Command): void {
+  const command = program
+    .command("revocations")
+    .description("list the revoked tokens of the namespace; needs the scope admin")
+    .action(
+      action<object, []>(async ({ settings, signal, output }) => {
+        const request = { path: REVOCATIONS, token: settings.token };
+        const answer = await askServer(settings, request, signal);
+        const { issuedBeforeMs, tokens } = answer as unknown as Revoked;
+        await output.print(answer, () =>
+          issuedBeforeMs === null ? null : `all issued before ${shownTime(issuedBeforeMs)}`,
+        );
+        if (tokens.length > 0) await output.text(tableOf(output, REVOKED, tokens));
+      }),
+    );
+  addConnectionOptions(command);
+}
+
+/** The columns of `token revocations`. */
+const REVOKED: readonly Column<Revoked["tokens"][number]>[] = [
+  ["ID", ({ id }) => id],
+  ["REVOKED", ({ revokedAtMs }) => shownTime(revokedAtMs)],
+  ["EXPIRES", ({ expiresAtMs }) => (expiresAtMs === null ? "unknown" : shownTime(expiresAtMs))],
+];
+
+/** Reads a moment: `now`, a date, or milliseconds since the epoch. */
+function momentArgument(text: string): number {
+  const ms = text === "now" ? Date.now() : /^\d+$/.test(text) ? Number(text) : Date.parse(text);
+  if (Number.isSafeInteger(ms) && ms >= 0) return ms;
+  throw new InvalidArgumentError("Expected now, or a time such as 2026-05-01T12:00:00Z.");
 }
 
 /** The secret to sign with. There is no flag for it: process lists would show it. */

@@ -41,7 +41,7 @@ export function webSocket(url: string, options: WebSocketOptions = {}): Transpor
   const source = {
     prepare: async () => await prepare(door, options),
     canReturnFrom: (code: string) =>
-      code !== "token_expired" || typeof options.token === "function",
+      !["token_expired", "token_revoked"].includes(code) || typeof options.token === "function",
   };
   return { connect: (events) => openSocket(source, events) };
 }

@@ -3,18 +3,28 @@
  *
  * To be connected is to be subscribed to `*`, so it is the object of that channel, with two tasks more. It drops Hubs that
  * turn out to have no connections; and it keeps the counts of callers over HTTP, which have no Hub, and of Hubs that are
- * empty, which may never be started again. The Directory of the deployment lists the namespaces, and does nothing else.
+ * empty, which may never be started again. It keeps the list of revoked tokens, too. The Directory of the deployment lists
+ * the namespaces, keeps the revoked tokens for all of them, and has no channel.
  */
 import { presentMs } from "../../base/clock.ts";
 import type { Environment } from "../../base/environment.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { DirectoryCalls, DirectorySurvey, ListedNamespace } from "../../base/calls/channel.ts";
 import type { HistoryMinute } from "../../wire/history.ts";
+import type { Revocations } from "../../engine/revocations.ts";
+import { DEPLOYMENT } from "../../base/names.ts";
+import { directoryStub, hubStub } from "../../base/stubs.ts";
+import { inTime } from "../../base/in-time.ts";
+import { orIfUnknown } from "../../base/unknown-method.ts";
+import { RevokedTokens } from "./revoked-tokens.ts";
 import { Channel } from "./channel.ts";
 import { DataPoints } from "../../base/data-points.ts";
 import { readSettings } from "../../base/settings.ts";
 import { DirectoryCounts } from "./directory-counts.ts";
 import { NamespaceList } from "./namespace-list.ts";
+
+/** Namespaces that are told of revoked tokens in one ring of the alarm, which may make a limited number of calls. */
+const TOLD_AT_ONCE = 200;
 
 export class Directory extends Channel implements DirectoryCalls {
   /** The last hour, and all that no shard counts. */
@@ -22,6 +32,7 @@ export class Directory extends Channel implements DirectoryCalls {
   readonly #points: DataPoints;
   /** Of use in the Directory of the deployment alone. */
   readonly #namespaces: NamespaceList;
+  readonly #revoked: RevokedTokens;
 
   constructor(ctx: DurableObjectState, env: Environment) {
     super(ctx, env);
@@ -29,6 +40,9 @@ export class Directory extends Channel implements DirectoryCalls {
     const { METRICS, HISTORY } = readSettings(env);
     const isKept = METRICS === "on" && HISTORY === "on";
     this.#counts = new DirectoryCounts(ctx, ctx.id.name!, isKept);
+    this.#revoked = new RevokedTokens(ctx.id.name!, ctx.storage, async (list, after) =>
+      this.group === null ? await this.#tellNamespaces(list, after) : await this.#tellHubs(list),
+    );
     this.#points = new DataPoints(
       env,
       (work) => ctx.waitUntil(work),
@@ -74,11 +88,67 @@ export class Directory extends Channel implements DirectoryCalls {
     return this.#namespaces.page(after, limit);
   }
 
-  /** A group without names empties its storage, which the counts are in, too. */
+  async revokeToken(id: string, expiresAtMs: number | null): Promise<boolean> {
+    return await this.#revoked.revoke(id, expiresAtMs);
+  }
+
+  async revokeTokensBefore(issuedBeforeMs: number): Promise<void> {
+    await this.#revoked.revokeAllBefore(issuedBeforeMs);
+  }
+
+  revokedTokens(version: number): Revocations | null {
+    const { list } = this.#revoked;
+    return list.version === version ? null : list;
+  }
+
+  revocations(): Revocations {
+    return this.#revoked.inForce();
+  }
+
+  async endConnections(list: Revocations): Promise<void> {
+    await this.#tellHubs(list, DEPLOYMENT);
+  }
+
+  /**
+   * The daily look comes after the last telling, as it sets the alarm for the next day. A group without names empties its
+   * storage, which the counts are in, too.
+   */
   override async alarm(): Promise<void> {
+    const nextMs = await this.#revoked.tellDue();
+    if (nextMs !== null) {
+      await this.ctx.storage.setAlarm(nextMs);
+      return;
+    }
     this.#counts.load();
-    await super.alarm();
+    await this.group?.lookThrough(this.#revoked.isStored);
     this.#counts.writeIfGone();
+  }
+
+  /** @param issuer `ns` of the tokens; missing for those of the namespace */
+  async #tellHubs(list: Revocations, issuer = this.ctx.id.name!): Promise<null> {
+    const hubs = await this.hubs();
+    await Promise.all(
+      hubs.map(async (hub) => {
+        const call = hubStub(this.env, hub).endRevoked(issuer, list);
+        const ended = await inTime(
+          orIfUnknown(call, () => 0),
+          hub,
+        );
+        if (ended === undefined) throw new Error(`${hub} has not answered`);
+      }),
+    );
+    return null;
+  }
+
+  /** Tells the next namespaces. Their Directories tell the Hubs. */
+  async #tellNamespaces(list: Revocations, after: string | null): Promise<string | null> {
+    const names = this.#namespaces.page(after, TOLD_AT_ONCE).map(({ name }) => name);
+    await Promise.all(
+      names.map(async (name) => {
+        await orIfUnknown(directoryStub(this.env, name).endConnections(list), () => {});
+      }),
+    );
+    return names.length < TOLD_AT_ONCE ? null : names.at(-1)!;
   }
 
   /** Asks them again, as a connection may have been opened since. */

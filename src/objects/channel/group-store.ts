@@ -77,10 +77,20 @@ export class GroupStore {
     this.storage.sql.exec(query, ...bindings);
   }
 
-  /** Deletes everything, the head too: an object without storage costs nothing while it sleeps. */
-  async clear(): Promise<void> {
+  /**
+   * Deletes what the group has stored.
+   *
+   * @param isAll deletes everything else, too: an object without storage costs nothing while it sleeps
+   */
+  async clear(isAll: boolean): Promise<void> {
+    if (isAll) {
+      await this.storage.deleteAll();
+    } else if (this.#head !== null) {
+      for (const table of ["joins", "numbers", "messages"])
+        this.storage.sql.exec(`DROP TABLE ${table}`);
+      this.storage.kv.delete(HEAD);
+    }
     this.#head = null;
-    await this.storage.deleteAll();
   }
 
   /** Makes the tables and the head with the first write: an object without storage is not billed for any. */

@@ -139,8 +139,12 @@ export class Group {
     return { delivered, sequences };
   }
 
-  /** Looks which Hubs still have subscribers, and drops what is out of date. */
-  async lookThrough(): Promise<void> {
+  /**
+   * Looks which Hubs still have subscribers, and drops what is out of date.
+   *
+   * @param hasOtherData the object stores something beside the group
+   */
+  async lookThrough(hasOtherData = false): Promise<void> {
     await this.joins.verify();
     const nowMs = presentMs();
     this.numbers.forgetUnused(nowMs);
@@ -148,7 +152,7 @@ export class Group {
     // New numbers begin above the time and above all old ones. Where old ones are ahead of the clock, the head that says
     // so has to stay, or numbers would come again that listeners remember.
     const isForgotten = this.joins.size === 0 && this.numbers.size === 0;
-    if (isForgotten && this.numbers.high < nowMs) await this.#store.clear();
+    if (isForgotten && this.numbers.high < nowMs) await this.#store.clear(!hasOtherData);
     else await this.#state.storage.setAlarm(nowMs + KEPT_MS);
   }
 

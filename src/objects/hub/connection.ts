@@ -13,6 +13,7 @@ import { pushesOf, type Batch, type Pushes } from "../../wire/messages.ts";
 import { anyProtocolByCode, type AnyProtocol } from "../../wire/protocols.ts";
 import { ConnectionKind, type ConnectionRow } from "../../wire/throttr/connection-row.ts";
 import type { Protocol } from "../../wire/throttr/protocol.ts";
+import type { Access } from "../../base/access.ts";
 import { presentMs, stopwatchMs } from "../../base/clock.ts";
 import type { Listened } from "../../base/calls/channel.ts";
 import type { ConnectionParameters } from "../../base/calls/open-request.ts";
@@ -81,6 +82,7 @@ export class Connection implements SessionHost, Subscriber {
   readonly subscriptions: Subscriptions;
   readonly subscriptionBytesMax: number;
   readonly connectedAtMs: number;
+  readonly access: Access;
   /** False only in what release 0.4 has stored: its subscriptions were made at an object for each channel. */
   hasJoinedGroups: boolean;
   /** Protocol and transport in one number: connections with the same one take the same bytes as pushes. */
@@ -133,8 +135,8 @@ export class Connection implements SessionHost, Subscriber {
       : null;
     this.#listener = attachment.transport === "events" ? new EventListener() : null;
     this.#counts = attachment.counts;
-    const { access } = attachment;
-    this.subscriptionBytesMax = subscriptionBytesMax(access);
+    this.access = attachment.access;
+    this.subscriptionBytesMax = subscriptionBytesMax(this.access);
     const { state, settings } = hub;
     const timers = timersOf(state, scheduler, stopwatchMs);
     this.#isBridge = attachment.transport !== "websocket";
@@ -156,7 +158,7 @@ export class Connection implements SessionHost, Subscriber {
       host: this,
       requests: this.#requests,
       protocol: this.#protocol,
-      access,
+      access: this.access,
       limits: settings,
       counts: this.#counts,
     };
@@ -189,7 +191,7 @@ export class Connection implements SessionHost, Subscriber {
 
   /** When its access ends, in ms since the epoch; Infinity for never, and after `expire`. */
   get expiresAtMs(): number {
-    return this.#hasExpired ? Infinity : (this.#attachment.access.expiresAtMs ?? Infinity);
+    return this.#hasExpired ? Infinity : (this.access.expiresAtMs ?? Infinity);
   }
 
   /** Bytes of the peer; for a bridge, those of its client. A chunk may end anywhere. */

@@ -34,6 +34,12 @@ export const TOKEN_EXPIRED = ending(
   "token_expired: the token of this connection has expired",
 );
 
+/** The Directory has told the Hub. What was under way may have been executed or not. */
+export const TOKEN_REVOKED = ending(
+  1008,
+  "token_revoked: the token of this connection was revoked",
+);
+
 /** A listener's subscription met the limit of its Hub, or the memory of its channel's group. */
 export const SUBSCRIPTIONS_MAX = ending(1013, "subscriptions_max");
 

@@ -42,7 +42,8 @@ import { logWarning } from "../../base/log.ts";
 import { GroupFull } from "./memberships.ts";
 import { EVERYBODY, hubName, type HubAddress } from "../../base/names.ts";
 import { Roster } from "./roster.ts";
-import { channelsPage, connectionsPage } from "./roster-pages.ts";
+import { endRevoked } from "./revoked-connections.ts";
+import { channelsPage, connectionsPage, subscribersOf } from "./roster-pages.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
 import { groupStubOf } from "../../dispatch/groups.ts";
 import { timersOf } from "../../base/timers.ts";
@@ -251,18 +252,12 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
     return row;
   }
 
-  /** Times are split, as an f64 can't hold nanoseconds since the epoch. */
   subscribers(channel: string): SubscriberFigures[] {
-    return Array.from(
-      this.roster.subscribers(channel),
-      ([{ id }, { sinceMs, readBytes, writeBytes }]) => ({
-        id,
-        sinceMs: Math.floor(sinceMs),
-        sinceNs: Math.floor((sinceMs % 1) * 1e6),
-        readBytes,
-        writeBytes,
-      }),
-    );
+    return subscribersOf(this.roster, channel);
+  }
+
+  endRevoked(...asked: Parameters<HubCalls["endRevoked"]>): number {
+    return endRevoked(this.#connections.values(), ...asked);
   }
 
   /**

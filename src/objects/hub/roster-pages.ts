@@ -12,11 +12,26 @@ import {
   writeConnectionRow,
   writeFurtherCounts,
 } from "../../wire/throttr/connection-row.ts";
+import type { SubscriberFigures } from "../../base/calls/hub.ts";
 import type { Roster } from "./roster.ts";
 import type { Subscriber } from "./subscription.ts";
 
 /** Row of CHANNELS among objects: read bytes, write bytes, subscriptions, f64 each. */
 const CHANNEL_PAGE_ROW_BYTES = 24;
+
+/** The subscriptions to a channel. Times are split, as an f64 can't hold nanoseconds since the epoch. */
+export function subscribersOf(roster: Roster, channel: string): SubscriberFigures[] {
+  return Array.from(
+    roster.subscribers(channel),
+    ([{ id }, { sinceMs, readBytes, writeBytes }]) => ({
+      id,
+      sinceMs: Math.floor(sinceMs),
+      sinceNs: Math.floor((sinceMs % 1) * 1e6),
+      readBytes,
+      writeBytes,
+    }),
+  );
+}
 
 /** Connections by connected at and id. See `HubCalls.connectionsPage`. */
 export function connectionsPage(

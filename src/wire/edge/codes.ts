@@ -85,6 +85,7 @@ const CODES = {
   token_missing: [refusal, 401, "The request has no token", "anyRoute"],
   token_invalid: [refusal, 401, "The token was not issued for this deployment", "anyRoute"],
   token_expired: [refusal, 401, "The token has expired", "anyRoute"],
+  token_revoked: [refusal, 401, "The token was revoked", "anyRoute"],
   token_not_yet_valid: [refusal, 401, "The token is not valid yet", "anyRoute"],
   ticket_too_long: [refusal, 401, "The ticket is valid for too long", "anyRoute"],
   namespace_missing: [
@@ -168,6 +169,7 @@ const CODES = {
   hub_failed: [refusal, 503, "The object that accepts connections failed"],
   connections_max: [refusal, 503, "There are too many connections"],
   listeners_max: [refusal, 503, "There are too many listeners to the live overview"],
+  revocations_max: [refusal, 507, "The list of revoked tokens is full"],
   shard_full: [refusal, 507, "The shard has no memory left; nothing was applied"],
   reply_too_large: [refusal, 507, "The answer is too large: request less at once"],
 

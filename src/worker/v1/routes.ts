@@ -12,6 +12,7 @@ import { namespacesRoutes } from "./namespaces.ts";
 import { overviewRoutes } from "./overview.ts";
 import type { Route } from "./route.ts";
 import { semaphoreRoutes } from "./semaphores.ts";
+import { tokenRoutes } from "./tokens.ts";
 
 /**
  * In the order in which the document, and so `/docs`, lists them. Paths never overlap, so routing does not depend on
@@ -30,4 +31,5 @@ export const ROUTES: readonly Route[] = [
   ...historyRoutes,
   ...accessRoutes,
   ...namespacesRoutes,
+  ...tokenRoutes,
 ];

@@ -1,0 +1,123 @@
+/**
+ * The revoked tokens of a namespace, in its Directory; those of tokens for all namespaces, in that of the deployment.
+ *
+ * The list is one value, so a change of it is one row. Doors fetch it, and may go on for a minute with what they know. Hubs
+ * are told, by the alarm: at once, and again when every door knows, as a door that did not may have opened a connection
+ * meanwhile. The alarm is stored with the change, so a crash between the two loses neither.
+ */
+import { presentMs } from "../../base/clock.ts";
+import { logWarning } from "../../base/log.ts";
+import {
+  NO_REVOCATIONS,
+  tokensInForce,
+  withAllBefore,
+  withToken,
+  type Revocations,
+} from "../../engine/revocations.ts";
+
+const LIST = "revocations";
+const TELLING = "revocations:telling";
+
+/** A door trusts what it knows for 60 s, and opens a connection within a few more. */
+const TELL_AGAIN_MS = 75_000;
+/** After a Hub or a Directory that failed. */
+const RETRY_MS = 10_000;
+/** Then a Hub that fails is given up: none hangs for so long without being reset, which ends its connections. */
+const GIVE_UP_MS = 15 * 60_000;
+
+/** What is left to tell of the last change. */
+interface Telling {
+  readonly changedAtMs: number;
+  readonly dueAtMs: number;
+  /** All have been told once. */
+  readonly isAgain: boolean;
+  /** The last namespace that was told, in the Directory of the deployment. */
+  readonly after: string | null;
+}
+
+/**
+ * Tells those that may have connections of revoked tokens.
+ *
+ * @param after in the Directory of the deployment: the last namespace that was told
+ * @returns where to go on; null when all were told
+ */
+type Tell = (list: Revocations, after: string | null) => Promise<string | null>;
+
+/** Of one Directory. */
+export class RevokedTokens {
+  readonly #name: string;
+  readonly #storage: DurableObjectStorage;
+  readonly #tell: Tell;
+  #list: Revocations | null = null;
+
+  /** @param name of the Directory, for the log */
+  constructor(name: string, storage: DurableObjectStorage, tell: Tell) {
+    this.#name = name;
+    this.#storage = storage;
+    this.#tell = tell;
+  }
+
+  /** Something is stored: the Directory must not be emptied. */
+  get isStored(): boolean {
+    return this.list !== NO_REVOCATIONS;
+  }
+
+  get list(): Revocations {
+    return (this.#list ??= this.#storage.kv.get<Revocations>(LIST) ?? NO_REVOCATIONS);
+  }
+
+  /** The list without what is no longer needed. */
+  inForce(): Revocations {
+    return { ...this.list, tokens: tokensInForce(this.list, presentMs()) };
+  }
+
+  /** False when the list is full. */
+  async revoke(id: string, expiresAtMs: number | null): Promise<boolean> {
+    const list = withToken(this.list, { id, expiresAtMs }, presentMs());
+    if (list !== null) await this.#change(list);
+    return list !== null;
+  }
+
+  async revokeAllBefore(issuedBeforeMs: number): Promise<void> {
+    await this.#change(withAllBefore(this.list, issuedBeforeMs, presentMs()));
+  }
+
+  /** Tells what is due. Returns when to be called again; null when nothing is left to tell. */
+  async tellDue(): Promise<number | null> {
+    const telling = this.#storage.kv.get<Telling>(TELLING);
+    if (telling === undefined) return null;
+    if (telling.dueAtMs > presentMs()) return telling.dueAtMs;
+    const { list } = this;
+    const next = await this.#told(telling);
+    // Changed meanwhile: that change is told from the start.
+    if (list !== this.list) return presentMs();
+    if (next === null) this.#storage.kv.delete(TELLING);
+    else this.#storage.kv.put(TELLING, next);
+    return next?.dueAtMs ?? null;
+  }
+
+  /** What is left to tell after a step. */
+  async #told(telling: Telling): Promise<Telling | null> {
+    const { changedAtMs, isAgain } = telling;
+    try {
+      const after = await this.#tell(this.list, telling.after);
+      if (after !== null) return { ...telling, after, dueAtMs: presentMs() };
+    } catch (error) {
+      logWarning("revocation_untold", { directory: this.#name, error: String(error) });
+      if (presentMs() < changedAtMs + GIVE_UP_MS) {
+        return { ...telling, dueAtMs: presentMs() + RETRY_MS };
+      }
+    }
+    if (isAgain) return null;
+    return { changedAtMs, dueAtMs: changedAtMs + TELL_AGAIN_MS, isAgain: true, after: null };
+  }
+
+  async #change(list: Revocations): Promise<void> {
+    const changedAtMs = presentMs();
+    this.#list = list;
+    this.#storage.kv.put(LIST, list);
+    const telling: Telling = { changedAtMs, dueAtMs: changedAtMs, isAgain: false, after: null };
+    this.#storage.kv.put(TELLING, telling);
+    await this.#storage.setAlarm(changedAtMs);
+  }
+}
