@@ -47,14 +47,14 @@ export default { fetch: count };`,
   ],
   [
     "all objects",
-    98,
+    102,
     `export { Channel, Directory, Hub, Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
   ],
   [
     "the doors",
-    156,
+    160,
     `${ROUTED}
 export default {
   fetch: async (request, env, ctx) => (await routeThrottr(request, env, ctx)) ?? (await count()),
@@ -63,7 +63,7 @@ export default {
   ],
   [
     "the doors and the dashboard",
-    240,
+    246,
     `${ROUTED}
 import { dashboard } from "throttr-edge/dashboard";
 export default {
@@ -85,6 +85,6 @@ describe("a Worker with the server inside it bundles what it imports and no more
     const kibibytes = gzipBytesOf(`--config=${config}`, "--minify") / KIBIBYTE;
     expect(kibibytes).toBeLessThan(kibibytesMax);
     // A limit far above the size would not see a part that comes back into the bundle.
-    expect(kibibytes).toBeGreaterThan(kibibytesMax * 0.88);
+    expect(kibibytes).toBeGreaterThan(kibibytesMax * 0.85);
   });
 });

@@ -16,6 +16,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import { Script } from "node:vm";
+import { parse as parseJsonc, type ParseError } from "jsonc-parser";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { experimental_readRawConfig } from "wrangler";
 import {
@@ -273,7 +274,7 @@ function wrapped(code: string): string {
 
 describe("other code", () => {
   it("blocks of code are in known languages", () => {
-    const known = ["sh", "ts", "js", "json", "toml", ...UNREAD];
+    const known = ["sh", "ts", "js", "json", "jsonc", "toml", ...UNREAD];
     expect(blocks.filter(({ language }) => !known.includes(language))).toEqual([]);
   });
 
@@ -284,6 +285,14 @@ describe("other code", () => {
   it.each(blocksIn("json"))("the block is JSON, one value a line: $name", ({ code }) => {
     for (const line of code.trim().split("\n"))
       expect(() => JSON.parse(line) as unknown).not.toThrow();
+  });
+
+  it.each(blocksIn("jsonc"))("the block is JSON with comments: $name", ({ code }) => {
+    const errors: ParseError[] = [];
+    // A block may be some fields of an object.
+    const text = code.trim().startsWith("{") ? code : `{${code}}`;
+    parseJsonc(text, errors, { allowTrailingComma: true });
+    expect(errors).toEqual([]);
   });
 
   it.each(blocksIn("toml"))("the block is TOML: $name", ({ code }) => {

@@ -8,7 +8,7 @@ import { DataPoints } from "../../base/data-points.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
 import { readSettings } from "../../base/settings.ts";
-import { directoryStub } from "../../base/stubs.ts";
+import { directoryStub, hasDirectory } from "../../base/stubs.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
 import type { ShardFigures, ShardLimitFigures, ShardSummary } from "../../base/calls/shard.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -38,7 +38,7 @@ export class ShardCounts {
     this.#shard = shard;
     const { namespace, index } = shardName.parse(shard.name);
     this.#namespace = namespace;
-    const isReporting = readSettings(env).HISTORY === "on";
+    const isReporting = readSettings(env).HISTORY === "on" && hasDirectory(env);
     this.#reporter = isReporting ? shard.engine.newReporter() : null;
     this.#points = new DataPoints(
       env,
