@@ -53,7 +53,7 @@ describe.skipIf(IS_BLIND)("the dashboard, open to all", () => {
   }, START_TIMEOUT_MS);
 
   // A refusal that a test asks for is told by the browser, too.
-  afterEach(async () => await pages.close(/status of 40[149]/));
+  afterEach(async () => await pages.close(/status of 40[19]/));
 
   afterAll(async () => await dashboard.close());
 
