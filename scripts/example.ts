@@ -1,4 +1,5 @@
 /** Runs an example locally, beside the server where it is bound to that: `npm run example -- hono-api`. */
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import {
   assertPortsFree,
@@ -20,6 +21,7 @@ if (!names.includes(name)) {
   console.error(`which example? npm run example -- ${names.join(" | ")}`);
   process.exit(1);
 }
+if (existsSync(`${EXAMPLES}/${name}/package-lock.json`)) process.exit(startProject());
 await assertPortsFree([PORT]);
 linkPackage();
 const config = configOf(name)!;
@@ -34,6 +36,18 @@ const server = startServer({
 endWithSignals(server);
 await waitUntilReady(PORT, []);
 console.log(`${name} is ready: http://127.0.0.1:${PORT}`);
+
+/** Starts an example whose framework is not installed here: as a project of its own, with the packed package. */
+function startProject(): number {
+  const cwd = `${EXAMPLES}/${name}`;
+  const npm = (...args: readonly string[]): number =>
+    spawnSync("npm", args, { cwd, stdio: "inherit" }).status ?? 1;
+  return (
+    npm("pack", ROOT, "--ignore-scripts", "--pack-destination", EXAMPLES) ||
+    npm("ci") ||
+    npm("start")
+  );
+}
 
 /** The configuration of an example; undefined for a folder without one. */
 function configOf(example: string): string | undefined {

@@ -185,11 +185,12 @@ export async function waitUntilReady(
   port: number,
   tcpPorts: readonly number[],
   timeoutMs = 60_000,
+  url = `http://127.0.0.1:${port}`,
 ): Promise<void> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     try {
-      const response = await fetch(`http://127.0.0.1:${port}/health`, {
+      const response = await fetch(`${url}/health`, {
         signal: AbortSignal.timeout(5000),
       });
       await response.arrayBuffer();

@@ -6,7 +6,7 @@ import { globSync, readFileSync, writeFileSync } from "node:fs";
 
 const CHANGELOG = "CHANGELOG.md";
 const SOURCE = "src/base/version.ts";
-const EXAMPLES = "examples/*/package.json";
+const EXAMPLES = "examples/*/package{,-lock}.json";
 
 const { version } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
 
@@ -15,7 +15,10 @@ writeFileSync(SOURCE, source.replace(/VERSION = ".*"/, `VERSION = "${version}"`)
 
 for (const path of globSync(EXAMPLES)) {
   const example = readFileSync(path, "utf8");
-  writeFileSync(path, example.replace(/(throttr-edge)-\d[^"]*\.tgz/, `$1-${version}.tgz`));
+  const written = example
+    .replaceAll(/(throttr-edge)-\d[^"]*\.tgz/g, `$1-${version}.tgz`)
+    .replace(/("node_modules\/throttr-edge": \{\s*"version": )"[^"]*"/, `$1"${version}"`);
+  writeFileSync(path, written);
 }
 
 const changelog = readFileSync(CHANGELOG, "utf8");

@@ -96,6 +96,8 @@ const NOT_CHECKED: Readonly<Record<string, string>> = {
   "docs/recipes.md: // app/root.tsx of React Router 7.9 or newer": "needs React Router",
   "docs/recipes.md: // src/hooks.server.ts of SvelteKit": "needs SvelteKit",
   "docs/recipes.md: // src/middleware.ts of Astro": "needs Astro",
+  "docs/recipes.md: // nuxt.config.ts": "needs Nuxt",
+  "docs/recipes.md: // server/middleware/limit.ts of Nuxt": "needs Nuxt",
 };
 
 /** Languages that nothing here can read. */
@@ -263,7 +265,7 @@ describe("code in TypeScript", () => {
   });
 });
 
-const isProgram = ({ code }: CodeBlock): boolean => code.includes("export default ");
+const isProgram = ({ code }: CodeBlock): boolean => /^export (?:default|const) /m.test(code);
 
 /** A fragment as a module: its imports, and a function of the rest, which may await and return. */
 function wrapped(code: string): string {
@@ -282,9 +284,10 @@ describe("other code", () => {
     expect(() => new Script(code)).not.toThrow();
   });
 
-  it.each(blocksIn("json"))("the block is JSON, one value a line: $name", ({ code }) => {
-    for (const line of code.trim().split("\n"))
-      expect(() => JSON.parse(line) as unknown).not.toThrow();
+  it.each(blocksIn("json"))("the block is JSON, whole or one value a line: $name", ({ code }) => {
+    const isWhole = /^\s*\{\n/.test(code);
+    for (const value of isWhole ? [code] : code.trim().split("\n"))
+      expect(() => JSON.parse(value) as unknown).not.toThrow();
   });
 
   it.each(blocksIn("jsonc"))("the block is JSON with comments: $name", ({ code }) => {

@@ -7,7 +7,15 @@ import { expect, it } from "vitest";
 import { VERSION } from "../../src/base/version.ts";
 
 const EXAMPLE = "examples/hono-api/package.json";
-const FILES = ["package.json", "package-lock.json", "CHANGELOG.md", "src/base/version.ts", EXAMPLE];
+const LOCK = "examples/astro/package-lock.json";
+const FILES = [
+  "package.json",
+  "package-lock.json",
+  "CHANGELOG.md",
+  "src/base/version.ts",
+  EXAMPLE,
+  LOCK,
+];
 
 const versionIn = (path: string): string =>
   (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
@@ -43,6 +51,9 @@ it("npm version writes the version to all of them, and begins a part of the chan
   expect(versionIn(join(folder, "package-lock.json"))).toBe("99.1.0");
   expect(readFileSync(join(folder, "src/base/version.ts"), "utf8")).toContain('"99.1.0"');
   expect(readFileSync(join(folder, EXAMPLE), "utf8")).toContain("../throttr-edge-99.1.0.tgz");
+  const lock = readFileSync(join(folder, LOCK), "utf8");
+  expect(lock.match(/throttr-edge-99\.1\.0\.tgz/g)).toHaveLength(2);
+  expect(lock).toMatch(/"node_modules\/throttr-edge": \{\s*"version": "99\.1\.0"/);
   const changelog = readFileSync(join(folder, "CHANGELOG.md"), "utf8");
   expect(topOf(changelog)).toEqual({ version: "99.1.0", isReleased: false });
   expect(changelog.match(/^## 99\.1\.0/gm)).toHaveLength(1);
