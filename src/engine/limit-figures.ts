@@ -2,8 +2,8 @@
  * What the rate limits of a shard have decided: counts by limiter, and sketches of the keys that come and are refused
  * most often.
  *
- * It is in memory only. `snapshot` gives the totals as plain data that can be stored, and `restore` adds them to what a
- * new instance has counted; neither contains keys, or anything of the last 60 seconds.
+ * It keeps all of it in memory. `snapshot` gives the totals as plain data, for `StoredCounts` and data points, and
+ * `restore` adds them to what a new instance has counted; neither contains keys, or anything of the last 60 seconds.
  */
 import { binaryBytes } from "../wire/bytes.ts";
 import type { HashKey } from "./hash.ts";

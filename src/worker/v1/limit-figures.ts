@@ -110,7 +110,7 @@ async function figuresOfOne(caller: Caller, name: string): Promise<OneLimitFigur
   if (rates === undefined) {
     throw new ThrottrError(
       "limit_absent",
-      `name: no shard that answered has counted a decision of the limiter ${name} since it started`,
+      `name: no shard that answered has counted a decision of the limiter ${name}`,
     );
   }
   const keysOf = (keys: readonly MergedKey[]): HotKey[] =>
@@ -135,7 +135,7 @@ export const limitFigureRoutes = [
     id: "limitFigures",
     tag: "admin",
     summary: "Show what limits have decided, and the hottest keys",
-    description: `Asks every shard once. Counts start at 0 when a shard restarts or sleeps; figures per minute are estimates. With \`METRICS=off\` nothing is counted. ${PREFIXES}`,
+    description: `Asks every shard once. Totals outlive a shard, except for the last ones before it sleeps or restarts; hot keys and figures per minute begin again with it. With \`METRICS=off\` nothing is counted. ${PREFIXES}`,
     scopes: ["admin"],
     answers: { 200: { description: "The figures. Not a snapshot.", schema: limitFiguresAnswer } },
     example: { url: "/v1/limits" },

@@ -2,7 +2,7 @@
 import * as v from "valibot";
 import { base64Answer, count, counted, textAnswer } from "./parts.ts";
 
-/** A count since the shards started, and an estimate of the last minute. */
+/** A total, which outlives its shard, and an estimate of the last minute. */
 const rate = v.strictObject({ total: count, perMinute: count });
 
 /** Decisions by outcome. */
