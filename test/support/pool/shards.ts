@@ -13,8 +13,9 @@ export interface Meter {
   alarms: number;
 }
 
-/** Counts rows and alarms that the running instance writes. */
+/** Counts rows and alarms that the running instance writes, without that of the deployment's list of namespaces. */
 export async function meterOf(stub: DurableObjectStub<Shard>): Promise<Meter> {
+  await registered(stub);
   return await runInDurableObject(stub, (_, { storage }) => {
     const meter: Meter = { rows: 0, alarms: 0 };
     const exec = storage.sql.exec.bind(storage.sql);
@@ -29,6 +30,18 @@ export async function meterOf(stub: DurableObjectStub<Shard>): Promise<Meter> {
       await setAlarm(at);
     };
     return meter;
+  });
+}
+
+/** Waits for shard 0 to note that its namespace is listed: no request waits for that row, so it may come at any time. */
+async function registered(stub: DurableObjectStub<Shard>): Promise<void> {
+  await runInDurableObject(stub, async (_, { id, storage }) => {
+    const isDone = (): boolean => {
+      const tables = storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'shard'").toArray();
+      if (tables.length === 0 || !id.name!.endsWith("/0")) return true;
+      return storage.sql.exec("SELECT is_registered FROM shard").one()["is_registered"] === 1;
+    };
+    for (let i = 0; i < 50 && !isDone(); i++) await scheduler.wait(10);
   });
 }
 
