@@ -892,6 +892,7 @@ describe("tokens and profiles", () => {
       scopes: v.array(v.string()),
       iat: count,
       exp: count,
+      jti: v.pipe(v.string(), v.regex(/^[\w-]{16}$/)),
     });
     const options = { environment: { TOKEN_SECRET: SECRET } };
     const { iat, exp } = await json("token --ns a.b-c_d --ttl 90s", minted, 0, options);

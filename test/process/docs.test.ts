@@ -43,6 +43,7 @@ const blocksIn = (...languages: readonly string[]): CodeBlock[] =>
 
 const DEPLOYS = "needs an account at Cloudflare; test/process/deploy.test.ts tries what does not";
 const SERVES = "installs packages or keeps running; test/process/serve.test.ts runs the command";
+const NAMES_ALL = "needs a secret; test/process/namespaces.test.ts runs the commands";
 const RUNS_ON = "keeps running; test/process/gateway.test.ts runs the command";
 
 const { repository } = JSON.parse(readFileSync("package.json", "utf8")) as {
@@ -66,6 +67,12 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   "docs/operations.md: npm run deploy -- --env staging   # with a TOKEN_SECRET of its own": DEPLOYS,
   'docs/operations.md: TOKEN_SECRET="$NEW_SECRET" TOKEN_SECRET_PREVIOUS="$OLD_SECRET" npm run deploy':
     DEPLOYS,
+  "docs/operations.md: export THROTTR_TOKEN=…   # of the namespace, with the scope admin and without prefixes; the secret's holder can mint one":
+    NAMES_ALL,
+  "docs/namespaces.md: TOKEN_SECRET=… npx throttr-edge token --ns '*' --scopes admin   # a token for all namespaces":
+    NAMES_ALL,
+  "docs/namespaces.md: npx throttr-edge export --all-namespaces backup   # backup/shop.jsonl, … with a token for all, scope read":
+    NAMES_ALL,
   "docs/operations.md: npx throttr-edge clock            # the lag of each shard":
     "names a deployment; test/process/cli.test.ts runs the command",
   "docs/gateway.md: THROTTR_TOKEN=… npx throttr-edge gateway --url wss://throttr-edge.example.workers.dev":
