@@ -81,7 +81,7 @@ export class ShardCounts {
     return { tally: this.figures(), countedSinceMs: this.sinceMs, limits };
   }
 
-  /** Decisions of limits since the object started, and the keys that come and are refused most often. */
+  /** Decisions of limits since `sinceMs`, and the keys that come and are refused most often. */
   limitFigures(): ShardLimitFigures {
     const { limitFigures, nowMs } = this.#shard.engine;
     return { counts: limitFigures.counts(nowMs), ...limitFigures.keys(nowMs) };
