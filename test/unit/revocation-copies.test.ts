@@ -107,6 +107,20 @@ describe("the copy of a list of revoked tokens", () => {
     expect(await other.isRevoked(NS, TOKEN, idle)).toBe(true);
   });
 
+  it("the age of a copy counts from the beginning of the call that brought it", async () => {
+    const world = new World();
+    const copies = new RevocationCopies();
+    const held = Promise.withResolvers<void>();
+    world.held = held.promise;
+    const first = copies.isRevoked(NS, TOKEN, world);
+    world.revoke();
+    world.now += 1900;
+    held.resolve();
+    expect(await first).toBe(false);
+    world.now += 58_100;
+    expect(await copies.isRevoked(NS, TOKEN, world)).toBe(true);
+  });
+
   it("a revoked token is refused 60 s later at the latest, with a call every 45 s at most", async () => {
     await fc.assert(
       fc.asyncProperty(

@@ -112,6 +112,17 @@ describe("the list of revoked tokens", () => {
     expect(tokensInForce(list, START_MS + 60_010)).toEqual([]);
   });
 
+  it("an ID stays revoked whose token came from a clock that was ahead of a later moment", () => {
+    // Issued 4 s from now by its issuer's clock, revoked now; then all are revoked that were issued before 4 s from now.
+    const token = { id: "ahead", issuedAtS: START_S + 4 };
+    const list = withToken(NO_REVOCATIONS, { id: token.id, expiresAtMs: null }, START_MS)!;
+    for (const aheadMs of [0, 4000]) {
+      const later = withAllBefore(list, START_MS + aheadMs, START_MS + aheadMs);
+      expect(new RevocationCheck(later).isRevoked(token)).toBe(true);
+    }
+    expect(withAllBefore(list, START_MS + 5001, START_MS + 5001).tokens).toEqual([]);
+  });
+
   it("the later end counts for an ID that is revoked again", () => {
     const ends = (...given: (number | null)[]): number | null => {
       let list: Revocations = NO_REVOCATIONS;
