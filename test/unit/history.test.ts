@@ -65,6 +65,8 @@ describe("the report of a minute", () => {
     const object = new Counting();
     object.count(at(1));
     object.count(at(1, 59_999), 2);
+    // A data point has looked at it in between.
+    object.tally.turn(at(3));
     object.tally.turn(at(5));
     expect(object.reporter.take()).toMatchObject({ minutes: [{ atMs: at(1), sums: sumsOf(3) }] });
     object.tally.turn(at(6));
