@@ -55,13 +55,15 @@ const home = repository.url.replace(/^git\+|\.git$/g, "");
 const NOT_RUN: Readonly<Record<string, string>> = {
   "docs/performance.md: npm run bench -- --quick --parts table,limits":
     "takes minutes, and needs the machine for itself",
-  [`README.md: git clone ${home} && cd throttr-edge`]:
-    "installs packages and keeps running; test/process/start.test.ts runs npm start",
-  "README.md: (cd ../throttr-edge && npm ci && npm run build && npm pack)":
+  [`README.md: git clone ${home}`]:
+    "installs packages and keeps running; test/process/{init,examples}.test.ts do the same without a registry",
+  "README.md: npx throttr-edge deploy   # or the button above": DEPLOYS,
+  "README.md: cd throttr-edge && npm start   # the server on loopback, without tokens: http://127.0.0.1:8787/dashboard":
+    "keeps running; test/process/start.test.ts runs npm start",
+  "README.md: npm test   # installs what is missing; 5 to 15 minutes on two cores":
+    "is what runs this test",
+  "docs/clients.md: (cd ../throttr-edge && npm ci && npm run build && npm pack)":
     "installs packages; test/process/examples.test.ts does the same without a registry",
-  "README.md: npx wrangler login": DEPLOYS,
-  "README.md: npm install ./throttr-edge-*.tgz workerd@1.20261023.1 node@24   # the package: see above":
-    SERVES,
   "docs/operations.md: export TOKEN_SECRET=$(openssl rand -base64 48)   # keep it: it signs tokens, and Cloudflare does not show it again":
     DEPLOYS,
   "docs/operations.md: npm run deploy -- --env staging   # with a TOKEN_SECRET of its own": DEPLOYS,

@@ -1,5 +1,5 @@
 /**
- * The examples, copied out as projects of their own with the packed package, and the first lines of code of the README.
+ * The examples, copied out as projects of their own with the packed package, and the first program of the README.
  *
  * No registry is needed: npm installs the package from its file, and what else a copy depends on is linked to what is
  * installed here.
@@ -18,6 +18,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { newProject } from "../../src/cli/init/new-project.ts";
 import { startAlone, startBeside, type WorkerBeside } from "../support/process/worker-beside.ts";
 
 interface PackageJson {
@@ -48,11 +49,6 @@ afterEach(async () => {
 
 afterAll(() => rmSync(projects, { recursive: true, force: true }));
 
-async function start(config: string, port: number): Promise<string> {
-  worker = await startBeside(config, port);
-  return worker.url;
-}
-
 /** Copies an example out, installs what it depends on, checks its types and starts it. */
 async function startCopy(example: string, port: number): Promise<string> {
   const copy = join(projects, example);
@@ -82,16 +78,20 @@ const text = async (url: string, init?: RequestInit): Promise<string> =>
   await (await fetch(url, init)).text();
 
 describe("the first lines of the README", () => {
-  it("the first lines of code of the README are a Worker that grants ten requests a minute", async () => {
+  it("the first program of the README is what init creates, and grants ten requests a minute", async () => {
     const readme = readFileSync("README.md", "utf8");
     const [, code = ""] = /```ts\n(.*?)```/s.exec(readme)!;
-    const [, config = ""] = /```toml\n(.*?)```/s.exec(readme)!;
-    expect(readme.indexOf("```")).toBe(readme.indexOf("```ts"));
-    const folder = resolve(".wrangler/readme");
-    mkdirSync(`${folder}/src`, { recursive: true });
-    writeFileSync(`${folder}/src/index.ts`, code);
-    writeFileSync(`${folder}/wrangler.toml`, config);
-    const url = await start(`${folder}/wrangler.toml`, 18_811);
+    const folder = resolve(".wrangler/readme/my-app");
+    rmSync(folder, { recursive: true, force: true });
+    for (const { path, after } of newProject(folder)) {
+      // Without a package.json the folder is a part of this package, and finds it by its name.
+      if (path.endsWith("package.json")) continue;
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, after);
+    }
+    expect(code).toBe(readFileSync(join(folder, "src/index.ts"), "utf8"));
+    worker = await startAlone(join(folder, "wrangler.jsonc"), 18_811);
+    const { url } = worker;
     const statuses: number[] = [];
     let last: Response | undefined;
     // The first of the ten went to the check whether the Worker is ready.

@@ -23,7 +23,8 @@ import { diffOf } from "../../src/cli/init/diff.ts";
 import { withExportLine } from "../../src/cli/init/main-file.ts";
 import { writeFiles } from "../../src/cli/init/write-files.ts";
 import { carryOut } from "../../src/cli/program.ts";
-import { TOOLS } from "../../src/cli/tools.ts";
+import { TOOLS, toolsFor } from "../../src/cli/tools.ts";
+import { newProject } from "../../src/cli/init/new-project.ts";
 import { fakeHost, type FakeHost } from "../support/cli/host.ts";
 import { configTextArbitrary } from "../support/cli/wrangler-configs.ts";
 import { runs } from "../support/runs.ts";
@@ -449,8 +450,22 @@ describe("the command init", () => {
       name: "mine",
       scripts: { dev: "mine", check: "tsc", deploy: "wrangler deploy" },
       dependencies: { "throttr-edge": "file:x.tgz" },
-      devDependencies: TOOLS,
+      devDependencies: toolsFor(process.versions.node),
+      allowScripts: { esbuild: true, workerd: true, node: true },
     });
+  });
+
+  it.each([
+    ["20.20.2", "24.21.0"],
+    ["22.11.0", "24.21.0"],
+    ["22.12.0", undefined],
+    ["24.0.0", undefined],
+  ])("a new project on Node %s depends on Node %s", (nodeVersion, node) => {
+    const [manifest] = newProject(join(folder, `node-${nodeVersion}`), nodeVersion);
+    const { devDependencies } = JSON.parse(manifest!.after) as {
+      devDependencies: Record<string, string>;
+    };
+    expect(devDependencies).toEqual(node === undefined ? TOOLS : { ...TOOLS, node });
   });
 
   it("init does not overwrite a module where a configuration is missing", async () => {
@@ -467,7 +482,7 @@ describe("the command init", () => {
     const { devDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as {
       devDependencies: Record<string, string>;
     };
-    expect(devDependencies).toMatchObject(TOOLS);
+    expect(devDependencies).toMatchObject(toolsFor("20.0.0"));
   });
 });
 

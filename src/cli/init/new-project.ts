@@ -6,7 +6,7 @@ import { VERSION } from "../../base/version.ts";
 import { COMPATIBILITY_DATE } from "../serve/configuration.ts";
 import { UsageError } from "../failure.ts";
 import { textIfThere } from "../files.ts";
-import { TOOLS } from "../tools.ts";
+import { toolsFor } from "../tools.ts";
 import { exportLines } from "./main-file.ts";
 import { readConfig, textWith } from "./config-file.ts";
 import { isObject, type Addition, type ConfigObject } from "./json.ts";
@@ -22,9 +22,10 @@ const OPEN =
 /**
  * The files of a new project in a folder. A package.json that is there keeps what it has.
  *
+ * @param nodeVersion of the machine: an old one gets a newer Node as a dependency, as wrangler needs it
  * @throws UsageError `file_exists` when another of the files is there
  */
-export function newProject(folder: string): FileChange[] {
+export function newProject(folder: string, nodeVersion = process.versions.node): FileChange[] {
   const name = workerNameOf(folder);
   const files = {
     "wrangler.jsonc": wranglerJsonc(name),
@@ -39,7 +40,7 @@ export function newProject(folder: string): FileChange[] {
       `${path} is there, but ${folder} has no wrangler configuration: name another folder for a new project, \`throttr-edge init my-app\``,
     );
   });
-  return [manifestIn(folder, name), ...changes, ...ignoresIn(folder)];
+  return [manifestIn(folder, name, nodeVersion), ...changes, ...ignoresIn(folder)];
 }
 
 /** The name of the Worker: that of the folder, as far as wrangler accepts it. */
@@ -52,7 +53,7 @@ function workerNameOf(folder: string): string {
   return name === "" ? "my-app" : name;
 }
 
-function manifestIn(folder: string, name: string): FileChange {
+function manifestIn(folder: string, name: string, nodeVersion: string): FileChange {
   const path = join(folder, "package.json");
   const wanted = {
     scripts: {
@@ -61,13 +62,13 @@ function manifestIn(folder: string, name: string): FileChange {
       deploy: "wrangler deploy",
     },
     dependencies: { "throttr-edge": packageSpec(folder) },
-    devDependencies: TOOLS,
+    devDependencies: toolsFor(nodeVersion),
+    // Newer releases of npm ask before a package may run its script of installation.
+    allowScripts: { esbuild: true, workerd: true, node: true },
   };
   const before = textIfThere(path);
   if (before === null) {
-    // Newer releases of npm ask before a package may run its script of installation.
-    const allowScripts = { esbuild: true, workerd: true };
-    const manifest = { name, private: true, type: "module", ...wanted, allowScripts };
+    const manifest = { name, private: true, type: "module", ...wanted };
     return { path, before, after: `${JSON.stringify(manifest, null, 2)}\n` };
   }
   const file = readConfig(path);
@@ -77,13 +78,13 @@ function manifestIn(folder: string, name: string): FileChange {
 /** The entries that a manifest lacks. */
 function missingEntries(
   manifest: ConfigObject,
-  wanted: Readonly<Record<string, Readonly<Record<string, string>>>>,
+  wanted: Readonly<Record<string, Readonly<Record<string, string | boolean>>>>,
 ): Addition[] {
   const known = Object.values(manifest).filter(isObject);
   return Object.entries(wanted).flatMap(([section, entries]) => {
     const own = manifest[section];
     const missing = Object.entries(entries).filter(([name]) =>
-      section === "scripts"
+      section === "scripts" || section === "allowScripts"
         ? !(isObject(own) && Object.hasOwn(own, name))
         : !known.some((some) => Object.hasOwn(some, name)),
     );
