@@ -4,6 +4,7 @@ import type { Access } from "../base/access.ts";
 import { readSettings, type Settings } from "../base/settings.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
 import { DoorTally } from "./door-tally.ts";
+import { settingsFor } from "./mount.ts";
 
 /** What every request is executed with. It belongs to one request, as the tally flushes through its context. */
 export interface Caller {
@@ -21,5 +22,5 @@ export function callerOf(
   access: Access,
 ): Caller {
   const requestTally = DoorTally.of(env, ctx, access.namespace);
-  return { env, settings: readSettings(env), access, requestTally };
+  return { env, settings: settingsFor(ctx, readSettings(env)), access, requestTally };
 }

@@ -6,6 +6,7 @@
 import { accessOfGrant } from "../base/grant.ts";
 import type { Access } from "../base/access.ts";
 import { presentMs } from "../base/clock.ts";
+import type { Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
 /** How an application says what the sender of a request may do. */
@@ -25,6 +26,13 @@ export function mount(context: object, at: Mount): void {
 
 /** Whether the application gives rights. */
 export const hasSessions = (context: object): boolean => mounts.has(context);
+
+/**
+ * The settings for the requests of a context. Where an application gives the rights, no other way may be open: a caller
+ * could name any namespace in place of a token.
+ */
+export const settingsFor = (context: object, settings: Settings): Settings =>
+  mounts.has(context) ? { ...settings, ACCESS: "token" } : settings;
 
 /**
  * The access that the session of a request gives; null where it has none. The application is not asked for a page of

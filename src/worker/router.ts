@@ -34,7 +34,7 @@ import { EXPOSITION_TYPE, expositionOf } from "./metrics/exposition.ts";
 import type { Metric } from "./metrics/exposition.ts";
 import { metricsOf } from "./metrics/metrics.ts";
 import { askMetricsOfAll } from "./metrics/namespaces.ts";
-import { hasSessions, sessionAccess, sessionMissing } from "./mount.ts";
+import { hasSessions, sessionAccess, sessionMissing, settingsFor } from "./mount.ts";
 import { isProblem, methodNotAllowed, problemResponse } from "./problem.ts";
 import { askSurvey } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
@@ -421,9 +421,9 @@ async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Acce
   const known = trustedAccess(c.executionCtx) ?? (await sessionAccess(c.executionCtx));
   // A binding or a session is for one namespace.
   if (known !== null && reach !== "deployment") return known;
-  const settings = readSettings(c.env);
+  const settings = settingsFor(c.executionCtx, readSettings(c.env));
   const credentials = credentialsOf(c);
-  // Where an application gives the rights, `ACCESS=open` lets in no request without a session.
+  // Where an application gives the rights, a request has a session, or a token that can be checked.
   const isChecked = credentials.token !== null && settings.TOKEN_SECRET !== "";
   if (hasSessions(c.executionCtx) && !isChecked) throw sessionMissing(known !== null);
   const access = await authenticate(settings, credentials, reach);

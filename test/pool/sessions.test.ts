@@ -1,0 +1,44 @@
+/** Sessions of an application at the doors of `routeThrottr`, on a server whose variables open it to anyone. */
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { routeThrottr, type Session } from "../../src/embedded/route.ts";
+import { tokenOf } from "../support/pool/tokens.ts";
+
+/** As `npm run dev` of a new project sets them; the test deployment has a TOKEN_SECRET, too. */
+const OPEN = { ACCESS: "open", OPEN_NAMESPACES: "any" };
+
+/** The answer to a request whose session gives some rights. */
+async function answerTo(
+  path: string,
+  session: Session,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<{ readonly status: number; readonly json: unknown }> {
+  const request = new Request(`http://localhost/throttr-edge${path}`, { headers });
+  const variables = { ...env, ...OPEN };
+  const context = createExecutionContext();
+  const response = await routeThrottr(request, variables, context, { access: () => session });
+  return { status: response!.status, json: await response!.json() };
+}
+
+describe("an application that gives the rights, on a server that is open to any namespace", () => {
+  it("the name of a namespace in place of a token lets in no request without a session", async () => {
+    const name = "namespace.other";
+    const all = [
+      answerTo("/v1/access", null, { authorization: `Bearer ${name}` }),
+      answerTo(`/v1/access?ticket=${name}`, null),
+      answerTo("/v1/namespaces", null, { authorization: `Bearer ${name}` }),
+      answerTo("/v1/namespaces", { namespace: "app" }, { authorization: `Bearer ${name}` }),
+    ];
+    for (const { status, json } of await Promise.all(all)) {
+      expect([status, json]).toEqual([401, expect.objectContaining({ code: "token_invalid" })]);
+    }
+    const signed = { authorization: `Bearer ${await tokenOf({ ns: "app" })}` };
+    expect(await answerTo("/v1/access", null, signed)).toMatchObject({ status: 200 });
+  });
+
+  it("a session is for one namespace, and says so", async () => {
+    const { json } = await answerTo("/v1/access", { namespace: "app" });
+    expect(json).toMatchObject({ namespace: "app", isForAllNamespaces: false });
+  });
+});
