@@ -58,7 +58,7 @@ export const LOG_EVENTS = {
   namespace_unregistered: {
     severity: "warning",
     meaning:
-      "Shard 0 could not put its namespace on the deployment's list; it tries three more times, and again when it starts.",
+      "A namespace could not be put on the deployment's list. Its shard 0 tries three more times, and again when it starts; a door tries again with the next connection by a token for all namespaces.",
     fields: { namespace: "name of the namespace", error: ERROR },
   },
   namespaces_full: {

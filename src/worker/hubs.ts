@@ -12,9 +12,11 @@ import {
   type OpenRequest,
 } from "../base/calls/open-request.ts";
 import { connectionCount, countedHubs } from "../objects/hub/connection-count.ts";
-import { hubName } from "../base/names.ts";
+import type { Access } from "../base/access.ts";
+import { DEPLOYMENT, hubName } from "../base/names.ts";
 import { logWarning } from "../base/log.ts";
-import { hubStub } from "../base/stubs.ts";
+import { directoryStub, hubStub } from "../base/stubs.ts";
+import { orIfUnknown } from "../base/unknown-method.ts";
 import type { Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
@@ -30,6 +32,9 @@ const RECOUNT_INTERVAL_MS = 10_000;
 
 /** The index of the first Hub that had room, by namespace and location. It may be wrong: then one more Hub is asked. */
 const roomAt = new Map<string, { index: number; untilMs: number }>();
+
+/** Namespaces that this isolate knows to be listed. */
+const listed = new Set<string>();
 
 /** Connections that are being opened: they count, or a burst would pass the limit together. */
 let opening = 0;
@@ -58,10 +63,29 @@ export async function openConnection(
   opening++;
   try {
     if (!(await hasRoom(env, settings))) return new Response(null, { status: 503 });
+    await listNamespace(env, request.access);
     return await askHubs(env, settings, location, request);
   } finally {
     opening--;
   }
+}
+
+/**
+ * Lists the namespace of a connection by a token for all namespaces: only Hubs of listed ones are told when such a token
+ * is revoked, and a namespace that is used for channels alone is listed by no shard.
+ */
+async function listNamespace(env: Environment, { namespace, token }: Access): Promise<void> {
+  if (token?.isForAll !== true || listed.has(namespace)) return;
+  try {
+    const call = directoryStub(env, DEPLOYMENT).registerNamespace(namespace);
+    if (!(await orIfUnknown(call, () => false))) return;
+  } catch (error) {
+    // A Directory that fails must not lock out operators.
+    logWarning("namespace_unregistered", { namespace, error: String(error) });
+    return;
+  }
+  if (listed.size >= REMEMBERED_MAX) listed.clear();
+  listed.add(namespace);
 }
 
 /** Whether `CONNECTIONS_MAX` allows the connections that are being opened. */

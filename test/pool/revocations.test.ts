@@ -432,6 +432,16 @@ describe("a revoked token for all namespaces", () => {
     await own.close();
   });
 
+  it("a revoked token for all namespaces loses its connections in a namespace that is used for channels alone", async () => {
+    const ns = freshName();
+    const jti = freshId();
+    const headers = { authorization: `Bearer ${await tokenOf({ ns: "*", jti })}~${ns}` };
+    const door = await openSocket(WS, headers);
+    expect(hex(await door.exchange(subscribe("news"), 1))).toBe("01");
+    await revoke("*", { id: jti });
+    expect(await door.closed).toEqual(REVOKED);
+  });
+
   it("a token for all namespaces that names one revokes tokens of that one", async () => {
     const ns = freshName();
     const jti = freshId();
