@@ -25,7 +25,7 @@ export interface Grant {
   readonly channelPrefixes?: readonly string[] | undefined;
 }
 
-/** What a caller may do for some time, such as that of a session. */
+/** What a caller may do for some time, such as that of a session. Lists of prefixes must not be empty. */
 export interface ExpiringGrant extends Grant {
   /** When the rights end, in ms since the epoch: connections are closed then. Never unless given. */
   readonly expiresAtMs?: number | null | undefined;
@@ -47,15 +47,16 @@ export class GrantError extends Error {}
  * Makes an access from a grant.
  *
  * @param grant of unknown shape: types do not exist at run time
- * @param mayExpire whether it is an `ExpiringGrant`
+ * @param isOfSession whether it is an `ExpiringGrant`, made for one user: lists without a prefix would allow any name to
+ * a user who belongs to no group, so they are refused
  * @throws GrantError that names all invalid fields
  */
-export function accessOfGrant(grant: unknown, mayExpire = false): Access {
+export function accessOfGrant(grant: unknown, isOfSession = false): Access {
   if (typeof grant !== "object" || grant === null || Array.isArray(grant)) {
     throw new GrantError(`expected an object, got ${shown(grant)}`);
   }
   const fields = grant as Readonly<Record<string, unknown>>;
-  const known = mayExpire ? EXPIRING_FIELDS : FIELDS;
+  const known = isOfSession ? EXPIRING_FIELDS : FIELDS;
   const errors = Object.keys(fields)
     .filter((name) => !known.includes(name))
     .map((name) => `${name}: unknown field; the fields are ${known.join(", ")}`);
@@ -71,6 +72,10 @@ export function accessOfGrant(grant: unknown, mayExpire = false): Access {
   }
   const keyPrefixes = prefixesOf("keyPrefixes", fields, errors);
   const channelPrefixes = prefixesOf("channelPrefixes", fields, errors);
+  if (isOfSession) {
+    if (allowsAny(fields.keyPrefixes)) errors.push(`keyPrefixes: ${ALLOWS_ANY}`);
+    if (allowsAny(fields.channelPrefixes)) errors.push(`channelPrefixes: ${ALLOWS_ANY}`);
+  }
   if (errors.length > 0) throw new GrantError(errors.join("; "));
   return {
     namespace: namespace as string,
@@ -80,6 +85,13 @@ export function accessOfGrant(grant: unknown, mayExpire = false): Access {
     expiresAtMs: expiresAtMs as number | null,
   };
 }
+
+const ALLOWS_ANY =
+  "an empty list, or an empty prefix, would allow any name: leave the field out for that, or give no rights (null)";
+
+/** Whether prefixes are given, and restrict nothing. */
+const allowsAny = (prefixes: unknown): boolean =>
+  Array.isArray(prefixes) && (prefixes.length === 0 || prefixes.includes(""));
 
 /** The prefixes of a field as bytes. An empty list, like none, allows all names. */
 function prefixesOf(

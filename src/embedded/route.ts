@@ -17,7 +17,8 @@ export interface RouteOptions {
   readonly prefix?: string;
   /**
    * The rights of a request, by the session of the application, such as its cookie. Called for each request that needs
-   * rights, and for each connection; it must not read the body. Where it gives null, a token that is signed with
+   * rights, and for each connection; it must not read the body. An empty list of prefixes is an error: it would allow any
+   * key. Where it gives null, a token that is signed with
    * `THROTTR_TOKEN_SECRET` is accepted, and a request without one gets a 401.
    *
    * Without it a token is the only way, or `THROTTR_ACCESS=open`.
@@ -111,7 +112,7 @@ function pageOf(
  * @throws ThrottrError `option_invalid`
  */
 function prefixOf(prefix: string): string {
-  if (/^\/(?:[^/?#]+\/?)*$/.test(prefix)) return prefix.replace(/\/$/, "");
+  if (/^\/(?:[^/?#]+(?:\/[^/?#]+)*\/?)?$/.test(prefix)) return prefix.replace(/\/$/, "");
   throw new ThrottrError(
     "option_invalid",
     `prefix: expected a path that begins with a slash, such as ${PREFIX}, got ${prefix}`,

@@ -1,12 +1,16 @@
 /** Sessions of an application at the doors of `routeThrottr`, on a server whose variables open it to anyone. */
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { routeThrottr, type Session } from "../../src/embedded/route.ts";
 import { tokenOf } from "../support/pool/tokens.ts";
 
 /** As `npm run dev` of a new project sets them; the test deployment has a TOKEN_SECRET, too. */
 const OPEN = { ACCESS: "open", OPEN_NAMESPACES: "any" };
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
 
 /** The answer to a request whose session gives some rights. */
 async function answerTo(
@@ -40,5 +44,18 @@ describe("an application that gives the rights, on a server that is open to any 
   it("a session is for one namespace, and says so", async () => {
     const { json } = await answerTo("/v1/access", { namespace: "app" });
     expect(json).toMatchObject({ namespace: "app", isForAllNamespaces: false });
+  });
+});
+
+describe("the rights of a session", () => {
+  it.each([
+    { keyPrefixes: [] },
+    { keyPrefixes: ["ada:", ""] },
+    { keyPrefixes: ["ada:"], channelPrefixes: [] },
+  ])("prefixes that restrict nothing are an error, and not all names: %j", async (prefixes) => {
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    const { status, json } = await answerTo("/v1/access", { namespace: "app", ...prefixes });
+    expect([status, json]).toEqual([500, expect.objectContaining({ code: "internal" })]);
+    expect(String(logged.mock.calls)).toContain("would allow any name");
   });
 });
