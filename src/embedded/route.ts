@@ -70,12 +70,16 @@ export async function routeThrottr(
   if (!DOORS.test(path)) return null;
   const context = contextOf(ctx);
   const { access } = options;
+  const isOwnPage = access !== undefined && mayUseSession(request, readSettings(environment));
   if (access !== undefined) {
-    const isOwnPage = mayUseSession(request, readSettings(environment));
     mount(context, { grantOf: async () => await access(request), isOwnPage });
   }
   const inner = new Request(url.origin + path + url.search, request);
   const response = await router.fetch(inner, environment, context);
+  // A browser sends cookies to another origin, and shows the page the answer, only where the answer allows both.
+  if (isOwnPage && response.headers.has("access-control-allow-origin")) {
+    response.headers.set("access-control-allow-credentials", "true");
+  }
   if (prefix === "" || response.body === null) return response;
   if (response.headers.get("content-type") === PROBLEM_TYPE) {
     return await prefixedProblem(response, prefix);

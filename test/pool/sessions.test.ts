@@ -47,6 +47,40 @@ describe("an application that gives the rights, on a server that is open to any 
   });
 });
 
+describe("a page of another origin", () => {
+  const LISTED = "https://app.example";
+
+  it.each([
+    ["may send cookies, also in preflights, where its origin is listed by name", LISTED, "true"],
+    ["may send no cookies where only * allows its origin", "*", null],
+  ])("it %s", async (_, listed, allowed) => {
+    const asked = { origin: LISTED, "access-control-request-method": "PUT" };
+    for (const method of ["GET", "OPTIONS"]) {
+      const request = new Request("http://localhost/throttr-edge/v1/access", {
+        method,
+        headers: asked,
+      });
+      const access = (): Session => ({ namespace: "app" });
+      const variables = { ...env, CORS_ORIGINS: listed };
+      const response = await routeThrottr(request, variables, createExecutionContext(), { access });
+      expect(response!.headers.get("access-control-allow-origin")).toBe(LISTED);
+      expect(response!.headers.get("access-control-allow-credentials")).toBe(allowed);
+      await response!.body?.cancel();
+    }
+  });
+
+  it("it opens a WebSocket with the session of its user where its origin is listed by name", async () => {
+    const headers = { origin: LISTED, upgrade: "websocket" };
+    const request = new Request("http://localhost/throttr-edge/throttr/edge", { headers });
+    const access = (): Session => ({ namespace: "app" });
+    const variables = { ...env, CORS_ORIGINS: LISTED };
+    const response = await routeThrottr(request, variables, createExecutionContext(), { access });
+    expect(response!.status).toBe(101);
+    response!.webSocket!.accept();
+    response!.webSocket!.close();
+  });
+});
+
 describe("the rights of a session", () => {
   it.each([
     { keyPrefixes: [] },
