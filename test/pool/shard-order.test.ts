@@ -1,5 +1,9 @@
 /** The order of a shard's table: plans and cursors are places in it, so it outlives restarts. */
-import { abortAllDurableObjects, evictAllDurableObjects } from "cloudflare:test";
+import {
+  abortAllDurableObjects,
+  evictAllDurableObjects,
+  runInDurableObject,
+} from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import type { ListingQuery } from "../../src/engine/listing.ts";
 import { HASH_END } from "../../src/engine/table.ts";
@@ -58,9 +62,16 @@ async function namesOf(
   return parseFragments(reply, SHAPE).flatMap(({ rows }) => rows.map(({ name }) => name));
 }
 
-/** Makes a shard's data what releases before 0.5.0 have written. */
+/** Makes a shard's data what releases before 0.5.0 have written, but of a namespace that is listed: listing it is a write. */
 async function makeOld(namespace: string): Promise<void> {
-  await makeOldRow(shardStub(0, namespace));
+  const stub = shardStub(0, namespace);
+  // It waits until the namespace is listed.
+  await meterOf(stub);
+  await makeOldRow(stub);
+  await runInDurableObject(stub, (_, { storage }) => {
+    storage.sql.exec("ALTER TABLE shard ADD COLUMN is_registered INTEGER");
+    storage.sql.exec("UPDATE shard SET is_registered = 1");
+  });
   await evictAllDurableObjects();
 }
 
