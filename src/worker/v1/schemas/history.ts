@@ -24,7 +24,7 @@ export const historyAnswer = v.strictObject({
         byLimit: v.pipe(
           v.record(v.string(), v.strictObject(decisions)),
           v.description(
-            "By name: the limiters with the most decisions of that minute, at most 16.",
+            "By name: the limiters with the most decisions of that minute, at most 16. Lacks what a shard decided between its report of the minute and its sleep, so it may add up to less than `limits`.",
           ),
         ),
       }),
