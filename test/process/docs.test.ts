@@ -57,8 +57,9 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     "takes minutes, and needs the machine for itself",
   [`README.md: git clone ${home}`]:
     "installs packages and keeps running; test/process/{init,examples}.test.ts do the same without a registry",
-  "README.md: npx throttr-edge deploy   # or the button above": DEPLOYS,
-  "README.md: cd throttr-edge && npm start   # the server on loopback, without tokens: http://127.0.0.1:8787/dashboard":
+  "README.md: npx throttr-edge deploy   # or the button above; on Node 20: npm install --save-dev node@24 wrangler@4.155.0 first":
+    DEPLOYS,
+  "README.md: cd ../throttr-edge && npm start   # the server on loopback, without tokens: http://127.0.0.1:8787/dashboard":
     "keeps running; test/process/start.test.ts runs npm start",
   "README.md: npm test   # installs what is missing; 5 to 15 minutes on two cores":
     "is what runs this test",

@@ -149,7 +149,7 @@ const indexTs = (
 ): string => `/** A Worker that grants each caller ten requests a minute, with Throttr inside it. */
 import { dashboard } from "throttr-edge/dashboard";
 import { guard } from "throttr-edge/fetch";
-import { RateLimiter, slidingWindow } from "throttr-edge/ratelimit";
+import { fixedWindow, RateLimiter } from "throttr-edge/ratelimit";
 import { routeThrottr, throttr } from "throttr-edge/worker";
 
 // The objects that keep the counts: see "exports" in wrangler.jsonc.
@@ -157,7 +157,7 @@ ${exportLines("")}
 const limiter = new RateLimiter({
   throttr: throttr({ namespace: "${name}" }),
   name: "api",
-  strategy: slidingWindow({ limit: 10, window: "1 m" }),
+  strategy: fixedWindow({ limit: 10, window: "1 m" }),
 });
 
 export default {
@@ -165,6 +165,8 @@ export default {
     // The dashboard and the HTTP API, below /throttr-edge.
     const answer = await routeThrottr(request, env, ctx, { dashboard });
     if (answer !== null) return answer;
+    // Browsers ask for an icon, too: only the page is limited.
+    if (new URL(request.url).pathname !== "/") return new Response(null, { status: 404 });
     const caller = request.headers.get("cf-connecting-ip") ?? "local";
     const { response, addTo } = await guard(request, { limiter, key: caller });
     return response ?? addTo(new Response("hello\\n"));
