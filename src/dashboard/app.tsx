@@ -20,7 +20,6 @@ import { SemaphoresScreen } from "./screens/semaphores.tsx";
 import { leaveTo, listenToAddress, placeStore } from "./place.ts";
 import { hasAllScopes } from "./rights.ts";
 import {
-  ALL,
   failureOf,
   lacksScope,
   listenToNamespace,
@@ -138,7 +137,7 @@ export function App() {
     case "open":
       return screen === SIGN_IN ? (
         <SignIn key="open" session={state.session} error={null} onLeave={leaveSignIn} />
-      ) : state.session.grant.namespace === ALL ? (
+      ) : state.session.mustChoose ? (
         <NamespaceMissing session={state.session} />
       ) : (
         <Opened session={state.session} place={screenIn(screen)} />

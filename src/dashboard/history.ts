@@ -3,7 +3,8 @@ import { useRef } from "hono/jsx/dom";
 import { ThrottrError } from "../client/index.ts";
 import type { History, HistoryMinute } from "../wire/history.ts";
 import { useLoaded } from "./hooks.ts";
-import { isUnknownRoute, jsonOf, lacksScope, type Session } from "./session.ts";
+import { isUnknownRoute, jsonOf } from "./server.ts";
+import { lacksScope, type Session } from "./session.ts";
 
 /** The server keeps minutes: more often there is nothing new. */
 const EVERY_MS = 60_000;

@@ -3,7 +3,8 @@ import { useRef, useState } from "hono/jsx/dom";
 import { useEffect } from "./effect.ts";
 import type { ThrottrError } from "../client/index.ts";
 import { isUnreached } from "./rights.ts";
-import { failureOf, isUnknownRoute } from "./session.ts";
+import { isUnknownRoute } from "./server.ts";
+import { failureOf } from "./session.ts";
 import { Store, useStore } from "./store.ts";
 
 /**

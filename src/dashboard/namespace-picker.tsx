@@ -2,16 +2,14 @@
 import { useState } from "hono/jsx/dom";
 import type { ThrottrError } from "../client/index.ts";
 import { Button, Dialog, Failure, Loading, Opener, Search } from "./controls/index.ts";
-import { counted } from "./format.ts";
+import { counted, formatCount } from "./format.ts";
 import { useLoaded } from "./hooks.ts";
-import { chooseNamespace, jsonOf, type Page, type Session } from "./session.ts";
+import { readNames, type Names } from "./namespaces.ts";
+import { chooseNamespace, type Session } from "./session.ts";
 
-type NamespacePage = Page<"namespaces", { readonly name: string }>;
-
-const LOADED_AT_ONCE = 1000;
-/** Names that are loaded, and that the filter looks through. */
-const LOADED_MAX = 20_000;
 const SHOWN_MAX = 50;
+/** Names in a sentence. */
+const OTHERS_MAX = 5;
 /** What the server takes for a name. */
 const NAME = /^[\w.-]{1,64}$/;
 
@@ -98,23 +96,23 @@ export function NamespaceList({
   );
 }
 
-interface Names {
-  readonly names: readonly string[];
-  /** All of them are there. */
-  readonly isWhole: boolean;
+/** For a screen without anything to show: namespaces with records, which may be the ones that were looked for. */
+export function OtherNamespaces({ session }: { readonly session: Session }) {
+  const listed = useLoaded(async (signal) => await readNames(session, signal), [session]);
+  const names = (listed.value ?? NOTHING).names.filter((name) => name !== session.grant.namespace);
+  if (names.length === 0) return null;
+  return (
+    <p>
+      Other namespaces with records:{" "}
+      {names.slice(0, OTHERS_MAX).map((name, i) => (
+        <span key={name}>
+          {i === 0 ? "" : ", "}
+          <Opener text={name} onOpen={() => void chooseNamespace(session, name)} />
+        </span>
+      ))}
+      {names.length > OTHERS_MAX ? ` and ${formatCount(names.length - OTHERS_MAX)} more` : ""}.
+    </p>
+  );
 }
 
 const NOTHING: Names = { names: [], isWhole: true };
-
-async function readNames(session: Session, signal: AbortSignal): Promise<Names> {
-  const names: string[] = [];
-  let cursor: string | null = null;
-  do {
-    const query: string = cursor === null ? "" : `&cursor=${cursor}`;
-    const path = `/v1/namespaces?limit=${LOADED_AT_ONCE}${query}`;
-    const page: NamespacePage = await jsonOf<NamespacePage>(session, path, { signal });
-    names.push(...page.namespaces.map(({ name }) => name));
-    cursor = page.cursor;
-  } while (cursor !== null && names.length < LOADED_MAX);
-  return { names, isWhole: cursor === null };
-}

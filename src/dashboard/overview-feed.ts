@@ -8,7 +8,8 @@ import type { Point } from "./last-hour.ts";
 import { ratesBetween, Slots, type Totals } from "./rates.ts";
 import { learnClock } from "./server-clock.ts";
 import { eventsOf } from "./server-sent-events.ts";
-import { answerOf, failureOf, type Session } from "./session.ts";
+import { answerOf } from "./server.ts";
+import { failureOf, type Session } from "./session.ts";
 import { Store } from "./store.ts";
 
 const INTERVAL_MS = 1000;

@@ -1,5 +1,5 @@
 /**
- * The session of the tab: its token, if the deployment needs one, and calls to the server with it.
+ * The session of the tab: its token, if the deployment needs one, and what it may do.
  *
  * The token travels as a header, and to a WebSocket as a subprotocol; never in a URL, which would end up in logs.
  *
@@ -7,20 +7,18 @@
  */
 import { http, ThrottrClient, ThrottrError } from "../client/index.ts";
 import { DOOR_PATH } from "../client/transport/door.ts";
-import { errorOfResponse } from "../client/transport/failure.ts";
 import { credentialsFor, OPEN_NAMESPACE } from "../wire/credentials.ts";
 import type { Grant } from "../wire/grant.ts";
 import type { ScopeName } from "../wire/throttr/requests.ts";
 import { urlOf } from "./base.ts";
+import { readNames, type Names } from "./namespaces.ts";
 import { namespaceInAddress, putNamespaceInAddress } from "./place.ts";
-import { learnClockOf } from "./server-clock.ts";
+import { jsonOf } from "./server.ts";
 import { forgetToken, keepToken, readToken } from "./session-token.ts";
 import { Store } from "./store.ts";
 
 /** The namespace of a token for all of them that names none. */
-export const ALL = "*";
-/** How long an answer may take, ms. */
-const TIMEOUT_MS = 15_000;
+const ALL = "*";
 /** Errors that end a session: the token is missing, wrong or expired. */
 const TOKEN_CODES = [
   "token_missing",
@@ -37,6 +35,8 @@ export interface Session {
   readonly isWithoutToken: boolean;
   /** What the server allows. */
   readonly grant: Grant;
+  /** It could be in several namespaces, and in none of them yet. */
+  readonly mustChoose: boolean;
   /** Calls over HTTP; subscriptions over a WebSocket. */
   readonly throttr: ThrottrClient;
 }
@@ -80,11 +80,11 @@ export function listenToNamespace(): void {
  * @returns why not; the session that was open then goes on
  */
 export async function chooseNamespace(
-  { token, grant }: Session,
+  { token, grant, mustChoose }: Session,
   name: string,
 ): Promise<ThrottrError | null> {
   // Back leads to the namespace that was open, which the address need not have named.
-  if (grant.namespace !== ALL) putNamespaceInAddress(grant.namespace);
+  if (!mustChoose) putNamespaceInAddress(grant.namespace);
   putNamespaceInAddress(name, true);
   return await signIn(credentialsFor(token, name));
 }
@@ -124,17 +124,41 @@ export async function signIn(token: string | null): Promise<ThrottrError | null>
 /** @throws ThrottrError as the server refuses the token */
 async function enter(token: string | null): Promise<void> {
   const grant = await jsonOf<Grant>({ token }, "/v1/access");
+  const others = token === null ? await namespacesInstead(grant) : [];
+  if (others.length === 1) {
+    putNamespaceInAddress(others[0]!);
+    return await enter(credentialsFor(token, others[0]!));
+  }
   const { value } = sessionStore;
   keepToken(token);
   if (namespaceInAddress() !== null) putNamespaceInAddress(grant.namespace);
-  sessionStore.set({ status: "open", session: sessionOf(token, grant) });
+  const mustChoose = grant.namespace === ALL || others.length > 1;
+  sessionStore.set({ status: "open", session: sessionOf(token, grant, mustChoose) });
   if (value.status === "open") await value.session.throttr.close();
 }
 
-function sessionOf(token: string | null, grant: Grant): Session {
+/**
+ * The namespaces that have records, where the one that an open server gives has none: an application has most often
+ * chosen another name. Empty to go on with the given one.
+ */
+async function namespacesInstead({
+  namespace,
+  isForAllNamespaces,
+}: Grant): Promise<Names["names"]> {
+  if (!isForAllNamespaces || namespaceInAddress() !== null) return [];
+  try {
+    const { names } = await readNames({ token: null });
+    return names.includes(namespace) ? [] : names;
+  } catch {
+    // The list only spares a choice by hand: the server may be of a release without it, or unable to read it now.
+    return [];
+  }
+}
+
+function sessionOf(token: string | null, grant: Grant, mustChoose: boolean): Session {
   const isWithoutToken = token === null || token.startsWith(OPEN_NAMESPACE);
   const throttr = new ThrottrClient(http(urlOf(DOOR_PATH), token === null ? {} : { token }));
-  return { token, isWithoutToken, grant, throttr };
+  return { token, isWithoutToken, grant, mustChoose, throttr };
 }
 
 function ask(error: ThrottrError | null): void {
@@ -156,85 +180,3 @@ export function failureOf(error: unknown): ThrottrError {
 /** True when the token is known to lack a scope; then there is no need to ask the server. */
 export const lacksScope = ({ grant }: Session, scope: ScopeName): boolean =>
   !grant.scopes.includes(scope);
-
-/** A page of a list in JSON: `GET /v1/{name}`. */
-export type Page<Name extends string, Row> = { readonly [name in Name]: readonly Row[] } & {
-  /** Of the next page; null behind the last one. */
-  readonly cursor: string | null;
-};
-
-interface CallOptions {
-  readonly method?: "GET" | "POST" | "PUT" | "DELETE";
-  /** Sent as JSON. */
-  readonly body?: object;
-  readonly signal?: AbortSignal;
-}
-
-/**
- * Asks the server what the client library has no call for.
- *
- * @throws ThrottrError with the code of the server's problem; where no answer came, `connection_failed` of
- * what changes nothing, else `outcome_unknown`
- */
-export async function answerOf(
-  { token }: Pick<Session, "token">,
-  path: string,
-  { method = "GET", body, signal }: CallOptions = {},
-): Promise<Response> {
-  const headers = new Headers();
-  if (token !== null) headers.set("authorization", `Bearer ${inHeader(token)}`);
-  if (body !== undefined) headers.set("content-type", "application/json");
-  const init: RequestInit = { method, headers, cache: "no-store" };
-  if (body !== undefined) init.body = JSON.stringify(body);
-  if (signal !== undefined) init.signal = signal;
-  const response = await reached(urlOf(path), init, method === "GET");
-  learnClockOf(response.headers);
-  if (response.ok) return response;
-  const detail = `the server answered HTTP ${response.status}`;
-  throw (await errorOfResponse(response)) ?? new ThrottrError("response_invalid", detail);
-}
-
-/**
- * @throws ThrottrError `token_invalid` for characters that no header can have
- */
-function inHeader(token: string): string {
-  if (/^[\x20-\x7e]*$/.test(token)) return token;
-  throw new ThrottrError("token_invalid", "a token has only letters, digits, dots and dashes");
-}
-
-async function reached(url: string, init: RequestInit, isRead: boolean): Promise<Response> {
-  try {
-    return await fetch(url, init);
-  } catch (cause) {
-    const reason = init.signal?.reason as unknown;
-    if (reason instanceof DOMException && reason.name === "TimeoutError") {
-      throw new ThrottrError("timeout", `the server did not answer within ${TIMEOUT_MS / 1000} s`);
-    }
-    if (reason !== undefined) throw cause;
-    const code = isRead ? "connection_failed" : "outcome_unknown";
-    throw new ThrottrError(code, "the server could not be reached", { cause });
-  }
-}
-
-/** The server is of a release that does not have the route, as a page may come before it in a deployment. */
-export const isUnknownRoute = ({ code }: ThrottrError): boolean =>
-  code === "not_found" || code === "method_not_allowed";
-
-/** A signal that ends what takes too long, beside one that the caller has. */
-export function inTime(signal?: AbortSignal): AbortSignal {
-  const timeout = AbortSignal.timeout(TIMEOUT_MS);
-  return signal === undefined ? timeout : AbortSignal.any([timeout, signal]);
-}
-
-/** The JSON of an answer; null of an empty one. */
-export async function jsonOf<Json>(
-  session: Pick<Session, "token">,
-  path: string,
-  options: CallOptions = {},
-): Promise<Json> {
-  const response = await answerOf(session, path, {
-    ...options,
-    signal: inTime(options.signal),
-  });
-  return (response.status === 204 ? null : await response.json()) as Json;
-}

@@ -74,15 +74,21 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
   );
 }
 
-/** A token for all namespaces opens none of them by itself. */
+/** A token for all namespaces opens none of them by itself, and an open server none where several have records. */
 export function NamespaceMissing({ session }: { readonly session: Session }) {
   return (
     <main class="alone">
       <Logo />
       <h1>Throttr Edge</h1>
-      <p class="lead">This token is for all namespaces: choose one.</p>
+      <p class="lead">
+        {session.token === null
+          ? `Nothing in the namespace ${session.grant.namespace}: choose one with records.`
+          : "This token is for all namespaces: choose one."}
+      </p>
       <NamespaceList session={session} onChosen={() => {}} />
-      <Button label="Sign out" icon="leave" onPress={() => void signOut()} />
+      {session.token === null ? null : (
+        <Button label="Sign out" icon="leave" onPress={() => void signOut()} />
+      )}
     </main>
   );
 }

@@ -22,7 +22,8 @@ import { counted, formatBytes, formatTime } from "../format.ts";
 import { notify, useListed } from "../hooks.ts";
 import { bytesOfName, type NameFields } from "../names.ts";
 import { useOpened } from "../place.ts";
-import { failureOf, jsonOf, lacksScope, type Page, type Session } from "../session.ts";
+import { jsonOf, type Page } from "../server.ts";
+import { failureOf, lacksScope, type Session } from "../session.ts";
 import type { Fields } from "../strategies.ts";
 import { hexOf, nameText, utf8Of } from "../value-text.ts";
 

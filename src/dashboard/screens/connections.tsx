@@ -26,7 +26,8 @@ import {
 import { counted, formatBytes, formatCount, formatMoment } from "../format.ts";
 import { useListed } from "../hooks.ts";
 import { useOpened, useTextParameter } from "../place.ts";
-import { jsonOf, lacksScope, type Page, type Session } from "../session.ts";
+import { jsonOf, type Page } from "../server.ts";
+import { lacksScope, type Session } from "../session.ts";
 import { utf8Of } from "../value-text.ts";
 
 type ConnectionPage = Page<"connections", Connection>;

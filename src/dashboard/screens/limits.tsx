@@ -34,10 +34,12 @@ import { countsByMinute, useHistory } from "../history.ts";
 import { useLoaded, type Loaded } from "../hooks.ts";
 import { pointsOfHour } from "../last-hour.ts";
 import { escapedBytes, pathOf } from "../names.ts";
+import { OtherNamespaces } from "../namespace-picker.tsx";
 import { useOpened, useTextParameter } from "../place.ts";
 import { isUnreached } from "../rights.ts";
 import { learnClock, serverNowMs } from "../server-clock.ts";
-import { isUnknownRoute, jsonOf, lacksScope, type Session } from "../session.ts";
+import { isUnknownRoute, jsonOf } from "../server.ts";
+import { lacksScope, type Session } from "../session.ts";
 import { utf8Of } from "../value-text.ts";
 import { KeyCards, type Keys } from "./limit-keys.tsx";
 
@@ -98,6 +100,7 @@ function AllLimits({
           <Empty title="No decisions yet">
             A limiter is listed here from its first decision on. <TryLink>Try one by hand</TryLink>,
             or connect an application.
+            {session.grant.isForAllNamespaces ? <OtherNamespaces session={session} /> : null}
           </Empty>
         ) : (
           <>

@@ -27,7 +27,8 @@ import {
 import { counted, formatCount } from "../format.ts";
 import { notify, useListed, useLoaded } from "../hooks.ts";
 import { useOpened } from "../place.ts";
-import { jsonOf, lacksScope, type Page, type Session } from "../session.ts";
+import { jsonOf, type Page } from "../server.ts";
+import { lacksScope, type Session } from "../session.ts";
 import { integerOf, ttlOf, type Fields } from "../strategies.ts";
 import { bytesOfName, pathOf, type NameFields } from "../names.ts";
 import { nameText } from "../value-text.ts";
