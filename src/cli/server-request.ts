@@ -1,5 +1,6 @@
 /** JSON requests to routes that the client library has no method for, such as `/health` and `/v1/admin/clock`. */
-import { doorOf } from "../client/transport/door.ts";
+import { serverOf } from "../client/transport/door.ts";
+import { notThrottr } from "../client/transport/failure.ts";
 import { refusalOf, reach } from "../client/transport/http.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { Json } from "./output.ts";
@@ -29,12 +30,14 @@ export async function inTime<Answer>(
 }
 
 export interface ServerRequest {
-  /** Path below the origin, with a slash in front. */
+  /** Path below the address of the server, with a slash in front. */
   readonly path: string;
   /** Sent with POST; a request without a body is a GET. */
   readonly body?: Json;
   /** Left out if the route needs no token. */
   readonly token?: string | null;
+  /** A field that every answer of the server has: an application at the same address may answer with JSON, too. */
+  readonly field?: string;
 }
 
 /**
@@ -45,10 +48,10 @@ export interface ServerRequest {
  */
 export async function askServer(
   { url: address, timeoutMs }: ConnectionSettings,
-  { path, body, token = null }: ServerRequest,
+  { path, body, token = null, field }: ServerRequest,
   signal: AbortSignal,
 ): Promise<Record<string, Json>> {
-  const url = `${new URL(doorOf(address, "http")).origin}${path}`;
+  const url = serverOf(address) + path;
   const headers = {
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...(body === undefined ? {} : { "content-type": "application/json" }),
@@ -60,17 +63,36 @@ export async function askServer(
       const init = { ...posted, headers, signal: ending };
       const response = await reach(url, () => fetch(url, init));
       if (!response.ok) throw await refusalOf(url, response);
-      return response.status === 204 ? {} : ((await response.json()) as Record<string, Json>);
+      return response.status === 204 ? {} : await jsonOf(url, response, field);
     });
   } catch (error) {
-    if (error instanceof SyntaxError) {
-      throw new ThrottrError("response_invalid", `${url} answered with something other than JSON`, {
-        cause: error,
-      });
-    }
     const known = ThrottrError.from(error);
     if (body !== undefined || known.code !== "outcome_unknown") throw known;
     // A GET changes nothing, so its outcome is never in doubt: it failed.
     throw new ThrottrError("connection_failed", known.detail, { cause: error });
+  }
+}
+
+/** The JSON of an answer. @throws ThrottrError `response_invalid` when it is not one of this server */
+async function jsonOf(
+  url: string,
+  response: Response,
+  field: string | undefined,
+): Promise<Record<string, Json>> {
+  const text = await response.text();
+  const answer = parsed(text);
+  if (answer !== null && (field === undefined || Object.hasOwn(answer, field))) return answer;
+  throw new ThrottrError("response_invalid", notThrottr(url, response.status, text));
+}
+
+/** An object; null for any other text. */
+function parsed(text: string): Record<string, Json> | null {
+  try {
+    const value = JSON.parse(text) as Json;
+    return typeof value === "object" && !Array.isArray(value)
+      ? (value as Record<string, Json>)
+      : null;
+  } catch {
+    return null;
   }
 }

@@ -45,6 +45,8 @@ interface BodyShape {
 export interface FetchResponse {
   readonly ok: boolean;
   readonly status: number;
+  /** Missing where a custom `fetch` has none. */
+  readonly headers?: { get(name: string): string | null };
   /** Missing where a runtime, or a custom `fetch`, has no streams. */
   readonly body?: BodyShape | null;
   arrayBuffer(): Promise<ArrayBuffer>;

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { http, ThrottrClient, ThrottrError, webSocket, type Fetch } from "throttr-edge/client";
 import { configWithPorts, startServer, waitUntilReady, type Server } from "../../scripts/server.ts";
+import { cli } from "../support/cli/process.ts";
 import { U64, yrmcds } from "../support/frames/index.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
 import { SocketClient } from "../support/process/socket-client.ts";
@@ -140,7 +141,7 @@ describe("an application whose classes are exported without bindings", () => {
   });
 
   it("a WebSocket below the prefix has the rights of the session", async () => {
-    const transport = webSocket(`${URL_}/edge/throttr/edge`, { WebSocket: WithSession as never });
+    const transport = webSocket(`${URL_}/edge`, { WebSocket: WithSession as never });
     await using client = new ThrottrClient(transport);
     expect(await client.increment("ada:socket", { ttlMs: HOUR_MS })).toBe(1n);
     await expect(client.query("bob:socket")).rejects.toThrow(ThrottrError);
@@ -154,9 +155,41 @@ describe("an application whose classes are exported without bindings", () => {
   it("a client over HTTP works below the prefix", async () => {
     const withSession: Fetch = async (url, init) =>
       await fetch(url, { ...init, headers: { ...init.headers, ...SESSION } });
-    const transport = http(`${URL_}/edge/throttr/edge`, { fetch: withSession });
-    await using client = new ThrottrClient(transport);
-    expect(await client.increment("ada:http", { ttlMs: HOUR_MS })).toBe(1n);
+    for (const [url, count] of [
+      [`${URL_}/edge`, 1n],
+      [`${URL_}/edge/throttr/edge`, 2n],
+    ] as const) {
+      await using client = new ThrottrClient(http(url, { fetch: withSession }));
+      expect(await client.increment("ada:http", { ttlMs: HOUR_MS })).toBe(count);
+    }
+  });
+
+  it("the command line works with the address of the prefix, and of the door below it", async () => {
+    const { authorization } = await bearerOf({ ns: "app" }, SECRET);
+    const environment = { THROTTR_TOKEN: authorization!.replace("Bearer ", "") };
+    for (const url of [
+      `${URL_}/edge`,
+      `${URL_}/edge/throttr/edge`,
+      `ws://127.0.0.1:${PORT}/edge`,
+    ]) {
+      for (const command of ["health", "increment cli --ttl 1m", "limits", "info", "stat cli"]) {
+        const args = [...command.split(" "), "--url", url];
+        expect({ args, ...(await cli(args, { environment })) }).toMatchObject({ exitCode: 0 });
+      }
+    }
+    await expectCount("cli", "3");
+  });
+
+  it("the command line says so where the application answers in place of the server", async () => {
+    for (const command of ["increment a --ttl 1m", "limits", "info", "health"]) {
+      const { exitCode, err } = await cli([...command.split(" "), "--url", URL_]);
+      expect(exitCode).toBe(3);
+      expect(err).toMatch(
+        /^throttr-edge: response_invalid: \S+ did not answer as a Throttr server/,
+      );
+    }
+    const socket = await cli(["query", "a", "--url", `ws://127.0.0.1:${PORT}`]);
+    expect(socket.err).toContain("is there a Throttr server at ws://127.0.0.1:18940/throttr/edge?");
   });
 
   it("a page listens to a channel below the prefix with its session", async () => {

@@ -215,14 +215,29 @@ describe("a refusal", () => {
 
   it("a refusal by another server has none of the server's codes", async () => {
     const { client } = start([() => responseOf(429, "slow down"), () => responseOf(404, "{}")]);
-    await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 429: slow down");
-    await expect(client.query("a")).rejects.toThrow("response_invalid: HTTP 404: {}");
+    await expect(client.query("a")).rejects.toThrow(
+      "response_invalid: https://throttr.example.com/throttr/edge did not answer as a Throttr server (HTTP 429: slow down)",
+    );
+    await expect(client.query("a")).rejects.toThrow(/^response_invalid: .*\(HTTP 404: \{\}\)/);
+  });
+
+  it("an application's own answer is not taken for one of the server", async () => {
+    const limited = { type: "https://example.com/full", code: "rate_limited", detail: "try again" };
+    const hello = {
+      ...responseOf(200, "hello"),
+      headers: new Headers({ "content-type": "text/plain" }),
+    };
+    const { client } = start([() => responseOf(429, JSON.stringify(limited)), () => hello]);
+    await expect(client.query("a")).rejects.toThrow(/^response_invalid: .*\(HTTP 429/);
+    await expect(client.query("a")).rejects.toThrow(
+      /^response_invalid: .*\(HTTP 200: text\/plain\): the address of a server inside a Worker/,
+    );
   });
 
   it("a refusal without a reason is reported with the address", async () => {
     const { client } = start([() => responseOf(405, "")]);
     await expect(client.query("a")).rejects.toThrow(
-      /^response_invalid: HTTP 405: https?:\/\/[^ ]+\/throttr\/edge is probably not a Throttr Edge server; the path of a server/,
+      /^response_invalid: https?:\/\/[^ ]+\/throttr\/edge did not answer as a Throttr server \(HTTP 405\)/,
     );
   });
 });

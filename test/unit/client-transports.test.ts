@@ -70,7 +70,10 @@ describe("addresses", () => {
   it.each([
     ["https://a.example", "wss://a.example/throttr/edge"],
     ["http://a.example:8787/", "ws://a.example:8787/throttr/edge"],
-    ["wss://a.example/behind/a/proxy", "wss://a.example/behind/a/proxy"],
+    ["https://a.example/throttr-edge", "wss://a.example/throttr-edge/throttr/edge"],
+    ["https://a.example/throttr-edge/", "wss://a.example/throttr-edge/throttr/edge"],
+    ["wss://a.example/throttr/edge/", "wss://a.example/throttr/edge"],
+    ["wss://a.example/behind/a/proxy/throttr/edge", "wss://a.example/behind/a/proxy/throttr/edge"],
     ["ws://a.example/?x=1#y", "ws://a.example/throttr/edge?x=1"],
   ])("the address %s is read as %s", async (url, expected) => {
     const { made } = await connect(webSocket(url, { WebSocket: FakeWebSocket }));
@@ -92,12 +95,15 @@ describe("addresses", () => {
     globals.location = { href: "https://page.example/news/today" };
     try {
       const { made } = await connect(webSocket("/api/throttr", { WebSocket: FakeWebSocket }));
-      expect(made.url).toBe("wss://page.example/api/throttr");
+      expect(made.url).toBe("wss://page.example/api/throttr/throttr/edge");
     } finally {
       delete globals.location;
     }
   });
 });
+
+/** What the error of a WebSocket that never opened ends with. */
+const HINT = "; is there a Throttr server at wss://a.example/throttr/edge?";
 
 describe("a WebSocket", () => {
   const open = (token?: string | (() => string)): Transport =>
@@ -147,8 +153,8 @@ describe("a WebSocket", () => {
       { code: 1001, reason: "leaving: now" },
       "the connection was closed: 1001 leaving: now",
     ],
-    ["error", {}, "the connection failed"],
-    ["error", { message: "no route" }, "the connection failed: no route"],
+    ["error", {}, `the connection failed${HINT}`],
+    ["error", { message: "no route" }, `the connection failed: no route${HINT}`],
     ["message", { data: {} }, "a message is not an ArrayBuffer, though binaryType asks for that"],
   ])("a WebSocket ends once, with %s %j", async (type, event, detail) => {
     const { made, told } = await connect(open());
@@ -206,7 +212,8 @@ describe("a WebSocket", () => {
       }
     };
     const { told } = await connect(webSocket("https://a.example", { WebSocket: Failing }));
-    expect(told).toEqual([["closed", "connection_failed: the connection failed: bad port", false]]);
+    const detail = `the connection failed: bad port${HINT}`;
+    expect(told).toEqual([["closed", `connection_failed: ${detail}`, false]]);
   });
 
   it("a WebSocket that cannot be constructed has failed", async () => {
@@ -280,7 +287,7 @@ describe("a WebSocket over a service binding", () => {
     [403, "scope_missing", true],
     [503, "connections_max", false],
   ])("a WebSocket over a service binding is refused with %s %s", async (status, code, isFinal) => {
-    const problem = JSON.stringify({ code, detail: "so it is" });
+    const problem = JSON.stringify({ type: `/docs#${code}`, code, detail: "so it is" });
     const { transport } = bindingOf({ ...responseOf(status, problem), webSocket: null });
     expect((await connect(transport)).told).toEqual([["closed", `${code}: so it is`, isFinal]]);
   });

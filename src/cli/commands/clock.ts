@@ -83,6 +83,11 @@ async function ask<Answer>(
   path: string,
   body?: { readonly namespace: string },
 ): Promise<Answer> {
-  const request = { path, token: settings.token, ...(body === undefined ? {} : { body }) };
+  const request = {
+    path,
+    token: settings.token,
+    field: "shards",
+    ...(body === undefined ? {} : { body }),
+  };
   return (await askServer(settings, request, signal)) as Answer;
 }

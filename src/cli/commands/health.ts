@@ -41,7 +41,7 @@ type Health = Record<string, Json> & { readonly status: string; readonly tookMs:
  */
 async function askHealth(settings: ConnectionSettings, signal: AbortSignal): Promise<Health> {
   const startMs = performance.now();
-  const told = await askServer(settings, { path: "/health" }, signal);
+  const told = await askServer(settings, { path: "/health", field: "status" }, signal);
   const status = typeof told["status"] === "string" ? told["status"] : "unknown";
   return { ...told, status, tookMs: Math.round(performance.now() - startMs) };
 }

@@ -100,7 +100,7 @@ async function ask(
   { settings, signal, output }: Invocation,
   path: string,
 ): Promise<Record<string, Json>> {
-  const request = { path: `/v1/limits${path}`, token: settings.token };
+  const request = { path: `/v1/limits${path}`, token: settings.token, field: "atMs" };
   const answer = await askServer(settings, request, signal);
   const { unreachableShards } = answer as unknown as LimitFigures;
   if (unreachableShards.length > 0) {

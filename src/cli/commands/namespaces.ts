@@ -48,7 +48,8 @@ export function namespacePages({ settings, signal }: Invocation): AskPage<Listed
   return async (limit, { cursor }) => {
     const from = cursor === undefined ? "" : `&cursor=${Buffer.from(cursor).toString("base64url")}`;
     const path = `/v1/namespaces?limit=${limit}${from}`;
-    const answer = await askServer(settings, { path, token: settings.token }, signal);
+    const request = { path, token: settings.token, field: "namespaces" };
+    const answer = await askServer(settings, request, signal);
     const { namespaces, cursor: next } = answer as unknown as Answer;
     return { rows: namespaces, cursor: next === null ? null : Buffer.from(next, "base64url") };
   };

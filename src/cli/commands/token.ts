@@ -144,7 +144,7 @@ function addRevocations(program: Command): void {
     .description("list the revoked tokens of the namespace; needs the scope admin")
     .action(
       action<object, []>(async ({ settings, signal, output }) => {
-        const request = { path: REVOCATIONS, token: settings.token };
+        const request = { path: REVOCATIONS, token: settings.token, field: "tokens" };
         const answer = await askServer(settings, request, signal);
         const { issuedBeforeMs, tokens } = answer as unknown as Revoked;
         await output.print(answer, () =>

@@ -2,7 +2,7 @@
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { platform } from "../platform.ts";
 
-/** Path of the door, below the origin of a deployment. */
+/** Path of the door, below the address of a server. */
 export const DOOR_PATH = "/throttr/edge";
 
 /**
@@ -25,7 +25,8 @@ const SCHEMES: Readonly<Record<string, readonly [http: string, ws: string]>> = {
 /**
  * The address of the door.
  *
- * @param url of the deployment, `http`, `https`, `ws` or `wss`; with a path if it is not the usual one
+ * @param url of the server, `http`, `https`, `ws` or `wss`; with the path that all its routes are below, where it has one.
+ *   The address of the door itself is accepted, too.
  * @throws ThrottrError `option_invalid`
  */
 export function doorOf(url: string, scheme: "http" | "ws"): string {
@@ -36,10 +37,29 @@ export function doorOf(url: string, scheme: "http" | "ws"): string {
     throw new ThrottrError("option_invalid", detail);
   }
   door.protocol = schemes[scheme === "http" ? 0 : 1];
-  if (door.pathname === "/") door.pathname = DOOR_PATH;
+  door.pathname = prefixOf(door.pathname) + DOOR_PATH;
   door.hash = "";
   return door.href;
 }
+
+/**
+ * The address of a server over HTTP, without a slash at its end: the path of a route follows it.
+ *
+ * @param url as `doorOf` takes it
+ * @throws ThrottrError `option_invalid`
+ */
+export function serverOf(url: string): string {
+  const { origin, pathname } = new platform.URL(doorOf(url, "http"));
+  return origin + prefixOf(pathname);
+}
+
+/** The path that all routes of a server are below; empty where it has none. */
+function prefixOf(pathname: string): string {
+  const path = withoutSlashes(pathname);
+  return path.endsWith(DOOR_PATH) ? withoutSlashes(path.slice(0, -DOOR_PATH.length)) : path;
+}
+
+const withoutSlashes = (path: string): string => path.replace(/\/+$/, "");
 
 function parse(url: string): InstanceType<typeof platform.URL> | null {
   try {

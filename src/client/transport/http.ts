@@ -2,8 +2,8 @@
 import { checkOptions, type FieldNames } from "../../wire/edge/argument.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { NoAnswer, outcomeUnknown } from "../calls/call.ts";
-import { DOOR_PATH, doorOf, tokenOf } from "./door.ts";
-import { errorOfResponse, shown } from "./failure.ts";
+import { doorOf, tokenOf } from "./door.ts";
+import { errorOfResponse, notThrottr } from "./failure.ts";
 import { pageHint, platform, type Fetch, type FetchResponse } from "../platform.ts";
 import { readWhole } from "./read-whole.ts";
 import type { Transport } from "./transport.ts";
@@ -22,6 +22,8 @@ export interface HttpOptions extends WebSocketOptions {
 
 const HTTP: FieldNames<HttpOptions> = { ...WEB_SOCKET, fetch: true };
 
+/** Content type of messages and replies. */
+const REPLY_TYPE = "application/octet-stream";
 /** Largest body of replies; servers send shorter ones. */
 const REPLY_BYTES_MAX = 128 << 20;
 /** Largest body of an error. */
@@ -48,7 +50,7 @@ const OF_CERTIFICATES =
 /**
  * Carries calls over HTTP, those of one turn in one request.
  *
- * @param url of the deployment; `/throttr/edge` unless it has a path
+ * @param url of the server, with the path that it is below where it has one, as a server inside a Worker does
  * @throws ThrottrError `option_invalid`
  *
  * @example
@@ -64,13 +66,15 @@ export function http(url: string, options: HttpOptions = {}): Transport {
   return {
     exchange: async (message, signal) => {
       const token = await tokenOf(socketOptions.token);
-      const headers: Record<string, string> = { "content-type": "application/octet-stream" };
+      const headers: Record<string, string> = { "content-type": REPLY_TYPE };
       if (token !== null) headers["authorization"] = `Bearer ${token}`;
       const response = await reach(door, () =>
         send(door, { method: "POST", headers, body: message, signal }),
       );
       if (!response.ok) throw await refusalOf(door, response);
-      return await readWhole(response, REPLY_BYTES_MAX);
+      const type = response.headers?.get("content-type") ?? REPLY_TYPE;
+      if (type === REPLY_TYPE) return await readWhole(response, REPLY_BYTES_MAX);
+      throw new ThrottrError("response_invalid", notThrottr(door, response.status, type));
     },
     connect: (events) => socket.connect(events),
   };
@@ -140,12 +144,6 @@ export async function refusalOf(door: string, response: FetchResponse): Promise<
   const text = decoder.decode(await readWhole(response, PROBLEM_BYTES_MAX));
   const error = await errorOfResponse({ text: async () => text });
   if (error !== null) return error;
-  const detail = `HTTP ${status}: ${text === "" ? emptyAnswer(door) : shown(text)}`;
+  const detail = notThrottr(door, status, text);
   return status >= 500 ? outcomeUnknown(detail) : new ThrottrError("response_invalid", detail);
-}
-
-/** A hint for an answer of another server: most likely the path is wrong. */
-function emptyAnswer(door: string): string {
-  const { origin, pathname } = new platform.URL(door);
-  return `${origin}${pathname} is probably not a Throttr Edge server; the path of a server is ${DOOR_PATH} by default`;
 }

@@ -94,10 +94,11 @@ class OpeningSocket implements Socket {
     this.#events.opened();
   }
 
-  /** A hint for a WebSocket that never opened in a browser; elsewhere the error says what is wrong. */
+  /** A hint for a WebSocket that never opened. A browser says nothing, and any server answers with a status. */
   #hint(): string {
     const url = this.#socket?.url;
-    return this.#isOpen || url == null ? "" : pageHint(url);
+    if (this.#isOpen || url == null) return "";
+    return pageHint(url) || `; is there a Throttr server at ${url.split("?")[0]}?`;
   }
 
   #receive(data: unknown): void {

@@ -28,7 +28,7 @@ export const WEB_SOCKET: FieldNames<WebSocketOptions> = { token: true, WebSocket
 /**
  * Carries calls over a WebSocket, which is opened when it is needed, and opened again when it was lost.
  *
- * @param url of the deployment; `/throttr/edge` unless it has a path
+ * @param url of the server, with the path that it is below where it has one, as a server inside a Worker does
  * @throws ThrottrError `option_invalid`
  *
  * @example

@@ -27,7 +27,13 @@ export const success: Answer = ({ frames }) => responseOf(200, concat(frames.map
 
 /** A problem document. */
 export function problem(status: number, code: string): Answer {
-  const document = { title: "Error", status, code, detail: "the test says so" };
+  const document = {
+    type: `/docs#${code}`,
+    title: "Error",
+    status,
+    code,
+    detail: "the test says so",
+  };
   return () => responseOf(status, JSON.stringify(document));
 }
 
