@@ -181,7 +181,7 @@ function Opened({
         </ErrorBoundary>
       </main>
       <Notice />
-      {isHelping ? <Help /> : null}
+      {isHelping ? <Help session={session} /> : null}
     </div>
   );
 }
@@ -211,9 +211,11 @@ function Side({
         ))}
       </nav>
       <div class="side-foot">
-        <a class="reference" href="docs">
-          API reference
-        </a>
+        {hasReference(session) ? (
+          <a class="reference" href="docs">
+            API reference
+          </a>
+        ) : null}
         <Rights session={session} />
         <div class="side-buttons">
           <Button
@@ -299,7 +301,10 @@ const KEYS: readonly (readonly [keys: string, does: string])[] = [
   ["Esc", "Close the window"],
 ];
 
-function Help() {
+/** Below the path of an application, the reference is a module of its own, which may be left out. */
+const hasReference = ({ grant }: Session): boolean => grant.hasReference;
+
+function Help({ session }: { readonly session: Session }) {
   const areOn = useStore(keysStore);
   return (
     <Dialog title="Keyboard shortcuts" onClose={() => helpStore.set(false)}>
@@ -325,9 +330,11 @@ function Help() {
         />
         Enable shortcuts of a single key
       </label>
-      <p class="hint">
-        All API calls with examples: <a href="docs">API reference</a>.
-      </p>
+      {hasReference(session) ? (
+        <p class="hint">
+          All API calls with examples: <a href="docs">API reference</a>.
+        </p>
+      ) : null}
     </Dialog>
   );
 }

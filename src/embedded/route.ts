@@ -32,6 +32,9 @@ export interface RouteOptions {
 
 const PREFIX = "/throttr-edge";
 
+/** Lists all codes. */
+const CODES_PAGE = "https://github.com/throttr/throttr-edge/blob/main/docs/reference.md";
+
 /** The doors, below the prefix. Any other path is the application's. */
 const DOORS = /^\/(?:throttr|yrmcds|channels|v1)\/|^\/(?:health|metrics|openapi\.json)$/;
 
@@ -80,11 +83,14 @@ export async function routeThrottr(
   if (isOwnPage && response.headers.has("access-control-allow-origin")) {
     response.headers.set("access-control-allow-credentials", "true");
   }
-  if (prefix === "" || response.body === null) return response;
+  if (response.body === null) return response;
+  const hasReference = options.docs !== undefined;
   if (response.headers.get("content-type") === PROBLEM_TYPE) {
-    return await prefixedProblem(response, prefix);
+    return await placedProblem(response, hasReference ? prefix : null);
   }
-  return path === "/openapi.json" ? await prefixedDocument(response, prefix) : response;
+  if (path === "/openapi.json") return await placedDocument(response, prefix);
+  if (path === "/v1/access") return await placedGrant(response, hasReference);
+  return response;
 }
 
 /**
@@ -123,14 +129,26 @@ function prefixOf(prefix: string): string {
   );
 }
 
-/** Puts the prefix in front of the path of the page about a problem. */
-async function prefixedProblem(response: Response, prefix: string): Promise<Response> {
-  const problem: { readonly type: string } = await response.json();
-  return Response.json({ ...problem, type: prefix + problem.type }, response);
+/**
+ * Makes a problem lead to the row of its code: in the API reference, or in the project's documentation.
+ *
+ * @param prefix of the API reference; null where there is no such page
+ */
+async function placedProblem(response: Response, prefix: string | null): Promise<Response> {
+  const problem: { readonly type: string; readonly code: string } = await response.json();
+  const type = prefix === null ? `${CODES_PAGE}#${problem.code}` : prefix + problem.type;
+  return Response.json({ ...problem, type }, response);
 }
 
 /** Makes the document say where its routes are. */
-async function prefixedDocument(response: Response, prefix: string): Promise<Response> {
+async function placedDocument(response: Response, prefix: string): Promise<Response> {
+  if (prefix === "") return response;
   const document: object = await response.json();
   return Response.json({ ...document, servers: [{ url: prefix }] }, response);
+}
+
+/** Makes the rights say whether the API reference is there: the dashboard reads them anyway. */
+async function placedGrant(response: Response, hasReference: boolean): Promise<Response> {
+  const grant: object = await response.json();
+  return Response.json({ ...grant, hasReference }, response);
 }

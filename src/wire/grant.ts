@@ -10,6 +10,8 @@ export interface Grant {
   readonly channelPrefixes: readonly string[];
   /** The caller may list the namespaces, and choose one of them for each request. */
   readonly isForAllNamespaces: boolean;
+  /** The server has the API reference at `/docs`. */
+  readonly hasReference: boolean;
   /** When the access ends, ms since the epoch; null for never. */
   readonly expiresAtMs: number | null;
 }

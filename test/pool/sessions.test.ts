@@ -2,7 +2,8 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { routeThrottr, type Session } from "../../src/embedded/route.ts";
+import { routeThrottr, type RouteOptions, type Session } from "../../src/embedded/route.ts";
+import type { Pages } from "../../src/embedded/pages.ts";
 import { tokenOf } from "../support/pool/tokens.ts";
 
 /** As `npm run dev` of a new project sets them; the test deployment has a TOKEN_SECRET, too. */
@@ -17,11 +18,15 @@ async function answerTo(
   path: string,
   session: Session,
   headers: Readonly<Record<string, string>> = {},
+  options: RouteOptions = {},
 ): Promise<{ readonly status: number; readonly json: unknown }> {
   const request = new Request(`http://localhost/throttr-edge${path}`, { headers });
   const variables = { ...env, ...OPEN };
   const context = createExecutionContext();
-  const response = await routeThrottr(request, variables, context, { access: () => session });
+  const response = await routeThrottr(request, variables, context, {
+    ...options,
+    access: () => session,
+  });
   return { status: response!.status, json: await response!.json() };
 }
 
@@ -91,5 +96,26 @@ describe("the rights of a session", () => {
     const { status, json } = await answerTo("/v1/access", { namespace: "app", ...prefixes });
     expect([status, json]).toEqual([500, expect.objectContaining({ code: "internal" })]);
     expect(String(logged.mock.calls)).toContain("would allow any name");
+  });
+});
+
+describe("an application with and without the API reference", () => {
+  const docs: Pages = { files: {}, detours: {} };
+
+  it("the `type` of a problem and the rights lead to the API reference only where it is given", async () => {
+    const refused = await answerTo("/v1/access", null, {}, { docs });
+    expect(refused.json).toMatchObject({ type: "/throttr-edge/docs#token_missing" });
+    const granted = await answerTo("/v1/access", { namespace: "app" }, {}, { docs });
+    expect(granted.json).toMatchObject({ hasReference: true });
+  });
+
+  it("without the API reference the `type` of a problem leads to the project's documentation", async () => {
+    const page = "https://github.com/throttr/throttr-edge/blob/main/docs/reference.md";
+    expect((await answerTo("/v1/access", null)).json).toMatchObject({
+      type: `${page}#token_missing`,
+      code: "token_missing",
+    });
+    const granted = await answerTo("/v1/access", { namespace: "app" });
+    expect(granted.json).toMatchObject({ hasReference: false });
   });
 });

@@ -121,6 +121,7 @@ const SUCCESSES: Readonly<
       keyPrefixes: [],
       channelPrefixes: [],
       isForAllNamespaces: false,
+      hasReference: true,
       expiresAtMs: expect.any(Number),
     },
   ],

@@ -995,7 +995,12 @@ describe("callers", () => {
     const [ns, exp] = [freshNamespace(), nowS() + 60];
     const claims = { ns, exp, scopes: ["write", "read"] as ("read" | "write")[] };
     const limited = { ...claims, keyPrefixes: ["müller:"], channelPrefixes: ["news:"] };
-    const grant = { namespace: ns, expiresAtMs: exp * 1000, isForAllNamespaces: false };
+    const grant = {
+      namespace: ns,
+      expiresAtMs: exp * 1000,
+      isForAllNamespaces: false,
+      hasReference: true,
+    };
     expect((await calling(await bearerOf(limited))("GET", "/v1/access")).json).toEqual({
       ...grant,
       scopes: ["read", "write"],

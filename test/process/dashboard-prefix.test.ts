@@ -178,4 +178,21 @@ describe.skipIf(IS_BLIND)("the dashboard inside a Worker", () => {
     await button(tail, "Listen").click();
     await see(tail, "Listening");
   });
+
+  it("the dashboard links to the API reference only where the application serves it", async () => {
+    const page = await pages.open(dashboard, undefined, "/dashboard");
+    const { origin } = new URL(dashboard.url);
+    await page.context().addCookies([{ name: "user", value: "ada", url: origin }]);
+    const links = page.getByRole("link", { name: "API reference" });
+    for (const [prefix, count] of [
+      ["/edge", 2],
+      ["/bare", 0],
+    ] as const) {
+      await page.goto(`${origin}${prefix}/dashboard`);
+      await see(page.locator(".rights"), /^app$/);
+      await button(page, "Keyboard shortcuts and help").click();
+      await see(dialogOf(page), "Refresh the screen");
+      expect(await links.count()).toBe(count);
+    }
+  });
 });

@@ -22,6 +22,10 @@ const grantAnswer = v.strictObject({
     v.boolean(),
     v.description("Whether the caller may list namespaces, and choose one for each request."),
   ),
+  hasReference: v.pipe(
+    v.boolean(),
+    v.description("Whether `/docs` leads to the API reference of this server."),
+  ),
   expiresAtMs: v.pipe(
     v.nullable(v.number()),
     v.description("When the access ends, in ms since the epoch; null for never."),
@@ -39,6 +43,8 @@ function grantOf({ access, settings }: Caller): Grant {
     keyPrefixes: keyPrefixes.map((prefix) => decoder.decode(prefix)),
     channelPrefixes: channelPrefixes.map((prefix) => decoder.decode(prefix)),
     isForAllNamespaces: isForAllNamespaces(settings, access),
+    // Below the path of an application, `routeThrottr` says what is there.
+    hasReference: true,
     expiresAtMs,
   };
 }

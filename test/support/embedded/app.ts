@@ -124,7 +124,13 @@ export default {
         dashboard,
         docs,
       });
-    return byToken ?? (await bySession()) ?? (await answer(request));
+    const bare = async () =>
+      await routeThrottr(request, environment, ctx, {
+        prefix: "/bare",
+        access: accessOf,
+        dashboard,
+      });
+    return byToken ?? (await bySession()) ?? (await bare()) ?? (await answer(request));
   },
   async queue() {
     await counters.increment("queue", { ttlMs: TTL_MS });
