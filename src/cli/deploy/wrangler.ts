@@ -3,7 +3,8 @@ import { spawnSync, type StdioOptions } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { childExitCode, type ExitCode } from "../exit-code.ts";
-import { TOOLS } from "../tools.ts";
+import { UsageError } from "../failure.ts";
+import { isNodeFor, NODE_FOR_WRANGLER, TOOLS } from "../tools.ts";
 
 export interface Ran {
   readonly status: ExitCode;
@@ -11,15 +12,28 @@ export interface Ran {
   readonly printed: string;
 }
 
-/** @param stdio as `spawn` takes it; all of the terminal unless given */
+/** A Node: the one that runs this command line, or another. */
+export interface NodeProgram {
+  readonly path: string;
+  /** Such as `20.20.2`. */
+  readonly version: string;
+}
+
+/** A command, and its arguments before those of wrangler. */
+export interface WranglerCommand {
+  readonly command: string;
+  readonly before: readonly string[];
+}
+
+/**
+ * @param stdio as `spawn` takes it; all of the terminal unless given
+ * @throws UsageError `node_old`
+ */
 export function runWrangler(args: readonly string[], stdio: StdioOptions = "inherit"): Ran {
-  const program = installedWrangler();
-  const [command, before] =
-    program === null
-      ? ["npx", ["--yes", `wrangler@${TOOLS.wrangler}`]]
-      : [process.execPath, [program]];
+  const node = { path: process.execPath, version: process.versions.node };
+  const { command, before } = wranglerCommand(process.cwd(), node);
   // On Windows `npx` is a script, which only a shell can start.
-  const shell = program === null && process.platform === "win32";
+  const shell = command === "npx" && process.platform === "win32";
   const { status, signal, stdout } = spawnSync(command, [...before, ...args], {
     encoding: "utf8",
     stdio,
@@ -28,12 +42,53 @@ export function runWrangler(args: readonly string[], stdio: StdioOptions = "inhe
   return { status: childExitCode(status, signal), printed: stdout ?? "" };
 }
 
-/** The program of an installed wrangler; null where there is none. */
-function installedWrangler(): string | null {
-  for (const place of [join(process.cwd(), "package.json"), import.meta.url]) {
+/**
+ * How wrangler starts in a folder: on the package `node` of the project, if it has one, as npm scripts find that first.
+ *
+ * @param own the Node that runs this command line
+ * @throws UsageError `node_old` when wrangler would refuse to start on it
+ */
+export function wranglerCommand(folder: string, own: NodeProgram): WranglerCommand {
+  const project = join(folder, "package.json");
+  const wrangler = installed("wrangler", [project, import.meta.url]);
+  const node = projectNode(project) ?? own;
+  if (!isNodeFor(node.version, wrangler?.node)) {
+    throw new UsageError(
+      "node_old",
+      `wrangler needs Node ${NODE_FOR_WRANGLER} or newer, and this is ${node.version}: install one in the folder with \`npm install --save-dev node@24 wrangler@${TOOLS.wrangler}\``,
+    );
+  }
+  return wrangler === null
+    ? { command: "npx", before: ["--yes", `wrangler@${TOOLS.wrangler}`] }
+    : { command: node.path, before: [join(wrangler.folder, "bin/wrangler.js")] };
+}
+
+/** The package `node` of a project, which is a Node; null where it has none. */
+function projectNode(project: string): NodeProgram | null {
+  const found = installed("node", [project]);
+  if (found === null) return null;
+  const program = process.platform === "win32" ? "node.exe" : "node";
+  return { path: join(found.folder, "bin", program), version: found.version };
+}
+
+interface Installed {
+  readonly folder: string;
+  readonly version: string;
+  /** The versions of Node that it runs on, as npm writes them. */
+  readonly node: string | undefined;
+}
+
+/** An installed package, as the first of these places finds it; null where there is none. */
+function installed(name: string, places: readonly string[]): Installed | null {
+  for (const place of places) {
     try {
-      const manifest = createRequire(place).resolve("wrangler/package.json");
-      return join(dirname(manifest), "bin/wrangler.js");
+      const require = createRequire(place);
+      const path = require.resolve(`${name}/package.json`);
+      const { version, engines } = require(path) as {
+        version: string;
+        engines?: { node?: string };
+      };
+      return { folder: dirname(path), version, node: engines?.node };
     } catch {
       // Not there.
     }
