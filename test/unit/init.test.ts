@@ -17,7 +17,7 @@ import fc from "fast-check";
 import { afterAll, describe, expect, inject, it } from "vitest";
 import { unstable_readConfig } from "wrangler";
 import { Clients } from "../../src/cli/connection.ts";
-import { checkedConfig, missingIn, oldDatesOf } from "../../src/cli/init/additions.ts";
+import { checkedConfig, missingIn, oldDatesOf, prefixed } from "../../src/cli/init/additions.ts";
 import { readConfig, textWith } from "../../src/cli/init/config-file.ts";
 import { diffOf } from "../../src/cli/init/diff.ts";
 import { withExportLine } from "../../src/cli/init/main-file.ts";
@@ -73,7 +73,7 @@ async function init(path: string, ...flags: readonly string[]): Promise<Outcome>
 /** A configuration's text with what is missing. */
 function completed(path: string, raisesDate = false): string {
   const file = readConfig(path);
-  const wishes = { classPrefix: "", raisesDate, hasExportLine: false };
+  const wishes = { classes: prefixed(""), raisesDate, hasExportLine: false };
   return textWith(file, missingIn(checkedConfig(file.config, path), path, wishes));
 }
 
@@ -428,6 +428,43 @@ describe("the command init", () => {
     expect(read(path, "wrangler.json")).toContain('"ThrottrHub"');
     expect(read(path, "src/index.ts")).toContain("Hub: ThrottrHub");
     expect((await init(path, "--class-prefix", "1")).exitCode).toBe(2);
+  });
+
+  const declared = (name: string) => `"${name}": { "type": "durable-object", "storage": "sqlite" }`;
+  it.each([
+    ["exports", `{ "main": "src/index.ts", "exports": { ${declared("Hub")} } }\n`],
+    [
+      "migrations",
+      '{ "main": "src/index.ts", "compatibility_date": "2024-01-01", "migrations": [{ "tag": "v1", "new_sqlite_classes": ["Hub"] }] }\n',
+    ],
+  ])("init finds the classes that it gave other names to under %s", async (_, own) => {
+    const files = { "wrangler.json": own, "src/index.ts": `export class Hub {}\n${MODULE}` };
+    const path = folderWith(files);
+    await init(path, "--yes", "--class-prefix", "Throttr");
+    const after = [read(path, "wrangler.json"), read(path, "src/index.ts")];
+    for (const flags of [[], ["--class-prefix", "Throttr"]]) {
+      const again = await init(path, "--yes", ...flags);
+      expect(again.printed.out).toBe("nothing to change\n");
+    }
+    const other = await init(path, "--yes", "--class-prefix", "Other");
+    expect(other.printed.err).toContain("class_taken");
+    // A module that a tool writes can't be asked: the configuration has the names.
+    const built = own.replace("src/index.ts", ".out/worker.js");
+    const generated = folderWith({ "wrangler.json": built });
+    await init(generated, "--yes", "--class-prefix", "Throttr");
+    expect((await init(generated, "--yes")).printed.out).toBe("nothing to change\n");
+    expect([read(path, "wrangler.json"), read(path, "src/index.ts")]).toEqual(after);
+  });
+
+  it.each([
+    'export { Shard } from "throttr-edge/worker";\n',
+    'import { throttrEdge } from "throttr-edge/worker";\nexport const { Shard, throttr } = throttrEdge();\n',
+  ])("init declares no class that the module does not export: %j", async (line) => {
+    const path = folderWith({ "wrangler.json": config, "src/index.ts": line + MODULE });
+    await init(path, "--yes");
+    expect(read(path, "wrangler.json")).toContain('"Shard"');
+    expect(read(path, "wrangler.json")).not.toContain('"Hub"');
+    expect(read(path, "src/index.ts")).toBe(line + MODULE);
   });
 
   it("init creates a project in a folder that is not there, for scripts in JSON", async () => {

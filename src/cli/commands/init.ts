@@ -7,6 +7,7 @@
 import { dirname, extname, relative, resolve } from "node:path";
 import { InvalidArgumentError, type Command } from "commander";
 import type { ExitCode } from "../exit-code.ts";
+import { UsageError } from "../failure.ts";
 import { textIfThere } from "../files.ts";
 import { isInteractive } from "../host.ts";
 import {
@@ -14,11 +15,21 @@ import {
   EXPORTS_DATE,
   missingIn,
   oldDatesOf,
+  prefixed,
+  prefixIn,
+  type ClassName,
+  type ClassNames,
   type WranglerConfig,
 } from "../init/additions.ts";
 import { configPathIn, readConfig, textWith } from "../init/config-file.ts";
 import { diffOf } from "../init/diff.ts";
-import { exportLines, hasExportLine, withExportLine, type MainEdit } from "../init/main-file.ts";
+import {
+  exportedClasses,
+  exportLines,
+  hasExportLine,
+  withExportLine,
+  type MainEdit,
+} from "../init/main-file.ts";
 import { DEV_PORT, newProject } from "../init/new-project.ts";
 import { writeFiles, type FileChange } from "../init/write-files.ts";
 import { action, type Invocation } from "../invocation.ts";
@@ -27,7 +38,7 @@ import { declined, isConfirmed } from "../questions.ts";
 
 interface InitOptions {
   readonly config?: string;
-  readonly classPrefix: string;
+  readonly classPrefix?: string;
   readonly raiseDate?: boolean;
   readonly yes?: boolean;
 }
@@ -50,7 +61,7 @@ export function addInit(program: Command): void {
     .description("add Throttr to the Worker in a folder, or create one there")
     .argument("[folder]", "folder of the project", ".")
     .option("-c, --config <path>", "configuration of wrangler (default: the one in the folder)")
-    .option("--class-prefix <prefix>", "put before the names of Throttr's classes", prefixOf, "")
+    .option("--class-prefix <prefix>", "put before the names of Throttr's classes", prefixOf)
     .option(
       "--raise-date",
       `raise a compatibility date before ${EXPORTS_DATE} instead of adding bindings`,
@@ -102,17 +113,36 @@ async function configPlan(
   const shown = shownPath(path);
   const config = checkedConfig(file.config, shown);
   const main = mainOf(config, path);
+  const exported = exportedClasses(main.text ?? "");
+  assertPrefix(options.classPrefix, exported, main.shown);
+  const prefix = options.classPrefix ?? prefixIn(config) ?? "";
   const additions = missingIn(config, shown, {
-    classPrefix: options.classPrefix,
+    classes: Object.keys(exported).length > 0 ? exported : prefixed(prefix),
     raisesDate: await raisesDate(invocation, options, oldDatesOf(config)),
     hasExportLine: main.text !== null && hasExportLine(main.text),
   });
-  const edit = mainEdit(main, options.classPrefix);
+  const edit = mainEdit(main, prefix);
   const changes = [
     { path, before: file.text, after: textWith(file, additions) },
     ...(edit.kind === "edited" ? [{ path: main.path, before: main.text, after: edit.text }] : []),
   ].filter(({ before, after }) => before !== after);
-  return { changes, notes: notesOf(edit, main.shown, options.classPrefix) };
+  return { changes, notes: notesOf(edit, main.shown, prefix) };
+}
+
+/**
+ * Refuses a prefix for classes that the Worker has under other names: objects keep their data under the name of their class.
+ *
+ * @throws UsageError `class_taken`
+ */
+function assertPrefix(prefix: string | undefined, exported: ClassNames, main: string): void {
+  if (prefix === undefined) return;
+  const wanted: ClassNames = prefixed(prefix);
+  const other = Object.entries(exported).find(([name, own]) => wanted[name as ClassName] !== own);
+  if (other === undefined) return;
+  throw new UsageError(
+    "class_taken",
+    `${main} has Throttr's class ${other[0]} already, as ${other[1]}: leave --class-prefix out`,
+  );
 }
 
 /** Whether to raise old dates. Only a person decides that: the rest of the Worker changes with it. */

@@ -12,7 +12,13 @@ import type { Addition, ConfigObject } from "./json.ts";
 
 /** The classes of objects, by the names that this package exports them under. */
 export const CLASSES = ["Shard", "Hub", "Channel", "Directory"] as const;
-type ClassName = (typeof CLASSES)[number];
+export type ClassName = (typeof CLASSES)[number];
+/** The names that a Worker has the classes under; those that it does not export are missing. */
+export type ClassNames = Readonly<Partial<Record<ClassName, string>>>;
+
+/** All classes, with a prefix. */
+export const prefixed = (prefix: string): ClassNames =>
+  Object.fromEntries(CLASSES.map((name) => [name, prefix + name]));
 
 /** From this date on a Worker finds the classes that it exports by itself, without bindings. */
 export const EXPORTS_DATE = "2025-11-17";
@@ -83,8 +89,8 @@ interface Scope {
 }
 
 export interface Wishes {
-  /** Put before the names of classes, for Workers that have a class of such a name; empty for none. */
-  readonly classPrefix: string;
+  /** The classes to declare, by the names that the Worker exports them under. */
+  readonly classes: ClassNames;
   /** Raises older compatibility dates instead of adding bindings. */
   readonly raisesDate: boolean;
   /** The Worker's module has Throttr's classes: those of the configuration are not another's. */
@@ -124,7 +130,7 @@ export function oldDatesOf(config: WranglerConfig): string[] {
  */
 export function missingIn(config: WranglerConfig, file: string, wishes: Wishes): Addition[] {
   const scopes = scopesOf(config);
-  const names = CLASSES.map((name) => wishes.classPrefix + name);
+  const names = Object.values(wishes.classes);
   const isMigrated = scopes.some(({ own }) => (own.migrations?.length ?? 0) > 0);
   const isDeclared = scopes.some(({ own }) => hasObjects(own.exports));
   if (isMigrated && isDeclared) {
@@ -169,6 +175,20 @@ export function missingIn(config: WranglerConfig, file: string, wishes: Wishes):
     const value = Object.fromEntries(missing.map((name) => [name, entry]));
     return { missing, additions: [{ path: [...path, "exports"], value }] };
   }
+}
+
+/** The prefix that the configuration has all of Throttr's classes under; null where it does not have all of them. */
+export function prefixIn(config: WranglerConfig): string | null {
+  for (const { own } of scopesOf(config)) {
+    const live = new Set([
+      ...classesOf(own.migrations ?? []).keys(),
+      ...Object.keys(own.exports ?? {}),
+    ]);
+    const prefixes = [...live].flatMap((name) => /^(\w*)Shard$/.exec(name)?.[1] ?? []);
+    const found = prefixes.find((prefix) => CLASSES.every((name) => live.has(prefix + name)));
+    if (found !== undefined) return found;
+  }
+  return null;
 }
 
 /** What is missing of the declarations of classes. */
@@ -216,12 +236,15 @@ function missingFlag({ path, own }: Scope, file: string): Addition[] {
   return [{ path: [...path, "compatibility_flags"], value: [NEEDED_FLAG] }];
 }
 
-function missingBindings(scope: Scope, { raisesDate, classPrefix }: Wishes, file: string) {
+function missingBindings(scope: Scope, { raisesDate, classes }: Wishes, file: string) {
   const { path, own, all } = scope;
   const isRaised = raisesDate && !all.compatibility_flags!.includes(WITHOUT_EXPORTS_FLAG);
   if (isRaised || !needsBindings(all)) return [];
   const bound = new Map((own.durable_objects?.bindings ?? []).map((some) => [some.name, some]));
-  const wanted = CLASSES.map((name) => bindingOf(name, classPrefix));
+  const wanted = Object.entries(classes).map(([name, class_name]) => ({
+    name: `THROTTR_${name.toUpperCase()}`,
+    class_name,
+  }));
   for (const { name, class_name } of wanted) {
     const other = bound.get(name);
     if (other === undefined) continue;
@@ -235,11 +258,6 @@ function missingBindings(scope: Scope, { raisesDate, classPrefix }: Wishes, file
   if (missing.length === 0) return [];
   return [{ path: [...path, "durable_objects", "bindings"], value: missing }];
 }
-
-const bindingOf = (name: ClassName, prefix: string) => ({
-  name: `THROTTR_${name.toUpperCase()}`,
-  class_name: prefix + name,
-});
 
 /** The storage of a class in `exports`: `sqlite`, or what stands in the way. */
 function storageOf({ type, state, storage }: Exported): string {

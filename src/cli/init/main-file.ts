@@ -4,7 +4,7 @@
  * The module is read as text, because a parser of TypeScript would be larger than this command line. So it is edited
  * only where the text leaves no doubt; elsewhere a person gets the line to add.
  */
-import { CLASSES, classTaken } from "./additions.ts";
+import { CLASSES, classTaken, type ClassNames } from "./additions.ts";
 
 const MODULE = "throttr-edge/worker";
 
@@ -30,6 +30,37 @@ export function exportLines(prefix: string): string {
     ``,
   ].join("\n");
 }
+
+/** Lists of exports, and what they are exported from; and those of a call of `throttrEdge`. */
+const EXPORT_LIST = /\bexport\s*\{([^}]*)\}(?:\s*from\s*["']([^"'\n]+)["'])?/g;
+const EXPORT_CALL = /\bexport\s+const\s*\{([^}]*)\}\s*=\s*throttrEdge\b/g;
+
+/**
+ * Throttr's classes that a module exports, as far as its text says so; empty where it has none, or exports them in another
+ * way.
+ */
+export function exportedClasses(text: string): ClassNames {
+  if (!hasExportLine(text)) return {};
+  const code = withoutComments(text);
+  const lists = [
+    ...[...code.matchAll(EXPORT_LIST)].filter(([, , from]) => from === MODULE),
+    ...code.matchAll(EXPORT_CALL),
+  ];
+  const exported = new Set(lists.flatMap(([, list = ""]) => list.split(",").map(exportedName)));
+  return Object.fromEntries(
+    CLASSES.flatMap((name) => {
+      const own = new RegExp(`\\b${name}\\s*:\\s*["'](\\w+)["']`).exec(code)?.[1] ?? name;
+      return exported.has(own) ? [[name, own]] : [];
+    }),
+  );
+}
+
+/** The name that an item of a list is exported under. */
+const exportedName = (item: string): string | undefined =>
+  item
+    .trim()
+    .split(/\s+as\s+|\s*:\s*/)
+    .at(-1);
 
 /**
  * Adds the line behind the imports at the head of a module, or at its end when it has none there.
@@ -66,13 +97,7 @@ function exportsName(code: string, name: string): boolean {
   );
   if (declared.test(code)) return true;
   return [...code.matchAll(/\bexport\s*\{([^}]*)\}/g)].some(([, list = ""]) =>
-    list.split(",").some(
-      (item) =>
-        item
-          .trim()
-          .split(/\s+as\s+/)
-          .at(-1) === name,
-    ),
+    list.split(",").some((item) => exportedName(item) === name),
   );
 }
 
