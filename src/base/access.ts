@@ -5,6 +5,9 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { Scope, shardScopesOf, type Layout, type ScopeName } from "../wire/throttr/requests.ts";
 
+const decoder = new TextDecoder();
+const OR = " or ";
+
 /** IDs by which tokens can be revoked: 1 to 64 characters of ASCII without spaces. */
 export const TOKEN_ID = /^[!-~]{1,64}$/;
 
@@ -94,15 +97,33 @@ export function missingRightOfFrame(
 export function missingRightError(
   missing: NonNullable<MissingRight>,
   layout: Layout,
+  access: Access,
 ): ThrottrError {
-  return new ThrottrError(missing, `${layout.name} ${neededRight(missing, layout)}`);
+  return new ThrottrError(missing, `${layout.name} ${neededRight(missing, layout, access)}`);
 }
 
-/** What a request without a right needs, for people: `needs the scope write`. */
-export function neededRight(missing: NonNullable<MissingRight>, layout: Layout): string {
+/** Prefixes in a message, in bytes: a reason to close a WebSocket with has at most 123. */
+const NAMED_BYTES_MAX = 40;
+
+/**
+ * What a request without a right needs, for people: `needs the scope write`. The rights may be those of a token, of a
+ * session or of a binding, so it names none of them.
+ */
+export function neededRight(
+  missing: NonNullable<MissingRight>,
+  layout: Layout,
+  access: Access,
+): string {
   if (missing === "scope_missing") return `needs the scope ${scopeNames(layout.scope)}`;
   const what = layout.prefixes === "keyPrefixes" ? "key" : "channel";
-  return `needs a ${what} that begins with one of the token's ${what}Prefixes`;
+  return `may only use ${what}s that begin with ${prefixNames(access[layout.prefixes!], what)}`;
+}
+
+/** Prefixes as a list; only their number where they are long. */
+function prefixNames(prefixes: readonly Uint8Array[], what: string): string {
+  const bytes = prefixes.reduce((sum, { length }) => sum + length + OR.length, -OR.length);
+  if (bytes > NAMED_BYTES_MAX) return `one of ${prefixes.length} ${what}Prefixes`;
+  return prefixes.map((prefix) => decoder.decode(prefix)).join(OR);
 }
 
 /** Names of the scopes that bits stand for. */

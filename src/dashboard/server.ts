@@ -2,6 +2,7 @@
 import { ThrottrError } from "../client/index.ts";
 import { errorOfResponse } from "../client/transport/failure.ts";
 import { urlOf } from "./base.ts";
+import { learnChallengeOf } from "./challenge.ts";
 import { learnClockOf } from "./server-clock.ts";
 
 /** How long an answer may take, ms. */
@@ -44,6 +45,7 @@ export async function answerOf(
   if (signal !== undefined) init.signal = signal;
   const response = await reached(urlOf(path), init, method === "GET");
   learnClockOf(response.headers);
+  learnChallengeOf(response);
   if (response.ok) return response;
   const detail = `the server answered HTTP ${response.status}`;
   throw (await errorOfResponse(response)) ?? new ThrottrError("response_invalid", detail);

@@ -2,6 +2,7 @@
 import { useState } from "hono/jsx/dom";
 import type { ThrottrError } from "../client/index.ts";
 import { IS_PART } from "./base.ts";
+import { takesTokens } from "./challenge.ts";
 import { Button, Failure, Field, Form } from "./controls/index.ts";
 import { useEffect } from "./effect.ts";
 import { isUnreached } from "./rights.ts";
@@ -30,6 +31,7 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
     setRefusal(refused);
     if (refused === null) onLeave();
   };
+  if (session === null && !takesTokens()) return <SessionMissing />;
   return (
     <main class="alone">
       <Logo />
@@ -70,6 +72,21 @@ export function SignIn({ session, error, onLeave }: SignInProps) {
         </p>
         <pre>{TOKEN_COMMAND}</pre>
       </div>
+    </main>
+  );
+}
+
+/** For the dashboard of an application whose session is the only way in. */
+function SessionMissing() {
+  return (
+    <main class="alone">
+      <Logo />
+      <h1>Throttr Edge</h1>
+      <p class="lead">Sign in to the application.</p>
+      <p class="hint">
+        This dashboard is part of an application, and opens with an account that may see it.
+      </p>
+      <Button label="Retry" kind="primary" icon="reload" onPress={() => void openSession()} />
     </main>
   );
 }

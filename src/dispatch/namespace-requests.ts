@@ -92,7 +92,11 @@ export class NamespaceRequests {
       await turn();
       const missing = frames.isAllowed ? null : missingRightOfFrame(access, layout, bytes, 0);
       if (missing === null) await this.#request(frames, layout, access, sink);
-      else sink.reply(refusalReply(bytes[0]!, missingRightError(missing, layout).message), true);
+      else
+        sink.reply(
+          refusalReply(bytes[0]!, missingRightError(missing, layout, access).message),
+          true,
+        );
     } catch (error) {
       sink.fail(error);
     }

@@ -52,6 +52,6 @@ export class Refuser {
     }
     const layout = this.#layouts[type]!;
     const missing = missingRightOfFrame(this.#access, layout, bytes, at)!;
-    writeError(out, missingRightError(missing, layout).message);
+    writeError(out, missingRightError(missing, layout, this.#access).message);
   }
 }

@@ -32,6 +32,9 @@ export interface RouteOptions {
 
 const PREFIX = "/throttr-edge";
 
+/** In place of `Bearer`: RFC 9110 wants a challenge with each 401, and has none for cookies. */
+const SESSION_CHALLENGE = "Session";
+
 /** Lists all codes. */
 const CODES_PAGE = "https://github.com/throttr/throttr-edge/blob/main/docs/reference.md";
 
@@ -86,7 +89,14 @@ export async function routeThrottr(
   if (response.body === null) return response;
   const hasReference = options.docs !== undefined;
   if (response.headers.get("content-type") === PROBLEM_TYPE) {
-    return await placedProblem(response, hasReference ? prefix : null);
+    const isSessionNeeded =
+      response.status === 401 &&
+      access !== undefined &&
+      readSettings(environment).TOKEN_SECRET === "";
+    const problem = await placedProblem(response, hasReference ? prefix : null);
+    // Without a secret no token can be right: the dashboard reads the challenge, and asks for none.
+    if (isSessionNeeded) problem.headers.set("www-authenticate", SESSION_CHALLENGE);
+    return problem;
   }
   if (path === "/openapi.json") return await placedDocument(response, prefix);
   if (path === "/v1/access") return await placedGrant(response, hasReference);

@@ -113,5 +113,5 @@ export async function openListener(
 function assertAllowed(access: Access, type: number, channel: string): void {
   const layout = LAYOUTS[type]!;
   const missing = missingRight(access, layout, binaryBytes(channel));
-  if (missing !== null) throw missingRightError(missing, layout);
+  if (missing !== null) throw missingRightError(missing, layout, access);
 }

@@ -152,5 +152,5 @@ const replyTooLarge = (): ThrottrError =>
 function refusalError({ type, frame }: Operation<unknown>, access: Access): ThrottrError | null {
   const layout = layoutsOf(EDGE)[type]!;
   const missing = missingRightOfFrame(access, layout, frame, 0);
-  return missing === null ? null : missingRightError(missing, layout);
+  return missing === null ? null : missingRightError(missing, layout, access);
 }

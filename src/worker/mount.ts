@@ -53,8 +53,9 @@ export async function sessionAccess(context: object): Promise<Access | null> {
  * The error for a request without a token whose session does not give the rights that the route needs.
  *
  * @param hasSession the route is about all namespaces, and a session is for one
+ * @param takesTokens the server has a secret to check them with
  */
-export function sessionMissing(hasSession: boolean): ThrottrError {
+export function sessionMissing(hasSession: boolean, takesTokens: boolean): ThrottrError {
   return hasSession
     ? new ThrottrError(
         "deployment_only",
@@ -62,6 +63,8 @@ export function sessionMissing(hasSession: boolean): ThrottrError {
       )
     : new ThrottrError(
         "token_missing",
-        "the application gives this request no rights: sign in there, or send a token as Authorization: Bearer",
+        takesTokens
+          ? "the application gives this request no rights: sign in there, or send a token as Authorization: Bearer"
+          : "the application gives this request no rights: sign in there",
       );
 }

@@ -384,7 +384,7 @@ function assertMayCount(access: Access): void {
   if (access.keyPrefixes.length > 0) {
     throw new ThrottrError(
       "prefix_missing",
-      "a token with keyPrefixes can't open the yrmcds protocol: use /v1/semaphores",
+      "rights with keyPrefixes can't open the yrmcds protocol: use /v1/semaphores",
     );
   }
 }
@@ -425,7 +425,9 @@ async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Acce
   const credentials = credentialsOf(c);
   // Where an application gives the rights, a request has a session, or a token that can be checked.
   const isChecked = credentials.token !== null && settings.TOKEN_SECRET !== "";
-  if (hasSessions(c.executionCtx) && !isChecked) throw sessionMissing(known !== null);
+  if (hasSessions(c.executionCtx) && !isChecked) {
+    throw sessionMissing(known !== null, settings.TOKEN_SECRET !== "");
+  }
   const access = await authenticate(settings, credentials, reach);
   await assertNotRevoked(c.env, c.executionCtx, access);
   return access;

@@ -138,7 +138,7 @@ function assertAllowed(
     }
     const missing = missingRightOfFrame(access, layout, bytes, at);
     if (missing !== null) {
-      const needed = neededRight(missing, layout);
+      const needed = neededRight(missing, layout, access);
       throw new ThrottrError(missing, `${where} ${needed}; nothing was applied`);
     }
     at = frameEnd(layouts, bytes, at);

@@ -454,7 +454,7 @@ describe("forbidden commands", () => {
     );
     const stub = openRpc(ns, limited);
     expect(await refusalOf(stub.exchange(body))).toMatch(
-      /^prefix_missing: INSERT at byte 25 needs a key /,
+      /^prefix_missing: INSERT at byte 25 may only use keys /,
     );
     expect((await openRpc(ns).list()).records).toHaveLength(0);
   });
@@ -470,10 +470,10 @@ describe("forbidden commands", () => {
     );
     const limited = openRpc(namespace, { channelPrefixes: ["room:"], keyPrefixes: ["a"] });
     expect(await refusalOf(limited.publish("news", "x"))).toBe(
-      "prefix_missing: PUBLISH needs a channel that begins with one of the token's channelPrefixes",
+      "prefix_missing: PUBLISH may only use channels that begin with room:",
     );
     expect(await refusalOf(limited.query("b"))).toBe(
-      "prefix_missing: READ needs a key that begins with one of the token's keyPrefixes",
+      "prefix_missing: READ may only use keys that begin with a",
     );
     expect(await limited.publish("room:1", "x")).toBe(false);
     const writer = openRpc(namespace, { scopes: ["write"] });

@@ -99,6 +99,46 @@ describe("the rights of a session", () => {
   });
 });
 
+describe("refusals of a caller without a token", () => {
+  it("a refused key is answered with the prefixes that the session allows", async () => {
+    const keyPrefixes = ["user:ada:", "shared:"];
+    const { json } = await answerTo("/v1/counters/a", { namespace: "app", keyPrefixes });
+    expect(json).toMatchObject({
+      code: "prefix_missing",
+      detail: expect.stringMatching(
+        / may only use keys that begin with user:ada: or shared:$/,
+      ) as string,
+    });
+    const many = Array.from({ length: 16 }, (_, i) => `user:${i}:`);
+    const refused = await answerTo("/v1/counters/a", { namespace: "app", keyPrefixes: many });
+    expect(refused.json).toMatchObject({
+      detail: expect.stringMatching(
+        / may only use keys that begin with one of 16 keyPrefixes$/,
+      ) as string,
+    });
+    expect(JSON.stringify([json, refused.json])).not.toMatch(/token/i);
+  });
+
+  it.each([
+    ["", "Session", "the application gives this request no rights: sign in there"],
+    [
+      "secret",
+      "Bearer",
+      "the application gives this request no rights: sign in there, or send a token as Authorization: Bearer",
+    ],
+  ])(
+    "without a session the challenge says whether a token would do, with the secret '%s'",
+    async (TOKEN_SECRET, challenge, detail) => {
+      const request = new Request("http://localhost/throttr-edge/v1/access");
+      const variables = { ...env, TOKEN_SECRET };
+      const access = () => null;
+      const response = await routeThrottr(request, variables, createExecutionContext(), { access });
+      expect(response!.headers.get("www-authenticate")).toBe(challenge);
+      expect(await response!.json()).toMatchObject({ code: "token_missing", detail });
+    },
+  );
+});
+
 describe("an application with and without the API reference", () => {
   const docs: Pages = { files: {}, detours: {} };
 

@@ -378,8 +378,7 @@ describe("rights", () => {
       restorePair(["user:2", ""], KEEP, COUNTER_5),
       restorePair(["other", "user:"], REPLACE, { ...COUNTER_5, quota: 99n }),
     ];
-    const text =
-      "prefix_missing: RESTORE needs a key that begins with one of the token's keyPrefixes";
+    const text = "prefix_missing: RESTORE may only use keys that begin with user:";
     const pairText = text.replace("RESTORE", "RESTORE_PAIR");
     const replies = commandReplies(
       await door.exchange(concat(mixed), 6 + 5 + text.length + 6 + 5 + pairText.length),

@@ -155,7 +155,7 @@ describe.skipIf(IS_BLIND)("the dashboard inside a Worker", () => {
 
   it("the application's session opens its dashboard, with the rights that it gives", async () => {
     const page = await pages.open(dashboard, undefined, "/dashboard");
-    await see(page, "This deployment needs a token.");
+    await see(page, "Sign in to the application.");
     await page.context().addCookies([{ name: "user", value: "ada", url: dashboard.url }]);
     await page.goto(`${dashboard.url}/dashboard/`);
     await see(page.locator(".rights"), /^app$/);
@@ -177,6 +177,15 @@ describe.skipIf(IS_BLIND)("the dashboard inside a Worker", () => {
     await tail.getByLabel("Channel").fill("news");
     await button(tail, "Listen").click();
     await see(tail, "Listening");
+  });
+
+  it("without a token secret the dashboard asks to sign in to the application, and for no token", async () => {
+    const page = await pages.open(dashboard, undefined, "/dashboard");
+    await see(page, "Sign in to the application.");
+    expect(await page.getByLabel("Token").count()).toBe(0);
+    await page.context().addCookies([{ name: "user", value: "ada", url: dashboard.url }]);
+    await button(page, "Retry").click();
+    await see(page.locator(".rights"), /^app$/);
   });
 
   it("the dashboard links to the API reference only where the application serves it", async () => {

@@ -109,6 +109,9 @@ describe("an application whose classes are exported without bindings", () => {
     await expectCount("ada:a", "7");
     const other = await jsonOf("/edge/v1/counters/bob:a", { ...put, body });
     expect(other).toMatchObject({ code: "prefix_missing", type: "/edge/docs#prefix_missing" });
+    expect(other).toMatchObject({
+      detail: expect.stringMatching(/may only use keys that begin with ada:$/) as string,
+    });
     const figures = await jsonOf("/edge/v1/overview", { headers: SESSION });
     expect(figures).toMatchObject({ code: "scope_missing" });
   });

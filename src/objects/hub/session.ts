@@ -259,7 +259,10 @@ export class Session implements Sink {
     const missing = missingRightOfFrame(this.#parts.access, layout, bytes, at);
     if (missing === null) return false;
     this.#keep(EMPTY, Infinity);
-    this.#ending = { code: 1008, reason: missingRightError(missing, layout).message };
+    this.#ending = {
+      code: 1008,
+      reason: missingRightError(missing, layout, this.#parts.access).message,
+    };
     return true;
   }
 

@@ -102,7 +102,7 @@ async function figuresOfOne(caller: Caller, name: string): Promise<OneLimitFigur
   if (!maySeeName(caller.access, name)) {
     throw new ThrottrError(
       "prefix_missing",
-      "name: none of the token's keyPrefixes allows a key of this limiter",
+      "name: none of the caller's keyPrefixes allows a key of this limiter",
     );
   }
   const { merged, hottest, mostRefused, atMs, unreachableShards } = await ask(caller);
