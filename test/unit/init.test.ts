@@ -389,6 +389,28 @@ describe("the command init", () => {
     expect([read(path, "wrangler.json"), read(path, "src/index.ts")]).toEqual(after);
   });
 
+  it("init ends with the lines of a first limit in an existing Worker", async () => {
+    const named = config.replace("{ ", '{ "name": "shop", ');
+    const path = folderWith({ "wrangler.json": named, "src/index.ts": MODULE });
+    const { err } = (await init(path, "--yes")).printed;
+    for (const line of [
+      "paste a first limit into src/index.ts",
+      'import { routeThrottr, throttr } from "throttr-edge/worker";',
+      'throttr: throttr({ namespace: "shop" }),',
+      "await routeThrottr(request, env, ctx, { dashboard });",
+      "await guard(request, { limiter, key });",
+      "npx wrangler dev --port 8787 --var THROTTR_ACCESS:open --var THROTTR_OPEN_NAMESPACES:any",
+      "/throttr-edge/dashboard?namespace=shop#limits",
+      "docs/embedding.md",
+    ]) {
+      expect(err).toContain(line);
+    }
+    expect((await init(path, "--yes")).printed.err).toBe("");
+    const renamed = folderWith({ "wrangler.json": named, "src/index.ts": MODULE });
+    const { printed } = await init(renamed, "--yes", "--class-prefix", "My");
+    expect(printed.err).not.toContain("import { routeThrottr, throttr }");
+  });
+
   it("init without --yes shows the changes and writes nothing where no person can be asked", async () => {
     const path = folderWith({ "wrangler.json": config, "src/index.ts": MODULE });
     const { exitCode, printed } = await init(path);

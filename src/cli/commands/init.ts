@@ -31,6 +31,7 @@ import {
   type MainEdit,
 } from "../init/main-file.ts";
 import { DEV_PORT, newProject } from "../init/new-project.ts";
+import { nextSteps } from "../init/next-steps.ts";
 import { writeFiles, type FileChange } from "../init/write-files.ts";
 import { action, type Invocation } from "../invocation.ts";
 import { addJsonOption } from "../options.ts";
@@ -126,7 +127,9 @@ async function configPlan(
     { path, before: file.text, after: textWith(file, additions) },
     ...(edit.kind === "edited" ? [{ path: main.path, before: main.text, after: edit.text }] : []),
   ].filter(({ before, after }) => before !== after);
-  return { changes, notes: notesOf(edit, main.shown, prefix) };
+  const module = edit.kind === "unsafe" ? "your module" : main.shown;
+  const next = changes.length === 0 ? [] : nextSteps(config.name, module, prefix !== "");
+  return { changes, notes: [...notesOf(edit, main.shown, prefix), ...next] };
 }
 
 /**

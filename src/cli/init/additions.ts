@@ -71,6 +71,7 @@ const scopeFields = {
 const scopeSchema = v.looseObject(scopeFields);
 const schema = v.looseObject({
   ...scopeFields,
+  name: v.optional(v.string()),
   pages_build_output_dir: v.optional(v.unknown()),
   env: v.optional(table(scopeSchema), {}),
 });

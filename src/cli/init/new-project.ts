@@ -16,7 +16,7 @@ import type { FileChange } from "./write-files.ts";
 export const DEV_PORT = 8787;
 
 /** Local runs need no token, for any namespace, from pages of this machine only. */
-const OPEN =
+export const OPEN =
   "--var THROTTR_ACCESS:open --var THROTTR_OPEN_NAMESPACES:any --var THROTTR_HOSTS:localhost";
 
 /**
