@@ -432,6 +432,26 @@ describe("the command init", () => {
     expect(read(raised, "wrangler.json")).not.toContain("THROTTR_");
   });
 
+  it.each([
+    [
+      "names a file that does not exist",
+      config,
+      /src\/index\.ts, which "main" of .* does not exist/,
+    ],
+    [
+      "is missing",
+      '{ "assets": { "directory": "public" } }\n',
+      /has no "main": a Worker of assets/,
+    ],
+  ])("init changes nothing where main %s", async (_, text, message) => {
+    const path = folderWith({ "wrangler.json": text });
+    const { exitCode, printed } = await init(path, "--yes");
+    expect(exitCode).toBe(2);
+    expect(printed.err).toMatch(/^throttr-edge: main_missing: /);
+    expect(printed.err).toMatch(message);
+    expect(read(path, "wrangler.json")).toBe(text);
+  });
+
   it("init prints the line for a module that a tool writes", async () => {
     const path = folderWith({ "wrangler.json": config.replace("src/index.ts", ".out/worker.js") });
     const { exitCode, printed } = await init(path, "--yes");

@@ -122,7 +122,7 @@ async function configPlan(
     raisesDate: await raisesDate(invocation, options, oldDatesOf(config)),
     hasExportLine: main.text !== null && hasExportLine(main.text),
   });
-  const edit = mainEdit(main, prefix);
+  const edit = mainEdit(main, prefix, shown);
   const changes = [
     { path, before: file.text, after: textWith(file, additions) },
     ...(edit.kind === "edited" ? [{ path: main.path, before: main.text, after: edit.text }] : []),
@@ -165,18 +165,37 @@ async function raisesDate(
 interface Main {
   readonly path: string;
   readonly shown: string;
-  /** Null where it is not there, not a script, or written by a tool. */
+  /** A script that no tool writes. */
+  readonly isEditable: boolean;
+  /** Null where it is not editable, or not there. */
   readonly text: string | null;
 }
 
 function mainOf({ main = "" }: WranglerConfig, configPath: string): Main {
   const path = resolve(dirname(configPath), main);
-  const isOurs = SCRIPTS.includes(extname(main)) && !GENERATED.test(main);
-  return { path, shown: main, text: isOurs ? textIfThere(path) : null };
+  const isEditable = SCRIPTS.includes(extname(main)) && !GENERATED.test(main);
+  return { path, shown: main, isEditable, text: isEditable ? textIfThere(path) : null };
 }
 
-function mainEdit({ text, path }: Main, prefix: string): MainEdit {
+/** @throws UsageError `main_missing`: classes that no module exports would break the deployment; and `class_taken` */
+function mainEdit(
+  { text, path, shown, isEditable }: Main,
+  prefix: string,
+  config: string,
+): MainEdit {
   if (text !== null) return withExportLine(text, shownPath(path), prefix);
+  if (shown === "") {
+    throw new UsageError(
+      "main_missing",
+      `${config} has no "main": a Worker of assets alone has no module that could export Throttr's objects: create one, name it as "main", and run init again`,
+    );
+  }
+  if (isEditable) {
+    throw new UsageError(
+      "main_missing",
+      `${shown}, which "main" of ${config} names, does not exist: create it, and run init again`,
+    );
+  }
   return {
     kind: "unsafe",
     reason: "the Worker's own module is not one that this command can edit",
@@ -185,9 +204,8 @@ function mainEdit({ text, path }: Main, prefix: string): MainEdit {
 
 function notesOf(edit: MainEdit, shown: string, prefix: string): string[] {
   if (edit.kind !== "unsafe") return [];
-  const where = shown === "" ? 'the module that "main" shall name' : shown;
   return [
-    `${edit.reason}. Add to ${where}, or to a module that "main" names instead:`,
+    `${edit.reason}. Add to ${shown}, or to a module that "main" names instead:`,
     "",
     exportLines(prefix),
   ];
