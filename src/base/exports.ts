@@ -10,19 +10,21 @@ const all = exports as object as Readonly<Record<string, unknown>>;
 export const exportedClass = (name: ClassName): unknown => all[nameOf(name)];
 
 /**
- * The error for a class that the Worker lacks.
+ * The error for classes that the Worker lacks.
  *
+ * @param names at least one
  * @param more what the Worker needs beside the export
  */
-export function classMissing(name: ClassName, more = ""): ThrottrError {
-  const exported = nameOf(name);
-  const what = exported === name ? name : `${name} as ${exported}`;
+export function classesMissing(names: readonly ClassName[], more = ""): ThrottrError {
+  const exported = names.map((name) =>
+    nameOf(name) === name ? name : `${name} as ${nameOf(name)}`,
+  );
   return new ThrottrError(
     "class_missing",
-    `the Worker lacks the class ${name}: its main module needs the line ` +
-      `export { ${what} } from "throttr-edge/worker"${more}`,
+    `the Worker lacks the ${names.length === 1 ? "class" : "classes"} ${names.join(", ")}: ` +
+      `its main module needs the line export { ${exported.join(", ")} } from "throttr-edge/worker"${more}`,
   );
 }
 
 /** The name that the Worker exports a class under. */
-const nameOf = (name: ClassName): string => deployment().classes[name] ?? name;
+export const nameOf = (name: ClassName): string => deployment().classes[name] ?? name;

@@ -14,7 +14,9 @@ export function reportFailure(error: unknown): ThrottrError {
   const detail = "a shard failed: requests without a reply may have been applied";
   const failure = refusalOf(error) ?? new ThrottrError("outcome_unknown", detail);
   noteFailure(failure);
-  const stack = error instanceof Error ? error.stack : undefined;
+  // The message for a missing class says all; a stack would only bury it.
+  const hasStack = error instanceof Error && failure.code !== "class_missing";
+  const stack = hasStack ? error.stack : undefined;
   logWarning("requests_failed", { code: failure.code, error: String(error), stack });
   return failure;
 }

@@ -9,7 +9,7 @@
  */
 import type { ThrottrError } from "../wire/edge/error.ts";
 import { deployment, variableOf, type Deployment } from "./deployment.ts";
-import { classMissing, exportedClass } from "./exports.ts";
+import { classesMissing, exportedClass, nameOf } from "./exports.ts";
 import type { Environment } from "./environment.ts";
 import type { ChannelCalls, DirectoryCalls } from "./calls/channel.ts";
 import type { HubCalls } from "./calls/hub.ts";
@@ -100,7 +100,7 @@ function objectsOf<T extends Rpc.DurableObjectBranded>(
 /** @throws ThrottrError `class_missing` */
 function findObjects(env: Environment, name: ObjectClass): Objects {
   const objects = foundObjects(env, name);
-  if (objects === undefined) throw objectsMissing(name);
+  if (objects === undefined) throw objectsMissing(env);
   const { JURISDICTION } = readSettings(env);
   return JURISDICTION === "" ? objects : objects.jurisdiction(JURISDICTION);
 }
@@ -116,11 +116,17 @@ function exportedObjects(name: ObjectClass): Objects | undefined {
   return typeof exported?.getByName === "function" ? (exported as Objects) : undefined;
 }
 
-function objectsMissing(name: ObjectClass): ThrottrError {
-  const { classes } = deployment();
-  return classMissing(
-    name,
-    `, and "exports" of its wrangler.jsonc the line ` +
-      `"${classes[name] ?? name}": { "type": "durable-object", "storage": "sqlite" }`,
+/** Names all that are missing, so that one change of the Worker adds them. */
+function objectsMissing(env: Environment): ThrottrError {
+  const names = (Object.keys(BINDINGS) as ObjectClass[]).filter(
+    (name) => foundObjects(env, name) === undefined,
+  );
+  const lines = names.map(
+    (name) => `"${nameOf(name)}": { "type": "durable-object", "storage": "sqlite" }`,
+  );
+  return classesMissing(
+    names,
+    `, and "exports" of its wrangler.jsonc ${lines.length === 1 ? "the line" : "the lines"} ` +
+      `${lines.join(", ")}; or run npx throttr-edge init`,
   );
 }

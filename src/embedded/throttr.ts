@@ -6,7 +6,7 @@
  */
 import { env, waitUntil } from "cloudflare:workers";
 import type { Access } from "../base/access.ts";
-import { classMissing, exportedClass } from "../base/exports.ts";
+import { classesMissing, exportedClass } from "../base/exports.ts";
 import { accessOfGrant, GrantError, type Grant } from "../base/grant.ts";
 import { semaphoreOver } from "../client/semaphore/over-exchange.ts";
 import type { Semaphore, SemaphoreOptions } from "../client/semaphore/semaphore.ts";
@@ -81,7 +81,7 @@ class Local implements EmbeddedThrottr {
   /** By way of the entrypoint: a Worker that does not export it has no doors in its bundle. */
   async fetch(request: Request): Promise<Response> {
     const entrypoint = exportedClass("Throttr") as Entrypoint | undefined;
-    if (entrypoint === undefined) throw classMissing("Throttr");
+    if (entrypoint === undefined) throw classesMissing(["Throttr"]);
     return await entrypoint({ props: this.#grant }).fetch(request);
   }
 

@@ -81,7 +81,19 @@ describe("objects", () => {
       expect(() => hubStub({}, "ns/XXX/0")).toThrow(
         "class_missing: the Worker lacks the class Hub: its main module needs the line " +
           'export { Hub as ThrottrHub } from "throttr-edge/worker", and "exports" of its wrangler.jsonc ' +
-          'the line "ThrottrHub": { "type": "durable-object", "storage": "sqlite" }',
+          'the line "ThrottrHub": { "type": "durable-object", "storage": "sqlite" }; ' +
+          "or run npx throttr-edge init",
+      );
+    });
+
+    it("all classes that the Worker lacks are named at once, with the lines to add", () => {
+      deploy({ ...EMBEDDED, classes: { Hub: "ThrottrHub", Directory: "ThrottrDirectory" } });
+      const object = '{ "type": "durable-object", "storage": "sqlite" }';
+      expect(() => directoryStub({}, "ns")).toThrow(
+        "class_missing: the Worker lacks the classes Hub, Directory: its main module needs the line " +
+          'export { Hub as ThrottrHub, Directory as ThrottrDirectory } from "throttr-edge/worker", ' +
+          `and "exports" of its wrangler.jsonc the lines "ThrottrHub": ${object}, "ThrottrDirectory": ${object}; ` +
+          "or run npx throttr-edge init",
       );
     });
   });

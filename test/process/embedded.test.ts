@@ -261,8 +261,10 @@ describe("an application with bindings and migrations of an earlier compatibilit
 
   it("a class that the Worker lacks is named with the lines to add", async () => {
     expect(await jsonOf("/publish")).toContain(
-      'class_missing: the Worker lacks the class Channel: its main module needs the line export { Channel } from "throttr-edge/worker"',
+      'class_missing: the Worker lacks the classes Hub, Channel, Directory: its main module needs the line export { Hub, Channel, Directory } from "throttr-edge/worker"',
     );
+    await expect.poll(() => log).toContain("class_missing");
+    expect(log).not.toContain("stack");
     expect(await jsonOf("/fetch")).toContain("class_missing: the Worker lacks the class Throttr");
   });
 });
