@@ -32,6 +32,9 @@ export interface RouteOptions {
 
 const PREFIX = "/throttr-edge";
 
+/** The prefix itself leads to the dashboard, but not the root of the application. */
+const HOME: Pages = { files: {}, detours: { "": "/dashboard", "/": "/dashboard" } };
+
 /** In place of `Bearer`: RFC 9110 wants a challenge with each 401, and has none for cookies. */
 const SESSION_CHALLENGE = "Session";
 
@@ -69,7 +72,7 @@ export async function routeThrottr(
   const prefix = prefixOf(options.prefix ?? PREFIX);
   const url = new URL(request.url);
   const environment = env as Environment;
-  if (!url.pathname.startsWith(`${prefix}/`)) return null;
+  if (url.pathname !== prefix && !url.pathname.startsWith(`${prefix}/`)) return null;
   const path = url.pathname.slice(prefix.length);
   const page = pageOf(request, options, prefix, path);
   if (page !== null) return page;
@@ -119,7 +122,8 @@ function pageOf(
   prefix: string,
   path: string,
 ): Response | null {
-  for (const pages of [dashboard, docs]) {
+  const hasHome = dashboard !== undefined && prefix !== "";
+  for (const pages of [hasHome ? HOME : undefined, dashboard, docs]) {
     const page = pages === undefined ? null : answerPage(pages, request, prefix, path);
     if (page !== null) return page;
   }

@@ -159,3 +159,28 @@ describe("an application with and without the API reference", () => {
     expect(granted.json).toMatchObject({ hasReference: false });
   });
 });
+
+describe("the prefix itself", () => {
+  const dashboard: Pages = { files: {}, detours: {} };
+  const answer = async (path: string, options: RouteOptions): Promise<Response | null> =>
+    await routeThrottr(
+      new Request(`http://localhost${path}`),
+      env,
+      createExecutionContext(),
+      options,
+    );
+
+  it.each(["/throttr-edge", "/throttr-edge/"])("%s leads to the dashboard", async (path) => {
+    const response = await answer(`${path}?namespace=app`, { dashboard });
+    expect(response!.status).toBe(307);
+    expect(response!.headers.get("location")).toBe("/throttr-edge/dashboard?namespace=app");
+  });
+
+  it("the prefix itself is the application's without the dashboard, and where it is the root", async () => {
+    for (const path of ["/throttr-edge", "/throttr-edge/"]) {
+      expect(await answer(path, {})).toBe(null);
+    }
+    expect(await answer("/", { dashboard, prefix: "/" })).toBe(null);
+    expect(await answer("/throttr-edges", { dashboard })).toBe(null);
+  });
+});

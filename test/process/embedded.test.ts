@@ -96,9 +96,14 @@ describe("an application whose classes are exported without bindings", () => {
   });
 
   it("paths that are not the server's are the application's", async () => {
-    for (const path of ["/", "/v1/info", "/edge", "/edge/", "/edge/other", "/edges/v1/info"]) {
+    for (const path of ["/", "/v1/info", "/tokens", "/tokens/", "/edge/other", "/edges/v1/info"]) {
       expect(await textOf(path)).toBe(`the application has no ${path}`);
     }
+  });
+
+  it.each(["/edge", "/edge/"])("%s leads to the dashboard", async (path) => {
+    const page = await fetch(URL_ + path);
+    expect([page.status, page.url]).toEqual([200, `${URL_}/edge/dashboard`]);
   });
 
   it("the application's session gives the rights of the doors below the prefix", async () => {
