@@ -1,8 +1,6 @@
 /** What a person does after `init` has put Throttr into a Worker: the lines of a first limit, and how to run it. */
 import { DEV_PORT, OPEN } from "./new-project.ts";
 
-const EMBEDDING = "https://github.com/throttr/throttr-edge/blob/main/docs/embedding.md";
-
 /**
  * The lines to print.
  *
@@ -46,7 +44,7 @@ export function nextSteps(worker: string | undefined, main: string, isOwn: boole
       `# http://127.0.0.1:${DEV_PORT}/throttr-edge/dashboard?namespace=${namespace}#limits`,
     ].map(indented),
     "",
-    `Rights of your users, tokens and all calls: ${EMBEDDING}`,
+    "Rights of your users, tokens and all calls: docs/embedding.md of the repository",
   ];
 }
 
