@@ -13,6 +13,7 @@ const SPELLED = [
   "README.md", // the deploy button and `git clone`
   "SECURITY.md", // where to report
   ".github/ISSUE_TEMPLATE/config.yml", // links beside the issue forms
+  "src/embedded/route.ts", // the type of problems, where the Worker has no page about them
 ];
 
 /** Addresses of a repository with the package's name, at any host and of any owner. */
