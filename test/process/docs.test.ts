@@ -76,6 +76,8 @@ const NOT_RUN: Readonly<Record<string, string>> = {
     NAMES_ALL,
   "docs/namespaces.md: npx throttr-edge export --all-namespaces backup   # backup/shop.jsonl, … with a token for all, scope read":
     NAMES_ALL,
+  "docs/embedding.md: npx throttr-edge limits --url http://127.0.0.1:8787/throttr-edge --namespace my-app":
+    "names a Worker that has the server inside it; test/process/embedded.test.ts runs the command",
   "docs/operations.md: npx throttr-edge clock            # the lag of each shard":
     "names a deployment; test/process/cli.test.ts runs the command",
   "docs/gateway.md: THROTTR_TOKEN=… npx throttr-edge gateway --url wss://throttr-edge.example.workers.dev":
