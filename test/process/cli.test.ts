@@ -991,7 +991,7 @@ describe("health", () => {
     const foreign = await run(`health --url http://127.0.0.1:${port}`);
     expect([foreign.exitCode, foreign.err]).toEqual([
       3,
-      expect.stringContaining("something other than JSON"),
+      expect.stringContaining("did not answer as a Throttr server"),
     ]);
     other.close();
   });
