@@ -197,14 +197,15 @@ export async function runPosts(
   history: History,
 ): Promise<void> {
   const underWay: Promise<void>[] = [];
-  for (const [i, { isWaiting, isPage, sendings }] of all.entries()) {
+  for (const { isWaiting, isPage, sendings } of all) {
     if (isWaiting) await Promise.all(underWay.splice(0));
     const count = isPage ? 1 : sendings.length;
     const sent = slots
       .messagesOf(sendings.slice(0, count), HTTP_VALUE_SIZE)
       .filter(({ channel }) => !isPage || channel !== "");
     if (sent.length === 0) continue;
-    const publications = publicationsOf(sent, `post ${i}`, 0, history);
+    // A name that no other call has, either: two calls publish side by side.
+    const publications = publicationsOf(sent, `post ${tick()}`, 0, history);
     const answered = isPage
       ? publishPlain(sent[0]!).then((delivered) => [{ delivered }])
       : publishBody(sent).then((statuses) => statuses.map((status) => ({ status })));
