@@ -26,6 +26,7 @@ import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
 import { readBody } from "./body.ts";
 import { callerOf, type Caller } from "./caller.ts";
+import { credentialsOf, subprotocolsOf } from "./credentials.ts";
 import { channelOf, openListener, publishMessage } from "./channels.ts";
 import { assertHealthy } from "./health.ts";
 import { locationOf, openConnection } from "./hubs.ts";
@@ -40,7 +41,7 @@ import { askSurvey } from "./survey.ts";
 import { answerBody } from "./throttr-http.ts";
 import { assertNotRevoked } from "./revocations.ts";
 import { trustedAccess } from "./trust.ts";
-import { authenticate, type Credentials, type Reach } from "./token.ts";
+import { authenticate, type Reach } from "./token.ts";
 import { liveQuery } from "./v1/overview.ts";
 import { readQuery } from "./v1/request.ts";
 import { assertScopes, serveJson } from "./v1/serve.ts";
@@ -66,10 +67,6 @@ const DOORS_TEXT = `Throttr Edge ${VERSION}
  * confirms none of the names that they offered.
  */
 const SUBPROTOCOL = "throttr";
-/**
- * What a token follows in the name of a subprotocol. The name is never confirmed, so that the token is not sent back.
- */
-const BEARER_SUBPROTOCOL = "bearer.";
 
 /**
  * The routes of all HTTP doors. The Worker runs them for requests from outside, and the entrypoint `Throttr` for
@@ -221,7 +218,7 @@ async function openWebSocket(
   if (c.req.header("upgrade")?.toLowerCase() !== "websocket") {
     throw new ThrottrError("upgrade_required", upgradeText);
   }
-  const offered = subprotocolsOf(c);
+  const offered = subprotocolsOf(c.req);
   const isGateway = offered.includes(BRIDGE_SUBPROTOCOL);
   // A plain WebSocket would send the gateway messages without the bridge's header, which it would misread.
   if (!isGateway && offered.some((name) => name.startsWith(BRIDGE_SUBPROTOCOL_PREFIX))) {
@@ -422,7 +419,7 @@ async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Acce
   // A binding or a session is for one namespace.
   if (known !== null && reach !== "deployment") return known;
   const settings = settingsFor(c.executionCtx, readSettings(c.env));
-  const credentials = credentialsOf(c);
+  const credentials = credentialsOf(c.req);
   // Where an application gives the rights, a request has a session, or a token that can be checked.
   const isChecked = credentials.token !== null && settings.TOKEN_SECRET !== "";
   if (hasSessions(c.executionCtx) && !isChecked) {
@@ -431,22 +428,4 @@ async function accessOf(c: AppContext, reach: Reach = "namespace"): Promise<Acce
   const access = await authenticate(settings, credentials, reach);
   await assertNotRevoked(c.env, c.executionCtx, access);
   return access;
-}
-
-/** The token of a request; null without one. A ticket goes first: its URL was made for this request. */
-function credentialsOf(c: AppContext): Credentials {
-  const ticket = c.req.query("ticket");
-  if (ticket !== undefined) return { token: ticket, isTicket: true };
-  const authorization = c.req.header("authorization");
-  // Another scheme counts as an invalid token, not as a missing one: `ACCESS=open` must not accept it.
-  if (authorization !== undefined) {
-    return { token: /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? "", isTicket: false };
-  }
-  const offered = subprotocolsOf(c).find((name) => name.startsWith(BEARER_SUBPROTOCOL));
-  return { token: offered?.slice(BEARER_SUBPROTOCOL.length) ?? null, isTicket: false };
-}
-
-/** The subprotocols that a WebSocket handshake offers, in the client's order; one empty name without the header. */
-function subprotocolsOf(c: AppContext): string[] {
-  return (c.req.header("sec-websocket-protocol") ?? "").split(",").map((name) => name.trim());
 }

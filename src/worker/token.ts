@@ -13,6 +13,7 @@ import { OPEN_ACCESS, TOKEN_ID, type Access } from "../base/access.ts";
 import { DEPLOYMENT } from "../base/names.ts";
 import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../base/settings.ts";
+import type { Credentials } from "./credentials.ts";
 import { NAMED, OPEN_NAMESPACE } from "../wire/credentials.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 
@@ -109,13 +110,6 @@ function idOf(jti: unknown): string | null {
 
 /** The claims of a token. */
 export type Claims = v.InferInput<typeof claimsSchema>;
-
-/** Where a request carries its token. */
-export interface Credentials {
-  readonly token: string | null;
-  /** Whether the token came in the URL. */
-  readonly isTicket: boolean;
-}
 
 /** What a route is about: one namespace, the deployment with all of them, or either, as the token says. */
 export type Reach = "namespace" | "deployment" | "either";
