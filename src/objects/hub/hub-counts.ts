@@ -7,11 +7,9 @@ import type { HubReport } from "../../base/calls/channel.ts";
 import type { HubFigures } from "../../base/calls/hub.ts";
 import { presentMs } from "../../base/clock.ts";
 import { DataPoints } from "../../base/data-points.ts";
-import { logWarning } from "../../base/log.ts";
 import { hubName } from "../../base/names.ts";
 import { readSettings } from "../../base/settings.ts";
-import { directoryStub } from "../../base/stubs.ts";
-import { orIfUnknown } from "../../base/unknown-method.ts";
+import { sendReport } from "../../base/send-report.ts";
 import { MinuteReporter } from "../../engine/minute-report.ts";
 import { StoredCounts } from "../../engine/stored-counts.ts";
 import { Tally, type TallyFigures } from "../../engine/tally.ts";
@@ -67,8 +65,8 @@ export class HubCounts {
     const report = this.#reporter.take();
     if (report === null) return;
     const counts = new StoredCounts(this.tally, null, true).takeAll(presentMs());
-    const call = directoryStub(this.#env, this.#namespace).report(this.#hub.name, report, counts);
-    this.#hub.waitUntil(this.#sent(call));
+    const { name, waitUntil } = this.#hub;
+    waitUntil(sendReport(this.#env, this.#namespace, name, report, counts));
   }
 
   /** Gives all counts away, and begins at 0. */
@@ -81,14 +79,5 @@ export class HubCounts {
     this.#sinceMs = nowMs;
     this.#reporter?.begin(nowMs, 0);
     return { figures, last };
-  }
-
-  /** A report that is lost is made good by the next one. */
-  async #sent(call: Promise<void>): Promise<void> {
-    try {
-      await orIfUnknown(call, () => {});
-    } catch (error) {
-      logWarning("report_failed", { object: this.#hub.name, error: String(error) });
-    }
   }
 }

@@ -8,11 +8,11 @@ import { DataPoints } from "../../base/data-points.ts";
 import { logWarning } from "../../base/log.ts";
 import { shardName } from "../../base/names.ts";
 import { readSettings } from "../../base/settings.ts";
-import { directoryStub, hasDirectory } from "../../base/stubs.ts";
-import { orIfUnknown } from "../../base/unknown-method.ts";
+import { sendReport } from "../../base/send-report.ts";
+import { hasDirectory } from "../../base/stubs.ts";
 import type { ShardFigures, ShardLimitFigures, ShardSummary } from "../../base/calls/shard.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { MinuteReport, MinuteReporter } from "../../engine/minute-report.ts";
+import type { MinuteReporter } from "../../engine/minute-report.ts";
 import type { TallyFigures } from "../../engine/tally.ts";
 import type { Journal } from "./journal.ts";
 
@@ -94,18 +94,9 @@ export class ShardCounts {
 
   #report(): void {
     const report = this.#reporter?.take() ?? null;
-    if (report !== null) this.#shard.waitUntil(this.#send(report));
-  }
-
-  /** A report that is lost is made good by the next one. */
-  async #send(report: MinuteReport): Promise<void> {
-    const { name } = this.#shard;
-    try {
-      const directory = directoryStub(this.#env, this.#namespace);
-      await orIfUnknown(directory.report(name, report), () => {});
-    } catch (error) {
-      logWarning("report_failed", { object: name, error: String(error) });
-    }
+    if (report === null) return;
+    const { name, waitUntil } = this.#shard;
+    waitUntil(sendReport(this.#env, this.#namespace, name, report));
   }
 
   /**
