@@ -7,11 +7,12 @@
 import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
 import { shown } from "../wire/ratelimit/error.ts";
 import type { Access } from "./access.ts";
+import { NAMESPACE } from "./names.ts";
 
 /** Prefixes of a kind in one grant. Each key of each request is compared with all of them. */
-const PREFIXES_MAX = 16;
+export const PREFIXES_MAX = 16;
 /** Bytes of a prefix, as of a key: a longer one could match none. */
-const PREFIX_BYTES_MAX = 255;
+export const PREFIX_BYTES_MAX = 255;
 
 /** What a caller may do. */
 export interface Grant {
@@ -35,7 +36,11 @@ const FIELDS: readonly string[] = ["namespace", "scopes", "keyPrefixes", "channe
 const EXPIRING_FIELDS: readonly string[] = [...FIELDS, "expiresAtMs"];
 
 /** The names of all scopes, in the order of their bits. */
-const SCOPE_NAMES = Object.keys(Scope) as ScopeName[];
+export const SCOPE_NAMES = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
+
+/** Scopes as an access has them. */
+export const scopeBits = (names: readonly ScopeName[]): number =>
+  names.reduce((bits, name) => bits | Scope[name], 0);
 
 /** Prefixes become bytes once, when a grant is read: keys are compared as bytes. */
 const encoder = new TextEncoder();
@@ -61,7 +66,7 @@ export function accessOfGrant(grant: unknown, isOfSession = false): Access {
     .filter((name) => !known.includes(name))
     .map((name) => `${name}: unknown field; the fields are ${known.join(", ")}`);
   const { namespace = "default", scopes = SCOPE_NAMES, expiresAtMs = null } = fields;
-  if (typeof namespace !== "string" || !/^[\w.-]{1,64}$/.test(namespace)) {
+  if (typeof namespace !== "string" || !NAMESPACE.test(namespace)) {
     errors.push("namespace: expected 1 to 64 letters, digits, dots, dashes or underscores");
   }
   if (!isListOf(scopes, (name) => SCOPE_NAMES.includes(name as ScopeName))) {
@@ -79,7 +84,7 @@ export function accessOfGrant(grant: unknown, isOfSession = false): Access {
   if (errors.length > 0) throw new GrantError(errors.join("; "));
   return {
     namespace: namespace as string,
-    scopes: (scopes as ScopeName[]).reduce((bits, name) => bits | Scope[name], 0),
+    scopes: scopeBits(scopes as ScopeName[]),
     keyPrefixes,
     channelPrefixes,
     expiresAtMs: expiresAtMs as number | null,

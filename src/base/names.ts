@@ -13,6 +13,9 @@ export const EVERYBODY = "*";
  */
 export const DEPLOYMENT = "*";
 
+/** The name of a namespace. */
+export const NAMESPACE = /^[\w.-]{1,64}$/;
+
 /** Shards: `namespace/index`. */
 export const shardName = {
   format: (namespace: string, index: number): string => `${namespace}/${index}`,

@@ -10,8 +10,9 @@ import { JwtTokenSignatureMismatched } from "hono/utils/jwt/types";
 import * as v from "valibot";
 import { presentMs } from "../base/clock.ts";
 import { OPEN_ACCESS, TOKEN_ID, type Access } from "../base/access.ts";
-import { DEPLOYMENT } from "../base/names.ts";
-import { Scope, type ScopeName } from "../wire/throttr/requests.ts";
+import { PREFIX_BYTES_MAX, PREFIXES_MAX, SCOPE_NAMES, scopeBits } from "../base/grant.ts";
+import { DEPLOYMENT, NAMESPACE } from "../base/names.ts";
+import type { ScopeName } from "../wire/throttr/requests.ts";
 import type { Settings } from "../base/settings.ts";
 import type { Credentials } from "./credentials.ts";
 import { NAMED, OPEN_NAMESPACE } from "../wire/credentials.ts";
@@ -21,11 +22,6 @@ import { ThrottrError } from "../wire/edge/error.ts";
 export const TICKET_TTL_S_MAX = 300;
 /** Tolerated difference between the clocks of issuer and server, in seconds. */
 const LEEWAY_S = 5;
-/** Prefixes of a kind in one token. Each key of each request is compared with all of them. */
-const PREFIXES_MAX = 16;
-/** Bytes of a prefix, as of a key: a longer one could match none. */
-const PREFIX_BYTES_MAX = 255;
-
 /** Prefixes become bytes once, when a token is read: keys are compared as bytes. */
 const encoder = new TextEncoder();
 
@@ -44,23 +40,17 @@ const prefixes = v.optional(
   [],
 );
 
-/** All scopes, in the order of their bits. */
-export const scopeNames = Object.keys(Scope) as [ScopeName, ...ScopeName[]];
-
 /** @param field the field with the name, for messages */
 export const namespaceName = (field: string) =>
   v.pipe(
     v.string(`${field}: expected a namespace`),
-    v.regex(
-      /^[\w.-]{1,64}$/,
-      `${field}: expected 1 to 64 letters, digits, dots, dashes or underscores`,
-    ),
+    v.regex(NAMESPACE, `${field}: expected 1 to 64 letters, digits, dots, dashes or underscores`),
   );
 
-/** The rights in a grant, be it a token's claims or a binding's props. */
-export const grantFields = {
+/** The rights in a token's claims. */
+const grantFields = {
   scopes: v.array(
-    v.picklist(scopeNames, `scopes: expected ${scopeNames.join(", ")}`),
+    v.picklist(SCOPE_NAMES, `scopes: expected ${SCOPE_NAMES.join(", ")}`),
     "scopes: expected a list",
   ),
   keyPrefixes: prefixes,
@@ -89,7 +79,7 @@ const claimsSchema = v.object({
 });
 
 /** Makes an access from a grant. */
-export function accessOf(
+function accessOf(
   namespace: string,
   grant: {
     readonly scopes: readonly ScopeName[];
@@ -99,8 +89,7 @@ export function accessOf(
   expiresAtMs: number | null,
 ): Access {
   const { scopes, keyPrefixes, channelPrefixes } = grant;
-  const bits = scopes.reduce((sum, name) => sum | Scope[name], 0);
-  return { namespace, scopes: bits, keyPrefixes, channelPrefixes, expiresAtMs };
+  return { namespace, scopes: scopeBits(scopes), keyPrefixes, channelPrefixes, expiresAtMs };
 }
 
 /** The `jti` of a token, by which it can be revoked; null where an issuer has written none, or something else. */

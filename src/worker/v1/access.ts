@@ -3,7 +3,8 @@ import * as v from "valibot";
 import type { Grant } from "../../wire/grant.ts";
 import { Scope } from "../../wire/throttr/requests.ts";
 import type { Caller } from "../caller.ts";
-import { isForAllNamespaces, scopeNames } from "../token.ts";
+import { SCOPE_NAMES } from "../../base/grant.ts";
+import { isForAllNamespaces } from "../token.ts";
 import { ok, route } from "./route.ts";
 
 const prefixes = (names: string) =>
@@ -15,7 +16,7 @@ const prefixes = (names: string) =>
 /** The schema of `Grant` in `wire/grant.ts`. */
 const grantAnswer = v.strictObject({
   namespace: v.string(),
-  scopes: v.array(v.picklist(scopeNames)),
+  scopes: v.array(v.picklist(SCOPE_NAMES)),
   keyPrefixes: prefixes("Keys"),
   channelPrefixes: prefixes("Channels"),
   isForAllNamespaces: v.pipe(
@@ -38,7 +39,7 @@ function grantOf({ access, settings }: Caller): Grant {
   const { namespace, scopes, expiresAtMs, keyPrefixes, channelPrefixes } = access;
   return {
     namespace,
-    scopes: scopeNames.filter((name) => (scopes & Scope[name]) !== 0),
+    scopes: SCOPE_NAMES.filter((name) => (scopes & Scope[name]) !== 0),
     // They came as text, in the claims of a token or the props of a binding.
     keyPrefixes: keyPrefixes.map((prefix) => decoder.decode(prefix)),
     channelPrefixes: channelPrefixes.map((prefix) => decoder.decode(prefix)),
