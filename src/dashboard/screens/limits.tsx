@@ -91,12 +91,8 @@ function AllLimits({
     <>
       <Head title="Limits" lead="What rate limits grant and refuse" watched={watched} />
       <Allowed session={session} scope="admin">
-        <Failing watched={watched} />
-        {figures === null ? (
-          watched.error === null ? (
-            <Skeleton rows={8} />
-          ) : null
-        ) : figures.limits.length === 0 && figures.others === null ? (
+        <NotLoaded watched={watched} />
+        {figures === null ? null : figures.limits.length === 0 && figures.others === null ? (
           <Empty title="No decisions yet">
             A limiter is listed here from its first decision on. <TryLink>Try one by hand</TryLink>,
             or connect an application.
@@ -147,12 +143,8 @@ function OneLimit({
         <Button label="All limits" icon="previous" onPress={onClose} />
       </Head>
       <Allowed session={session} scope="admin">
-        <Failing watched={watched} />
-        {figures === null ? (
-          watched.error === null ? (
-            <Skeleton rows={8} />
-          ) : null
-        ) : (
+        <NotLoaded watched={watched} />
+        {figures === null ? null : (
           <>
             <Figures session={session} name={name} samples={watched.samples} rates={figures} />
             <Unreachable shards={figures.unreachableShards} />
@@ -245,8 +237,13 @@ function TryLink({
   );
 }
 
-function Failing({ watched: { error, reload, isLoading } }: { readonly watched: Loaded<unknown> }) {
-  if (error === null) return null;
+/** What stands in place of figures that have not come, or could not be renewed. */
+function NotLoaded({
+  watched: { value, error, reload, isLoading },
+}: {
+  readonly watched: Loaded<unknown>;
+}) {
+  if (error === null) return value === null ? <Skeleton rows={8} /> : null;
   if (error.code === "limit_absent") {
     return <Empty title="No decisions yet">No shard has counted a limiter of this name.</Empty>;
   }
