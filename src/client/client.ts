@@ -19,7 +19,7 @@ import type { CallOptions } from "./calls/call.ts";
 import { Connection } from "./lanes/connection.ts";
 import { ExchangeLane } from "./lanes/exchange-lane.ts";
 import { withRandomLeaseId } from "./semaphore/lease-id.ts";
-import { CALL, CALLS, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
+import { CALL, CALLS, DRAW_REQUEST, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./calls/pipeline.ts";
@@ -123,6 +123,14 @@ export class ThrottrClient implements ClientCalls {
   }
   refund(...given: Given<"refund">) {
     return this.#call("refund", (request) => operations.refund(known(request)), given, given[1]);
+  }
+  draw(...given: Given<"draw">) {
+    return this.#call(
+      "draw",
+      (request) => operations.draw(known(request, DRAW_REQUEST)),
+      given,
+      given[1],
+    );
   }
   reset(...given: Given<"reset">) {
     return this.#call("reset", (request) => operations.reset(known(request)), given, given[1]);
@@ -296,7 +304,7 @@ function rejected(error: unknown): Promise<never> {
 }
 
 /** @throws ThrottrError `option_invalid` */
-function known<Request extends Omit<LimitRequest, "cost">>(request: Request): Request {
-  checkOptions(request, LIMIT_REQUEST, "a request");
+function known<Request extends object>(request: Request, names: object = LIMIT_REQUEST): Request {
+  checkOptions(request, names, "a request");
   return request;
 }

@@ -36,6 +36,7 @@ export const CALLS = {
   limit: CALL,
   peek: CALL,
   refund: CALL,
+  draw: CALL,
   reset: CALL,
   acquire: {
     resources: true,
@@ -67,6 +68,18 @@ export const LIMIT_REQUEST: FieldNames<operations.LimitRequest> = {
   strategy: true,
   cost: true,
   idempotencyKey: true,
+};
+
+export const DRAW_REQUEST: FieldNames<operations.DrawRequest> = {
+  name: true,
+  key: true,
+  strategy: true,
+  cost: true,
+  wanted: true,
+  leaseMs: true,
+  returns: true,
+  granted: true,
+  refused: true,
 };
 
 export const RENEWAL: FieldNames<semaphores.RenewOptions> = { ttlMs: true };

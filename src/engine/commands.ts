@@ -20,8 +20,7 @@ import { StateError } from "../wire/ratelimit/state.ts";
 import { Change, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { CommandFrame } from "./command-frame.ts";
 import { KeptAnswers } from "./kept-answers.ts";
-import { LimitCommands } from "./limit-commands.ts";
-import type { LimitFigures } from "./limit-figures.ts";
+import { LimitCommands, type LimitParts } from "./limit-commands.ts";
 import type { Records } from "./records.ts";
 import { assertKind, Refusal, SHARD_FULL } from "./refusal.ts";
 import { Restore } from "./restore.ts";
@@ -37,6 +36,7 @@ import { U64 } from "./time.ts";
 const WITHOUT_ONCE: readonly number[] = [
   Command.read,
   Command.peek,
+  Command.draw,
   Command.restore,
   Command.restorePair,
   ...SEMAPHORE_COMMANDS,
@@ -59,19 +59,18 @@ export class Commands {
 
   /**
    * @param answerTtlMs how long the answer to a command with an idempotency key is kept
-   * @param limitFigures counts decisions of limits; null: nothing is counted
    */
   constructor(
     records: Records,
     semaphores: Semaphores,
     out: ByteWriter,
     answerTtlMs: number,
-    limitFigures: LimitFigures | null,
+    limits: LimitParts,
   ) {
     this.#records = records;
     this.#out = out;
     this.#keptAnswers = new KeptAnswers(records, out, answerTtlMs);
-    this.#limits = new LimitCommands(records, out, limitFigures);
+    this.#limits = new LimitCommands(records, out, limits);
     this.#restore = new Restore(records);
     this.#semaphores = new SemaphoreCommands(records, semaphores, out);
   }
@@ -86,7 +85,8 @@ export class Commands {
       else this.#writeAnswer();
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      if (frame.type === Command.limit) this.#limits.countError(frame);
+      if (frame.type === Command.limit || frame.type === Command.draw)
+        this.#limits.countError(frame);
       this.#out.length = start;
       writeError(
         this.#out,
@@ -133,6 +133,7 @@ export class Commands {
       case Command.limit:
       case Command.peek:
       case Command.refund:
+      case Command.draw:
         return this.#limits.execute(frame);
       case Command.restore:
         return this.#out.u8(this.#restore.execute(frame, Keyspace.throttr));

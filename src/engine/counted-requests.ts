@@ -43,7 +43,7 @@ const EDGE = protocolByName("edge", undefined)!;
 const NAMES = new Map<number, string>(
   [...Object.entries(RequestType), ...Object.entries(Command)].map(([name, type]) => [type, name]),
 );
-const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund];
+const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund, Command.draw];
 
 /** All counted requests, those of Throttr first, by type. EVENT is counted although it is always refused. */
 export const COUNTED_REQUESTS: readonly CountedRequest[] = [

@@ -17,6 +17,7 @@ import { anyProtocolByCode } from "../wire/protocols.ts";
 import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
 import { Mark, clockRow, countsRow } from "./image.ts";
+import { Allowances } from "./allowances.ts";
 import { LimitFigures } from "./limit-figures.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
@@ -49,6 +50,8 @@ export interface EngineOptions {
   bytesMax: number;
   /** Usage of records, requests by type and decisions of limits are counted. */
   isCounting: boolean;
+  /** Random for each start, 0 to 2^20 - 1: numbers of draws from before a restart mean nothing after it. 0 unless given. */
+  drawSalt?: number;
   /** How long the answer to a command with an idempotency key is kept, ms; 10 minutes unless given. */
   answerTtlMs?: number;
   /** Interval over which maxima of semaphores are taken, ms; a day unless given. */
@@ -90,6 +93,7 @@ export class Engine {
     isCounting,
     answerTtlMs = ANSWER_TTL_MS,
     semaphoreIntervalMs = SEMAPHORE_INTERVAL_MS,
+    drawSalt = 0,
   }: EngineOptions) {
     this.#isCounting = isCounting;
     this.limitFigures = new LimitFigures(hashKey);
@@ -103,7 +107,10 @@ export class Engine {
       this.#answer,
       this.#tally.totals,
       answerTtlMs,
-      isCounting ? this.limitFigures : null,
+      {
+        figures: isCounting ? this.limitFigures : null,
+        allowances: new Allowances(drawSalt * 2 ** 32),
+      },
     );
     this.listing = new Listing(this.#records);
     this.semaphorePages = new SemaphorePages(this.#records, this.semaphores);

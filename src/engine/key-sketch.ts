@@ -17,6 +17,8 @@ export const SKETCH_ENTRIES = 64;
 /** The wire has one byte for the length of a key, so keys are kept whole: two sketches take 36 KiB. */
 const KEY_BYTES_MAX = 255;
 export const HALVING_MS = 300_000;
+/** A caller may claim any number of decisions of its own. */
+const COUNT_MAX = 2 ** 32 - 1;
 /** More halvings leave nothing of any count. */
 const HALVINGS_MAX = 32;
 
@@ -48,11 +50,11 @@ export class KeySketch {
     for (let i = 0; i < halvings; i++) this.#halve();
   }
 
-  /** Counts the key `bytes[at, at + length)`. Four positions, and no object: it runs for every decision. */
-  count(hash: number, bytes: Uint8Array, at: number, length: number): void {
+  /** Counts the key `bytes[at, at + length)`. Positions, and no object: it runs for every decision. */
+  count(hash: number, bytes: Uint8Array, at: number, length: number, times = 1): void {
     const entry = this.#keys.find(hash, bytes, at, length);
-    if (entry >= 0) this.#counts[entry]!++;
-    else this.#admit(hash, bytes, at, length);
+    if (entry >= 0) this.#counts[entry] = Math.min(this.#counts[entry]! + times, COUNT_MAX);
+    else this.#admit(hash, bytes, at, length, times);
   }
 
   /** The entries, those with the largest counts first. */
@@ -66,13 +68,13 @@ export class KeySketch {
     return rows.toSorted((a, b) => b.count - a.count || a.errorMax - b.errorMax);
   }
 
-  #admit(hash: number, bytes: Uint8Array, at: number, length: number): void {
+  #admit(hash: number, bytes: Uint8Array, at: number, length: number, times: number): void {
     const entry = this.#findLeast();
     const count = this.#counts[entry]!;
     if (count > 0) this.#keys.remove(entry);
     this.#keys.put(entry, hash, bytes, at, length);
     this.#errors[entry] = count;
-    this.#counts[entry] = count + 1;
+    this.#counts[entry] = Math.min(count + times, COUNT_MAX);
   }
 
   /**

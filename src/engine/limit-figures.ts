@@ -59,26 +59,27 @@ export class LimitFigures {
   }
 
   /**
-   * Counts a decision about the key `bytes[at, at + length)`. Positions, as it runs for every decision.
+   * Counts equal decisions about the key `bytes[at, at + length)`. Positions, as it runs for every decision.
    *
    * @param hash of the key, seeded
    */
-  countDecision(
+  countDecisions(
     isAllowed: boolean,
+    times: number,
     hash: number,
     bytes: Uint8Array,
     at: number,
     length: number,
   ): void {
     const outcome = isAllowed ? Outcome.allowed : Outcome.refused;
-    if (!this.#count(outcome, bytes, at, length)) return;
-    this.#hottest.count(hash, bytes, at, length);
-    if (!isAllowed) this.#mostRefused.count(hash, bytes, at, length);
+    if (!this.#count(outcome, times, bytes, at, length)) return;
+    this.#hottest.count(hash, bytes, at, length, times);
+    if (!isAllowed) this.#mostRefused.count(hash, bytes, at, length, times);
   }
 
   /** Counts a LIMIT that failed. Its key is not one of the hot ones: no state of it was read or written. */
   countError(bytes: Uint8Array, at: number, length: number): void {
-    this.#count(Outcome.error, bytes, at, length);
+    this.#count(Outcome.error, 1, bytes, at, length);
   }
 
   /** Counts by name, in all and in the last 60 seconds. */
@@ -126,11 +127,11 @@ export class LimitFigures {
   }
 
   /** @returns false for a key that names no limiter */
-  #count(outcome: Outcome, bytes: Uint8Array, at: number, length: number): boolean {
+  #count(outcome: Outcome, times: number, bytes: Uint8Array, at: number, length: number): boolean {
     const { totals, minute } = this.#counts;
     const named = this.#names.rowOf(bytes, at, length, minute);
-    totals[outcome]!++;
-    totals[rowOf(named) * LIMIT_OUTCOMES + outcome]!++;
+    totals[outcome]! += times;
+    totals[rowOf(named) * LIMIT_OUTCOMES + outcome]! += times;
     return named !== NO_NAME;
   }
 

@@ -7,6 +7,8 @@ import { binaryString } from "../wire/bytes.ts";
 import { readConfiguration } from "../wire/ratelimit/binary.ts";
 import { createLimiter, type Limiter } from "./ratelimit/limiter.ts";
 
+/** No configuration of a limiter is longer: eight quotas with the longest names, and a bucket, stay below. */
+export const CONFIGURATION_BYTES_MAX = 1024;
 const LIMITERS_MAX = 1024;
 
 export class Limiters {

@@ -19,7 +19,7 @@ import {
 } from "../wire/throttr/requests.ts";
 import { frameLength } from "../wire/throttr/scanner.ts";
 import { Commands } from "./commands.ts";
-import type { LimitFigures } from "./limit-figures.ts";
+import type { LimitParts } from "./limit-commands.ts";
 import type { Records } from "./records.ts";
 import { EXPIRES_HIGH, EXPIRES_LOW, HIGH, Kind, LOW } from "./segment.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
@@ -47,7 +47,7 @@ export class ThrottrRequests {
 
   /**
    * @param counts gets the number of requests of each type added
-   * @param answerTtlMs see `Commands`, also for `limitFigures`
+   * @param answerTtlMs see `Commands`, also for `limits`
    */
   constructor(
     records: Records,
@@ -55,10 +55,10 @@ export class ThrottrRequests {
     out: ByteWriter,
     counts: Float64Array,
     answerTtlMs: number,
-    limitFigures: LimitFigures | null,
+    limits: LimitParts,
   ) {
     this.#records = records;
-    this.#commands = new Commands(records, semaphores, out, answerTtlMs, limitFigures);
+    this.#commands = new Commands(records, semaphores, out, answerTtlMs, limits);
     this.#out = out;
     this.#counts = counts;
   }

@@ -72,6 +72,11 @@ const SUCCESSES: Readonly<
   limit: [[], 200, limited(8)],
   peekLimit: [[charge], 200, limited(7)],
   refundLimit: [[charge], 200, limited(9)],
+  drawLimit: [
+    [],
+    200,
+    { ...limited(8), units: 2, draw: expect.any(Number), lifeMs: 500, pauseMs: 0 },
+  ],
   resetLimit: [[charge], 204, null],
   limitMany: [[], 200, { results: [{ result: limited(9) }] }],
   listSemaphores: [

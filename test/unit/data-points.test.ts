@@ -134,7 +134,7 @@ describe("data points", () => {
       () => ({ tally: new Tally().figures(0), limits: figures.snapshot() }),
     );
     const decide = (key: string, isAllowed: boolean): void =>
-      figures.countDecision(isAllowed, 1, bytesOf(key), 0, key.length);
+      figures.countDecisions(isAllowed, 1, 1, bytesOf(key), 0, key.length);
     const flush = (): unknown[] => {
       written.length = 0;
       points.note();

@@ -52,7 +52,7 @@ function minuteOf({ names, counts }: LimitCounts): Record<string, number[]> {
 }
 
 function decide(figures: LimitFigures, key: string, isAllowed = true): void {
-  figures.countDecision(isAllowed, key.length, bytesOf(key), 0, key.length);
+  figures.countDecisions(isAllowed, 1, key.length, bytesOf(key), 0, key.length);
 }
 
 function fail(figures: LimitFigures, key: string): void {

@@ -8,7 +8,7 @@ import type { BucketState } from "../../wire/ratelimit/bucket-state.ts";
 import { bucketTtlSeconds, type BucketConfiguration } from "../../wire/ratelimit/configuration.ts";
 import type { Codec } from "../../wire/ratelimit/state.ts";
 import { amountBetween, firstMoment, nsFor } from "./moments.ts";
-import type { QuotaJudgement, Strategy } from "./strategy.ts";
+import { bucketLifeNsMax, type QuotaJudgement, type Strategy } from "./strategy.ts";
 
 /** How a bucket counts. */
 export interface Bucket {
@@ -21,6 +21,8 @@ export interface Bucket {
   free(amount: number): number;
   /** Whether a cost is granted. Once it is, freeing more does not change that. */
   fits(amount: number, cost: number): boolean;
+  /** The amount that leaves room for `out` to be given back. */
+  held(amount: number, out: number): number;
 }
 
 export function bucketStrategy(
@@ -28,6 +30,7 @@ export function bucketStrategy(
   bucket: Bucket,
 ): Strategy<BucketState> {
   const ttlNs = BigInt(bucketTtlSeconds(burst, rate)) * 1_000_000_000n;
+  const lifeNsMax = bucketLifeNsMax(burst, rate);
 
   function amountAt(state: BucketState | null, ns: bigint): number {
     return state === null
@@ -41,6 +44,12 @@ export function bucketStrategy(
     while (room > 0 && !bucket.fits(amount, room)) room--;
     while (bucket.fits(amount, room + 1)) room++;
     return room;
+  }
+
+  function hold(state: BucketState, nowNs: bigint, out: number): BucketState {
+    const amount = amountAt(state, nowNs);
+    const held = bucket.held(amount, out);
+    return held === amount ? state : { amount: held, atNs: nowNs };
   }
 
   function judge(state: BucketState | null, nowNs: bigint, cost: number): QuotaJudgement {
@@ -71,6 +80,13 @@ export function bucketStrategy(
       // Stored as more than fresh when the burst was more: nothing is missing there.
       if (bucket.free(amount) <= bucket.free(state.amount)) return null;
       return { amount, atNs: state.atNs };
+    },
+    lifeNsMax,
+    lifeNs: () => lifeNsMax,
+    hold,
+    giveBack: (state, nowNs, units) => {
+      const amount = amountAt(state, nowNs);
+      return { amount: bucket.freed(amount, units), atNs: nowNs };
     },
     ttlNs: () => ttlNs,
   };

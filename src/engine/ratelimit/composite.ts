@@ -36,6 +36,25 @@ export function composite<Primary, Secondary>(
         secondary: secondaryState ?? state.secondary,
       };
     },
+    lifeNsMax: primary.lifeNsMax < secondary.lifeNsMax ? primary.lifeNsMax : secondary.lifeNsMax,
+    lifeNs: (charged, nowNs) => {
+      const primaryNs = primary.lifeNs(charged.primary, nowNs);
+      const secondaryNs = secondary.lifeNs(charged.secondary, nowNs);
+      return primaryNs < secondaryNs ? primaryNs : secondaryNs;
+    },
+    hold: (state, nowNs, out) => ({
+      primary: primary.hold(state.primary, nowNs, out),
+      secondary: secondary.hold(state.secondary, nowNs, out),
+    }),
+    giveBack: (state, nowNs, units, charged) => {
+      const primaryState = primary.giveBack(state.primary, nowNs, units, charged.primary);
+      const secondaryState = secondary.giveBack(state.secondary, nowNs, units, charged.secondary);
+      if (primaryState === null && secondaryState === null) return null;
+      return {
+        primary: primaryState ?? state.primary,
+        secondary: secondaryState ?? state.secondary,
+      };
+    },
     ttlNs: (state, nowNs) => {
       const primaryNs = primary.ttlNs(state.primary, nowNs);
       const secondaryNs = secondary.ttlNs(state.secondary, nowNs);

@@ -12,12 +12,17 @@ import {
   type QuotaConfiguration,
 } from "../../wire/ratelimit/configuration.ts";
 import { fixedWindowCodec, type CountedWindow } from "../../wire/ratelimit/fixed-window-state.ts";
+import { INT64_MAX } from "../../wire/ratelimit/numbers.ts";
 import { upToEnd } from "./moments.ts";
-import { TTL_NS_MIN, type Strategy } from "./strategy.ts";
+import { LIFE_PARTS, TTL_NS_MIN, type Strategy } from "./strategy.ts";
 
 type State = readonly CountedWindow[];
 
 export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<State> {
+  const lifeNsMax =
+    quotas.reduce((least, { windowNs }) => (windowNs < least ? windowNs : least), INT64_MAX) /
+    BigInt(LIFE_PARTS);
+
   return {
     codec: fixedWindowCodec(quotas[0]!.name),
     leadingQuotas: quotas.length,
@@ -54,6 +59,29 @@ export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<Stat
         windows.push({ ...window, count });
         isLive ||= isRefunded;
       }
+      return isLive ? windows : null;
+    },
+    lifeNsMax,
+    lifeNs: (charged, nowNs) => {
+      let lifeNs = lifeNsMax;
+      for (const quota of quotas) {
+        const window = liveWindow(charged, quota, nowNs);
+        const leftNs = window === undefined ? lifeNs : window.startNs + quota.windowNs - nowNs;
+        if (leftNs < lifeNs) lifeNs = leftNs;
+      }
+      return lifeNs;
+    },
+    // Windows don't refill.
+    hold: (state) => state,
+    giveBack: (state, nowNs, units, charged) => {
+      let isLive = false;
+      const windows = state.map((window) => {
+        const quota = quotas.find(({ name }) => name === window.name);
+        if (quota === undefined || liveWindow(state, quota, nowNs) === undefined) return window;
+        if (windowOf(charged, quota)?.startNs !== window.startNs) return window;
+        isLive = true;
+        return { ...window, count: Math.max(0, window.count - units) };
+      });
       return isLive ? windows : null;
     },
     ttlNs: (state, nowNs) => {

@@ -6,11 +6,12 @@
 import { bucketTtlSeconds, type BucketConfiguration } from "../../wire/ratelimit/configuration.ts";
 import { gcraCodec } from "../../wire/ratelimit/gcra-state.ts";
 import { upToEnd } from "./moments.ts";
-import type { Strategy } from "./strategy.ts";
+import { bucketLifeNsMax, type Strategy } from "./strategy.ts";
 
 /** The state is the theoretical arrival time of the next request. */
 export function gcra({ burst, rate }: BucketConfiguration): Strategy<bigint> {
   const ttlNs = BigInt(bucketTtlSeconds(burst, rate)) * 1_000_000_000n;
+  const lifeNsMax = bucketLifeNsMax(burst, rate);
   const emissionNs = BigInt(Math.trunc(1e9 / rate));
   const limitNs = BigInt(burst) * emissionNs;
 
@@ -43,6 +44,14 @@ export function gcra({ burst, rate }: BucketConfiguration): Strategy<bigint> {
       if (arrivalNs <= nowNs) return null;
       return arrivalAt(arrivalNs - BigInt(cost) * emissionNs, nowNs);
     },
+    lifeNsMax,
+    lifeNs: () => lifeNsMax,
+    hold: (arrivalNs, nowNs, out) => {
+      const heldNs = nowNs + BigInt(out) * emissionNs;
+      return arrivalNs > heldNs ? arrivalNs : heldNs;
+    },
+    giveBack: (arrivalNs, nowNs, units) =>
+      arrivalNs <= nowNs ? null : arrivalAt(arrivalNs - BigInt(units) * emissionNs, nowNs),
     ttlNs: () => ttlNs,
   };
 }

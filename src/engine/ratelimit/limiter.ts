@@ -54,12 +54,57 @@ export interface StoredDecision extends LimitDecision {
  */
 export interface Limiter {
   /** Grants a cost and charges it, or refuses it and writes nothing. */
-  limit(stored: string | null, nowNs: bigint, cost?: number): StoredDecision;
+  limit(stored: string | null, nowNs: bigint, cost?: number, out?: number): StoredDecision;
   /** The decision of `limit` for a cost of 1, with `remaining` before the charge. It writes nothing. */
-  peek(stored: string | null, nowNs: bigint): StoredDecision;
+  peek(stored: string | null, nowNs: bigint, out?: number): StoredDecision;
+  /**
+   * Charges an allowance: units that a caller may spend without asking, each as good as a grant for as long as it lives.
+   *
+   * @returns units 0 for a refusal of the cost, and where a cost of 0 finds too little room to draw ahead
+   */
+  draw(stored: string | null, nowNs: bigint, ask: Ask): Drawn;
+  /**
+   * Gives back units that were drawn and not spent. Times and texts as of `limit`.
+   *
+   * @param charged of the draw that had them
+   * @returns what is stored then, null where there is nothing to give back to
+   */
+  giveBack(
+    stored: string,
+    nowNs: bigint,
+    units: number,
+    charged: Charged,
+  ): Pick<StoredDecision, "state" | "ttlNs"> | null;
+  /** The longest life of an allowance, ns. */
+  readonly lifeNsMax: bigint;
   /** Gives a cost back, clamped to fresh, and returns the decision of `peek` after that. */
   refund(stored: string | null, nowNs: bigint, cost?: number): StoredDecision;
 }
+
+/** What a caller asks an allowance for. */
+export interface Ask {
+  /** Units that it needs now, an integer; 0 to draw ahead only. */
+  readonly cost: number;
+  /** Units that it expects to need, an integer, 0 or more. It gets at most a quarter of what remains. */
+  readonly wanted: number;
+  /** Units that others, or it, have drawn and may still give back. */
+  readonly out: number;
+}
+
+/** A draw: what was charged. */
+export interface Drawn {
+  /** Of the cost, or, where it is 0, that of `peek`; `remaining` is what the draw leaves. */
+  readonly decision: StoredDecision;
+  /** Units charged, those of the cost among them. */
+  readonly units: number;
+  /** How long the units may be spent, ns; 0 without units. */
+  readonly lifeNs: bigint;
+  /** For `giveBack`; null without units. */
+  readonly charged: Charged | null;
+}
+
+/** The state that a draw left, as its strategy has it: of use to the limiter alone that made it. */
+export type Charged = { readonly of: Limiter; readonly state: unknown };
 
 /** Latest present: no time that follows from it and a checked configuration leaves int64. Year 2116. */
 export const NOW_NS_MAX = 2n ** 62n;
@@ -155,20 +200,53 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
     return answer(quotas, quotas, nowNs, written);
   }
 
-  return {
-    limit: (stored, nowNs, cost = 1) => {
+  function heldState(stored: string | null, nowNs: bigint, out: number): State | null {
+    const state = stateOf(stored, nowNs);
+    return state === null || out === 0 ? state : strategy.hold(state, nowNs, out);
+  }
+
+  function refuse(quotas: readonly QuotaJudgement[], nowNs: bigint): StoredDecision {
+    const leading = quotas.slice(0, leadingQuotas);
+    const isLeading = leading.some(({ allowed }) => !allowed);
+    return answer(quotas, isLeading ? leading : quotas, nowNs, null);
+  }
+
+  const limiter: Limiter = {
+    lifeNsMax: strategy.lifeNsMax,
+    limit: (stored, nowNs, cost = 1, out = 0) => {
       checkAmount(cost, "cost", "cost_invalid");
-      const state = stateOf(stored, nowNs);
+      const state = heldState(stored, nowNs, out);
       const quotas = strategy.judge(state, nowNs, cost);
-      if (quotas.every(({ allowed }) => allowed)) {
-        const written = strategy.charge(state, nowNs, cost, quotas);
-        return answer(quotas, quotas, nowNs, written);
-      }
-      const leading = quotas.slice(0, leadingQuotas);
-      const isLeading = leading.some(({ allowed }) => !allowed);
-      return answer(quotas, isLeading ? leading : quotas, nowNs, null);
+      if (!quotas.every(({ allowed }) => allowed)) return refuse(quotas, nowNs);
+      const written = strategy.charge(state, nowNs, cost, quotas);
+      return answer(quotas, quotas, nowNs, written);
     },
-    peek: (stored, nowNs) => look(stateOf(stored, nowNs), nowNs, null),
+    peek: (stored, nowNs, out = 0) => look(heldState(stored, nowNs, out), nowNs, null),
+    draw: (stored, nowNs, { cost, wanted, out }) => {
+      const state = heldState(stored, nowNs, out);
+      const asked = strategy.judge(state, nowNs, Math.max(cost, 1));
+      if (cost > 0 && !asked.every(({ allowed }) => allowed)) {
+        return { ...NOTHING, decision: refuse(asked, nowNs) };
+      }
+      const remaining = Math.min(...asked.map((quota) => quota.remaining));
+      const units = Math.max(cost, Math.min(wanted, Math.floor(remaining / DRAW_PARTS)));
+      if (units === 0) return { ...NOTHING, decision: answer(asked, asked, nowNs, null) };
+      const quotas = units === cost ? asked : strategy.judge(state, nowNs, units);
+      const written = strategy.charge(state, nowNs, units, quotas);
+      return {
+        decision: answer(quotas, quotas, nowNs, written),
+        units,
+        lifeNs: strategy.lifeNs(written, nowNs),
+        charged: { of: limiter, state: written },
+      };
+    },
+    giveBack: (stored, nowNs, units, { of, state: charged }) => {
+      if (of !== limiter) return null;
+      const state = codec.decode(stored);
+      const written = strategy.giveBack(state, nowNs, units, charged as State);
+      if (written === null) return null;
+      return { state: codec.encode(written), ttlNs: strategy.ttlNs(written, nowNs) };
+    },
     refund: (stored, nowNs, cost = 1) => {
       checkAmount(cost, "cost", "cost_invalid");
       const state = stateOf(stored, nowNs);
@@ -176,4 +254,9 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
       return look(written ?? state, nowNs, written);
     },
   };
+  return limiter;
 }
+
+/** A caller draws at most one in so many of the units that remain: others ask as well. */
+const DRAW_PARTS = 4;
+const NOTHING = { units: 0, lifeNs: 0n, charged: null } as const;

@@ -12,12 +12,14 @@ import {
   type SlidingWindowState,
 } from "../../wire/ratelimit/sliding-window-state.ts";
 import { upToEnd } from "./moments.ts";
-import { TTL_NS_MIN, type Strategy } from "./strategy.ts";
+import { LIFE_PARTS, TTL_NS_MIN, type Strategy } from "./strategy.ts";
 
 export function slidingWindow({
   limit,
   windowNs,
 }: SlidingWindowConfiguration): Strategy<SlidingWindowState> {
+  const lifeNsMax = windowNs / BigInt(LIFE_PARTS);
+
   /** The buckets at a moment: what was the current one may be the previous one by then, or gone. */
   function bucketsAt(state: SlidingWindowState | null, ns: bigint): SlidingWindowState {
     if (state !== null) {
@@ -79,6 +81,17 @@ export function slidingWindow({
       const fromCurrent = Math.min(current, cost);
       const fromPrevious = Math.min(previous, cost - fromCurrent);
       return { current: current - fromCurrent, previous: previous - fromPrevious, startNs };
+    },
+    lifeNsMax,
+    lifeNs: () => lifeNsMax,
+    // Windows don't refill.
+    hold: (state) => state,
+    giveBack: (state, nowNs, units, charged) => {
+      const buckets = bucketsAt(state, nowNs);
+      const { current, previous, startNs } = buckets;
+      if (charged.startNs === startNs) return { ...buckets, current: Math.max(0, current - units) };
+      if (charged.startNs !== startNs - windowNs) return null;
+      return { ...buckets, previous: Math.max(0, previous - units) };
     },
     ttlNs: ({ startNs }, nowNs) => {
       const leftNs = startNs + 2n * windowNs - nowNs;

@@ -50,9 +50,35 @@ export interface Strategy<State> {
    * @returns null when the state is fresh or has ended, so that there is nothing to give back to
    */
   refund(state: State, nowNs: bigint, cost: number): State | null;
+  /** The longest life of an allowance, ns: a tenth of the time that the limit is about, so that spending late adds little. */
+  readonly lifeNsMax: bigint;
+  /** How long what is charged now may be spent, ns, up to `lifeNsMax`: not longer than the first window that it counts in. */
+  lifeNs(charged: State, nowNs: bigint): bigint;
+  /**
+   * Keeps room for what was drawn and may still be given back: a bucket that refills meanwhile would let more than its
+   * burst be spent at once.
+   *
+   * @param out units that may be given back, 0 or more
+   * @returns the state itself when there is room
+   */
+  hold(state: State, nowNs: bigint, out: number): State;
+  /**
+   * Gives back units of an allowance, to the windows that they were charged to, where those still run.
+   *
+   * @param charged the state that the draw left
+   * @returns null when nothing is left to give back to
+   */
+  giveBack(state: State, nowNs: bigint, units: number, charged: State): State | null;
   /** How long a state that is stored now is kept, ns. */
   ttlNs(state: State, nowNs: bigint): bigint;
 }
+
+/** A life is at most this part of a window, or of the time in which a bucket fills. */
+export const LIFE_PARTS = 10;
+
+/** `lifeNsMax` of a bucket, and of GCRA. */
+export const bucketLifeNsMax = (burst: number, rate: number): bigint =>
+  BigInt(Math.trunc((burst / rate / LIFE_PARTS) * 1e9));
 
 /** Shortest TTL, ns. */
 export const TTL_NS_MIN = 1_000_000_000n;

@@ -86,6 +86,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
       hashKey,
       // Which slots a hash leads to changes with every start, so keys that collide can't be collected over time.
       homeSalt: crypto.getRandomValues(new Uint32Array(1))[0]!,
+      drawSalt: crypto.getRandomValues(new Uint32Array(1))[0]! >>> 12,
       bytesMax: this.#settings.SHARD_BYTES_MAX,
       isCounting: this.#settings.METRICS === "on",
       answerTtlMs: this.#settings.IDEMPOTENCY_TTL_MS,

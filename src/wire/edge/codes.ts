@@ -64,6 +64,7 @@ const CODES = {
   expires_at_ns_invalid: [argument, 400, "The expiry time is out of range"],
   bytes_max_invalid: [argument, 400, "The page size is out of range"],
   change_invalid: [argument, 400, "Unknown kind of change"],
+  draw_invalid: [argument, 400, "A field of the draw is out of range"],
   cost_invalid: [argument, 400, "The cost is out of range"],
   configuration_invalid: [argument, 400, "Invalid configuration of a limit"],
   strategy_unknown: [argument, 400, "Unknown strategy"],

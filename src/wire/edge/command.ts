@@ -78,6 +78,11 @@ export const Command = {
    *     type u8, flags u8, body size u32, consumer size u8, resource size u8, consumer, resource, body
    */
   restorePair: 0x35,
+  /**
+   * Units of a rate limit that the caller spends without asking for each: see `draw.ts`. Reply: decision,
+   * then what was drawn.
+   */
+  draw: 0x36,
 } as const;
 
 /** Commands begin here; types below are Throttr's own. */

@@ -5,6 +5,7 @@
  */
 import { checkConfiguration, type RateLimitConfiguration } from "../ratelimit/configuration.ts";
 import { RateLimitError } from "../ratelimit/error.ts";
+import { storageKey } from "../ratelimit/keys.ts";
 import { resultNames } from "../ratelimit/names.ts";
 import type { LimitDecision } from "./decision.ts";
 import { ThrottrError } from "./error.ts";
@@ -82,6 +83,20 @@ export interface LimitResult {
    * `secondary_default`. Where the primary of a composite refuses, the primary's only.
    */
   readonly quotas: Readonly<Record<string, QuotaResult>>;
+}
+
+/** The checked configuration of a limit, and the key of its state. */
+export function limitOf({
+  name,
+  key,
+  strategy,
+}: {
+  readonly name: string;
+  readonly key: string;
+  readonly strategy: LimitStrategy;
+}): { readonly configuration: RateLimitConfiguration; readonly key: string } {
+  const configuration = configurationOf(strategy);
+  return { configuration, key: storageKey(name, key, configuration.strategy === "composite") };
 }
 
 /**

@@ -1,19 +1,11 @@
 /** Operations on rate limits. Strategies and results: `limit.ts`. */
 import type { ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
-import type { RateLimitConfiguration } from "../ratelimit/configuration.ts";
-import { storageKey } from "../ratelimit/keys.ts";
 import { integerOf, objectOf } from "./argument.ts";
 import { Command } from "./command.ts";
 import { purge } from "./counters.ts";
 import { readDecision } from "./decision.ts";
-import {
-  checked,
-  configurationOf,
-  limitResultOf,
-  type LimitResult,
-  type LimitStrategy,
-} from "./limit.ts";
+import { checked, limitOf, limitResultOf, type LimitResult, type LimitStrategy } from "./limit.ts";
 import { onKey, reading, type Once } from "./on-key.ts";
 import type { CommandReply, Operation } from "./operation.ts";
 
@@ -59,13 +51,4 @@ function onLimit(type: number, request: LimitRequest): Operation<LimitResult> {
   };
   if (isPeek) return reading(type, key, read, body);
   return onKey(type, key, request, read, body);
-}
-
-function limitOf(request: Omit<LimitRequest, "cost">): {
-  configuration: RateLimitConfiguration;
-  key: string;
-} {
-  const { name, key, strategy } = request;
-  const configuration = configurationOf(strategy);
-  return { configuration, key: storageKey(name, key, configuration.strategy === "composite") };
 }

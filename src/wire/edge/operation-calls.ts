@@ -6,6 +6,7 @@ import type { InfoFigures } from "../throttr/info.ts";
 import type { Text } from "./argument.ts";
 import type { CompareAndSetOptions, CompareAndSetResult, SetOptions } from "./buffers.ts";
 import type { CounterChange, IncrementOptions, InsertOptions, TtlOptions } from "./counters.ts";
+import type { DrawRequest, DrawResult } from "./draw.ts";
 import type { LimitResult } from "./limit.ts";
 import type { LimitRequest } from "./limits.ts";
 import type { ListOptions, RecordPage } from "./namespace.ts";
@@ -201,6 +202,22 @@ export interface OperationCalls<Given = unknown, Last extends readonly unknown[]
    * await throttr.refund({ name: "api", key: userId, strategy, cost: 5 });
    */
   refund(request: LimitRequest, ...options: Last): Promise<LimitResult>;
+
+  /**
+   * Draws units of a limit that the caller then spends by itself, without a call for each: what `local` of a
+   * RateLimiter does, for callers that have none.
+   *
+   * The units are charged at once, so the caller may spend them until `lifeMs` after it sent the request, and not
+   * later. What it does not spend it may give back with its next draw. Never send a draw again: when its answer is
+   * lost, its units are, too. A `cost` that does not fit is refused as by `limit`; after that, wait `pauseMs`.
+   *
+   * Rejects as `limit`, with `draw_invalid`, and with `request_type_unknown` on
+   * a server before 0.5.
+   *
+   * @example
+   * const { success, units, draw, lifeMs } = await throttr.draw({ name: "api", key, strategy, wanted: 100 });
+   */
+  draw(request: DrawRequest, ...options: Last): Promise<DrawResult>;
 
   /**
    * Removes the state of a limit for a key: it starts full. False when it has none. Rejects as `limit`.

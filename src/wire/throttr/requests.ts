@@ -286,6 +286,7 @@ const COMMANDS: readonly Row[] = [
   [Command.limit, command("LIMIT", Target.shard, Scope.write)],
   [Command.peek, command("PEEK", Target.shard, Scope.read)],
   [Command.refund, command("REFUND", Target.shard, Scope.write)],
+  [Command.draw, command("DRAW", Target.shard, Scope.write)],
   [Command.scan, command("SCAN", Target.namespace, Scope.read)],
   [Command.remove, command("REMOVE", Target.namespace, Scope.admin)],
   [Command.acquire, onSemaphore("ACQUIRE", Scope.write)],

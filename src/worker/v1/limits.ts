@@ -12,6 +12,7 @@ import type { ProblemCode } from "../../wire/edge/codes.ts";
 import { nothing, ok, present, route } from "./route.ts";
 import { components } from "./schemas/components.ts";
 import {
+  drawBody,
   LIMIT_REQUESTS_MAX,
   limitBody,
   limitManyAnswer,
@@ -102,6 +103,27 @@ export const limitRoutes = [
       const request = { ...namesOf(path), ...body, ...once };
       return ok(await executeOne(caller, operations.refund(request)));
     },
+  }),
+  route({
+    method: "POST",
+    path: `${path}/draw`,
+    id: "drawLimit",
+    tag,
+    summary: "Draw units of a limit, to spend them without a call for each",
+    description:
+      "The units are charged at once; spend them within `lifeMs` of the moment you sent the request. Give back with your next draw what you did not spend. Never repeat a draw: if its answer is lost, so are its units.",
+    scopes: ["write"],
+    body: drawBody,
+    answers: {
+      200: {
+        description: "The decision on the cost, and the units.",
+        schema: components.DrawResult,
+      },
+    },
+    errors: [...limitErrors, "draw_invalid", "shard_full"],
+    example: { url: "/v1/limits/api/user:42/draw", body: { strategy, cost: 1, wanted: 20 } },
+    answer: async ({ caller, path, body }) =>
+      ok(await executeOne(caller, operations.draw({ ...namesOf(path), ...body }))),
   }),
   route({
     method: "DELETE",

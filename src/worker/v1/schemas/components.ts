@@ -5,6 +5,7 @@ import { Counter, CounterChange } from "./counters.ts";
 import {
   BucketStrategy,
   CompositeStrategy,
+  DrawResult,
   FixedWindowStrategy,
   GcraStrategy,
   LimitResult,
@@ -34,6 +35,7 @@ export const components = {
   SlidingWindowStrategy,
   CompositeStrategy,
   LimitResult,
+  DrawResult,
   QuotaResult,
   ListedRecord,
   ListedChannel,

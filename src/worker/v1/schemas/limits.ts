@@ -1,5 +1,6 @@
 /** Strategies of rate limits, and requests and answers about them. */
 import * as v from "valibot";
+import { DRAW_RETURNS_MAX, LEASE_MS_MAX, LEASE_MS_MIN } from "../../../wire/edge/drawn.ts";
 import { count, counted, integer, moment, positive } from "./parts.ts";
 
 /** Names of limits and quotas, and keys of limits. They become parts of one stored key of at most 255 bytes. */
@@ -127,6 +128,37 @@ export const limitBody = v.strictObject({ strategy: Strategy, cost });
 /** Without a cost: a peek asks about a request of cost 1. */
 export const peekBody = v.strictObject({ strategy: Strategy });
 
+/** A count of units or decisions, from 0. */
+const units = (description: string) => integer(0, Number.MAX_SAFE_INTEGER, description);
+const returnsMessage = `expected at most ${DRAW_RETURNS_MAX} returns`;
+
+/** A request for an allowance. */
+export const drawBody = v.strictObject({
+  strategy: Strategy,
+  cost: v.optional(units("Units that are needed now."), 1),
+  wanted: v.optional(units("Units that you expect to need while they live."), 0),
+  leaseMs: v.optional(
+    integer(LEASE_MS_MIN, LEASE_MS_MAX, "The longest life of the units, in ms."),
+    1000,
+  ),
+  returns: v.optional(
+    v.pipe(
+      v.array(
+        v.strictObject({
+          draw: units("`draw` of the answer that the units came with."),
+          units: units("Units that were not spent."),
+        }),
+        returnsMessage,
+      ),
+      v.maxLength(DRAW_RETURNS_MAX, returnsMessage),
+      v.description("Units of earlier draws that you give back."),
+    ),
+    [],
+  ),
+  granted: v.optional(units("Requests that you granted from your units since the last draw."), 0),
+  refused: v.optional(units("Requests that you refused yourself since the last draw."), 0),
+});
+
 const requestsMessage = `expected 1 to ${LIMIT_REQUESTS_MAX} requests`;
 
 /** Requests with their names, which a single request has in its path. */
@@ -185,6 +217,18 @@ export const LimitResult = v.strictObject({
       "By name: `default` for a strategy with one limit; `primary_…` and `secondary_default` for a composite.",
     ),
   ),
+});
+
+/** What was drawn, beside the decision on the cost. */
+export const DrawResult = v.strictObject({
+  ...LimitResult.entries,
+  units: counted("Units that were charged, those of the cost among them."),
+  draw: v.pipe(
+    v.nullable(v.number()),
+    v.description("Names the draw, to give units back; null without units."),
+  ),
+  lifeMs: counted("How long the units may be spent, in ms from the moment you sent the request."),
+  pauseMs: counted("After a refusal: how long to wait before the next draw, in ms."),
 });
 
 /** Results and errors mixed: the failure of one request says nothing about the others. */

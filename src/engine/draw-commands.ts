@@ -1,0 +1,171 @@
+/**
+ * The command DRAW: an allowance of a rate limit, which a caller spends without asking for each unit.
+ *
+ * Units are charged before the caller has them. So whatever becomes of the caller, its message or this shard, no more is
+ * spent than was charged.
+ */
+import type { ByteWriter } from "../wire/bytes.ts";
+import { writeDecision } from "../wire/edge/decision.ts";
+import {
+  DRAW_FIELDS_BYTES,
+  DRAW_RETURN_BYTES,
+  DRAW_RETURNS_MAX,
+  LEASE_MS_MAX,
+  LEASE_MS_MIN,
+  writeDrawn,
+} from "../wire/edge/drawn.ts";
+import type { Allowances } from "./allowances.ts";
+import type { CommandFrame } from "./command-frame.ts";
+import type { LimitStates } from "./limit-states.ts";
+import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
+import type { Drawn, Limiter } from "./ratelimit/limiter.ts";
+import { realDecision } from "./real-decision.ts";
+import type { Records } from "./records.ts";
+import { Refusal } from "./refusal.ts";
+
+const NS_PER_MS = 1_000_000n;
+
+/** What a draw has decided, and requests that the caller has decided by itself since its last one. */
+export interface DrawCounts {
+  readonly isAllowed: boolean;
+  /** 0 for a message that only draws ahead or gives back. */
+  readonly cost: number;
+  readonly granted: number;
+  readonly refused: number;
+}
+
+/** The state of the key while the command runs, with what is still to be stored of it. */
+interface Working {
+  state: string | null;
+  ttlNs: bigint;
+  isChanged: boolean;
+}
+
+export class DrawCommands {
+  readonly #records: Records;
+  readonly #states: LimitStates;
+  readonly #limiters: Limiters;
+  readonly #allowances: Allowances;
+  readonly #out: ByteWriter;
+
+  constructor(
+    parts: {
+      readonly records: Records;
+      readonly states: LimitStates;
+      readonly limiters: Limiters;
+      readonly allowances: Allowances;
+    },
+    out: ByteWriter,
+  ) {
+    this.#records = parts.records;
+    this.#states = parts.states;
+    this.#limiters = parts.limiters;
+    this.#allowances = parts.allowances;
+    this.#out = out;
+  }
+
+  /**
+   * Executes a DRAW and writes the body of its reply.
+   *
+   * @throws Refusal, RateLimitError or StateError when nothing was drawn or given back
+   */
+  execute(frame: CommandFrame): DrawCounts {
+    frame.need(
+      DRAW_FIELDS_BYTES,
+      DRAW_FIELDS_BYTES + DRAW_RETURNS_MAX * DRAW_RETURN_BYTES + CONFIGURATION_BYTES_MAX,
+    );
+    const leaseMs = frame.view.getUint16(frame.take(2), true);
+    if (leaseMs < LEASE_MS_MIN || leaseMs > LEASE_MS_MAX) {
+      throw drawInvalid("leaseMs", `${LEASE_MS_MIN} to ${LEASE_MS_MAX}`, leaseMs);
+    }
+    const wanted = takeAmount(frame, "wanted");
+    const cost = takeAmount(frame, "cost");
+    const granted = takeAmount(frame, "granted");
+    const refused = takeAmount(frame, "refused");
+    const returnsAt = takeReturns(frame);
+    const returnsEnd = frame.at;
+    const limiter = this.#limiters.of(frame.bytes, frame.at, frame.end);
+    const { key } = frame;
+    const nowNs = this.#records.now.toBig();
+    const working = { state: this.#states.find(frame), ttlNs: 0n, isChanged: false };
+    for (let at = returnsAt; at < returnsEnd; at += DRAW_RETURN_BYTES) {
+      this.#giveBack(frame, at, limiter, working);
+    }
+    const out = this.#allowances.unitsOut(key, working.state, nowNs);
+    const drawn = limiter.draw(working.state, nowNs, { cost, wanted, out });
+    const { decision, units } = drawn;
+    if (decision.state !== null) {
+      Object.assign(working, { state: decision.state, ttlNs: decision.ttlNs, isChanged: true });
+    }
+    if (working.isChanged) this.#states.store(frame, working.state!, working.ttlNs);
+    else if (working.state !== null) this.#records.countRead();
+    this.#write(key, working.state, drawn, BigInt(leaseMs) * NS_PER_MS, nowNs);
+    return { isAllowed: units >= cost && (cost === 0 || decision.allowed), cost, granted, refused };
+  }
+
+  /** Gives back what the return at `at` names, if the draw is known. */
+  #giveBack({ view, key }: CommandFrame, at: number, limiter: Limiter, working: Working): void {
+    const nowNs = this.#records.now.toBig();
+    const number = view.getFloat64(at, true);
+    const units = view.getFloat64(at + 8, true);
+    const closed = this.#allowances.close(key, working.state, { number, units }, nowNs);
+    if (closed === null || working.state === null || closed.units === 0) return;
+    const given = limiter.giveBack(working.state, nowNs, closed.units, closed.charged);
+    if (given === null) return;
+    Object.assign(working, { ...given, isChanged: true });
+    this.#allowances.noteState(key, given.state!);
+  }
+
+  #write(
+    key: string,
+    state: string | null,
+    { decision, units, lifeNs: longestNs, charged }: Drawn,
+    leaseNs: bigint,
+    nowNs: bigint,
+  ): void {
+    const { clock } = this.#records;
+    const isRefused = !decision.allowed;
+    const lifeNs = longestNs < leaseNs ? longestNs : leaseNs;
+    writeDecision(this.#out, clock.lagMs === 0 ? decision : realDecision(this.#records, decision));
+    writeDrawn(this.#out, {
+      units,
+      draw:
+        charged === null
+          ? 0
+          : this.#allowances.open(key, state!, { units, charged, lifeNs }, nowNs),
+      lifeNs,
+      pauseNs: isRefused ? this.#allowances.pauseNs(key, state, leaseNs, nowNs) : 0n,
+    });
+  }
+}
+
+const drawInvalid = (field: string, expected: string, got: number): Refusal =>
+  new Refusal(`draw_invalid: ${field}: expected ${expected}, got ${got}`);
+
+/** @throws Refusal */
+function takeAmount(frame: CommandFrame, field: string): number {
+  const amount = frame.view.getFloat64(frame.take(8), true);
+  if (Number.isSafeInteger(amount) && amount >= 0) return amount;
+  throw drawInvalid(field, `an integer from 0 to ${Number.MAX_SAFE_INTEGER}`, amount);
+}
+
+/**
+ * Checks the returns, and passes them.
+ *
+ * @returns where they begin
+ * @throws Refusal
+ */
+function takeReturns(frame: CommandFrame): number {
+  const count = frame.takeU8();
+  if (count > DRAW_RETURNS_MAX) {
+    throw drawInvalid("returns", `at most ${DRAW_RETURNS_MAX}`, count);
+  }
+  const bytes = count * DRAW_RETURN_BYTES;
+  frame.need(bytes, bytes + CONFIGURATION_BYTES_MAX);
+  const at = frame.at;
+  for (let i = 0; i < count; i++) {
+    takeAmount(frame, "draw");
+    takeAmount(frame, "units");
+  }
+  return at;
+}

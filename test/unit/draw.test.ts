@@ -1,0 +1,261 @@
+/** DRAW in the engine: units that are charged at once, given back once, and lost rather than spent twice. */
+import { describe, expect, it } from "vitest";
+import { Engine } from "../../src/engine/engine.ts";
+import { LIMIT_OUTCOMES, LimitRow } from "../../src/engine/limit-figures.ts";
+import { settle, type Operation } from "../../src/wire/edge/operation.ts";
+import * as operations from "../../src/wire/edge/operations.ts";
+import type { DrawRequest, DrawResult } from "../../src/wire/edge/operations.ts";
+import { edgeBatch, partsOf } from "../support/frames/index.ts";
+
+const NOW_MS = 1_700_000_040_000;
+const BUCKET = { strategy: "token_bucket", burst: 100, rate: 10 } as const;
+const MINUTE = {
+  strategy: "fixed_window",
+  quotas: [{ name: "minute", limit: 100, windowMs: 60_000 }],
+} as const;
+const ADA = { name: "api", key: "ada" };
+
+/** An engine at a time that the test moves. */
+class Shard {
+  nowMs = NOW_MS;
+  readonly engine: Engine;
+
+  constructor(drawSalt = 1) {
+    const hashKey = { low: 1, high: 2 };
+    this.engine = new Engine({ hashKey, drawSalt, bytesMax: 1 << 22, isCounting: true });
+  }
+
+  call<Result>(operation: Operation<Result>): Result {
+    const answer = this.engine.apply(edgeBatch([operation.frame]), this.nowMs);
+    const [settled] = settle([operation], partsOf(answer)[0]!.replies);
+    if (!settled!.ok) throw settled!.error;
+    return settled!.value;
+  }
+
+  draw(request: Partial<DrawRequest> = {}): DrawResult {
+    return this.call(operations.draw({ ...ADA, strategy: BUCKET, ...request }));
+  }
+
+  remaining(strategy: DrawRequest["strategy"] = BUCKET): number {
+    return this.call(operations.peek({ ...ADA, strategy })).remaining;
+  }
+
+  /** Allowed, refused and errors of all limits. */
+  counts(): number[] {
+    const { counts } = this.engine.limitFigures.counts(this.nowMs);
+    return [...counts.subarray(LimitRow.all, LIMIT_OUTCOMES)];
+  }
+}
+
+/** Gives a draw back. */
+const back = ({ draw }: DrawResult, units: number): { draw: number; units: number }[] => [
+  { draw: draw!, units },
+];
+
+describe("a draw", () => {
+  it("a draw charges the cost, and up to a quarter of what remains for what is wanted", () => {
+    const shard = new Shard();
+    expect(shard.draw({ cost: 1, wanted: 1000 })).toMatchObject({
+      success: true,
+      limit: 100,
+      remaining: 75,
+      units: 25,
+      lifeMs: 1000,
+      pauseMs: 0,
+    });
+    expect(shard.draw({ cost: 1, wanted: 5 })).toMatchObject({ units: 5, remaining: 70 });
+    expect(shard.draw({ cost: 60, wanted: 0 })).toMatchObject({ units: 60, remaining: 10 });
+    expect(shard.remaining()).toBe(10);
+  });
+
+  it("a draw of a cost that does not fit is refused as by LIMIT, and charges nothing", () => {
+    const shard = new Shard();
+    shard.draw({ cost: 95 });
+    expect(shard.draw({ cost: 10, wanted: 10 })).toMatchObject({
+      success: false,
+      remaining: 5,
+      units: 0,
+      draw: null,
+      lifeMs: 0,
+      retryAfterMs: 500,
+    });
+    expect(shard.draw({ cost: 101 })).toMatchObject({
+      success: false,
+      reason: "cost_exceeds_limit",
+    });
+    expect(shard.remaining()).toBe(5);
+  });
+
+  it("a draw without a cost draws ahead where there is room, and refuses nothing", () => {
+    const shard = new Shard();
+    expect(shard.draw({ cost: 0, wanted: 10 })).toMatchObject({ success: true, units: 10 });
+    shard.draw({ cost: 88 });
+    expect(shard.draw({ cost: 0, wanted: 10 })).toMatchObject({ units: 0, draw: null });
+    expect(shard.remaining()).toBe(2);
+  });
+
+  it("units live at most for the lease, a tenth of the window, and until the window ends", () => {
+    const shard = new Shard();
+    expect(shard.draw({ leaseMs: 50 }).lifeMs).toBe(50);
+    const bucket = { ...BUCKET, rate: 1 };
+    expect(shard.draw({ key: "bob", strategy: bucket, leaseMs: 10_000 }).lifeMs).toBe(10_000);
+    expect(shard.draw({ key: "eve", strategy: MINUTE, leaseMs: 10_000 }).lifeMs).toBe(6000);
+    shard.nowMs += 59_700;
+    expect(shard.draw({ key: "eve", strategy: MINUTE, leaseMs: 10_000 }).lifeMs).toBe(300);
+  });
+
+  it("units that are given back can be drawn again, and count once", () => {
+    const shard = new Shard();
+    const drawn = shard.draw({ strategy: MINUTE, cost: 1, wanted: 20 });
+    expect(shard.remaining(MINUTE)).toBe(80);
+    shard.draw({ strategy: MINUTE, cost: 0, returns: back(drawn, 15) });
+    expect(shard.remaining(MINUTE)).toBe(95);
+    shard.draw({ strategy: MINUTE, cost: 0, returns: back(drawn, 15) });
+    expect(shard.remaining(MINUTE)).toBe(95);
+  });
+
+  it("more units than were drawn are not given back", () => {
+    const shard = new Shard();
+    shard.draw({ strategy: MINUTE, cost: 50 });
+    const drawn = shard.draw({ strategy: MINUTE, cost: 5 });
+    shard.draw({ strategy: MINUTE, cost: 0, returns: back(drawn, 50) });
+    expect(shard.remaining(MINUTE)).toBe(50);
+  });
+
+  it("what is given back is there for the cost of the same message", () => {
+    const shard = new Shard();
+    const drawn = shard.draw({ cost: 0, wanted: 25 });
+    shard.draw({ cost: 75 });
+    expect(shard.draw({ cost: 25, returns: back(drawn, 25) })).toMatchObject({
+      success: true,
+      units: 25,
+    });
+  });
+
+  it("units that come back two lives after their draw are spent", () => {
+    const shard = new Shard();
+    const drawn = shard.draw({ strategy: MINUTE, cost: 0, wanted: 20 });
+    shard.nowMs += 2 * drawn.lifeMs;
+    shard.draw({ strategy: MINUTE, cost: 0, returns: back(drawn, 20) });
+    expect(shard.remaining(MINUTE)).toBe(80);
+  });
+
+  it("units of a window that has ended are not given back to the next one", () => {
+    const shard = new Shard();
+    shard.draw({ strategy: MINUTE });
+    shard.nowMs += 59_900;
+    const drawn = shard.draw({ strategy: MINUTE, cost: 0, wanted: 20 });
+    shard.nowMs += 150;
+    shard.draw({ strategy: MINUTE, cost: 30 });
+    shard.draw({ strategy: MINUTE, cost: 0, returns: back(drawn, 20) });
+    expect(shard.remaining(MINUTE)).toBe(70);
+  });
+
+  it.each([
+    ["PURGE", operations.purge("api:ada")],
+    ["SET", operations.set("api:ada", "12|40|1699999999000000000", { ttlMs: 60_000 })],
+  ])("units that were drawn before a %s are not given back after it", (_, change) => {
+    const shard = new Shard();
+    const drawn = shard.draw({ cost: 0, wanted: 25 });
+    shard.call(change as Operation<unknown>);
+    shard.draw({ cost: 30 });
+    const remaining = shard.remaining();
+    shard.draw({ cost: 0, returns: back(drawn, 25) });
+    expect(shard.remaining()).toBe(remaining);
+  });
+
+  it("a draw of a shard before its restart means nothing to the shard after it", () => {
+    const drawn = new Shard(1).draw({ strategy: MINUTE, cost: 0, wanted: 20 });
+    const shard = new Shard(2);
+    shard.draw({ strategy: MINUTE, cost: 0, wanted: 20 });
+    shard.draw({ strategy: MINUTE, cost: 0, returns: back(drawn, 20) });
+    expect(shard.remaining(MINUTE)).toBe(80);
+  });
+
+  it("a bucket does not refill beyond its burst less what is out", () => {
+    const shard = new Shard();
+    const drawn = shard.draw({ cost: 0, wanted: 20, leaseMs: 1000 });
+    shard.nowMs += 1900;
+    expect(shard.remaining()).toBe(80);
+    expect(shard.draw({ cost: 0, returns: back(drawn, 20) }).remaining).toBe(100);
+  });
+
+  it("the pause after a refusal grows with the callers that wait for the key, up to the lease", () => {
+    const shard = new Shard();
+    shard.draw({ cost: 100 });
+    const pauses = Array.from({ length: 1000 }, () => shard.draw({ leaseMs: 200 }).pauseMs);
+    expect(pauses.slice(0, 3)).toEqual([2, 4, 6]);
+    expect(Math.max(...pauses)).toBe(200);
+    shard.nowMs += 200;
+    expect(shard.draw({ cost: 100, leaseMs: 200 }).pauseMs).toBe(2);
+  });
+
+  it("decisions that a caller makes from its units are counted with those of the shard", () => {
+    const shard = new Shard();
+    shard.draw({ wanted: 20 });
+    shard.draw({ granted: 19, refused: 3 });
+    shard.draw({ cost: 0, granted: 4 });
+    shard.draw({ cost: 1000 });
+    expect(shard.counts()).toEqual([25, 4, 0]);
+  });
+});
+
+describe("a malformed draw", () => {
+  const frameWith = (change: (body: DataView) => void): Operation<unknown> => {
+    const operation = operations.draw({
+      ...ADA,
+      strategy: BUCKET,
+      returns: [{ draw: 7, units: 1 }],
+    });
+    const { frame } = operation;
+    change(new DataView(frame.buffer, frame.byteOffset + 14));
+    return operation;
+  };
+
+  it.each([
+    [
+      "a lease that is too short",
+      (body: DataView) => body.setUint16(0, 49, true),
+      "draw_invalid: leaseMs",
+    ],
+    [
+      "a lease that is too long",
+      (body: DataView) => body.setUint16(0, 10_001, true),
+      "draw_invalid: leaseMs",
+    ],
+    [
+      "a fraction of a unit",
+      (body: DataView) => body.setFloat64(2, 0.5, true),
+      "draw_invalid: wanted",
+    ],
+    ["a cost below 0", (body: DataView) => body.setFloat64(10, -1, true), "draw_invalid: cost"],
+    [
+      "grants that are not a number",
+      (body: DataView) => body.setFloat64(18, NaN, true),
+      "draw_invalid: granted",
+    ],
+    [
+      "infinite refusals",
+      (body: DataView) => body.setFloat64(26, Infinity, true),
+      "draw_invalid: refused",
+    ],
+    ["too many returns", (body: DataView) => body.setUint8(34, 65), "draw_invalid: returns"],
+    ["more returns than it has", (body: DataView) => body.setUint8(34, 64), "body_invalid"],
+    [
+      "a return of a fraction",
+      (body: DataView) => body.setFloat64(43, 0.1, true),
+      "draw_invalid: units",
+    ],
+  ])("%s is refused by the shard, and nothing is drawn", (_, change, code) => {
+    const shard = new Shard();
+    expect(() => shard.call(frameWith(change))).toThrow(code);
+    expect(shard.remaining()).toBe(100);
+  });
+
+  it("a draw with an idempotency key is refused", () => {
+    const shard = new Shard();
+    const operation = frameWith(() => {});
+    operation.frame[1] = 1;
+    expect(() => shard.call(operation)).toThrow("flags_invalid");
+  });
+});
