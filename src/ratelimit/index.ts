@@ -17,13 +17,13 @@ export type { Clock } from "../wire/clock.ts";
 export { systemClock, type LegacyClock } from "./clock.ts";
 export type { Duration, Window } from "./duration.ts";
 export { encodeKey } from "./key.ts";
-export {
-  RateLimiter,
-  type AskOptions,
-  type KeyedRequest,
-  type LimitOptions,
-  type RateLimiterOptions,
-} from "./rate-limiter.ts";
+export type {
+  AskOptions,
+  KeyedRequest,
+  LimitOptions,
+  RateLimiterOptions,
+} from "./limiter-options.ts";
+export { RateLimiter } from "./rate-limiter.ts";
 export { RefusalCache } from "./refusals.ts";
 export type { Decision, RateLimitResult } from "./result.ts";
 export {

@@ -1,127 +1,27 @@
 /** The rate limiter: a name, a strategy, and a policy for when the server can't be asked. */
-import {
-  checkOptions,
-  idempotencyKeyOf,
-  invalid,
-  type FieldNames,
-  type Text,
-} from "../wire/edge/argument.ts";
+import { checkOptions, idempotencyKeyOf, invalid } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import { configurationOf, type LimitResult, type LimitStrategy } from "../wire/edge/limit.ts";
+import type { LimitResult, LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
-import { configurationInvalid } from "../wire/ratelimit/error.ts";
-import { checkName } from "../wire/ratelimit/keys.ts";
+import { pause, type Clock } from "../wire/clock.ts";
 import type { LimitBackend } from "./backend.ts";
-import { pause, TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
-import { clockOf, systemClock, type LegacyClock } from "./clock.ts";
 import { encodeKey } from "./key.ts";
-import { optionsOf } from "./known-options.ts";
-import { RefusalCache } from "./refusals.ts";
-import { decisionOf, shadowOf, type RateLimitResult } from "./result.ts";
+import { LimiterCalls } from "./limiter-calls.ts";
+import {
+  ASK,
+  entryOf,
+  LIMIT,
+  settingsOf,
+  WAIT,
+  type AskOptions,
+  type KeyedRequest,
+  type LimitOptions,
+  type RateLimiterOptions,
+} from "./limiter-options.ts";
+import type { RefusalCache } from "./refusals.ts";
+import { decisionOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
-import { within } from "./wait.ts";
-
-const OPTIONS: FieldNames<RateLimiterOptions> = {
-  throttr: true,
-  name: true,
-  strategy: true,
-  timeoutMs: true,
-  onError: true,
-  cache: true,
-  shadow: true,
-  clock: true,
-};
-const ASK: FieldNames<AskOptions> = { signal: true };
-const WAIT: FieldNames<Omit<LimitOptions, "idempotencyKey">> = { cost: true, signal: true };
-const LIMIT: FieldNames<LimitOptions> = { ...WAIT, idempotencyKey: true };
-const REQUEST: FieldNames<KeyedRequest> = { key: true, cost: true, idempotencyKey: true };
-
-/** Longer than any answer should take, and short enough for a person who waits for a page. */
-const TIMEOUT_MS = 5_000;
-
-/**
- * Options of a limiter.
- *
- * @example
- * const options: RateLimiterOptions = {
- *   throttr: env.THROTTR,
- *   name: "login",
- *   strategy: slidingWindow({ limit: 5, window: "1 m" }),
- *   timeoutMs: 500,
- *   onError: "closed",
- * };
- */
-export interface RateLimiterOptions {
-  /** The server that decides: a client, or the service binding of a Worker. */
-  readonly throttr: LimitBackend;
-  /**
-   * Names the limit: 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`. The state of a key is stored under
-   * `name:key`, `name:key:c` for a composite. Where keys come from strangers, no name may be another one with a colon and
-   * more (`api` and `api:login`): their records could collide.
-   */
-  readonly name: string;
-  /** How it counts. */
-  readonly strategy: LimitStrategy;
-  /**
-   * How long an answer may take, in ms: 1 to 2^31 - 1, or Infinity; 5,000 unless given. A call that took longer may have
-   * been applied.
-   */
-  readonly timeoutMs?: number;
-  /**
-   * What to answer when the server can't be asked, or not in time: "open" allows, "closed" refuses, both with `reason`
-   * "timeout" or "error". Unless given, the call throws. Wrong arguments always throw, and so does `reset`.
-   */
-  readonly onError?: "open" | "closed";
-  /**
-   * Caches refusals until their reset, and answers from the cache without a call: true, or a cache that several limiters
-   * share; false unless given. A refund or reset by this limiter shows at once, one by another limiter when the refusal
-   * ends. A call with an idempotency key is always sent.
-   */
-  readonly cache?: boolean | RefusalCache;
-  /**
-   * Decides, charges and reports, but never refuses: every result is a success, and `shadow` has the decision. A failure
-   * does not throw then: it is a refusal in `shadow`, or a success where `onError` is "open". `blockUntilReady` does not
-   * wait. False unless given.
-   */
-  readonly shadow?: boolean;
-  /** The clock of the platform unless given. */
-  readonly clock?: Clock | LegacyClock;
-}
-
-/**
- * Options of a request.
- *
- * @example
- * await limiter.limit("ada", { cost: 5, signal: AbortSignal.timeout(100) });
- */
-export interface LimitOptions extends AskOptions {
-  /** An integer from 1; 1 unless given. */
-  readonly cost?: number | undefined;
-  /** 1 to 64 bytes: a repeated call with the same one is charged once, and answered as the first one was. */
-  readonly idempotencyKey?: Text | undefined;
-}
-
-/**
- * Options of every call.
- *
- * @example
- * await limiter.peek("ada", { signal: request.signal });
- */
-export interface AskOptions {
-  /** Ends the wait: the call throws the reason of the signal. A call that was sent may have been applied. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/**
- * One request of `limitMany`.
- *
- * @example
- * await limiter.limitMany(["ada", { key: "bob", cost: 2 }]);
- */
-export interface KeyedRequest extends Omit<LimitOptions, "signal"> {
-  readonly key: string;
-}
 
 /**
  * A rate limiter. A key is any text that is not empty: an IP address, an e-mail address, a path; see `encodeKey`.
@@ -145,9 +45,7 @@ export class RateLimiter {
   readonly strategy: LimitStrategy;
   readonly clock: Clock;
   readonly #throttr: LimitBackend;
-  readonly #timeoutMs: number;
-  readonly #onError: "open" | "closed" | undefined;
-  readonly #isShadow: boolean;
+  readonly #calls: LimiterCalls;
   readonly #cache: RefusalCache | null;
   /** Prefix of keys in a cache that limiters share: another strategy may grant what this one refuses. */
   readonly #cacheScope: string;
@@ -155,32 +53,14 @@ export class RateLimiter {
 
   /** @throws RateLimitError with code and field */
   constructor(options: RateLimiterOptions) {
-    optionsOf(options, OPTIONS);
-    const { throttr, name, strategy, timeoutMs = TIMEOUT_MS, onError, cache = false } = options;
-    configurationOf(strategy);
-    this.name = checkName(name, "name", "base_key_invalid");
+    const settings = settingsOf(options);
+    const { throttr, name, strategy, clock, cache } = settings;
+    this.name = name;
     this.strategy = strategy;
-    this.clock = clockOf(options.clock ?? systemClock);
-    // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
-    check("throttr", "expected a client or a service binding", throttr, throttr != null);
-    const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
-    check(
-      "timeoutMs",
-      `expected 1 to ${TIMER_MS_MAX}, or Infinity`,
-      timeoutMs,
-      typeof timeoutMs === "number" && isTimeout,
-    );
-    const isPolicy = onError === undefined || onError === "open" || onError === "closed";
-    check("onError", "expected one of open, closed", onError, isPolicy);
-    const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
-    check("cache", "expected true, false or a RefusalCache", cache, isCache);
-    const { shadow = false } = options;
-    check("shadow", "expected true or false", shadow, typeof shadow === "boolean");
+    this.clock = clock;
     this.#throttr = throttr;
-    this.#timeoutMs = timeoutMs;
-    this.#onError = onError;
-    this.#isShadow = shadow;
-    this.#cache = cache === true ? new RefusalCache() : cache || null;
+    this.#calls = new LimiterCalls(settings);
+    this.#cache = cache;
     this.#cacheScope = `${name}\n${JSON.stringify(strategy)}\n`;
     this.#limitMin = limitMinOf(strategy);
   }
@@ -198,7 +78,7 @@ export class RateLimiter {
     const [decision] = await this.#decide([request], options.signal, async () => {
       return [await this.#throttr.limit(request)];
     });
-    return this.#shown(decision!);
+    return this.#calls.shown(decision!);
   }
 
   /**
@@ -222,7 +102,7 @@ export class RateLimiter {
     const decisions = await this.#decide(requests, options.signal, async (asked) => {
       return await this.#throttr.limitMany(asked);
     });
-    return decisions.map((decision) => this.#shown(decision));
+    return decisions.map((decision) => this.#calls.shown(decision));
   }
 
   /**
@@ -238,7 +118,9 @@ export class RateLimiter {
     const request = this.#requestOf(stored);
     const call = async (): Promise<RateLimitResult> =>
       decisionOf(await this.#throttr.peek(request));
-    return this.#shown(await this.#answerOf(call, options.signal, (fallback) => fallback));
+    return this.#calls.shown(
+      await this.#calls.answer(call, options.signal, (fallback) => fallback),
+    );
   }
 
   /**
@@ -254,7 +136,9 @@ export class RateLimiter {
     const call = async (): Promise<RateLimitResult> => {
       return decisionOf(await this.#changing(stored, this.#throttr.refund(request)));
     };
-    return this.#shown(await this.#answerOf(call, options.signal, (fallback) => fallback));
+    return this.#calls.shown(
+      await this.#calls.answer(call, options.signal, (fallback) => fallback),
+    );
   }
 
   /**
@@ -268,7 +152,7 @@ export class RateLimiter {
     const stored = await encodeKey(key);
     const { name, strategy } = this;
     const request = { name, key: stored, strategy };
-    return await this.#call(async () => {
+    return await this.#calls.call(async () => {
       return await this.#changing(stored, this.#throttr.reset(request));
     }, options.signal);
   }
@@ -327,7 +211,7 @@ export class RateLimiter {
     const cached = requests.map((request) => this.#findCached(request));
     const asked = requests.filter((_, i) => cached[i] === null);
     if (asked.length === 0) return cached as RateLimitResult[];
-    const answers = await this.#answerOf(
+    const answers = await this.#calls.answer(
       async () => {
         const askedAt = this.#cache?.version ?? 0;
         const results = await ask(asked);
@@ -380,62 +264,4 @@ export class RateLimiter {
       this.#cache?.invalidate(this.#cacheScope + key);
     }
   }
-
-  /** The answer of a call, or of `onError` when the call fails. */
-  async #answerOf<Answer>(
-    call: () => Promise<Answer>,
-    signal: AbortSignal | undefined,
-    answerWith: (fallback: RateLimitResult) => Answer,
-  ): Promise<Answer> {
-    try {
-      return await this.#call(call, signal);
-    } catch (error) {
-      const isDecided = this.#onError !== undefined || this.#isShadow;
-      if (!isDecided || signal?.aborted || !(error instanceof ThrottrError)) throw error;
-      return answerWith(this.#fallbackFor(error));
-    }
-  }
-
-  /** @throws ThrottrError, or the reason of the signal */
-  async #call<Answer>(
-    call: () => Promise<Answer>,
-    signal: AbortSignal | undefined,
-  ): Promise<Answer> {
-    signal?.throwIfAborted();
-    try {
-      return await within(call(), { clock: this.clock, timeoutMs: this.#timeoutMs, signal });
-    } catch (cause) {
-      signal?.throwIfAborted();
-      throw ThrottrError.from(cause, "outcome_unknown");
-    }
-  }
-
-  #fallbackFor(error: ThrottrError): RateLimitResult {
-    const success = this.#onError === "open";
-    return {
-      success,
-      limit: this.#limitMin,
-      remaining: 0,
-      reset: null,
-      retryAfterMs: success ? 0 : null,
-      reason: error.code === "timeout" ? "timeout" : "error",
-      quotas: {},
-      error,
-    };
-  }
-
-  #shown(decision: RateLimitResult): RateLimitResult {
-    return this.#isShadow ? shadowOf(decision) : decision;
-  }
-}
-
-/** @throws ThrottrError `argument_invalid`, `option_invalid` */
-function entryOf(entry: string | KeyedRequest): KeyedRequest {
-  if (typeof entry === "string") return { key: entry };
-  checkOptions(entry ?? null, REQUEST, "a key");
-  return entry;
-}
-
-function check(field: string, expected: string, got: unknown, isValid: boolean): void {
-  if (!isValid) throw configurationInvalid(field, expected, got);
 }

@@ -7,7 +7,8 @@ import { http } from "../../src/client/transport/http.ts";
 import { webSocket } from "../../src/client/transport/web-socket.ts";
 import { rateLimit } from "../../src/hono/rate-limit.ts";
 import { ThrottrStore } from "../../src/hono/store.ts";
-import { RateLimiter, type RateLimiterOptions } from "../../src/ratelimit/rate-limiter.ts";
+import type { RateLimiterOptions } from "../../src/ratelimit/limiter-options.ts";
+import { RateLimiter } from "../../src/ratelimit/rate-limiter.ts";
 import { RefusalCache } from "../../src/ratelimit/refusals.ts";
 import {
   composite,

@@ -2,7 +2,8 @@
 import type { FieldNames } from "../../wire/edge/argument.ts";
 import type { LimitBackend } from "../../ratelimit/backend.ts";
 import { optionsOf } from "../../ratelimit/known-options.ts";
-import { RateLimiter, type RateLimiterOptions } from "../../ratelimit/rate-limiter.ts";
+import type { RateLimiterOptions } from "../../ratelimit/limiter-options.ts";
+import { RateLimiter } from "../../ratelimit/rate-limiter.ts";
 import { RefusalCache } from "../../ratelimit/refusals.ts";
 import { fixedWindow } from "../../ratelimit/strategies.ts";
 

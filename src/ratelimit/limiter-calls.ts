@@ -1,0 +1,66 @@
+/** Calls to the server of a limiter: how long they may take, and what a failed one is answered with. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { LimiterSettings } from "./limiter-options.ts";
+import { shadowOf, type RateLimitResult } from "./result.ts";
+import { limitMinOf } from "./strategies.ts";
+import { within } from "./wait.ts";
+
+type Settings = Pick<LimiterSettings, "strategy" | "clock" | "timeoutMs" | "onError" | "isShadow">;
+
+export class LimiterCalls {
+  readonly #settings: Settings;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+  }
+
+  /** The answer of a call, or of `onError` when the call fails. */
+  async answer<Answer>(
+    call: () => Promise<Answer>,
+    signal: AbortSignal | undefined,
+    answerWith: (fallback: RateLimitResult) => Answer,
+  ): Promise<Answer> {
+    try {
+      return await this.call(call, signal);
+    } catch (error) {
+      const { onError, isShadow } = this.#settings;
+      const isDecided = onError !== undefined || isShadow;
+      if (!isDecided || signal?.aborted || !(error instanceof ThrottrError)) throw error;
+      return answerWith(this.#fallbackFor(error));
+    }
+  }
+
+  /** @throws ThrottrError, or the reason of the signal */
+  async call<Answer>(
+    call: () => Promise<Answer>,
+    signal: AbortSignal | undefined,
+  ): Promise<Answer> {
+    signal?.throwIfAborted();
+    const { clock, timeoutMs } = this.#settings;
+    try {
+      return await within(call(), { clock, timeoutMs, signal });
+    } catch (cause) {
+      signal?.throwIfAborted();
+      throw ThrottrError.from(cause, "outcome_unknown");
+    }
+  }
+
+  /** The result that the caller of a limiter gets. */
+  shown(decision: RateLimitResult): RateLimitResult {
+    return this.#settings.isShadow ? shadowOf(decision) : decision;
+  }
+
+  #fallbackFor(error: ThrottrError): RateLimitResult {
+    const success = this.#settings.onError === "open";
+    return {
+      success,
+      limit: limitMinOf(this.#settings.strategy),
+      remaining: 0,
+      reset: null,
+      retryAfterMs: success ? 0 : null,
+      reason: error.code === "timeout" ? "timeout" : "error",
+      quotas: {},
+      error,
+    };
+  }
+}

@@ -1,0 +1,169 @@
+/** Options of a limiter and of its calls, and their checks. */
+import { checkOptions, type FieldNames, type Text } from "../wire/edge/argument.ts";
+import { configurationOf, type LimitStrategy } from "../wire/edge/limit.ts";
+import { configurationInvalid } from "../wire/ratelimit/error.ts";
+import { checkName } from "../wire/ratelimit/keys.ts";
+import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
+import type { LimitBackend } from "./backend.ts";
+import { clockOf, systemClock, type LegacyClock } from "./clock.ts";
+import { optionsOf } from "./known-options.ts";
+import { RefusalCache } from "./refusals.ts";
+
+const OPTIONS: FieldNames<RateLimiterOptions> = {
+  throttr: true,
+  name: true,
+  strategy: true,
+  timeoutMs: true,
+  onError: true,
+  cache: true,
+  shadow: true,
+  clock: true,
+};
+/** Options of calls, by call. */
+export const ASK: FieldNames<AskOptions> = { signal: true };
+export const WAIT: FieldNames<Omit<LimitOptions, "idempotencyKey">> = { cost: true, signal: true };
+export const LIMIT: FieldNames<LimitOptions> = { ...WAIT, idempotencyKey: true };
+const REQUEST: FieldNames<KeyedRequest> = { key: true, cost: true, idempotencyKey: true };
+
+/** Longer than any answer should take, and short enough for a person who waits for a page. */
+const TIMEOUT_MS = 5_000;
+
+/**
+ * Options of a limiter.
+ *
+ * @example
+ * const options: RateLimiterOptions = {
+ *   throttr: env.THROTTR,
+ *   name: "login",
+ *   strategy: slidingWindow({ limit: 5, window: "1 m" }),
+ *   timeoutMs: 500,
+ *   onError: "closed",
+ * };
+ */
+export interface RateLimiterOptions {
+  /** The server that decides: a client, or the service binding of a Worker. */
+  readonly throttr: LimitBackend;
+  /**
+   * Names the limit: 1 to 64 of `A-Z a-z 0-9 _ - : . @ +`. The state of a key is stored under
+   * `name:key`, `name:key:c` for a composite. Where keys come from strangers, no name may be another one with a colon and
+   * more (`api` and `api:login`): their records could collide.
+   */
+  readonly name: string;
+  /** How it counts. */
+  readonly strategy: LimitStrategy;
+  /**
+   * How long an answer may take, in ms: 1 to 2^31 - 1, or Infinity; 5,000 unless given. A call that took longer may have
+   * been applied.
+   */
+  readonly timeoutMs?: number;
+  /**
+   * What to answer when the server can't be asked, or not in time: "open" allows, "closed" refuses, both with `reason`
+   * "timeout" or "error". Unless given, the call throws. Wrong arguments always throw, and so does `reset`.
+   */
+  readonly onError?: "open" | "closed";
+  /**
+   * Caches refusals until their reset, and answers from the cache without a call: true, or a cache that several limiters
+   * share; false unless given. A refund or reset by this limiter shows at once, one by another limiter when the refusal
+   * ends. A call with an idempotency key is always sent.
+   */
+  readonly cache?: boolean | RefusalCache;
+  /**
+   * Decides, charges and reports, but never refuses: every result is a success, and `shadow` has the decision. A failure
+   * does not throw then: it is a refusal in `shadow`, or a success where `onError` is "open". `blockUntilReady` does not
+   * wait. False unless given.
+   */
+  readonly shadow?: boolean;
+  /** The clock of the platform unless given. */
+  readonly clock?: Clock | LegacyClock;
+}
+
+/**
+ * Options of a request.
+ *
+ * @example
+ * await limiter.limit("ada", { cost: 5, signal: AbortSignal.timeout(100) });
+ */
+export interface LimitOptions extends AskOptions {
+  /** An integer from 1; 1 unless given. */
+  readonly cost?: number | undefined;
+  /** 1 to 64 bytes: a repeated call with the same one is charged once, and answered as the first one was. */
+  readonly idempotencyKey?: Text | undefined;
+}
+
+/**
+ * Options of every call.
+ *
+ * @example
+ * await limiter.peek("ada", { signal: request.signal });
+ */
+export interface AskOptions {
+  /** Ends the wait: the call throws the reason of the signal. A call that was sent may have been applied. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * One request of `limitMany`.
+ *
+ * @example
+ * await limiter.limitMany(["ada", { key: "bob", cost: 2 }]);
+ */
+export interface KeyedRequest extends Omit<LimitOptions, "signal"> {
+  readonly key: string;
+}
+
+/** Options of a limiter, checked, and complete. */
+export interface LimiterSettings {
+  readonly throttr: LimitBackend;
+  readonly name: string;
+  readonly strategy: LimitStrategy;
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+  readonly onError: "open" | "closed" | undefined;
+  readonly cache: RefusalCache | null;
+  readonly isShadow: boolean;
+}
+
+/** @throws RateLimitError with code and field */
+export function settingsOf(options: RateLimiterOptions): LimiterSettings {
+  optionsOf(options, OPTIONS);
+  const { throttr, strategy, timeoutMs = TIMEOUT_MS, onError } = options;
+  const { cache = false, shadow = false } = options;
+  configurationOf(strategy);
+  const name = checkName(options.name, "name", "base_key_invalid");
+  const clock = clockOf(options.clock ?? systemClock);
+  // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
+  check("throttr", "expected a client or a service binding", throttr, throttr != null);
+  const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
+  check(
+    "timeoutMs",
+    `expected 1 to ${TIMER_MS_MAX}, or Infinity`,
+    timeoutMs,
+    typeof timeoutMs === "number" && isTimeout,
+  );
+  const isPolicy = onError === undefined || onError === "open" || onError === "closed";
+  check("onError", "expected one of open, closed", onError, isPolicy);
+  const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
+  check("cache", "expected true, false or a RefusalCache", cache, isCache);
+  check("shadow", "expected true or false", shadow, typeof shadow === "boolean");
+  return {
+    throttr,
+    name,
+    strategy,
+    clock,
+    timeoutMs,
+    onError,
+    cache: cache === true ? new RefusalCache() : cache || null,
+    isShadow: shadow,
+  };
+}
+
+/** @throws ThrottrError `argument_invalid`, `option_invalid` */
+export function entryOf(entry: string | KeyedRequest): KeyedRequest {
+  if (typeof entry === "string") return { key: entry };
+  checkOptions(entry ?? null, REQUEST, "a key");
+  return entry;
+}
+
+function check(field: string, expected: string, got: unknown, isValid: boolean): void {
+  if (!isValid) throw configurationInvalid(field, expected, got);
+}
