@@ -14,7 +14,7 @@ import {
   LEASE_MS_MIN,
   writeDrawn,
 } from "../wire/edge/drawn.ts";
-import type { Allowances } from "./allowances.ts";
+import type { ChargeLedger } from "./charge-ledger.ts";
 import type { CommandFrame } from "./command-frame.ts";
 import type { LimitStates } from "./limit-states.ts";
 import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
@@ -24,6 +24,8 @@ import type { Records } from "./records.ts";
 import { Refusal } from "./refusal.ts";
 
 const NS_PER_MS = 1_000_000n;
+/** Units may be given back until their draw is this many lives old: the message takes a while. */
+const LIVES = 2n;
 
 /** What a draw has decided, and requests that the caller has decided by itself since its last one. */
 export interface DrawCounts {
@@ -45,7 +47,7 @@ export class DrawCommands {
   readonly #records: Records;
   readonly #states: LimitStates;
   readonly #limiters: Limiters;
-  readonly #allowances: Allowances;
+  readonly #ledger: ChargeLedger;
   readonly #out: ByteWriter;
 
   constructor(
@@ -53,14 +55,14 @@ export class DrawCommands {
       readonly records: Records;
       readonly states: LimitStates;
       readonly limiters: Limiters;
-      readonly allowances: Allowances;
+      readonly ledger: ChargeLedger;
     },
     out: ByteWriter,
   ) {
     this.#records = parts.records;
     this.#states = parts.states;
     this.#limiters = parts.limiters;
-    this.#allowances = parts.allowances;
+    this.#ledger = parts.ledger;
     this.#out = out;
   }
 
@@ -88,11 +90,11 @@ export class DrawCommands {
     const { key } = frame;
     const nowNs = this.#records.now.toBig();
     const working = { state: this.#states.find(frame), ttlNs: 0n, isChanged: false };
+    this.#ledger.cut(key, working.state, limiter, nowNs);
     for (let at = returnsAt; at < returnsEnd; at += DRAW_RETURN_BYTES) {
       this.#giveBack(frame, at, limiter, working);
     }
-    const out = this.#allowances.unitsOut(key, working.state, nowNs);
-    const drawn = limiter.draw(working.state, nowNs, { cost, wanted, out });
+    const drawn = limiter.draw(working.state, nowNs, { cost, wanted });
     const { decision, units } = drawn;
     if (decision.state !== null) {
       Object.assign(working, { state: decision.state, ttlNs: decision.ttlNs, isChanged: true });
@@ -106,20 +108,20 @@ export class DrawCommands {
   /** Gives back what the return at `at` names, if the draw is known. */
   #giveBack({ view, key }: CommandFrame, at: number, limiter: Limiter, working: Working): void {
     const nowNs = this.#records.now.toBig();
-    const number = view.getFloat64(at, true);
+    const id = view.getFloat64(at, true);
     const units = view.getFloat64(at + 8, true);
-    const closed = this.#allowances.close(key, working.state, { number, units }, nowNs);
+    const closed = this.#ledger.close(key, working.state, { id, units }, nowNs);
     if (closed === null || working.state === null || closed.units === 0) return;
-    const given = limiter.giveBack(working.state, nowNs, closed.units, closed.charged);
+    const given = limiter.giveBack(working.state, nowNs, closed);
     if (given === null) return;
     Object.assign(working, { ...given, isChanged: true });
-    this.#allowances.noteState(key, given.state!);
+    this.#ledger.noteState(key, given.state);
   }
 
   #write(
     key: string,
     state: string | null,
-    { decision, units, lifeNs: longestNs, charged }: Drawn,
+    { decision, units, lifeNs: longestNs }: Drawn,
     leaseNs: bigint,
     nowNs: bigint,
   ): void {
@@ -129,13 +131,16 @@ export class DrawCommands {
     writeDecision(this.#out, clock.lagMs === 0 ? decision : realDecision(this.#records, decision));
     writeDrawn(this.#out, {
       units,
-      draw:
-        charged === null
-          ? 0
-          : this.#allowances.open(key, state!, { units, charged, lifeNs }, nowNs),
+      draw: units === 0 ? 0 : this.#open(key, state!, units, nowNs + LIVES * lifeNs, nowNs),
       lifeNs,
-      pauseNs: isRefused ? this.#allowances.pauseNs(key, state, leaseNs, nowNs) : 0n,
+      pauseNs: isRefused ? this.#ledger.pauseNs(key, state, leaseNs, nowNs) : 0n,
     });
+  }
+
+  #open(key: string, state: string, units: number, endNs: bigint, nowNs: bigint): number {
+    const id = this.#ledger.nextNumber();
+    this.#ledger.open(key, state, { id, units, charged: state, endNs }, nowNs);
+    return id;
   }
 }
 

@@ -17,7 +17,7 @@ import { anyProtocolByCode } from "../wire/protocols.ts";
 import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
 import { Mark, clockRow, countsRow } from "./image.ts";
-import { Allowances } from "./allowances.ts";
+import { ChargeLedger } from "./charge-ledger.ts";
 import { LimitFigures } from "./limit-figures.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
@@ -109,7 +109,7 @@ export class Engine {
       answerTtlMs,
       {
         figures: isCounting ? this.limitFigures : null,
-        allowances: new Allowances(drawSalt * 2 ** 32),
+        ledger: new ChargeLedger(drawSalt * 2 ** 32),
       },
     );
     this.listing = new Listing(this.#records);

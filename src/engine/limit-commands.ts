@@ -9,7 +9,7 @@ import { Command } from "../wire/edge/command.ts";
 import { writeDecision } from "../wire/edge/decision.ts";
 import { isComposite } from "../wire/ratelimit/binary.ts";
 import { withoutSuffix } from "../wire/ratelimit/keys.ts";
-import type { Allowances } from "./allowances.ts";
+import type { ChargeLedger } from "./charge-ledger.ts";
 import type { CommandFrame } from "./command-frame.ts";
 import { DrawCommands } from "./draw-commands.ts";
 import type { LimitFigures } from "./limit-figures.ts";
@@ -22,8 +22,8 @@ import type { Records } from "./records.ts";
 export interface LimitParts {
   /** Counts decisions; null: nothing is counted. */
   readonly figures: LimitFigures | null;
-  /** Units that callers may spend without asking. */
-  readonly allowances: Allowances;
+  /** What was charged and may be given back. */
+  readonly ledger: ChargeLedger;
 }
 
 export class LimitCommands {
@@ -31,18 +31,18 @@ export class LimitCommands {
   readonly #out: ByteWriter;
   readonly #limiters = new Limiters();
   readonly #states: LimitStates;
-  readonly #allowances: Allowances;
+  readonly #ledger: ChargeLedger;
   readonly #draws: DrawCommands;
   readonly #figures: LimitFigures | null;
 
-  constructor(records: Records, out: ByteWriter, { figures, allowances }: LimitParts) {
+  constructor(records: Records, out: ByteWriter, { figures, ledger }: LimitParts) {
     this.#records = records;
     this.#out = out;
     this.#figures = figures;
     this.#states = new LimitStates(records);
-    this.#allowances = allowances;
+    this.#ledger = ledger;
     this.#draws = new DrawCommands(
-      { records, states: this.#states, limiters: this.#limiters, allowances },
+      { records, states: this.#states, limiters: this.#limiters, ledger },
       out,
     );
   }
@@ -64,20 +64,20 @@ export class LimitCommands {
     const stored = this.#states.find(frame);
     const { hash } = records.table;
     const nowNs = records.now.toBig();
-    // The key is made into a text only while there are allowances at all.
-    const key = this.#allowances.isEmpty ? null : frame.key;
-    const out = key === null ? 0 : this.#allowances.unitsOut(key, stored, nowNs);
+    // The key is made into a text only while there are open charges at all.
+    const key = this.#ledger.isEmpty ? null : frame.key;
+    if (key !== null) this.#ledger.cut(key, stored, limiter, nowNs);
     const decision =
       frame.type === Command.limit
-        ? limiter.limit(stored, nowNs, cost, out)
+        ? limiter.limit(stored, nowNs, cost)
         : isPeek
-          ? limiter.peek(stored, nowNs, out)
+          ? limiter.peek(stored, nowNs)
           : limiter.refund(stored, nowNs, cost);
     if (decision.state === null) {
       if (stored !== null) records.countRead();
     } else {
       this.#states.store(frame, decision.state, decision.ttlNs);
-      if (key !== null) this.#allowances.noteState(key, decision.state);
+      if (key !== null) this.#ledger.noteState(key, decision.state);
     }
     if (frame.type === Command.limit) this.#countDecisions(frame, decision.allowed, hash, 1);
     writeDecision(

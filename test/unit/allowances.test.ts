@@ -53,7 +53,7 @@ describe("the bound of allowances", () => {
     ["returnedAfterSpent", "fixed window"],
     ["keptOverReset", "sliding window"],
     ["spentAfterEnd", "token bucket"],
-    ["notHeld", "token bucket"],
+    ["notCut", "token bucket"],
     ["anyWindow", "short window"],
   ];
 

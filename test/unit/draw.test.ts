@@ -172,12 +172,14 @@ describe("a draw", () => {
     expect(shard.remaining(MINUTE)).toBe(80);
   });
 
-  it("a bucket does not refill beyond its burst less what is out", () => {
+  it("a bucket takes back what it lacks, and never more than fills it", () => {
     const shard = new Shard();
     const drawn = shard.draw({ cost: 0, wanted: 20, leaseMs: 1000 });
-    shard.nowMs += 1900;
-    expect(shard.remaining()).toBe(80);
-    expect(shard.draw({ cost: 0, returns: back(drawn, 20) }).remaining).toBe(100);
+    shard.nowMs += 1500;
+    expect(shard.remaining()).toBe(95);
+    // The bucket would have been full: only 5 of the 20 units are not refilled yet.
+    shard.call(operations.limit({ ...ADA, strategy: BUCKET, cost: 95 }));
+    expect(shard.draw({ cost: 0, returns: back(drawn, 20) }).remaining).toBe(5);
   });
 
   it("the pause after a refusal grows with the callers that wait for the key, up to the lease", () => {

@@ -21,8 +21,6 @@ export interface Bucket {
   free(amount: number): number;
   /** Whether a cost is granted. Once it is, freeing more does not change that. */
   fits(amount: number, cost: number): boolean;
-  /** The amount that leaves room for `out` to be given back. */
-  held(amount: number, out: number): number;
 }
 
 export function bucketStrategy(
@@ -44,12 +42,6 @@ export function bucketStrategy(
     while (room > 0 && !bucket.fits(amount, room)) room--;
     while (bucket.fits(amount, room + 1)) room++;
     return room;
-  }
-
-  function hold(state: BucketState, nowNs: bigint, out: number): BucketState {
-    const amount = amountAt(state, nowNs);
-    const held = bucket.held(amount, out);
-    return held === amount ? state : { amount: held, atNs: nowNs };
   }
 
   function judge(state: BucketState | null, nowNs: bigint, cost: number): QuotaJudgement {
@@ -83,10 +75,10 @@ export function bucketStrategy(
     },
     lifeNsMax,
     lifeNs: () => lifeNsMax,
-    hold,
-    giveBack: (state, nowNs, units) => {
+    missing: (state, nowNs) => burst - bucket.free(amountAt(state, nowNs)),
+    giveBack: (state, nowNs, { units, right }) => {
       const amount = amountAt(state, nowNs);
-      return { amount: bucket.freed(amount, units), atNs: nowNs };
+      return { amount: bucket.freed(amount, Math.min(units, right)), atNs: nowNs };
     },
     ttlNs: () => ttlNs,
   };

@@ -42,13 +42,18 @@ export function composite<Primary, Secondary>(
       const secondaryNs = secondary.lifeNs(charged.secondary, nowNs);
       return primaryNs < secondaryNs ? primaryNs : secondaryNs;
     },
-    hold: (state, nowNs, out) => ({
-      primary: primary.hold(state.primary, nowNs, out),
-      secondary: secondary.hold(state.secondary, nowNs, out),
-    }),
-    giveBack: (state, nowNs, units, charged) => {
-      const primaryState = primary.giveBack(state.primary, nowNs, units, charged.primary);
-      const secondaryState = secondary.giveBack(state.secondary, nowNs, units, charged.secondary);
+    missing: (state, nowNs) =>
+      Math.min(primary.missing(state.primary, nowNs), secondary.missing(state.secondary, nowNs)),
+    giveBack: (state, nowNs, given) => {
+      const { charged } = given;
+      const primaryState = primary.giveBack(state.primary, nowNs, {
+        ...given,
+        charged: charged.primary,
+      });
+      const secondaryState = secondary.giveBack(state.secondary, nowNs, {
+        ...given,
+        charged: charged.secondary,
+      });
       if (primaryState === null && secondaryState === null) return null;
       return {
         primary: primaryState ?? state.primary,

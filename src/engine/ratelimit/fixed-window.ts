@@ -71,9 +71,8 @@ export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<Stat
       }
       return lifeNs;
     },
-    // Windows don't refill.
-    hold: (state) => state,
-    giveBack: (state, nowNs, units, charged) => {
+    missing: () => Infinity,
+    giveBack: (state, nowNs, { units, charged }) => {
       let isLive = false;
       const windows = state.map((window) => {
         const quota = quotas.find(({ name }) => name === window.name);

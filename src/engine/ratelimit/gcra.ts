@@ -12,7 +12,8 @@ import { bucketLifeNsMax, type Strategy } from "./strategy.ts";
 export function gcra({ burst, rate }: BucketConfiguration): Strategy<bigint> {
   const ttlNs = BigInt(bucketTtlSeconds(burst, rate)) * 1_000_000_000n;
   const lifeNsMax = bucketLifeNsMax(burst, rate);
-  const emissionNs = BigInt(Math.trunc(1e9 / rate));
+  const emission = Math.trunc(1e9 / rate);
+  const emissionNs = BigInt(emission);
   const limitNs = BigInt(burst) * emissionNs;
 
   const arrivalAt = (arrivalNs: bigint | null, nowNs: bigint): bigint =>
@@ -46,12 +47,13 @@ export function gcra({ burst, rate }: BucketConfiguration): Strategy<bigint> {
     },
     lifeNsMax,
     lifeNs: () => lifeNsMax,
-    hold: (arrivalNs, nowNs, out) => {
-      const heldNs = nowNs + BigInt(out) * emissionNs;
-      return arrivalNs > heldNs ? arrivalNs : heldNs;
+    missing: (arrivalNs, nowNs) => Number(arrivalAt(arrivalNs, nowNs) - nowNs) / emission,
+    giveBack: (arrivalNs, nowNs, { units, right }) => {
+      if (arrivalNs <= nowNs) return null;
+      const givenNs =
+        units <= right ? BigInt(units) * emissionNs : BigInt(Math.floor(right * emission));
+      return arrivalAt(arrivalNs - givenNs, nowNs);
     },
-    giveBack: (arrivalNs, nowNs, units) =>
-      arrivalNs <= nowNs ? null : arrivalAt(arrivalNs - BigInt(units) * emissionNs, nowNs),
     ttlNs: () => ttlNs,
   };
 }

@@ -17,6 +17,5 @@ export function leakyBucket(configuration: BucketConfiguration): Strategy<Bucket
     freed: (level, by) => Math.max(0, level - by),
     free: (level) => burst - level,
     fits: (level, cost) => level + cost <= burst,
-    held: (level, out) => Math.max(level, Math.min(out, burst)),
   });
 }

@@ -16,7 +16,7 @@ import { fixedWindow } from "./fixed-window.ts";
 import { gcra } from "./gcra.ts";
 import { leakyBucket } from "./leaky-bucket.ts";
 import { slidingWindow } from "./sliding-window.ts";
-import type { QuotaJudgement, Strategy } from "./strategy.ts";
+import type { GivenBack, QuotaJudgement, Strategy } from "./strategy.ts";
 import { tokenBucket } from "./token-bucket.ts";
 
 /** The decision of one quota, under its name. */
@@ -54,27 +54,28 @@ export interface StoredDecision extends LimitDecision {
  */
 export interface Limiter {
   /** Grants a cost and charges it, or refuses it and writes nothing. */
-  limit(stored: string | null, nowNs: bigint, cost?: number, out?: number): StoredDecision;
+  limit(stored: string | null, nowNs: bigint, cost?: number): StoredDecision;
   /** The decision of `limit` for a cost of 1, with `remaining` before the charge. It writes nothing. */
-  peek(stored: string | null, nowNs: bigint, out?: number): StoredDecision;
+  peek(stored: string | null, nowNs: bigint): StoredDecision;
   /**
    * Charges an allowance: units that a caller may spend without asking, each as good as a grant for as long as it lives.
    *
    * @returns units 0 for a refusal of the cost, and where a cost of 0 finds too little room to draw ahead
    */
   draw(stored: string | null, nowNs: bigint, ask: Ask): Drawn;
+  /** What a bucket lacks to be full, in units and parts of them; Infinity for windows, which don't refill. */
+  missing(stored: string | null, nowNs: bigint): number;
   /**
-   * Gives back units that were drawn and not spent. Times and texts as of `limit`.
+   * Gives back units that were charged and not spent. Times and texts as of `limit`.
    *
-   * @param charged of the draw that had them
+   * @param given.charged the text that the charge left
    * @returns what is stored then, null where there is nothing to give back to
    */
   giveBack(
     stored: string,
     nowNs: bigint,
-    units: number,
-    charged: Charged,
-  ): Pick<StoredDecision, "state" | "ttlNs"> | null;
+    given: GivenBack<string>,
+  ): { readonly state: string; readonly ttlNs: bigint } | null;
   /** The longest life of an allowance, ns. */
   readonly lifeNsMax: bigint;
   /** Gives a cost back, clamped to fresh, and returns the decision of `peek` after that. */
@@ -87,8 +88,6 @@ export interface Ask {
   readonly cost: number;
   /** Units that it expects to need, an integer, 0 or more. It gets at most a quarter of what remains. */
   readonly wanted: number;
-  /** Units that others, or it, have drawn and may still give back. */
-  readonly out: number;
 }
 
 /** A draw: what was charged. */
@@ -99,12 +98,7 @@ export interface Drawn {
   readonly units: number;
   /** How long the units may be spent, ns; 0 without units. */
   readonly lifeNs: bigint;
-  /** For `giveBack`; null without units. */
-  readonly charged: Charged | null;
 }
-
-/** The state that a draw left, as its strategy has it: of use to the limiter alone that made it. */
-export type Charged = { readonly of: Limiter; readonly state: unknown };
 
 /** Latest present: no time that follows from it and a checked configuration leaves int64. Year 2116. */
 export const NOW_NS_MAX = 2n ** 62n;
@@ -200,30 +194,25 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
     return answer(quotas, quotas, nowNs, written);
   }
 
-  function heldState(stored: string | null, nowNs: bigint, out: number): State | null {
-    const state = stateOf(stored, nowNs);
-    return state === null || out === 0 ? state : strategy.hold(state, nowNs, out);
-  }
-
   function refuse(quotas: readonly QuotaJudgement[], nowNs: bigint): StoredDecision {
     const leading = quotas.slice(0, leadingQuotas);
     const isLeading = leading.some(({ allowed }) => !allowed);
     return answer(quotas, isLeading ? leading : quotas, nowNs, null);
   }
 
-  const limiter: Limiter = {
+  return {
     lifeNsMax: strategy.lifeNsMax,
-    limit: (stored, nowNs, cost = 1, out = 0) => {
+    limit: (stored, nowNs, cost = 1) => {
       checkAmount(cost, "cost", "cost_invalid");
-      const state = heldState(stored, nowNs, out);
+      const state = stateOf(stored, nowNs);
       const quotas = strategy.judge(state, nowNs, cost);
       if (!quotas.every(({ allowed }) => allowed)) return refuse(quotas, nowNs);
       const written = strategy.charge(state, nowNs, cost, quotas);
       return answer(quotas, quotas, nowNs, written);
     },
-    peek: (stored, nowNs, out = 0) => look(heldState(stored, nowNs, out), nowNs, null),
-    draw: (stored, nowNs, { cost, wanted, out }) => {
-      const state = heldState(stored, nowNs, out);
+    peek: (stored, nowNs) => look(stateOf(stored, nowNs), nowNs, null),
+    draw: (stored, nowNs, { cost, wanted }) => {
+      const state = stateOf(stored, nowNs);
       const asked = strategy.judge(state, nowNs, Math.max(cost, 1));
       if (cost > 0 && !asked.every(({ allowed }) => allowed)) {
         return { ...NOTHING, decision: refuse(asked, nowNs) };
@@ -237,13 +226,13 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
         decision: answer(quotas, quotas, nowNs, written),
         units,
         lifeNs: strategy.lifeNs(written, nowNs),
-        charged: { of: limiter, state: written },
       };
     },
-    giveBack: (stored, nowNs, units, { of, state: charged }) => {
-      if (of !== limiter) return null;
+    missing: (stored, nowNs) =>
+      stored === null ? 0 : strategy.missing(codec.decode(stored), nowNs),
+    giveBack: (stored, nowNs, { charged, ...given }) => {
       const state = codec.decode(stored);
-      const written = strategy.giveBack(state, nowNs, units, charged as State);
+      const written = strategy.giveBack(state, nowNs, { ...given, charged: codec.decode(charged) });
       if (written === null) return null;
       return { state: codec.encode(written), ttlNs: strategy.ttlNs(written, nowNs) };
     },
@@ -254,9 +243,8 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
       return look(written ?? state, nowNs, written);
     },
   };
-  return limiter;
 }
 
 /** A caller draws at most one in so many of the units that remain: others ask as well. */
 const DRAW_PARTS = 4;
-const NOTHING = { units: 0, lifeNs: 0n, charged: null } as const;
+const NOTHING = { units: 0, lifeNs: 0n } as const;

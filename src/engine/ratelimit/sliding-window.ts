@@ -84,9 +84,8 @@ export function slidingWindow({
     },
     lifeNsMax,
     lifeNs: () => lifeNsMax,
-    // Windows don't refill.
-    hold: (state) => state,
-    giveBack: (state, nowNs, units, charged) => {
+    missing: () => Infinity,
+    giveBack: (state, nowNs, { units, charged }) => {
       const buckets = bucketsAt(state, nowNs);
       const { current, previous, startNs } = buckets;
       if (charged.startNs === startNs) return { ...buckets, current: Math.max(0, current - units) };

@@ -20,6 +20,15 @@ export interface QuotaJudgement extends QuotaDecision {
   readonly resetNs: bigint | null;
 }
 
+/** Units that are given back. */
+export interface GivenBack<State> {
+  readonly units: number;
+  /** How many of them a bucket may get: it has refilled since they were charged. */
+  readonly right: number;
+  /** The state that the charge left. */
+  readonly charged: State;
+}
+
 export interface Strategy<State> {
   readonly codec: Codec<State>;
   /** How many results, the first ones, hide the others in a refusal that is theirs. */
@@ -54,21 +63,14 @@ export interface Strategy<State> {
   readonly lifeNsMax: bigint;
   /** How long what is charged now may be spent, ns, up to `lifeNsMax`: not longer than the first window that it counts in. */
   lifeNs(charged: State, nowNs: bigint): bigint;
+  /** What a bucket lacks to be full, in units and parts of them; Infinity for windows, which don't refill. */
+  missing(state: State, nowNs: bigint): number;
   /**
-   * Keeps room for what was drawn and may still be given back: a bucket that refills meanwhile would let more than its
-   * burst be spent at once.
+   * Gives back units of a charge: to a bucket, up to their right; to the windows that were charged, where those still run.
    *
-   * @param out units that may be given back, 0 or more
-   * @returns the state itself when there is room
-   */
-  hold(state: State, nowNs: bigint, out: number): State;
-  /**
-   * Gives back units of an allowance, to the windows that they were charged to, where those still run.
-   *
-   * @param charged the state that the draw left
    * @returns null when nothing is left to give back to
    */
-  giveBack(state: State, nowNs: bigint, units: number, charged: State): State | null;
+  giveBack(state: State, nowNs: bigint, given: GivenBack<State>): State | null;
   /** How long a state that is stored now is kept, ns. */
   ttlNs(state: State, nowNs: bigint): bigint;
 }

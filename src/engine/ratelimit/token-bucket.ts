@@ -16,6 +16,5 @@ export function tokenBucket(configuration: BucketConfiguration): Strategy<Bucket
     freed: (tokens, by) => Math.min(tokens + by, burst),
     free: (tokens) => tokens,
     fits: (tokens, cost) => tokens >= cost,
-    held: (tokens, out) => Math.min(tokens, Math.max(0, burst - out)),
   });
 }

@@ -3,8 +3,8 @@
  * that die, a shard that forgets, a state that is removed. What was spent is compared with bounds that are written down here
  * from the promise of each strategy, not from its code.
  */
-import { Allowances } from "../../../src/engine/allowances.ts";
-import { createLimiter, type Charged } from "../../../src/engine/ratelimit/limiter.ts";
+import { ChargeLedger, type ClosedCharge } from "../../../src/engine/charge-ledger.ts";
+import { createLimiter } from "../../../src/engine/ratelimit/limiter.ts";
 import type {
   BucketConfiguration,
   QuotaConfiguration,
@@ -20,7 +20,7 @@ export type Fault =
   | "returnedTwice"
   | "keptOverReset"
   | "spentAfterEnd"
-  | "notHeld"
+  | "notCut"
   | "anyWindow"
   | "returnedAfterSpent";
 
@@ -58,7 +58,7 @@ export class AllowanceSimulation {
   readonly #random: () => number;
   readonly #fault: Fault | null;
   readonly #limiter;
-  #ledger: Allowances;
+  #ledger: ChargeLedger;
   #stored: string | null = null;
   /** The last state that was noted in the ledger. */
   #noted: string | null = null;
@@ -69,14 +69,14 @@ export class AllowanceSimulation {
   /** Returns on their way. */
   #messages: { readonly atNs: bigint; readonly number: number; readonly units: number }[] = [];
   /** What a fault gives back once more. */
-  readonly #closed: { readonly units: number; readonly charged: Charged }[] = [];
+  readonly #closed: ClosedCharge[] = [];
 
   constructor(configuration: RateLimitConfiguration, random: () => number, fault: Fault | null) {
     this.#configuration = configuration;
     this.#random = random;
     this.#fault = fault;
     this.#limiter = createLimiter(configuration);
-    this.#ledger = new Allowances(this.#below(1_000_000));
+    this.#ledger = new ChargeLedger(this.#below(1_000_000));
   }
 
   /**
@@ -126,20 +126,27 @@ export class AllowanceSimulation {
     return this.#fault === "keptOverReset" ? this.#noted : this.#stored;
   }
 
-  get #out(): number {
-    const out = this.#ledger.unitsOut(KEY, this.#shown, this.#nowNs);
-    return this.#fault === "notHeld" ? 0 : out;
+  #cut(): void {
+    const limiter = this.#fault === "notCut" ? { missing: () => Infinity } : this.#limiter;
+    this.#ledger.cut(KEY, this.#shown, limiter, this.#nowNs);
   }
 
   #draw(cost: number): void {
-    const ask = { cost, wanted: this.#below(60), out: this.#out };
+    this.#cut();
+    const ask = { cost, wanted: this.#below(60) };
     const drawn = this.#limiter.draw(this.#stored, this.#nowNs, ask);
     if (drawn.units === 0) return;
     this.#stored = drawn.decision.state!;
     this.#noteState();
     const { units, lifeNs } = drawn;
-    const charged = drawn.charged!;
-    const number = this.#ledger.open(KEY, this.#stored, { units, charged, lifeNs }, this.#nowNs);
+    const number = this.#ledger.nextNumber();
+    const open = {
+      id: number,
+      units,
+      charged: this.#stored,
+      endNs: this.#nowNs + 2n * lifeNs,
+    };
+    this.#ledger.open(KEY, this.#stored, open, this.#nowNs);
     const charge = this.#charge();
     this.#note(charge, cost);
     // The reply may be lost: then its units are, too.
@@ -179,35 +186,29 @@ export class AllowanceSimulation {
   }
 
   #close(number: number, units: number): void {
-    const closed = this.#ledger.close(KEY, this.#shown, { number, units }, this.#nowNs);
+    this.#cut();
+    const closed = this.#ledger.close(KEY, this.#shown, { id: number, units }, this.#nowNs);
     if (closed !== null) this.#closed.push(closed);
     const again = this.#fault === "returnedTwice" && closed === null ? this.#closed.at(-1) : null;
     const returned = closed ?? again ?? null;
     if (returned === null || this.#stored === null) return;
     const charged = this.#fault === "anyWindow" ? this.#anyCharged() : returned.charged;
-    const { state } = this.#limiter.giveBack(
-      this.#stored,
-      this.#nowNs,
-      returned.units,
-      charged,
-    ) ?? { state: null };
-    if (state === null) return;
-    this.#stored = state;
+    const given = this.#limiter.giveBack(this.#stored, this.#nowNs, { ...returned, charged });
+    if (given === null) return;
+    this.#stored = given.state;
     this.#noteState();
   }
 
   /** As if a return did not say which window it was charged to. */
-  #anyCharged(): Charged {
-    const drawn = this.#limiter.draw(this.#stored, this.#nowNs, { cost: 0, wanted: 1, out: 0 });
-    return (
-      drawn.charged ??
-      this.#limiter.draw(null, this.#nowNs, { cost: 1, wanted: 0, out: 0 }).charged!
-    );
+  #anyCharged(): string {
+    const drawn = this.#limiter.draw(this.#stored, this.#nowNs, { cost: 0, wanted: 1 });
+    return drawn.decision.state ?? this.#limiter.limit(null, this.#nowNs).state!;
   }
 
   #limit(): void {
     const cost = 1 + this.#below(4);
-    const decision = this.#limiter.limit(this.#stored, this.#nowNs, cost, this.#out);
+    this.#cut();
+    const decision = this.#limiter.limit(this.#stored, this.#nowNs, cost);
     if (decision.state === null) return;
     this.#stored = decision.state;
     this.#noteState();
@@ -215,7 +216,7 @@ export class AllowanceSimulation {
   }
 
   #restart(): void {
-    this.#ledger = new Allowances(this.#below(1_000_000));
+    this.#ledger = new ChargeLedger(this.#below(1_000_000));
   }
 
   #reset(): void {

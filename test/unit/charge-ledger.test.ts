@@ -1,0 +1,125 @@
+/** The ledger of open charges: rights, ends, and how much it keeps. */
+import { describe, expect, it } from "vitest";
+import { ChargeLedger } from "../../src/engine/charge-ledger.ts";
+
+const KEY = "api:ada";
+const LIFE_NS = 1000n;
+
+/** A ledger over one key, whose bucket lacks what the test says. */
+class Desk {
+  readonly ledger = new ChargeLedger(1);
+  state = "state";
+  nowNs = 0n;
+  missing = Infinity;
+
+  open(units: number, lifeNs = LIFE_NS): number {
+    this.cut();
+    const id = this.ledger.nextNumber();
+    const charge = { id, units, charged: this.state, endNs: this.nowNs + lifeNs };
+    this.ledger.open(KEY, this.state, charge, this.nowNs);
+    return id;
+  }
+
+  cut(): void {
+    this.ledger.cut(KEY, this.state, { missing: () => this.missing }, this.nowNs);
+  }
+
+  /** The right of a charge, which is closed; null for one that is unknown. */
+  close(id: number, units = Infinity): number | null {
+    this.cut();
+    return this.ledger.close(KEY, this.state, { id, units }, this.nowNs)?.right ?? null;
+  }
+}
+
+describe("the ledger of charges", () => {
+  it("a charge of a bucket that has not refilled may be given back whole, once", () => {
+    const desk = new Desk();
+    const id = desk.open(20);
+    expect(desk.close(id)).toBe(20);
+    expect(desk.close(id)).toBeNull();
+  });
+
+  it("a bucket that has refilled takes the right of the oldest charge first", () => {
+    const desk = new Desk();
+    const ids = [desk.open(20), desk.open(30), desk.open(40)];
+    desk.missing = 60;
+    expect(ids.map((id) => desk.close(id))).toEqual([0, 20, 40]);
+  });
+
+  it("a right that was cut stays cut when the bucket is emptied again", () => {
+    const desk = new Desk();
+    const id = desk.open(20);
+    desk.missing = 5;
+    desk.cut();
+    desk.missing = 100;
+    expect(desk.close(id)).toBe(5);
+  });
+
+  it("a full bucket leaves the right of later charges whole", () => {
+    const desk = new Desk();
+    const before = desk.open(20);
+    desk.missing = 0;
+    const after = desk.open(30);
+    desk.missing = 30;
+    expect([desk.close(before), desk.close(after)]).toEqual([0, 30]);
+  });
+
+  it("a charge that is over is unknown, also between others that are not", () => {
+    const desk = new Desk();
+    const long = desk.open(1, 10n * LIFE_NS);
+    const short = desk.open(2);
+    const last = desk.open(3, 10n * LIFE_NS);
+    desk.nowNs = LIFE_NS;
+    expect([desk.close(short), desk.close(long), desk.close(last)]).toEqual([null, 1, 3]);
+  });
+
+  it("all charges of a key end when its state has another history", () => {
+    const desk = new Desk();
+    const id = desk.open(20);
+    desk.state = "another";
+    expect(desk.close(id)).toBeNull();
+    expect(desk.close(desk.open(7))).toBe(7);
+  });
+
+  it("a state that follows from the one before keeps the charges", () => {
+    const desk = new Desk();
+    const id = desk.open(20);
+    desk.ledger.noteState(KEY, "next");
+    desk.state = "next";
+    expect(desk.close(id)).toBe(20);
+  });
+
+  it("a key whose charges are closed or over is forgotten", () => {
+    const desk = new Desk();
+    desk.close(desk.open(1));
+    desk.cut();
+    expect(desk.ledger.isEmpty).toBe(true);
+    desk.open(2);
+    desk.nowNs = LIFE_NS;
+    desk.cut();
+    expect(desk.ledger.isEmpty).toBe(true);
+  });
+
+  it("charges of one key that come and go keep their rights over any number of sweeps", () => {
+    const desk = new Desk();
+    const held = desk.open(5, 1_000_000n);
+    for (let i = 0; i < 1000; i++) {
+      desk.nowNs += LIFE_NS / 4n;
+      desk.open(1);
+      desk.missing = 200;
+    }
+    expect(desk.close(held)).toBe(5);
+  });
+
+  it("a stranger who charges ever more keys makes the ledger forget the oldest ones, not grow", () => {
+    const { ledger } = new Desk();
+    const open = (key: string): void =>
+      ledger.open(key, "s", { id: key, units: 1, charged: "s", endNs: 9n }, 0n);
+    const isKnown = (key: string): boolean =>
+      ledger.close(key, "s", { id: key, units: 1 }, 1n) !== null;
+    for (let i = 0; i < 20_000; i++) open(`key ${i}`);
+    expect(isKnown("key 3615")).toBe(false);
+    expect(isKnown("key 3616")).toBe(true);
+    expect(isKnown("key 19999")).toBe(true);
+  });
+});
