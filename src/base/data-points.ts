@@ -12,9 +12,10 @@
  * A shard writes one more for each limiter that has decided, the 20 busiest and one for all others:
  *
  *     blob    1 namespace, 2 "limit", 3 which shard, 4 the server's release, 5 the limiter, empty for all others
- *     double  1 to 15 are 0, 16 allowed, 17 refused, 18 errors
+ *     double  1 to 15 are 0, 16 allowed, 17 refused, 18 errors, 19 those of 16 and 17
+ *             that callers decided from allowances
  *
- * So sums over doubles need no condition. Doubles 16 to 18 are of the time since the shard's last point.
+ * So sums over doubles need no condition. Doubles 16 to 19 are of the time since the shard's last point.
  *
  * Doubles 1 to 11 are of the time since the object's last point, the rest are of now. A point that is waited for when the
  * object dies is lost.

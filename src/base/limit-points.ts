@@ -3,7 +3,12 @@
  *
  * Each point is billed, and an invocation may write 250: so the busiest limiters have one each, and the rest one together.
  */
-import { LIMIT_OUTCOMES, LimitRow, type LimitTotals } from "../engine/limit-figures.ts";
+import {
+  LIMIT_COUNTS,
+  LIMIT_OUTCOMES,
+  LimitRow,
+  type LimitTotals,
+} from "../engine/limit-figures.ts";
 
 const LIMITERS_MAX = 20;
 
@@ -11,7 +16,7 @@ const LIMITERS_MAX = 20;
 export interface LimitPoint {
   /** Empty for all other limiters. */
   readonly name: string;
-  /** Allowed, refused, errors. */
+  /** Allowed, refused, errors, and those decided from allowances. */
   readonly counts: readonly number[];
 }
 
@@ -30,7 +35,7 @@ export class LimitPoints {
     this.#written = rows;
     const named = points.filter(({ name }) => name !== "");
     const rest = [...points.filter(({ name }) => name === ""), ...named.slice(LIMITERS_MAX)];
-    const others = [0, 1, 2].map((i) => rest.reduce((sum, { counts }) => sum + counts[i]!, 0));
+    const others = NO_COUNTS.map((_, i) => rest.reduce((sum, { counts }) => sum + counts[i]!, 0));
     return [
       ...named.slice(0, LIMITERS_MAX),
       ...(sumOf(others) > 0 ? [{ name: "", counts: others }] : []),
@@ -39,11 +44,15 @@ export class LimitPoints {
 }
 
 const rowOf = ({ counts }: LimitTotals, row: number): number[] => [
-  ...counts.subarray(row * LIMIT_OUTCOMES, (row + 1) * LIMIT_OUTCOMES),
+  ...counts.subarray(row * LIMIT_COUNTS, (row + 1) * LIMIT_COUNTS),
 ];
 
 /** What is less than it was has started anew. */
-const since = (counts: readonly number[], before: readonly number[] = [0, 0, 0]): number[] =>
+const since = (counts: readonly number[], before: readonly number[] = NO_COUNTS): number[] =>
   counts.map((count, i) => (count < before[i]! ? count : count - before[i]!));
 
-const sumOf = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);
+/** Decisions and errors. */
+const sumOf = (counts: readonly number[]): number =>
+  counts.slice(0, LIMIT_OUTCOMES).reduce((sum, count) => sum + count, 0);
+
+const NO_COUNTS: readonly number[] = Array.from({ length: LIMIT_COUNTS }, () => 0);

@@ -27,21 +27,31 @@ const NOTHING = { total: 0, perMinute: 0 };
 
 /** All limiters together. */
 export function sumOf({ limits, others }: Pick<LimitFigures, "limits" | "others">): LimitRates {
-  const sum = (outcome: keyof LimitRates): LimitRates["allowed"] =>
+  const sum = (count: keyof LimitRates): LimitRates["allowed"] =>
     [...limits, ...(others === null ? [] : [others])].reduce(
-      ({ total, perMinute }, { [outcome]: rate }) => ({
+      ({ total, perMinute }, { [count]: rate }) => ({
         total: total + rate.total,
         perMinute: perMinute + rate.perMinute,
       }),
       NOTHING,
     );
-  return { allowed: sum("allowed"), refused: sum("refused"), errors: sum("errors") };
+  return {
+    allowed: sum("allowed"),
+    refused: sum("refused"),
+    errors: sum("errors"),
+    local: sum("local"),
+  };
 }
 
 /** The part of all decisions of the last minute that were refusals, 0 to 1; null without decisions. */
-export function refusedShare({ allowed, refused }: LimitRates): number | null {
-  const decisions = allowed.perMinute + refused.perMinute;
-  return decisions === 0 ? null : refused.perMinute / decisions;
+export const refusedShare = (rates: LimitRates): number | null => shareOf("refused", rates);
+
+/** The part of all decisions of the last minute that callers made from allowances, 0 to 1; null without decisions. */
+export const localShare = (rates: LimitRates): number | null => shareOf("local", rates);
+
+function shareOf(count: "refused" | "local", rates: LimitRates): number | null {
+  const decisions = rates.allowed.perMinute + rates.refused.perMinute;
+  return decisions === 0 ? null : Math.min(1, rates[count].perMinute / decisions);
 }
 
 /** What was seen of some limiters since the page is open: a point for each answer. */

@@ -4,7 +4,7 @@
  * A key belongs to one shard, so counts of keys are not added up but put in one order. Shards that did not answer, or run
  * a release that counts no decisions, are named.
  */
-import { LIMIT_OUTCOMES, LimitRow, type LimitCounts } from "../engine/limit-figures.ts";
+import { LIMIT_COUNTS, LimitRow, type LimitCounts } from "../engine/limit-figures.ts";
 import type { SketchRow } from "../engine/key-sketch.ts";
 import type { ShardLimitFigures } from "../base/calls/shard.ts";
 import { shardName } from "../base/names.ts";
@@ -78,11 +78,11 @@ export function mergeKeys(sketches: readonly (readonly SketchRow[])[]): MergedKe
 
 /** Decisions of a row in all, and in the last 60 seconds. */
 export function ratesAt({ counts }: LimitCounts, row: number): LimitRates {
-  const rate = (outcome: number) => {
-    const at = row * 2 * LIMIT_OUTCOMES + outcome;
-    return { total: counts[at]!, perMinute: counts[at + LIMIT_OUTCOMES]! };
+  const rate = (place: number) => {
+    const at = row * 2 * LIMIT_COUNTS + place;
+    return { total: counts[at]!, perMinute: counts[at + LIMIT_COUNTS]! };
   };
-  return { allowed: rate(0), refused: rate(1), errors: rate(2) };
+  return { allowed: rate(0), refused: rate(1), errors: rate(2), local: rate(3) };
 }
 
 /** Indexes of shards that said nothing. */
@@ -91,12 +91,17 @@ export function silentOf(answers: readonly object[]): number[] {
 }
 
 const ZERO = { total: 0, perMinute: 0 };
-const NOTHING: LimitRates = { allowed: ZERO, refused: ZERO, errors: ZERO };
+const NOTHING: LimitRates = { allowed: ZERO, refused: ZERO, errors: ZERO, local: ZERO };
 
 function sumOf(a: LimitRates, b: LimitRates): LimitRates {
-  const sum = (outcome: keyof LimitRates) => ({
-    total: a[outcome].total + b[outcome].total,
-    perMinute: a[outcome].perMinute + b[outcome].perMinute,
+  const sum = (count: keyof LimitRates) => ({
+    total: a[count].total + b[count].total,
+    perMinute: a[count].perMinute + b[count].perMinute,
   });
-  return { allowed: sum("allowed"), refused: sum("refused"), errors: sum("errors") };
+  return {
+    allowed: sum("allowed"),
+    refused: sum("refused"),
+    errors: sum("errors"),
+    local: sum("local"),
+  };
 }

@@ -93,6 +93,10 @@ export class LimitCommands {
     const isDecision = cost > 0;
     this.#countDecisions(frame, true, hash, granted + (isDecision && isAllowed ? 1 : 0));
     this.#countDecisions(frame, false, hash, refused + (isDecision && !isAllowed ? 1 : 0));
+    const { bytes, keyAt, keyBytes } = frame;
+    if (granted + refused > 0) {
+      this.#figures?.countLocal(granted + refused, bytes, keyAt, keyBytes);
+    }
   }
 
   /** A LIMIT or DRAW has failed, before it was executed or while it was. */

@@ -11,22 +11,27 @@ import { KeySketch, type SketchRow } from "./key-sketch.ts";
 import { LIMIT_NAMES_MAX, LimitNames, NO_NAME } from "./limit-names.ts";
 import { MinuteCounts } from "./minute-counts.ts";
 
-/** The outcome of a LIMIT, and its place in a row of counts. */
-const Outcome = { allowed: 0, refused: 1, error: 2 } as const;
-type Outcome = (typeof Outcome)[keyof typeof Outcome];
-/** How many outcomes there are. */
+/**
+ * The places of a row of counts: the outcomes of LIMIT and DRAW, then `local`, the decisions among the allowed and refused
+ * that callers made by themselves, from allowances.
+ */
+const LimitCount = { allowed: 0, refused: 1, error: 2, local: 3 } as const;
+type LimitCount = (typeof LimitCount)[keyof typeof LimitCount];
+/** How many of them are outcomes. They come first. */
 export const LIMIT_OUTCOMES = 3;
+/** How many counts a row has. */
+export const LIMIT_COUNTS = 4;
 
 /** Rows of counts. `others`: of limiters without a row of their own, and of keys that name no limiter. */
 export const LimitRow = { all: 0, others: 1, firstName: 2 } as const;
 
-/** Totals by limiter: a row of allowed, refused and errors for each `LimitRow`, the names in order from the third on. */
+/** Totals by limiter: a row of `LIMIT_COUNTS` for each `LimitRow`, the names in order from the third on. */
 export interface LimitTotals {
   readonly names: readonly string[];
   readonly counts: Float64Array<ArrayBuffer>;
 }
 
-/** Totals, and counts of the last 60 seconds: rows as in `LimitTotals`, but each with the three totals, then the three. */
+/** Totals, and counts of the last 60 seconds: rows as in `LimitTotals`, each with the totals, then the last 60 seconds. */
 export interface LimitCounts {
   readonly names: readonly string[];
   readonly counts: Float64Array<ArrayBuffer>;
@@ -39,15 +44,15 @@ export interface LimitKeys {
 }
 
 export class LimitFigures {
-  readonly #counts = new MinuteCounts((LimitRow.firstName + LIMIT_NAMES_MAX) * LIMIT_OUTCOMES);
+  readonly #counts = new MinuteCounts((LimitRow.firstName + LIMIT_NAMES_MAX) * LIMIT_COUNTS);
   readonly #names: LimitNames;
   readonly #hottest = new KeySketch();
   readonly #mostRefused = new KeySketch();
 
   constructor(hashKey: HashKey) {
     this.#names = new LimitNames(hashKey, (row) => {
-      const from = (LimitRow.firstName + row) * LIMIT_OUTCOMES;
-      this.#counts.clear(from, from + LIMIT_OUTCOMES);
+      const from = (LimitRow.firstName + row) * LIMIT_COUNTS;
+      this.#counts.clear(from, from + LIMIT_COUNTS);
     });
   }
 
@@ -71,15 +76,20 @@ export class LimitFigures {
     at: number,
     length: number,
   ): void {
-    const outcome = isAllowed ? Outcome.allowed : Outcome.refused;
+    const outcome = isAllowed ? LimitCount.allowed : LimitCount.refused;
     if (!this.#count(outcome, times, bytes, at, length)) return;
     this.#hottest.count(hash, bytes, at, length, times);
     if (!isAllowed) this.#mostRefused.count(hash, bytes, at, length, times);
   }
 
+  /** Notes that decisions were made by the caller; `countDecisions` has counted them. */
+  countLocal(times: number, bytes: Uint8Array, at: number, length: number): void {
+    this.#count(LimitCount.local, times, bytes, at, length);
+  }
+
   /** Counts a LIMIT that failed. Its key is not one of the hot ones: no state of it was read or written. */
   countError(bytes: Uint8Array, at: number, length: number): void {
-    this.#count(Outcome.error, 1, bytes, at, length);
+    this.#count(LimitCount.error, 1, bytes, at, length);
   }
 
   /** Counts by name, in all and in the last 60 seconds. */
@@ -87,9 +97,9 @@ export class LimitFigures {
     this.turn(nowMs);
     const figures = this.#counts.figures(nowMs);
     const halves = figures.length / 2;
-    return this.#rows(2 * LIMIT_OUTCOMES, (i, row) => {
-      const at = row * LIMIT_OUTCOMES + (i % LIMIT_OUTCOMES);
-      return figures[i < LIMIT_OUTCOMES ? at : halves + at]!;
+    return this.#rows(2 * LIMIT_COUNTS, (i, row) => {
+      const at = row * LIMIT_COUNTS + (i % LIMIT_COUNTS);
+      return figures[i < LIMIT_COUNTS ? at : halves + at]!;
     });
   }
 
@@ -116,22 +126,22 @@ export class LimitFigures {
       rows.push(rowOf(this.#names.rowOf(key, 0, key.length, this.#counts.minute)));
     }
     rows.forEach((row, at) => {
-      for (let i = 0; i < LIMIT_OUTCOMES; i++) {
-        this.#counts.add(row * LIMIT_OUTCOMES + i, counts[at * LIMIT_OUTCOMES + i]!, 0);
+      for (let i = 0; i < LIMIT_COUNTS; i++) {
+        this.#counts.add(row * LIMIT_COUNTS + i, counts[at * LIMIT_COUNTS + i]!, 0);
       }
     });
   }
 
   #totalsIn(counts: Readonly<Float64Array>): LimitTotals {
-    return this.#rows(LIMIT_OUTCOMES, (i, row) => counts[row * LIMIT_OUTCOMES + i]!);
+    return this.#rows(LIMIT_COUNTS, (i, row) => counts[row * LIMIT_COUNTS + i]!);
   }
 
   /** @returns false for a key that names no limiter */
-  #count(outcome: Outcome, times: number, bytes: Uint8Array, at: number, length: number): boolean {
+  #count(place: LimitCount, times: number, bytes: Uint8Array, at: number, length: number): boolean {
     const { totals, minute } = this.#counts;
     const named = this.#names.rowOf(bytes, at, length, minute);
-    totals[outcome]! += times;
-    totals[rowOf(named) * LIMIT_OUTCOMES + outcome]! += times;
+    totals[place]! += times;
+    totals[rowOf(named) * LIMIT_COUNTS + place]! += times;
     return named !== NO_NAME;
   }
 

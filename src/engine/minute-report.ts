@@ -5,7 +5,13 @@
  * comes twice changes nothing. Only counts by limiter are of their minute alone, as there may be many names.
  */
 import { COUNTED_REQUESTS } from "./counted-requests.ts";
-import { LIMIT_OUTCOMES, LimitRow, type LimitFigures, type LimitTotals } from "./limit-figures.ts";
+import {
+  LIMIT_COUNTS,
+  LIMIT_OUTCOMES,
+  LimitRow,
+  type LimitFigures,
+  type LimitTotals,
+} from "./limit-figures.ts";
 import { MINUTE_MS } from "./minute-counts.ts";
 import { TALLY_READ_BYTES, TALLY_WRITE_BYTES, type Tally } from "./tally.ts";
 
@@ -140,7 +146,7 @@ export function mostDecisions(limits: readonly LimitOfMinute[]): LimitOfMinute[]
     .slice(0, REPORTED_LIMITS_MAX);
 }
 
-const rowOf = (name: number): number => (LimitRow.firstName + name) * LIMIT_OUTCOMES;
+const rowOf = (name: number): number => (LimitRow.firstName + name) * LIMIT_COUNTS;
 
 const outcomesAt = ({ counts }: LimitTotals, at: number): number[] => [
   ...counts.subarray(at, at + LIMIT_OUTCOMES),

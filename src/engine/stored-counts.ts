@@ -3,7 +3,8 @@
  *
  *     counts = version u8, counted since f64, taken at f64 (ms since the epoch), (count | limiter)*
  *     count = place u8, total f64
- *     limiter = 255 u8, name size u8, name, totals of allowed, refused and errors: 3 f64
+ *     limiter = 255 u8, name size u8, name, totals of allowed, refused and errors: 3 f64, local?
+ *     local = 254 u8, total f64: decisions of that limiter from allowances; 0 where it is left out
  *
  * Little-endian. Totals only grow, so bytes may be applied in any order and repeatedly: the larger total is the later one.
  * A commit takes what has changed since the last one that took any, and a cut of the journal takes all. No row is written
@@ -11,7 +12,7 @@
  */
 import { binaryBytes, binaryString, ByteWriter } from "../wire/bytes.ts";
 import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
-import { LIMIT_OUTCOMES, type LimitFigures } from "./limit-figures.ts";
+import { LIMIT_COUNTS, LIMIT_OUTCOMES, type LimitFigures } from "./limit-figures.ts";
 import type { Tally } from "./tally.ts";
 
 const VERSION = 1;
@@ -20,6 +21,8 @@ const ENTRY_BYTES = 9;
 /** In place of a request type: the first of the counts beside those of types. They keep it where types are added. */
 const BESIDE_TYPES = 0x80;
 const LIMITER = 0xff;
+/** It has the size of a count, so a reader that does not know it passes over it. */
+const LOCAL = 0xfe;
 /** In place of names, which are not empty and have no colon: of all limiters, and of those without a row of their own. */
 const ROWS_BEFORE_NAMES = ["", ":"];
 
@@ -34,7 +37,7 @@ export class StoredCounts {
   readonly #isCounting: boolean;
   /** What rows have of the totals. */
   readonly #stored: Float64Array;
-  /** The same of limiters, by name: allowed, refused, errors. */
+  /** The same of limiters, by name: a row of `LimitFigures`. */
   #storedLimits = new Map<string, readonly number[]>();
   #sinceMs: number | null = null;
   /** When rows took counts, and from when on the next commit does; by the shard's clock. */
@@ -141,11 +144,15 @@ export class StoredCounts {
     if (end > bytes.length) return end;
     const name = binaryString(bytes, at + 2, nameBytes);
     const stored = this.#storedLimits.get(name) ?? NO_DECISIONS;
-    const totals = stored.map((total, i) =>
-      Math.max(total, view.getFloat64(totalsAt + 8 * i, true)),
+    const hasLocal = end + ENTRY_BYTES <= bytes.length && bytes[end] === LOCAL;
+    const restored = Array.from({ length: LIMIT_OUTCOMES }, (_, i) =>
+      view.getFloat64(totalsAt + 8 * i, true),
+    ).concat(hasLocal ? view.getFloat64(end + 1, true) : 0);
+    this.#storedLimits.set(
+      name,
+      stored.map((total, i) => Math.max(total, restored[i]!)),
     );
-    this.#storedLimits.set(name, totals);
-    return end;
+    return hasLocal ? end + ENTRY_BYTES : end;
   }
 
   /** @param isWhole all totals, not those alone that have changed */
@@ -174,8 +181,8 @@ export class StoredCounts {
       // Names that have lost their row are not kept on.
       this.#storedLimits = new Map(
         [...ROWS_BEFORE_NAMES, ...names].map((name, row) => {
-          const at = row * LIMIT_OUTCOMES;
-          return [name, [...counts.subarray(at, at + LIMIT_OUTCOMES)]];
+          const at = row * LIMIT_COUNTS;
+          return [name, [...counts.subarray(at, at + LIMIT_COUNTS)]];
         }),
       );
     }
@@ -186,12 +193,16 @@ export class StoredCounts {
       out.u8(LIMITER);
       out.u8(name.length);
       out.copy(binaryBytes(name));
-      for (const total of totals) out.f64(total);
+      for (const total of totals.slice(0, LIMIT_OUTCOMES)) out.f64(total);
+      const local = totals[LIMIT_OUTCOMES]!;
+      if (local === 0) continue;
+      out.u8(LOCAL);
+      out.f64(local);
     }
   }
 }
 
-const NO_DECISIONS: readonly number[] = Array.from({ length: LIMIT_OUTCOMES }, () => 0);
+const NO_DECISIONS: readonly number[] = Array.from({ length: LIMIT_COUNTS }, () => 0);
 
 const placeOf = (index: number): number =>
   index < REQUEST_TYPES_END ? index : index - REQUEST_TYPES_END + BESIDE_TYPES;

@@ -18,6 +18,8 @@ export interface LimitRates {
   readonly refused: Rate;
   /** Calls without a decision, such as `kind_mismatch`, `state_invalid` and `shard_full`. */
   readonly errors: Rate;
+  /** Those of `allowed` and `refused` that callers decided from allowances. They report them with the next draw. */
+  readonly local: Rate;
 }
 
 export interface Overview {

@@ -39,10 +39,11 @@ async function figuresOf({ call }: Space): Promise<LimitFigures> {
 }
 
 const rate = (total: number) => ({ total, perMinute: total });
-const rates = (allowed: number, refused: number, errors = 0) => ({
+const rates = (allowed: number, refused: number, errors = 0, local = 0) => ({
   allowed: rate(allowed),
   refused: rate(refused),
   errors: rate(errors),
+  local: rate(local),
 });
 
 describe("GET /v1/limits", () => {
@@ -140,6 +141,28 @@ describe("decisions of limits elsewhere", () => {
     await ask(space, "login", "bob", 2);
     const { limits } = (await space.call("GET", "/v1/overview")).json as unknown as Overview;
     expect(limits).toEqual(rates(2, 3));
+  });
+
+  it("decisions that callers made from allowances are shown as local, and among the allowed and refused", async () => {
+    const space = await newSpace();
+    await ask(space, "login", "bob");
+    const strategy = { strategy: "token_bucket", burst: 100, rate: 1 };
+    const draw = { strategy, cost: 1, wanted: 20, granted: 15, refused: 2 };
+    expect((await space.call("POST", "/v1/limits/api/ada/draw", { json: draw })).status).toBe(200);
+    const { limits } = await figuresOf(space);
+    expect(limits).toEqual([
+      { name: "api", ...rates(16, 2, 0, 17) },
+      { name: "login", ...rates(1, 0) },
+    ]);
+    const overview = (await space.call("GET", "/v1/overview")).json as unknown as Overview;
+    expect(overview.limits).toEqual(rates(17, 2, 0, 17));
+    const text = await (await get("/metrics", await bearerOf({ ns: space.ns }))).text();
+    const { samples, type } = parseExposition(text).get("throttr_limit_local_total")!;
+    expect(type).toBe("counter");
+    const local = (limit: string): number[] =>
+      samples.filter(({ labels }) => labels["limit"] === limit).map(({ value }) => value);
+    expect([local("api"), local("login")]).toEqual([[17], [0]]);
+    expect(local("")).toEqual(Array.from({ length: SHARDS }, () => 0));
   });
 
   it("the metrics have decisions by shard, limiter and outcome, and no keys", async () => {

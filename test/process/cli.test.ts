@@ -350,7 +350,7 @@ describe("figures", () => {
     for (const who of ["ada", "ada", "ada", "bob"]) await run(`limit api ${who} ${bucket}`);
     await run(`limit login ada ${bucket}`);
     const rates = v.strictObject({ total: count, perMinute: count });
-    const outcomes = { allowed: rates, refused: rates, errors: rates };
+    const outcomes = { allowed: rates, refused: rates, errors: rates, local: rates };
     const key = { key: v.string(), count, countErrorMax: count };
     const named = v.strictObject({ name: v.string(), ...key });
     const common = { atMs: count, unreachableShards: v.array(count) };
@@ -367,8 +367,10 @@ describe("figures", () => {
       { name: "login", allowed: { total: 1 } },
     ]);
     const table = await run("limits");
-    expect(table.out).toMatch(/^LIMITER +ALLOWED +A MINUTE +REFUSED +A MINUTE +ERRORS +A MINUTE\n/);
-    expect(table.out).toMatch(/\napi +2 +2 +2 +2 +0 +0\n/);
+    expect(table.out).toMatch(
+      /^LIMITER +ALLOWED +A MINUTE +REFUSED +A MINUTE +ERRORS +A MINUTE +LOCAL +A MINUTE\n/,
+    );
+    expect(table.out).toMatch(/\napi +2 +2 +2 +2 +0 +0 +0 +0\n/);
     const one = await run("limits api");
     expect(one.out).toMatch(/^limiter +api\nallowed +2, 2 a minute\nrefused +2, 2 a minute\n/);
     expect(one.out).toMatch(/\nHOTTEST +COUNT +ERROR\nada +3 +0\nbob +1 +0\n/);

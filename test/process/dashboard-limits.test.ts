@@ -19,7 +19,7 @@ import { answerFigures, type Traffic } from "../support/process/limit-figures.ts
 
 const PORT = 18_855;
 const TRAFFIC: Traffic = {
-  api: [42, 6],
+  api: [42, 6, 36],
   login: [0.4, 3.1],
   "uploads-of-the-customers-of-our-largest-region.eu-central-1:v2": [3, 0],
   "signup@eu": [0.02, 0],
@@ -106,6 +106,11 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
     await see(row(page, "api"), "42.0");
     await see(row(page, "login"), "89 %");
     await see(row(page, "signup@eu"), "< 0.1");
+    await see(row(page, "api"), "75 %");
+    await see(
+      page,
+      "66 % of the decisions of the last minute were made by callers from allowances",
+    );
     await expect
       .poll(async () => await tileOf(page, "Granted per second").textContent(), PATIENT)
       .toMatch(/^4\d\.\d$/);
@@ -126,7 +131,7 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
 
   it("limiters beyond those that the server tells apart are one row", async () => {
     const rate = { total: 100, perMinute: 60 };
-    const others = { allowed: rate, refused: rate, errors: rate };
+    const others = { allowed: rate, refused: rate, errors: rate, local: rate };
     const page = await open("limits", {}, { more: { others } });
     const listed = page.getByRole("row").filter({ hasText: "others" });
     await see(listed, "50 %");
@@ -158,7 +163,7 @@ describe.skipIf(IS_BLIND)("the screen Limits", () => {
   });
 
   it.each([
-    ["api", "ada", ["Token bucket", "Tokens left", /^7$/]],
+    ["api", "ada", ["Token bucket", "Tokens left", /^7$/, "count as spent"]],
     ["login", "198.51.100.7", ["Composite: fixed window and token bucket", "day: used"]],
   ] as const)(
     "a key of the limiter %s leads to the state of its limit: %s",

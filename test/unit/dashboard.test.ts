@@ -4,6 +4,7 @@ import { describe, expect, inject, it } from "vitest";
 import {
   countsOfMinute,
   DecisionSamples,
+  localShare,
   refusedShare,
   sumOf,
 } from "../../src/dashboard/decisions.ts";
@@ -431,24 +432,32 @@ describe("the last hour", () => {
 
 describe("decisions of limiters", () => {
   const rate = (total: number, perMinute = 0) => ({ total, perMinute });
-  const rates = (allowed: number, refused: number, errors = 0) => ({
+  const rates = (allowed: number, refused: number, errors = 0, local = 0) => ({
     allowed: rate(allowed, allowed),
     refused: rate(refused, refused),
     errors: rate(errors, errors),
+    local: rate(local, local),
   });
 
   it("the sum of limiters includes those that are not told apart", () => {
     const limits = [
-      { name: "a", ...rates(1, 2, 3) },
-      { name: "b", ...rates(10, 20, 30) },
+      { name: "a", ...rates(1, 2, 3, 1) },
+      { name: "b", ...rates(10, 20, 30, 25) },
     ];
-    expect(sumOf({ limits, others: rates(100, 200, 300) })).toEqual(rates(111, 222, 333));
+    expect(sumOf({ limits, others: rates(100, 200, 300) })).toEqual(rates(111, 222, 333, 26));
     expect(sumOf({ limits: [], others: null })).toEqual(rates(0, 0));
   });
 
   it("the refused share is of the last minute, and of no decisions there is none", () => {
     expect(refusedShare(rates(1, 3))).toBe(0.75);
     expect(refusedShare({ ...rates(5, 5), allowed: rate(5), refused: rate(5) })).toBeNull();
+  });
+
+  it("the local share is of all decisions of the last minute, and of no decisions there is none", () => {
+    expect(localShare(rates(5, 3, 9, 6))).toBe(0.75);
+    // Decisions and those among them are rounded one by one.
+    expect(localShare(rates(1, 0, 0, 2))).toBe(1);
+    expect(localShare(rates(0, 0, 1, 0))).toBeNull();
   });
 
   it("rates come from two answers of the same shards", () => {

@@ -151,19 +151,20 @@ describe("data points", () => {
     expect(flush()).toEqual([]);
     decide("login:ada", true);
     for (const isAllowed of [true, true, false]) decide("api:ada", isAllowed);
+    figures.countLocal(2, bytesOf("api:ada"), 0, 7);
     figures.countError(bytesOf("nameless"), 0, 8);
     expect(flush()).toEqual([
-      ["api", 2, 1, 0],
-      ["login", 1, 0, 0],
-      ["", 0, 0, 1],
+      ["api", 2, 1, 0, 2],
+      ["login", 1, 0, 0, 0],
+      ["", 0, 0, 1, 0],
     ]);
     decide("api:ada", false);
-    expect(flush()).toEqual([["api", 0, 1, 0]]);
+    expect(flush()).toEqual([["api", 0, 1, 0, 0]]);
     for (let i = 0; i < 30; i++) for (let n = 0; n <= i; n++) decide(`n${i}:k`, true);
     const rows = flush() as [string, number][];
     expect(rows).toHaveLength(21);
-    expect(rows[0]).toEqual(["n29", 30, 0, 0]);
-    expect(rows[20]).toEqual(["", (10 * 11) / 2, 0, 0]);
+    expect(rows[0]).toEqual(["n29", 30, 0, 0, 0]);
+    expect(rows[20]).toEqual(["", (10 * 11) / 2, 0, 0, 0]);
   });
 
   it("data points keep within the limits of a data set", () => {

@@ -1,7 +1,7 @@
 /** DRAW in the engine: units that are charged at once, given back once, and lost rather than spent twice. */
 import { describe, expect, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import { LIMIT_OUTCOMES, LimitRow } from "../../src/engine/limit-figures.ts";
+import { LIMIT_COUNTS, LimitRow } from "../../src/engine/limit-figures.ts";
 import { settle, type Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import type { DrawRequest, DrawResult } from "../../src/wire/edge/operations.ts";
@@ -40,10 +40,10 @@ class Shard {
     return this.call(operations.peek({ ...ADA, strategy })).remaining;
   }
 
-  /** Allowed, refused and errors of all limits. */
+  /** Allowed, refused, errors and local decisions of all limits. */
   counts(): number[] {
     const { counts } = this.engine.limitFigures.counts(this.nowMs);
-    return [...counts.subarray(LimitRow.all, LIMIT_OUTCOMES)];
+    return [...counts.subarray(LimitRow.all, LIMIT_COUNTS)];
   }
 }
 
@@ -198,7 +198,7 @@ describe("a draw", () => {
     shard.draw({ granted: 19, refused: 3 });
     shard.draw({ cost: 0, granted: 4 });
     shard.draw({ cost: 1000 });
-    expect(shard.counts()).toEqual([25, 4, 0]);
+    expect(shard.counts()).toEqual([25, 4, 0, 26]);
   });
 });
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import { LIMIT_NAMES_MAX } from "../../src/engine/limit-names.ts";
 import {
+  LIMIT_COUNTS,
   LIMIT_OUTCOMES,
   LimitFigures,
   LimitRow,
@@ -29,7 +30,7 @@ const TWO_TOKENS = configurationBytes(BUCKET);
 
 /** Allowed, refused and errors by name, in all. */
 function totalsOf({ names, counts }: LimitCounts): Record<string, number[]> {
-  const width = 2 * LIMIT_OUTCOMES;
+  const width = 2 * LIMIT_COUNTS;
   const row = (at: number): number[] => [
     ...counts.subarray(at * width, at * width + LIMIT_OUTCOMES),
   ];
@@ -42,14 +43,23 @@ function totalsOf({ names, counts }: LimitCounts): Record<string, number[]> {
 
 /** The same of the last 60 seconds. */
 function minuteOf({ names, counts }: LimitCounts): Record<string, number[]> {
-  const width = 2 * LIMIT_OUTCOMES;
+  const width = 2 * LIMIT_COUNTS;
   return Object.fromEntries(
-    ["all", "others", ...names].map((name, i) => [
-      name,
-      [...counts.subarray(i * width + LIMIT_OUTCOMES, (i + 1) * width)],
-    ]),
+    ["all", "others", ...names].map((name, i) => {
+      const at = i * width + LIMIT_COUNTS;
+      return [name, [...counts.subarray(at, at + LIMIT_OUTCOMES)]];
+    }),
   );
 }
+
+/** Decisions from allowances by name, in all and in the last 60 seconds. */
+const localOf = ({ names, counts }: LimitCounts): Record<string, number[]> =>
+  Object.fromEntries(
+    ["all", "others", ...names].map((name, i) => {
+      const at = 2 * i * LIMIT_COUNTS + LIMIT_OUTCOMES;
+      return [name, [counts[at]!, counts[at + LIMIT_COUNTS]!]];
+    }),
+  );
 
 function decide(figures: LimitFigures, key: string, isAllowed = true): void {
   figures.countDecisions(isAllowed, 1, key.length, bytesOf(key), 0, key.length);
@@ -91,6 +101,25 @@ describe("figures of limits", () => {
     const { hottest, mostRefused } = figures.keys(NOW_MS);
     expect(hottest.map(({ key }) => textOf(key))).toEqual([`${"n".repeat(64)}:key`]);
     expect(mostRefused).toEqual([]);
+  });
+
+  it("local decisions are counted by limiter, in all and in the last minute, beside their outcomes", () => {
+    const figures = new LimitFigures(HASH_KEY);
+    const local = (key: string, times: number): void =>
+      figures.countLocal(times, bytesOf(key), 0, key.length);
+    figures.turn(NOW_MS - MINUTE_MS * 5);
+    local("api:ada", 100);
+    figures.turn(NOW_MS);
+    local("api:bob", 20);
+    local("login:ada", 3);
+    local("nameless", 1);
+    expect(localOf(figures.counts(NOW_MS))).toEqual({
+      all: [124, 24],
+      others: [1, 1],
+      api: [120, 20],
+      login: [3, 3],
+    });
+    expect(totalsOf(figures.counts(NOW_MS))).toMatchObject({ all: [0, 0, 0], api: [0, 0, 0] });
   });
 
   it("figures of the last minute fade, and totals stay", () => {

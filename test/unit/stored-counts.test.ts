@@ -9,11 +9,13 @@ import {
   Mark,
   ROW_HEADER_BYTES,
 } from "../../src/engine/image.ts";
+import { LimitFigures } from "../../src/engine/limit-figures.ts";
 import { StoredCounts } from "../../src/engine/stored-counts.ts";
 import { countsAt, Tally, TALLY_READ_BYTES, TALLY_YRMCDS_RELEASE } from "../../src/engine/tally.ts";
 import { Command } from "../../src/wire/edge/command.ts";
 import {
   batchIn,
+  bytesOf,
   configurationBytes,
   EDGE,
   FOREVER,
@@ -89,8 +91,8 @@ describe("stored counts", () => {
     restarted.storedCounts.begin(NOW_MS + 5000);
     const { names, counts } = restarted.limitFigures.snapshot();
     expect(names).toEqual(["api", "login"]);
-    // All, others, then the names: allowed, refused and errors of each.
-    expect([...counts]).toEqual([3, 1, 0, 0, 0, 0, 2, 1, 0, 1, 0, 0]);
+    // All, others, then the names: allowed, refused, errors and local of each.
+    expect([...counts]).toEqual([3, 1, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 1, 0, 0, 0]);
     expect(restarted.storedCounts.take(NOW_MS + 6000)).toBeNull();
     // The rows alone have what was counted by their last counts.
     const byRows = engineOf();
@@ -98,6 +100,29 @@ describe("stored counts", () => {
     for (const row of rows) byRows.restore(row);
     byRows.storedCounts.begin(NOW_MS + 5000);
     expect([...byRows.limitFigures.snapshot().counts]).toEqual([...counts]);
+  });
+
+  it("decisions from allowances come back, and rows without any have the bytes that they had before these existed", () => {
+    const source = new LimitFigures({ low: 1, high: 2 });
+    const decide = (key: string, times: number, local: number): void => {
+      source.countDecisions(true, times, 1, bytesOf(key), 0, key.length);
+      source.countLocal(local, bytesOf(key), 0, key.length);
+    };
+    decide("api:ada", 10, 7);
+    decide("login:ada", 5, 0);
+    const taken = new StoredCounts(new Tally(), source, true).takeAll(NOW_MS);
+    const restored = new LimitFigures({ low: 1, high: 2 });
+    const stored = new StoredCounts(new Tally(), restored, true);
+    stored.restore(taken);
+    // As a row that comes twice: totals only grow.
+    stored.restore(taken);
+    stored.begin(NOW_MS);
+    const { names, counts } = restored.snapshot();
+    expect(names).toEqual(["api", "login"]);
+    expect([...counts]).toEqual([15, 0, 0, 7, 0, 0, 0, 0, 10, 0, 0, 7, 5, 0, 0, 0]);
+    // The header; rows of all and of two names, each with three totals; and two that have a local one.
+    const rowBytes = (name: string): number => 2 + name.length + 24;
+    expect(taken).toHaveLength(17 + rowBytes("") + rowBytes("api") + rowBytes("login") + 2 * 9);
   });
 
   it("the first commit of an instance takes counts, and then about 100 bytes of them go with the commits of a second", () => {

@@ -42,6 +42,8 @@ const LIMITERS: readonly Column<NamedRates>[] = [
   ["A MINUTE", ({ refused }) => refused.perMinute, "right"],
   ["ERRORS", ({ errors }) => errors.total, "right"],
   ["A MINUTE", ({ errors }) => errors.perMinute, "right"],
+  ["LOCAL", ({ local }) => local.total, "right"],
+  ["A MINUTE", ({ local }) => local.perMinute, "right"],
 ];
 
 function addLimits(program: Command): void {
@@ -121,6 +123,7 @@ function textOfOne(output: Output, figures: OneLimitFigures): string {
     ["allowed", shown(figures.allowed)],
     ["refused", shown(figures.refused)],
     ["errors", shown(figures.errors)],
+    ["local", shown(figures.local)],
   ]);
   return [summary, ...keyTables(output, figures.hottest, figures.mostRefused)].join("\n\n");
 }

@@ -24,8 +24,10 @@ import {
 import {
   countsOfMinute,
   DecisionSamples,
+  localShare,
   refusedShare,
   sumOf,
+  type Decisions,
   type DecisionTotals,
 } from "../decisions.ts";
 import { useEffect } from "../effect.ts";
@@ -275,7 +277,7 @@ function Figures({
   const lines = (points: Lines["points"]): Lines => ({ names: NAMES, colours: COLOURS, points });
   const share = refusedShare(rates);
   // Before the second answer, the mean of the last minute.
-  const rate = (outcome: keyof LimitRates): number =>
+  const rate = (outcome: keyof Decisions): number =>
     perSecond?.[outcome] ?? rates[outcome].perMinute / MINUTE_S;
   const total = ({ total }: LimitRates["allowed"]): string => `${formatTile(total)} in all`;
   return (
@@ -303,6 +305,7 @@ function Figures({
           note={total(rates.errors)}
         />
       </div>
+      <LocalShare rates={rates} />
       <RangedChart
         title="Decisions per second"
         label="Granted and refused per second"
@@ -319,6 +322,17 @@ function Figures({
         live={lines(points)}
       />
     </>
+  );
+}
+
+/** How much is decided without a call for each decision; nothing where all of it is. */
+function LocalShare({ rates }: { readonly rates: LimitRates }) {
+  const share = localShare(rates);
+  if (share === null || share === 0) return null;
+  return (
+    <p class="hint">
+      {formatShare(share)} of the decisions of the last minute were made by callers from allowances.
+    </p>
   );
 }
 
@@ -398,6 +412,12 @@ const columnsOf = (onOpen: (name: string) => void): readonly Column<Row>[] => [
     head: "Refused share",
     sortBy: (row) => refusedShare(row) ?? -1,
     cell: (row) => <Share row={row} />,
+  },
+  {
+    head: "Local",
+    isNumber: true,
+    sortBy: (row) => localShare(row) ?? -1,
+    cell: (row) => formatShare(localShare(row) ?? 0),
   },
   perSecondOf("Errors", "errors"),
 ];

@@ -322,7 +322,8 @@ function LimiterFields({ state }: { readonly state: LimiterState }) {
       />
       <p class="hint">
         A record stores only the state of a limit. The limits and rates come from the application
-        that checks it.
+        that checks it. Units that callers have drawn as allowances count as spent, even before they
+        spend them.
       </p>
     </div>
   );

@@ -62,7 +62,7 @@ export function metricsOf(namespace: string, survey: Survey): Metric[] {
       ...countingOf(hubs, false),
     ]),
     ...metricsOfShards(shards),
-    metricOfLimits(shards),
+    ...metricsOfLimits(shards),
     ...metricsOfHubs(hubs),
     metric("throttr_channels", "Named channels with subscribers.", [
       { labels: { namespace }, value: channels },
@@ -178,30 +178,34 @@ function metricsOfShards(shards: readonly Source<ShardSummary>[]): Metric[] {
  * Decisions of limits. A shard has series of the limiters that it has seen, at most 256, and one of all others; keys are
  * in no label, as each would be a series for good.
  */
-function metricOfLimits(shards: readonly Source<ShardSummary>[]): Metric {
-  const samplesOfRow = (labels: Labels, limits: LimitCounts, row: number): Sample[] => {
-    const { allowed, refused, errors } = ratesAt(limits, row);
-    return [
-      { labels: { ...labels, outcome: "allowed" }, value: allowed.total },
-      { labels: { ...labels, outcome: "refused" }, value: refused.total },
-      { labels: { ...labels, outcome: "error" }, value: errors.total },
-    ];
-  };
-  return metric(
-    "throttr_limit_decisions_total",
-    "Decisions of limits by limiter and outcome; without the label limit, those of all limiters beyond 256.",
-    shards.flatMap(({ labels, said }) => {
-      const limits = said?.limits;
-      if (limits === undefined) return [];
-      return [
-        ...samplesOfRow({ ...labels, limit: "" }, limits, LimitRow.others),
-        ...limits.names.flatMap((limit, i) =>
-          samplesOfRow({ ...labels, limit }, limits, LimitRow.firstName + i),
-        ),
-      ];
-    }),
+function metricsOfLimits(shards: readonly Source<ShardSummary>[]): Metric[] {
+  const rows = shards.flatMap(({ labels, said }) =>
+    said?.limits === undefined ? [] : ratesOfLimits(labels, said.limits),
   );
+  return [
+    metric(
+      "throttr_limit_decisions_total",
+      "Decisions of limits by limiter and outcome; without the label limit, those of all limiters beyond 256.",
+      rows.flatMap(({ labels, rates: { allowed, refused, errors } }) => [
+        { labels: { ...labels, outcome: "allowed" }, value: allowed.total },
+        { labels: { ...labels, outcome: "refused" }, value: refused.total },
+        { labels: { ...labels, outcome: "error" }, value: errors.total },
+      ]),
+    ),
+    metric(
+      "throttr_limit_local_total",
+      "Decisions among throttr_limit_decisions_total that callers made from allowances.",
+      rows.map(({ labels, rates }) => ({ labels, value: rates.local.total })),
+    ),
+  ];
 }
+
+/** Rates of all limiters that a shard tells apart, and of all others, which have an empty label. */
+const ratesOfLimits = (labels: Labels, limits: LimitCounts) =>
+  ["", ...limits.names].map((limit, i) => ({
+    labels: { ...labels, limit },
+    rates: ratesAt(limits, LimitRow.others + i),
+  }));
 
 /**
  * Metrics of Hubs. Only those with connections are known; a Hub whose last connection closed has no series any more.

@@ -5,8 +5,10 @@ import type { HotKey, LimitFigures, LimitRates } from "../../../src/wire/limit-f
 
 const MINUTE_MS = 60_000;
 
-/** By limiter: granted and refused per second. */
-export type Traffic = Readonly<Record<string, readonly [allowed: number, refused: number]>>;
+/** By limiter: granted and refused per second, and how much of that from allowances. */
+export type Traffic = Readonly<
+  Record<string, readonly [allowed: number, refused: number, local?: number]>
+>;
 
 /** The last hour of a server that knows all but the current minute. */
 export function historyOf(traffic: Traffic, nowMs: number, minutes = 60): History {
@@ -42,13 +44,14 @@ export function historyOf(traffic: Traffic, nowMs: number, minutes = 60): Histor
 }
 
 const ratesOf = (
-  [allowed, refused]: readonly [number, number],
+  [allowed, refused, local = 0]: Traffic[string],
   seconds: number,
   errors = 0,
 ): LimitRates => ({
   allowed: { total: Math.round(allowed * seconds), perMinute: allowed * 60 },
   refused: { total: Math.round(refused * seconds), perMinute: refused * 60 },
   errors: { total: errors, perMinute: errors },
+  local: { total: Math.round(local * seconds), perMinute: local * 60 },
 });
 
 /** Answers the routes of figures in place of the server, from now on. */

@@ -13,6 +13,12 @@ export const limitRates = {
     rate,
     v.description("Calls without a decision, such as `kind_mismatch` or `shard_full`."),
   ),
+  local: v.pipe(
+    rate,
+    v.description(
+      "Those of `allowed` and `refused` that callers decided from allowances, as they report with their next draw.",
+    ),
+  ),
 };
 
 const name = v.pipe(
