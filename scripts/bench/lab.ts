@@ -116,23 +116,24 @@ export class Lab {
     });
   }
 
-  /** Starts a Worker with the server inside it, bound to a server beside it, with counters of its own. */
-  async startEmbedded(): Promise<RestartableTarget> {
-    const caller = callerConfig("embedded", this.#main("embedded"), ["Throttr"]);
-    const classes = ["Shard", "Counter", "PutCounter"].map(
+  /** Starts a Worker with the server inside it, bound to a server beside it, with counters and objects of its own. */
+  async startLocal(): Promise<RestartableTarget> {
+    const caller = callerConfig("local", this.#main("local"), ["Throttr", "Meter"]);
+    const classes = ["Shard", "Counter", "PutCounter", "Empty"].map(
       (name) => `\n[exports.${name}]\ntype = "durable-object"\nstorage = "sqlite"\n`,
     );
     const bindings = [
       ["COUNTER", "Counter"],
       ["PUT", "PutCounter"],
+      ["EMPTY", "Empty"],
     ].map(
       ([name, of]) => `\n[[durable_objects.bindings]]\nname = "${name}"\nclass_name = "${of}"\n`,
     );
-    const server = configWithPorts({}, join(this.folder, "src/worker/index.ts"));
+    const server = configWithPorts({}, this.#main("metered"));
     return await this.#start(await this.#sparePort(), {
-      config: this.#writeConfig("embedded", [caller, ...bindings, ...classes].join("")),
+      config: this.#writeConfig("local", [caller, ...bindings, ...classes].join("")),
       beside: [
-        this.#writeConfig("embedded-server", withVariables(server, { ...STRICT, SHARDS: "1" })),
+        this.#writeConfig("local-server", withVariables(server, { ...STRICT, SHARDS: "1" })),
       ],
       variables: { THROTTR_SHARDS: "1" },
     });

@@ -241,7 +241,7 @@ class Limits {
     walkFrom: number | null = null,
   ): Promise<LimitsMeasurement> {
     const load: LimitsLoad = {
-      port: directPort(target) ?? target.httpPort,
+      port: portOf(target),
       ask: { check, checks, keys, walkFrom },
       depth,
       span,
@@ -284,6 +284,11 @@ class Limits {
   }
 }
 
+/** Straight to the runtime, where the system tells its port: the proxy of `wrangler dev` would take part of the time. */
+export function portOf(target: RestartableTarget): number {
+  return directPort(target) ?? target.httpPort;
+}
+
 function directPort(target: RestartableTarget): number | null {
   return target.runtime()?.httpPort() ?? null;
 }
@@ -303,7 +308,7 @@ function medianCell(cells: readonly LimitsCell[], first: LimitsCell): LimitsCell
   };
 }
 
-function medianOf(measurements: readonly LimitsMeasurement[]): LimitsMeasurement {
+export function medianOf(measurements: readonly LimitsMeasurement[]): LimitsMeasurement {
   const of = (read: (measurement: LimitsMeasurement) => number): number =>
     median(measurements.map(read));
   const isKnown = measurements.every(({ processorUs }) => processorUs !== null);

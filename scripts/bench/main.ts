@@ -6,26 +6,20 @@
  */
 import { spawnSync } from "node:child_process";
 import { writeDocument } from "./document.ts";
-import { measureEmbedded } from "./embedded.ts";
 import { measureFanOut } from "./fan-out.ts";
 import { measureFigures } from "./figures.ts";
 import { Lab } from "./lab.ts";
 import { measureLimits } from "./limits.ts";
 import { measureList } from "./list.ts";
+import { measureLocal } from "./local.ts";
 import { measureMatrix } from "./matrix.ts";
 import { measureMemory } from "./memory.ts";
 import { measureMetrics } from "./metrics.ts";
 import { readOptions, UsageError, type Options, type Part } from "./options.ts";
 import { aimsOf, aimsText, describeMachine, figuresText, headerText, tableText } from "./report.ts";
 import { limitsText } from "./report-limits.ts";
-import {
-  embeddedText,
-  fanOutText,
-  listText,
-  memoryText,
-  metricsText,
-  semaphoresText,
-} from "./report-parts.ts";
+import { localText } from "./report-local.ts";
+import { fanOutText, listText, memoryText, metricsText, semaphoresText } from "./report-parts.ts";
 import { measureSemaphores } from "./semaphores.ts";
 
 /** Measures a part, if the run is asked to, and says what it gave. */
@@ -69,14 +63,14 @@ async function run(lab: Lab, options: Options): Promise<void> {
   const list = await ifAsked("list", () => measureList(lab, redis, options), listText);
   const metrics = await ifAsked("metrics", () => measureMetrics(lab, options), metricsText);
   const limits = await ifAsked("limits", () => measureLimits(lab, redis, options), limitsText);
-  const embedded = await ifAsked("embedded", () => measureEmbedded(lab, options), embeddedText);
+  const local = await ifAsked("local", () => measureLocal(lab, redis, options), localText);
   const semaphores = await ifAsked(
     "semaphores",
     () => measureSemaphores(lab, options),
     semaphoresText,
   );
   const memory = await ifAsked("memory", () => measureMemory(lab, options), memoryText);
-  const aims = aimsOf(cells ?? [], figures, metrics);
+  const aims = aimsOf({ cells: cells ?? [], figures, metrics, local });
   sections.push(aimsText(aims));
   say(sections.at(-1)!);
   if (options.writeTo !== null) {
@@ -84,7 +78,7 @@ async function run(lab: Lab, options: Options): Promise<void> {
     await writeDocument(writeTo, { command, header, sections, cells: cells ?? [], limits });
   }
   if (!options.isJson) return;
-  const parts = { figures, fanOut, list, metrics, limits, embedded, semaphores, memory };
+  const parts = { figures, fanOut, list, metrics, limits, local, semaphores, memory };
   const all = { machine, options, cells, ...parts, aims };
   process.stdout.write(`${JSON.stringify(all, null, 2)}\n`);
 }

@@ -10,7 +10,7 @@ export const PARTS = [
   "list",
   "metrics",
   "limits",
-  "embedded",
+  "local",
   "semaphores",
   "memory",
 ] as const;
@@ -43,7 +43,7 @@ const USAGE = `Usage: npm run bench -- [flags]
   --parts LIST         of table, figures (bytes per key, cold start, rows per operation), fan-out,
                        list (of 1,000,000 keys), metrics (what METRICS=on costs),
                        limits (rate limits over a service binding),
-                       embedded (a limit inside the Worker, beside a counter object of one's own),
+                       local (each way to decide, beside a Map and counter objects of one's own; its price),
                        semaphores (the yrmcds protocol, beside yrmcdsd),
                        memory (of idle connections)           (all)
   --operations LIST    of UPDATE, QUERY, INSERT, SET            (all)

@@ -1,5 +1,4 @@
 /** What a run says of fan-out, of listing, of what metrics cost, of semaphores and of memory. */
-import { WAYS, type EmbeddedCell, type Way } from "./embedded.ts";
 import type { FanOutCell, FanOutFigures } from "./fan-out.ts";
 import { count, mebibytes, percent } from "./format.ts";
 import type { ListDoorFigures, ListFigures } from "./list.ts";
@@ -196,39 +195,4 @@ function semaphoreFields({ depth, shards, server, yrmcdsd }: SemaphoreCell): str
       ? ["-", "-", "-", "-"]
       : [...fields(yrmcdsd), (server.opsPerS / yrmcdsd.opsPerS).toFixed(2)]),
   ];
-}
-
-/** What each way is called in the table. */
-const WAY_NAMES: Readonly<Record<Way, string>> = {
-  embedded: "inside the Worker",
-  limit: "service binding",
-  counter: "own counter, SQL",
-  put: "own counter, get and put",
-};
-
-export function embeddedText(cells: readonly EmbeddedCell[]): string {
-  return section(
-    "A limit inside the Worker",
-    list([
-      "A token bucket on one key, which grants every call and writes it, in one shard; beside it a Durable Object of one's own that does the same in SQL, and one that reads a number and puts it. Each writes a durable row per call.",
-      "All in one process, measured in turns. x: calls per second over those of the counter in SQL, the median of the rounds.",
-    ]),
-    table(
-      ["calls under way", "way", "calls/s", "x", "p50 ms", "p99 ms", "us"],
-      cells.flatMap(({ depth, ways }) =>
-        WAYS.map((way) => {
-          const { callsPerS, timesCounter, p50Ms, p99Ms, processorUs } = ways[way];
-          return [
-            count(depth),
-            WAY_NAMES[way],
-            count(callsPerS),
-            timesCounter.toFixed(2),
-            p50Ms.toFixed(3),
-            p99Ms.toFixed(3),
-            processorUs === null ? "-" : count(processorUs),
-          ];
-        }),
-      ),
-    ),
-  );
 }

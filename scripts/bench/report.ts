@@ -4,6 +4,7 @@ import { cpus, totalmem } from "node:os";
 import { ROOT } from "../server.ts";
 import type { Figures } from "./figures.ts";
 import { count, percent } from "./format.ts";
+import type { LocalFigures, Way, WayFigures } from "./local.ts";
 import { list, section, table } from "./markdown.ts";
 import type { Cell } from "./matrix.ts";
 import type { MetricsFigures } from "./metrics.ts";
@@ -145,12 +146,16 @@ export function figuresText({ million, coldStart, rows }: Figures): string {
   );
 }
 
-/** Compares with the aims: UPDATE, 1 connection, 1 shard; memory; cold start; what metrics cost. */
-export function aimsOf(
-  cells: readonly Cell[],
-  figures: Figures | null,
-  metrics: MetricsFigures | null,
-): Aim[] {
+/** What of a run has aims; null for parts that were not measured. */
+export interface Measured {
+  readonly cells: readonly Cell[];
+  readonly figures: Figures | null;
+  readonly metrics: MetricsFigures | null;
+  readonly local: LocalFigures | null;
+}
+
+/** Compares with the aims: UPDATE, 1 connection, 1 shard; memory; cold start; what metrics cost; local decisions. */
+export function aimsOf({ cells, figures, metrics, local }: Measured): Aim[] {
   const at = (depth: number): Cell | undefined =>
     cells.find(
       (cell) =>
@@ -163,6 +168,7 @@ export function aimsOf(
   const opsPerS = (value: number): string => `${count(value)}/s`;
   const ratio = (value: number): string => `${times(value)} x`;
   const bytes = (value: number): string => `${value.toFixed(1)} bytes`;
+  const wayOf = (name: Way): WayFigures | undefined => local?.ways.find(({ way }) => way === name);
   const lostAt = (depth: number): number | undefined =>
     metrics?.server.find((cost) => cost.depth === depth)?.lostShare;
   return [
@@ -185,6 +191,12 @@ export function aimsOf(
     atMost("METRICS=on: UPDATEs lost, depth 1,024", 0.05, lostAt(1024), percent),
     atMost("METRICS=on: UPDATEs lost, depth 8,192", 0.05, lostAt(8192), percent),
     atMost("METRICS=on: bytes per key", 16, metrics?.memory.bytesPerKey, bytes),
+    atLeast(
+      "lone `limit` inside the Worker: own counter's",
+      0.9,
+      wayOf("embedded")?.loneTimesCounter,
+      ratio,
+    ),
   ];
 }
 

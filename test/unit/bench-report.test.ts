@@ -4,6 +4,7 @@ import { throughputChart } from "../../scripts/bench/charts.ts";
 import { table } from "../../scripts/bench/markdown.ts";
 import type { Cell } from "../../scripts/bench/matrix.ts";
 import { readOptions } from "../../scripts/bench/options.ts";
+import { localText, pricesText } from "../../scripts/bench/report-local.ts";
 
 it("a table of the benchmark lines its figures up to the right", () => {
   expect(
@@ -53,4 +54,43 @@ it("the throughput chart has a line for each server that was measured", () => {
   expect(svg).toMatch(/^<svg /);
   const names = ["Throttr Edge, durable", "echo object", "Redis, everysec", "Redis, always"];
   expect(names.filter((name) => svg.includes(name))).toEqual(names.slice(0, 3));
+});
+
+it("the benchmark says of Redis that it was not measured where it is not installed", () => {
+  const measurement = {
+    checksPerS: 1000,
+    p50Ms: 1,
+    p99Ms: 2,
+    refusedShare: 0,
+    processorUs: null,
+  };
+  const way = {
+    way: "map",
+    lone: measurement,
+    loneTimesCounter: 2,
+    many: measurement,
+    timesCounter: 3,
+    timesMap: 1,
+  } as const;
+  const text = localText({
+    depth: 32,
+    message: measurement,
+    ways: [way],
+    prices: [],
+  });
+  expect(text).toMatch(/^\| Redis, Lua token bucket +\| +not measured \| +- \|/m);
+  expect(text).toMatch(/^\| `Map` of token buckets +\| +1\.000 \| +2\.000 \| +2\.0 \| +1,000 \|/m);
+});
+
+it("the benchmark gives the rate that was reached where the server is too slow for the one asked for", () => {
+  const bill = { requests: 1e6, rows: 5e5, dollars: 0.65, gbS: 1, gbSDollars: 0 };
+  const text = pricesText([
+    { way: "limit", askedPerS: 1000, checksPerS: 1000.4, ...bill },
+    { way: "limit", askedPerS: 10_000, checksPerS: 4000, ...bill },
+  ]);
+  const rows = text.split("\n").filter((line) => line.startsWith("| `limit`"));
+  expect(rows.map((row) => row.split("|").map((field) => field.trim())[2])).toEqual([
+    "1,000",
+    "4,000 of 10,000",
+  ]);
 });

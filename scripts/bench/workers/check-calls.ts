@@ -26,6 +26,8 @@ class Calls {
   readonly #ask: Ask;
   readonly #driver: WebSocket;
   readonly #keys: readonly string[];
+  /** The list of a call where there is one key: a long one takes as long to make as to decide on in memory. */
+  readonly #sameKeys: readonly string[] | null;
   #next: number;
 
   constructor(load: CheckLoad, ask: Ask, driver: WebSocket) {
@@ -33,6 +35,8 @@ class Calls {
     this.#ask = ask;
     this.#driver = driver;
     this.#keys = keysOf(load.keys);
+    this.#sameKeys =
+      load.keys === 1 ? Array.from({ length: load.checks }, () => this.#keys[0]!) : null;
     this.#next = load.walkFrom ?? 0;
   }
 
@@ -59,7 +63,8 @@ class Calls {
     this.#driver.send(answer);
   }
 
-  #nextKeys(): string[] {
+  #nextKeys(): readonly string[] {
+    if (this.#sameKeys !== null) return this.#sameKeys;
     const { keys, checks, walkFrom } = this.#load;
     const from = walkFrom === null ? Math.floor(Math.random() * keys) : this.#next;
     this.#next = (from + checks) % keys;

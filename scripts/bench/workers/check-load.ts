@@ -20,7 +20,8 @@ const STRATEGY = {
 export const requestOf = (key: string): LimitRequest => ({ name: "api", key, strategy: STRATEGY });
 
 /** Who is asked; `nothing`: nobody, the Worker answers at once. */
-export type CheckName = "limit" | "limitMany" | "embedded" | "counter" | "put" | "bare" | "nothing";
+export type CheckName =
+  "limit" | "limitMany" | "embedded" | "counter" | "put" | "bare" | "empty" | "map" | "nothing";
 
 export interface CheckLoad {
   readonly check: CheckName;

@@ -1,0 +1,123 @@
+/** What a run says of the ways to decide, and of their prices. */
+import { count } from "./format.ts";
+import type { LimitsMeasurement } from "./limits-load.ts";
+import { PRICES } from "./limits-price.ts";
+import type { PricedWay, RatePrice } from "./local-prices.ts";
+import { WAYS, type LocalFigures, type Way, type WayFigures } from "./local.ts";
+import { list, section, table } from "./markdown.ts";
+
+const WAY_NAMES: Readonly<Record<Way, string>> = {
+  map: "`Map` of token buckets",
+  limit: "`limit`, service binding",
+  embedded: "`limit`, inside the Worker",
+  limitMany: "`limitMany` of 32, service binding",
+  counter: "own counter object, SQL",
+  put: "own counter object, get and put",
+  empty: "empty call to an object",
+  redis: "Redis, Lua token bucket",
+};
+
+export function localText(figures: LocalFigures): string {
+  const { ways, message, depth, prices } = figures;
+  const rows = [...WAYS, "redis" as const].map((way) => {
+    const measured = ways.find((its) => its.way === way);
+    return measured === undefined ? notMeasured(way) : wayFields(measured);
+  });
+  return section(
+    "Ways to decide",
+    list([
+      "Token buckets on one key that grant every check, asked by one isolate; objects, server and caller share a thread here. The ways are measured in turns.",
+      "The `Map` decides in the isolate's memory, for this isolate alone. The own counter objects are those of the platform's documentation: one for each key, which writes a row per call. Redis: a script over TCP from outside, with an append-only file synced every second.",
+      "p50 and p99, in milliseconds, are of one call at a time, asked for by a message from outside, which takes " +
+        `${message.p50Ms.toFixed(3)} ms (p50) by itself: it is nearly all of a decision in memory.`,
+      `Decisions a second are with ${depth} calls under way, and loops of decisions in the Worker. us: processor time of a decision, caller included. ` +
+        "x: decisions a second over those of the counter in SQL, and of the `Map`, in the same round (median of the rounds).",
+    ]),
+    table(WAY_TITLES, rows),
+    pricesText(prices),
+  );
+}
+
+const WAY_TITLES = [
+  "way",
+  "p50",
+  "p99",
+  "lone x counter",
+  "decisions/s",
+  "us",
+  "x counter",
+  "x `Map`",
+];
+
+function wayFields(figures: WayFigures): string[] {
+  const { way, lone, many, loneTimesCounter, timesCounter, timesMap } = figures;
+  return [
+    WAY_NAMES[way],
+    lone.p50Ms.toFixed(3),
+    lone.p99Ms.toFixed(3),
+    times(loneTimesCounter),
+    count(many.checksPerS),
+    processorText(many),
+    times(timesCounter),
+    times(timesMap),
+  ];
+}
+
+function notMeasured(way: Way): string[] {
+  return [WAY_NAMES[way], "not measured", ...WAY_TITLES.slice(2).map(() => "-")];
+}
+
+/** Two digits that count. */
+function times(ratio: number): string {
+  return ratio >= 10 ? count(ratio) : ratio.toPrecision(2);
+}
+
+function processorText({ processorUs }: LimitsMeasurement): string {
+  return processorUs === null ? "-" : processorUs.toPrecision(3);
+}
+
+const PRICED_NAMES: Readonly<Record<PricedWay, string>> = {
+  limit: "`limit`",
+};
+
+/** Seconds of 30 days, in millions: dollars a month are dollars per million times a rate times this. */
+const MEGASECONDS_PER_MONTH = 2.592;
+
+export function pricesText(prices: readonly RatePrice[]): string {
+  const { dollarsPerMillionRequests, dollarsPerMillionRows } = PRICES;
+  return [
+    "### What a million decisions on a hot key cost",
+    list([
+      "Requests to objects and rows written per million decisions of one isolate at a steady rate, counted by the objects, alarms and cuts of the journal included.",
+      `List prices: $${dollarsPerMillionRequests.toFixed(2)} per million requests, $${dollarsPerMillionRows.toFixed(2)} per million rows. ` +
+        "The caller's own request ($0.30 per million) is the same in all rows and left out; so is the duration of the shard, which is awake in all of them.",
+      "A counter object of one's own costs 1,000,000 requests and 1,000,000 rows at each rate: $1.15.",
+    ]),
+    table(PRICE_TITLES, prices.map(priceFields)),
+  ].join("\n\n");
+}
+
+const PRICE_TITLES = [
+  "way",
+  "decisions/s on the key",
+  "requests",
+  "rows",
+  "dollars per million",
+  "dollars a month",
+];
+
+function priceFields(price: RatePrice): string[] {
+  const { way, askedPerS, checksPerS, requests, rows, dollars } = price;
+  // A server that is too slow for a rate gives the figures of the rate that it reached.
+  const isReached = checksPerS > askedPerS * REACHED_SHARE;
+  return [
+    PRICED_NAMES[way],
+    isReached ? count(askedPerS) : `${count(checksPerS)} of ${count(askedPerS)}`,
+    count(requests),
+    count(rows),
+    times(dollars),
+    times(dollars * checksPerS * MEGASECONDS_PER_MONTH),
+  ];
+}
+
+const REACHED_SHARE = 0.95;
