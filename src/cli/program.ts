@@ -12,6 +12,7 @@ import { addCompletion } from "./commands/completion.ts";
 import { addClock } from "./commands/clock.ts";
 import { COUNTERS } from "./commands/counters.ts";
 import { addDeploy } from "./commands/deploy.ts";
+import { addDraw } from "./commands/draw.ts";
 import { FIGURES } from "./commands/figures.ts";
 import { addHealth } from "./commands/health.ts";
 import { addInit } from "./commands/init.ts";
@@ -80,7 +81,7 @@ const OWN = "This command line:";
 /** The commands in the order and under the headings of `--help`. */
 const GROUPS: readonly (readonly [heading: string, adders: readonly AddCommand[]])[] = [
   ["Records:", [...COUNTERS, ...BUFFERS, ...RECORD_COMMANDS]],
-  ["Rate limits:", [addLimit, ...LIMIT_FIGURES]],
+  ["Rate limits:", [addLimit, addDraw, ...LIMIT_FIGURES]],
   ["Semaphores:", [...LEASES, ...SEMAPHORE_COMMANDS]],
   ["Channels:", [...CHANNELS]],
   ["Figures:", [...FIGURES, addMonitor, addBench]],

@@ -4,7 +4,7 @@
  * Only which flags belong to a strategy is checked here. The ranges of their numbers are checked by the limit
  * operation itself, so the command line and the library refuse the same values with the same words.
  */
-import { InvalidArgumentError } from "commander";
+import { InvalidArgumentError, Option, type Command } from "commander";
 import type {
   BucketStrategy,
   FixedWindowStrategy,
@@ -13,6 +13,7 @@ import type {
 } from "../wire/edge/limit.ts";
 import { durationMsOf } from "./duration.ts";
 import { UsageError } from "./failure.ts";
+import { positiveArgument, wholeArgument } from "./options.ts";
 
 /** Strategies with a burst and a rate. */
 export const BUCKETS = ["token_bucket", "leaky_bucket", "gcra"] as const;
@@ -29,6 +30,33 @@ export interface StrategyOptions {
   readonly window?: number;
   readonly quota?: readonly Quota[];
   readonly secondary?: (typeof BUCKETS)[number];
+}
+
+/** Adds the arguments that name a limit. */
+export function addNames(command: Command): Command {
+  return command
+    .argument("<name>", "name of the limit")
+    .argument("<who>", "key of the limit, such as a user: any text");
+}
+
+/** Adds the flags that describe a strategy. */
+export function addStrategyOptions(command: Command): Command {
+  return command
+    .addOption(new Option("--strategy <strategy>").choices([...STRATEGIES]).makeOptionMandatory())
+    .option("--burst <n>", "buckets: requests at once", wholeArgument(1))
+    .option("--rate <n>", "buckets: requests per second", positiveArgument)
+    .option("--limit <n>", "windows: requests per window", wholeArgument(1))
+    .option("--window <duration>", "windows: length of a window", durationMsOf)
+    .option(
+      "--quota <name=limit/window>",
+      "fixed windows: one of several quotas; may be repeated",
+      quotaArgument,
+    )
+    .addOption(
+      new Option("--secondary <strategy>", "composite: strategy of its bucket").choices([
+        ...BUCKETS,
+      ]),
+    );
 }
 
 /** Flags that describe a strategy. */

@@ -470,6 +470,51 @@ describe("limits", () => {
     expect(await ask("--cost 9", 1)).toMatchObject({ reason: "cost_exceeds_limit", reset: null });
   });
 
+  const drawn = v.strictObject({
+    ...result.entries,
+    units: count,
+    draw: v.nullable(count),
+    lifeMs: v.number(),
+    pauseMs: v.number(),
+  });
+
+  it("units are drawn, given back once, and refused when there is no room", async () => {
+    const strategy = "--strategy fixed_window --limit 100 --window 1h";
+    const ask = (more: string, exitCode = 0) =>
+      json(`draw api /a:b ${strategy} ${more}`, drawn, exitCode);
+    const first = await ask("--wanted 20 --lease 2s");
+    expect(first).toMatchObject({ key: "/a:b", success: true, remaining: 80, units: 20 });
+    expect(first.lifeMs).toBe(2000);
+    const returned = `--cost 0 --return ${first.draw}=15 --granted 5 --refused 1`;
+    expect(await ask(returned)).toMatchObject({ units: 0, draw: null, remaining: 95 });
+    expect(await ask(returned)).toMatchObject({ units: 0, draw: null, remaining: 95 });
+    const refused = await ask("--cost 96", 1);
+    expect(refused).toMatchObject({ success: false, units: 0, draw: null });
+    expect(refused.pauseMs).toBeGreaterThan(0);
+    expect((await run("limits api")).out).toMatch(/\nlocal +12, 12 a minute\n/);
+  });
+
+  it("drawn units are shown in a form for people", async () => {
+    const line = "draw api ada --strategy token_bucket --burst 8 --rate 1";
+    expect((await run(`${line} --wanted 8`)).out).toMatch(
+      /^allowed {2}6 of 8 left, reset 20.*Z\ndrew 2 units for 800ms: draw \d+\n$/,
+    );
+    expect((await run(`${line} --cost 0`)).out).toMatch(/^allowed .*\nnothing drawn\n$/);
+    expect((await run(`${line} --cost 8`)).out).toMatch(
+      /^refused .*\nnothing drawn, draw again in \d+ms\n$/,
+    );
+  });
+
+  it.each([
+    ["--return 12", /Expected DRAW=UNITS/],
+    ["--lease 10ms", /draw_invalid: leaseMs/],
+    ["--cost -1", /cost/],
+  ])("a draw with %s is refused, and exits with 2", async (more, message) => {
+    const line = "draw api ada --strategy token_bucket --burst 8 --rate 1";
+    const { exitCode, err } = await run(`${line} ${more}`);
+    expect({ exitCode, err }).toEqual({ exitCode: 2, err: expect.stringMatching(message) });
+  });
+
   it("limits of the command line are those of the library", async () => {
     const strategy = tokenBucket({ burst: 3, rate: 0.001 });
     const limiter = new RateLimiter({ throttr: server.client, name: "api", strategy });
