@@ -12,7 +12,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCE = join(ROOT, "src/dashboard");
 
 /**
- * Removes nothing first: a running server goes on serving the previous files.
+ * Overwrites the files of the build before, without removing them first, so that a running server always has them.
  *
  * @param folder where the assets go
  */

@@ -225,7 +225,7 @@ async function putSampleData(): Promise<() => Promise<void>> {
   };
 }
 
-/** Limiters of an application, and who calls how often: each second so many times, over a wave of minutes. */
+/** Limiters of an application, with their callers: calls of each a second on average, which rise and fall over minutes. */
 const LIMITERS = {
   api: {
     strategy: { strategy: "token_bucket", burst: 20, rate: 2 },

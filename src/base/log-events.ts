@@ -46,7 +46,7 @@ export const LOG_EVENTS = {
   revocations_unread: {
     severity: "error",
     meaning:
-      "A door could not read the list of revoked tokens: it goes on with what it knew before, or accepts all valid tokens where it knew nothing; logged once a minute at most.",
+      "A door could not read the list of revoked tokens: it uses the last list that it read, or accepts all valid tokens if it has read none; logged once a minute at most.",
     fields: { namespace: "namespace of the token; `*` for all", error: ERROR },
   },
   revocation_untold: {
@@ -155,7 +155,7 @@ export const LOG_EVENTS = {
   leave_failed: {
     severity: "warning",
     meaning:
-      "A Hub could not report that a channel has no more subscribers there; the channel notices at its next message.",
+      "A Hub could not report that the last subscriber of a channel there has left; the channel notices at its next message.",
     fields: { channel: "`*`, if it is that channel", error: ERROR },
   },
   release_failed: {

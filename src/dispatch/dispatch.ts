@@ -155,7 +155,7 @@ export class Dispatch {
   /**
    * What all objects of the namespace say of themselves; those that don't answer within 2 s are left out.
    *
-   * @param isKept counts are on disk before they are told: see `ShardCalls.summary`
+   * @param isKept shards store counts before they return them: see `ShardCalls.summary`
    */
   async survey(isKept: boolean = false): Promise<Survey> {
     await this.#requestTally.flush();

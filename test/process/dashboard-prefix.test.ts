@@ -10,6 +10,7 @@ import {
   gone,
   IS_BLIND,
   Pages,
+  SCREENS,
   see,
   START_TIMEOUT_MS,
   TOKEN_SECRET,
@@ -21,15 +22,6 @@ const PORT = 18_853;
 const PROXY_PORT = 18_854;
 const EMBEDDED_PORT = 18_856;
 const PREFIX = "/app/throttr-edge";
-const SCREENS = [
-  "overview",
-  "limits",
-  "records",
-  "channels",
-  "connections",
-  "semaphores",
-  "limiter",
-];
 
 let dashboard: Dashboard;
 let proxy: PrefixProxy;

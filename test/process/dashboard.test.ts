@@ -11,6 +11,7 @@ import {
   Pages,
   PATIENT,
   row,
+  SCREENS,
   see,
   START_TIMEOUT_MS,
   tileOf,
@@ -19,15 +20,6 @@ import { increment } from "../../src/wire/edge/operations.ts";
 import { WHOAMI } from "../support/frames/index.ts";
 
 const PORT = 18_850;
-const SCREENS = [
-  "overview",
-  "limits",
-  "records",
-  "channels",
-  "connections",
-  "semaphores",
-  "limiter",
-];
 
 let dashboard: Dashboard;
 const pages = new Pages();

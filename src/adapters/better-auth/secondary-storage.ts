@@ -49,7 +49,7 @@ const decoder = new TextDecoder();
  * const isFirst = (await storage.increment("invitation:7", 3_600)) === 1;
  */
 export interface SecondaryStorage {
-  /** The text under a key, or the count in decimal digits; null where there is none. */
+  /** The text under a key, or the count in decimal digits; null for a key without a record. */
   readonly get: (key: string) => Promise<string | null>;
   /** Removes what is under a key, and gives it: of several callers to one of them only. */
   readonly getAndDelete: (key: string) => Promise<string | null>;

@@ -51,7 +51,7 @@ const OPTIONS: FieldNames<ThrottrStorageOptions> = {
   clock: true,
 };
 
-/** The quota of a key that is blocked: its record ends with the block. No key has so many hits. */
+/** The quota of a blocked key, above any count of hits: its record ends with the block. */
 const BLOCKED = 2n ** 63n;
 
 /**

@@ -1,7 +1,7 @@
 /** Changes of keys as messages of a channel: `update:KEY` and `remove:KEY`. */
 import type { Subscription } from "../../client/channels/subscription.ts";
 
-/** What unstorage is told of a change. */
+/** The kind of a change, in the words of unstorage. */
 export type WatchEvent = "update" | "remove";
 export type WatchCallback = (event: WatchEvent, key: string) => unknown;
 

@@ -156,7 +156,7 @@ export function throttrDriver(options: ThrottrDriverOptions): ThrottrDriver {
     clear: async (under = "") => {
       if (channel === undefined) await store.clear(prefix, under);
       else {
-        // Watchers are told of each key, so keys that are set meanwhile stay.
+        // Each key gets a message of its own for watchers, so keys that are set meanwhile stay.
         const keys = await store.keys(prefix, under);
         await store.deleteMany(prefix, keys, told("remove", keys));
       }

@@ -189,8 +189,8 @@ export interface ShardCalls extends Rpc.DurableObjectBranded {
   /**
    * What INFO says of the shard.
    *
-   * @param isKept the counts are on disk before they are told, so that none is ever less than it was: a row where any has
-   * changed. Doors of release 0.4 leave it out.
+   * @param isKept the shard stores counts before it returns them, so that none is ever less than it was: a row where any
+   * has changed. Doors of release 0.4 leave it out.
    */
   summary(placement: Placement, isKept?: boolean): Promise<ShardSummary>;
 

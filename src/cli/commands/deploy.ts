@@ -31,7 +31,7 @@ interface DeployOptions {
   readonly dryRun?: boolean;
 }
 
-/** What wrangler is told to deploy. */
+/** What wrangler deploys. */
 interface Target {
   /** Path of the configuration. */
   readonly config: string;

@@ -10,6 +10,17 @@ export const START_TIMEOUT_MS = 90_000;
 export const TOKEN_SECRET = "secret-of-the-test";
 export const ALL_SCOPES = "read,write,publish,subscribe,admin";
 
+/** The screens of the dashboard, by the names that addresses and headings have. */
+export const SCREENS = [
+  "overview",
+  "limits",
+  "records",
+  "channels",
+  "connections",
+  "semaphores",
+  "limiter",
+];
+
 /** Whether there is no browser to look with. */
 export const IS_BLIND = CHROMIUM === undefined;
 if (IS_BLIND) {
