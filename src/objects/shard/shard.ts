@@ -24,18 +24,17 @@ import type {
   ShardSummary,
 } from "../../base/calls/shard.ts";
 import { readSettings, type Settings } from "../../base/settings.ts";
-import { ClockWatch } from "./clock-watch.ts";
 import { FullLog } from "./full-log.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { Journal, randomHashKey, readHashKey } from "./journal.ts";
 import { AlarmClock } from "../../base/alarm-clock.ts";
 import { refusalOf } from "../../base/failure.ts";
-import { logError, logWarning } from "../../base/log.ts";
-import { LagWatch } from "./lag-watch.ts";
+import { logError } from "../../base/log.ts";
 import { assertSamePlacement } from "./same-placement.ts";
 import { SemaphoreWork } from "./semaphore-work.ts";
 import { ShardClaim } from "./shard-claim.ts";
 import { ShardCounts } from "./shard-counts.ts";
+import { ShardTime } from "./shard-time.ts";
 import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
@@ -67,10 +66,8 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   readonly #commits: GroupCommit;
   /** Logs refusals for want of room, once a minute at most. */
   readonly #fullLog: FullLog;
-  /** Says once when the platform's clock has gone back, and stores a long lag. */
-  readonly #lagWatch: LagWatch;
-  /** Notices that the clock stands still for this instance. */
-  readonly #clockWatch = new ClockWatch();
+  /** What follows when the platform's clock goes back, or stands still. */
+  readonly #time: ShardTime;
   readonly #startedAtMs = presentMs();
   /** Names the order of the table: plans and cursors are of use while it stays, also after a restart. */
   readonly #hashes: string;
@@ -108,16 +105,20 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     });
     const commitHost = {
       hasChanges: () => this.#engine.isDirty,
-      write: async () => await this.#write(),
+      write: async () => await this.#commit(),
       sync: async () => await storage.sync(),
       ...timers,
     };
     this.#commits = new GroupCommit(commitHost, this.#settings.DURABILITY === "strict");
-    this.#lagWatch = new LagWatch(ctx.id.name!, {
-      onGrown: () => ctx.waitUntil(this.#alarm.setForNext()),
-      onLong: () => {
-        if (this.#engine.isClockUnstored) this.#mustWrite(() => this.#journal.storeClock());
-      },
+    this.#time = new ShardTime({
+      name: ctx.id.name!,
+      engine: this.#engine,
+      journal: this.#journal,
+      alarm: this.#alarm,
+      write: (write) => this.#mustWrite(write),
+      sync: async () => await storage.sync(),
+      abort: (reason) => ctx.abort(reason),
+      waitUntil: (work) => ctx.waitUntil(work),
     });
     this.#counts = new ShardCounts(env, {
       name: ctx.id.name!,
@@ -130,31 +131,17 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     void ctx.blockConcurrencyWhile(async () => {
       this.#load();
       this.#counts.begin();
-      this.#noteClock();
+      this.#time.note();
       this.#claim.tell();
       this.#semaphoreWork.start(await this.#alarm.load());
       await this.#alarm.resume();
     });
   }
 
-  /**
-   * The hot path: up to a thousand calls a second, each of many callers' frames. Positions instead of an object, and
-   * one promise for all that wait for a row.
-   */
+  /** The hot path: up to a thousand calls a second, each of many callers' frames. Positions instead of an object. */
   async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
-    if (this.#unreadable !== null) throw this.#unreadable;
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
-    if (this.#claim.isOpen) await this.#claim.claim(placement);
-    assertSamePlacement(this.#journal.placement!, placement);
-    // No `await` between here and the flush: the batch is applied as a whole, and in the order of arrival.
-    const nowMs = presentMs();
-    const answer = this.#engine.apply(batch, nowMs);
-    if (this.#clockWatch.isStill(nowMs, doorMs)) this.ctx.waitUntil(this.#restart());
-    this.#noteClock();
-    this.#counts.note();
-    this.#noteRefusals();
-    await this.#commits.flush();
-    return answer;
+    return await this.#write(placement, doorMs, (nowMs) => this.#engine.apply(batch, nowMs));
   }
 
   /** A walk takes turns: sockets and timers of this isolate wait while a step runs. */
@@ -284,6 +271,25 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     return this.#unreadable !== null || this.#journal.hasData;
   }
 
+  /** Changes records at once, and answers when what was changed is durable. */
+  async #write<T>(
+    placement: Placement,
+    doorMs: number | undefined,
+    write: (nowMs: number) => T,
+  ): Promise<T> {
+    if (this.#unreadable !== null) throw this.#unreadable;
+    if (this.#claim.isOpen) await this.#claim.claim(placement);
+    assertSamePlacement(this.#journal.placement!, placement);
+    // No `await` between here and the flush: a call is applied as a whole, and in the order of arrival.
+    const nowMs = presentMs();
+    const answer = write(nowMs);
+    this.#time.noteCall(nowMs, doorMs);
+    this.#counts.note();
+    this.#noteRefusals();
+    await this.#commits.flush();
+    return answer;
+  }
+
   /**
    * Reads records, and answers once what was read is durable: a crash before its row would take it back, and a caller
    * who has seen it would have seen what never was.
@@ -306,7 +312,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   /** Moves the engine's clock, which decides what has expired. */
   #advance(): void {
     this.#engine.advance(presentMs());
-    this.#noteClock();
+    this.#time.note();
   }
 
   /** Data of releases before 0.5.0 gets its seed with its first commit: until then an instance has its own. */
@@ -372,38 +378,13 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     }
   }
 
-  /** After each move of the clock. */
-  #noteClock(): void {
-    this.#lagWatch.note(this.#engine.clockLagMs);
-  }
-
-  /**
-   * The clock that this instance reads stands still (`ClockWatch`): ends the instance, and the next one goes on from the
-   * time that is stored. All that was applied is on disk before, so calls that have been answered lose nothing.
-   */
-  async #restart(): Promise<void> {
-    logWarning("clock_still", { shard: this.ctx.id.name });
-    if (this.#engine.isDirty) this.#mustWrite(() => this.#journal.append());
-    await this.ctx.storage.sync();
-    this.ctx.abort("clock_still: the shard restarts to read the machine's clock again");
-  }
-
-  /** For an operator whose machine's clock was ahead: records written then would else expire as much too late. */
   async setClockBack(placement: Placement): Promise<number> {
     await this.#prepareRead(placement);
-    // A snapshot that is half written would have records from before and from after: it is finished first.
-    while (this.#journal.isCutting) {
-      this.#mustWrite(() => this.#journal.append());
-      await turn();
+    const lagMs = await this.#time.setBack(() => this.#advance());
+    if (lagMs > 0) {
+      this.#semaphoreWork.noteSetBack();
+      await this.#alarm.setForNext();
     }
-    this.#advance();
-    const lagMs = this.#engine.clockLagMs;
-    if (lagMs === 0) return 0;
-    this.#mustWrite(() => this.#journal.setClockBack());
-    this.#semaphoreWork.noteSetBack();
-    logWarning("clock_set_back", { shard: this.ctx.id.name, byMs: lagMs });
-    this.#noteClock();
-    await this.#alarm.setForNext();
     return lagMs;
   }
 
@@ -413,7 +394,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   }
 
   /** Writes what was applied, and asks for the alarm in the same turn, so that both are committed together. */
-  async #write(): Promise<void> {
+  async #commit(): Promise<void> {
     this.#mustWrite(() => this.#journal.append());
     const recordsMs = this.#engine.takeEarlierDeadline() ?? Infinity;
     await this.#alarm.setFor(Math.min(recordsMs, this.#semaphoreWork.findDeadlineMs()));

@@ -1,0 +1,94 @@
+/**
+ * The time of a shard beside its records: what follows when the platform's clock goes back, or stands still.
+ *
+ * The engine keeps the time itself (`ShardClock`). Here a long lag is stored and logged, an instance whose clock stands
+ * still ends, and an operator can set the time of all records back.
+ */
+import type { AlarmClock } from "../../base/alarm-clock.ts";
+import { logWarning } from "../../base/log.ts";
+import { turn } from "../../base/turn.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { ClockWatch } from "./clock-watch.ts";
+import type { Journal } from "./journal.ts";
+import { LagWatch } from "./lag-watch.ts";
+
+/** The shard. */
+interface TimeHost {
+  /** Name of the object. */
+  readonly name: string;
+  readonly engine: Engine;
+  readonly journal: Journal;
+  readonly alarm: AlarmClock;
+  /** Executes what writes; a failure resets the object. */
+  write(write: () => void): void;
+  /** Resolves when all that was written is on disk. */
+  sync(): Promise<void>;
+  /** Ends the instance; the next one starts from the disk. */
+  abort(reason: string): void;
+  waitUntil(work: Promise<void>): void;
+}
+
+/** Of one instance of a shard. */
+export class ShardTime {
+  readonly #host: TimeHost;
+  readonly #lag: LagWatch;
+  /** Notices that the clock stands still for this instance. */
+  readonly #clock = new ClockWatch();
+
+  constructor(host: TimeHost) {
+    const { name, engine, journal, alarm } = host;
+    this.#host = host;
+    this.#lag = new LagWatch(name, {
+      onGrown: () => host.waitUntil(alarm.setForNext()),
+      onLong: () => {
+        if (engine.isClockUnstored) host.write(() => journal.storeClock());
+      },
+    });
+  }
+
+  /** After each move of the engine's clock. */
+  note(): void {
+    this.#lag.note(this.#host.engine.clockLagMs);
+  }
+
+  /** After a call was applied at `nowMs`, that came from a door whose clock said `doorMs`. */
+  noteCall(nowMs: number, doorMs: number | undefined): void {
+    if (this.#clock.isStill(nowMs, doorMs)) this.#host.waitUntil(this.#restart());
+    this.note();
+  }
+
+  /**
+   * The clock that this instance reads stands still (`ClockWatch`): ends the instance, and the next one goes on from the
+   * time that is stored. All that was applied is on disk before, so calls that have been answered lose nothing.
+   */
+  async #restart(): Promise<void> {
+    const host = this.#host;
+    logWarning("clock_still", { shard: host.name });
+    if (host.engine.isDirty) host.write(() => host.journal.append());
+    await host.sync();
+    host.abort("clock_still: the shard restarts to read the machine's clock again");
+  }
+
+  /**
+   * For an operator whose machine's clock was ahead: records written then would else expire as much too late.
+   *
+   * @param advance moves the engine's clock
+   * @returns by how many ms, 0 where there was no lag
+   */
+  async setBack(advance: () => void): Promise<number> {
+    const host = this.#host;
+    const { engine, journal } = host;
+    // A snapshot that is half written would have records from before and from after: it is finished first.
+    while (journal.isCutting) {
+      host.write(() => journal.append());
+      await turn();
+    }
+    advance();
+    const lagMs = engine.clockLagMs;
+    if (lagMs === 0) return 0;
+    host.write(() => journal.setClockBack());
+    logWarning("clock_set_back", { shard: host.name, byMs: lagMs });
+    this.note();
+    return lagMs;
+  }
+}
