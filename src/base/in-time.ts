@@ -15,17 +15,28 @@ const TIMEOUT_MS = 2000;
 export async function inTime<T>(
   call: Promise<T>,
   object: string,
-  event: "hub_failed" | "shard_failed" = "hub_failed",
+  event: "hub_failed" | "shard_failed" | "cancel_failed" = "hub_failed",
 ): Promise<T | undefined> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    late.reject(new Error(`no answer within ${TIMEOUT_MS} ms`));
-  }, TIMEOUT_MS);
   try {
-    return await Promise.race([call, late.promise]);
+    return await withTimeout(call, TIMEOUT_MS);
   } catch (error) {
     logWarning(event, { object, error: String(error) });
     return undefined;
+  }
+}
+
+/**
+ * What a call returns in time.
+ *
+ * @throws Error after `timeoutMs`; what the call throws
+ */
+export async function withTimeout<T>(call: Promise<T>, timeoutMs: number): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    late.reject(new Error(`no answer within ${timeoutMs} ms`));
+  }, timeoutMs);
+  try {
+    return await Promise.race([call, late.promise]);
   } finally {
     clearTimeout(timer);
   }

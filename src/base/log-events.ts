@@ -126,6 +126,12 @@ export const LOG_EVENTS = {
     meaning: "A shard did not report its figures within 2 s; the answer leaves them out.",
     fields: { object: "name of the object", error: ERROR },
   },
+  cancel_failed: {
+    severity: "warning",
+    meaning:
+      "A shard did not confirm within 2 s that it gave back its part of a `limitAll` that another shard refused; what it charged may stay charged.",
+    fields: { object: "name of the shard", error: ERROR },
+  },
   hub_failed: {
     severity: "warning",
     meaning:

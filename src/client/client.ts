@@ -4,6 +4,7 @@ import { checkOptions, objectOf, type Text } from "../wire/edge/argument.ts";
 import { batchCallMaker, operationsOf } from "../wire/edge/batch-call.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
+import type { LimitAllRequest } from "../wire/edge/limit-all.ts";
 import type { LimitRequest } from "../wire/edge/limits.ts";
 import { make, type Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
@@ -19,7 +20,15 @@ import type { CallOptions } from "./calls/call.ts";
 import { Connection } from "./lanes/connection.ts";
 import { ExchangeLane } from "./lanes/exchange-lane.ts";
 import { withRandomLeaseId } from "./semaphore/lease-id.ts";
-import { CALL, CALLS, DRAW_REQUEST, LIMIT_REQUEST, RENEWAL } from "./known-options.ts";
+import {
+  CALL,
+  CALLS,
+  DRAW_REQUEST,
+  LIMIT_ALL_ENTRY,
+  LIMIT_ALL_REQUEST,
+  LIMIT_REQUEST,
+  RENEWAL,
+} from "./known-options.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./calls/pipeline.ts";
@@ -131,6 +140,9 @@ export class ThrottrClient implements ClientCalls {
       given,
       given[1],
     );
+  }
+  limitAll(...given: Given<"limitAll">) {
+    return this.#call("limitAll", limitAll, given, given[1]);
   }
   reset(...given: Given<"reset">) {
     return this.#call("reset", (request) => operations.reset(known(request)), given, given[1]);
@@ -288,6 +300,12 @@ function acquire(name: Text, options: AcquireOptions): ReturnType<typeof operati
 }
 
 const batchCall = batchCallMaker(acquire);
+
+function limitAll(request: LimitAllRequest): ReturnType<typeof operations.limitAll> {
+  const operation = operations.limitAll(known(request, LIMIT_ALL_REQUEST));
+  for (const entry of request.requests) known(entry, LIMIT_ALL_ENTRY);
+  return operation;
+}
 
 function renew(
   name: Text,

@@ -37,6 +37,7 @@ export const CALLS = {
   peek: CALL,
   refund: CALL,
   draw: CALL,
+  limitAll: CALL,
   reset: CALL,
   acquire: {
     resources: true,
@@ -80,6 +81,17 @@ export const DRAW_REQUEST: FieldNames<operations.DrawRequest> = {
   returns: true,
   granted: true,
   refused: true,
+};
+
+export const LIMIT_ALL_REQUEST: FieldNames<operations.LimitAllRequest> = { requests: true };
+
+export const LIMIT_ALL_ENTRY: FieldNames<operations.LimitAllEntry> = {
+  name: true,
+  key: true,
+  strategy: true,
+  cost: true,
+  shadow: true,
+  returns: true,
 };
 
 export const RENEWAL: FieldNames<semaphores.RenewOptions> = { ttlMs: true };

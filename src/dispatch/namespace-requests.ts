@@ -1,6 +1,6 @@
 /**
  * Requests about all of a namespace: LIST, STATS, INFO, CONNECTIONS, CONNECTION, CHANNELS, CHANNEL, and the commands SCAN,
- * REMOVE, EXPORT, SEMAPHORES, HOLDERS, which have files of their own.
+ * REMOVE, EXPORT, SEMAPHORES, HOLDERS, LIMIT_ALL, which have files of their own.
  *
  * Their answers are gathered from all shards, or from all Hubs. Those of the Throttr protocol have no limit, so they are
  * streamed: a fragment goes out before the next ones are asked for, as an isolate has 128 MB. Nothing of it is a
@@ -36,6 +36,7 @@ import { exportPage } from "./exports.ts";
 import { sendFragments, writeHead } from "./fragmented-reply.ts";
 import type { SubscriberFigures } from "../base/calls/hub.ts";
 import { mergeHubs } from "./hub-pages.ts";
+import { limitAll } from "./limit-all.ts";
 import { inTime } from "../base/in-time.ts";
 import { Merge, pageBytesOf, type PageSource } from "./merge.ts";
 import { EVERYBODY, hubName } from "../base/names.ts";
@@ -64,6 +65,7 @@ const SUBSCRIBER_ROW_BYTES = 40;
 /** Commands of the edge dialect on all of a namespace: each writes the body of its success, or throws a Refusal. */
 const COMMANDS: Readonly<Record<number, typeof scan>> = {
   [Command.scan]: scan,
+  [Command.limitAll]: limitAll,
   [Command.remove]: remove,
   [Command.export]: exportPage,
   [Command.semaphores]: semaphores,

@@ -15,14 +15,13 @@ import {
 } from "../wire/edge/command.ts";
 import { writeApplied, writeRecordHeader } from "../wire/edge/outcome.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import { RateLimitError } from "../wire/ratelimit/error.ts";
 import { StateError } from "../wire/ratelimit/state.ts";
 import { Change, STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { CommandFrame } from "./command-frame.ts";
 import { KeptAnswers } from "./kept-answers.ts";
 import { LimitCommands, type LimitParts } from "./limit-commands.ts";
 import type { Records } from "./records.ts";
-import { assertKind, Refusal, SHARD_FULL } from "./refusal.ts";
+import { assertKind, isRefusal, Refusal, SHARD_FULL } from "./refusal.ts";
 import { Restore } from "./restore.ts";
 import { HIGH, Kind, LOW } from "./segment.ts";
 import { SEMAPHORE_COMMANDS, SemaphoreCommands } from "./semaphore-commands.ts";
@@ -344,8 +343,4 @@ function assertChange(change: number): asserts change is Change {
   throw new Refusal(
     `change_invalid: expected 0 (patch), 1 (increase) or 2 (decrease), got ${change}`,
   );
-}
-
-function isRefusal(error: unknown): error is Error {
-  return error instanceof Refusal || error instanceof RateLimitError || error instanceof StateError;
 }

@@ -43,7 +43,13 @@ const EDGE = protocolByName("edge", undefined)!;
 const NAMES = new Map<number, string>(
   [...Object.entries(RequestType), ...Object.entries(Command)].map(([name, type]) => [type, name]),
 );
-const LIMITS: readonly number[] = [Command.limit, Command.peek, Command.refund, Command.draw];
+const LIMITS: readonly number[] = [
+  Command.limit,
+  Command.peek,
+  Command.refund,
+  Command.draw,
+  Command.limitAll,
+];
 
 /** All counted requests, those of Throttr first, by type. EVENT is counted although it is always refused. */
 export const COUNTED_REQUESTS: readonly CountedRequest[] = [
@@ -70,7 +76,7 @@ function ofYrmcds(name: string, index: number, isOfShard: boolean): CountedReque
 function familyOf({ target, keyspace, scope }: Layout, type: number): RequestFamily {
   if (type === RequestType.publish) return "publish";
   if (keyspace === Keyspace.semaphores) return "semaphore";
-  if (target !== Target.shard) return "other";
   if (LIMITS.includes(type)) return "limit";
+  if (target !== Target.shard) return "other";
   return (scope & Scope.write) === 0 ? "read" : "write";
 }

@@ -18,7 +18,9 @@ import { Export } from "./export.ts";
 import type { HashKey } from "./hash.ts";
 import { Mark, clockRow, countsRow } from "./image.ts";
 import { ChargeLedger } from "./charge-ledger.ts";
+import { LimitAll } from "./limit-all.ts";
 import { LimitFigures } from "./limit-figures.ts";
+import { Limiters } from "./limiters.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
 import { Recovery } from "./recovery.ts";
@@ -69,6 +71,7 @@ export class Engine {
   readonly #records: Records;
   readonly #answer = new ByteWriter(64 * 1024);
   readonly #throttr: ThrottrRequests;
+  readonly #limitAll: LimitAll;
   readonly #isCounting: boolean;
   /** Requests about all records. */
   readonly listing: Listing;
@@ -101,17 +104,20 @@ export class Engine {
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
     this.storedCounts = new StoredCounts(this.#tally, this.limitFigures, isCounting);
     this.#recovery = new Recovery(this.#records, this.semaphores, this.storedCounts);
+    const limits = {
+      figures: isCounting ? this.limitFigures : null,
+      ledger: new ChargeLedger(drawSalt * 2 ** 32),
+      limiters: new Limiters(),
+    };
     this.#throttr = new ThrottrRequests(
       this.#records,
       this.semaphores,
       this.#answer,
       this.#tally.totals,
       answerTtlMs,
-      {
-        figures: isCounting ? this.limitFigures : null,
-        ledger: new ChargeLedger(drawSalt * 2 ** 32),
-      },
+      limits,
     );
+    this.#limitAll = new LimitAll(this.#records, limits);
     this.listing = new Listing(this.#records);
     this.semaphorePages = new SemaphorePages(this.#records, this.semaphores);
     this.scan = new Scan(this.#records, this.semaphorePages);
@@ -147,11 +153,7 @@ export class Engine {
     const view = new DataView(batch.buffer, batch.byteOffset, batch.byteLength);
     readPlacement(view);
     assertSections(view);
-    this.#records.advance(realMs);
-    this.#tally.turn(this.#records.nowMs);
-    this.limitFigures.turn(this.#records.nowMs);
-    if (this.#records.commit.isExhausted && this.#records.commit.isEmpty)
-      this.#records.forgetImages();
+    this.#begin(realMs);
     const answer = this.#answer;
     answer.reset();
     answer.u8(BATCH_VERSION);
@@ -178,6 +180,31 @@ export class Engine {
       at = end;
     }
     return answer.take();
+  }
+
+  /**
+   * Charges several limits, or none, and returns the reply to a LIMIT_ALL. Formats: `wire/edge/limit-all-body.ts`.
+   *
+   * @param id for `cancelLimits`; null where no other shard takes part
+   */
+  limitAll(body: Uint8Array, id: string | null, realMs: number): Uint8Array<ArrayBuffer> {
+    this.#begin(realMs);
+    return this.#limitAll.execute(body, id);
+  }
+
+  /** Gives back what `limitAll` has charged under an id, or refuses it when it comes. */
+  cancelLimits(body: Uint8Array, id: string, realMs: number): void {
+    this.#begin(realMs);
+    this.#limitAll.cancel(body, id);
+  }
+
+  /** Before records are changed and requests counted. */
+  #begin(realMs: number): void {
+    this.#records.advance(realMs);
+    this.#tally.turn(this.#records.nowMs);
+    this.limitFigures.turn(this.#records.nowMs);
+    if (this.#records.commit.isExhausted && this.#records.commit.isEmpty)
+      this.#records.forgetImages();
   }
 
   /** Executes the section at `at` of the yrmcds protocol; returns how many frames it has answered. */

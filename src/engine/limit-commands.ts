@@ -14,7 +14,7 @@ import type { CommandFrame } from "./command-frame.ts";
 import { DrawCommands } from "./draw-commands.ts";
 import type { LimitFigures } from "./limit-figures.ts";
 import { LimitStates } from "./limit-states.ts";
-import { CONFIGURATION_BYTES_MAX, Limiters } from "./limiters.ts";
+import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
 import { realDecision } from "./real-decision.ts";
 import type { Records } from "./records.ts";
 
@@ -24,27 +24,26 @@ export interface LimitParts {
   readonly figures: LimitFigures | null;
   /** What was charged and may be given back. */
   readonly ledger: ChargeLedger;
+  readonly limiters: Limiters;
 }
 
 export class LimitCommands {
   readonly #records: Records;
   readonly #out: ByteWriter;
-  readonly #limiters = new Limiters();
+  readonly #limiters: Limiters;
   readonly #states: LimitStates;
   readonly #ledger: ChargeLedger;
   readonly #draws: DrawCommands;
   readonly #figures: LimitFigures | null;
 
-  constructor(records: Records, out: ByteWriter, { figures, ledger }: LimitParts) {
+  constructor(records: Records, out: ByteWriter, { figures, ledger, limiters }: LimitParts) {
     this.#records = records;
     this.#out = out;
     this.#figures = figures;
     this.#states = new LimitStates(records);
     this.#ledger = ledger;
-    this.#draws = new DrawCommands(
-      { records, states: this.#states, limiters: this.#limiters, ledger },
-      out,
-    );
+    this.#limiters = limiters;
+    this.#draws = new DrawCommands({ records, states: this.#states, limiters, ledger }, out);
   }
 
   /**

@@ -1,16 +1,28 @@
 /** States of rate limits, as the buffers that they are stored in. */
 import { binaryString, ByteWriter } from "../wire/bytes.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import type { CommandFrame } from "./command-frame.ts";
 import type { Records } from "./records.ts";
 import { assertKind, Refusal, SHARD_FULL } from "./refusal.ts";
-import { Kind, LOW } from "./segment.ts";
+import { EXPIRES_HIGH, EXPIRES_LOW, Kind, LOW } from "./segment.ts";
 import { U64 } from "./time.ts";
 
 /** TTL type of states, as LIST shows it. */
 const SECONDS = 4;
 /** No limiter writes a longer state. */
 const STATE_BYTES_MAX = 4096;
+
+/** Where the key of a state lies. */
+export interface StateKey {
+  readonly bytes: Uint8Array;
+  readonly keyAt: number;
+  readonly keyBytes: number;
+}
+
+/** A state as it is stored. */
+export interface StoredState {
+  readonly state: string;
+  readonly expires: U64;
+}
 
 export class LimitStates {
   readonly #records: Records;
@@ -27,7 +39,7 @@ export class LimitStates {
    *
    * @throws Refusal for a record that can't be a state
    */
-  find({ bytes, keyAt, keyBytes }: CommandFrame): string | null {
+  find({ bytes, keyAt, keyBytes }: StateKey): string | null {
     const kind = this.#records.find(Keyspace.throttr, bytes, keyAt, keyBytes);
     if (kind === 0) return null;
     assertKind(kind, Kind.buffer);
@@ -41,16 +53,45 @@ export class LimitStates {
     return binaryString(segment.arena, segment.valueAt(slot), length);
   }
 
-  /** @throws Refusal when the shard has no room; nothing was stored then */
-  store({ bytes, keyAt, keyBytes }: CommandFrame, state: string, ttlNs: bigint): void {
+  /**
+   * Stores a state under the key that the last `find` has looked up.
+   *
+   * @throws Refusal when the shard has no room; nothing was stored then
+   */
+  store(key: StateKey, state: string, ttlNs: bigint): void {
+    this.#expires.setBig(ttlNs).add(this.#records.now.high, this.#records.now.low);
+    this.#storeUntil(key, state, this.#expires);
+  }
+
+  /**
+   * As `find`, with the end of the state.
+   *
+   * @throws Refusal for a record that can't be a state
+   */
+  findStored(key: StateKey): StoredState | null {
+    const state = this.find(key);
+    if (state === null) return null;
+    const { segment, slot } = this.#records;
+    const { slots } = segment;
+    const expires = new U64().set(slots[slot + EXPIRES_HIGH]!, slots[slot + EXPIRES_LOW]!);
+    return { state, expires };
+  }
+
+  /** Puts back what was stored before; null for nothing. The key has a state that is no shorter, or none. */
+  putBack(key: StateKey, before: StoredState | null): void {
+    const isThere = this.find(key) !== null;
+    if (before !== null) this.#storeUntil(key, before.state, before.expires);
+    else if (isThere) this.#records.remove();
+  }
+
+  #storeUntil({ bytes, keyAt, keyBytes }: StateKey, state: string, expires: U64): void {
     const records = this.#records;
     const scratch = this.#scratch;
     scratch.reset();
     scratch.copy(bytes, keyAt, keyAt + keyBytes);
     const stateAt = scratch.reserve(state.length);
     for (let i = 0; i < state.length; i++) scratch.bytes[stateAt + i] = state.charCodeAt(i);
-    this.#expires.setBig(ttlNs).add(records.now.high, records.now.low);
-    if (!records.setBufferFrom(scratch, Keyspace.throttr, keyBytes, SECONDS, this.#expires)) {
+    if (!records.setBufferFrom(scratch, Keyspace.throttr, keyBytes, SECONDS, expires)) {
       throw new Refusal(SHARD_FULL);
     }
     records.countWrite();

@@ -77,6 +77,11 @@ const SUCCESSES: Readonly<
     200,
     { ...limited(8), units: 2, draw: expect.any(Number), lifeMs: 500, pauseMs: 0 },
   ],
+  limitAll: [
+    [],
+    200,
+    { success: true, refusedBy: null, retryAfterMs: 0, results: [limited(9), limited(8)] },
+  ],
   resetLimit: [[charge], 204, null],
   limitMany: [[], 200, { results: [{ result: limited(9) }] }],
   listSemaphores: [

@@ -106,6 +106,28 @@ export interface ShardCalls extends Rpc.DurableObjectBranded {
    */
   apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array>;
 
+  /**
+   * Charges the limits of a LIMIT_ALL that the shard has, or none of them, and returns the reply once it is durable. Of
+   * release 0.5.0 on. Formats: `wire/edge/limit-all-body.ts`.
+   *
+   * @param id 16 bytes that `cancelLimits` names the charge by; null where no other shard takes part
+   * @param doorMs as of `apply`
+   */
+  limitAll(
+    placement: Placement,
+    body: Uint8Array,
+    id: Uint8Array | null,
+    doorMs: number,
+  ): Promise<Uint8Array>;
+
+  /**
+   * Gives back what `limitAll` charged under an id. Where no such charge has come, it is refused when it comes; where
+   * the shard has restarted since, it stays charged.
+   *
+   * @param body as of the charge
+   */
+  cancelLimits(placement: Placement, body: Uint8Array, id: Uint8Array): Promise<void>;
+
   /** The records behind a key, in the order of keys: see `Listing.page`. */
   page(
     placement: Placement,

@@ -37,6 +37,7 @@ import { ShardCounts } from "./shard-counts.ts";
 import { ShardTime } from "./shard-time.ts";
 import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
+import { hexOf } from "../../wire/bytes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 
 /** Segments that are swept before requests get a turn. */
@@ -142,6 +143,20 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
   async apply(batch: Uint8Array, doorMs?: number): Promise<Uint8Array> {
     const placement = readPlacement(new DataView(batch.buffer, batch.byteOffset, batch.byteLength));
     return await this.#write(placement, doorMs, (nowMs) => this.#engine.apply(batch, nowMs));
+  }
+
+  async limitAll(...asked: Asked<"limitAll">): Promise<Uint8Array> {
+    const [placement, body, id, doorMs] = asked;
+    return await this.#write(placement, doorMs, (nowMs) =>
+      this.#engine.limitAll(body, id === null ? null : hexOf(id), nowMs),
+    );
+  }
+
+  async cancelLimits(...asked: Asked<"cancelLimits">): Promise<void> {
+    const [placement, body, id] = asked;
+    await this.#write(placement, undefined, (nowMs) => {
+      this.#engine.cancelLimits(body, hexOf(id), nowMs);
+    });
   }
 
   /** A walk takes turns: sockets and timers of this isolate wait while a step runs. */

@@ -65,6 +65,7 @@ const CODES = {
   bytes_max_invalid: [argument, 400, "The page size is out of range"],
   change_invalid: [argument, 400, "Unknown kind of change"],
   draw_invalid: [argument, 400, "A field of the draw is out of range"],
+  limit_all_invalid: [argument, 400, "These limits cannot be charged together"],
   cost_invalid: [argument, 400, "The cost is out of range"],
   configuration_invalid: [argument, 400, "Invalid configuration of a limit"],
   strategy_unknown: [argument, 400, "Unknown strategy"],
@@ -211,6 +212,7 @@ const CODES = {
   web_socket_missing: [transport, null, "The runtime has no WebSocket"],
 
   // Between the objects of a deployment. Callers get `outcome_unknown`.
+  charge_cancelled: [fault, null, "The charge was cancelled before it came"],
   answer_version: [fault, null, "An object of another release answered"],
   journal_failed: [fault, null, "A shard could not write its journal"],
   page_version: [fault, null, "A shard of another release sent a page of records"],

@@ -83,6 +83,11 @@ export const Command = {
    * then what was drawn.
    */
   draw: 0x36,
+  /**
+   * Several rate limits, all of which are charged, or none: see `limit-all-body.ts`. The key is empty. Reply:
+   * decisions.
+   */
+  limitAll: 0x39,
 } as const;
 
 /** Commands begin here; types below are Throttr's own. */

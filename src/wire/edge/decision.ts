@@ -51,6 +51,11 @@ function writeQuota(view: DataView, at: number, quota: QuotaDecision): void {
   view.setBigUint64(at + 17, resetNs ?? 0n, true);
 }
 
+/** Length of the decision at `at`. */
+export function decisionBytes(view: DataView, at: number): number {
+  return HEADER_BYTES + QUOTA_BYTES * view.getUint8(at + HEADER_BYTES - 1);
+}
+
 /** Reads the decision at `at`. */
 export function readDecision(view: DataView, at: number): LimitDecision {
   const whole = readQuota(view, at);

@@ -4,19 +4,14 @@ import { writeConfiguration } from "../ratelimit/binary.ts";
 import { integerOf, objectOf } from "./argument.ts";
 import { Command } from "./command.ts";
 import { readDecision } from "./decision.ts";
-import { DRAW_RETURNS_MAX, LEASE_MS_MAX, LEASE_MS_MIN, readDrawn } from "./drawn.ts";
+import { LEASE_MS_MAX, LEASE_MS_MIN, readDrawn } from "./drawn.ts";
 import { checked, limitOf, limitResultOf, type LimitResult } from "./limit.ts";
 import type { LimitRequest } from "./limits.ts";
 import { onKey } from "./on-key.ts";
+import { checkReturns, writeReturns, type DrawReturn } from "./returns.ts";
 import type { CommandReply, Operation } from "./operation.ts";
 
-/** Units that were drawn and not spent. */
-export interface DrawReturn {
-  /** The draw that they come from. */
-  readonly draw: number;
-  /** An integer from 0. */
-  readonly units: number;
-}
+export type { DrawReturn } from "./returns.ts";
 
 /** What a caller asks an allowance for. */
 export interface DrawRequest extends Pick<LimitRequest, "name" | "key" | "strategy"> {
@@ -67,19 +62,11 @@ export function draw(request: DrawRequest): Operation<DrawResult> {
   integerOf(leaseMs, "leaseMs", LEASE_MS_MIN, LEASE_MS_MAX, CODE);
   checkAmount("granted", granted);
   checkAmount("refused", refused);
-  integerOf(returns.length, "returns.length", 0, DRAW_RETURNS_MAX, CODE);
-  for (const [i, given] of returns.entries()) {
-    checkAmount(`returns[${i}].draw`, given.draw);
-    checkAmount(`returns[${i}].units`, given.units);
-  }
+  checkReturns(returns);
   const body = (out: ByteWriter): void => {
     out.u16(leaseMs);
     for (const figure of [wanted, cost, granted, refused]) out.f64(figure);
-    out.u8(returns.length);
-    for (const given of returns) {
-      out.f64(given.draw);
-      out.f64(given.units);
-    }
+    writeReturns(out, returns);
     writeConfiguration(out, configuration);
   };
   const read = (reply: CommandReply): DrawResult => ({

@@ -8,6 +8,7 @@ import type { CompareAndSetOptions, CompareAndSetResult, SetOptions } from "./bu
 import type { CounterChange, IncrementOptions, InsertOptions, TtlOptions } from "./counters.ts";
 import type { DrawRequest, DrawResult } from "./draw.ts";
 import type { LimitResult } from "./limit.ts";
+import type { LimitAllRequest, LimitAllResult } from "./limit-all.ts";
 import type { LimitRequest } from "./limits.ts";
 import type { ListOptions, RecordPage } from "./namespace.ts";
 import type { Once } from "./on-key.ts";
@@ -218,6 +219,24 @@ export interface OperationCalls<Given = unknown, Last extends readonly unknown[]
    * const { success, units, draw, lifeMs } = await throttr.draw({ name: "api", key, strategy, wanted: 100 });
    */
   draw(request: DrawRequest, ...options: Last): Promise<DrawResult>;
+
+  /**
+   * Charges several limits together: all of them, or none where one refuses.
+   *
+   * `requests` are 1 to 32, such as those of a user, an organisation and all of the service. Entries of the same name, key and strategy
+   * count with their sum. A refusal is a result, and `refusedBy` says whose. Rejects as `limit`; with
+   * `limit_all_invalid` for other lists, and where two entries share a record but not the strategy; and with
+   * `request_type_unknown` on a server before 0.5. After `outcome_unknown` some of the limits may have been charged.
+   *
+   * @example
+   * const { success, refusedBy } = await throttr.limitAll({
+   *   requests: [
+   *     { name: "user", key: userId, strategy: perUser },
+   *     { name: "organisation", key: organisationId, strategy: perOrganisation },
+   *   ],
+   * });
+   */
+  limitAll(request: LimitAllRequest, ...options: Last): Promise<LimitAllResult>;
 
   /**
    * Removes the state of a limit for a key: it starts full. False when it has none. Rejects as `limit`.

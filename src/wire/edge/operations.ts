@@ -7,6 +7,7 @@
 export { compareAndSet, get, set } from "./buffers.ts";
 export { decrease, increase, increment, insert, patch, purge, query, ttl } from "./counters.ts";
 export { draw } from "./draw.ts";
+export { limitAll } from "./limit-all.ts";
 export { limit, peek, refund, reset } from "./limits.ts";
 export { info, list, publish, removeAll } from "./namespace.ts";
 export { acquire, holders, inspectSemaphore, release, renew, semaphores } from "./semaphores.ts";
@@ -14,6 +15,7 @@ export { exportPage, restore } from "./transfer.ts";
 export type * from "./buffers.ts";
 export type * from "./counters.ts";
 export type * from "./draw.ts";
+export type * from "./limit-all.ts";
 export type * from "./limits.ts";
 export type * from "./namespace.ts";
 export type { Once } from "./on-key.ts";

@@ -287,6 +287,7 @@ const COMMANDS: readonly Row[] = [
   [Command.peek, command("PEEK", Target.shard, Scope.read)],
   [Command.refund, command("REFUND", Target.shard, Scope.write)],
   [Command.draw, command("DRAW", Target.shard, Scope.write)],
+  [Command.limitAll, command("LIMIT_ALL", Target.namespace, Scope.write)],
   [Command.scan, command("SCAN", Target.namespace, Scope.read)],
   [Command.remove, command("REMOVE", Target.namespace, Scope.admin)],
   [Command.acquire, onSemaphore("ACQUIRE", Scope.write)],

@@ -13,6 +13,7 @@ import { nothing, ok, present, route } from "./route.ts";
 import { components } from "./schemas/components.ts";
 import {
   drawBody,
+  limitAllBody,
   LIMIT_REQUESTS_MAX,
   limitBody,
   limitManyAnswer,
@@ -145,6 +146,32 @@ export const limitRoutes = [
       present(isRemoved || null, "state");
       return nothing;
     },
+  }),
+  route({
+    method: "POST",
+    // Not below `/v1/limits/`, where names of limiters are.
+    path: "/v1/limit-all",
+    id: "limitAll",
+    tag,
+    summary: "Charge several limits together, or none",
+    description:
+      "All limits are charged, or none where one refuses: a refusal is a normal answer, and `refusedBy` says whose. A call must not be repeated after `outcome_unknown`, as it may have been charged.",
+    scopes: ["write"],
+    body: limitAllBody,
+    answers: {
+      200: { description: "What the limits decided.", schema: components.LimitAllResult },
+    },
+    errors: [...limitErrors, "limit_all_invalid", "shard_full"],
+    example: {
+      url: "/v1/limit-all",
+      body: {
+        requests: [
+          { name: "api", key: "user:42", strategy },
+          { name: "organisation", key: "acme", strategy, cost: 2 },
+        ],
+      },
+    },
+    answer: async ({ caller, body }) => ok(await executeOne(caller, operations.limitAll(body))),
   }),
   route({
     method: "POST",

@@ -1,6 +1,7 @@
 /** Strategies of rate limits, and requests and answers about them. */
 import * as v from "valibot";
 import { DRAW_RETURNS_MAX, LEASE_MS_MAX, LEASE_MS_MIN } from "../../../wire/edge/drawn.ts";
+import { LIMIT_ALL_MAX } from "../../../wire/edge/limit-all-body.ts";
 import { count, counted, integer, moment, positive } from "./parts.ts";
 
 /** Names of limits and quotas, and keys of limits. They become parts of one stored key of at most 255 bytes. */
@@ -132,6 +133,22 @@ export const peekBody = v.strictObject({ strategy: Strategy });
 const units = (description: string) => integer(0, Number.MAX_SAFE_INTEGER, description);
 const returnsMessage = `expected at most ${DRAW_RETURNS_MAX} returns`;
 
+/** Units that a caller gives back. */
+const returns = v.optional(
+  v.pipe(
+    v.array(
+      v.strictObject({
+        draw: units("`draw` of the answer that the units came with."),
+        units: units("Units that were not spent."),
+      }),
+      returnsMessage,
+    ),
+    v.maxLength(DRAW_RETURNS_MAX, returnsMessage),
+    v.description("Units of earlier draws that you give back."),
+  ),
+  [],
+);
+
 /** A request for an allowance. */
 export const drawBody = v.strictObject({
   strategy: Strategy,
@@ -141,22 +158,44 @@ export const drawBody = v.strictObject({
     integer(LEASE_MS_MIN, LEASE_MS_MAX, "The longest life of the units, in ms."),
     1000,
   ),
-  returns: v.optional(
-    v.pipe(
-      v.array(
-        v.strictObject({
-          draw: units("`draw` of the answer that the units came with."),
-          units: units("Units that were not spent."),
-        }),
-        returnsMessage,
-      ),
-      v.maxLength(DRAW_RETURNS_MAX, returnsMessage),
-      v.description("Units of earlier draws that you give back."),
-    ),
-    [],
-  ),
+  returns,
   granted: v.optional(units("Requests that you granted from your units since the last draw."), 0),
   refused: v.optional(units("Requests that you refused yourself since the last draw."), 0),
+});
+
+/** Names of a request that has none in its path. */
+const names = {
+  name: limitName("Name of the limit."),
+  key: limitName("Key of the limit, such as a user."),
+};
+
+const togetherMessage = `expected 1 to ${LIMIT_ALL_MAX} requests`;
+
+/** Limits that are charged together. */
+export const limitAllBody = v.strictObject({
+  requests: v.pipe(
+    v.array(
+      v.strictObject({
+        ...names,
+        strategy: Strategy,
+        cost,
+        shadow: v.optional(
+          v.pipe(
+            v.boolean("expected true or false"),
+            v.description(
+              "True: the limit is charged with the others if it has room, and refuses nothing.",
+            ),
+          ),
+          false,
+        ),
+        returns,
+      }),
+      togetherMessage,
+    ),
+    v.minLength(1, togetherMessage),
+    v.maxLength(LIMIT_ALL_MAX, togetherMessage),
+    v.description("The costs of requests with the same name, key and strategy are added."),
+  ),
 });
 
 const requestsMessage = `expected 1 to ${LIMIT_REQUESTS_MAX} requests`;
@@ -164,15 +203,7 @@ const requestsMessage = `expected 1 to ${LIMIT_REQUESTS_MAX} requests`;
 /** Requests with their names, which a single request has in its path. */
 export const limitManyBody = v.strictObject({
   requests: v.pipe(
-    v.array(
-      v.strictObject({
-        name: limitName("Name of the limit."),
-        key: limitName("Key of the limit, such as a user."),
-        strategy: Strategy,
-        cost,
-      }),
-      requestsMessage,
-    ),
+    v.array(v.strictObject({ ...names, strategy: Strategy, cost }), requestsMessage),
     v.minLength(1, requestsMessage),
     v.maxLength(LIMIT_REQUESTS_MAX, requestsMessage),
   ),
@@ -229,6 +260,24 @@ export const DrawResult = v.strictObject({
   ),
   lifeMs: counted("How long the units may be spent, in ms from the moment you sent the request."),
   pauseMs: counted("After a refusal: how long to wait before the next draw, in ms."),
+});
+
+/** What limits that are charged together say. */
+export const LimitAllResult = v.strictObject({
+  success: v.pipe(v.boolean(), v.description("Whether all were charged; else none was.")),
+  refusedBy: v.pipe(
+    v.nullable(v.number()),
+    v.description("Index of the first request that was refused; null if all were charged."),
+  ),
+  retryAfterMs: moment(
+    "The longest wait of the requests that were refused; null if waiting does not help.",
+  ),
+  results: v.pipe(
+    v.array(LimitResult),
+    v.description(
+      "One for each request, in the same order. After a refusal the others say what a charge would have left.",
+    ),
+  ),
 });
 
 /** Results and errors mixed: the failure of one request says nothing about the others. */
