@@ -105,18 +105,16 @@ it("a connection is answered between two sections of another's large request", a
   socket.binaryType = "arraybuffer";
   await new Promise((resolve) => socket.addEventListener("open", resolve));
   let received = 0;
-  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
-  const { promise: whole, resolve: end } = Promise.withResolvers<void>();
   socket.addEventListener("message", ({ data }: MessageEvent<ArrayBuffer>) => {
     received += data.byteLength;
-    begin();
-    if (received > asked * VALUE_BYTES) end();
   });
   socket.send(gets(asked));
-  await begun;
-  expect(await readsOf()).toBeLessThan(asked);
-  await whole;
+  // A single question could be late on a busy machine: one answer from between two sections is enough.
+  const answers: number[] = [];
+  const isWhole = (): boolean => received >= asked * VALUE_BYTES;
+  while (!isWhole()) answers.push(await readsOf());
   socket.close();
+  expect(answers.filter((reads) => reads > 0 && reads < asked)).not.toEqual([]);
 });
 
 /** A WebSocket that does not even answer the close of the other side. */
