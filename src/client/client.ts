@@ -3,6 +3,7 @@
 import { checkOptions, objectOf, type Text } from "../wire/edge/argument.ts";
 import { batchCallMaker, operationsOf } from "../wire/edge/batch-call.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import type { DrawRequest, DrawResult } from "../wire/edge/draw.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitAllRequest } from "../wire/edge/limit-all.ts";
 import type { LimitRequest } from "../wire/edge/limits.ts";
@@ -214,14 +215,14 @@ export class ThrottrClient implements ClientCalls {
    * may have been charged. To tell them apart, call `limit` once for each of them, in one turn.
    */
   limitMany(requests: readonly LimitRequest[], options: CallOptions = {}): Promise<LimitResult[]> {
-    try {
-      checkOptions(options, CALLS.limit, "limitMany");
-      const limit = (request: LimitRequest) => operations.limit(known(request));
-      const asked = make(() => operationsOf("requests", requests, limit, Infinity));
-      return Promise.all(asked.map((operation) => this.#pipeline.call(operation, options)));
-    } catch (error) {
-      return rejected(error);
-    }
+    const limit = (request: LimitRequest) => operations.limit(known(request));
+    return this.#callMany("limitMany", limit, requests, options);
+  }
+
+  /** Draws units of many limits in one message; it rejects as `limitMany`. */
+  drawMany(requests: readonly DrawRequest[], options: CallOptions = {}): Promise<DrawResult[]> {
+    const draw = (request: DrawRequest) => operations.draw(known(request, DRAW_REQUEST));
+    return this.#callMany("drawMany", draw, requests, options);
   }
 
   /**
@@ -275,6 +276,21 @@ export class ThrottrClient implements ClientCalls {
     } catch (error) {
       const { code, message } = ThrottrError.from(error);
       return { ok: false, error: { code, message } };
+    }
+  }
+
+  #callMany<Request, Result>(
+    name: string,
+    operation: (request: Request) => Operation<Result>,
+    requests: readonly Request[],
+    options: CallOptions,
+  ): Promise<Result[]> {
+    try {
+      checkOptions(options, CALL, name);
+      const asked = make(() => operationsOf("requests", requests, operation, Infinity));
+      return Promise.all(asked.map((one) => this.#pipeline.call(one, options)));
+    } catch (error) {
+      return rejected(error);
     }
   }
 

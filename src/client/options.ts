@@ -1,7 +1,7 @@
 /** Options of a client: their types, ranges and defaults. */
 import { checkOptions, integerOf, type FieldNames } from "../wire/edge/argument.ts";
 import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
-import { systemClock, withRandom } from "./timing/clock.ts";
+import { systemClock, withRandom, type ClientClock } from "./timing/clock.ts";
 
 const COUNT_MAX = 2 ** 31 - 1;
 
@@ -48,7 +48,7 @@ const CLIENT: FieldNames<ClientOptions> = {
 };
 
 /** Options with all defaults filled in. */
-export type Settings = Required<ClientOptions> & { readonly clock: Required<Clock> };
+export type Settings = Required<ClientOptions> & { readonly clock: ClientClock };
 
 /** @throws ThrottrError `option_invalid` */
 export function settingsOf(options: ClientOptions): Settings {

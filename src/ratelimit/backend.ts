@@ -1,4 +1,5 @@
 /** What a limiter needs of a server: a client and a service binding both have these methods. */
+import type { DrawRequest, DrawResult } from "../wire/edge/draw.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 
@@ -22,4 +23,8 @@ export interface LimitBackend {
   refund(request: LimitRequest): PromiseLike<LimitResult>;
   /** Removes the state of a limit for a key; false where no state exists. */
   reset(request: Omit<LimitRequest, "cost">): PromiseLike<boolean>;
+  /** Draws units of a limit, for `local`; without it and `drawMany`, limiters with `local` ask exactly. */
+  draw?(request: DrawRequest): PromiseLike<DrawResult>;
+  /** Draws units of many limits at once; the results are in the order of the requests. */
+  drawMany?(requests: readonly DrawRequest[]): PromiseLike<readonly DrawResult[]>;
 }

@@ -21,6 +21,7 @@ export interface LegacyClock {
  */
 export const systemClock: Clock & LegacyClock = {
   nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
   setTimer: (run, delayMs) => setTimeout(run, delayMs),
   clearTimer: (timer) => {
     clearTimeout(timer as number);

@@ -12,7 +12,9 @@ export type {
 } from "../wire/edge/limit.ts";
 export type { LimitRequest } from "../wire/edge/operations.ts";
 export { RateLimitError, type RateLimitErrorCode } from "../wire/ratelimit/error.ts";
+export type { DrawRequest, DrawResult, DrawReturn } from "../wire/edge/draw.ts";
 export type { LimitBackend } from "./backend.ts";
+export type { WaitUntil } from "./decider.ts";
 export type { Clock } from "../wire/clock.ts";
 export { systemClock, type LegacyClock } from "./clock.ts";
 export type { Duration, Window } from "./duration.ts";
@@ -21,8 +23,11 @@ export type {
   AskOptions,
   KeyedRequest,
   LimitOptions,
+  LocalOptions,
+  ManyOptions,
   RateLimiterOptions,
 } from "./limiter-options.ts";
+export { AllowanceStore } from "./local/allowance-store.ts";
 export { RateLimiter } from "./rate-limiter.ts";
 export { RefusalCache } from "./refusals.ts";
 export type { Decision, RateLimitResult } from "./result.ts";

@@ -36,11 +36,16 @@ const encoder = new TextEncoder();
  * @throws ThrottrError `key_invalid` for an empty one
  */
 export async function encodeKey(key: string): Promise<string> {
+  return encodeNow(key) ?? (await hashed(key));
+}
+
+/** `encodeKey` where no hash is needed, which takes a promise; null for a key that needs one. */
+export function encodeNow(key: string): string | null {
   if (typeof key !== "string" || key === "") {
     throw invalid("key", "text that is not empty", key);
   }
   if (!key.startsWith(MARKER) && !key.endsWith(COMPOSITE_END) && isName(key)) return key;
-  return escaped(key) ?? (await hashed(key));
+  return escaped(key);
 }
 
 /** Escapes a text; null where the result does not fit. */

@@ -2,11 +2,16 @@
 import { checkOptions, type FieldNames, type Text } from "../wire/edge/argument.ts";
 import { configurationOf, type LimitStrategy } from "../wire/edge/limit.ts";
 import { configurationInvalid } from "../wire/ratelimit/error.ts";
+import { LEASE_MS_MAX, LEASE_MS_MIN } from "../wire/edge/drawn.ts";
 import { checkName } from "../wire/ratelimit/keys.ts";
 import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 import type { LimitBackend } from "./backend.ts";
 import { clockOf, systemClock, type LegacyClock } from "./clock.ts";
+import type { WaitUntil } from "./decider.ts";
 import { optionsOf } from "./known-options.ts";
+import { AllowanceStore, sharedStore } from "./local/allowance-store.ts";
+import type { LocalSettings } from "./local/local-decider.ts";
+import { termMsOf } from "./local/term.ts";
 import { RefusalCache } from "./refusals.ts";
 
 const OPTIONS: FieldNames<RateLimiterOptions> = {
@@ -16,15 +21,24 @@ const OPTIONS: FieldNames<RateLimiterOptions> = {
   timeoutMs: true,
   onError: true,
   cache: true,
+  local: true,
   shadow: true,
   clock: true,
 };
 /** Options of calls, by call. */
 export const ASK: FieldNames<AskOptions> = { signal: true };
-export const WAIT: FieldNames<Omit<LimitOptions, "idempotencyKey">> = { cost: true, signal: true };
+export const MANY: FieldNames<ManyOptions> = { signal: true, waitUntil: true };
+export const WAIT: FieldNames<Omit<LimitOptions, "idempotencyKey">> = { cost: true, ...MANY };
+const LOCAL: FieldNames<LocalOptions> = {
+  leaseMs: true,
+  keysMax: true,
+  store: true,
+  waitUntil: true,
+};
 export const LIMIT: FieldNames<LimitOptions> = { ...WAIT, idempotencyKey: true };
 const REQUEST: FieldNames<KeyedRequest> = { key: true, cost: true, idempotencyKey: true };
 
+const LEASE_MS = 1_000;
 /** Longer than any answer should take, and short enough for a person who waits for a page. */
 const TIMEOUT_MS = 5_000;
 
@@ -68,6 +82,12 @@ export interface RateLimiterOptions {
    */
   readonly cache?: boolean | RefusalCache;
   /**
+   * Decides most requests in this isolate, in microseconds: it draws units of the limit, which are charged first, and spends
+   * them without a call. True, or how; false unless given. Calls with an idempotency key are always sent. See
+   * `docs/rate-limits.md` for the bound, which a server with `DURABILITY=relaxed` does not keep.
+   */
+  readonly local?: boolean | LocalOptions;
+  /**
    * Decides, charges and reports, but never refuses: every result is a success, and `shadow` has the decision. A failure
    * does not throw then: it is a refusal in `shadow`, or a success where `onError` is "open". `blockUntilReady` does not
    * wait. False unless given.
@@ -78,16 +98,50 @@ export interface RateLimiterOptions {
 }
 
 /**
+ * How a limiter decides in its isolate.
+ *
+ * @example
+ * const local: LocalOptions = { leaseMs: 500, waitUntil: (work) => ctx.waitUntil(work) };
+ */
+export interface LocalOptions {
+  /**
+   * How long drawn units may be spent, in ms: 50 to 10,000; 1,000 unless given. They never live longer than a tenth of the
+   * shortest window, or of `burst / rate`; where that is below 20 ms, every request is sent.
+   */
+  readonly leaseMs?: number;
+  /** For how many keys units are kept, from 1. Without it and `store`, all limiters of one `throttr` share 10,000. */
+  readonly keysMax?: number;
+  /** Shared by limiters that are created for each request, with a client of their own. */
+  readonly store?: AllowanceStore;
+  /**
+   * Keeps work alive after the response, as `ctx.waitUntil` of a Worker: units are drawn ahead and given back there. Other
+   * runtimes need none. A Worker without it draws only when a request has to wait anyway.
+   */
+  readonly waitUntil?: WaitUntil;
+}
+
+/**
  * Options of a request.
  *
  * @example
  * await limiter.limit("ada", { cost: 5, signal: AbortSignal.timeout(100) });
  */
-export interface LimitOptions extends AskOptions {
+export interface LimitOptions extends ManyOptions {
   /** An integer from 1; 1 unless given. */
   readonly cost?: number | undefined;
   /** 1 to 64 bytes: a repeated call with the same one is charged once, and answered as the first one was. */
   readonly idempotencyKey?: Text | undefined;
+}
+
+/**
+ * Options of `limitMany`.
+ *
+ * @example
+ * await limiter.limitMany(["ada", "bob"], { waitUntil: (work) => ctx.waitUntil(work) });
+ */
+export interface ManyOptions extends AskOptions {
+  /** As `local.waitUntil` of the limiter, for one that outlives requests. */
+  readonly waitUntil?: WaitUntil | undefined;
 }
 
 /**
@@ -107,7 +161,7 @@ export interface AskOptions {
  * @example
  * await limiter.limitMany(["ada", { key: "bob", cost: 2 }]);
  */
-export interface KeyedRequest extends Omit<LimitOptions, "signal"> {
+export interface KeyedRequest extends Omit<LimitOptions, keyof ManyOptions> {
   readonly key: string;
 }
 
@@ -120,6 +174,8 @@ export interface LimiterSettings {
   readonly timeoutMs: number;
   readonly onError: "open" | "closed" | undefined;
   readonly cache: RefusalCache | null;
+  /** Null where every request is sent. */
+  readonly local: LocalSettings | null;
   readonly isShadow: boolean;
 }
 
@@ -127,7 +183,7 @@ export interface LimiterSettings {
 export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   optionsOf(options, OPTIONS);
   const { throttr, strategy, timeoutMs = TIMEOUT_MS, onError } = options;
-  const { cache = false, shadow = false } = options;
+  const { cache = false, local = false, shadow = false } = options;
   configurationOf(strategy);
   const name = checkName(options.name, "name", "base_key_invalid");
   const clock = clockOf(options.clock ?? systemClock);
@@ -144,6 +200,7 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   check("onError", "expected one of open, closed", onError, isPolicy);
   const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
   check("cache", "expected true, false or a RefusalCache", cache, isCache);
+  check("cache", "expected false with local, which remembers refusals", cache, !cache || !local);
   check("shadow", "expected true or false", shadow, typeof shadow === "boolean");
   return {
     throttr,
@@ -153,7 +210,38 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     timeoutMs,
     onError,
     cache: cache === true ? new RefusalCache() : cache || null,
+    local: local === false ? null : localOf(local, { throttr, name, strategy, clock }),
     isShadow: shadow,
+  };
+}
+
+function localOf(
+  local: true | LocalOptions,
+  limiter: Pick<LimiterSettings, "throttr" | "name" | "strategy" | "clock">,
+): LocalSettings | null {
+  const given = local === true ? {} : optionsOf(local, LOCAL, "local.");
+  const { leaseMs = LEASE_MS, keysMax, store, waitUntil } = given;
+  const isLease = Number.isInteger(leaseMs) && leaseMs >= LEASE_MS_MIN && leaseMs <= LEASE_MS_MAX;
+  check("local.leaseMs", `expected ${LEASE_MS_MIN} to ${LEASE_MS_MAX}`, leaseMs, isLease);
+  const isStore = store === undefined || store instanceof AllowanceStore;
+  check("local.store", "expected an AllowanceStore", store, isStore);
+  const isOne = store === undefined || keysMax === undefined;
+  check("local.keysMax", "expected none beside store, which has its own", keysMax, isOne);
+  const isFunction = waitUntil === undefined || typeof waitUntil === "function";
+  check(
+    "local.waitUntil",
+    "expected a function, (work) => ctx.waitUntil(work)",
+    waitUntil,
+    isFunction,
+  );
+  const own = keysMax === undefined ? undefined : new AllowanceStore({ keysMax });
+  const termMs = termMsOf(limiter.strategy, leaseMs);
+  if (termMs === null) return null;
+  return {
+    ...limiter,
+    lease: { leaseMs, termMs },
+    store: store ?? own ?? sharedStore(limiter.throttr),
+    waitUntil,
   };
 }
 

@@ -1,27 +1,30 @@
 /** The rate limiter: a name, a strategy, and a policy for when the server can't be asked. */
 import { checkOptions, idempotencyKeyOf, invalid } from "../wire/edge/argument.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import type { LimitResult, LimitStrategy } from "../wire/edge/limit.ts";
+import type { LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
 import { pause, type Clock } from "../wire/clock.ts";
 import type { LimitBackend } from "./backend.ts";
+import { CachedDecider } from "./cached-decider.ts";
+import { ExactDecider, type Decider, type Wish } from "./decider.ts";
 import { encodeKey } from "./key.ts";
 import { LimiterCalls } from "./limiter-calls.ts";
 import {
   ASK,
   entryOf,
   LIMIT,
+  MANY,
   settingsOf,
   WAIT,
   type AskOptions,
   type KeyedRequest,
   type LimitOptions,
+  type ManyOptions,
   type RateLimiterOptions,
 } from "./limiter-options.ts";
-import type { RefusalCache } from "./refusals.ts";
+import { LocalDecider } from "./local/local-decider.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
-import { limitMinOf } from "./strategies.ts";
 
 /**
  * A rate limiter. A key is any text that is not empty: an IP address, an e-mail address, a path; see `encodeKey`.
@@ -46,23 +49,20 @@ export class RateLimiter {
   readonly clock: Clock;
   readonly #throttr: LimitBackend;
   readonly #calls: LimiterCalls;
-  readonly #cache: RefusalCache | null;
-  /** Prefix of keys in a cache that limiters share: another strategy may grant what this one refuses. */
-  readonly #cacheScope: string;
-  readonly #limitMin: number;
+  readonly #decider: Decider;
 
   /** @throws RateLimitError with code and field */
   constructor(options: RateLimiterOptions) {
     const settings = settingsOf(options);
-    const { throttr, name, strategy, clock, cache } = settings;
+    const { throttr, name, strategy, clock, cache, local } = settings;
     this.name = name;
     this.strategy = strategy;
     this.clock = clock;
     this.#throttr = throttr;
     this.#calls = new LimiterCalls(settings);
-    this.#cache = cache;
-    this.#cacheScope = `${name}\n${JSON.stringify(strategy)}\n`;
-    this.#limitMin = limitMinOf(strategy);
+    const exact = new ExactDecider(throttr);
+    if (local !== null) this.#decider = new LocalDecider(exact, local);
+    else this.#decider = cache === null ? exact : new CachedDecider(exact, cache, settings);
   }
 
   /**
@@ -73,11 +73,13 @@ export class RateLimiter {
    */
   async limit(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
     checkOptions(options, LIMIT, "limit");
-    const stored = await encodeKey(key);
-    const request = this.#requestOf(stored, options);
-    const [decision] = await this.#decide([request], options.signal, async () => {
-      return [await this.#throttr.limit(request)];
-    });
+    const { cost = 1, idempotencyKey, signal, waitUntil } = options;
+    if (idempotencyKey === undefined && !signal?.aborted) {
+      const known = this.#decider.decide(key, cost, waitUntil);
+      if (known !== null) return this.#calls.shown(known);
+    }
+    const request = this.#requestOf(await encodeKey(key), options);
+    const [decision] = await this.#ask([{ key, request }], options);
     return this.#calls.shown(decision!);
   }
 
@@ -90,19 +92,25 @@ export class RateLimiter {
    */
   async limitMany(
     keys: readonly (string | KeyedRequest)[],
-    options: AskOptions = {},
+    options: ManyOptions = {},
   ): Promise<RateLimitResult[]> {
-    checkOptions(options, ASK, "limitMany");
+    checkOptions(options, MANY, "limitMany");
     if (!Array.isArray(keys)) {
       throw invalid("keys", "a list", keys, "argument_invalid");
     }
     const entries = (keys as readonly (string | KeyedRequest)[]).map(entryOf);
     const stored = await Promise.all(entries.map(async ({ key }) => await encodeKey(key)));
-    const requests = entries.map((entry, i) => this.#requestOf(stored[i]!, entry));
-    const decisions = await this.#decide(requests, options.signal, async (asked) => {
-      return await this.#throttr.limitMany(asked);
+    const wishes = entries.map((entry, i) => {
+      return { key: entry.key, request: this.#requestOf(stored[i]!, entry) };
     });
-    return decisions.map((decision) => this.#calls.shown(decision));
+    options.signal?.throwIfAborted();
+    const known = wishes.map(({ key, request: { cost = 1, idempotencyKey } }) =>
+      idempotencyKey === undefined ? this.#decider.decide(key, cost, options.waitUntil) : null,
+    );
+    const asked = wishes.filter((_, i) => known[i] === null);
+    const answers = await this.#ask(asked, options);
+    let at = 0;
+    return known.map((decision) => this.#calls.shown(decision ?? answers[at++]!));
   }
 
   /**
@@ -134,7 +142,11 @@ export class RateLimiter {
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored, options);
     const call = async (): Promise<RateLimitResult> => {
-      return decisionOf(await this.#changing(stored, this.#throttr.refund(request)));
+      try {
+        return decisionOf(await this.#throttr.refund(request));
+      } finally {
+        this.#decider.noteRefund(key);
+      }
     };
     return this.#calls.shown(
       await this.#calls.answer(call, options.signal, (fallback) => fallback),
@@ -153,7 +165,12 @@ export class RateLimiter {
     const { name, strategy } = this;
     const request = { name, key: stored, strategy };
     return await this.#calls.call(async () => {
-      return await this.#changing(stored, this.#throttr.reset(request));
+      try {
+        return await this.#throttr.reset(request);
+      } finally {
+        // Also when it fails: it may have been applied.
+        this.#decider.noteReset(key);
+      }
     }, options.signal);
   }
 
@@ -201,67 +218,16 @@ export class RateLimiter {
     return { name, key, strategy, cost, ...once };
   }
 
-  /** Decides requests: from cached refusals, and by asking the server for the rest. */
-  async #decide(
-    requests: readonly LimitRequest[],
-    signal: AbortSignal | undefined,
-    ask: (asked: readonly LimitRequest[]) => Promise<readonly LimitResult[]>,
+  /** Asks the server for what is not known here, in one message. */
+  async #ask(
+    wishes: readonly Wish[],
+    { signal, waitUntil }: ManyOptions,
   ): Promise<RateLimitResult[]> {
-    signal?.throwIfAborted();
-    const cached = requests.map((request) => this.#findCached(request));
-    const asked = requests.filter((_, i) => cached[i] === null);
-    if (asked.length === 0) return cached as RateLimitResult[];
-    const answers = await this.#calls.answer(
-      async () => {
-        const askedAt = this.#cache?.version ?? 0;
-        const results = await ask(asked);
-        if (results.length !== asked.length) {
-          const detail = `expected ${asked.length} results, got ${results.length}`;
-          throw new ThrottrError("reply_invalid", detail);
-        }
-        return asked.map((request, i) => this.#noted(request, askedAt, decisionOf(results[i]!)));
-      },
+    if (wishes.length === 0) return [];
+    return await this.#calls.answer(
+      () => this.#decider.ask(wishes, waitUntil),
       signal,
-      (fallback) => asked.map(() => fallback),
+      (fallback) => wishes.map(() => fallback),
     );
-    let at = 0;
-    return cached.map((decision) => decision ?? answers[at++]!);
-  }
-
-  #findCached({ key, cost = 1, idempotencyKey }: LimitRequest): RateLimitResult | null {
-    if (this.#cache === null || idempotencyKey !== undefined || cost > this.#limitMin) return null;
-    const nowMs = this.clock.nowMs();
-    const refusal = this.#cache.find(this.#cacheScope + key, cost, nowMs);
-    if (refusal === null) return null;
-    const retryAfterMs = Math.ceil(refusal.untilMs - nowMs);
-    return { ...refusal.decision, retryAfterMs, cached: true };
-  }
-
-  #noted(
-    { key, cost = 1, idempotencyKey }: LimitRequest,
-    askedAt: number,
-    decision: RateLimitResult,
-  ): RateLimitResult {
-    // The answer to a repeated call may have been decided long ago.
-    if (this.#cache === null || idempotencyKey !== undefined) return decision;
-    const id = this.#cacheScope + key;
-    const { success, retryAfterMs } = decision;
-    if (success) {
-      this.#cache.remove(id);
-    } else if (retryAfterMs !== null) {
-      const atMs = this.clock.nowMs();
-      const untilMs = atMs + retryAfterMs;
-      this.#cache.add(id, askedAt, { cost, decision, atMs, untilMs });
-    }
-    return decision;
-  }
-
-  /** Runs a refund or reset, and invalidates the cache also when it fails: it may have been applied. */
-  async #changing<Result>(key: string, call: PromiseLike<Result>): Promise<Result> {
-    try {
-      return await call;
-    } finally {
-      this.#cache?.invalidate(this.#cacheScope + key);
-    }
   }
 }

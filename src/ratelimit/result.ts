@@ -1,6 +1,6 @@
 /** What a limiter answers. */
 import type { ThrottrError } from "../wire/edge/error.ts";
-import type { LimitResult } from "../wire/edge/limit.ts";
+import type { LimitResult, QuotaResult } from "../wire/edge/limit.ts";
 
 /**
  * What a limiter answers.
@@ -24,6 +24,11 @@ export interface RateLimitResult extends Omit<LimitResult, "reason"> {
    * the wait; a greater cost than the refused one may have to wait longer.
    */
   readonly cached?: true;
+  /**
+   * True where `local` of the limiter decided without a call. `remaining` is what the server said last, less what was spent
+   * here since; after a refusal, `retryAfterMs` is the rest of the wait.
+   */
+  readonly local?: true;
   /** Why the server could not be asked. */
   readonly error?: ThrottrError;
   /** In shadow mode: what was decided. The result itself is a success then, with the same figures. */
@@ -47,8 +52,40 @@ export function decisionOf(answer: LimitResult): RateLimitResult {
   };
 }
 
+/** A grant with units that were charged before and are still to be had: they count as remaining. */
+export function withUnits(
+  grant: RateLimitResult,
+  units: number,
+  isLocal: boolean,
+): RateLimitResult {
+  const { limit, reset } = grant;
+  const remaining = grant.remaining + units;
+  const quotas: Record<string, QuotaResult> = {};
+  for (const name in grant.quotas) {
+    const quota = grant.quotas[name]!;
+    quotas[name] = {
+      allowed: true,
+      limit: quota.limit,
+      remaining: quota.remaining + units,
+      reset: quota.reset,
+    };
+  }
+  return isLocal
+    ? { success: true, limit, remaining, reset, retryAfterMs: 0, quotas, local: true }
+    : { success: true, limit, remaining, reset, retryAfterMs: 0, quotas };
+}
+
 /** The result of a limiter in shadow mode. */
 export function shadowOf(decision: RateLimitResult): RateLimitResult {
-  const { limit, remaining, reset, quotas } = decision;
-  return { success: true, limit, remaining, reset, retryAfterMs: 0, quotas, shadow: decision };
+  const { limit, remaining, reset, quotas, local } = decision;
+  return {
+    success: true,
+    limit,
+    remaining,
+    reset,
+    retryAfterMs: 0,
+    quotas,
+    ...(local === undefined ? {} : { local }),
+    shadow: decision,
+  };
 }

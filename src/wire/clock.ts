@@ -29,6 +29,11 @@ export interface Clock {
    */
   setTimer(run: () => void, delayMs: number): unknown;
   clearTimer(timer: unknown): void;
+  /**
+   * Milliseconds from any moment, by a clock that never goes back: rate limits with `local` end drawn units by it, too.
+   * `nowMs` unless given.
+   */
+  monotonicMs?(): number;
   /** From 0 to below 1, for the waits between attempts of the client; `Math.random` unless given. */
   random?(): number;
 }

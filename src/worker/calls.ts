@@ -8,7 +8,6 @@ import { variableName } from "../base/deployment.ts";
 import type { Text } from "../wire/edge/argument.ts";
 import { batchCallMaker, operationsOf } from "../wire/edge/batch-call.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
-import type { LimitResult } from "../wire/edge/limit.ts";
 import { make, type Operation } from "../wire/edge/operation.ts";
 import type { OperationCalls } from "../wire/edge/operation-calls.ts";
 import * as operations from "../wire/edge/operations.ts";
@@ -79,7 +78,8 @@ export function defineCalls<Instance extends object>(
     );
   }
   define("exchange", exchangeFrames);
-  define("limitMany", limitMany);
+  define("limitMany", manyOf(operations.limit));
+  define("drawMany", manyOf(operations.draw));
   define("batch", batch);
 }
 
@@ -99,19 +99,20 @@ async function exchangeFrames(caller: Caller, frames: unknown): Promise<Uint8Arr
 }
 
 /**
- * Limits, each decided by itself. The first failure rejects the call, as a list of results has no place for an error;
- * `batch` has one.
+ * Operations of one kind, each by itself. The first failure rejects the call, as a list of results has no place for an
+ * error; `batch` has one.
  */
-async function limitMany(
-  caller: Caller,
-  requests: readonly operations.LimitRequest[],
-): Promise<LimitResult[]> {
-  const asked = make(() => operationsOf("requests", requests, operations.limit));
-  const settled = await execute(caller, asked);
-  return settled.map((result) => {
-    if (!result.ok) throw result.error;
-    return result.value;
-  });
+function manyOf<Request, Result>(
+  operation: (request: Request) => Operation<Result>,
+): (caller: Caller, requests: readonly Request[]) => Promise<Result[]> {
+  return async (caller, requests) => {
+    const asked = make(() => operationsOf("requests", requests, operation));
+    const settled = await execute(caller, asked);
+    return settled.map((result) => {
+      if (!result.ok) throw result.error;
+      return result.value;
+    });
+  };
 }
 
 /**

@@ -303,7 +303,7 @@ describe("limitMany, peek, refund and reset", () => {
   it("limitMany refuses an answer of another length", async () => {
     const limitMany: LimitBackend["limitMany"] = async () => [];
     const backend: LimitBackend = Object.assign(new FakeBackend(clock), { limitMany });
-    const error = await thrownBy(() => limiterOf({ throttr: backend }).limitMany(["a"]));
+    const error = await thrownBy(() => limiterOf({ throttr: backend }).limitMany(["a", "b"]));
     expect(error).toMatchObject({ code: "reply_invalid" });
   });
 

@@ -2,8 +2,11 @@
 import type { Clock } from "../../wire/clock.ts";
 import { platform } from "../platform.ts";
 
+/** A clock, and chance. */
+export type ClientClock = Clock & Required<Pick<Clock, "random">>;
+
 /** The runtime's own. Not `Date`: that may be set back, and a lease would seem to last longer than it does. */
-export const systemClock: Required<Clock> = {
+export const systemClock: ClientClock = {
   nowMs: () => platform.performance.now(),
   setTimer: (run, delayMs) => platform.setTimeout(run, delayMs),
   clearTimer: (timer) => platform.clearTimeout(timer),
@@ -11,7 +14,7 @@ export const systemClock: Required<Clock> = {
 };
 
 /** Adds random numbers to a clock that has none. */
-export function withRandom(clock: Clock): Required<Clock> {
+export function withRandom(clock: Clock): ClientClock {
   return {
     nowMs: () => clock.nowMs(),
     setTimer: (run, delayMs) => clock.setTimer(run, delayMs),

@@ -1,4 +1,5 @@
 /** What a service binding to the entrypoint `Throttr` offers: the operations, as calls. */
+import type { DrawRequest, DrawResult } from "./draw.ts";
 import type { LimitResult } from "./limit.ts";
 import type { LimitRequest } from "./limits.ts";
 import type { OperationCalls } from "./operation-calls.ts";
@@ -66,6 +67,16 @@ export interface ThrottrService extends OperationCalls {
    * const results = await env.THROTTR.limitMany(ids.map((key) => ({ name: "api", key, strategy })));
    */
   limitMany(requests: readonly LimitRequest[]): Promise<LimitResult[]>;
+
+  /**
+   * Draws units of up to 10,000 limits in order, in one call to each shard, as `draw`.
+   *
+   * Rejects with the first error, if any: the others may have been charged. `batch` tells them apart.
+   *
+   * @example
+   * const drawn = await env.THROTTR.drawMany(ids.map((key) => ({ name: "api", key, strategy, wanted: 10 })));
+   */
+  drawMany(requests: readonly DrawRequest[]): Promise<DrawResult[]>;
 
   /**
    * Executes frames of the edge dialect, back to back, and gives their replies: what `serviceBinding()` of the client

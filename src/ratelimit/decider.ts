@@ -1,0 +1,59 @@
+/** How a limiter decides: by asking for each request, or from what it knows. */
+import { ThrottrError } from "../wire/edge/error.ts";
+import type { LimitRequest } from "../wire/edge/operations.ts";
+import type { LimitBackend } from "./backend.ts";
+import { decisionOf, type RateLimitResult } from "./result.ts";
+
+/** Keeps work alive after the response to a request, as `ctx.waitUntil` of a Worker. */
+export type WaitUntil = (work: Promise<unknown>) => void;
+
+/** What is asked for, by the caller's key, and as the server is asked. */
+export interface Wish {
+  readonly key: string;
+  readonly request: LimitRequest;
+}
+
+/** Keys are the caller's. */
+export interface Decider {
+  /** Decides without a call; null where the server must be asked. Not for requests with an idempotency key. */
+  decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null;
+  /** Asks the server in one call, and learns from its answers. Requests with an idempotency key may take another one. */
+  ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]>;
+  /** A key was refunded, or may have been. */
+  noteRefund(key: string): void;
+  /** A key was reset, or may have been. */
+  noteReset(key: string): void;
+}
+
+/** Knows nothing. */
+export class ExactDecider implements Decider {
+  readonly #throttr: LimitBackend;
+
+  constructor(throttr: LimitBackend) {
+    this.#throttr = throttr;
+  }
+
+  decide(): null {
+    return null;
+  }
+
+  async ask(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
+    const requests = wishes.map(({ request }) => request);
+    const results =
+      requests.length === 1
+        ? [await this.#throttr.limit(requests[0]!)]
+        : await this.#throttr.limitMany(requests);
+    checkCount(results.length, requests.length);
+    return results.map(decisionOf);
+  }
+
+  noteRefund(): void {}
+
+  noteReset(): void {}
+}
+
+/** @throws ThrottrError `reply_invalid` unless there is a result for each request */
+export function checkCount(results: number, requests: number): void {
+  if (results === requests) return;
+  throw new ThrottrError("reply_invalid", `expected ${requests} results, got ${results}`);
+}

@@ -1,0 +1,61 @@
+/** What limiters that are created for each request share: the public handle of an isolate's allowances. */
+import { configurationInvalid } from "../../wire/ratelimit/error.ts";
+import type { LimitBackend } from "../backend.ts";
+import { optionsOf } from "../known-options.ts";
+import { Allowances } from "./allowances.ts";
+
+const KEYS_MAX = 10_000;
+
+/** The allowances of a store. */
+export let allowancesOf: (store: AllowanceStore) => Allowances;
+
+/**
+ * Units that limiters with `local` have drawn and not spent, by limiter and key. Limiters that are created for each request
+ * share one that lives as long as the isolate; those that share it must ask the same namespace. Limiters with another
+ * name, strategy or `leaseMs` have units of their own in it.
+ *
+ * It keeps at most `keysMax` keys; the one that was drawn for longest ago goes first, and its units are given back.
+ *
+ * @example
+ * const store = new AllowanceStore({ keysMax: 50_000 });
+ *
+ * export default {
+ *   async fetch(request: Request, env: Env, ctx: ExecutionContext) {
+ *     const throttr = new ThrottrClient(serviceBinding(env.THROTTR));
+ *     const limiter = new RateLimiter({ throttr, name: "api", strategy, local: { store } });
+ *     const waitUntil = (work: Promise<unknown>) => ctx.waitUntil(work);
+ *     const { success } = await limiter.limit(request.headers.get("cf-connecting-ip")!, { waitUntil });
+ *     return new Response(null, { status: success ? 204 : 429 });
+ *   },
+ * };
+ */
+export class AllowanceStore {
+  readonly #allowances: Allowances;
+
+  static {
+    allowancesOf = (store) => store.#allowances;
+  }
+
+  /**
+   * @param options.keysMax an integer above 0; 10,000 unless given, each of some 1,000 bytes
+   * @throws RateLimitError `configuration_invalid`
+   */
+  constructor(options: { readonly keysMax?: number } = {}) {
+    const { keysMax = KEYS_MAX } = optionsOf(options, { keysMax: true });
+    if (!Number.isSafeInteger(keysMax) || keysMax < 1) {
+      throw configurationInvalid("keysMax", "expected an integer above 0", keysMax);
+    }
+    this.#allowances = new Allowances(keysMax);
+  }
+}
+
+const shared = new WeakMap<LimitBackend, AllowanceStore>();
+
+/** The store of limiters that have no other: one for each server, by the client or binding that they are given. */
+export function sharedStore(throttr: LimitBackend): AllowanceStore {
+  const known = shared.get(throttr);
+  if (known !== undefined) return known;
+  const store = new AllowanceStore();
+  shared.set(throttr, store);
+  return store;
+}

@@ -1,0 +1,254 @@
+/**
+ * The allowance of one key in this isolate: units that were drawn, and what the shard said last. It sends nothing and has no
+ * timers. The time is an argument: by the wall clock (`nowMs`) and by one that never goes back (`monotonicMs`).
+ *
+ * Every unit was charged before it came here. So whatever is forgotten here is lost, and never admitted twice.
+ */
+import type { DrawRequest, DrawResult, DrawReturn } from "../../wire/edge/draw.ts";
+import type { LimitRequest } from "../../wire/edge/limits.ts";
+import { decisionOf, withUnits, type RateLimitResult } from "../result.ts";
+import { Demand } from "./demand.ts";
+import { Draws, type Draw } from "./draws.ts";
+
+/** Whose allowance it is. */
+export type Target = Pick<LimitRequest, "name" | "key" | "strategy">;
+
+/** How an allowance lives. */
+export interface Lease {
+  /** What the shard is asked for, ms. */
+  readonly leaseMs: number;
+  /** The longest life of units, ms. */
+  readonly termMs: number;
+}
+
+/** A message to the shard, and the moment at which it is sent: the life of the units that it draws counts from there. */
+export interface Ask {
+  readonly request: DrawRequest;
+  readonly cost: number;
+  readonly sentMs: number;
+  readonly monotonicSentMs: number;
+  /** Refunds and resets of the key before it. */
+  readonly changes: number;
+}
+
+/** What the shard refused. Times are by the clock that never goes back. */
+interface Refusal {
+  readonly cost: number;
+  readonly decision: RateLimitResult;
+  readonly untilMs: number;
+  /** Until then the key is asked about by one message at a time. */
+  readonly aloneUntilMs: number;
+  /** When the cost would be granted, as far as the shard knew. */
+  readonly retryAtMs: number;
+}
+
+/** An allowance of fewer calls is not refilled ahead. */
+const REFILL_CALLS_MIN = 4;
+/** A shard knows a draw for so many of its lives. */
+const LIVES = 2;
+
+export class Allowance {
+  readonly #target: Target;
+  readonly #lease: Lease;
+  readonly #draws = new Draws();
+  readonly #demand: Demand;
+  /** Units that were here after the last draw. */
+  #full = 0;
+  #granted: RateLimitResult | null = null;
+  #refusal: Refusal | null = null;
+  /** The draw that others don't repeat while it is under way. */
+  #leading: Ask | null = null;
+  #changes = 0;
+  /** Requests that were decided here since the last message. */
+  #grants = 0;
+  #refusals = 0;
+
+  constructor(target: Target, lease: Lease) {
+    this.#target = target;
+    this.#lease = lease;
+    this.#demand = new Demand(lease.termMs);
+  }
+
+  /** Grants or refuses a cost; null where the shard must be asked. The hot path: it takes times in positions. */
+  decide(cost: number, nowMs: number, monotonicMs: number): RateLimitResult | null {
+    this.#demand.note(cost, monotonicMs);
+    if (this.#draws.spend(cost, nowMs, monotonicMs)) {
+      this.#grants++;
+      return withUnits(this.#granted!, this.#draws.left, true);
+    }
+    return this.#refusal === null ? null : this.#refuse(this.#refusal, cost, monotonicMs);
+  }
+
+  /** True where units should be drawn ahead, so that later requests need not wait. */
+  isLow(cost: number, monotonicMs: number): boolean {
+    return (
+      this.#draws.left * 2 <= this.#full &&
+      this.#full >= REFILL_CALLS_MIN * cost &&
+      !this.#isLed(monotonicMs) &&
+      (this.#refusal === null || monotonicMs >= this.#refusal.untilMs)
+    );
+  }
+
+  /**
+   * A message for a cost that can't be decided here. It gives back what is left, and draws anew; while another one does
+   * that, it asks for the cost only.
+   */
+  ask(cost: number, nowMs: number, monotonicMs: number): Ask {
+    if (this.#isLed(monotonicMs)) return this.#message({ cost }, nowMs, monotonicMs);
+    const wanted = this.#demand.perTerm(monotonicMs);
+    return this.#lead({ cost, wanted, returns: this.takeAll(monotonicMs) }, nowMs, monotonicMs);
+  }
+
+  /** A message that draws what is missing, ahead. */
+  refill(nowMs: number, monotonicMs: number): Ask {
+    const wanted = Math.max(0, this.#demand.perTerm(monotonicMs) - this.#draws.left);
+    const returns = this.#draws.takeEnded(monotonicMs);
+    return this.#lead({ cost: 0, wanted, returns }, nowMs, monotonicMs);
+  }
+
+  /**
+   * A message that gives back what is left; null where nothing is.
+   *
+   * @param draw that has ended; all of them unless given
+   */
+  giveBack(nowMs: number, monotonicMs: number, draw?: Draw): Ask | null {
+    this.#draws.end(draw);
+    const returns = this.#draws.takeEnded(monotonicMs);
+    return returns.length === 0 ? null : this.#message({ cost: 0, returns }, nowMs, monotonicMs);
+  }
+
+  /** Takes all units, to give them back: they are forgotten here, whatever becomes of the message. */
+  takeAll(monotonicMs: number): DrawReturn[] {
+    this.#draws.end();
+    return this.#draws.takeEnded(monotonicMs);
+  }
+
+  /**
+   * Takes in the answer to a message.
+   *
+   * @returns what the message's caller is answered, and the draw whose units are here now
+   */
+  answer(
+    ask: Ask,
+    drawn: DrawResult,
+    monotonicMs: number,
+  ): { readonly result: RateLimitResult; readonly draw: Draw | null } {
+    const { cost, changes } = ask;
+    const { pauseMs } = drawn;
+    const draw = drawnUnits(ask, drawn);
+    const isUpToDate = changes === this.#changes;
+    if (draw !== null) {
+      if (isUpToDate) this.#draws.add(draw);
+      else this.#draws.addEnded(draw);
+    }
+    this.finish(ask);
+    const decision = decisionOf(drawn);
+    const { success, retryAfterMs } = decision;
+    if (success) {
+      this.#granted = decision;
+      return { result: withUnits(decision, this.#draws.left, false), draw };
+    }
+    if (retryAfterMs === null) return { result: decision, draw };
+    // The next call would be refused here before.
+    const waitMs = Math.max(retryAfterMs, pauseMs);
+    const result = { ...decision, retryAfterMs: waitMs };
+    if (isUpToDate) {
+      // Units that others give back may be granted before the time that the shard knew.
+      const heldMs = Math.max(Math.min(retryAfterMs, this.#lease.termMs), pauseMs);
+      const untilMs = monotonicMs + heldMs;
+      this.#refusal = {
+        cost: Math.max(1, cost),
+        decision: result,
+        untilMs,
+        aloneUntilMs: untilMs + pauseMs,
+        retryAtMs: monotonicMs + waitMs,
+      };
+    }
+    return { result, draw };
+  }
+
+  /** Ends a message that was answered, or has failed: units that a lost answer had are lost. */
+  finish(ask: Ask): void {
+    if (this.#leading !== ask) return;
+    this.#leading = null;
+    this.#full = this.#draws.left;
+  }
+
+  /** The clock went back: no draw knows its age any more. */
+  end(): void {
+    this.#draws.end();
+  }
+
+  /** The key was refunded: a refusal is out of date, also one that is on its way. */
+  noteRefund(): void {
+    this.#changes++;
+    this.#refusal = null;
+  }
+
+  /** The key was reset: it is full again, and units from before would come on top. */
+  noteReset(): void {
+    this.noteRefund();
+    this.#draws.clear();
+  }
+
+  #refuse(
+    { cost: refusedCost, decision, untilMs, aloneUntilMs, retryAtMs }: Refusal,
+    cost: number,
+    monotonicMs: number,
+  ): RateLimitResult | null {
+    if (cost < refusedCost || monotonicMs >= aloneUntilMs) return null;
+    if (monotonicMs >= untilMs && !this.#isLed(monotonicMs)) return null;
+    this.#refusals++;
+    const retryAfterMs = Math.max(1, Math.ceil(retryAtMs - monotonicMs));
+    return { ...decision, retryAfterMs, local: true };
+  }
+
+  /** A leading draw is under way. One whose request was cancelled is not answered: after a term it would be over anyway. */
+  #isLed(monotonicMs: number): boolean {
+    return (
+      this.#leading !== null && monotonicMs < this.#leading.monotonicSentMs + this.#lease.termMs
+    );
+  }
+
+  #lead(
+    asked: Pick<DrawRequest, "cost" | "wanted" | "returns">,
+    nowMs: number,
+    monotonicMs: number,
+  ): Ask {
+    this.#leading = this.#message(asked, nowMs, monotonicMs);
+    return this.#leading;
+  }
+
+  #message(
+    asked: Pick<DrawRequest, "cost" | "wanted" | "returns">,
+    nowMs: number,
+    monotonicMs: number,
+  ): Ask {
+    const request = {
+      ...this.#target,
+      ...asked,
+      leaseMs: this.#lease.leaseMs,
+      granted: this.#grants,
+      refused: this.#refusals,
+    };
+    this.#grants = 0;
+    this.#refusals = 0;
+    const { cost = 0 } = asked;
+    return { request, cost, sentMs: nowMs, monotonicSentMs: monotonicMs, changes: this.#changes };
+  }
+}
+
+/** Units beyond the cost that a message has drawn; null where none came. */
+function drawnUnits(
+  { cost, sentMs, monotonicSentMs }: Ask,
+  { draw, units, lifeMs }: DrawResult,
+): Draw | null {
+  if (draw === null || units <= cost) return null;
+  return {
+    number: draw,
+    left: units - cost,
+    endMs: sentMs + lifeMs,
+    monotonicEndMs: monotonicSentMs + lifeMs,
+    forgottenMs: monotonicSentMs + LIVES * lifeMs,
+  };
+}

@@ -1,0 +1,211 @@
+/**
+ * Decides from allowances, and sends what they need: the shell around `Allowance`.
+ *
+ * In a Worker, no request may await what another one has sent. So the request that notices sends a message by itself,
+ * and others only read the memory that its answer has changed.
+ */
+import type { DrawReturn } from "../../wire/edge/draw.ts";
+import { ThrottrError } from "../../wire/edge/error.ts";
+import type { LimitStrategy } from "../../wire/edge/limit.ts";
+import { pause, type Clock } from "../../wire/clock.ts";
+import type { LimitBackend } from "../backend.ts";
+import { checkCount, type Decider, type WaitUntil, type Wish } from "../decider.ts";
+import { encodeNow } from "../key.ts";
+import type { RateLimitResult } from "../result.ts";
+import { Allowance, type Ask, type Lease } from "./allowance.ts";
+import { allowancesOf, type AllowanceStore } from "./allowance-store.ts";
+import type { Allowances, Scope } from "./allowances.ts";
+import type { Draw } from "./draws.ts";
+import { isLongerThan } from "./term.ts";
+
+/** What allowances need of their limiter. */
+export interface LocalSettings {
+  readonly throttr: LimitBackend;
+  readonly name: string;
+  readonly strategy: LimitStrategy;
+  readonly clock: Clock;
+  readonly lease: Lease;
+  readonly store: AllowanceStore;
+  readonly waitUntil: WaitUntil | undefined;
+}
+
+/** A message, and whose it is. */
+interface Sent {
+  readonly allowance: Allowance;
+  readonly ask: Ask;
+}
+
+/** A server without draws is asked for one again after so long: it may have been updated. */
+const EXACT_MS = 60_000;
+const IS_WORKER =
+  (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent ===
+  "Cloudflare-Workers";
+
+const WITHOUT_DRAWS =
+  "throttr-edge: the server has no DRAW, so limiters with `local` ask it for every decision; update the server to 0.5";
+
+export class LocalDecider implements Decider {
+  readonly #exact: Decider;
+  readonly #settings: LocalSettings;
+  readonly #allowances: Allowances;
+  readonly #scopeId: string;
+  #scope: Scope;
+  readonly #monotonicMs: () => number;
+  readonly #returnsAtEnd: boolean;
+
+  constructor(exact: Decider, settings: LocalSettings) {
+    this.#exact = exact;
+    const { name, strategy, clock, lease, store } = settings;
+    this.#settings = settings;
+    this.#allowances = allowancesOf(store);
+    this.#scopeId = `${name}\n${lease.leaseMs}\n${JSON.stringify(strategy)}`;
+    this.#scope = this.#allowances.scope(this.#scopeId);
+    this.#monotonicMs = () => clock.monotonicMs?.() ?? clock.nowMs();
+    this.#returnsAtEnd = isLongerThan(strategy, lease.termMs);
+  }
+
+  /**
+   * Decides without a message; null where the shard must be asked. The hot path: it takes positions, and makes no object
+   * but the result.
+   *
+   * @throws ThrottrError `key_invalid`
+   */
+  decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null {
+    const allowance = this.#scope.get(key) ?? this.#open(key, encodeNow(key), waitUntil);
+    if (allowance === null || !(Number.isSafeInteger(cost) && cost > 0)) return null;
+    const nowMs = this.#settings.clock.nowMs();
+    const monotonicMs = this.#monotonicMs();
+    this.#allowances.noteTime(nowMs);
+    const result = allowance.decide(cost, nowMs, monotonicMs);
+    if (result !== null && allowance.isLow(cost, monotonicMs)) this.#refill(allowance, waitUntil);
+    return result;
+  }
+
+  async ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]> {
+    const drawing = wishes.filter(({ request }) => request.idempotencyKey === undefined);
+    if (drawing.length === 0 || this.#allowances.isExact(this.#monotonicMs())) {
+      return await this.#exact.ask(wishes, waitUntil);
+    }
+    if (drawing.length === wishes.length) return await this.#draw(wishes, waitUntil);
+    const once = wishes.filter(({ request }) => request.idempotencyKey !== undefined);
+    const [drawn, asked] = await Promise.all([
+      this.#draw(drawing, waitUntil),
+      this.#exact.ask(once, waitUntil),
+    ]);
+    const results = { drawn: drawn.values(), asked: asked.values() };
+    return wishes.map(({ request: { idempotencyKey } }) => {
+      return (idempotencyKey === undefined ? results.drawn : results.asked).next().value!;
+    });
+  }
+
+  /** Takes all units of a key, to be given back by the caller. */
+  takeAll(key: string): DrawReturn[] {
+    return this.#scope.get(key)?.takeAll(this.#monotonicMs()) ?? [];
+  }
+
+  /** Notes that a key was refunded. */
+  noteRefund(key: string): void {
+    this.#scope.get(key)?.noteRefund();
+  }
+
+  /** Notes that a key was reset. */
+  noteReset(key: string): void {
+    this.#scope.get(key)?.noteReset();
+  }
+
+  /** Draws what wishes need, in one message. A server that has no draws is asked exactly. */
+  async #draw(
+    wishes: readonly Wish[],
+    waitUntil: WaitUntil | undefined,
+  ): Promise<RateLimitResult[]> {
+    const nowMs = this.#settings.clock.nowMs();
+    const monotonicMs = this.#monotonicMs();
+    const messages = wishes.map(({ key, request }) => {
+      const allowance = this.#scope.get(key) ?? this.#open(key, request.key, waitUntil)!;
+      return { allowance, ask: allowance.ask(request.cost!, nowMs, monotonicMs) };
+    });
+    try {
+      return await this.#send(messages, waitUntil);
+    } catch (error) {
+      if (!isWithoutDraws(error)) throw error;
+      if (this.#allowances.noteExact(monotonicMs + EXACT_MS)) console.warn(WITHOUT_DRAWS);
+      return await this.#exact.ask(wishes, waitUntil);
+    }
+  }
+
+  /** Opens the allowance of a key; null for a key without a stored one. */
+  #open(key: string, stored: string | null, waitUntil: WaitUntil | undefined): Allowance | null {
+    if (stored === null) return null;
+    // Another limiter may have opened it.
+    this.#scope = this.#allowances.scope(this.#scopeId);
+    const known = this.#scope.get(key);
+    if (known !== undefined) return known;
+    const { name, strategy, lease } = this.#settings;
+    const allowance = new Allowance({ name, key: stored, strategy }, lease);
+    const place = { scopeId: this.#scopeId, scope: this.#scope, key };
+    const evicted = this.#allowances.add(place, allowance);
+    if (evicted !== null) this.#giveBack(evicted, waitUntil);
+    return allowance;
+  }
+
+  /** Draws ahead, beside the request that has noticed. */
+  #refill(allowance: Allowance, waitUntil: WaitUntil | undefined): void {
+    this.#beside(waitUntil, async () => {
+      const ask = allowance.refill(this.#settings.clock.nowMs(), this.#monotonicMs());
+      await this.#send([{ allowance, ask }], waitUntil);
+    });
+  }
+
+  /** Gives back what is left of a draw, or of all of them. */
+  #giveBack(allowance: Allowance, waitUntil: WaitUntil | undefined, draw?: Draw): void {
+    this.#beside(waitUntil, async () => {
+      const { clock } = this.#settings;
+      if (draw !== undefined) await pause(Math.max(0, draw.endMs - clock.nowMs()), clock, []);
+      const ask = allowance.giveBack(clock.nowMs(), this.#monotonicMs(), draw);
+      if (ask !== null) await this.#send([{ allowance, ask }], waitUntil);
+    });
+  }
+
+  /** Sends messages as one. They are sent once, whatever becomes of them. */
+  async #send(
+    messages: readonly Sent[],
+    waitUntil: WaitUntil | undefined,
+  ): Promise<RateLimitResult[]> {
+    const { throttr } = this.#settings;
+    for (const { allowance } of messages) this.#allowances.touch(allowance);
+    const requests = messages.map(({ ask }) => ask.request);
+    try {
+      const drawn =
+        requests.length === 1
+          ? [await throttr.draw!(requests[0]!)]
+          : await throttr.drawMany!(requests);
+      checkCount(drawn.length, requests.length);
+      const monotonicMs = this.#monotonicMs();
+      return messages.map(({ allowance, ask }, i) => {
+        const { result, draw } = allowance.answer(ask, drawn[i]!, monotonicMs);
+        if (draw !== null && this.#returnsAtEnd) this.#giveBack(allowance, waitUntil, draw);
+        return result;
+      });
+    } finally {
+      for (const { allowance, ask } of messages) allowance.finish(ask);
+    }
+  }
+
+  /**
+   * Does work that the answer to a request does not wait for. A Worker without `waitUntil` would end it with the response:
+   * there it is left to the next message.
+   */
+  #beside(waitUntil: WaitUntil | undefined, work: () => Promise<void>): void {
+    const extend = waitUntil ?? this.#settings.waitUntil;
+    if (extend === undefined && IS_WORKER) return;
+    // A message that failed has lost its units, and the next one tells the caller if the server can't be asked.
+    const done = work().catch(() => {});
+    extend?.(done);
+  }
+}
+
+/** Whether a server, or a binding to one, does not know the method or the command: nothing was applied then. */
+function isWithoutDraws(error: unknown): boolean {
+  if (error instanceof TypeError) return /does not implement|is not a function/.test(error.message);
+  return ThrottrError.from(error).code === "request_type_unknown";
+}

@@ -1,0 +1,419 @@
+/** Limiters with `local`: what they decide in their isolate, what they send, and that nothing is spent twice. */
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import {
+  AllowanceStore,
+  fixedWindow,
+  RateLimiter,
+  RefusalCache,
+  slidingWindow,
+  ThrottrError,
+  tokenBucket,
+  type RateLimiterOptions,
+  type RateLimitResult,
+} from "../../src/ratelimit/index.ts";
+import { settle } from "../support/rate-limits/backend.ts";
+import { DrawServer, IsolateClock } from "../support/rate-limits/drawing.ts";
+
+/** A tenth of its time is the lease; what is left of an ended allowance is not worth a message. */
+const BUCKET = tokenBucket({ burst: 1_000, rate: 100 });
+/** Its window lasts longer than ten leases: what is left is given back. */
+const WINDOW = fixedWindow({ limit: 1_000, window: "1 h" });
+
+let clock: IsolateClock;
+let throttr: DrawServer;
+
+beforeEach(() => {
+  clock = new IsolateClock();
+  throttr = new DrawServer(clock);
+});
+
+function limiterOf(options: Partial<RateLimiterOptions> = {}): RateLimiter {
+  return new RateLimiter({
+    throttr,
+    name: "api",
+    strategy: BUCKET,
+    clock,
+    local: true,
+    ...options,
+  });
+}
+
+async function times(count: number, limiter: RateLimiter, key = "ada"): Promise<RateLimitResult[]> {
+  const results: RateLimitResult[] = [];
+  for (let i = 0; i < count; i++) results.push(await limiter.limit(key));
+  return results;
+}
+
+/** Messages that a piece of work sends. */
+async function sentBy(work: () => Promise<unknown>): Promise<number> {
+  const before = throttr.messages.length;
+  await work();
+  await settle();
+  return throttr.messages.length - before;
+}
+
+/** Makes a key hot: the next call draws as many units, and one for itself. */
+async function warm(limiter: RateLimiter, count: number): Promise<void> {
+  await limiter.limit("ada", { cost: count });
+  throttr.messages.length = 0;
+}
+
+describe("decisions of an isolate", () => {
+  it("a limiter with local draws what was asked for in the last lease, and spends it without a call", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    const first = await limiter.limit("ada");
+    expect(throttr.last).toMatchObject({ cost: 1, wanted: 101, returns: [] });
+    expect(first).toMatchObject({ success: true, limit: 1_000, remaining: 899 });
+    expect(first.local).toBeUndefined();
+    const sent = await sentBy(async () => {
+      const [second, third] = await times(2, limiter);
+      expect(second).toEqual({
+        success: true,
+        limit: 1_000,
+        remaining: 898,
+        reset: first.reset,
+        retryAfterMs: 0,
+        quotas: { default: { ...first.quotas["default"], remaining: 898 } },
+        local: true,
+      });
+      expect(third!.remaining).toBe(897);
+    });
+    expect(sent).toBe(0);
+  });
+
+  it("one isolate alone admits exactly what the limit allows", async () => {
+    const limiter = limiterOf({ strategy: fixedWindow({ limit: 100, window: "1 m" }) });
+    const results: RateLimitResult[] = [];
+    for (let i = 0; i < 150; i++) {
+      results.push(await limiter.limit("ada"));
+      await settle();
+    }
+    expect(results.filter(({ success }) => success)).toHaveLength(100);
+    expect(results[99]!.remaining).toBe(0);
+  });
+
+  it("a cost above what is left gives the rest back and draws, in one message", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    await limiter.limit("ada");
+    const sent = await sentBy(async () => {
+      expect(await limiter.limit("ada", { cost: 500 })).toMatchObject({
+        success: true,
+        remaining: 399,
+      });
+    });
+    expect(sent).toBe(1);
+    expect(throttr.last).toMatchObject({ cost: 500, returns: [{ units: 100 }] });
+  });
+
+  it("requests that come while a draw is under way ask for their own cost only", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 10);
+    throttr.isHeld = true;
+    const answers = Promise.all([limiter.limit("ada"), limiter.limit("ada", { cost: 2 })]);
+    await throttr.release();
+    await answers;
+    const asked = throttr.messages.map(({ requests }) => requests[0]!);
+    expect(asked.map(({ cost, wanted = 0 }) => [cost, wanted])).toEqual([
+      [1, 13],
+      [2, 0],
+    ]);
+  });
+
+  it("a draw whose answer never comes is not waited for longer than it could live", async () => {
+    const limiter = limiterOf();
+    throttr.isHeld = true;
+    void limiter.limit("ada").catch(() => {});
+    await settle();
+    throttr.isHeld = false;
+    await clock.advance(999);
+    await limiter.limit("ada");
+    expect(throttr.last.wanted).toBeUndefined();
+    await clock.advance(1);
+    await limiter.limit("ada");
+    expect(throttr.last.wanted).toBeGreaterThan(0);
+    await throttr.release();
+  });
+
+  it("a call with an idempotency key is always sent", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 10);
+    await limiter.limit("ada");
+    await limiter.limit("ada", { idempotencyKey: "one" });
+    expect(throttr.methods).toEqual(["draw", "limit"]);
+    await limiter.limitMany([{ key: "ada", idempotencyKey: "two" }, "ada", "bob"]);
+    expect(throttr.methods.slice(2).toSorted()).toEqual(["draw", "limit"]);
+  });
+});
+
+describe("the life of drawn units", () => {
+  async function drawn(limiter: RateLimiter): Promise<void> {
+    await warm(limiter, 100);
+    await limiter.limit("ada");
+  }
+
+  it("drawn units are spent until a lease after their draw was sent, and not later", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    throttr.isHeld = true;
+    const answer = limiter.limit("ada");
+    await clock.advance(400);
+    throttr.isHeld = false;
+    await throttr.release();
+    await answer;
+    await clock.advance(599);
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(0);
+    await clock.advance(1);
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
+  });
+
+  it.each([
+    ["the wall clock jumps past their end", 1_000],
+    ["the wall clock goes back", -1],
+  ])("drawn units end when %s", async (_, byMs) => {
+    const limiter = limiterOf();
+    await drawn(limiter);
+    clock.skewMs += byMs;
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
+    expect(throttr.last.returns).toMatchObject([{ units: 100 }]);
+  });
+
+  it("drawn units end by the monotonic clock while the wall clock stands still", async () => {
+    const limiter = limiterOf();
+    await drawn(limiter);
+    await clock.advance(1_000);
+    clock.skewMs = -1_000;
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
+  });
+
+  it("the wall clock that goes back ends the units of all keys", async () => {
+    const limiter = limiterOf();
+    await drawn(limiter);
+    await clock.advance(500);
+    await limiter.limit("bob");
+    clock.skewMs = -100;
+    await limiter.limit("bob");
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
+  });
+
+  it("a refill does not extend the life of older units", async () => {
+    const limiter = limiterOf({ strategy: WINDOW });
+    await warm(limiter, 100);
+    await times(20, limiter);
+    await clock.advance(500);
+    await times(40, limiter);
+    await settle();
+    expect(throttr.messages.map(({ requests }) => requests[0]!.cost)).toEqual([1, 0]);
+    await clock.advance(500);
+    const { units } = throttr.messages.at(-1)!.requests[0]!.returns![0]!;
+    expect(units).toBe(41);
+  });
+});
+
+describe("refills and returns", () => {
+  it("at half of the units the request that notices answers at once, and draws what is missing beside it", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    await times(50, limiter);
+    throttr.isHeld = true;
+    const work: Promise<unknown>[] = [];
+    const waitUntil = (one: Promise<unknown>): void => void work.push(one);
+    expect(await limiter.limit("ada", { waitUntil })).toMatchObject({ local: true, success: true });
+    expect(work).toHaveLength(1);
+    expect(throttr.last).toMatchObject({ cost: 0, wanted: 151 - 50, granted: 50 });
+    expect(await sentBy(() => times(10, limiter))).toBe(0);
+    throttr.isHeld = false;
+    await throttr.release();
+    await work[0];
+    expect(await sentBy(() => times(60, limiter))).toBe(0);
+  });
+
+  it("units that are left when they end are given back where the window is long", async () => {
+    const limiter = limiterOf({ strategy: WINDOW });
+    await warm(limiter, 100);
+    await times(11, limiter);
+    await clock.advance(1_000);
+    expect(throttr.methods).toEqual(["draw", "draw"]);
+    expect(throttr.last).toMatchObject({ cost: 0, returns: [{ units: 90 }], granted: 10 });
+    expect((await limiter.peek("ada")).remaining).toBe(889);
+    await clock.advance(5_000);
+    expect(throttr.methods).toEqual(["draw", "draw", "peek"]);
+  });
+
+  it("units that are left when they end are given back with the next message where the window is short", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    await times(11, limiter);
+    await clock.advance(1_000);
+    expect(throttr.methods).toEqual(["draw"]);
+    await limiter.limit("ada");
+    expect(throttr.last).toMatchObject({ cost: 1, returns: [{ units: 90 }] });
+  });
+
+  it("units are given back once, also when the message that gives them back fails", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    await limiter.limit("ada");
+    throttr.failure = new ThrottrError("outcome_unknown", "cut");
+    await expect(limiter.limit("ada", { cost: 200 })).rejects.toThrow(/outcome_unknown/);
+    throttr.failure = null;
+    await limiter.limit("ada", { cost: 200 });
+    expect(throttr.last.returns).toEqual([]);
+  });
+});
+
+describe("refusals", () => {
+  const tight = tokenBucket({ burst: 10, rate: 1 });
+
+  it("a refusal is remembered until its retry, and counted at the next draw", async () => {
+    const limiter = limiterOf({ strategy: tight });
+    await limiter.limit("ada", { cost: 10 });
+    expect(await limiter.limit("ada")).toMatchObject({ success: false, retryAfterMs: 1_000 });
+    await clock.advance(400);
+    const sent = await sentBy(async () => {
+      expect(await limiter.limit("ada")).toMatchObject({
+        success: false,
+        retryAfterMs: 600,
+        local: true,
+      });
+    });
+    expect(sent).toBe(0);
+    await clock.advance(600);
+    expect(await limiter.limit("ada")).toMatchObject({ success: true });
+    expect(throttr.last).toMatchObject({ granted: 0, refused: 1 });
+  });
+
+  it("a refusal is remembered for a lease at most, as others may give units back", async () => {
+    const limiter = limiterOf({ strategy: fixedWindow({ limit: 10, window: "1 d" }) });
+    await limiter.limit("ada", { cost: 10 });
+    await limiter.limit("ada");
+    await clock.advance(999);
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(0);
+    await clock.advance(1);
+    expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
+  });
+
+  it("a smaller cost than the refused one is asked for", async () => {
+    const limiter = limiterOf({ strategy: tight });
+    await limiter.limit("ada", { cost: 8 });
+    await limiter.limit("ada", { cost: 3 });
+    expect(await limiter.limit("ada", { cost: 2 })).toMatchObject({ success: true });
+  });
+
+  it.each([
+    ["refund", (limiter: RateLimiter) => limiter.refund("ada", { cost: 5 })],
+    ["reset", (limiter: RateLimiter) => limiter.reset("ada")],
+  ])("a %s ends a remembered refusal", async (_, change) => {
+    const limiter = limiterOf({ strategy: tight });
+    await limiter.limit("ada", { cost: 10 });
+    await limiter.limit("ada");
+    await change(limiter);
+    expect(await limiter.limit("ada")).toMatchObject({ success: true });
+  });
+
+  it("a reset drops what is here, so that the key is full and no more", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    await limiter.limit("ada");
+    await limiter.reset("ada");
+    await limiter.limit("ada");
+    expect(throttr.last.returns).toEqual([]);
+  });
+});
+
+describe("options and servers", () => {
+  it("local and cache exclude each other", () => {
+    for (const cache of [true, new RefusalCache()]) {
+      expect(() => limiterOf({ cache })).toThrow(/^configuration_invalid: cache: /);
+    }
+  });
+
+  it.each([
+    [{ leaseMs: 49 }, "local.leaseMs"],
+    [{ leaseMs: 10_001 }, "local.leaseMs"],
+    [{ leaseMs: 99.5 }, "local.leaseMs"],
+    [{ keysMax: 0 }, "keysMax"],
+    [{ keysMax: 1, store: new AllowanceStore() }, "local.keysMax"],
+    [{ store: {} }, "local.store"],
+    [{ waitUntil: true }, "local.waitUntil"],
+    [{ lease: 1 }, "local.lease"],
+  ])("a wrong option of local is refused by its name: %j", (local, field) => {
+    expect(() => limiterOf({ local: local as never })).toThrow(
+      new RegExp(`^configuration_invalid: ${field}: `),
+    );
+  });
+
+  it("a limit whose units would live for less than 20 ms is asked exactly", async () => {
+    const limiter = limiterOf({ strategy: slidingWindow({ limit: 10, windowMs: 199 }) });
+    await limiter.limit("ada");
+    await limiterOf({ strategy: slidingWindow({ limit: 10, windowMs: 200 }) }).limit("ada");
+    expect(throttr.methods).toEqual(["limit", "draw"]);
+  });
+
+  it("a server without draws is asked exactly, with one warning, and tried again after a minute", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const draw = vi.fn<() => Promise<never>>(() =>
+      Promise.reject(new ThrottrError("request_type_unknown", "0x36")),
+    );
+    Object.assign(throttr, { draw });
+    const limiter = limiterOf();
+    expect((await times(3, limiter)).every(({ success }) => success)).toBe(true);
+    expect(throttr.methods).toEqual(["limit", "limit", "limit"]);
+    expect(draw).toHaveBeenCalledTimes(1);
+    await clock.advance(60_000);
+    await limiter.limit("ada");
+    expect(draw).toHaveBeenCalledTimes(2);
+    expect(warn).toHaveBeenCalledTimes(1);
+    warn.mockRestore();
+  });
+
+  it("limiters that are created for each request share the units of their server", async () => {
+    await warm(limiterOf(), 50);
+    await limiterOf().limit("ada");
+    expect(
+      await sentBy(async () => {
+        expect(await limiterOf().limit("ada")).toMatchObject({ local: true });
+      }),
+    ).toBe(0);
+  });
+
+  it("limiters of one name with different strategies have units of their own", async () => {
+    const store = new AllowanceStore();
+    await warm(limiterOf({ local: { store } }), 50);
+    await limiterOf({ local: { store } }).limit("ada");
+    const other = limiterOf({ local: { store }, strategy: tokenBucket({ burst: 5, rate: 1 }) });
+    expect(await other.limit("ada")).not.toHaveProperty("local");
+  });
+
+  it("the key that was drawn for longest ago gives its units back when the store is full", async () => {
+    const limiter = limiterOf({ local: { keysMax: 2 } });
+    await warm(limiter, 20);
+    await limiter.limit("ada");
+    await limiter.limit("bob");
+    await limiter.limit("eve");
+    await settle();
+    expect(throttr.messages.map(({ requests }) => requests[0])).toMatchObject([
+      { key: "ada" },
+      { key: "bob" },
+      { key: "ada", cost: 0, returns: [{ units: 20 }] },
+      { key: "eve" },
+    ]);
+  });
+
+  it("limitMany draws for all keys that need it in one message", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 20);
+    await limiter.limit("ada");
+    throttr.messages.length = 0;
+    const results = await limiter.limitMany(["ada", "bob", { key: "eve", cost: 2 }]);
+    expect(results.map(({ remaining, local }) => [remaining, local])).toEqual([
+      [978, true],
+      [999, undefined],
+      [998, undefined],
+    ]);
+    expect(throttr.messages.map(({ method, requests }) => [method, requests.length])).toEqual([
+      ["drawMany", 2],
+    ]);
+  });
+});
