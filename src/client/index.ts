@@ -41,6 +41,7 @@ export type {
   CounterRecord,
   IncrementOptions,
   InsertOptions,
+  LimitDurability,
   LimitRequest,
   ListedRecord,
   ListOptions,

@@ -68,6 +68,7 @@ export const LIMIT_REQUEST: FieldNames<operations.LimitRequest> = {
   key: true,
   strategy: true,
   cost: true,
+  durability: true,
   idempotencyKey: true,
 };
 

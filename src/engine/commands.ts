@@ -41,6 +41,9 @@ const WITHOUT_ONCE: readonly number[] = [
   ...SEMAPHORE_COMMANDS,
 ];
 
+/** Commands whose caller may choose not to wait for the disk: those on limits, except draws, which must never be undone. */
+const RELAXABLE: readonly number[] = [Command.limit, Command.peek, Command.refund];
+
 const COMPARE_OPTIONS = CompareOption.isExpected | CompareOption.isRemoval;
 
 export class Commands {
@@ -55,6 +58,8 @@ export class Commands {
   readonly #answer = (): void => this.#writeAnswer();
   readonly #expires = new U64();
   readonly #duration = new U64();
+  /** Commands that were executed for callers who don't wait for the disk. `ThrottrRequests` sets it back. */
+  relaxed = 0;
 
   /**
    * @param answerTtlMs how long the answer to a command with an idempotency key is kept
@@ -80,7 +85,7 @@ export class Commands {
     frame.open(bytes, at, end);
     const start = this.#out.length;
     try {
-      if (this.#isOnce()) this.#keptAnswers.answerOnce(frame, this.#answer);
+      if (this.#takeFlags()) this.#keptAnswers.answerOnce(frame, this.#answer);
       else this.#writeAnswer();
     } catch (error) {
       if (!isRefusal(error)) throw error;
@@ -94,13 +99,28 @@ export class Commands {
     }
   }
 
-  #isOnce(): boolean {
+  /**
+   * Checks the flags, and counts a relaxed command.
+   *
+   * @returns true if the body begins with an idempotency key
+   */
+  #takeFlags(): boolean {
     const { flags, type } = this.#frame;
     if (flags === 0) return false;
-    if (flags === Flag.isOnce && !WITHOUT_ONCE.includes(type)) return true;
-    throw new Refusal(
-      `flags_invalid: expected 0 or, for commands that accept an idempotency key, ${Flag.isOnce}, got ${flags}`,
-    );
+    const isOnce = (flags & Flag.isOnce) !== 0;
+    const isRelaxed = (flags & Flag.isRelaxed) !== 0;
+    const isKnown = (flags & ~(Flag.isOnce | Flag.isRelaxed)) === 0;
+    if (
+      !isKnown ||
+      (isOnce && WITHOUT_ONCE.includes(type)) ||
+      (isRelaxed && !RELAXABLE.includes(type))
+    ) {
+      throw new Refusal(
+        `flags_invalid: expected the sum of ${Flag.isOnce}, for commands that accept an idempotency key, and ${Flag.isRelaxed}, for LIMIT, PEEK and REFUND; got ${flags}`,
+      );
+    }
+    if (isRelaxed) this.relaxed++;
+    return isOnce;
   }
 
   #writeAnswer(): void {

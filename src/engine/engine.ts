@@ -88,6 +88,8 @@ export class Engine {
   /** What was counted, as rows have it. */
   readonly storedCounts: StoredCounts;
   readonly #recovery: Recovery;
+  /** True if no caller of the last call waits for the disk: each frame of its batch was relaxed. */
+  isRelaxed = false;
 
   constructor({
     hashKey,
@@ -157,6 +159,7 @@ export class Engine {
     const answer = this.#answer;
     answer.reset();
     answer.u8(BATCH_VERSION);
+    this.isRelaxed = true;
     for (let at = BATCH_HEADER_BYTES; at < batch.length;) {
       const protocol = anyProtocolByCode(batch[at]!)!;
       const replyBytesMax = Math.min(
@@ -173,7 +176,10 @@ export class Engine {
       const replyBytes = answer.length - part - PART_HEADER_BYTES;
       answer.view.setUint32(part, frames, true);
       answer.view.setUint32(part + 4, replyBytes, true);
-      if (protocol.dialect !== "yrmcds") {
+      if (protocol.dialect === "yrmcds") {
+        this.isRelaxed = false;
+      } else {
+        if (this.#throttr.relaxed !== frames) this.isRelaxed = false;
         this.#tally.totals[TALLY_READ_BYTES]! += this.#throttr.endedAt - from;
         this.#tally.totals[TALLY_WRITE_BYTES]! += replyBytes;
       }
@@ -200,6 +206,7 @@ export class Engine {
 
   /** Before records are changed and requests counted. */
   #begin(realMs: number): void {
+    this.isRelaxed = false;
     this.#records.advance(realMs);
     this.#tally.turn(this.#records.nowMs);
     this.limitFigures.turn(this.#records.nowMs);

@@ -32,6 +32,10 @@ export class ThrottrRequests {
   readonly #counts: Float64Array;
   /** The end of the last frame that `execute` has answered. */
   endedAt = 0;
+  /** Frames that the last `execute` has answered for callers who don't wait for the disk. */
+  get relaxed(): number {
+    return this.#commands.relaxed;
+  }
   #bytes: Uint8Array = new Uint8Array(0);
   #protocol!: Protocol;
   #layout!: Layout;
@@ -81,6 +85,7 @@ export class ThrottrRequests {
     const limit = this.#out.length + replyBytesMax;
     this.#protocol = protocol;
     this.#bytes = bytes;
+    this.#commands.relaxed = 0;
     let frames = 0;
     while (at < end && this.#out.length < limit) {
       const length = frameLength(layouts, bytes, at, end, Infinity);

@@ -1,7 +1,7 @@
 /** How a limiter decides: by asking for each request, or from what it knows. */
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
-import type { LimitBackend } from "./backend.ts";
+import type { DecisionCalls } from "./relaxed.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
 
 /** Keeps work alive after the response to a request, as `ctx.waitUntil` of a Worker. */
@@ -27,9 +27,9 @@ export interface Decider {
 
 /** Knows nothing. */
 export class ExactDecider implements Decider {
-  readonly #throttr: LimitBackend;
+  readonly #throttr: DecisionCalls;
 
-  constructor(throttr: LimitBackend) {
+  constructor(throttr: DecisionCalls) {
     this.#throttr = throttr;
   }
 

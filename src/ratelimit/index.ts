@@ -10,7 +10,7 @@ export type {
   QuotaResult,
   SlidingWindowStrategy,
 } from "../wire/edge/limit.ts";
-export type { LimitRequest } from "../wire/edge/operations.ts";
+export type { LimitDurability, LimitRequest } from "../wire/edge/operations.ts";
 export { RateLimitError, type RateLimitErrorCode } from "../wire/ratelimit/error.ts";
 export type { DrawRequest, DrawResult, DrawReturn } from "../wire/edge/draw.ts";
 export type { LimitBackend } from "./backend.ts";

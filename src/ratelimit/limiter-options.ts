@@ -1,6 +1,7 @@
 /** Options of a limiter and of its calls, and their checks. */
 import { checkOptions, type FieldNames, type Text } from "../wire/edge/argument.ts";
 import { configurationOf, type LimitStrategy } from "../wire/edge/limit.ts";
+import type { LimitDurability } from "../wire/edge/limits.ts";
 import { configurationInvalid } from "../wire/ratelimit/error.ts";
 import { LEASE_MS_MAX, LEASE_MS_MIN } from "../wire/edge/drawn.ts";
 import { checkName } from "../wire/ratelimit/keys.ts";
@@ -23,6 +24,7 @@ const OPTIONS: FieldNames<RateLimiterOptions> = {
   cache: true,
   local: true,
   shadow: true,
+  durability: true,
   clock: true,
 };
 /** Options of calls, by call. */
@@ -93,6 +95,13 @@ export interface RateLimiterOptions {
    * wait. False unless given.
    */
   readonly shadow?: boolean;
+  /**
+   * "strict", unless given: an answer comes when it is on disk, so that no crash takes it back. "relaxed" answers before
+   * that: faster, and with fewer rows written, but a crash of the shard may take back what this limiter charged or refunded
+   * within the last 50 ms. For limits that protect from load, not for those that count money. Resets and allowances are
+   * always strict. A server or shard before 0.5 is asked again, strictly.
+   */
+  readonly durability?: LimitDurability;
   /** The clock of the platform unless given. */
   readonly clock?: Clock | LegacyClock;
 }
@@ -177,13 +186,14 @@ export interface LimiterSettings {
   /** Null where every request is sent. */
   readonly local: LocalSettings | null;
   readonly isShadow: boolean;
+  readonly durability: LimitDurability;
 }
 
 /** @throws RateLimitError with code and field */
 export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   optionsOf(options, OPTIONS);
   const { throttr, strategy, timeoutMs = TIMEOUT_MS, onError } = options;
-  const { cache = false, local = false, shadow = false } = options;
+  const { cache = false, local = false, shadow = false, durability = "strict" } = options;
   configurationOf(strategy);
   const name = checkName(options.name, "name", "base_key_invalid");
   const clock = clockOf(options.clock ?? systemClock);
@@ -202,6 +212,8 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   check("cache", "expected true, false or a RefusalCache", cache, isCache);
   check("cache", "expected false with local, which remembers refusals", cache, !cache || !local);
   check("shadow", "expected true or false", shadow, typeof shadow === "boolean");
+  const isDurability = durability === "strict" || durability === "relaxed";
+  check("durability", "expected one of strict, relaxed", durability, isDurability);
   return {
     throttr,
     name,
@@ -212,6 +224,7 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     cache: cache === true ? new RefusalCache() : cache || null,
     local: local === false ? null : localOf(local, { throttr, name, strategy, clock }),
     isShadow: shadow,
+    durability,
   };
 }
 

@@ -24,6 +24,7 @@ import {
   type RateLimiterOptions,
 } from "./limiter-options.ts";
 import { LocalDecider } from "./local/local-decider.ts";
+import { RelaxedCalls, type DecisionCalls } from "./relaxed.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
 
 /**
@@ -48,19 +49,22 @@ export class RateLimiter {
   readonly strategy: LimitStrategy;
   readonly clock: Clock;
   readonly #throttr: LimitBackend;
+  /** Those of the server, relaxed where the limiter is. */
+  readonly #decisions: DecisionCalls;
   readonly #calls: LimiterCalls;
   readonly #decider: Decider;
 
   /** @throws RateLimitError with code and field */
   constructor(options: RateLimiterOptions) {
     const settings = settingsOf(options);
-    const { throttr, name, strategy, clock, cache, local } = settings;
+    const { throttr, name, strategy, clock, cache, local, durability } = settings;
     this.name = name;
     this.strategy = strategy;
     this.clock = clock;
     this.#throttr = throttr;
     this.#calls = new LimiterCalls(settings);
-    const exact = new ExactDecider(throttr);
+    this.#decisions = durability === "relaxed" ? new RelaxedCalls(throttr) : throttr;
+    const exact = new ExactDecider(this.#decisions);
     if (local !== null) this.#decider = new LocalDecider(exact, local);
     else this.#decider = cache === null ? exact : new CachedDecider(exact, cache, settings);
   }
@@ -125,7 +129,7 @@ export class RateLimiter {
     const stored = await encodeKey(key);
     const request = this.#requestOf(stored);
     const call = async (): Promise<RateLimitResult> =>
-      decisionOf(await this.#throttr.peek(request));
+      decisionOf(await this.#decisions.peek(request));
     return this.#calls.shown(
       await this.#calls.answer(call, options.signal, (fallback) => fallback),
     );
@@ -143,7 +147,7 @@ export class RateLimiter {
     const request = this.#requestOf(stored, options);
     const call = async (): Promise<RateLimitResult> => {
       try {
-        return decisionOf(await this.#throttr.refund(request));
+        return decisionOf(await this.#decisions.refund(request));
       } finally {
         this.#decider.noteRefund(key);
       }

@@ -67,6 +67,11 @@ describe("missing arguments", () => {
     ],
     ["limit", [], /^argument_invalid: request: expected an object with name, key and strategy/],
     ["peek", [], /^argument_invalid: request: expected an object with name, key and strategy/],
+    [
+      "limit",
+      [{ name: "api", key: "a", strategy, durability: "fast" }],
+      /^argument_invalid: durability: expected one of strict, relaxed, got "fast"/,
+    ],
     ["reset", [], /^argument_invalid: request: expected an object with name, key and strategy/],
     ["limitMany", [], /^argument_invalid: requests: expected a list, got undefined/],
     [
@@ -194,6 +199,11 @@ describe("limiter options", () => {
       "RateLimiter",
       () => new RateLimiter({ ...options, shadow: "yes" } as never),
       "shadow: expected true",
+    ],
+    [
+      "RateLimiter",
+      () => new RateLimiter({ ...options, durability: "eventual" } as never),
+      'durability: expected one of strict, relaxed, got "eventual"',
     ],
     [
       "RefusalCache",

@@ -6,7 +6,7 @@
  */
 import { Option, type Command } from "commander";
 import { encodeKey } from "../../ratelimit/key.ts";
-import type { LimitRequest } from "../../wire/edge/operations.ts";
+import type { LimitDurability, LimitRequest } from "../../wire/edge/operations.ts";
 import { ExitCode } from "../exit-code.ts";
 import { action, type Invocation } from "../invocation.ts";
 import {
@@ -22,6 +22,7 @@ import { addNames, addStrategyOptions, strategyOf, type StrategyOptions } from "
 /** At most one of `--peek`, `--refund` and `--reset` is set: commander refuses the others. */
 interface LimitOptions extends StrategyOptions, OnceOptions {
   readonly cost?: number;
+  readonly durability?: LimitDurability;
   readonly peek?: boolean;
   readonly refund?: boolean;
   readonly reset?: boolean;
@@ -38,20 +39,29 @@ export function addLimit(program: Command): void {
   const command = addStrategyOptions(addNames(program.command("limit")))
     .description("check a rate limit; exits with 1 if it refuses")
     .option("--cost <n>", "cost of the request (default: 1)", wholeArgument(1))
+    .addOption(
+      new Option("--durability <durability>", "relaxed: do not wait for the disk").choices([
+        "strict",
+        "relaxed",
+      ] satisfies LimitDurability[]),
+    )
     .addOption(new Option("--peek", "show the state without charging anything").conflicts(["cost"]))
     .addOption(new Option("--refund", "give the cost back").conflicts(["peek"]))
-    .addOption(new Option("--reset", "delete its state").conflicts(["peek", "refund", "cost"]))
+    .addOption(
+      new Option("--reset", "delete its state").conflicts(["peek", "refund", "cost", "durability"]),
+    )
     .addOption(idempotencyOption())
     .addHelpText("after", EXAMPLES)
     .action(
       action<LimitOptions, [string, string]>(async (invocation, options, name, text) => {
         const key = await encodeKey(text);
-        const { cost } = options;
+        const { cost, durability } = options;
         const request: LimitRequest = {
           name,
           key,
           strategy: strategyOf(options),
           ...(cost === undefined ? {} : { cost }),
+          ...(durability === undefined ? {} : { durability }),
           ...onceOf(options),
         };
         const asked = { name, key: text };

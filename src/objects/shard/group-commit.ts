@@ -9,7 +9,7 @@
 import type { Timers } from "../../base/timers.ts";
 import { turn } from "../../base/turn.ts";
 
-/** With relaxed durability: how long a change may wait for its row. */
+/** How long a change may wait for its row where no call waits for it. */
 const RELAXED_FLUSH_MS = 50;
 
 /** The shard whose changes are written. */
@@ -22,7 +22,7 @@ export interface CommitHost extends Pick<Timers, "wait" | "waitUntil"> {
   sync(): Promise<void>;
 }
 
-/** Of one shard. With strict durability calls wait for their row; with relaxed ones they are answered before it. */
+/** Of one shard. Strict calls wait for their row; relaxed ones are answered before it. */
 export class GroupCommit {
   /** Writes the row, and knows whether there is anything to write. */
   readonly #host: CommitHost;
@@ -35,8 +35,10 @@ export class GroupCommit {
   #isBusy = false;
   /** Calls that share the next flush. */
   #sharing = 0;
+  /** Changes that no call waits for get their row when a timer ends, unless a call flushes them before. */
+  #isRowDue = false;
 
-  /** @param isStrict answers wait for their row; else a row follows within 50 ms */
+  /** @param isStrict answers wait for their row, except those of relaxed calls; else all calls are relaxed */
   constructor(host: CommitHost, isStrict: boolean) {
     this.#host = host;
     this.#isStrict = isStrict;
@@ -44,12 +46,29 @@ export class GroupCommit {
 
   /**
    * Resolves when answers may be given about all that was applied so far: at once, where nothing waits for a row. Calls
-   * that only read wait as well, since what they saw may not survive a crash before the row.
+   * that only read wait as well, since what they saw may not survive a crash before the row. A row has all changes, so
+   * the flush of a strict call also covers what relaxed calls have changed before it.
+   *
+   * @param isRelaxed the call does not wait: its changes get their row with the next flush, or within 50 ms
    */
-  async flush(): Promise<void> {
+  async flush(isRelaxed = false): Promise<void> {
     if (!this.#host.hasChanges()) return;
-    if (this.#isStrict) await this.#flushNow();
-    else this.#host.waitUntil((this.#next ??= this.#flushAfter(this.#host.wait(RELAXED_FLUSH_MS))));
+    if (this.#isStrict && !isRelaxed) await this.#flushNow();
+    else this.#flushLater();
+  }
+
+  /** One timer for all relaxed calls: it keeps the object awake, as an answered call no longer does. */
+  #flushLater(): void {
+    if (this.#isRowDue) return;
+    this.#isRowDue = true;
+    this.#host.waitUntil(this.#flushWhenDue());
+  }
+
+  async #flushWhenDue(): Promise<void> {
+    await this.#host.wait(RELAXED_FLUSH_MS);
+    this.#isRowDue = false;
+    // A flush that strict calls share is about to begin, and covers these changes, too.
+    if (this.#next === null && this.#host.hasChanges()) await this.#write();
   }
 
   /**

@@ -2,8 +2,8 @@
  * Shard: the object that owns a part of a namespace's records.
  *
  * State lives in memory, in the `Engine`; SQLite holds the `Journal`. A call applies its batch at once, before its first
- * `await`, so calls are applied in the order in which they arrive. Then it waits for the one row that covers everything
- * applied by then (`GroupCommit`). Reads wait for that row, too: what they saw might not survive a crash before it. The
+ * `await`, so calls are applied in the order in which they arrive. Then it waits, unless it is relaxed, for the one row
+ * with all that was applied by then (`GroupCommit`). Reads wait, too: a crash before the row may undo what they saw. The
  * platform's output gate holds the answers until the row is on disk, so they can be returned as soon as it is written.
  */
 import { DurableObject } from "cloudflare:workers";
@@ -301,7 +301,7 @@ export class Shard extends DurableObject<Environment> implements ShardCalls {
     this.#time.noteCall(nowMs, doorMs);
     this.#counts.note();
     this.#noteRefusals();
-    await this.#commits.flush();
+    await this.#commits.flush(this.#engine.isRelaxed);
     return answer;
   }
 

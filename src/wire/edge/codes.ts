@@ -142,6 +142,12 @@ const CODES = {
     "anyRoute",
   ],
   row_version: [refusal, 503, "The data has the format of an unknown release; nothing was applied"],
+  // Over HTTP only during a deployment, of a shard whose release does not know a flag.
+  flags_invalid: [
+    refusal,
+    503,
+    "A request has flags that its type, or the release of its shard, does not support; nothing was applied",
+  ],
   batch_version: [refusal, 503, "The deployment is being updated; nothing was applied"],
   shard_data_missing: [
     refusal,
@@ -177,7 +183,6 @@ const CODES = {
 
   // Over a service binding, or in the reply to a single frame.
   batch_too_large: [refusal, null, "The batch has too many operations"],
-  flags_invalid: [refusal, null, "The frame has flags that its request type does not support"],
   frames_invalid: [refusal, null, "The frames are not a Uint8Array"],
   operation_unknown: [refusal, null, "There is no such operation"],
   options_invalid: [refusal, null, "The frame has options that its request type does not support"],

@@ -4,7 +4,7 @@
  *     command = type u8, flags u8, key size u8, body size u32, key, body
  *     reply   = status u8, size u32, body
  *
- * All little-endian. A body that begins with an idempotency key (`Flag.isOnce`) has its size in a byte
+ * All little-endian. Flags: see `Flag`. A body that begins with an idempotency key (`Flag.isOnce`) has its size in a byte
  * before it. The body of an error is text that begins with a stable code and a colon.
  */
 import type { ByteWriter } from "../bytes.ts";
@@ -94,8 +94,12 @@ export const Command = {
 export const COMMANDS_START = 0x20;
 export const COMMAND_HEADER_BYTES = 7;
 
-/** `isOnce`: the body begins with an idempotency key; for commands on one record that write. */
-export const Flag = { isOnce: 1 } as const;
+/**
+ * `isOnce`: the body begins with an idempotency key; for commands on one record that write.
+ * `isRelaxed`: the reply need not wait for the disk; for LIMIT, PEEK and REFUND. The flag stands in the frame, as frames
+ * travel through all doors as they came. Shards before 0.5 refuse it with `flags_invalid`.
+ */
+export const Flag = { isOnce: 1, isRelaxed: 2 } as const;
 export const CompareOption = { isExpected: 1, isRemoval: 2 } as const;
 /**
  * `isBehind`: the page begins behind a key, which may be the empty one, or at a cursor; else at the start.

@@ -12,8 +12,8 @@ import { onKey } from "./on-key.ts";
 import type { CommandReply, Operation } from "./operation.ts";
 import { checkReturns, writeReturns, type DrawReturn } from "./returns.ts";
 
-/** One of several limits. */
-export interface LimitAllEntry extends Omit<LimitRequest, "idempotencyKey"> {
+/** One of several limits. They are always strict: the decision is on disk before it is answered. */
+export interface LimitAllEntry extends Omit<LimitRequest, "idempotencyKey" | "durability"> {
   /**
    * True: this limit is charged with the others if it has room, and refuses nothing. False unless given.
    */

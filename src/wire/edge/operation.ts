@@ -84,6 +84,12 @@ export function commandOf<Result>(
   };
 }
 
+/** The operation without a wait for the disk: for commands on limits, except DRAW. */
+export function relaxed<Result>(operation: Operation<Result>): Operation<Result> {
+  operation.frame[1]! |= Flag.isRelaxed;
+  return operation;
+}
+
 /** @throws ThrottrError when the reply is an error */
 export function replyOf(reply: Uint8Array): CommandReply {
   const bytes = reply.subarray(REPLY_HEADER_BYTES);

@@ -106,6 +106,7 @@ export function goodCommand(
     key: fc.oneof(key, fc.constantFrom("limited:0", "limited:1")),
     limits,
     cost: costArbitrary,
+    relaxed: fc.boolean(),
   });
   return fc
     .record({ key, once, ttl: ttls, amount: u64Arbitrary, kind: changeKind })
@@ -123,9 +124,13 @@ export function goodCommand(
           .map(([options, expected, bytes]) =>
             compareAndSet(key, options, expected, bytes, ttl, { once }),
           ),
-        limited.map(({ key, limits, cost }) => limit(key, limits, cost, { once })),
-        limited.map(({ key, limits }) => peek(key, limits)),
-        limited.map(({ key, limits, cost }) => refund(key, limits, cost, { once })),
+        limited.map(({ key, limits, cost, relaxed }) =>
+          limit(key, limits, cost, { once, relaxed }),
+        ),
+        limited.map(({ key, limits, relaxed }) => peek(key, limits, { relaxed })),
+        limited.map(({ key, limits, cost, relaxed }) =>
+          refund(key, limits, cost, { once, relaxed }),
+        ),
       ),
     );
 }

@@ -32,12 +32,13 @@ export function batchOf(
   );
 }
 
-/** A batch of one section for a shard alone. */
+/** A batch of one section, unless a placement is given for a shard alone. */
 export function edgeBatch(
   frames: readonly Uint8Array[],
   replyBytesMax = REPLY_BYTES_MAX,
+  placement = ONE_SHARD,
 ): Uint8Array {
-  return batchIn([{ protocol: EDGE, frames }], replyBytesMax);
+  return written([{ protocol: EDGE, frames, replyBytesMax }], placement);
 }
 
 export function batchIn(

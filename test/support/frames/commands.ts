@@ -21,7 +21,9 @@ export const ttlBytes = ({ unit, count }: Ttl): Uint8Array =>
 export interface CommandOptions {
   /** Idempotency key, one character a byte. */
   readonly once?: string | undefined;
-  /** In place of those that `once` asks for. */
+  /** Does not wait for the disk. */
+  readonly relaxed?: boolean | undefined;
+  /** In place of those that `once` and `relaxed` ask for. */
   readonly flags?: number | undefined;
 }
 
@@ -30,7 +32,11 @@ export function commandFrame(
   type: number,
   key: string,
   body: Uint8Array = new Uint8Array(0),
-  { once, flags = once === undefined ? 0 : Flag.isOnce }: CommandOptions = {},
+  {
+    once,
+    relaxed = false,
+    flags = (once === undefined ? 0 : Flag.isOnce) | (relaxed ? Flag.isRelaxed : 0),
+  }: CommandOptions = {},
 ): Uint8Array<ArrayBuffer> {
   const whole =
     once === undefined ? body : concat([Uint8Array.of(once.length), bytesOf(once), body]);

@@ -49,6 +49,7 @@ const CONFIGURATION_BYTES_MAX = 1024;
 const ANSWER_BYTES_MAX = 1024;
 const KNOWN_TYPES: readonly number[] = Object.values(Command);
 const READING: readonly number[] = [Command.read, Command.peek];
+const RELAXABLE: readonly number[] = [Command.limit, Command.peek, Command.refund];
 
 export class CommandModel {
   /** By key, one character a byte. Some have expired. */
@@ -122,8 +123,12 @@ export class CommandModel {
     if (!KNOWN_TYPES.includes(type)) throw new Error(`0x${type.toString(16)} is no command`);
     const key = String.fromCharCode(...frame.subarray(7, 7 + keyBytes));
     const body = frame.subarray(7 + keyBytes);
-    if ((flags & ~Flag.isOnce) !== 0) throw new Refused("flags_invalid");
-    if (flags === 0) return this.#apply(type, key, new Body(body));
+    if ((flags & ~(Flag.isOnce | Flag.isRelaxed)) !== 0) throw new Refused("flags_invalid");
+    if ((flags & Flag.isRelaxed) !== 0 && !RELAXABLE.includes(type)) {
+      throw new Refused("flags_invalid");
+    }
+    // When an answer leaves is of no concern to what it says.
+    if ((flags & Flag.isOnce) === 0) return this.#apply(type, key, new Body(body));
     if (READING.includes(type)) throw new Refused("flags_invalid");
     const idBytes = body[0];
     if (idBytes === undefined) throw new Refused("body_invalid");

@@ -123,11 +123,21 @@ export const Strategy = v.variant(
 /** 1 unless given. It may exceed the limit: such a request is refused and says why. */
 const cost = v.optional(amount("Cost of the request."), 1);
 
+const durability = v.optional(
+  v.pipe(
+    v.picklist(["strict", "relaxed"], "expected one of strict, relaxed"),
+    v.description(
+      "`relaxed` answers before the decision is on disk: a crash may take back what was charged within the last 50 ms.",
+    ),
+  ),
+  "strict",
+);
+
 /** A request to charge or to refund. */
-export const limitBody = v.strictObject({ strategy: Strategy, cost });
+export const limitBody = v.strictObject({ strategy: Strategy, cost, durability });
 
 /** Without a cost: a peek asks about a request of cost 1. */
-export const peekBody = v.strictObject({ strategy: Strategy });
+export const peekBody = v.strictObject({ strategy: Strategy, durability });
 
 /** A count of units or decisions, from 0. */
 const units = (description: string) => integer(0, Number.MAX_SAFE_INTEGER, description);
@@ -203,7 +213,7 @@ const requestsMessage = `expected 1 to ${LIMIT_REQUESTS_MAX} requests`;
 /** Requests with their names, which a single request has in its path. */
 export const limitManyBody = v.strictObject({
   requests: v.pipe(
-    v.array(v.strictObject({ ...names, strategy: Strategy, cost }), requestsMessage),
+    v.array(v.strictObject({ ...names, strategy: Strategy, cost, durability }), requestsMessage),
     v.minLength(1, requestsMessage),
     v.maxLength(LIMIT_REQUESTS_MAX, requestsMessage),
   ),
