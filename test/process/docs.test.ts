@@ -445,6 +445,28 @@ describe("the recipe", () => {
     expect(await (await ask("/api/report", "pro-1")).json()).toEqual({ remaining: 595 });
   });
 
+  it("the recipe A hot API key decides most requests without a call, and refuses those above its limit", async () => {
+    const recipe = await start("A hot API key");
+    const ask = async (): Promise<{ status: number; isLocal?: boolean }> => {
+      const response = await fetch(`${recipe}/api/time`, { headers: { "x-api-key": "hot" } });
+      return { isLocal: false, ...((await response.json()) as object), status: response.status };
+    };
+    const startMs = performance.now();
+    const answers: Awaited<ReturnType<typeof ask>>[] = [];
+    for (let i = 0; i < 100; i++) answers.push(await ask());
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+    expect(answers.filter(({ isLocal }) => isLocal).length).toBeGreaterThan(40);
+    while (answers.length < 1100) {
+      answers.push(...(await Promise.all(Array.from({ length: 25 }, ask))));
+    }
+    const seconds = (performance.now() - startMs) / 1000;
+    const statuses = answers.map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([200, 429]));
+    // The bound of the bucket, with units that live for 200 ms.
+    const allowed = statuses.filter((status) => status === 200).length;
+    expect(allowed).toBeLessThanOrEqual(200 + 100 * (seconds + 0.2));
+  });
+
   it("the recipe Job semaphore runs two jobs at a time, and refuses one that waited too long", async () => {
     const recipe = await start("Job semaphore");
     // Six reports of a second, two at a time, take three seconds at least.

@@ -45,9 +45,9 @@ export function KeyCards({
         </KeyCard>
         <KeyCard {...common} title="Hottest keys" head="Decisions" keys={hottest}>
           One shard decides all requests of a key. If it refuses most of them, set{" "}
-          <code>cache: true</code>. If it grants most of them, shard the key: divide its limit among
-          several keys, such as <code>video:1</code> to <code>video:8</code>. If they come in short
-          bursts, raise the burst.
+          <code>cache: true</code>. If it grants most of them, set <code>local: true</code>: the
+          application then decides most of them itself, from units that it draws ahead. If they come
+          in short bursts, raise the burst.
         </KeyCard>
       </div>
       {opened === null ? null : (
