@@ -1,0 +1,165 @@
+/**
+ * Charges limits of one or several shards: all of them, or none.
+ *
+ * Limits of one shard are one step of its engine. Over several shards each charges its part under an id, all at once;
+ * where one refuses, or its answer stays out, the others are told to give back what they charged under the id. So for one
+ * round trip other callers may be refused by a charge that does not last. A door that ends in between leaves charges
+ * standing: too much may be refused then, and never too much allowed.
+ */
+import { refusalOf } from "../base/failure.ts";
+import { inTime, withTimeout } from "../base/in-time.ts";
+import { shardName } from "../base/names.ts";
+import { isUnknownMethod } from "../base/unknown-method.ts";
+import type { LimitEntry } from "../engine/limit-all-entries.ts";
+import { Refusal } from "../engine/refusal.ts";
+import { REPLY_HEADER_BYTES } from "../wire/edge/command.ts";
+import { decisionBytes, readDecision } from "../wire/edge/decision.ts";
+import { Keyspace } from "../wire/keyspace.ts";
+import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
+import type { ShardMap } from "./placement.ts";
+
+/** How long a shard's answer to a charge is waited for where others have charged: they hold units back meanwhile. */
+const CHARGE_MS = 5000;
+
+/** The shards, as far as limits are charged together: see `ShardCalls`. */
+export interface ChargingShards {
+  readonly map: Pick<ShardMap, "namespace" | "shardOf">;
+  limitAll(shard: number, body: Uint8Array, id: Uint8Array | null): Promise<Uint8Array>;
+  cancelLimits(shard: number, body: Uint8Array, id: Uint8Array): Promise<void>;
+}
+
+/** What one shard has of the limits. */
+interface Part {
+  readonly shard: number;
+  readonly entries: readonly LimitEntry[];
+  /** The entries, as a body of their own. */
+  readonly body: Uint8Array;
+}
+
+/** The answer of a shard. */
+interface Answer {
+  /** All of the part was charged. */
+  readonly isCharged: boolean;
+  /** Decisions, in the order of the part's entries. */
+  readonly decisions: readonly Uint8Array[];
+}
+
+/**
+ * Charges all entries, or none, and returns their decisions in order.
+ *
+ * @param newId 16 bytes that no other call has
+ * @throws Refusal when nothing was charged; what a shard throws, when that is unknown
+ */
+export async function chargeTogether(
+  shards: ChargingShards,
+  entries: readonly LimitEntry[],
+  newId: () => Uint8Array,
+): Promise<Uint8Array[]> {
+  const parts = partsOf(shards, entries);
+  const answers =
+    parts.length === 1
+      ? [await charge(shards, parts[0]!, null)]
+      : await chargeParts(shards, parts, newId());
+  const decisions = new Map(
+    parts.flatMap((part, i) => part.entries.map((entry, j) => [entry, answers[i]!.decisions[j]!])),
+  );
+  return entries.map((entry) => decisions.get(entry)!);
+}
+
+function partsOf({ map }: ChargingShards, entries: readonly LimitEntry[]): Part[] {
+  const groups = new Map<number, LimitEntry[]>();
+  for (const entry of entries) {
+    const shard = map.shardOf(Keyspace.throttr, entry.bytes, entry.keyAt, entry.keyBytes);
+    groups.set(shard, [...(groups.get(shard) ?? []), entry]);
+  }
+  return [...groups].map(([shard, own]) => ({ shard, entries: own, body: bodyOf(own) }));
+}
+
+function bodyOf(entries: readonly LimitEntry[]): Uint8Array {
+  const body = new Uint8Array(entries.reduce((sum, { at, end }) => sum + end - at, 1));
+  body[0] = entries.length;
+  let to = 1;
+  for (const { bytes, at, end } of entries) {
+    body.set(bytes.subarray(at, end), to);
+    to += end - at;
+  }
+  return body;
+}
+
+/** @throws Refusal when the shard charged nothing */
+async function charge(
+  shards: ChargingShards,
+  { shard, entries, body }: Part,
+  id: Uint8Array | null,
+): Promise<Answer> {
+  try {
+    return readAnswer(await shards.limitAll(shard, body, id), entries);
+  } catch (error) {
+    if (isUnknownMethod(error)) throw new Refusal(OLD_SHARD);
+    throw error;
+  }
+}
+
+/**
+ * Charges the parts of several shards. Where not all is charged, what others have charged is given back before anything is
+ * answered.
+ *
+ * @throws what a shard threw
+ */
+async function chargeParts(
+  shards: ChargingShards,
+  parts: readonly Part[],
+  id: Uint8Array,
+): Promise<Answer[]> {
+  const outcomes = await Promise.allSettled(
+    parts.map((part) => withTimeout(charge(shards, part, id), CHARGE_MS)),
+  );
+  const answers = outcomes.flatMap((outcome) =>
+    outcome.status === "fulfilled" ? [outcome.value] : [],
+  );
+  if (answers.length === parts.length && answers.every(({ isCharged }) => isCharged)) {
+    return answers;
+  }
+  const open = parts.filter((_, i) => mayBeCharged(outcomes[i]!));
+  await Promise.all(open.map((part) => cancel(shards, part, id)));
+  const failures = outcomes.filter(({ status }) => status === "rejected");
+  // What is unknown of one shard is unknown of the call, whatever another one says.
+  const failure = failures.find(mayBeCharged) ?? failures[0];
+  if (failure?.status === "rejected") throw failure.reason;
+  return answers;
+}
+
+function mayBeCharged(outcome: PromiseSettledResult<Answer>): boolean {
+  if (outcome.status === "fulfilled") return outcome.value.isCharged;
+  return !(outcome.reason instanceof Refusal) && refusalOf(outcome.reason) === null;
+}
+
+/** A cancel that fails is logged: its charge stays, and nothing is allowed that should not be. */
+async function cancel(
+  shards: ChargingShards,
+  { shard, body }: Part,
+  id: Uint8Array,
+): Promise<void> {
+  const name = shardName.format(shards.map.namespace, shard);
+  await inTime(shards.cancelLimits(shard, body, id), name, "cancel_failed");
+}
+
+/** @throws Refusal when the shard says that it charged nothing, and why */
+function readAnswer(reply: Uint8Array, entries: readonly LimitEntry[]): Answer {
+  const body = reply.subarray(REPLY_HEADER_BYTES);
+  if (reply[0] !== STATUS_SUCCESS) throw new Refusal(new TextDecoder().decode(body));
+  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
+  let at = 0;
+  let isCharged = true;
+  const decisions = entries.map(({ isShadow }) => {
+    const end = at + decisionBytes(view, at);
+    if (!isShadow && !readDecision(view, at).allowed) isCharged = false;
+    const decision = body.subarray(at, end);
+    at = end;
+    return decision;
+  });
+  return { isCharged, decisions };
+}
+
+const OLD_SHARD =
+  "request_type_unknown: a shard still runs a release before 0.5.0, which cannot charge limits together; nothing was charged";
