@@ -63,6 +63,11 @@ export class Site {
     return this.#portBase + valueSize;
   }
 
+  /** Where the server speaks HTTP. */
+  get url(): string {
+    return `http://127.0.0.1:${this.#portBase + HTTP_OFFSET}`;
+  }
+
   /** Builds the Worker. Nothing else runs meanwhile. */
   build(): void {
     const config = this.#writeConfig("build.toml", join(ROOT, "src/worker/index.ts"));
