@@ -16,9 +16,8 @@ export const resultJson = <Result extends LimitResult>({ quotas, ...result }: Re
 export function resultText(output: Output, result: LimitResult): string {
   const { success, remaining, limit, reset: resetMs, retryAfterMs, reason, quotas } = result;
   const room = `${remaining} of ${limit} left`;
-  const never =
-    reason === undefined ? "waiting does not help" : "the cost is above the limit's capacity";
-  const wait = retryAfterMs === null ? never : `retry in ${shownWait(retryAfterMs)}`;
+  const wait =
+    reason === undefined ? waitText(retryAfterMs) : "the cost is above the limit's capacity";
   const until = resetMs === null ? "" : `, reset ${shownTime(resetMs)}`;
   const line = success
     ? `${output.good("allowed")}  ${room}${until}`
@@ -35,6 +34,10 @@ const QUOTAS: readonly Column<[string, LimitResult["quotas"][string]]>[] = [
   ["LIMIT", ([, { limit }]) => limit, "right"],
   ["RESET", ([, { reset }]) => (reset === null ? "never" : shownTime(reset))],
 ];
+
+/** When a refused request may be repeated. */
+export const waitText = (retryAfterMs: number | null): string =>
+  retryAfterMs === null ? "waiting does not help" : `retry in ${shownWait(retryAfterMs)}`;
 
 /** A wait for people, rounded up: a caller who waits as long as it says is not refused for a rounded millisecond. */
 export function shownWait(ms: number): string {

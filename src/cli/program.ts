@@ -18,6 +18,7 @@ import { addHealth } from "./commands/health.ts";
 import { addInit } from "./commands/init.ts";
 import { LEASES } from "./commands/leases.ts";
 import { addLimit } from "./commands/limit.ts";
+import { addLimitAll } from "./commands/limit-all.ts";
 import { LIMIT_FIGURES } from "./commands/limits.ts";
 import { addMonitor } from "./commands/monitor.ts";
 import { addNamespaces } from "./commands/namespaces.ts";
@@ -81,7 +82,7 @@ const OWN = "This command line:";
 /** The commands in the order and under the headings of `--help`. */
 const GROUPS: readonly (readonly [heading: string, adders: readonly AddCommand[]])[] = [
   ["Records:", [...COUNTERS, ...BUFFERS, ...RECORD_COMMANDS]],
-  ["Rate limits:", [addLimit, addDraw, ...LIMIT_FIGURES]],
+  ["Rate limits:", [addLimit, addLimitAll, addDraw, ...LIMIT_FIGURES]],
   ["Semaphores:", [...LEASES, ...SEMAPHORE_COMMANDS]],
   ["Channels:", [...CHANNELS]],
   ["Figures:", [...FIGURES, addMonitor, addBench]],

@@ -17,8 +17,13 @@ import { positiveArgument, wholeArgument } from "./options.ts";
 
 /** Strategies with a burst and a rate. */
 export const BUCKETS = ["token_bucket", "leaky_bucket", "gcra"] as const;
+/** Strategies with a limit and a window. */
+export const WINDOWS = ["fixed_window", "sliding_window"] as const;
 /** All strategies, as `--strategy` names them. */
-export const STRATEGIES = [...BUCKETS, "fixed_window", "sliding_window", "composite"] as const;
+export const STRATEGIES = [...BUCKETS, ...WINDOWS, "composite"] as const;
+
+export type BucketName = (typeof BUCKETS)[number];
+export type WindowName = (typeof WINDOWS)[number];
 
 /** The flags that describe a strategy, as parsed. */
 export interface StrategyOptions {
@@ -29,7 +34,7 @@ export interface StrategyOptions {
   /** In milliseconds. */
   readonly window?: number;
   readonly quota?: readonly Quota[];
-  readonly secondary?: (typeof BUCKETS)[number];
+  readonly secondary?: BucketName;
 }
 
 /** Adds the arguments that name a limit. */

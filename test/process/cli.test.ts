@@ -515,6 +515,55 @@ describe("limits", () => {
     expect({ exitCode, err }).toEqual({ exitCode: 2, err: expect.stringMatching(message) });
   });
 
+  it("several limits are charged together, and a refusal names the limit that refused and charges none", async () => {
+    const all = v.strictObject({
+      success: v.boolean(),
+      refusedBy: v.nullable(count),
+      retryAfterMs: v.nullable(v.number()),
+      results: v.array(result),
+    });
+    const limits = "user//a=b=2/1h organisation/acme=3/1h service/all=100@10";
+    const allowed = await json(`limit-all ${limits}`, all);
+    expect(allowed).toMatchObject({ success: true, refusedBy: null, retryAfterMs: 0 });
+    expect(allowed.results.map(({ name, key, remaining }) => [name, key, remaining])).toEqual([
+      ["user", "/a=b", 1],
+      ["organisation", "acme", 2],
+      ["service", "all", 99],
+    ]);
+    await json(`limit-all organisation/acme=3/1h --cost 2`, all);
+    const refused = await json(`limit-all ${limits}`, all, 1);
+    expect(refused).toMatchObject({ success: false, refusedBy: 1 });
+    expect(refused.retryAfterMs).toBeGreaterThan(3_500_000);
+    const { out } = await run(`limit-all ${limits}`);
+    expect(out).toMatch(
+      /^refused {2}by organisation\/acme, retry in .*\nNAME +WHO +ALLOWED +LEFT +LIMIT\n/,
+    );
+    expect(out).toMatch(/\norganisation +acme +no +0 +3\n/);
+    expect(
+      (await run("limit user /a=b --strategy fixed_window --limit 2 --window 1h")).out,
+    ).toMatch(/^allowed {2}0 of 2 left/);
+  });
+
+  it("several limits may be sliding windows and buckets of another strategy", async () => {
+    const line = "limit-all user/ada=2/1h service/all=5@1 --windows sliding_window --buckets gcra";
+    expect((await run(line)).out).toMatch(/^allowed\nNAME .*\nuser +ada +yes +1 +2\n/);
+    const strategy = "--strategy sliding_window --limit 2 --window 1h";
+    expect((await run(`limit user ada ${strategy} --peek`)).out).toMatch(/^allowed {2}1 of 2 left/);
+    const bucket = "--strategy gcra --burst 5 --rate 1";
+    expect((await run(`limit service all ${bucket}`)).exitCode).toBe(0);
+  });
+
+  it.each(["user", "user/ada", "user/ada=5", "user/ada=5/never", "user/ada=0@1", "/ada=5/1m"])(
+    "limits are not asked together about %s, and it exits with 2",
+    async (limit) => {
+      const { exitCode, err } = await run(`limit-all ${limit}`);
+      expect({ exitCode, err }).toMatchObject({
+        exitCode: 2,
+        err: expect.stringMatching(/Expect/),
+      });
+    },
+  );
+
   it("limits of the command line are those of the library", async () => {
     const strategy = tokenBucket({ burst: 3, rate: 0.001 });
     const limiter = new RateLimiter({ throttr: server.client, name: "api", strategy });
