@@ -27,6 +27,8 @@ import { LocalDecider } from "./local/local-decider.ts";
 import { RelaxedCalls, type DecisionCalls } from "./relaxed.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
 
+const NO_OPTIONS: LimitOptions = {};
+
 /**
  * A rate limiter. A key is any text that is not empty: an IP address, an e-mail address, a path; see `encodeKey`.
  *
@@ -75,8 +77,8 @@ export class RateLimiter {
    * @example
    * const { success, remaining } = await limiter.limit("ada", { cost: 2 });
    */
-  async limit(key: string, options: LimitOptions = {}): Promise<RateLimitResult> {
-    checkOptions(options, LIMIT, "limit");
+  async limit(key: string, options: LimitOptions = NO_OPTIONS): Promise<RateLimitResult> {
+    if (options !== NO_OPTIONS) checkOptions(options, LIMIT, "limit");
     const { cost = 1, idempotencyKey, signal, waitUntil } = options;
     if (idempotencyKey === undefined && !signal?.aborted) {
       const known = this.#decider.decide(key, cost, waitUntil);

@@ -52,14 +52,18 @@ export function decisionOf(answer: LimitResult): RateLimitResult {
   };
 }
 
-/** A grant with units that were charged before and are still to be had: they count as remaining. */
+/**
+ * A grant of the server, as it is with units that it has charged and that are still to be had here. The hot path: it
+ * spreads no object.
+ *
+ * @param isLocal whether the grant is one of this isolate
+ */
 export function withUnits(
   grant: RateLimitResult,
   units: number,
   isLocal: boolean,
 ): RateLimitResult {
   const { limit, reset } = grant;
-  const remaining = grant.remaining + units;
   const quotas: Record<string, QuotaResult> = {};
   for (const name in grant.quotas) {
     const quota = grant.quotas[name]!;
@@ -70,6 +74,7 @@ export function withUnits(
       reset: quota.reset,
     };
   }
+  const remaining = grant.remaining + units;
   return isLocal
     ? { success: true, limit, remaining, reset, retryAfterMs: 0, quotas, local: true }
     : { success: true, limit, remaining, reset, retryAfterMs: 0, quotas };

@@ -54,7 +54,7 @@ export class Allowance {
   readonly #demand: Demand;
   /** Units that were here after the last draw. */
   #full = 0;
-  #granted: RateLimitResult | null = null;
+  #grant: RateLimitResult | null = null;
   #refusal: Refusal | null = null;
   /** The draw that others don't repeat while it is under way. */
   #leading: Ask | null = null;
@@ -74,7 +74,7 @@ export class Allowance {
     this.#demand.note(cost, monotonicMs);
     if (this.#draws.spend(cost, nowMs, monotonicMs)) {
       this.#grants++;
-      return withUnits(this.#granted!, this.#draws.left, true);
+      return withUnits(this.#grant!, this.#draws.left, true);
     }
     return this.#refusal === null ? null : this.#refuse(this.#refusal, cost, monotonicMs);
   }
@@ -145,7 +145,7 @@ export class Allowance {
     const decision = decisionOf(drawn);
     const { success, retryAfterMs } = decision;
     if (success) {
-      this.#granted = decision;
+      this.#grant = decision;
       return { result: withUnits(decision, this.#draws.left, false), draw };
     }
     if (retryAfterMs === null) return { result: decision, draw };
@@ -174,9 +174,12 @@ export class Allowance {
     this.#full = this.#draws.left;
   }
 
-  /** The clock went back: no draw knows its age any more. */
+  /** The clock went back: nothing knows its age any more. */
   end(): void {
     this.#draws.end();
+    this.#demand.forget();
+    this.#refusal = null;
+    this.#leading = null;
   }
 
   /** The key was refunded: a refusal is out of date, also one that is on its way. */

@@ -22,6 +22,11 @@ export class Demand {
     this.#asked += units;
   }
 
+  /** Forgets what was asked for. */
+  forget(): void {
+    this.#startMs = -Infinity;
+  }
+
   /** Units of the last term: those of the present one, and a share of those before it, as its rest is long. */
   perTerm(monotonicMs: number): number {
     const share = Math.max(0, 1 - (monotonicMs - this.#startMs) / this.#termMs);

@@ -50,17 +50,15 @@ export class LocalDecider implements Decider {
   readonly #allowances: Allowances;
   readonly #scopeId: string;
   #scope: Scope;
-  readonly #monotonicMs: () => number;
   readonly #returnsAtEnd: boolean;
 
   constructor(exact: Decider, settings: LocalSettings) {
     this.#exact = exact;
-    const { name, strategy, clock, lease, store } = settings;
+    const { name, strategy, lease, store } = settings;
     this.#settings = settings;
     this.#allowances = allowancesOf(store);
     this.#scopeId = `${name}\n${lease.leaseMs}\n${JSON.stringify(strategy)}`;
     this.#scope = this.#allowances.scope(this.#scopeId);
-    this.#monotonicMs = () => clock.monotonicMs?.() ?? clock.nowMs();
     this.#returnsAtEnd = isLongerThan(strategy, lease.termMs);
   }
 
@@ -73,8 +71,9 @@ export class LocalDecider implements Decider {
   decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null {
     const allowance = this.#scope.get(key) ?? this.#open(key, encodeNow(key), waitUntil);
     if (allowance === null || !(Number.isSafeInteger(cost) && cost > 0)) return null;
-    const nowMs = this.#settings.clock.nowMs();
-    const monotonicMs = this.#monotonicMs();
+    const { clock } = this.#settings;
+    const nowMs = clock.nowMs();
+    const monotonicMs = clock.monotonicMs === undefined ? nowMs : clock.monotonicMs();
     this.#allowances.noteTime(nowMs);
     const result = allowance.decide(cost, nowMs, monotonicMs);
     if (result !== null && allowance.isLow(cost, monotonicMs)) this.#refill(allowance, waitUntil);
@@ -189,6 +188,11 @@ export class LocalDecider implements Decider {
     } finally {
       for (const { allowance, ask } of messages) allowance.finish(ask);
     }
+  }
+
+  #monotonicMs(): number {
+    const { clock } = this.#settings;
+    return clock.monotonicMs === undefined ? clock.nowMs() : clock.monotonicMs();
   }
 
   /**
