@@ -176,7 +176,8 @@ export function rateLimit<E extends Env>(options: RateLimitOptions<E>): Middlewa
     const chosen = typeof limiter === "function" ? await limiter(c) : limiter;
     const key = await keyOf(c);
     const charge = { cost: typeof cost === "function" ? await cost(c) : cost };
-    const result = await chosen.limit(key, charge);
+    const waitUntil = (work: Promise<unknown>): void => keepAlive(c, work);
+    const result = await chosen.limit(key, { ...charge, waitUntil });
     setVariable(c, requestPropertyName, result);
 
     const { success, reason } = decisionIn(result);
@@ -206,6 +207,18 @@ function keyFunctionOf<E extends Env>({
   if (keyOf !== undefined && (key === undefined || keyGenerator === undefined)) return keyOf;
   const expected = "expected a function, either as key or as keyGenerator";
   throw configurationInvalid("key", expected, keyOf);
+}
+
+/** Keeps work alive after the response, where the platform would end it. */
+function keepAlive<E extends Env>(c: Context<E>, work: Promise<unknown>): void {
+  let context: Context["executionCtx"];
+  try {
+    // Hono throws where the application was called without one, as in Node: nothing ends the work there.
+    context = c.executionCtx;
+  } catch {
+    return;
+  }
+  context.waitUntil(work);
 }
 
 function isBelow400<E extends Env>(c: Context<E>): boolean {

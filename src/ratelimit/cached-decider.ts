@@ -1,4 +1,5 @@
 /** Answers with refusals of a `RefusalCache`, and asks for the rest. */
+import type { DrawReturn } from "../wire/edge/draw.ts";
 import type { Clock } from "../wire/clock.ts";
 import type { LimitStrategy } from "../wire/edge/limit.ts";
 import type { Decider, Wish } from "./decider.ts";
@@ -41,6 +42,10 @@ export class CachedDecider implements Decider {
     const decisions = await this.#exact.ask(wishes, undefined);
     for (const [i, decision] of decisions.entries()) this.#note(wishes[i]!, askedAt, decision);
     return decisions;
+  }
+
+  takeReturns(): DrawReturn[] {
+    return [];
   }
 
   noteRefund(key: string): void {

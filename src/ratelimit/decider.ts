@@ -1,4 +1,5 @@
 /** How a limiter decides: by asking for each request, or from what it knows. */
+import type { DrawReturn } from "../wire/edge/draw.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import type { DecisionCalls } from "./relaxed.ts";
@@ -19,6 +20,8 @@ export interface Decider {
   decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null;
   /** Asks the server in one call, and learns from its answers. Requests with an idempotency key may take another one. */
   ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]>;
+  /** Takes all units of a key that are here, for a message that gives them back. */
+  takeReturns(key: string): DrawReturn[];
   /** A key was refunded, or may have been. */
   noteRefund(key: string): void;
   /** A key was reset, or may have been. */
@@ -45,6 +48,10 @@ export class ExactDecider implements Decider {
         : await this.#throttr.limitMany(requests);
     checkCount(results.length, requests.length);
     return results.map(decisionOf);
+  }
+
+  takeReturns(): DrawReturn[] {
+    return [];
   }
 
   noteRefund(): void {}

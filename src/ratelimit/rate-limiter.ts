@@ -1,5 +1,6 @@
 /** The rate limiter: a name, a strategy, and a policy for when the server can't be asked. */
 import { checkOptions, idempotencyKeyOf, invalid } from "../wire/edge/argument.ts";
+import type { DrawReturn } from "../wire/edge/draw.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
@@ -26,6 +27,9 @@ import {
 import { LocalDecider } from "./local/local-decider.ts";
 import { RelaxedCalls, type DecisionCalls } from "./relaxed.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
+
+/** Takes all units of a key that a limiter has in this isolate, for a message that gives them back: see `local`. */
+export let takeReturns: (limiter: RateLimiter, key: string) => DrawReturn[];
 
 const NO_OPTIONS: LimitOptions = {};
 
@@ -55,6 +59,10 @@ export class RateLimiter {
   readonly #decisions: DecisionCalls;
   readonly #calls: LimiterCalls;
   readonly #decider: Decider;
+
+  static {
+    takeReturns = (limiter, key) => limiter.#decider.takeReturns(key);
+  }
 
   /** @throws RateLimitError with code and field */
   constructor(options: RateLimiterOptions) {

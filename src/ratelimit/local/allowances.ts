@@ -19,7 +19,7 @@ export class Allowances {
   #latestMs = -Infinity;
   /** The server had no draws when it was asked last: until then limits are asked exactly. By a clock that never goes back. */
   #exactUntilMs = -Infinity;
-  #hasWarned = false;
+  readonly #warnings = new Set<string>();
 
   constructor(keysMax: number) {
     this.#keysMax = keysMax;
@@ -57,12 +57,16 @@ export class Allowances {
     return monotonicMs < this.#exactUntilMs;
   }
 
-  /** Notes that the server has no draws. @returns true for the first time */
-  noteExact(untilMs: number): boolean {
+  /** Notes that the server has no draws, so that it is not asked for one before `untilMs`. */
+  noteExact(untilMs: number): void {
     this.#exactUntilMs = untilMs;
-    const isFirst = !this.#hasWarned;
-    this.#hasWarned = true;
-    return isFirst;
+  }
+
+  /** Warns of what works otherwise than the developer expects, once. */
+  warn(text: string): void {
+    if (this.#warnings.has(text)) return;
+    this.#warnings.add(text);
+    console.warn(`throttr-edge: ${text}`);
   }
 
   #removeFirst(): Allowance {

@@ -42,7 +42,9 @@ const IS_WORKER =
   "Cloudflare-Workers";
 
 const WITHOUT_DRAWS =
-  "throttr-edge: the server has no DRAW, so limiters with `local` ask it for every decision; update the server to 0.5";
+  "the server has no DRAW, so limiters with `local` ask it for every decision; update the server to 0.5";
+const CAN_NOT_WAIT =
+  "`waitUntil` failed, so the work that units need after a response may be cut off; expected (work) => ctx.waitUntil(work)";
 
 export class LocalDecider implements Decider {
   readonly #exact: Decider;
@@ -97,17 +99,14 @@ export class LocalDecider implements Decider {
     });
   }
 
-  /** Takes all units of a key, to be given back by the caller. */
-  takeAll(key: string): DrawReturn[] {
+  takeReturns(key: string): DrawReturn[] {
     return this.#scope.get(key)?.takeAll(this.#monotonicMs()) ?? [];
   }
 
-  /** Notes that a key was refunded. */
   noteRefund(key: string): void {
     this.#scope.get(key)?.noteRefund();
   }
 
-  /** Notes that a key was reset. */
   noteReset(key: string): void {
     this.#scope.get(key)?.noteReset();
   }
@@ -127,7 +126,8 @@ export class LocalDecider implements Decider {
       return await this.#send(messages, waitUntil);
     } catch (error) {
       if (!isWithoutDraws(error)) throw error;
-      if (this.#allowances.noteExact(monotonicMs + EXACT_MS)) console.warn(WITHOUT_DRAWS);
+      this.#allowances.noteExact(monotonicMs + EXACT_MS);
+      this.#allowances.warn(WITHOUT_DRAWS);
       return await this.#exact.ask(wishes, waitUntil);
     }
   }
@@ -159,7 +159,9 @@ export class LocalDecider implements Decider {
   #giveBack(allowance: Allowance, waitUntil: WaitUntil | undefined, draw?: Draw): void {
     this.#beside(waitUntil, async () => {
       const { clock } = this.#settings;
-      if (draw !== undefined) await pause(Math.max(0, draw.endMs - clock.nowMs()), clock, []);
+      if (draw !== undefined) {
+        await pause(Math.max(0, draw.monotonicEndMs - this.#monotonicMs()), clock, []);
+      }
       const ask = allowance.giveBack(clock.nowMs(), this.#monotonicMs(), draw);
       if (ask !== null) await this.#send([{ allowance, ask }], waitUntil);
     });
@@ -204,7 +206,11 @@ export class LocalDecider implements Decider {
     if (extend === undefined && IS_WORKER) return;
     // A message that failed has lost its units, and the next one tells the caller if the server can't be asked.
     const done = work().catch(() => {});
-    extend?.(done);
+    try {
+      extend?.(done);
+    } catch {
+      this.#allowances.warn(CAN_NOT_WAIT);
+    }
   }
 }
 
