@@ -261,6 +261,20 @@ describe("a lost connection", () => {
     expect([once.is, unsent.is]).toEqual([quotaOf("c"), quotaOf("d")]);
   });
 
+  it("a draw on a lost connection may have been applied, so the next one does not carry it", async () => {
+    const { server, clock, client } = await startOpen();
+    const strategy = { strategy: "gcra", burst: 5, rate: 1 } as const;
+    const drawn = outcome(client.draw({ name: "api", key: "a", strategy }));
+    void client.query("b");
+    await turn();
+    server.connection.end();
+    await clock.pass(1_000);
+    server.connection.open();
+    expect(drawn.is).toBe("outcome_unknown");
+    expect(server.connections).toHaveLength(2);
+    expect(server.connection.frames.map(({ name }) => name)).toEqual(["b"]);
+  });
+
   it("a lost connection keeps the order of sent calls and of those behind them", async () => {
     const { server, clock, client } = await startOpen();
     const once = (idempotencyKey: string) => ({ ...TTL, idempotencyKey });

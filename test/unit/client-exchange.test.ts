@@ -542,6 +542,27 @@ describe("a service binding", () => {
   });
 });
 
+describe("draws", () => {
+  const draw = {
+    name: "api",
+    key: "a",
+    strategy: { strategy: "gcra", burst: 5, rate: 1 },
+  } as const;
+
+  it.each([
+    ["an answer that was lost", failure("fetch failed", "UND_ERR_HEADERS_TIMEOUT")],
+    ["a failure of the server", () => responseOf(502, "bad gateway")],
+    ["replies that don't fit", problem(413, "reply_too_large")],
+  ])("a draw may have been applied, so it is not sent again after %s", async (_, answer) => {
+    const { server, clock, client } = start([answer]);
+    const calls = [client.draw(draw), client.drawMany([draw, draw])];
+    const ended = codesOf(calls);
+    await clock.pass(60_000);
+    expect(await ended).toEqual(["outcome_unknown", "outcome_unknown"]);
+    expect(server.requests).toHaveLength(1);
+  });
+});
+
 describe("whatever happens", () => {
   it("every call is settled once, with its own result, and none is applied twice", async () => {
     const answers = fc.array(

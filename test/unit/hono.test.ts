@@ -587,6 +587,28 @@ describe("options", () => {
     ]);
   });
 
+  it("a limiter gets the waitUntil of the request, and none where the platform has none", async () => {
+    const given: ((work: Promise<unknown>) => void)[] = [];
+    const limiter = limiterOf();
+    const limit = limiter.limit.bind(limiter);
+    limiter.limit = async (key, options = {}) => {
+      given.push(options.waitUntil!);
+      return await limit(key, options);
+    };
+    const app = appOf({}, limiter);
+    const kept: Promise<unknown>[] = [];
+    const context = {
+      waitUntil: (work: Promise<unknown>) => void kept.push(work),
+      passThroughOnException: () => {},
+      props: {},
+    };
+    await app.request("/200", {}, {}, context);
+    await app.request("/200");
+    const work = Promise.resolve();
+    for (const waitUntil of given) waitUntil(work);
+    expect(kept).toEqual([work]);
+  });
+
   it("skipped requests are not counted", async () => {
     const app = appOf({ skip: async (c) => c.req.query("free") === "1" });
     const calls = await callsOf(async () => {
