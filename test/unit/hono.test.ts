@@ -591,8 +591,8 @@ describe("options", () => {
     const given: ((work: Promise<unknown>) => void)[] = [];
     const limiter = limiterOf();
     const limit = limiter.limit.bind(limiter);
-    limiter.limit = async (key, options = {}) => {
-      given.push(options.waitUntil!);
+    limiter.limit = async (key, options) => {
+      given.push(options!.waitUntil!);
       return await limit(key, options);
     };
     const app = appOf({}, limiter);
