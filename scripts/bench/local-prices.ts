@@ -7,7 +7,7 @@ import type { PacedLoad, PacedMeasurement } from "./paced-load.ts";
 import type { CheckName } from "./workers/check-load.ts";
 
 /** In the order of the table. */
-export const PRICED_WAYS = ["limit"] as const satisfies CheckName[];
+export const PRICED_WAYS = ["limit", "relaxed", "local"] as const satisfies CheckName[];
 export type PricedWay = (typeof PRICED_WAYS)[number];
 
 export interface RatePrice extends Bill {

@@ -15,10 +15,15 @@ import type { CheckName } from "./workers/check-load.ts";
 
 /** In the order of the table. */
 export const WAYS = [
-  "map",
   "limit",
   "embedded",
+  "relaxed",
+  "relaxedEmbedded",
+  "local",
+  "localEmbedded",
   "limitMany",
+  "localMany",
+  "map",
   "counter",
   "put",
   "empty",
@@ -65,7 +70,10 @@ const MANY_KEYS = 32;
 /** Decisions that a message asks for where throughput is measured: so many that the message itself hardly counts. */
 const FAST_LOOP = 4096;
 const CALL_LOOP = 16;
-const FAST_WAYS: readonly Way[] = ["map"];
+/** Calls of many decisions. */
+const MANY_WAYS: readonly Way[] = ["limitMany", "localMany"];
+/** Those that decide in memory. */
+const FAST_WAYS: readonly Way[] = ["local", "localEmbedded", "map"];
 
 export async function measureLocal(
   lab: Lab,
@@ -114,7 +122,7 @@ class Local {
     const measured = new Map<Way, WayRound>();
     for (let i = 0; i < WAYS.length; i++) {
       const way = WAYS[(i + round) % WAYS.length]!;
-      const lone = await this.#ask(way, way === "limitMany" ? MANY_KEYS : 1, 1);
+      const lone = await this.#ask(way, MANY_WAYS.includes(way) ? MANY_KEYS : 1, 1);
       measured.set(way, { lone, many: await this.#askMany(way) });
     }
     if (this.#redis !== null) {
@@ -126,7 +134,7 @@ class Local {
 
   async #askMany(way: (typeof WAYS)[number], durationMs?: number): Promise<LimitsMeasurement> {
     const loop = FAST_WAYS.includes(way) ? FAST_LOOP : CALL_LOOP;
-    return await this.#ask(way, way === "limitMany" ? MANY_KEYS : loop, DEPTH, durationMs);
+    return await this.#ask(way, MANY_WAYS.includes(way) ? MANY_KEYS : loop, DEPTH, durationMs);
   }
 
   async #ask(

@@ -7,10 +7,15 @@ import { WAYS, type LocalFigures, type Way, type WayFigures } from "./local.ts";
 import { list, section, table } from "./markdown.ts";
 
 const WAY_NAMES: Readonly<Record<Way, string>> = {
-  map: "`Map` of token buckets",
-  limit: "`limit`, service binding",
-  embedded: "`limit`, inside the Worker",
+  limit: "exact, service binding",
+  embedded: "exact, inside the Worker",
+  relaxed: "relaxed, service binding",
+  relaxedEmbedded: "relaxed, inside the Worker",
+  local: "`local`, service binding",
+  localEmbedded: "`local`, inside the Worker",
   limitMany: "`limitMany` of 32, service binding",
+  localMany: "`local`, `limitMany` of 32",
+  map: "`Map` of token buckets",
   counter: "own counter object, SQL",
   put: "own counter object, get and put",
   empty: "empty call to an object",
@@ -26,7 +31,8 @@ export function localText(figures: LocalFigures): string {
   return section(
     "Ways to decide",
     list([
-      "Token buckets on one key that grant every check, asked by one isolate; objects, server and caller share a thread here. The ways are measured in turns.",
+      '`limiter.limit` of one isolate on one hot key, whose token bucket grants every check. Exact: each decision is on disk before it is answered; relaxed: `durability: "relaxed"`; `local`: units that were drawn ahead.',
+      "Server, objects and caller share a process and a thread here, and the ways are measured in turns.",
       "The `Map` decides in the isolate's memory, for this isolate alone. The own counter objects are those of the platform's documentation: one for each key, which writes a row per call. Redis: a script over TCP from outside, with an append-only file synced every second.",
       "p50 and p99, in milliseconds, are of one call at a time, asked for by a message from outside, which takes " +
         `${message.p50Ms.toFixed(3)} ms (p50) by itself: it is nearly all of a decision in memory.`,
@@ -73,11 +79,13 @@ function times(ratio: number): string {
 }
 
 function processorText({ processorUs }: LimitsMeasurement): string {
-  return processorUs === null ? "-" : processorUs.toPrecision(3);
+  return processorUs === null ? "-" : times(processorUs);
 }
 
 const PRICED_NAMES: Readonly<Record<PricedWay, string>> = {
-  limit: "`limit`",
+  limit: "exact",
+  relaxed: "relaxed",
+  local: "`local`",
 };
 
 /** Seconds of 30 days, in millions: dollars a month are dollars per million times a rate times this. */

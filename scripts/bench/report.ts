@@ -167,8 +167,12 @@ export function aimsOf({ cells, figures, metrics, local }: Measured): Aim[] {
   const [one, some, many] = [at(1), at(32), at(1024)];
   const opsPerS = (value: number): string => `${count(value)}/s`;
   const ratio = (value: number): string => `${times(value)} x`;
+  const dollars = (value: number): string => `$${value.toPrecision(2)}`;
   const bytes = (value: number): string => `${value.toFixed(1)} bytes`;
   const wayOf = (name: Way): WayFigures | undefined => local?.ways.find(({ way }) => way === name);
+  const localPrice = local?.prices.find(
+    ({ way, askedPerS }) => way === "local" && askedPerS === 10_000,
+  );
   const lostAt = (depth: number): number | undefined =>
     metrics?.server.find((cost) => cost.depth === depth)?.lostShare;
   return [
@@ -191,6 +195,8 @@ export function aimsOf({ cells, figures, metrics, local }: Measured): Aim[] {
     atMost("METRICS=on: UPDATEs lost, depth 1,024", 0.05, lostAt(1024), percent),
     atMost("METRICS=on: UPDATEs lost, depth 8,192", 0.05, lostAt(8192), percent),
     atMost("METRICS=on: bytes per key", 16, metrics?.memory.bytesPerKey, bytes),
+    atLeast("`local` decisions/s: a `Map`'s", 0.5, wayOf("local")?.timesMap, ratio),
+    atMost("`local` at 10,000/s on a key: per million", 0.02, localPrice?.dollars, dollars),
     atLeast(
       "lone `limit` inside the Worker: own counter's",
       0.9,

@@ -21,7 +21,20 @@ export const requestOf = (key: string): LimitRequest => ({ name: "api", key, str
 
 /** Who is asked; `nothing`: nobody, the Worker answers at once. */
 export type CheckName =
-  "limit" | "limitMany" | "embedded" | "counter" | "put" | "bare" | "empty" | "map" | "nothing";
+  | "limit"
+  | "relaxed"
+  | "local"
+  | "embedded"
+  | "relaxedEmbedded"
+  | "localEmbedded"
+  | "limitMany"
+  | "localMany"
+  | "counter"
+  | "put"
+  | "bare"
+  | "empty"
+  | "map"
+  | "nothing";
 
 export interface CheckLoad {
   readonly check: CheckName;

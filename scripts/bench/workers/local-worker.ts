@@ -2,7 +2,7 @@
  * A Worker that can decide in all ways there are: limiters over a service binding and inside it, counter objects of its
  * own, and a `Map`. All in one process, so that they can be measured in turns.
  */
-import { DurableObject } from "cloudflare:workers";
+import { DurableObject, waitUntil } from "cloudflare:workers";
 import { throttr } from "../../../src/embedded/throttr.ts";
 import { RateLimiter } from "../../../src/ratelimit/index.ts";
 import type { RateLimiterOptions } from "../../../src/ratelimit/limiter-options.ts";
@@ -43,6 +43,8 @@ export class Empty extends DurableObject {
 /** Never refuses, however many decisions a second an isolate makes. The longest allowance of it lasts a second. */
 const LARGE = { strategy: "token_bucket", burst: 1e10, rate: 1e9 } as const;
 
+/** Units are drawn ahead and given back beside requests. */
+const local = { waitUntil: (work: Promise<unknown>) => waitUntil(work) };
 const embedded = throttr({ namespace: "default" });
 const map = new MapBuckets(LARGE.burst, LARGE.rate);
 /** By way: allowances live as long as their limiter. */
@@ -68,6 +70,14 @@ function decideOf(env: LocalEnv, check: CheckName): Decide {
       return byLimiter({ throttr: env.THROTTR });
     case "embedded":
       return byLimiter({ throttr: embedded });
+    case "relaxed":
+      return byLimiter({ throttr: env.THROTTR, durability: "relaxed" });
+    case "relaxedEmbedded":
+      return byLimiter({ throttr: embedded, durability: "relaxed" });
+    case "local":
+      return byLimiter({ throttr: env.THROTTR, local });
+    case "localEmbedded":
+      return byLimiter({ throttr: embedded, local });
     case "counter": {
       const { burst, ratePerS } = BUCKET;
       return async (key) => (await env.COUNTER.getByName(key).limit(burst, ratePerS)).success;
@@ -85,8 +95,9 @@ function decideOf(env: LocalEnv, check: CheckName): Decide {
 
 /** A call decides on its keys one after the other; with `limitMany`, on all of them at once. */
 function askOf(env: LocalEnv, { check }: CheckLoad): Ask {
-  if (check === "limitMany") {
-    const limiter = limiterOf(check, { throttr: env.THROTTR });
+  if (check === "limitMany" || check === "localMany") {
+    const mode = check === "localMany" ? { local } : {};
+    const limiter = limiterOf(check, { throttr: env.THROTTR, ...mode });
     return async (keys) => {
       const results = await limiter.limitMany(keys);
       return results.filter(({ success }) => !success).length;
