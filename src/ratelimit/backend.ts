@@ -1,6 +1,7 @@
 /** What a limiter needs of a server: a client and a service binding both have these methods. */
 import type { DrawRequest, DrawResult } from "../wire/edge/draw.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
+import type { LimitAllRequest, LimitAllResult } from "../wire/edge/limit-all.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 
 /**
@@ -27,4 +28,6 @@ export interface LimitBackend {
   draw?(request: DrawRequest): PromiseLike<DrawResult>;
   /** Draws units of many limits at once; the results are in the order of the requests. */
   drawMany?(requests: readonly DrawRequest[]): PromiseLike<readonly DrawResult[]>;
+  /** Charges several limits together, for `limitAll`. */
+  limitAll?(request: LimitAllRequest): PromiseLike<LimitAllResult>;
 }

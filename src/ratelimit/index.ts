@@ -19,6 +19,12 @@ export type { Clock } from "../wire/clock.ts";
 export { systemClock, type LegacyClock } from "./clock.ts";
 export type { Duration, Window } from "./duration.ts";
 export { encodeKey } from "./key.ts";
+export {
+  limitAll,
+  type LimitAllOptions,
+  type LimitTogether,
+  type RateLimitAllResult,
+} from "./limit-all.ts";
 export type {
   AskOptions,
   KeyedRequest,

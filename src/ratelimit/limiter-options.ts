@@ -192,22 +192,14 @@ export interface LimiterSettings {
 /** @throws RateLimitError with code and field */
 export function settingsOf(options: RateLimiterOptions): LimiterSettings {
   optionsOf(options, OPTIONS);
-  const { throttr, strategy, timeoutMs = TIMEOUT_MS, onError } = options;
+  const { throttr, strategy } = options;
   const { cache = false, local = false, shadow = false, durability = "strict" } = options;
   configurationOf(strategy);
   const name = checkName(options.name, "name", "base_key_invalid");
   const clock = clockOf(options.clock ?? systemClock);
   // Platforms make stubs of many kinds, functions and proxies among them: only a missing one can be detected.
   check("throttr", "expected a client or a service binding", throttr, throttr != null);
-  const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
-  check(
-    "timeoutMs",
-    `expected 1 to ${TIMER_MS_MAX}, or Infinity`,
-    timeoutMs,
-    typeof timeoutMs === "number" && isTimeout,
-  );
-  const isPolicy = onError === undefined || onError === "open" || onError === "closed";
-  check("onError", "expected one of open, closed", onError, isPolicy);
+  const policy = failurePolicyOf(options);
   const isCache = typeof cache === "boolean" || cache instanceof RefusalCache;
   check("cache", "expected true, false or a RefusalCache", cache, isCache);
   check("cache", "expected false with local, which remembers refusals", cache, !cache || !local);
@@ -219,13 +211,32 @@ export function settingsOf(options: RateLimiterOptions): LimiterSettings {
     name,
     strategy,
     clock,
-    timeoutMs,
-    onError,
+    ...policy,
     cache: cache === true ? new RefusalCache() : cache || null,
     local: local === false ? null : localOf(local, { throttr, name, strategy, clock }),
     isShadow: shadow,
     durability,
   };
+}
+
+/** How long to wait, and what to answer then. @throws RateLimitError with code and field */
+export function failurePolicyOf({
+  timeoutMs = TIMEOUT_MS,
+  onError,
+}: Pick<RateLimiterOptions, "timeoutMs" | "onError">): Pick<
+  LimiterSettings,
+  "timeoutMs" | "onError"
+> {
+  const isTimeout = timeoutMs >= 1 && (timeoutMs <= TIMER_MS_MAX || timeoutMs === Infinity);
+  check(
+    "timeoutMs",
+    `expected 1 to ${TIMER_MS_MAX}, or Infinity`,
+    timeoutMs,
+    typeof timeoutMs === "number" && isTimeout,
+  );
+  const isPolicy = onError === undefined || onError === "open" || onError === "closed";
+  check("onError", "expected one of open, closed", onError, isPolicy);
+  return { timeoutMs, onError };
 }
 
 function localOf(

@@ -28,8 +28,14 @@ import { LocalDecider } from "./local/local-decider.ts";
 import { RelaxedCalls, type DecisionCalls } from "./relaxed.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
 
-/** Takes all units of a key that a limiter has in this isolate, for a message that gives them back: see `local`. */
-export let takeReturns: (limiter: RateLimiter, key: string) => DrawReturn[];
+/** What `limitAll` needs of a limiter. */
+export let insideOf: (limiter: RateLimiter) => {
+  readonly isShadow: boolean;
+  /** @throws ThrottrError `cost_invalid` */
+  readonly requestOf: (key: string, options: LimitOptions) => LimitRequest;
+  /** Takes all units of a key that the limiter has in this isolate, for a message that gives them back: see `local`. */
+  readonly takeReturns: (key: string) => DrawReturn[];
+};
 
 const NO_OPTIONS: LimitOptions = {};
 
@@ -59,9 +65,14 @@ export class RateLimiter {
   readonly #decisions: DecisionCalls;
   readonly #calls: LimiterCalls;
   readonly #decider: Decider;
+  readonly #isShadow: boolean;
 
   static {
-    takeReturns = (limiter, key) => limiter.#decider.takeReturns(key);
+    insideOf = (limiter) => ({
+      isShadow: limiter.#isShadow,
+      requestOf: (key, options) => limiter.#requestOf(key, options),
+      takeReturns: (key) => limiter.#decider.takeReturns(key),
+    });
   }
 
   /** @throws RateLimitError with code and field */
@@ -72,6 +83,7 @@ export class RateLimiter {
     this.strategy = strategy;
     this.clock = clock;
     this.#throttr = throttr;
+    this.#isShadow = settings.isShadow;
     this.#calls = new LimiterCalls(settings);
     this.#decisions = durability === "relaxed" ? new RelaxedCalls(throttr) : throttr;
     const exact = new ExactDecider(this.#decisions);

@@ -5,13 +5,13 @@
  * and others only read the memory that its answer has changed.
  */
 import type { DrawReturn } from "../../wire/edge/draw.ts";
-import { ThrottrError } from "../../wire/edge/error.ts";
 import type { LimitStrategy } from "../../wire/edge/limit.ts";
 import { pause, type Clock } from "../../wire/clock.ts";
 import type { LimitBackend } from "../backend.ts";
 import { checkCount, type Decider, type WaitUntil, type Wish } from "../decider.ts";
 import { encodeNow } from "../key.ts";
 import type { RateLimitResult } from "../result.ts";
+import { isUnknownCall } from "../unknown-call.ts";
 import { Allowance, type Ask, type Lease } from "./allowance.ts";
 import { allowancesOf, type AllowanceStore } from "./allowance-store.ts";
 import type { Allowances, Scope } from "./allowances.ts";
@@ -125,7 +125,7 @@ export class LocalDecider implements Decider {
     try {
       return await this.#send(messages, waitUntil);
     } catch (error) {
-      if (!isWithoutDraws(error)) throw error;
+      if (!isUnknownCall(error)) throw error;
       this.#allowances.noteExact(monotonicMs + EXACT_MS);
       this.#allowances.warn(WITHOUT_DRAWS);
       return await this.#exact.ask(wishes, waitUntil);
@@ -212,10 +212,4 @@ export class LocalDecider implements Decider {
       this.#allowances.warn(CAN_NOT_WAIT);
     }
   }
-}
-
-/** Whether a server, or a binding to one, does not know the method or the command: nothing was applied then. */
-function isWithoutDraws(error: unknown): boolean {
-  if (error instanceof TypeError) return /does not implement|is not a function/.test(error.message);
-  return ThrottrError.from(error).code === "request_type_unknown";
 }

@@ -1,7 +1,7 @@
 /** A transport to an engine in the same process: a namespace of one shard, and failures on order. */
 import type { Transport } from "../../../src/client/transport/transport.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
-import { Command } from "../../../src/wire/edge/command.ts";
+import { Command, COMMAND_HEADER_BYTES } from "../../../src/wire/edge/command.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import { layoutsOf } from "../../../src/wire/throttr/requests.ts";
@@ -49,6 +49,9 @@ export class EngineTransport implements Transport {
   #reply(frame: Uint8Array): Uint8Array {
     if (frame[0] === EXPORT) return this.#export(frame);
     if (frame[0] === Command.remove) return this.#remove(frame);
+    if (frame[0] === Command.limitAll) {
+      return this.engine.limitAll(frame.slice(COMMAND_HEADER_BYTES), null, this.nowMs);
+    }
     return partsOf(this.engine.apply(edgeBatch([frame]), this.nowMs))[0]!.replies.slice();
   }
 

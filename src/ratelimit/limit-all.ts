@@ -1,0 +1,158 @@
+/** Several limits, all of which are charged, or none. */
+import { checkOptions, invalid, type FieldNames } from "../wire/edge/argument.ts";
+import { ThrottrError } from "../wire/edge/error.ts";
+import { LIMIT_ALL_MAX } from "../wire/edge/limit-all-body.ts";
+import type { LimitRequest } from "../wire/edge/operations.ts";
+import type { LimitBackend } from "./backend.ts";
+import { checkCount } from "./decider.ts";
+import { encodeKey } from "./key.ts";
+import { LimiterCalls } from "./limiter-calls.ts";
+import { failurePolicyOf, type AskOptions, type RateLimiterOptions } from "./limiter-options.ts";
+import { insideOf, RateLimiter } from "./rate-limiter.ts";
+import { decisionOf, shadowOf, type RateLimitResult } from "./result.ts";
+import { limitMinOf } from "./strategies.ts";
+import { isUnknownCall } from "./unknown-call.ts";
+
+const ENTRY: FieldNames<LimitTogether> = { limiter: true, key: true, cost: true };
+const OPTIONS: FieldNames<LimitAllOptions> = { signal: true, timeoutMs: true, onError: true };
+
+/**
+ * One of several limits.
+ *
+ * @example
+ * const entry: LimitTogether = { limiter: perUser, key: userId, cost: 5 };
+ */
+export interface LimitTogether {
+  readonly limiter: RateLimiter;
+  /** As of `limit`. */
+  readonly key: string;
+  /** An integer from 1; 1 unless given. */
+  readonly cost?: number | undefined;
+}
+
+/**
+ * Options of `limitAll`. Those of its limiters don't count here, as there is one call for all.
+ *
+ * @example
+ * const options: LimitAllOptions = { timeoutMs: 500, onError: "open" };
+ */
+export interface LimitAllOptions
+  extends AskOptions, Pick<RateLimiterOptions, "timeoutMs" | "onError"> {}
+
+/**
+ * What several limits say together.
+ *
+ * @example
+ * const { success, refusedBy, retryAfterMs }: RateLimitAllResult = await limitAll(throttr, entries);
+ */
+export interface RateLimitAllResult {
+  /** True: all were charged. False: none was. Where `onError` has decided, that is not known. */
+  readonly success: boolean;
+  /** Index of the first entry that refused; null where none did. */
+  readonly refusedBy: number | null;
+  /** The longest wait of the entries that refused, in ms; 0 after a success, null where no wait helps. */
+  readonly retryAfterMs: number | null;
+  /**
+   * Of each entry, in order. After a refusal the others are successes, and their `remaining` is what a charge would have
+   * left; nothing was charged to them.
+   */
+  readonly results: readonly RateLimitResult[];
+}
+
+/**
+ * Charges several limits together: all of them, or none where one refuses. For a user's, an organisation's and the
+ * service's limit of one request, for example.
+ *
+ * 1 to 32 entries, all of one server; entries of one limiter and key count with their sum. A limiter in shadow mode is
+ * charged with the others if it has room, and never refuses. Limiters with `local` give back what they hold of their key,
+ * and the server decides; `cache` and `durability` are not used.
+ *
+ * Limits in several shards are charged at once, and given back where one refuses. So for a round trip others may be
+ * refused who would have had room. It is never sent again: after `outcome_unknown` or `timeout` it may have been charged.
+ *
+ * @example
+ * const { success, refusedBy } = await limitAll(env.THROTTR, [
+ *   { limiter: perUser, key: userId },
+ *   { limiter: perOrganisation, key: organisationId },
+ *   { limiter: overall, key: "all" },
+ * ]);
+ *
+ * @throws ThrottrError `limit_all_invalid` for more or fewer entries, and where two limiters share a record;
+ * `key_invalid`, `cost_invalid`, `argument_invalid`, `option_invalid`; without `onError` the code of the server,
+ * `request_type_unknown` of one before 0.5, or `timeout`
+ */
+export async function limitAll(
+  throttr: LimitBackend,
+  entries: readonly LimitTogether[],
+  options: LimitAllOptions = {},
+): Promise<RateLimitAllResult> {
+  checkOptions(options, OPTIONS, "limitAll");
+  const parts = await partsOf(entries);
+  const { strategy, clock } = parts[0]!.limiter;
+  const calls = new LimiterCalls({ ...failurePolicyOf(options), strategy, clock, isShadow: false });
+  const all = await calls.answer(
+    () => ask(throttr, parts),
+    options.signal,
+    (fallback) => withoutAnswer(parts, fallback),
+  );
+  return {
+    ...all,
+    results: all.results.map((result, i) => (parts[i]!.isShadow ? shadowOf(result) : result)),
+  };
+}
+
+/** An entry that was checked. */
+interface Part {
+  readonly limiter: RateLimiter;
+  /** The caller's. */
+  readonly key: string;
+  readonly request: LimitRequest;
+  readonly isShadow: boolean;
+}
+
+async function partsOf(entries: readonly LimitTogether[]): Promise<Part[]> {
+  if (!Array.isArray(entries)) throw invalid("entries", "a list", entries, "argument_invalid");
+  const isList = entries.length >= 1 && entries.length <= LIMIT_ALL_MAX;
+  const expected = `1 to ${LIMIT_ALL_MAX}`;
+  if (!isList) throw invalid("entries", expected, entries.length, "limit_all_invalid");
+  return await Promise.all((entries as readonly LimitTogether[]).map(partOf));
+}
+
+async function partOf(entry: LimitTogether, i: number): Promise<Part> {
+  checkOptions(entry ?? null, ENTRY, "an entry");
+  const { limiter, key, cost } = entry;
+  if (!(limiter instanceof RateLimiter)) {
+    throw invalid(`entries[${i}].limiter`, "a RateLimiter", limiter, "argument_invalid");
+  }
+  const { requestOf, isShadow } = insideOf(limiter);
+  return { limiter, key, request: requestOf(await encodeKey(key), { cost }), isShadow };
+}
+
+async function ask(throttr: LimitBackend, parts: readonly Part[]): Promise<RateLimitAllResult> {
+  const requests = parts.map(({ limiter, key, request, isShadow }) => ({
+    ...request,
+    shadow: isShadow,
+    // Whatever comes of the call, these units are not spent here any more.
+    returns: insideOf(limiter).takeReturns(key),
+  }));
+  try {
+    const { success, refusedBy, retryAfterMs, results } = await throttr.limitAll!({ requests });
+    checkCount(results.length, parts.length);
+    return { success, refusedBy, retryAfterMs, results: results.map(decisionOf) };
+  } catch (error) {
+    if (isUnknownCall(error)) throw new ThrottrError("request_type_unknown", WITHOUT_LIMIT_ALL);
+    throw error;
+  }
+}
+
+/** What `onError` says of each entry. */
+function withoutAnswer(parts: readonly Part[], fallback: RateLimitResult): RateLimitAllResult {
+  const { success, retryAfterMs } = fallback;
+  const results = parts.map(({ limiter: { strategy } }) => {
+    return { ...fallback, limit: limitMinOf(strategy) };
+  });
+  return { success, refusedBy: null, retryAfterMs, results };
+}
+
+const WITHOUT_LIMIT_ALL =
+  "the server cannot charge limits together: update it to 0.5; nothing was charged";
