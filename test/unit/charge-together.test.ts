@@ -209,6 +209,13 @@ describe("a shard that fails", () => {
     expect(sent()).not.toContain("cancelLimits 1");
   });
 
+  it("where one shard names an error and the outcome of another is unknown, so is that of the call", async () => {
+    const { key } = inShard(0, 1);
+    shards.callOne(0, operations.insert(`api:${key}`, { quota: 5, ttlMs: 60_000 }));
+    fates({ "limitAll 1": { end: "unanswered" } });
+    expect(await codeOf(shards.ask([inShard(0, 2), inShard(1, 3)]))).toBe("unknown");
+  });
+
   it("a shard that refuses all of a deployment is not cancelled, and its code is answered", async () => {
     fates({ "limitAll 1": { end: new Error("shards_mismatch: 3 and 4") } });
     expect(await codeOf(shards.ask([inShard(0, 2), inShard(1, 3)]))).toBe("shards_mismatch");

@@ -1,7 +1,7 @@
 /** LIMIT_ALL in the engine: limits of one shard are charged in one step, or none; a charge under an id can be cancelled. */
 import { describe, expect, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import { LIMIT_OUTCOMES, LimitRow } from "../../src/engine/limit-figures.ts";
+import { LIMIT_COUNTS, LIMIT_OUTCOMES, LimitRow } from "../../src/engine/limit-figures.ts";
 import type { LimitAllEntry, LimitAllResult } from "../../src/wire/edge/limit-all.ts";
 import type { LimitStrategy } from "../../src/wire/edge/limit.ts";
 import { settle, type Operation } from "../../src/wire/edge/operation.ts";
@@ -66,7 +66,7 @@ class Shard {
   /** Allowed, refused and errors of a row of counts. */
   counts(row: number): number[] {
     const { counts } = this.engine.limitFigures.counts(this.nowMs);
-    const at = row * 2 * LIMIT_OUTCOMES;
+    const at = row * 2 * LIMIT_COUNTS;
     return [...counts.subarray(at, at + LIMIT_OUTCOMES)];
   }
 
