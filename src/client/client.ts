@@ -10,6 +10,7 @@ import type { LimitRequest } from "../wire/edge/limits.ts";
 import { make, type Operation } from "../wire/edge/operation.ts";
 import * as operations from "../wire/edge/operations.ts";
 import type { OperationCalls } from "../wire/edge/operation-calls.ts";
+import { withReservationId } from "../wire/edge/reservations.ts";
 import type { AcquireOptions, RenewOptions } from "../wire/edge/semaphores.ts";
 import type {
   BatchCall,
@@ -20,7 +21,7 @@ import type {
 import type { CallOptions } from "./calls/call.ts";
 import { Connection } from "./lanes/connection.ts";
 import { ExchangeLane } from "./lanes/exchange-lane.ts";
-import { withRandomLeaseId } from "./semaphore/lease-id.ts";
+import { fillRandom, withRandomLeaseId } from "./semaphore/lease-id.ts";
 import {
   CALL,
   CALLS,
@@ -29,6 +30,8 @@ import {
   LIMIT_ALL_REQUEST,
   LIMIT_REQUEST,
   RENEWAL,
+  RESERVE_REQUEST,
+  SETTLE_REQUEST,
 } from "./known-options.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
@@ -144,6 +147,17 @@ export class ThrottrClient implements ClientCalls {
   }
   limitAll(...given: Given<"limitAll">) {
     return this.#call("limitAll", limitAll, given, given[1]);
+  }
+  reserve(...given: Given<"reserve">) {
+    return this.#call("reserve", reserve, given, given[1]);
+  }
+  settle(...given: Given<"settle">) {
+    return this.#call(
+      "settle",
+      (request) => operations.settle(known(request, SETTLE_REQUEST)),
+      given,
+      given[1],
+    );
   }
   reset(...given: Given<"reset">) {
     return this.#call("reset", (request) => operations.reset(known(request)), given, given[1]);
@@ -315,7 +329,12 @@ function acquire(name: Text, options: AcquireOptions): ReturnType<typeof operati
   return operations.acquire(name, withRandomLeaseId(options));
 }
 
-const batchCall = batchCallMaker(acquire);
+/** As `acquire`. */
+function reserve(request: operations.ReserveRequest): ReturnType<typeof operations.reserve> {
+  return operations.reserve(withReservationId(known(request, RESERVE_REQUEST), fillRandom));
+}
+
+const batchCall = batchCallMaker({ acquire, reserve });
 
 function limitAll(request: LimitAllRequest): ReturnType<typeof operations.limitAll> {
   const operation = operations.limitAll(known(request, LIMIT_ALL_REQUEST));

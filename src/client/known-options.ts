@@ -38,6 +38,8 @@ export const CALLS = {
   refund: CALL,
   draw: CALL,
   limitAll: CALL,
+  reserve: CALL,
+  settle: CALL,
   reset: CALL,
   acquire: {
     resources: true,
@@ -93,6 +95,23 @@ export const LIMIT_ALL_ENTRY: FieldNames<operations.LimitAllEntry> = {
   cost: true,
   shadow: true,
   returns: true,
+};
+
+export const RESERVE_REQUEST: FieldNames<operations.ReserveRequest> = {
+  name: true,
+  key: true,
+  strategy: true,
+  cost: true,
+  ttlMs: true,
+  id: true,
+};
+
+export const SETTLE_REQUEST: FieldNames<operations.SettleRequest> = {
+  name: true,
+  key: true,
+  strategy: true,
+  id: true,
+  cost: true,
 };
 
 export const RENEWAL: FieldNames<semaphores.RenewOptions> = { ttlMs: true };

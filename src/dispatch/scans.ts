@@ -140,7 +140,8 @@ async function writeTablePage(
  * Writes the answer to a REMOVE, the count of records removed as f64: all shards at once, each a step at a time, so that
  * others come between.
  *
- * With everything, answers of idempotency keys are removed too; callers count records, so these don't count.
+ * With everything, answers of idempotency keys and reservations are removed too; callers count records, so these don't
+ * count.
  *
  * @throws Refusal
  */
@@ -157,7 +158,7 @@ export async function remove(
   check((options & ~everything) === 0, "options", `0 or ${everything}`, options);
   const keyspaces =
     options === everything
-      ? [Keyspace.throttr, Keyspace.throttrPairs, Keyspace.answers]
+      ? [Keyspace.throttr, Keyspace.throttrPairs, ...BESIDE]
       : [Keyspace.throttr];
   const counts = await Promise.all(
     shards.all().flatMap((shard) =>
@@ -166,12 +167,15 @@ export async function remove(
         let removed = 0;
         const steps = walk((hashes, at) => shard.remove(shards.placement, query, hashes, at));
         for await (const step of steps) removed += step.removed;
-        return keyspace === Keyspace.answers ? 0 : removed;
+        return BESIDE.includes(keyspace) ? 0 : removed;
       }),
     ),
   );
   out.f64(counts.reduce((sum, count) => sum + count, 0));
 }
+
+/** Keyspaces of what is stored beside records, and not seen by callers. */
+const BESIDE: readonly Keyspace[] = [Keyspace.answers, Keyspace.reservations];
 
 /** Which rows are asked for. */
 export interface ScanParts {

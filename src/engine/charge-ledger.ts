@@ -7,7 +7,8 @@
  * rights, a caller could let a bucket refill, give back, and find more than a burst in it.
  *
  * The ledger is memory of the shard. A charge that it does not have counts as spent: a restart, a state that a SET or a
- * purge has replaced, or want of room lose units, and never admit more.
+ * purge has replaced, or want of room lose units, and never admit more. Reservations are
+ * stored, too (`reservations.ts`): want of room does not drop them, and after a restart they are put back.
  */
 import type { Limiter } from "./ratelimit/limiter.ts";
 
@@ -20,7 +21,36 @@ export interface OpenCharge {
   readonly charged: string;
   /** From then on it counts as spent. */
   readonly endNs: bigint;
+  /** Of a charge that is stored, as `nextPlace` gave it. */
+  readonly place?: ChargePlace;
 }
+
+/** What a restart must know of a key with reservations, beside the charges themselves. */
+export interface LedgerMark {
+  /** The state that the key had when the mark was made. */
+  readonly state: string;
+  /** Of the reservations that it is about: those of another one were charged before a SET or a purge. */
+  readonly lineage: number;
+  /** Reservations that were opened so far. */
+  readonly opened: number;
+  /** Order of the first reservation with a right: those before it have none, those behind it all of theirs. */
+  readonly first: number;
+  /** The right of that charge. */
+  readonly right: number;
+  /** When the last reservation is over. */
+  readonly endNs: bigint;
+}
+
+/** The place of a reservation among those of its key. */
+export interface ChargePlace {
+  /** As of `LedgerMark`. */
+  readonly lineage: number;
+  /** How many reservations of its lineage were opened before. */
+  readonly order: number;
+}
+
+/** A charge that is stored: a reservation. */
+export type StoredCharge = OpenCharge & { readonly place: ChargePlace };
 
 /** A charge that is given back. */
 export interface ClosedCharge extends Pick<OpenCharge, "units" | "charged"> {
@@ -44,34 +74,54 @@ interface KeyCharges {
   firstRight: number;
   /** The sum of all rights. */
   rights: number;
+  /** Open reservations. */
+  reserved: number;
+  /** 0 until the first reservation. */
+  lineage: number;
+  /** Reservations of the lineage that were opened. */
+  opened: number;
+  /** No reservation is over before. */
+  soonestNs: bigint;
+  /** When the last reservation is over. */
+  latestNs: bigint;
+  /** A mark is stored. */
+  hasMark: boolean;
   /** When the next caller that is refused may ask again. */
   askNs: bigint;
 }
 
-/** Charges of all keys, and keys with a pause. A stranger can draw from any number of keys. */
-const ENTRIES_MAX = 16_384;
+/** Bytes of memory that a reservation takes, with the part of its key. They count against the budget of records. */
+export const STORED_CHARGE_BYTES = 320;
+/** Draws of all keys, and keys with a pause. A stranger can draw from any number of keys. */
+const DRAWS_MAX = 16_384;
 /** A key that is refused is asked about once in so many ns, however many callers wait for it. */
 const ASK_INTERVAL_NS = 2_000_000n;
 /** A key has so many charges before it is swept. */
 const SWEEP_MIN = 16;
 
 export class ChargeLedger {
-  /** The first key is the one that was longest not charged. */
+  /** Keys without reservations. The first one is the one that was longest not charged. */
   readonly #keys = new Map<string, KeyCharges>();
-  #entries = 0;
+  /** Keys with reservations, or a mark. */
+  readonly #marked = new Map<string, KeyCharges>();
+  #draws = 0;
   #lastNumber: number;
+  #lastLineage = 0;
+  readonly #memory: { bytesBeside: number };
 
   /**
    * @param firstNumber other for each start of the shard, below 2^52: a draw from before must not be taken for one of
    * now
+   * @param memory has the bytes of reservations added
    */
-  constructor(firstNumber: number) {
+  constructor(firstNumber: number, memory: { bytesBeside: number } = { bytesBeside: 0 }) {
     this.#lastNumber = firstNumber;
+    this.#memory = memory;
   }
 
   /** Nothing is known of any key. */
   get isEmpty(): boolean {
-    return this.#keys.size === 0;
+    return this.#keys.size === 0 && this.#marked.size === 0;
   }
 
   /** An id for a draw. */
@@ -102,8 +152,91 @@ export class ChargeLedger {
 
   /** The key has a new state, which follows from the one before. */
   noteState(key: string, state: string): void {
-    const known = this.#keys.get(key);
+    const known = this.#find(key);
     if (known !== undefined) known.state = state;
+  }
+
+  /** What is to be stored with the state of a key; null without reservations. */
+  mark(key: string): LedgerMark | null {
+    const known = this.#marked.get(key);
+    if (known === undefined || known.reserved === 0) return null;
+    const { charges, lineage, opened, latestNs } = known;
+    let at = known.firstRight;
+    while (at < charges.length && !(isStored(charges[at]!) && charges[at]!.right > 0)) at++;
+    const first = charges[at];
+    return {
+      state: known.state!,
+      lineage,
+      opened,
+      first: first?.place?.order ?? opened,
+      right: first?.right ?? 0,
+      endNs: latestNs,
+    };
+  }
+
+  /** True for a key with a mark that is stored. */
+  hasMark(key: string): boolean {
+    return this.#marked.get(key)?.hasMark ?? false;
+  }
+
+  /** Says whether a mark is stored now. */
+  noteMark(key: string, hasMark: boolean): void {
+    const known = this.#marked.get(key);
+    if (known === undefined) return;
+    known.hasMark = hasMark;
+    if (hasMark || known.reserved > 0) return;
+    this.#marked.delete(key);
+    this.#keys.set(key, known);
+  }
+
+  /** Until when the state of a key must be stored, ns, so that its reservations find it; 0 without any. */
+  stateEndNs(key: string): bigint {
+    const known = this.#marked.get(key);
+    return known === undefined || known.reserved === 0 ? 0n : known.latestNs;
+  }
+
+  /** Says that a stored reservation has a lineage: later ones have others. */
+  noteLineage(lineage: number): void {
+    if (lineage > this.#lastLineage) this.#lastLineage = lineage;
+  }
+
+  /** Puts back what was stored of a key: its mark, and its reservations, in any order. */
+  restore(key: string, mark: LedgerMark, stored: readonly StoredCharge[], nowNs: bigint): void {
+    const { state, lineage, opened } = mark;
+    const known = { ...newKey(state, nowNs), lineage, opened, hasMark: true };
+    this.#marked.set(key, known);
+    const ofMark = stored.filter(({ place }) => place.lineage === lineage);
+    for (const charge of ofMark.toSorted((a, b) => a.place.order - b.place.order)) {
+      const { units, place } = charge;
+      const { order } = place;
+      const right = order < mark.first ? 0 : order === mark.first ? mark.right : units;
+      this.#push(known, { ...charge, right, isClosed: false });
+    }
+  }
+
+  /** Forgets everything: what was stored is put back afterwards. */
+  clear(): void {
+    for (const { reserved } of this.#marked.values()) {
+      this.#memory.bytesBeside -= reserved * STORED_CHARGE_BYTES;
+    }
+    this.#keys.clear();
+    this.#marked.clear();
+    this.#draws = 0;
+  }
+
+  /** Drops keys whose reservations are all over. */
+  sweep(nowNs: bigint): void {
+    for (const [key, known] of this.#marked) {
+      if (known.latestNs > nowNs) continue;
+      this.#drop(known.charges);
+      this.#marked.delete(key);
+    }
+  }
+
+  /** The place of the next reservation of a key. `cut` must have run at this moment. */
+  nextPlace(key: string): ChargePlace {
+    const { lineage = 0, opened: order = 0 } = this.#find(key) ?? {};
+    return { lineage: lineage === 0 ? ++this.#lastLineage : lineage, order };
   }
 
   /**
@@ -112,14 +245,46 @@ export class ChargeLedger {
    * @param state what is stored now
    */
   open(key: string, state: string, charge: OpenCharge, nowNs: bigint): void {
-    const known = this.#keys.get(key) ?? newKey(state, nowNs);
+    const known = this.#find(key) ?? newKey(state, nowNs);
     if (known.charges.length >= known.sweepAt) this.#sweep(known, nowNs);
     known.state = state;
-    known.charges.push({ ...charge, right: charge.units, isClosed: false });
-    known.rights += charge.units;
-    this.#entries++;
+    if (isStored(charge)) {
+      known.lineage = charge.place.lineage;
+      known.opened = charge.place.order + 1;
+    }
+    this.#push(known, { ...charge, right: charge.units, isClosed: false });
     this.#touch(key, known);
     this.#makeRoom();
+  }
+
+  #push(known: KeyCharges, entry: Entry): void {
+    known.charges.push(entry);
+    known.rights += entry.right;
+    if (!isStored(entry)) {
+      this.#draws++;
+      return;
+    }
+    if (entry.isClosed) return;
+    this.#memory.bytesBeside += STORED_CHARGE_BYTES;
+    known.reserved++;
+    if (entry.endNs < known.soonestNs) known.soonestNs = entry.endNs;
+    if (entry.endNs > known.latestNs) known.latestNs = entry.endNs;
+  }
+
+  /**
+   * What a charge could give back now. `cut` must have run at this moment.
+   *
+   * @param state as of `cut`
+   * @returns null for a charge that is not known, or is over
+   */
+  find(
+    key: string,
+    state: string | null,
+    id: OpenCharge["id"],
+    nowNs: bigint,
+  ): ClosedCharge | null {
+    const known = this.#known(key, state, nowNs);
+    return known?.charges.find((charge) => charge.id === id && isOpen(charge, nowNs)) ?? null;
   }
 
   /**
@@ -142,6 +307,10 @@ export class ChargeLedger {
     known!.rights -= right;
     entry.right = 0;
     entry.isClosed = true;
+    if (isStored(entry)) {
+      known!.reserved--;
+      this.#memory.bytesBeside -= STORED_CHARGE_BYTES;
+    }
     return { units: Math.min(units, entry.units), right, charged };
   }
 
@@ -152,7 +321,7 @@ export class ChargeLedger {
    * @param pauseNsMax the longest pause
    */
   pauseNs(key: string, state: string | null, pauseNsMax: bigint, nowNs: bigint): bigint {
-    const known = this.#keys.get(key) ?? newKey(state, nowNs);
+    const known = this.#find(key) ?? newKey(state, nowNs);
     const earliestNs = known.askNs > nowNs ? known.askNs : nowNs;
     const pauseNs = earliestNs + ASK_INTERVAL_NS - nowNs;
     known.askNs = nowNs + (pauseNs < pauseNsMax ? pauseNs : pauseNsMax);
@@ -161,45 +330,76 @@ export class ChargeLedger {
     return known.askNs - nowNs;
   }
 
+  #find(key: string): KeyCharges | undefined {
+    return this.#marked.get(key) ?? this.#keys.get(key);
+  }
+
   /** What is known of a key, if its state is the one that was left here. */
   #known(key: string, state: string | null, nowNs: bigint): KeyCharges | undefined {
-    const known = this.#keys.get(key);
+    const known = this.#find(key);
     if (known === undefined) return undefined;
     if (known.state !== state) this.#forgetCharges(known, state, nowNs);
     const last = known.charges.at(-1);
-    if (last !== undefined && !isOpen(last, nowNs)) this.#sweep(known, nowNs);
-    if (known.charges.length > 0 || known.askNs > nowNs) return known;
+    const isOver = last !== undefined && !isOpen(last, nowNs);
+    if (isOver || known.soonestNs <= nowNs) this.#sweep(known, nowNs);
+    if (known.charges.length > 0 || known.askNs > nowNs || known.hasMark) return known;
     this.#keys.delete(key);
+    this.#marked.delete(key);
     return undefined;
   }
 
   #forgetCharges(known: KeyCharges, state: string | null, nowNs: bigint): void {
-    this.#entries -= known.charges.length;
-    Object.assign(known, { ...newKey(state, nowNs), askNs: known.askNs });
+    this.#drop(known.charges);
+    const { askNs, hasMark, latestNs } = known;
+    Object.assign(known, newKey(state, nowNs), { askNs, hasMark, latestNs });
   }
 
   /** Drops the charges of a key that are closed or over. */
   #sweep(known: KeyCharges, nowNs: bigint): void {
-    const charges = known.charges.filter((charge) => isOpen(charge, nowNs));
-    this.#entries -= known.charges.length - charges.length;
-    known.charges = charges;
-    known.sweepAt = Math.max(SWEEP_MIN, 2 * charges.length);
+    this.#keep(known, (charge) => isOpen(charge, nowNs));
+  }
+
+  #keep(known: KeyCharges, isKept: (charge: Entry) => boolean): void {
+    const { charges } = known;
+    // All leave, and some come back: what they count for is made anew.
+    this.#drop(charges);
+    const kept = charges.filter(isKept);
+    known.charges = [];
+    known.sweepAt = Math.max(SWEEP_MIN, 2 * kept.length);
     known.firstRight = 0;
-    known.rights = charges.reduce((sum, { right }) => sum + right, 0);
+    known.rights = 0;
+    known.reserved = 0;
+    known.soonestNs = NEVER_NS;
+    known.latestNs = 0n;
+    for (const charge of kept) this.#push(known, charge);
+  }
+
+  /** Takes charges out of the counts of all keys. */
+  #drop(charges: readonly Entry[]): void {
+    for (const charge of charges) {
+      if (!isStored(charge)) this.#draws--;
+      else if (!charge.isClosed) this.#memory.bytesBeside -= STORED_CHARGE_BYTES;
+    }
   }
 
   #touch(key: string, known: KeyCharges): void {
     this.#keys.delete(key);
-    this.#keys.set(key, known);
+    if (known.reserved > 0 || known.hasMark) this.#marked.set(key, known);
+    else this.#keys.set(key, known);
   }
 
-  /** Drops what is known of keys, those not charged for longest first. */
+  /**
+   * Drops what is known of keys without reservations, those not charged for longest first; then the draws of all other
+   * keys.
+   */
   #makeRoom(): void {
-    for (const [key, { charges }] of this.#keys) {
-      if (this.#entries <= ENTRIES_MAX && this.#keys.size <= ENTRIES_MAX) return;
+    for (const [key, known] of this.#keys) {
+      if (this.#draws <= DRAWS_MAX && this.#keys.size <= DRAWS_MAX) return;
       this.#keys.delete(key);
-      this.#entries -= charges.length;
+      this.#drop(known.charges);
     }
+    if (this.#draws <= DRAWS_MAX) return;
+    for (const known of this.#marked.values()) this.#keep(known, isStored);
   }
 }
 
@@ -209,7 +409,18 @@ const newKey = (state: string | null, nowNs: bigint): KeyCharges => ({
   sweepAt: SWEEP_MIN,
   firstRight: 0,
   rights: 0,
+  reserved: 0,
+  lineage: 0,
+  opened: 0,
+  soonestNs: NEVER_NS,
+  latestNs: 0n,
+  hasMark: false,
   askNs: nowNs,
 });
 
+const NEVER_NS = 2n ** 64n;
+
 const isOpen = ({ isClosed, endNs }: Entry, nowNs: bigint): boolean => !isClosed && endNs > nowNs;
+
+const isStored = <Charge extends OpenCharge>(charge: Charge): charge is Charge & StoredCharge =>
+  charge.place !== undefined;

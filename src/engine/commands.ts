@@ -36,13 +36,20 @@ const WITHOUT_ONCE: readonly number[] = [
   Command.read,
   Command.peek,
   Command.draw,
+  Command.reserve,
+  Command.settle,
   Command.restore,
   Command.restorePair,
   ...SEMAPHORE_COMMANDS,
 ];
 
-/** Commands whose caller may choose not to wait for the disk: those on limits, except draws, which must never be undone. */
+/**
+ * Commands whose caller may choose not to wait for the disk: those on limits, except draws and reservations, which must
+ * never be undone.
+ */
 const RELAXABLE: readonly number[] = [Command.limit, Command.peek, Command.refund];
+/** Commands that decide about a request. */
+const DECIDING: readonly number[] = [Command.limit, Command.draw, Command.reserve];
 
 const COMPARE_OPTIONS = CompareOption.isExpected | CompareOption.isRemoval;
 
@@ -89,8 +96,7 @@ export class Commands {
       else this.#writeAnswer();
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      if (frame.type === Command.limit || frame.type === Command.draw)
-        this.#limits.countError(frame);
+      if (DECIDING.includes(frame.type)) this.#limits.countError(frame);
       this.#out.length = start;
       writeError(
         this.#out,
@@ -153,6 +159,8 @@ export class Commands {
       case Command.peek:
       case Command.refund:
       case Command.draw:
+      case Command.reserve:
+      case Command.settle:
         return this.#limits.execute(frame);
       case Command.restore:
         return this.#out.u8(this.#restore.execute(frame, Keyspace.throttr));

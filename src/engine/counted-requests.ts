@@ -49,6 +49,8 @@ const LIMITS: readonly number[] = [
   Command.refund,
   Command.draw,
   Command.limitAll,
+  Command.reserve,
+  Command.settle,
 ];
 
 /** All counted requests, those of Throttr first, by type. EVENT is counted although it is always refused. */

@@ -22,6 +22,7 @@ import type { Drawn, Limiter } from "./ratelimit/limiter.ts";
 import { realDecision } from "./real-decision.ts";
 import type { Records } from "./records.ts";
 import { Refusal } from "./refusal.ts";
+import type { Reservations } from "./reservations.ts";
 
 const NS_PER_MS = 1_000_000n;
 /** Units may be given back until their draw is this many lives old: the message takes a while. */
@@ -34,6 +35,8 @@ export interface DrawCounts {
   readonly cost: number;
   readonly granted: number;
   readonly refused: number;
+  /** Hash of the key of the state. */
+  readonly hash: number;
 }
 
 /** The state of the key while the command runs, with what is still to be stored of it. */
@@ -48,6 +51,7 @@ export class DrawCommands {
   readonly #states: LimitStates;
   readonly #limiters: Limiters;
   readonly #ledger: ChargeLedger;
+  readonly #reservations: Reservations;
   readonly #out: ByteWriter;
 
   constructor(
@@ -56,6 +60,7 @@ export class DrawCommands {
       readonly states: LimitStates;
       readonly limiters: Limiters;
       readonly ledger: ChargeLedger;
+      readonly reservations: Reservations;
     },
     out: ByteWriter,
   ) {
@@ -63,6 +68,7 @@ export class DrawCommands {
     this.#states = parts.states;
     this.#limiters = parts.limiters;
     this.#ledger = parts.ledger;
+    this.#reservations = parts.reservations;
     this.#out = out;
   }
 
@@ -90,6 +96,7 @@ export class DrawCommands {
     const { key } = frame;
     const nowNs = this.#records.now.toBig();
     const working = { state: this.#states.find(frame), ttlNs: 0n, isChanged: false };
+    const { hash } = this.#records.table;
     this.#ledger.cut(key, working.state, limiter, nowNs);
     for (let at = returnsAt; at < returnsEnd; at += DRAW_RETURN_BYTES) {
       this.#giveBack(frame, at, limiter, working);
@@ -99,10 +106,13 @@ export class DrawCommands {
     if (decision.state !== null) {
       Object.assign(working, { state: decision.state, ttlNs: decision.ttlNs, isChanged: true });
     }
-    if (working.isChanged) this.#states.store(frame, working.state!, working.ttlNs);
-    else if (working.state !== null) this.#records.countRead();
+    if (working.isChanged) {
+      this.#states.store(frame, working.state!, working.ttlNs, this.#ledger.stateEndNs(key));
+      this.#reservations.noteState(frame, key, working.state!);
+    } else if (working.state !== null) this.#records.countRead();
     this.#write(key, working.state, drawn, BigInt(leaseMs) * NS_PER_MS, nowNs);
-    return { isAllowed: units >= cost && (cost === 0 || decision.allowed), cost, granted, refused };
+    const isAllowed = units >= cost && (cost === 0 || decision.allowed);
+    return { isAllowed, cost, granted, refused, hash };
   }
 
   /** Gives back what the return at `at` names, if the draw is known. */

@@ -23,6 +23,7 @@ import { LimitFigures } from "./limit-figures.ts";
 import { Limiters } from "./limiters.ts";
 import { Listing } from "./listing.ts";
 import { Records } from "./records.ts";
+import { Reservations } from "./reservations.ts";
 import { Recovery } from "./recovery.ts";
 import { Scan } from "./scan.ts";
 import { HOLDER_BYTES } from "./semaphores/holder.ts";
@@ -87,6 +88,8 @@ export class Engine {
   readonly #tally = new Tally();
   /** What was counted, as rows have it. */
   readonly storedCounts: StoredCounts;
+  readonly #ledger: ChargeLedger;
+  readonly #reservations: Reservations;
   readonly #recovery: Recovery;
   /** True if no caller of the last call waits for the disk: each frame of its batch was relaxed. */
   isRelaxed = false;
@@ -105,10 +108,17 @@ export class Engine {
     this.#records = new Records(hashKey, homeSalt, bytesMax, isCounting);
     this.semaphores = new Semaphores(this.#records, hashKey, semaphoreIntervalMs);
     this.storedCounts = new StoredCounts(this.#tally, this.limitFigures, isCounting);
-    this.#recovery = new Recovery(this.#records, this.semaphores, this.storedCounts);
+    this.#ledger = new ChargeLedger(drawSalt * 2 ** 32, this.#records.space);
+    this.#reservations = new Reservations(this.#records, this.#ledger);
+    this.#recovery = new Recovery(this.#records, {
+      semaphores: this.semaphores,
+      reservations: this.#reservations,
+      counts: this.storedCounts,
+    });
     const limits = {
       figures: isCounting ? this.limitFigures : null,
-      ledger: new ChargeLedger(drawSalt * 2 ** 32),
+      ledger: this.#ledger,
+      reservations: this.#reservations,
       limiters: new Limiters(),
     };
     this.#throttr = new ThrottrRequests(
@@ -321,6 +331,7 @@ export class Engine {
     clock.setBack();
     setBackRecords(this.#records, lagMs);
     this.semaphores.noteRestored();
+    this.#reservations.noteRestored();
     return clockRow(Mark.setBack, lagMs, clock.nowMs);
   }
 
@@ -346,10 +357,11 @@ export class Engine {
       const next = table.hashAfter(hash);
       if (segment.deadline.notAfter(now.high, now.low)) {
         table.sweep(hash, now);
-        return next < HASH_END ? next : null;
+        if (next < HASH_END) return next;
       }
       hash = next;
     }
+    this.#ledger.sweep(now.toBig());
     return null;
   }
 

@@ -58,6 +58,7 @@ export class LimitAll {
    * @param id cancels the charge; null where no other shard takes part
    */
   execute(body: Uint8Array, id: string | null): Uint8Array<ArrayBuffer> {
+    this.#parts.reservations.ensureLedger();
     const out = this.#out;
     out.reset();
     try {
@@ -82,7 +83,8 @@ export class LimitAll {
    * @param body as of `execute`
    */
   cancel(body: Uint8Array, id: string): void {
-    const { ledger } = this.#parts;
+    const { ledger, reservations } = this.#parts;
+    reservations.ensureLedger();
     const nowNs = this.#records.now.toBig();
     let isKnown = false;
     for (const { key, entry, limiter } of this.#chargesOf(readEntries(body)).values()) {
@@ -159,14 +161,14 @@ export class LimitAll {
     state: string | null,
     charge: { readonly id: number | string; readonly units: number },
   ): string | null {
-    const { ledger } = this.#parts;
+    const { ledger, reservations } = this.#parts;
     const nowNs = this.#records.now.toBig();
     const closed = ledger.close(key, state, charge, nowNs);
     if (closed === null || state === null) return null;
     const given = limiter.giveBack(state, nowNs, closed);
     if (given === null) return state;
-    this.#states.store(entry, given.state, given.ttlNs);
-    ledger.noteState(key, given.state);
+    this.#states.store(entry, given.state, given.ttlNs, ledger.stateEndNs(key));
+    reservations.noteState(entry, key, given.state);
     return given.state;
   }
 
@@ -186,13 +188,14 @@ export class LimitAll {
    * @throws Refusal when the shard has no room for one of them; all is as it was then
    */
   #charge(charges: readonly Judged[], id: string | null): void {
+    const { ledger, reservations } = this.#parts;
     const stored: Judged[] = [];
     try {
       for (const charge of charges) {
-        const { entry, decision } = charge;
+        const { key, entry, decision } = charge;
         this.#about(entry, () => {
           this.#states.find(entry);
-          this.#states.store(entry, decision.state!, decision.ttlNs);
+          this.#states.store(entry, decision.state!, decision.ttlNs, ledger.stateEndNs(key));
         });
         stored.push(charge);
       }
@@ -200,12 +203,11 @@ export class LimitAll {
       for (const { entry, before } of stored) this.#states.putBack(entry, before);
       throw error;
     }
-    const { ledger } = this.#parts;
     const nowNs = this.#records.now.toBig();
-    for (const { key, cost, decision } of charges) {
+    for (const { key, entry, cost, decision } of charges) {
       const state = decision.state!;
-      if (id === null) ledger.noteState(key, state);
-      else {
+      reservations.noteState(entry, key, state);
+      if (id !== null) {
         const endNs = nowNs + CANCEL_NS;
         ledger.open(key, state, { id, units: cost, charged: state, endNs }, nowNs);
       }

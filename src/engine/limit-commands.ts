@@ -1,5 +1,6 @@
 /**
- * The commands on rate limits: LIMIT, PEEK and REFUND. DRAW is in `draw-commands.ts`.
+ * The commands on rate limits: LIMIT, PEEK and REFUND. DRAW is in `draw-commands.ts`, RESERVE and SETTLE are in
+ * `reserve-commands.ts`.
  *
  * A limit's state is a buffer under the key of the command, in the text format of the Throttr rate limit library. The
  * configuration comes with every command, so nothing of it is stored.
@@ -17,6 +18,8 @@ import { LimitStates } from "./limit-states.ts";
 import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
 import { realDecision } from "./real-decision.ts";
 import type { Records } from "./records.ts";
+import type { Reservations } from "./reservations.ts";
+import { ReserveCommands } from "./reserve-commands.ts";
 
 /** What the commands on limits work with beside the records. */
 export interface LimitParts {
@@ -25,6 +28,8 @@ export interface LimitParts {
   /** What was charged and may be given back. */
   readonly ledger: ChargeLedger;
   readonly limiters: Limiters;
+  /** The charges of the ledger that are stored. */
+  readonly reservations: Reservations;
 }
 
 export class LimitCommands {
@@ -33,26 +38,48 @@ export class LimitCommands {
   readonly #limiters: Limiters;
   readonly #states: LimitStates;
   readonly #ledger: ChargeLedger;
+  readonly #reservations: Reservations;
   readonly #draws: DrawCommands;
+  readonly #reserves: ReserveCommands;
   readonly #figures: LimitFigures | null;
 
-  constructor(records: Records, out: ByteWriter, { figures, ledger, limiters }: LimitParts) {
+  constructor(
+    records: Records,
+    out: ByteWriter,
+    { figures, ledger, limiters, reservations }: LimitParts,
+  ) {
     this.#records = records;
     this.#out = out;
     this.#figures = figures;
     this.#states = new LimitStates(records);
     this.#ledger = ledger;
     this.#limiters = limiters;
-    this.#draws = new DrawCommands({ records, states: this.#states, limiters, ledger }, out);
+    this.#reservations = reservations;
+    const parts = { records, states: this.#states, limiters, ledger, reservations };
+    this.#draws = new DrawCommands(parts, out);
+    this.#reserves = new ReserveCommands(parts, out);
   }
 
   /**
-   * Executes a LIMIT, PEEK, REFUND or DRAW and writes the body of its reply.
+   * Executes a LIMIT, PEEK, REFUND, DRAW, RESERVE or SETTLE and writes the body of its reply.
    *
-   * @throws Refusal, RateLimitError or StateError when nothing was granted or refunded
+   * @throws Refusal, RateLimitError or StateError when nothing was changed
    */
   execute(frame: CommandFrame): void {
-    if (frame.type === Command.draw) return this.#draw(frame);
+    this.#reservations.ensureLedger();
+    switch (frame.type) {
+      case Command.draw:
+        return this.#draw(frame);
+      case Command.reserve:
+        return this.#reserve(frame);
+      case Command.settle:
+        return this.#reserves.settle(frame);
+      default:
+        return this.#decide(frame);
+    }
+  }
+
+  #decide(frame: CommandFrame): void {
     const isPeek = frame.type === Command.peek;
     const costBytes = isPeek ? 0 : 8;
     frame.need(costBytes, costBytes + CONFIGURATION_BYTES_MAX);
@@ -75,8 +102,9 @@ export class LimitCommands {
     if (decision.state === null) {
       if (stored !== null) records.countRead();
     } else {
-      this.#states.store(frame, decision.state, decision.ttlNs);
-      if (key !== null) this.#ledger.noteState(key, decision.state);
+      const endNs = key === null ? 0n : this.#ledger.stateEndNs(key);
+      this.#states.store(frame, decision.state, decision.ttlNs, endNs);
+      if (key !== null) this.#reservations.noteState(frame, key, decision.state);
     }
     if (frame.type === Command.limit) this.#countDecisions(frame, decision.allowed, hash, 1);
     writeDecision(
@@ -87,8 +115,7 @@ export class LimitCommands {
 
   /** Requests that the caller has decided from its allowance are counted like those that are decided here. */
   #draw(frame: CommandFrame): void {
-    const { isAllowed, cost, granted, refused } = this.#draws.execute(frame);
-    const { hash } = this.#records.table;
+    const { isAllowed, cost, granted, refused, hash } = this.#draws.execute(frame);
     const isDecision = cost > 0;
     this.#countDecisions(frame, true, hash, granted + (isDecision && isAllowed ? 1 : 0));
     this.#countDecisions(frame, false, hash, refused + (isDecision && !isAllowed ? 1 : 0));
@@ -98,7 +125,13 @@ export class LimitCommands {
     }
   }
 
-  /** A LIMIT or DRAW has failed, before it was executed or while it was. */
+  /** A reservation is one decision, and settling it is none. */
+  #reserve(frame: CommandFrame): void {
+    const count = this.#reserves.reserve(frame);
+    if (count !== null) this.#countDecisions(frame, count.isAllowed, count.hash, 1);
+  }
+
+  /** A LIMIT, DRAW or RESERVE has failed, before it was executed or while it was. */
   countError({ bytes, keyAt, keyBytes }: CommandFrame): void {
     this.#figures?.countError(bytes, keyAt, keyBytes);
   }

@@ -56,10 +56,12 @@ export class LimitStates {
   /**
    * Stores a state under the key that the last `find` has looked up.
    *
+   * @param endNs until when it must be there: reservations are settled with it
    * @throws Refusal when the shard has no room; nothing was stored then
    */
-  store(key: StateKey, state: string, ttlNs: bigint): void {
-    this.#expires.setBig(ttlNs).add(this.#records.now.high, this.#records.now.low);
+  store(key: StateKey, state: string, ttlNs: bigint, endNs = 0n): void {
+    const ttlEndNs = this.#records.now.toBig() + ttlNs;
+    this.#expires.setBig(ttlEndNs > endNs ? ttlEndNs : endNs);
     this.#storeUntil(key, state, this.#expires);
   }
 

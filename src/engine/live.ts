@@ -4,6 +4,7 @@
  * Every walk over records uses this filter, so a record past its expiry is on no page, whether it was collected or not.
  */
 import { beginsWithAny } from "../wire/bytes.ts";
+import { RESERVATION_ID_BYTES } from "../wire/edge/reservations.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { U64 } from "./time.ts";
 import {
@@ -62,7 +63,7 @@ export class LiveFilter {
 
 /**
  * True for a record whose key has one of the prefixes, or if there are no prefixes. The consumer of a pair must have it,
- * as with tokens; of a kept answer, the key of the command.
+ * as with tokens; of a kept answer or a reservation, the key of the command.
  */
 function hasPrefix(
   { slots, arena }: Segment,
@@ -80,6 +81,13 @@ function hasPrefix(
       const idBytes = 1 + arena[at]!;
       return beginsWithAny(prefixes, arena, at + idBytes, bytes - idBytes);
     }
+    case Keyspace.reservations:
+      return beginsWithAny(
+        prefixes,
+        arena,
+        at + RESERVATION_ID_BYTES,
+        bytes - RESERVATION_ID_BYTES,
+      );
     default:
       return beginsWithAny(prefixes, arena, at, bytes);
   }

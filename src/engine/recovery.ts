@@ -17,21 +17,31 @@ import {
   ROW_HEADER_BYTES,
 } from "./image.ts";
 import type { Records } from "./records.ts";
+import type { Reservations } from "./reservations.ts";
 import type { Semaphores } from "./semaphores/semaphores.ts";
 import { setBackRecords } from "./set-back.ts";
 import type { StoredCounts } from "./stored-counts.ts";
 
+/** What is made of records, or stands among them. */
+export interface RecoveryParts {
+  readonly semaphores: Semaphores;
+  readonly reservations: Reservations;
+  readonly counts: StoredCounts;
+}
+
 export class Recovery {
   readonly #records: Records;
   readonly #semaphores: Semaphores;
+  readonly #reservations: Reservations;
   readonly #counts: StoredCounts;
   readonly #image = new RecordImage();
   /** When the latest of the rows was written, ms by the shard's clock. */
   #writtenMs = 0;
 
-  constructor(records: Records, semaphores: Semaphores, counts: StoredCounts) {
+  constructor(records: Records, { semaphores, reservations, counts }: RecoveryParts) {
     this.#records = records;
     this.#semaphores = semaphores;
+    this.#reservations = reservations;
     this.#counts = counts;
   }
 
@@ -58,6 +68,7 @@ export class Recovery {
     if (image.keyspace === Keyspace.semaphores || image.keyspace === Keyspace.holdings) {
       this.#semaphores.noteRestored();
     }
+    if (image.keyspace === Keyspace.reservations) this.#reservations.noteRestored();
     this.#records.restore(image);
   }
 

@@ -1,5 +1,6 @@
 /**
- * Sets back all times that records have: their expiry, the times in states of limits, of semaphores and of leases.
+ * Sets back all times that records have: their expiry, the times in states of limits, of reservations, of semaphores and
+ * of leases.
  *
  * They move by as much as the clock, so the remaining time of a record, a window or a lease stays the same: no limit
  * grants more than it would have, and none waits for a time that never comes.
@@ -7,6 +8,7 @@
 import { Keyspace } from "../wire/keyspace.ts";
 import { moveStateBack } from "./ratelimit/moved-state.ts";
 import type { Records } from "./records.ts";
+import { RESERVATION_FIELDS_BYTES } from "./reservations.ts";
 import {
   EXPIRES_HIGH,
   EXPIRES_LOW,
@@ -62,6 +64,9 @@ function setBackValue(segment: Segment, slot: number, byMs: number, byNs: bigint
       if (length <= STATE_BYTES_MAX) moveStateBack(arena, at, at + length, byNs);
       return;
     }
+    case Keyspace.reservations:
+      moveStateBack(arena, at + RESERVATION_FIELDS_BYTES, at + slots[slot + LOW]!, byNs);
+      return;
     case Keyspace.semaphores:
       return setBackMs(arena, at + UPDATED_AT, byMs);
     case Keyspace.holdings:

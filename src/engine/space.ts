@@ -48,12 +48,16 @@ export class Space {
    * @returns false when the budget does not have them
    */
   reserve(bytes: number): boolean {
-    if (!this.#has(bytes) && !(this.#sweep() && this.#has(bytes))) {
-      this.refused++;
-      return false;
-    }
-    this.bytesBeside += bytes;
-    return true;
+    const hasRoom = this.hasRoom(bytes);
+    if (hasRoom) this.bytesBeside += bytes;
+    return hasRoom;
+  }
+
+  /** Whether the budget has bytes for what is kept beside the table. It may move all records. */
+  hasRoom(bytes: number): boolean {
+    if (this.#has(bytes) || (this.#sweep() && this.#has(bytes))) return true;
+    this.refused++;
+    return false;
   }
 
   #has(bytes: number): boolean {

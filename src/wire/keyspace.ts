@@ -8,5 +8,7 @@ export const Keyspace = {
   semaphores: 3,
   /** What connections and leases hold of them. */
   holdings: 4,
+  /** Reservations of rate limits. */
+  reservations: 5,
 } as const;
 export type Keyspace = (typeof Keyspace)[keyof typeof Keyspace];

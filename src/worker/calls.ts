@@ -21,7 +21,7 @@ import type {
 } from "../wire/edge/service.ts";
 import type { Caller } from "./caller.ts";
 import { exchange, execute, executeOne } from "./execute.ts";
-import { withNewLeaseId } from "./lease-id.ts";
+import { withNewLeaseId, withNewReservationId } from "./new-ids.ts";
 
 /** All calls but HTTP. */
 export type ServiceCalls = Omit<ThrottrService, "fetch">;
@@ -34,14 +34,21 @@ function acquireByNewLease(
   return operations.acquire(name, withNewLeaseId(options));
 }
 
+/** A caller that names no reservation gets a new id. */
+const reserveByNewId = (
+  request: operations.ReserveRequest,
+): ReturnType<typeof operations.reserve> => operations.reserve(withNewReservationId(request));
+
+const naming = { acquire: acquireByNewLease, reserve: reserveByNewId };
+
 /** Makes an operation for each call; the type fails where a call has none. */
 const makers: {
   readonly [Name in OperationName]: (
     ...given: Parameters<OperationCalls[Name]>
   ) => Operation<ResultOf<Name>>;
-} = { ...operations, acquire: acquireByNewLease };
+} = { ...operations, ...naming };
 
-const batchCall = batchCallMaker(acquireByNewLease);
+const batchCall = batchCallMaker(naming);
 
 /** One call. Its arguments are unknown: types do not exist at run time, and the call may come from another Worker. */
 type AnyCall = (caller: Caller, ...given: never[]) => Promise<unknown>;

@@ -35,6 +35,7 @@ import {
   purge,
   read,
   refund,
+  reserve,
   remove,
   scan,
   set,
@@ -367,6 +368,7 @@ const NEEDS: readonly [string, ScopeName[], Uint8Array][] = [
   ["LIMIT", ["write"], limit("user:1", BUCKET, 1)],
   ["PEEK", ["read"], peek("user:1", BUCKET)],
   ["REFUND", ["write"], refund("user:1", BUCKET, 1)],
+  ["RESERVE", ["write"], reserve("user:1", BUCKET, 1)],
   ["SCAN", ["read"], scan("", 1)],
   ["REMOVE", ["admin"], remove("", 0)],
 ];

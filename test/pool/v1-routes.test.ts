@@ -30,6 +30,11 @@ const setVisits = ["PUT", "/v1/buffers/visits", { value: "hello", ttlMs: TTL_MS 
 const setPage = ["PUT", "/v1/buffers/page", { value: "hello", ttlMs: TTL_MS }] as const;
 const strategy = { strategy: "token_bucket", burst: 10, rate: 2 };
 const charge = ["POST", "/v1/limits/api/user:42", { strategy, cost: 3 }] as const;
+const reserve = [
+  "POST",
+  "/v1/limits/api/user:42/reserve",
+  { strategy, cost: 8, id: "6ba7b810-9dad-41d1-80b4-00c04fd430c8" },
+] as const;
 const ttl = { ttlMs: expect.any(Number), expiresAtMs: expect.any(Number) };
 const leaseId = "0d9c8f52-6a0e-4d5c-9d2b-3f6a1c7e8b40";
 const acquireGpu = [
@@ -82,6 +87,8 @@ const SUCCESSES: Readonly<
     200,
     { success: true, refusedBy: null, retryAfterMs: 0, results: [limited(9), limited(8)] },
   ],
+  reserveLimit: [[], 200, { ...limited(2), id: expect.stringMatching(/^[\da-f-]{36}$/) }],
+  settleLimit: [[reserve], 200, { ...limited(5), settled: 5 }],
   resetLimit: [[charge], 204, null],
   limitMany: [[], 200, { results: [{ result: limited(9) }] }],
   listSemaphores: [

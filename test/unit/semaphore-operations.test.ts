@@ -1,6 +1,7 @@
 /** Operations on semaphores: what is asked of the server, and how its answers are read. */
 import { describe, expect, it } from "vitest";
-import { leaseIdOf, newLeaseId, uuidOf, withLeaseId } from "../../src/wire/edge/lease-id.ts";
+import { leaseIdOf, withLeaseId } from "../../src/wire/edge/lease-id.ts";
+import { newUuid, uuidOf } from "../../src/wire/edge/uuid.ts";
 import type { Operation } from "../../src/wire/edge/operation.ts";
 import * as operations from "../../src/wire/edge/operations.ts";
 import {
@@ -186,12 +187,12 @@ describe("lease ids", () => {
 
   it("lease ids come from random bytes where randomUUID is missing", () => {
     const filled = (byte: number) => (bytes: Uint8Array) => bytes.fill(byte);
-    expect(newLeaseId(filled(0))).toBe("00000000-0000-4000-8000-000000000000");
-    expect(newLeaseId(filled(255))).toBe("ffffffff-ffff-4fff-bfff-ffffffffffff");
+    expect(newUuid(filled(0))).toBe("00000000-0000-4000-8000-000000000000");
+    expect(newUuid(filled(255))).toBe("ffffffff-ffff-4fff-bfff-ffffffffffff");
     expect(withLeaseId({ leaseId: ID }, filled(0))).toEqual({ leaseId: ID });
     expect(withLeaseId<{ ttlMs: number; leaseId?: string }>({ ttlMs: 1 }, filled(0))).toEqual({
       ttlMs: 1,
-      leaseId: newLeaseId(filled(0)),
+      leaseId: newUuid(filled(0)),
     });
   });
 });

@@ -7,7 +7,7 @@
 import type { BucketState } from "../../wire/ratelimit/bucket-state.ts";
 import { bucketTtlSeconds, type BucketConfiguration } from "../../wire/ratelimit/configuration.ts";
 import type { Codec } from "../../wire/ratelimit/state.ts";
-import { amountBetween, firstMoment, nsFor } from "./moments.ts";
+import { AMOUNT_MAX, amountBetween, firstMoment, nsFor, upToEnd } from "./moments.ts";
 import { bucketLifeNsMax, type QuotaJudgement, type Strategy } from "./strategy.ts";
 
 /** How a bucket counts. */
@@ -34,6 +34,16 @@ export function bucketStrategy(
     return state === null
       ? bucket.fresh
       : bucket.freed(state.amount, amountBetween(state.atNs, ns, rate));
+  }
+
+  /**
+   * The state of an amount at a moment. A token bucket in debt is stored as empty at the moment when the debt is paid:
+   * readers of the format know no amount below 0.
+   */
+  function stateOf(amount: number, ns: bigint): BucketState {
+    if (amount >= 0) return { amount: Math.min(amount, AMOUNT_MAX), atNs: ns };
+    const isPaid = (atNs: bigint): boolean => amount + amountBetween(ns, atNs, rate) >= 0;
+    return { amount: 0, atNs: firstMoment(ns, ns + nsFor(-amount, rate), isPaid) };
   }
 
   /** The greatest cost that fits. */
@@ -67,7 +77,10 @@ export function bucketStrategy(
       return { amount, atNs: nowNs };
     },
     refund: (state, nowNs, cost) => {
-      if (amountAt(state, nowNs) === bucket.fresh) return null;
+      const amountNow = amountAt(state, nowNs);
+      if (amountNow === bucket.fresh) return null;
+      // In debt: by the stored amount alone, a refund could not be more than a whole bucket.
+      if (amountNow < 0) return stateOf(bucket.freed(amountNow, cost), nowNs);
       const amount = bucket.freed(state.amount, cost);
       // Stored as more than fresh when the burst was more: nothing is missing there.
       if (bucket.free(amount) <= bucket.free(state.amount)) return null;
@@ -78,8 +91,15 @@ export function bucketStrategy(
     missing: (state, nowNs) => burst - bucket.free(amountAt(state, nowNs)),
     giveBack: (state, nowNs, { units, right }) => {
       const amount = amountAt(state, nowNs);
-      return { amount: bucket.freed(amount, Math.min(units, right)), atNs: nowNs };
+      return stateOf(bucket.freed(amount, Math.min(units, right)), nowNs);
     },
-    ttlNs: () => ttlNs,
+    owe: (state, nowNs, { units }) => stateOf(bucket.freed(amountAt(state, nowNs), -units), nowNs),
+    amend: ({ amount, atNs }, by) => stateOf(bucket.freed(amount, -by), atNs),
+    ttlNs: ({ amount, atNs }, nowNs) => {
+      // A bucket in debt is fresh later than an empty one.
+      const debtNs = atNs > nowNs ? atNs - nowNs : 0n;
+      const freshNs = upToEnd(debtNs + nsFor(Math.max(0, burst - bucket.free(amount)), rate));
+      return freshNs > ttlNs ? freshNs : ttlNs;
+    },
   };
 }

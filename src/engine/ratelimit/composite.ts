@@ -27,15 +27,12 @@ export function composite<Primary, Secondary>(
         quotas.slice(leadingQuotas),
       ),
     }),
-    refund: (state, nowNs, cost) => {
-      const primaryState = primary.refund(state.primary, nowNs, cost);
-      const secondaryState = secondary.refund(state.secondary, nowNs, cost);
-      if (primaryState === null && secondaryState === null) return null;
-      return {
-        primary: primaryState ?? state.primary,
-        secondary: secondaryState ?? state.secondary,
-      };
-    },
+    refund: (state, nowNs, cost) =>
+      either(
+        state,
+        primary.refund(state.primary, nowNs, cost),
+        secondary.refund(state.secondary, nowNs, cost),
+      ),
     lifeNsMax: primary.lifeNsMax < secondary.lifeNsMax ? primary.lifeNsMax : secondary.lifeNsMax,
     lifeNs: (charged, nowNs) => {
       const primaryNs = primary.lifeNs(charged.primary, nowNs);
@@ -44,26 +41,36 @@ export function composite<Primary, Secondary>(
     },
     missing: (state, nowNs) =>
       Math.min(primary.missing(state.primary, nowNs), secondary.missing(state.secondary, nowNs)),
-    giveBack: (state, nowNs, given) => {
-      const { charged } = given;
-      const primaryState = primary.giveBack(state.primary, nowNs, {
-        ...given,
-        charged: charged.primary,
-      });
-      const secondaryState = secondary.giveBack(state.secondary, nowNs, {
-        ...given,
-        charged: charged.secondary,
-      });
-      if (primaryState === null && secondaryState === null) return null;
-      return {
-        primary: primaryState ?? state.primary,
-        secondary: secondaryState ?? state.secondary,
-      };
-    },
+    giveBack: (state, nowNs, given) =>
+      either(
+        state,
+        primary.giveBack(state.primary, nowNs, { ...given, charged: given.charged.primary }),
+        secondary.giveBack(state.secondary, nowNs, { ...given, charged: given.charged.secondary }),
+      ),
+    owe: (state, nowNs, owed) =>
+      either(
+        state,
+        primary.owe(state.primary, nowNs, { ...owed, charged: owed.charged.primary }),
+        secondary.owe(state.secondary, nowNs, { ...owed, charged: owed.charged.secondary }),
+      ),
+    amend: (state, by) => ({
+      primary: primary.amend(state.primary, by),
+      secondary: secondary.amend(state.secondary, by),
+    }),
     ttlNs: (state, nowNs) => {
       const primaryNs = primary.ttlNs(state.primary, nowNs);
       const secondaryNs = secondary.ttlNs(state.secondary, nowNs);
       return primaryNs > secondaryNs ? primaryNs : secondaryNs;
     },
   };
+}
+
+/** A state whose parts were changed, each where it could be; null when neither could. */
+function either<Primary, Secondary>(
+  state: CompositeState<Primary, Secondary>,
+  primary: Primary | null,
+  secondary: Secondary | null,
+): CompositeState<Primary, Secondary> | null {
+  if (primary === null && secondary === null) return null;
+  return { primary: primary ?? state.primary, secondary: secondary ?? state.secondary };
 }

@@ -13,7 +13,7 @@ import {
 } from "../../wire/ratelimit/configuration.ts";
 import { fixedWindowCodec, type CountedWindow } from "../../wire/ratelimit/fixed-window-state.ts";
 import { INT64_MAX } from "../../wire/ratelimit/numbers.ts";
-import { upToEnd } from "./moments.ts";
+import { addUpTo, upToEnd } from "./moments.ts";
 import { LIFE_PARTS, TTL_NS_MIN, type Strategy } from "./strategy.ts";
 
 type State = readonly CountedWindow[];
@@ -22,6 +22,19 @@ export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<Stat
   const lifeNsMax =
     quotas.reduce((least, { windowNs }) => (windowNs < least ? windowNs : least), INT64_MAX) /
     BigInt(LIFE_PARTS);
+
+  /** Counts of the windows that a charge was counted in, where those still run; null when none does. */
+  function changeCharged(state: State, nowNs: bigint, charged: State, by: number): State | null {
+    let isLive = false;
+    const windows = state.map((window) => {
+      const quota = quotas.find(({ name }) => name === window.name);
+      if (quota === undefined || liveWindow(state, quota, nowNs) === undefined) return window;
+      if (windowOf(charged, quota)?.startNs !== window.startNs) return window;
+      isLive = true;
+      return countedBy(window, by);
+    });
+    return isLive ? windows : null;
+  }
 
   return {
     codec: fixedWindowCodec(quotas[0]!.name),
@@ -72,17 +85,9 @@ export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<Stat
       return lifeNs;
     },
     missing: () => Infinity,
-    giveBack: (state, nowNs, { units, charged }) => {
-      let isLive = false;
-      const windows = state.map((window) => {
-        const quota = quotas.find(({ name }) => name === window.name);
-        if (quota === undefined || liveWindow(state, quota, nowNs) === undefined) return window;
-        if (windowOf(charged, quota)?.startNs !== window.startNs) return window;
-        isLive = true;
-        return { ...window, count: Math.max(0, window.count - units) };
-      });
-      return isLive ? windows : null;
-    },
+    giveBack: (state, nowNs, { units, charged }) => changeCharged(state, nowNs, charged, -units),
+    owe: (state, nowNs, owed) => changeCharged(state, nowNs, owed.charged, owed.units),
+    amend: (state, by) => state.map((window) => countedBy(window, by)),
     ttlNs: (state, nowNs) => {
       let leftNs = 0n;
       for (const quota of quotas) {
@@ -94,6 +99,10 @@ export function fixedWindow({ quotas }: FixedWindowConfiguration): Strategy<Stat
       return leftNs < TTL_NS_MIN ? TTL_NS_MIN : upToEnd(leftNs * BigInt(TTL_FACTOR));
     },
   };
+}
+
+function countedBy(window: CountedWindow, by: number): CountedWindow {
+  return { ...window, count: addUpTo(window.count, by) };
 }
 
 function windowOf(state: State | null, { name }: QuotaConfiguration): CountedWindow | undefined {

@@ -54,6 +54,12 @@ export function gcra({ burst, rate }: BucketConfiguration): Strategy<bigint> {
         units <= right ? BigInt(units) * emissionNs : BigInt(Math.floor(right * emission));
       return arrivalAt(arrivalNs - givenNs, nowNs);
     },
-    ttlNs: () => ttlNs,
+    owe: (arrivalNs, nowNs, { units }) =>
+      upToEnd(arrivalAt(arrivalNs, nowNs) + BigInt(units) * emissionNs),
+    amend: (arrivalNs, by) => upToEnd(arrivalNs + BigInt(by) * emissionNs),
+    ttlNs: (arrivalNs, nowNs) => {
+      const freshNs = arrivalNs - nowNs;
+      return freshNs > ttlNs ? freshNs : ttlNs;
+    },
   };
 }

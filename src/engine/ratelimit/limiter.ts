@@ -76,6 +76,20 @@ export interface Limiter {
     nowNs: bigint,
     given: GivenBack<string>,
   ): { readonly state: string; readonly ttlNs: bigint } | null;
+  /**
+   * Corrects a charge: what it was too much is given back, what it lacked is charged, even beyond the limit. Times and
+   * texts as of `limit`.
+   *
+   * @param by an integer: units more; less, where it is below 0
+   * @param given.charged the text that the charge left
+   * @returns as `giveBack`
+   */
+  settle(
+    stored: string,
+    nowNs: bigint,
+    by: number,
+    given: Omit<GivenBack<string>, "units">,
+  ): { readonly state: string; readonly ttlNs: bigint } | null;
   /** The longest life of an allowance, ns. */
   readonly lifeNsMax: bigint;
   /** Gives a cost back, clamped to fresh, and returns the decision of `peek` after that. */
@@ -194,6 +208,14 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
     return answer(quotas, quotas, nowNs, written);
   }
 
+  function encoded(
+    written: State | null,
+    nowNs: bigint,
+  ): { readonly state: string; readonly ttlNs: bigint } | null {
+    if (written === null) return null;
+    return { state: codec.encode(written), ttlNs: strategy.ttlNs(written, nowNs) };
+  }
+
   function refuse(quotas: readonly QuotaJudgement[], nowNs: bigint): StoredDecision {
     const leading = quotas.slice(0, leadingQuotas);
     const isLeading = leading.some(({ allowed }) => !allowed);
@@ -230,11 +252,19 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
     },
     missing: (stored, nowNs) =>
       stored === null ? 0 : strategy.missing(codec.decode(stored), nowNs),
-    giveBack: (stored, nowNs, { charged, ...given }) => {
+    giveBack: (stored, nowNs, { units, right, charged }) => {
       const state = codec.decode(stored);
-      const written = strategy.giveBack(state, nowNs, { ...given, charged: codec.decode(charged) });
-      if (written === null) return null;
-      return { state: codec.encode(written), ttlNs: strategy.ttlNs(written, nowNs) };
+      const given = { units, right, charged: codec.decode(charged) };
+      return encoded(strategy.giveBack(state, nowNs, given), nowNs);
+    },
+    settle: (stored, nowNs, by, { right, charged }) => {
+      const state = codec.decode(stored);
+      if (by === 0) return null;
+      if (stored === charged) return encoded(strategy.amend(state, by), nowNs);
+      const given = { units: Math.abs(by), right, charged: codec.decode(charged) };
+      const written =
+        by > 0 ? strategy.owe(state, nowNs, given) : strategy.giveBack(state, nowNs, given);
+      return encoded(written, nowNs);
     },
     refund: (stored, nowNs, cost = 1) => {
       checkAmount(cost, "cost", "cost_invalid");

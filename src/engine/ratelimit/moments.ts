@@ -7,6 +7,14 @@ import { INT64_MAX } from "../../wire/ratelimit/numbers.ts";
 
 const NS_PER_SECOND = 1e9;
 
+/** The largest count, and the largest debt: above it, doubles skip whole numbers. */
+export const AMOUNT_MAX = Number.MAX_SAFE_INTEGER;
+
+/** A count, 0 to `AMOUNT_MAX`, changed by an integer and held there. */
+export function addUpTo(count: number, by: number): number {
+  return Math.min(AMOUNT_MAX, Math.max(0, count + by));
+}
+
 /** A moment that may lie behind the end of int64, held there. */
 export function upToEnd(ns: bigint): bigint {
   return ns < INT64_MAX ? ns : INT64_MAX;

@@ -11,7 +11,7 @@ import {
   slidingWindowCodec,
   type SlidingWindowState,
 } from "../../wire/ratelimit/sliding-window-state.ts";
-import { upToEnd } from "./moments.ts";
+import { addUpTo, upToEnd } from "./moments.ts";
 import { LIFE_PARTS, TTL_NS_MIN, type Strategy } from "./strategy.ts";
 
 export function slidingWindow({
@@ -54,6 +54,20 @@ export function slidingWindow({
     return windowNs - (BigInt(room) * windowNs) / BigInt(count);
   }
 
+  /** Changes the bucket that a charge was counted in, current or previous; null when it is neither any more. */
+  function changeCharged(
+    state: SlidingWindowState,
+    nowNs: bigint,
+    charged: SlidingWindowState,
+    by: number,
+  ): SlidingWindowState | null {
+    const buckets = bucketsAt(state, nowNs);
+    const { current, previous, startNs } = buckets;
+    if (charged.startNs === startNs) return { ...buckets, current: addUpTo(current, by) };
+    if (charged.startNs !== startNs - windowNs) return null;
+    return { ...buckets, previous: addUpTo(previous, by) };
+  }
+
   return {
     codec: slidingWindowCodec,
     leadingQuotas: 1,
@@ -85,13 +99,9 @@ export function slidingWindow({
     lifeNsMax,
     lifeNs: () => lifeNsMax,
     missing: () => Infinity,
-    giveBack: (state, nowNs, { units, charged }) => {
-      const buckets = bucketsAt(state, nowNs);
-      const { current, previous, startNs } = buckets;
-      if (charged.startNs === startNs) return { ...buckets, current: Math.max(0, current - units) };
-      if (charged.startNs !== startNs - windowNs) return null;
-      return { ...buckets, previous: Math.max(0, previous - units) };
-    },
+    giveBack: (state, nowNs, { units, charged }) => changeCharged(state, nowNs, charged, -units),
+    owe: (state, nowNs, { units, charged }) => changeCharged(state, nowNs, charged, units),
+    amend: (state, by) => ({ ...state, current: addUpTo(state.current, by) }),
     ttlNs: ({ startNs }, nowNs) => {
       const leftNs = startNs + 2n * windowNs - nowNs;
       return leftNs < TTL_NS_MIN ? TTL_NS_MIN : upToEnd(leftNs);

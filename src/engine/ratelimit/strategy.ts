@@ -20,13 +20,18 @@ export interface QuotaJudgement extends QuotaDecision {
   readonly resetNs: bigint | null;
 }
 
-/** Units that are given back. */
-export interface GivenBack<State> {
+/** Units, and the charge that they are about. */
+export interface OfCharge<State> {
+  /** An integer from 0. */
   readonly units: number;
-  /** How many of them a bucket may get: it has refilled since they were charged. */
-  readonly right: number;
   /** The state that the charge left. */
   readonly charged: State;
+}
+
+/** Units that are given back. */
+export interface GivenBack<State> extends OfCharge<State> {
+  /** How many of them a bucket may get: it has refilled since they were charged. */
+  readonly right: number;
 }
 
 export interface Strategy<State> {
@@ -71,7 +76,22 @@ export interface Strategy<State> {
    * @returns null when nothing is left to give back to
    */
   giveBack(state: State, nowNs: bigint, given: GivenBack<State>): State | null;
-  /** How long a state that is stored now is kept, ns. */
+  /**
+   * Charges units that a charge lacked, even beyond the limit: a bucket now, and the windows that were charged, where
+   * those still run. A debt stops at the end of int64 ns, or at 2^53 - 1 units.
+   *
+   * @returns null when every window has ended
+   */
+  owe(state: State, nowNs: bigint, owed: OfCharge<State>): State | null;
+  /**
+   * What a charge would have left had it been another one, at its own moment. It bends no rule: nothing has been charged
+   * since, so the present follows from that moment.
+   *
+   * @param state that the charge left
+   * @param by an integer: units more; less, where it is below 0
+   */
+  amend(state: State, by: number): State;
+  /** How long a state that is stored now is kept, ns: at least until it is fresh. */
   ttlNs(state: State, nowNs: bigint): bigint;
 }
 

@@ -18,11 +18,13 @@ export type BatchCallMaker = (call: BatchCall) => Operation<unknown>;
 /**
  * Makes operations of the calls of a batch.
  *
- * @param acquire gives a lease id to a caller that names none
+ * @param naming operations that give an id to a caller that names none
  */
-export function batchCallMaker(acquire: typeof operations.acquire): BatchCallMaker {
+export function batchCallMaker(
+  naming: Pick<typeof operations, "acquire" | "reserve">,
+): BatchCallMaker {
   // A map: in an object, a name might find `constructor`.
-  const table = new Map(Object.entries({ ...operations, acquire }) as [string, AnyOperation][]);
+  const table = new Map(Object.entries({ ...operations, ...naming }) as [string, AnyOperation][]);
   return ([name, ...parameters]) => {
     const operation = table.get(name);
     if (operation !== undefined) return operation(...parameters);

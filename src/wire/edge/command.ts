@@ -83,6 +83,10 @@ export const Command = {
    * then what was drawn.
    */
   draw: 0x36,
+  /** Charges an estimate to a rate limit, to be settled: see `reservations.ts`. Reply: decision. */
+  reserve: 0x37,
+  /** Charges the difference of the real cost and a reservation, or gives it back. Reply: decision, settled f64. */
+  settle: 0x38,
   /**
    * Several rate limits, all of which are charged, or none: see `limit-all-body.ts`. The key is empty. Reply:
    * decisions.

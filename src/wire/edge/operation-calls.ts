@@ -13,6 +13,7 @@ import type { LimitRequest } from "./limits.ts";
 import type { ListOptions, RecordPage } from "./namespace.ts";
 import type { Once } from "./on-key.ts";
 import type { BufferRecord, CounterRecord, Remaining } from "./records.ts";
+import type { ReserveRequest, ReserveResult, SettleRequest, SettleResult } from "./reservations.ts";
 import type {
   AcquireOptions,
   HolderListOptions,
@@ -237,6 +238,36 @@ export interface OperationCalls<Given = unknown, Last extends readonly unknown[]
    * });
    */
   limitAll(request: LimitAllRequest, ...options: Last): Promise<LimitAllResult>;
+
+  /**
+   * Charges an estimate to a limit, to be corrected by `settle` when the real cost is known. It is refused as by `limit`,
+   * and reserves nothing then: `id` is null.
+   *
+   * `cost` is an integer from 1; `ttlMs` is 1,000 to 86,400,000, and 60,000 unless given. What is not settled by then
+   * counts as spent. The same call with the same `id` is charged once, and answered as granted with the figures of now.
+   *
+   * Rejects as `limit`, with `ttl_invalid`, `reservation_invalid`, `reservation_conflict` when a reservation of another
+   * cost has the id, `shard_full`, and with `request_type_unknown` on a server before 0.5.
+   *
+   * @example
+   * const { id } = await throttr.reserve({ name: "tokens", key: userId, strategy, cost: 800 });
+   */
+  reserve(request: ReserveRequest, ...options: Last): Promise<ReserveResult>;
+
+  /**
+   * Settles a reservation with its real cost, an integer from 0; 0 releases it. What was reserved too much is given
+   * back, and what is missing is charged, even beyond the limit: as a debt, which the limit makes others wait for.
+   *
+   * Where a window that was charged has ended, or the limit was reset, nothing is given back or charged. A reservation
+   * is settled once: later calls change nothing. The result is that of `peek` afterwards; `settled` is the cost of the
+   * first call.
+   *
+   * Rejects with `reservation_ended` after `ttlMs` and for an unknown id, `reservation_invalid`, and else as `limit`.
+   *
+   * @example
+   * await throttr.settle({ name: "tokens", key: userId, strategy, id, cost: 523 });
+   */
+  settle(request: SettleRequest, ...options: Last): Promise<SettleResult>;
 
   /**
    * Removes the state of a limit for a key: it starts full. False when it has none. Rejects as `limit`.

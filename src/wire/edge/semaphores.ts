@@ -12,11 +12,12 @@ import {
   SEMAPHORE_ROW_BYTES,
   U32_MAX,
 } from "./command.ts";
-import { leaseIdOf, uuidOf } from "./lease-id.ts";
+import { leaseIdOf } from "./lease-id.ts";
 import { msOf } from "./milliseconds.ts";
 import { reading, writeTtl } from "./on-key.ts";
 import { commandOf, type CommandReply, type Operation } from "./operation.ts";
 import { isApplied, OUTCOME_BYTES, readLease } from "./outcome.ts";
+import { uuidOf } from "./uuid.ts";
 
 export interface AcquireOptions {
   /** How much is held, 1 to 2^32 - 1; 1 unless given. */

@@ -288,6 +288,8 @@ const COMMANDS: readonly Row[] = [
   [Command.refund, command("REFUND", Target.shard, Scope.write)],
   [Command.draw, command("DRAW", Target.shard, Scope.write)],
   [Command.limitAll, command("LIMIT_ALL", Target.namespace, Scope.write)],
+  [Command.reserve, command("RESERVE", Target.shard, Scope.write)],
+  [Command.settle, command("SETTLE", Target.shard, Scope.write)],
   [Command.scan, command("SCAN", Target.namespace, Scope.read)],
   [Command.remove, command("REMOVE", Target.namespace, Scope.admin)],
   [Command.acquire, onSemaphore("ACQUIRE", Scope.write)],

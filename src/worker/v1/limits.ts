@@ -8,6 +8,7 @@ import type { LimitRequest } from "../../wire/edge/operations.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
 import { storageKey } from "../../wire/ratelimit/keys.ts";
 import { execute, executeOne } from "../execute.ts";
+import { withNewReservationId } from "../new-ids.ts";
 import type { ProblemCode } from "../../wire/edge/codes.ts";
 import { nothing, ok, present, route } from "./route.ts";
 import { components } from "./schemas/components.ts";
@@ -19,7 +20,9 @@ import {
   limitManyAnswer,
   limitManyBody,
   peekBody,
+  reserveBody,
   resetQuery,
+  settleBody,
 } from "./schemas/limits.ts";
 
 const tag = "limits";
@@ -27,6 +30,9 @@ const tag = "limits";
 const path = "/v1/limits/{name}/{key}";
 /** The strategy of the examples. */
 const strategy = { strategy: "token_bucket", burst: 10, rate: 2 } as const;
+
+/** The reservation of the examples. */
+const exampleId = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
 
 /** The answer of routes that decide. */
 const result = { 200: { description: "The decision.", schema: components.LimitResult } };
@@ -125,6 +131,54 @@ export const limitRoutes = [
     example: { url: "/v1/limits/api/user:42/draw", body: { strategy, cost: 1, wanted: 20 } },
     answer: async ({ caller, path, body }) =>
       ok(await executeOne(caller, operations.draw({ ...namesOf(path), ...body }))),
+  }),
+  route({
+    method: "POST",
+    path: `${path}/reserve`,
+    id: "reserveLimit",
+    tag,
+    summary: "Charge an estimate to a limit, and settle it later",
+    description:
+      "The estimate is charged at once, or refused as by a check; `id` is null then. A request with an `id` can be repeated safely: it is charged once. What is not settled within `ttlMs` counts as spent.",
+    scopes: ["write"],
+    body: reserveBody,
+    answers: {
+      200: { description: "The decision, and the reservation.", schema: components.ReserveResult },
+    },
+    errors: [...limitErrors, "reservation_invalid", "reservation_conflict", "shard_full"],
+    example: {
+      url: "/v1/limits/api/user:42/reserve",
+      body: { strategy, cost: 8, ttlMs: 30_000 },
+    },
+    answer: async ({ caller, path, body }) => {
+      // The id is made here and not by the shard: the frame then says all, however often it is executed.
+      const request = withNewReservationId({ ...namesOf(path), ...body });
+      return ok(await executeOne(caller, operations.reserve(request)));
+    },
+  }),
+  route({
+    method: "POST",
+    path: `${path}/settle`,
+    id: "settleLimit",
+    tag,
+    summary: "Settle a reservation with its real cost",
+    description:
+      "Gives back what was reserved too much, or charges what is missing, even beyond the limit. A cost of 0 releases the reservation. It is settled once; later calls change nothing, and `settled` has the cost of the first.",
+    scopes: ["write"],
+    body: settleBody,
+    answers: {
+      200: {
+        description: "The decision on a cost of 1 afterwards, and the cost.",
+        schema: components.SettleResult,
+      },
+    },
+    errors: [...limitErrors, "reservation_invalid", "reservation_ended", "shard_full"],
+    example: {
+      url: "/v1/limits/api/user:42/settle",
+      body: { strategy, id: exampleId, cost: 5 },
+    },
+    answer: async ({ caller, path, body }) =>
+      ok(await executeOne(caller, operations.settle({ ...namesOf(path), ...body }))),
   }),
   route({
     method: "DELETE",

@@ -4,7 +4,7 @@ import * as operations from "../../wire/edge/operations.ts";
 import type { Lease } from "../../wire/edge/semaphores.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
 import { executeOne } from "../execute.ts";
-import { withNewLeaseId } from "../lease-id.ts";
+import { withNewLeaseId } from "../new-ids.ts";
 import { cursorText, textFields } from "../text.ts";
 import { nothing, ok, route } from "./route.ts";
 import { components } from "./schemas/components.ts";

@@ -92,6 +92,20 @@ export const refund = (
   cost: number,
   options?: CommandOptions,
 ) => commandFrame(Command.refund, key, concat([f64(cost), configuration]), options);
+/** The one reservation that these frames make. */
+const RESERVATION = Uint8Array.from({ length: 16 }, (_, i) => i);
+export const reserve = (
+  key: string,
+  configuration: Uint8Array,
+  cost: number,
+  options?: CommandOptions,
+) =>
+  commandFrame(
+    Command.reserve,
+    key,
+    concat([RESERVATION, u32(60_000), f64(cost), configuration]),
+    options,
+  );
 export const peek = (key: string, configuration: Uint8Array, options?: CommandOptions) =>
   commandFrame(Command.peek, key, configuration, options);
 

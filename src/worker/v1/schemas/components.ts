@@ -12,6 +12,8 @@ import {
   LimitResult,
   Quota,
   QuotaResult,
+  ReserveResult,
+  SettleResult,
   SlidingWindowStrategy,
   Strategy,
 } from "./limits.ts";
@@ -38,6 +40,8 @@ export const components = {
   LimitResult,
   DrawResult,
   LimitAllResult,
+  ReserveResult,
+  SettleResult,
   QuotaResult,
   ListedRecord,
   ListedChannel,

@@ -2,7 +2,12 @@
 import * as v from "valibot";
 import { DRAW_RETURNS_MAX, LEASE_MS_MAX, LEASE_MS_MIN } from "../../../wire/edge/drawn.ts";
 import { LIMIT_ALL_MAX } from "../../../wire/edge/limit-all-body.ts";
-import { count, counted, integer, moment, positive } from "./parts.ts";
+import {
+  RESERVE_TTL_MS,
+  RESERVE_TTL_MS_MAX,
+  RESERVE_TTL_MS_MIN,
+} from "../../../wire/edge/reservations.ts";
+import { count, counted, integer, moment, positive, uuid } from "./parts.ts";
 
 /** Names of limits and quotas, and keys of limits. They become parts of one stored key of at most 255 bytes. */
 const LIMIT_NAME = /^[\w\-:.@+]{1,64}$/;
@@ -208,6 +213,30 @@ export const limitAllBody = v.strictObject({
   ),
 });
 
+/** A request for a reservation. */
+export const reserveBody = v.strictObject({
+  strategy: Strategy,
+  cost: v.optional(amount("The estimate."), 1),
+  ttlMs: v.optional(
+    integer(
+      RESERVE_TTL_MS_MIN,
+      RESERVE_TTL_MS_MAX,
+      "How long the reservation may be settled, in ms.",
+    ),
+    RESERVE_TTL_MS,
+  ),
+  id: v.exactOptional(
+    uuid("A new one unless given. Repeat a request with the same one: it is charged once."),
+  ),
+});
+
+/** The real cost of a reservation. */
+export const settleBody = v.strictObject({
+  strategy: Strategy,
+  id: uuid("`id` of the reservation."),
+  cost: units("The real cost; 0 releases all that was reserved."),
+});
+
 const requestsMessage = `expected 1 to ${LIMIT_REQUESTS_MAX} requests`;
 
 /** Requests with their names, which a single request has in its path. */
@@ -288,6 +317,21 @@ export const LimitAllResult = v.strictObject({
       "One for each request, in the same order. After a refusal the others say what a charge would have left.",
     ),
   ),
+});
+
+/** The decision on an estimate. */
+export const ReserveResult = v.strictObject({
+  ...LimitResult.entries,
+  id: v.pipe(
+    v.nullable(v.string()),
+    v.description("Names the reservation, to settle it; null after a refusal."),
+  ),
+});
+
+/** The figures of a limit after a reservation was settled. */
+export const SettleResult = v.strictObject({
+  ...LimitResult.entries,
+  settled: counted("The cost that the reservation was settled with: that of the first call."),
 });
 
 /** Results and errors mixed: the failure of one request says nothing about the others. */

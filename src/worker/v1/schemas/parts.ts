@@ -43,6 +43,15 @@ export function integer(min: number, max: number, description: string) {
   );
 }
 
+/** Any version, in either case: an id is 16 bytes, of which nothing is read. */
+const UUID = /^[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}$/;
+
+/** An id that callers may choose. */
+export function uuid(description: string) {
+  const message = "expected a UUID";
+  return v.pipe(v.string(message), v.regex(UUID, message), v.description(description));
+}
+
 /**
  * A number above 0 that need not be whole. JSON has no NaN, and `1e999` is above every bound.
  *

@@ -17,12 +17,8 @@ import {
   queryCursor,
   remaining,
   textAnswer,
+  uuid,
 } from "./parts.ts";
-
-/** Any version of UUID, in either case: an id is 16 bytes, of which nothing is read. */
-const LEASE_ID = /^[\da-fA-F]{8}(?:-[\da-fA-F]{4}){3}-[\da-fA-F]{12}$/;
-
-const leaseIdMessage = "expected a UUID";
 
 /** At most a day, as nothing else ends a lease whose holder has died. */
 const leaseTtlMs = integer(
@@ -39,13 +35,7 @@ export const leaseBody = v.strictObject({
   resources: v.optional(resources, 1),
   maximum: integer(1, U32_MAX, "Most that all holders together may hold."),
   ttlMs: leaseTtlMs,
-  leaseId: v.exactOptional(
-    v.pipe(
-      v.string(leaseIdMessage),
-      v.regex(LEASE_ID, leaseIdMessage),
-      v.description("A UUID. Default: a new one."),
-    ),
-  ),
+  leaseId: v.exactOptional(uuid("A UUID. Default: a new one.")),
 });
 
 /** The new TTL, from the renewal on. */
