@@ -33,6 +33,7 @@ import {
   RESERVE_REQUEST,
   SETTLE_REQUEST,
 } from "./known-options.ts";
+import { FlushedCounter, type FlushedCounterOptions } from "./flushed-counter.ts";
 import { Leases } from "./semaphore/leases.ts";
 import { settingsOf, type ClientOptions, type Settings } from "./options.ts";
 import { Pipeline } from "./calls/pipeline.ts";
@@ -252,6 +253,20 @@ export class ThrottrClient implements ClientCalls {
   semaphore(name: Text, maximum: number, options: SemaphoreOptions = {}): Semaphore {
     checkOptions(options, SEMAPHORE, "semaphore");
     return new LeasedSemaphore(name, maximum, options, this, this.#settings, this.#leases);
+  }
+
+  /**
+   * Counters for statistics: increments add up in memory, and are sent together every `flushMs`. See `FlushedCounter`; a
+   * Worker makes one over its binding instead.
+   *
+   * @throws ThrottrError `name_invalid`, `option_invalid`, `ttl_invalid`
+   *
+   * @example
+   * await using views = throttr.counter("views", { flushMs: 1_000, ttlMs: 86_400_000 });
+   * views.increment("/pricing");
+   */
+  counter(name: string, options: FlushedCounterOptions): FlushedCounter {
+    return new FlushedCounter(this, name, { clock: this.#settings.clock, ...options });
   }
 
   /**

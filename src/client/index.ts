@@ -11,6 +11,11 @@ export { serviceBinding, type ThrottrBinding } from "./transport/binding.ts";
 export type { CallOptions } from "./calls/call.ts";
 export { ThrottrClient } from "./client.ts";
 export type { Clock } from "../wire/clock.ts";
+export {
+  FlushedCounter,
+  type CounterBackend,
+  type FlushedCounterOptions,
+} from "./flushed-counter.ts";
 export type { Token } from "./transport/door.ts";
 export { http, type HttpOptions } from "./transport/http.ts";
 export type { ClientOptions } from "./options.ts";

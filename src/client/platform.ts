@@ -110,6 +110,7 @@ interface Platform {
   /** In web pages only. */
   readonly location?: { readonly href: string };
   readonly crypto: { getRandomValues(bytes: Uint8Array<ArrayBuffer>): unknown };
+  readonly console: { warn(text: string): void };
   readonly performance: { now(): number };
   /** Node 20 has none. */
   readonly WebSocket?: PlatformSocketConstructor;

@@ -8,6 +8,7 @@ import { env, waitUntil } from "cloudflare:workers";
 import type { Access } from "../base/access.ts";
 import { classesMissing, exportedClass } from "../base/exports.ts";
 import { accessOfGrant, GrantError, type Grant } from "../base/grant.ts";
+import { FlushedCounter, type FlushedCounterOptions } from "../client/flushed-counter.ts";
 import { semaphoreOver } from "../client/semaphore/over-exchange.ts";
 import type { Semaphore, SemaphoreOptions } from "../client/semaphore/semaphore.ts";
 import type { Text } from "../wire/edge/argument.ts";
@@ -37,6 +38,18 @@ export interface EmbeddedThrottr extends ThrottrService {
    * const image = await gpu.with(({ signal }) => render(scene, { signal }));
    */
   semaphore(name: Text, maximum: number, options?: SemaphoreOptions): Semaphore;
+
+  /**
+   * Counters for statistics: increments add up in the memory of the isolate, and are sent together every `flushMs`. Make
+   * it once, at module level. See `FlushedCounter` of `throttr-edge/client`.
+   *
+   * @throws ThrottrError `name_invalid`, `option_invalid`, `ttl_invalid`
+   *
+   * @example
+   * const views = throttr().counter("views", { flushMs: 1_000, ttlMs: 86_400_000 });
+   * views.increment("/pricing");
+   */
+  counter(name: string, options: FlushedCounterOptions): FlushedCounter;
 }
 
 /**
@@ -87,6 +100,10 @@ class Local implements EmbeddedThrottr {
 
   semaphore(name: Text, maximum: number, options: SemaphoreOptions = {}): Semaphore {
     return semaphoreOver((frames) => this.exchange(frames), name, maximum, options);
+  }
+
+  counter(name: string, options: FlushedCounterOptions): FlushedCounter {
+    return new FlushedCounter(this, name, { waitUntil, ...options });
   }
 }
 

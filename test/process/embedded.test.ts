@@ -83,6 +83,13 @@ describe("an application whose classes are exported without bindings", () => {
     expect(await jsonOf("/info")).toMatchObject({ nowSeconds: expect.any(Number) as number });
   });
 
+  it("increments of many requests gather in the isolate, and are sent after the responses", async () => {
+    await Promise.all(Array.from({ length: 20 }, async () => await textOf("/view")));
+    await expectCount("views:page", "20");
+    expect(await textOf("/view")).toBe("counted");
+    await expectCount("views:page", "21");
+  });
+
   it("the rights that the application gives a caller of its own code hold", async () => {
     expect(await jsonOf("/scopes")).toEqual(["scope_missing", "prefix_missing"]);
   });

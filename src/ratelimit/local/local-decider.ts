@@ -6,6 +6,7 @@
  */
 import type { DrawReturn } from "../../wire/edge/draw.ts";
 import type { LimitStrategy } from "../../wire/edge/limit.ts";
+import { IS_WORKER } from "../../wire/is-worker.ts";
 import { pause, type Clock } from "../../wire/clock.ts";
 import type { LimitBackend } from "../backend.ts";
 import { checkCount, type Decider, type WaitUntil, type Wish } from "../decider.ts";
@@ -37,9 +38,6 @@ interface Sent {
 
 /** A server without draws is asked for one again after so long: it may have been updated. */
 const EXACT_MS = 60_000;
-const IS_WORKER =
-  (globalThis as { navigator?: { userAgent?: string } }).navigator?.userAgent ===
-  "Cloudflare-Workers";
 
 const WITHOUT_DRAWS =
   "the server has no DRAW, so limiters with `local` ask it for every decision; update the server to 0.5";

@@ -9,6 +9,7 @@ export { Channel, Directory, Hub, Shard, Throttr } from "throttr-edge/worker";
 
 const TTL_MS = 3_600_000;
 const counters = throttr({ namespace: "app" });
+const views = counters.counter("views", { flushMs: 300, ttlMs: TTL_MS });
 
 const limiter = new RateLimiter({
   throttr: throttr({ namespace: "app" }),
@@ -61,6 +62,9 @@ async function answer(request: Request): Promise<Response> {
   switch (pathname) {
     case "/count":
       return new Response(String(await counters.increment("fetch", { ttlMs: TTL_MS })));
+    case "/view":
+      views.increment("page");
+      return new Response("counted");
     case "/read": {
       const counter = await counters.query(searchParams.get("key")!);
       return new Response(String(counter?.quota ?? "none"));
