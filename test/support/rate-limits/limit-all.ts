@@ -1,5 +1,4 @@
 /** LIMIT_ALL without a server: the body of a call, and what a reply to it says. */
-import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import type { Operation } from "../../../src/wire/edge/operation.ts";
 import {
   limitAll,
@@ -19,17 +18,7 @@ export function together(...requests: readonly LimitAllEntry[]): TogetherCall {
   return { operation, body: operation.frame.slice(COMMAND_HEADER_BYTES) };
 }
 
-/** @throws ThrottrError for an error */
+/** What a reply says. @throws ThrottrError for an error */
 export function resultOf({ operation }: TogetherCall, reply: Uint8Array): LimitAllResult {
   return operation.read(reply);
-}
-
-/** The code of an error, or null for a result. */
-export function codeOf(call: TogetherCall, reply: Uint8Array): string | null {
-  try {
-    resultOf(call, reply);
-    return null;
-  } catch (error) {
-    return ThrottrError.from(error).code;
-  }
 }
