@@ -9,6 +9,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { http, ThrottrClient, webSocket, type LimitStrategy } from "../src/client/index.ts";
+import { RateLimiter, tokenBucket } from "../src/ratelimit/index.ts";
 import { launchChromium } from "./chromium.ts";
 import { indexedPng } from "./indexed-png.ts";
 import { configWithPorts, dashboardConfig, ROOT, startServer, waitUntilReady } from "./server.ts";
@@ -204,6 +205,12 @@ async function putSampleData(): Promise<() => Promise<void>> {
   const listening = sockets.map(async (socket, i) => {
     for await (const _ of socket.subscribe(["news", "orders", "prices"][i]!));
   });
+  const assets = new RateLimiter({
+    throttr,
+    name: "assets",
+    strategy: tokenBucket({ burst: 60, rate: 25 }),
+    local: true,
+  });
   let round = 0;
   const timer = setInterval(() => {
     round++;
@@ -213,6 +220,7 @@ async function putSampleData(): Promise<() => Promise<void>> {
       calls.push(throttr.increment(`views:page-${(i % 24) + 1}`, { ttlMs: HOUR_MS }));
     }
     calls.push(...limited(throttr, round));
+    for (let i = 0; i < wave; i++) calls.push(assets.limit("tenant:acme"));
     calls.push(throttr.get("session:ada"), sockets[round % 3]!.get("flags"));
     if (round % 5 === 0) calls.push(throttr.publish("news", `{"story":${round}}`));
     // The server ends before the load does.

@@ -453,18 +453,18 @@ describe("the recipe", () => {
     };
     const startMs = performance.now();
     const answers: Awaited<ReturnType<typeof ask>>[] = [];
-    for (let i = 0; i < 100; i++) answers.push(await ask());
+    for (let i = 0; i < 60; i++) answers.push(await ask());
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-    expect(answers.filter(({ isLocal }) => isLocal).length).toBeGreaterThan(40);
-    while (answers.length < 1100) {
+    expect(answers.filter(({ isLocal }) => isLocal).length).toBeGreaterThan(20);
+    while (answers.length < 800) {
       answers.push(...(await Promise.all(Array.from({ length: 25 }, ask))));
     }
     const seconds = (performance.now() - startMs) / 1000;
     const statuses = answers.map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set([200, 429]));
-    // The bound of the bucket, with units that live for 200 ms.
+    // The bound of the bucket, with units that live for 500 ms.
     const allowed = statuses.filter((status) => status === 200).length;
-    expect(allowed).toBeLessThanOrEqual(200 + 100 * (seconds + 0.2));
+    expect(allowed).toBeLessThanOrEqual(100 + 20 * (seconds + 0.5));
   });
 
   it("the recipe Job semaphore runs two jobs at a time, and refuses one that waited too long", async () => {
