@@ -25,6 +25,7 @@ import { addNamespaces } from "./commands/namespaces.ts";
 import { addProfile } from "./commands/profile.ts";
 import { RECORD_COMMANDS } from "./commands/records.ts";
 import { addRepl } from "./commands/repl.ts";
+import { RESERVATIONS } from "./commands/reservations.ts";
 import { SEMAPHORE_COMMANDS } from "./commands/semaphores.ts";
 import { addToken } from "./commands/token.ts";
 import { addVersion } from "./commands/version.ts";
@@ -82,7 +83,7 @@ const OWN = "This command line:";
 /** The commands in the order and under the headings of `--help`. */
 const GROUPS: readonly (readonly [heading: string, adders: readonly AddCommand[]])[] = [
   ["Records:", [...COUNTERS, ...BUFFERS, ...RECORD_COMMANDS]],
-  ["Rate limits:", [addLimit, addLimitAll, addDraw, ...LIMIT_FIGURES]],
+  ["Rate limits:", [addLimit, addLimitAll, addDraw, ...RESERVATIONS, ...LIMIT_FIGURES]],
   ["Semaphores:", [...LEASES, ...SEMAPHORE_COMMANDS]],
   ["Channels:", [...CHANNELS]],
   ["Figures:", [...FIGURES, addMonitor, addBench]],

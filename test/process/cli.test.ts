@@ -564,6 +564,37 @@ describe("limits", () => {
     },
   );
 
+  it("an estimate is reserved and settled once, and a second settlement changes nothing", async () => {
+    const strategy = "--strategy fixed_window --limit 1000 --window 1h";
+    const reserved = v.strictObject({ ...result.entries, id: v.pipe(v.string(), v.uuid()) });
+    const settled = v.strictObject({ ...result.entries, settled: count });
+    const { id, remaining } = await json(`reserve tokens /a:b ${strategy} --cost 800`, reserved);
+    expect(remaining).toBe(200);
+    const refused = await run(`reserve tokens /a:b ${strategy} --cost 800`);
+    expect(refused).toMatchObject({ exitCode: 1, out: expect.stringMatching(/^refused .*\n$/) });
+    const settle = (cost: number) =>
+      json(`settle tokens /a:b ${id} ${strategy} --cost ${cost}`, settled);
+    expect(await settle(523)).toMatchObject({ settled: 523, remaining: 477 });
+    expect(await settle(900)).toMatchObject({ settled: 523, remaining: 477 });
+  });
+
+  it("a reservation that is settled with 0 is released, and one that is unknown exits with 3", async () => {
+    const strategy = "--strategy token_bucket --burst 10 --rate 0.001";
+    const { out } = await run(`reserve jobs ada ${strategy} --cost 4 --ttl 5m`);
+    expect(out).toMatch(
+      /^allowed {2}6 of 10 left.*\nreservation [\da-f-]{36}, to be settled within 5m\n$/,
+    );
+    const [id] = /[\da-f-]{36}/.exec(out)!;
+    expect((await run(`settle jobs ada ${id} ${strategy} --cost 0`)).out).toBe(
+      "settled with 0: 10 of 10 left\n",
+    );
+    const unknown = await run(`settle jobs ada ${crypto.randomUUID()} ${strategy} --cost 0`);
+    expect(unknown).toMatchObject({
+      exitCode: 3,
+      err: expect.stringContaining("reservation_ended"),
+    });
+  });
+
   it("limits of the command line are those of the library", async () => {
     const strategy = tokenBucket({ burst: 3, rate: 0.001 });
     const limiter = new RateLimiter({ throttr: server.client, name: "api", strategy });

@@ -467,6 +467,33 @@ describe("the recipe", () => {
     expect(allowed).toBeLessThanOrEqual(100 + 20 * (seconds + 0.5));
   });
 
+  it("the recipe User, organisation and service names the limit that refuses, and charges none then", async () => {
+    const recipe = await start("User, organisation and service");
+    const ask = async (user: string): Promise<Response> =>
+      await fetch(recipe, { headers: { "x-user": user } });
+    expect((await ask("")).status).toBe(401);
+    for (const left of [4, 3, 2, 1, 0]) {
+      const response = await ask("ada@acme");
+      expect(await response.json()).toMatchObject({ left: [left, left + 3, expect.any(Number)] });
+    }
+    const refused = await ask("ada@acme");
+    expect(refused.status).toBe(429);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(30);
+    expect(await refused.json()).toEqual({ error: "the limit of your user is reached" });
+    for (const left of [2, 1, 0]) {
+      expect(await (await ask("bob@acme")).json()).toMatchObject({
+        left: [left + 2, left, expect.any(Number)],
+      });
+    }
+    const full = await ask("bob@acme");
+    expect(full.status).toBe(429);
+    expect(await full.json()).toEqual({ error: "the limit of your organisation is reached" });
+    // Bob was not charged for the refusal of his organisation, and another one has room.
+    expect(await (await ask("bob@other")).json()).toMatchObject({
+      left: [4, 7, expect.any(Number)],
+    });
+  });
+
   it("the recipe Job semaphore runs two jobs at a time, and refuses one that waited too long", async () => {
     const recipe = await start("Job semaphore");
     // Six reports of a second, two at a time, take three seconds at least.
