@@ -301,8 +301,7 @@ export class ChargeLedger {
     nowNs: bigint,
   ): ClosedCharge | null {
     const known = this.#known(key, state, nowNs);
-    // From the end: a charge that is cancelled is most often one of the last.
-    const entry = known?.charges.findLast((charge) => charge.id === id && isOpen(charge, nowNs));
+    const entry = known?.charges.find((charge) => charge.id === id && isOpen(charge, nowNs));
     if (entry === undefined) return null;
     const { right, charged } = entry;
     known!.rights -= right;
@@ -312,15 +311,7 @@ export class ChargeLedger {
       known!.reserved--;
       this.#memory.bytesBeside -= STORED_CHARGE_BYTES;
     }
-    this.#dropClosedEnd(known!);
     return { units: Math.min(units, entry.units), right, charged };
-  }
-
-  /** A closed charge at the end leaves without a sweep, which looks at all of them. */
-  #dropClosedEnd(known: KeyCharges): void {
-    const { charges } = known;
-    while (charges.at(-1)?.isClosed === true) this.#drop([charges.pop()!]);
-    known.firstRight = Math.min(known.firstRight, charges.length);
   }
 
   /**

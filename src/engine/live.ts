@@ -4,7 +4,7 @@
  * Every walk over records uses this filter, so a record past its expiry is on no page, whether it was collected or not.
  */
 import { beginsWithAny } from "../wire/bytes.ts";
-import { RESERVATION_ID_BYTES } from "../wire/edge/reservations.ts";
+import { RESERVATION_ID_BYTES } from "../wire/edge/reservation-bounds.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type { U64 } from "./time.ts";
 import {

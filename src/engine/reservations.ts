@@ -10,7 +10,7 @@
  * text, and stays, so that it is settled once.
  */
 import { binaryBytes, binaryString, ByteWriter } from "../wire/bytes.ts";
-import { RESERVATION_ID_BYTES } from "../wire/edge/reservations.ts";
+import { RESERVATION_ID_BYTES } from "../wire/edge/reservation-bounds.ts";
 import { Keyspace } from "../wire/keyspace.ts";
 import type {
   ChargeLedger,

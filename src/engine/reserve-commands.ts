@@ -10,7 +10,7 @@ import {
   RESERVATION_ID_BYTES,
   RESERVE_TTL_MS_MAX,
   RESERVE_TTL_MS_MIN,
-} from "../wire/edge/reservations.ts";
+} from "../wire/edge/reservation-bounds.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
 import { STORED_CHARGE_BYTES, type ChargeLedger } from "./charge-ledger.ts";
 import type { CommandFrame } from "./command-frame.ts";

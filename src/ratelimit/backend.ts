@@ -2,7 +2,13 @@
 import type { DrawRequest, DrawResult } from "../wire/edge/draw.ts";
 import type { LimitResult } from "../wire/edge/limit.ts";
 import type { LimitAllRequest, LimitAllResult } from "../wire/edge/limit-all.ts";
-import type { LimitRequest } from "../wire/edge/operations.ts";
+import type {
+  LimitRequest,
+  ReserveRequest,
+  ReserveResult,
+  SettleRequest,
+  SettleResult,
+} from "../wire/edge/operations.ts";
 
 /**
  * Decides limits. A client of Throttr Edge is one, and so is the binding of a Worker to it.
@@ -28,6 +34,10 @@ export interface LimitBackend {
   draw?(request: DrawRequest): PromiseLike<DrawResult>;
   /** Draws units of many limits at once; the results are in the order of the requests. */
   drawMany?(requests: readonly DrawRequest[]): PromiseLike<readonly DrawResult[]>;
+  /** Charges an estimate, for `reserve`. */
+  reserve?(request: ReserveRequest): PromiseLike<ReserveResult>;
+  /** Corrects an estimate, for `settle`. */
+  settle?(request: SettleRequest): PromiseLike<SettleResult>;
   /** Charges several limits together, for `limitAll`. */
   limitAll?(request: LimitAllRequest): PromiseLike<LimitAllResult>;
 }

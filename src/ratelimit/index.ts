@@ -10,7 +10,14 @@ export type {
   QuotaResult,
   SlidingWindowStrategy,
 } from "../wire/edge/limit.ts";
-export type { LimitDurability, LimitRequest } from "../wire/edge/operations.ts";
+export type {
+  LimitDurability,
+  LimitRequest,
+  ReserveRequest,
+  ReserveResult,
+  SettleRequest,
+  SettleResult,
+} from "../wire/edge/operations.ts";
 export { RateLimitError, type RateLimitErrorCode } from "../wire/ratelimit/error.ts";
 export type { DrawRequest, DrawResult, DrawReturn } from "../wire/edge/draw.ts";
 export type { LimitBackend } from "./backend.ts";
@@ -32,9 +39,11 @@ export type {
   LocalOptions,
   ManyOptions,
   RateLimiterOptions,
+  ReserveOptions,
 } from "./limiter-options.ts";
 export { AllowanceStore } from "./local/allowance-store.ts";
 export { RateLimiter } from "./rate-limiter.ts";
+export type { Reservation, SettledResult } from "./reservation.ts";
 export { RefusalCache } from "./refusals.ts";
 export type { Decision, RateLimitResult } from "./result.ts";
 export {

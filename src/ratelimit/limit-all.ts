@@ -1,6 +1,5 @@
 /** Several limits, all of which are charged, or none. */
 import { checkOptions, invalid, type FieldNames } from "../wire/edge/argument.ts";
-import { ThrottrError } from "../wire/edge/error.ts";
 import { LIMIT_ALL_MAX } from "../wire/edge/limit-all-body.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import type { LimitBackend } from "./backend.ts";
@@ -11,7 +10,7 @@ import { failurePolicyOf, type AskOptions, type RateLimiterOptions } from "./lim
 import { insideOf, RateLimiter } from "./rate-limiter.ts";
 import { decisionOf, shadowOf, type RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
-import { isUnknownCall } from "./unknown-call.ts";
+import { callOf05 } from "./unknown-call.ts";
 
 const ENTRY: FieldNames<LimitTogether> = { limiter: true, key: true, cost: true };
 const OPTIONS: FieldNames<LimitAllOptions> = { signal: true, timeoutMs: true, onError: true };
@@ -135,14 +134,12 @@ async function ask(throttr: LimitBackend, parts: readonly Part[]): Promise<RateL
     // Whatever comes of the call, these units are not spent here any more.
     returns: insideOf(limiter).takeReturns(key),
   }));
-  try {
-    const { success, refusedBy, retryAfterMs, results } = await throttr.limitAll!({ requests });
-    checkCount(results.length, parts.length);
-    return { success, refusedBy, retryAfterMs, results: results.map(decisionOf) };
-  } catch (error) {
-    if (isUnknownCall(error)) throw new ThrottrError("request_type_unknown", WITHOUT_LIMIT_ALL);
-    throw error;
-  }
+  const { success, refusedBy, retryAfterMs, results } = await callOf05(
+    "charge limits together",
+    () => throttr.limitAll!({ requests }),
+  );
+  checkCount(results.length, parts.length);
+  return { success, refusedBy, retryAfterMs, results: results.map(decisionOf) };
 }
 
 /** What `onError` says of each entry. */
@@ -153,6 +150,3 @@ function withoutAnswer(parts: readonly Part[], fallback: RateLimitResult): RateL
   });
   return { success, refusedBy: null, retryAfterMs, results };
 }
-
-const WITHOUT_LIMIT_ALL =
-  "the server cannot charge limits together: update it to 0.5; nothing was charged";

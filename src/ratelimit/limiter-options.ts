@@ -38,6 +38,7 @@ const LOCAL: FieldNames<LocalOptions> = {
   waitUntil: true,
 };
 export const LIMIT: FieldNames<LimitOptions> = { ...WAIT, idempotencyKey: true };
+export const RESERVE: FieldNames<ReserveOptions> = { cost: true, ttlMs: true, signal: true };
 const REQUEST: FieldNames<KeyedRequest> = { key: true, cost: true, idempotencyKey: true };
 
 const LEASE_MS = 1_000;
@@ -162,6 +163,22 @@ export interface ManyOptions extends AskOptions {
 export interface AskOptions {
   /** Ends the wait: the call throws the reason of the signal. A call that was sent may have been applied. */
   readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Options of a reservation.
+ *
+ * @example
+ * await limiter.reserve("ada", { cost: 800, ttlMs: 30_000 });
+ */
+export interface ReserveOptions extends AskOptions {
+  /** The estimate, an integer from 1; 1 unless given. */
+  readonly cost?: number | undefined;
+  /**
+   * How long the reservation may be settled, in ms, 1,000 to 86,400,000; 60,000 unless given. After that it counts as
+   * spent.
+   */
+  readonly ttlMs?: number | undefined;
 }
 
 /**

@@ -1,9 +1,10 @@
 /** The rate limiter: a name, a strategy, and a policy for when the server can't be asked. */
-import { checkOptions, idempotencyKeyOf, invalid } from "../wire/edge/argument.ts";
+import { checkOptions, idempotencyKeyOf, integerOf, invalid } from "../wire/edge/argument.ts";
 import type { DrawReturn } from "../wire/edge/draw.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
+import { RESERVE_TTL_MS_MAX, RESERVE_TTL_MS_MIN } from "../wire/edge/reservation-bounds.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
 import { pause, type Clock } from "../wire/clock.ts";
 import type { LimitBackend } from "./backend.ts";
@@ -16,6 +17,7 @@ import {
   entryOf,
   LIMIT,
   MANY,
+  RESERVE,
   settingsOf,
   WAIT,
   type AskOptions,
@@ -23,10 +25,18 @@ import {
   type LimitOptions,
   type ManyOptions,
   type RateLimiterOptions,
+  type ReserveOptions,
 } from "./limiter-options.ts";
 import { LocalDecider } from "./local/local-decider.ts";
+import {
+  readReservationId,
+  reservationIdOf,
+  type Reservation,
+  type SettledResult,
+} from "./reservation.ts";
 import { RelaxedCalls, type DecisionCalls } from "./relaxed.ts";
 import { decisionOf, type RateLimitResult } from "./result.ts";
+import { callOf05 } from "./unknown-call.ts";
 
 /** What `limitAll` needs of a limiter. */
 export let insideOf: (limiter: RateLimiter) => {
@@ -38,6 +48,18 @@ export let insideOf: (limiter: RateLimiter) => {
 };
 
 const NO_OPTIONS: LimitOptions = {};
+
+/** What a call that reserves says; `id` is null where nothing is reserved, or `onError` has decided. */
+interface Reserved {
+  readonly decision: RateLimitResult;
+  readonly id: string | null;
+}
+
+/** What a call that settles says; `settled` is null where `onError` has decided. */
+interface Settled {
+  readonly decision: RateLimitResult;
+  readonly settled: number | null;
+}
 
 /**
  * A rate limiter. A key is any text that is not empty: an IP address, an e-mail address, a path; see `encodeKey`.
@@ -180,6 +202,86 @@ export class RateLimiter {
   }
 
   /**
+   * Charges an estimate, to be settled with the real cost when that is known: tokens of a model, bytes of an upload. It is
+   * refused as by `limit`. The server decides, also with `cache` and `local`, whose units count as spent here.
+   *
+   * @example
+   * const held = await limiter.reserve("ada", { cost: 800, ttlMs: 30_000 });
+   * if (!held.success) return tooManyRequests(held.retryAfterMs);
+   * const { text, tokens } = await generate(prompt);
+   * await held.settle(tokens);
+   *
+   * @throws ThrottrError as of the class; `ttl_invalid`, and `request_type_unknown` of a server before 0.5
+   */
+  async reserve(key: string, options: ReserveOptions = {}): Promise<Reservation> {
+    checkOptions(options, RESERVE, "reserve");
+    const { cost, ttlMs, signal } = options;
+    const stored = await encodeKey(key);
+    const request = { ...this.#requestOf(stored, { cost }), ...reserveTtlOf(ttlMs) };
+    const { decision, id } = await this.#calls.answer<Reserved>(
+      async () => {
+        const answer = await callOf05("reserve", () => this.#throttr.reserve!(request));
+        return { decision: decisionOf(answer), id: answer.id };
+      },
+      signal,
+      (fallback) => ({ decision: fallback, id: null }),
+    );
+    const shown = this.#calls.shown(decision);
+    const settle = async (real: number, asked: AskOptions = {}): Promise<SettledResult> => {
+      if (id === null) return { ...shown, settled: null };
+      return await this.#settle({ id, key: stored }, real, asked, key);
+    };
+    return {
+      ...shown,
+      id: id === null ? null : reservationIdOf(id, stored),
+      settle,
+      release: (asked) => settle(0, asked),
+    };
+  }
+
+  /**
+   * Settles a reservation by its `id`, also one that another Worker has made: see `Reservation`. A reservation is settled
+   * once, and later calls change nothing. Where a window that was charged has ended, or the limit was reset, nothing is
+   * given back or charged.
+   *
+   * @example
+   * await limiter.settle(held.id, 523);
+   *
+   * @param cost an integer from 0
+   * @throws ThrottrError as of the class; `reservation_invalid`; without `onError` also `reservation_ended`
+   */
+  async settle(id: string, cost: number, options: AskOptions = {}): Promise<SettledResult> {
+    const named = readReservationId(id);
+    return await this.#settle(named, cost, options, named.key);
+  }
+
+  /** @param callersKey whose cached refusals end, as units may come back */
+  async #settle(
+    { id, key }: { readonly id: string; readonly key: string },
+    cost: number,
+    options: AskOptions,
+    callersKey: string,
+  ): Promise<SettledResult> {
+    checkOptions(options, ASK, "settle");
+    integerOf(cost, "cost", 0, Number.MAX_SAFE_INTEGER);
+    const { name, strategy } = this;
+    const request = { name, key, strategy, id, cost };
+    const { decision, settled } = await this.#calls.answer<Settled>(
+      async () => {
+        try {
+          const answer = await callOf05("settle", () => this.#throttr.settle!(request));
+          return { decision: decisionOf(answer), settled: answer.settled };
+        } finally {
+          this.#decider.noteRefund(callersKey);
+        }
+      },
+      options.signal,
+      (fallback) => ({ decision: fallback, settled: null }),
+    );
+    return { ...this.#calls.shown(decision), settled };
+  }
+
+  /**
    * Removes everything that was charged to a key; false where nothing was. It throws when it fails, whatever `onError` is.
    *
    * @example
@@ -256,4 +358,12 @@ export class RateLimiter {
       (fallback) => wishes.map(() => fallback),
     );
   }
+}
+
+/** @throws ThrottrError `ttl_invalid` */
+function reserveTtlOf(ttlMs: number | undefined): { readonly ttlMs?: number } {
+  if (ttlMs === undefined) return {};
+  return {
+    ttlMs: integerOf(ttlMs, "ttlMs", RESERVE_TTL_MS_MIN, RESERVE_TTL_MS_MAX, "ttl_invalid"),
+  };
 }

@@ -14,14 +14,8 @@ import { readDecision } from "./decision.ts";
 import { checked, limitOf, limitResultOf, type LimitResult } from "./limit.ts";
 import type { LimitRequest } from "./limits.ts";
 import { commandOf, type CommandReply, type Operation } from "./operation.ts";
+import { RESERVE_TTL_MS, RESERVE_TTL_MS_MAX, RESERVE_TTL_MS_MIN } from "./reservation-bounds.ts";
 import { newUuid, uuidBytes, type FillRandom } from "./uuid.ts";
-
-export const RESERVATION_ID_BYTES = 16;
-/** Shorter than any call whose cost is worth an estimate, and longer than a message takes. */
-export const RESERVE_TTL_MS_MIN = 1000;
-/** A day. */
-export const RESERVE_TTL_MS_MAX = 86_400_000;
-export const RESERVE_TTL_MS = 60_000;
 
 /** An estimate, and how long it may be corrected. */
 export interface ReserveRequest extends Pick<LimitRequest, "name" | "key" | "strategy"> {

@@ -6,7 +6,7 @@ import {
   RESERVE_TTL_MS,
   RESERVE_TTL_MS_MAX,
   RESERVE_TTL_MS_MIN,
-} from "../../../wire/edge/reservations.ts";
+} from "../../../wire/edge/reservation-bounds.ts";
 import { count, counted, integer, moment, positive, uuid } from "./parts.ts";
 
 /** Names of limits and quotas, and keys of limits. They become parts of one stored key of at most 255 bytes. */
