@@ -19,11 +19,12 @@ export interface RatePrice extends Bill {
 }
 
 const RATES_PER_S = [1, 10, 100, 1000, 10_000];
-const QUICK_RATES_PER_S = [10, 1000, 10_000];
 /** Requests of a Worker that are under way together: one must not wait for what another one has asked for. */
 const SOCKETS = 32;
 const DURATION_MS = 20_000;
 const QUICK_DURATION_MS = 6_000;
+/** A quiet key is measured for as long as it takes to ask so often. */
+const CHECKS_MIN = 20;
 /** Longer than an allowance: its size follows the demand. */
 const WARM_UP_MS = 4_000;
 const SHARDS = 1;
@@ -33,9 +34,12 @@ export async function measurePrices(
   target: RestartableTarget,
   { isQuick }: Options,
 ): Promise<RatePrice[]> {
-  const durationMs = isQuick ? QUICK_DURATION_MS : DURATION_MS;
   const prices: RatePrice[] = [];
-  for (const askedPerS of isQuick ? QUICK_RATES_PER_S : RATES_PER_S) {
+  for (const askedPerS of RATES_PER_S) {
+    const durationMs = Math.max(
+      isQuick ? QUICK_DURATION_MS : DURATION_MS,
+      (CHECKS_MIN / askedPerS) * 1000,
+    );
     for (const way of PRICED_WAYS) {
       const load: PacedLoad = {
         port: portOf(target),

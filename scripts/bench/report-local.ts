@@ -102,7 +102,20 @@ export function pricesText(prices: readonly RatePrice[]): string {
       "A counter object of one's own costs 1,000,000 requests and 1,000,000 rows at each rate: $1.15.",
     ]),
     table(PRICE_TITLES, prices.map(priceFields)),
+    ...conclusions(prices),
   ].join("\n\n");
+}
+
+/** What follows from the prices: from when on local decisions pay. */
+function conclusions(prices: readonly RatePrice[]): string[] {
+  const hottest = prices.findLast(({ way }) => way === "local");
+  if (hottest === undefined) return [];
+  const messagesPerS = (hottest.requests / 1e6) * hottest.checksPerS;
+  return [
+    `With \`local\` an isolate sends ${messagesPerS.toFixed(1)} messages a second for a hot key, however hot it is. So it pays ` +
+      `from about ${Math.ceil(messagesPerS)} decisions a second on a key in one isolate. A quieter key costs as much as with an ` +
+      "exact limit: a message for each decision. Relaxed decisions save rows alone, of which a shard writes at most 20 a second for them.",
+  ];
 }
 
 const PRICE_TITLES = [

@@ -94,3 +94,13 @@ it("the benchmark gives the rate that was reached where the server is too slow f
     "4,000 of 10,000",
   ]);
 });
+
+it("the benchmark says from how many decisions a second on local decisions pay, by the hottest key measured", () => {
+  const bill = { rows: 210, dollars: 0.1, gbS: 1, gbSDollars: 0 };
+  const text = pricesText([
+    { way: "local", askedPerS: 10, checksPerS: 10, requests: 300_000, ...bill },
+    { way: "local", askedPerS: 10_000, checksPerS: 10_000, requests: 210, ...bill },
+  ]);
+  expect(text).toContain("an isolate sends 2.1 messages a second for a hot key");
+  expect(text).toContain("from about 3 decisions a second on a key");
+});
