@@ -314,9 +314,14 @@ export class ChargeLedger {
     return { units: Math.min(units, entry.units), right, charged };
   }
 
+  /** Callers that have a pause wait for the key. */
+  isWaitedFor(key: string, nowNs: bigint): boolean {
+    return (this.#keys.get(key)?.askNs ?? 0n) > nowNs;
+  }
+
   /**
-   * The pause, ns, after which a caller that was refused asks again: the more callers, the longer, so that a key near
-   * its limit does not send every check to the shard.
+   * The pause, ns, after which a caller asks again that was refused, or got less than it wants while others wait. The more
+   * callers wait, the longer it is, so that a key near its limit does not send every check to the shard.
    *
    * @param pauseNsMax the longest pause
    */

@@ -110,7 +110,11 @@ export class DrawCommands {
       this.#states.store(frame, working.state!, working.ttlNs, this.#ledger.stateEndNs(key));
       this.#reservations.noteState(frame, key, working.state!);
     } else if (working.state !== null) this.#records.countRead();
-    this.#write(key, working.state, drawn, BigInt(leaseMs) * NS_PER_MS, nowNs);
+    const leaseNs = BigInt(leaseMs) * NS_PER_MS;
+    // A caller that gets less than it wants would be back at once, before the callers that wait.
+    const waits = !decision.allowed || (units < wanted && this.#ledger.isWaitedFor(key, nowNs));
+    const pauseNs = waits ? this.#ledger.pauseNs(key, working.state, leaseNs, nowNs) : 0n;
+    this.#write(key, working.state, drawn, { leaseNs, pauseNs }, nowNs);
     const isAllowed = units >= cost && (cost === 0 || decision.allowed);
     return { isAllowed, cost, granted, refused, hash };
   }
@@ -132,18 +136,17 @@ export class DrawCommands {
     key: string,
     state: string | null,
     { decision, units, lifeNs: longestNs }: Drawn,
-    leaseNs: bigint,
+    { leaseNs, pauseNs }: { readonly leaseNs: bigint; readonly pauseNs: bigint },
     nowNs: bigint,
   ): void {
     const { clock } = this.#records;
-    const isRefused = !decision.allowed;
     const lifeNs = longestNs < leaseNs ? longestNs : leaseNs;
     writeDecision(this.#out, clock.lagMs === 0 ? decision : realDecision(this.#records, decision));
     writeDrawn(this.#out, {
       units,
       draw: units === 0 ? 0 : this.#open(key, state!, units, nowNs + LIVES * lifeNs, nowNs),
       lifeNs,
-      pauseNs: isRefused ? this.#ledger.pauseNs(key, state, leaseNs, nowNs) : 0n,
+      pauseNs,
     });
   }
 

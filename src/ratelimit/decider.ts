@@ -20,6 +20,11 @@ export interface Decider {
   decide(key: string, cost: number, waitUntil: WaitUntil | undefined): RateLimitResult | null;
   /** Asks the server in one call, and learns from its answers. Requests with an idempotency key may take another one. */
   ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]>;
+  /**
+   * Waits for what other requests of a hot key have asked for, and decides from it; null, at once or in the end, where the
+   * server must be asked.
+   */
+  waitFor?(wish: Wish): Promise<RateLimitResult | null> | null;
   /** Takes all units of a key that are here, for a message that gives them back. */
   takeReturns(key: string): DrawReturn[];
   /** A key was refunded, or may have been. */

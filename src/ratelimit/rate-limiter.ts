@@ -126,9 +126,13 @@ export class RateLimiter {
       const known = this.#decider.decide(key, cost, waitUntil);
       if (known !== null) return this.#calls.shown(known);
     }
-    const request = this.#requestOf(await encodeKey(key), options);
-    const [decision] = await this.#ask([{ key, request }], options);
-    return this.#calls.shown(decision!);
+    const wish = { key, request: this.#requestOf(await encodeKey(key), options) };
+    const ask = async (): Promise<RateLimitResult> => {
+      const coming = this.#decider.waitFor?.(wish) ?? null;
+      const come = coming === null ? null : await coming;
+      return come ?? (await this.#decider.ask([wish], waitUntil))[0]!;
+    };
+    return this.#calls.shown(await this.#calls.answer(ask, signal, (fallback) => fallback));
   }
 
   /**

@@ -192,6 +192,16 @@ describe("a draw", () => {
     expect(shard.draw({ cost: 100, leaseMs: 200 }).pauseMs).toBe(2);
   });
 
+  it("a caller that gets less than it wants waits behind the callers that are waiting", () => {
+    const shard = new Shard();
+    shard.draw({ cost: 95 });
+    expect(shard.draw({ wanted: 2 })).toMatchObject({ units: 1, pauseMs: 0 });
+    const pauses = [1, 2, 3].map(() => shard.draw({ cost: 50 }).pauseMs);
+    expect(pauses).toEqual([2, 4, 6]);
+    expect(shard.draw({ wanted: 2 })).toMatchObject({ units: 1, pauseMs: 8 });
+    expect(shard.draw({})).toMatchObject({ units: 1, pauseMs: 0 });
+  });
+
   it("decisions that a caller makes from its units are counted with those of the shard", () => {
     const shard = new Shard();
     shard.draw({ wanted: 20 });

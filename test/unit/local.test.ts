@@ -52,9 +52,10 @@ async function sentBy(work: () => Promise<unknown>): Promise<number> {
   return throttr.messages.length - before;
 }
 
-/** Makes a key hot: the next call draws as many units, and one for itself. */
+/** Makes a key hot, a lease ago: the next call draws as many units, and one for itself. */
 async function warm(limiter: RateLimiter, count: number): Promise<void> {
   await limiter.limit("ada", { cost: count });
+  await clock.advance(1_000);
   throttr.messages.length = 0;
 }
 
@@ -64,20 +65,20 @@ describe("decisions of an isolate", () => {
     await warm(limiter, 100);
     const first = await limiter.limit("ada");
     expect(throttr.last).toMatchObject({ cost: 1, wanted: 101, returns: [] });
-    expect(first).toMatchObject({ success: true, limit: 1_000, remaining: 899 });
+    expect(first).toMatchObject({ success: true, limit: 1_000, remaining: 999 });
     expect(first.local).toBeUndefined();
     const sent = await sentBy(async () => {
       const [second, third] = await times(2, limiter);
       expect(second).toEqual({
         success: true,
         limit: 1_000,
-        remaining: 898,
+        remaining: 998,
         reset: first.reset,
         retryAfterMs: 0,
-        quotas: { default: { ...first.quotas["default"], remaining: 898 } },
+        quotas: { default: { ...first.quotas["default"], remaining: 998 } },
         local: true,
       });
-      expect(third!.remaining).toBe(897);
+      expect(third!.remaining).toBe(997);
     });
     expect(sent).toBe(0);
   });
@@ -100,7 +101,7 @@ describe("decisions of an isolate", () => {
     const sent = await sentBy(async () => {
       expect(await limiter.limit("ada", { cost: 500 })).toMatchObject({
         success: true,
-        remaining: 399,
+        remaining: 499,
       });
     });
     expect(sent).toBe(1);
@@ -119,6 +120,38 @@ describe("decisions of an isolate", () => {
       [1, 13],
       [2, 0],
     ]);
+  });
+
+  it("more requests than two wait for the draw, and spend what it brings", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 10);
+    throttr.isHeld = true;
+    const answers = Promise.all([1, 2, 3, 4].map(async () => await limiter.limit("ada")));
+    await settle();
+    expect(throttr.methods).toEqual(["draw", "draw"]);
+    throttr.isHeld = false;
+    await throttr.release();
+    await clock.advance(5);
+    expect((await answers).map(({ success, local }) => [success, local])).toEqual([
+      [true, undefined],
+      [true, undefined],
+      [true, true],
+      [true, true],
+    ]);
+    expect(throttr.methods).toHaveLength(2);
+  });
+
+  it("a request that has waited in vain asks for its own cost", async () => {
+    const limiter = limiterOf();
+    throttr.isHeld = true;
+    const answers = Promise.all([1, 2, 3].map(async () => await limiter.limit("ada")));
+    await clock.advance(59);
+    expect(throttr.methods).toHaveLength(2);
+    await clock.advance(1);
+    expect(throttr.methods).toHaveLength(3);
+    throttr.isHeld = false;
+    await throttr.release();
+    expect((await answers).every(({ success }) => success)).toBe(true);
   });
 
   it("a draw whose answer never comes is not waited for longer than it could live", async () => {
@@ -221,7 +254,7 @@ describe("refills and returns", () => {
     const waitUntil = (one: Promise<unknown>): void => void work.push(one);
     expect(await limiter.limit("ada", { waitUntil })).toMatchObject({ local: true, success: true });
     expect(work).toHaveLength(1);
-    expect(throttr.last).toMatchObject({ cost: 0, wanted: 151 - 50, granted: 50 });
+    expect(throttr.last).toMatchObject({ cost: 0, wanted: 4 * 50 - 50, granted: 50 });
     expect(await sentBy(() => times(10, limiter))).toBe(0);
     throttr.isHeld = false;
     await throttr.release();
@@ -322,6 +355,191 @@ describe("refusals", () => {
   });
 });
 
+describe("a key that many isolates ask for", () => {
+  const empty = tokenBucket({ burst: 10, rate: 0.1 });
+  const isolates = (count: number): RateLimiter[] =>
+    Array.from({ length: count }, () =>
+      limiterOf({ strategy: empty, local: { store: new AllowanceStore() } }),
+    );
+
+  it("the more isolates wait for a key, the longer each refuses before it asks again", async () => {
+    const all = isolates(100);
+    await all[0]!.limit("ada", { cost: 10 });
+    for (const limiter of all) await limiter.limit("ada");
+    await clock.advance(1_000);
+    const [first, last] = [all[0]!, all.at(-1)!];
+    expect(await sentBy(() => first.limit("ada"))).toBe(1);
+    expect(await sentBy(() => last.limit("ada"))).toBe(1);
+  });
+
+  it("an isolate that gets less than it wants lets those that wait come first", async () => {
+    const [one, ...others] = isolates(51);
+    await one!.limit("ada", { cost: 8 });
+    for (const limiter of others) await limiter.limit("ada", { cost: 5 });
+    await one!.limit("ada");
+    expect(throttr.last.cost).toBe(1);
+    const sent = await sentBy(async () => {
+      expect(await one!.limit("ada")).toMatchObject({ success: false, local: true });
+    });
+    expect(sent).toBe(0);
+    await clock.advance(110);
+    expect(await sentBy(() => one!.limit("ada"))).toBe(1);
+  });
+});
+
+describe("what users do", () => {
+  it.each([1, 2, 5, 10])(
+    "a limit of %d is exact, and draws nothing ahead of need",
+    async (limit) => {
+      const limiter = limiterOf({ strategy: fixedWindow({ limit, window: "1 m" }) });
+      const results = await times(limit + 3, limiter);
+      expect(results.map(({ success }) => success)).toEqual(
+        Array.from({ length: limit + 3 }, (_, i) => i < limit),
+      );
+      expect(results.map(({ remaining }) => remaining)).toEqual(
+        Array.from({ length: limit + 3 }, (_, i) => Math.max(0, limit - 1 - i)),
+      );
+    },
+  );
+
+  it("a window of years is drawn from, and what is left is given back after a lease", async () => {
+    const limiter = limiterOf({ strategy: fixedWindow({ limit: 1_000, window: "3650 d" }) });
+    await warm(limiter, 100);
+    await times(10, limiter);
+    await clock.advance(1_000);
+    expect((await limiter.peek("ada")).remaining).toBe(890);
+  });
+
+  it("a cost larger than all that is left is refused by the shard, and what was left is not lost", async () => {
+    const limiter = limiterOf({ strategy: WINDOW });
+    await warm(limiter, 100);
+    await limiter.limit("ada");
+    expect(await limiter.limit("ada", { cost: 1_000 })).toMatchObject({
+      success: false,
+      remaining: 899,
+    });
+    expect(await limiter.limit("ada")).toMatchObject({ success: true, remaining: 898 });
+  });
+
+  it("a cost that the limit never grants is always sent", async () => {
+    const limiter = limiterOf();
+    for (let i = 0; i < 2; i++) {
+      const sent = await sentBy(async () => {
+        expect(await limiter.limit("ada", { cost: 1_001 })).toMatchObject({
+          success: false,
+          reason: "cost_exceeds_limit",
+          retryAfterMs: null,
+        });
+      });
+      expect(sent).toBe(1);
+    }
+  });
+
+  it("a key that turns from quiet to hot and back draws for what it is now", async () => {
+    const limiter = limiterOf({ strategy: fixedWindow({ limit: 100_000, window: "1 h" }) });
+    await limiter.limit("ada");
+    expect(throttr.last.wanted).toBe(1);
+    await clock.advance(10_000);
+    for (let i = 0; i < 40; i++) {
+      await times(50, limiter);
+      await clock.advance(50);
+    }
+    const hot = throttr.messages.map(({ requests }) => requests[0]!.wanted ?? 0);
+    expect(Math.max(...hot)).toBeGreaterThan(400);
+    expect(Math.max(...hot)).toBeLessThan(2_200);
+    expect(hot.length).toBeLessThan(20);
+    await clock.advance(10_000);
+    await limiter.limit("ada");
+    expect(throttr.last.wanted).toBe(1);
+  });
+
+  it("in shadow mode local decisions are reported, and refuse nothing", async () => {
+    const limiter = limiterOf({ strategy: tokenBucket({ burst: 10, rate: 1 }), shadow: true });
+    await limiter.limit("ada", { cost: 10 });
+    await limiter.limit("ada");
+    const result = await limiter.limit("ada");
+    expect(result).toMatchObject({
+      success: true,
+      local: true,
+      shadow: { success: false, local: true },
+    });
+  });
+
+  it("blockUntilReady waits through a refusal that is remembered", async () => {
+    const limiter = limiterOf({ strategy: tokenBucket({ burst: 10, rate: 1 }) });
+    await limiter.limit("ada", { cost: 10 });
+    await limiter.limit("ada");
+    const ready = limiter.blockUntilReady("ada", 5_000);
+    await clock.advance(1_000);
+    expect(await ready).toMatchObject({ success: true });
+    expect(throttr.methods).toEqual(["draw", "draw", "draw"]);
+  });
+
+  it.each(["open", "closed"] as const)(
+    "a shard that fails leaves what is here to be spent, and then onError decides: %s",
+    async (onError) => {
+      const limiter = limiterOf({ onError });
+      await warm(limiter, 10);
+      await limiter.limit("ada");
+      throttr.failure = new ThrottrError("outcome_unknown", "the shard failed");
+      const results = await times(12, limiter);
+      expect(results.slice(0, 10).every(({ success, local }) => success && local)).toBe(true);
+      for (const { success, reason } of results.slice(10)) {
+        expect([success, reason]).toEqual([onError === "open", "error"]);
+      }
+      throttr.failure = null;
+      expect(await limiter.limit("ada")).toMatchObject({ success: true });
+    },
+  );
+
+  it("an answer that comes after the timeout is not lost", async () => {
+    const limiter = limiterOf({ onError: "closed", timeoutMs: 100 });
+    await warm(limiter, 20);
+    throttr.isHeld = true;
+    const late = limiter.limit("ada");
+    await clock.advance(100);
+    expect(await late).toMatchObject({ success: false, reason: "timeout" });
+    throttr.isHeld = false;
+    await throttr.release();
+    expect(await limiter.limit("ada")).toMatchObject({ success: true, local: true });
+  });
+
+  it("an isolate with 10,000 hot keys draws for each of them", async () => {
+    const limiter = limiterOf();
+    const keys = Array.from({ length: 10_000 }, (_, i) => `key-${i}`);
+    await limiter.limitMany(keys.map((key) => ({ key, cost: 3 })));
+    await clock.advance(1_000);
+    await limiter.limitMany(keys);
+    const sent = await sentBy(async () => {
+      for (const { local } of await limiter.limitMany(keys)) expect(local).toBe(true);
+    });
+    expect(sent).toBe(0);
+  });
+
+  it("keys that need a hash have allowances, too", async () => {
+    const limiter = limiterOf();
+    const key = "a long key ".repeat(20);
+    await limiter.limit(key, { cost: 10 });
+    await clock.advance(1_000);
+    await limiter.limit(key, { cost: 5 });
+    await clock.advance(500);
+    await limiter.limit(key);
+    expect(await limiter.limit(key)).toMatchObject({ success: true, local: true });
+  });
+
+  it("a waitUntil that is not bound to its context is warned of once, and decisions go on", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const waitUntil = (): never => {
+      throw new TypeError("Illegal invocation");
+    };
+    const limiter = limiterOf({ strategy: WINDOW, local: { waitUntil } });
+    await warm(limiter, 100);
+    expect((await times(150, limiter)).every(({ success }) => success)).toBe(true);
+    expect(warn).toHaveBeenCalledTimes(1);
+    warn.mockRestore();
+  });
+});
+
 describe("options and servers", () => {
   it("local and cache exclude each other", () => {
     for (const cache of [true, new RefusalCache()]) {
@@ -408,7 +626,7 @@ describe("options and servers", () => {
     throttr.messages.length = 0;
     const results = await limiter.limitMany(["ada", "bob", { key: "eve", cost: 2 }]);
     expect(results.map(({ remaining, local }) => [remaining, local])).toEqual([
-      [978, true],
+      [998, true],
       [999, undefined],
       [998, undefined],
     ]);

@@ -31,7 +31,7 @@ export interface Ask {
   readonly changes: number;
 }
 
-/** What the shard refused. Times are by the clock that never goes back. */
+/** What is refused here: what the shard refused, or anything before it wants to be asked again. Times are by the clock that never goes back. */
 interface Refusal {
   readonly cost: number;
   readonly decision: RateLimitResult;
@@ -44,6 +44,8 @@ interface Refusal {
 
 /** An allowance of fewer calls is not refilled ahead. */
 const REFILL_CALLS_MIN = 4;
+/** Requests that ask by themselves while a draw is under way. */
+const FOLLOWERS_MAX = 1;
 /** A shard knows a draw for so many of its lives. */
 const LIVES = 2;
 
@@ -58,6 +60,8 @@ export class Allowance {
   #refusal: Refusal | null = null;
   /** The draw that others don't repeat while it is under way. */
   #leading: Ask | null = null;
+  /** Requests that have asked beside it. */
+  #followers = 0;
   #changes = 0;
   /** Requests that were decided here since the last message. */
   #grants = 0;
@@ -72,6 +76,11 @@ export class Allowance {
   /** Grants or refuses a cost; null where the shard must be asked. The hot path: it takes times in positions. */
   decide(cost: number, nowMs: number, monotonicMs: number): RateLimitResult | null {
     this.#demand.note(cost, monotonicMs);
+    return this.retry(cost, nowMs, monotonicMs);
+  }
+
+  /** As `decide`, for a cost that was asked for before. */
+  retry(cost: number, nowMs: number, monotonicMs: number): RateLimitResult | null {
     if (this.#draws.spend(cost, nowMs, monotonicMs)) {
       this.#grants++;
       return withUnits(this.#grant!, this.#draws.left, true);
@@ -89,12 +98,20 @@ export class Allowance {
     );
   }
 
+  /** True while a draw is under way, and enough requests have asked beside it: more would flood the shard. */
+  isCrowded(monotonicMs: number): boolean {
+    return this.#followers >= FOLLOWERS_MAX && this.#isLed(monotonicMs);
+  }
+
   /**
    * A message for a cost that can't be decided here. It gives back what is left, and draws anew; while another one does
    * that, it asks for the cost only.
    */
   ask(cost: number, nowMs: number, monotonicMs: number): Ask {
-    if (this.#isLed(monotonicMs)) return this.#message({ cost }, nowMs, monotonicMs);
+    if (this.#isLed(monotonicMs)) {
+      this.#followers++;
+      return this.#message({ cost }, nowMs, monotonicMs);
+    }
     const wanted = this.#demand.perTerm(monotonicMs);
     return this.#lead({ cost, wanted, returns: this.takeAll(monotonicMs) }, nowMs, monotonicMs);
   }
@@ -141,29 +158,29 @@ export class Allowance {
       if (isUpToDate) this.#draws.add(draw);
       else this.#draws.addEnded(draw);
     }
-    this.finish(ask);
     const decision = decisionOf(drawn);
     const { success, retryAfterMs } = decision;
     if (success) {
       this.#grant = decision;
-      return { result: withUnits(decision, this.#draws.left, false), draw };
+      if (isUpToDate) this.#refusal = null;
     }
-    if (retryAfterMs === null) return { result: decision, draw };
-    // The next call would be refused here before.
-    const waitMs = Math.max(retryAfterMs, pauseMs);
-    const result = { ...decision, retryAfterMs: waitMs };
-    if (isUpToDate) {
+    // A retry before the pause is over would be refused here.
+    const waitMs = success ? pauseMs : retryAfterMs && Math.max(retryAfterMs, pauseMs);
+    if (waitMs && isUpToDate) {
       // Units that others give back may be granted before the time that the shard knew.
-      const heldMs = Math.max(Math.min(retryAfterMs, this.#lease.termMs), pauseMs);
+      const heldMs = Math.max(Math.min(waitMs, this.#lease.termMs), pauseMs);
       const untilMs = monotonicMs + heldMs;
       this.#refusal = {
-        cost: Math.max(1, cost),
-        decision: result,
+        cost: Math.max(1, success ? 1 : cost),
+        decision: { ...decision, success: false },
         untilMs,
         aloneUntilMs: untilMs + pauseMs,
         retryAtMs: monotonicMs + waitMs,
       };
     }
+    const result = success
+      ? withUnits(decision, this.#draws.left, false)
+      : { ...decision, retryAfterMs: waitMs };
     return { result, draw };
   }
 
@@ -218,6 +235,7 @@ export class Allowance {
     nowMs: number,
     monotonicMs: number,
   ): Ask {
+    this.#followers = 0;
     this.#leading = this.#message(asked, nowMs, monotonicMs);
     return this.#leading;
   }

@@ -1,10 +1,15 @@
 /** How many units of a key are asked for in a term: so many are worth drawing. */
 
+/** A shorter part of a term says nothing of the rest. */
+const SHARE_MIN = 1 / 4;
+
 export class Demand {
   readonly #termMs: number;
   #startMs = -Infinity;
   #asked = 0;
   #askedBefore = 0;
+  /** What was asked for last. */
+  #latest = 0;
 
   constructor(termMs: number) {
     this.#termMs = termMs;
@@ -20,6 +25,7 @@ export class Demand {
       this.#startMs = isNext ? this.#startMs + this.#termMs : monotonicMs;
     }
     this.#asked += units;
+    this.#latest = units;
   }
 
   /** Forgets what was asked for. */
@@ -27,9 +33,14 @@ export class Demand {
     this.#startMs = -Infinity;
   }
 
-  /** Units of the last term: those of the present one, and a share of those before it, as its rest is long. */
+  /**
+   * Units of the last term, or what follows from the pace of this one where that is more: a key that turns hot must not
+   * send a message for each step of its way up. One request alone has no pace.
+   */
   perTerm(monotonicMs: number): number {
-    const share = Math.max(0, 1 - (monotonicMs - this.#startMs) / this.#termMs);
-    return Math.min(Math.ceil(this.#asked + this.#askedBefore * share), Number.MAX_SAFE_INTEGER);
+    const passed = Math.min((monotonicMs - this.#startMs) / this.#termMs, 1);
+    const last = this.#asked + this.#askedBefore * (1 - passed);
+    const pace = (this.#asked - this.#latest) / Math.max(passed, SHARE_MIN);
+    return Math.min(Math.ceil(Math.max(last, pace)), Number.MAX_SAFE_INTEGER);
   }
 }

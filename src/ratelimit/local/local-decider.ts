@@ -38,6 +38,9 @@ interface Sent {
 
 /** A server without draws is asked for one again after so long: it may have been updated. */
 const EXACT_MS = 60_000;
+/** About as long as half a round trip to a shard nearby. */
+const WAIT_MS = 5;
+const WAITS_MAX = 12;
 
 const WITHOUT_DRAWS =
   "the server has no DRAW, so limiters with `local` ask it for every decision; update the server to 0.5";
@@ -97,6 +100,12 @@ export class LocalDecider implements Decider {
     });
   }
 
+  waitFor({ key, request }: Wish): Promise<RateLimitResult | null> | null {
+    const { cost = 1, idempotencyKey } = request;
+    const allowance = idempotencyKey === undefined ? this.#scope.get(key) : undefined;
+    return allowance?.isCrowded(this.#monotonicMs()) ? this.#lookFor(allowance, cost) : null;
+  }
+
   takeReturns(key: string): DrawReturn[] {
     return this.#scope.get(key)?.takeAll(this.#monotonicMs()) ?? [];
   }
@@ -107,6 +116,20 @@ export class LocalDecider implements Decider {
 
   noteReset(key: string): void {
     this.#scope.get(key)?.noteReset();
+  }
+
+  /**
+   * Looks for units that another request draws, by timers of its own: in a Worker, no request may await what another one
+   * has sent.
+   */
+  async #lookFor(allowance: Allowance, cost: number): Promise<RateLimitResult | null> {
+    const { clock } = this.#settings;
+    for (let i = 0; i < WAITS_MAX && allowance.isCrowded(this.#monotonicMs()); i++) {
+      await pause(WAIT_MS, clock, []);
+      const result = allowance.retry(cost, clock.nowMs(), this.#monotonicMs());
+      if (result !== null) return result;
+    }
+    return null;
   }
 
   /** Draws what wishes need, in one message. A server that has no draws is asked exactly. */

@@ -40,7 +40,10 @@ export interface DrawResult extends LimitResult {
   readonly draw: number | null;
   /** How long the units may be spent, in ms, from the moment at which the request was sent; 0 without units. */
   readonly lifeMs: number;
-  /** After a refusal: how long to wait before the next draw, in ms; longer the more callers wait for the same key. */
+  /**
+   * How long to wait before the next draw, in ms; longer the more callers wait for the same key. After a refusal, and after
+   * fewer units than were wanted while others wait; else 0.
+   */
   readonly pauseMs: number;
 }
 

@@ -211,7 +211,8 @@ export interface OperationCalls<Given = unknown, Last extends readonly unknown[]
    *
    * The units are charged at once, so the caller may spend them until `lifeMs` after it sent the request, and not
    * later. What it does not spend it may give back with its next draw. Never send a draw again: when its answer is
-   * lost, its units are, too. A `cost` that does not fit is refused as by `limit`; after that, wait `pauseMs`.
+   * lost, its units are, too. A `cost` that does not fit is refused as by `limit`. Wait `pauseMs` before the
+   * next draw.
    *
    * Rejects as `limit`, with `draw_invalid`, and with `request_type_unknown` on
    * a server before 0.5.

@@ -298,7 +298,7 @@ export const DrawResult = v.strictObject({
     v.description("Names the draw, to give units back; null without units."),
   ),
   lifeMs: counted("How long the units may be spent, in ms from the moment you sent the request."),
-  pauseMs: counted("After a refusal: how long to wait before the next draw, in ms."),
+  pauseMs: counted("How long to wait before the next draw, in ms."),
 });
 
 /** What limits that are charged together say. */
