@@ -1,5 +1,6 @@
 /** Several limits, all of which are charged, or none. */
 import { checkOptions, invalid, type FieldNames } from "../wire/edge/argument.ts";
+import type { DrawReturn } from "../wire/edge/draw.ts";
 import { LIMIT_ALL_MAX } from "../wire/edge/limit-all-body.ts";
 import type { LimitRequest } from "../wire/edge/operations.ts";
 import type { LimitBackend } from "./backend.ts";
@@ -86,35 +87,34 @@ export async function limitAll(
   options: LimitAllOptions = {},
 ): Promise<RateLimitAllResult> {
   checkOptions(options, OPTIONS, "limitAll");
-  const parts = await partsOf(entries);
+  if (!Array.isArray(entries) || entries.length < 1 || entries.length > LIMIT_ALL_MAX) {
+    throw invalid("entries", `a list of 1 to ${LIMIT_ALL_MAX}`, entries, "limit_all_invalid");
+  }
+  const parts = await Promise.all((entries as readonly LimitTogether[]).map(partOf));
   const { strategy, clock } = parts[0]!.limiter;
   const calls = new LimiterCalls({ ...failurePolicyOf(options), strategy, clock, isShadow: false });
   const all = await calls.answer(
     () => ask(throttr, parts),
     options.signal,
-    (fallback) => withoutAnswer(parts, fallback),
+    (fallback): RateLimitAllResult => ({
+      success: fallback.success,
+      refusedBy: null,
+      retryAfterMs: fallback.retryAfterMs,
+      results: parts.map(({ limiter }) => ({ ...fallback, limit: limitMinOf(limiter.strategy) })),
+    }),
   );
-  return {
-    ...all,
-    results: all.results.map((result, i) => (parts[i]!.isShadow ? shadowOf(result) : result)),
-  };
+  const results = all.results.map((result, i) =>
+    parts[i]!.request.shadow ? shadowOf(result) : result,
+  );
+  return { ...all, results };
 }
 
 /** An entry that was checked. */
 interface Part {
   readonly limiter: RateLimiter;
-  /** The caller's. */
-  readonly key: string;
-  readonly request: LimitRequest;
-  readonly isShadow: boolean;
-}
-
-async function partsOf(entries: readonly LimitTogether[]): Promise<Part[]> {
-  if (!Array.isArray(entries)) throw invalid("entries", "a list", entries, "argument_invalid");
-  const isList = entries.length >= 1 && entries.length <= LIMIT_ALL_MAX;
-  const expected = `1 to ${LIMIT_ALL_MAX}`;
-  if (!isList) throw invalid("entries", expected, entries.length, "limit_all_invalid");
-  return await Promise.all((entries as readonly LimitTogether[]).map(partOf));
+  readonly request: LimitRequest & { readonly shadow: boolean };
+  /** Takes what the limiter holds here: whatever comes of the call, it is not spent here any more. */
+  readonly takeReturns: () => DrawReturn[];
 }
 
 async function partOf(entry: LimitTogether, i: number): Promise<Part> {
@@ -123,30 +123,19 @@ async function partOf(entry: LimitTogether, i: number): Promise<Part> {
   if (!(limiter instanceof RateLimiter)) {
     throw invalid(`entries[${i}].limiter`, "a RateLimiter", limiter, "argument_invalid");
   }
-  const { requestOf, isShadow } = insideOf(limiter);
-  return { limiter, key, request: requestOf(await encodeKey(key), { cost }), isShadow };
+  const { requestOf, isShadow, takeReturns } = insideOf(limiter);
+  const request = { ...requestOf(await encodeKey(key), { cost }), shadow: isShadow };
+  return { limiter, request, takeReturns: () => takeReturns(key) };
 }
 
 async function ask(throttr: LimitBackend, parts: readonly Part[]): Promise<RateLimitAllResult> {
-  const requests = parts.map(({ limiter, key, request, isShadow }) => ({
-    ...request,
-    shadow: isShadow,
-    // Whatever comes of the call, these units are not spent here any more.
-    returns: insideOf(limiter).takeReturns(key),
-  }));
+  const requests = parts.map(({ request, takeReturns }) => {
+    return { ...request, returns: takeReturns() };
+  });
   const { success, refusedBy, retryAfterMs, results } = await callOf05(
     "charge limits together",
     () => throttr.limitAll!({ requests }),
   );
   checkCount(results.length, parts.length);
   return { success, refusedBy, retryAfterMs, results: results.map(decisionOf) };
-}
-
-/** What `onError` says of each entry. */
-function withoutAnswer(parts: readonly Part[], fallback: RateLimitResult): RateLimitAllResult {
-  const { success, retryAfterMs } = fallback;
-  const results = parts.map(({ limiter: { strategy } }) => {
-    return { ...fallback, limit: limitMinOf(strategy) };
-  });
-  return { success, refusedBy: null, retryAfterMs, results };
 }

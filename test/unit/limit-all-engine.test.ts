@@ -271,7 +271,9 @@ describe("the body of LIMIT_ALL", () => {
       "limit_all_invalid: requests[0].shadow: expected true or false, got 1",
     );
     expect(() => operations.limitAll(undefined as never)).toThrow("argument_invalid");
-    expect(() => operations.limitAll({ requests: 3 as never })).toThrow("limit_all_invalid");
+    expect(() => operations.limitAll({ requests: 3 as never })).toThrow(
+      "limit_all_invalid: requests.length: expected an integer from 1 to 32, got undefined",
+    );
     expect(together(...requests.slice(1)).body[0]).toBe(32);
   });
 });

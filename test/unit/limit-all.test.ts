@@ -212,9 +212,9 @@ describe("wrong arguments", () => {
   const many = Array.from({ length: 33 }, (_, i) => ({ limiter, key: `${i}` }));
 
   it.each<[string, unknown, object | undefined]>([
-    ["argument_invalid: entries: expected a list, got undefined", undefined, undefined],
-    ["limit_all_invalid: entries: expected 1 to 32, got 0", [], undefined],
-    ["limit_all_invalid: entries: expected 1 to 32, got 33", many, undefined],
+    ["limit_all_invalid: entries: expected a list of 1 to 32, got undefined", undefined, undefined],
+    ["limit_all_invalid: entries: expected a list of 1 to 32", [], undefined],
+    ["limit_all_invalid: entries: expected a list of 1 to 32, got a list", many, undefined],
     ["argument_invalid: an entry: expected an object, got null", [null], undefined],
     ["argument_invalid: entries[0].limiter: expected a RateLimiter", [{ key: "a" }], undefined],
     ["option_invalid: costs: an entry has no such option", [{ limiter, costs: 1 }], undefined],

@@ -1,5 +1,5 @@
 /** The operation LIMIT_ALL: several limits, all of which are charged, or none. Bytes: `limit-all-body.ts`. */
-import type { ByteWriter } from "../bytes.ts";
+import { binaryBytes, type ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
 import { integerOf, invalid, objectOf } from "./argument.ts";
 import { Command } from "./command.ts";
@@ -44,9 +44,8 @@ const CODE = "limit_all_invalid";
 
 export function limitAll(request: LimitAllRequest): Operation<LimitAllResult> {
   const { requests } = objectOf(request, "request", "requests");
-  if (!Array.isArray(requests)) throw invalid("requests", "a list", requests, CODE);
   integerOf(requests.length, "requests.length", 1, LIMIT_ALL_MAX, CODE);
-  const entries = (requests as readonly LimitAllEntry[]).map(checkedEntry);
+  const entries = requests.map(checkedEntry);
   const body = (out: ByteWriter): void => {
     out.u8(entries.length);
     for (const entry of entries) writeEntry(out, entry);
@@ -87,7 +86,7 @@ function checkedEntry(entry: LimitAllEntry, i: number): Entry {
 function writeEntry(out: ByteWriter, { configuration, key, cost, shadow, returns }: Entry): void {
   out.u8(shadow ? EntryFlag.isShadow : 0);
   out.u8(key.length);
-  for (let i = 0; i < key.length; i++) out.u8(key.charCodeAt(i));
+  out.copy(binaryBytes(key));
   out.f64(cost);
   writeReturns(out, returns);
   const sizeAt = out.reserve(2);
@@ -99,13 +98,15 @@ function resultOf(
   entries: readonly Pick<LimitAllEntry, "shadow">[],
   results: readonly LimitResult[],
 ): LimitAllResult {
-  const refusals = results.filter(({ success }, i) => !success && !entries[i]!.shadow);
-  const waits = refusals.map(({ retryAfterMs }) => retryAfterMs ?? Infinity);
-  const retryAfterMs = Math.max(0, ...waits);
+  const isRefusal = ({ success }: LimitResult, i: number): boolean =>
+    !success && !entries[i]!.shadow;
+  const first = results.findIndex(isRefusal);
+  const waits = results.filter(isRefusal).map(({ retryAfterMs }) => retryAfterMs ?? Infinity);
+  const longest = Math.max(0, ...waits);
   return {
-    success: refusals.length === 0,
-    refusedBy: refusals.length === 0 ? null : results.indexOf(refusals[0]!),
-    retryAfterMs: retryAfterMs === Infinity ? null : retryAfterMs,
+    success: first < 0,
+    refusedBy: first < 0 ? null : first,
+    retryAfterMs: longest === Infinity ? null : longest,
     results,
   };
 }
