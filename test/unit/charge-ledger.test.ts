@@ -1,6 +1,6 @@
 /** The ledger of open charges: rights, ends, and how much it keeps. */
 import { describe, expect, it } from "vitest";
-import { ChargeLedger } from "../../src/engine/charge-ledger.ts";
+import { ChargeLedger, STORED_CHARGE_BYTES } from "../../src/engine/charge-ledger.ts";
 
 const KEY = "api:ada";
 const LIFE_NS = 1000n;
@@ -121,5 +121,46 @@ describe("the ledger of charges", () => {
     expect(isKnown(3615)).toBe(false);
     expect(isKnown(3616)).toBe(true);
     expect(isKnown(19_999)).toBe(true);
+  });
+
+  it("want of room drops draws, also those of keys with reservations, and no reservation", () => {
+    const memory = { bytesBeside: 0 };
+    const ledger = new ChargeLedger(1, memory);
+    const open = (key: string, id: number | string): void => {
+      const place = typeof id === "string" ? { place: ledger.nextPlace(key) } : {};
+      ledger.open(key, "s", { id, units: 1, charged: "s", endNs: 9n, ...place }, 0n);
+    };
+    const isKnown = (key: string, id: number | string): boolean =>
+      ledger.close(key, "s", { id, units: 1 }, 1n) !== null;
+    open(KEY, "held");
+    expect(memory.bytesBeside).toBe(STORED_CHARGE_BYTES);
+    for (let i = 0; i < 20_000; i++) open(KEY, i);
+    expect(isKnown(KEY, 3615)).toBe(false);
+    expect(isKnown(KEY, 19_999)).toBe(true);
+    for (let i = 0; i < 20_000; i++) open(`key ${i}`, i);
+    expect(isKnown(KEY, "held")).toBe(true);
+    expect(memory.bytesBeside).toBe(0);
+  });
+
+  it("a reservation that is over leaves its right to those that are not", () => {
+    const desk = new Desk();
+    const open = (id: string, units: number, endNs: bigint): void => {
+      desk.cut();
+      const place = desk.ledger.nextPlace(KEY);
+      const charge = { id, units, charged: desk.state, endNs, place };
+      desk.ledger.open(KEY, desk.state, charge, desk.nowNs);
+    };
+    open("long", 20, 10n * LIFE_NS);
+    open("short", 30, LIFE_NS);
+    open("last", 40, 10n * LIFE_NS);
+    desk.nowNs = LIFE_NS;
+    desk.missing = 60;
+    desk.cut();
+    const rightOf = (id: string) =>
+      desk.ledger.find(KEY, desk.state, id, desk.nowNs)?.right ?? null;
+    expect(["long", "short", "last"].map(rightOf)).toEqual([20, null, 40]);
+    desk.nowNs = 10n * LIFE_NS;
+    desk.ledger.sweep(desk.nowNs);
+    expect(desk.ledger.isEmpty).toBe(true);
   });
 });

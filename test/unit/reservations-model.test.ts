@@ -64,6 +64,7 @@ const step: fc.Arbitrary<ReservationStep> = fc.oneof(
     arbitrary: fc.record({ do: fc.constant("settle"), which: fc.nat(), cost: real }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("restart") }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("snapshot") }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("reset") }) },
 ) as fc.Arbitrary<ReservationStep>;
 

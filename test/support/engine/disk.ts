@@ -18,6 +18,11 @@ export class Disk {
     for (const row of engine.takeCommit(this.#rowBytesMax)) journal.push(row.slice());
   }
 
+  /** A snapshot is under way. */
+  get isCutting(): boolean {
+    return this.#next !== null;
+  }
+
   /** Writes some of a snapshot, behind a commit. */
   snapshotStep(engine: Engine): void {
     this.#next ??= { snapshot: [], journal: [], cursor: 0 };

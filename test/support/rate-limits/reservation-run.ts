@@ -9,7 +9,7 @@ export type ReservationStep =
   | { readonly do: "wait"; readonly ms: number }
   | { readonly do: "reserve"; readonly cost: number; readonly ttlMs: number }
   | { readonly do: "settle"; readonly which: number; readonly cost: number }
-  | { readonly do: "restart" | "reset" };
+  | { readonly do: "restart" | "snapshot" | "reset" };
 
 interface Reservation {
   readonly id: string;
@@ -51,6 +51,9 @@ export class ReservationRun {
         break;
       case "restart":
         if (this.#restarts) shard.restart();
+        break;
+      case "snapshot":
+        if (this.#restarts) shard.snapshot();
         break;
       case "reset":
         shard.reset();

@@ -82,6 +82,13 @@ export class ReservingShard {
     this.crash();
   }
 
+  /** All that was committed goes into a snapshot. */
+  snapshot(): void {
+    this.commit();
+    do this.#disk.snapshotStep(this.engine);
+    while (this.#disk.isCutting);
+  }
+
   /** The engine starts again with what was committed. */
   crash(): void {
     this.engine = this.#disk.start(1, this.nowMs);
