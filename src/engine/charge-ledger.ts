@@ -69,6 +69,8 @@ interface KeyCharges {
   state: string | null;
   /** The oldest first. Those that are closed or over stay until there are twice as many as were in use. */
   charges: Entry[];
+  /** Those that are not closed. */
+  byId: Map<OpenCharge["id"], Entry>;
   sweepAt: number;
   /** Charges before this one have no right. */
   firstRight: number;
@@ -161,6 +163,7 @@ export class ChargeLedger {
     const known = this.#marked.get(key);
     if (known === undefined || known.reserved === 0) return null;
     const { charges, lineage, opened, latestNs } = known;
+    while (charges[known.firstRight]?.right === 0) known.firstRight++;
     let at = known.firstRight;
     while (at < charges.length && !(isStored(charges[at]!) && charges[at]!.right > 0)) at++;
     const first = charges[at];
@@ -259,6 +262,7 @@ export class ChargeLedger {
 
   #push(known: KeyCharges, entry: Entry): void {
     known.charges.push(entry);
+    if (!entry.isClosed) known.byId.set(entry.id, entry);
     known.rights += entry.right;
     if (!isStored(entry)) {
       this.#draws++;
@@ -283,8 +287,8 @@ export class ChargeLedger {
     id: OpenCharge["id"],
     nowNs: bigint,
   ): ClosedCharge | null {
-    const known = this.#known(key, state, nowNs);
-    return known?.charges.find((charge) => charge.id === id && isOpen(charge, nowNs)) ?? null;
+    const entry = this.#known(key, state, nowNs)?.byId.get(id);
+    return entry !== undefined && isOpen(entry, nowNs) ? entry : null;
   }
 
   /**
@@ -301,8 +305,9 @@ export class ChargeLedger {
     nowNs: bigint,
   ): ClosedCharge | null {
     const known = this.#known(key, state, nowNs);
-    const entry = known?.charges.find((charge) => charge.id === id && isOpen(charge, nowNs));
-    if (entry === undefined) return null;
+    const entry = known?.byId.get(id);
+    if (entry === undefined || !isOpen(entry, nowNs)) return null;
+    known!.byId.delete(id);
     const { right, charged } = entry;
     known!.rights -= right;
     entry.right = 0;
@@ -370,6 +375,7 @@ export class ChargeLedger {
     this.#drop(charges);
     const kept = charges.filter(isKept);
     known.charges = [];
+    known.byId.clear();
     known.sweepAt = Math.max(SWEEP_MIN, 2 * kept.length);
     known.firstRight = 0;
     known.rights = 0;
@@ -411,6 +417,7 @@ export class ChargeLedger {
 const newKey = (state: string | null, nowNs: bigint): KeyCharges => ({
   state,
   charges: [],
+  byId: new Map(),
   sweepAt: SWEEP_MIN,
   firstRight: 0,
   rights: 0,
