@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 
 const KIBIBYTE = 1024;
-const GZIP_BYTES_MAX = 150 * KIBIBYTE;
+const GZIP_BYTES_MAX = 155 * KIBIBYTE;
 
 /** Bundles a Worker as it would be deployed; returns the size of its script, compressed. */
 function gzipBytesOf(...args: string[]): number {
@@ -40,7 +40,7 @@ ${THROTTR}`;
 const WORKERS = [
   [
     "counters and limits",
-    88,
+    91,
     `export { Shard } from "throttr-edge/worker";
 ${THROTTR}
 export default { fetch: count };`,
