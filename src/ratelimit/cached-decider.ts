@@ -2,13 +2,13 @@
 import type { DrawReturn } from "../wire/edge/draw.ts";
 import type { Clock } from "../wire/clock.ts";
 import type { LimitStrategy } from "../wire/edge/limit.ts";
-import type { Decider, Wish } from "./decider.ts";
+import type { Decider, ExactDecider, Wish } from "./decider.ts";
 import type { RefusalCache } from "./refusals.ts";
 import type { RateLimitResult } from "./result.ts";
 import { limitMinOf } from "./strategies.ts";
 
 export class CachedDecider implements Decider {
-  readonly #exact: Decider;
+  readonly #exact: ExactDecider;
   readonly #cache: RefusalCache;
   readonly #clock: Clock;
   /** Prefix of keys in a cache that limiters share: another strategy may grant what this one refuses. */
@@ -16,7 +16,7 @@ export class CachedDecider implements Decider {
   readonly #limitMin: number;
 
   constructor(
-    exact: Decider,
+    exact: ExactDecider,
     cache: RefusalCache,
     { name, strategy, clock }: { name: string; strategy: LimitStrategy; clock: Clock },
   ) {
@@ -39,7 +39,7 @@ export class CachedDecider implements Decider {
 
   async ask(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
     const askedAt = this.#cache.version;
-    const decisions = await this.#exact.ask(wishes, undefined);
+    const decisions = await this.#exact.ask(wishes);
     for (const [i, decision] of decisions.entries()) this.#note(wishes[i]!, askedAt, decision);
     return decisions;
   }

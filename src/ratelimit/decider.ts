@@ -46,6 +46,7 @@ export class ExactDecider implements Decider {
   }
 
   async ask(wishes: readonly Wish[]): Promise<RateLimitResult[]> {
+    if (wishes.length === 0) return [];
     const requests = wishes.map(({ request }) => request);
     const results =
       requests.length === 1

@@ -9,7 +9,13 @@ import type { LimitStrategy } from "../../wire/edge/limit.ts";
 import { IS_WORKER } from "../../wire/is-worker.ts";
 import { pause, type Clock } from "../../wire/clock.ts";
 import type { LimitBackend } from "../backend.ts";
-import { checkCount, type Decider, type WaitUntil, type Wish } from "../decider.ts";
+import {
+  checkCount,
+  type Decider,
+  type ExactDecider,
+  type WaitUntil,
+  type Wish,
+} from "../decider.ts";
 import { encodeNow } from "../key.ts";
 import type { RateLimitResult } from "../result.ts";
 import { isUnknownCall } from "../unknown-call.ts";
@@ -43,19 +49,18 @@ const WAIT_MS = 5;
 const WAITS_MAX = 12;
 
 const WITHOUT_DRAWS =
-  "the server has no DRAW, so limiters with `local` ask it for every decision; update the server to 0.5";
-const CAN_NOT_WAIT =
-  "`waitUntil` failed, so the work that units need after a response may be cut off; expected (work) => ctx.waitUntil(work)";
+  "the server has no DRAW, so `local` asks it for every decision: update it to 0.5";
+const CAN_NOT_WAIT = "waitUntil failed: expected (work) => ctx.waitUntil(work)";
 
 export class LocalDecider implements Decider {
-  readonly #exact: Decider;
+  readonly #exact: ExactDecider;
   readonly #settings: LocalSettings;
   readonly #allowances: Allowances;
   readonly #scopeId: string;
   #scope: Scope;
   readonly #returnsAtEnd: boolean;
 
-  constructor(exact: Decider, settings: LocalSettings) {
+  constructor(exact: ExactDecider, settings: LocalSettings) {
     this.#exact = exact;
     const { name, strategy, lease, store } = settings;
     this.#settings = settings;
@@ -84,20 +89,14 @@ export class LocalDecider implements Decider {
   }
 
   async ask(wishes: readonly Wish[], waitUntil: WaitUntil | undefined): Promise<RateLimitResult[]> {
-    const drawing = wishes.filter(({ request }) => request.idempotencyKey === undefined);
-    if (drawing.length === 0 || this.#allowances.isExact(this.#monotonicMs())) {
-      return await this.#exact.ask(wishes, waitUntil);
-    }
-    if (drawing.length === wishes.length) return await this.#draw(wishes, waitUntil);
-    const once = wishes.filter(({ request }) => request.idempotencyKey !== undefined);
+    const isExact = this.#allowances.isExact(this.#monotonicMs());
+    const isDrawn = ({ request }: Wish): boolean =>
+      !isExact && request.idempotencyKey === undefined;
     const [drawn, asked] = await Promise.all([
-      this.#draw(drawing, waitUntil),
-      this.#exact.ask(once, waitUntil),
+      this.#draw(wishes.filter(isDrawn), waitUntil),
+      this.#exact.ask(wishes.filter((wish) => !isDrawn(wish))),
     ]);
-    const results = { drawn: drawn.values(), asked: asked.values() };
-    return wishes.map(({ request: { idempotencyKey } }) => {
-      return (idempotencyKey === undefined ? results.drawn : results.asked).next().value!;
-    });
+    return wishes.map((wish) => (isDrawn(wish) ? drawn : asked).shift()!);
   }
 
   waitFor({ key, request }: Wish): Promise<RateLimitResult | null> | null {
@@ -126,7 +125,7 @@ export class LocalDecider implements Decider {
     const { clock } = this.#settings;
     for (let i = 0; i < WAITS_MAX && allowance.isCrowded(this.#monotonicMs()); i++) {
       await pause(WAIT_MS, clock, []);
-      const result = allowance.retry(cost, clock.nowMs(), this.#monotonicMs());
+      const result = allowance.retry(cost, ...this.#now());
       if (result !== null) return result;
     }
     return null;
@@ -137,19 +136,19 @@ export class LocalDecider implements Decider {
     wishes: readonly Wish[],
     waitUntil: WaitUntil | undefined,
   ): Promise<RateLimitResult[]> {
-    const nowMs = this.#settings.clock.nowMs();
-    const monotonicMs = this.#monotonicMs();
+    if (wishes.length === 0) return [];
+    const now = this.#now();
     const messages = wishes.map(({ key, request }) => {
       const allowance = this.#scope.get(key) ?? this.#open(key, request.key, waitUntil)!;
-      return { allowance, ask: allowance.ask(request.cost!, nowMs, monotonicMs) };
+      return { allowance, ask: allowance.ask(request.cost!, ...now) };
     });
     try {
       return await this.#send(messages, waitUntil);
     } catch (error) {
       if (!isUnknownCall(error)) throw error;
-      this.#allowances.noteExact(monotonicMs + EXACT_MS);
+      this.#allowances.noteExact(now[1] + EXACT_MS);
       this.#allowances.warn(WITHOUT_DRAWS);
-      return await this.#exact.ask(wishes, waitUntil);
+      return await this.#exact.ask(wishes);
     }
   }
 
@@ -171,7 +170,7 @@ export class LocalDecider implements Decider {
   /** Draws ahead, beside the request that has noticed. */
   #refill(allowance: Allowance, waitUntil: WaitUntil | undefined): void {
     this.#beside(waitUntil, async () => {
-      const ask = allowance.refill(this.#settings.clock.nowMs(), this.#monotonicMs());
+      const ask = allowance.refill(...this.#now());
       await this.#send([{ allowance, ask }], waitUntil);
     });
   }
@@ -183,7 +182,7 @@ export class LocalDecider implements Decider {
       if (draw !== undefined) {
         await pause(Math.max(0, draw.monotonicEndMs - this.#monotonicMs()), clock, []);
       }
-      const ask = allowance.giveBack(clock.nowMs(), this.#monotonicMs(), draw);
+      const ask = allowance.giveBack(...this.#now(), draw);
       if (ask !== null) await this.#send([{ allowance, ask }], waitUntil);
     });
   }
@@ -214,8 +213,14 @@ export class LocalDecider implements Decider {
   }
 
   #monotonicMs(): number {
+    return this.#now()[1];
+  }
+
+  /** The time by both clocks; not for the hot path. */
+  #now(): [nowMs: number, monotonicMs: number] {
     const { clock } = this.#settings;
-    return clock.monotonicMs === undefined ? clock.nowMs() : clock.monotonicMs();
+    const nowMs = clock.nowMs();
+    return [nowMs, clock.monotonicMs?.() ?? nowMs];
   }
 
   /**
