@@ -99,8 +99,8 @@ export interface RateLimiterOptions {
   /**
    * "strict", unless given: an answer comes when it is on disk, so that no crash takes it back. "relaxed" answers before
    * that: faster, and with fewer rows written, but a crash of the shard may take back what this limiter charged or refunded
-   * within the last 50 ms. For limits that protect from load, not for those that count money. Resets and allowances are
-   * always strict. A server or shard before 0.5 is asked again, strictly.
+   * within the last 50 ms. For limits that protect from load, not for those that count money. Resets, reservations and
+   * the draws of `local` are always strict. A server or shard before 0.5 is asked again, strictly.
    */
   readonly durability?: LimitDurability;
   /** The clock of the platform unless given. */
