@@ -367,6 +367,13 @@ it("the vitest example of docs/clients.md counts", async () => {
   });
 });
 
+/** A response whose body was read, so that its stream has ended. */
+async function drained(asked: Promise<Response>): Promise<Response> {
+  const response = await asked;
+  await response.text();
+  return response;
+}
+
 describe("the recipe", () => {
   const recipes = codeBlocksOf("docs/recipes.md");
   const config = recipes.find(({ language }) => language === "toml")!.code;
@@ -465,6 +472,35 @@ describe("the recipe", () => {
     // The bound of the bucket, with units that live for 500 ms.
     const allowed = statuses.filter((status) => status === 200).length;
     expect(allowed).toBeLessThanOrEqual(100 + 20 * (seconds + 0.5));
+  });
+
+  it("the recipe Tokens of a language model settles with what was used, and refuses more than the limit has", async () => {
+    const recipe = await start("Tokens of a language model");
+    const ask = async (user: string): Promise<Response> =>
+      await fetch(recipe, {
+        method: "POST",
+        body: "one two three four",
+        headers: { "x-user": user },
+      });
+    const left = (response: Response): number => Number(response.headers.get("x-tokens-left"));
+    const first = await ask("ada");
+    // The prompt has 5 tokens, and the answer at most 100.
+    expect(left(first)).toBe(395);
+    expect(await first.text()).toBe("four    three   two     one     ");
+    // The answer had 8: 13 are spent, and 105 reserved anew.
+    await expect
+      .poll(async () => left(await drained(ask("ada"))), { timeout: 10_000, interval: 500 })
+      .toBeGreaterThan(350);
+    const many = await Promise.all(Array.from({ length: 6 }, async () => await ask("bob")));
+    expect(many.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([
+      200, 200, 200, 200, 429, 429,
+    ]);
+    const refused = many.find(({ status }) => status === 429)!;
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(10);
+    await Promise.all(many.map(async (response) => await response.text()));
+    await expect
+      .poll(async () => (await drained(ask("bob"))).status, { timeout: 10_000 })
+      .toBe(200);
   });
 
   it("the recipe User, organisation and service names the limit that refuses, and charges none then", async () => {
