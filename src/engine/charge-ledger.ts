@@ -316,7 +316,15 @@ export class ChargeLedger {
       known!.reserved--;
       this.#memory.bytesBeside -= STORED_CHARGE_BYTES;
     }
+    this.#dropClosedEnd(known!);
     return { units: Math.min(units, entry.units), right, charged };
+  }
+
+  /** A closed charge at the end leaves without a sweep, which looks at all of them: most that are cancelled are the last. */
+  #dropClosedEnd(known: KeyCharges): void {
+    const { charges } = known;
+    while (charges.at(-1)?.isClosed === true) this.#drop([charges.pop()!]);
+    known.firstRight = Math.min(known.firstRight, charges.length);
   }
 
   /** Callers that have a pause wait for the key. */
