@@ -7,7 +7,8 @@
  */
 import { PART_HEADER_BYTES } from "../../src/wire/batch.ts";
 import type { LimitResult } from "../../src/wire/edge/limit.ts";
-import { EDGE, settle, type Operation } from "../../src/wire/edge/operation.ts";
+import { settle, type Operation } from "../../src/wire/edge/operation.ts";
+import { EDGE } from "../../src/wire/edge/protocol.ts";
 import { limit } from "../../src/wire/edge/operations.ts";
 import { applyBatch, batchesOf, engineOf, perProcessorS } from "./engine-batches.ts";
 import { STRATEGIES, type StrategyName } from "./limits-strategies.ts";

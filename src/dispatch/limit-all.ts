@@ -5,7 +5,7 @@ import { readEntries, type LimitEntry } from "../engine/limit-all-entries.ts";
 import { Refusal } from "../engine/refusal.ts";
 import type { ByteWriter } from "../wire/bytes.ts";
 import { Command } from "../wire/edge/command.ts";
-import { EDGE } from "../wire/edge/operation.ts";
+import { EDGE } from "../wire/edge/protocol.ts";
 import { layoutsOf } from "../wire/throttr/requests.ts";
 import { chargeTogether } from "./charge-together.ts";
 import { check, readParts } from "./scans.ts";

@@ -7,7 +7,7 @@
  */
 import { Command, COMMANDS_START } from "../wire/edge/command.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import { protocolByName } from "../wire/throttr/protocol.ts";
+import { EDGE } from "../wire/edge/protocol.ts";
 import { layoutsOf, RequestType, Scope, Target, type Layout } from "../wire/throttr/requests.ts";
 import {
   TALLY_YRMCDS_ACQUIRE,
@@ -38,7 +38,6 @@ export interface CountedRequest {
   readonly family: RequestFamily;
 }
 
-const EDGE = protocolByName("edge", undefined)!;
 /** Names of calls, by request type. */
 const NAMES = new Map<number, string>(
   [...Object.entries(RequestType), ...Object.entries(Command)].map(([name, type]) => [type, name]),

@@ -8,7 +8,7 @@
  */
 import { ByteWriter, copyBytes, writeUint } from "./bytes.ts";
 import type { Protocol } from "./throttr/protocol.ts";
-import { RequestType } from "./throttr/requests.ts";
+import { RequestType } from "./throttr/request-types.ts";
 
 const LENGTH_BYTES = 4;
 /** First byte of a push in 7.1. */

@@ -7,7 +7,8 @@
 import { variableName } from "../base/deployment.ts";
 import { isUnrestricted, missingRightOfFrame, neededRight, type Access } from "../base/access.ts";
 import type { Frames } from "../dispatch/sink.ts";
-import { EDGE, messageOf, type Operation } from "../wire/edge/operation.ts";
+import { messageOf, type Operation } from "../wire/edge/operation.ts";
+import { EDGE } from "../wire/edge/protocol.ts";
 import type { Protocol } from "../wire/throttr/protocol.ts";
 import { layoutsOf, REQUEST_TYPES_END, Target } from "../wire/throttr/requests.ts";
 import { FRAME_TOO_LARGE, FRAME_UNKNOWN, frameEnd, scanRun } from "../wire/throttr/scanner.ts";

@@ -2,7 +2,8 @@
 import { Control } from "../../client/channels/channels.ts";
 import { newRandomLeaseId } from "../../client/semaphore/lease-id.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
-import { EDGE, type Operation } from "../../wire/edge/operation.ts";
+import type { Operation } from "../../wire/edge/operation.ts";
+import { EDGE } from "../../wire/edge/protocol.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import { encodeRequest } from "../../wire/throttr/encode.ts";
 import { Attribute, Change, RequestType, STATUS_SUCCESS } from "../../wire/throttr/requests.ts";

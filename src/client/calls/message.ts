@@ -1,6 +1,6 @@
 /** Messages: calls that travel together, within the limits of a server for one body. */
-import { EDGE } from "../../wire/edge/operation.ts";
-import { layoutsOf, Target } from "../../wire/throttr/requests.ts";
+import { Command } from "../../wire/edge/command.ts";
+import { RequestType } from "../../wire/throttr/request-types.ts";
 import type { Call } from "./call.ts";
 
 /** Bytes of a message, unless one call alone has more. Servers accept 8 MiB unless configured otherwise. */
@@ -8,7 +8,16 @@ export const MESSAGE_BYTES_MAX = 1 << 20;
 /** Runs, calls in a row that the same kind of object answers, in one message. Servers accept 500. */
 const RUNS_MAX = 100;
 
-const LAYOUTS = layoutsOf(EDGE);
+/** Requests on all of a namespace: each is a run of its own. The table of all layouts would be most of a small client. */
+const ALONE: ReadonlySet<number> = new Set([
+  Command.scan,
+  Command.remove,
+  Command.export,
+  Command.semaphores,
+  Command.holders,
+  Command.limitAll,
+  RequestType.info,
+]);
 
 /** Splits calls into messages, in order. */
 export function messagesOf(calls: readonly Call[]): Call[][] {
@@ -16,13 +25,14 @@ export function messagesOf(calls: readonly Call[]): Call[][] {
   let message: Call[] = [];
   let bytes = 0;
   let runs = 0;
-  let target: Target = Target.nobody;
+  let isPublishing: boolean | null = null;
   for (const call of calls) {
     const { frame, type } = call.operation;
-    const next = LAYOUTS[type]!.target;
+    const isPublish = type === RequestType.publish;
+    const isAlone = ALONE.has(type);
     bytes += frame.length;
-    runs += next !== target || next === Target.namespace ? 1 : 0;
-    target = next;
+    if (isAlone || isPublish !== isPublishing) runs++;
+    isPublishing = isAlone ? null : isPublish;
     const isFull = bytes > MESSAGE_BYTES_MAX || runs > RUNS_MAX;
     if (isFull && message.length > 0) {
       messages.push(message);

@@ -5,22 +5,14 @@
 import { ByteWriter } from "../../wire/bytes.ts";
 import { COMMANDS_START, STATUS_ERROR } from "../../wire/edge/command.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
-import { EDGE, operationReplyLength, type Operation } from "../../wire/edge/operation.ts";
-import {
-  layoutsOf,
-  RequestType,
-  STATUS_FAILURE,
-  STATUS_SUCCESS,
-} from "../../wire/throttr/requests.ts";
-import { frameLength } from "../../wire/throttr/scanner.ts";
+import { readMessageFrame } from "../../wire/edge/message-frame.ts";
+import { operationReplyLength, type Operation } from "../../wire/edge/operation.ts";
+import { RequestType, STATUS_FAILURE, STATUS_SUCCESS } from "../../wire/throttr/request-types.ts";
 import { Fifo } from "./fifo.ts";
 
 /** A reply or push with more bytes counts as an error of the server. */
 const REPLY_BYTES_MAX = 32 << 20;
 const INCOMPLETE = 0;
-
-const LAYOUTS = layoutsOf(EDGE);
-const PUSH = LAYOUTS[RequestType.event]!;
 
 /** Takes one reply. */
 export interface Expected {
@@ -96,12 +88,10 @@ export class ReplyStream<Entry extends Expected> {
   }
 
   #readPush(bytes: Uint8Array, at: number): number {
-    const length = frameLength(LAYOUTS, bytes, at, bytes.length, Infinity);
-    if (length <= 0 || at + length > bytes.length) return INCOMPLETE;
-    const channelAt = at + PUSH.keyAt;
-    const payloadAt = channelAt + bytes[at + PUSH.keySizeAt]!;
-    this.#onPush(bytes.subarray(channelAt, payloadAt), bytes.subarray(payloadAt, at + length));
-    return length;
+    const push = readMessageFrame(bytes, at);
+    if (push === null) return INCOMPLETE;
+    this.#onPush(push.channel, push.payload);
+    return push.end - at;
   }
 
   #readReply(bytes: Uint8Array, at: number): number {

@@ -1,7 +1,7 @@
 /** The channels that a connection is subscribed to, and the listeners of each. */
 import { binaryString } from "../../wire/bytes.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
-import { RequestType, STATUS_SUCCESS } from "../../wire/throttr/requests.ts";
+import { RequestType, STATUS_SUCCESS } from "../../wire/throttr/request-types.ts";
 import type { Expected } from "../calls/reply-stream.ts";
 import type { Listener } from "./subscription.ts";
 

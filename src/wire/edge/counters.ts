@@ -1,5 +1,5 @@
 /** Operations on counters, and on the TTL of any record. */
-import { Change } from "../throttr/requests.ts";
+import { Change } from "../throttr/request-types.ts";
 import { invalid, objectOf, ttlOf, u64Of, type Text } from "./argument.ts";
 import { Command } from "./command.ts";
 import { ThrottrError } from "./error.ts";

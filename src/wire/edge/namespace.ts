@@ -1,6 +1,6 @@
 /** Operations on all of a namespace: its records and figures, and messages to its channels. */
 import { decodeInfo, type InfoFigures } from "../throttr/info.ts";
-import { layoutsOf, RequestType, STATUS_SUCCESS } from "../throttr/requests.ts";
+import { RequestType, STATUS_SUCCESS } from "../throttr/request-types.ts";
 import { integerOf, nameOf, valueOf, type Text } from "./argument.ts";
 import {
   Command,
@@ -12,9 +12,10 @@ import {
   ScanOption,
 } from "./command.ts";
 import { ThrottrError } from "./error.ts";
+import { messageFrame } from "./message-frame.ts";
 import { msOf } from "./milliseconds.ts";
 import { onKey, reading } from "./on-key.ts";
-import { EDGE, type CommandReply, type Operation } from "./operation.ts";
+import type { CommandReply, Operation } from "./operation.ts";
 
 export interface ListOptions {
   /** Keys begin with it; all keys unless given. */
@@ -44,15 +45,11 @@ export interface RecordPage {
 }
 
 export function publish(channel: Text, payload: Text): Operation<boolean> {
-  const name = nameOf(channel, "channel");
-  const bytes = valueOf(payload, "payload");
-  const { keyAt, keySizeAt, valueSizeAt } = layoutsOf(EDGE)[RequestType.publish]!;
-  const frame = new Uint8Array(keyAt + name.length + bytes.length);
-  frame[0] = RequestType.publish;
-  frame[keySizeAt] = name.length;
-  new DataView(frame.buffer).setUint32(valueSizeAt, bytes.length, true);
-  frame.set(name, keyAt);
-  frame.set(bytes, keyAt + name.length);
+  const frame = messageFrame(
+    RequestType.publish,
+    nameOf(channel, "channel"),
+    valueOf(payload, "payload"),
+  );
   return {
     type: RequestType.publish,
     isRepeatable: false,

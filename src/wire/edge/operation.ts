@@ -6,14 +6,10 @@
  */
 import { joinBytes, type ByteWriter } from "../bytes.ts";
 import { INFO_BYTES } from "../throttr/info.ts";
-import { protocolByName } from "../throttr/protocol.ts";
-import { replyLength } from "../throttr/replies.ts";
-import { RequestType, STATUS_SUCCESS } from "../throttr/requests.ts";
-import { COMMAND_HEADER_BYTES, Flag, REPLY_HEADER_BYTES } from "./command.ts";
+import { commandReplyLength } from "../throttr/replies.ts";
+import { RequestType, STATUS_SUCCESS } from "../throttr/request-types.ts";
+import { COMMAND_HEADER_BYTES, COMMANDS_START, Flag, REPLY_HEADER_BYTES } from "./command.ts";
 import { ThrottrError } from "./error.ts";
-
-/** The edge dialect, which operations are frames of. */
-export const EDGE = protocolByName("edge", undefined)!;
 
 export interface Operation<Result> {
   /** Request type of the frame. */
@@ -132,9 +128,9 @@ export function operationReplyLength(
   at: number,
   end: number,
 ): number {
-  if (type !== RequestType.info) return replyLength(EDGE, type, bytes, at, end);
+  if (type >= COMMANDS_START) return commandReplyLength(bytes, at, end);
   if (at >= end) return 0;
-  const length = bytes[at] === STATUS_SUCCESS ? 1 + INFO_BYTES : 1;
+  const length = type === RequestType.info && bytes[at] === STATUS_SUCCESS ? 1 + INFO_BYTES : 1;
   return at + length > end ? 0 : length;
 }
 

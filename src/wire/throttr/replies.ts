@@ -6,7 +6,7 @@
  */
 import { COMMANDS_START, REPLY_HEADER_BYTES } from "../edge/command.ts";
 import type { Protocol } from "./protocol.ts";
-import { RequestType, STATUS_SUCCESS } from "./requests.ts";
+import { RequestType, STATUS_SUCCESS } from "./request-types.ts";
 
 /** The reply is not complete in the bytes that have arrived. */
 export const REPLY_INCOMPLETE = 0;
@@ -50,7 +50,8 @@ export function replyLength(
   return at + length > end ? REPLY_INCOMPLETE : length;
 }
 
-function commandReplyLength(bytes: Uint8Array, at: number, end: number): number {
+/** Length of the reply at `at` to a command of the edge dialect, or `REPLY_INCOMPLETE`. */
+export function commandReplyLength(bytes: Uint8Array, at: number, end: number): number {
   if (at + REPLY_HEADER_BYTES > end) return REPLY_INCOMPLETE;
   let length = REPLY_HEADER_BYTES;
   for (let i = 1, weight = 1; i < REPLY_HEADER_BYTES; i++, weight *= 256) {

@@ -8,39 +8,9 @@ import { binaryString } from "../bytes.ts";
 import { Command, COMMAND_HEADER_BYTES, PAIR_COMMAND_HEADER_BYTES } from "../edge/command.ts";
 import { Keyspace } from "../keyspace.ts";
 import type { Dialect, Protocol } from "./protocol.ts";
+import { RequestType } from "./request-types.ts";
 
-export const RequestType = {
-  insert: 0x01,
-  query: 0x02,
-  update: 0x03,
-  purge: 0x04,
-  set: 0x05,
-  get: 0x06,
-  list: 0x07,
-  info: 0x08,
-  stat: 0x09,
-  stats: 0x10,
-  subscribe: 0x11,
-  unsubscribe: 0x12,
-  publish: 0x13,
-  connections: 0x14,
-  connection: 0x15,
-  channels: 0x16,
-  channel: 0x17,
-  whoami: 0x18,
-  /** A push to a subscriber; as a request it is always refused. */
-  event: 0x19,
-} as const;
-
-/** Request types are below this: the length of arrays that count by type. */
-export const REQUEST_TYPES_END = 0x40;
-
-export const Attribute = { quota: 0, ttl: 1 } as const;
-export const Change = { patch: 0, increase: 1, decrease: 2 } as const;
-export type Change = (typeof Change)[keyof typeof Change];
-
-export const STATUS_SUCCESS = 0x01;
-export const STATUS_FAILURE = 0x00;
+export * from "./request-types.ts";
 
 /** The rights a request can need, as bits, so that a connection's rights fit one number. */
 export const Scope = { read: 1, write: 2, publish: 4, subscribe: 8, admin: 16 } as const;

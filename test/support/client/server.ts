@@ -11,7 +11,7 @@ import type {
 import { ByteWriter } from "../../../src/wire/bytes.ts";
 import { Command, STATUS_ERROR } from "../../../src/wire/edge/command.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";
-import { EDGE } from "../../../src/wire/edge/operation.ts";
+import { EDGE } from "../../../src/wire/edge/protocol.ts";
 import { layoutsOf, RequestType, STATUS_SUCCESS } from "../../../src/wire/throttr/requests.ts";
 import { frameLength } from "../../../src/wire/throttr/scanner.ts";
 
