@@ -43,7 +43,7 @@ const INTRODUCTION = `# Performance
 How fast the server is on one machine, beside a bare Durable Object and Redis on the same machine at the same time. The
 local runtime, workerd, is the one that Cloudflare runs; its network, its disks and its processors are others. So read
 the ratios, not the rates: a rate says what this machine does, a ratio to the echo object says what the server adds to the
-platform. Each write of Throttr Edge is durable before its reply leaves.`;
+platform. Each write of Throttr Edge is durable before its reply leaves, unless a row says \`relaxed\`.`;
 
 function commandText(command: string): string {
   return section(

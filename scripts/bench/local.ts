@@ -49,9 +49,10 @@ export interface WayFigures {
   readonly loneTimesCounter: number;
   /** Many calls at a time. */
   readonly many: LimitsMeasurement;
-  /** Decisions a second, over those of `counter`, and of `map`, in the same round. */
+  /** Decisions a second, over those of `counter` in the same round. */
   readonly timesCounter: number;
-  readonly timesMap: number;
+  /** Decisions in a second of processor time, over those of `map` in the same round; null where that is not known. */
+  readonly timesMap: number | null;
 }
 
 interface WayRound {
@@ -171,6 +172,7 @@ class Local {
 }
 
 function figuresOf(way: Way, rounds: readonly Round[]): WayFigures {
+  const isKnown = rounds.every((round) => round.get(way)!.many.processorUs !== null);
   const ratio = (to: Way, figure: keyof WayRound): number =>
     median(
       rounds.map((round) => {
@@ -183,6 +185,12 @@ function figuresOf(way: Way, rounds: readonly Round[]): WayFigures {
     many: medianOf(rounds.map((round) => round.get(way)!.many)),
     loneTimesCounter: ratio("counter", "lone"),
     timesCounter: ratio("counter", "many"),
-    timesMap: ratio("map", "many"),
+    timesMap: isKnown
+      ? median(
+          rounds.map((round) => {
+            return round.get("map")!.many.processorUs! / round.get(way)!.many.processorUs!;
+          }),
+        )
+      : null,
   };
 }

@@ -37,7 +37,7 @@ export function localText(figures: LocalFigures): string {
       "p50 and p99, in milliseconds, are of one call at a time, asked for by a message from outside, which takes " +
         `${message.p50Ms.toFixed(3)} ms (p50) by itself: it is nearly all of a decision in memory.`,
       `Decisions a second are with ${depth} calls under way, and loops of decisions in the Worker. us: processor time of a decision, caller included. ` +
-        "x: decisions a second over those of the counter in SQL, and of the `Map`, in the same round (median of the rounds).",
+        "x counter: decisions a second over those of the counter in SQL in the same round; x `Map`: decisions in a second of processor time over those of the `Map` (medians of the rounds).",
     ]),
     table(WAY_TITLES, rows),
     pricesText(prices),
@@ -65,7 +65,7 @@ function wayFields(figures: WayFigures): string[] {
     count(many.checksPerS),
     processorText(many),
     times(timesCounter),
-    times(timesMap),
+    timesMap === null ? "-" : times(timesMap),
   ];
 }
 
@@ -74,12 +74,16 @@ function notMeasured(way: Way): string[] {
 }
 
 /** Two digits that count. */
+function short(value: number): string {
+  return value >= 10 ? count(value) : value.toPrecision(2);
+}
+
 function times(ratio: number): string {
-  return ratio >= 10 ? count(ratio) : ratio.toPrecision(2);
+  return ratio < 0.01 ? "< 0.01" : short(ratio);
 }
 
 function processorText({ processorUs }: LimitsMeasurement): string {
-  return processorUs === null ? "-" : times(processorUs);
+  return processorUs === null ? "-" : short(processorUs);
 }
 
 const PRICED_NAMES: Readonly<Record<PricedWay, string>> = {
@@ -136,8 +140,8 @@ function priceFields(price: RatePrice): string[] {
     isReached ? count(askedPerS) : `${count(checksPerS)} of ${count(askedPerS)}`,
     count(requests),
     count(rows),
-    times(dollars),
-    times(dollars * checksPerS * MEGASECONDS_PER_MONTH),
+    short(dollars),
+    short(dollars * checksPerS * MEGASECONDS_PER_MONTH),
   ];
 }
 

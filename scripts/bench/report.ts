@@ -195,7 +195,7 @@ export function aimsOf({ cells, figures, metrics, local }: Measured): Aim[] {
     atMost("METRICS=on: UPDATEs lost, depth 1,024", 0.05, lostAt(1024), percent),
     atMost("METRICS=on: UPDATEs lost, depth 8,192", 0.05, lostAt(8192), percent),
     atMost("METRICS=on: bytes per key", 16, metrics?.memory.bytesPerKey, bytes),
-    atLeast("`local` decisions/s: a `Map`'s", 0.5, wayOf("local")?.timesMap, ratio),
+    atLeast("`local` decisions/s: a `Map`'s", 0.5, wayOf("local")?.timesMap ?? undefined, ratio),
     atMost("`local` at 10,000/s on a key: per million", 0.02, localPrice?.dollars, dollars),
     atLeast(
       "lone `limit` inside the Worker: own counter's",
