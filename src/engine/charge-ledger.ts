@@ -10,20 +10,15 @@
  * purge has replaced, or want of room lose units, and never admit more. Reservations are
  * stored, too (`reservations.ts`): want of room does not drop them, and after a restart they are put back.
  */
+import {
+  isStored,
+  KeyCharges,
+  type ChargePlace,
+  type Held,
+  type OpenCharge,
+  type StoredCharge,
+} from "./key-charges.ts";
 import type { Limiter } from "./ratelimit/limiter.ts";
-
-/** A charge that may be given back. */
-export interface OpenCharge {
-  /** A number for a draw, a text for a charge that its caller has named. */
-  readonly id: number | string;
-  readonly units: number;
-  /** The stored text that the charge left: it says which windows were charged. */
-  readonly charged: string;
-  /** From then on it counts as spent. */
-  readonly endNs: bigint;
-  /** Of a charge that is stored, as `nextPlace` gave it. */
-  readonly place?: ChargePlace;
-}
 
 /** What a restart must know of a key with reservations, beside the charges themselves. */
 export interface LedgerMark {
@@ -41,75 +36,25 @@ export interface LedgerMark {
   readonly endNs: bigint;
 }
 
-/** The place of a reservation among those of its key. */
-export interface ChargePlace {
-  /** As of `LedgerMark`. */
-  readonly lineage: number;
-  /** How many reservations of its lineage were opened before. */
-  readonly order: number;
-}
-
-/** A charge that is stored: a reservation. */
-export type StoredCharge = OpenCharge & { readonly place: ChargePlace };
-
 /** A charge that is given back. */
 export interface ClosedCharge extends Pick<OpenCharge, "units" | "charged"> {
   /** Units, perhaps a part of one, that a bucket may get. */
   readonly right: number;
 }
 
-type Entry = OpenCharge & {
-  right: number;
-  isClosed: boolean;
-};
-
-/** Of one key. */
-interface KeyCharges {
-  /** The state that the key had when it was last written here: any other one has another history. */
-  state: string | null;
-  /** The oldest first. Those that are closed or over stay until there are twice as many as were in use. */
-  charges: Entry[];
-  /** Those that are not closed. */
-  byId: Map<OpenCharge["id"], Entry>;
-  sweepAt: number;
-  /** Charges before this one have no right. */
-  firstRight: number;
-  /** The sum of all rights. */
-  rights: number;
-  /** Open reservations. */
-  reserved: number;
-  /** 0 until the first reservation. */
-  lineage: number;
-  /** Reservations of the lineage that were opened. */
-  opened: number;
-  /** No reservation is over before. */
-  soonestNs: bigint;
-  /** When the last reservation is over. */
-  latestNs: bigint;
-  /** A mark is stored. */
-  hasMark: boolean;
-  /** When the next caller that is refused may ask again. */
-  askNs: bigint;
-}
-
-/** Bytes of memory that a reservation takes, with the part of its key. They count against the budget of records. */
-export const STORED_CHARGE_BYTES = 320;
 /** Draws of all keys, and keys with a pause. A stranger can draw from any number of keys. */
 const DRAWS_MAX = 16_384;
 /** A key that is refused is asked about once in so many ns, however many callers wait for it. */
 const ASK_INTERVAL_NS = 2_000_000n;
-/** A key has so many charges before it is swept. */
-const SWEEP_MIN = 16;
 
 export class ChargeLedger {
   /** Keys without reservations. The first one is the one that was longest not charged. */
   readonly #keys = new Map<string, KeyCharges>();
   /** Keys with reservations, or a mark. */
   readonly #marked = new Map<string, KeyCharges>();
-  #draws = 0;
   #lastNumber: number;
   #lastLineage = 0;
-  readonly #memory: { bytesBeside: number };
+  readonly #held: Held;
 
   /**
    * @param firstNumber other for each start of the shard, below 2^52: a draw from before must not be taken for one of
@@ -118,7 +63,7 @@ export class ChargeLedger {
    */
   constructor(firstNumber: number, memory: { bytesBeside: number } = { bytesBeside: 0 }) {
     this.#lastNumber = firstNumber;
-    this.#memory = memory;
+    this.#held = { draws: 0, memory };
   }
 
   /** Nothing is known of any key. */
@@ -139,17 +84,8 @@ export class ChargeLedger {
    */
   cut(key: string, state: string | null, limiter: Pick<Limiter, "missing">, nowNs: bigint): void {
     const known = this.#known(key, state, nowNs);
-    if (known === undefined || known.rights === 0) return;
-    const { charges } = known;
-    let excess = known.rights - limiter.missing(state, nowNs);
-    while (excess > 0 && known.firstRight < charges.length) {
-      const entry = charges[known.firstRight]!;
-      const lost = Math.min(entry.right, excess);
-      entry.right -= lost;
-      known.rights -= lost;
-      excess -= lost;
-      if (entry.right === 0) known.firstRight++;
-    }
+    if (known === undefined || known.isWithoutRights) return;
+    known.cut(limiter.missing(state, nowNs));
   }
 
   /** The key has a new state, which follows from the one before. */
@@ -162,16 +98,13 @@ export class ChargeLedger {
   mark(key: string): LedgerMark | null {
     const known = this.#marked.get(key);
     if (known === undefined || known.reserved === 0) return null;
-    const { charges, lineage, opened, latestNs } = known;
-    while (charges[known.firstRight]?.right === 0) known.firstRight++;
-    let at = known.firstRight;
-    while (at < charges.length && !(isStored(charges[at]!) && charges[at]!.right > 0)) at++;
-    const first = charges[at];
+    const { state, lineage, opened, latestNs } = known;
+    const first = known.firstReserved();
     return {
-      state: known.state!,
+      state: state!,
       lineage,
       opened,
-      first: first?.place?.order ?? opened,
+      first: first?.place.order ?? opened,
       right: first?.right ?? 0,
       endNs: latestNs,
     };
@@ -206,32 +139,33 @@ export class ChargeLedger {
   /** Puts back what was stored of a key: its mark, and its reservations, in any order. */
   restore(key: string, mark: LedgerMark, stored: readonly StoredCharge[], nowNs: bigint): void {
     const { state, lineage, opened } = mark;
-    const known = { ...newKey(state, nowNs), lineage, opened, hasMark: true };
+    const known = new KeyCharges(this.#held, state, nowNs);
+    known.lineage = lineage;
+    known.opened = opened;
+    known.hasMark = true;
     this.#marked.set(key, known);
     const ofMark = stored.filter(({ place }) => place.lineage === lineage);
     for (const charge of ofMark.toSorted((a, b) => a.place.order - b.place.order)) {
       const { units, place } = charge;
       const { order } = place;
       const right = order < mark.first ? 0 : order === mark.first ? mark.right : units;
-      this.#push(known, { ...charge, right, isClosed: false });
+      known.add(charge, right);
     }
   }
 
   /** Forgets everything: what was stored is put back afterwards. */
   clear(): void {
-    for (const { reserved } of this.#marked.values()) {
-      this.#memory.bytesBeside -= reserved * STORED_CHARGE_BYTES;
-    }
+    for (const known of this.#marked.values()) known.closeAll();
     this.#keys.clear();
     this.#marked.clear();
-    this.#draws = 0;
+    this.#held.draws = 0;
   }
 
   /** Drops keys whose reservations are all over. */
   sweep(nowNs: bigint): void {
     for (const [key, known] of this.#marked) {
       if (known.latestNs > nowNs) continue;
-      this.#drop(known.charges);
+      known.closeAll();
       this.#marked.delete(key);
     }
   }
@@ -248,31 +182,15 @@ export class ChargeLedger {
    * @param state what is stored now
    */
   open(key: string, state: string, charge: OpenCharge, nowNs: bigint): void {
-    const known = this.#find(key) ?? newKey(state, nowNs);
-    if (known.charges.length >= known.sweepAt) this.#sweep(known, nowNs);
+    const known = this.#find(key) ?? new KeyCharges(this.#held, state, nowNs);
     known.state = state;
     if (isStored(charge)) {
       known.lineage = charge.place.lineage;
       known.opened = charge.place.order + 1;
     }
-    this.#push(known, { ...charge, right: charge.units, isClosed: false });
+    known.add(charge, charge.units);
     this.#touch(key, known);
     this.#makeRoom();
-  }
-
-  #push(known: KeyCharges, entry: Entry): void {
-    known.charges.push(entry);
-    if (!entry.isClosed) known.byId.set(entry.id, entry);
-    known.rights += entry.right;
-    if (!isStored(entry)) {
-      this.#draws++;
-      return;
-    }
-    if (entry.isClosed) return;
-    this.#memory.bytesBeside += STORED_CHARGE_BYTES;
-    known.reserved++;
-    if (entry.endNs < known.soonestNs) known.soonestNs = entry.endNs;
-    if (entry.endNs > known.latestNs) known.latestNs = entry.endNs;
   }
 
   /**
@@ -287,8 +205,7 @@ export class ChargeLedger {
     id: OpenCharge["id"],
     nowNs: bigint,
   ): ClosedCharge | null {
-    const entry = this.#known(key, state, nowNs)?.byId.get(id);
-    return entry !== undefined && isOpen(entry, nowNs) ? entry : null;
+    return this.#known(key, state, nowNs)?.get(id) ?? null;
   }
 
   /**
@@ -305,31 +222,16 @@ export class ChargeLedger {
     nowNs: bigint,
   ): ClosedCharge | null {
     const known = this.#known(key, state, nowNs);
-    const entry = known?.byId.get(id);
-    if (entry === undefined || !isOpen(entry, nowNs)) return null;
-    known!.byId.delete(id);
+    const entry = known?.get(id);
+    if (entry === undefined) return null;
     const { right, charged } = entry;
-    known!.rights -= right;
-    entry.right = 0;
-    entry.isClosed = true;
-    if (isStored(entry)) {
-      known!.reserved--;
-      this.#memory.bytesBeside -= STORED_CHARGE_BYTES;
-    }
-    this.#dropClosedEnd(known!);
+    known!.close(entry);
     return { units: Math.min(units, entry.units), right, charged };
-  }
-
-  /** A closed charge at the end leaves without a sweep, which looks at all of them: most that are cancelled are the last. */
-  #dropClosedEnd(known: KeyCharges): void {
-    const { charges } = known;
-    while (charges.at(-1)?.isClosed === true) this.#drop([charges.pop()!]);
-    known.firstRight = Math.min(known.firstRight, charges.length);
   }
 
   /** Callers that have a pause wait for the key. */
   isWaitedFor(key: string, nowNs: bigint): boolean {
-    return (this.#keys.get(key)?.askNs ?? 0n) > nowNs;
+    return (this.#find(key)?.askNs ?? 0n) > nowNs;
   }
 
   /**
@@ -339,7 +241,7 @@ export class ChargeLedger {
    * @param pauseNsMax the longest pause
    */
   pauseNs(key: string, state: string | null, pauseNsMax: bigint, nowNs: bigint): bigint {
-    const known = this.#find(key) ?? newKey(state, nowNs);
+    const known = this.#find(key) ?? new KeyCharges(this.#held, state, nowNs);
     const earliestNs = known.askNs > nowNs ? known.askNs : nowNs;
     const pauseNs = earliestNs + ASK_INTERVAL_NS - nowNs;
     known.askNs = nowNs + (pauseNs < pauseNsMax ? pauseNs : pauseNsMax);
@@ -356,49 +258,12 @@ export class ChargeLedger {
   #known(key: string, state: string | null, nowNs: bigint): KeyCharges | undefined {
     const known = this.#find(key);
     if (known === undefined) return undefined;
-    if (known.state !== state) this.#forgetCharges(known, state, nowNs);
-    const last = known.charges.at(-1);
-    const isOver = last !== undefined && !isOpen(last, nowNs);
-    if (isOver || known.soonestNs <= nowNs) this.#sweep(known, nowNs);
-    if (known.charges.length > 0 || known.askNs > nowNs || known.hasMark) return known;
+    if (known.state !== state) known.forget(state);
+    known.closeEnded(nowNs);
+    if (!known.isEmpty || known.askNs > nowNs || known.hasMark) return known;
     this.#keys.delete(key);
     this.#marked.delete(key);
     return undefined;
-  }
-
-  #forgetCharges(known: KeyCharges, state: string | null, nowNs: bigint): void {
-    this.#drop(known.charges);
-    const { askNs, hasMark, latestNs } = known;
-    Object.assign(known, newKey(state, nowNs), { askNs, hasMark, latestNs });
-  }
-
-  /** Drops the charges of a key that are closed or over. */
-  #sweep(known: KeyCharges, nowNs: bigint): void {
-    this.#keep(known, (charge) => isOpen(charge, nowNs));
-  }
-
-  #keep(known: KeyCharges, isKept: (charge: Entry) => boolean): void {
-    const { charges } = known;
-    // All leave, and some come back: what they count for is made anew.
-    this.#drop(charges);
-    const kept = charges.filter(isKept);
-    known.charges = [];
-    known.byId.clear();
-    known.sweepAt = Math.max(SWEEP_MIN, 2 * kept.length);
-    known.firstRight = 0;
-    known.rights = 0;
-    known.reserved = 0;
-    known.soonestNs = NEVER_NS;
-    known.latestNs = 0n;
-    for (const charge of kept) this.#push(known, charge);
-  }
-
-  /** Takes charges out of the counts of all keys. */
-  #drop(charges: readonly Entry[]): void {
-    for (const charge of charges) {
-      if (!isStored(charge)) this.#draws--;
-      else if (!charge.isClosed) this.#memory.bytesBeside -= STORED_CHARGE_BYTES;
-    }
   }
 
   #touch(key: string, known: KeyCharges): void {
@@ -412,35 +277,13 @@ export class ChargeLedger {
    * keys.
    */
   #makeRoom(): void {
+    const held = this.#held;
     for (const [key, known] of this.#keys) {
-      if (this.#draws <= DRAWS_MAX && this.#keys.size <= DRAWS_MAX) return;
+      if (held.draws <= DRAWS_MAX && this.#keys.size <= DRAWS_MAX) return;
       this.#keys.delete(key);
-      this.#drop(known.charges);
+      known.closeAll();
     }
-    if (this.#draws <= DRAWS_MAX) return;
-    for (const known of this.#marked.values()) this.#keep(known, isStored);
+    if (held.draws <= DRAWS_MAX) return;
+    for (const known of this.#marked.values()) known.closeDraws();
   }
 }
-
-const newKey = (state: string | null, nowNs: bigint): KeyCharges => ({
-  state,
-  charges: [],
-  byId: new Map(),
-  sweepAt: SWEEP_MIN,
-  firstRight: 0,
-  rights: 0,
-  reserved: 0,
-  lineage: 0,
-  opened: 0,
-  soonestNs: NEVER_NS,
-  latestNs: 0n,
-  hasMark: false,
-  askNs: nowNs,
-});
-
-const NEVER_NS = 2n ** 64n;
-
-const isOpen = ({ isClosed, endNs }: Entry, nowNs: bigint): boolean => !isClosed && endNs > nowNs;
-
-const isStored = <Charge extends OpenCharge>(charge: Charge): charge is Charge & StoredCharge =>
-  charge.place !== undefined;

@@ -92,7 +92,8 @@ export class LimitCommands {
     const nowNs = records.now.toBig();
     // The key is made into a text only while there are open charges at all.
     const key = this.#ledger.isEmpty ? null : frame.key;
-    if (key !== null) this.#ledger.cut(key, stored, limiter, nowNs);
+    // A PEEK leaves the rights alone: its caller may only read, and may bring another configuration.
+    if (key !== null && !isPeek) this.#ledger.cut(key, stored, limiter, nowNs);
     const decision =
       frame.type === Command.limit
         ? limiter.limit(stored, nowNs, cost)

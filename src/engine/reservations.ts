@@ -12,13 +12,8 @@
 import { binaryBytes, binaryString, ByteWriter } from "../wire/bytes.ts";
 import { RESERVATION_ID_BYTES } from "../wire/edge/reservation-bounds.ts";
 import { Keyspace } from "../wire/keyspace.ts";
-import type {
-  ChargeLedger,
-  ChargePlace,
-  LedgerMark,
-  OpenCharge,
-  StoredCharge,
-} from "./charge-ledger.ts";
+import type { ChargeLedger, LedgerMark } from "./charge-ledger.ts";
+import type { ChargePlace, OpenCharge, StoredCharge } from "./key-charges.ts";
 import type { StateKey } from "./limit-states.ts";
 import type { Records } from "./records.ts";
 import {

@@ -12,8 +12,9 @@ import {
   RESERVE_TTL_MS_MIN,
 } from "../wire/edge/reservation-bounds.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
-import { STORED_CHARGE_BYTES, type ChargeLedger } from "./charge-ledger.ts";
+import type { ChargeLedger } from "./charge-ledger.ts";
 import type { CommandFrame } from "./command-frame.ts";
+import { storedChargeBytes } from "./key-charges.ts";
 import type { LimitStates } from "./limit-states.ts";
 import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
 import type { Limiter, StoredDecision } from "./ratelimit/limiter.ts";
@@ -104,7 +105,7 @@ export class ReserveCommands {
     const place = ledger.nextPlace(key);
     const heldNs = ledger.stateEndNs(key);
     if (
-      !records.space.hasRoom(STORED_CHARGE_BYTES) ||
+      !records.space.hasRoom(storedChargeBytes(charge)) ||
       !reservations.add(frame, id, charge, place)
     ) {
       throw new Refusal(SHARD_FULL);

@@ -1,6 +1,9 @@
 /** The ledger of open charges: rights, ends, and how much it keeps. */
-import { describe, expect, it } from "vitest";
-import { ChargeLedger, STORED_CHARGE_BYTES } from "../../src/engine/charge-ledger.ts";
+import fc from "fast-check";
+import { describe, expect, inject, it } from "vitest";
+import { ChargeLedger } from "../../src/engine/charge-ledger.ts";
+import { storedChargeBytes } from "../../src/engine/key-charges.ts";
+import { runs } from "../support/runs.ts";
 
 const KEY = "api:ada";
 const LIFE_NS = 1000n;
@@ -133,7 +136,7 @@ describe("the ledger of charges", () => {
     const isKnown = (key: string, id: number | string): boolean =>
       ledger.close(key, "s", { id, units: 1 }, 1n) !== null;
     open(KEY, "held");
-    expect(memory.bytesBeside).toBe(STORED_CHARGE_BYTES);
+    expect(memory.bytesBeside).toBe(storedChargeBytes({ charged: "s" }));
     for (let i = 0; i < 20_000; i++) open(KEY, i);
     expect(isKnown(KEY, 3615)).toBe(false);
     expect(isKnown(KEY, 19_999)).toBe(true);
@@ -162,5 +165,57 @@ describe("the ledger of charges", () => {
     desk.nowNs = 10n * LIFE_NS;
     desk.ledger.sweep(desk.nowNs);
     expect(desk.ledger.isEmpty).toBe(true);
+  });
+
+  it("charges end in any order of ends, and leave nothing behind", () => {
+    const charge = fc.record({
+      lifeNs: fc.integer({ min: 1, max: 300 }),
+      isStored: fc.boolean(),
+      isClosed: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(charge, { minLength: 1, maxLength: 200 }), (charges) => {
+        const memory = { bytesBeside: 0 };
+        const ledger = new ChargeLedger(1, memory);
+        const anyMissing = { missing: () => Infinity };
+        const close = (id: number, nowNs: bigint): boolean =>
+          ledger.close(KEY, "s", { id, units: 1 }, nowNs) !== null;
+        for (const [id, { lifeNs, isStored }] of charges.entries()) {
+          const place = isStored ? { place: ledger.nextPlace(KEY) } : {};
+          const opened = { id, units: 1, charged: "s", endNs: BigInt(lifeNs), ...place };
+          ledger.open(KEY, "s", opened, 0n);
+        }
+        for (const [id, { isClosed }] of charges.entries()) if (isClosed) close(id, 0n);
+        ledger.cut(KEY, "s", anyMissing, 150n);
+        const known = charges.map((_, id) => ledger.find(KEY, "s", id, 150n) !== null);
+        expect(known).toEqual(charges.map(({ lifeNs, isClosed }) => !isClosed && lifeNs > 150));
+        ledger.cut(KEY, "s", anyMissing, 300n);
+        expect([memory.bytesBeside, ledger.isEmpty]).toEqual([0, true]);
+      }),
+      { seed: inject("seed"), numRuns: runs(200) },
+    );
+  });
+
+  it("a key with 100,000 open charges is served without a look at each of them", () => {
+    const memory = { bytesBeside: 0 };
+    const ledger = new ChargeLedger(1, memory);
+    const missing = { missing: () => Infinity };
+    const open = (id: number, nowNs: bigint, lifeNs: bigint): void => {
+      const place = ledger.nextPlace(KEY);
+      ledger.open(KEY, "s", { id, units: 1, charged: "s", endNs: nowNs + lifeNs, place }, nowNs);
+    };
+    for (let id = 0; id < 100_000; id++) open(id, 0n, BigInt(1000 + id));
+    const startMs = performance.now();
+    for (let i = 0; i < 5000; i++) {
+      // One charge ends, one is opened and closed at once, and one in the middle is closed.
+      const nowNs = BigInt(1000 + i);
+      ledger.cut(KEY, "s", missing, nowNs);
+      open(-1, nowNs, LIFE_NS);
+      expect(ledger.close(KEY, "s", { id: -1, units: 1 }, nowNs)).not.toBeNull();
+      expect(ledger.close(KEY, "s", { id: 50_000 + i, units: 1 }, nowNs)).not.toBeNull();
+      expect(ledger.mark(KEY)!.first).toBe(i + 1);
+    }
+    // Looks at each of them would take a minute.
+    expect(performance.now() - startMs).toBeLessThan(5000);
   });
 });

@@ -104,6 +104,14 @@ describe("a draw", () => {
     expect(shard.draw({ key: "eve", strategy: MINUTE, leaseMs: 10_000 }).lifeMs).toBe(300);
   });
 
+  it("a PEEK with another strategy takes no draw its right", () => {
+    const shard = new Shard();
+    const drawn = shard.draw({ wanted: 20 });
+    expect(shard.remaining({ ...BUCKET, burst: 1 })).toBe(1);
+    shard.draw({ cost: 0, returns: back(drawn, 20) });
+    expect(shard.remaining()).toBe(100);
+  });
+
   it("units that are given back can be drawn again, and count once", () => {
     const shard = new Shard();
     const drawn = shard.draw({ strategy: MINUTE, cost: 1, wanted: 20 });
