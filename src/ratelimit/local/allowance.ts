@@ -151,8 +151,9 @@ export class Allowance {
     monotonicMs: number,
   ): { readonly result: RateLimitResult; readonly draw: Draw | null } {
     const { cost, changes } = ask;
-    const { pauseMs } = drawn;
-    const draw = drawnUnits(ask, drawn);
+    const { leaseMs, termMs } = this.#lease;
+    const pauseMs = upTo(leaseMs, drawn.pauseMs);
+    const draw = drawnUnits(ask, drawn, termMs);
     const isUpToDate = changes === this.#changes;
     if (draw !== null) {
       if (isUpToDate) this.#draws.add(draw);
@@ -168,7 +169,7 @@ export class Allowance {
     const waitMs = success ? pauseMs : retryAfterMs && Math.max(retryAfterMs, pauseMs);
     if (waitMs && isUpToDate) {
       // Units that others give back may be granted before the time that the shard knew.
-      const heldMs = Math.max(Math.min(waitMs, this.#lease.termMs), pauseMs);
+      const heldMs = Math.max(Math.min(waitMs, termMs), pauseMs);
       const untilMs = monotonicMs + heldMs;
       this.#refusal = {
         cost: Math.max(1, success ? 1 : cost),
@@ -259,12 +260,14 @@ export class Allowance {
   }
 }
 
-/** Units beyond the cost that a message has drawn; null where none came. */
+/** Units beyond the cost that a message has drawn; null where none came, or a number that cannot be one of units. */
 function drawnUnits(
   { cost, sentMs, monotonicSentMs }: Ask,
-  { draw, units, lifeMs }: DrawResult,
+  { draw, units, lifeMs: saidMs }: DrawResult,
+  termMs: number,
 ): Draw | null {
-  if (draw === null || units <= cost) return null;
+  if (draw === null || units <= cost || !Number.isSafeInteger(units)) return null;
+  const lifeMs = upTo(termMs, saidMs);
   return {
     number: draw,
     left: units - cost,
@@ -273,3 +276,6 @@ function drawnUnits(
     forgottenMs: monotonicSentMs + LIVES * lifeMs,
   };
 }
+
+/** A time that the server has said, held to what it may be: one that is too long, or NaN, would hold for good. */
+const upTo = (maxMs: number, saidMs: number): number => (saidMs > 0 ? Math.min(saidMs, maxMs) : 0);
