@@ -112,7 +112,10 @@ export class DrawCommands {
     } else if (working.state !== null) this.#records.countRead();
     const leaseNs = BigInt(leaseMs) * NS_PER_MS;
     // A caller that gets less than it wants would be back at once, before the callers that wait.
-    const waits = !decision.allowed || (units < wanted && this.#ledger.isWaitedFor(key, nowNs));
+    const waits = decision.allowed
+      ? units < wanted && this.#ledger.isWaitedFor(key, nowNs)
+      : // For a cost above the limit no wait helps, so its caller is none of those that wait.
+        decision.retryAfterNs !== null;
     const pauseNs = waits ? this.#ledger.pauseNs(key, working.state, leaseNs, nowNs) : 0n;
     this.#write(key, working.state, drawn, { leaseNs, pauseNs }, nowNs);
     const isAllowed = units >= cost && (cost === 0 || decision.allowed);

@@ -104,6 +104,15 @@ describe("a draw", () => {
     expect(shard.draw({ key: "eve", strategy: MINUTE, leaseMs: 10_000 }).lifeMs).toBe(300);
   });
 
+  it("a cost above the limit makes no caller wait", () => {
+    const shard = new Shard();
+    shard.draw({ cost: 50 });
+    for (let i = 0; i < 100; i++) {
+      expect(shard.draw({ cost: 101, leaseMs: 10_000 })).toMatchObject({ units: 0, pauseMs: 0 });
+    }
+    expect(shard.draw({ cost: 1, wanted: 100 })).toMatchObject({ units: 12, pauseMs: 0 });
+  });
+
   it("a PEEK with another strategy takes no draw its right", () => {
     const shard = new Shard();
     const drawn = shard.draw({ wanted: 20 });
