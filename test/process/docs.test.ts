@@ -53,7 +53,7 @@ const home = repository.url.replace(/^git\+|\.git$/g, "");
 
 /** Shell blocks that are not run, and why. */
 const NOT_RUN: Readonly<Record<string, string>> = {
-  "docs/performance.md: npm run bench -- --quick --parts table,limits":
+  "docs/performance.md: npm run bench -- --quick --parts table,limits,local":
     "takes minutes, and needs the machine for itself",
   [`README.md: git clone ${home}`]:
     "installs packages and keeps running; test/process/{init,examples}.test.ts do the same without a registry",
