@@ -74,6 +74,22 @@ describe("missing arguments", () => {
     ],
     ["reset", [], /^argument_invalid: request: expected an object with name, key and strategy/],
     ["limitMany", [], /^argument_invalid: requests: expected a list, got undefined/],
+    ["limitAll", [{}], /^limit_all_invalid: requests: expected a list, got undefined/],
+    [
+      "limitAll",
+      [{ requests: [{ name: "api", key: "a", strategy, returns: null }] }],
+      /^draw_invalid: requests\[0\]\.returns: expected a list, got null/,
+    ],
+    [
+      "limitAll",
+      [{ requests: [{ name: "api", key: "a", strategy, returns: [null] }] }],
+      /^argument_invalid: requests\[0\]\.returns\[0\]: expected an object with draw and units, got null/,
+    ],
+    [
+      "draw",
+      [{ name: "api", key: "a", strategy, returns: "one" }],
+      /^draw_invalid: returns: expected a list, got "one"/,
+    ],
     [
       "restore",
       [],

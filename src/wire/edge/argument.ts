@@ -147,6 +147,18 @@ export function integerOf(
   throw invalid(field, `an integer from ${min} to ${max}`, value, code);
 }
 
+/** @throws ThrottrError with the code, for anything but a list of `min` to `max` things */
+export function checkList(
+  value: unknown,
+  field: string,
+  min: number,
+  max: number,
+  code: string,
+): void {
+  if (!Array.isArray(value)) throw invalid(field, "a list", value, code);
+  integerOf(value.length, `${field}.length`, min, max, code);
+}
+
 /** The TTL of a lease. @throws ThrottrError `ttl_invalid` */
 export function leaseTtlOf(ttlMs: number): number {
   return millisecondsOf(ttlMs, 1, LEASE_TTL_MS_MAX);

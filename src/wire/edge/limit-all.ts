@@ -1,7 +1,7 @@
 /** The operation LIMIT_ALL: several limits, all of which are charged, or none. Bytes: `limit-all-body.ts`. */
 import { binaryBytes, type ByteWriter } from "../bytes.ts";
 import { writeConfiguration } from "../ratelimit/binary.ts";
-import { integerOf, invalid, objectOf } from "./argument.ts";
+import { checkList, integerOf, invalid, objectOf } from "./argument.ts";
 import { Command } from "./command.ts";
 import { decisionBytes, readDecision } from "./decision.ts";
 import { ThrottrError } from "./error.ts";
@@ -44,7 +44,7 @@ const CODE = "limit_all_invalid";
 
 export function limitAll(request: LimitAllRequest): Operation<LimitAllResult> {
   const { requests } = objectOf(request, "request", "requests");
-  integerOf(requests.length, "requests.length", 1, LIMIT_ALL_MAX, CODE);
+  checkList(requests, "requests", 1, LIMIT_ALL_MAX, CODE);
   const entries = requests.map(checkedEntry);
   const body = (out: ByteWriter): void => {
     out.u8(entries.length);

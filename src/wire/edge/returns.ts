@@ -1,6 +1,6 @@
 /** Units of draws that are given back: a part of the commands DRAW and LIMIT_ALL. Bytes: `drawn.ts`. */
 import type { ByteWriter } from "../bytes.ts";
-import { integerOf } from "./argument.ts";
+import { checkList, integerOf, objectOf } from "./argument.ts";
 import { DRAW_RETURNS_MAX } from "./drawn.ts";
 
 /** Units that were drawn and not spent. */
@@ -15,8 +15,9 @@ const CODE = "draw_invalid";
 
 /** @throws ThrottrError `draw_invalid` */
 export function checkReturns(returns: readonly DrawReturn[]): void {
-  integerOf(returns.length, "returns.length", 0, DRAW_RETURNS_MAX, CODE);
-  for (const [i, { draw, units }] of returns.entries()) {
+  checkList(returns, "returns", 0, DRAW_RETURNS_MAX, CODE);
+  for (const [i, given] of returns.entries()) {
+    const { draw, units } = objectOf(given, `returns[${i}]`, "draw and units");
     integerOf(draw, `returns[${i}].draw`, 0, Number.MAX_SAFE_INTEGER, CODE);
     integerOf(units, `returns[${i}].units`, 0, Number.MAX_SAFE_INTEGER, CODE);
   }
