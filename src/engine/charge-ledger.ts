@@ -10,6 +10,7 @@
  * purge has replaced, or want of room lose units, and never admit more. Reservations are
  * stored, too (`reservations.ts`): want of room does not drop them, and after a restart they are put back.
  */
+import { takeSlot, type Got } from "./ask-slot.ts";
 import {
   isStored,
   KeyCharges,
@@ -44,8 +45,6 @@ export interface ClosedCharge extends Pick<OpenCharge, "units" | "charged"> {
 
 /** Draws of all keys, and keys with a pause. A stranger can draw from any number of keys. */
 const DRAWS_MAX = 16_384;
-/** A key that is refused is asked about once in so many ns, however many callers wait for it. */
-const ASK_INTERVAL_NS = 2_000_000n;
 
 export class ChargeLedger {
   /** Keys without reservations. The first one is the one that was longest not charged. */
@@ -229,25 +228,16 @@ export class ChargeLedger {
     return { units: Math.min(units, entry.units), right, charged };
   }
 
-  /** Callers that have a pause wait for the key. */
-  isWaitedFor(key: string, nowNs: bigint): boolean {
-    return (this.#find(key)?.askNs ?? 0n) > nowNs;
-  }
-
-  /**
-   * The pause, ns, after which a caller asks again that was refused, or got less than it wants while others wait. The more
-   * callers wait, the longer it is, so that a key near its limit does not send every check to the shard.
-   *
-   * @param pauseNsMax the longest pause
-   */
-  pauseNs(key: string, state: string | null, pauseNsMax: bigint, nowNs: bigint): bigint {
-    const known = this.#find(key) ?? new KeyCharges(this.#held, state, nowNs);
-    const earliestNs = known.askNs > nowNs ? known.askNs : nowNs;
-    const pauseNs = earliestNs + ASK_INTERVAL_NS - nowNs;
-    known.askNs = nowNs + (pauseNs < pauseNsMax ? pauseNs : pauseNsMax);
+  /** The pause, ns, after which a caller asks again: the more callers, the longer. */
+  pauseNs(key: string, state: string | null, got: Got, nowNs: bigint): bigint {
+    let known = this.#find(key);
+    const slot = takeSlot(known?.askNs ?? nowNs, got, nowNs);
+    if (slot === null) return 0n;
+    known ??= new KeyCharges(this.#held, state, nowNs);
+    known.askNs = slot.askNs;
     this.#touch(key, known);
     this.#makeRoom();
-    return known.askNs - nowNs;
+    return slot.pauseNs;
   }
 
   #find(key: string): KeyCharges | undefined {

@@ -111,12 +111,10 @@ export class DrawCommands {
       this.#reservations.noteState(frame, key, working.state!);
     } else if (working.state !== null) this.#records.countRead();
     const leaseNs = BigInt(leaseMs) * NS_PER_MS;
-    // A caller that gets less than it wants would be back at once, before the callers that wait.
-    const waits = decision.allowed
-      ? units < wanted && this.#ledger.isWaitedFor(key, nowNs)
-      : // For a cost above the limit no wait helps, so its caller is none of those that wait.
-        decision.retryAfterNs !== null;
-    const pauseNs = waits ? this.#ledger.pauseNs(key, working.state, leaseNs, nowNs) : 0n;
+    // For a cost above the limit no wait helps, so its caller is none of those that wait.
+    const isNever = !decision.allowed && decision.retryAfterNs === null;
+    const got = { isRefused: !decision.allowed, isShort: units < wanted, pauseNsMax: leaseNs };
+    const pauseNs = isNever ? 0n : this.#ledger.pauseNs(key, working.state, got, nowNs);
     this.#write(key, working.state, drawn, { leaseNs, pauseNs }, nowNs);
     const isAllowed = units >= cost && (cost === 0 || decision.allowed);
     return { isAllowed, cost, granted, refused, hash };

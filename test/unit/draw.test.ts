@@ -203,20 +203,20 @@ describe("a draw", () => {
     const shard = new Shard();
     shard.draw({ cost: 100 });
     const pauses = Array.from({ length: 1000 }, () => shard.draw({ leaseMs: 200 }).pauseMs);
-    expect(pauses.slice(0, 3)).toEqual([2, 4, 6]);
+    expect(pauses.slice(0, 3)).toEqual([5, 10, 15]);
     expect(Math.max(...pauses)).toBe(200);
     shard.nowMs += 200;
-    expect(shard.draw({ cost: 100, leaseMs: 200 }).pauseMs).toBe(2);
+    expect(shard.draw({ cost: 100, leaseMs: 200 }).pauseMs).toBe(5);
   });
 
-  it("a caller that gets less than it wants waits behind the callers that are waiting", () => {
+  it("callers that get less than they want pause as well, once many of them ask", () => {
     const shard = new Shard();
-    shard.draw({ cost: 95 });
-    expect(shard.draw({ wanted: 2 })).toMatchObject({ units: 1, pauseMs: 0 });
-    const pauses = [1, 2, 3].map(() => shard.draw({ cost: 50 }).pauseMs);
-    expect(pauses).toEqual([2, 4, 6]);
-    expect(shard.draw({ wanted: 2 })).toMatchObject({ units: 1, pauseMs: 8 });
-    expect(shard.draw({})).toMatchObject({ units: 1, pauseMs: 0 });
+    const strategy = { ...BUCKET, burst: 1_000_000 };
+    const draw = (wanted: number): number => shard.draw({ strategy, wanted }).pauseMs;
+    expect(Array.from({ length: 24 }, () => draw(1e9)).slice(20)).toEqual([0, 5, 10, 15]);
+    expect(draw(0)).toBe(20);
+    shard.nowMs += 200;
+    expect(draw(1e9)).toBe(0);
   });
 
   it("decisions that a caller makes from its units are counted with those of the shard", () => {

@@ -3,8 +3,11 @@
  * happens, no more is admitted than a limit promises.
  */
 import { describe, expect, inject, it } from "vitest";
+import { fixedWindow, slidingWindow, tokenBucket } from "../../src/ratelimit/strategies.ts";
 import { campaign, kindsOfStrategies } from "../support/simulation/campaign.ts";
+import { hotKey } from "../support/simulation/hot-key.ts";
 import * as plants from "../support/simulation/plants.ts";
+import { compareRefusals, COMPARED_LIMITS } from "../support/simulation/refusals.ts";
 import type { Plant } from "../support/simulation/world.ts";
 import { runs } from "../support/runs.ts";
 
@@ -45,9 +48,9 @@ async function isFound(kind: string, plant: Plant): Promise<boolean> {
 describe("a planted fault is found", () => {
   it.each([
     ["a return counts twice", plants.returnedTwice, "fixed window", plants.givenBackAgain],
-    ["the ledger survives a reset", plants.keptOverReset, "sliding window", {}],
+    ["the ledger survives a reset", plants.keptOverReset, "token bucket", {}],
     ["one mark stands for all windows", plants.oneMarkForAllWindows, "several windows", {}],
-    ["refill leaves the rights to give back", plants.notCut, "token bucket", {}],
+    ["refill leaves the rights to give back", plants.notCut, "GCRA", {}],
   ])("in the ledger: %s", async (_, fault, kind, plant) => {
     expect(await plants.withLedgerFault(fault, () => isFound(kind, plant))).toBe(true);
   });
@@ -62,4 +65,53 @@ describe("a planted fault is found", () => {
   ])("outside the ledger: %s", async (_, plant) => {
     expect(await isFound("fixed window", plant)).toBe(true);
   });
+});
+
+/** Requests for one key, a second, of all isolates. */
+const HOT_PACE = 1_000_000;
+const HOT_ISOLATES = 300;
+const SECONDS = 2;
+
+describe("a key that 300 isolates are asked about a million times a second", () => {
+  const year = "365 d";
+  it.each([
+    ["a token bucket that allows it", tokenBucket({ burst: 20_000_000, rate: 2_000_000 })],
+    ["a token bucket that is empty", tokenBucket({ burst: 10_000, rate: 1_000 })],
+    ["a fixed window that allows it", fixedWindow({ limit: 100_000_000, window: "1 m" })],
+    ["a fixed window that is used up", fixedWindow({ limit: 1_000, window: year })],
+    ["a sliding window that allows it", slidingWindow({ limit: 100_000_000, window: "1 m" })],
+    ["a sliding window that is used up", slidingWindow({ limit: 500_000, window: "1 m" })],
+  ])(
+    "makes below 1,000 calls at the shard in any second, and about 100 in any 100 ms: %s",
+    async (_, strategy) => {
+      const figures = await hotKey({
+        seed: 1,
+        strategy,
+        isolates: HOT_ISOLATES,
+        pace: HOT_PACE,
+        durationMs: SECONDS * 1000,
+        rampMs: 1000,
+      });
+      expect(figures.checks).toBeGreaterThan(HOT_PACE);
+      expect(figures.worstSecond).toBeLessThan(1_000);
+      expect(figures.worst100).toBeLessThan(100);
+      expect(figures.violation).toBeNull();
+    },
+  );
+});
+
+describe("an exact limiter beside one that decides from allowances", () => {
+  it.each([
+    [0.5, 0.001],
+    [0.9, 0.001],
+    [1, 0.01],
+  ])(
+    "at %d of what a limit allows, the share of requests that is refused too much is at most %d",
+    async (load, most) => {
+      for (const limit of COMPARED_LIMITS) {
+        const { refusedTooMuch } = await compareRefusals({ limit, load, isolates: 30, seed });
+        expect(refusedTooMuch, `${limit}, seed ${seed}`).toBeLessThan(most);
+      }
+    },
+  );
 });

@@ -44,8 +44,10 @@ interface Refusal {
 
 /** An allowance of fewer calls is not refilled ahead. */
 const REFILL_CALLS_MIN = 4;
-/** Requests that ask by themselves while a draw is under way. */
-const FOLLOWERS_MAX = 1;
+/** Units are drawn ahead when the rest lasts for this share of a term, or for two round trips: late enough to draw few times. */
+const LOW_SHARE_MIN = 0.1;
+/** The share of a long round trip that counts on, when the next one is shorter. */
+const ROUND_TRIP_DECAY = 0.8;
 /** A shard knows a draw for so many of its lives. */
 const LIVES = 2;
 
@@ -56,12 +58,13 @@ export class Allowance {
   readonly #demand: Demand;
   /** Units that were here after the last draw. */
   #full = 0;
+  /** Units that last until a refill is back. */
+  #low = 0;
+  #roundTripMs = 0;
   #grant: RateLimitResult | null = null;
   #refusal: Refusal | null = null;
   /** The draw that others don't repeat while it is under way. */
   #leading: Ask | null = null;
-  /** Requests that have asked beside it. */
-  #followers = 0;
   #changes = 0;
   /** Requests that were decided here since the last message. */
   #grants = 0;
@@ -91,16 +94,12 @@ export class Allowance {
   /** True where units should be drawn ahead, so that later requests need not wait. */
   isLow(cost: number, monotonicMs: number): boolean {
     return (
+      this.#draws.left <= this.#low &&
       this.#draws.left * 2 <= this.#full &&
       this.#full >= REFILL_CALLS_MIN * cost &&
-      !this.#isLed(monotonicMs) &&
+      !this.isLed(monotonicMs) &&
       (this.#refusal === null || monotonicMs >= this.#refusal.untilMs)
     );
-  }
-
-  /** True while a draw is under way, and enough requests have asked beside it: more would flood the shard. */
-  isCrowded(monotonicMs: number): boolean {
-    return this.#followers >= FOLLOWERS_MAX && this.#isLed(monotonicMs);
   }
 
   /**
@@ -108,10 +107,7 @@ export class Allowance {
    * that, it asks for the cost only.
    */
   ask(cost: number, nowMs: number, monotonicMs: number): Ask {
-    if (this.#isLed(monotonicMs)) {
-      this.#followers++;
-      return this.#message({ cost }, nowMs, monotonicMs);
-    }
+    if (this.isLed(monotonicMs)) return this.#message({ cost }, nowMs, monotonicMs);
     const wanted = this.#demand.perTerm(monotonicMs);
     return this.#lead({ cost, wanted, returns: this.takeAll(monotonicMs) }, nowMs, monotonicMs);
   }
@@ -130,6 +126,8 @@ export class Allowance {
    */
   giveBack(nowMs: number, monotonicMs: number, draw?: Draw): Ask | null {
     this.#draws.end(draw);
+    // A key in use gives back with its next message, which is soon.
+    if (draw !== undefined && this.#draws.left > 0) return null;
     const returns = this.#draws.takeEnded(monotonicMs);
     return returns.length === 0 ? null : this.#message({ cost: 0, returns }, nowMs, monotonicMs);
   }
@@ -159,6 +157,7 @@ export class Allowance {
       if (isUpToDate) this.#draws.add(draw);
       else this.#draws.addEnded(draw);
     }
+    this.#noteRoundTrip(monotonicMs - ask.monotonicSentMs, monotonicMs);
     const decision = decisionOf(drawn);
     const { success, retryAfterMs } = decision;
     if (success) {
@@ -183,6 +182,12 @@ export class Allowance {
       ? withUnits(decision, this.#draws.left, false)
       : { ...decision, retryAfterMs: waitMs };
     return { result, draw };
+  }
+
+  #noteRoundTrip(roundTripMs: number, monotonicMs: number): void {
+    this.#roundTripMs = Math.max(roundTripMs, this.#roundTripMs * ROUND_TRIP_DECAY);
+    const share = Math.max(LOW_SHARE_MIN, (2 * this.#roundTripMs) / this.#lease.termMs);
+    this.#low = this.#demand.perTerm(monotonicMs) * share;
   }
 
   /** Ends a message that was answered, or has failed: units that a lost answer had are lost. */
@@ -218,14 +223,14 @@ export class Allowance {
     monotonicMs: number,
   ): RateLimitResult | null {
     if (cost < refusedCost || monotonicMs >= aloneUntilMs) return null;
-    if (monotonicMs >= untilMs && !this.#isLed(monotonicMs)) return null;
+    if (monotonicMs >= untilMs && !this.isLed(monotonicMs)) return null;
     this.#refusals++;
     const retryAfterMs = Math.max(1, Math.ceil(retryAtMs - monotonicMs));
     return { ...decision, retryAfterMs, local: true };
   }
 
   /** A leading draw is under way. One whose request was cancelled is not answered: after a term it would be over anyway. */
-  #isLed(monotonicMs: number): boolean {
+  isLed(monotonicMs: number): boolean {
     return (
       this.#leading !== null && monotonicMs < this.#leading.monotonicSentMs + this.#lease.termMs
     );
@@ -236,7 +241,6 @@ export class Allowance {
     nowMs: number,
     monotonicMs: number,
   ): Ask {
-    this.#followers = 0;
     this.#leading = this.#message(asked, nowMs, monotonicMs);
     return this.#leading;
   }

@@ -2,6 +2,9 @@
 
 /** A shorter part of a term says nothing of the rest. */
 const SHARE_MIN = 1 / 4;
+/** But for so many units: those come from many requests. A hot key would need many draws to learn how hot it is. */
+const CROWD_MIN = 16;
+const CROWD_SHARE_MIN = 1 / 64;
 
 export class Demand {
   readonly #termMs: number;
@@ -40,7 +43,9 @@ export class Demand {
   perTerm(monotonicMs: number): number {
     const passed = Math.min((monotonicMs - this.#startMs) / this.#termMs, 1);
     const last = this.#asked + this.#askedBefore * (1 - passed);
-    const pace = (this.#asked - this.#latest) / Math.max(passed, SHARE_MIN);
+    const before = this.#asked - this.#latest;
+    const shareMin = before < CROWD_MIN || passed === 0 ? SHARE_MIN : CROWD_SHARE_MIN;
+    const pace = before / Math.max(passed, shareMin);
     return Math.min(Math.ceil(Math.max(last, pace)), Number.MAX_SAFE_INTEGER);
   }
 }

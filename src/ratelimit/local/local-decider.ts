@@ -44,9 +44,10 @@ interface Sent {
 
 /** A server without draws is asked for one again after so long: it may have been updated. */
 const EXACT_MS = 60_000;
-/** About as long as half a round trip to a shard nearby. */
-const WAIT_MS = 5;
-const WAITS_MAX = 12;
+/** The longest pause of a request that waits for the draw of another one; the first ones are shorter. */
+const WAIT_MS_MAX = 8;
+/** Then the answer to that draw is most likely lost. */
+const WAITS_MS_MAX = 500;
 
 const WITHOUT_DRAWS =
   "the server has no DRAW, so `local` asks it for every decision: update it to 0.5";
@@ -102,7 +103,7 @@ export class LocalDecider implements Decider {
   waitFor({ key, request }: Wish): Promise<RateLimitResult | null> | null {
     const { cost = 1, idempotencyKey } = request;
     const allowance = idempotencyKey === undefined ? this.#scope.get(key) : undefined;
-    return allowance?.isCrowded(this.#monotonicMs()) ? this.#lookFor(allowance, cost) : null;
+    return allowance?.isLed(this.#monotonicMs()) ? this.#lookFor(allowance, cost) : null;
   }
 
   takeReturns(key: string): DrawReturn[] {
@@ -123,9 +124,13 @@ export class LocalDecider implements Decider {
    */
   async #lookFor(allowance: Allowance, cost: number): Promise<RateLimitResult | null> {
     const { clock } = this.#settings;
-    for (let i = 0; i < WAITS_MAX && allowance.isCrowded(this.#monotonicMs()); i++) {
-      await pause(WAIT_MS, clock, []);
-      const result = allowance.retry(cost, ...this.#now());
+    const endMs = this.#monotonicMs() + WAITS_MS_MAX;
+    const isOver = (): boolean => this.#monotonicMs() >= endMs;
+    for (let waitMs = 1; allowance.isLed(this.#monotonicMs()) && !isOver(); waitMs *= 2) {
+      await pause(Math.min(waitMs, WAIT_MS_MAX), clock, []);
+      const nowMs = clock.nowMs();
+      this.#allowances.noteTime(nowMs);
+      const result = allowance.retry(cost, nowMs, this.#monotonicMs());
       if (result !== null) return result;
     }
     return null;

@@ -19,6 +19,7 @@ export interface HeardReturn {
 
 /** One frame of a message. */
 export interface HeardFrame {
+  readonly bytes: Uint8Array;
   readonly type: number;
   readonly key: string;
   /** Of a LIMIT, a REFUND or a DRAW; else 0. */
@@ -68,6 +69,7 @@ function hearFrame(message: Uint8Array, at: number, end: number): HeardFrame {
   const isDraw = type === Command.draw;
   const hasCost = type === Command.limit || type === Command.refund;
   return {
+    bytes: message.subarray(at, end),
     type,
     key,
     idempotencyKey,

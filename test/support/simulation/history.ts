@@ -294,8 +294,7 @@ function allowancesViolation(
       supplies.push(coming[next++]!);
     if (next > before) supplies.sort((a, b) => a.endMs - b.endMs);
     // An event that computes for a while has the time of its start: what it spends then is so much older.
-    const open = supplies.findIndex(({ left, endMs }) => left > 0 && endMs >= readAtMs);
-    supplies = open < 0 ? [] : supplies.slice(open);
+    supplies = supplies.filter(({ left, endMs }) => left > 0 && endMs >= readAtMs);
     let missing = units;
     for (const supply of supplies) {
       const taken = Math.min(missing, supply.left);

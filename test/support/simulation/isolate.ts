@@ -129,7 +129,7 @@ export class SimulatedIsolate implements Sender {
   /**
    * A request: what it is granted goes into the history.
    *
-   * @param isOfMany what is decided here waits for what is asked: the decision is as old as the request
+   * @param isOfMany what is decided here may wait for what is asked: then the decision is as old as the request
    */
   async ask(
     key: string,

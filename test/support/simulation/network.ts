@@ -84,7 +84,6 @@ export class SimulatedNetwork {
     if (this.#isChance(quality.lostRequest)) return this.#lose(fail);
     const call = {
       sender: sender.id,
-      message,
       frames,
       answer: (replies: Uint8Array, events: readonly KeyEvent[]) => {
         if (this.#isChance(quality.lostReply)) return this.#lose(fail);

@@ -20,6 +20,7 @@ const COMPARED: Readonly<Record<string, LimitStrategy>> = {
   "fixed window": fixedWindow({ limit: 10 * PACE, window: "10 s" }),
   "sliding window": slidingWindow({ limit: 10 * PACE, window: "10 s" }),
 };
+export const COMPARED_LIMITS: readonly string[] = Object.keys(COMPARED);
 const LOADS: readonly number[] = [0.5, 0.9, 1, 1.5];
 const ISOLATES: readonly number[] = [3, 30];
 const DURATION_MS = 120_000;
@@ -80,7 +81,7 @@ export async function refusalTable(seed: number): Promise<string> {
     "| limit | requests, of what it allows | isolates | refused too much | calls for 1,000 requests |",
     "| --- | --- | --- | --- | --- |",
   ];
-  for (const limit of Object.keys(COMPARED)) {
+  for (const limit of COMPARED_LIMITS) {
     for (const load of LOADS) {
       for (const isolates of ISOLATES) {
         const compared = { limit, load, isolates, seed };

@@ -3,9 +3,10 @@
  * what is not there when the shard restarts has never happened.
  */
 import { Engine } from "../../../src/engine/engine.ts";
+import { Command } from "../../../src/wire/edge/command.ts";
 import { settle, type Operation } from "../../../src/wire/edge/operation.ts";
 import * as operations from "../../../src/wire/edge/operations.ts";
-import { edgeBatch, partsOf } from "../frames/index.ts";
+import { concat, edgeBatch, partsOf } from "../frames/index.ts";
 import { hearReplies, type HeardFrame } from "./frames.ts";
 import type { MachineClock } from "./clocks.ts";
 import type { Effects, History, KeyEvent } from "./history.ts";
@@ -15,11 +16,11 @@ const HASH_KEY = { low: 1, high: 2 };
 const BYTES_MAX = 1 << 20;
 const ROW_BYTES_MAX = 1 << 16;
 const SALT_END = 2 ** 20;
+const REPLACING: readonly number[] = [Command.purge, Command.set];
 
 /** A message, and who waits for its replies. */
 export interface ShardCall {
   readonly sender: number;
-  readonly message: Uint8Array;
   readonly frames: readonly HeardFrame[];
   /** Replies leave the shard; it is told what they say has happened. */
   answer(replies: Uint8Array, events: readonly KeyEvent[]): void;
@@ -75,9 +76,22 @@ export class SimulatedShard {
   receive(call: ShardCall): void {
     this.calls++;
     this.#onCall();
-    const { sender, message, frames } = call;
-    const replies = this.#apply(message);
-    const effects = this.#history.noteApplied({
+    const effects: Effects = { made: [], shown: [] };
+    // States are looked at after each batch: what replaces them needs one of its own.
+    const isWhole = call.frames.every(({ type }) => !REPLACING.includes(type));
+    const batches = isWhole ? [call.frames] : call.frames.map((frame) => [frame]);
+    const replies = concat(batches.map((frames) => this.#execute(call.sender, frames, effects)));
+    const waiting = { call, effects };
+    this.#waiting.add(waiting);
+    const atMs = this.#commit();
+    this.#time.at(this.isRelaxed ? this.#time.nowMs : atMs, () => {
+      if (this.#waiting.delete(waiting)) call.answer(replies, effects.shown);
+    });
+  }
+
+  #execute(sender: number, frames: readonly HeardFrame[], effects: Effects): Uint8Array {
+    const replies = this.#apply(concat(frames.map(({ bytes }) => bytes)));
+    const { made, shown } = this.#history.noteApplied({
       sender,
       frames,
       replies: hearReplies(frames, replies),
@@ -85,12 +99,9 @@ export class SimulatedShard {
       atNs: BigInt(this.#engine.nowMs) * 1_000_000n,
       states: this.#statesOf(frames),
     });
-    const waiting = { call, effects };
-    this.#waiting.add(waiting);
-    const atMs = this.#commit();
-    this.#time.at(this.isRelaxed ? this.#time.nowMs : atMs, () => {
-      if (this.#waiting.delete(waiting)) call.answer(replies, effects.shown);
-    });
+    effects.made.push(...made);
+    effects.shown.push(...shown);
+    return replies;
   }
 
   /** The text under a key. */

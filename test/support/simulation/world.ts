@@ -305,8 +305,8 @@ class World {
     if (this.#isChance(0.002)) this.#restart();
     if (this.#isChance(0.003)) this.#pick(this.#machines).jump(this.#jumpMs());
     if (this.#isChance(0.001)) this.#shard.clock.jump(this.#jumpMs());
-    if (this.#isChance(0.001)) void ignored(this.#pick(this.#isolates).limiter.reset(this.#key()));
-    if (this.#isChance(0.001)) this.#set();
+    if (this.#isChance(0.003)) void ignored(this.#pick(this.#isolates).limiter.reset(this.#key()));
+    if (this.#isChance(0.002)) this.#set();
     if (this.#options.plant?.isStuck === true && this.#isChance(0.02)) {
       const { clock } = this.#pick(this.#isolates);
       clock.isStuck = !clock.isStuck;
