@@ -276,6 +276,15 @@ describe("refills and returns", () => {
     expect(throttr.last).toMatchObject({ cost: 1, returns: [{ units: 90 }] });
   });
 
+  it("units whose draw the shard has forgotten are not given back", async () => {
+    const limiter = limiterOf();
+    await warm(limiter, 100);
+    await times(11, limiter);
+    await clock.advance(2_000);
+    await limiter.limit("ada");
+    expect(throttr.last.returns).toEqual([]);
+  });
+
   it("units are given back once, also when the message that gives them back fails", async () => {
     const limiter = limiterOf();
     await warm(limiter, 100);
@@ -317,6 +326,15 @@ describe("refusals", () => {
     expect(await sentBy(() => limiter.limit("ada"))).toBe(0);
     await clock.advance(1);
     expect(await sentBy(() => limiter.limit("ada"))).toBe(1);
+  });
+
+  it("a grant ends a remembered refusal of a greater cost", async () => {
+    const limiter = limiterOf({ strategy: tight });
+    await limiter.limit("ada", { cost: 8 });
+    await limiter.limit("ada", { cost: 5 });
+    expect(await sentBy(() => limiter.limit("ada", { cost: 5 }))).toBe(0);
+    await limiter.limit("ada");
+    expect(await sentBy(() => limiter.limit("ada", { cost: 5 }))).toBe(1);
   });
 
   it("a smaller cost than the refused one is asked for", async () => {
@@ -362,6 +380,20 @@ describe("a key that many isolates ask for", () => {
     const [first, last] = [all[0]!, all.at(-1)!];
     expect(await sentBy(() => first.limit("ada"))).toBe(1);
     expect(await sentBy(() => last.limit("ada"))).toBe(1);
+  });
+
+  it("a pause that is longer than units live is kept", async () => {
+    const short = slidingWindow({ limit: 10, window: "1 s" });
+    const all = Array.from({ length: 100 }, () =>
+      limiterOf({ strategy: short, local: { store: new AllowanceStore() } }),
+    );
+    await all[0]!.limit("ada", { cost: 10 });
+    for (const limiter of all) await limiter.limit("ada");
+    await clock.advance(499);
+    expect(await sentBy(() => all.at(-1)!.limit("ada"))).toBe(0);
+    await clock.advance(1);
+    expect(await sentBy(() => all.at(-1)!.limit("ada"))).toBe(1);
+    expect(await sentBy(() => all[1]!.limit("ada"))).toBe(1);
   });
 
   it("an isolate that gets less than it wants lets those that wait come first", async () => {

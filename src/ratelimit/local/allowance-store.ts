@@ -37,7 +37,7 @@ export class AllowanceStore {
   }
 
   /**
-   * @param options.keysMax an integer above 0; 10,000 unless given, each of some 1,000 bytes
+   * @param options.keysMax an integer above 0; 10,000 unless given, each of some 3,000 bytes
    * @throws RateLimitError `configuration_invalid`
    */
   constructor(options: { readonly keysMax?: number } = {}) {
