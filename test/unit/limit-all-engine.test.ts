@@ -272,7 +272,7 @@ describe("the body of LIMIT_ALL", () => {
     );
     expect(() => operations.limitAll(undefined as never)).toThrow("argument_invalid");
     expect(() => operations.limitAll({ requests: 3 as never })).toThrow(
-      "limit_all_invalid: requests.length: expected an integer from 1 to 32, got undefined",
+      "limit_all_invalid: requests: expected a list, got 3",
     );
     expect(together(...requests.slice(1)).body[0]).toBe(32);
   });
