@@ -66,4 +66,17 @@ describe("an allowance", () => {
       expect(answered({ ...REFUSAL, pauseMs }).decide(1, 4000, 4000)).toBeNull();
     },
   );
+
+  it("a draw whose answer stays out for some round trips makes nobody wait any longer", () => {
+    const allowance = new Allowance(TARGET, LEASE);
+    const first = allowance.ask(1, 0, 0);
+    // How long an answer takes is not known yet: it is awaited for the whole term.
+    expect([allowance.isLed(999), allowance.isLed(1000)]).toEqual([true, false]);
+    allowance.answer(first, GRANT, 40);
+    allowance.finish(first);
+    allowance.ask(100, 2000, 2000);
+    expect([allowance.isLed(2159), allowance.isLed(2160)]).toEqual([true, false]);
+    allowance.ask(1, 2160, 2160);
+    expect(allowance.isLed(2161)).toBe(true);
+  });
 });

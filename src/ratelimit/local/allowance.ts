@@ -48,6 +48,9 @@ const REFILL_CALLS_MIN = 4;
 const LOW_SHARE_MIN = 0.1;
 /** The share of a long round trip that counts on, when the next one is shorter. */
 const ROUND_TRIP_DECAY = 0.8;
+/** An answer that takes longer than so many round trips, and than so many ms, is most likely lost. */
+const ANSWER_ROUND_TRIPS = 4;
+const ANSWER_MS_MIN = 100;
 /** A shard knows a draw for so many of its lives. */
 const LIVES = 2;
 
@@ -229,11 +232,12 @@ export class Allowance {
     return { ...decision, retryAfterMs, local: true };
   }
 
-  /** A leading draw is under way. One whose request was cancelled is not answered: after a term it would be over anyway. */
+  /** A leading draw is under way, and its answer may still come: that of a request that was cancelled does not. */
   isLed(monotonicMs: number): boolean {
-    return (
-      this.#leading !== null && monotonicMs < this.#leading.monotonicSentMs + this.#lease.termMs
-    );
+    if (this.#leading === null) return false;
+    const known = Math.max(ANSWER_MS_MIN, ANSWER_ROUND_TRIPS * this.#roundTripMs);
+    const awaitedMs = this.#roundTripMs === 0 ? Infinity : known;
+    return monotonicMs < this.#leading.monotonicSentMs + Math.min(awaitedMs, this.#lease.termMs);
   }
 
   #lead(
