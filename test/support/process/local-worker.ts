@@ -9,7 +9,7 @@ interface Env {
 
 const strategy = fixedWindow({ limit: 10_000, window: "1 h" });
 const limiterOf = ({ THROTTR }: Env): RateLimiter =>
-  new RateLimiter({ throttr: THROTTR, name: "api", strategy, local: true });
+  new RateLimiter({ throttr: THROTTR, name: "api", strategy, local: { leaseMs: 3_000 } });
 
 const app = new Hono<{ Bindings: Env }>();
 
