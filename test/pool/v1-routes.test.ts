@@ -53,7 +53,7 @@ const limited = (remaining: number) => ({
 });
 
 const none = { total: 0, perMinute: 0 };
-const granted = { allowed: { total: 1, perMinute: 1 }, refused: none, errors: none };
+const granted = { allowed: { total: 1, perMinute: 1 }, refused: none, errors: none, local: none };
 
 type Before = readonly (readonly [method: string, url: string, body: unknown])[];
 

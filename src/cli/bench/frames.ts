@@ -4,6 +4,7 @@ import { newRandomLeaseId } from "../../client/semaphore/lease-id.ts";
 import { LEASE_TTL_MS_MAX, U32_MAX } from "../../wire/edge/command.ts";
 import type { Operation } from "../../wire/edge/operation.ts";
 import { EDGE } from "../../wire/edge/protocol.ts";
+import { replyLength } from "../../wire/throttr/replies.ts";
 import * as operations from "../../wire/edge/operations.ts";
 import { encodeRequest } from "../../wire/throttr/encode.ts";
 import { Attribute, Change, RequestType, STATUS_SUCCESS } from "../../wire/throttr/requests.ts";
@@ -151,8 +152,14 @@ export class Frames {
 
   /** A request of the Throttr protocol itself. */
   #plain(type: PlainType, i: number): Operation<boolean> {
-    const frame = this.#frameOf(type, i);
-    return { type: RequestType[type], isRepeatable: false, frame, read: isSuccess };
+    const code = RequestType[type];
+    return {
+      type: code,
+      isRepeatable: false,
+      frame: this.#frameOf(type, i),
+      read: isSuccess,
+      replyLength: (bytes, at, end) => replyLength(EDGE, code, bytes, at, end),
+    };
   }
 
   #frameOf(type: PlainType, i: number): Uint8Array<ArrayBuffer> {

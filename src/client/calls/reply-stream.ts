@@ -97,13 +97,14 @@ export class ReplyStream<Entry extends Expected> {
   #readReply(bytes: Uint8Array, at: number): number {
     const entry = this.#expected.peek();
     if (entry === undefined) throw replyInvalid("a reply came without a request");
-    const { type, frame } = entry.operation;
+    const { type, frame, replyLength } = entry.operation;
     const status = bytes[at]!;
     const failure = type >= COMMANDS_START ? STATUS_ERROR : STATUS_FAILURE;
     if (status !== STATUS_SUCCESS && status !== failure) {
       throw replyInvalid(`a reply to 0x${type.toString(16)} begins with ${status}`);
     }
-    const length = operationReplyLength(type, bytes, at, bytes.length);
+    const end = bytes.length;
+    const length = replyLength?.(bytes, at, end) ?? operationReplyLength(type, bytes, at, end);
     if (length === INCOMPLETE) return INCOMPLETE;
     this.#expected.shift();
     this.#unansweredBytes -= frame.length;

@@ -25,6 +25,11 @@ export interface Operation<Result> {
    * @throws ThrottrError when the reply is an error
    */
   readonly read: (reply: Uint8Array) => Result;
+  /**
+   * Length of the reply that begins at `at`, 0 while it is not complete; for requests other than those of
+   * `operationReplyLength`.
+   */
+  readonly replyLength?: (bytes: Uint8Array, at: number, end: number) => number;
 }
 
 const decoder = new TextDecoder();

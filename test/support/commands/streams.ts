@@ -127,7 +127,22 @@ export function timeless(type: number, reply: Uint8Array): string {
   if (type === 0x09) copy.fill(0, 1, 17);
   if (type === LIST) clearRows(copy, LIST_ROW_BYTES, 3, 11);
   if (type === STATS) clearRows(copy, STATS_ROW_BYTES, 1, 17);
-  return hex(copy);
+  // A buffer may be the state of a limit, which has times in digits.
+  return hex(withoutTimes(copy));
+}
+
+const withoutTimes = (value: Uint8Array): Uint8Array =>
+  Uint8Array.from(value, (_, i) => (isTime(value, i) ? 0 : value[i]!));
+
+/** A digit of a number of 19 digits or more: ns since the epoch, and nothing else here. */
+function isTime(value: Uint8Array, at: number): boolean {
+  const isDigit = (i: number): boolean => value[i]! >= 0x30 && value[i]! <= 0x39;
+  if (!isDigit(at)) return false;
+  let from = at;
+  let to = at;
+  while (isDigit(from - 1)) from--;
+  while (isDigit(to)) to++;
+  return to - from >= 19;
 }
 
 function clearRows(reply: Uint8Array, rowBytes: number, from: number, to: number): void {
