@@ -1,0 +1,75 @@
+/**
+ * What the clocks of objects may have shown. Faults set a clock forwards and back; checkers of what ends by an object's time ask
+ * for spans, and leave both outcomes open within them.
+ *
+ * A shard's time follows its clock forwards at once. It never goes back: where its clock does, its time stands still for as
+ * long as no reading was taken, and then goes on at nine tenths of the pace.
+ */
+
+/** Between two moments, both inclusive. */
+export interface MsSpan {
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+interface Step {
+  readonly atMs: number;
+  /** The clock less true time, from then on. */
+  readonly offsetMs: number;
+}
+
+/** Objects read whole milliseconds, and a slower pace is rounded to them. */
+const ROUNDING_MS = 2;
+const SLEWED_PACE = 0.9;
+const RIGHT: readonly Step[] = [{ atMs: -Infinity, offsetMs: 0 }];
+
+export class ClockHistory {
+  readonly #steps = new Map<string, Step[]>();
+
+  /**
+   * The clock of an object is set: from `atMs` of true time on it shows true time and the offset. Called in the order of time,
+   * with -Infinity for a clock that was never right. A clock that is never set is right.
+   */
+  set(object: string, atMs: number, offsetMs: number): void {
+    const steps = this.#steps.get(object);
+    if (steps !== undefined) steps.push({ atMs, offsetMs });
+    else if (atMs === -Infinity) this.#steps.set(object, [{ atMs, offsetMs }]);
+    else this.#steps.set(object, [...RIGHT, { atMs, offsetMs }]);
+  }
+
+  /** The least and the greatest time that an object may have had between two moments of true time. */
+  spanOf(object: string, beginMs: number, endMs: number): MsSpan {
+    let least = Infinity;
+    // An object whose clock was ahead may still have the time that it had then.
+    let greatest = -Infinity;
+    for (const { atMs, offsetMs } of this.#stepsOf(object)) {
+      if (atMs > endMs) break;
+      if (atMs <= beginMs) least = beginMs + offsetMs;
+      else least = Math.min(least, atMs + offsetMs);
+      greatest = Math.max(greatest, offsetMs);
+    }
+    return { fromMs: Math.floor(least) - ROUNDING_MS, toMs: Math.ceil(endMs + greatest) };
+  }
+
+  /** How much of an object's time may have passed from a moment of one span of true time to a later one of another span. */
+  elapsed(object: string, from: MsSpan, to: MsSpan): MsSpan {
+    let jumpsMs = 0;
+    let pace = 1;
+    let offset = Infinity;
+    for (const { atMs, offsetMs } of this.#stepsOf(object)) {
+      if (atMs > to.toMs) break;
+      const isMeanwhile = atMs >= from.fromMs;
+      if (offsetMs < offset && offset < Infinity)
+        pace = isMeanwhile ? 0 : Math.min(pace, SLEWED_PACE);
+      else if (isMeanwhile) jumpsMs += Math.max(0, offsetMs - offset);
+      offset = offsetMs;
+    }
+    const least = Math.max(0, to.fromMs - from.toMs) * pace - ROUNDING_MS;
+    const most = Math.max(0, to.toMs - from.fromMs) + jumpsMs + ROUNDING_MS;
+    return { fromMs: Math.max(0, Math.floor(least)), toMs: Math.ceil(most) };
+  }
+
+  #stepsOf(object: string): readonly Step[] {
+    return this.#steps.get(object) ?? RIGHT;
+  }
+}
