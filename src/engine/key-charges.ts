@@ -50,7 +50,10 @@ const STORED_CHARGE_BYTES = 320;
 const CLOSED_MIN = 16;
 
 export class KeyCharges {
-  /** The state that the key had when it was last written here: any other one has another history. */
+  /**
+   * The state that the key had when it was last written here: any other one has another history. The same text has the
+   * same one, whatever was written in between: all operations on the limit look here first, so none came in between.
+   */
   state: string | null;
   /** 0 until the first reservation. */
   lineage = 0;

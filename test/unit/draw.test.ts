@@ -181,6 +181,21 @@ describe("a draw", () => {
     expect(shard.remaining()).toBe(remaining);
   });
 
+  it.each([
+    ["a SET", []],
+    ["a PURGE and a SET", [operations.purge("api:ada")]],
+    ["two SETs", [operations.set("api:ada", "12|40|1699999999000000000", { ttlMs: 60_000 })]],
+  ] as const)("%s that leaves the text that was stored changes nothing", (_, before) => {
+    const shard = new Shard();
+    const drawn = shard.draw({ cost: 0, wanted: 25 });
+    shard.draw({ cost: 30 });
+    const { value } = shard.call(operations.get("api:ada"))!;
+    for (const operation of before) shard.call(operation as Operation<unknown>);
+    shard.call(operations.set("api:ada", value, { ttlMs: 60_000 }));
+    shard.draw({ cost: 0, returns: back(drawn, 25) });
+    expect(shard.remaining()).toBe(70);
+  });
+
   it("a draw of a shard before its restart means nothing to the shard after it", () => {
     const drawn = new Shard(1).draw({ strategy: MINUTE, cost: 0, wanted: 20 });
     const shard = new Shard(2);

@@ -128,6 +128,17 @@ describe.each(ALL)("a reservation of a %s", (_, strategy) => {
     expect(shard.settle(high.id, 900)).toMatchObject({ remaining, settled: 900 });
   });
 
+  it("a SET of the text that is stored changes nothing, also for a restart", () => {
+    const shard = new ReservingShard(strategy);
+    const low = shard.reserve(300);
+    const high = shard.reserve(300);
+    shard.call(operations.set(shard.stateKey, shard.state()!.text, { ttlMs: 60_000 }));
+    expect(shard.settle(low.id, 0)).toMatchObject({ remaining: 700, settled: 0 });
+    shard.call(operations.set(shard.stateKey, shard.state()!.text, { ttlMs: 60_000 }));
+    shard.restart();
+    expect(shard.settle(high.id, 100)).toMatchObject({ remaining: 900, settled: 100 });
+  });
+
   it("a reservation from before a reset stays unknown among those after it", () => {
     const shard = new ReservingShard(strategy);
     const before = shard.reserve(300);

@@ -4,7 +4,7 @@
  */
 import { describe, expect, inject, it } from "vitest";
 import { fixedWindow, slidingWindow, tokenBucket } from "../../src/ratelimit/strategies.ts";
-import { campaign, kindsOfStrategies } from "../support/simulation/campaign.ts";
+import { campaign, kindsOfStrategies, playRun, runOf } from "../support/simulation/campaign.ts";
 import { hotKey } from "../support/simulation/hot-key.ts";
 import * as plants from "../support/simulation/plants.ts";
 import { compareRefusals, COMPARED_LIMITS } from "../support/simulation/refusals.ts";
@@ -32,6 +32,13 @@ describe("limiters that decide from allowances", () => {
     const plant = plants.givenBackAgain;
     const { violations } = await campaign({ seed, checks: runs(CHECKS) / 10, plant });
     expect(violations, `seed ${seed}`).toEqual([]);
+  });
+});
+
+describe("a run that has once broken a promise", () => {
+  it("keeps it where a SET writes the text that is stored while units of it are out", async () => {
+    const run = runOf(64_051_837, 10, ["sliding window"]);
+    expect((await playRun(run)).violation).toBeNull();
   });
 });
 

@@ -9,10 +9,13 @@
 import { Command } from "../../../src/wire/edge/command.ts";
 import type { RateLimitConfiguration } from "../../../src/wire/ratelimit/configuration.ts";
 import type { HeardFrame, HeardReply } from "./frames.ts";
-import { judgeOf, lifeMsMaxOf, windowMsLeft } from "./judges.ts";
+import { judgeOf, lifeMsMaxOf, windowMsLeft, type Judge } from "./judges.ts";
 
 /** Machines go no more than this much faster or slower than another. */
 export const DRIFT_MAX = 1e-4;
+
+/** Commands at which the shard compares the state of their key with the one that it left. */
+const COMPARING: readonly number[] = [Command.draw, Command.limit, Command.refund];
 
 /** Units that were charged at once. */
 interface Charge {
@@ -40,11 +43,20 @@ interface Refund {
   isUndone: boolean;
 }
 
-/** The state was replaced: what was charged before says nothing of what is charged after. */
+/**
+ * The state was replaced: what was charged before says nothing of what is charged after. If a replacement writes the state
+ * that the last decision has left, nothing has changed: that state has the charges that it had.
+ */
 interface Replacement {
   readonly kind: "replacement";
   readonly state: string | null;
+  readonly left: LeftState;
   isUndone: boolean;
+}
+
+/** What the last decision has left. All replacements until the next decision share it. */
+interface LeftState {
+  readonly state: string | null;
 }
 
 export type KeyEvent = Charge | Refund | Replacement;
@@ -75,6 +87,8 @@ export interface Applied {
   readonly atNs: bigint;
   /** By key, for strategies whose judge needs it. */
   readonly states: ReadonlyMap<string, string | null>;
+  /** The state before a frame that replaces it, which is a batch of its own; else null. */
+  readonly replaced: string | null;
 }
 
 export class History {
@@ -85,6 +99,8 @@ export class History {
   /** By their numbers. */
   readonly #draws = new Map<number, Charge>();
   readonly #once = new Map<string, Charge>();
+  /** By key: states that were replaced, until the next decision. */
+  readonly #left = new Map<string, LeftState>();
   /** A charge that the message that is being noted has asked for once more. */
   readonly #repeated = new Set<KeyEvent>();
   /** Draws that limiters have asked for, and those that were sent and applied. */
@@ -125,10 +141,16 @@ export class History {
     return effects;
   }
 
+  /** The shard has restarted, and does not know what its last decisions have left. */
+  noteRestart(): void {
+    this.#left.clear();
+  }
+
   #eventOf(frame: HeardFrame, reply: HeardReply, applied: Applied): KeyEvent | null {
     if (frame.type === Command.draw) this.#drawsApplied++;
     if (!reply.isSuccess) return null;
     const { atNs } = applied;
+    if (COMPARING.includes(frame.type)) this.#left.delete(frame.key);
     switch (frame.type) {
       case Command.draw:
         return reply.units === 0 ? null : this.#noteDraw(frame, reply, applied);
@@ -137,12 +159,18 @@ export class History {
       case Command.refund:
         return { kind: "refund", atNs, units: frame.cost, isUndone: false };
       case Command.purge:
-        return { kind: "replacement", state: null, isUndone: false };
+        return this.#noteReplacement(frame, null, applied);
       case Command.set:
-        return { kind: "replacement", state: frame.value, isUndone: false };
+        return this.#noteReplacement(frame, frame.value, applied);
       default:
         return null;
     }
+  }
+
+  #noteReplacement({ key }: HeardFrame, state: string | null, { replaced }: Applied): Replacement {
+    let left = this.#left.get(key);
+    if (left === undefined) this.#left.set(key, (left = { state: replaced }));
+    return { kind: "replacement", state, left, isUndone: false };
   }
 
   #noteDraw(frame: HeardFrame, { units, draw, isAllowed }: HeardReply, applied: Applied): Charge {
@@ -209,10 +237,14 @@ export class History {
   /** The shard's side: what could ever be spent is what the strategy admits. */
   #chargesViolation(events: readonly KeyEvent[]): string | null {
     let judge = judgeOf(this.#configuration, null);
+    // Before the first of replacements in a row: the state, and its judge.
+    let [left, leftJudge]: [LeftState | null, Judge] = [null, judge];
     for (const event of events) {
       if (event.isUndone) continue;
       if (event.kind === "replacement") {
-        judge = judgeOf(this.#configuration, event.state);
+        if (event.left !== left) [left, leftJudge] = [event.left, judge];
+        const isSame = event.state === left.state;
+        judge = isSame ? leftJudge : judgeOf(this.#configuration, event.state);
       } else if (event.kind === "refund") {
         judge.refund(event.atNs, event.units);
       } else {

@@ -90,6 +90,8 @@ export class SimulatedShard {
   }
 
   #execute(sender: number, frames: readonly HeardFrame[], effects: Effects): Uint8Array {
+    const { type, key } = frames[0]!;
+    const replaced = REPLACING.includes(type) ? this.stateOf(key) : null;
     const replies = this.#apply(concat(frames.map(({ bytes }) => bytes)));
     const { made, shown } = this.#history.noteApplied({
       sender,
@@ -98,6 +100,7 @@ export class SimulatedShard {
       trueMs: this.#time.nowMs,
       atNs: BigInt(this.#engine.nowMs) * 1_000_000n,
       states: this.#statesOf(frames),
+      replaced,
     });
     effects.made.push(...made);
     effects.shown.push(...shown);
@@ -119,6 +122,7 @@ export class SimulatedShard {
   restart(): void {
     const lost = [...this.#waiting];
     this.#waiting.clear();
+    this.#history.noteRestart();
     for (const { call, effects } of lost) {
       for (const event of effects.made) event.isUndone = true;
       call.fail();
