@@ -140,9 +140,8 @@ export class DrawCommands {
     { leaseNs, pauseNs }: { readonly leaseNs: bigint; readonly pauseNs: bigint },
     nowNs: bigint,
   ): void {
-    const { clock } = this.#records;
     const lifeNs = longestNs < leaseNs ? longestNs : leaseNs;
-    writeDecision(this.#out, clock.lagMs === 0 ? decision : realDecision(this.#records, decision));
+    writeDecision(this.#out, realDecision(this.#records, decision));
     writeDrawn(this.#out, {
       units,
       draw: units === 0 ? 0 : this.#open(key, state!, units, nowNs + LIVES * lifeNs, nowNs),

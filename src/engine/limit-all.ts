@@ -223,15 +223,11 @@ export class LimitAll {
     { bytes, keyAt, keyBytes, configurationAt }: LimitEntry,
     { decision, hash }: Judged,
   ): void {
-    const records = this.#records;
     // People know a key without the end that marks the state of a composite.
     const isPair = isComposite(bytes, configurationAt);
     const length = isPair ? withoutSuffix(bytes, keyAt, keyBytes) : keyBytes;
     this.#parts.figures?.countDecisions(decision.allowed, 1, hash, bytes, keyAt, length);
-    writeDecision(
-      this.#out,
-      records.clock.lagMs === 0 ? decision : realDecision(records, decision),
-    );
+    writeDecision(this.#out, realDecision(this.#records, decision));
   }
 
   /**

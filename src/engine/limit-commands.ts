@@ -108,10 +108,7 @@ export class LimitCommands {
       if (key !== null) this.#reservations.noteState(frame, key, decision.state);
     }
     if (frame.type === Command.limit) this.#countDecisions(frame, decision.allowed, hash, 1);
-    writeDecision(
-      this.#out,
-      records.clock.lagMs === 0 ? decision : realDecision(records, decision),
-    );
+    writeDecision(this.#out, realDecision(records, decision));
   }
 
   /** Requests that the caller has decided from its allowance are counted like those that are decided here. */

@@ -4,8 +4,12 @@ import type { StoredDecision } from "./ratelimit/limiter.ts";
 import type { Records } from "./records.ts";
 import { U64 } from "./time.ts";
 
-/** Converts the times of a decision, so that a retry after `retryAfterNs` is late enough by the shard's clock. */
+/**
+ * Converts the times of a decision, so that a retry after `retryAfterNs` is late enough by the shard's clock. Without a lag
+ * it is the decision itself.
+ */
 export function realDecision(records: Records, decision: StoredDecision): LimitDecision {
+  if (records.clock.lagMs === 0) return decision;
   const time = new U64();
   const realOf = (ns: bigint): bigint => records.toReal(time.setBig(ns)).toBig();
   const { retryAfterNs } = decision;

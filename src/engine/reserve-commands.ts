@@ -178,9 +178,7 @@ export class ReserveCommands {
   }
 
   #write(decision: StoredDecision): void {
-    const { records } = this.#parts;
-    const { lagMs } = records.clock;
-    writeDecision(this.#out, lagMs === 0 ? decision : realDecision(records, decision));
+    writeDecision(this.#out, realDecision(this.#parts.records, decision));
   }
 }
 
