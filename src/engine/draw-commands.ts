@@ -15,6 +15,7 @@ import {
   writeDrawn,
 } from "../wire/edge/drawn.ts";
 import type { ChargeLedger } from "./charge-ledger.ts";
+import type { ChargeParts } from "./charge-parts.ts";
 import type { CommandFrame } from "./command-frame.ts";
 import type { LimitStates } from "./limit-states.ts";
 import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
@@ -54,21 +55,12 @@ export class DrawCommands {
   readonly #reservations: Reservations;
   readonly #out: ByteWriter;
 
-  constructor(
-    parts: {
-      readonly records: Records;
-      readonly states: LimitStates;
-      readonly limiters: Limiters;
-      readonly ledger: ChargeLedger;
-      readonly reservations: Reservations;
-    },
-    out: ByteWriter,
-  ) {
-    this.#records = parts.records;
-    this.#states = parts.states;
-    this.#limiters = parts.limiters;
-    this.#ledger = parts.ledger;
-    this.#reservations = parts.reservations;
+  constructor({ records, states, limiters, ledger, reservations }: ChargeParts, out: ByteWriter) {
+    this.#records = records;
+    this.#states = states;
+    this.#limiters = limiters;
+    this.#ledger = ledger;
+    this.#reservations = reservations;
     this.#out = out;
   }
 

@@ -12,16 +12,13 @@ import {
   RESERVE_TTL_MS_MIN,
 } from "../wire/edge/reservation-bounds.ts";
 import { checkAmount } from "../wire/ratelimit/configuration.ts";
-import type { ChargeLedger } from "./charge-ledger.ts";
+import type { ChargeParts } from "./charge-parts.ts";
 import type { CommandFrame } from "./command-frame.ts";
 import { storedChargeBytes } from "./key-charges.ts";
-import type { LimitStates } from "./limit-states.ts";
-import { CONFIGURATION_BYTES_MAX, type Limiters } from "./limiters.ts";
+import { CONFIGURATION_BYTES_MAX } from "./limiters.ts";
 import type { Limiter, StoredDecision } from "./ratelimit/limiter.ts";
 import { realDecision } from "./real-decision.ts";
-import type { Records } from "./records.ts";
 import { Refusal, SHARD_FULL } from "./refusal.ts";
-import type { Reservations } from "./reservations.ts";
 
 const NS_PER_MS = 1_000_000n;
 
@@ -32,19 +29,11 @@ export interface ReserveCount {
   readonly hash: number;
 }
 
-export interface ReserveParts {
-  readonly records: Records;
-  readonly states: LimitStates;
-  readonly limiters: Limiters;
-  readonly ledger: ChargeLedger;
-  readonly reservations: Reservations;
-}
-
 export class ReserveCommands {
-  readonly #parts: ReserveParts;
+  readonly #parts: ChargeParts;
   readonly #out: ByteWriter;
 
-  constructor(parts: ReserveParts, out: ByteWriter) {
+  constructor(parts: ChargeParts, out: ByteWriter) {
     this.#parts = parts;
     this.#out = out;
   }
