@@ -14,6 +14,14 @@ export class LimiterCalls {
     this.#settings = settings;
   }
 
+  /** The result that the caller of a limiter gets for a call with one decision. */
+  async decide(
+    call: () => Promise<RateLimitResult>,
+    signal: AbortSignal | undefined,
+  ): Promise<RateLimitResult> {
+    return this.shown(await this.answer(call, signal, (fallback) => fallback));
+  }
+
   /** The answer of a call, or of `onError` when the call fails. */
   async answer<Answer>(
     call: () => Promise<Answer>,

@@ -132,7 +132,7 @@ export class RateLimiter {
       const come = coming === null ? null : await coming;
       return come ?? (await this.#decider.ask([wish], waitUntil))[0]!;
     };
-    return this.#calls.shown(await this.#calls.answer(ask, signal, (fallback) => fallback));
+    return await this.#calls.decide(ask, signal);
   }
 
   /**
@@ -178,9 +178,7 @@ export class RateLimiter {
     const request = this.#requestOf(stored);
     const call = async (): Promise<RateLimitResult> =>
       decisionOf(await this.#decisions.peek(request));
-    return this.#calls.shown(
-      await this.#calls.answer(call, options.signal, (fallback) => fallback),
-    );
+    return await this.#calls.decide(call, options.signal);
   }
 
   /**
@@ -200,9 +198,7 @@ export class RateLimiter {
         this.#decider.noteRefund(key);
       }
     };
-    return this.#calls.shown(
-      await this.#calls.answer(call, options.signal, (fallback) => fallback),
-    );
+    return await this.#calls.decide(call, options.signal);
   }
 
   /**
