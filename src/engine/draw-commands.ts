@@ -24,8 +24,8 @@ import { realDecision } from "./real-decision.ts";
 import type { Records } from "./records.ts";
 import { Refusal } from "./refusal.ts";
 import type { Reservations } from "./reservations.ts";
+import { NS_PER_MS } from "./time.ts";
 
-const NS_PER_MS = 1_000_000n;
 /** Units may be given back until their draw is this many lives old: the message takes a while. */
 const LIVES = 2n;
 

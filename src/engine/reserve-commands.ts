@@ -19,8 +19,7 @@ import { CONFIGURATION_BYTES_MAX } from "./limiters.ts";
 import type { Limiter, StoredDecision } from "./ratelimit/limiter.ts";
 import { realDecision } from "./real-decision.ts";
 import { Refusal, SHARD_FULL } from "./refusal.ts";
-
-const NS_PER_MS = 1_000_000n;
+import { NS_PER_MS } from "./time.ts";
 
 /** What a RESERVE has decided, for the figures of the limit. */
 export interface ReserveCount {

@@ -23,14 +23,14 @@ import {
 } from "./segment.ts";
 import { HolderKind } from "./semaphores/holder.ts";
 import { ENDS_AT, readMs, UPDATED_AT, writeMs } from "./semaphores/stored.ts";
-import { U64 } from "./time.ts";
+import { NS_PER_MS, U64 } from "./time.ts";
 
 /** Longer buffers are not states of limits. */
 const STATE_BYTES_MAX = 4096;
 const U32_MAX = 0xffffffff;
 
 export function setBackRecords(records: Records, byMs: number): void {
-  const byNs = BigInt(byMs) * 1_000_000n;
+  const byNs = BigInt(byMs) * NS_PER_MS;
   const time = new U64();
   for (const segment of records.table.segments()) {
     const { slots } = segment;

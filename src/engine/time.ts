@@ -26,6 +26,7 @@ export function unitNs(ttlType: number): number {
   }
 }
 
+export const NS_PER_MS = 1_000_000n;
 const U32 = 2 ** 32;
 const U64_MAX = (1n << 64n) - 1n;
 
@@ -42,7 +43,7 @@ export class U64 {
 
   /** Sets it to `ms` milliseconds, in nanoseconds. */
   setMs(ms: number): this {
-    return this.setBig(BigInt(Math.trunc(ms)) * 1_000_000n);
+    return this.setBig(BigInt(Math.trunc(ms)) * NS_PER_MS);
   }
 
   /** Sets it to a value that is clamped to the u64 range. */
@@ -106,11 +107,11 @@ export class U64 {
 
   /** Subtracts milliseconds; saturates at 0. */
   subtractMs(ms: number): this {
-    return this.setBig(this.toBig() - BigInt(ms) * 1_000_000n);
+    return this.setBig(this.toBig() - BigInt(ms) * NS_PER_MS);
   }
 
   /** Milliseconds, rounded up: the first whole millisecond at which the time point is reached. */
   toMsCeil(): number {
-    return Number((this.toBig() + 999_999n) / 1_000_000n);
+    return Number((this.toBig() + 999_999n) / NS_PER_MS);
   }
 }

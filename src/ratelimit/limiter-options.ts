@@ -3,7 +3,7 @@ import { checkOptions, type FieldNames, type Text } from "../wire/edge/argument.
 import { configurationOf, type LimitStrategy } from "../wire/edge/limit.ts";
 import type { LimitDurability } from "../wire/edge/limits.ts";
 import { configurationInvalid } from "../wire/ratelimit/error.ts";
-import { LEASE_MS_MAX, LEASE_MS_MIN } from "../wire/edge/drawn.ts";
+import { LEASE_MS, LEASE_MS_MAX, LEASE_MS_MIN } from "../wire/edge/drawn.ts";
 import { checkName } from "../wire/ratelimit/keys.ts";
 import { TIMER_MS_MAX, type Clock } from "../wire/clock.ts";
 import type { LimitBackend } from "./backend.ts";
@@ -41,7 +41,6 @@ export const LIMIT: FieldNames<LimitOptions> = { ...WAIT, idempotencyKey: true }
 export const RESERVE: FieldNames<ReserveOptions> = { cost: true, ttlMs: true, signal: true };
 const REQUEST: FieldNames<KeyedRequest> = { key: true, cost: true, idempotencyKey: true };
 
-const LEASE_MS = 1_000;
 /** Longer than any answer should take, and short enough for a person who waits for a page. */
 const TIMEOUT_MS = 5_000;
 

@@ -7,6 +7,7 @@
 import { InvalidArgumentError, Option, type Command } from "commander";
 import { encodeKey } from "../../ratelimit/key.ts";
 import type { DrawReturn, DrawResult } from "../../wire/edge/draw.ts";
+import { LEASE_MS } from "../../wire/edge/drawn.ts";
 import { durationMsOf, shownDuration } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
 import { action } from "../invocation.ts";
@@ -24,8 +25,6 @@ interface DrawOptions extends StrategyOptions {
   readonly granted: number;
   readonly refused: number;
 }
-
-const LEASE_MS = 1000;
 
 const EXAMPLES = `
 Examples:

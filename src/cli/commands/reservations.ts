@@ -2,6 +2,7 @@
 import { Option, type Command } from "commander";
 import { encodeKey } from "../../ratelimit/key.ts";
 import type { ReserveResult, SettleResult } from "../../wire/edge/operations.ts";
+import { RESERVE_TTL_MS } from "../../wire/edge/reservation-bounds.ts";
 import { durationMsOf, shownDuration } from "../duration.ts";
 import { ExitCode } from "../exit-code.ts";
 import { action, type AddCommand } from "../invocation.ts";
@@ -24,8 +25,6 @@ interface SettleOptions extends StrategyOptions {
   readonly cost: number;
 }
 
-const TTL_MS = 60_000;
-
 const RESERVE_EXAMPLE = `
 Example:
   throttr-edge reserve tokens ada --cost 800 --strategy token_bucket --burst 10000 --rate 100
@@ -40,7 +39,7 @@ function addReserve(program: Command): void {
     .addOption(
       new Option("--ttl <duration>", "how long it may be settled")
         .argParser(durationMsOf)
-        .default(TTL_MS, shownDuration(TTL_MS)),
+        .default(RESERVE_TTL_MS, shownDuration(RESERVE_TTL_MS)),
     )
     .option("--id <uuid>", "makes a retry safe: an ID is charged once (default: a new one)")
     .addHelpText("after", RESERVE_EXAMPLE)

@@ -4,7 +4,7 @@ import { writeConfiguration } from "../ratelimit/binary.ts";
 import { integerOf, objectOf } from "./argument.ts";
 import { Command } from "./command.ts";
 import { readDecision } from "./decision.ts";
-import { LEASE_MS_MAX, LEASE_MS_MIN, readDrawn } from "./drawn.ts";
+import { LEASE_MS, LEASE_MS_MAX, LEASE_MS_MIN, readDrawn } from "./drawn.ts";
 import { checked, limitOf, limitResultOf, type LimitResult } from "./limit.ts";
 import type { LimitRequest } from "./limits.ts";
 import { onKey } from "./on-key.ts";
@@ -47,7 +47,6 @@ export interface DrawResult extends LimitResult {
   readonly pauseMs: number;
 }
 
-const LEASE_MS = 1000;
 const CODE = "draw_invalid";
 
 export function draw(request: DrawRequest): Operation<DrawResult> {

@@ -20,6 +20,8 @@ export const DRAW_RETURNS_MAX = 64;
 const DRAWN_BYTES = 32;
 export const LEASE_MS_MIN = 50;
 export const LEASE_MS_MAX = 10_000;
+/** Unless given. */
+export const LEASE_MS = 1000;
 
 /** What a draw left, behind its decision. */
 export interface Drawn {

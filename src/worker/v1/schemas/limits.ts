@@ -1,6 +1,11 @@
 /** Strategies of rate limits, and requests and answers about them. */
 import * as v from "valibot";
-import { DRAW_RETURNS_MAX, LEASE_MS_MAX, LEASE_MS_MIN } from "../../../wire/edge/drawn.ts";
+import {
+  DRAW_RETURNS_MAX,
+  LEASE_MS,
+  LEASE_MS_MAX,
+  LEASE_MS_MIN,
+} from "../../../wire/edge/drawn.ts";
 import { LIMIT_ALL_MAX } from "../../../wire/edge/limit-all-body.ts";
 import {
   RESERVE_TTL_MS,
@@ -171,7 +176,7 @@ export const drawBody = v.strictObject({
   wanted: v.optional(units("Units that you expect to need while they live."), 0),
   leaseMs: v.optional(
     integer(LEASE_MS_MIN, LEASE_MS_MAX, "The longest life of the units, in ms."),
-    1000,
+    LEASE_MS,
   ),
   returns,
   granted: v.optional(units("Requests that you granted from your units since the last draw."), 0),
