@@ -1,44 +1,15 @@
 /** Semaphores of the client over the real doors: HTTP, WebSocket and service binding. */
 import { evictAllDurableObjects, reset } from "cloudflare:test";
-import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import {
-  http,
-  serviceBinding,
-  ThrottrClient,
-  webSocket,
-  type Fetch,
-  type HeldLease,
-  type ThrottrError,
-  type Transport,
-} from "../../src/client/index.ts";
+import type { HeldLease, ThrottrError } from "../../src/client/index.ts";
 import { flushNamespace } from "../../src/testing/flush.ts";
-import { socketClassOver } from "../support/client/door-socket.ts";
 import { uuidOfNumber } from "../support/frames/index.ts";
+import { closeClients, open, TRANSPORTS } from "../support/pool/transports.ts";
 
-const server = exports.default as unknown as Fetcher;
-const URL = "http://localhost";
 const MINUTE = { ttlMs: 60_000 };
 
-const fetch: Fetch = (url, init) => server.fetch(url, init);
-const WebSocket = socketClassOver((url, init) => server.fetch(url, init));
-
-const TRANSPORTS: Readonly<Record<string, () => Transport>> = {
-  HTTP: () => http(URL, { fetch, WebSocket }),
-  WebSocket: () => webSocket(URL, { WebSocket }),
-  "service binding": () => serviceBinding(exports.Throttr as unknown as Fetcher),
-};
-
-const clients: ThrottrClient[] = [];
-
-function open(transport: Transport): ThrottrClient {
-  const client = new ThrottrClient(transport, { timeoutMs: 30_000 });
-  clients.push(client);
-  return client;
-}
-
 afterEach(async () => {
-  for (const client of clients.splice(0)) await client.close();
+  await closeClients();
   await reset();
 });
 
@@ -76,12 +47,13 @@ describe.each(Object.entries(TRANSPORTS))("over %s", (_, transportOf) => {
       running--;
       runs++;
     };
-    const semaphores = [1, 2].map(() => open(transportOf()).semaphore("gpu", 2));
+    const opened = [open(transportOf()), open(transportOf())];
+    const semaphores = opened.map((client) => client.semaphore("gpu", 2));
     await Promise.all(
       Array.from({ length: 12 }, (_, i) => semaphores[i % 2]!.with(run, { waitMs: 50_000 })),
     );
     expect([most, runs]).toEqual([2, 12]);
-    expect(await clients[0]!.inspectSemaphore("gpu")).toEqual({
+    expect(await opened[0]!.inspectSemaphore("gpu")).toEqual({
       consumption: 0,
       mostHeld: 2,
       maximum: 2,

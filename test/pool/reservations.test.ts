@@ -2,43 +2,18 @@
 import { abortAllDurableObjects, evictAllDurableObjects, reset } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import {
-  http,
-  serviceBinding,
-  ThrottrClient,
-  webSocket,
-  type Fetch,
-  type Transport,
-} from "../../src/client/index.ts";
 import type { LimitBackend } from "../../src/ratelimit/backend.ts";
 import { RateLimiter } from "../../src/ratelimit/rate-limiter.ts";
 import { composite, fixedWindow, tokenBucket } from "../../src/ratelimit/strategies.ts";
 import type { ReserveResult } from "../../src/wire/edge/operations.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { refusalOf } from "../support/commands/calls.ts";
-import { socketClassOver } from "../support/client/door-socket.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
+import { closeClients, open, TRANSPORTS } from "../support/pool/transports.ts";
 import { calling } from "../support/pool/v1-calls.ts";
 
-const server = exports.default as unknown as Fetcher;
-const URL = "http://localhost";
-const fetch: Fetch = (url, init) => server.fetch(url, init);
-const WebSocket = socketClassOver((url, init) => server.fetch(url, init));
 const binding = exports.Throttr as unknown as Service<typeof Throttr>;
 const strategy = { strategy: "token_bucket", burst: 1000, rate: 0.001 } as const;
-
-const TRANSPORTS: Readonly<Record<string, () => Transport>> = {
-  HTTP: () => http(URL, { fetch, WebSocket }),
-  WebSocket: () => webSocket(URL, { WebSocket }),
-  "service binding": () => serviceBinding(exports.Throttr as unknown as Fetcher),
-};
-const clients: ThrottrClient[] = [];
-
-function open(transport: Transport): ThrottrClient {
-  const client = new ThrottrClient(transport, { timeoutMs: 30_000 });
-  clients.push(client);
-  return client;
-}
 
 /** What limiters ask: a client over each transport, and the binding itself. */
 const BACKENDS: readonly (readonly [string, () => LimitBackend])[] = [
@@ -49,7 +24,7 @@ const BACKENDS: readonly (readonly [string, () => LimitBackend])[] = [
 ];
 
 afterEach(async () => {
-  for (const client of clients.splice(0)) await client.close();
+  await closeClients();
   await reset();
 });
 

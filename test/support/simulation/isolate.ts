@@ -8,6 +8,7 @@ import type { RateLimitResult } from "../../../src/ratelimit/result.ts";
 import { ThrottrError } from "../../../src/wire/edge/error.ts";
 import type { LimitStrategy } from "../../../src/wire/edge/limit.ts";
 import { IsolateClock, type MachineClock } from "./clocks.ts";
+import { withDraws } from "./draws.ts";
 import type { History } from "./history.ts";
 import type { Sender, SimulatedNetwork } from "./network.ts";
 import type { VirtualTime } from "./virtual-time.ts";
@@ -159,12 +160,7 @@ export class SimulatedIsolate implements Sender {
 
 /** Counts what limiters ask for: each draw must be sent once at most. */
 function countedDraws(backend: LimitBackend, history: History): LimitBackend {
-  return {
-    limit: (request) => backend.limit(request),
-    limitMany: (requests) => backend.limitMany(requests),
-    peek: (request) => backend.peek(request),
-    refund: (request) => backend.refund(request),
-    reset: (request) => backend.reset(request),
+  return withDraws(backend, {
     draw: (request) => {
       history.drawsAsked++;
       return backend.draw!(request);
@@ -173,5 +169,5 @@ function countedDraws(backend: LimitBackend, history: History): LimitBackend {
       history.drawsAsked += requests.length;
       return backend.drawMany!(requests);
     },
-  };
+  });
 }

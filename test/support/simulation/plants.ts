@@ -6,6 +6,7 @@ import { ChargeLedger, type ClosedCharge } from "../../../src/engine/charge-ledg
 import { DRAW_RETURNS_MAX } from "../../../src/wire/edge/drawn.ts";
 import type { LimitBackend } from "../../../src/ratelimit/backend.ts";
 import type { DrawRequest, DrawResult, DrawReturn } from "../../../src/wire/edge/draw.ts";
+import { withDraws } from "./draws.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 import type { Plant } from "./world.ts";
 
@@ -108,15 +109,7 @@ function drawing(
       const draw = change((request) => backend.draw!(request), time);
       const drawMany: NonNullable<LimitBackend["drawMany"]> = async (requests) =>
         await Promise.all(requests.map(draw));
-      return {
-        limit: (request) => backend.limit(request),
-        limitMany: (requests) => backend.limitMany(requests),
-        peek: (request) => backend.peek(request),
-        refund: (request) => backend.refund(request),
-        reset: (request) => backend.reset(request),
-        draw,
-        drawMany,
-      };
+      return withDraws(backend, { draw, drawMany });
     },
   };
 }
