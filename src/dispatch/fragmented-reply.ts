@@ -11,11 +11,7 @@ import { FragmentCount, FragmentWriter } from "../wire/throttr/fragments.ts";
 import { STATUS_SUCCESS } from "../wire/throttr/requests.ts";
 import { ListingOutgrown, type Merge } from "./merge.ts";
 import type { Sink } from "./sink.ts";
-
-/** Fragments are sent in chunks of about this size: the caller's room is asked for between two. */
-const CHUNK_BYTES = 32 << 10;
-/** What the last fragment may grow to when rows have come meanwhile. */
-const LAST_FRAGMENT_BYTES_MAX = 1 << 20;
+import { FRAGMENTS_CHUNK_BYTES, LAST_FRAGMENT_BYTES_MAX } from "../engine/sizes.ts";
 
 /** Writes the row of the entries with one key over zeros. */
 type WriteRow = (entries: readonly PageReader[], target: Uint8Array, at: number) => void;
@@ -67,7 +63,7 @@ export async function sendFragments(
       }
       const row = writer.add(bytes, keyAt, length);
       writeRow(entries, writer.rowBytes, row);
-      return out.length >= CHUNK_BYTES ? flush(out, sink) : "next";
+      return out.length >= FRAGMENTS_CHUNK_BYTES ? flush(out, sink) : "next";
     });
     // Rows have gone since they were counted: the client waits for as many fragments as the head says.
     while (writer.nextIndex <= count) writer.cut();

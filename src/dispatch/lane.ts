@@ -7,9 +7,7 @@
  *
  * It knows neither what it carries nor where to: `Carry` makes the call.
  */
-
-/** What one call carries at most, unless a single piece is larger: an RPC carries 32 MiB, and holds up what follows. */
-const CALL_BYTES_MAX = 4 << 20;
+import { LANE_CALL_BYTES_MAX } from "../engine/sizes.ts";
 
 /** Something to be carried. */
 export interface Piece {
@@ -84,11 +82,11 @@ export class Lane<P extends Piece> {
     this.#idle();
   }
 
-  /** Takes pieces for a call, at least one, up to `CALL_BYTES_MAX`. */
+  /** Takes pieces for a call, at least one, up to `LANE_CALL_BYTES_MAX`. */
   #nextPieces(): P[] {
     let bytes = 0;
     let count = 0;
-    while (count < this.#queue.length && bytes < CALL_BYTES_MAX) {
+    while (count < this.#queue.length && bytes < LANE_CALL_BYTES_MAX) {
       bytes += this.#queue[count++]!.bytes;
     }
     this.queuedBytes -= bytes;

@@ -8,6 +8,7 @@
 import { compareBytes } from "../wire/bytes.ts";
 import { PageReader } from "../wire/page.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
+import { MERGE_PAGES_BYTES, MERGE_PAGE_BYTES_MIN } from "../engine/sizes.ts";
 
 /**
  * Asks an object for the page behind a key; null for its first page. A key rather than a cursor of the object: records may
@@ -17,14 +18,9 @@ import { ThrottrError } from "../wire/edge/error.ts";
  */
 export type PageSource = (after: Uint8Array | null, isFirst: boolean) => Promise<Uint8Array>;
 
-/** Pages of all objects that are asked at once: what a merge holds, so that many of them fit an isolate of 128 MB. */
-const PAGES_BYTES = 256 << 10;
-/** However many objects there are: smaller pages would be mostly calls. */
-const PAGE_BYTES_MIN = 4 << 10;
-
 /** Bytes of a page of each object, when so many are asked at once. */
 export function pageBytesOf(objects: number): number {
-  return Math.max(PAGE_BYTES_MIN, Math.floor(PAGES_BYTES / Math.max(1, objects)));
+  return Math.max(MERGE_PAGE_BYTES_MIN, Math.floor(MERGE_PAGES_BYTES / Math.max(1, objects)));
 }
 
 /** What follows a visit: the next key, the end of the walk, or the next key once a promise has resolved. */

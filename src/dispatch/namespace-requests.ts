@@ -9,7 +9,6 @@
 import { presentMs } from "../base/clock.ts";
 import type { Environment } from "../base/environment.ts";
 import { rowBytesOf, type ListingPart, type ListingQuery } from "../engine/listing.ts";
-import { ORDERED_RECORDS_MAX } from "../engine/scan.ts";
 import { HASH_END, type Totals } from "../engine/table.ts";
 import { countsAt, TALLY_READ_BYTES, TALLY_WRITE_BYTES } from "../engine/tally.ts";
 import { ByteWriter, compareBytes } from "../wire/bytes.ts";
@@ -51,14 +50,12 @@ import { answeringHubs, askWhole } from "./survey.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { turn } from "../base/turn.ts";
 import { VERSION } from "../base/version.ts";
+import {
+  LISTING_CALL_FRAGMENTS,
+  MERGED_RECORDS_MAX,
+  ORDERED_RECORDS_MAX,
+} from "../engine/sizes.ts";
 
-/**
- * A shard may grow to so many records while they are being listed in order; beyond that the listing fails, rather than
- * show less than there is.
- */
-const MERGED_RECORDS_MAX = 4 * ORDERED_RECORDS_MAX;
-/** Fragments of one call to a shard: about 64 KiB, so that one caller does not hold up the shard's others. */
-const CALL_FRAGMENTS = 32;
 /** Of CHANNEL: id of the connection, 16 bytes; since in ns, bytes read and bytes written, u64 each. */
 const SUBSCRIBER_ROW_BYTES = 40;
 
@@ -395,7 +392,7 @@ function callsOf(parts: readonly ListingPart[]): FragmentsCall[] {
   const calls: FragmentsCall[] = [];
   for (const part of parts) {
     const last = calls.at(-1);
-    if (last !== undefined && last.fragments + part.fragments <= CALL_FRAGMENTS) {
+    if (last !== undefined && last.fragments + part.fragments <= LISTING_CALL_FRAGMENTS) {
       last.parts.push(part);
       last.fragments += part.fragments;
     } else {

@@ -15,9 +15,8 @@ import { inTime } from "../base/in-time.ts";
 import { hubName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
+import { OWN_NAMESPACES_MAX } from "../engine/sizes.ts";
 
-/** Namespaces whose Hubs an isolate remembers. */
-const NAMESPACES_MAX = 1024;
 /** Bytes of an own channel's name. */
 export const OWN_NAME_BYTES = 32;
 
@@ -95,7 +94,7 @@ export class OwnChannels {
     });
     if (isKnown) return hubs;
     const listed = new Set(await directoryStub(this.#env, this.#namespace).hubs());
-    if (known.size >= NAMESPACES_MAX) known.clear();
+    if (known.size >= OWN_NAMESPACES_MAX) known.clear();
     known.set(this.#namespace, listed);
     return listed;
   }

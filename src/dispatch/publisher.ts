@@ -20,11 +20,10 @@ import { groupMapOf } from "./groups.ts";
 import { CHANNEL_GROUPS, type GroupMap } from "./placement.ts";
 import { directoryStub, groupStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
+import { PUBLISH_CALL_BYTES_MAX } from "../engine/sizes.ts";
 
 /** In place of the index of a group: the Directory, which has the channel `*`, as it knows all Hubs. */
 const DIRECTORY = CHANNEL_GROUPS;
-/** Messages of one caller to one group that go in a call: the platform carries 32 MiB, and others wait behind it. */
-const CALL_BYTES_MAX = 4 << 20;
 
 /** Messages of one caller to one group. */
 interface Publication extends Piece {
@@ -145,12 +144,12 @@ export class PublicationRun {
     const to = (this.#groups[group] ??= gather(bytes));
     writePublication(to.out, name, payload, payloadAt, payloadLength);
     to.indexes.push(index);
-    if (to.out.length >= CALL_BYTES_MAX) this.#sendTo(group, to);
+    if (to.out.length >= PUBLISH_CALL_BYTES_MAX) this.#sendTo(group, to);
     if (name.length !== OWN_NAME_BYTES) return;
     this.#own ??= gather(bytes);
     writePublication(this.#own.out, name, payload, payloadAt, payloadLength);
     this.#own.indexes.push(index);
-    if (this.#own.out.length >= CALL_BYTES_MAX) this.#sendToOwners(this.#own);
+    if (this.#own.out.length >= PUBLISH_CALL_BYTES_MAX) this.#sendToOwners(this.#own);
   }
 
   /**

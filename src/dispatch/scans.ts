@@ -34,14 +34,10 @@ import type { ShardRows } from "../base/calls/shard.ts";
 import { turn } from "../base/turn.ts";
 import { refusalOf } from "../base/failure.ts";
 import { Refusal } from "../engine/refusal.ts";
+import { SCAN_CALLS_MAX } from "../engine/sizes.ts";
 
 /** Limit and options. */
 const SCAN_FIELDS_BYTES = 3;
-/**
- * Calls to shards for one page: a page with fewer records than asked for ends there. A rare prefix among many records
- * would else keep one request busy with the whole namespace; the platform allows a request 10,000 calls.
- */
-const CALLS_MAX = 16;
 
 /**
  * Writes the answer to a SCAN.
@@ -119,7 +115,7 @@ async function writeTablePage(
   const rows = new ByteWriter(4096);
   let cursor: TableCursor | null = from;
   let recordsLeft = limit;
-  for (let calls = 0; calls < CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
+  for (let calls = 0; calls < SCAN_CALLS_MAX && recordsLeft > 0 && cursor !== null; calls++) {
     // Answers of an object in the same process are always ready: without a turn nothing else would be served.
     if (calls > 0) await turn();
     const { shard, order, place, behind }: TableCursor = cursor;

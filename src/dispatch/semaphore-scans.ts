@@ -11,9 +11,7 @@ import { PageReader } from "../wire/page.ts";
 import type { Access } from "../base/access.ts";
 import { check, mergeScans, queryOf, readScan, writeMerged } from "./scans.ts";
 import type { ShardGroup } from "./shard-group.ts";
-
-/** At which a page of semaphores ends, for names may have 65,535 bytes; the one that crosses it is on it. */
-const PAGE_BYTES = 1 << 20;
+import { SEMAPHORE_LIST_PAGE_BYTES } from "../engine/sizes.ts";
 
 /**
  * Writes the answer to a SEMAPHORES: a page of semaphores of all shards, in the order of their names.
@@ -29,9 +27,15 @@ export async function semaphores(
   const { prefix, limit, after } = readScan(frame, SEMAPHORE_NAME_BYTES_MAX);
   const query = queryOf(prefix, Keyspace.semaphores, access);
   const merge = await mergeScans(shards, query, limit, after);
-  await writeMerged(merge, out, limit, PAGE_BYTES, ({ bytes, entryAt, keyAt, keyLength }) => {
-    out.copy(bytes, entryAt, keyAt + keyLength);
-  });
+  await writeMerged(
+    merge,
+    out,
+    limit,
+    SEMAPHORE_LIST_PAGE_BYTES,
+    ({ bytes, entryAt, keyAt, keyLength }) => {
+      out.copy(bytes, entryAt, keyAt + keyLength);
+    },
+  );
 }
 
 /**

@@ -29,9 +29,7 @@ import { walk, type ShardGroup } from "./shard-group.ts";
 import type { Frames, Sink } from "./sink.ts";
 import { answeringHubs, askWhole, type WholeSurvey } from "./survey.ts";
 import { turn } from "../base/turn.ts";
-
-/** Of Dump: a page is one call to a shard, and held in memory until the caller has room. */
-const PAGE_BYTES = 64 << 10;
+import { DUMP_PAGE_BYTES } from "../engine/sizes.ts";
 
 /** Answers a run of one request, and counts it. */
 export async function answerYrmcds(
@@ -60,14 +58,14 @@ export async function answerYrmcds(
 
 /** Sends a reply for each semaphore, then one without a name, which ends the dump. */
 async function dump(shards: ShardGroup, opaque: number, form: DumpForm, sink: Sink): Promise<void> {
-  const out = new ByteWriter(PAGE_BYTES);
+  const out = new ByteWriter(DUMP_PAGE_BYTES);
   for (const shard of shards.all()) {
     const pages = walk(async (hashes, cursor) => {
       const room = sink.room();
       if (room !== null) await room;
       // Answers of an object in the same process are always ready: without a turn nothing else would be served.
       await turn();
-      return await shard.dump(shards.placement, hashes, cursor, PAGE_BYTES);
+      return await shard.dump(shards.placement, hashes, cursor, DUMP_PAGE_BYTES);
     });
     for await (const { entries } of pages) {
       out.reset();

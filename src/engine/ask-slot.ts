@@ -3,11 +3,7 @@
  *
  * A caller that gets less than it wants takes a slot, and so does each that comes while others have theirs ahead of them.
  */
-
-/** One slot. */
-const SLOT_NS = 5_000_000n;
-/** Callers that are granted something go on asking while no more than this is ahead of them: so a few get the whole limit. */
-const BACKLOG_NS = 100_000_000n;
+import { ASK_BACKLOG_NS, ASK_SLOT_NS } from "./sizes.ts";
 
 /** What a caller got. */
 export interface Got {
@@ -30,8 +26,8 @@ export function takeSlot(
 ): { readonly askNs: bigint; readonly pauseNs: bigint } | null {
   const backlogNs = askNs > nowNs ? askNs - nowNs : 0n;
   if (!isRefused && !isShort && backlogNs === 0n) return null;
-  const endNs = least(backlogNs + SLOT_NS, pauseNsMax);
-  const waitNs = backlogNs > BACKLOG_NS ? backlogNs - BACKLOG_NS : 0n;
+  const endNs = least(backlogNs + ASK_SLOT_NS, pauseNsMax);
+  const waitNs = backlogNs > ASK_BACKLOG_NS ? backlogNs - ASK_BACKLOG_NS : 0n;
   return { askNs: nowNs + endNs, pauseNs: isRefused ? endNs : least(waitNs, pauseNsMax) };
 }
 

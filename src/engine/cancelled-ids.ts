@@ -1,9 +1,8 @@
 /** Ids of charges that were cancelled before they came, for as long as their message may be on its way. */
+import { CANCELLED_IDS_MAX } from "./sizes.ts";
 
 /** A message to an object is not on its way for longer. A charge that comes later yet stays charged. */
 const KEPT_MS = 30_000;
-/** Cancels at a shard that come before their charge: the oldest are dropped first. */
-const IDS_MAX = 16_384;
 
 export class CancelledIds {
   /** When each is forgotten; the first is the oldest. */
@@ -12,7 +11,7 @@ export class CancelledIds {
   /** @param nowMs never goes back */
   add(id: string, nowMs: number): void {
     for (const [known, endMs] of this.#ends) {
-      if (endMs > nowMs && this.#ends.size < IDS_MAX) break;
+      if (endMs > nowMs && this.#ends.size < CANCELLED_IDS_MAX) break;
       this.#ends.delete(known);
     }
     this.#ends.set(id, nowMs + KEPT_MS);

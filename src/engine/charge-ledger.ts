@@ -20,6 +20,7 @@ import {
   type StoredCharge,
 } from "./key-charges.ts";
 import type { Limiter } from "./ratelimit/limiter.ts";
+import { DRAWS_MAX } from "./sizes.ts";
 
 /** What a restart must know of a key with reservations, beside the charges themselves. */
 export interface LedgerMark {
@@ -42,9 +43,6 @@ export interface ClosedCharge extends Pick<OpenCharge, "units" | "charged"> {
   /** Units, perhaps a part of one, that a bucket may get. */
   readonly right: number;
 }
-
-/** Draws of all keys, and keys with a pause. A stranger can draw from any number of keys. */
-const DRAWS_MAX = 16_384;
 
 export class ChargeLedger {
   /** Keys without reservations. The first one is the one that was longest not charged. */

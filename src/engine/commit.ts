@@ -22,9 +22,7 @@ import {
 } from "./image.ts";
 import type { ShardClock } from "./shard-clock.ts";
 import { IMAGE_AT, keyLengthOf, Kind, kindOf, LOW, META, type Segment } from "./segment.ts";
-
-/** Positions in the stream are u32. Behind this one the stream starts anew, and all slots forget their positions. */
-const POSITION_MAX = 2 ** 31;
+import { COMMIT_POSITION_MAX } from "./sizes.ts";
 
 export class Commit {
   readonly #out = new ByteWriter(64 * 1024);
@@ -112,7 +110,7 @@ export class Commit {
 
   /** True when positions run out: `restart` must follow before the next change. */
   get isExhausted(): boolean {
-    return this.#start > POSITION_MAX;
+    return this.#start > COMMIT_POSITION_MAX;
   }
 
   /** Starts the stream anew. All slots must have forgotten their positions before. */

@@ -37,9 +37,7 @@ import { StoredCounts } from "./stored-counts.ts";
 import { ThrottrRequests } from "./throttr.ts";
 import { setBackRecords } from "./set-back.ts";
 import { snapshotStep } from "./snapshot.ts";
-
-/** Bytes of replies in one answer: a call may carry 32 MiB, and both sides hold it in memory. */
-const ANSWER_BYTES_MAX = 8 << 20;
+import { SHARD_ANSWER_BYTES_MAX } from "./sizes.ts";
 
 const ANSWER_TTL_MS = 600_000;
 const SEMAPHORE_INTERVAL_MS = 86_400_000;
@@ -174,7 +172,7 @@ export class Engine {
       const protocol = anyProtocolByCode(batch[at]!)!;
       const replyBytesMax = Math.min(
         view.getUint32(at + 4, true),
-        Math.max(0, ANSWER_BYTES_MAX - answer.length),
+        Math.max(0, SHARD_ANSWER_BYTES_MAX - answer.length),
       );
       const from = at + SECTION_HEADER_BYTES;
       const end = from + view.getUint32(at + 8, true);

@@ -11,11 +11,7 @@ import { isBehind } from "./place.ts";
 import type { Records } from "./records.ts";
 import type { Segment } from "./segment.ts";
 import { Walk, type Steps } from "./walk.ts";
-
-/** The gathered keys are sorted when there are twice the keys of the page so far, and this many more. */
-const SLACK_KEYS = 256;
-/** The same for bytes: names may have 65,535. */
-const SLACK_BYTES = 1 << 20;
+import { FIRST_KEYS_SLACK, FIRST_KEYS_SLACK_BYTES } from "./sizes.ts";
 
 interface Found {
   readonly key: Uint8Array;
@@ -31,8 +27,8 @@ class FirstKeys {
   #last: Uint8Array | null = null;
   /** Bytes of the rows that were found. */
   #bytes = 0;
-  #sortAt = SLACK_KEYS;
-  #sortAtBytes = SLACK_BYTES;
+  #sortAt = FIRST_KEYS_SLACK;
+  #sortAtBytes = FIRST_KEYS_SLACK_BYTES;
 
   /** @param bytesMax of all rows; a single one may have more */
   constructor(keysMax = Infinity, bytesMax = Infinity) {
@@ -68,8 +64,8 @@ class FirstKeys {
       this.#last = found[count - 1]!.key;
       found.length = count;
     }
-    this.#sortAt = 2 * count + SLACK_KEYS;
-    this.#sortAtBytes = 2 * this.#bytes + SLACK_BYTES;
+    this.#sortAt = 2 * count + FIRST_KEYS_SLACK;
+    this.#sortAtBytes = 2 * this.#bytes + FIRST_KEYS_SLACK_BYTES;
   }
 }
 

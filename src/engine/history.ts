@@ -14,11 +14,10 @@ import {
   type ReportedMinute,
   type Sums,
 } from "./minute-report.ts";
+import { HISTORY_OBJECTS_MAX } from "./sizes.ts";
 
 /** Whole minutes that are shown. */
 export const HISTORY_MINUTES = 60;
-/** Objects whose last report is known: Shards, Hubs with connections, and the doors. */
-const OBJECTS_MAX = 1024;
 
 /** What is known of an object. */
 interface Known {
@@ -61,7 +60,7 @@ export class History {
     }
     this.#known.delete(object);
     this.#known.set(object, { sinceMs, sums });
-    if (this.#known.size > OBJECTS_MAX) this.forget(this.#known.keys().next().value!);
+    if (this.#known.size > HISTORY_OBJECTS_MAX) this.forget(this.#known.keys().next().value!);
     this.#drop(nowMs);
   }
 

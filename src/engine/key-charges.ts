@@ -5,6 +5,7 @@
  * half of them.
  */
 import { ChargeEnds } from "./charge-ends.ts";
+import { CLOSED_CHARGES_MIN } from "./sizes.ts";
 
 /** A charge that may be given back. */
 export interface OpenCharge {
@@ -46,8 +47,6 @@ export interface Held {
 
 /** A reservation in the lists, without the text that its charge left. */
 const STORED_CHARGE_BYTES = 320;
-/** So many closed charges stay in the lists of any key. */
-const CLOSED_MIN = 16;
 
 export class KeyCharges {
   /**
@@ -115,7 +114,7 @@ export class KeyCharges {
     this.#open.delete(entry.id);
     this.#count(entry, -1);
     const { size } = this.#open;
-    if (size === 0 || this.#charges.length > 2 * size + CLOSED_MIN) this.#compact();
+    if (size === 0 || this.#charges.length > 2 * size + CLOSED_CHARGES_MIN) this.#compact();
   }
 
   /** Closes those that are over. */

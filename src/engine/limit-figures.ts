@@ -8,8 +8,9 @@
 import { binaryBytes } from "../wire/bytes.ts";
 import type { HashKey } from "./hash.ts";
 import { KeySketch, type SketchRow } from "./key-sketch.ts";
-import { LIMIT_NAMES_MAX, LimitNames, NO_NAME } from "./limit-names.ts";
+import { LimitNames, NO_NAME } from "./limit-names.ts";
 import { MinuteCounts } from "./minute-counts.ts";
+import { LIMIT_NAMES_MAX } from "./sizes.ts";
 
 /**
  * The places of a row of counts: the outcomes of LIMIT and DRAW, then `local`, the decisions among the allowed and refused

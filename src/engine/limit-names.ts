@@ -8,8 +8,8 @@ import { binaryString } from "../wire/bytes.ts";
 import { isNameByte, NAME_BYTES_MAX } from "../wire/ratelimit/keys.ts";
 import { FixedKeys } from "./fixed-keys.ts";
 import { hashBytes, type HashKey } from "./hash.ts";
+import { LIMIT_NAMES_MAX } from "./sizes.ts";
 
-export const LIMIT_NAMES_MAX = 256;
 const UNUSED_MINUTES = 60;
 /** In place of a row: the key does not begin with a name. */
 export const NO_NAME = -1;

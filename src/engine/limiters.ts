@@ -6,10 +6,10 @@
 import { binaryString } from "../wire/bytes.ts";
 import { readConfiguration } from "../wire/ratelimit/binary.ts";
 import { createLimiter, type Limiter } from "./ratelimit/limiter.ts";
+import { LIMITERS_REMEMBERED_MAX } from "./sizes.ts";
 
 /** No configuration of a limiter is longer: eight quotas with the longest names, and a bucket, stay below. */
 export const CONFIGURATION_BYTES_MAX = 1024;
-const LIMITERS_MAX = 1024;
 
 export class Limiters {
   readonly #limiters = new Map<string, Limiter>();
@@ -28,7 +28,7 @@ export class Limiters {
     let limiter = this.#limiters.get(name);
     if (limiter === undefined) {
       limiter = createLimiter(readConfiguration(bytes, at, end));
-      if (this.#limiters.size === LIMITERS_MAX) this.#limiters.clear();
+      if (this.#limiters.size === LIMITERS_REMEMBERED_MAX) this.#limiters.clear();
       this.#limiters.set(name, limiter);
     }
     this.#last = limiter;

@@ -16,6 +16,7 @@ import { HASH, KEY_AT, Kind, LOW, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { USAGE_ROW_BYTES, writeUsage, type Usage } from "./usage.ts";
 import { Walk, type Steps } from "./walk.ts";
+import { LISTING_PART_BYTES } from "./sizes.ts";
 
 /** Which records are listed, and what of them. */
 export interface ListingQuery {
@@ -35,9 +36,6 @@ export interface ListingPart {
   readonly from: number;
   readonly fragments: number;
 }
-
-/** Bytes of rows that a part of a plan should have. */
-const PART_BYTES = 16 * 1024;
 
 export class Listing {
   readonly #records: Records;
@@ -105,7 +103,7 @@ export class Listing {
       bytes += rowBytes + segment.keyBytesOf(slot);
       matching.push(slot);
     });
-    const parts = 2 ** Math.max(0, Math.ceil(Math.log2(bytes / PART_BYTES)));
+    const parts = 2 ** Math.max(0, Math.ceil(Math.log2(bytes / LISTING_PART_BYTES)));
     const span = (to - from) / parts;
     const fragments = Array.from({ length: parts }, () => new FragmentCount(rowBytes));
     for (const slot of matching) {

@@ -18,11 +18,7 @@ import { HASH_END } from "./table.ts";
 import { tablePage, type TablePlace, type TableQuery } from "./table-page.ts";
 import type { U64 } from "./time.ts";
 import { Walk, type Steps } from "./walk.ts";
-
-/** Shards with up to this many records send pages in the order of keys. */
-export const ORDERED_RECORDS_MAX = 16_384;
-/** A step of a removal ends when it has removed this many records. */
-const REMOVE_STEP_RECORDS = 4096;
+import { ORDERED_RECORDS_MAX, REMOVE_STEP_RECORDS } from "./sizes.ts";
 
 /** Records in the order of the table, as rows of SCAN. */
 export interface TableRows {

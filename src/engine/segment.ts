@@ -10,6 +10,7 @@ import { copyBytes } from "../wire/bytes.ts";
 import { RecordKind } from "../wire/edge/command.ts";
 import { U64 } from "./time.ts";
 import { turnMinute, USAGE_BYTES } from "./usage.ts";
+import { SEGMENT_SPARSE_SLOTS_MIN } from "./sizes.ts";
 
 export const SLOT_WORDS = 8;
 export const HASH = 0;
@@ -60,7 +61,6 @@ const NO_SLOTS = new Uint32Array(0);
 const NO_BYTES = new Uint8Array(0);
 const CAPACITY_MIN = 16;
 const ARENA_BYTES_MIN = 256;
-const SPARSE_CAPACITY_MIN = 1024;
 
 /** How many slots of a capacity may be taken: 7 of 8. */
 const fullAt = (capacity: number): number => capacity - (capacity >>> 3);
@@ -101,7 +101,7 @@ export class Segment {
 
   /** Most slots are free, and there are enough of them for that to matter. */
   get isSparse(): boolean {
-    return this.capacity >= SPARSE_CAPACITY_MIN && this.count < this.capacity >>> 3;
+    return this.capacity >= SEGMENT_SPARSE_SLOTS_MIN && this.count < this.capacity >>> 3;
   }
 
   get arenaLive(): number {

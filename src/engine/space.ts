@@ -9,11 +9,10 @@ import type { ShardClock } from "./shard-clock.ts";
 import type { Kind } from "./segment.ts";
 import { HASH_END, type Table } from "./table.ts";
 import type { U64 } from "./time.ts";
+import { FULL_SWEEP_INTERVAL_MS } from "./sizes.ts";
 
 /** Room beyond the budget for values that grow, so that a full shard can still be written to: 1/8. */
 const GROWTH_SHIFT = 3;
-/** A full table is swept at most this often. */
-const SWEEP_INTERVAL_MS = 1000;
 
 export class Space {
   readonly bytesMax: number;
@@ -118,7 +117,7 @@ export class Space {
   /** Removes all that has expired; false when that was done just now. */
   #sweep(): boolean {
     const { nowMs } = this.#clock;
-    if (nowMs - this.#sweptAtMs < SWEEP_INTERVAL_MS) return false;
+    if (nowMs - this.#sweptAtMs < FULL_SWEEP_INTERVAL_MS) return false;
     this.#sweptAtMs = nowMs;
     const table = this.#table;
     for (let hash = 0; hash < HASH_END; hash = table.hashAfter(hash)) table.sweep(hash, this.#now);

@@ -14,6 +14,7 @@ import { binaryBytes, binaryString, ByteWriter } from "../wire/bytes.ts";
 import { REQUEST_TYPES_END } from "../wire/throttr/requests.ts";
 import { LIMIT_COUNTS, LIMIT_OUTCOMES, type LimitFigures } from "./limit-figures.ts";
 import type { Tally } from "./tally.ts";
+import { COUNTS_PAUSE_MS_MAX, COUNTS_PAUSE_MS_MIN, COUNTS_PAUSE_MS_PER_BYTE } from "./sizes.ts";
 
 const VERSION = 1;
 const HEADER_BYTES = 17;
@@ -25,11 +26,6 @@ const LIMITER = 0xff;
 const LOCAL = 0xfe;
 /** In place of names, which are not empty and have no colon: of all limiters, and of those without a row of their own. */
 const ROWS_BEFORE_NAMES = ["", ":"];
-
-/** How often a commit takes counts along: for each byte of them, ms without; so they add about 100 bytes a second. */
-const PAUSE_MS_PER_BYTE = 10;
-const PAUSE_MS_MIN = 1000;
-const PAUSE_MS_MAX = 60_000;
 
 export class StoredCounts {
   readonly #tally: Tally;
@@ -96,8 +92,8 @@ export class StoredCounts {
     if (!this.hasChanges) return null;
     this.#takenMs = nowMs;
     const counts = this.#encode(this.#isLost);
-    const pauseMs = Math.max(PAUSE_MS_MIN, counts.length * PAUSE_MS_PER_BYTE);
-    this.#dueMs = nowMs + Math.min(PAUSE_MS_MAX, pauseMs);
+    const pauseMs = Math.max(COUNTS_PAUSE_MS_MIN, counts.length * COUNTS_PAUSE_MS_PER_BYTE);
+    this.#dueMs = nowMs + Math.min(COUNTS_PAUSE_MS_MAX, pauseMs);
     return counts;
   }
 

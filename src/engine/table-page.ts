@@ -13,10 +13,9 @@ import type { ScanQuery } from "./scan-query.ts";
 import { HASH, type Segment } from "./segment.ts";
 import { HASH_END } from "./table.ts";
 import { Walk } from "./walk.ts";
+import { TABLE_GROUP_SHIFT } from "./sizes.ts";
 
-/** Hashes of one group have their leading 16 bits in common. */
-const GROUP_SHIFT = 16;
-const GROUP_HASHES = 2 ** GROUP_SHIFT;
+const GROUP_HASHES = 2 ** TABLE_GROUP_SHIFT;
 /** More than the slots that a segment has: group and slot are packed into one number. */
 const SLOTS_MAX = 2 ** 24;
 
@@ -80,7 +79,7 @@ function* slotsInOrder(
   const filter = new LiveFilter(records.now, keyspace, prefixes, prefix);
   const found: number[] = [];
   filter.forEach(segment, (slot) => {
-    const group = slots[slot + HASH]! >>> GROUP_SHIFT;
+    const group = slots[slot + HASH]! >>> TABLE_GROUP_SHIFT;
     if (group < place.group) return;
     const after = group === place.group ? place.after : null;
     if (after !== null && !isBehind(segment, slot, after)) return;
@@ -97,5 +96,5 @@ function* slotsInOrder(
 }
 
 function placeOf(segment: Segment, slot: number): TablePlace {
-  return { group: segment.slots[slot + HASH]! >>> GROUP_SHIFT, after: segment.keyOf(slot) };
+  return { group: segment.slots[slot + HASH]! >>> TABLE_GROUP_SHIFT, after: segment.keyOf(slot) };
 }

@@ -28,13 +28,12 @@ import {
   SLOT_WORDS,
 } from "./segment.ts";
 import type { U64 } from "./time.ts";
-
-/** A full segment with this many slots splits instead of growing. */
-const SPLIT_CAPACITY = 8192;
-/** A segment with more bytes of keys and values splits, too: this bounds the bytes that are copied when it grows. */
-const SPLIT_ARENA_BYTES = 256 * 1024;
-const SPLIT_ARENA_DEPTH_MAX = 12;
-const SPLIT_DEPTH_MAX = 16;
+import {
+  SEGMENT_SPLIT_BYTES,
+  SEGMENT_SPLIT_BYTES_DEPTH_MAX,
+  SEGMENT_SPLIT_DEPTH_MAX,
+  SEGMENT_SPLIT_SLOTS,
+} from "./sizes.ts";
 
 export const HASH_END = 2 ** 32;
 
@@ -261,12 +260,14 @@ export class Table {
       const needsArena = segment.arenaUsed + arenaBytes > segment.arena.length;
       if (!needsSlots && !needsArena) return true;
       const tooManySlots =
-        needsSlots && segment.capacity >= SPLIT_CAPACITY && segment.depth < SPLIT_DEPTH_MAX;
+        needsSlots &&
+        segment.capacity >= SEGMENT_SPLIT_SLOTS &&
+        segment.depth < SEGMENT_SPLIT_DEPTH_MAX;
       const tooManyBytes =
         needsArena &&
         segment.count > 1 &&
-        segment.arenaLive - segment.count * this.#usageBytes + arenaBytes > SPLIT_ARENA_BYTES &&
-        segment.depth < SPLIT_ARENA_DEPTH_MAX;
+        segment.arenaLive - segment.count * this.#usageBytes + arenaBytes > SEGMENT_SPLIT_BYTES &&
+        segment.depth < SEGMENT_SPLIT_BYTES_DEPTH_MAX;
       if (tooManySlots || tooManyBytes) {
         // Together the halves exceed their segment by their slack at most.
         if (this.bytes + (segment.bytes >>> 2) > bytesMax) return false;

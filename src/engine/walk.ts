@@ -6,11 +6,7 @@
  */
 import type { Segment } from "./segment.ts";
 import { HASH_END, type Table } from "./table.ts";
-
-/** Most slots that a step visits: about 2 ms. No segment has more. */
-export const STEP_SLOTS = 16_384;
-/** An empty segment counts as this many slots: a table that was emptied has many of them. */
-const SEGMENT_SLOTS_MIN = 16;
+import { WALK_SEGMENT_SLOTS_MIN, WALK_STEP_SLOTS } from "./sizes.ts";
 
 /** Work in steps. At each `yield` the caller lets other requests have a turn. */
 export type Steps<Result> = Generator<void, Result>;
@@ -42,8 +38,8 @@ export class Walk {
 
   /** Takes a segment into this step. False when the step has no room for it, unless it is the first one. */
   take({ capacity }: Segment): boolean {
-    const slots = Math.max(SEGMENT_SLOTS_MIN, capacity);
-    if (this.#looked > 0 && this.#looked + slots > STEP_SLOTS) return false;
+    const slots = Math.max(WALK_SEGMENT_SLOTS_MIN, capacity);
+    if (this.#looked > 0 && this.#looked + slots > WALK_STEP_SLOTS) return false;
     this.#looked += slots;
     return true;
   }

@@ -9,14 +9,7 @@ import type { MiddlewareHandler } from "hono";
 import { readSettings, type Settings } from "../base/settings.ts";
 import { ThrottrError } from "../wire/edge/error.ts";
 import type { App } from "./app.ts";
-
-/**
- * This many bytes must arrive within `STALL_TIMEOUT_MS`, unless they are the last. The first part of each body does not
- * count as unfinished: the connection itself takes more, and short bodies must not be refused because of uploads.
- */
-const PART_BYTES = 4096;
-/** Smallest buffer after the first part. */
-const ROOM_BYTES = 64 << 10;
+import { BODY_PART_BYTES, BODY_ROOM_BYTES } from "../engine/sizes.ts";
 
 /** Bytes received of unfinished bodies in this isolate, without the first part of each. */
 let unfinishedBytes = 0;
@@ -64,7 +57,7 @@ async function readWhole(
   { BODIES_BYTES_MAX, STALL_TIMEOUT_MS }: Settings,
 ): Promise<Uint8Array> {
   const source = sourceOf(body);
-  let buffer = new ArrayBuffer(PART_BYTES);
+  let buffer = new ArrayBuffer(BODY_PART_BYTES);
   let filled = 0;
   let counted = 0;
   try {
@@ -73,9 +66,9 @@ async function readWhole(
       const bytes = part.filled - filled;
       ({ buffer, filled } = part);
       if (filled > bytesMax) throw tooLarge(what, bytesMax);
-      if (bytes < PART_BYTES) return new Uint8Array(buffer.transfer(filled));
+      if (bytes < BODY_PART_BYTES) return new Uint8Array(buffer.transfer(filled));
       unfinishedBytes -= counted;
-      counted = filled - PART_BYTES;
+      counted = filled - BODY_PART_BYTES;
       unfinishedBytes += counted;
       if (unfinishedBytes > BODIES_BYTES_MAX) throw bodiesMax(what, BODIES_BYTES_MAX);
       // Moves the bytes without a second buffer where the runtime can, so growing need not take twice the memory.
@@ -91,9 +84,12 @@ async function readWhole(
 
 /** The next size of the buffer. It grows with the bytes received: `content-length` is only what a client claims. */
 function roomAfter(filled: number, size: number, bytesMax: number): number {
-  const needed = filled + PART_BYTES;
+  const needed = filled + BODY_PART_BYTES;
   if (needed <= size) return size;
-  return Math.max(needed, Math.min(Math.max(2 * filled, ROOM_BYTES), bytesMax + PART_BYTES));
+  return Math.max(
+    needed,
+    Math.min(Math.max(2 * filled, BODY_ROOM_BYTES), bytesMax + BODY_PART_BYTES),
+  );
 }
 
 /** A buffer and how much of it is filled. A read detaches the buffer that it was given, so each has a new one. */
@@ -105,7 +101,7 @@ interface Part {
 /** A source of a body's bytes. */
 interface Source {
   /**
-   * Appends at least `PART_BYTES` to a buffer; fewer at the end of the body.
+   * Appends at least `BODY_PART_BYTES` to a buffer; fewer at the end of the body.
    *
    * @param buffer is consumed; the returned part has the one to go on with
    * @throws Error if the body was cut off
@@ -126,7 +122,7 @@ function sourceOf(body: ReadableStream<Uint8Array>): Source {
   return {
     async read(buffer, filled) {
       const view = new Uint8Array(buffer, filled);
-      const { value } = await reader.readAtLeast(PART_BYTES, view);
+      const { value } = await reader.readAtLeast(BODY_PART_BYTES, view);
       return { buffer: value!.buffer as ArrayBuffer, filled: filled + value!.length };
     },
     cancel: (reason) => void reader.cancel(reason).catch(() => {}),
@@ -138,7 +134,7 @@ function chunksOf(body: ReadableStream<Uint8Array>): Source {
   const reader = body.getReader();
   return {
     async read(buffer, filled) {
-      const enough = filled + PART_BYTES;
+      const enough = filled + BODY_PART_BYTES;
       let end = filled;
       while (end < enough) {
         const { done, value } = await reader.read();
@@ -160,7 +156,7 @@ async function inTime(part: Promise<Part>, what: string, timeoutMs: number): Pro
     reject(
       new ThrottrError(
         "body_timeout",
-        `${what} arrived too slowly: fewer than ${PART_BYTES} bytes within ${timeoutMs} ms (${variableName("STALL_TIMEOUT_MS")})`,
+        `${what} arrived too slowly: fewer than ${BODY_PART_BYTES} bytes within ${timeoutMs} ms (${variableName("STALL_TIMEOUT_MS")})`,
       ),
     );
   }, timeoutMs);
@@ -183,6 +179,6 @@ function tooLarge(what: string, bytesMax: number): ThrottrError {
 function bodiesMax(what: string, bytesMax: number): ThrottrError {
   return new ThrottrError(
     "bodies_max",
-    `no memory is left for ${what} of more than ${PART_BYTES} bytes: unfinished bodies already take up ${bytesMax} bytes (${variableName("BODIES_BYTES_MAX")}); try again`,
+    `no memory is left for ${what} of more than ${BODY_PART_BYTES} bytes: unfinished bodies already take up ${bytesMax} bytes (${variableName("BODIES_BYTES_MAX")}); try again`,
   );
 }

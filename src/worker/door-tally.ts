@@ -9,9 +9,8 @@ import type { Environment } from "../base/environment.ts";
 import { Tally } from "../engine/tally.ts";
 import type { RequestTally } from "../dispatch/dispatch.ts";
 import { directoryStub, hasDirectory } from "../base/stubs.ts";
+import { DOOR_FLUSH_DELAY_MS } from "../engine/sizes.ts";
 
-/** How long counts wait, so that many requests share one call. */
-const FLUSH_DELAY_MS = 1000;
 /** The runtime may end the request that was to flush. After this time another one schedules a new flush. */
 const FLUSH_LOST_MS = 10_000;
 
@@ -61,7 +60,7 @@ export class DoorTally {
     if (nowMs - this.#flushAtMs < FLUSH_LOST_MS) return;
     this.#flushAtMs = nowMs;
     ctx.waitUntil(
-      scheduler.wait(FLUSH_DELAY_MS).then(async () => {
+      scheduler.wait(DOOR_FLUSH_DELAY_MS).then(async () => {
         this.#flushAtMs = -Infinity;
         await this.#flush(env);
         // No request came in the meantime, so the namespace is dropped: strangers must not grow the map.

@@ -16,17 +16,7 @@ import type { Caller } from "./caller.ts";
 import { isTraced, withLimitSpan } from "./limit-span.ts";
 import { sendRuns, type RunSink } from "./run-sequence.ts";
 import { findRuns, runsOfOperations } from "./runs.ts";
-
-/**
- * Reply bytes of one call to a shard, 2 MiB; what is left is asked for in a further one. A shard holds the replies of
- * all its callers in 128 MB, so no single call may have much of it.
- */
-const CALL_REPLY_BYTES_MAX = 2 << 20;
-/**
- * Replies that are held, 24 MiB. A call between Workers carries 32 MiB; what is left is for the objects that replies
- * become.
- */
-const REPLY_BYTES_MAX = 24 << 20;
+import { RPC_CALL_REPLY_BYTES_MAX, RPC_REPLY_BYTES_MAX } from "../engine/sizes.ts";
 
 /**
  * Executes operations in order, each shard's in one call, and gives what became of each. One that the
@@ -89,7 +79,7 @@ async function send(
 async function collect(caller: Caller, runs: readonly Frames[]): Promise<Uint8Array> {
   if (runs.length === 0) return new Uint8Array(0);
   const collected = new Collected();
-  sendRuns(caller, runs, collected, CALL_REPLY_BYTES_MAX);
+  sendRuns(caller, runs, collected, RPC_CALL_REPLY_BYTES_MAX);
   return await collected.replies;
 }
 
@@ -135,7 +125,7 @@ class Collected implements RunSink {
   }
 
   get isFull(): boolean {
-    return this.#heldBytes > REPLY_BYTES_MAX;
+    return this.#heldBytes > RPC_REPLY_BYTES_MAX;
   }
 }
 
@@ -143,7 +133,7 @@ class Collected implements RunSink {
 const replyTooLarge = (): ThrottrError =>
   new ThrottrError(
     "reply_too_large",
-    `the replies to a call may have at most ${REPLY_BYTES_MAX} bytes: request less at once`,
+    `the replies to a call may have at most ${RPC_REPLY_BYTES_MAX} bytes: request less at once`,
   );
 
 /**

@@ -4,15 +4,14 @@
  * The runtime keeps the buffer while it waits, so thousands of idle connections keep thousands of buffers: it should be
  * small. But each read is a message to the Hub: for a busy connection it should be large. So it follows the traffic.
  */
-const BYTES_MIN = 1 << 10;
-/** For a busy connection, 64 KiB. */
-const BYTES_MAX = 64 << 10;
+import { READ_BUFFER_BYTES_MAX, READ_BUFFER_BYTES_MIN } from "../engine/sizes.ts";
+
 /** Factor by which a filled buffer grows. */
 const GROWTH = 8;
 
 /** The buffer of a new or idle connection. */
 export function firstBuffer(): ArrayBuffer {
-  return new ArrayBuffer(BYTES_MIN);
+  return new ArrayBuffer(READ_BUFFER_BYTES_MIN);
 }
 
 /**
@@ -21,7 +20,7 @@ export function firstBuffer(): ArrayBuffer {
  */
 export function nextBuffer({ buffer, byteLength }: Uint8Array<ArrayBuffer>): ArrayBuffer {
   const bytes = buffer.byteLength;
-  if (byteLength === bytes && bytes < BYTES_MAX) return new ArrayBuffer(bytes * GROWTH);
-  if (bytes > BYTES_MIN && byteLength * GROWTH < bytes) return firstBuffer();
+  if (byteLength === bytes && bytes < READ_BUFFER_BYTES_MAX) return new ArrayBuffer(bytes * GROWTH);
+  if (bytes > READ_BUFFER_BYTES_MIN && byteLength * GROWTH < bytes) return firstBuffer();
   return buffer;
 }

@@ -14,30 +14,19 @@ import { reportFailure } from "../base/failure.ts";
 import { logWarning } from "../base/log.ts";
 import type { ThrottrError } from "../wire/edge/error.ts";
 import type { RunSink } from "./run-sequence.ts";
+import {
+  RESPONSES_BYTES_LITTLE,
+  RESPONSES_BYTES_MAX,
+  RESPONSE_HELD_BYTES_MAX,
+  RESPONSE_HELD_MS_MAX,
+  RESPONSE_WATCH_MS,
+  RESPONSE_WRITE_BYTES,
+} from "../engine/sizes.ts";
 
 export const REPLY_HEADERS = {
   "content-type": "application/octet-stream",
   "cache-control": "no-store",
 };
-
-/** More held bytes than these, 2 MiB, are streamed: a client reads the first while a shard makes the next. */
-const HELD_BYTES_MAX = 2 << 20;
-/** A body whose runs take longer than this is streamed. */
-const HELD_MS_MAX = 1000;
-/** What is given to the runtime at once. It does not tell how much of it the client has taken, only when all is. */
-const WRITE_BYTES = 64 << 10;
-/**
- * Bytes that all responses of the isolate may hold, 32 MiB of its 128; beyond it, clients must read more than a little
- * each second.
- */
-const ISOLATE_BYTES_MAX = 32 << 20;
-/**
- * What "a little" is, 256 KiB: a response that holds less is left alone, and a client that reads more each second keeps
- * up.
- */
-const ISOLATE_BYTES_LITTLE = 256 << 10;
-/** How often a response is looked at: a write that does not end is no event that could be waited for. */
-const WATCH_MS = 1000;
 
 /** Responses that wait for their clients. */
 const waiting = new Set<ResponseSink>();
@@ -101,7 +90,10 @@ export class ResponseSink implements RunSink {
 
   /** Full by bytes or by time. A client that waits in silence could close, and the runtime would not see it. */
   get isFull(): boolean {
-    return this.heldBytes > HELD_BYTES_MAX || stopwatchMs() - this.#startedAtMs > HELD_MS_MAX;
+    return (
+      this.heldBytes > RESPONSE_HELD_BYTES_MAX ||
+      stopwatchMs() - this.#startedAtMs > RESPONSE_HELD_MS_MAX
+    );
   }
 
   /** Holds replies; the last ones end the response, be there a reader or not. */
@@ -133,7 +125,7 @@ export class ResponseSink implements RunSink {
   /** Ends the response: short ones whole, which takes no stream; others with their length, which is known by now. */
   async #finish(): Promise<void> {
     if (this.#writer === null) {
-      if (this.heldBytes <= WRITE_BYTES) {
+      if (this.heldBytes <= RESPONSE_WRITE_BYTES) {
         this.#resolve(new Response(new Blob(this.#held), { headers: REPLY_HEADERS }));
         this.#end();
         return;
@@ -152,7 +144,7 @@ export class ResponseSink implements RunSink {
     this.#writer = writable.getWriter();
     this.#resolve(new Response(readable, { headers: REPLY_HEADERS }));
     this.#seenAtMs = stopwatchMs();
-    this.#timer = setInterval(() => this.#watch(), WATCH_MS);
+    this.#timer = setInterval(() => this.#watch(), RESPONSE_WATCH_MS);
     waiting.add(this);
   }
 
@@ -167,8 +159,8 @@ export class ResponseSink implements RunSink {
   async #write(held: readonly Uint8Array[]): Promise<void> {
     try {
       for (const replies of held) {
-        for (let at = 0; at < replies.length && this.hasReader; at += WRITE_BYTES) {
-          const bytes = replies.subarray(at, at + WRITE_BYTES);
+        for (let at = 0; at < replies.length && this.hasReader; at += RESPONSE_WRITE_BYTES) {
+          const bytes = replies.subarray(at, at + RESPONSE_WRITE_BYTES);
           await this.#writer!.write(bytes);
           this.#writtenBytes += bytes.length;
           this.heldBytes -= bytes.length;
@@ -187,10 +179,10 @@ export class ResponseSink implements RunSink {
     if (this.#writtenBytes !== this.#seenBytes || this.heldBytes === 0) this.#seenAtMs = nowMs;
     // A client that has read everything is not stalled: it waits for a shard.
     const isStalled = nowMs - this.#seenAtMs >= this.#stallTimeoutMs;
-    const isSlow = this.#writtenBytes - this.#seenBytes < ISOLATE_BYTES_LITTLE;
-    const isLarge = this.heldBytes > ISOLATE_BYTES_LITTLE;
+    const isSlow = this.#writtenBytes - this.#seenBytes < RESPONSES_BYTES_LITTLE;
+    const isLarge = this.heldBytes > RESPONSES_BYTES_LITTLE;
     this.#seenBytes = this.#writtenBytes;
-    if (!isStalled && !(isSlow && isLarge && waitingBytes() > ISOLATE_BYTES_MAX)) return;
+    if (!isStalled && !(isSlow && isLarge && waitingBytes() > RESPONSES_BYTES_MAX)) return;
     logWarning("http_stalled", { unwrittenBytes: this.heldBytes });
     this.#isLost = true;
     void this.#writer!.abort(new Error("stalled")).catch(() => {});

@@ -4,9 +4,7 @@ import type { Caller } from "./caller.ts";
 import { REPLY_HEADERS, ResponseSink } from "./response-sink.ts";
 import { sendRuns } from "./run-sequence.ts";
 import { findRuns } from "./runs.ts";
-
-/** Reply bytes of one call to a shard, 1 MiB: the client reads a part while the shard makes the next. */
-const REPLY_BYTES_MAX = 1 << 20;
+import { HTTP_CALL_REPLY_BYTES_MAX } from "../engine/sizes.ts";
 
 /**
  * Answers a body of frames. Of one whose client has gone, what writes is still executed.
@@ -28,6 +26,6 @@ export async function answerBody(
   const sink = new ResponseSink({ signal, stallTimeoutMs: settings.STALL_TIMEOUT_MS });
   // The runtime ends a request whose client has gone, unless something is waited for.
   ctx.waitUntil(sink.ended);
-  sendRuns(caller, runs, sink, REPLY_BYTES_MAX);
+  sendRuns(caller, runs, sink, HTTP_CALL_REPLY_BYTES_MAX);
   return await sink.response;
 }

@@ -3,7 +3,8 @@ import { listDurableObjectIds, reset, runInDurableObject } from "cloudflare:test
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { GroupNumbers, KEPT_MS } from "../../src/objects/channel/group-numbers.ts";
-import { GROUP_KEPT_BYTES_MAX, GroupReplay } from "../../src/objects/channel/group-replay.ts";
+import { GROUP_KEPT_BYTES_MAX } from "../../src/engine/sizes.ts";
+import { GroupReplay } from "../../src/objects/channel/group-replay.ts";
 import { GroupStore } from "../../src/objects/channel/group-store.ts";
 import { Directory } from "../../src/objects/channel/directory.ts";
 import { makeConnectionId, ownChannel } from "../../src/base/connection-id.ts";

@@ -3,12 +3,11 @@ import fc from "fast-check";
 import { describe, expect, inject, it, vi } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
 import { hashBytes } from "../../src/engine/hash.ts";
-import { ORDERED_RECORDS_MAX } from "../../src/engine/scan.ts";
 import type { ScanQuery } from "../../src/engine/scan-query.ts";
 import type { Segment } from "../../src/engine/segment.ts";
 import { Table } from "../../src/engine/table.ts";
 import type { TablePlace, TableQuery } from "../../src/engine/table-page.ts";
-import { STEP_SLOTS } from "../../src/engine/walk.ts";
+import { ORDERED_RECORDS_MAX, WALK_STEP_SLOTS } from "../../src/engine/sizes.ts";
 import { OPEN_ACCESS } from "../../src/base/access.ts";
 import { ShardMap } from "../../src/dispatch/placement.ts";
 import {
@@ -324,8 +323,8 @@ describe("a page of a scan of many records", () => {
         const slots = [...seen].reduce((sum, { capacity }) => sum + capacity, 0);
         // The first page asks every shard for its records in the order of keys, too.
         expect(calls).toBeLessThanOrEqual(cursor === null ? 18 : 16);
-        expect(slots).toBeLessThanOrEqual(2 * STEP_SLOTS * calls);
-        if (limit === 1) expect(slots).toBeLessThanOrEqual(2 * STEP_SLOTS);
+        expect(slots).toBeLessThanOrEqual(2 * WALK_STEP_SLOTS * calls);
+        if (limit === 1) expect(slots).toBeLessThanOrEqual(2 * WALK_STEP_SLOTS);
         ({ cursor } = page);
         if (cursor === null) break;
       }

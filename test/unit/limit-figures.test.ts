@@ -1,7 +1,7 @@
 /** Decisions of limits, counted by limiter: by the class that counts, and by the engine that decides. */
 import { describe, expect, it } from "vitest";
 import { Engine } from "../../src/engine/engine.ts";
-import { LIMIT_NAMES_MAX } from "../../src/engine/limit-names.ts";
+import { LIMIT_NAMES_MAX } from "../../src/engine/sizes.ts";
 import {
   LIMIT_COUNTS,
   LIMIT_OUTCOMES,

@@ -6,7 +6,8 @@ import type { ListingQuery } from "../../src/engine/listing.ts";
 import type { ScanQuery } from "../../src/engine/scan-query.ts";
 import type { Segment } from "../../src/engine/segment.ts";
 import { HASH_END, Table } from "../../src/engine/table.ts";
-import { STEP_SLOTS, type Steps } from "../../src/engine/walk.ts";
+import { WALK_STEP_SLOTS } from "../../src/engine/sizes.ts";
+import type { Steps } from "../../src/engine/walk.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import { PageReader } from "../../src/wire/page.ts";
 import { bytesOf, edgeBatch, FOREVER, insert, purge, set, ttlMs } from "../support/frames/index.ts";
@@ -17,7 +18,7 @@ const seed = inject("seed");
 const NOW_MS = 1_700_000_000_000;
 const RECORDS = 80_000;
 /** What a step looks at, and the segment that had no room in it. */
-const LOOKED_MAX = 2 * STEP_SLOTS;
+const LOOKED_MAX = 2 * WALK_STEP_SLOTS;
 
 const ALL: ScanQuery = { keyspace: Keyspace.throttr, prefix: new Uint8Array(0), prefixes: [] };
 const FEW: ScanQuery = { ...ALL, prefix: bytesOf("few:") };
@@ -137,7 +138,7 @@ describe("a segment that most records have left", () => {
     let rows = 0;
     while (reader.next()) rows++;
     expect(rows).toBe(100);
-    expect(watched.take()).toBeLessThan(STEP_SLOTS);
+    expect(watched.take()).toBeLessThan(WALK_STEP_SLOTS);
   });
 });
 

@@ -27,9 +27,8 @@ import {
   readU32,
   writeU32,
 } from "./stored.ts";
+import { SEMAPHORE_PAGE_BYTES } from "../sizes.ts";
 
-/** At which a page ends: names may have 65,535 bytes, and many shards are asked at once. */
-const PAGE_BYTES = 64 << 10;
 /** Of a semaphore: consumption u32, maximum u32. */
 const ENTRY_BYTES = 8;
 /** Of a holder: amount u32, end u64 in ns since the epoch, 0 for none. */
@@ -72,7 +71,7 @@ export class SemaphorePages {
     const filter = new LiveFilter(this.#records.now, Keyspace.semaphores, prefixes, prefix);
     const { keys, isAll } = yield* firstKeys(this.#records, filter, after, {
       keysMax: rowsMax,
-      bytesMax: PAGE_BYTES,
+      bytesMax: SEMAPHORE_PAGE_BYTES,
     });
     this.#semaphores.expire(this.#records.clock.realMs);
     const startMs = this.#semaphores.intervalStartMs;

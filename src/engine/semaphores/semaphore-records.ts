@@ -44,10 +44,7 @@ import {
   writeMs,
   writeU32,
 } from "./stored.ts";
-
-/** An index with more bytes than this for each semaphore and holding is made anew. */
-const INDEX_BYTES_EACH_MAX = 256;
-const INDEX_BYTES_MIN = 64 << 10;
+import { SEMAPHORE_INDEX_BYTES_EACH_MAX, SEMAPHORE_INDEX_BYTES_MIN } from "../sizes.ts";
 
 export class SemaphoreRecords {
   readonly holdings: Holdings;
@@ -278,8 +275,8 @@ export class SemaphoreRecords {
 
   /** Makes the index anew, if it has far more memory than it needs. */
   trimIndex(): void {
-    const inUse = (this.#numbers.count + this.holdings.count) * INDEX_BYTES_EACH_MAX;
-    if (this.#indexBytes > INDEX_BYTES_MIN + inUse) this.#makeIndex();
+    const inUse = (this.#numbers.count + this.holdings.count) * SEMAPHORE_INDEX_BYTES_EACH_MAX;
+    if (this.#indexBytes > SEMAPHORE_INDEX_BYTES_MIN + inUse) this.#makeIndex();
   }
 
   /** Makes the index of what the table holds, whatever the budget. */

@@ -13,15 +13,14 @@ import { Lane, type Carry, type Piece } from "../../dispatch/lane.ts";
 import { logWarning } from "../../base/log.ts";
 import { hubStub } from "../../base/stubs.ts";
 import { orIfUnknown } from "../../base/unknown-method.ts";
+import {
+  HUB_QUEUE_BYTES_MAX,
+  SINGLE_CALLS_MAX,
+  SLOW_HUB_QUEUE_BYTES_MAX,
+} from "../../engine/sizes.ts";
 
 /** A Hub that takes longer is not waited for until it has answered. */
 const HUB_TIMEOUT_MS = 2000;
-/** Messages that wait for a Hub that is slow; more are lost to it. */
-const SLOW_QUEUE_BYTES_MAX = 8 << 20;
-/** As many wait for any Hub: their publishers wait, too. */
-const QUEUE_BYTES_MAX = 48 << 20;
-/** Calls under way to a Hub of release 0.4, which takes one channel in each. */
-const SINGLE_CALLS_MAX = 64;
 
 /** That a Hub has subscribers of a name. */
 export interface Member {
@@ -84,7 +83,7 @@ export class Courier {
   async send(consignments: readonly Consignment[]): Promise<Uint32Array | null> {
     const count = consignments.reduce((sum, consignment) => sum + consignment.count, 0);
     const bytes = consignments.reduce((sum, consignment) => sum + consignment.bytes.length, 0);
-    if (this.#lane.queuedBytes > (this.#isSlow ? SLOW_QUEUE_BYTES_MAX : QUEUE_BYTES_MAX)) {
+    if (this.#lane.queuedBytes > (this.#isSlow ? SLOW_HUB_QUEUE_BYTES_MAX : HUB_QUEUE_BYTES_MAX)) {
       logWarning("hub_slow", { channel: this.#group, hub: this.hub, lost: count });
       return null;
     }

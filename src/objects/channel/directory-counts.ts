@@ -14,11 +14,10 @@ import { MinuteReporter, type MinuteReport } from "../../engine/minute-report.ts
 import { StoredCounts } from "../../engine/stored-counts.ts";
 import { sumFigures, Tally, type TallyFigures } from "../../engine/tally.ts";
 import type { HistoryMinute } from "../../wire/history.ts";
+import { HISTORY_GATHER_MS } from "../../engine/sizes.ts";
 
 const KEY = "counts";
 const VERSION = 1;
-/** From the first report of a minute to the row: the other objects report with their first requests of the minute. */
-const GATHER_MS = 1000;
 /** In place of the name of an object: what doors have counted. */
 const DOORS = "";
 
@@ -178,7 +177,7 @@ export class DirectoryCounts {
     const minute = Math.floor(presentMs() / MINUTE_MS);
     if (minute === this.#writtenMinute) return;
     this.#writtenMinute = minute;
-    this.#state.waitUntil(scheduler.wait(GATHER_MS).then(() => this.#write()));
+    this.#state.waitUntil(scheduler.wait(HISTORY_GATHER_MS).then(() => this.#write()));
   }
 
   /** A failure costs figures alone: the next row has them. */

@@ -22,9 +22,7 @@ import { DataPoints } from "../../base/data-points.ts";
 import { readSettings } from "../../base/settings.ts";
 import { DirectoryCounts } from "./directory-counts.ts";
 import { NamespaceList } from "./namespace-list.ts";
-
-/** Namespaces that are told of revoked tokens in one ring of the alarm, which may make a limited number of calls. */
-const TOLD_AT_ONCE = 200;
+import { NAMESPACES_TOLD_AT_ONCE } from "../../engine/sizes.ts";
 
 export class Directory extends Channel implements DirectoryCalls {
   /** The last hour, and all that no shard counts. */
@@ -142,13 +140,13 @@ export class Directory extends Channel implements DirectoryCalls {
 
   /** Tells the next namespaces. Their Directories tell the Hubs. */
   async #tellNamespaces(list: Revocations, after: string | null): Promise<string | null> {
-    const names = this.#namespaces.page(after, TOLD_AT_ONCE).map(({ name }) => name);
+    const names = this.#namespaces.page(after, NAMESPACES_TOLD_AT_ONCE).map(({ name }) => name);
     await Promise.all(
       names.map(async (name) => {
         await orIfUnknown(directoryStub(this.env, name).endConnections(list), () => {});
       }),
     );
-    return names.length < TOLD_AT_ONCE ? null : names.at(-1)!;
+    return names.length < NAMESPACES_TOLD_AT_ONCE ? null : names.at(-1)!;
   }
 
   /** Asks them again, as a connection may have been opened since. */

@@ -9,13 +9,10 @@ import { binaryBytes, ByteWriter } from "../../wire/bytes.ts";
 import { beginDelivery, endDelivery } from "../../wire/channel-batch.ts";
 import { Courier, type Consignment, type Member } from "./courier.ts";
 import { blobOf, channelOfBlob, type GroupStore } from "./group-store.ts";
+import { JOINED_BYTES_MAX, JOINS_VERIFIED_AT_ONCE } from "../../engine/sizes.ts";
 
-/** Bytes of names and joins in a group. */
-export const JOINED_BYTES_MAX = 16 << 20;
 /** What a join takes beside its name. */
 const JOIN_OVERHEAD_BYTES = 128;
-/** Names that a Hub is asked about in one call. */
-const VERIFIED_AT_ONCE = 4096;
 
 /** Of one group. All joins are in memory; the rows are only read at a start. */
 export class GroupJoins {
@@ -109,8 +106,8 @@ export class GroupJoins {
     await Promise.all(
       Array.from(asked, async ([hub, questions]) => {
         const courier = this.#couriers.get(hub);
-        for (let from = 0; from < questions.length; from += VERIFIED_AT_ONCE) {
-          await courier?.send(questions.slice(from, from + VERIFIED_AT_ONCE));
+        for (let from = 0; from < questions.length; from += JOINS_VERIFIED_AT_ONCE) {
+          await courier?.send(questions.slice(from, from + JOINS_VERIFIED_AT_ONCE));
         }
       }),
     );

@@ -11,15 +11,10 @@
  * channels go on above what the head says, but for those whose last message was stored.
  */
 import { blobOf, channelOfBlob, type GroupStore } from "./group-store.ts";
+import { NUMBERED_BYTES_MAX, NUMBERS_RESERVED } from "../../engine/sizes.ts";
 
-/** How far the stored high mark runs ahead of the numbers in use. */
-const NUMBERS_RESERVED = 10_000;
-/** Exact numbers are stored when no message has been numbered for so long. */
-export const SETTLE_MS = 500;
 /** How long the number of a channel is kept that has no subscriber. */
 export const KEPT_MS = 86_400_000;
-/** Bytes of channels that are numbered; beyond it those are forgotten that were unused longest. */
-const NUMBERED_BYTES_MAX = 8 << 20;
 /** What a channel takes beside its name. */
 const OVERHEAD_BYTES = 128;
 

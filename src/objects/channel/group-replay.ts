@@ -9,13 +9,12 @@ import { ByteWriter } from "../../wire/bytes.ts";
 import { forEachMessage, writeMessage } from "../../wire/messages.ts";
 import { blobOf, channelOfBlob, type GroupStore } from "./group-store.ts";
 import { KEPT_MS, type Numbered } from "./group-numbers.ts";
+import {
+  GROUP_KEPT_BYTES_MAX,
+  REPLAY_BYTES_MAX,
+  REPLAY_CHUNK_BYTES_MAX,
+} from "../../engine/sizes.ts";
 
-/** Replayed at once, at most: of more messages the latest are given. */
-const REPLAY_BYTES_MAX = 4 << 20;
-/** Bytes of all messages that a group keeps, with what each chunk takes beside them. */
-export const GROUP_KEPT_BYTES_MAX = 16 << 20;
-/** A row may have 2 MB; one message of 1.8 MB is a chunk of its own. */
-const CHUNK_BYTES_MAX = 1 << 20;
 /** What a row takes beside its messages, in memory and on disk. */
 const CHUNK_OVERHEAD_BYTES = 256;
 
@@ -89,7 +88,7 @@ export class GroupReplay {
       const start = at - LENGTH_BYTES;
       if (sequence === chunkFirst) {
         from = start;
-      } else if (sequence > chunkFirst && at + length - from > CHUNK_BYTES_MAX) {
+      } else if (sequence > chunkFirst && at + length - from > REPLAY_CHUNK_BYTES_MAX) {
         const chunk = messages.slice(from, start);
         this.#keepChunk(channel, chunkFirst, sequence - chunkFirst, chunk, nowMs);
         chunkFirst = sequence;

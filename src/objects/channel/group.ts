@@ -19,11 +19,12 @@ import {
 import { writeMessage } from "../../wire/messages.ts";
 import type { Consignment, Courier, Member } from "./courier.ts";
 import { GroupJoins } from "./group-joins.ts";
-import { GroupNumbers, KEPT_MS, SETTLE_MS, type Numbered } from "./group-numbers.ts";
+import { GroupNumbers, KEPT_MS, type Numbered } from "./group-numbers.ts";
 import { GroupReplay } from "./group-replay.ts";
 import { GroupStore } from "./group-store.ts";
 import type { Listened, PublishedAll } from "../../base/calls/channel.ts";
 import { readSettings } from "../../base/settings.ts";
+import { NUMBERS_SETTLE_MS } from "../../engine/sizes.ts";
 
 /** The messages of one channel in a publication. */
 interface Bundle {
@@ -208,7 +209,7 @@ export class Group {
     let settled = -1;
     while (settled !== this.numbers.uses) {
       settled = this.numbers.uses;
-      await scheduler.wait(SETTLE_MS);
+      await scheduler.wait(NUMBERS_SETTLE_MS);
     }
     this.#isSettling = false;
     this.numbers.settle();

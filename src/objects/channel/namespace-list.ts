@@ -7,9 +7,7 @@
  */
 import type { ListedNamespace } from "../../base/calls/channel.ts";
 import { logWarning } from "../../base/log.ts";
-
-/** Namespaces that are listed, at most. */
-export const NAMESPACES_MAX = 100_000;
+import { NAMESPACES_LISTED_MAX } from "../../engine/sizes.ts";
 
 const TABLE = `
   CREATE TABLE IF NOT EXISTS namespaces (name TEXT PRIMARY KEY, registered_at_ms INTEGER) WITHOUT ROWID;
@@ -22,8 +20,8 @@ export class NamespaceList {
   #count: number | null = null;
   readonly #max: number;
 
-  /** @param max other than `NAMESPACES_MAX` in tests */
-  constructor(sql: SqlStorage, max = NAMESPACES_MAX) {
+  /** @param max other than `NAMESPACES_LISTED_MAX` in tests */
+  constructor(sql: SqlStorage, max = NAMESPACES_LISTED_MAX) {
     this.#sql = sql;
     this.#max = max;
   }

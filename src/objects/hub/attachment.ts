@@ -37,8 +37,6 @@ export const CountAt = {
 // 8 bytes each in the attachment, which is why only types of requests are told apart.
 const COUNTS = REQUEST_TYPES_END + 4;
 
-/** More bytes of an unfinished frame than these keep the object awake instead. */
-export const UNFINISHED_STORED_BYTES_MAX = 1024;
 /** Of the attachment, what subscriptions and the prefixes of the access may take together. */
 const VARIABLE_BYTES_MAX = 14_000;
 /** What a prefix takes beside its bytes. */

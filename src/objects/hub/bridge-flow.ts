@@ -5,9 +5,7 @@
  * how much it has written to its client, and further calls wait while more than a window of replies is on its way.
  */
 import { BRIDGE_WINDOW_BYTES } from "../../wire/bridge.ts";
-
-/** Beyond this number of unread bytes, of all clients behind bridges in a Hub, each client may leave one window. */
-const BACKLOG_BYTES_MAX = 32 << 20;
+import { BRIDGES_BACKLOG_BYTES_MAX } from "../../engine/sizes.ts";
 
 /** What all clients behind bridges in a Hub have not read. */
 export class HubBacklog {
@@ -15,7 +13,7 @@ export class HubBacklog {
 
   /** True when each client may leave no more than one window. */
   get isTight(): boolean {
-    return this.bytes > BACKLOG_BYTES_MAX;
+    return this.bytes > BRIDGES_BACKLOG_BYTES_MAX;
   }
 }
 

@@ -23,13 +23,11 @@ import { isThrottr, type AnyFrames, type Frames, type Sink } from "../../dispatc
 import { GroupFull } from "./memberships.ts";
 import type { Roster, SubscriptionChange } from "./roster.ts";
 import type { Subscriber } from "./subscription.ts";
-
-/** Reply bytes per shard and call. */
-const REPLY_BYTES_MAX = 256 << 10;
-/** Changes of subscriptions that are waited for together. */
-const PENDING_MAX = 1000;
-/** Replies of the connection itself that are sent at once. */
-const OWN_REPLY_BYTES = 64 << 10;
+import {
+  HUB_CALL_REPLY_BYTES_MAX,
+  OWN_REPLY_BYTES,
+  SUBSCRIBES_PENDING_MAX,
+} from "../../engine/sizes.ts";
 
 /** What requests need of the connection's Hub. */
 export interface RequestsHub {
@@ -85,7 +83,7 @@ export class ConnectionRequests {
     }
     // Shards have to know who holds what is acquired, to give it back when this connection ends.
     const held = this.#holder === null ? frames : { ...frames, holder: this.#holder };
-    this.#hub.dispatch.exchange(held, access, sink, REPLY_BYTES_MAX);
+    this.#hub.dispatch.exchange(held, access, sink, HUB_CALL_REPLY_BYTES_MAX);
   }
 
   /** Nothing is under way: the object may hibernate. */
@@ -132,7 +130,8 @@ export class ConnectionRequests {
         }
         at = frameEnd(layouts, bytes, at);
         const isLast = frame === count - 1;
-        if (!isLast && out.length < OWN_REPLY_BYTES && pending.size < PENDING_MAX) continue;
+        if (!isLast && out.length < OWN_REPLY_BYTES && pending.size < SUBSCRIBES_PENDING_MAX)
+          continue;
         await Promise.all(pending);
         pending.clear();
         // The reader is lost, or the connection closed: the sink has been answered, or wants no answer.

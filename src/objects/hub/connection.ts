@@ -27,7 +27,6 @@ import {
   newCounts,
   CountAt,
   subscriptionBytesMax,
-  UNFINISHED_STORED_BYTES_MAX,
   type Attachment,
 } from "./attachment.ts";
 import type { HubBacklog } from "./bridge-flow.ts";
@@ -53,10 +52,12 @@ import {
 } from "./subscription.ts";
 import { UnfinishedFrame } from "./unfinished-frame.ts";
 import type { HubUnread } from "./socket-flow.ts";
+import {
+  HUB_PENDING_BYTES_LITTLE,
+  HUB_PENDING_BYTES_MAX,
+  UNFINISHED_STORED_BYTES_MAX,
+} from "../../engine/sizes.ts";
 
-/** Bytes of unfinished frames, and of frames that wait, of all clients in a Hub; beyond it, each may have little. */
-const PENDING_BYTES_MAX = 32 << 20;
-const PENDING_BYTES_LITTLE = 64 << 10;
 /** A close frame has 125 bytes, two of which are the code; all reasons of ours are ASCII. */
 const REASON_BYTES_MAX = 123;
 
@@ -442,8 +443,9 @@ export class Connection implements SessionHost, Subscriber {
     const reserved = this.#session.reservedBytes;
     this.#hub.pendingBytes += reserved - this.#pendingBytes;
     this.#pendingBytes = reserved;
-    if (reserved <= PENDING_BYTES_LITTLE || this.#hub.pendingBytes <= PENDING_BYTES_MAX) return;
-    this.close(pendingBytes(PENDING_BYTES_MAX));
+    if (reserved <= HUB_PENDING_BYTES_LITTLE || this.#hub.pendingBytes <= HUB_PENDING_BYTES_MAX)
+      return;
+    this.close(pendingBytes(HUB_PENDING_BYTES_MAX));
   }
 }
 

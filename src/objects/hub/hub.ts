@@ -49,9 +49,7 @@ import { groupStubOf } from "../../dispatch/groups.ts";
 import { timersOf } from "../../base/timers.ts";
 import { directoryStub } from "../../base/stubs.ts";
 import { HubUnread } from "./socket-flow.ts";
-
-/** Tallies of connections are stored at most this long after they changed. */
-const STORE_DELAY_MS = 1000;
+import { TALLIES_STORE_DELAY_MS } from "../../engine/sizes.ts";
 
 /** What the Hub can be asked for is described in `HubCalls`. */
 export class Hub extends DurableObject<Environment> implements HubCalls, ConnectionHub {
@@ -261,7 +259,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
   }
 
   /**
-   * Stores a connection within `STORE_DELAY_MS`: to serialize an attachment with each message would cost more than
+   * Stores a connection within `TALLIES_STORE_DELAY_MS`: to serialize an attachment with each message would cost more than
    * most messages do.
    */
   storeSoon(connection: Connection): void {
@@ -435,7 +433,7 @@ export class Hub extends DurableObject<Environment> implements HubCalls, Connect
 
   /** Attachments are written in one go, a second later: a busy connection would be written for each message otherwise. */
   async #storeLater(): Promise<void> {
-    await scheduler.wait(STORE_DELAY_MS);
+    await scheduler.wait(TALLIES_STORE_DELAY_MS);
     const unstored = this.#unstored;
     this.#unstored = new Set();
     for (const connection of unstored) connection.store();

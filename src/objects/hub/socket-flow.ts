@@ -8,15 +8,13 @@
  * closed it, too, since the runtime keeps it until then.
  */
 import type { Timers } from "../../base/timers.ts";
-
-/** Replies that a peer may be sent without saying anything more, and where the Hub's peers have too much already. */
-const SILENT_BYTES_MAX = 32 << 20;
-const SILENT_BYTES_LITTLE = 1 << 20;
-/** What the silent peers of a Hub may be sent together, beyond that little for each. */
-const HUB_BYTES_MAX = 64 << 20;
-/** What a peer is believed to read, and replies that it is sent ahead of that. */
-const READ_BYTES_PER_MS = 16 << 10;
-const AHEAD_BYTES_MAX = 32 << 20;
+import {
+  AHEAD_BYTES_MAX,
+  HUB_SILENT_BYTES_MAX,
+  READ_BYTES_PER_MS,
+  SILENT_BYTES_LITTLE,
+  SILENT_BYTES_MAX,
+} from "../../engine/sizes.ts";
 
 /** What all peers of a Hub may have left unread. */
 export class HubUnread {
@@ -25,7 +23,7 @@ export class HubUnread {
 
   /** Replies that each peer may be sent without saying anything more. */
   get silentBytesMax(): number {
-    return this.bytes > HUB_BYTES_MAX ? SILENT_BYTES_LITTLE : SILENT_BYTES_MAX;
+    return this.bytes > HUB_SILENT_BYTES_MAX ? SILENT_BYTES_LITTLE : SILENT_BYTES_MAX;
   }
 }
 

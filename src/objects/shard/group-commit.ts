@@ -8,9 +8,7 @@
  */
 import type { Timers } from "../../base/timers.ts";
 import { turn } from "../../base/turn.ts";
-
-/** How long a change may wait for its row where no call waits for it. */
-const RELAXED_FLUSH_MS = 50;
+import { RELAXED_FLUSH_MS } from "../../engine/sizes.ts";
 
 /** The shard whose changes are written. */
 export interface CommitHost extends Pick<Timers, "wait" | "waitUntil"> {

@@ -11,24 +11,21 @@ import type { Engine } from "../../engine/engine.ts";
 import type { HashKey } from "../../engine/hash.ts";
 import type { Placement } from "../../wire/batch.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
+import {
+  COMMITS_PER_CUT_ROW,
+  JOURNAL_BYTES_MAX,
+  JOURNAL_BYTES_MIN,
+  JOURNAL_ROWS_MIN,
+  JOURNAL_ROW_BYTES_MAX,
+  SNAPSHOT_STEP_BYTES,
+} from "../../engine/sizes.ts";
 
 // A newer format is refused, not guessed at: the release that wrote it can still read it.
 const FORMAT_VERSION = 1;
 // Two u32, little-endian.
 const HASH_KEY_BYTES = 8;
-/** A blob is at most 2 MB on the platform; the rest is for the row around it. */
-const ROW_BYTES_MAX = 1_900_000;
-/** What one step of a snapshot may write: the pause that a commit may see. */
-const SNAPSHOT_STEP_BYTES = 1 << 20;
 /** Rows that a cut writes beside the snapshot's: two for each of two new tables, and the one that names the generation. */
 const CUT_ROWS = 5;
-/** A cut may add one row to ten commits. */
-const COMMITS_PER_CUT_ROW = 10;
-// Below both, a journal is too short for a start to gain from a cut.
-const JOURNAL_BYTES_MIN = 4 << 20;
-const JOURNAL_ROWS_MIN = 4096;
-/** Beyond this a cut no longer waits for its share of commits: start-up has to read all of it. */
-const JOURNAL_BYTES_MAX = 128 << 20;
 
 /** The one row of the table `shard`. Data of releases before 0.5.0 lacks the columns that may be absent. */
 type ShardRow = {
@@ -241,7 +238,7 @@ export class Journal {
     if (this.#isRowStale) this.#updateRow();
     if (!this.#engine.isDirty) return;
     // One row, unless the commit is larger than a row may be.
-    for (const row of this.#engine.takeCommit(ROW_BYTES_MAX)) this.#writeRow(row);
+    for (const row of this.#engine.takeCommit(JOURNAL_ROW_BYTES_MAX)) this.#writeRow(row);
   }
 
   /** One row of the journal: the unit that is billed. */
@@ -281,7 +278,11 @@ export class Journal {
    */
   #stepCut(): void {
     if (this.#cursor === null) return;
-    const step = this.#engine.snapshotStep(this.#cursor, SNAPSHOT_STEP_BYTES, ROW_BYTES_MAX);
+    const step = this.#engine.snapshotStep(
+      this.#cursor,
+      SNAPSHOT_STEP_BYTES,
+      JOURNAL_ROW_BYTES_MAX,
+    );
     for (const row of step.rows) {
       this.#write(`INSERT INTO snapshot_${this.#open} (row) VALUES (?)`, row);
       this.#snapshotRows++;

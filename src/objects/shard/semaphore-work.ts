@@ -14,13 +14,8 @@ import { lostConnections } from "./lost-connections.ts";
 import { shardName } from "../../base/names.ts";
 import { readSettings } from "../../base/settings.ts";
 import { turn } from "../../base/turn.ts";
+import { CHECK_CONNECTIONS, CHECK_PAGES_MAX, RECLAIM_INTERVAL_MS } from "../../engine/sizes.ts";
 
-/** Connections that are asked about at once: 64 KiB of ids. */
-const CHECK_CONNECTIONS = 4096;
-/** Pages of one check; the next one goes on behind them. */
-const CHECK_PAGES_MAX = 8;
-/** In a shard that is full, how often semaphores that are not in use are collected at most. */
-const RECLAIM_INTERVAL_MS = 1000;
 /** A lost connection has to give back within `HOLDER_TIMEOUT_MS`: a third of that is left for the alarm and the calls. */
 const CHECK_SHARE = 2 / 3;
 

@@ -39,9 +39,8 @@ import { timersOf } from "../../base/timers.ts";
 import { inTurns, turn } from "../../base/turn.ts";
 import { hexOf } from "../../wire/bytes.ts";
 import { ThrottrError } from "../../wire/edge/error.ts";
+import { SWEEP_STEPS } from "../../engine/sizes.ts";
 
-/** Segments that are swept before requests get a turn. */
-const SWEEP_STEPS = 2;
 /** Changes with the meaning of hashes, plans and cursors: those of another version are refused. */
 const ORDER_VERSION = 1;
 
