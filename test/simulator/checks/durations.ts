@@ -1,0 +1,73 @@
+/**
+ * When a duration by an object's time is over, in true time: the earliest moment at which it may be, and the moment from which on
+ * it surely is. A clock that was set meanwhile makes the two differ.
+ */
+import type { ClockHistory, MsSpan } from "./clocks.ts";
+
+/** What a clock history rounds, and a little more. */
+const ROUNDING_MS = 4;
+const PRECISION_MS = 0.25;
+
+/** The latest moment that a checker looks at: a duration that is not over by then counts as endless. */
+const HORIZON_MS = 40 * 86_400_000;
+
+/** Durations by the time of one object. */
+export class Durations {
+  readonly #clocks: ClockHistory;
+  readonly #object: string;
+
+  constructor(clocks: ClockHistory, object: string) {
+    this.#clocks = clocks;
+    this.#object = object;
+  }
+
+  /** Ms of true time before which it is certainly not over. */
+  earliestEnd(begun: MsSpan, durationMs: number): number {
+    if (durationMs === Infinity) return Infinity;
+    const guessMs = begun.fromMs + durationMs;
+    const isOver = (ms: number): boolean => this.#mayBeOver(begun, durationMs, ms);
+    const lowMs = isOver(guessMs - ROUNDING_MS) ? begun.fromMs : guessMs - ROUNDING_MS;
+    return bisect(isOver, lowMs, guessMs + ROUNDING_MS);
+  }
+
+  /** Ms of true time from which on it is certainly over; Infinity where that can't be said. */
+  latestEnd(begun: MsSpan, durationMs: number): number {
+    if (durationMs === Infinity || begun.toMs === Infinity) return Infinity;
+    const isOver = (ms: number): boolean => this.#isOver(begun, durationMs, ms);
+    let lowMs = begun.toMs;
+    let stepMs = durationMs + ROUNDING_MS;
+    while (!isOver(lowMs + stepMs)) {
+      lowMs += stepMs;
+      stepMs *= 2;
+      if (stepMs > HORIZON_MS) return Infinity;
+    }
+    const highMs = lowMs + stepMs;
+    return bisect(isOver, Math.max(lowMs, highMs - 2 * ROUNDING_MS), highMs);
+  }
+
+  #mayBeOver(begun: MsSpan, durationMs: number, ms: number): boolean {
+    const at = { fromMs: ms, toMs: ms };
+    if (this.#clocks.elapsed(this.#object, begun, at).toMs < durationMs) return false;
+    const then = this.#clocks.spanOf(this.#object, begun.fromMs, begun.toMs);
+    return this.#clocks.spanOf(this.#object, ms, ms).toMs - then.fromMs >= durationMs;
+  }
+
+  #isOver(begun: MsSpan, durationMs: number, ms: number): boolean {
+    const at = { fromMs: ms, toMs: ms };
+    if (this.#clocks.elapsed(this.#object, begun, at).fromMs >= durationMs) return true;
+    const then = this.#clocks.spanOf(this.#object, begun.fromMs, begun.toMs);
+    return this.#clocks.spanOf(this.#object, ms, ms).fromMs - then.toMs >= durationMs;
+  }
+}
+
+/** The least number at which `isOver` is true, which it stays; `highMs` when it is false below that. */
+function bisect(isOver: (ms: number) => boolean, lowMs: number, highMs: number): number {
+  let low = lowMs;
+  let high = highMs;
+  while (high - low > PRECISION_MS) {
+    const middle = (low + high) / 2;
+    if (isOver(middle)) high = middle;
+    else low = middle;
+  }
+  return high;
+}

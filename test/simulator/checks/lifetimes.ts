@@ -1,0 +1,148 @@
+/**
+ * When a thing certainly existed, and when it may have: a record in a listing, a lease. Calls that overlap may have been applied
+ * in any order, and an unknown one at any time or never; so a lifetime is two sets of intervals, and never one.
+ */
+import type { MsSpan } from "./clocks.ts";
+import type { Durations } from "./durations.ts";
+import type { Moment } from "./history.ts";
+import { afterMs, beforeMs, earlier, isBefore, later, lowerBound, NEVER } from "./order.ts";
+
+/** From the first moment to the second one. */
+export interface Interval {
+  readonly from: Moment;
+  readonly to: Moment;
+}
+
+/** What a call did to a thing, or saw of it. */
+export interface Change {
+  readonly leaves: "present" | "absent";
+  /** Applied between these moments; `to` is NEVER for a call that may be applied at any time. */
+  readonly from: Moment;
+  readonly to: Moment;
+  /**
+   * `done`: it was applied. `open`: it may have been. `seen`: the thing was so already. A sighting only ends what may have been,
+   * so that it can contradict what must have been.
+   */
+  readonly certainty: "done" | "open" | "seen";
+  /** It changes only what is there, such as the renewal of a lease. */
+  readonly isExtension?: boolean;
+  /** How long the thing lives from then on, by the object's time, at least and at most. Endless when it is left out. */
+  readonly livesMs?: MsSpan;
+}
+
+export interface PossibleInterval extends Interval {
+  /** The change that made it possible. */
+  readonly change: Change;
+}
+
+export interface Lifetimes {
+  /** Merged, in order. */
+  readonly sure: readonly Interval[];
+  /** One for each change that may have left the thing present, in the order of `change.from`. */
+  readonly possible: readonly PossibleInterval[];
+}
+
+const fromOf = ({ from }: Interval | Change): Moment => from;
+const ENDLESS: MsSpan = { fromMs: Infinity, toMs: Infinity };
+
+export function lifetimesOf(changes: readonly Change[], durations: Durations): Lifetimes {
+  const ordered = changes.toSorted((a, b) => (isBefore(a.from, b.from) ? -1 : 1));
+  return {
+    sure: sureIntervals(ordered, durations),
+    possible: possibleIntervals(ordered, durations),
+  };
+}
+
+/** Present for all of an interval. */
+export function coversAll(sure: readonly Interval[], from: Moment, to: Moment): boolean {
+  return sure.some((interval) => !isBefore(from, interval.from) && !isBefore(interval.to, to));
+}
+
+/** Present at some moment of an interval, by another change than `except`. */
+export function meetsAny(
+  possible: readonly PossibleInterval[],
+  from: Moment,
+  to: Moment,
+  except?: Change,
+): boolean {
+  return possible.some(
+    (interval) =>
+      interval.change !== except && !isBefore(interval.to, from) && !isBefore(to, interval.from),
+  );
+}
+
+export function mergeIntervals(intervals: readonly Interval[]): Interval[] {
+  const merged: { from: Moment; to: Moment }[] = [];
+  for (const { from, to } of intervals.toSorted((a, b) => (isBefore(a.from, b.from) ? -1 : 1))) {
+    const last = merged.at(-1);
+    if (last === undefined || isBefore(last.to, from)) merged.push({ from, to });
+    else last.to = later(last.to, to);
+  }
+  return merged;
+}
+
+/** A sure interval begins when a change is over, and ends with whatever may have been applied after that change began. */
+function sureIntervals(ordered: readonly Change[], durations: Durations): Interval[] {
+  const effective = ordered.filter(({ certainty }) => certainty !== "seen");
+  // Of all up to an index: where to begin to look for what may have been applied after a moment.
+  let latest = beforeMs(-Infinity);
+  const latestTo = effective.map(({ to }) => (latest = later(latest, to)));
+  const ends = new Map<Change, Moment>();
+  const earliestEndOf = (change: Change): Moment => {
+    let end = ends.get(change);
+    if (end === undefined) ends.set(change, (end = earliestEnd(change, durations)));
+    return end;
+  };
+  const intervals: Interval[] = [];
+  for (const change of effective) {
+    if (change.certainty !== "done" || change.leaves !== "present") continue;
+    let end = earliestEndOf(change);
+    const start = lowerBound(latestTo, change.from, (to) => to);
+    for (let i = start; i < effective.length && isBefore(change.to, end); i++) {
+      const other = effective[i]!;
+      if (!isBefore(other.from, end)) break;
+      if (other === change || !isBefore(change.from, other.to)) continue;
+      if (other.leaves === "absent") end = other.from;
+      else end = earlier(end, later(other.from, earliestEndOf(other)));
+    }
+    if (isBefore(change.to, end)) intervals.push({ from: change.to, to: end });
+  }
+  return mergeIntervals(intervals);
+}
+
+/** A possible interval begins with a change, and ends with what certainly was applied after it. */
+function possibleIntervals(ordered: readonly Change[], durations: Durations): PossibleInterval[] {
+  const removals = ordered.filter(
+    ({ leaves, certainty }) => leaves === "absent" && certainty !== "open",
+  );
+  const firstEnds: Moment[] = [];
+  let first = NEVER;
+  for (let i = removals.length - 1; i >= 0; i--) {
+    first = earlier(first, removals[i]!.to);
+    firstEnds[i] = first;
+  }
+  const intervals: PossibleInterval[] = [];
+  for (const change of ordered) {
+    if (change.leaves === "absent") continue;
+    if (change.isExtension === true && change.certainty === "open") {
+      if (!meetsAny(intervals, change.from, change.to)) continue;
+    }
+    const removed = firstEnds[lowerBound(removals, change.to, fromOf)] ?? NEVER;
+    intervals.push({
+      from: change.from,
+      to: earlier(removed, latestEnd(change, durations)),
+      change,
+    });
+  }
+  return intervals;
+}
+
+function earliestEnd({ from, to, livesMs = ENDLESS }: Change, durations: Durations): Moment {
+  if (livesMs.fromMs === Infinity) return NEVER;
+  return beforeMs(durations.earliestEnd({ fromMs: from.ms, toMs: to.ms }, livesMs.fromMs));
+}
+
+function latestEnd({ from, to, livesMs = ENDLESS }: Change, durations: Durations): Moment {
+  if (livesMs.toMs === Infinity) return NEVER;
+  return afterMs(durations.latestEnd({ fromMs: from.ms, toMs: to.ms }, livesMs.toMs));
+}

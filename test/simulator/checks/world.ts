@@ -1,0 +1,123 @@
+/** What checkers know of a run beside the calls of its clients: connections, the lives of objects, their clocks. */
+import { ClockHistory } from "./clocks.ts";
+import type { Call, Moment } from "./history.ts";
+import { earlier, isBefore, NEVER } from "./order.ts";
+
+/** How a connection ended. */
+export interface Ending {
+  /** When its end began: it was closed or cut, or its Hub was reset, whichever came first. */
+  readonly begun: Moment;
+  /** When the server can't have taken it for alive any more; null when that is not known. */
+  ended: Moment | null;
+}
+
+/** One connection of a client. */
+export interface Connection {
+  /** As in `Call.connection`. */
+  readonly number: number;
+  /** 32 hex digits: its own channel. */
+  readonly id: string;
+  /** The object that it lives in. */
+  readonly hub: string;
+  readonly begun: Moment;
+  /** Null when its client never learned that it was open. */
+  readonly opened: Moment | null;
+  ending: Ending | null;
+}
+
+/** One instance of an object, from its constructor to its end. */
+export interface LifeSpan {
+  readonly begun: Moment;
+  /** Null for the one that runs when the run ends. */
+  readonly ended: Moment | null;
+  /** It ended with a reset, which loses what is in memory alone; false for one that was evicted, or that still runs. */
+  readonly isReset: boolean;
+}
+
+/** A second copy of an object answered reads: those that overlap this may be as old as its beginning. */
+export interface StaleSpan {
+  readonly object: string;
+  readonly asOf: Moment;
+  readonly until: Moment;
+}
+
+/** An object did not answer calls in time, or calls to it were lost. */
+export interface Outage {
+  readonly object: string;
+  readonly from: Moment;
+  readonly until: Moment;
+}
+
+export class World {
+  readonly connections = new Map<number, Connection>();
+  readonly clocks: ClockHistory;
+  readonly #lives = new Map<string, LifeSpan[]>();
+  readonly #stale: StaleSpan[] = [];
+  readonly #outages: Outage[] = [];
+
+  constructor(clocks = new ClockHistory()) {
+    this.clocks = clocks;
+  }
+
+  addConnection(connection: Connection): void {
+    this.connections.set(connection.number, connection);
+  }
+
+  /** In the order of time for each object. */
+  addLife(object: string, life: LifeSpan): void {
+    const lives = this.#lives.get(object);
+    if (lives === undefined) this.#lives.set(object, [life]);
+    else lives.push(life);
+  }
+
+  addStale(span: StaleSpan): void {
+    this.#stale.push(span);
+  }
+
+  addOutage(outage: Outage): void {
+    this.#outages.push(outage);
+  }
+
+  livesOf(object: string): readonly LifeSpan[] {
+    return this.#lives.get(object) ?? [];
+  }
+
+  /** The object was reset between two moments. */
+  wasReset(object: string, from: Moment, to: Moment): boolean {
+    return this.livesOf(object).some(
+      ({ ended, isReset }) => isReset && isBefore(from, ended!) && isBefore(ended!, to),
+    );
+  }
+
+  /** A life of the object ended or began between two moments. */
+  wasAway(object: string, from: Moment, to: Moment): boolean {
+    return this.livesOf(object).some(
+      ({ begun, ended }) =>
+        (isBefore(from, begun) && isBefore(begun, to)) ||
+        (ended !== null && isBefore(from, ended) && isBefore(ended, to)),
+    );
+  }
+
+  /** The moment that an answer of an object to a call since `from` may be as old as. */
+  staleSince(object: string, from: Moment, to: Moment): Moment {
+    let since = from;
+    for (const span of this.#stale) {
+      if (span.object !== object) continue;
+      if (isBefore(span.asOf, to) && isBefore(from, span.until)) since = earlier(since, span.asOf);
+    }
+    return since;
+  }
+
+  hadOutage(object: string, from: Moment, to: Moment): boolean {
+    return this.#outages.some(
+      (outage) =>
+        outage.object === object && isBefore(outage.from, to) && isBefore(from, outage.until),
+    );
+  }
+}
+
+/** The last moment at which a call can have been applied. */
+export function appliedBy({ ended, outcome, settled }: Call<unknown, unknown>): Moment {
+  if (outcome === "unknown") return settled ?? NEVER;
+  return ended ?? NEVER;
+}

@@ -1,0 +1,519 @@
+/** Checkers of semaphores, channels, listings, progress and budgets: correct histories pass, and each kind of forged one is refused. */
+import { describe, expect, it } from "vitest";
+import { ClockHistory } from "../../simulator/checks/clocks.ts";
+import { Durations } from "../../simulator/checks/durations.ts";
+import type { Call, Moment, Violation } from "../../simulator/checks/history.ts";
+import type { Change } from "../../simulator/checks/lifetimes.ts";
+import { checkListing, Things } from "../../simulator/checks/listings.ts";
+import { NEVER } from "../../simulator/checks/order.ts";
+import type {
+  SemaphoreOperation,
+  SemaphoreOutcome,
+  SemaphoreRules,
+} from "../../simulator/checks/semaphore-calls.ts";
+import { checkSemaphores } from "../../simulator/checks/semaphores.ts";
+import { World } from "../../simulator/checks/world.ts";
+
+/** A forged moment: its tick is its time, so that a test reads one number. */
+const at = (ms: number): Moment => ({ tick: ms, ms });
+
+interface Forged<Operation, Outcome> {
+  readonly operation: Operation;
+  readonly outcome: Outcome | "unknown" | "refused";
+  readonly from: number;
+  /** Null for a call that was never answered. */
+  readonly to?: number | null;
+  readonly settled?: number;
+  readonly connection?: number | null;
+}
+
+function forge<Operation, Outcome>(forged: Forged<Operation, Outcome>): Call<Operation, Outcome> {
+  const { operation, outcome, from, to = from + 1, settled, connection = null } = forged;
+  return {
+    client: connection ?? 0,
+    door: connection === null ? "http" : "tcp",
+    connection,
+    operation,
+    outcome,
+    begun: at(from),
+    ended: to === null ? null : at(to),
+    settled: settled === undefined ? null : at(settled),
+  };
+}
+
+const messagesOf = (violations: readonly Violation[]): string =>
+  violations
+    .map(({ promise, subject, message }) => `${promise}: ${subject}: ${message}`)
+    .join("\n");
+
+const HOLDER_TIMEOUT_MS = 15_000;
+const SHARD = "Shard default/0";
+const HUB = "Hub default/XXX/0";
+
+describe("the checker of semaphores", () => {
+  type Step = Forged<SemaphoreOperation, SemaphoreOutcome>;
+
+  const rules: SemaphoreRules = {
+    shardOf: () => SHARD,
+    wasFull: () => false,
+    statsIntervalMs: 1e9,
+    undoneWithinMs: 0,
+    holderTimeoutMs: HOLDER_TIMEOUT_MS,
+    slackMs: 100,
+  };
+
+  /** Connections 1 to 3 live; `ends` says when one ended, or that nobody knows when. */
+  function worldOf(ends: Record<number, [begun: number, ended: number | null]> = {}): World {
+    const world = new World();
+    for (const number of [1, 2, 3]) {
+      const end = ends[number];
+      world.addConnection({
+        number,
+        id: `id${number}`,
+        hub: HUB,
+        begun: at(0),
+        opened: at(1),
+        ending:
+          end === undefined
+            ? null
+            : { begun: at(end[0]), ended: end[1] === null ? null : at(end[1]) },
+      });
+    }
+    return world;
+  }
+
+  const check = (steps: readonly Step[], world = worldOf(), changed = {}): string =>
+    messagesOf(checkSemaphores(steps.map(forge), world, { ...rules, ...changed }));
+
+  const acquire = (
+    connection: number,
+    from: number,
+    outcome: Step["outcome"] = "granted",
+    more: Partial<Step & { resources: number; maximum: number }> = {},
+  ): Step => {
+    const { resources = 1, maximum = 1, ...rest } = more;
+    const operation = { type: "acquire", name: "gpu", resources, maximum } as const;
+    return { operation, outcome, from, connection, ...rest };
+  };
+  const release = (
+    connection: number,
+    from: number,
+    outcome: Step["outcome"] = "released",
+    resources = 1,
+  ): Step => ({
+    operation: { type: "release", name: "gpu", resources },
+    outcome,
+    from,
+    connection,
+  });
+  const get = (from: number, consumption: number | null, mostHeld: number | null = null): Step => ({
+    operation: { type: "get", name: "gpu" },
+    outcome: consumption === null ? "not found" : { consumption, mostHeld },
+    from,
+  });
+  const TTL_MS = 1000;
+  const acquireLease = (
+    leaseId: string,
+    from: number,
+    outcome: Step["outcome"] = { endsAtMs: from + TTL_MS },
+    more: Partial<Step> = {},
+  ): Step => ({
+    operation: {
+      type: "acquire lease",
+      name: "gpu",
+      leaseId,
+      resources: 1,
+      maximum: 1,
+      ttlMs: TTL_MS,
+    },
+    outcome,
+    from,
+    ...more,
+  });
+  const renewLease = (
+    leaseId: string,
+    from: number,
+    outcome: Step["outcome"] = { endsAtMs: from + TTL_MS },
+  ): Step => ({
+    operation: { type: "renew lease", name: "gpu", leaseId, ttlMs: TTL_MS },
+    outcome,
+    from,
+  });
+  const releaseLease = (leaseId: string, from: number, outcome: Step["outcome"]): Step => ({
+    operation: { type: "release lease", name: "gpu", leaseId },
+    outcome,
+    from,
+  });
+
+  it("accepts holders that come and go, by connection and by lease", () => {
+    const steps = [
+      acquire(1, 10),
+      acquire(2, 20, "unavailable"),
+      get(30, 1, 1),
+      release(1, 40),
+      get(50, 0, 1),
+      release(1, 55, "not acquired"),
+      acquireLease("a", 60),
+      acquire(2, 70, "unavailable"),
+      renewLease("a", 900),
+      acquire(2, 1500, "unavailable"),
+      acquire(2, 1950),
+      releaseLease("a", 1960, "absent"),
+      release(2, 1970),
+      get(1980, 0, 1),
+    ];
+    expect(check(steps)).toBe("");
+  });
+
+  it("accepts either order of calls that overlap", () => {
+    for (const outcome of ["granted", "unavailable"] as const) {
+      const both = [release(1, 100), acquire(2, 95, outcome, { to: 110 })];
+      expect(check([acquire(1, 10), ...both])).toBe("");
+    }
+  });
+
+  it.each([
+    [
+      "a grant above its maximum",
+      [acquire(1, 10), acquire(2, 20)],
+      'Semaphores: semaphore "gpu": client 2 over tcp 2, #20 to #21 (1.0 ms later) was granted 1 of at most 1, but at least 1 were in use: at #20 connection 1 holds 1',
+    ],
+    [
+      "two grants at once above their maximum",
+      [acquire(1, 10, "granted", { to: 30 }), acquire(2, 10, "granted", { to: 30 })],
+      "at #30 2 were in use, but at most 1 was ever granted",
+    ],
+    [
+      "a refusal without a holder",
+      [acquire(1, 10, "unavailable")],
+      "but nothing can have been in use",
+    ],
+    [
+      "a refusal after the release",
+      [acquire(1, 10), release(1, 20), acquire(2, 30, "unavailable")],
+      "was refused 1 of at most 1",
+    ],
+    [
+      "a holding that Get misses",
+      [acquire(1, 10), get(20, 0)],
+      "told that 0 are in use, but it was 1",
+    ],
+    ["a holding too much in Get", [acquire(1, 10), get(20, 2)], "told that 2 are in use"],
+    ["a semaphore in use that is not found", [acquire(1, 10), get(20, null)], "found no semaphore"],
+    [
+      "a semaphore that is collected within its interval",
+      [acquire(1, 10), release(1, 20), get(30, null)],
+      "acquired of it in the same interval",
+    ],
+    [
+      "a most below what was in use in the interval",
+      [acquire(1, 10), release(1, 20), get(30, 0, 0)],
+      "told that at most 0 were in use, but 1 were",
+    ],
+    [
+      "a most that never was in use",
+      [acquire(1, 10), get(30, 1, 2)],
+      "2 were in use at once, but never more than 1",
+    ],
+    ["a release below zero", [release(1, 10)], "Release of 1 succeeded, but the connection held 0"],
+    [
+      "a release of what another connection holds",
+      [acquire(1, 10), release(2, 20)],
+      "succeeded, but the connection held 0",
+    ],
+    [
+      "a refused release of what is held",
+      [acquire(1, 10), release(1, 20, "not acquired")],
+      "refused as not acquired, but the connection held 1",
+    ],
+  ] as [string, Step[], string][])("refuses %s", (_, steps, message) => {
+    expect(check(steps)).toContain(message);
+  });
+
+  it("accepts any effect of an unknown outcome until it is settled, and none against a known one", () => {
+    const lost = acquire(1, 10, "unknown", { settled: 50 });
+    for (const inUse of [0, 1]) expect(check([lost, get(30, inUse)])).toBe("");
+    expect(check([lost, get(30, 2)])).toContain("told that 2 are in use");
+    expect(check([acquire(1, 10, "refused"), get(30, 1)])).toContain("told that 1 are in use");
+  });
+
+  it("accepts a holding of a connection that ended until the holder's timeout, and no longer", () => {
+    const world = worldOf({ 1: [100, 200] });
+    const seenAt = (ms: number, inUse: number): string =>
+      check([acquire(1, 10), get(ms, inUse)], world);
+    for (const inUse of [0, 1]) {
+      expect(seenAt(150, inUse)).toBe("");
+      expect(seenAt(15_000, inUse)).toBe("");
+      expect(seenAt(15_250, inUse)).toBe("");
+    }
+    expect(seenAt(15_400, 0)).toBe("");
+    expect(seenAt(15_400, 1)).toContain("told that 1 are in use, but it was 0");
+    expect(seenAt(90, 0)).toContain("told that 0 are in use, but it was 1");
+    expect(check([acquire(1, 10), get(1e6, 1)], worldOf({ 1: [100, null] }))).toBe("");
+  });
+
+  it("counts the holder's timeout from the next start of a shard that was reset meanwhile", () => {
+    const world = worldOf({ 1: [100, 200] });
+    world.addLife(SHARD, { begun: at(0), ended: at(10_000), isReset: true });
+    world.addLife(SHARD, { begun: at(12_000), ended: null, isReset: false });
+    const seenAt = (ms: number): string => check([acquire(1, 10), get(ms, 1)], world);
+    expect(seenAt(27_000)).toBe("");
+    expect(seenAt(27_200)).toContain("told that 1 are in use, but it was 0");
+  });
+
+  it("counts no new holder's timeout for a shard that was evicted", () => {
+    const world = worldOf({ 1: [100, 200] });
+    world.addLife(SHARD, { begun: at(0), ended: at(10_000), isReset: false });
+    world.addLife(SHARD, { begun: at(12_000), ended: null, isReset: false });
+    expect(check([acquire(1, 10), get(15_400, 1)], world)).toContain("told that 1 are in use");
+  });
+
+  it("counts the holder's timeout by a shard's clock that was set back", () => {
+    const world = worldOf({ 1: [100, 200] });
+    world.clocks.set(SHARD, 5000, -60_000);
+    expect(check([acquire(1, 10), get(16_000, 1)], world)).toBe("");
+  });
+
+  it.each([
+    [
+      "a lease that is held after its end",
+      [acquireLease("a", 10), acquire(1, 1020, "unavailable")],
+      "but nothing can have been in use",
+    ],
+    [
+      "a lease that is lost before its end",
+      [acquireLease("a", 10), acquire(1, 1000)],
+      "lease a holds 1",
+    ],
+    [
+      "a lease renewed after its end",
+      [acquireLease("a", 10), renewLease("a", 1030)],
+      "can't have been held any more",
+    ],
+    [
+      "a lease released twice",
+      [acquireLease("a", 10), releaseLease("a", 20, "released"), releaseLease("a", 30, "released")],
+      "release lease found lease a, but it can't have been held any more",
+    ],
+    [
+      "a lease that is absent before its end",
+      [acquireLease("a", 10), renewLease("a", 500, "absent")],
+      "renew lease found that lease a is absent, but it was held all the while",
+    ],
+    [
+      "a second lease above the maximum",
+      [acquireLease("a", 10), acquireLease("b", 20)],
+      "was granted 1 of at most 1",
+    ],
+    [
+      "a lease with an end that is not its TTL's",
+      [acquireLease("a", 10, { endsAtMs: 2010 })],
+      "a lease of 1000 ms ends at 2010, expected 1008 to 1011",
+    ],
+  ] as [string, Step[], string][])("refuses %s", (_, steps, message) => {
+    expect(check(steps)).toContain(message);
+  });
+
+  it("accepts a lease that lives longer by the clock of its shard, and a shorter one where the clock jumped", () => {
+    const seen = [acquireLease("a", 10), get(700, 0), get(1500, 1)];
+    const back = worldOf();
+    back.clocks.set(SHARD, 100, -1000);
+    expect(check(seen.toSpliced(1, 1), back)).toBe("");
+    const ahead = worldOf();
+    ahead.clocks.set(SHARD, 600, 60_000);
+    expect(check(seen.toSpliced(2, 1), ahead)).toBe("");
+    expect(check(seen)).toContain("told that 0 are in use");
+  });
+
+  it("accepts a stale answer of a second copy, but no stale write", () => {
+    const world = worldOf();
+    world.addStale({ object: SHARD, asOf: at(5), until: at(100) });
+    expect(check([acquire(1, 10), get(50, 0)], world)).toBe("");
+    expect(check([acquire(1, 10), get(150, 0)], world)).toContain("told that 0 are in use");
+    expect(check([acquire(1, 10), acquire(2, 50)], world)).toContain("was granted 1 of at most 1");
+  });
+
+  it("lets a reset undo relaxed answers of its last milliseconds only", () => {
+    const world = worldOf();
+    world.addLife(SHARD, { begun: at(0), ended: at(40), isReset: true });
+    world.addLife(SHARD, { begun: at(60), ended: null, isReset: false });
+    const steps = [acquire(1, 10), get(70, 0)];
+    expect(check(steps, world, { undoneWithinMs: 50 })).toBe("");
+    expect(check(steps, world)).toContain("told that 0 are in use");
+    expect(check(steps, world, { undoneWithinMs: 20 })).toContain("told that 0 are in use");
+  });
+
+  const list = (
+    from: number,
+    rows: [name: string, consumption: number, mostHeld: number][],
+    isDump = false,
+  ): Step => ({
+    operation: { type: "list", prefix: "", isDump },
+    outcome: {
+      rows: rows.map(([name, consumption, mostHeld]) => ({ name, consumption, mostHeld })),
+    },
+    from,
+    to: from + 5,
+  });
+  const holders = (from: number, rows: [id: string, resources: number][]): Step => ({
+    operation: { type: "holders", name: "gpu" },
+    outcome: { holders: rows.map(([id, resources]) => ({ id, resources })) },
+    from,
+  });
+
+  it.each([
+    [
+      "a Dump without a semaphore in use",
+      [acquire(1, 10), list(20, [])],
+      '"gpu" was there all the while, but not listed',
+    ],
+    [
+      "a Dump with a semaphore twice",
+      [
+        acquire(1, 10),
+        list(20, [
+          ["gpu", 1, 1],
+          ["gpu", 1, 1],
+        ]),
+      ],
+      "listed more than once",
+    ],
+    [
+      "a Dump with a semaphore that was never used",
+      [list(20, [["cpu", 0, 0]])],
+      "absent all the while",
+    ],
+    [
+      "a Dump with a wrong figure",
+      [acquire(1, 10), list(20, [["gpu", 3, 3]])],
+      "told that 3 are in use",
+    ],
+    [
+      "a list of holders without one",
+      [acquire(1, 10), holders(20, [])],
+      '"id1" was there all the while',
+    ],
+    [
+      "a list of holders with one too many",
+      [
+        acquire(1, 10),
+        holders(20, [
+          ["id1", 1],
+          ["id2", 1],
+        ]),
+      ],
+      '"id2" was listed, but absent',
+    ],
+    [
+      "a list of holders with a wrong amount",
+      [acquire(1, 10), holders(20, [["id1", 2]])],
+      "connection 1 holds 2, but it was 1",
+    ],
+    [
+      "Stats with too few objects",
+      [acquire(1, 10), { operation: { type: "stats" }, outcome: { objects: 0 }, from: 20 }],
+      "Stats has 0 objects, expected 1 to 1",
+    ],
+  ] as [string, Step[], string][])("refuses %s", (_, steps, message) => {
+    expect(check(steps)).toContain(message);
+  });
+
+  it("accepts listings of what is held, and a Dump that begins a restarted shard again", () => {
+    const rows: [string, number, number][] = [["gpu", 1, 1]];
+    const seen = [list(20, rows), holders(30, [["id1", 1]])];
+    expect(check([acquire(1, 10), ...seen])).toBe("");
+    const world = worldOf();
+    world.addLife(SHARD, { begun: at(0), ended: at(21), isReset: true });
+    world.addLife(SHARD, { begun: at(22), ended: null, isReset: false });
+    const twice = [...rows, ...rows];
+    expect(check([acquire(1, 10), list(20, twice, true)], world)).toBe("");
+    expect(check([acquire(1, 10), list(20, twice)], world)).toContain("listed more than once");
+  });
+});
+
+describe("the checker of listings", () => {
+  const sure = (
+    key: string,
+    from: number,
+    leaves: Change["leaves"],
+    to = from + 1,
+  ): [string, Change] => [key, { leaves, from: at(from), to: at(to), certainty: "done" }];
+  const open = (key: string, from: number, leaves: Change["leaves"]): [string, Change] => [
+    key,
+    { leaves, from: at(from), to: NEVER, certainty: "open" },
+  ];
+
+  /** A listing from 100 to 200. */
+  function check(changes: [string, Change][], rows: string[], isComplete = true): string {
+    const things = new Things(() => new Durations(new ClockHistory(), SHARD));
+    for (const [key, change] of changes) things.note(key, change);
+    const [begun, ended] = [at(100), at(200)];
+    const includes = (key: string): boolean => key.startsWith("k");
+    const listing = { what: "LIST", begun, ended, isComplete, rows, includes };
+    return messagesOf(checkListing(listing, things.between(begun, ended)));
+  }
+
+  it("accepts what stayed once, and either answer about what came, went or is uncertain", () => {
+    const changes = [
+      sure("k stays", 10, "present"),
+      sure("k came", 150, "present"),
+      sure("k went", 10, "present"),
+      sure("k went", 150, "absent"),
+      open("k unknown", 10, "present"),
+      sure("k removed unknown", 10, "present"),
+      open("k removed unknown", 50, "absent"),
+    ];
+    const uncertain = ["k came", "k went", "k unknown", "k removed unknown"];
+    expect(check(changes, ["k stays"])).toBe("");
+    expect(check(changes, ["k stays", ...uncertain])).toBe("");
+    expect(check(changes, [], false)).toBe("");
+  });
+
+  it.each([
+    [
+      "without a thing that stayed",
+      [sure("k", 10, "present")],
+      [],
+      'Listings: k: LIST, from #100 to #200: "k" was there all the while, but not listed',
+    ],
+    ["with a thing twice", [sure("k", 10, "present")], ["k", "k"], '"k" was listed more than once'],
+    [
+      "with a thing that was removed before",
+      [sure("k", 10, "present"), sure("k", 50, "absent")],
+      ["k"],
+      "absent all the while",
+    ],
+    ["with a thing that came later", [sure("k", 250, "present")], ["k"], "absent all the while"],
+    ["with a thing that never was", [], ["k"], "absent all the while"],
+    [
+      "with a thing of another prefix",
+      [sure("other", 10, "present")],
+      ["other"],
+      "not what was asked for",
+    ],
+    [
+      "that broke off, with a thing twice",
+      [sure("k", 10, "present")],
+      ["k", "k"],
+      "more than once",
+    ],
+  ] as [string, [string, Change][], string[], string][])(
+    "refuses one %s",
+    (title, changes, rows, message) => {
+      expect(check(changes, rows, !title.includes("broke off"))).toContain(message);
+    },
+  );
+
+  it("knows what has expired for certain, and what is about to", () => {
+    const lives = (livesMs: number): [string, Change] => [
+      "k",
+      { ...sure("k", 10, "present")[1], livesMs: { fromMs: livesMs, toMs: livesMs } },
+    ];
+    expect(check([lives(50)], [])).toBe("");
+    expect(check([lives(50)], ["k"])).toContain("absent all the while");
+    expect(check([lives(140)], [])).toBe("");
+    expect(check([lives(140)], ["k"])).toBe("");
+    expect(check([lives(500)], ["k"])).toBe("");
+    expect(check([lives(500)], [])).toContain("there all the while");
+  });
+});
