@@ -68,7 +68,7 @@ const QUICK_ROUNDS = 5;
 const FIRST_WARM_UP_MS = 1000;
 const DEPTH = 32;
 const MANY_KEYS = 32;
-/** Decisions that a message asks for where throughput is measured: so many that the message itself hardly counts. */
+/** Decisions of one message where throughput is measured: enough that the message itself costs little beside them. */
 const FAST_LOOP = 4096;
 const CALL_LOOP = 16;
 /** Calls of many decisions. */

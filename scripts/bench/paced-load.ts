@@ -1,9 +1,9 @@
 /**
- * Load generator for rate limits at a steady rate: asks a Worker for checks, so many a second, over several WebSockets in
- * turn, and reads what the platform would have billed meanwhile.
+ * Load generator for rate limits at a steady rate: sends a Worker a fixed number of checks a second, over several
+ * WebSockets in turn, and reads the usage that the platform would have billed.
  *
- * Takes a `PacedLoad` as JSON in its first argument and prints a `PacedMeasurement` as JSON. Where the Worker is not fast
- * enough, fewer checks are made: a bounded number of them is under way.
+ * Takes a `PacedLoad` as JSON in its first argument and prints a `PacedMeasurement` as JSON. A Worker that is too slow gets
+ * fewer checks, as the number of unanswered ones is bounded.
  */
 import { WebSocketClient } from "./web-socket.ts";
 import {

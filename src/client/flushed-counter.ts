@@ -35,18 +35,18 @@ export interface CounterBackend {
  * const options: FlushedCounterOptions = { flushMs: 1_000, ttlMs: 86_400_000, waitUntil };
  */
 export interface FlushedCounterOptions {
-  /** TTL of a counter where there is none yet, in ms, from 1; one that exists keeps its own. */
+  /** TTL of a counter that a flush creates, in ms, from 1; an existing counter keeps its own. */
   readonly ttlMs: number;
   /** How long increments are gathered before they are sent, in ms: 10 to 10,000; 1,000 unless given. */
   readonly flushMs?: number;
-  /** Keys that are gathered: 1 to 10,000; 10,000 unless given. Before one more, they are sent at once. */
+  /** Most keys that are gathered: 1 to 10,000; 10,000 unless given. An increment of one more sends them first. */
   readonly keysMax?: number;
   /**
    * Keeps a flush alive after the response to a request: `waitUntil` of `cloudflare:workers`. A Worker must give it, except
    * to the counter of an embedded server, which has it.
    */
   readonly waitUntil?: (work: Promise<unknown>) => void;
-  /** Called when a flush that nobody awaits has failed, in whole or in part; unless given, a warning is logged. */
+  /** Called when a flush in the background has failed, in whole or in part; unless given, a warning is logged. */
   readonly onError?: (error: ThrottrError) => void;
   /** The clock of the runtime unless given. */
   readonly clock?: Clock;
@@ -155,7 +155,7 @@ export class FlushedCounter {
     await this.#send();
   }
 
-  /** Sends what was gathered, and takes no more: for the end of a process. Close it before its client. */
+  /** Sends the gathered increments, and rejects later ones: for the end of a process. Close it before its client. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.flush();
@@ -180,7 +180,7 @@ export class FlushedCounter {
     );
   }
 
-  /** Work that nobody awaits. */
+  /** Runs work in the background, and reports its failure. */
   #run(work: Promise<void>): void {
     const { waitUntil, onError = warn } = this.#options;
     const done = work.catch((error: unknown) => onError(error as ThrottrError));

@@ -2,9 +2,9 @@
  * Charges limits of one or several shards: all of them, or none.
  *
  * Limits of one shard are one step of its engine. Over several shards each charges its part under an id, all at once;
- * where one refuses, or its answer stays out, the others are told to give back what they charged under the id. So for one
- * round trip other callers may be refused by a charge that does not last. A door that ends in between leaves charges
- * standing: too much may be refused then, and never too much allowed.
+ * if one refuses or does not answer in time, the door tells the others to give back what they charged under the id. So for
+ * one round trip, a charge that is then given back may refuse other callers. A door that ends in between leaves its charges in
+ * place: the limits then refuse too much, and never allow too much.
  */
 import { refusalOf } from "../base/failure.ts";
 import { inTime, withTimeout } from "../base/in-time.ts";

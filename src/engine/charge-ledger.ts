@@ -1,10 +1,10 @@
 /**
  * The charge ledger: what was charged to limits, and may still be given back.
  *
- * A bucket that lacks 10 units can take 10 back, whoever gives them. So every open charge has a *right*: at first its
- * units. A bucket that refills uses up the rights, the oldest first, until all of them together are no more than it
- * lacks. What is given back then leaves the bucket as it would be had it charged less in the first place; without
- * rights, a caller could let a bucket refill, give back, and find more than a burst in it.
+ * A bucket that lacks 10 units can take back 10 in all, from any of its open charges. So each open charge has a *right*,
+ * the most that it may give back: at first its units. A bucket that refills cuts the rights, the oldest first, until their
+ * sum is at most what it lacks. A return then leaves the bucket at the level that a smaller charge would have left.
+ * Without rights, a caller could let a bucket refill, give units back, and find more than a burst in it.
  *
  * The ledger is memory of the shard. A charge that it does not have counts as spent: a restart, a state that a SET or a
  * purge has replaced, or want of room lose units, and never admit more. Reservations are

@@ -1,8 +1,8 @@
 /**
  * The command DRAW: an allowance of a rate limit, which a caller spends without asking for each unit.
  *
- * Units are charged before the caller has them. So whatever becomes of the caller, its message or this shard, no more is
- * spent than was charged.
+ * Units are charged before the caller gets them. So a crash of the caller or of this shard, or a lost message, can lose
+ * units, and never makes a caller spend more than was charged.
  */
 import type { ByteWriter } from "../wire/bytes.ts";
 import { writeDecision } from "../wire/edge/decision.ts";
@@ -103,7 +103,7 @@ export class DrawCommands {
       this.#reservations.noteState(frame, key, working.state!);
     } else if (working.state !== null) this.#records.countRead();
     const leaseNs = BigInt(leaseMs) * NS_PER_MS;
-    // For a cost above the limit no wait helps, so its caller is none of those that wait.
+    // No wait helps a cost above the limit, so its caller gets no pause.
     const isNever = !decision.allowed && decision.retryAfterNs === null;
     const got = { isRefused: !decision.allowed, isShort: units < wanted, pauseNsMax: leaseNs };
     const pauseNs = isNever ? 0n : this.#ledger.pauseNs(key, working.state, got, nowNs);

@@ -27,7 +27,7 @@ export interface LimitEntry {
   /** An integer from 1. */
   readonly cost: number;
   readonly returns: readonly DrawnUnits[];
-  /** The configuration goes on to the end of the entry, and is not checked. */
+  /** Where the configuration begins. It takes the rest of the entry, and is not checked here. */
   readonly configurationAt: number;
 }
 

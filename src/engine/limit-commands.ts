@@ -123,7 +123,7 @@ export class LimitCommands {
     }
   }
 
-  /** A reservation is one decision, and settling it is none. */
+  /** A reservation counts as one decision; settling it does not count. */
   #reserve(frame: CommandFrame): void {
     const count = this.#reserves.reserve(frame);
     if (count !== null) this.#countDecisions(frame, count.isAllowed, count.hash, 1);

@@ -57,13 +57,16 @@ export const COUNTS_PAUSE_MS_MAX = 60_000;
 
 /** Draws of all keys, and keys with a pause. A stranger can draw from any number of keys. */
 export const DRAWS_MAX = 16_384;
-/** So many closed charges stay in the lists of any key, so that short lists are not compacted at each charge. */
+/** A key's lists keep up to this many closed charges, so that short lists are not compacted at each close. */
 export const CLOSED_CHARGES_MIN = 16;
 /** Cancels at a shard that come before their charge: the oldest are dropped first. */
 export const CANCELLED_IDS_MAX = 16_384;
 /** How far apart callers are told to ask again. */
 export const ASK_SLOT_NS = 5_000_000n;
-/** Callers that are granted something go on asking while no more than this is ahead of them: so a few get the whole limit. */
+/**
+ * A caller that is granted units gets no pause while the slots ahead of it take at most this long. So a few callers get
+ * the whole limit.
+ */
 export const ASK_BACKLOG_NS = 100_000_000n;
 /** Parsed configurations that a shard remembers; it forgets all of them when there would be more. */
 export const LIMITERS_REMEMBERED_MAX = 1024;

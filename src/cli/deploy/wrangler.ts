@@ -78,7 +78,7 @@ interface Installed {
   readonly node: string | undefined;
 }
 
-/** An installed package, as the first of these places finds it; null where there is none. */
+/** Looks an installed package up from each place in turn; null if no place finds it. */
 function installed(name: string, places: readonly string[]): Installed | null {
   for (const place of places) {
     try {

@@ -275,6 +275,6 @@ function limiterOf<State>(strategy: Strategy<State>, names: readonly string[]): 
   };
 }
 
-/** A caller draws at most one in so many of the units that remain: others ask as well. */
+/** A draw gets at most the remaining units divided by this, so that other callers get some, too. */
 const DRAW_PARTS = 4;
 const NOTHING = { units: 0, lifeNs: 0n } as const;

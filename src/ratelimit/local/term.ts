@@ -1,7 +1,7 @@
 /** How long units of a limit may be spent after they were drawn. */
 import type { LimitStrategy } from "../../wire/edge/limit.ts";
 
-/** An allowance lives at most one in so many of its window: so no bound is more than 10 % above its limit. */
+/** An allowance lives at most a tenth of its window, so no bound is more than 10 % above its limit. */
 const TERM_PARTS = 10;
 /** A message to a shard takes about as long: units that live no longer would be gone before they can be spent. */
 const TERM_MS_MIN = 20;
