@@ -1,0 +1,50 @@
+import { note } from "../note.ts";
+import { Probe } from "./env.ts";
+import type { Parcel } from "./calls.ts";
+
+/** Notes what it receives: what it doesn't note has not left the sender. */
+export class Ear extends Probe {
+  readonly party = "ear";
+
+  hear(line: string): string {
+    this.note(line);
+    return `heard ${line}`;
+  }
+
+  async hearSlowly(line: string): Promise<string> {
+    this.note(line);
+    await scheduler.wait(30);
+    this.note(`${line} is over`);
+    return `heard ${line}`;
+  }
+
+  async hang(): Promise<void> {
+    this.note("hangs");
+    await new Promise(() => {});
+  }
+
+  take(parcel: Parcel): Parcel {
+    this.note(`takes ${parcel.count} ${parcel.bytes.join()} of ${parcel.bytes.buffer.byteLength}`);
+    return parcel;
+  }
+
+  throwError(): void {
+    throw Object.assign(new RangeError("too far"), { code: "far" });
+  }
+
+  abort(reason: string): void {
+    this.ctx.abort(reason);
+  }
+
+  /** A WebSocket for a request that upgrades; else notes the path. */
+  override fetch(request: Request): Response {
+    if (request.headers.get("Upgrade") !== "websocket") {
+      this.note(`fetch ${new URL(request.url).pathname}`);
+      return new Response("fetched");
+    }
+    const { 0: client, 1: server } = new WebSocketPair();
+    server.accept();
+    server.addEventListener("message", ({ data }) => note("ear's socket", String(data)));
+    return new Response(null, { status: 101, webSocket: client });
+  }
+}

@@ -1,0 +1,256 @@
+/** WebSockets of objects: hibernation, attachments, closing, and what cuts them. */
+import { CUT, tell, type Scenario } from "../lab.ts";
+
+export const sockets: readonly Scenario[] = [
+  {
+    title: "messages of a socket arrive in order, the next one also while a handler waits",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        for (const message of ["one", "slow", "two"]) socket.send(message);
+        await lab.until("client", "re slow");
+      },
+    ],
+    expected: {
+      host: [
+        "starts with no sockets",
+        "one, attachment 1",
+        "slow, attachment 1",
+        "two, attachment 1",
+      ],
+      client: ["re one", "re two", "re slow"],
+    },
+  },
+  {
+    title: "an attachment is copied when it is stored",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send("attach");
+        socket.send("last");
+        await lab.until("client", "re last");
+      },
+    ],
+    expected: {
+      client: [CUT, "re attach", "re last"],
+      host: ["starts with no sockets", "attach, attachment 1", "last, attachment 2"],
+    },
+  },
+  {
+    title: "no message is delivered while blockConcurrencyWhile runs",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        const plain = await lab.connect("Host", "/plain", "plain client");
+        const blocking = lab.stub("Host").block();
+        await lab.until("host", "blocks");
+        socket.send("one");
+        plain.send("two");
+        await blocking;
+        await lab.until("client", "re one");
+        await lab.until("plain client", "re two");
+      },
+    ],
+    expected: {
+      client: [CUT, "re one"],
+      host: ["starts with no sockets", "blocks", "block ends", "one, attachment 1", "plain two"],
+      "plain client": ["re two"],
+    },
+  },
+  {
+    title: "a handler that throws harms neither its socket nor its object",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send("throw");
+        socket.send("last");
+        await lab.until("client", "re last");
+      },
+    ],
+    expected: {
+      "plain client": [CUT],
+      client: [CUT, "re last"],
+      host: ["starts with no sockets", "throw, attachment 1", "last, attachment 1"],
+    },
+  },
+  {
+    title: "the automatic answer comes without the object, also where it is evicted",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        await lab.evict("Host");
+        socket.send("ping");
+        await lab.until("client", "pong");
+      },
+    ],
+    expected: {
+      client: [CUT, "pong"],
+      host: ["starts with no sockets"],
+    },
+  },
+  {
+    title: "a socket that its client closes is still listed in its handler, and not afterwards",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.close(4001, "by the client");
+        await lab.until(
+          "host",
+          "closed 4001 by the client clean, attachment 1, state 2, 1 sockets",
+        );
+        await lab.wait(50);
+        lab.note("host", `${await lab.stub("Host").socketCount()} sockets`);
+      },
+    ],
+    expected: {
+      client: [CUT],
+      host: [
+        "starts with no sockets",
+        "closed 4001 by the client clean, attachment 1, state 2, 1 sockets",
+        "0 sockets",
+      ],
+    },
+  },
+  {
+    title: "an object that closes a socket gets its close event, and can't send any more",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send("close");
+        await lab.until("client", "close 4000 by the host clean");
+        await lab.wait(50);
+        lab.note("host", `${await lab.stub("Host").socketCount()} sockets`);
+        lab.note("client", `state ${socket.readyState}`);
+      },
+    ],
+    expected: {
+      client: [CUT, "close 4000 by the host clean", "state 3"],
+      host: [
+        "starts with no sockets",
+        "close, attachment 1",
+        "state 2, 1 sockets",
+        "TypeError: Can't call WebSocket send() after close().",
+        "closed 4000 by the host clean, attachment 1, state 3, 1 sockets",
+        "0 sockets",
+      ],
+    },
+  },
+  {
+    title:
+      "a hibernating socket outlives an eviction with its attachment, and its message wakes the object",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send("attach");
+        await lab.until("client", "re attach");
+        await lab.evict("Host");
+        lab.note("host", "is evicted");
+        socket.send("last");
+        await lab.until("client", "re last");
+      },
+    ],
+    expected: {
+      host: [
+        "starts with no sockets",
+        "attach, attachment 1",
+        "is evicted",
+        "starts with attachment 2",
+        "last, attachment 2",
+      ],
+      client: ["re attach", "re last"],
+    },
+  },
+  {
+    title: "an object that wakes for another reason can send to its sleeping sockets",
+    phases: [
+      async (lab) => {
+        await lab.connect("Host", "/", "client");
+        await lab.evict("Host");
+        await lab.stub("Host").push("pushed");
+        await lab.until("client", "pushed");
+      },
+    ],
+    expected: {
+      client: [CUT, "pushed"],
+      host: ["starts with no sockets", "starts with attachment 1"],
+    },
+  },
+  {
+    title: "a socket that closes while its object sleeps wakes it",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        await lab.evict("Host");
+        socket.close(4001, "asleep");
+        await lab.until("host", "closed 4001 asleep clean, attachment 1, state 2, 1 sockets");
+      },
+    ],
+    expected: {
+      client: [CUT],
+      host: [
+        "starts with no sockets",
+        "starts with attachment 1",
+        "closed 4001 asleep clean, attachment 1, state 2, 1 sockets",
+      ],
+    },
+  },
+  {
+    title: "an abort cuts all sockets of the object, without any close event there",
+    phases: [
+      async (lab) => {
+        await lab.connect("Host", "/", "client");
+        await lab.connect("Host", "/plain", "plain client");
+        await tell(lab, "caller", lab.stub("Host").abort("on purpose"));
+        await lab.until("client", CUT);
+        await lab.until("plain client", CUT);
+        lab.note("host", `${await lab.stub("Host").socketCount()} sockets`);
+      },
+    ],
+    expected: {
+      client: [CUT, CUT],
+      host: ["starts with no sockets", "starts with no sockets", "0 sockets"],
+      caller: ["Error: on purpose (durableObjectReset)"],
+      "plain client": [CUT],
+    },
+  },
+  {
+    title: "messages behind one that aborts the object are lost",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send("abort");
+        socket.send("behind");
+        await lab.until("client", CUT);
+        lab.note("client", `state ${socket.readyState}`);
+        lab.note("host", `${await lab.stub("Host").socketCount()} sockets`);
+      },
+    ],
+    expected: {
+      host: [
+        "starts with no sockets",
+        "abort, attachment 1",
+        "starts with no sockets",
+        "0 sockets",
+      ],
+      client: [CUT, "state 2"],
+    },
+  },
+  {
+    title: "a fault that aborts all objects cuts all their sockets",
+    phases: [
+      async (lab) => {
+        await lab.connect("Host", "/", "client");
+        await lab.connect("Host", "/plain", "plain client");
+        await lab.abortAll();
+        await lab.until("client", CUT);
+        await lab.until("plain client", CUT);
+        lab.note("host", `${await lab.stub("Host").socketCount()} sockets`);
+      },
+    ],
+    expected: {
+      host: ["starts with no sockets", "starts with no sockets", "0 sockets"],
+      "plain client": [CUT],
+      client: [CUT],
+    },
+  },
+];

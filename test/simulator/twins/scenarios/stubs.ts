@@ -1,0 +1,147 @@
+/** Calls to objects: when arguments are copied, in which order they arrive, and what is left of a stub after an error. */
+import { tell, type Scenario } from "../lab.ts";
+
+export const stubs: readonly Scenario[] = [
+  {
+    title:
+      "arguments and results are copied when the call is made and when the method has returned",
+    phases: [
+      async (lab) => {
+        const writer = lab.stub("Writer");
+        await writer.prepare();
+        const { count, bytes } = await writer.passAndChange();
+        lab.note("caller", `gets ${count} ${bytes.join()} of ${bytes.buffer.byteLength}`);
+      },
+    ],
+    expected: {
+      ear: ["takes 1 2,3 of 4"],
+      writer: ["gets back 1 2,3"],
+      caller: ["gets 1 2,3 of 4"],
+    },
+  },
+  {
+    title: "calls on one stub arrive in their order, whether they wait for a row or not",
+    phases: [
+      async (lab) => {
+        const writer = lab.stub("Writer");
+        await writer.prepare();
+        await writer.sendAroundRow();
+      },
+    ],
+    expected: {
+      ear: ["before the row", "behind the row", "last"],
+    },
+  },
+  {
+    title: "calls wait for an object that is still starting, and keep their order",
+    phases: [
+      async (lab) => {
+        const starter = lab.stub("SlowStarter");
+        await Promise.all(["one", "two", "three"].map((line) => starter.call(line)));
+      },
+    ],
+    expected: {
+      ear: ["from the constructor"],
+      starter: ["one, ready", "two, ready", "three, ready"],
+    },
+  },
+  {
+    title:
+      "calls to an object that can't start fail with the error of its constructor, and a new stub tries again",
+    phases: [
+      async (lab) => {
+        const starter = lab.stub("FaultyStarter");
+        await Promise.all([
+          tell(lab, "one", starter.call("one")),
+          tell(lab, "two", starter.call("two")),
+        ]);
+        await tell(lab, "same stub", starter.call("three"));
+        await tell(lab, "new stub", lab.stub("FaultyStarter").call("four"));
+      },
+    ],
+    expected: {
+      starter: ["can't start", "can't start"],
+      one: ["Error: no start (durableObjectReset)"],
+      two: ["Error: no start (durableObjectReset)"],
+      "same stub": ["Error: no start (durableObjectReset)"],
+      "new stub": ["Error: no start (durableObjectReset)"],
+    },
+  },
+  {
+    title:
+      "an error that a method throws reaches the caller with its type, and the stub stays whole",
+    phases: [
+      async (lab) => {
+        const ear = lab.stub("Ear");
+        await tell(lab, "caller", ear.throwError());
+        await tell(lab, "caller", ear.hear("afterwards"));
+      },
+    ],
+    expected: {
+      caller: ["RangeError: too far (remote)", "heard afterwards"],
+      ear: ["afterwards"],
+    },
+  },
+  {
+    title:
+      "all stubs that were used before a reset stay broken, and a new one reaches a new instance",
+    phases: [
+      async (lab) => {
+        const [one, two, unused] = [lab.stub("Ear"), lab.stub("Ear"), lab.stub("Ear")];
+        await one.hear("first");
+        await two.hear("second");
+        const hanging = [tell(lab, "one", one.hang()), tell(lab, "two", two.hang())];
+        await lab.until("ear", "hangs", 2);
+        await tell(lab, "aborting", one.abort("on purpose"));
+        await Promise.all(hanging);
+        await tell(lab, "one", one.hear("by a used stub"));
+        await tell(lab, "two", two.hear("by another used stub"));
+        await tell(lab, "unused", unused.hear("by an unused stub"));
+        await tell(lab, "new", lab.stub("Ear").hear("by a new stub"));
+      },
+    ],
+    expected: {
+      ear: ["first", "second", "hangs", "hangs", "by an unused stub", "by a new stub"],
+      one: ["Error: on purpose (durableObjectReset)", "Error: on purpose (durableObjectReset)"],
+      two: ["Error: on purpose (durableObjectReset)", "Error: on purpose (durableObjectReset)"],
+      aborting: ["Error: on purpose (durableObjectReset)"],
+      unused: ["heard by an unused stub"],
+      new: ["heard by a new stub"],
+    },
+  },
+  {
+    title:
+      "calls on a stub behind one that resets the object fail with it, and are never delivered",
+    phases: [
+      async (lab) => {
+        const [one, two] = [lab.stub("Ear"), lab.stub("Ear")];
+        await one.hear("first");
+        await two.hear("second");
+        await Promise.all([
+          tell(lab, "aborting", one.abort("on purpose")),
+          tell(lab, "behind", one.hear("behind")),
+          tell(lab, "two", two.hear("on another stub")),
+        ]);
+      },
+    ],
+    expected: {
+      ear: ["first", "second"],
+      aborting: ["Error: on purpose (durableObjectReset)"],
+      behind: ["Error: on purpose (durableObjectReset)"],
+      two: ["Error: on purpose (durableObjectReset)"],
+    },
+  },
+  {
+    title: "a call goes on in the callee when its caller was reset, and its answer is lost",
+    phases: [
+      async (lab) => {
+        await tell(lab, "caller", lab.stub("Writer").abortWhileCalling());
+        await lab.wait(100);
+      },
+    ],
+    expected: {
+      ear: ["slow", "slow is over"],
+      caller: ["Error: while a call is on its way (durableObjectReset)"],
+    },
+  },
+];
