@@ -5,12 +5,9 @@
  * A shard's time follows its clock forwards at once. It never goes back: where its clock does, its time stands still for as
  * long as no reading was taken, and then goes on at nine tenths of the pace.
  */
+import type { MsSpan } from "../../support/models/span.ts";
 
-/** Between two moments, both inclusive. */
-export interface MsSpan {
-  readonly fromMs: number;
-  readonly toMs: number;
-}
+export type { MsSpan };
 
 interface Step {
   readonly atMs: number;

@@ -1,0 +1,392 @@
+/**
+ * Whether calls on one key have an order that explains their answers: each takes effect at one moment between its begin and its
+ * end, those of one connection in the order in which they were sent. A call with an unknown outcome takes effect at any moment
+ * after its begin until nothing is left of it, or never.
+ *
+ * The search is that of Wing and Gong, with Lowe's memory of what has been tried. It tries the likely order first: a call whose
+ * answer fits is the next one, else the call that ends first, which lets the others take effect as late as they can. So it goes
+ * through thousands of calls in milliseconds where there is an order.
+ */
+import type { MsSpan } from "../../support/models/span.ts";
+import { isAnswered, type Call } from "./history.ts";
+
+export interface Specification<State, Operation, Outcome> {
+  readonly initial: State;
+  /**
+   * The states that a call may leave that is executed at some moment of a span of true time: those in which its answer is
+   * right; all for null, an answer that is not known. The same object where the call changes nothing.
+   */
+  readonly statesAfter: (
+    state: State,
+    operation: Operation,
+    outcome: Outcome | null,
+    at: MsSpan,
+  ) => readonly State[];
+  /** Whether few states can be answered like that: where it fits, it is likely to have happened there. */
+  readonly isTelling: (outcome: Outcome) => boolean;
+  /** Equal for equal states. */
+  readonly nameOf: (state: State) => string;
+  /** Equal for calls that any state answers alike, and that leave the same state; null for one that has no equal. */
+  readonly twinOf: (operation: Operation, outcome: Outcome | null) => string | null;
+}
+
+/** Where no order goes on. */
+export interface Stuck<State, Operation, Outcome> {
+  /** No order explains the calls up to the answer of this one. */
+  readonly call: Call<Operation, Outcome>;
+  /** What the calls before it may have left. */
+  readonly states: readonly State[];
+}
+
+export type Linearization<State, Operation, Outcome> =
+  /** `undecided`: the search was given up, as too many calls overlap. */
+  | { readonly verdict: "explained" | "undecided" }
+  | { readonly verdict: "stuck"; readonly stuck: Stuck<State, Operation, Outcome> };
+
+/** Points of a search before it is given up: some 0.2 s. */
+const POINTS_MAX = 100_000;
+const STATES_SHOWN = 5;
+
+interface Entry<Operation, Outcome> {
+  readonly call: Call<Operation, Outcome>;
+  readonly beginTick: number;
+  /** Of an unknown outcome: from when on it can no longer take effect. */
+  readonly endTick: number;
+  readonly endMs: number;
+  readonly connection: number | null;
+  readonly outcome: Outcome | null;
+  readonly isTelling: boolean;
+  /** Of an unknown outcome: indices of the known calls that its connection sent before and after it; -1 for none. */
+  readonly before: number;
+  after: number;
+  /** Undefined until it is asked for. */
+  twin: string | null | undefined;
+}
+
+/** A state, and the calls that have taken effect on the way to it. */
+interface Point<State> {
+  readonly state: State;
+  /** All known calls before this index have taken effect. */
+  readonly from: number;
+  /** Those from it on that have, by a bit each. */
+  readonly beyond: bigint;
+  readonly unknown: bigint;
+}
+
+/** The known calls that may be next: they began before any that is left has ended. */
+interface Turn {
+  readonly left: readonly number[];
+  /** The one that ends first. */
+  readonly first: number;
+}
+
+interface OpenPoint<State> {
+  readonly point: Point<State>;
+  readonly turn: Turn;
+  /** The call that is likely the next one, when it was tried: what is left is to try the others. */
+  readonly tried: number | null;
+}
+
+const bit = (i: number): bigint => 1n << BigInt(i);
+
+/** Judges calls on one key, in the order in which they began. Those that were refused are left out. */
+export function linearize<State, Operation, Outcome>(
+  specification: Specification<State, Operation, Outcome>,
+  calls: readonly Call<Operation, Outcome>[],
+): Linearization<State, Operation, Outcome> {
+  return new Search(specification, calls).run();
+}
+
+class Search<State, Operation, Outcome> {
+  readonly #specification: Specification<State, Operation, Outcome>;
+  readonly #known: Entry<Operation, Outcome>[] = [];
+  readonly #unknown: Entry<Operation, Outcome>[] = [];
+  /** Of known calls, in the order of their ends. */
+  readonly #ranks: readonly number[];
+  readonly #open = new OpenPoints<State>();
+  readonly #names = new Set<string>();
+  #stuckAt = -1;
+  #stuckStates: State[] = [];
+
+  constructor(
+    specification: Specification<State, Operation, Outcome>,
+    calls: readonly Call<Operation, Outcome>[],
+  ) {
+    this.#specification = specification;
+    const latest = new Map<number, number>();
+    for (const call of calls) {
+      if (call.outcome === "refused") continue;
+      const { connection, begun, settled } = call;
+      const before = connection === null ? -1 : (latest.get(connection) ?? -1);
+      const common = {
+        call,
+        beginTick: begun.tick,
+        connection,
+        before,
+        after: -1,
+        twin: undefined,
+      };
+      if (isAnswered(call)) {
+        const { outcome, ended } = call;
+        if (connection !== null) this.#noteOnConnection(connection, latest);
+        const isTelling = specification.isTelling(outcome);
+        this.#known.push({ ...common, outcome, isTelling, endTick: ended.tick, endMs: ended.ms });
+      } else {
+        const endTick = settled?.tick ?? Infinity;
+        this.#unknown.push({
+          ...common,
+          outcome: null,
+          isTelling: false,
+          endTick,
+          endMs: settled?.ms ?? Infinity,
+        });
+      }
+    }
+    this.#ranks = ranksOf(this.#known);
+  }
+
+  /** The known call that comes next is the latest of its connection, and follows the unknown ones of it. */
+  #noteOnConnection(connection: number, latest: Map<number, number>): void {
+    const index = this.#known.length;
+    latest.set(connection, index);
+    for (const entry of this.#unknown) {
+      if (entry.connection === connection && entry.after === -1) entry.after = index;
+    }
+  }
+
+  run(): Linearization<State, Operation, Outcome> {
+    if (this.#known.length === 0) return { verdict: "explained" };
+    this.#add({ state: this.#specification.initial, from: 0, beyond: 0n, unknown: 0n });
+    for (let points = 0; points < POINTS_MAX; points++) {
+      const open = this.#open.take();
+      if (open === null) return { verdict: "stuck", stuck: this.#stuck };
+      const isExplained = open.tried === null ? this.#tryLikely(open) : this.#tryOthers(open);
+      if (isExplained) return { verdict: "explained" };
+    }
+    return { verdict: "undecided" };
+  }
+
+  /** Lets the call take effect that is likely the next one. True when no call is left. */
+  #tryLikely(open: OpenPoint<State>): boolean {
+    const { point, turn } = open;
+    const [next, states] = this.#likelyNext(point, turn);
+    if (states.length === 0) return this.#tryOthers(open);
+    for (const state of states) {
+      const after = this.#withKnown(point, state, next);
+      if (after.from === this.#known.length) return true;
+      this.#add(after, true);
+    }
+    // What fits and changes nothing may as well happen now, where nothing else becomes impossible by it.
+    const isForced = states.includes(point.state) && this.#isFree(point, this.#known[next]!, turn);
+    if (!isForced) this.#open.add({ point, turn, tried: next }, this.#ranks[turn.first]!);
+    return false;
+  }
+
+  /** A call whose answer fits this state and hardly another, else the one that ends first, with what it leaves. */
+  #likelyNext(point: Point<State>, turn: Turn): readonly [number, readonly State[]] {
+    for (const i of turn.left) {
+      const entry = this.#known[i]!;
+      if (!entry.isTelling || !this.#isInTurn(i, turn)) continue;
+      const states = this.#after(point.state, entry);
+      if (states.length > 0) return [i, states];
+    }
+    const { first } = turn;
+    return [
+      first,
+      this.#isInTurn(first, turn) ? this.#after(point.state, this.#known[first]!) : [],
+    ];
+  }
+
+  /** Lets each other call take effect that may be next. */
+  #tryOthers({ point, turn, tried }: OpenPoint<State>): boolean {
+    if (!this.#isNew("from", point)) return false;
+    const next: Point<State>[] = [];
+    for (const i of turn.left) {
+      const entry = this.#known[i]!;
+      if (i === tried || !this.#isInTurn(i, turn) || this.#hasEarlierTwin(entry, turn)) continue;
+      const states = this.#after(point.state, entry);
+      next.push(...states.map((state) => this.#withKnown(point, state, i)));
+    }
+    for (const i of this.#unknownNext(point, turn)) {
+      const unknown = point.unknown | bit(i);
+      for (const state of this.#after(
+        point.state,
+        this.#unknown[i]!,
+        this.#known[turn.first]!.endMs,
+      )) {
+        // Without an effect it need not have happened.
+        if (state !== point.state) next.push({ ...point, state, unknown });
+      }
+    }
+    if (tried !== turn.first) this.#noteStuck(turn.first, point.state);
+    for (const each of next) if (this.#isNew("to", each)) this.#add(each);
+    return false;
+  }
+
+  #add(point: Point<State>, isLikely = false): void {
+    const turn = this.#turnOf(point);
+    this.#open.add({ point, turn, tried: null }, this.#ranks[turn.first]!, isLikely);
+  }
+
+  #turnOf({ from, beyond }: Point<State>): Turn {
+    const known = this.#known;
+    let first = from;
+    const left: number[] = [];
+    for (let i = from; i < known.length && known[i]!.beginTick < known[first]!.endTick; i++) {
+      if (i > from && (beyond & bit(i - from)) !== 0n) continue;
+      left.push(i);
+      if (known[i]!.endTick < known[first]!.endTick) first = i;
+    }
+    return { first, left };
+  }
+
+  #isNew(list: "from" | "to", { state, from, beyond, unknown }: Point<State>): boolean {
+    const name = `${list} ${from} ${beyond} ${unknown} ${this.#specification.nameOf(state)}`;
+    if (this.#names.has(name)) return false;
+    this.#names.add(name);
+    return true;
+  }
+
+  /** @param toMs when it must have taken effect, if it has not ended before */
+  #after(state: State, entry: Entry<Operation, Outcome>, toMs = Infinity): readonly State[] {
+    const { call, outcome, endMs } = entry;
+    const at = { fromMs: call.begun.ms, toMs: Math.min(endMs, toMs) };
+    return this.#specification.statesAfter(state, call.operation, outcome, at);
+  }
+
+  /** Requests of a connection are executed in the order in which they were sent. */
+  #isInTurn(i: number, { left }: Turn): boolean {
+    const { connection } = this.#known[i]!;
+    if (connection === null) return true;
+    return left.every((other) => other >= i || this.#known[other]!.connection !== connection);
+  }
+
+  /** Of two equal calls that may both be next, the one that ends first may as well be the first. */
+  #hasEarlierTwin(entry: Entry<Operation, Outcome>, turn: Turn): boolean {
+    const { connection, endTick } = entry;
+    const others = turn.left.map((i) => this.#known[i]!).filter((other) => other !== entry);
+    if (connection !== null && others.some((other) => other.connection === connection))
+      return false;
+    const twin = this.#twinOf(entry);
+    if (twin === null) return false;
+    return others.some((other) => other.endTick < endTick && this.#twinOf(other) === twin);
+  }
+
+  #twinOf(entry: Entry<Operation, Outcome>): string | null {
+    if (entry.twin === undefined) {
+      entry.twin = this.#specification.twinOf(entry.call.operation, entry.outcome);
+    }
+    return entry.twin;
+  }
+
+  /** The calls of unknown outcomes that may be next. */
+  #unknownNext(point: Point<State>, { first }: Turn): number[] {
+    if (this.#unknown.length === 0) return [];
+    const latest = this.#known[first]!.endTick;
+    const earliest = this.#latestBegin(point);
+    const next: number[] = [];
+    const twins = new Set<string>();
+    for (const [i, entry] of this.#unknown.entries()) {
+      if (entry.beginTick > latest) break;
+      if ((point.unknown & bit(i)) !== 0n || entry.endTick < earliest) continue;
+      if (entry.connection !== null && !this.#isUnknownInTurn(entry, i, point)) continue;
+      const twin = this.#twinOf(entry);
+      // Equal ones may as well happen in their order.
+      if (twin !== null && entry.connection === null && entry.endTick === Infinity) {
+        if (twins.has(twin)) continue;
+        twins.add(twin);
+      }
+      next.push(i);
+    }
+    return next;
+  }
+
+  /** All that its connection sent before and that is known has taken effect, and nothing that it sent later. */
+  #isUnknownInTurn(
+    { connection, before, after }: Entry<Operation, Outcome>,
+    i: number,
+    point: Point<State>,
+  ): boolean {
+    for (let later = i + 1; later < this.#unknown.length; later++) {
+      const isDone = (point.unknown & bit(later)) !== 0n;
+      if (isDone && this.#unknown[later]!.connection === connection) return false;
+    }
+    return isDone(before, point) && (after === -1 || !isDone(after, point));
+  }
+
+  /** Whether no unknown call that could be next is too late once this one has taken effect. */
+  #isFree(
+    point: Point<State>,
+    { beginTick, connection }: Entry<Operation, Outcome>,
+    turn: Turn,
+  ): boolean {
+    return this.#unknownNext(point, turn).every((i) => {
+      const other = this.#unknown[i]!;
+      return other.endTick > beginTick && (connection === null || other.connection !== connection);
+    });
+  }
+
+  /** The latest begin of a known call that has taken effect: nothing else takes effect before it. */
+  #latestBegin({ from, beyond }: Point<State>): number {
+    const last = beyond === 0n ? from - 1 : from + beyond.toString(2).length - 1;
+    return last < 0 ? -Infinity : this.#known[last]!.beginTick;
+  }
+
+  #withKnown({ from, beyond, unknown }: Point<State>, state: State, i: number): Point<State> {
+    if (i > from) return { state, from, beyond: beyond | bit(i - from), unknown };
+    let rest = beyond >> 1n;
+    let next = from + 1;
+    for (; (rest & 1n) !== 0n; rest >>= 1n) next++;
+    return { state, from: next, beyond: rest, unknown };
+  }
+
+  #noteStuck(first: number, state: State): void {
+    const known = this.#stuckAt < 0 ? -1 : this.#ranks[this.#stuckAt]!;
+    if (this.#ranks[first]! < known) return;
+    if (this.#ranks[first]! > known) this.#stuckStates = [];
+    this.#stuckAt = first;
+    const { nameOf } = this.#specification;
+    const isNew = !this.#stuckStates.some((other) => nameOf(other) === nameOf(state));
+    if (isNew && this.#stuckStates.length < STATES_SHOWN) this.#stuckStates.push(state);
+  }
+
+  get #stuck(): Stuck<State, Operation, Outcome> {
+    return { call: this.#known[this.#stuckAt]!.call, states: this.#stuckStates };
+  }
+}
+
+const isDone = (i: number, { from, beyond }: Point<unknown>): boolean =>
+  i < from || (beyond & bit(i - from)) !== 0n;
+
+/** The place of each in the order of their ends. */
+function ranksOf(entries: readonly { readonly endTick: number }[]): number[] {
+  const ranks: number[] = [];
+  const byEnd = entries
+    .map((_, i) => i)
+    .toSorted((a, b) => entries[a]!.endTick - entries[b]!.endTick);
+  for (const [rank, i] of byEnd.entries()) ranks[i] = rank;
+  return ranks;
+}
+
+/** Points from which a search goes on: those that have come farthest first, of these the likely ones, and then in their order. */
+class OpenPoints<State> {
+  readonly #ranks: { likely: OpenPoint<State>[]; others: OpenPoint<State>[]; taken: number }[] = [];
+  #farthest = -1;
+
+  add(point: OpenPoint<State>, rank: number, isLikely = false): void {
+    const ofRank = (this.#ranks[rank] ??= { likely: [], others: [], taken: 0 });
+    (isLikely ? ofRank.likely : ofRank.others).push(point);
+    this.#farthest = Math.max(this.#farthest, rank);
+  }
+
+  take(): OpenPoint<State> | null {
+    for (; this.#farthest >= 0; this.#farthest--) {
+      const ofRank = this.#ranks[this.#farthest];
+      if (ofRank === undefined) continue;
+      const { likely, others, taken } = ofRank;
+      if (likely.length > 0) return likely.pop()!;
+      if (taken < others.length) return others[ofRank.taken++]!;
+    }
+    return null;
+  }
+}

@@ -1,0 +1,367 @@
+/**
+ * Counters and buffers: requests on a key take effect one after the other, those of one connection in the order in which it sent
+ * them; a record past its time is absent; what was acknowledged is there; a call with an idempotency key is applied once.
+ *
+ * All of that is one question for each key: is there an order of its calls in which each answer is right? If there is none, the
+ * checker looks for one with one promise less, and so finds out which was broken.
+ */
+import {
+  agrees,
+  describeAnswer,
+  describeOperation,
+  describeRecord,
+  execute,
+  leftAt,
+  sharpened,
+  type Elapsed,
+  type RecordAnswer,
+  type RecordOperation,
+  type RecordState,
+} from "../../support/models/record.ts";
+import type { MsSpan } from "../../support/models/span.ts";
+import { ClockHistory } from "./clocks.ts";
+import {
+  describeCall,
+  isAnswered,
+  type AnsweredCall,
+  type Call,
+  type Violation,
+} from "./history.ts";
+import {
+  answerText,
+  checkSameAnswers,
+  isKept,
+  isStillKept,
+  repeats,
+  textOf,
+  type KeptAnswer,
+} from "./idempotency.ts";
+import { linearize, type Linearization, type Specification, type Stuck } from "./linearize.ts";
+
+export type RecordCall = Call<RecordOperation, RecordAnswer>;
+
+export interface RecordTerms {
+  readonly clocks: ClockHistory;
+  /** The object that owns a key, as `clocks` names it. */
+  readonly objectOf: (key: string) => string;
+  readonly idempotencyTtlMs: number;
+}
+
+export interface RecordsVerdict {
+  readonly violations: readonly Violation[];
+  /** Keys on which too many calls overlap to be judged. */
+  readonly undecided: readonly string[];
+  readonly keys: number;
+  /** Keys that were read when all their writes had ended: nothing that was acknowledged can have been lost unseen. */
+  readonly keysReadAtEnd: number;
+}
+
+/** @param calls in the order in which they began */
+export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): RecordsVerdict {
+  const violations: Violation[] = [];
+  const undecided: string[] = [];
+  let keysReadAtEnd = 0;
+  const byKey = Map.groupBy(calls, ({ operation }) => operation.key);
+  for (const [key, ofKey] of byKey) {
+    const check = new KeyCheck(key, ofKey, terms);
+    const violation = check.violation();
+    if (violation === "undecided") undecided.push(key);
+    else if (violation !== null) violations.push(violation);
+    if (isReadAtEnd(ofKey)) keysReadAtEnd++;
+  }
+  const elapsed = (key: string, since: MsSpan, at: MsSpan): MsSpan =>
+    terms.clocks.elapsed(terms.objectOf(key), since, at);
+  violations.push(...checkSameAnswers(calls, { ttlMs: terms.idempotencyTtlMs, elapsed }));
+  return { violations, undecided, keys: byKey.size, keysReadAtEnd };
+}
+
+const READS: readonly string[] = ["query", "get"];
+const isRead = ({ operation }: RecordCall): boolean => READS.includes(operation.name);
+
+function isReadAtEnd(calls: readonly RecordCall[]): boolean {
+  const end = calls.reduce((last, call) => {
+    if (isRead(call) || call.outcome === "refused") return last;
+    return Math.max(last, isAnswered(call) ? call.ended.tick : (call.settled?.tick ?? Infinity));
+  }, 0);
+  return calls.some((call) => isRead(call) && isAnswered(call) && call.begun.tick > end);
+}
+
+/** A record, and the answers that are kept for idempotency keys on it. */
+interface KeyState {
+  readonly record: RecordState;
+  readonly kept: readonly KeptAnswer[];
+}
+
+const INITIAL: KeyState = { record: null, kept: [] };
+
+/** Promises that a search may leave out, to find the broken one. */
+interface Leniency {
+  readonly elapsed?: Elapsed;
+  readonly forgetsAnswers?: boolean;
+}
+
+type Found = Linearization<KeyState, RecordOperation, RecordAnswer>;
+
+/** Writes before an answer that may be the lost one. */
+const SUSPECTS_MAX = 12;
+
+class KeyCheck {
+  readonly #key: string;
+  readonly #calls: readonly RecordCall[];
+  readonly #terms: RecordTerms;
+  readonly #elapsed: Elapsed;
+  /** Idempotency keys that came more than once. */
+  readonly #repeated: ReadonlySet<string>;
+
+  constructor(key: string, calls: readonly RecordCall[], terms: RecordTerms) {
+    this.#key = key;
+    // A read whose answer is not known says nothing.
+    this.#calls = calls.filter(
+      (call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)),
+    );
+    this.#terms = terms;
+    const object = terms.objectOf(key);
+    this.#elapsed = (since, at) => terms.clocks.elapsed(object, since, at);
+    this.#repeated = repeatedOf(calls);
+  }
+
+  violation(): Violation | "undecided" | null {
+    const found = this.#search(this.#calls);
+    if (found.verdict === "stuck") return this.#explain(found.stuck);
+    return found.verdict === "undecided" ? "undecided" : null;
+  }
+
+  #search(calls: readonly RecordCall[], leniency: Leniency = {}): Found {
+    return linearize(this.#specification(leniency), calls);
+  }
+
+  #isExplained(calls: readonly RecordCall[], leniency?: Leniency): boolean {
+    return this.#search(calls, leniency).verdict === "explained";
+  }
+
+  #specification({
+    elapsed = this.#elapsed,
+    forgetsAnswers = false,
+  }: Leniency): Specification<KeyState, RecordOperation, RecordAnswer> {
+    return {
+      initial: INITIAL,
+      statesAfter: (state, operation, outcome, at) =>
+        operation.once === undefined || forgetsAnswers || !this.#repeated.has(operation.once)
+          ? statesOf(state, operation, outcome, at, elapsed)
+          : this.#statesOnce(state, operation, outcome, at, elapsed),
+      isTelling: ({ record }) => (record?.quota ?? record?.value) !== undefined,
+      nameOf: ({ record, kept }) =>
+        kept.length === 0 ? nameOf(record) : nameOf(record) + answerText(kept),
+      twinOf: (operation, outcome) =>
+        operation.once === undefined ? textOf(operation) + answerText(outcome) : null,
+    };
+  }
+
+  /** A repeated call gets the answer of the first, unless that is forgotten. */
+  #statesOnce(
+    state: KeyState,
+    operation: RecordOperation,
+    outcome: RecordAnswer | null,
+    at: MsSpan,
+    elapsed: Elapsed,
+  ): KeyState[] {
+    const states: KeyState[] = [];
+    const once = operation.once!;
+    const text = textOf(operation);
+    const known = state.kept.find((answer) => answer.once === once);
+    const isThere = known !== undefined && isStillKept(known, at, elapsed);
+    if (isThere !== false && repeats(known!, text, outcome)) states.push(state);
+    if (isThere === true) return states;
+    const others = state.kept.filter((answer) => answer.once !== once);
+    const leftMs = this.#terms.idempotencyTtlMs;
+    const end = { since: at, left: { fromMs: leftMs, toMs: leftMs } };
+    for (const after of execute(state.record, operation, at, elapsed)) {
+      const { answer } = after;
+      if (outcome !== null && !agrees(answer, outcome)) continue;
+      const record = outcome === null ? after.state : sharpened(after.state, outcome, at, elapsed);
+      const keeps = isKept(answer);
+      if (keeps !== false) states.push({ record, kept: [...others, { once, text, answer, end }] });
+      if (keeps === true) continue;
+      states.push(
+        record === state.record && known === undefined ? state : { record, kept: others },
+      );
+    }
+    return states;
+  }
+
+  /** Which promise was broken: the one without which there is an order. */
+  #explain(stuck: Stuck<KeyState, RecordOperation, RecordAnswer>): Violation {
+    const call = stuck.call as AnsweredCall<RecordOperation, RecordAnswer>;
+    const [promise, reason] = this.#reason(call);
+    const states = stuck.states.map(({ record }) => `  ${this.#describe(record, call)}`);
+    const message = [
+      `${describeOperation(call.operation)} was answered: ${describeAnswer(call.outcome)}`,
+      `  by ${describeCall(call)}`,
+      reason,
+      "before it the key could be:",
+      ...states,
+    ].join("\n");
+    return { promise, subject: this.#key, message };
+  }
+
+  #reason(call: AnsweredCall<RecordOperation, RecordAnswer>): readonly [string, string] {
+    const until = this.#until(call);
+    if (this.#isExplained(until, { forgetsAnswers: true })) {
+      return ["Idempotency keys", "a call was applied more than once under one idempotency key"];
+    }
+    if (this.#isExplained(until.map((each) => ({ ...each, connection: null })))) {
+      return [
+        "Order per key",
+        "requests of one connection were not executed in the order in which it sent them",
+      ];
+    }
+    if (this.#isExplained(until, { elapsed: this.#slower }))
+      return ["Exact", "a record was there after its end"];
+    if (this.#isExplained(until, { elapsed: this.#faster }))
+      return ["Exact", "a record was gone before its end"];
+    const lost = this.#lostWrite(until, call);
+    if (lost !== null) {
+      return ["Durable before the reply", `an acknowledged write is lost: ${described(lost)}`];
+    }
+    if (
+      isRead(call) &&
+      this.#isExplained(this.#calls.filter(({ begun }) => begun !== call.begun))
+    ) {
+      return [
+        "Order per key",
+        "a stale read, or one of what never was: without it all other calls have an order",
+      ];
+    }
+    const undone = this.#undoneWrite(until, call);
+    if (undone !== null) {
+      return [
+        "Durable before the reply",
+        `an acknowledged write is lost after it was read: ${described(undone)}`,
+      ];
+    }
+    return ["Order per key", "no order of the calls explains this answer"];
+  }
+
+  /** Calls that began before an answer came; what was answered later is open. */
+  #until({ ended }: AnsweredCall<RecordOperation, RecordAnswer>): RecordCall[] {
+    return this.#calls
+      .filter(({ begun }) => begun.tick < ended.tick)
+      .map((call): RecordCall => {
+        const isOpen = isAnswered(call) && call.ended.tick > ended.tick;
+        return isOpen ? { ...call, outcome: "unknown" } : call;
+      })
+      .filter((call) => isAnswered(call) || !isRead(call));
+  }
+
+  #slower = (since: MsSpan, at: MsSpan): MsSpan => ({ ...this.#elapsed(since, at), fromMs: 0 });
+
+  /** Records end up to a second and twice as early as they should. */
+  #faster = (since: MsSpan, at: MsSpan): MsSpan => {
+    const { fromMs, toMs } = this.#elapsed(since, at);
+    return { fromMs, toMs: 2 * toMs + 1000 };
+  };
+
+  /** The acknowledged write without which there is an order. */
+  #lostWrite(until: readonly RecordCall[], call: RecordCall): RecordCall | null {
+    const suspects = until.filter(
+      (each) => isAnswered(each) && !isRead(each) && each.begun !== call.begun,
+    );
+    for (const suspect of suspects.slice(-SUSPECTS_MAX).toReversed()) {
+      if (!this.#isExplained(until.filter((each) => each !== suspect))) continue;
+      const isStale =
+        isRead(call) && this.#isExplained(this.#calls.filter((each) => each.begun !== call.begun));
+      const isLost = this.#isExplained(this.#calls.filter((each) => each.begun !== suspect.begun));
+      if (isLost || !isStale) return suspect;
+    }
+    return null;
+  }
+
+  /** A write that others have seen, and that is gone. */
+  #undoneWrite(until: readonly RecordCall[], call: RecordCall): RecordCall | null {
+    const suspects = until.filter(
+      (each) => isAnswered(each) && !isRead(each) && each.begun !== call.begun,
+    );
+    const writes = until.filter((each) => !isRead(each) || each.begun === call.begun);
+    const isUndone = (suspect: RecordCall): boolean =>
+      this.#isExplained(writes.filter((each) => each !== suspect));
+    return suspects.slice(-SUSPECTS_MAX).toReversed().find(isUndone) ?? null;
+  }
+
+  #describe(
+    record: RecordState,
+    { begun, ended }: AnsweredCall<RecordOperation, RecordAnswer>,
+  ): string {
+    if (record === null) return describeRecord(null);
+    const left = leftAt(record.end, { fromMs: begun.ms, toMs: ended.ms }, this.#elapsed);
+    return describeRecord({ ...record, left });
+  }
+}
+
+function statesOf(
+  state: KeyState,
+  operation: RecordOperation,
+  outcome: RecordAnswer | null,
+  at: MsSpan,
+  elapsed: Elapsed,
+): KeyState[] {
+  const states: KeyState[] = [];
+  for (const after of execute(state.record, operation, at, elapsed)) {
+    if (outcome !== null && !agrees(after.answer, outcome)) continue;
+    const record = outcome === null ? after.state : sharpened(after.state, outcome, at, elapsed);
+    states.push(record === state.record ? state : { ...state, record });
+  }
+  return states;
+}
+
+function nameOf(record: RecordState): string {
+  if (record === null) return "-";
+  const { kind, unit, end } = record;
+  const what = kind === "counter" ? `${record.quota}` : JSON.stringify(record.value);
+  const { since, left } = end;
+  return `${what} ${unit} ${since.fromMs} ${since.toMs} ${left.fromMs} ${left.toMs}`;
+}
+
+function repeatedOf(calls: readonly RecordCall[]): Set<string> {
+  const seen = new Set<string>();
+  const repeated = new Set<string>();
+  for (const { operation } of calls) {
+    if (operation.once === undefined) continue;
+    if (seen.has(operation.once)) repeated.add(operation.once);
+    seen.add(operation.once);
+  }
+  return repeated;
+}
+
+const described = (call: RecordCall): string =>
+  `${describeOperation(call.operation)} by ${describeCall(call)}`;
+
+/**
+ * Answers that came out of order on their connection.
+ *
+ * @param calls of all kinds that travelled on connections, in the order in which they were sent
+ */
+export function checkReplyOrder(calls: readonly Call<unknown, unknown>[]): Violation[] {
+  const violations: Violation[] = [];
+  const latest = new Map<number, Call<unknown, unknown>>();
+  for (const call of calls) {
+    const { connection, outcome } = call;
+    if (connection === null) continue;
+    const before = latest.get(connection);
+    const isAnswer = outcome !== "unknown" && call.ended !== null;
+    if (before !== undefined && isAnswer && !isEndedBefore(before, call)) {
+      violations.push({
+        promise: "Order per key",
+        subject: `connection ${connection}`,
+        message: `a request was answered before an earlier one of its connection: ${describeCall(call)}; before it ${describeCall(before)}`,
+      });
+    }
+    latest.set(connection, call);
+  }
+  return violations;
+}
+
+function isEndedBefore(before: Call<unknown, unknown>, call: Call<unknown, unknown>): boolean {
+  return (
+    before.outcome !== "unknown" && before.ended !== null && before.ended.tick < call.ended!.tick
+  );
+}
