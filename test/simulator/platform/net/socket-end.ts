@@ -1,0 +1,125 @@
+/**
+ * One end of a WebSocket, as the runtime keeps it: it outlives the lives that use it. Code sees it through a `SimWebSocket` of
+ * its life, a client through a `ClientWebSocket`.
+ */
+import type { Life } from "../life.ts";
+import { whenOver } from "./endings.ts";
+import type { Link, Side } from "./link.ts";
+
+/** A message as it travels: bytes are copied when they are sent. */
+export type Frame = string | ArrayBuffer | CloseFrame;
+
+export interface CloseFrame {
+  readonly code: number;
+  readonly reason: string;
+}
+
+/** A close frame without a code. */
+export const NO_CODE = 1005;
+/** What a peer that is gone without a close frame leaves. */
+export const GONE: CloseFrame = {
+  code: 1006,
+  reason: "WebSocket disconnected without sending Close frame.",
+};
+
+/** Who uses an end now. Each method is called as an event that belongs to no life yet. */
+export interface EndUser {
+  onMessage(message: string | ArrayBuffer): void;
+  onClose(frame: CloseFrame): void;
+  onLost(): void;
+}
+
+export const isClose = (frame: Frame): frame is CloseFrame =>
+  typeof frame === "object" && !(frame instanceof ArrayBuffer);
+
+export class SocketEnd {
+  readonly link: Link<Frame>;
+  readonly side: Side;
+  /** The other end of the pair. */
+  peer!: SocketEnd;
+  hasSentClose = false;
+  hasReceivedClose = false;
+  /** The other end is gone: what is sent vanishes. */
+  isLost = false;
+  /** V8's serialization; null without one. */
+  attachment: Uint8Array | null = null;
+  /** What came before anything accepted this end. */
+  readonly #early: (Frame | "lost")[] = [];
+  #user: EndUser | null = null;
+  #forgetHolder: () => void = () => {};
+
+  constructor(link: Link<Frame>, side: Side) {
+    this.link = link;
+    this.side = side;
+    link.attach(side, {
+      receive: (frame) => this.#take(frame),
+      lose: () => this.#take("lost"),
+    });
+  }
+
+  /** Both ends of a new connection. */
+  static pair(link: Link<Frame>): [SocketEnd, SocketEnd] {
+    const ends: [SocketEnd, SocketEnd] = [new SocketEnd(link, 0), new SocketEnd(link, 1)];
+    ends[0].peer = ends[1];
+    ends[1].peer = ends[0];
+    return ends;
+  }
+
+  get isAccepted(): boolean {
+    return this.#user !== null;
+  }
+
+  /** Nothing more will come of it, and nothing more can be sent. */
+  get isOver(): boolean {
+    return (this.hasSentClose || this.isLost) && (this.hasReceivedClose || this.isLost);
+  }
+
+  get readyState(): number {
+    if (this.hasSentClose && this.hasReceivedClose) return 3;
+    return this.hasSentClose || this.hasReceivedClose ? 2 : 1;
+  }
+
+  /** A life holds this end, which nothing has accepted yet: it ends with that life. */
+  holdFor(life: Life): void {
+    this.#forgetHolder();
+    this.#forgetHolder = whenOver(life, () => this.abandon());
+  }
+
+  /** From now on events go there; first those that came before. */
+  use(user: EndUser): void {
+    this.#forgetHolder();
+    this.#user = user;
+    for (const frame of this.#early.splice(0)) this.#take(frame);
+  }
+
+  send(frame: Frame): void {
+    if (this.isLost) return;
+    this.link.send(this.side, frame, bytesOf(frame));
+  }
+
+  /**
+   * A close frame was received, and one was sent: the link is no more. Not before the last frame of either side has arrived.
+   */
+  endIfClosed(): void {
+    if (this.hasSentClose && this.hasReceivedClose && this.peer.hasReceivedClose) this.link.close();
+  }
+
+  /** The user is gone without a close, as its process or its object is. */
+  abandon(): void {
+    this.isLost = true;
+    this.link.abandon(this.side);
+  }
+
+  #take(frame: Frame | "lost"): void {
+    const user = this.#user;
+    if (user === null) this.#early.push(frame);
+    else if (frame === "lost") user.onLost();
+    else if (isClose(frame)) user.onClose(frame);
+    else user.onMessage(frame);
+  }
+}
+
+function bytesOf(frame: Frame): number {
+  if (typeof frame === "string") return frame.length;
+  return isClose(frame) ? 2 + frame.reason.length : frame.byteLength;
+}
