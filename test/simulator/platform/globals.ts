@@ -230,7 +230,8 @@ function pairOf(life: () => Life, network: Network): unknown {
 
 function fetchOf({ fetch }: GlobalsOptions): unknown {
   return async (input: string | URL | SimRequest, init?: SimRequestInit): Promise<SimResponse> => {
-    if (fetch === undefined) throw new TypeError(`the simulator has no way out: ${String(input)}`);
-    return await fetch(new SimRequest(input, init));
+    const request = new SimRequest(input, init);
+    if (fetch === undefined) throw new TypeError(`the simulator has no way out: ${request.url}`);
+    return await fetch(request);
   };
 }

@@ -335,7 +335,7 @@ export class IdentityTransformStream {
 
 export class FixedLengthStream extends IdentityTransformStream {
   constructor(bytes: number) {
-    super(Number(bytes));
+    super(bytes);
   }
 }
 

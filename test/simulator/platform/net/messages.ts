@@ -66,7 +66,7 @@ export class SimBlob {
 function partBytes(part: string | ArrayBuffer | ArrayBufferView | SimBlob): Uint8Array {
   if (part instanceof SimBlob) return SimBlob.bytesOf(part);
   if (part instanceof ArrayBuffer || ArrayBuffer.isView(part)) return bytesOf(part);
-  return encoder.encode(String(part));
+  return encoder.encode(part);
 }
 
 function joined(parts: readonly Uint8Array[]): Uint8Array {

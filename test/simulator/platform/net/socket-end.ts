@@ -43,8 +43,8 @@ export class SocketEnd {
   isLost = false;
   /** V8's serialization; null without one. */
   attachment: Uint8Array | null = null;
-  /** What came before anything accepted this end. */
-  readonly #early: (Frame | "lost")[] = [];
+  /** What came before anything accepted this end; null for its loss. */
+  readonly #early: (Frame | null)[] = [];
   #user: EndUser | null = null;
   #forgetHolder: () => void = () => {};
 
@@ -53,7 +53,7 @@ export class SocketEnd {
     this.side = side;
     link.attach(side, {
       receive: (frame) => this.#take(frame),
-      lose: () => this.#take("lost"),
+      lose: () => this.#take(null),
     });
   }
 
@@ -110,10 +110,10 @@ export class SocketEnd {
     this.link.abandon(this.side);
   }
 
-  #take(frame: Frame | "lost"): void {
+  #take(frame: Frame | null): void {
     const user = this.#user;
     if (user === null) this.#early.push(frame);
-    else if (frame === "lost") user.onLost();
+    else if (frame === null) user.onLost();
     else if (isClose(frame)) user.onClose(frame);
     else user.onMessage(frame);
   }
