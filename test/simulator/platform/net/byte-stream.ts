@@ -333,11 +333,8 @@ export class IdentityTransformStream {
   }
 }
 
-export class FixedLengthStream extends IdentityTransformStream {
-  constructor(bytes: number) {
-    super(bytes);
-  }
-}
+/** `new FixedLengthStream(bytes)`: a write beyond that length fails, and so does the end before it. */
+export class FixedLengthStream extends IdentityTransformStream {}
 
 /** A copy: the writer may change its buffer once the write has begun. */
 export function bytesOf(chunk: unknown): Uint8Array {

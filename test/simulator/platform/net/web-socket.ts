@@ -204,7 +204,7 @@ function deserialize(bytes: Uint8Array): unknown {
 /** What is sent must not change when the sender writes on in its buffer. */
 export function copyOf(data: string | ArrayBuffer | ArrayBufferView): Exclude<Frame, CloseFrame> {
   if (data instanceof ArrayBuffer) return data.slice(0);
-  if (!ArrayBuffer.isView(data)) return `${data}`;
+  if (!ArrayBuffer.isView(data)) return data;
   const { buffer, byteOffset, byteLength } = data;
   return (buffer as ArrayBuffer).slice(byteOffset, byteOffset + byteLength);
 }
@@ -218,7 +218,7 @@ export function closeFrame(code: number | undefined, reason: string | undefined)
       "InvalidAccessError",
     );
   }
-  const number = Number.isNaN(+code) ? 0 : Math.trunc(code);
+  const number = Math.trunc(code) || 0;
   if (number < 1000 || number > 4999 || RESERVED_CODES.includes(number)) {
     throw new DOMException(`Invalid WebSocket close code: ${number}.`, "InvalidAccessError");
   }
