@@ -56,7 +56,7 @@ export class Bell extends Probe {
     );
     switch (storage.kv.get<Ringing>("ringing")) {
       case "wait":
-        await scheduler.wait(100);
+        await this.ear().hold();
         break;
       case "throw once":
         if (isFirst) throw new Error("in the alarm");
@@ -72,6 +72,12 @@ export class Bell extends Probe {
         await storage.sync();
         if (isFirst) this.ctx.abort("in the alarm");
         break;
+      case "doom once":
+        if (!isFirst) break;
+        this.createTables();
+        await storage.sync();
+        this.writeDoomed();
+        return;
       case "delete":
         await storage.deleteAlarm();
         break;

@@ -19,6 +19,9 @@ export interface EarCalls {
   hang(): Promise<void>;
   take(value: Parcel): Promise<Parcel>;
   throwError(): Promise<void>;
+  /** Answers when `release` is called. */
+  hold(): Promise<void>;
+  release(): Promise<void>;
   abort(reason: string): Promise<void>;
 }
 
@@ -73,13 +76,13 @@ export type Held =
 
 /** Awaits one thing while calls are ready to be delivered. */
 export interface HolderCalls {
-  /** Blocks for 30 ms, so that calls gather, then awaits `what`. */
+  /** Blocks until the Ear is released, so that calls gather, then awaits `what`. */
   hold(what: Held): Promise<void>;
   poke(line: string): Promise<void>;
   /** Awaits things of its own while it blocks. */
   blockWithEvents(): Promise<void>;
   throwInBlock(): Promise<void>;
-  /** Yields by `scheduler.wait(0)` while calls are ready. */
+  /** Blocks until the Ear is released, so that calls gather, then yields by `scheduler.wait(0)`. */
   yieldOften(): Promise<void>;
   wait0BesideTimers(): Promise<void>;
 }
@@ -91,6 +94,7 @@ export type Ringing =
   | "set and throw once"
   | "set once"
   | "abort once"
+  | "doom once"
   | "delete"
   | "deleteAll";
 

@@ -5,6 +5,7 @@ import type { Parcel } from "./calls.ts";
 /** Notes what it receives: what it doesn't note has not left the sender. */
 export class Ear extends Probe {
   readonly party = "ear";
+  readonly #released = Promise.withResolvers<void>();
 
   hear(line: string): string {
     this.note(line);
@@ -16,6 +17,15 @@ export class Ear extends Probe {
     await scheduler.wait(30);
     this.note(`${line} is over`);
     return `heard ${line}`;
+  }
+
+  async hold(): Promise<void> {
+    this.note("holds");
+    await this.#released.promise;
+  }
+
+  release(): void {
+    this.#released.resolve();
   }
 
   async hang(): Promise<void> {

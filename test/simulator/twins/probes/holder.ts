@@ -15,10 +15,7 @@ export class Holder extends Probe {
   }
 
   async hold(what: Held): Promise<void> {
-    await this.ctx.blockConcurrencyWhile(async () => {
-      await this.ear().hear("the holder blocks");
-      await scheduler.wait(30);
-    });
+    await this.ctx.blockConcurrencyWhile(async () => await this.ear().hold());
     this.note(`awaits ${what}`);
     await this.#await(what);
     this.note("goes on");
@@ -89,10 +86,7 @@ export class Holder extends Probe {
   }
 
   async yieldOften(): Promise<void> {
-    await this.ctx.blockConcurrencyWhile(async () => {
-      await this.ear().hear("the holder blocks");
-      await scheduler.wait(30);
-    });
+    await this.ctx.blockConcurrencyWhile(async () => await this.ear().hold());
     for (let i = 0; i < 3; i++) {
       this.note(`yields ${i}`);
       await scheduler.wait(0);

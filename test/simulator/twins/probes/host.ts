@@ -31,10 +31,9 @@ export class Host extends Probe {
   #acceptPlain(server: WebSocket): void {
     server.accept();
     server.addEventListener("message", ({ data }) => {
-      this.note(`plain ${String(data)}`);
+      note("plain socket", String(data));
       server.send(`re ${String(data)}`);
     });
-    server.addEventListener("close", ({ code }) => this.note(`plain closed ${code}`));
   }
 
   override async webSocketMessage(socket: WebSocket, message: string): Promise<void> {
