@@ -85,14 +85,15 @@ export class Disk {
     this.database.close();
   }
 
-  /** Whether nothing is lost in a crash of now. */
+  /** Whether nothing is lost in a crash of now, and nothing waits for that. */
   get isDurable(): boolean {
-    return this.#turns.length === 0;
+    return this.#turns.length === 0 && this.#waiting.length === 0;
   }
 
   /** Runs something when all that was written so far is durable: at once if it is, never if any of it is lost. */
   onDurable(run: () => void): void {
-    const turn = this.#turns.at(-1);
+    // What waits already goes first, also where its time has come.
+    const turn = this.#turns.at(-1) ?? this.#waiting.at(-1)?.turn;
     if (turn === undefined) run();
     else this.#waiting.push({ turn, run });
   }

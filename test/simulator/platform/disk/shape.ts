@@ -117,7 +117,7 @@ function findShape(database: DatabaseSync, text: string): Shape {
   }
   const bare = withoutQuotes(text);
   return {
-    kind: kind ?? (READS.test(bare) ? "read" : "schema"),
+    kind: kind ?? kindOf(bare),
     table: kind === "drop" || kind === "schema" ? null : table,
     columns: [...columns],
     parameters: countParameters(bare),
@@ -131,8 +131,11 @@ function isRefused(action: number, first: string | null, second: string | null):
   return REFUSED.has(action) || (first?.startsWith(HIDDEN) ?? false);
 }
 
-/** What changes nothing where the authorizer was asked about no change. All else is for a transaction: `VACUUM` fails there. */
-const READS = /^[\s;]*(select|values|with|explain|pragma)\b/i;
+/** Of a statement that SQLite asked nothing about: one that changes nothing, or finds nothing to change today. */
+function kindOf(bare: string): Kind {
+  if (/^[\s;]*(select|values|with|explain|pragma)\b/i.test(bare)) return "read";
+  return /^[\s;]*drop\b/i.test(bare) ? "drop" : "schema";
+}
 
 /** The text with nothing in place of strings, quoted names and comments. */
 export function withoutQuotes(text: string): string {
