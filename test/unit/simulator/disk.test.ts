@@ -269,9 +269,11 @@ describe("a crash", () => {
     expect(stored()).toEqual([1, 2, 3]);
   });
 
-  it("within a transaction undoes it with its turn", () => {
+  it("within a transaction undoes it with its turn", async () => {
     threeTurns();
+    turn(() => void storage.setAlarm(5000));
     settleAll();
+    disk.beginAlarm();
     life.endsAt = "kv.put";
     const transaction = (): void =>
       storage.transactionSync(() => {
@@ -286,6 +288,7 @@ describe("a crash", () => {
     nextLife();
     expect(stored()).toEqual([1, 2, 3]);
     expect(disk.database.depth).toBe(0);
+    expect(await storage.getAlarm()).toBe(5000);
   });
 
   it("every call to storage is a crash point", () => {
@@ -320,11 +323,15 @@ describe("a crash", () => {
   it("of an aborted object loses the turn of the abort and no other", () => {
     threeTurns();
     insert(4);
+    const left: string[] = [];
+    disk.onDurable(() => left.push("of the abort"));
     life.isOver = true;
     disk.dropTurn();
     nextLife();
     expect(stored()).toEqual([1, 2, 3]);
+    disk.onDurable(() => left.push("of the next life"));
     settleAll();
+    expect(left).toEqual(["of the next life"]);
     expect(disk.isDurable).toBe(true);
     expect(stored()).toEqual([1, 2, 3]);
   });
@@ -524,7 +531,7 @@ describe("sync", () => {
 describe("a full disk", () => {
   it("refuses what needs room, and serves reads, deletions and the alarm", () => {
     threeTurns();
-    disk.fillUp();
+    disk.fillUp({ isReset: () => false });
     const full = "database or disk is full: SQLITE_FULL";
     expect(() => insert(4)).toThrow(full);
     expect(() => sql.exec("CREATE TABLE u (n)")).toThrow(full);
@@ -540,22 +547,42 @@ describe("a full disk", () => {
     expect(stored()).toEqual([2, 3, 4]);
   });
 
-  it("may cost the whole turn and the life, as SQLite gives up the transaction", () => {
+  it("costs the whole turn and the life, as SQLite gives up the transaction", () => {
     threeTurns();
-    settleAll();
-    disk.fillUp({ isReset: () => true });
+    disk.fillUp();
     sql.exec("DELETE FROM t WHERE n = 1");
     expect(() => insert(4)).toThrow("SQLITE_FULL");
-    expect(() => stored()).toThrow("Durable Object was reset");
-    disk.endTurn();
-    expect(life.brokenBy).toContain("SQLITE_FULL");
-    nextLife();
     expect(stored()).toEqual([1, 2, 3]);
+    expect(() => sql.exec("DELETE FROM t WHERE n = 2")).toThrow("SQLITE_FULL");
+    expect(life.isOver).toBe(false);
+    disk.endTurn();
+    expect(life.brokenBy).toBe("database or disk is full: SQLITE_FULL");
+    nextLife();
+    settleAll();
+    expect(stored()).toEqual([1, 2, 3]);
+  });
+
+  it("within a transaction costs the turn around it, too", () => {
+    threeTurns();
+    disk.fillUp();
+    sql.exec("DELETE FROM t WHERE n = 1");
+    const swallowing = (): void =>
+      storage.transactionSync(() => {
+        expect(() => insert(4)).toThrow("SQLITE_FULL");
+      });
+    expect(swallowing).toThrow("SQLITE_FULL");
+    disk.endTurn();
+    expect(life.isOver).toBe(true);
+    nextLife();
+    settleAll();
+    expect(stored()).toEqual([1, 2, 3]);
+    expect(disk.database.depth).toBe(0);
   });
 
   it("takes what fits", () => {
     sql.exec("CREATE TABLE b (row BLOB)");
     disk.fillUp({ freeBytes: 30_000 });
+
     sql.exec("INSERT INTO b VALUES (?)", new Uint8Array(20_000));
     expect(() => sql.exec("INSERT INTO b VALUES (?)", new Uint8Array(20_000))).toThrow("full");
   });
@@ -620,6 +647,20 @@ describe("alarms", () => {
     expect(disk.alarmMs).toBe(5000);
   });
 
+  it("an alarm that was set in a transaction that throws while it rang is not the next one", async () => {
+    turn(() => void storage.setAlarm(5000));
+    disk.beginAlarm();
+    const failing = (): void =>
+      storage.transactionSync(() => {
+        void storage.setAlarm(6000);
+        throw new Error("no");
+      });
+    expect(failing).toThrow("no");
+    expect(await storage.getAlarm()).toBeNull();
+    turn(() => disk.endAlarm());
+    expect(disk.alarmMs).toBeNull();
+  });
+
   it("an alarm that failed is seen again", async () => {
     turn(() => void storage.setAlarm(5000));
     disk.beginAlarm();
@@ -681,6 +722,7 @@ describe("sql.exec", () => {
     expect(cursor.next()).toEqual({ done: false, value: { a: 1 } });
     expect(cursor.toArray()).toEqual([{ a: 2 }]);
     expect(cursor.next()).toEqual({ done: true, value: undefined });
+    expect(cursor.rowsRead).toBe(2);
     expect([...sql.exec("SELECT 1 AS a, 2 AS a").raw()]).toEqual([[1, 2]]);
     expect(sql.exec("SELECT 1 AS a, 2 AS a").one()).toEqual({ a: 2 });
     expect(sql.exec("SELECT 1 AS a, 2 AS a, 3").columnNames).toEqual(["a", "a", "3"]);

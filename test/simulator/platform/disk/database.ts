@@ -225,7 +225,7 @@ export class Database {
   }
 
   #indexesOf({ kind, table, columns }: Shape): number {
-    if (table === null || kind === "delete") return 0;
+    if (table === null) return 0;
     // A table without row ids is itself the index of its primary key.
     const all =
       "FROM pragma_index_list(?1) AS i WHERE NOT (i.origin = 'pk' AND (SELECT wr FROM pragma_table_list(?1)))";

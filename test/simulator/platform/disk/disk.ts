@@ -10,7 +10,7 @@ import type { Trace } from "../../kernel/trace.ts";
 import type { VirtualTime } from "../../kernel/virtual-time.ts";
 import { LifeOver, type Life } from "../life.ts";
 import { Database } from "./database.ts";
-import { COMMIT_FAILED, FOREIGN_KEY_VIOLATED, FULL, RESET_WHEN_FULL } from "./errors.ts";
+import { COMMIT_FAILED, FOREIGN_KEY_VIOLATED, FULL } from "./errors.ts";
 import { Storage } from "./storage.ts";
 
 type CommitFate = "durable" | "failed" | "durable, and reported as failed";
@@ -63,7 +63,7 @@ export class Disk {
   /** The alarm is ringing: the object sees none until it sets the next one. */
   #isRinging = false;
   #bytesMax = Infinity;
-  #resetsWhenFull: () => boolean = () => false;
+  #resetsWhenFull: () => boolean = () => true;
   /** Another disk has what is durable: every commit fails. */
   #isStale = false;
 
@@ -151,12 +151,12 @@ export class Disk {
    * Fills the disk: whatever needs room fails from now on. Reads, deletions and the alarm go on.
    *
    * @param options.freeBytes room that is left
-   * @param options.isReset whether SQLite then gives up the whole transaction, after which the platform resets the object, as it
-   *   does for most statements of a single row; else the statement fails alone
+   * @param options.isReset whether SQLite then gives up the whole turn, after which the platform resets the object, as workerd
+   *   does where its disk is full; else the statement fails alone
    */
   fillUp({
     freeBytes = 0,
-    isReset = () => false,
+    isReset = () => true,
   }: { freeBytes?: number; isReset?: () => boolean } = {}): void {
     this.#bytesMax = this.database.bytes + freeBytes;
     this.#resetsWhenFull = isReset;
@@ -186,13 +186,6 @@ export class Disk {
 
   // For the storage of a life.
 
-  /** @throws LifeOver, or the error of an object that is to be reset when its event is over */
-  enter(life: Life, what: string): void {
-    life.call(what);
-    const doom = this.#open?.doom ?? null;
-    if (doom !== null) throw new Error(doom);
-  }
-
   /** What the object sees of the alarm. */
   get shownAlarmMs(): number | null {
     return this.#isRinging ? null : this.alarmMs;
@@ -200,17 +193,13 @@ export class Disk {
 
   setAlarm(atMs: number | null): void {
     this.#isRinging = false;
-    if (atMs !== this.alarmMs) this.#writeAlarm(atMs);
-    this.onAlarmChanged();
-  }
-
-  #writeAlarm(atMs: number | null): void {
     this.beginWrite();
     this.database
       .own(`CREATE TABLE IF NOT EXISTS ${ALARM_TABLE} (key INTEGER PRIMARY KEY, value)`)
       .run();
     this.database.own(`INSERT OR REPLACE INTO ${ALARM_TABLE} VALUES (1, ?)`).run(atMs);
     this.#alarmMs = atMs;
+    this.onAlarmChanged();
   }
 
   deleteAll(): void {
@@ -220,9 +209,16 @@ export class Disk {
     this.#noteAlarm();
   }
 
-  /** What follows belongs to the turn of the present event. */
+  /**
+   * What follows belongs to the turn of the present event.
+   *
+   * @throws Error when the turn is lost already
+   */
   beginWrite(): void {
-    if (this.#open !== null) return;
+    if (this.#open !== null) {
+      this.#requireNoDoom();
+      return;
+    }
     const last = this.#turns.at(-1);
     if (last !== undefined && this.#turns.length >= TURNS_MAX && !last.isDurable) {
       this.#open = last;
@@ -242,8 +238,21 @@ export class Disk {
   /** @throws Error when the disk is full */
   requireRoom(bytes: number): void {
     if (this.#bytesMax === Infinity || this.database.bytes + bytes < this.#bytesMax) return;
-    if (this.#resetsWhenFull()) this.#open!.doom = RESET_WHEN_FULL;
+    if (this.#resetsWhenFull()) this.#undoWhenFull(this.#open!);
     throw new Error(FULL);
+  }
+
+  /** SQLite gives up the transaction. Reads of the event go on, and the platform resets the object when it is over. */
+  #undoWhenFull(turn: Turn): void {
+    turn.doom = FULL;
+    this.database.undo(this.#turns.length - 1);
+    this.database.begin();
+    this.#noteAlarm();
+  }
+
+  #requireNoDoom(): void {
+    const doom = this.#open?.doom ?? null;
+    if (doom !== null) throw new Error(doom);
   }
 
   /** Runs a transaction within the turn. */
@@ -255,6 +264,7 @@ export class Disk {
     try {
       const result = closure();
       if (life.isOver) throw new LifeOver(life.name);
+      this.#requireNoDoom();
       this.database.merge();
       return result;
     } catch (error) {
@@ -317,7 +327,6 @@ export class Disk {
     this.#open = null;
     this.#waiting = this.#waiting.filter(({ turn }) => this.#turns.includes(turn));
     this.database.undo(Math.min(count, this.database.depth));
-    if (this.#durableTurns === count) this.#forgetAllButDurable();
     this.#isRinging = false;
     this.#noteAlarm();
   }

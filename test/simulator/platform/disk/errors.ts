@@ -25,8 +25,7 @@ const CONSTRAINTS: Readonly<Record<number, string>> = {
 
 export const TRANSACTION_REFUSED =
   "To execute a transaction, please use the state.storage.transaction() or state.storage.transactionSync() APIs instead of the SQL BEGIN TRANSACTION or SAVEPOINT statements. The JavaScript API is safer because it will automatically roll back on exceptions, and because it interacts correctly with Durable Objects' automatic atomic write coalescing.";
-const RESET =
-  "Durable Object was reset and rolled back to its last known good state because the application left the database in a state where constraints were violated: ";
+/** Callers see it, too, when SQLite has given up the turn for it. */
 export const FULL = "database or disk is full: SQLITE_FULL";
 export const LOCKED = "database table is locked: SQLITE_LOCKED";
 export const WRONG_BINDINGS = "Wrong number of parameter bindings for SQL query.";
@@ -34,10 +33,8 @@ export const WRONG_BINDINGS = "Wrong number of parameter bindings for SQL query.
 /** Callers see it when a commit has failed for reasons of the platform. */
 export const COMMIT_FAILED = "Internal error in Durable Object storage caused object to be reset.";
 /** Callers see it when a turn has ended with a foreign key that leads nowhere. */
-export const FOREIGN_KEY_VIOLATED = `${RESET}FOREIGN KEY constraint failed: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_FOREIGNKEY)`;
-/** Callers see it when SQLite has given up the transaction of the statement that met the full disk. */
-export const RESET_WHEN_FULL = `${RESET}${FULL}`;
-
+export const FOREIGN_KEY_VIOLATED =
+  "Durable Object was reset and rolled back to its last known good state because the application left the database in a state where constraints were violated: FOREIGN KEY constraint failed: SQLITE_CONSTRAINT (extended: SQLITE_CONSTRAINT_FOREIGNKEY)";
 /** What Node throws for a statement, in the platform's words; other errors stay as they are. */
 export function sqlError(error: unknown): unknown {
   if (!(error instanceof Error)) return error;

@@ -26,14 +26,14 @@ export class Kv {
 
   // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- as in the platform's types
   get<T = unknown>(key: string): T | undefined {
-    this.#disk.enter(this.#life, "kv.get");
+    this.#life.call("kv.get");
     if (!this.#disk.database.hasTable(TABLE)) return undefined;
     const [row] = this.#disk.database.ownRows(`SELECT value FROM ${TABLE} WHERE key = ?`, key);
     return row === undefined ? undefined : (valueOf(row[0]) as T);
   }
 
   put(key: string, value: unknown): void {
-    this.#disk.enter(this.#life, "kv.put");
+    this.#life.call("kv.put");
     const bytes = serialize(value);
     requireFit(key, bytes.length);
     this.#disk.beginWrite();
@@ -47,7 +47,7 @@ export class Kv {
 
   /** True when there was a value. */
   delete(key: string): boolean {
-    this.#disk.enter(this.#life, "kv.delete");
+    this.#life.call("kv.delete");
     if (!this.#disk.database.hasTable(TABLE)) return false;
     this.#disk.beginWrite();
     return this.#disk.database.own(`DELETE FROM ${TABLE} WHERE key = ?`).run(key).changes !== 0;
@@ -55,7 +55,7 @@ export class Kv {
 
   /** In the order of the keys' UTF-8 bytes. */
   list<T = unknown>(options: SyncKvListOptions = {}): Generator<[string, T], undefined> {
-    this.#disk.enter(this.#life, "kv.list");
+    this.#life.call("kv.list");
     requireValid(options);
     return this.#iterate<T>(this.#rows(options), ++this.#lists);
   }

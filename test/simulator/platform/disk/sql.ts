@@ -19,7 +19,7 @@ export class Sql {
   }
 
   get databaseSize(): number {
-    this.#disk.enter(this.#life, "sql.databaseSize");
+    this.#life.call("sql.databaseSize");
     return this.#disk.database.bytes;
   }
 
@@ -28,7 +28,7 @@ export class Sql {
     query: string,
     ...bindings: unknown[]
   ): SqlStorageCursor<T> {
-    this.#disk.enter(this.#life, "sql.exec");
+    this.#life.call("sql.exec");
     const bound = bindings.map(toInput);
     let rest = query;
     for (;;) {

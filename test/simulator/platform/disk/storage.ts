@@ -30,7 +30,7 @@ export class Storage implements ObjectStorage {
 
   /** Settles in an event of its own, even where nothing was written. */
   sync(): Promise<void> {
-    this.#disk.enter(this.#life, "storage.sync");
+    this.#life.call("storage.sync");
     return new Promise((resolve) => {
       this.#disk.onDurable(() => this.#life.later(0, "storage.sync settled", resolve));
     });
@@ -38,12 +38,12 @@ export class Storage implements ObjectStorage {
 
   /** Settles within the turn, as all that follow: they act at the call. */
   getAlarm(): Promise<number | null> {
-    this.#disk.enter(this.#life, "storage.getAlarm");
+    this.#life.call("storage.getAlarm");
     return Promise.resolve(this.#disk.shownAlarmMs);
   }
 
   setAlarm(scheduledTime: number | Date): Promise<void> {
-    this.#disk.enter(this.#life, "storage.setAlarm");
+    this.#life.call("storage.setAlarm");
     const atMs = Math.trunc(Number(scheduledTime));
     const refusal = alarmRefusal(atMs);
     if (refusal !== null) return Promise.reject(new TypeError(refusal));
@@ -52,14 +52,14 @@ export class Storage implements ObjectStorage {
   }
 
   deleteAlarm(): Promise<void> {
-    this.#disk.enter(this.#life, "storage.deleteAlarm");
+    this.#life.call("storage.deleteAlarm");
     this.#disk.setAlarm(null);
     return Promise.resolve();
   }
 
   /** Removes the alarm, too, as it does since the compatibility date 2026-02-24. */
   deleteAll(): Promise<void> {
-    this.#disk.enter(this.#life, "storage.deleteAll");
+    this.#life.call("storage.deleteAll");
     if (this.#transactions > 0) {
       return Promise.reject(new Error("Cannot call deleteAll() within a transaction"));
     }
@@ -69,7 +69,7 @@ export class Storage implements ObjectStorage {
   }
 
   transactionSync<T>(closure: () => T): T {
-    this.#disk.enter(this.#life, "storage.transactionSync");
+    this.#life.call("storage.transactionSync");
     this.#transactions++;
     try {
       return this.#disk.transact(this.#life, closure);
