@@ -70,7 +70,7 @@ export const ASK_SLOT_NS = 5_000_000n;
 export const ASK_BACKLOG_NS = 100_000_000n;
 /** Parsed configurations that a shard remembers; it forgets all of them when there would be more. */
 export const LIMITERS_REMEMBERED_MAX = 1024;
-/** Names that have counts of their own in a shard; those of further names go into one row for the others. */
+/** Names that have counts of their own in a shard, a power of two; those of further names go into one row for the others. */
 export const LIMIT_NAMES_MAX = 256;
 
 // Semaphores of a shard: src/engine/semaphores, src/objects/shard/semaphore-work.ts
@@ -112,7 +112,7 @@ export const MERGE_PAGES_BYTES = 256 << 10;
 export const MERGE_PAGE_BYTES_MIN = 4 << 10;
 /** Fragments are sent in chunks of about this size: the caller's room is asked for between two. */
 export const FRAGMENTS_CHUNK_BYTES = 32 << 10;
-/** What the last fragment may grow to when rows have come meanwhile. */
+/** What the last fragment may grow to when rows have come meanwhile. A full one has 2 KiB. */
 export const LAST_FRAGMENT_BYTES_MAX = 1 << 20;
 /**
  * Calls to shards for one page of SCAN: a page with fewer records than asked for ends there. A rare prefix among many
@@ -241,7 +241,7 @@ export const BODY_PART_BYTES = 4096;
 export const BODY_ROOM_BYTES = 64 << 10;
 /** Buffer of an idle TCP connection: thousands of them wait at once. */
 export const READ_BUFFER_BYTES_MIN = 1 << 10;
-/** Buffer of a busy TCP connection: each read is a message to the Hub. */
+/** Buffer of a busy TCP connection: each read is a message to the Hub. A power of 8 times the smallest. */
 export const READ_BUFFER_BYTES_MAX = 64 << 10;
 /** How long counts of a door wait, so that many requests share one call. */
 export const DOOR_FLUSH_DELAY_MS = 1000;
