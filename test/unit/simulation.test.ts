@@ -4,7 +4,7 @@
  */
 import { describe, expect, inject, it } from "vitest";
 import { fixedWindow, slidingWindow, tokenBucket } from "../../src/ratelimit/strategies.ts";
-import { campaign, kindsOfStrategies, playRun, runOf } from "../support/simulation/campaign.ts";
+import { campaign, kindsOfStrategies, playRun } from "../support/simulation/campaign.ts";
 import { hotKey } from "../support/simulation/hot-key.ts";
 import * as plants from "../support/simulation/plants.ts";
 import { compareRefusals, COMPARED_LIMITS } from "../support/simulation/refusals.ts";
@@ -35,10 +35,31 @@ describe("limiters that decide from allowances", () => {
   });
 });
 
-describe("a run that has once broken a promise", () => {
-  it("keeps it where a SET writes the text that is stored while units of it are out", async () => {
-    const run = runOf(64_051_837, 10, ["sliding window"]);
-    expect((await playRun(run)).violation).toBeNull();
+/** Runs that have once broken a promise. */
+describe("a limit admits no more than it promises, in one run", () => {
+  it.each([
+    [
+      "a SET writes the text that is stored while units are out",
+      slidingWindow({ limit: 80, window: "20 s" }),
+      64_051_847,
+    ],
+    [
+      "a refund from before a reset meets a sliding window with units that are out",
+      slidingWindow({ limit: 80, window: "20 s" }),
+      387,
+    ],
+    [
+      "a refund from before a SET meets a fixed window with units that are out",
+      fixedWindow({ limit: 20, window: "1 s" }),
+      572,
+    ],
+    [
+      "refunds and returns leave a fixed window empty, so that the next one begins",
+      fixedWindow({ limit: 20, window: "1 s" }),
+      540,
+    ],
+  ])("%s", async (kind, strategy, seed) => {
+    expect((await playRun({ kind, strategy, seed })).violation).toBeNull();
   });
 });
 

@@ -9,7 +9,7 @@
 import { Command } from "../../../src/wire/edge/command.ts";
 import type { RateLimitConfiguration } from "../../../src/wire/ratelimit/configuration.ts";
 import type { HeardFrame, HeardReply } from "./frames.ts";
-import { judgeOf, lifeMsMaxOf, windowMsLeft, type Judge } from "./judges.ts";
+import { judgeOf, lifeMsMaxOf, windowMsLeft, type Judge, type JudgedCharge } from "./judges.ts";
 
 /** Machines go no more than this much faster or slower than another. */
 export const DRIFT_MAX = 1e-4;
@@ -32,6 +32,13 @@ interface Charge {
   deliveredMs: number;
   /** Units that the isolate has said it will not spend; null before it has said anything. */
   returned: number | null;
+  isUndone: boolean;
+}
+
+/** The units of a draw that its isolate has not spent came back to the shard. */
+interface Return {
+  readonly kind: "return";
+  readonly charge: Charge;
   isUndone: boolean;
 }
 
@@ -59,7 +66,7 @@ interface LeftState {
   readonly state: string | null;
 }
 
-export type KeyEvent = Charge | Refund | Replacement;
+export type KeyEvent = Charge | Return | Refund | Replacement;
 
 /** What an isolate granted. */
 interface Admission {
@@ -131,6 +138,8 @@ export class History {
   noteApplied(applied: Applied): Effects {
     const effects: Effects = { made: [], shown: [] };
     for (const [i, frame] of applied.frames.entries()) {
+      // What a draw brings back is there for what it charges.
+      this.#noteReturns(frame, effects);
       const event = this.#eventOf(frame, applied.replies[i]!, applied);
       if (event === null) continue;
       effects.shown.push(event);
@@ -139,6 +148,16 @@ export class History {
       listOf(this.#events, frame.key).push(event);
     }
     return effects;
+  }
+
+  #noteReturns({ key, returns }: HeardFrame, { made }: Effects): void {
+    for (const { draw } of returns) {
+      const charge = this.#draws.get(draw);
+      if (charge === undefined) continue;
+      const event: Return = { kind: "return", charge, isUndone: false };
+      made.push(event);
+      listOf(this.#events, key).push(event);
+    }
   }
 
   /** The shard has restarted, and does not know what its last decisions have left. */
@@ -239,6 +258,7 @@ export class History {
     let judge = judgeOf(this.#configuration, null);
     // Before the first of replacements in a row: the state, and its judge.
     let [left, leftJudge]: [LeftState | null, Judge] = [null, judge];
+    const judged = new Map<Charge, { readonly by: Judge; readonly as: JudgedCharge }>();
     for (const event of events) {
       if (event.isUndone) continue;
       if (event.kind === "replacement") {
@@ -247,10 +267,17 @@ export class History {
         judge = isSame ? leftJudge : judgeOf(this.#configuration, event.state);
       } else if (event.kind === "refund") {
         judge.refund(event.atNs, event.units);
+      } else if (event.kind === "return") {
+        const charge = judged.get(event.charge);
+        if (charge?.by === judge) judge.giveBack(charge.as);
+        // A return counts once.
+        judged.delete(event.charge);
       } else {
         const { atNs, state, returned } = event;
         const units = Math.max(event.cost, event.units - (returned ?? 0));
-        const violation = judge.charge({ atNs, units, state });
+        const charge = { atNs, units, out: event.units - units, state };
+        judged.set(event, { by: judge, as: charge });
+        const violation = judge.charge(charge);
         if (violation !== null) return `at ${atNs}: ${violation}`;
       }
     }

@@ -2,6 +2,10 @@
  * What a strategy admits, written from its promise and not from its code: a judge is told each charge, in the order of the
  * shard's time, with the units of it that could ever be spent, and says what is too much.
  *
+ * A refund is meant for units that were spent. One that comes after their window, or after a reset, finds units of others
+ * there, and may take those that are out: then as many more are admitted. So the count of a window may fall below 0, by
+ * what is out of it. A bucket does not need that: what it has taken from a refund, it doesn't take back again.
+ *
  * Doubles may be rounded; so a bucket may hold a little more than a judge has computed.
  */
 import type {
@@ -19,6 +23,8 @@ const ROUNDING = 1e-9;
 export interface JudgedCharge {
   readonly atNs: bigint;
   readonly units: number;
+  /** Units that were charged as well, and that will be given back: until then they are out. */
+  readonly out: number;
   /** The stored text that the charge left; null where the strategy needs none. */
   readonly state: string | null;
 }
@@ -28,6 +34,8 @@ export interface Judge {
   charge(charge: JudgedCharge): string | null;
   /** A caller gave back what it had been granted. */
   refund(atNs: bigint, units: number): void;
+  /** The units of a charge that were out are given back. */
+  giveBack(charge: JudgedCharge): void;
 }
 
 /** @param state what was stored from outside when the time of the judge begins; null for nothing */
@@ -92,6 +100,8 @@ class BucketJudge implements Judge {
     this.#room = Math.min(this.#burst, this.#room + units);
   }
 
+  giveBack(): void {}
+
   #turn(atNs: bigint): void {
     const gained = (Number(atNs - this.#atNs) * this.#rate) / NS_PER_S;
     this.#room = Math.min(this.#burst, this.#room + gained);
@@ -124,11 +134,42 @@ class GcraJudge implements Judge {
     const arrivalNs = this.#arrivalNs - BigInt(units) * this.#intervalNs;
     this.#arrivalNs = arrivalNs > atNs ? arrivalNs : atNs;
   }
+
+  giveBack(): void {}
+}
+
+/** What is counted in a window, or a bucket of one. */
+class Count {
+  /** Units that could ever be spent, less those refunded. */
+  units: number;
+  /** Units that were charged as well. */
+  #out = 0;
+
+  constructor(units: number) {
+    this.units = units;
+  }
+
+  charge({ units, out }: JudgedCharge): void {
+    this.units += units;
+    this.#out += out;
+  }
+
+  /** @returns the units that were taken: not more than are there */
+  refund(units: number): number {
+    const taken = Math.min(units, this.units + this.#out);
+    this.units -= taken;
+    return taken;
+  }
+
+  giveBack({ out }: JudgedCharge): void {
+    this.#out -= out;
+    this.units = Math.max(this.units, -this.#out);
+  }
 }
 
 interface Window {
   readonly startNs: bigint;
-  count: number;
+  readonly count: Count;
 }
 
 /**
@@ -146,22 +187,24 @@ class FixedWindowJudge implements Judge {
     for (const [name, window] of this.#windows) this.#current.set(name, window);
   }
 
-  charge({ atNs, units, state }: JudgedCharge): string | null {
+  charge(charge: JudgedCharge): string | null {
+    const { atNs, state } = charge;
     const stored = windowsOf(state!);
     for (const { name, limit, windowNs } of this.#quotas) {
       const startNs = stored.get(name)!.startNs;
       let current = this.#current.get(name);
       if (current?.startNs !== startNs) {
         const isEarly = current !== undefined && startNs - current.startNs < windowNs;
-        if (isEarly && current!.count > 0) {
+        if (isEarly && current!.count.units > 0) {
           return `${name}: a window at ${startNs}, while that of ${current!.startNs} runs`;
         }
         if (startNs !== atNs) return `${name}: a window at ${startNs}, and a charge at ${atNs}`;
-        this.#current.set(name, (current = { startNs, count: 0 }));
+        this.#current.set(name, (current = { startNs, count: new Count(0) }));
       }
       if (atNs - startNs >= windowNs) return `${name}: charged to a window that is over`;
-      current.count += units;
-      if (current.count > limit) return `${name}: ${current.count} in a window of ${limit}`;
+      const { count } = current;
+      count.charge(charge);
+      if (count.units > limit) return `${name}: ${count.units} in a window of ${limit}`;
     }
     return null;
   }
@@ -170,7 +213,15 @@ class FixedWindowJudge implements Judge {
     for (const { name, windowNs } of this.#quotas) {
       const window = this.#current.get(name);
       if (window === undefined || atNs - window.startNs >= windowNs) continue;
-      window.count = Math.max(0, window.count - units);
+      window.count.refund(units);
+    }
+  }
+
+  giveBack(charge: JudgedCharge): void {
+    const stored = windowsOf(charge.state!);
+    for (const { name } of this.#quotas) {
+      const window = this.#current.get(name);
+      if (window?.startNs === stored.get(name)!.startNs) window.count.giveBack(charge);
     }
   }
 }
@@ -180,7 +231,8 @@ export function windowsOf(state: string): Map<string, Window> {
   const fields = /(?:^|\|)23\|\d+\|([^$]*)/.exec(state)?.[1]?.split("|") ?? [];
   const windows = new Map<string, Window>();
   for (let i = 0; i + 2 < fields.length; i += 3) {
-    windows.set(fields[i]!, { count: Number(fields[i + 1]), startNs: BigInt(fields[i + 2]!) });
+    const count = new Count(Number(fields[i + 1]));
+    windows.set(fields[i]!, { count, startNs: BigInt(fields[i + 2]!) });
   }
   return windows;
 }
@@ -193,40 +245,52 @@ class SlidingWindowJudge implements Judge {
   readonly #limit: bigint;
   readonly #windowNs: bigint;
   /** By their starts. */
-  readonly #counts = new Map<bigint, number>();
+  readonly #counts = new Map<bigint, Count>();
 
   constructor({ limit, windowNs }: SlidingWindowConfiguration, state: string | null) {
     this.#limit = BigInt(limit);
     this.#windowNs = windowNs;
     if (state === null) return;
     const [, current, previous, start] = state.split("|");
-    this.#counts.set(BigInt(start!), Number(current));
-    this.#counts.set(BigInt(start!) - windowNs, Number(previous));
+    this.#counts.set(BigInt(start!), new Count(Number(current)));
+    this.#counts.set(BigInt(start!) - windowNs, new Count(Number(previous)));
   }
 
-  charge({ atNs, units }: JudgedCharge): string | null {
+  charge(charge: JudgedCharge): string | null {
+    const { atNs, units } = charge;
+    const startNs = this.#startOf(atNs);
+    this.#count(startNs).charge(charge);
     if (units === 0) return null;
-    const startNs = atNs - (atNs % this.#windowNs);
-    const previous = this.#count(startNs - this.#windowNs);
-    const current = this.#count(startNs) + units;
-    this.#counts.set(startNs, current);
+    const current = this.#unitsOf(startNs);
+    const previous = this.#unitsOf(startNs - this.#windowNs);
     const coveredNs = BigInt(previous) * (startNs + this.#windowNs - atNs);
     if (coveredNs + BigInt(current) * this.#windowNs <= this.#limit * this.#windowNs) return null;
     return `${current} after ${previous} in windows of ${this.#limit}`;
   }
 
   refund(atNs: bigint, units: number): void {
-    const startNs = atNs - (atNs % this.#windowNs);
-    let left = units;
-    for (const bucket of [startNs, startNs - this.#windowNs]) {
-      const count = this.#count(bucket);
-      this.#counts.set(bucket, Math.max(0, count - left));
-      left = Math.max(0, left - count);
-    }
+    const startNs = this.#startOf(atNs);
+    const taken = this.#count(startNs).refund(units);
+    this.#count(startNs - this.#windowNs).refund(units - taken);
   }
 
-  #count(startNs: bigint): number {
-    return this.#counts.get(startNs) ?? 0;
+  giveBack(charge: JudgedCharge): void {
+    this.#count(this.#startOf(charge.atNs)).giveBack(charge);
+  }
+
+  #startOf(atNs: bigint): bigint {
+    return atNs - (atNs % this.#windowNs);
+  }
+
+  /** Of a bucket, which never makes up for the other one. */
+  #unitsOf(startNs: bigint): number {
+    return Math.max(0, this.#count(startNs).units);
+  }
+
+  #count(startNs: bigint): Count {
+    let count = this.#counts.get(startNs);
+    if (count === undefined) this.#counts.set(startNs, (count = new Count(0)));
+    return count;
   }
 }
 
@@ -246,6 +310,11 @@ class CompositeJudge implements Judge {
   refund(atNs: bigint, units: number): void {
     this.#primary.refund(atNs, units);
     this.#secondary.refund(atNs, units);
+  }
+
+  giveBack(charge: JudgedCharge): void {
+    this.#primary.giveBack(charge);
+    this.#secondary.giveBack(charge);
   }
 }
 

@@ -70,6 +70,8 @@ class World {
   readonly #keys: number;
   /** Isolates die, clocks jump, states are replaced. */
   readonly #isTroubled: boolean;
+  /** The share of requests whose units are refunded. */
+  readonly #refunds: number;
   /** States that were stored before, as a backup has them. */
   readonly #backup: { readonly key: string; readonly state: string }[] = [];
   #isolatesMade = 0;
@@ -85,6 +87,8 @@ class World {
     this.#options = options;
     const { seed, strategy, plant = {} } = options;
     this.#random = randomOf(seed);
+    // From numbers of its own, so that runs which have found something keep their course.
+    this.#refunds = randomOf(~seed)() < 1 / 3 ? 0.2 : 0.003;
     this.#configuration = configurationOf(strategy);
     this.#history = new History(this.#configuration);
     const time = this.#time;
@@ -217,7 +221,7 @@ class World {
   }
 
   /** Requests of one event. */
-  #limits(isolate: SimulatedIsolate, count: number, refunds = 0.003): void {
+  #limits(isolate: SimulatedIsolate, count: number, refunds = this.#refunds): void {
     const key = this.#key();
     for (let i = 0; i < count; i++) {
       const cost = this.#cost();
