@@ -668,6 +668,31 @@ describe("alarms", () => {
     expect(await storage.getAlarm()).toBe(5000);
   });
 
+  it("an alarm whose handler met a full disk stays stored, as its writes are lost", () => {
+    turn(() => sql.exec("CREATE TABLE t (n)"));
+    turn(() => void storage.setAlarm(5000));
+    settleAll();
+    disk.fillUp();
+    disk.beginAlarm();
+    turn(() => {
+      expect(() => insert(1)).toThrow("SQLITE_FULL");
+      disk.endAlarm();
+    });
+    expect(life.isOver).toBe(true);
+    expect(disk.alarmMs).toBe(5000);
+  });
+
+  it("an alarm that the platform gives up between events is gone when that is durable", () => {
+    turn(() => void storage.setAlarm(5000));
+    settleAll();
+    disk.dropAlarm();
+    expect(disk.alarmMs).toBeNull();
+    settleAll();
+    expect(disk.isDurable).toBe(true);
+    disk.crash(new Random(1));
+    expect(disk.alarmMs).toBeNull();
+  });
+
   it("one that was ringing in a crash is stored still", async () => {
     turn(() => void storage.setAlarm(5000));
     settleAll();

@@ -178,10 +178,19 @@ export class Disk {
     this.#isRinging = this.alarmMs !== null;
   }
 
-  /** The alarm has ended. One that has failed is seen again. */
+  /** The alarm has ended, in an event of the object. One that has failed, or whose writes are lost, is seen again. */
   endAlarm(hasSucceeded = true): void {
-    if (this.#isRinging && hasSucceeded) this.setAlarm(null);
+    const isOver = this.#isRinging && hasSucceeded && !this.#isDoomed;
     this.#isRinging = false;
+    if (isOver) this.setAlarm(null);
+  }
+
+  /** The platform gives the alarm up, in an event of the object or between two. */
+  dropAlarm(): void {
+    if (this.#isDoomed) return;
+    const isBetween = this.#open === null;
+    this.setAlarm(null);
+    if (isBetween) this.endTurn();
   }
 
   // For the storage of a life.
@@ -250,9 +259,13 @@ export class Disk {
     this.#noteAlarm();
   }
 
+  /** The object is reset when the present event is over. */
+  get #isDoomed(): boolean {
+    return (this.#open?.doom ?? null) !== null;
+  }
+
   #requireNoDoom(): void {
-    const doom = this.#open?.doom ?? null;
-    if (doom !== null) throw new Error(doom);
+    if (this.#isDoomed) throw new Error(this.#open!.doom!);
   }
 
   /** Runs a transaction within the turn. */
