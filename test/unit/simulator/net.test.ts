@@ -17,6 +17,7 @@ import { IdentityTransformStream } from "../../simulator/platform/net/byte-strea
 import type { Link } from "../../simulator/platform/net/link.ts";
 import { SimRequest, SimResponse } from "../../simulator/platform/net/messages.ts";
 import { INTERNAL, INTERNET, makeBlob, Network } from "../../simulator/platform/net/network.ts";
+import { connectTcp, type SimSocket, type TcpClient } from "../../simulator/platform/net/tcp.ts";
 import { endOf, type SimWebSocket } from "../../simulator/platform/net/web-socket.ts";
 
 /** A life without storage: everything is durable at once, unless the test holds it back. */
@@ -270,7 +271,6 @@ describe("a hibernatable WebSocket", () => {
       world.run();
       expect(object.heard).toEqual(["awake", "3 bytes", "close 4004 bye true state 2"]);
       expect(events).toEqual(["close 4004  true state 3"]);
-      expect(object.sockets.size).toBe(1);
       expect(object.context.getWebSockets()).toEqual([]);
     }),
   );
@@ -659,6 +659,177 @@ describe("an exchange of HTTP", () => {
       door.break();
       world.run();
       expect(failure).toBeInstanceOf(TypeError);
+    }),
+  );
+});
+
+describe("a TCP connection", () => {
+  const addresses = { localAddress: "127.0.0.1:9000", remoteAddress: "127.0.0.1:4242" };
+
+  interface Connected {
+    readonly tcp: TcpClient;
+    readonly life: BareLife;
+    readonly door: BareLife;
+    readonly received: () => Uint8Array;
+    readonly heard: string[];
+  }
+
+  function connected(world: World, serve: (socket: SimSocket) => Promise<void>): Connected {
+    const parts: Uint8Array[] = [];
+    const heard: string[] = [];
+    const door = world.life("door");
+    const life = world.life("client");
+    const events = {
+      onBytes: (bytes: Uint8Array) => void parts.push(bytes),
+      onEnd: () => void heard.push("end"),
+      onLost: () => void heard.push("lost"),
+    };
+    const tcp = connectTcp(
+      world.network,
+      life,
+      { enter: (event) => event(door, serve) },
+      events,
+      addresses,
+    );
+    return { tcp, life, door, heard, received: () => Buffer.concat(parts) };
+  }
+
+  /** Sends back what comes, by a reader with a buffer of its own. */
+  async function echo(socket: SimSocket): Promise<void> {
+    const reader = socket.readable.getReader({ mode: "byob" });
+    const writer = socket.writable.getWriter();
+    for (;;) {
+      const { done, value } = await reader.read(new Uint8Array(1000));
+      if (done) break;
+      await writer.write(value!);
+    }
+    await writer.close();
+  }
+
+  test("carries every byte in order, in pieces that end anywhere, and ends on both sides", async () => {
+    await inMacrotask(() => {
+      for (let seed = 0; seed < 20; seed++) {
+        const world = new World(seed);
+        const sent = world.random.bytes(200_000);
+        const { tcp, received, heard } = connected(world, echo);
+        for (let at = 0; at < sent.length; at += 7777) tcp.write(sent.subarray(at, at + 7777));
+        tcp.end();
+        world.run();
+        expect(Buffer.compare(received(), sent)).toBe(0);
+        expect(heard).toEqual(["end"]);
+        expect(world.network.links.size).toBe(0);
+      }
+    });
+  });
+
+  test(
+    "tells the handler the addresses",
+    simulated((world) => {
+      let opened: unknown = null;
+      connected(world, async (socket) => {
+        opened = await socket.opened;
+        await socket.close();
+      });
+      world.run();
+      expect(opened).toEqual(addresses);
+    }),
+  );
+
+  test(
+    "stops a writer whose reader does not read, until it reads on",
+    simulated((world) => {
+      let written = 0;
+      const { tcp, received } = connected(world, async (socket) => {
+        const writer = socket.writable.getWriter();
+        for (let i = 0; i < 50; i++) {
+          await writer.write(new Uint8Array(10_000));
+          written += 10_000;
+        }
+        await writer.close();
+      });
+      tcp.pause();
+      world.run();
+      expect(written).toBeGreaterThan(50_000);
+      expect(written).toBeLessThan(150_000);
+      world.time.after(0, () => tcp.resume());
+      world.run();
+      expect([written, received().length]).toEqual([500_000, 500_000]);
+    }),
+  );
+
+  test(
+    "resets a client that sends to a socket that was closed",
+    simulated((world) => {
+      const { tcp, heard } = connected(world, async (socket) => await socket.close());
+      world.run();
+      expect(heard).toEqual(["end"]);
+      tcp.write(new Uint8Array(5));
+      world.run();
+      expect(heard).toEqual(["end", "lost"]);
+    }),
+  );
+
+  test(
+    "fails reads and writes of the server when the client resets it",
+    simulated((world) => {
+      const failures: string[] = [];
+      const { tcp } = connected(world, async (socket) => {
+        const reader = socket.readable.getReader();
+        const writer = socket.writable.getWriter();
+        await reader.read();
+        await reader.read().catch((error: unknown) => failures.push(String(error)));
+        await writer
+          .write(new Uint8Array(1))
+          .catch((error: unknown) => failures.push(String(error)));
+      });
+      tcp.write(new Uint8Array([1]));
+      world.run();
+      expect(failures).toEqual([]);
+      tcp.destroy();
+      world.run();
+      expect(failures).toEqual(Array(2).fill("Error: Network connection lost."));
+    }),
+  );
+
+  test("is cut within a write: the server has the first bytes of it, and nothing behind them", async () => {
+    await inMacrotask(() => {
+      const lengths = new Set<number>();
+      for (let seed = 0; seed < 50; seed++) {
+        const world = new World(seed);
+        const sent = world.random.bytes(1000);
+        const got: Uint8Array[] = [];
+        let failure: unknown = null;
+        const { tcp, heard } = connected(world, async (socket) => {
+          const reader = socket.readable.getReader();
+          try {
+            for (;;) got.push((await reader.read()).value!);
+          } catch (error) {
+            failure = error;
+          }
+        });
+        world.run();
+        for (let at = 0; at < 1000; at += 100) tcp.write(sent.subarray(at, at + 100));
+        tcp.link.cut([1, 5000]);
+        world.run(4000);
+        expect([heard, failure]).toEqual([["lost"], null]);
+        world.run();
+        const received = Buffer.concat(got);
+        expect(String(failure)).toBe("Error: Network connection lost.");
+        expect(Buffer.compare(received, sent.subarray(0, received.length))).toBe(0);
+        lengths.add(received.length % 100);
+      }
+      expect(lengths.size).toBeGreaterThan(20);
+    });
+  });
+
+  test(
+    "is lost with the isolate that serves it",
+    simulated((world) => {
+      const { door, heard } = connected(world, echo);
+      world.run();
+      door.break();
+      world.run();
+      expect(heard).toEqual(["lost"]);
     }),
   );
 });

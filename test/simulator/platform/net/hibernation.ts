@@ -44,8 +44,6 @@ interface Hibernating {
   readonly tags: readonly string[];
   /** When the runtime last answered for the object. */
   answeredAtMs: number | null;
-  /** The object has had its last event: it is listed only until it is closed by both sides. */
-  hasEnded: boolean;
 }
 
 export class HibernatingSockets {
@@ -103,7 +101,6 @@ export class HibernatingSockets {
       end,
       tags: [...new Set(tags)],
       answeredAtMs: null,
-      hasEnded: false,
     };
     this.#all.set(end, socketOf);
     this.#handlesOfLife(life).set(end, socket);
@@ -111,8 +108,6 @@ export class HibernatingSockets {
   }
 
   list(life: Life, tag?: string): SimWebSocket[] {
-    for (const { end, hasEnded } of this.#all.values())
-      if (hasEnded && end.isOver) this.#remove(end);
     const listed = [...this.#all.values()].filter(
       ({ tags }) => tag === undefined || tags.includes(tag),
     );
@@ -153,34 +148,38 @@ export class HibernatingSockets {
   }
 
   #end(end: SocketEnd, frame: CloseFrame, wasClean: boolean): void {
-    this.#wake("webSocketClose", end, (handlers, socket) => {
+    this.#wake("webSocketClose", end, (handlers, socket, life) => {
       end.hasReceivedClose = true;
       if (!wasClean) end.isLost = true;
       end.endIfClosed();
+      const remove = (): void => this.#remove(end, life);
+      let ended: unknown = null;
       try {
-        return handlers.webSocketClose?.(socket, frame.code, frame.reason, wasClean);
+        ended = handlers.webSocketClose?.(socket, frame.code, frame.reason, wasClean);
       } finally {
-        const ended = this.#all.get(end);
-        if (ended !== undefined) ended.hasEnded = true;
+        if (!(ended instanceof Promise)) remove();
       }
+      return ended instanceof Promise ? ended.finally(remove) : ended;
     });
   }
 
   #wake(
     what: string,
     end: SocketEnd,
-    event: (handlers: SocketHandlers, socket: SimWebSocket) => unknown,
+    event: (handlers: SocketHandlers, socket: SimWebSocket, life: Life) => unknown,
   ): void {
     this.#object.wake(what, (handlers, life) => {
       // The object was reset between the event and its turn.
       if (!this.#all.has(end)) return undefined;
-      return event(handlers, this.#handle(life, end));
+      return event(handlers, this.#handle(life, end), life);
     });
   }
 
-  #remove(end: SocketEnd): void {
-    this.#all.delete(end);
+  /** One that the object has not closed belongs to its life from now on: it can still send. */
+  #remove(end: SocketEnd, life: Life): void {
+    if (!this.#all.delete(end)) return;
     this.#handles.delete(end);
+    if (!end.isOver) end.holdFor(life);
   }
 
   #handle(life: Life, end: SocketEnd): SimWebSocket {

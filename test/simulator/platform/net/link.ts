@@ -126,16 +126,20 @@ export class Link<Message> {
     const { random, trace } = this.#world;
     const noticed = noticeMs ?? [random.next() * NOTICE_MS_MAX, random.next() * NOTICE_MS_MAX];
     trace.note("link.cut", this.name, ...noticed);
-    this.#end(noticed);
+    this.#end(noticed, true);
   }
 
-  /** An end is gone without a word, as its process is: the other one notices as soon as a message would take. */
-  abandon(side: Side): void {
+  /**
+   * An end is gone without a word, as its process is: the other one notices as soon as a message would take.
+   *
+   * @param isReset what that end has sent last may be lost, too, as it is when TCP resets a connection
+   */
+  abandon(side: Side, isReset = false): void {
     if (this.isOver) return;
     const { random, trace } = this.#world;
     trace.note("link.abandon", this.name, side);
     const delayMs = this.latencyMs(random);
-    this.#end(side === 0 ? [Infinity, delayMs] : [delayMs, Infinity]);
+    this.#end(side === 0 ? [Infinity, delayMs] : [delayMs, Infinity], isReset);
   }
 
   /** Both ends have said goodbye. */
@@ -144,13 +148,15 @@ export class Link<Message> {
     for (const wire of this.#wires) wire.isSevered = true;
   }
 
-  #end(noticeMs: NoticeMs): void {
+  #end(noticeMs: NoticeMs, losesInFlight: boolean): void {
     this.#over();
     for (const side of [0, 1] as const) {
       const noticedMs = noticeMs[side];
       const sender = otherSide(side);
-      this.#sever(sender, noticedMs === Infinity);
-      if (noticedMs === Infinity) continue;
+      const isDeaf = noticedMs === Infinity;
+      this.#wires[sender].isSevered = true;
+      if (isDeaf || losesInFlight) this.#lose(sender, isDeaf);
+      if (isDeaf) continue;
       const { time } = this.#world;
       const atMs = Math.max(time.nowMs + noticedMs, this.#wires[sender].arrivesAtMs);
       // A stalled reader notices only behind what it has not read, so it goes on with the end of its link.
@@ -162,10 +168,9 @@ export class Link<Message> {
   }
 
   /** Drops what is in flight from some message on, or all of it. */
-  #sever(sender: Side, isDeaf: boolean): void {
+  #lose(sender: Side, isDeaf: boolean): void {
     const wire = this.#wires[sender];
     const { random } = this.#world;
-    wire.isSevered = true;
     const kept = isDeaf ? 0 : random.int(wire.inFlight.length + 1);
     const half = wire.inFlight[kept];
     const prefix =

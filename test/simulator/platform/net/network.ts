@@ -13,7 +13,15 @@ export const INTERNET: Latency = (random) => random.skewed(1, 120);
 /** What faults do to a link. */
 export type FaultyLink = Pick<
   Link<never>,
-  "name" | "isOver" | "isStalled" | "cut" | "stall" | "resume" | "unreceivedBytes"
+  | "name"
+  | "latencyMs"
+  | "isOver"
+  | "isStalled"
+  | "cut"
+  | "abandon"
+  | "stall"
+  | "resume"
+  | "unreceivedBytes"
 >;
 
 const makeBlob = (bytes: ArrayBuffer): SimBlob => new SimBlob([bytes]);
