@@ -1,0 +1,47 @@
+/** What a run is made of, from its seed alone: shards, machines, doors, clients, and which of the workloads they have. */
+import { Random } from "../kernel/random.ts";
+import { WORKLOADS, type WorkloadName } from "../workloads/all.ts";
+
+export interface Plan {
+  readonly seed: number;
+  readonly shards: number;
+  readonly machines: number;
+  readonly doors: number;
+  readonly clients: number;
+  /** Of all clients together, about. */
+  readonly operations: number;
+  readonly durationMs: number;
+  readonly workloads: readonly WorkloadName[];
+  readonly variables: Readonly<Record<string, string>>;
+  /** Whether anything goes wrong. */
+  readonly hasFaults: boolean;
+}
+
+const DURATION_MS = 600_000;
+const SHARDS_MAX = 8;
+const CLIENTS = { least: 10, most: 100 };
+const OPERATIONS = { least: 1_500, most: 5_000 };
+
+export function planOf(seed: number): Plan {
+  const random = new Random(seed).fork("plan");
+  const names = Object.keys(WORKLOADS) as WorkloadName[];
+  const some = names.filter(() => random.chance(0.5));
+  const shards = 1 + random.int(SHARDS_MAX);
+  return {
+    seed,
+    shards,
+    machines: 1 + random.int(4),
+    doors: 1 + random.int(3),
+    clients: Math.round(random.skewed(CLIENTS.least, CLIENTS.most)),
+    operations: Math.round(random.skewed(OPERATIONS.least, OPERATIONS.most)),
+    durationMs: DURATION_MS,
+    workloads: some.length > 0 ? some : [random.pick(names)],
+    variables: {
+      ACCESS: "open",
+      YRMCDS_ENABLE: "on",
+      SHARDS: String(shards),
+      HUBS_MAX: String(1 + random.int(3)),
+    },
+    hasFaults: !random.chance(0.02),
+  };
+}

@@ -1,0 +1,63 @@
+/** Plays one run, from its plan to what the checkers say. */
+import { Disturbances } from "../faults/disturbances.ts";
+import { FaultCounts } from "../faults/counts.ts";
+import { SeededFaults } from "../faults/seeded.ts";
+import { inMacrotask } from "../kernel/drain.ts";
+import { calm } from "../platform/faults.ts";
+import type { Release } from "../platform/cluster.ts";
+import type { Violation } from "../checks/history.ts";
+import { workloadsOf } from "../workloads/all.ts";
+import { World } from "../world.ts";
+import type { Plan } from "./plan.ts";
+
+export interface Played {
+  readonly plan: Plan;
+  readonly violations: readonly Violation[];
+  /** Of everything that happened: equal for two runs of one plan. */
+  readonly hash: string;
+  readonly events: number;
+  readonly operations: number;
+  readonly simulatedMs: number;
+  readonly faults: readonly (readonly [string, number])[];
+}
+
+/** Plays a run, as one piece of synchronous work. */
+export async function play(
+  plan: Plan,
+  release: Release,
+  onTrace: ((line: string) => void) | null = null,
+): Promise<Played> {
+  const counts = new FaultCounts();
+  const workloads = workloadsOf(plan);
+  const world = new World({
+    seed: plan.seed,
+    release,
+    faults: (random) => (plan.hasFaults ? new SeededFaults(random, counts) : calm(random)),
+    variables: plan.variables,
+    machines: plan.machines,
+    doors: plan.doors,
+    workloads,
+    durationMs: plan.durationMs,
+    onTrace,
+  });
+  const onUnhandled = (error: unknown): void => world.noteUnhandled(error);
+  process.on("unhandledRejection", onUnhandled);
+  try {
+    const violations = await inMacrotask(() => {
+      if (plan.hasFaults) new Disturbances(world, counts).start();
+      return world.play();
+    });
+    return {
+      plan,
+      violations,
+      hash: world.trace.hash,
+      events: world.time.tick,
+      operations: world.operations,
+      simulatedMs: world.time.elapsedMs,
+      faults: counts.entries(),
+    };
+  } finally {
+    process.off("unhandledRejection", onUnhandled);
+    world.close();
+  }
+}

@@ -1,0 +1,135 @@
+/** What befalls the deployment at moments that the seed chooses: sleep, resets, new releases, clocks that are set, partitions. */
+import type { Random } from "../kernel/random.ts";
+import type { SimulatedObject } from "../platform/object.ts";
+import type { World } from "../world.ts";
+import type { FaultCounts } from "./counts.ts";
+
+/** Each with its weight in runs that have it. */
+const KINDS = {
+  "put to sleep": 8,
+  "object reset": 4,
+  "isolate ended": 1,
+  "machine ended": 0.5,
+  deployment: 0.5,
+  "clock set": 2,
+  partition: 2,
+  "alarm twice": 3,
+  "disk full": 1,
+  storm: 1,
+} as const;
+type Kind = keyof typeof KINDS;
+
+/** Between two of them, in ms. */
+const PAUSE_MS = { least: 20, most: 60_000 };
+/** A clock is set by so much at most, in ms. */
+const CLOCK_STEP_MS = 60_000;
+/** A disk is full for so long at most, in ms. */
+const FULL_MS = 20_000;
+
+export class Disturbances {
+  readonly #world: World;
+  readonly #random: Random;
+  readonly #counts: FaultCounts;
+  readonly #kinds: readonly Kind[];
+  readonly #pauseMs: number;
+
+  constructor(world: World, counts: FaultCounts) {
+    this.#world = world;
+    this.#random = world.random.fork("disturbances");
+    this.#counts = counts;
+    const kinds = Object.keys(KINDS) as Kind[];
+    this.#kinds = kinds.filter(() => this.#random.chance(0.6));
+    this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 10, PAUSE_MS.most);
+  }
+
+  start(): void {
+    this.#next();
+  }
+
+  #next(): void {
+    if (this.#kinds.length === 0) return;
+    const { time } = this.#world;
+    time.after(this.#random.skewed(PAUSE_MS.least, this.#pauseMs * 2), () => {
+      if (this.#world.isClosing) return;
+      this.#disturb(this.#pickKind());
+      this.#next();
+    });
+  }
+
+  #pickKind(): Kind {
+    const total = this.#kinds.reduce((sum, kind) => sum + KINDS[kind], 0);
+    let at = this.#random.between(0, total);
+    return this.#kinds.find((kind) => (at -= KINDS[kind]) < 0) ?? this.#kinds[0]!;
+  }
+
+  #disturb(kind: Kind): void {
+    const { cluster, trace } = this.#world;
+    const subject = this.#apply(kind);
+    if (subject === null) return;
+    trace.note("disturbance", kind, subject);
+    this.#counts.add(kind, subject.split(" ")[0]!);
+    void cluster;
+  }
+
+  /** @returns to whom it happened; null where it could not */
+  #apply(kind: Kind): string | null {
+    const { cluster } = this.#world;
+    switch (kind) {
+      case "put to sleep":
+        return this.#toObject(({ life }) => life!.isIdle && (life!.evict(), true));
+      case "object reset":
+        return this.#toObject(({ life }) => (life!.crash("reset"), true));
+      case "partition":
+        return this.#toObject((object) => (object.partition(), true));
+      case "alarm twice":
+        return this.#toObject((object) => object.ringAgain());
+      case "disk full":
+        return this.#toObject((object) => {
+          object.disk.fillUp({ freeBytes: this.#random.int(20_000), isReset: () => this.#random.chance(0.5) });
+          this.#world.time.after(this.#random.skewed(100, FULL_MS), () => object.disk.makeRoom());
+          return true;
+        });
+      case "isolate ended":
+        return this.#endDoor();
+      case "machine ended": {
+        const machine = this.#random.pick(cluster.machines);
+        cluster.endMachine(machine);
+        return machine.name;
+      }
+      case "deployment":
+        cluster.deploy(cluster.release);
+        return "deployment";
+      case "clock set": {
+        const machine = this.#random.pick(cluster.machines);
+        const isSmall = this.#random.chance(0.7);
+        this.#world.setClock(machine, this.#random.between(-1, 1) * (isSmall ? 500 : CLOCK_STEP_MS));
+        return machine.name;
+      }
+      case "storm":
+        return this.#resetAll();
+    }
+  }
+
+  #toObject(befall: (object: SimulatedObject) => boolean): string | null {
+    const running = [...this.#world.cluster.objects].filter(({ life }) => life !== null);
+    if (running.length === 0) return null;
+    const object = this.#random.pick(running);
+    return befall(object) ? `${object.className} ${object.name}` : null;
+  }
+
+  #endDoor(): string | null {
+    const open = this.#world.doors.filter(({ isolate }) => !isolate.isOver);
+    if (open.length === 0) return null;
+    const { isolate } = this.#random.pick(open);
+    isolate.crash("out of memory");
+    return `door ${isolate.name}`;
+  }
+
+  /** All Hubs end at once, so that all clients connect again at once. */
+  #resetAll(): string {
+    for (const { className, life } of this.#world.cluster.objects) {
+      if (className === "Hub") life?.crash("storm");
+    }
+    return "Hubs";
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * What goes wrong by chance in a run, call by call. The seed says how often each kind of fault happens; most runs have some
+ * kinds of them alone, so that a fault is also seen among calls that go well.
+ */
+import type { Random } from "../kernel/random.ts";
+import type { RequestFate } from "../platform/door.ts";
+import type { CallFate, CommitFate, Faults, Mortal } from "../platform/faults.ts";
+import type { FaultCounts } from "./counts.ts";
+
+/** Each with the probability, for one call, event or message, in a run that has many of them. */
+const RATES = {
+  crash: 1e-3,
+  "call lost": 0.02,
+  "answer lost": 0.02,
+  overload: 0.02,
+  "slow network": 0.05,
+  "slow disk": 0.05,
+  "commit failed": 2e-3,
+  "durable, and reported as failed": 2e-3,
+  "late alarm": 0.3,
+  "request cut": 0.03,
+  "request in pieces": 0.5,
+} as const;
+export type ChanceFault = keyof typeof RATES;
+
+/** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
+const SLOW_MS = 30_000;
+const PIECES_MAX = 6;
+
+export class SeededFaults implements Faults {
+  readonly #random: Random;
+  readonly #counts: FaultCounts;
+  readonly #rates: Readonly<Record<ChanceFault, number>>;
+  #hasCeased = false;
+
+  constructor(random: Random, counts: FaultCounts) {
+    this.#random = random;
+    this.#counts = counts;
+    const rates = Object.entries(RATES).map(([kind, most]) => [
+      kind,
+      random.chance(0.5) ? random.skewed(most / 30, most) : 0,
+    ]);
+    this.#rates = Object.fromEntries(rates) as Record<ChanceFault, number>;
+  }
+
+  cease(): void {
+    this.#hasCeased = true;
+  }
+
+  crashesAt(life: Mortal, what: string): boolean {
+    return life.kind !== "client" && this.#happens("crash", `${life.kind} ${what}`);
+  }
+
+  latencyMs(link: "object" | "client"): number {
+    if (this.#happens("slow network", link)) return this.#random.skewed(100, SLOW_MS);
+    return this.#random.skewed(0.05, link === "object" ? 5 : 50);
+  }
+
+  commitMs(): number {
+    return this.#happens("slow disk", "commit")
+      ? this.#random.skewed(20, 5000)
+      : this.#random.skewed(0.2, 15);
+  }
+
+  callFate(target: string, method: string): CallFate {
+    const at = `${target}.${method}`;
+    if (this.#happens("call lost", at)) return "lost";
+    if (this.#happens("answer lost", at)) return "answer lost";
+    return this.#happens("overload", at) ? "overloaded" : "delivered";
+  }
+
+  commitFate(object: string): CommitFate {
+    const className = object.slice(0, object.indexOf(" "));
+    if (this.#happens("commit failed", className)) return "failed";
+    const isReported = this.#happens("durable, and reported as failed", className);
+    return isReported ? "durable, and reported as failed" : "durable";
+  }
+
+  requestFate(): RequestFate {
+    if (this.#hasCeased || !this.#random.chance(this.#rates["request cut"])) return "delivered";
+    const fate = this.#random.pick(["cut before", "cut in request", "cut in answer"] as const);
+    this.#counts.add("request cut", fate);
+    return fate;
+  }
+
+  pieces(bytes: Uint8Array): readonly Uint8Array[] {
+    if (bytes.length < 2 || !this.#happens("request in pieces", "body")) return [bytes];
+    const cuts = Array.from({ length: this.#random.int(PIECES_MAX) }, () =>
+      this.#random.int(bytes.length),
+    ).toSorted((a, b) => a - b);
+    const ends = [...cuts, bytes.length];
+    return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1]!, end));
+  }
+
+  alarmLateMs(): number {
+    return this.#happens("late alarm", "alarm")
+      ? this.#random.skewed(10, 60_000)
+      : this.#random.skewed(0.1, 5);
+  }
+
+  #happens(kind: ChanceFault, at: string): boolean {
+    if (this.#hasCeased || !this.#random.chance(this.#rates[kind])) return false;
+    this.#counts.add(kind, at);
+    return true;
+  }
+}

@@ -1,0 +1,171 @@
+/** A deployment: machines, isolates, objects by class and name, and the Workers at its doors. */
+import { Disk } from "./disk/disk.ts";
+import type { Faults } from "./faults.ts";
+import { Isolate } from "./isolate.ts";
+import { ObjectSockets } from "./net/object-sockets.ts";
+import {
+  ObjectLife,
+  SimulatedObject,
+  type ObjectClass,
+  type ObjectHost,
+  type ObjectInstance,
+} from "./object.ts";
+import type { Bundle } from "./realm.ts";
+import type { RunningLife } from "./running-life.ts";
+import { Machine, type Site } from "./site.ts";
+import { makeStub } from "./stub.ts";
+import type { Random } from "../kernel/random.ts";
+import type { Trace } from "../kernel/trace.ts";
+import type { VirtualTime } from "../kernel/virtual-time.ts";
+
+/** Bindings of the classes of objects, by name. */
+const CLASSES: Readonly<Record<string, ObjectClass>> = { SHARD: "Shard", HUB: "Hub", CHANNEL: "Channel", DIRECTORY: "Directory" };
+
+/** The code of a release, and under which name the trace knows it. */
+export interface Release {
+  readonly name: string;
+  readonly bundle: Bundle;
+}
+
+export interface ClusterOptions {
+  readonly time: VirtualTime;
+  readonly trace: Trace;
+  readonly random: Random;
+  readonly faults: Faults;
+  readonly release: Release;
+  /** Variables of the deployment. */
+  readonly variables: Readonly<Record<string, string>>;
+  readonly machines: number;
+  /** An object begins a new life, perhaps on another machine. */
+  readonly onStart?: (object: SimulatedObject) => void;
+}
+
+export class Cluster implements ObjectHost {
+  readonly site: Site;
+  readonly machines: readonly Machine[];
+  release: Release;
+  readonly #variables: Readonly<Record<string, string>>;
+  readonly #objects = new Map<string, SimulatedObject>();
+  /** Those that run; objects of one machine share one. */
+  readonly #isolates: Isolate[] = [];
+  readonly #onStart: (object: SimulatedObject) => void;
+  readonly #forObjects = new Map<Machine, Isolate>();
+  #isolateCount = 0;
+
+  constructor(options: ClusterOptions) {
+    const { time, trace, random, faults } = options;
+    this.site = { time, trace, random, faults, running: null };
+    this.machines = Array.from(
+      { length: options.machines },
+      (_, index) => new Machine(time, `machine ${index}`),
+    );
+    this.release = options.release;
+    this.#variables = options.variables;
+    this.#onStart = options.onStart ?? (() => {});
+  }
+
+  /** All objects that have been asked for so far. */
+  get objects(): Iterable<SimulatedObject> {
+    return this.#objects.values();
+  }
+
+  object(className: ObjectClass, name: string): SimulatedObject {
+    const key = `${className} ${name}`;
+    let object = this.#objects.get(key);
+    if (object === undefined) {
+      const { site } = this;
+      object = new SimulatedObject(this, {
+        className,
+        name,
+        disk: new Disk(site, key),
+        sockets: new ObjectSockets(site, key),
+      });
+      this.#objects.set(key, object);
+    }
+    return object;
+  }
+
+  /** The isolate that a machine runs the code of today in. */
+  isolateOn(machine: Machine): Isolate {
+    let isolate = this.#forObjects.get(machine);
+    if (isolate === undefined || isolate.isOver) {
+      isolate = this.newIsolate(machine);
+      this.#forObjects.set(machine, isolate);
+    }
+    return isolate;
+  }
+
+  newIsolate(machine: Machine): Isolate {
+    const { name, bundle } = this.release;
+    const isolate = new Isolate(this.site, machine, {
+      name: `isolate ${++this.#isolateCount} (${name})`,
+      release: name,
+      bundle,
+    });
+    this.#isolates.push(isolate);
+    return isolate;
+  }
+
+  isolateFor(): Isolate {
+    return this.isolateOn(this.site.random.pick(this.machines));
+  }
+
+  /** A machine loses its power, with all objects and doors on it. */
+  endMachine(machine: Machine): void {
+    this.#end("the machine has ended", (isolate) => isolate.machine === machine);
+  }
+
+  /** A release takes the place of the one before: all objects and doors end, and begin anew with its code. */
+  deploy(release: Release): void {
+    this.release = release;
+    this.#end("deployment", () => true);
+  }
+
+  #end(what: string, isMeant: (isolate: Isolate) => boolean): void {
+    for (const { life } of this.objects) if (life !== null && isMeant(life.isolate)) life.crash(what);
+    for (const isolate of this.#isolates.splice(0)) {
+      if (isMeant(isolate)) isolate.crash(what);
+      else this.#isolates.push(isolate);
+    }
+  }
+
+  construct(object: SimulatedObject, life: ObjectLife): ObjectInstance {
+    const Class = life.isolate.exports[object.className] as new (
+      ctx: object,
+      env: object,
+    ) => ObjectInstance;
+    this.#onStart(object);
+    return new Class(this.#contextOf(object, life), this.environmentOf(life));
+  }
+
+  /** Variables and bindings, for one life: a stub belongs to who made it. */
+  environmentOf(life: RunningLife): object {
+    const bindings = Object.entries(CLASSES).map(([binding, className]) => [
+      binding,
+      this.#namespaceOf(className, life),
+    ]);
+    return { ...this.#variables, ...Object.fromEntries(bindings) };
+  }
+
+  #namespaceOf(className: ObjectClass, life: RunningLife): object {
+    const namespace = {
+      getByName: (name: string) => makeStub(this.site, life, this.object(className, name)),
+      idFromName: (name: string) => ({ name, toString: () => name }),
+      get: ({ name }: { name: string }) => namespace.getByName(name),
+      jurisdiction: () => namespace,
+    };
+    return namespace;
+  }
+
+  #contextOf(object: SimulatedObject, life: ObjectLife): object {
+    return {
+      id: { name: object.name, toString: () => object.name },
+      storage: object.disk.open(life),
+      waitUntil: (work: Promise<unknown>) => life.waitUntil(work),
+      blockConcurrencyWhile: async (callback: () => Promise<unknown>) =>
+        await life.blockConcurrencyWhile(callback),
+      abort: (reason: unknown) => life.abort(reason),
+      ...object.sockets.contextOf(life),
+    };
+  }
+}

@@ -1,0 +1,54 @@
+/** What the platform does to a run: how long things take, and what goes wrong. A seed decides; `calm` lets nothing go wrong. */
+import type { RequestFate } from "./door.ts";
+import type { Random } from "../kernel/random.ts";
+
+/** What becomes of a call to an object. */
+export type CallFate =
+  | "delivered"
+  /** It never arrives; the caller learns of it. */
+  | "lost"
+  /** It is applied, and its answer never arrives. */
+  | "answer lost"
+  /** The object refuses it, as it has too much to do. */
+  | "overloaded";
+
+/** What becomes of the writes of a turn. */
+export type CommitFate = "durable" | "failed" | "durable, and reported as failed";
+
+/** Whose life it is. */
+export interface Mortal {
+  readonly kind: "Shard" | "Hub" | "Channel" | "Directory" | "door" | "client";
+}
+
+export interface Faults {
+  /** Whether a life crashes at a call to the platform, or before an event. */
+  crashesAt(life: Mortal, what: string): boolean;
+  /** How long a message is on its way, in ms. */
+  latencyMs(link: "object" | "client"): number;
+  /** How long the disk takes for a commit, in ms. */
+  commitMs(): number;
+  callFate(target: string, method: string): CallFate;
+  commitFate(object: string): CommitFate;
+  requestFate(): RequestFate;
+  /** Cuts what a client sends into the pieces that arrive. */
+  pieces(bytes: Uint8Array): readonly Uint8Array[];
+  /** From now on nothing goes wrong. */
+  cease(): void;
+  /** How much later than asked for an alarm rings, in ms. */
+  alarmLateMs(): number;
+}
+
+/** Nothing goes wrong; messages and commits take their time, so that their order is a matter of chance. */
+export function calm(random: Random): Faults {
+  return {
+    crashesAt: () => false,
+    latencyMs: (link) => random.skewed(0.05, link === "object" ? 5 : 20),
+    commitMs: () => random.skewed(0.2, 10),
+    callFate: () => "delivered",
+    commitFate: () => "durable",
+    requestFate: () => "delivered",
+    cease: () => {},
+    pieces: (bytes) => [bytes],
+    alarmLateMs: () => random.skewed(0.1, 5),
+  };
+}

@@ -1,0 +1,359 @@
+/**
+ * An object of the platform: a name, a disk, and one life after the other. It starts with the first event that comes for it,
+ * delivers events one by one, and holds what leaves it until what it has written is durable.
+ */
+import { cloneError } from "./clone.ts";
+import type { Disk } from "./disk/disk.ts";
+import type { Isolate } from "./isolate.ts";
+import { LifeOver } from "./life.ts";
+import { RunningLife } from "./running-life.ts";
+import type { Site } from "./site.ts";
+import type { ObjectSockets } from "./net/object-sockets.ts";
+
+/** Something that comes from outside, and is the object's next event. */
+export interface Incoming {
+  readonly what: string;
+  /** Runs in an event of the object. */
+  readonly run: (life: ObjectLife) => void;
+  /** The life has ended, or could not begin. */
+  readonly fail: (error: Error) => void;
+}
+
+/** What production code gets as `ctx`. */
+export type ObjectContext = object;
+
+export type ObjectClass = "Shard" | "Hub" | "Channel" | "Directory";
+
+export interface ObjectInstance {
+  fetch?(request: Request): Promise<Response> | Response;
+  alarm?(info: { retryCount: number; isRetry: boolean }): Promise<void> | void;
+}
+
+/** One instance of an object, from its constructor on. */
+export class ObjectLife extends RunningLife {
+  readonly object: SimulatedObject;
+  readonly isolate: Isolate;
+  readonly disk: Disk;
+  instance: ObjectInstance | null = null;
+  /** Why it is over; null while it is not, and when the process died. */
+  reason: Error | null = null;
+  #isBlocked = false;
+  #held: Incoming[] = [];
+  /** Stubs that have called it. */
+  readonly #stubs: ((error: Error) => void)[] = [];
+
+  constructor(site: Site, object: SimulatedObject, isolate: Isolate, disk: Disk, name: string) {
+    super(site, isolate.machine, object.className, name);
+    this.object = object;
+    this.isolate = isolate;
+    this.disk = disk;
+  }
+
+  /** Whether nothing is going on, so that the platform may put the object to sleep. */
+  get isIdle(): boolean {
+    return (
+      this.planned === 0 &&
+      this.waitedFor === 0 &&
+      this.watchers.size === 0 &&
+      !this.#isBlocked &&
+      this.disk.isDurable
+    );
+  }
+
+  /** Whether it takes events. */
+  get isReady(): boolean {
+    return this.instance !== null && !this.#isBlocked && !this.isOver;
+  }
+
+  /** Constructs the instance, as the event that virtual time is at. */
+  start(): void {
+    this.run("constructor", () => {
+      try {
+        this.instance = this.object.construct(this);
+      } catch (error) {
+        if (error instanceof LifeOver) throw error;
+        this.site.trace.note("constructor failed", this.name, String(error));
+        this.end(cloneError(error));
+      }
+    });
+  }
+
+  /** @returns what the callback returns; no event is delivered before */
+  async blockConcurrencyWhile<T>(callback: () => Promise<T>): Promise<T> {
+    this.#isBlocked = true;
+    try {
+      const result = await callback();
+      this.#open();
+      return result;
+    } catch (error) {
+      if (!this.isOver && !(error instanceof LifeOver)) this.abort(error);
+      throw error;
+    }
+  }
+
+  /**
+   * While concurrency is blocked, what was planned before waits, too: timers, and answers of calls. The callback's own events
+   * happen.
+   */
+  override later(delayMs: number, what: string, event: () => void): () => void {
+    const isOfBlock = this.#isBlocked;
+    return super.later(delayMs, what, () => {
+      if (this.#isBlocked && !isOfBlock) this.#held.push({ what, run: event, fail: () => {} });
+      else event();
+    });
+  }
+
+  /** Takes an event from outside: now, or when no earlier one blocks it. */
+  receive(incoming: Incoming): void {
+    if (this.#isBlocked || this.#held.length > 0) this.#held.push(incoming);
+    else this.#take(incoming);
+  }
+
+  /** Tells a stub of the end; that it may still call keeps nothing awake. */
+  onEnd(stub: (error: Error) => void): void {
+    this.#stubs.push(stub);
+  }
+
+  override whenDurable(send: () => void): void {
+    if (this.isOver) return;
+    if (this.disk.isDurable) send();
+    else this.disk.onDurable(send);
+  }
+
+  override endTurn(): void {
+    if (!this.isOver) this.disk.endTurn();
+  }
+
+  /** The process dies: of what was not durable, any part may be lost. */
+  override crash(what: string): void {
+    if (!this.isOver) this.disk.crash(this.site.random);
+    super.crash(what);
+  }
+
+  /** `ctx.abort`: the turn's writes are lost, and no line of code runs behind it. Turns before it are committed. */
+  abort(reason: unknown): never {
+    if (!this.isOver) {
+      this.site.trace.note("aborted", this.name, String(reason));
+      this.disk.dropTurn();
+      this.end(Object.assign(new Error(messageOf(reason)), { durableObjectReset: true }));
+    }
+    throw new LifeOver(this.name);
+  }
+
+  /** The platform takes the instance away, as nothing goes on. Its hibernating sockets stay. */
+  evict(): void {
+    this.site.trace.note("evicted", this.name);
+    this.isOver = true;
+    this.object.forget(this);
+  }
+
+  #take(incoming: Incoming): void {
+    this.run(incoming.what, () => incoming.run(this));
+  }
+
+  #open(): void {
+    this.#isBlocked = false;
+    this.#deliverHeld();
+  }
+
+  /** One event each, in their order. */
+  #deliverHeld(): void {
+    if (this.#isBlocked || this.#held.length === 0) return;
+    this.later(0, "input gate", () => {
+      const next = this.#held.shift();
+      if (next !== undefined) this.#take(next);
+      this.#deliverHeld();
+    });
+  }
+
+  protected override end(error: Error): void {
+    this.reason = error;
+    this.isOver = true;
+    this.object.lose(this);
+    for (const { fail } of this.#held) fail(error);
+    this.#held = [];
+    for (const stub of this.#stubs) stub(error);
+    super.end(error);
+  }
+}
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error);
+
+/** How an object is made, and what it lives on. */
+export interface ObjectHost {
+  readonly site: Site;
+  /** The isolate that a new life begins in. */
+  isolateFor(object: SimulatedObject): Isolate;
+  construct(object: SimulatedObject, life: ObjectLife): ObjectInstance;
+}
+
+export class SimulatedObject {
+  readonly className: ObjectClass;
+  readonly name: string;
+  disk: Disk;
+  readonly sockets: ObjectSockets;
+  life: ObjectLife | null = null;
+  readonly #host: ObjectHost;
+  #lives = 0;
+  #cancelAlarm: (() => void) | null = null;
+  #alarmRetries = 0;
+  /** Not before then does it ring again. */
+  #retryAtMs = 0;
+  #isRinging = false;
+
+  constructor(
+    host: ObjectHost,
+    options: {
+      readonly className: ObjectClass;
+      readonly name: string;
+      readonly disk: Disk;
+      readonly sockets: ObjectSockets;
+    },
+  ) {
+    this.#host = host;
+    this.className = options.className;
+    this.name = options.name;
+    this.disk = options.disk;
+    this.sockets = options.sockets;
+    this.disk.onAlarmChanged = () => this.#planAlarm();
+  }
+
+  /**
+   * The network parts the running life from the rest: new callers get another one, elsewhere. Those that it knows still reach it,
+   * until one of its commits fails.
+   */
+  partition(): void {
+    const { life, disk } = this;
+    if (life === null || !life.isReady) return;
+    this.#host.site.trace.note("partition", life.name);
+    this.life = null;
+    disk.onAlarmChanged = () => {};
+    this.disk = disk.handOver(this.#host.site.random);
+    this.disk.onAlarmChanged = () => this.#planAlarm();
+    this.sockets.lose();
+    this.#planAlarm();
+  }
+
+  /** Gives an event to the running life, or to a new one. */
+  deliver(incoming: Incoming): void {
+    (this.life ?? this.#start()).receive(incoming);
+  }
+
+  /** The running life, or a new one. */
+  wake(): ObjectLife {
+    return this.life ?? this.#start();
+  }
+
+  construct(life: ObjectLife): ObjectInstance {
+    return this.#host.construct(this, life);
+  }
+
+  /** A life has ended by a crash, an abort or a failed commit. */
+  lose(life: ObjectLife): void {
+    if (this.life !== life) return;
+    this.life = null;
+    this.sockets.lose();
+    this.#planAlarm();
+  }
+
+  /** A life was put to sleep: what it wrote is durable, and its sockets stay. */
+  forget(life: ObjectLife): void {
+    if (this.life === life) this.life = null;
+  }
+
+  #start(): ObjectLife {
+    const { site } = this.#host;
+    const isolate = this.#host.isolateFor(this);
+    const name = `${this.className} ${this.name} #${++this.#lives}`;
+    const life = new ObjectLife(site, this, isolate, this.disk, name);
+    this.life = life;
+    life.start();
+    // What the constructor has set off belongs to the new life; the event that woke it comes next.
+    return life;
+  }
+
+  /** Lets the alarm ring when its time has come by the platform's clock, which is true time. */
+  #planAlarm(): void {
+    this.#cancelAlarm?.();
+    this.#cancelAlarm = null;
+    const { alarmMs } = this.disk;
+    if (alarmMs === null || this.#isRinging) return;
+    const { time, faults } = this.#host.site;
+    const atMs = Math.max(alarmMs, this.#retryAtMs, time.nowMs) + faults.alarmLateMs();
+    this.#cancelAlarm = time.at(atMs, () => this.#ring());
+  }
+
+  /** Rings although it has rung, as a platform does that has lost its answer. @returns whether an alarm is set */
+  ringAgain(): boolean {
+    if (this.disk.alarmMs === null) return false;
+    this.#ring();
+    return true;
+  }
+
+  #ring(): void {
+    this.#cancelAlarm?.();
+    this.#cancelAlarm = null;
+    // One that is due while another runs rings after it.
+    if (this.#isRinging) return;
+    this.#isRinging = true;
+    const { disk } = this;
+    const retryCount = this.#alarmRetries;
+    this.deliver({
+      what: "alarm",
+      run: (life) => {
+        // Somebody has deleted it, or set a later one, while it waited for its turn.
+        if (disk.alarmMs === null) return this.#endAlarm();
+        disk.beginAlarm();
+        const end = life.watch(() => this.#retryAlarm());
+        resultOf(() => life.instance!.alarm?.({ retryCount, isRetry: retryCount > 0 })).then(
+          () => {
+            end();
+            if (life.isOver) return;
+            this.#alarmRetries = 0;
+            disk.endAlarm();
+            this.#endAlarm();
+          },
+          (error: unknown) => {
+            end();
+            if (life.isOver) return;
+            this.#host.site.trace.note("alarm failed", life.name, String(error));
+            const isSetAnew = disk.shownAlarmMs !== null;
+            disk.endAlarm(false);
+            if (!isSetAnew) return this.#retryAlarm();
+            this.#alarmRetries = 0;
+            this.#endAlarm();
+          },
+        );
+      },
+      fail: () => this.#retryAlarm(),
+    });
+  }
+
+  #endAlarm(): void {
+    this.#isRinging = false;
+    this.#planAlarm();
+  }
+
+  /** An alarm that fails rings again after 2 s, 4 s and so on. A reset of the object counts as a failure. */
+  #retryAlarm(): void {
+    this.#isRinging = false;
+    this.#cancelAlarm?.();
+    if (this.#alarmRetries >= ALARM_RETRIES_MAX) {
+      this.#alarmRetries = 0;
+      this.disk.setAlarm(null);
+      return;
+    }
+    const delayMs = ALARM_RETRY_MS * 2 ** this.#alarmRetries++;
+    this.#retryAtMs = this.#host.site.time.nowMs + delayMs;
+    this.#planAlarm();
+  }
+}
+
+/** As a promise, also of a method that throws at once. */
+export async function resultOf(invoke: () => unknown): Promise<unknown> {
+  return await invoke();
+}
+
+const ALARM_RETRY_MS = 2000;
+const ALARM_RETRIES_MAX = 6;

@@ -1,0 +1,20 @@
+/** The way of a client to the server: it carries frames, and tells what became of each. */
+import type { Door } from "../checks/history.ts";
+import type { Operation } from "../../../src/wire/edge/operation.ts";
+
+/** What a client learned of one frame. */
+export type Answer =
+  | { readonly kind: "reply"; readonly reply: Uint8Array }
+  /** Certainly not applied; the code that says so. */
+  | { readonly kind: "refused"; readonly code: string }
+  /** It may have been applied, or may yet be. */
+  | { readonly kind: "unknown"; readonly reason: string };
+
+export interface Port {
+  readonly door: Door;
+  /** Changes with each body or connection: frames of one are in order. */
+  readonly connection: number;
+  /** Sends frames in one message. Resolves when each has an answer, or never will have. */
+  exchange(operations: readonly Operation<unknown>[]): Promise<readonly Answer[]>;
+  close(): void;
+}

@@ -1,0 +1,190 @@
+/**
+ * One run: a deployment, its clients, and what goes wrong, all from one seed. It lasts some simulated minutes with faults; then
+ * the faults cease, every client ends what it has begun, what is left is read, and the checkers judge what was seen.
+ */
+import { ClockHistory } from "./checks/clocks.ts";
+import { Moments, type Violation } from "./checks/history.ts";
+import { Random } from "./kernel/random.ts";
+import { Trace } from "./kernel/trace.ts";
+import { VirtualTime } from "./kernel/virtual-time.ts";
+import { Cluster, type Release } from "./platform/cluster.ts";
+import { Door } from "./platform/door.ts";
+import type { Faults } from "./platform/faults.ts";
+import { LifeOver } from "./platform/life.ts";
+import type { SimulatedObject } from "./platform/object.ts";
+import { RunningLife } from "./platform/running-life.ts";
+import { Machine } from "./platform/site.ts";
+
+/** What clients do, and what must hold for what they see. */
+export interface Workload {
+  readonly name: string;
+  /** Starts its clients, with `World.start`. They begin nothing new once `world.isClosing`. */
+  start(world: World): void;
+  /** Reads what is left, when no fault happens any more and all clients have ended. */
+  finish?(world: World): Promise<void>;
+  check(world: World): readonly Violation[];
+}
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly release: Release;
+  readonly faults: (random: Random) => Faults;
+  readonly variables: Readonly<Record<string, string>>;
+  readonly machines: number;
+  readonly doors: number;
+  readonly workloads: readonly Workload[];
+  /** How long clients work, in ms of virtual time. */
+  readonly durationMs: number;
+  /** Gets each line of the trace; null to keep only its hash. */
+  readonly onTrace?: ((line: string) => void) | null;
+}
+
+/** So long clients may take to end what they have begun, once nothing goes wrong any more. */
+const CLOSING_MS = 15 * 60_000;
+
+export class World {
+  readonly time: VirtualTime;
+  readonly trace: Trace;
+  readonly random: Random;
+  readonly cluster: Cluster;
+  readonly doors: Door[] = [];
+  readonly moments: Moments;
+  readonly clocks = new ClockHistory();
+  readonly violations: Violation[] = [];
+  /** Clients end what they have begun, and begin nothing new. */
+  isClosing = false;
+  readonly #options: WorldOptions;
+  /** Clients have true time. */
+  readonly #clients: Machine;
+  readonly #open = new Map<string, number>();
+  #connections = 0;
+
+  constructor(options: WorldOptions) {
+    this.#options = options;
+    this.random = new Random(options.seed);
+    this.time = new VirtualTime(() => this.#endEvent());
+    this.trace = new Trace(this.time, options.onTrace ?? null);
+    this.moments = new Moments(() => this.time.nowMs);
+    this.#clients = new Machine(this.time, "clients");
+    this.cluster = new Cluster({
+      time: this.time,
+      trace: this.trace,
+      random: this.random.fork("cluster"),
+      faults: options.faults(this.random.fork("faults")),
+      release: options.release,
+      variables: options.variables,
+      machines: options.machines,
+      onStart: (object) => this.#noteClock(object),
+    });
+    for (let i = 0; i < options.doors; i++) this.openDoor();
+  }
+
+  /** An isolate of the Worker more. */
+  openDoor(): Door {
+    const { cluster } = this;
+    const isolate = cluster.newIsolate(cluster.site.random.pick(cluster.machines));
+    const door = new Door(cluster, isolate);
+    this.doors.push(door);
+    return door;
+  }
+
+  /** A door that is open now, whichever the network leads a client to. */
+  door(random: Random): Door {
+    const open = this.doors.filter(({ isolate }) => !isolate.isOver);
+    return open.length > 0 ? random.pick(open) : this.openDoor();
+  }
+
+  /** Sets the clock of a machine, for all that live on it. */
+  setClock(machine: Machine, offsetMs: number): void {
+    machine.offsetMs = offsetMs;
+    for (const object of this.cluster.objects) {
+      if (object.life?.machine === machine) this.#noteClock(object);
+    }
+  }
+
+  #noteClock({ className, name, life }: SimulatedObject): void {
+    this.clocks.set(`${className} ${name}`, this.time.nowMs, life!.machine.offsetMs);
+  }
+
+  /** A number that no other connection or body of this run has. */
+  newConnection(): number {
+    return ++this.#connections;
+  }
+
+  /**
+   * Starts a client: a life that no fault ends. The run waits for it.
+   *
+   * @param work what it does; it waits by `life.settled`
+   */
+  start(name: string, work: (life: RunningLife) => Promise<void>): void {
+    const life = new RunningLife(this.cluster.site, this.#clients, "client", name);
+    this.#open.set(name, (this.#open.get(name) ?? 0) + 1);
+    life.later(0, "begin", () => {
+      work(life).then(
+        () => this.#end(name),
+        (error: unknown) => this.#fail(name, error),
+      );
+    });
+  }
+
+  /** Plays the run to its end. Call it outside of reactions of promises. @returns what contradicts a promise */
+  play(): readonly Violation[] {
+    const { time } = this;
+    const { durationMs, workloads } = this.#options;
+    for (const workload of workloads) workload.start(this);
+    time.runUntil(time.nowMs + durationMs);
+    this.isClosing = true;
+    this.cluster.site.faults.cease();
+    this.#untilEnded();
+    for (const workload of workloads) {
+      const { finish } = workload;
+      if (finish !== undefined) {
+        this.start(`finish of ${workload.name}`, async () => await finish.call(workload, this));
+      }
+    }
+    this.#untilEnded();
+    if (this.violations.length === 0) {
+      for (const workload of workloads) this.violations.push(...workload.check(this));
+    }
+    return this.violations;
+  }
+
+  #untilEnded(): void {
+    const { time } = this;
+    time.runUntil(time.nowMs + CLOSING_MS, () => this.#open.size === 0);
+    for (const name of this.#open.keys()) {
+      this.#violate("Progress", name, `has not ended ${CLOSING_MS / 60_000} minutes after the last fault`);
+    }
+    this.#open.clear();
+  }
+
+  #end(name: string): void {
+    const left = this.#open.get(name)! - 1;
+    if (left === 0) this.#open.delete(name);
+    else this.#open.set(name, left);
+  }
+
+  #fail(name: string, error: unknown): void {
+    this.#violate("Clients", name, `failed: ${error instanceof Error ? error.stack : String(error)}`);
+    this.#end(name);
+  }
+
+  #violate(promise: string, subject: string, message: string): void {
+    this.trace.note("violation", subject, promise, message);
+    this.violations.push({ promise, subject, message });
+  }
+
+  /** A promise was rejected, and nobody had asked for its outcome. */
+  noteUnhandled(error: unknown): void {
+    const life = this.cluster.site.running;
+    if (error instanceof LifeOver || life?.isOver === true) return;
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    this.#violate("Unhandled rejections", life?.name ?? "nobody", text);
+  }
+
+  #endEvent(): void {
+    const { site } = this.cluster;
+    site.running?.endTurn();
+    site.running = null;
+  }
+}
