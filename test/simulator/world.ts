@@ -21,7 +21,7 @@ export interface Workload {
   /** Starts its clients, with `World.start`. They begin nothing new once `world.isClosing`. */
   start(world: World): void;
   /** Reads what is left, when no fault happens any more and all clients have ended. */
-  finish?(world: World): Promise<void>;
+  finish?(world: World, life: RunningLife): Promise<void>;
   check(world: World): readonly Violation[];
 }
 
@@ -53,6 +53,8 @@ export class World {
   readonly violations: Violation[] = [];
   /** Clients end what they have begun, and begin nothing new. */
   isClosing = false;
+  /** Requests that clients have made. */
+  operations = 0;
   readonly #options: WorldOptions;
   /** Clients have true time. */
   readonly #clients: Machine;
@@ -137,10 +139,7 @@ export class World {
     this.cluster.site.faults.cease();
     this.#untilEnded();
     for (const workload of workloads) {
-      const { finish } = workload;
-      if (finish !== undefined) {
-        this.start(`finish of ${workload.name}`, async () => await finish.call(workload, this));
-      }
+      this.start(`finish of ${workload.name}`, async (life) => await workload.finish?.(this, life));
     }
     this.#untilEnded();
     if (this.violations.length === 0) {
@@ -149,11 +148,20 @@ export class World {
     return this.violations;
   }
 
+  /** Frees what the run has of the process. */
+  close(): void {
+    for (const { disk } of this.cluster.objects) disk.close();
+  }
+
   #untilEnded(): void {
     const { time } = this;
     time.runUntil(time.nowMs + CLOSING_MS, () => this.#open.size === 0);
     for (const name of this.#open.keys()) {
-      this.#violate("Progress", name, `has not ended ${CLOSING_MS / 60_000} minutes after the last fault`);
+      this.#violate(
+        "Progress",
+        name,
+        `has not ended ${CLOSING_MS / 60_000} minutes after the last fault`,
+      );
     }
     this.#open.clear();
   }
@@ -165,7 +173,11 @@ export class World {
   }
 
   #fail(name: string, error: unknown): void {
-    this.#violate("Clients", name, `failed: ${error instanceof Error ? error.stack : String(error)}`);
+    this.#violate(
+      "Clients",
+      name,
+      `failed: ${error instanceof Error ? error.stack : String(error)}`,
+    );
     this.#end(name);
   }
 

@@ -49,6 +49,7 @@ export async function campaign(options: {
         const isOver = totals.failed.length >= failuresMax || Date.now() >= untilMs;
         const next = isOver ? { done: true as const } : seeds.next();
         if (next.done === true) void worker.terminate();
+        // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
         else worker.postMessage(next.value);
       });
       await done.promise;

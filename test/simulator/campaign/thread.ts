@@ -2,10 +2,15 @@
 import { parentPort } from "node:worker_threads";
 import { releaseOfToday } from "./releases.ts";
 import { planOf } from "./plan.ts";
-import { play } from "./play.ts";
+import { play, type Played } from "./play.ts";
 
 const release = await releaseOfToday();
 parentPort!.on("message", (seed: number) => {
-  void play(planOf(seed), release).then((played) => parentPort!.postMessage(played));
+  void play(planOf(seed), release).then(tell);
 });
-parentPort!.postMessage(null);
+tell(null);
+
+function tell(played: Played | null): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+  parentPort!.postMessage(played);
+}

@@ -1,5 +1,6 @@
 /** What befalls the deployment at moments that the seed chooses: sleep, resets, new releases, clocks that are set, partitions. */
 import type { Random } from "../kernel/random.ts";
+import type { FaultyLink } from "../platform/net/network.ts";
 import type { SimulatedObject } from "../platform/object.ts";
 import type { World } from "../world.ts";
 import type { FaultCounts } from "./counts.ts";
@@ -15,6 +16,8 @@ const KINDS = {
   partition: 2,
   "alarm twice": 3,
   "disk full": 1,
+  "connection cut": 6,
+  "slow reader": 4,
   storm: 1,
 } as const;
 type Kind = keyof typeof KINDS;
@@ -25,6 +28,8 @@ const PAUSE_MS = { least: 20, most: 60_000 };
 const CLOCK_STEP_MS = 60_000;
 /** A disk is full for so long at most, in ms. */
 const FULL_MS = 20_000;
+/** A reader reads nothing for so long at most, in ms. */
+const STALL_MS = 30_000;
 
 export class Disturbances {
   readonly #world: World;
@@ -63,12 +68,11 @@ export class Disturbances {
   }
 
   #disturb(kind: Kind): void {
-    const { cluster, trace } = this.#world;
+    const { trace } = this.#world;
     const subject = this.#apply(kind);
     if (subject === null) return;
     trace.note("disturbance", kind, subject);
     this.#counts.add(kind, subject.split(" ")[0]!);
-    void cluster;
   }
 
   /** @returns to whom it happened; null where it could not */
@@ -85,7 +89,10 @@ export class Disturbances {
         return this.#toObject((object) => object.ringAgain());
       case "disk full":
         return this.#toObject((object) => {
-          object.disk.fillUp({ freeBytes: this.#random.int(20_000), isReset: () => this.#random.chance(0.5) });
+          object.disk.fillUp({
+            freeBytes: this.#random.int(20_000),
+            isReset: () => this.#random.chance(0.5),
+          });
           this.#world.time.after(this.#random.skewed(100, FULL_MS), () => object.disk.makeRoom());
           return true;
         });
@@ -102,9 +109,20 @@ export class Disturbances {
       case "clock set": {
         const machine = this.#random.pick(cluster.machines);
         const isSmall = this.#random.chance(0.7);
-        this.#world.setClock(machine, this.#random.between(-1, 1) * (isSmall ? 500 : CLOCK_STEP_MS));
+        this.#world.setClock(
+          machine,
+          this.#random.between(-1, 1) * (isSmall ? 500 : CLOCK_STEP_MS),
+        );
         return machine.name;
       }
+      case "connection cut":
+        return this.#toLink((link) => link.cut());
+      case "slow reader":
+        return this.#toLink((link) => {
+          const side = this.#random.int(2) as 0 | 1;
+          link.stall(side);
+          this.#world.time.after(this.#random.skewed(10, STALL_MS), () => link.resume(side));
+        });
       case "storm":
         return this.#resetAll();
     }
@@ -115,6 +133,14 @@ export class Disturbances {
     if (running.length === 0) return null;
     const object = this.#random.pick(running);
     return befall(object) ? `${object.className} ${object.name}` : null;
+  }
+
+  #toLink(befall: (link: FaultyLink) => void): string | null {
+    const links = [...this.#world.cluster.site.network.links];
+    if (links.length === 0) return null;
+    const link = this.#random.pick(links);
+    befall(link);
+    return link.name;
   }
 
   #endDoor(): string | null {

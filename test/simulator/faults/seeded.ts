@@ -3,7 +3,6 @@
  * kinds of them alone, so that a fault is also seen among calls that go well.
  */
 import type { Random } from "../kernel/random.ts";
-import type { RequestFate } from "../platform/door.ts";
 import type { CallFate, CommitFate, Faults, Mortal } from "../platform/faults.ts";
 import type { FaultCounts } from "./counts.ts";
 
@@ -18,14 +17,11 @@ const RATES = {
   "commit failed": 2e-3,
   "durable, and reported as failed": 2e-3,
   "late alarm": 0.3,
-  "request cut": 0.03,
-  "request in pieces": 0.5,
 } as const;
 export type ChanceFault = keyof typeof RATES;
 
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
 const SLOW_MS = 30_000;
-const PIECES_MAX = 6;
 
 export class SeededFaults implements Faults {
   readonly #random: Random;
@@ -74,22 +70,6 @@ export class SeededFaults implements Faults {
     if (this.#happens("commit failed", className)) return "failed";
     const isReported = this.#happens("durable, and reported as failed", className);
     return isReported ? "durable, and reported as failed" : "durable";
-  }
-
-  requestFate(): RequestFate {
-    if (this.#hasCeased || !this.#random.chance(this.#rates["request cut"])) return "delivered";
-    const fate = this.#random.pick(["cut before", "cut in request", "cut in answer"] as const);
-    this.#counts.add("request cut", fate);
-    return fate;
-  }
-
-  pieces(bytes: Uint8Array): readonly Uint8Array[] {
-    if (bytes.length < 2 || !this.#happens("request in pieces", "body")) return [bytes];
-    const cuts = Array.from({ length: this.#random.int(PIECES_MAX) }, () =>
-      this.#random.int(bytes.length),
-    ).toSorted((a, b) => a - b);
-    const ends = [...cuts, bytes.length];
-    return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1]!, end));
   }
 
   alarmLateMs(): number {

@@ -2,7 +2,7 @@
 import { Disk } from "./disk/disk.ts";
 import type { Faults } from "./faults.ts";
 import { Isolate } from "./isolate.ts";
-import { ObjectSockets } from "./net/object-sockets.ts";
+import { Network } from "./net/network.ts";
 import {
   ObjectLife,
   SimulatedObject,
@@ -19,7 +19,12 @@ import type { Trace } from "../kernel/trace.ts";
 import type { VirtualTime } from "../kernel/virtual-time.ts";
 
 /** Bindings of the classes of objects, by name. */
-const CLASSES: Readonly<Record<string, ObjectClass>> = { SHARD: "Shard", HUB: "Hub", CHANNEL: "Channel", DIRECTORY: "Directory" };
+const CLASSES: Readonly<Record<string, ObjectClass>> = {
+  SHARD: "Shard",
+  HUB: "Hub",
+  CHANNEL: "Channel",
+  DIRECTORY: "Directory",
+};
 
 /** The code of a release, and under which name the trace knows it. */
 export interface Release {
@@ -54,7 +59,8 @@ export class Cluster implements ObjectHost {
 
   constructor(options: ClusterOptions) {
     const { time, trace, random, faults } = options;
-    this.site = { time, trace, random, faults, running: null };
+    const network = new Network({ time, random: random.fork("network"), trace });
+    this.site = { time, trace, random, faults, network, running: null };
     this.machines = Array.from(
       { length: options.machines },
       (_, index) => new Machine(time, `machine ${index}`),
@@ -78,7 +84,6 @@ export class Cluster implements ObjectHost {
         className,
         name,
         disk: new Disk(site, key),
-        sockets: new ObjectSockets(site, key),
       });
       this.#objects.set(key, object);
     }
@@ -122,7 +127,8 @@ export class Cluster implements ObjectHost {
   }
 
   #end(what: string, isMeant: (isolate: Isolate) => boolean): void {
-    for (const { life } of this.objects) if (life !== null && isMeant(life.isolate)) life.crash(what);
+    for (const { life } of this.objects)
+      if (life !== null && isMeant(life.isolate)) life.crash(what);
     for (const isolate of this.#isolates.splice(0)) {
       if (isMeant(isolate)) isolate.crash(what);
       else this.#isolates.push(isolate);
@@ -158,14 +164,13 @@ export class Cluster implements ObjectHost {
   }
 
   #contextOf(object: SimulatedObject, life: ObjectLife): object {
-    return {
+    return Object.assign(object.sockets.contextOf(life), {
       id: { name: object.name, toString: () => object.name },
       storage: object.disk.open(life),
       waitUntil: (work: Promise<unknown>) => life.waitUntil(work),
       blockConcurrencyWhile: async (callback: () => Promise<unknown>) =>
         await life.blockConcurrencyWhile(callback),
       abort: (reason: unknown) => life.abort(reason),
-      ...object.sockets.contextOf(life),
-    };
+    });
   }
 }

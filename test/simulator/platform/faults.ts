@@ -1,5 +1,4 @@
 /** What the platform does to a run: how long things take, and what goes wrong. A seed decides; `calm` lets nothing go wrong. */
-import type { RequestFate } from "./door.ts";
 import type { Random } from "../kernel/random.ts";
 
 /** What becomes of a call to an object. */
@@ -29,9 +28,6 @@ export interface Faults {
   commitMs(): number;
   callFate(target: string, method: string): CallFate;
   commitFate(object: string): CommitFate;
-  requestFate(): RequestFate;
-  /** Cuts what a client sends into the pieces that arrive. */
-  pieces(bytes: Uint8Array): readonly Uint8Array[];
   /** From now on nothing goes wrong. */
   cease(): void;
   /** How much later than asked for an alarm rings, in ms. */
@@ -46,9 +42,7 @@ export function calm(random: Random): Faults {
     commitMs: () => random.skewed(0.2, 10),
     callFate: () => "delivered",
     commitFate: () => "durable",
-    requestFate: () => "delivered",
     cease: () => {},
-    pieces: (bytes) => [bytes],
     alarmLateMs: () => random.skewed(0.1, 5),
   };
 }

@@ -1,6 +1,5 @@
 /** An isolate: the production code with modules of its own, on a machine, for the objects or the doors that live in it. */
 import { globalsOf } from "./globals.ts";
-import type { Life } from "./life.ts";
 import type { Bundle, Exports } from "./realm.ts";
 import { RunningLife } from "./running-life.ts";
 import type { Machine, Site } from "./site.ts";
@@ -28,7 +27,15 @@ export class Isolate extends RunningLife {
   ) {
     super(site, machine, "door", options.name);
     this.release = options.release;
-    this.exports = options.bundle(globalsOf(runningLife(site, this), site.random.fork(this.name)), {
+    const globals = globalsOf({
+      // Globals are the isolate's; what is called belongs to whose event it is.
+      life: () => site.running ?? this,
+      network: site.network,
+      random: site.random.fork(this.name),
+      kind: "worker",
+      onLog: (level, life, text) => site.trace.note(`console.${level}`, life.name, text),
+    });
+    this.exports = options.bundle(globals, {
       "cloudflare:workers": {
         DurableObject: Instance,
         WorkerEntrypoint: Instance,
@@ -37,25 +44,4 @@ export class Isolate extends RunningLife {
       },
     });
   }
-}
-
-/** Globals are the isolate's, and what is called belongs to whose event it is. */
-function runningLife(site: Site, isolate: Isolate): Life {
-  const life = (): Life => site.running ?? isolate;
-  return {
-    get name() {
-      return life().name;
-    },
-    get isOver() {
-      return life().isOver;
-    },
-    get clockMs() {
-      return life().clockMs;
-    },
-    call: (what) => life().call(what),
-    later: (delayMs, what, event) => life().later(delayMs, what, event),
-    settled: async (delayMs, what, settle) => await life().settled(delayMs, what, settle),
-    whenDurable: (send) => life().whenDurable(send),
-    break: (reason) => life().break(reason),
-  };
 }

@@ -8,7 +8,10 @@ import type { Isolate } from "./isolate.ts";
 import { LifeOver } from "./life.ts";
 import { RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
-import type { ObjectSockets } from "./net/object-sockets.ts";
+import { endAllOf } from "./net/endings.ts";
+import { HibernatingSockets, type SocketHandlers } from "./net/hibernation.ts";
+import { makeBlob } from "./net/network.ts";
+import type { SimRequest, SimResponse } from "./net/messages.ts";
 
 /** Something that comes from outside, and is the object's next event. */
 export interface Incoming {
@@ -25,7 +28,7 @@ export type ObjectContext = object;
 export type ObjectClass = "Shard" | "Hub" | "Channel" | "Directory";
 
 export interface ObjectInstance {
-  fetch?(request: Request): Promise<Response> | Response;
+  fetch?(request: SimRequest): Promise<SimResponse> | SimResponse;
   alarm?(info: { retryCount: number; isRetry: boolean }): Promise<void> | void;
 }
 
@@ -145,6 +148,7 @@ export class ObjectLife extends RunningLife {
     this.site.trace.note("evicted", this.name);
     this.isOver = true;
     this.object.forget(this);
+    endAllOf(this);
   }
 
   #take(incoming: Incoming): void {
@@ -192,7 +196,7 @@ export class SimulatedObject {
   readonly className: ObjectClass;
   readonly name: string;
   disk: Disk;
-  readonly sockets: ObjectSockets;
+  readonly sockets: HibernatingSockets;
   life: ObjectLife | null = null;
   readonly #host: ObjectHost;
   #lives = 0;
@@ -208,14 +212,21 @@ export class SimulatedObject {
       readonly className: ObjectClass;
       readonly name: string;
       readonly disk: Disk;
-      readonly sockets: ObjectSockets;
     },
   ) {
     this.#host = host;
     this.className = options.className;
     this.name = options.name;
     this.disk = options.disk;
-    this.sockets = options.sockets;
+    this.sockets = new HibernatingSockets(
+      {
+        get clockMs() {
+          return host.site.time.nowMs;
+        },
+        wake: (what, event) => this.#deliverSocketEvent(what, event),
+      },
+      makeBlob,
+    );
     this.disk.onAlarmChanged = () => this.#planAlarm();
   }
 
@@ -231,13 +242,25 @@ export class SimulatedObject {
     disk.onAlarmChanged = () => {};
     this.disk = disk.handOver(this.#host.site.random);
     this.disk.onAlarmChanged = () => this.#planAlarm();
-    this.sockets.lose();
+    this.sockets.loseAll();
     this.#planAlarm();
   }
 
   /** Gives an event to the running life, or to a new one. */
   deliver(incoming: Incoming): void {
     (this.life ?? this.#start()).receive(incoming);
+  }
+
+  /** An event of a hibernating socket. Its handler keeps the object awake, and harms nothing by failing. */
+  #deliverSocketEvent(
+    what: string,
+    event: (handlers: SocketHandlers, life: ObjectLife) => unknown,
+  ): void {
+    this.deliver({
+      what,
+      run: (life) => life.waitUntil(resultOf(() => event(life.instance as SocketHandlers, life))),
+      fail: () => {},
+    });
   }
 
   /** The running life, or a new one. */
@@ -253,7 +276,7 @@ export class SimulatedObject {
   lose(life: ObjectLife): void {
     if (this.life !== life) return;
     this.life = null;
-    this.sockets.lose();
+    this.sockets.loseAll();
     this.#planAlarm();
   }
 

@@ -15,33 +15,11 @@ export type Exports = Readonly<Record<string, unknown>>;
 /** Starts the production code in an isolate. */
 export type Bundle = (globals: Globals, modules: Readonly<Record<string, object>>) => Exports;
 
-/** Names of the globals that a bundle takes, in the order of its parameters. */
-const NAMES = [
-  "Date",
-  "setTimeout",
-  "clearTimeout",
-  "setInterval",
-  "clearInterval",
-  "scheduler",
-  "crypto",
-  "performance",
-  "console",
-  "navigator",
-  "caches",
-  "fetch",
-  "AbortSignal",
-  "Request",
-  "Response",
-  "WebSocket",
-  "WebSocketPair",
-  "WebSocketRequestResponsePair",
-] as const;
-
 /** Modules of the dashboard are assets of a deployment, which the simulated Worker has none of. */
 const runtimeModules: Plugin = {
   name: "runtime-modules",
-  setup({ onResolve }) {
-    onResolve({ filter: /^cloudflare:/ }, ({ path }) => ({ path, external: true }));
+  setup: (build) => {
+    build.onResolve({ filter: /^cloudflare:/ }, ({ path }) => ({ path, external: true }));
   },
 };
 
@@ -69,17 +47,30 @@ export async function bundle(
     plugins: [runtimeModules, ...(options.plugins ?? [])],
     logLevel: "silent",
   });
-  const source = `(function (require, module, exports, ${NAMES.join(", ")}) {\n${outputFiles[0]!.text}\n})`;
-  const script = new Script(source, { filename: `${entry} (bundled)` });
-  const start = script.runInThisContext() as (...parameters: readonly unknown[]) => void;
+  const source = outputFiles[0]!.text;
+  let names: readonly string[] | null = null;
+  let start: ((...parameters: readonly unknown[]) => void) | null = null;
   return (globals, modules) => {
+    names ??= Object.keys(globals);
+    start ??= compiled(entry, source, names);
     const module: { exports: Exports } = { exports: {} };
     const require = (name: string): object => {
       const found = modules[name];
       if (found === undefined) throw new Error(`the simulator has no module ${name}`);
       return found;
     };
-    start(require, module, module.exports, ...NAMES.map((name) => globals[name]));
+    start(require, module, module.exports, ...names.map((name) => globals[name]));
     return module.exports;
   };
+}
+
+/** As a function of what the code gets from its isolate. */
+function compiled(
+  entry: string,
+  source: string,
+  names: readonly string[],
+): (...parameters: readonly unknown[]) => void {
+  const text = `(function (require, module, exports, ${names.join(", ")}) {\n${source}\n})`;
+  const script = new Script(text, { filename: `${entry} (bundled)` });
+  return script.runInThisContext() as (...parameters: readonly unknown[]) => void;
 }

@@ -1,4 +1,5 @@
 /** A life as the cluster runs it: its events one after the other, each of them perhaps its last. */
+import { endAllOf } from "./net/endings.ts";
 import type { Mortal } from "./faults.ts";
 import { LifeOver, type Life } from "./life.ts";
 import type { Machine, Site } from "./site.ts";
@@ -119,6 +120,7 @@ export class RunningLife implements Life {
     const watchers = [...this.watchers];
     this.watchers.clear();
     for (const watcher of watchers) watcher(error);
+    endAllOf(this);
   }
 }
 

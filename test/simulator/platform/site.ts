@@ -3,6 +3,7 @@ import type { Random } from "../kernel/random.ts";
 import type { Trace } from "../kernel/trace.ts";
 import type { VirtualTime } from "../kernel/virtual-time.ts";
 import type { Faults } from "./faults.ts";
+import type { Network } from "./net/network.ts";
 import type { RunningLife } from "./running-life.ts";
 
 export interface Site {
@@ -10,6 +11,7 @@ export interface Site {
   readonly trace: Trace;
   readonly random: Random;
   readonly faults: Faults;
+  readonly network: Network;
   /** Whose event happens now; null between events, and in those of no life. */
   running: RunningLife | null;
 }

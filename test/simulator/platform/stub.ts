@@ -3,6 +3,7 @@
  * fails that is not answered, and every later one by the same stub; a new stub finds the next life.
  */
 import { clone, cloneError } from "./clone.ts";
+import { SimRequest, type SimRequestInit, type SimResponse } from "./net/messages.ts";
 import { resultOf, type ObjectLife, type SimulatedObject } from "./object.ts";
 import { lostConnection, type RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
@@ -13,10 +14,11 @@ interface Pending {
 
 /** What an object refuses a call with when it has too much to do. */
 const overloaded = (): Error =>
-  Object.assign(
-    new Error("Durable Object is overloaded. Too many requests queued."),
-    { overloaded: true, retryable: false, remote: true },
-  );
+  Object.assign(new Error("Durable Object is overloaded. Too many requests queued."), {
+    overloaded: true,
+    retryable: false,
+    remote: true,
+  });
 
 class Channel {
   readonly #site: Site;
@@ -134,17 +136,17 @@ class Channel {
   }
 
   /** Answers of one stub arrive in the order in which they left. */
-  #answer<T>(
+  #answer(
     method: string,
     outcome: { value: unknown } | { error: Error },
-    resolve: (value: T) => void,
+    resolve: (value: never) => void,
     reject: (error: Error) => void,
   ): void {
     const { time, faults } = this.#site;
     this.#lastAnswerMs = Math.max(this.#lastAnswerMs, time.nowMs + faults.latencyMs("object"));
     this.#caller.later(this.#lastAnswerMs - time.nowMs, `answer of ${method}`, () => {
       if ("error" in outcome) reject(outcome.error);
-      else resolve(outcome.value as T);
+      else resolve(outcome.value as never);
     });
   }
 }
@@ -166,12 +168,12 @@ export function makeStub(site: Site, caller: RunningLife, target: SimulatedObjec
   const own = {
     id: { name: target.name, toString: () => target.name },
     name: target.name,
-    fetch: (request: Request | string, init?: RequestInit) => {
-      const asked = request instanceof Request ? request : new Request(request, init);
+    fetch: (input: string | SimRequest, init?: SimRequestInit) => {
+      const request = site.network.passRequest(new SimRequest(input, init));
       return channel.call(
         "fetch",
-        (life) => life.instance!.fetch!(asked),
-        (value, to) => (value as { movedTo(life: RunningLife): Response }).movedTo(to),
+        (life) => life.instance!.fetch!(request),
+        (response, to) => site.network.passResponse(response as SimResponse, to),
       );
     },
   };

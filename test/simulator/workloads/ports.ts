@@ -1,0 +1,131 @@
+/** Ports: how the frames of a client reach a door. */
+import { ThrottrError } from "../../../src/wire/edge/error.ts";
+import {
+  messageOf,
+  operationReplyLength,
+  type Operation,
+} from "../../../src/wire/edge/operation.ts";
+import { clone, cloneError } from "../platform/clone.ts";
+import { exchange } from "../platform/net/exchange.ts";
+import { SimRequest } from "../platform/net/messages.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import type { Random } from "../kernel/random.ts";
+import type { World } from "../world.ts";
+import type { Answer, Port } from "./port.ts";
+
+const DOOR = "https://edge.example/throttr/edge";
+
+/** Over HTTP: a message is the body of a request. */
+export function httpPort(world: World, client: RunningLife, random: Random): Port {
+  let connection = world.newConnection();
+  return {
+    door: "http",
+    get connection() {
+      return connection;
+    },
+    async exchange(operations) {
+      const body = messageOf(operations);
+      const request = new SimRequest(DOOR, { method: "POST", body });
+      const door = { enter: (event: never) => world.door(random).enter(event) };
+      try {
+        const response = await exchange(world.cluster.site.network, client, door, request);
+        if (response.status !== 200) {
+          const problem = (await response.json()) as { code: string };
+          return all(operations, answerOf(problem.code));
+        }
+        return splitReplies(operations, await response.bytes());
+      } catch (error) {
+        return all(operations, { kind: "unknown", reason: String(error) });
+      } finally {
+        connection = world.newConnection();
+      }
+    },
+    close: () => {},
+  };
+}
+
+/** Over a service binding: a message is a call of the entrypoint. */
+export function bindingPort(world: World, client: RunningLife, random: Random): Port {
+  let connection = world.newConnection();
+  return {
+    door: "binding",
+    get connection() {
+      return connection;
+    },
+    async exchange(operations) {
+      try {
+        return splitReplies(operations, await callBinding(world, client, random, operations));
+      } catch (error) {
+        const { code } = ThrottrError.from(error instanceof Error ? error.message : String(error));
+        return all(operations, answerOf(code));
+      } finally {
+        connection = world.newConnection();
+      }
+    },
+    close: () => {},
+  };
+}
+
+function callBinding(
+  world: World,
+  client: RunningLife,
+  random: Random,
+  operations: readonly Operation<unknown>[],
+): Promise<Uint8Array> {
+  const { time, faults } = world.cluster.site;
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
+  const body = clone(messageOf(operations));
+  const back = (settle: () => void): void => {
+    client.later(faults.latencyMs("client"), "answer of binding", settle);
+  };
+  time.after(faults.latencyMs("client"), () => {
+    const door = world.door(random);
+    const { isolate } = door;
+    const end = isolate.watch((error) => back(() => reject(error)));
+    isolate.run("exchange", () => {
+      const entrypoint = door.entrypoint("Throttr", {}) as {
+        exchange(frames: Uint8Array): Promise<Uint8Array>;
+      };
+      entrypoint.exchange(body).then(
+        (replies) => {
+          end();
+          const copy = clone(replies);
+          if (!isolate.isOver) back(() => resolve(copy));
+        },
+        (error: unknown) => {
+          end();
+          const copy = cloneError(error);
+          if (!isolate.isOver) back(() => reject(copy));
+        },
+      );
+    });
+  });
+  return promise;
+}
+
+/** Codes that don't say that nothing was applied. Messages of the platform have none: what stands for theirs has no underscore. */
+const OPEN_CODES = ["outcome_unknown", "internal_error"];
+
+const answerOf = (code: string): Answer =>
+  OPEN_CODES.includes(code) || !code.includes("_")
+    ? { kind: "unknown", reason: code }
+    : { kind: "refused", code };
+
+const all = (operations: readonly unknown[], answer: Answer): Answer[] =>
+  operations.map(() => answer);
+
+/** Replies in the order of their requests; what is missing is not known. */
+export function splitReplies(
+  operations: readonly Operation<unknown>[],
+  bytes: Uint8Array,
+): Answer[] {
+  let at = 0;
+  return operations.map(({ type, replyLength }) => {
+    const end = bytes.length;
+    const length = replyLength?.(bytes, at, end) ?? operationReplyLength(type, bytes, at, end);
+    if (length === 0) return { kind: "unknown", reason: "the reply is missing" };
+    const reply = bytes.slice(at, at + length);
+    at += length;
+    return { kind: "reply", reply };
+  });
+}
