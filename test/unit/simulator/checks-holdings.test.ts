@@ -1,5 +1,14 @@
 /** Checkers of semaphores, channels, listings, progress and budgets: correct histories pass, and each kind of forged one is refused. */
 import { describe, expect, it } from "vitest";
+import {
+  payloadBytesMax,
+  type ChannelOperation,
+  type ChannelOutcome,
+  type Receipt,
+  type ReplayRules,
+  type Subscriber,
+} from "../../simulator/checks/channel-calls.ts";
+import { checkChannels } from "../../simulator/checks/channels.ts";
 import { ClockHistory } from "../../simulator/checks/clocks.ts";
 import { Durations } from "../../simulator/checks/durations.ts";
 import type { Call, Moment, Violation } from "../../simulator/checks/history.ts";
@@ -515,5 +524,412 @@ describe("the checker of listings", () => {
     expect(check([lives(140)], ["k"])).toBe("");
     expect(check([lives(500)], ["k"])).toBe("");
     expect(check([lives(500)], [])).toContain("there all the while");
+  });
+});
+
+describe("the checker of channels", () => {
+  type Step = Forged<ChannelOperation, ChannelOutcome>;
+  type Got = [message: number, at: number, number?: number];
+
+  interface Client {
+    got?: Got[];
+    /** When its end began and was over. */
+    end?: [begun: number, ended: number | null];
+    heardUntil?: number | null;
+    hasDefaults?: boolean;
+    payloadBytesMax?: number;
+  }
+
+  const RULES: ReplayRules = {
+    messagesMax: 3,
+    keptMs: 86_400_000,
+    channelBytesMax: 4 << 20,
+    groupBytesMax: 16 << 20,
+    groupOf: () => "Channel default/7",
+  };
+
+  /** Connections by their numbers; each has read to the end of the run unless a test says otherwise. */
+  function check(
+    steps: readonly Step[],
+    clients: Record<number, Client>,
+    world = new World(),
+  ): string {
+    const subscribers = new Map<number, Subscriber>();
+    for (const [key, client] of Object.entries(clients)) {
+      const number = Number(key);
+      const { got = [], end, heardUntil, hasDefaults = false } = client;
+      const connection = {
+        number,
+        id: `id${number}`,
+        hub: HUB,
+        begun: at(0),
+        opened: at(1),
+        ending:
+          end === undefined
+            ? null
+            : { begun: at(end[0]), ended: end[1] === null ? null : at(end[1]) },
+      };
+      world.addConnection(connection);
+      subscribers.set(number, {
+        connection,
+        hasDefaults,
+        payloadBytesMax: client.payloadBytesMax ?? Infinity,
+        receipts: got.map(([message, ms, event]): Receipt => ({
+          message,
+          channel: null,
+          number: event ?? null,
+          at: at(ms),
+        })),
+        heardUntil: heardUntil === undefined ? NEVER : heardUntil === null ? null : at(heardUntil),
+      });
+    }
+    return messagesOf(checkChannels(steps.map(forge), subscribers, world, RULES));
+  }
+
+  const subscribe = (connection: number, from: number, more: Partial<Step> = {}): Step => ({
+    operation: { type: "subscribe", channel: "a" },
+    outcome: { status: 1 },
+    from,
+    connection,
+    ...more,
+  });
+  const unsubscribe = (connection: number, from: number, more: Partial<Step> = {}): Step => ({
+    ...subscribe(connection, from),
+    operation: { type: "unsubscribe", channel: "a" },
+    ...more,
+  });
+  const publish = (
+    message: number,
+    from: number,
+    outcome: Step["outcome"] = { status: 1 },
+    more: Partial<Step> & { channel?: string; payloadBytes?: number } = {},
+  ): Step => {
+    const { channel = "a", payloadBytes = 12, ...rest } = more;
+    return {
+      operation: { type: "publish", channel, message, payloadBytes },
+      outcome,
+      from,
+      ...rest,
+    };
+  };
+  const listen = (
+    connection: number,
+    from: number,
+    start: number | null,
+    after: number | null = null,
+  ): Step => ({
+    operation: { type: "listen", channel: "a", after },
+    outcome: start === null ? "unknown" : { start },
+    from,
+    connection,
+  });
+  const delivered = (count: number, sequence: number | null = null) => ({
+    delivered: count,
+    sequence,
+  });
+
+  it("accepts messages that reach the subscribers that stay, once and in order", () => {
+    const steps = [
+      subscribe(1, 10),
+      subscribe(2, 12),
+      publish(1, 20, delivered(2)),
+      publish(2, 30, { status: 1 }, { connection: 1 }),
+      unsubscribe(2, 40),
+      publish(3, 50, delivered(1)),
+      publish(4, 60, delivered(2), { channel: "*" }),
+      publish(5, 70, { status: 1 }, { channel: "id2" }),
+    ];
+    const clients = {
+      1: {
+        got: [
+          [1, 20.5],
+          [2, 30.5],
+          [3, 50.5],
+          [4, 61],
+        ] as Got[],
+        hasDefaults: true,
+      },
+      2: {
+        got: [
+          [1, 25],
+          [2, 35],
+          [4, 65],
+          [5, 71],
+        ] as Got[],
+        hasDefaults: true,
+      },
+    };
+    expect(check(steps, clients)).toBe("");
+  });
+
+  it("accepts a message to subscribers that come, go or end while it travels, and none of them", () => {
+    for (const got of [[], [[1, 25]]] as Got[][]) {
+      const sent = publish(1, 20, delivered(got.length), { to: 30 });
+      expect(check([subscribe(1, 15, { to: 25 }), sent], { 1: { got } })).toBe("");
+      expect(check([subscribe(1, 10), sent, unsubscribe(1, 22)], { 1: { got } })).toBe("");
+      expect(check([subscribe(1, 10), sent], { 1: { got, end: [22, 40] } })).toBe("");
+      const unknown = publish(1, 20, "unknown", { to: 21 });
+      expect(check([subscribe(1, 10), unknown], { 1: { got } })).toBe("");
+    }
+    expect(check([subscribe(1, 10), publish(1, 20)], { 1: { heardUntil: 15 } })).toBe("");
+    expect(check([subscribe(1, 10), publish(1, 20)], { 1: { heardUntil: null } })).toBe("");
+  });
+
+  it("accepts a message that a slow Hub lost, or gave late", () => {
+    for (const got of [[], [[1, 90]]] as Got[][]) {
+      const world = new World();
+      world.addOutage({ object: HUB, from: at(15), until: at(80) });
+      expect(check([subscribe(1, 10), publish(1, 20, { status: 0 })], { 1: { got } }, world)).toBe(
+        "",
+      );
+    }
+  });
+
+  it("expects no push of a payload that is too long for its subscriber", () => {
+    const steps = [subscribe(1, 10), publish(1, 20, { status: 0 }, { payloadBytes: 256 })];
+    const client = { payloadBytesMax: payloadBytesMax(1) };
+    expect(check(steps, { 1: client })).toBe("");
+    expect(check(steps, { 1: { ...client, got: [[1, 25]] } })).toContain(
+      "but it was not subscribed",
+    );
+  });
+
+  it.each([
+    [
+      "a message that is lost",
+      [subscribe(1, 10), publish(1, 20)],
+      { 1: {} },
+      'Channels: channel "a": connection 1 never got message 1 (client 0 over http, #20 to #21 (1.0 ms later)), but it was subscribed all the while',
+    ],
+    [
+      "a message to * that is lost",
+      [publish(1, 20, { status: 1 }, { channel: "*" })],
+      { 1: { hasDefaults: true } },
+      "connection 1 never got message 1",
+    ],
+    [
+      "a publisher that misses its own message",
+      [subscribe(1, 10), publish(1, 20, { status: 1 }, { connection: 1 })],
+      { 1: {} },
+      "connection 1 never got message 1",
+    ],
+    [
+      "a message that comes twice",
+      [subscribe(1, 10), publish(1, 20)],
+      {
+        1: {
+          got: [
+            [1, 21],
+            [1, 22],
+          ],
+        },
+      },
+      "got message 1 (client 0 over http, #20 to #21 (1.0 ms later)) 2 times",
+    ],
+    [
+      "messages of a connection in another order",
+      [
+        subscribe(1, 10),
+        publish(1, 20, { status: 1 }, { connection: 2, to: 30 }),
+        publish(2, 21, { status: 1 }, { connection: 2, to: 31 }),
+      ],
+      {
+        1: {
+          got: [
+            [2, 25],
+            [1, 26],
+          ],
+        },
+        2: {},
+      },
+      "behind message 2",
+    ],
+    [
+      "messages of a client over HTTP in another order",
+      [subscribe(1, 10), publish(1, 20), publish(2, 30)],
+      {
+        1: {
+          got: [
+            [2, 35],
+            [1, 36],
+          ],
+        },
+      },
+      "behind message 2",
+    ],
+    [
+      "a message that was never published",
+      [subscribe(1, 10)],
+      { 1: { got: [[7, 20]] } },
+      "message 7 at #20, which was never published",
+    ],
+    [
+      "a message to a connection that never subscribed",
+      [publish(1, 20, { status: 0 })],
+      { 1: { got: [[1, 22]] } },
+      "but it was not subscribed",
+    ],
+    [
+      "a message after the unsubscription",
+      [subscribe(1, 10), unsubscribe(1, 15), publish(1, 20, { status: 0 })],
+      { 1: { got: [[1, 22]] } },
+      "but it was not subscribed",
+    ],
+    [
+      "a message that was refused",
+      [subscribe(1, 10), publish(1, 20, "refused")],
+      { 1: { got: [[1, 22]] } },
+      "although it was refused",
+    ],
+    [
+      "a message before it was published",
+      [subscribe(1, 10), publish(1, 20)],
+      { 1: { got: [[1, 15]] } },
+      "before it was published",
+    ],
+    [
+      "a push behind the status of its publisher",
+      [subscribe(1, 10), publish(1, 20, { status: 1 }, { connection: 1 })],
+      { 1: { got: [[1, 25]] } },
+      "behind the status of its own PUBLISH",
+    ],
+    [
+      "a status 01 without a subscriber",
+      [publish(1, 20)],
+      {},
+      "was answered with status 01, but 0 took it",
+    ],
+    [
+      "a status 00 with a subscriber",
+      [subscribe(1, 10), publish(1, 20, { status: 0 })],
+      { 1: { got: [[1, 20.5]] } },
+      "was answered with status 00, but 1 took it",
+    ],
+    [
+      "a count that is too high",
+      [subscribe(1, 10), publish(1, 20, delivered(2))],
+      { 1: { got: [[1, 21]] } },
+      "was answered with delivered 2, but 1 took it",
+    ],
+    [
+      "a count that is too low",
+      [subscribe(1, 10), publish(1, 20, delivered(0))],
+      { 1: { got: [[1, 21]] } },
+      "was answered with delivered 0, but 1 took it",
+    ],
+    [
+      "UNSUBSCRIBE that finds no subscription",
+      [subscribe(1, 10), unsubscribe(1, 20, { outcome: { status: 0 } })],
+      { 1: {} },
+      "UNSUBSCRIBE answered 00, but the connection was subscribed",
+    ],
+    [
+      "UNSUBSCRIBE that finds one too many",
+      [unsubscribe(1, 20)],
+      { 1: {} },
+      "UNSUBSCRIBE answered 01, but the connection was not subscribed",
+    ],
+  ] as [string, Step[], Record<number, Client>, string][])(
+    "refuses %s",
+    (_, steps, clients, message) => {
+      expect(check(steps, clients)).toContain(message);
+    },
+  );
+
+  it("accepts replay from the number that a listener has on, as far as messages are kept", () => {
+    const sent = [1, 2, 3, 4, 5].map((message) =>
+      publish(message, 20 * message, delivered(1, 100 + message)),
+    );
+    const all: Got[] = [1, 2, 3, 4, 5].map((message) => [message, 20 * message + 5, 100 + message]);
+    const got = (from: number): Got[] =>
+      all.slice(from - 1).map(([message, , n]) => [message, 205, n!]);
+    const back = (after: number): Step[] => [
+      listen(1, 10, 100),
+      ...sent,
+      listen(2, 200, 105, after),
+    ];
+    expect(check(back(103), { 1: { got: all }, 2: { got: got(4) } })).toBe("");
+    expect(check(back(102), { 1: { got: all }, 2: { got: got(3) } })).toBe("");
+    expect(check(back(100), { 1: { got: all }, 2: { got: got(3) } })).toBe("");
+    expect(check(back(105), { 1: { got: all }, 2: {} })).toBe("");
+    expect(check(back(102), { 1: { got: all }, 2: {} })).toContain(
+      "never got number 103, message 3, which was kept: its stream begins at 105",
+    );
+    expect(check(back(102), { 1: { got: all }, 2: { got: got(4) } })).toContain("number 103");
+    const gap = got(3).toSpliced(1, 1);
+    expect(check(back(102), { 1: { got: all }, 2: { got: gap } })).toContain(
+      "number 104, message 4, but it got 103",
+    );
+    expect(check(back(103), { 1: { got: all }, 2: { got: got(3) } })).toContain(
+      "got number 103, but asked for what comes after 103",
+    );
+  });
+
+  it("accepts a message that a listener gets by replay and its publisher did not count", () => {
+    const sent = publish(1, 20, delivered(0, 101), { to: 40 });
+    expect(
+      check([listen(1, 10, 100), sent, listen(2, 30, 101, 100)], {
+        1: { end: [12, 15] },
+        2: { got: [[1, 35, 101]] },
+      }),
+    ).toBe("");
+  });
+
+  it.each([
+    [
+      "a live listener that misses a number",
+      [
+        [1, 25, 101],
+        [3, 45, 103],
+      ],
+      [],
+      "never got number 102, message 2, but it got later ones",
+    ],
+    [
+      "numbers that go back at a listener",
+      [
+        [1, 25, 102],
+        [2, 35, 101],
+      ],
+      [],
+      "got number 101 behind 102",
+    ],
+    [
+      "one number for two messages",
+      [
+        [1, 25, 101],
+        [2, 35, 101],
+      ],
+      [],
+      "number 101 names the messages 1 and 2",
+    ],
+    [
+      "two numbers for one message",
+      [[1, 25, 101]],
+      [[1, 26, 109]],
+      "message 1 has the numbers 101 and 109",
+    ],
+    [
+      "numbers that go back between publications",
+      [],
+      [
+        [1, 25, 102],
+        [2, 35, 101],
+      ],
+      "numbers went back: message 2 has 101",
+    ],
+  ] as [string, Got[], Got[], string][])("refuses %s", (_, first, second, message) => {
+    const sent = [1, 2, 3].map((message) => publish(message, 10 + 10 * message, { status: 1 }));
+    const steps = [listen(1, 5, 100), listen(2, 5, 100), ...sent];
+    // The other listener has seen all messages that the first one lacks.
+    const rest: Got[] =
+      second.length > 0
+        ? second
+        : [
+            [1, 25, 101],
+            [2, 35, 102],
+            [3, 45, 103],
+          ];
+    expect(check(steps, { 1: { got: first }, 2: { got: rest } })).toContain(message);
   });
 });

@@ -1,0 +1,69 @@
+/** Calls on channels over all doors, what subscribers received, and what a run lets them expect. */
+import type { Call, Moment } from "./history.ts";
+import type { Connection } from "./world.ts";
+
+export type ChannelOperation =
+  | { type: "subscribe" | "unsubscribe"; channel: string }
+  /** `message` is given once in a run; the payload contains it. */
+  | { type: "publish"; channel: string; message: number; payloadBytes: number }
+  /** Over Server-Sent Events. `after` is the number of the last message that the listener has. */
+  | { type: "listen"; channel: string; after: number | null };
+
+/**
+ * A status of the protocol; what `POST /channels/{name}` answers; or where the stream of a listener begins, which it is told
+ * behind what it had missed.
+ */
+export type ChannelOutcome =
+  | { readonly status: number }
+  | { readonly delivered: number; readonly sequence: number | null }
+  | { readonly start: number };
+
+export type ChannelCall = Call<ChannelOperation, ChannelOutcome>;
+
+export type Publication = Call<
+  Extract<ChannelOperation, { type: "publish" }>,
+  Extract<ChannelOutcome, { status: number } | { delivered: number }>
+>;
+
+export interface Receipt {
+  readonly message: number;
+  /** Null where a push does not say it, as in dialect 7.1. */
+  readonly channel: string | null;
+  /** The event's number; null for pushes of the protocol. */
+  readonly number: number | null;
+  readonly at: Moment;
+}
+
+/** A connection that takes pushes. */
+export interface Subscriber {
+  readonly connection: Connection;
+  /** It begins with subscriptions to `*` and to its own ID. */
+  readonly hasDefaults: boolean;
+  /** The longest payload that a push to it can carry. */
+  readonly payloadBytesMax: number;
+  /** In the order in which they came. */
+  readonly receipts: readonly Receipt[];
+  /**
+   * All that was sent to it before this moment has come: the begin of the last call that it had an answer to, as replies keep
+   * behind pushes. NEVER for one that read to the end of the run; null for one that may have missed everything.
+   */
+  readonly heardUntil: Moment | null;
+}
+
+export interface ReplayRules {
+  /** `REPLAY_MESSAGES_MAX` */
+  readonly messagesMax: number;
+  /** How long a message is kept, and a channel without subscribers is numbered. */
+  readonly keptMs: number;
+  readonly channelBytesMax: number;
+  readonly groupBytesMax: number;
+  /** The object that has a channel. */
+  groupOf(channel: string): string;
+}
+
+export const CHANNELS = "Channels";
+
+/** The longest payload that a push can carry to a subscriber of a value size. */
+export function payloadBytesMax(valueSize: number): number {
+  return 2 ** (8 * valueSize) - 1;
+}

@@ -1,0 +1,228 @@
+/**
+ * Channels: each subscription gets each message at most once, in order per publisher and channel, and every subscriber that stays
+ * gets it. Written from docs/guarantees.md, docs/channels.md and docs/protocol.md.
+ *
+ * A connection that is closed, cut, or whose Hub is reset is a subscriber until then. Where calls overlap, a subscriber may take
+ * a message or not. Numbers and replay are in `replay.ts`.
+ */
+import {
+  CHANNELS,
+  type ChannelCall,
+  type Publication,
+  type Receipt,
+  type ReplayRules,
+  type Subscriber,
+} from "./channel-calls.ts";
+import { describeCall, type Violation } from "./history.ts";
+import { describeMoment, isBefore } from "./order.ts";
+import { Numbers } from "./replay.ts";
+import { Subscriptions } from "./subscriptions.ts";
+import type { World } from "./world.ts";
+
+/** A publication, with its place among all calls. */
+export interface Published {
+  readonly call: Publication;
+  readonly order: number;
+}
+
+/** How often each connection has received a message. */
+type Receivers = Map<number, number>;
+
+/**
+ * All channels of a run. Calls are in the order in which they began; those of a connection in which they were sent.
+ *
+ * @param rules null for a run without listeners over HTTP
+ */
+export function checkChannels(
+  calls: readonly ChannelCall[],
+  subscribers: ReadonlyMap<number, Subscriber>,
+  world: World,
+  rules: ReplayRules | null,
+): Violation[] {
+  return new ChannelsCheck(calls, subscribers, world, rules).check();
+}
+
+class ChannelsCheck {
+  readonly #calls: readonly ChannelCall[];
+  readonly #subscribers: ReadonlyMap<number, Subscriber>;
+  readonly #world: World;
+  readonly #rules: ReplayRules | null;
+  readonly #published = new Map<number, Published>();
+  readonly #receivers = new Map<number, Receivers>();
+  /** By connection of a listener: up to which number it was given what it had missed. */
+  readonly #starts = new Map<number, number>();
+  readonly #subscriptions: Subscriptions;
+  readonly #violations: Violation[] = [];
+
+  constructor(
+    calls: readonly ChannelCall[],
+    subscribers: ReadonlyMap<number, Subscriber>,
+    world: World,
+    rules: ReplayRules | null,
+  ) {
+    this.#calls = calls;
+    this.#subscribers = subscribers;
+    this.#world = world;
+    this.#rules = rules;
+    this.#subscriptions = new Subscriptions(calls, subscribers, world);
+    for (const [order, call] of calls.entries()) {
+      if (call.operation.type === "listen") this.#starts.set(call.connection!, startOf(call));
+      if (!isPublication(call)) continue;
+      this.#published.set(call.operation.message, { call, order });
+      this.#receivers.set(call.operation.message, new Map());
+    }
+  }
+
+  check(): Violation[] {
+    for (const { channel, message } of this.#subscriptions.faults) this.#violate(channel, message);
+    for (const subscriber of this.#subscribers.values()) this.#checkReceipts(subscriber);
+    for (const [message, published] of this.#published) this.#checkPublication(message, published);
+    if (this.#rules !== null) {
+      const numbers = new Numbers(this.#published, this.#subscribers, this.#world, this.#rules);
+      this.#violations.push(...numbers.check(this.#calls));
+    }
+    return this.#violations;
+  }
+
+  /** Once, in order, and nothing that a subscriber must not have. */
+  #checkReceipts(subscriber: Subscriber): void {
+    const { number } = subscriber.connection;
+    /** By publisher and channel, the last place among calls. */
+    const last = new Map<string, Published>();
+    for (const receipt of subscriber.receipts) {
+      const published = this.#published.get(receipt.message);
+      if (published === undefined) {
+        const channel = receipt.channel ?? "?";
+        this.#violate(
+          channel,
+          `connection ${number} got message ${receipt.message} at ${describeMoment(receipt.at)}, which was never published`,
+        );
+        continue;
+      }
+      const { channel } = published.call.operation;
+      this.#checkReceipt(receipt, published, subscriber);
+      const { connection, client } = published.call;
+      // Over HTTP a client that waits for each answer publishes in order, too.
+      const lane = `${connection === null ? `client ${client}` : `connection ${connection}`} ${channel}`;
+      const before = last.get(lane);
+      if (before === undefined || !isOutOfOrder(before, published)) {
+        last.set(lane, published);
+        continue;
+      }
+      this.#violate(
+        channel,
+        `connection ${number} got ${describe(published)} behind ${describe(before)}, which was published later`,
+      );
+    }
+  }
+
+  #checkReceipt(receipt: Receipt, published: Published, subscriber: Subscriber): void {
+    const { call, order } = published;
+    const { channel } = call.operation;
+    const { number } = subscriber.connection;
+    const where = `connection ${number} got ${describe(published)} at ${describeMoment(receipt.at)}`;
+    if (receipt.channel !== null && receipt.channel !== channel) {
+      this.#violate(channel, `${where} as one of ${JSON.stringify(receipt.channel)}`);
+    }
+    if (isBefore(receipt.at, call.begun)) {
+      this.#violate(channel, `${where}, before it was published`);
+    }
+    const isOwn = call.connection === number;
+    if (isOwn && call.ended !== null && isBefore(call.ended, receipt.at)) {
+      this.#violate(channel, `${where}, behind the status of its own PUBLISH`);
+    }
+    // What a listener had missed comes by its number, not by its subscription.
+    if (receipt.number !== null && receipt.number <= this.#starts.get(number)!) return;
+    const receivers = this.#receivers.get(receipt.message)!;
+    receivers.set(number, (receivers.get(number) ?? 0) + 1);
+    const member = this.#subscriptions.memberOf(channel, number);
+    const part =
+      member === undefined ? "must not have it" : this.#subscriptions.partOf(member, call, order);
+    if (part === "must not have it") {
+      const why =
+        call.outcome === "refused" ? "although it was refused" : "but it was not subscribed";
+      this.#violate(channel, `${where}, ${why}`);
+    }
+  }
+
+  /** To everybody who was subscribed all the while; and what its publisher was told. */
+  #checkPublication(message: number, published: Published): void {
+    const { call, order } = published;
+    const { channel } = call.operation;
+    const receivers = this.#receivers.get(message)!;
+    const ended = call.ended;
+    let least = 0;
+    let most = 0;
+    /** That certainly had it while it travelled. */
+    let received = 0;
+    /** That may have had it though they don't tell. */
+    let silent = 0;
+    let isVague = false;
+    for (const member of this.#subscriptions.membersOf(channel)) {
+      const { connection, heardUntil } = member.subscriber;
+      const count = receivers.get(connection.number) ?? 0;
+      const part = this.#subscriptions.partOf(member, call, order);
+      if (count > 1) {
+        this.#violate(
+          channel,
+          `connection ${connection.number} got ${describe(published)} ${count} times`,
+        );
+      }
+      if (part === "must not have it") continue;
+      most++;
+      isVague ||= this.#world.hadOutage(connection.hub, call.begun, ended ?? call.begun);
+      if (part === "takes it") {
+        least++;
+        if (count === 0) {
+          this.#violate(
+            channel,
+            `connection ${connection.number} never got ${describe(published)}, but it was subscribed all the while`,
+          );
+        }
+      }
+      const stayed =
+        ended !== null && (connection.ending === null || isBefore(ended, connection.ending.begun));
+      if (count > 0 && stayed) received++;
+      const hasHeard = ended !== null && heardUntil !== null && isBefore(ended, heardUntil);
+      if (count > 0 ? !stayed : !(stayed && hasHeard)) silent++;
+    }
+    if (typeof call.outcome !== "object" || isVague) return;
+    const { outcome } = call;
+    const told = "delivered" in outcome ? outcome.delivered : outcome.status;
+    const [from, to] = [Math.max(least, received), Math.min(most, received + silent)];
+    const isPlausible =
+      "delivered" in outcome ? told >= from && told <= to : told === 0 ? from === 0 : to > 0;
+    if (isPlausible) return;
+    const what = "delivered" in outcome ? `delivered ${told}` : `status 0${told}`;
+    const takers = from === to ? `${from}` : `${from} to ${to}`;
+    this.#violate(
+      channel,
+      `${describe(published)} was answered with ${what}, but ${takers} took it`,
+    );
+  }
+
+  #violate(channel: string, message: string): void {
+    const subject = `channel ${JSON.stringify(channel.slice(0, 40))}`;
+    this.#violations.push({ promise: CHANNELS, subject, message });
+  }
+}
+
+export function isPublication(call: ChannelCall): call is Publication {
+  return call.operation.type === "publish";
+}
+
+/** Infinity for a listener that was never told: all that it got may be what it had missed. */
+function startOf({ outcome }: ChannelCall): number {
+  return typeof outcome === "object" && "start" in outcome ? outcome.start : Infinity;
+}
+
+/** `next` came later, though its publisher sent it before. */
+function isOutOfOrder(before: Published, next: Published): boolean {
+  if (next.order > before.order) return false;
+  if (next.call.connection !== null) return next.order < before.order;
+  return next.call.ended !== null && isBefore(next.call.ended, before.call.begun);
+}
+
+function describe({ call }: Published): string {
+  return `message ${call.operation.message} (${describeCall(call)})`;
+}
