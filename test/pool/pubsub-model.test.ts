@@ -21,7 +21,6 @@ import {
   WHOAMI,
 } from "../support/frames/index.ts";
 import type { ModelProtocol } from "../support/models/requests.ts";
-import { History } from "../support/models/pubsub.ts";
 import { connectTcp, post } from "../support/pool/doors.ts";
 import {
   askChannels,
@@ -41,6 +40,7 @@ import {
   runPosts,
   script,
 } from "../support/pool/pubsub-actors.ts";
+import { PubSubRecord } from "../support/pool/pubsub-record.ts";
 import { command, Sequence } from "../support/pool/pubsub-sequence.ts";
 import {
   channelStub,
@@ -135,17 +135,16 @@ describe("requests under way at once", () => {
       async (scripts, publishers, evictions, delaySeed) => {
         await withSlots(async (slots) => {
           delaysMs = fc.sample(fc.nat(DELAY_MS_MAX), { seed: delaySeed, numRuns: 100 });
-          const history = new History();
-          const actors = scripts.map((_, slot) => new Actor(slots, slot, history));
+          const record = new PubSubRecord();
+          const actors = scripts.map((_, slot) => new Actor(slots, slot, record));
           for (const [i, { kind }] of scripts.entries()) await actors[i]!.open(kind);
           await Promise.all([
             ...scripts.map(({ steps }, i) => actors[i]!.run(steps)),
-            ...publishers.map((all) => runPosts(all, slots, history)),
+            ...publishers.map((all) => runPosts(all, slots, record)),
             runEvictions(evictions, slots),
           ]);
           for (const { peer } of actors) await peer.catchUp();
-          const receipts = new Map(slots.all.map(({ id, received }) => [id, [...received]]));
-          expect(history.faults(receipts)).toEqual([]);
+          expect(record.check()).toEqual([]);
           await expectSettled(slots, actors);
           await slots.closeAll();
           await expectNobody(slots.used);

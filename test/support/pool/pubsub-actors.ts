@@ -1,7 +1,7 @@
 /** Publish and subscribe with everything under way at once: what peers do, and what they remember of it. */
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { History, Publication } from "../models/pubsub.ts";
+import type { Connection } from "../../simulator/checks/world.ts";
 import {
   askChannel,
   askChannels,
@@ -10,10 +10,10 @@ import {
   publishBody,
   publishPlain,
   tick,
-  type Message,
   type Peer,
   type PeerKind,
 } from "./peers.ts";
+import type { PubSubRecord } from "./pubsub-record.ts";
 import {
   channelChoice,
   evict,
@@ -67,18 +67,18 @@ const PAUSE_MS = 2;
 export class Actor {
   readonly #slots: Slots;
   readonly #slot: number;
-  readonly #history: History;
+  readonly #record: PubSubRecord;
   #peer!: Peer;
-  #order = 0;
+  #connection!: Connection;
   #subscribed = new Set<string>();
   /** Of the peer at hand; they do not fail when it was dropped. */
   #underWay: Promise<void>[] = [];
   #isDropped = false;
 
-  constructor(slots: Slots, slot: number, history: History) {
+  constructor(slots: Slots, slot: number, record: PubSubRecord) {
     this.#slots = slots;
     this.#slot = slot;
-    this.#history = history;
+    this.#record = record;
   }
 
   get peer(): Peer {
@@ -90,20 +90,17 @@ export class Actor {
   }
 
   async open(kind: PeerKind): Promise<void> {
-    const askedAt = tick();
+    const begun = tick();
     const peer = await this.#slots.open(this.#slot, kind);
-    const confirmedAt = tick();
+    this.#connection = this.#record.noteOpened(peer, begun);
     this.#peer = peer;
     this.#isDropped = false;
     this.#subscribed = new Set(["*", peer.id]);
-    for (const channel of this.#subscribed)
-      this.#history.subscribing(peer.id, channel, kind.valueSize, 0, askedAt)(confirmedAt);
   }
 
   async run(steps: readonly Step[]): Promise<void> {
     for (const step of steps) {
       if (step.isWaiting) await this.settle();
-      this.#order++;
       if ("sendings" in step) this.#go(this.#publish(step.sendings));
       else if ("channel" in step) this.#go(this.#change(step.do, this.#slots.nameOf(step.channel)));
       else if (step.do === "pause") await scheduler.wait(PAUSE_MS);
@@ -129,73 +126,45 @@ export class Actor {
   async #change(what: "subscribe" | "unsubscribe", channel: string): Promise<void> {
     const peer = this.#peer;
     const had = this.#subscribed.has(channel);
-    const { id, kind } = peer;
-    let confirm: (at: number) => void = () => {};
-    if (what === "subscribe") {
-      this.#subscribed.add(channel);
-      if (!had) {
-        confirm = this.#history.subscribing(id, channel, kind.valueSize, this.#order, tick());
-      }
-    } else if (this.#subscribed.delete(channel)) {
-      confirm = this.#history.unsubscribing(id, channel, this.#order, tick());
-    }
+    if (what === "subscribe") this.#subscribed.add(channel);
+    else this.#subscribed.delete(channel);
+    const { number } = this.#connection;
+    const call = this.#record.begin({ type: what, channel }, number, number);
     const { bytes, at } = await peer[what](channel);
     expectSame(bytes[0], what === "subscribe" || had ? 1 : 0, what);
-    confirm(at);
+    this.#record.end(call, { status: bytes[0]! }, at);
   }
 
   async #publish(sendings: readonly Sending[]): Promise<void> {
     const peer = this.#peer;
     const sent = this.#slots.messagesOf(sendings, peer.kind.valueSize);
-    const publications = publicationsOf(sent, peer.id, this.#order, this.#history);
+    const { number } = this.#connection;
+    const calls = this.#record.beginPublications(sent, number, number);
     const replies = await peer.publish(sent);
-    publications.forEach((publication, i) => {
+    for (const [i, call] of calls.entries()) {
       const { bytes, at } = replies[i]!;
-      publication.answeredAt = at;
-      publication.answer = { status: bytes[0]! };
-    });
+      this.#record.end(call, { status: bytes[0]! }, at);
+    }
   }
 
   async #replace(how: "replace" | "drop"): Promise<void> {
     this.#isDropped = how === "drop";
     if (how === "replace") await this.settle();
-    const closed = this.#history.closing(this.#peer.id, tick());
+    const noteClosed = this.#record.noteClosing(this.#connection);
     await this.#peer.close();
-    closed(tick());
+    noteClosed();
     await this.settle();
     await this.open(this.#peer.kind);
   }
 }
 
-function publicationsOf(
-  sent: readonly Message[],
-  publisher: string,
-  order: number,
-  history: History,
-): Publication[] {
-  const sentAt = tick();
-  return sent.map(({ number, channel, payload }) => {
-    const publication: Publication = {
-      number,
-      channel,
-      payloadBytes: payload.length,
-      publisher,
-      order,
-      sentAt,
-      answeredAt: Infinity,
-      answer: null,
-    };
-    history.published(publication);
-    return publication;
-  });
-}
-
-/** Publishes over HTTP. What is under way at once has no order: each is a publisher of its own. */
+/** One client that publishes over HTTP. What is under way at once has no order. */
 export async function runPosts(
   all: readonly Post[],
   slots: Slots,
-  history: History,
+  record: PubSubRecord,
 ): Promise<void> {
+  const client = record.takeNumber();
   const underWay: Promise<void>[] = [];
   for (const { isWaiting, isPage, sendings } of all) {
     if (isWaiting) await Promise.all(underWay.splice(0));
@@ -204,18 +173,14 @@ export async function runPosts(
       .messagesOf(sendings.slice(0, count), HTTP_VALUE_SIZE)
       .filter(({ channel }) => !isPage || channel !== "");
     if (sent.length === 0) continue;
-    // A name that no other call has, either: two calls publish side by side.
-    const publications = publicationsOf(sent, `post ${tick()}`, 0, history);
+    const calls = record.beginPublications(sent, client, isPage ? null : record.takeNumber());
     const answered = isPage
-      ? publishPlain(sent[0]!).then((delivered) => [{ delivered }])
+      ? publishPlain(sent[0]!).then((delivered) => [{ delivered, sequence: null }])
       : publishBody(sent).then((statuses) => statuses.map((status) => ({ status })));
     underWay.push(
       answered.then((answers) => {
         const at = tick();
-        publications.forEach((publication, j) => {
-          publication.answeredAt = at;
-          publication.answer = answers[j]!;
-        });
+        for (const [i, call] of calls.entries()) record.end(call, answers[i]!, at);
       }),
     );
     underWay.at(-1)!.catch(() => {});

@@ -6,7 +6,7 @@ import { expect } from "vitest";
 import type { Channel } from "../../../src/objects/channel/channel.ts";
 import { groupName, hubName } from "../../../src/base/names.ts";
 import { GroupMap } from "../../../src/dispatch/placement.ts";
-import { payloadBytesMax } from "../models/pubsub.ts";
+import { payloadBytesMax } from "../../simulator/checks/channel-calls.ts";
 import { askChannels, newMessage, Peer, type Message, type PeerKind } from "./peers.ts";
 
 export const SLOTS = 5;
