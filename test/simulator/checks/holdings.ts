@@ -212,10 +212,13 @@ function boundsOf(
     if (mark.at.ms === Infinity || (end !== null && !isBefore(mark.at, end.to))) break;
     begun += mark.begun;
     over += mark.over;
-    const between = states.slice(over, begun + 1);
+    let [least, most] = [Infinity, 0];
+    for (let i = over; i <= begun; i++) {
+      least = Math.min(least, states[i]!.least);
+      most = Math.max(most, states[i]!.most);
+    }
     const isEnding = end !== null && !isBefore(mark.at, end.from);
-    const least = isEnding ? 0 : Math.min(...between.map((state) => state.least));
-    set(mark.at, least, Math.max(...between.map((state) => state.most)));
+    set(mark.at, isEnding ? 0 : least, most);
   }
   if (end === null) return bounds;
   if (low > 0) set(end.from, 0, high);

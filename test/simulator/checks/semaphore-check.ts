@@ -90,7 +90,7 @@ export class SemaphoreCheck {
       const [from, to] = this.#seenBetween(call);
       if ("consumption" in call.outcome) {
         const { consumption, mostHeld } = call.outcome;
-        this.checkFigures(describeCall(call), from, to, consumption, mostHeld);
+        this.checkFigures(call, from, to, consumption, mostHeld);
       } else if ("holders" in call.outcome) this.#checkHolders(call, call.outcome.holders);
     }
     this.#checkAbsence();
@@ -98,33 +98,35 @@ export class SemaphoreCheck {
     return this.#violations;
   }
 
-  /** A figure that was seen between two moments. Null for a most that was not told. */
+  /** Figures that a call saw between two moments. Null for a most that was not told. */
   checkFigures(
-    seen: string,
+    call: SemaphoreCall,
     from: Moment,
     to: Moment,
     consumption: number,
     mostHeld: number | null,
   ): void {
     if (!this.inUse.mayBe(consumption, from, to)) {
-      const what = `${seen} was told that ${consumption} are in use`;
+      const what = `${describeCall(call)} was told that ${consumption} are in use`;
       this.#violate(`${what}, but ${this.#expected(from, to)}`);
     }
     if (mostHeld === null) return;
     if (mostHeld < consumption) {
-      this.#violate(`${seen} was told that ${consumption} are in use and at most ${mostHeld} were`);
+      this.#violate(
+        `${describeCall(call)} was told that ${consumption} are in use and at most ${mostHeld} were`,
+      );
     }
     const most = this.inUse.mostUntil(to);
     if (mostHeld > most) {
       this.#violate(
-        `${seen} was told that ${mostHeld} were in use at once, but never more than ${most} can have been`,
+        `${describeCall(call)} was told that ${mostHeld} were in use at once, but never more than ${most} can have been`,
       );
     }
     for (const { call: grant, ended, least } of this.#grants) {
       if (mostHeld >= least || !isBefore(ended, from)) continue;
       if (!this.#isOneInterval(grant.begun, to)) continue;
       this.#violate(
-        `${seen} was told that at most ${mostHeld} were in use, but ${least} were at ${describeMoment(ended)}, in the same interval`,
+        `${describeCall(call)} was told that at most ${mostHeld} were in use, but ${least} were at ${describeMoment(ended)}, in the same interval`,
       );
       return;
     }
@@ -187,18 +189,17 @@ export class SemaphoreCheck {
     }
     if (operation.type !== "release") return;
     const { resources } = operation;
-    const held =
-      before.least === before.most ? `${before.most}` : `${before.least} to ${before.most}`;
-    const what = `${describeCall(call)}: Release of ${resources}`;
-    if (outcome === "released" && (before.most < resources || before.most === 0)) {
-      this.#violate(`${what} succeeded, but the connection held ${held}`);
+    const { least, most } = before;
+    const violate = (what: string): void => {
+      const held = least === most ? `${most}` : `${least} to ${most}`;
+      const release = `${describeCall(call)}: Release of ${resources}`;
+      this.#violate(`${release} ${what}, but the connection held ${held}`);
+    };
+    if (outcome === "released" && (most < resources || most === 0)) violate("succeeded");
+    if (outcome === "not acquired" && least >= Math.max(1, resources)) {
+      violate("was refused as not acquired");
     }
-    if (outcome === "not acquired" && before.least >= Math.max(1, resources)) {
-      this.#violate(`${what} was refused as not acquired, but the connection held ${held}`);
-    }
-    if (outcome === "not found" && before.least > 0) {
-      this.#violate(`${what} found no semaphore, but the connection held ${held}`);
-    }
+    if (outcome === "not found" && least > 0) violate("found no semaphore");
   }
 
   #checkGrant(call: SemaphoreCall, from: Moment, to: Moment): void {

@@ -73,7 +73,7 @@ function checkRows(
   );
   for (const { name, consumption, mostHeld } of rows) {
     const semaphore = semaphores.get(name);
-    semaphore?.checkFigures(what, sinceOf(name), ended, consumption, mostHeld);
+    semaphore?.checkFigures(call, sinceOf(name), ended, consumption, mostHeld);
     violations.push(...(semaphore?.takeViolations() ?? []));
   }
   return violations;

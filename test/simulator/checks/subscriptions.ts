@@ -86,18 +86,20 @@ export class Subscriptions {
     const goneBegun = connection.ending?.begun ?? NEVER;
     if (isAnswered && !isSlow && heardUntil !== null) {
       const until = earlier(goneBegun, heardUntil);
-      const takes = spans.some(
-        (span) => isBefore(span.confirmed, begun) && isBefore(ended, earlier(span.endBegun, until)),
-      );
-      if (takes) return "takes it";
+      if (isBefore(ended, until)) {
+        for (const { confirmed, endBegun } of spans) {
+          if (isBefore(confirmed, begun) && isBefore(ended, endBegun)) return "takes it";
+        }
+      }
     }
     // A Hub that is slow is given the message after its publisher was answered.
     const latest = isAnswered && !isSlow ? ended : (settled ?? NEVER);
     const gone = connection.ending === null ? NEVER : (connection.ending.ended ?? NEVER);
-    const may = spans.some(
-      (span) => isBefore(span.begun, latest) && isBefore(begun, earlier(span.endEnded, gone)),
-    );
-    return may ? "may take it" : "must not have it";
+    if (!isBefore(begun, gone)) return "must not have it";
+    for (const span of spans) {
+      if (isBefore(span.begun, latest) && isBefore(begun, span.endEnded)) return "may take it";
+    }
+    return "must not have it";
   }
 
   #spansOf(channel: string, subscriber: Subscriber): Span[] {

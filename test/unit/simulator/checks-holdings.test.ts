@@ -1,5 +1,19 @@
 /** Checkers of semaphores, channels, listings, progress and budgets: correct histories pass, and each kind of forged one is refused. */
 import { describe, expect, it } from "vitest";
+import * as Sizes from "../../../src/engine/sizes.ts";
+import {
+  checkGroupBudgets,
+  checkHubBudgets,
+  checkNamespaceBudgets,
+  checkShardBudgets,
+  type BudgetSettings,
+  type BudgetSizes,
+  type GroupFigures,
+  type HubFigures,
+  type NamespaceFigures,
+  type Sample,
+  type ShardFigures,
+} from "../../simulator/checks/budgets.ts";
 import {
   payloadBytesMax,
   type ChannelOperation,
@@ -15,6 +29,13 @@ import type { Call, Moment, Violation } from "../../simulator/checks/history.ts"
 import type { Change } from "../../simulator/checks/lifetimes.ts";
 import { checkListing, Things } from "../../simulator/checks/listings.ts";
 import { NEVER } from "../../simulator/checks/order.ts";
+import {
+  checkProgress,
+  checkRun,
+  type ProgressRules,
+  type Waiting,
+  type WaitReason,
+} from "../../simulator/checks/progress.ts";
 import type {
   SemaphoreOperation,
   SemaphoreOutcome,
@@ -932,4 +953,229 @@ describe("the checker of channels", () => {
           ];
     expect(check(steps, { 1: { got: first }, 2: { got: rest } })).toContain(message);
   });
+});
+
+describe("the checker of progress", () => {
+  const rules: ProgressRules = {
+    stallTimeoutMs: 1000,
+    holderTimeoutMs: 3000,
+    answerMs: 5000,
+    slackMs: 100,
+  };
+  const waiting = (reason: WaitReason, since: number, progressed = since): Waiting => ({
+    kind: "call",
+    name: "7",
+    reason,
+    since: at(since),
+    progressed: at(progressed),
+  });
+  const check = (all: readonly Waiting[], now: number, isAnythingScheduled = true): string =>
+    messagesOf(checkProgress(all, at(now), isAnythingScheduled, rules));
+
+  it.each([
+    ["answer", 5100],
+    ["unfinished", 1100],
+    ["unread", 1100],
+    ["publish", 7100],
+    ["ending", 5100],
+    ["flush", 150],
+    ["holder", 3100],
+  ] as [WaitReason, number][])(
+    "accepts waiting (%s) for %i ms, and no longer",
+    (reason, limitMs) => {
+      expect(check([waiting(reason, 10)], 10 + limitMs)).toBe("");
+      expect(check([waiting(reason, 10)], 11 + limitMs)).toContain(
+        `Progress: 7: call 7 waits since #10 (${reason}), without progress for ${limitMs + 1} ms, at most ${limitMs} ms are promised`,
+      );
+      if (reason === "holder") return;
+      expect(check([waiting(reason, 10, 2000)], 2000 + Math.min(limitMs, 1100))).toBe("");
+    },
+  );
+
+  it("refuses an unfinished frame that goes on too slowly", () => {
+    expect(check([waiting("unfinished", 0, 4000)], 4100)).toBe("");
+    expect(check([waiting("unfinished", 0, 4000)], 4101)).toContain("for 4101 ms, at most 4100 ms");
+  });
+
+  it("accepts a silent peer for ever, and nothing else once nothing is scheduled", () => {
+    expect(check([waiting("peer", 0)], 1e12, false)).toBe("");
+    expect(check([waiting("answer", 0), waiting("flush", 0)], 1, false)).toContain(
+      "nothing is scheduled any more, but 2 wait: call 7 waits since #0 (answer); call 7",
+    );
+  });
+
+  const run = (points: [ms: number, begun: number, ended: number][]): string =>
+    messagesOf(
+      checkRun(
+        points.map(([ms, begun, ended]) => ({ at: at(ms), begun, ended })),
+        rules,
+      ),
+    );
+
+  it("accepts a run whose calls end, with pauses while none is open", () => {
+    expect(
+      run([
+        [0, 1, 0],
+        [5000, 3, 1],
+        [10_000, 3, 3],
+        [60_000, 3, 3],
+        [61_000, 4, 3],
+        [62_000, 4, 4],
+      ]),
+    ).toBe("");
+  });
+
+  it.each([
+    [
+      "in which no call ends",
+      [
+        [0, 2, 0],
+        [4000, 3, 0],
+        [5200, 4, 0],
+      ],
+      "no call ended from #0 to #5200 (5200 ms), but 4 are open",
+    ],
+    [
+      "that stands still in the middle",
+      [
+        [0, 2, 1],
+        [1000, 3, 2],
+        [7000, 3, 2],
+        [8000, 3, 3],
+      ],
+      "no call ended from #1000 to #7000",
+    ],
+    ["that leaves calls open", [[0, 2, 1]], "1 calls never ended"],
+    ["without calls", [[0, 0, 0]], "no call was made"],
+    ["without an end of any call", [[0, 2, 0]], "none of 2 calls ended"],
+  ] as [string, [number, number, number][], string][])("refuses a run %s", (_, points, message) => {
+    expect(run(points)).toContain(message);
+  });
+});
+
+describe("the checker of budgets", () => {
+  const MIB = 1 << 20;
+  const settings: BudgetSettings = {
+    shardBytesMax: 8 * MIB,
+    shards: 4,
+    hubsMax: 2,
+    hubConnectionsMax: 20,
+    frameBytesMax: MIB,
+  };
+  const sizes: BudgetSizes = Sizes;
+  const sample = <Figures>(figures: Figures): Sample<Figures>[] => [
+    { subject: SHARD, at: at(10), figures },
+    { subject: SHARD, at: at(20), figures },
+  ];
+  const shard: ShardFigures = {
+    engineBytes: 9 * MIB,
+    journalRows: 4000,
+    journalBytes: 4 * MIB,
+    rowsWritten: 1100,
+    changingCalls: 1000,
+    changedBytes: 4 * MIB,
+    alarmsSet: 60,
+    lives: 1,
+    elapsedMs: 60_000,
+  };
+  const group: GroupFigures = { joinedBytes: MIB, keptBytes: 16 * MIB, idleNumberedBytes: 0 };
+  const hub: HubFigures = {
+    connections: 20,
+    pendingBytes: 32 * MIB,
+    backlogBytes: 32 * MIB,
+    silentBytes: 64 * MIB,
+    attachmentBytes: 16_384,
+  };
+  const namespace: NamespaceFigures = {
+    shards: 4,
+    groups: 32,
+    hubs: 4,
+    locations: 2,
+    directories: 2,
+  };
+
+  const checkAll = (changed: {
+    shard?: Partial<ShardFigures>;
+    group?: Partial<GroupFigures>;
+    hub?: Partial<HubFigures>;
+    namespace?: Partial<NamespaceFigures>;
+  }): string =>
+    messagesOf([
+      ...checkShardBudgets(sample({ ...shard, ...changed.shard }), settings, sizes),
+      ...checkGroupBudgets(sample({ ...group, ...changed.group }), sizes),
+      ...checkHubBudgets(sample({ ...hub, ...changed.hub }), settings, sizes),
+      ...checkNamespaceBudgets(sample({ ...namespace, ...changed.namespace }), settings),
+    ]);
+
+  it("accepts objects at their limits", () => {
+    expect(checkAll({})).toBe("");
+  });
+
+  it.each([
+    [
+      "a shard with more memory",
+      { shard: { engineBytes: 9 * MIB + 1 } },
+      "at #10 it has 9437185 bytes of memory, at most 9437184 are promised: SHARD_BYTES_MAX",
+    ],
+    [
+      "a journal that is never cut",
+      { shard: { journalRows: 10_000 } },
+      "10000 rows of its journal",
+    ],
+    [
+      "a journal with too many bytes",
+      { shard: { journalBytes: 200 * MIB } },
+      "bytes of its journal",
+    ],
+    [
+      "two rows for each change",
+      { shard: { rowsWritten: 2000 } },
+      "2000 rows written, at most 1196 are promised",
+    ],
+    ["two alarms a second", { shard: { alarmsSet: 120 } }, "120 alarms, at most 61"],
+    [
+      "a group with too many names",
+      { group: { joinedBytes: 17 * MIB } },
+      "bytes of names with subscribers",
+    ],
+    ["a group that keeps too much", { group: { keptBytes: 17 * MIB } }, "bytes of kept messages"],
+    [
+      "a group that forgets no channel",
+      { group: { idleNumberedBytes: 9 * MIB } },
+      "bytes of numbered channels",
+    ],
+    ["a Hub with too many connections", { hub: { connections: 21 } }, "21 connections, at most 20"],
+    [
+      "a Hub that holds too many frames",
+      { hub: { pendingBytes: 40 * MIB } },
+      "bytes of frames that wait",
+    ],
+    [
+      "a Hub with too much unread",
+      { hub: { backlogBytes: 40 * MIB } },
+      "bytes unread behind bridges",
+    ],
+    [
+      "a Hub that sends to silent peers",
+      { hub: { silentBytes: 90 * MIB } },
+      "bytes sent to silent peers",
+    ],
+    [
+      "an attachment that is too large",
+      { hub: { attachmentBytes: 16_385 } },
+      "bytes of an attachment",
+    ],
+    ["a shard too many", { namespace: { shards: 5 } }, "5 Shards, at most 4"],
+    ["a group too many", { namespace: { groups: 33 } }, "33 groups of channels"],
+    ["a Hub too many", { namespace: { hubs: 5 } }, "5 Hubs, at most 4"],
+    ["a Directory too many", { namespace: { directories: 3 } }, "3 Directories, at most 2"],
+    ["figures that are none", { shard: { engineBytes: NaN } }, "NaN bytes of memory"],
+  ] as [string, Parameters<typeof checkAll>[0], string][])(
+    "refuses %s, once",
+    (_, changed, message) => {
+      const told = checkAll(changed);
+      expect(told).toContain(message);
+      expect(told.split("\n").filter((line) => line.includes("at #20"))).toEqual([]);
+    },
+  );
 });

@@ -1,0 +1,260 @@
+/**
+ * Budgets: memory, journals, rows that are billed, and the number of objects stay within what docs/reference.md and docs/prices.md
+ * promise, whatever faults do. Runs take samples of objects; sizes are those that the run was bundled with.
+ */
+import type { Moment, Violation } from "./history.ts";
+import { describeMoment } from "./order.ts";
+
+/** Figures of one object, or of all of a namespace, at a moment. */
+export interface Sample<Figures> {
+  readonly subject: string;
+  readonly at: Moment;
+  readonly figures: Figures;
+}
+
+/** Of the journal and the engine of a shard. Counts are since the first life of the object. */
+export interface ShardFigures {
+  /** Memory of records, and what is kept beside them. */
+  readonly engineBytes: number;
+  /** Of the journal since it was last cut. */
+  readonly journalRows: number;
+  readonly journalBytes: number;
+  /** Rows that were written, as they are billed. */
+  readonly rowsWritten: number;
+  /** Commits: at most one for each call that changed anything, or was to write something down. */
+  readonly changingCalls: number;
+  /** What those calls wrote. */
+  readonly changedBytes: number;
+  readonly alarmsSet: number;
+  readonly lives: number;
+  /** Since the first life began. */
+  readonly elapsedMs: number;
+}
+
+export interface GroupFigures {
+  readonly joinedBytes: number;
+  readonly keptBytes: number;
+  /** Of numbered channels without subscribers. */
+  readonly idleNumberedBytes: number;
+}
+
+export interface HubFigures {
+  readonly connections: number;
+  /** Of unfinished frames, and of frames that wait. */
+  readonly pendingBytes: number;
+  /** Unread by clients behind bridges. */
+  readonly backlogBytes: number;
+  /** Sent to WebSocket peers that have said nothing since. */
+  readonly silentBytes: number;
+  /** The largest of its connections. */
+  readonly attachmentBytes: number;
+}
+
+export interface NamespaceFigures {
+  readonly shards: number;
+  readonly groups: number;
+  readonly hubs: number;
+  /** Locations that clients came from. */
+  readonly locations: number;
+  readonly directories: number;
+}
+
+/** Settings of the run. */
+export interface BudgetSettings {
+  readonly shardBytesMax: number;
+  readonly shards: number;
+  readonly hubsMax: number;
+  readonly hubConnectionsMax: number;
+  readonly frameBytesMax: number;
+}
+
+/** `src/engine/sizes.ts` as the run was bundled with it, by the same names. */
+export interface BudgetSizes {
+  readonly SNAPSHOT_STEP_BYTES: number;
+  readonly COMMITS_PER_CUT_ROW: number;
+  readonly JOURNAL_ROW_BYTES_MAX: number;
+  readonly JOURNAL_ROWS_MIN: number;
+  readonly JOURNAL_BYTES_MAX: number;
+  readonly LANE_CALL_BYTES_MAX: number;
+  readonly JOINED_BYTES_MAX: number;
+  readonly GROUP_KEPT_BYTES_MAX: number;
+  readonly NUMBERED_BYTES_MAX: number;
+  readonly HUB_PENDING_BYTES_MAX: number;
+  readonly HUB_PENDING_BYTES_LITTLE: number;
+  readonly BRIDGES_BACKLOG_BYTES_MAX: number;
+  readonly HUB_SILENT_BYTES_MAX: number;
+  readonly SILENT_BYTES_LITTLE: number;
+}
+
+/** One figure, the most that it may be, and the promise in words. */
+type Budget = readonly [what: string, figure: number, most: number, why: string];
+
+const PROMISE = "Bounds";
+/** Buffers may grow beyond the memory of a full shard by an eighth. */
+const GROWTH = 9 / 8;
+/** Rows that a cut writes beside its snapshot. */
+const CUT_ROWS = 5;
+/** Rows of a shard's first use: its tables, its row, the note of shard 0 and the list of namespaces. */
+const FIRST_ROWS = 16;
+/** A life may begin a cut again, whose snapshot the one before had begun. */
+const LIFE_ROWS = 8;
+const ALARM_INTERVAL_MS = 1000;
+/** Groups of a namespace; the window of a bridge; the largest attachment of the platform. */
+const GROUPS = 32;
+const BRIDGE_WINDOW_BYTES = 256 << 10;
+const ATTACHMENT_BYTES_MAX = 16_384;
+/** Of a namespace, and of the deployment. */
+const DIRECTORIES_MAX = 2;
+
+export function checkShardBudgets(
+  samples: readonly Sample<ShardFigures>[],
+  settings: BudgetSettings,
+  sizes: BudgetSizes,
+): Violation[] {
+  const engineBytesMax = settings.shardBytesMax * GROWTH;
+  return check(samples, (figures) => {
+    const snapshotRows = Math.ceil(figures.engineBytes / sizes.SNAPSHOT_STEP_BYTES) + 1;
+    // A cut waits for its share of commits, and each commit takes one step of it.
+    const cutAfterRows = sizes.COMMITS_PER_CUT_ROW * (snapshotRows + CUT_ROWS);
+    const alarmsMax = figures.elapsedMs / ALARM_INTERVAL_MS + figures.lives;
+    return [
+      [
+        "bytes of memory",
+        figures.engineBytes,
+        engineBytesMax,
+        "SHARD_BYTES_MAX, and an eighth for buffers that grow",
+      ],
+      [
+        "rows of its journal",
+        figures.journalRows,
+        Math.max(sizes.JOURNAL_ROWS_MIN, cutAfterRows) + snapshotRows + 1,
+        "the journal is cut when it has outgrown its bound",
+      ],
+      [
+        "bytes of its journal",
+        figures.journalBytes,
+        sizes.JOURNAL_BYTES_MAX + (snapshotRows + 1) * sizes.LANE_CALL_BYTES_MAX,
+        "the journal is cut when it has outgrown its bound",
+      ],
+      ["alarms", figures.alarmsSet, alarmsMax, "an alarm is set at most once a second"],
+      [
+        "rows written",
+        figures.rowsWritten,
+        rowsMax(figures, snapshotRows, sizes),
+        `${figures.changingCalls} changing calls are a row each, a cut adds one row to ${sizes.COMMITS_PER_CUT_ROW} of them, each alarm is one`,
+      ],
+    ];
+  });
+}
+
+/** One row for a call that changed anything, more only above the size of a row. */
+function rowsMax(figures: ShardFigures, snapshotRows: number, sizes: BudgetSizes): number {
+  const largeRows = Math.floor(figures.changedBytes / sizes.JOURNAL_ROW_BYTES_MAX);
+  const commitRows = figures.changingCalls + largeRows;
+  const cutRows = commitRows / sizes.COMMITS_PER_CUT_ROW;
+  // Forced by its bytes, a cut does not wait for its share of commits.
+  const forcedCuts = Math.floor(figures.changedBytes / sizes.JOURNAL_BYTES_MAX);
+  const forcedRows = forcedCuts * (snapshotRows + CUT_ROWS);
+  const lifeRows = figures.lives * (LIFE_ROWS + snapshotRows);
+  return commitRows + cutRows + forcedRows + figures.alarmsSet + lifeRows + FIRST_ROWS;
+}
+
+export function checkGroupBudgets(
+  samples: readonly Sample<GroupFigures>[],
+  sizes: BudgetSizes,
+): Violation[] {
+  return check(samples, (figures) => [
+    [
+      "bytes of names with subscribers",
+      figures.joinedBytes,
+      sizes.JOINED_BYTES_MAX,
+      "beyond it SUBSCRIBE answers 00",
+    ],
+    [
+      "bytes of kept messages",
+      figures.keptBytes,
+      sizes.GROUP_KEPT_BYTES_MAX,
+      "the channels with the most bytes lose their oldest messages",
+    ],
+    [
+      "bytes of numbered channels without subscribers",
+      figures.idleNumberedBytes,
+      sizes.NUMBERED_BYTES_MAX,
+      "the longest unused are forgotten",
+    ],
+  ]);
+}
+
+export function checkHubBudgets(
+  samples: readonly Sample<HubFigures>[],
+  settings: BudgetSettings,
+  sizes: BudgetSizes,
+): Violation[] {
+  const { hubConnectionsMax, frameBytesMax } = settings;
+  return check(samples, (figures) => {
+    const { connections } = figures;
+    return [
+      ["connections", connections, hubConnectionsMax, "HUB_CONNECTIONS_MAX"],
+      [
+        "bytes of frames that wait",
+        figures.pendingBytes,
+        sizes.HUB_PENDING_BYTES_MAX + connections * sizes.HUB_PENDING_BYTES_LITTLE + frameBytesMax,
+        "beyond a sum each client may have little",
+      ],
+      [
+        "bytes unread behind bridges",
+        figures.backlogBytes,
+        sizes.BRIDGES_BACKLOG_BYTES_MAX + connections * BRIDGE_WINDOW_BYTES,
+        "beyond a sum each client may leave one window",
+      ],
+      [
+        "bytes sent to silent peers",
+        figures.silentBytes,
+        sizes.HUB_SILENT_BYTES_MAX + connections * sizes.SILENT_BYTES_LITTLE,
+        "beyond a sum each silent peer is sent little",
+      ],
+      [
+        "bytes of an attachment",
+        figures.attachmentBytes,
+        ATTACHMENT_BYTES_MAX,
+        "the platform takes no more",
+      ],
+    ];
+  });
+}
+
+export function checkNamespaceBudgets(
+  samples: readonly Sample<NamespaceFigures>[],
+  { shards, hubsMax }: BudgetSettings,
+): Violation[] {
+  return check(samples, (figures) => [
+    ["Shards", figures.shards, shards, "SHARDS"],
+    ["groups of channels", figures.groups, GROUPS, "strangers can't make objects by names"],
+    ["Hubs", figures.hubs, hubsMax * figures.locations, "HUBS_MAX at each location"],
+    [
+      "Directories",
+      figures.directories,
+      DIRECTORIES_MAX,
+      "one of a namespace, one of the deployment",
+    ],
+  ]);
+}
+
+/** The first sample of a subject that is above a budget is told, not all that follow. */
+function check<Figures>(
+  samples: readonly Sample<Figures>[],
+  budgetsOf: (figures: Figures) => readonly Budget[],
+): Violation[] {
+  const told = new Set<string>();
+  const violations: Violation[] = [];
+  for (const { subject, at, figures } of samples) {
+    for (const [what, figure, most, why] of budgetsOf(figures)) {
+      const isWithin = figure >= 0 && figure <= most;
+      if (isWithin || told.has(`${subject} ${what}`)) continue;
+      told.add(`${subject} ${what}`);
+      const message = `at ${describeMoment(at)} it has ${figure} ${what}, at most ${Math.floor(most)} are promised: ${why}`;
+      violations.push({ promise: PROMISE, subject, message });
+    }
+  }
+  return violations;
+}
