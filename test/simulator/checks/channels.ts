@@ -24,7 +24,7 @@ export interface Published {
   readonly call: Publication;
   readonly order: number;
   /** Its publisher and channel: messages of one lane keep their order. */
-  readonly lane: string;
+  readonly lane: number;
 }
 
 /** How often each connection has received a message. */
@@ -50,6 +50,7 @@ class ChannelsCheck {
   readonly #world: World;
   readonly #rules: ReplayRules | null;
   readonly #published = new Map<number, Published>();
+  readonly #lanes = new Map<string, number>();
   readonly #receivers = new Map<number, Receivers>();
   /** By connection of a listener: up to which number it was given what it had missed. */
   readonly #starts = new Map<number, number>();
@@ -70,9 +71,18 @@ class ChannelsCheck {
     for (const [order, call] of calls.entries()) {
       if (call.operation.type === "listen") this.#starts.set(call.connection!, startOf(call));
       if (!isPublication(call)) continue;
-      this.#published.set(call.operation.message, { call, order, lane: laneOf(call) });
+      this.#published.set(call.operation.message, { call, order, lane: this.#laneOf(call) });
       this.#receivers.set(call.operation.message, new Map());
     }
+  }
+
+  /** Over HTTP a client that waits for each answer publishes in order, too. */
+  #laneOf({ connection, client, operation }: Publication): number {
+    const publisher = connection === null ? `client ${client}` : `connection ${connection}`;
+    const name = `${publisher} ${operation.channel}`;
+    const lane = this.#lanes.get(name) ?? this.#lanes.size;
+    this.#lanes.set(name, lane);
+    return lane;
   }
 
   check(): Violation[] {
@@ -89,8 +99,8 @@ class ChannelsCheck {
   /** Once, in order, and nothing that a subscriber must not have. */
   #checkReceipts(subscriber: Subscriber): void {
     const { number } = subscriber.connection;
-    /** By publisher and channel, the last place among calls. */
-    const last = new Map<string, Published>();
+    /** Of each lane, the message that was published last. */
+    const last = new Map<number, Published>();
     for (const receipt of subscriber.receipts) {
       const published = this.#published.get(receipt.message);
       if (published === undefined) {
@@ -215,12 +225,6 @@ class ChannelsCheck {
 
 export function isPublication(call: ChannelCall): call is Publication {
   return call.operation.type === "publish";
-}
-
-/** Over HTTP a client that waits for each answer publishes in order, too. */
-function laneOf({ connection, client, operation }: Publication): string {
-  const publisher = connection === null ? `client ${client}` : `connection ${connection}`;
-  return `${publisher} ${operation.channel}`;
 }
 
 /** Infinity for a listener that was never told: all that it got may be what it had missed. */

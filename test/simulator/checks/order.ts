@@ -2,7 +2,6 @@
 import type { Moment } from "./history.ts";
 
 export const NEVER: Moment = { tick: Infinity, ms: Infinity };
-export const ALWAYS: Moment = { tick: -Infinity, ms: -Infinity };
 
 /** Before all events of a millisecond. */
 export const beforeMs = (ms: number): Moment => ({ tick: -Infinity, ms });

@@ -175,10 +175,11 @@ export class Numbers {
 
   /** Whether the group certainly had a message when a listener came back. */
   #isKept({ number, published }: NumberedMessage, call: ChannelCall, start: number): boolean {
-    const { messagesMax, keptMs, channelBytesMax, groupBytesMax, groupOf } = this.#rules;
+    const rules = this.#rules;
+    const { messagesMax, keptMs, channelBytesMax, groupBytesMax } = rules;
     if (number <= start - messagesMax || call.ended === null) return false;
     const { channel } = published.call.operation;
-    const group = groupOf(channel);
+    const group = rules.groupOf(channel);
     const { clocks } = this.#world;
     const nowMs = clocks.spanOf(group, call.begun.ms, call.ended.ms).toMs;
     const isOld = (moment: Moment): boolean =>
@@ -187,7 +188,7 @@ export class Numbers {
     let [ofChannel, ofGroup, longest] = [0, 0, 0];
     for (const { call: other } of this.#published.values()) {
       const { channel: name, payloadBytes, message } = other.operation;
-      if (groupOf(name) !== group) continue;
+      if (rules.groupOf(name) !== group) continue;
       ofGroup += payloadBytes + KEPT_OVERHEAD_BYTES;
       if (name !== channel) continue;
       longest = Math.max(longest, payloadBytes + KEPT_OVERHEAD_BYTES);
