@@ -34,6 +34,11 @@ export class ClockHistory {
     else this.#steps.set(object, [...RIGHT, { atMs, offsetMs }]);
   }
 
+  /** Whether the clock of an object was never set during the run. */
+  isSteady(object: string): boolean {
+    return this.#stepsOf(object).every(({ atMs }) => atMs === -Infinity);
+  }
+
   /** The least and the greatest time that an object may have had between two moments of true time. */
   spanOf(object: string, beginMs: number, endMs: number): MsSpan {
     let least = Infinity;

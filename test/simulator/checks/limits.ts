@@ -1,0 +1,271 @@
+/**
+ * Limits: what clients were granted is within the bound of the strategy over every interval, and what a limit says is left follows
+ * from what was charged: no charge is lost, and none is made twice.
+ *
+ * Each call becomes charges and gifts: units that left a limit, or came back to it, at some moment of a span of true time.
+ */
+import {
+  configurationOf,
+  type LimitResult,
+  type LimitStrategy,
+} from "../../../src/wire/edge/limit.ts";
+import { lifeMsMaxOf } from "../../support/simulation/judges.ts";
+import type { MsSpan } from "../../support/models/span.ts";
+import type { ClockHistory } from "./clocks.ts";
+import { describeCall, isAnswered, type Call, type Violation } from "./history.ts";
+import { boundViolation, figureViolation, type LimitTrack } from "./limit-bounds.ts";
+
+/** A limit of one caller: the name and key of it, in any form that is the same throughout a run. */
+interface OfLimit {
+  readonly key: string;
+}
+
+export type LimitOperation = OfLimit &
+  (
+    | {
+        readonly name: "limit" | "refund";
+        readonly cost: number;
+        readonly once?: string;
+        readonly isRelaxed?: boolean;
+      }
+    | { readonly name: "peek" | "reset" }
+    | { readonly name: "reserve"; readonly id: string; readonly cost: number }
+    | { readonly name: "settle"; readonly id: string; readonly cost: number }
+    /** An answer of a limiter with `local`; also where it asked the server. */
+    | { readonly name: "local"; readonly cost: number; readonly leaseMs: number }
+    /** `key` is the key of the first entry. */
+    | { readonly name: "limitAll"; readonly entries: readonly LimitAllPart[] }
+  );
+
+export interface LimitAllPart extends OfLimit {
+  readonly cost: number;
+  readonly isShadow?: boolean;
+}
+
+/** The result of a call. A refused limit is an answer, not a refused call. */
+export interface LimitOutcome {
+  readonly success: boolean;
+  /** What the limit says; of `limitAll` what each entry says. Absent where the answer has no figures. */
+  readonly results?: readonly LimitResult[];
+  /** Of `settle`. */
+  readonly settled?: number;
+}
+
+export type LimitCall = Call<LimitOperation, LimitOutcome>;
+
+export interface LimitTerms {
+  readonly clocks: ClockHistory;
+  readonly objectOf: (key: string) => string;
+  readonly strategyOf: (key: string) => LimitStrategy;
+  readonly idempotencyTtlMs: number;
+  /** Whether the object of a key lost writes of relaxed calls that it executed between two moments of true time. */
+  readonly hasLostRelaxed: (key: string, executed: MsSpan) => boolean;
+}
+
+/** Clocks of isolates are a little faster or slower than others. */
+const DRIFT = 1e-3;
+/** A shard may give back what a refused `limitAll` had charged this much later. */
+const CANCEL_MS = 15_000;
+
+/** @param calls in the order in which they began */
+export function checkLimits(calls: readonly LimitCall[], terms: LimitTerms): Violation[] {
+  const tracks = new Map<string, LimitTrack>();
+  const trackOf = (key: string): LimitTrack => {
+    let track = tracks.get(key);
+    if (track === undefined) tracks.set(key, (track = emptyTrack()));
+    return track;
+  };
+  for (const call of firstOfRepeated(calls, terms)) noteCall(call, trackOf, terms);
+  noteReservations(calls, trackOf);
+  const violations: Violation[] = [];
+  for (const [key, track] of tracks) {
+    const configuration = configurationOf(terms.strategyOf(key));
+    const object = terms.objectOf(key);
+    const message =
+      boundViolation(configuration, track, terms.clocks, object) ??
+      figureViolation(configuration, track, terms.clocks, object);
+    if (message !== null) violations.push({ promise: "Limits", subject: key, message });
+  }
+  return violations;
+}
+
+const emptyTrack = (): LimitTrack => ({ charges: [], gifts: [], figures: [], isExact: true });
+
+const spanOf = ({ begun, ended, settled, outcome }: Call<unknown, unknown>): MsSpan => ({
+  fromMs: begun.ms,
+  toMs: outcome === "unknown" ? (settled?.ms ?? Infinity) : (ended?.ms ?? Infinity),
+});
+
+function noteCall(call: LimitCall, trackOf: (key: string) => LimitTrack, terms: LimitTerms): void {
+  if (call.outcome === "refused") return;
+  const { operation } = call;
+  const span = spanOf(call);
+  const answer = isAnswered(call) ? call.outcome : null;
+  const track = trackOf(operation.key);
+  const by = describeCall(call);
+  switch (operation.name) {
+    case "limit": {
+      const { cost, isRelaxed = false } = operation;
+      if (isRelaxed) track.isExact = false;
+      const isLost = isRelaxed && terms.hasLostRelaxed(operation.key, span);
+      if (answer?.success === false) break;
+      const least = answer === null || isLost ? 0 : cost;
+      track.charges.push({ span, least, most: cost, result: answer?.results?.[0] ?? null, by });
+      break;
+    }
+    case "local": {
+      const { cost, leaseMs } = operation;
+      track.isExact = false;
+      if (answer?.success !== true) return;
+      const lifeMs = Math.min(
+        leaseMs,
+        lifeMsMaxOf(configurationOf(terms.strategyOf(operation.key))),
+      );
+      const charged = { ...span, fromMs: span.fromMs - lifeMs * (1 + DRIFT) - 1 };
+      track.charges.push({
+        span: charged,
+        least: cost,
+        most: cost,
+        result: answer.results?.[0] ?? null,
+        by,
+      });
+      return;
+    }
+    case "refund":
+      track.gifts.push({ span, units: operation.cost, isFreeOfCharge: true });
+      return;
+    case "reset":
+      track.gifts.push({ span, units: Infinity, isFreeOfCharge: true });
+      return;
+    case "limitAll":
+      noteLimitAll(operation.entries, span, answer, trackOf, by);
+      return;
+    case "reserve":
+    case "settle":
+      return;
+    case "peek":
+      break;
+  }
+  const result = answer?.results?.[0];
+  if (result !== undefined && !("once" in operation && operation.once !== undefined)) {
+    const cost = operation.name === "limit" && result.success ? operation.cost : 0;
+    track.figures.push({ span, cost, result, by });
+  }
+}
+
+function noteLimitAll(
+  entries: readonly LimitAllPart[],
+  span: MsSpan,
+  answer: LimitOutcome | null,
+  trackOf: (key: string) => LimitTrack,
+  by: string,
+): void {
+  const cancelled = { fromMs: span.fromMs, toMs: span.toMs + CANCEL_MS };
+  for (const [i, { key, cost, isShadow = false }] of entries.entries()) {
+    const track = trackOf(key);
+    const result = answer?.results?.[i] ?? null;
+    const isGranted = answer?.success === true && (!isShadow || result?.success === true);
+    const least = isGranted ? cost : 0;
+    track.charges.push({ span: isGranted ? span : cancelled, least, most: cost, result, by });
+    // What is charged in one shard before another refuses comes back.
+    if (!isGranted) track.gifts.push({ span: cancelled, units: cost, isFreeOfCharge: false });
+  }
+}
+
+interface Reservation {
+  readonly key: string;
+  span: MsSpan;
+  cost: number;
+  isKnown: boolean;
+  result: LimitResult | null;
+  by: string;
+  /** The least that it may have been settled with. */
+  leastSettled: number;
+  settledSpans: MsSpan[];
+}
+
+/** A reservation is charged once, and settled once, with whatever call. */
+function noteReservations(calls: readonly LimitCall[], trackOf: (key: string) => LimitTrack): void {
+  const reservations = new Map<string, Reservation>();
+  for (const call of calls) {
+    const { operation, outcome } = call;
+    if (outcome === "refused") continue;
+    if (operation.name === "reserve") noteReserve(call, operation, reservations);
+    if (operation.name !== "settle") continue;
+    const reservation = reservations.get(`${operation.key} ${operation.id}`);
+    if (reservation === undefined) continue;
+    const settled = isAnswered(call) ? (call.outcome.settled ?? operation.cost) : operation.cost;
+    reservation.leastSettled = Math.min(reservation.leastSettled, settled);
+    reservation.settledSpans.push(spanOf(call));
+  }
+  for (const {
+    key,
+    span,
+    cost,
+    isKnown,
+    result,
+    by,
+    leastSettled,
+    settledSpans,
+  } of reservations.values()) {
+    const track = trackOf(key);
+    // A debt changes what is left in ways that these checks leave out.
+    if (settledSpans.length > 0) track.isExact = false;
+    const least = isKnown ? Math.min(cost, leastSettled) : 0;
+    track.charges.push({ span, least, most: cost, result, by });
+  }
+}
+
+type Reserve = Extract<LimitOperation, { name: "reserve" }>;
+
+function noteReserve(
+  call: LimitCall,
+  { key, id, cost }: Reserve,
+  reservations: Map<string, Reservation>,
+): void {
+  const answer = isAnswered(call) ? call.outcome : null;
+  if (answer?.success === false) return;
+  const name = `${key} ${id}`;
+  const known = reservations.get(name);
+  if (known === undefined) {
+    const result = answer?.results?.[0] ?? null;
+    const common = {
+      key,
+      cost,
+      result,
+      by: describeCall(call),
+      leastSettled: Infinity,
+      settledSpans: [],
+    };
+    reservations.set(name, { ...common, span: spanOf(call), isKnown: answer !== null });
+  } else if (answer !== null && !known.isKnown) {
+    known.isKnown = true;
+    known.span = { fromMs: known.span.fromMs, toMs: call.ended!.ms };
+  }
+}
+
+/** Calls with one idempotency key are one call, which may have been executed from the first begin to the first answer. */
+function firstOfRepeated(
+  calls: readonly LimitCall[],
+  { idempotencyTtlMs }: LimitTerms,
+): LimitCall[] {
+  const first = new Map<string, { at: number; begunMs: number }>();
+  const kept: LimitCall[] = [];
+  for (const call of calls) {
+    const { operation, begun } = call;
+    const once = "once" in operation ? operation.once : undefined;
+    if (once === undefined || call.outcome === "refused") {
+      kept.push(call);
+      continue;
+    }
+    const name = JSON.stringify([operation.name, operation.key, once]);
+    const known = first.get(name);
+    if (known === undefined || begun.ms - known.begunMs >= idempotencyTtlMs) {
+      first.set(name, { at: kept.length, begunMs: begun.ms });
+      kept.push(call);
+    } else if (isAnswered(call) && !isAnswered(kept[known.at]!)) {
+      kept[known.at] = { ...call, begun: kept[known.at]!.begun };
+    }
+  }
+  return kept;
+}

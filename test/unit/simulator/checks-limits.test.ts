@@ -1,0 +1,348 @@
+/** The checkers of limits: they accept what shards answer, and refuse forged histories with what was granted too much. */
+import { describe, expect, inject, it } from "vitest";
+import type { LimitResult, LimitStrategy } from "../../../src/wire/edge/limit.ts";
+import {
+  composite,
+  fixedWindow,
+  gcra,
+  leakyBucket,
+  slidingWindow,
+  tokenBucket,
+} from "../../../src/ratelimit/strategies.ts";
+import { ClockHistory } from "../../simulator/checks/clocks.ts";
+import {
+  checkLimits,
+  type LimitOperation,
+  type LimitOutcome,
+  type LimitTerms,
+} from "../../simulator/checks/limits.ts";
+import { Random } from "../../simulator/kernel/random.ts";
+import { ReservingShard } from "../../support/rate-limits/reserving-shard.ts";
+import { forge, type ForgedCall } from "../../support/simulator/forge.ts";
+
+const seed = inject("seed");
+const key = "api:ada";
+
+type Forged = ForgedCall<LimitOperation, LimitOutcome>;
+
+function termsOf(strategy: LimitStrategy, more: Partial<LimitTerms> = {}): LimitTerms {
+  return {
+    clocks: new ClockHistory(),
+    objectOf: () => "shard 0",
+    strategyOf: () => strategy,
+    idempotencyTtlMs: 10_000,
+    hasLostRelaxed: () => false,
+    ...more,
+  };
+}
+
+const messagesOf = (
+  strategy: LimitStrategy,
+  calls: readonly Forged[],
+  more?: Partial<LimitTerms>,
+): string[] => checkLimits(forge(calls), termsOf(strategy, more)).map(({ message }) => message);
+
+/** A result of the one quota of a limit, or of the named one. */
+function result(
+  success: boolean,
+  remaining: number,
+  reset = 60_000,
+  name = "default",
+): LimitResult {
+  const quota = { allowed: success, limit: 10, remaining, reset };
+  return {
+    success,
+    limit: 10,
+    remaining,
+    reset,
+    retryAfterMs: success ? 0 : 1,
+    quotas: { [name]: quota },
+  };
+}
+
+const says = (said: LimitResult): LimitOutcome => ({ success: said.success, results: [said] });
+const call = (
+  begunMs: number,
+  endedMs: number | null,
+  operation: LimitOperation,
+  outcome: Forged["outcome"],
+): Forged => ({ begunMs, endedMs, operation, outcome });
+const limit = (cost = 1, more: object = {}): LimitOperation => ({
+  name: "limit",
+  key,
+  cost,
+  ...more,
+});
+const refund = (cost: number): LimitOperation => ({ name: "refund", key, cost });
+const local = (cost: number): LimitOperation => ({ name: "local", key, cost, leaseMs: 1000 });
+const granted: LimitOutcome = { success: true };
+const refused: LimitOutcome = { success: false };
+
+/** Grants of 1 that follow each other. */
+const grants = (count: number, fromMs: number, everyMs = 1, operation = limit()): Forged[] =>
+  Array.from({ length: count }, (_, i) => {
+    const begunMs = fromMs + i * everyMs;
+    return call(begunMs, begunMs + everyMs / 2, operation, granted);
+  });
+
+const BUCKET = tokenBucket({ burst: 10, rate: 1 });
+const WINDOW = fixedWindow({ limit: 10, window: "1 m" });
+const SLIDING = slidingWindow({ limit: 10, window: "10 s" });
+
+const STRATEGIES: Readonly<Record<string, LimitStrategy>> = {
+  "token bucket": tokenBucket({ burst: 20, rate: 30 }),
+  "leaky bucket": leakyBucket({ burst: 15, rate: 7.3 }),
+  GCRA: gcra({ burst: 12, rate: 9 }),
+  "fixed window": fixedWindow({ limit: 20, window: "1 s" }),
+  "several windows": fixedWindow([
+    { name: "second", limit: 10, window: "1 s" },
+    { name: "minute", limit: 60, window: "10 s" },
+  ]),
+  "sliding window": slidingWindow({ limit: 20, window: "2 s" }),
+  composite: composite({
+    primary: fixedWindow({ limit: 30, window: "2 s" }),
+    secondary: tokenBucket({ burst: 8, rate: 20 }),
+  }),
+};
+
+/** What clients see of a shard that is called all the while. `forgets` loses a charge now and then, unseen. */
+function play(strategy: LimitStrategy, random: Random, forgets = false): Forged[] {
+  const shard = new ReservingShard(strategy);
+  const calls: Forged[] = [];
+  const held: { id: string; answeredMs: number }[] = [];
+  for (let i = 0; i < 150; i++) {
+    shard.nowMs += random.int(10) === 0 ? random.int(3000) : random.int(60);
+    const at = {
+      begunMs: shard.nowMs - random.next() * 20 - 0.01,
+      endedMs: shard.nowMs + random.next() * 20 + 1,
+    };
+    const cost = 1 + random.int(4);
+    const kind = random.int(20);
+    if (kind === 0)
+      calls.push({ ...at, operation: refund(cost), outcome: says(shard.refund(cost)) });
+    else if (kind === 1) {
+      const { id, ...said } = shard.reserve(cost);
+      if (id !== null) held.push({ id, answeredMs: at.endedMs });
+      const operation = { name: "reserve", key, id: id ?? "none", cost } as const;
+      calls.push({ ...at, operation, outcome: says(said) });
+    } else if (kind === 2 && held.length > 0 && held[0]!.answeredMs < at.begunMs) {
+      const { id } = held.shift()!;
+      const { settled, ...said } = shard.settle(id, cost);
+      const operation = { name: "settle", key, id, cost } as const;
+      calls.push({ ...at, operation, outcome: { ...says(said), settled } });
+    } else if (kind < 6)
+      calls.push({ ...at, operation: { name: "peek", key }, outcome: says(shard.peek()) });
+    else if (kind === 6) {
+      shard.limit(1);
+      calls.push({ ...at, operation: limit(1), outcome: "unknown" });
+    } else calls.push({ ...at, operation: limit(cost), outcome: says(shard.limit(cost)) });
+    if (forgets && i % 20 === 19) shard.reset();
+  }
+  return calls;
+}
+
+describe.each(Object.entries(STRATEGIES))("%s", (_, strategy) => {
+  it("the answers of a shard are accepted", () => {
+    const isRefusal = ({ outcome }: Forged): boolean =>
+      typeof outcome === "object" && !outcome.success;
+    let refusals = 0;
+    for (let i = 0; i < 30; i++) {
+      const calls = play(strategy, new Random(seed + i));
+      refusals += calls.filter(isRefusal).length;
+      expect(messagesOf(strategy, calls)).toEqual([]);
+    }
+    expect(refusals).toBeGreaterThan(30);
+  });
+
+  it("a shard that forgets charges is found out", () => {
+    const found = Array.from({ length: 30 }, (_, i) =>
+      messagesOf(strategy, play(strategy, new Random(seed + i), true)),
+    );
+    expect(found.filter((messages) => messages.length > 0).length).toBeGreaterThan(10);
+  });
+});
+
+describe("a bucket", () => {
+  it("a burst, and what comes back meanwhile, is accepted", () => {
+    expect(messagesOf(BUCKET, [...grants(10, 0), ...grants(20, 1100, 1000)])).toEqual([]);
+  });
+
+  it("a grant above the burst is refused", () => {
+    expect(messagesOf(BUCKET, grants(11, 0))).toEqual([
+      expect.stringMatching(
+        /^11 units were granted within 10\.5 ms, where 10\.0\d+ are allowed; the last of them by client 1/,
+      ),
+    ]);
+  });
+
+  it("a grant above the rate of a later interval is refused", () => {
+    const calls = [...grants(1, 0), ...grants(12, 100_000, 10)];
+    expect(messagesOf(BUCKET, calls)).toEqual([expect.stringMatching(/^11 units/)]);
+  });
+
+  it("as much as a clock that jumps forwards gives back is accepted, and no more", () => {
+    const clocks = new ClockHistory();
+    clocks.set("shard 0", 50, 4000);
+    expect(messagesOf(BUCKET, [...grants(10, 0), ...grants(4, 60)], { clocks })).toEqual([]);
+    expect(messagesOf(BUCKET, [...grants(10, 0), ...grants(5, 60)], { clocks })).toHaveLength(1);
+  });
+
+  it("what was refunded is granted again, and no more", () => {
+    const back = call(20, 21, refund(3), granted);
+    expect(messagesOf(BUCKET, [...grants(10, 0), back, ...grants(3, 30)])).toEqual([]);
+    expect(messagesOf(BUCKET, [...grants(10, 0), back, ...grants(4, 30)])).toHaveLength(1);
+  });
+
+  it("after a reset, also one whose outcome is unknown, all is granted again", () => {
+    const reset = call(20, null, { name: "reset", key }, "unknown");
+    expect(messagesOf(BUCKET, [...grants(10, 0), reset, ...grants(10, 30)])).toEqual([]);
+  });
+
+  it("calls that were refused or may not have been granted count for nothing", () => {
+    const calls = [
+      ...grants(10, 0),
+      call(20, 21, limit(), refused),
+      call(22, null, limit(), "unknown"),
+    ];
+    expect(messagesOf(BUCKET, [...calls, call(23, 24, limit(), "refused")])).toEqual([]);
+  });
+
+  it("calls with one idempotency key are one grant, and count as that", () => {
+    const once = limit(5, { once: "x" });
+    const twice = [
+      call(0, null, once, "unknown"),
+      call(1, 2, once, granted),
+      call(3, 4, once, granted),
+    ];
+    expect(messagesOf(BUCKET, [...twice, ...grants(5, 10)])).toEqual([]);
+    expect(messagesOf(BUCKET, [...twice, ...grants(6, 10)])).toHaveLength(1);
+  });
+
+  it("a charge that is not in a later figure is refused as lost", () => {
+    const calls = [
+      call(0, 1, limit(2), says(result(true, 8))),
+      call(2, 3, limit(2), granted),
+      call(4, 5, { name: "peek", key }, says(result(true, 8))),
+    ];
+    expect(messagesOf(BUCKET, calls)).toEqual([
+      expect.stringMatching(/8 were left .*a charge is lost, as at most 7\.\d+/),
+    ]);
+  });
+
+  it("a charge that was made twice is refused", () => {
+    const calls = [
+      call(0, 1, limit(2), says(result(true, 8))),
+      call(2, 3, limit(2), says(result(true, 4))),
+    ];
+    expect(messagesOf(BUCKET, calls)).toEqual([
+      expect.stringMatching(/too much was charged, as at least 5\.000/),
+    ]);
+  });
+
+  it("a charge of a limitAll that was refused may be there for a while, and comes back", () => {
+    const peek = (ms: number, left: number) =>
+      call(ms, ms + 1, { name: "peek", key }, says(result(true, left)));
+    const all = { name: "limitAll", key, entries: [{ key, cost: 4 }] } as const;
+    expect(
+      messagesOf(BUCKET, [peek(0, 10), call(2, 3, all, refused), peek(4, 6), peek(6, 10)]),
+    ).toEqual([]);
+    expect(messagesOf(BUCKET, [peek(0, 10), peek(4, 6)])).toHaveLength(1);
+  });
+
+  it("what a limitAll was granted counts in each of its limits, except shadows that refused", () => {
+    const entries = [
+      { key: "a", cost: 6 },
+      { key: "b", cost: 6, isShadow: true },
+    ];
+    const all: LimitOperation = { name: "limitAll", key: "a", entries };
+    const outcome = { success: true, results: [result(true, 4), result(false, 4)] };
+    const violations = checkLimits(
+      forge([call(0, 1, all, outcome), call(2, 3, all, outcome)]),
+      termsOf(BUCKET),
+    );
+    expect(violations.map(({ subject }) => subject)).toEqual(["a"]);
+  });
+
+  it("a reservation counts with what it was settled with, and with its estimate where that is less", () => {
+    const reserve = (ms: number, id: string) =>
+      call(ms, ms + 1, { name: "reserve", key, id, cost: 8 }, granted);
+    const settle = (ms: number, id: string, cost: number) =>
+      call(ms, ms + 1, { name: "settle", key, id, cost }, { success: true, settled: cost });
+    expect(
+      messagesOf(BUCKET, [reserve(0, "x"), reserve(2, "x"), settle(4, "x", 1), reserve(6, "y")]),
+    ).toEqual([]);
+    expect(messagesOf(BUCKET, [reserve(0, "x"), settle(4, "x", 3), reserve(6, "y")])).toHaveLength(
+      1,
+    );
+    expect(messagesOf(BUCKET, [reserve(0, "x"), settle(4, "x", 50)])).toEqual([]);
+  });
+
+  it("a relaxed grant counts unless a crash took it back", () => {
+    const relaxed = grants(10, 0, 1, limit(1, { isRelaxed: true }));
+    const calls = [...relaxed, ...grants(1, 30)];
+    expect(messagesOf(BUCKET, calls)).toHaveLength(1);
+    expect(messagesOf(BUCKET, calls, { hasLostRelaxed: (_, { fromMs }) => fromMs > 5 })).toEqual(
+      [],
+    );
+  });
+
+  it("local decisions are dated back by the life of units, and no further", () => {
+    const fast = tokenBucket({ burst: 100, rate: 10 });
+    const burst = call(0, 1, limit(100), granted);
+    // Units live for a second.
+    const later = (units: number): Forged[] => grants(units, 1000, 1, local(1));
+    expect(messagesOf(fast, [burst, ...later(10)])).toEqual([]);
+    expect(messagesOf(fast, [burst, ...grants(11, 1000, 0.01)])).toHaveLength(1);
+    expect(messagesOf(fast, [burst, call(1000, 1001, local(21), granted)])).toHaveLength(1);
+  });
+});
+
+describe("a window", () => {
+  const inWindow = (count: number, fromMs: number, end: number): Forged[] =>
+    grants(count, fromMs).map((each) => ({ ...each, outcome: says(result(true, 0, end)) }));
+
+  it("two full windows that follow each other are accepted", () => {
+    const calls = [...inWindow(10, 59_000, 60_000), ...inWindow(10, 60_010, 120_010)];
+    expect(
+      messagesOf(
+        WINDOW,
+        calls.map((each) => ({ ...each, outcome: granted })),
+      ),
+    ).toEqual([]);
+  });
+
+  it("a grant above the limit of a window is refused", () => {
+    const named = fixedWindow([{ name: "default", limit: 10, window: "1 m" }]);
+    expect(messagesOf(named, inWindow(11, 0, 60_000))).toEqual([
+      expect.stringMatching(
+        /^default: 11 units were granted in the window that ends at 60000, where 10 are allowed/,
+      ),
+    ]);
+  });
+
+  it("more than two windows allow within the length of one is refused without their ends", () => {
+    expect(messagesOf(WINDOW, grants(20, 0))).toEqual([]);
+    expect(messagesOf(WINDOW, grants(21, 0))).toEqual([
+      expect.stringMatching(/21 units .*where 20\.000 are allowed/),
+    ]);
+  });
+});
+
+describe("a sliding window", () => {
+  it("the limit in each window of the grid is accepted where the one before was empty", () => {
+    expect(messagesOf(SLIDING, grants(10, 9000))).toEqual([]);
+  });
+
+  it("a grant above the limit is refused", () => {
+    expect(messagesOf(SLIDING, grants(11, 1000))).toEqual([
+      expect.stringMatching(/^11 units were granted after 0/),
+    ]);
+  });
+
+  it("grants count in the next window for the share that is still covered", () => {
+    expect(messagesOf(SLIDING, [...grants(10, 9000), ...grants(5, 15_100)])).toEqual([]);
+    expect(messagesOf(SLIDING, [...grants(10, 9000), ...grants(6, 15_100)])).toEqual([
+      expect.stringMatching(/^6 units were granted after 10 in the window before/),
+    ]);
+  });
+});
