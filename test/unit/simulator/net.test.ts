@@ -610,6 +610,34 @@ describe("an exchange of HTTP", () => {
   );
 
   test(
+    "ends a write that its client does not read when the writer aborts",
+    simulated((world) => {
+      const ended: string[] = [];
+      let writer: WritableStreamDefaultWriter<Uint8Array> | null = null;
+      const { send } = client(world, async () => {
+        const { readable, writable } = new IdentityTransformStream();
+        writer = writable.getWriter();
+        for (let i = 0; i < 100; i++) {
+          writer.write(new Uint8Array(10_000)).catch((error: unknown) => ended.push(String(error)));
+        }
+        return await Promise.resolve(new SimResponse(readable));
+      });
+      let response: SimResponse | null = null;
+      void send(new SimRequest("http://server/")).then((answer) => (response = answer));
+      world.run();
+      world.time.after(0, () => void writer!.abort(new Error("stalled")).catch(() => {}));
+      world.run();
+      expect(ended.length).toBeGreaterThan(80);
+      expect(new Set(ended)).toEqual(new Set(["Error: stalled"]));
+      world.time.after(0, () => {
+        response!.arrayBuffer().catch((error: unknown) => ended.push(String(error)));
+      });
+      world.run();
+      expect(ended.at(-1)).toBe("Error: Network connection lost.");
+    }),
+  );
+
+  test(
     "tells the server that its client has gone",
     simulated((world) => {
       let reason: unknown = null;
@@ -754,6 +782,23 @@ describe("a TCP connection", () => {
       world.time.after(0, () => tcp.resume());
       world.run();
       expect([written, received().length]).toEqual([500_000, 500_000]);
+    }),
+  );
+
+  test(
+    "is reset by a server that aborts while its client does not read",
+    simulated((world) => {
+      let failure: unknown = null;
+      const { tcp, heard } = connected(world, async (socket) => {
+        const writer = socket.writable.getWriter();
+        writer.write(new Uint8Array(500_000)).catch((error: unknown) => (failure = error));
+        await new Promise((resolve) => world.time.after(1000, () => resolve(null)));
+        await writer.abort(new Error("stalled"));
+      });
+      tcp.pause();
+      world.run();
+      expect(String(failure)).toBe("Error: Network connection lost.");
+      expect(heard).toEqual(["lost"]);
     }),
   );
 

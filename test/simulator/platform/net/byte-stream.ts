@@ -303,7 +303,14 @@ export class IdentityTransformStream {
     });
     this.readable = readable;
     this.writable = new WritableStream<Uint8Array>({
-      start: (given) => void (controller = given),
+      start: (given) => {
+        controller = given;
+        // `abort` itself waits for a write under way, which may wait for its reader for ever. The runtime's does not.
+        given.signal.addEventListener("abort", () => {
+          waiting?.done.reject(given.signal.reason);
+          readable.fail(given.signal.reason);
+        });
+      },
       write: async (chunk) => {
         const bytes = bytesOf(chunk);
         if (bytes.length === 0) return;
@@ -324,10 +331,6 @@ export class IdentityTransformStream {
           throw error;
         }
         readable.end();
-      },
-      abort: (reason) => {
-        waiting?.done.reject(reason);
-        readable.fail(reason);
       },
     });
   }

@@ -193,6 +193,8 @@ export class SimSocket {
     this.readable = side.incoming;
     this.writable = new WritableStream<Uint8Array>({
       start: (controller) => {
+        // `abort` itself waits for a write under way, which may wait for its reader for ever. The runtime's does not.
+        controller.signal.addEventListener("abort", () => side.reset());
         gone.addEventListener("abort", () => {
           controller.error(gone.reason);
           this.#closed.reject(gone.reason);
@@ -200,7 +202,6 @@ export class SimSocket {
       },
       write: (chunk) => side.write(bytesOf(chunk)),
       close: () => side.end(),
-      abort: () => side.reset(),
     });
   }
 
