@@ -364,7 +364,7 @@ export class SimulatedObject {
     this.#cancelAlarm?.();
     if (this.#alarmRetries >= ALARM_RETRIES_MAX) {
       this.#alarmRetries = 0;
-      this.disk.setAlarm(null);
+      this.disk.dropAlarm();
       return;
     }
     const delayMs = ALARM_RETRY_MS * 2 ** this.#alarmRetries++;
