@@ -1,6 +1,7 @@
 /** Checkers of semaphores, channels, listings, progress and budgets: correct histories pass, and each kind of forged one is refused. */
 import { describe, expect, it } from "vitest";
 import * as Sizes from "../../../src/engine/sizes.ts";
+import { Bounds } from "../../simulator/checks/bounds.ts";
 import {
   checkGroupBudgets,
   checkHubBudgets,
@@ -353,6 +354,25 @@ describe("the checker of semaphores", () => {
     ahead.clocks.set(SHARD, 600, 60_000);
     expect(check(seen.toSpliced(2, 1), ahead)).toBe("");
     expect(check(seen)).toContain("told that 0 are in use");
+  });
+
+  it("expects a lease to last where its shard's time waits for a clock that was ahead", () => {
+    const world = worldOf();
+    world.clocks.set(SHARD, -Infinity, 60_000);
+    world.clocks.set(SHARD, 5, 0);
+    const lease = acquireLease("a", 10, { endsAtMs: 60_000 });
+    expect(check([lease, get(1050, 1)], world)).toBe("");
+    expect(check([lease, get(500, 0)], world)).toContain("told that 0 are in use, but it was 1");
+  });
+
+  it("joins what holders give back and take at one moment", () => {
+    const bounds = new Bounds();
+    bounds.add(at(5), 1, 1);
+    bounds.add(at(10), 1, 1);
+    bounds.add(at(10), -1, -1);
+    expect(bounds.mostBetween(at(1), at(20))).toBe(1);
+    expect(bounds.mostUntil(at(20))).toBe(1);
+    expect(bounds.leastBetween(at(6), at(20))).toBe(1);
   });
 
   it("accepts a stale answer of a second copy, but no stale write", () => {
