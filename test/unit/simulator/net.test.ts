@@ -181,6 +181,78 @@ function listen(socket: SimWebSocket | ClientWebSocket): Heard {
 
 const GONE = "WebSocket disconnected without sending Close frame.";
 
+describe("a link", () => {
+  /** A link whose sides note what they hear. */
+  function noted(world: World): { link: Link<number>; heard: [unknown[], unknown[]] } {
+    const link = world.network.link<number>({ name: "link", latencyMs: INTERNET });
+    const heard: [unknown[], unknown[]] = [[], []];
+    for (const side of [0, 1] as const) {
+      link.attach(side, {
+        receive: (message) => void heard[side].push(message),
+        lose: () => void heard[side].push(`lost after ${Math.ceil(world.time.elapsedMs)}`),
+      });
+    }
+    return { link, heard };
+  }
+
+  test(
+    "keeps the order of each direction, whatever the delays",
+    simulated((world) => {
+      const { link, heard } = noted(world);
+      const numbers = Array.from({ length: 100 }, (_, i) => i);
+      for (const i of numbers) link.send((i % 2) as 0 | 1, i, 1);
+      world.run(120);
+      expect(heard).toEqual([
+        numbers.filter((i) => i % 2 === 1),
+        numbers.filter((i) => i % 2 === 0),
+      ]);
+    }),
+  );
+
+  test(
+    "that was cut carries nothing any more, and tells each side when the fault says so",
+    simulated((world) => {
+      const { link, heard } = noted(world);
+      link.cut([500, 2000]);
+      link.send(0, 1, 1);
+      link.send(1, 2, 1);
+      world.run();
+      expect(heard).toEqual([["lost after 500"], ["lost after 2000"]]);
+      link.cut();
+      link.abandon(0);
+      world.run();
+      expect(heard.flat().length).toBe(2);
+    }),
+  );
+
+  test(
+    "that one end has abandoned delivers what that end had sent, and tells the other one alone",
+    simulated((world) => {
+      const { link, heard } = noted(world);
+      link.send(0, 1, 1);
+      link.send(1, 2, 1);
+      link.abandon(0);
+      world.run();
+      expect(heard).toEqual([[], [1, expect.stringMatching(/^lost after/)]]);
+    }),
+  );
+
+  test(
+    "holds the loss of a connection back from a reader that is stalled no longer than it takes to notice",
+    simulated((world) => {
+      const { link, heard } = noted(world);
+      link.stall(1);
+      link.send(0, 1, 1);
+      world.run(500);
+      expect(heard).toEqual([[], []]);
+      link.abandon(0);
+      world.run(500);
+      expect(heard[1][0]).toBe(1);
+      expect(heard[1].length).toBe(2);
+    }),
+  );
+});
+
 describe("a WebSocket pair in one isolate", () => {
   test(
     "delivers what was sent before the other end was accepted",
@@ -460,6 +532,22 @@ describe("a client's WebSocket", () => {
         "close 4000  true state 3",
       ]);
       expect(object.context.getWebSockets()).toEqual([]);
+      expect(world.network.links.size).toBe(0);
+    }),
+  );
+
+  test(
+    "answers a close of the server, which then forgets the socket",
+    simulated((world) => {
+      const object = new BareObject(world);
+      const { events } = dialed(world, object);
+      world.run();
+      const [server] = object.context.getWebSockets();
+      server!.send("last");
+      server!.close(4009, "enough");
+      world.run();
+      expect(events).toEqual(["open", "last", "close 4009 enough true state 3"]);
+      expect(object.heard).toEqual(["close 4009 enough true state 3"]);
       expect(world.network.links.size).toBe(0);
     }),
   );
