@@ -24,6 +24,8 @@ export interface Specification<State, Operation, Outcome> {
   ) => readonly State[];
   /** Whether few states can be answered like that: where it fits, it is likely to have happened there. */
   readonly isTelling: (outcome: Outcome) => boolean;
+  /** Whether a call that was answered like that has changed nothing, whatever the state was. */
+  readonly isWithoutEffect: (operation: Operation, outcome: Outcome) => boolean;
   /** Equal for equal states. */
   readonly nameOf: (state: State) => string;
   /** Equal for calls that any state answers alike, and that leave the same state; null for one that has no equal. */
@@ -56,6 +58,7 @@ interface Entry<Operation, Outcome> {
   readonly connection: number | null;
   readonly outcome: Outcome | null;
   readonly isTelling: boolean;
+  readonly isWithoutEffect: boolean;
   /** Of an unknown outcome: indices of the known calls that its connection sent before and after it; -1 for none. */
   readonly before: number;
   after: number;
@@ -130,13 +133,22 @@ class Search<State, Operation, Outcome> {
         const { outcome, ended } = call;
         if (connection !== null) this.#noteOnConnection(connection, latest);
         const isTelling = specification.isTelling(outcome);
-        this.#known.push({ ...common, outcome, isTelling, endTick: ended.tick, endMs: ended.ms });
+        const isWithoutEffect = specification.isWithoutEffect(call.operation, outcome);
+        this.#known.push({
+          ...common,
+          outcome,
+          isTelling,
+          isWithoutEffect,
+          endTick: ended.tick,
+          endMs: ended.ms,
+        });
       } else {
         const endTick = settled?.tick ?? Infinity;
         this.#unknown.push({
           ...common,
           outcome: null,
           isTelling: false,
+          isWithoutEffect: false,
           endTick,
           endMs: settled?.ms ?? Infinity,
         });
@@ -176,8 +188,10 @@ class Search<State, Operation, Outcome> {
       if (after.from === this.#known.length) return true;
       this.#add(after, true);
     }
-    // What fits and changes nothing may as well happen now, where nothing else becomes impossible by it.
-    const isForced = states.includes(point.state) && this.#isFree(point, this.#known[next]!, turn);
+    // What fits and never changes anything may as well happen now, where nothing else becomes impossible by it.
+    const entry = this.#known[next]!;
+    const isForced =
+      entry.isWithoutEffect && states.includes(point.state) && this.#isFree(point, entry, turn);
     if (!isForced) this.#open.add({ point, turn, tried: next }, this.#ranks[turn.first]!);
     return false;
   }

@@ -150,6 +150,8 @@ class KeyCheck {
           ? statesOf(state, operation, outcome, at, elapsed)
           : this.#statesOnce(state, operation, outcome, at, elapsed),
       isTelling: ({ record }) => (record?.quota ?? record?.value) !== undefined,
+      isWithoutEffect: ({ name }, { success, code }) =>
+        READS.includes(name) || success === false || code !== undefined,
       nameOf: ({ record, kept }) =>
         kept.length === 0 ? nameOf(record) : nameOf(record) + answerText(kept),
       twinOf: (operation, outcome) =>

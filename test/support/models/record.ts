@@ -45,6 +45,7 @@ export type RecordOperation = Asked &
         readonly name: "compareAndSet";
         readonly expected: string | null;
         readonly value: string | null;
+        /** 0 ms where the record is removed: what is on the wire is compared under an idempotency key. */
         readonly ttl: Ttl;
       }
   );
