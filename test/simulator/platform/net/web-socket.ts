@@ -1,5 +1,5 @@
 /**
- * `WebSocket` of Workers and objects, as workerd has it: see test/pool/simulator-twins.test.ts for what was seen there. The
+ * `WebSocket` of Workers and objects, as workerd has it: test/process/simulator-twins.test.ts shows what it does. The
  * object that code holds belongs to one life; the `SocketEnd` behind it may outlive that.
  */
 import { Deserializer, Serializer } from "node:v8";
