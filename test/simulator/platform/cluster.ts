@@ -3,13 +3,7 @@ import { Disk } from "./disk/disk.ts";
 import type { Faults } from "./faults.ts";
 import { Isolate } from "./isolate.ts";
 import { Network } from "./net/network.ts";
-import {
-  ObjectLife,
-  SimulatedObject,
-  type ObjectClass,
-  type ObjectHost,
-  type ObjectInstance,
-} from "./object.ts";
+import { ObjectLife, SimulatedObject, type ObjectHost, type ObjectInstance } from "./object.ts";
 import type { Bundle } from "./realm.ts";
 import type { RunningLife } from "./running-life.ts";
 import { Machine, type Site } from "./site.ts";
@@ -18,8 +12,8 @@ import type { Random } from "../kernel/random.ts";
 import type { Trace } from "../kernel/trace.ts";
 import type { VirtualTime } from "../kernel/virtual-time.ts";
 
-/** Bindings of the classes of objects, by name. */
-const CLASSES: Readonly<Record<string, ObjectClass>> = {
+/** The bindings of the server, with the class of objects that each of them stands for. */
+const SERVER_BINDINGS: Readonly<Record<string, string>> = {
   SHARD: "Shard",
   HUB: "Hub",
   CHANNEL: "Channel",
@@ -38,6 +32,8 @@ export interface ClusterOptions {
   readonly random: Random;
   readonly faults: Faults;
   readonly release: Release;
+  /** Bindings, with the class of objects that each of them stands for: those of the server by default. */
+  readonly bindings?: Readonly<Record<string, string>>;
   /** Variables of the deployment. */
   readonly variables: Readonly<Record<string, string>>;
   readonly machines: number;
@@ -49,6 +45,7 @@ export class Cluster implements ObjectHost {
   readonly site: Site;
   readonly machines: readonly Machine[];
   release: Release;
+  readonly #bindings: Readonly<Record<string, string>>;
   readonly #variables: Readonly<Record<string, string>>;
   readonly #objects = new Map<string, SimulatedObject>();
   /** Those that run; objects of one machine share one. */
@@ -66,6 +63,7 @@ export class Cluster implements ObjectHost {
       (_, index) => new Machine(time, `machine ${index}`),
     );
     this.release = options.release;
+    this.#bindings = options.bindings ?? SERVER_BINDINGS;
     this.#variables = options.variables;
     this.#onStart = options.onStart ?? (() => {});
   }
@@ -75,7 +73,7 @@ export class Cluster implements ObjectHost {
     return this.#objects.values();
   }
 
-  object(className: ObjectClass, name: string): SimulatedObject {
+  object(className: string, name: string): SimulatedObject {
     const key = `${className} ${name}`;
     let object = this.#objects.get(key);
     if (object === undefined) {
@@ -146,14 +144,14 @@ export class Cluster implements ObjectHost {
 
   /** Variables and bindings, for one life: a stub belongs to who made it. */
   environmentOf(life: RunningLife): object {
-    const bindings = Object.entries(CLASSES).map(([binding, className]) => [
+    const bindings = Object.entries(this.#bindings).map(([binding, className]) => [
       binding,
       this.#namespaceOf(className, life),
     ]);
     return { ...this.#variables, ...Object.fromEntries(bindings) };
   }
 
-  #namespaceOf(className: ObjectClass, life: RunningLife): object {
+  #namespaceOf(className: string, life: RunningLife): object {
     const namespace = {
       getByName: (name: string) => makeStub(this.site, life, this.object(className, name)),
       idFromName: (name: string) => ({ name, toString: () => name }),

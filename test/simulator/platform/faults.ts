@@ -16,7 +16,8 @@ export type CommitFate = "durable" | "failed" | "durable, and reported as failed
 
 /** Whose life it is. */
 export interface Mortal {
-  readonly kind: "Shard" | "Hub" | "Channel" | "Directory" | "door" | "client";
+  /** The class of an object, `door` or `client`. */
+  readonly kind: string;
 }
 
 export interface Faults {

@@ -5,7 +5,7 @@
 import { cloneError } from "./clone.ts";
 import type { Disk } from "./disk/disk.ts";
 import type { Isolate } from "./isolate.ts";
-import { LifeOver } from "./life.ts";
+import { LifeOver, type Life } from "./life.ts";
 import { RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
 import { endAllOf } from "./net/endings.ts";
@@ -24,8 +24,6 @@ export interface Incoming {
 
 /** What production code gets as `ctx`. */
 export type ObjectContext = object;
-
-export type ObjectClass = "Shard" | "Hub" | "Channel" | "Directory";
 
 export interface ObjectInstance {
   fetch?(request: SimRequest): Promise<SimResponse> | SimResponse;
@@ -89,8 +87,9 @@ export class ObjectLife extends RunningLife {
       this.#open();
       return result;
     } catch (error) {
-      if (!this.isOver && !(error instanceof LifeOver)) this.abort(error);
-      throw error;
+      if (!this.isOver && !(error instanceof LifeOver)) this.#reset(error);
+      // The code that waits here never goes on.
+      return await new Promise<never>(() => {});
     }
   }
 
@@ -99,7 +98,15 @@ export class ObjectLife extends RunningLife {
    * happen.
    */
   override later(delayMs: number, what: string, event: () => void): () => void {
+    return this.#plan(this.#isBlocked, delayMs, what, event);
+  }
+
+  override planner(): Life["later"] {
     const isOfBlock = this.#isBlocked;
+    return (delayMs, what, event) => this.#plan(isOfBlock, delayMs, what, event);
+  }
+
+  #plan(isOfBlock: boolean, delayMs: number, what: string, event: () => void): () => void {
     return super.later(delayMs, what, () => {
       if (this.#isBlocked && !isOfBlock) this.#held.push({ what, run: event, fail: () => {} });
       else event();
@@ -108,8 +115,12 @@ export class ObjectLife extends RunningLife {
 
   /** Takes an event from outside: now, or when no earlier one blocks it. */
   receive(incoming: Incoming): void {
-    if (this.#isBlocked || this.#held.length > 0) this.#held.push(incoming);
-    else this.#take(incoming);
+    if (!this.#isBlocked && this.#held.length === 0) {
+      this.#take(incoming);
+      return;
+    }
+    this.#held.push(incoming);
+    if (!this.#isBlocked) this.#planHeld();
   }
 
   /** Tells a stub of the end; that it may still call keeps nothing awake. */
@@ -135,12 +146,14 @@ export class ObjectLife extends RunningLife {
 
   /** `ctx.abort`: the turn's writes are lost, and no line of code runs behind it. Turns before it are committed. */
   abort(reason: unknown): never {
-    if (!this.isOver) {
-      this.site.trace.note("aborted", this.name, String(reason));
-      this.disk.dropTurn();
-      this.end(Object.assign(new Error(messageOf(reason)), { durableObjectReset: true }));
-    }
+    if (!this.isOver) this.#reset(reason);
     throw new LifeOver(this.name);
+  }
+
+  #reset(reason: unknown): void {
+    this.site.trace.note("aborted", this.name, String(reason));
+    this.disk.dropTurn();
+    this.end(Object.assign(new Error(messageOf(reason)), { durableObjectReset: true }));
   }
 
   /** The platform takes the instance away, as nothing goes on. Its hibernating sockets stay. */
@@ -155,18 +168,16 @@ export class ObjectLife extends RunningLife {
     this.run(incoming.what, () => incoming.run(this));
   }
 
+  /** What was held is delivered in its order, one event each, before anything that is planned from now on. */
   #open(): void {
     this.#isBlocked = false;
-    this.#deliverHeld();
+    for (let i = 0; i < this.#held.length; i++) this.#planHeld();
   }
 
-  /** One event each, in their order. */
-  #deliverHeld(): void {
-    if (this.#isBlocked || this.#held.length === 0) return;
+  #planHeld(): void {
     this.later(0, "input gate", () => {
       const next = this.#held.shift();
       if (next !== undefined) this.#take(next);
-      this.#deliverHeld();
     });
   }
 
@@ -193,7 +204,7 @@ export interface ObjectHost {
 }
 
 export class SimulatedObject {
-  readonly className: ObjectClass;
+  readonly className: string;
   readonly name: string;
   disk: Disk;
   readonly sockets: HibernatingSockets;
@@ -209,7 +220,7 @@ export class SimulatedObject {
   constructor(
     host: ObjectHost,
     options: {
-      readonly className: ObjectClass;
+      readonly className: string;
       readonly name: string;
       readonly disk: Disk;
     },
@@ -328,18 +339,24 @@ export class SimulatedObject {
         // Somebody has deleted it, or set a later one, while it waited for its turn.
         if (disk.alarmMs === null) return this.#endAlarm();
         disk.beginAlarm();
-        const end = life.watch(() => this.#retryAlarm());
+        const end = life.watch(() => {
+          disk.endAlarm(false);
+          this.#retryAlarm();
+        });
         resultOf(() => life.instance!.alarm?.({ retryCount, isRetry: retryCount > 0 })).then(
           () => {
-            end();
             if (life.isOver) return;
-            this.#alarmRetries = 0;
             disk.endAlarm();
-            this.#endAlarm();
+            // An alarm whose commit fails has failed.
+            life.whenDurable(() => {
+              end();
+              this.#alarmRetries = 0;
+              this.#endAlarm();
+            });
           },
           (error: unknown) => {
-            end();
             if (life.isOver) return;
+            end();
             this.#host.site.trace.note("alarm failed", life.name, String(error));
             const isSetAnew = disk.shownAlarmMs !== null;
             disk.endAlarm(false);
@@ -364,7 +381,7 @@ export class SimulatedObject {
     this.#cancelAlarm?.();
     if (this.#alarmRetries >= ALARM_RETRIES_MAX) {
       this.#alarmRetries = 0;
-      this.disk.dropAlarm();
+      this.disk.setAlarm(null);
       return;
     }
     const delayMs = ALARM_RETRY_MS * 2 ** this.#alarmRetries++;

@@ -52,6 +52,11 @@ export class RunningLife implements Life {
     };
   }
 
+  /** Plans events for what begins now and ends later: within `blockConcurrencyWhile`, what belongs to that happens before it ends. */
+  planner(): Life["later"] {
+    return (delayMs, what, event) => this.later(delayMs, what, event);
+  }
+
   settled<T>(delayMs: number, what: string, settle: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       this.later(delayMs, what, () => {

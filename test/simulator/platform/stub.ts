@@ -48,8 +48,14 @@ class Channel {
     const caller = this.#caller;
     caller.call(`call ${this.#target.className}.${method}`);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const answerLater = caller.planner();
     const pending: Pending = {
-      settle: (outcome) => this.#answer(method, outcome, resolve, reject),
+      settle: (outcome) => {
+        answerLater(this.#nextAnswerMs(), `answer of ${method}`, () => {
+          if ("error" in outcome) reject(outcome.error);
+          else resolve(outcome.value as T);
+        });
+      },
     };
     caller.whenDurable(() => this.#send(method, invoke, copy, pending));
     return promise;
@@ -135,19 +141,11 @@ class Channel {
     this.#broken ??= error;
   }
 
-  /** Answers of one stub arrive in the order in which they left. */
-  #answer(
-    method: string,
-    outcome: { value: unknown } | { error: Error },
-    resolve: (value: never) => void,
-    reject: (error: Error) => void,
-  ): void {
+  /** In how many ms the next answer arrives: answers of one stub keep the order in which they left. */
+  #nextAnswerMs(): number {
     const { time, faults } = this.#site;
     this.#lastAnswerMs = Math.max(this.#lastAnswerMs, time.nowMs + faults.latencyMs("object"));
-    this.#caller.later(this.#lastAnswerMs - time.nowMs, `answer of ${method}`, () => {
-      if ("error" in outcome) reject(outcome.error);
-      else resolve(outcome.value as never);
-    });
+    return this.#lastAnswerMs - time.nowMs;
   }
 }
 

@@ -37,6 +37,43 @@ export interface LabSocket {
   readonly readyState: number;
 }
 
+/** What a lab reaches an object by, to open a WebSocket. */
+interface SocketHost {
+  fetch(
+    url: string,
+    init: { readonly headers: Readonly<Record<string, string>> },
+  ): Promise<{ readonly webSocket: NewSocket | null }>;
+}
+
+interface NewSocket extends LabSocket {
+  accept(): void;
+  addEventListener(type: "message", listener: (event: { readonly data: unknown }) => void): void;
+  addEventListener(type: "close", listener: (event: CloseEvent) => void): void;
+}
+
+interface CloseEvent {
+  readonly code: number;
+  readonly reason: string;
+  readonly wasClean: boolean;
+}
+
+/** Opens a WebSocket to an object; what happens to it is noted by the party `name`. */
+export async function openSocket(
+  host: SocketHost,
+  path: string,
+  name: string,
+  note: Lab["note"],
+): Promise<LabSocket> {
+  const response = await host.fetch(`http://host${path}`, { headers: { Upgrade: "websocket" } });
+  const socket = response.webSocket!;
+  socket.accept();
+  socket.addEventListener("message", ({ data }) => note(name, String(data)));
+  socket.addEventListener("close", ({ code, reason, wasClean }) => {
+    note(name, `close ${code} ${reason} ${wasClean ? "clean" : "unclean"}`);
+  });
+  return socket;
+}
+
 /** Notes, as party `party`, what came of a call: its value, or its error. */
 export async function tell(lab: Lab, party: string, call: Promise<unknown>): Promise<void> {
   try {

@@ -25,5 +25,6 @@ export function note(party: string, line: string): void {
 /** The line at which the process of all objects is killed: nothing behind it happens. */
 export const KILLED = "is killed";
 
-/** What the lab notes at the end of a phase: nothing behind it belongs to the transcript. */
+/** What a lab notes around a phase: nothing before and behind it belongs to the transcript. */
+export const BEGUN = { party: "lab", line: "has begun" } as const;
 export const ENDED = { party: "lab", line: "has ended" } as const;

@@ -1,7 +1,7 @@
 /** The Worker that runs scenarios on workerd: a request for `/{scenario}/{phase}` runs a phase and answers when it is over. */
 import unsafe from "workerd:unsafe";
-import { errorText, type Lab, type LabSocket } from "./lab.ts";
-import { ENDED, note, notes } from "./note.ts";
+import { errorText, openSocket, type Lab } from "./lab.ts";
+import { BEGUN, ENDED, note, notes } from "./note.ts";
 import type { Probes } from "./probes/calls.ts";
 import type * as classes from "./probes/index.ts";
 import { scenarios } from "./scenarios/index.ts";
@@ -22,6 +22,7 @@ export default {
     const run = scenarios[Number(scenario)]?.phases[Number(phase)];
     if (run === undefined) return new Response("no such phase", { status: 404 });
     notes.length = 0;
+    note(BEGUN.party, BEGUN.line);
     try {
       await run(labOf(env, scenario));
       return new Response();
@@ -43,11 +44,7 @@ function labOf(env: Env, scenario: string): Lab {
     stub,
     note,
     connect: async (kind, path, name) => {
-      const host = env[kind].getByName(`${scenario}/${kind}`);
-      const response = await host.fetch(`http://host${path}`, {
-        headers: { Upgrade: "websocket" },
-      });
-      return open(response.webSocket!, name);
+      return await openSocket(env[kind].getByName(`${scenario}/${kind}`), path, name, note);
     },
     until: async (party, line, times = 1) => {
       const deadline = Date.now() + LINE_TIMEOUT_MS;
@@ -63,13 +60,4 @@ function labOf(env: Env, scenario: string): Lab {
       unsafe.evict(env[kind].getByName(`${scenario}/${kind}`), { webSockets: "hibernate" }),
     abortAll: () => unsafe.abortAllDurableObjects(),
   };
-}
-
-function open(socket: WebSocket, name: string): LabSocket {
-  socket.accept();
-  socket.addEventListener("message", ({ data }) => note(name, String(data)));
-  socket.addEventListener("close", ({ code, reason, wasClean }) => {
-    note(name, `close ${code} ${reason} ${wasClean ? "clean" : "unclean"}`);
-  });
-  return socket;
 }

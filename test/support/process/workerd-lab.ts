@@ -13,7 +13,7 @@ import { build } from "tsdown";
 import { capnpText, Embedded } from "../../../src/cli/serve/capnp-text.ts";
 import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from "../../../src/cli/serve/configuration.ts";
 import { findWorkerd } from "../../../src/cli/serve/workerd.ts";
-import { ENDED, KILLED, NOTE, type Noted } from "../../simulator/twins/note.ts";
+import { BEGUN, ENDED, KILLED, NOTE, type Noted } from "../../simulator/twins/note.ts";
 import type { Transcript } from "../../simulator/twins/lab.ts";
 import type { Probes } from "../../simulator/twins/probes/calls.ts";
 
@@ -110,6 +110,9 @@ class Runtime {
   async run(path: string): Promise<Noted[]> {
     const failing = this.#failure(path);
     const notes: Noted[] = [];
+    while ((await this.#nextNote()).line !== BEGUN.line) {
+      // How objects and sockets of the phase before have ended.
+    }
     for (;;) {
       const noted = await this.#nextNote();
       if (noted.line === KILLED) {

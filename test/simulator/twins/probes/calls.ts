@@ -43,7 +43,6 @@ export interface WriterCalls {
   doom(): Promise<string>;
   doomAndThrow(): Promise<void>;
   sendBehindDoomedRow(): Promise<void>;
-  sendBeforeDoomedRow(): Promise<void>;
   waitBehindDoomedRow(): Promise<void>;
   syncThenDoom(): Promise<void>;
   sendAroundRow(): Promise<void>;
@@ -69,10 +68,7 @@ export type Held =
   | "getAlarm"
   | "setAlarm"
   | "deleteAlarm"
-  | "get"
-  | "put"
-  | "block"
-  | "transaction";
+  | "block";
 
 /** Awaits one thing while calls are ready to be delivered. */
 export interface HolderCalls {

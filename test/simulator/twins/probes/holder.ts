@@ -1,3 +1,4 @@
+import { note } from "../note.ts";
 import type { Held } from "./calls.ts";
 import { Probe } from "./env.ts";
 
@@ -48,30 +49,25 @@ export class Holder extends Probe {
         return await storage.setAlarm(Date.now() + 1e8);
       case "deleteAlarm":
         return await storage.deleteAlarm();
-      case "get":
-        return void (await storage.get("key"));
-      case "put":
-        return await storage.put("key", 1);
       case "block":
         return await this.ctx.blockConcurrencyWhile(() => scheduler.wait(5));
-      case "transaction":
-        return await storage.transaction(async () => await scheduler.wait(5));
     }
   }
 
   async blockWithEvents(): Promise<void> {
-    setTimeout(() => this.note("timer from outside"), 5);
-    void this.ear()
-      .hear("from outside")
-      .then((line) => this.note(line));
+    let isBlocked = true;
+    const noteOf = (party: string) => (): void => {
+      note(party, isBlocked ? "is delivered within the block" : "is delivered behind the block");
+    };
+    setTimeout(noteOf("timer from outside"), 5);
+    const outside = this.ear().hear("from outside").then(noteOf("call from outside"));
     await this.ctx.blockConcurrencyWhile(async () => {
-      setTimeout(() => this.note("timer from inside"), 5);
-      this.note(await this.ear().hear("from inside"));
       await scheduler.wait(30);
-      this.note("block ends");
+      await this.ear().hear("from inside").then(noteOf("call from inside"));
+      isBlocked = false;
     });
-    this.note("goes on");
-    await scheduler.wait(30);
+    await outside;
+    await scheduler.wait(20);
   }
 
   async throwInBlock(): Promise<void> {

@@ -81,22 +81,6 @@ export const outputGate: readonly Scenario[] = [
     },
   },
   {
-    title:
-      "of what an object sends before a row in the same turn, only socket messages leave when the commit fails",
-    phases: [
-      async (lab) => {
-        const writer = await preparedWriter(lab);
-        await tell(lab, "caller", writer.sendBeforeDoomedRow());
-        await lab.wait(A_WHILE_MS);
-      },
-    ],
-    expected: {
-      writer: ["writes"],
-      "ear's socket": ["before the row"],
-      caller: [COMMIT_FAILED],
-    },
-  },
-  {
     title: "no sync, timer, call or waitUntil of an object settles after its commit has failed",
     phases: [
       async (lab) => {

@@ -32,7 +32,7 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT, "re attach", "re last"],
+      client: ["re attach", "re last"],
       host: ["starts with no sockets", "attach, attachment 1", "last, attachment 2"],
     },
   },
@@ -52,7 +52,7 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT, "re one"],
+      client: ["re one"],
       host: ["starts with no sockets", "blocks", "block ends", "one, attachment 1"],
       "plain socket": ["two"],
       "plain client": ["re two"],
@@ -69,8 +69,7 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      "plain client": [CUT],
-      client: [CUT, "re last"],
+      client: ["re last"],
       host: ["starts with no sockets", "throw, attachment 1", "last, attachment 1"],
     },
   },
@@ -85,7 +84,7 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT, "pong"],
+      client: ["pong"],
       host: ["starts with no sockets"],
     },
   },
@@ -104,7 +103,6 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT],
       host: [
         "starts with no sockets",
         "closed 4001 by the client clean, attachment 1, state 2, 1 sockets",
@@ -125,7 +123,7 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT, "close 4000 by the host clean", "state 3"],
+      client: ["close 4000 by the host clean", "state 3"],
       host: [
         "starts with no sockets",
         "close, attachment 1",
@@ -172,7 +170,7 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT, "pushed"],
+      client: ["pushed"],
       host: ["starts with no sockets", "starts with attachment 1"],
     },
   },
@@ -187,7 +185,6 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT],
       host: [
         "starts with no sockets",
         "starts with attachment 1",
@@ -208,7 +205,7 @@ export const sockets: readonly Scenario[] = [
       },
     ],
     expected: {
-      client: [CUT, CUT],
+      client: [CUT],
       host: ["starts with no sockets", "starts with no sockets", "0 sockets"],
       caller: ["Error: on purpose (durableObjectReset)"],
       "plain client": [CUT],
@@ -222,7 +219,6 @@ export const sockets: readonly Scenario[] = [
         socket.send("abort");
         socket.send("behind");
         await lab.until("client", CUT);
-        lab.note("client", `state ${socket.readyState}`);
         lab.note("host", `${await lab.stub("Host").socketCount()} sockets`);
       },
     ],
@@ -233,7 +229,7 @@ export const sockets: readonly Scenario[] = [
         "starts with no sockets",
         "0 sockets",
       ],
-      client: [CUT, "state 2"],
+      client: [CUT],
     },
   },
   {

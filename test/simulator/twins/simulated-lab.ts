@@ -1,0 +1,139 @@
+/** Runs scenarios in the simulator: a deployment of the probes, where nothing goes wrong but what the scenario asks for. */
+import { inMacrotask } from "../kernel/drain.ts";
+import { Random } from "../kernel/random.ts";
+import { Trace } from "../kernel/trace.ts";
+import { VirtualTime } from "../kernel/virtual-time.ts";
+import { Cluster } from "../platform/cluster.ts";
+import { calm } from "../platform/faults.ts";
+import type { Isolate } from "../platform/isolate.ts";
+import { LifeOver } from "../platform/life.ts";
+import { bundle, type Bundle } from "../platform/realm.ts";
+import { openSocket, type Lab, type Scenario, type Transcript } from "./lab.ts";
+import { KILLED, NOTE, type Noted } from "./note.ts";
+import type { Probes } from "./probes/calls.ts";
+
+const ENTRY = "test/simulator/twins/probes/index.ts";
+
+/** The classes of the probes, each bound by its own name. */
+const CLASSES: readonly (keyof Probes)[] = [
+  "Bell",
+  "Ear",
+  "FaultyStarter",
+  "Holder",
+  "Host",
+  "SlowStarter",
+  "Writer",
+];
+
+/** A scenario that has not ended by then waits for something that never happens. */
+const PHASE_MS_MAX = 60_000;
+const ABORTED = "Application called abortAllDurableObjects().";
+
+export async function bundleProbes(): Promise<Bundle> {
+  return await bundle(ENTRY);
+}
+
+/** Runs a scenario with the latencies of a seed. */
+export async function runSimulated(
+  probes: Bundle,
+  scenario: Scenario,
+  seed: number,
+): Promise<Transcript> {
+  return await inMacrotask(() => {
+    const deployment = new SimulatedDeployment(probes, seed);
+    for (const phase of scenario.phases) deployment.run(phase);
+    return deployment.transcript;
+  });
+}
+
+class SimulatedDeployment {
+  readonly transcript: Record<string, string[]> = {};
+  readonly #time: VirtualTime;
+  readonly #cluster: Cluster;
+
+  constructor(probes: Bundle, seed: number) {
+    const random = new Random(seed);
+    this.#time = new VirtualTime(() => {
+      const { site } = this.#cluster;
+      site.running?.endTurn();
+      site.running = null;
+    });
+    const trace = new Trace(this.#time, (line) => this.#read(line));
+    this.#cluster = new Cluster({
+      time: this.#time,
+      trace,
+      random,
+      faults: calm(random.fork("calm")),
+      release: { name: "probes", bundle: probes },
+      bindings: Object.fromEntries(CLASSES.map((name) => [name, name])),
+      variables: {},
+      machines: 1,
+    });
+  }
+
+  /** Runs a phase until it has ended, or the machine was killed. */
+  run(phase: (lab: Lab) => Promise<void>): void {
+    const driver = this.#cluster.newIsolate(this.#cluster.machines[0]!);
+    let outcome: { readonly error: Error | null } | null = null;
+    driver.later(0, "scenario", () => {
+      phase(this.#labOf(driver)).then(
+        () => (outcome = { error: null }),
+        (error: unknown) => (outcome = { error: error as Error }),
+      );
+    });
+    this.#time.runUntil(this.#time.nowMs + PHASE_MS_MAX, () => outcome !== null || driver.isOver);
+    if (driver.isOver) return;
+    if (outcome === null) throw new Error("the scenario has not ended");
+    const { error } = outcome as { readonly error: Error | null };
+    if (error !== null) throw error;
+  }
+
+  #labOf(driver: Isolate): Lab {
+    const objects = this.#cluster.environmentOf(driver) as Record<
+      string,
+      { getByName(name: string): never }
+    >;
+    const wait = async (ms: number): Promise<void> => {
+      await driver.settled(ms, "wait", () => {});
+    };
+    return {
+      stub: (kind, name = kind) => objects[kind]!.getByName(`0/${name}`),
+      connect: async (kind, path, name) => {
+        return await openSocket(objects[kind]!.getByName(`0/${kind}`), path, name, (party, line) =>
+          this.#note({ party, line }),
+        );
+      },
+      note: (party, line) => this.#note({ party, line }),
+      until: async (party, line, times = 1) => {
+        const isNoted = () =>
+          (this.transcript[party] ?? []).filter((noted) => noted === line).length >= times;
+        while (!isNoted()) await wait(1);
+      },
+      wait,
+      evict: async (kind) => {
+        const { life } = this.#cluster.object(kind, `0/${kind}`);
+        if (life === null) throw new Error(`${kind} does not run`);
+        while (!life.isIdle) await wait(1);
+        life.evict();
+      },
+      abortAll: async () => {
+        for (const { life } of this.#cluster.objects) life?.break(ABORTED);
+        await wait(0);
+      },
+    };
+  }
+
+  /** Lines of the console are in the trace. */
+  #read(line: string): void {
+    const at = line.indexOf(`console.log ${NOTE}`);
+    if (at < 0) return;
+    const noted = JSON.parse(line.slice(at + `console.log ${NOTE}`.length)) as Noted;
+    if (noted.line !== KILLED) return this.#note(noted);
+    this.#cluster.endMachine(this.#cluster.machines[0]!);
+    throw new LifeOver(noted.party);
+  }
+
+  #note({ party, line }: Noted): void {
+    (this.transcript[party] ??= []).push(line);
+  }
+}
