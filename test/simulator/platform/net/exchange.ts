@@ -292,6 +292,8 @@ class ServerSide implements Port<Part> {
   receive(part: Part): void {
     if (part.kind === "request") {
       this.#door.enter((life, serve) => this.#begin(life, part.request, part.body, serve));
+      // The isolate has crashed before it could take the request.
+      if (this.#life === null) this.#link.abandon(SERVER);
     } else this.#life?.later(0, "request.receive", () => this.#bodies!.take(part));
   }
 
