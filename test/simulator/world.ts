@@ -14,6 +14,8 @@ import { LifeOver } from "./platform/life.ts";
 import type { SimulatedObject } from "./platform/object.ts";
 import { RunningLife } from "./platform/running-life.ts";
 import { Machine } from "./platform/site.ts";
+import { sizesOf, type Sizes } from "./platform/sizes.ts";
+import * as production from "../../src/engine/sizes.ts";
 
 /** What clients do, and what must hold for what they see. */
 export interface Workload {
@@ -49,6 +51,8 @@ export class World {
   readonly cluster: Cluster;
   readonly doors: Door[] = [];
   readonly moments: Moments;
+  /** Sizes of the server in this run. */
+  readonly sizes: Sizes;
   readonly clocks = new ClockHistory();
   readonly violations: Violation[] = [];
   /** Clients end what they have begun, and begin nothing new. */
@@ -67,6 +71,8 @@ export class World {
     this.time = new VirtualTime(() => this.#endEvent());
     this.trace = new Trace(this.time, options.onTrace ?? null);
     this.moments = new Moments(() => this.time.nowMs);
+    const sizes = sizesOf(this.random.fork("sizes"));
+    this.sizes = { ...production, ...sizes };
     this.#clients = new Machine(this.time, "clients");
     this.cluster = new Cluster({
       time: this.time,
@@ -76,6 +82,7 @@ export class World {
       release: options.release,
       variables: options.variables,
       machines: options.machines,
+      sizes,
       onStart: (object) => this.#noteClock(object),
     });
     for (let i = 0; i < options.doors; i++) this.openDoor();

@@ -7,6 +7,7 @@ import { ObjectLife, SimulatedObject, type ObjectHost, type ObjectInstance } fro
 import type { Bundle } from "./realm.ts";
 import type { RunningLife } from "./running-life.ts";
 import { Machine, type Site } from "./site.ts";
+import type { Sizes } from "./sizes.ts";
 import { makeStub } from "./stub.ts";
 import type { Random } from "../kernel/random.ts";
 import type { Trace } from "../kernel/trace.ts";
@@ -37,6 +38,8 @@ export interface ClusterOptions {
   /** Variables of the deployment. */
   readonly variables: Readonly<Record<string, string>>;
   readonly machines: number;
+  /** Sizes of the production code that differ from its own, in all isolates alike. */
+  readonly sizes?: Partial<Sizes>;
   /** An object begins a new life, perhaps on another machine. */
   readonly onStart?: (object: SimulatedObject) => void;
 }
@@ -50,6 +53,7 @@ export class Cluster implements ObjectHost {
   readonly #objects = new Map<string, SimulatedObject>();
   /** Those that run; objects of one machine share one. */
   readonly #isolates: Isolate[] = [];
+  readonly #sizes: Partial<Sizes>;
   readonly #onStart: (object: SimulatedObject) => void;
   readonly #forObjects = new Map<Machine, Isolate>();
   #isolateCount = 0;
@@ -65,6 +69,7 @@ export class Cluster implements ObjectHost {
     this.release = options.release;
     this.#bindings = options.bindings ?? SERVER_BINDINGS;
     this.#variables = options.variables;
+    this.#sizes = options.sizes ?? {};
     this.#onStart = options.onStart ?? (() => {});
   }
 
@@ -104,6 +109,7 @@ export class Cluster implements ObjectHost {
       name: `isolate ${++this.#isolateCount} (${name})`,
       release: name,
       bundle,
+      sizes: this.#sizes,
     });
     this.#isolates.push(isolate);
     return isolate;

@@ -1,6 +1,7 @@
 /** An isolate: the production code with modules of its own, on a machine, for the objects or the doors that live in it. */
 import { globalsOf } from "./globals.ts";
 import type { Bundle, Exports } from "./realm.ts";
+import type { Sizes } from "./sizes.ts";
 import { RunningLife } from "./running-life.ts";
 import type { Machine, Site } from "./site.ts";
 
@@ -23,7 +24,12 @@ export class Isolate extends RunningLife {
   constructor(
     site: Site,
     machine: Machine,
-    options: { readonly name: string; readonly release: string; readonly bundle: Bundle },
+    options: {
+      readonly name: string;
+      readonly release: string;
+      readonly bundle: Bundle;
+      readonly sizes: Partial<Sizes>;
+    },
   ) {
     super(site, machine, "door", options.name);
     this.release = options.release;
@@ -35,13 +41,16 @@ export class Isolate extends RunningLife {
       kind: "worker",
       onLog: (level, life, text) => site.trace.note(`console.${level}`, life.name, text),
     });
-    this.exports = options.bundle(globals, {
-      "cloudflare:workers": {
-        DurableObject: Instance,
-        WorkerEntrypoint: Instance,
-        exports: {},
-        env: {},
+    this.exports = options.bundle(
+      { ...globals, $sizes: options.sizes },
+      {
+        "cloudflare:workers": {
+          DurableObject: Instance,
+          WorkerEntrypoint: Instance,
+          exports: {},
+          env: {},
+        },
       },
-    });
+    );
   }
 }

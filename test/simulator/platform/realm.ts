@@ -5,6 +5,7 @@
 import { resolve } from "node:path";
 import { Script } from "node:vm";
 import { build, type Plugin } from "esbuild";
+import { replaceableSizes } from "./sizes.ts";
 
 /** The globals that an isolate gets from the simulator, by name. All others are Node's. */
 export type Globals = Readonly<Record<string, unknown>>;
@@ -44,7 +45,7 @@ export async function bundle(
     platform: "neutral",
     mainFields: ["module", "main"],
     loader: { ".html": "text", ".svg": "text" },
-    plugins: [runtimeModules, ...(options.plugins ?? [])],
+    plugins: [runtimeModules, replaceableSizes, ...(options.plugins ?? [])],
     logLevel: "silent",
   });
   const source = outputFiles[0]!.text;
