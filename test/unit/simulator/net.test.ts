@@ -779,6 +779,77 @@ describe("an exchange of HTTP", () => {
   );
 });
 
+describe("an isolate that crashes", () => {
+  test(
+    "fails the request that it could not take",
+    simulated((world) => {
+      const life = world.life("client");
+      const failed: unknown[] = [];
+      void exchange(
+        world.network,
+        life,
+        { enter: () => {} },
+        new SimRequest("http://server/"),
+      ).catch((error: unknown) => failed.push(String(error)));
+      world.run();
+      expect(failed).toEqual(["TypeError: fetch failed"]);
+    }),
+  );
+
+  test(
+    "resets the TCP connection that it could not take",
+    simulated((world) => {
+      const lost: string[] = [];
+      connectTcp(
+        world.network,
+        world.life("client"),
+        { enter: () => {} },
+        { onBytes: () => {}, onLost: () => void lost.push("lost") },
+        { localAddress: "127.0.0.1:9000", remoteAddress: "127.0.0.1:4242" },
+      );
+      world.run();
+      expect(lost).toEqual(["lost"]);
+    }),
+  );
+
+  test(
+    "leaves alone the WebSocket that it has passed on",
+    simulated((world) => {
+      const door = world.life("door");
+      const life = world.life("client");
+      let server: SimWebSocket | null = null;
+      const dial = (request: SimRequest): Promise<SimResponse> =>
+        exchange(
+          world.network,
+          life,
+          {
+            enter: (event) =>
+              event(door, async () => {
+                const [client, other] = world.network.pair(world.life("object"));
+                other.accept();
+                server = other;
+                // The isolate is gone before its answer arrives.
+                void Promise.resolve().then(() => world.time.after(0, () => door.break()));
+                return await Promise.resolve(
+                  new SimResponse(null, {
+                    status: 101,
+                    webSocket: world.network.passSocket(client, door, () => 0),
+                  }),
+                );
+              }),
+          },
+          request,
+        );
+      const { events } = listen(new ClientWebSocket(life, dial, "wss://server/"));
+      world.run();
+      expect(door.isOver).toBe(true);
+      server!.send("hello");
+      world.run();
+      expect(events).toEqual(["open", "hello"]);
+    }),
+  );
+});
+
 describe("a TCP connection", () => {
   const addresses = { localAddress: "127.0.0.1:9000", remoteAddress: "127.0.0.1:4242" };
 

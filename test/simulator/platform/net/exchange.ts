@@ -299,7 +299,8 @@ class ServerSide implements Port<Part> {
 
   lose(): void {
     this.#isLost = true;
-    this.#life?.later(0, "request.lost", () => this.#lose());
+    if (this.#life?.isOver === true) this.#loseEnd();
+    else this.#life?.later(0, "request.lost", () => this.#lose());
   }
 
   #begin(
@@ -336,6 +337,7 @@ class ServerSide implements Port<Part> {
     if (end !== null) {
       // From here on it is the client's, which holds it when the answer arrives.
       this.#network.carry(end, this.#link.latencyMs);
+      end.passOn();
       this.#end = end;
       if (this.#isLost) this.#loseEnd();
     }

@@ -85,6 +85,11 @@ export class SocketEnd {
     this.#forgetHolder = whenOver(life, () => this.abandon());
   }
 
+  /** It is on its way to whoever accepts it, and outlives the life that has passed it on. */
+  passOn(): void {
+    this.#forgetHolder();
+  }
+
   /** From now on events go there; first those that came before. */
   use(user: EndUser): void {
     this.#forgetHolder();

@@ -325,8 +325,13 @@ class Listening implements Port<Segment> {
   }
 
   receive(segment: Segment): void {
-    if (segment.kind === "open") this.#door.enter((life, serve) => this.#accept(life, serve));
-    else this.#pass(segment);
+    if (segment.kind !== "open") {
+      this.#pass(segment);
+      return;
+    }
+    this.#door.enter((life, serve) => this.#accept(life, serve));
+    // The isolate has crashed before it could take the connection.
+    if (this.#side === null) this.#link.abandon(SERVER, true);
   }
 
   lose(): void {
