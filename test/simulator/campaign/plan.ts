@@ -1,6 +1,7 @@
 /** What a run is made of, from its seed alone: shards, machines, doors, clients, and which of the workloads they have. */
 import { Random } from "../kernel/random.ts";
 import { WORKLOADS, type WorkloadName } from "../workloads/all.ts";
+import { TCP_PORTS } from "../workloads/wire.ts";
 
 export interface Plan {
   readonly seed: number;
@@ -40,6 +41,7 @@ export function planOf(seed: number): Plan {
       ACCESS: "open",
       YRMCDS_ENABLE: "on",
       SHARDS: String(shards),
+      TCP_PORTS,
       HUBS_MAX: String(1 + random.int(3)),
     },
     hasFaults: !random.chance(0.02),

@@ -34,10 +34,14 @@ export class Door {
     return new Class(this.context(props), this.env);
   }
 
-  /** Serves a TCP connection until its end. */
-  connect(socket: object): void {
+  /** Runs an event of the isolate for a TCP connection that has arrived. */
+  enterTcp(event: (life: Life, serve: (socket: object) => Promise<void>) => void): void {
     this.isolate.run("connect", () => {
-      this.isolate.waitUntil(this.#handler.connect(socket, this.env));
+      event(this.isolate, async (socket) => {
+        const served = this.#handler.connect(socket, this.env);
+        this.isolate.waitUntil(served);
+        await served;
+      });
     });
   }
 

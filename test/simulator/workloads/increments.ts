@@ -5,6 +5,7 @@ import type { Violation } from "../checks/history.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
 import { bindingPort, httpPort } from "./ports.ts";
+import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
 
 const KEYS = 7;
 const TTL = { ttlMs: 24 * 3_600_000 };
@@ -39,7 +40,7 @@ export class Increments implements Workload {
 
   async #work(world: World, life: RunningLife): Promise<void> {
     const random = world.random.fork(life.name);
-    const open = random.chance(0.5) ? httpPort : bindingPort;
+    const open = random.pick([httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort]);
     const port = open(world, life, random);
     const each = this.#plan.operations / this.#plan.clients;
     for (let i = 0; i < each && !world.isClosing; i++) {

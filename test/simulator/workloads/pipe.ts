@@ -1,0 +1,144 @@
+/**
+ * Pipes: frames of one connection and their replies, first in, first out, with pushes between them. When the connection ends,
+ * nothing is known of what was not answered.
+ */
+import type { Random } from "../kernel/random.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import type { World } from "../world.ts";
+import type { Answer } from "./port.ts";
+import { openWire, type Protocol, type Wire, type WireKind } from "./wire.ts";
+
+/** A frame to be sent. */
+export interface Sent {
+  readonly frame: Uint8Array;
+  /** Length of its reply at `at`; 0 while it is not complete. */
+  replyLength(bytes: Uint8Array, at: number, end: number): number;
+}
+
+export interface PipeEvents {
+  /**
+   * Takes a push, if one begins at `at`.
+   *
+   * @returns its length; 0 while it is not complete, and null when none begins there
+   */
+  readPush?(bytes: Uint8Array, at: number): number | null;
+  onEnd?(reason: string): void;
+}
+
+interface Expected {
+  readonly sent: Sent;
+  readonly resolve: (answer: Answer) => void;
+}
+
+export class Pipe {
+  readonly kind: WireKind;
+  readonly connection: number;
+  /** Nothing more can be sent. */
+  isOver = false;
+  readonly #world: World;
+  readonly #events: PipeEvents;
+  readonly #wire: Wire;
+  readonly #expected: Expected[] = [];
+  #rest: Uint8Array = new Uint8Array(0);
+  #hasEnded = false;
+
+  constructor(
+    world: World,
+    client: RunningLife,
+    random: Random,
+    options: { readonly kind: WireKind; readonly protocol: Protocol; readonly connection: number },
+    events: PipeEvents = {},
+  ) {
+    this.#world = world;
+    this.#events = events;
+    this.kind = options.kind;
+    this.connection = options.connection;
+    this.#wire = openWire(world, client, random, options, {
+      onBytes: (bytes) => this.#read(bytes),
+      onEnd: (reason, wasOpen) => this.#end(reason, wasOpen),
+    });
+  }
+
+  /** Frames that have no answer yet. */
+  get unanswered(): number {
+    return this.#expected.length;
+  }
+
+  /** Sends frames, in one piece unless chance cuts it. Each has its promise, which never rejects. */
+  send(frames: readonly Sent[]): Promise<Answer>[] {
+    const answers = frames.map((sent) => {
+      const { promise, resolve } = Promise.withResolvers<Answer>();
+      if (this.isOver) resolve({ kind: "refused", code: "not_sent" });
+      else this.#expected.push({ sent, resolve });
+      return promise;
+    });
+    if (!this.isOver) this.#wire.write(joined(frames.map(({ frame }) => frame)));
+    return answers;
+  }
+
+  /** Sends nothing more: what was sent is still answered, but over a plain WebSocket. */
+  end(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.#wire.end();
+  }
+
+  /** Gives the connection up without a word. */
+  destroy(): void {
+    if (this.#hasEnded) return;
+    this.#wire.destroy();
+    this.#end("given up", true);
+  }
+
+  #read(chunk: Uint8Array): void {
+    if (this.#hasEnded) return;
+    const bytes = this.#rest.length === 0 ? chunk : joined([this.#rest, chunk]);
+    let at = 0;
+    while (at < bytes.length) {
+      const length = this.#events.readPush?.(bytes, at) ?? this.#readReply(bytes, at);
+      if (length === 0) break;
+      at += length;
+    }
+    this.#rest = bytes.slice(at);
+  }
+
+  /** @returns 0 while the reply is not complete, and when it is that of no request */
+  #readReply(bytes: Uint8Array, at: number): number {
+    const next = this.#expected[0];
+    if (next === undefined) {
+      const message = `${this.kind} ${this.connection}: a reply came without a request, ${describe(bytes.subarray(at))}`;
+      this.#world.violations.push({ promise: "Replies", subject: "connection", message });
+      this.destroy();
+      return 0;
+    }
+    const length = next.sent.replyLength(bytes, at, bytes.length);
+    if (length === 0) return 0;
+    this.#expected.shift();
+    next.resolve({ kind: "reply", reply: bytes.slice(at, at + length) });
+    return length;
+  }
+
+  #end(reason: string, wasOpen: boolean): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.isOver = true;
+    const answer: Answer = wasOpen
+      ? { kind: "unknown", reason }
+      : { kind: "refused", code: "not_sent" };
+    for (const { resolve } of this.#expected.splice(0)) resolve(answer);
+    this.#events.onEnd?.(reason);
+  }
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+const describe = (bytes: Uint8Array): string =>
+  `${bytes.length} bytes: ${Buffer.from(bytes.subarray(0, 32)).toString("hex")}`;
