@@ -26,7 +26,7 @@ function clonedObject(value: object): unknown {
     return new Uint8Array(value.buffer.slice(0), value.byteOffset, value.length);
   }
   if (Array.isArray(value)) return value.map(cloned);
-  if (value instanceof Error) return cloneError(value);
+  if (value instanceof Error) return copyError(value);
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype === Object.prototype || prototype === null) {
     const copy: Record<string, unknown> = {};
@@ -45,13 +45,18 @@ const CLASSES: Readonly<Record<string, new (message: string) => Error>> = {
   ReferenceError,
 };
 
-/** An error as its caller sees it: message, stack and own properties. */
+/** An error as the caller of a method sees it, whatever that has thrown. */
 export function cloneError(error: unknown): Error {
+  return Object.assign(copyError(error), { remote: true });
+}
+
+/** Message and own properties of an error; its name, but only a built-in class. */
+export function copyError(error: unknown): Error {
   if (!(error instanceof Error)) return new Error(String(error));
   const copy = new (CLASSES[error.name] ?? Error)(error.message);
   for (const [key, field] of Object.entries(error)) {
     Object.assign(copy, { [key]: cloned(field) });
   }
-  if (error.name !== copy.name && CLASSES[error.name] === undefined) copy.name = error.name;
-  return Object.assign(copy, { remote: true });
+  if (error.name !== copy.name) copy.name = error.name;
+  return copy;
 }

@@ -2,7 +2,7 @@
  * An object of the platform: a name, a disk, and one life after the other. It starts with the first event that comes for it,
  * delivers events one by one, and holds what leaves it until what it has written is durable.
  */
-import { cloneError } from "./clone.ts";
+import { copyError } from "./clone.ts";
 import type { Disk } from "./disk/disk.ts";
 import type { Isolate } from "./isolate.ts";
 import { LifeOver, type Life } from "./life.ts";
@@ -73,8 +73,7 @@ export class ObjectLife extends RunningLife {
         this.instance = this.object.construct(this);
       } catch (error) {
         if (error instanceof LifeOver) throw error;
-        this.site.trace.note("constructor failed", this.name, String(error));
-        this.end(cloneError(error));
+        this.#reset(error);
       }
     });
   }
@@ -153,7 +152,7 @@ export class ObjectLife extends RunningLife {
   #reset(reason: unknown): void {
     this.site.trace.note("aborted", this.name, String(reason));
     this.disk.dropTurn();
-    this.end(Object.assign(new Error(messageOf(reason)), { durableObjectReset: true }));
+    this.end(Object.assign(copyError(reason), { durableObjectReset: true }));
   }
 
   /** The platform takes the instance away, as nothing goes on. Its hibernating sockets stay. */
@@ -191,9 +190,6 @@ export class ObjectLife extends RunningLife {
     super.end(error);
   }
 }
-
-const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error);
 
 /** How an object is made, and what it lives on. */
 export interface ObjectHost {

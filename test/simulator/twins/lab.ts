@@ -32,7 +32,7 @@ export interface Lab {
 
 /** A client's end of a WebSocket. */
 export interface LabSocket {
-  send(message: string): void;
+  send(message: string | Uint8Array): void;
   close(code: number, reason: string): void;
   readonly readyState: number;
 }

@@ -22,6 +22,7 @@ const CLASSES: readonly (keyof Probes)[] = [
   "Holder",
   "Host",
   "SlowStarter",
+  "ThrowingStarter",
   "Writer",
 ];
 

@@ -25,6 +25,7 @@ const CLASSES: readonly (keyof Probes)[] = [
   "Holder",
   "Host",
   "SlowStarter",
+  "ThrowingStarter",
   "Writer",
 ];
 

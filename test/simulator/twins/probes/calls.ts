@@ -8,6 +8,7 @@ export interface Probes {
   readonly Host: HostCalls;
   readonly SlowStarter: StarterCalls;
   readonly FaultyStarter: StarterCalls;
+  readonly ThrowingStarter: StarterCalls;
 }
 
 /** Notes what it receives. */
@@ -18,7 +19,7 @@ export interface EarCalls {
   /** Never answers. */
   hang(): Promise<void>;
   take(value: Parcel): Promise<Parcel>;
-  throwError(): Promise<void>;
+  throwError(kind: "built in" | "of its own" | "text"): Promise<void>;
   /** Answers when `release` is called. */
   hold(): Promise<void>;
   release(): Promise<void>;

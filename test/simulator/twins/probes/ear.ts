@@ -2,6 +2,16 @@ import { note } from "../note.ts";
 import { Probe } from "./env.ts";
 import type { Parcel } from "./calls.ts";
 
+class FarError extends Error {
+  override readonly name = "FarError";
+  readonly code: string;
+
+  constructor(message: string, code: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
 /** Notes what it receives: what it doesn't note has not left the sender. */
 export class Ear extends Probe {
   readonly party = "ear";
@@ -38,8 +48,12 @@ export class Ear extends Probe {
     return parcel;
   }
 
-  throwError(): void {
-    throw Object.assign(new RangeError("too far"), { code: "far" });
+  throwError(kind: "built in" | "of its own" | "text"): void {
+    if (kind === "built in") throw new RangeError("too far");
+    if (kind === "of its own") throw new FarError("too far", "far");
+    // A method may throw what is no error.
+    // oxlint-disable-next-line typescript/only-throw-error
+    throw "too far";
   }
 
   abort(reason: string): void {

@@ -36,7 +36,11 @@ export class Host extends Probe {
     });
   }
 
-  override async webSocketMessage(socket: WebSocket, message: string): Promise<void> {
+  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+    if (typeof message !== "string") {
+      this.note(`${message.byteLength} bytes`);
+      return;
+    }
     this.note(`${message}, ${attachmentText(socket)}`);
     switch (message) {
       case "attach": {
@@ -45,6 +49,13 @@ export class Host extends Probe {
         attachment.count = 3;
         break;
       }
+      case "attach too much":
+        try {
+          socket.serializeAttachment("x".repeat(16_385));
+        } catch (error) {
+          this.note(error instanceof Error ? error.name : "");
+        }
+        break;
       case "slow":
         await scheduler.wait(20);
         break;

@@ -3,5 +3,5 @@ export { Bell } from "./bell.ts";
 export { Ear } from "./ear.ts";
 export { Holder } from "./holder.ts";
 export { Host } from "./host.ts";
-export { FaultyStarter, SlowStarter } from "./starters.ts";
+export { FaultyStarter, SlowStarter, ThrowingStarter } from "./starters.ts";
 export { Writer } from "./writer.ts";

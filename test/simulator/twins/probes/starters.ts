@@ -29,8 +29,24 @@ export class FaultyStarter extends Probe {
     void ctx.blockConcurrencyWhile(async () => {
       await scheduler.wait(5);
       this.note("can't start");
-      throw new Error("no start");
+      throw new RangeError("no start");
     });
+  }
+
+  call(line: string): string {
+    this.note(line);
+    return line;
+  }
+}
+
+/** Its constructor throws, each time. */
+export class ThrowingStarter extends Probe {
+  readonly party = "starter";
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    this.note("throws");
+    throw new RangeError("no start");
   }
 
   call(line: string): string {

@@ -1,6 +1,8 @@
 /** WebSockets of objects: hibernation, attachments, closing, and what cuts them. */
 import { CUT, tell, type Scenario } from "../lab.ts";
 
+const CLOSED_BY_CLIENT = "closed 4001 by the client clean, attachment 1, state 2, 1 sockets";
+
 export const sockets: readonly Scenario[] = [
   {
     title: "messages of a socket arrive in order, the next one also while a handler waits",
@@ -34,6 +36,54 @@ export const sockets: readonly Scenario[] = [
     expected: {
       client: ["re attach", "re last"],
       host: ["starts with no sockets", "attach, attachment 1", "last, attachment 2"],
+    },
+  },
+  {
+    title: "an attachment of more than 16,384 bytes is refused, and the one before stays",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send("attach too much");
+        socket.send("last");
+        await lab.until("client", "re last");
+      },
+    ],
+    expected: {
+      host: [
+        "starts with no sockets",
+        "attach too much, attachment 1",
+        "Error",
+        "last, attachment 1",
+      ],
+      client: ["re attach too much", "re last"],
+    },
+  },
+  {
+    title: "bytes arrive as bytes",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send(new Uint8Array([1, 2, 3]).subarray(1));
+        await lab.until("host", "2 bytes");
+      },
+    ],
+    expected: { host: ["starts with no sockets", "2 bytes"] },
+  },
+  {
+    title: "a client that has closed still receives what a handler sends that was waiting",
+    phases: [
+      async (lab) => {
+        const socket = await lab.connect("Host", "/", "client");
+        socket.send("slow");
+        await lab.until("host", "slow, attachment 1");
+        socket.close(4001, "by the client");
+        await lab.until("client", "re slow");
+        await lab.until("host", CLOSED_BY_CLIENT);
+      },
+    ],
+    expected: {
+      host: ["starts with no sockets", "slow, attachment 1", CLOSED_BY_CLIENT],
+      client: ["re slow"],
     },
   },
   {
@@ -94,20 +144,13 @@ export const sockets: readonly Scenario[] = [
       async (lab) => {
         const socket = await lab.connect("Host", "/", "client");
         socket.close(4001, "by the client");
-        await lab.until(
-          "host",
-          "closed 4001 by the client clean, attachment 1, state 2, 1 sockets",
-        );
+        await lab.until("host", CLOSED_BY_CLIENT);
         await lab.wait(50);
         lab.note("host", `${await lab.stub("Host").socketCount()} sockets`);
       },
     ],
     expected: {
-      host: [
-        "starts with no sockets",
-        "closed 4001 by the client clean, attachment 1, state 2, 1 sockets",
-        "0 sockets",
-      ],
+      host: ["starts with no sockets", CLOSED_BY_CLIENT, "0 sockets"],
     },
   },
   {

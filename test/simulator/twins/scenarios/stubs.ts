@@ -61,26 +61,64 @@ export const stubs: readonly Scenario[] = [
     ],
     expected: {
       starter: ["can't start", "can't start"],
-      one: ["Error: no start (durableObjectReset)"],
-      two: ["Error: no start (durableObjectReset)"],
-      "same stub": ["Error: no start (durableObjectReset)"],
-      "new stub": ["Error: no start (durableObjectReset)"],
+      one: ["RangeError: no start (durableObjectReset)"],
+      two: ["RangeError: no start (durableObjectReset)"],
+      "same stub": ["RangeError: no start (durableObjectReset)"],
+      "new stub": ["RangeError: no start (durableObjectReset)"],
+    },
+  },
+  {
+    title: "a constructor that throws runs again for each new stub",
+    phases: [
+      async (lab) => {
+        const starter = lab.stub("ThrowingStarter");
+        await tell(lab, "caller", starter.call("one"));
+        await tell(lab, "same stub", starter.call("two"));
+        await tell(lab, "new stub", lab.stub("ThrowingStarter").call("three"));
+      },
+    ],
+    expected: {
+      starter: ["throws", "throws"],
+      caller: ["RangeError: no start (durableObjectReset)"],
+      "same stub": ["RangeError: no start (durableObjectReset)"],
+      "new stub": ["RangeError: no start (durableObjectReset)"],
     },
   },
   {
     title:
-      "an error that a method throws reaches the caller with its type, and the stub stays whole",
+      "an error that a method throws reaches the caller with its name, and the stub stays whole",
     phases: [
       async (lab) => {
         const ear = lab.stub("Ear");
-        await tell(lab, "caller", ear.throwError());
+        await tell(lab, "caller", ear.throwError("built in"));
+        await tell(lab, "caller", ear.throwError("of its own"));
+        await tell(lab, "caller", ear.throwError("text"));
         await tell(lab, "caller", ear.hear("afterwards"));
       },
     ],
     expected: {
-      caller: ["RangeError: too far (remote)", "heard afterwards"],
+      caller: [
+        "RangeError: too far (remote)",
+        "FarError: too far (remote)",
+        "Error: too far (remote)",
+        "heard afterwards",
+      ],
       ear: ["afterwards"],
     },
+  },
+  {
+    title: "an error of a class of its own keeps its fields, and loses its class",
+    phases: [
+      async (lab) => {
+        const error: unknown = await lab
+          .stub("Ear")
+          .throwError("of its own")
+          .catch((error: unknown) => error);
+        if (!(error instanceof Error)) throw new Error("no error");
+        lab.note("caller", `${error.constructor.name}, code ${String(Reflect.get(error, "code"))}`);
+      },
+    ],
+    expected: { caller: ["Error, code far"] },
   },
   {
     title:
