@@ -1,76 +1,121 @@
 /**
- * `npm run simulate -- --checks 1e8 --seed N`: isolates that decide limits from allowances, a network that loses messages
- * and clocks that jump, in virtual time. It looks for a decision that the limit does not admit, and says how much was
- * refused too much.
+ * `npm run simulate -- --seeds 1000 --hours 1`: the whole server in simulated runs with faults. `--allowances` plays the isolates
+ * that decide limits from allowances instead.
  */
 import { randomInt } from "node:crypto";
 import { parseArgs } from "node:util";
-import {
-  campaign,
-  kindsOfStrategies,
-  playRun,
-  runOf,
-} from "../test/support/simulation/campaign.ts";
-import { refusalTable } from "../test/support/simulation/refusals.ts";
+import { isSeed, planOf, plansFrom, readPlan, SEEDS } from "../test/simulator/campaign/plan.ts";
+import { simulateAllowances } from "./simulate/allowances.ts";
+import { EXIT_USAGE } from "./simulate/exit.ts";
+import { findPlanted } from "./simulate/planted.ts";
+import { simulateOne } from "./simulate/one-run.ts";
+import { simulateServer } from "./simulate/server.ts";
 
-const CHECKS = 1e6;
-const EXIT_VIOLATION = 1;
-const EXIT_USAGE = 2;
-const VIOLATIONS_MAX = 10;
-const PROGRESS_MS = 60_000;
+const USAGE = `usage: npm run simulate -- [--seeds 1000] [--hours 1] [--first SEED] [--threads N] [--failures 1]
+       npm run simulate -- --seed N [--trace]
+       npm run simulate -- --plan JSON [--trace]
+       npm run simulate -- --planted [--fault NAME] [--seeds 1000] [--threads N]
+       npm run simulate -- --allowances [--checks 1e6] [--seed N] [--run N]`;
 
-function readArguments(): { checks: number; seed: number; run: number | null } {
-  const { values } = parseArgs({
-    options: { checks: { type: "string" }, seed: { type: "string" }, run: { type: "string" } },
-  });
-  const checks = Number(values.checks ?? CHECKS);
-  const seed = values.seed === undefined ? randomInt(2 ** 31) : Number(values.seed);
-  const run = values.run === undefined ? null : Number(values.run);
-  const isValid = checks >= 1 && Number.isInteger(seed) && seed >= 0 && seed < 2 ** 31;
-  if (!isValid || (run !== null && !(Number.isInteger(run) && run >= 0))) {
-    console.error("usage: npm run simulate -- [--checks 1e6] [--seed N] [--run N]");
-    process.exit(EXIT_USAGE);
-  }
-  return { checks, seed, run };
+const DEFAULTS = { seeds: 1000, hours: 1, failures: 1, checks: 1e6 };
+const HOUR_MS = 3_600_000;
+/** Seeds of the allowances are below it. */
+const ALLOWANCE_SEEDS = 2 ** 31;
+
+class UsageError extends Error {}
+
+try {
+  await run();
+} catch (error) {
+  if (!(error instanceof UsageError)) throw error;
+  console.error(`${error.message}\n${USAGE}`);
+  process.exitCode = EXIT_USAGE;
 }
 
-const { checks, seed, run } = readArguments();
-console.log(`seed ${seed}`);
-if (run === null) await playAll();
-else await playOne(run);
+async function run(): Promise<void> {
+  const values = argumentsOf();
+  if (values.allowances === true || values.checks !== undefined || values.run !== undefined) {
+    const seed = wholeOf("seed", values.seed ?? String(randomInt(ALLOWANCE_SEEDS)));
+    if (seed >= ALLOWANCE_SEEDS) throw new UsageError("--seed of allowances is below 2^31");
+    const checks = numberOf("checks", values.checks ?? String(DEFAULTS.checks));
+    const run = values.run === undefined ? null : wholeOf("run", values.run);
+    return await simulateAllowances({ seed, checks, run });
+  }
+  const hasTrace = values.trace === true;
+  if (values.plan !== undefined) {
+    return await simulateOne(
+      usable("plan", () => readPlan(values.plan!)),
+      hasTrace,
+    );
+  }
+  if (values.seed !== undefined) return await simulateOne(planOf(seedOf(values.seed)), hasTrace);
+  if (hasTrace) throw new UsageError("--trace needs --seed or --plan");
+  const seeds = wholeOf("seeds", values.seeds ?? String(DEFAULTS.seeds));
+  const threads = values.threads === undefined ? undefined : wholeOf("threads", values.threads);
+  if (values.planted === true) {
+    return await findPlanted({ name: values.fault ?? null, seeds, threads });
+  }
+  const first = values.first === undefined ? randomInt(SEEDS) : seedOf(values.first);
+  await simulateServer({
+    first,
+    seeds,
+    plans: plansFrom(first, seeds),
+    durationMs: numberOf("hours", values.hours ?? String(DEFAULTS.hours)) * HOUR_MS,
+    failuresMax: wholeOf("failures", values.failures ?? String(DEFAULTS.failures)),
+    threads,
+  });
+}
 
-async function playAll(): Promise<void> {
-  const startMs = performance.now();
-  let saidMs = startMs;
-  const totals = await campaign({
-    seed,
-    checks,
-    violationsMax: VIOLATIONS_MAX,
-    onRun: (sofar) => {
-      if (performance.now() - saidMs < PROGRESS_MS) return;
-      saidMs = performance.now();
-      console.log(`${sofar.checks} checks`);
+function argumentsOf(): ReturnType<typeof parse>["values"] {
+  return usable("arguments", () => parse().values);
+}
+
+function parse() {
+  const text = { type: "string" } as const;
+  const flag = { type: "boolean" } as const;
+  return parseArgs({
+    options: {
+      seeds: text,
+      hours: text,
+      first: text,
+      threads: text,
+      failures: text,
+      seed: text,
+      plan: text,
+      trace: flag,
+      planted: flag,
+      fault: text,
+      allowances: flag,
+      checks: text,
+      run: text,
     },
   });
-  const seconds = Math.round((performance.now() - startMs) / 1000);
-  console.log(
-    `${totals.checks} checks of ${kindsOfStrategies.length} kinds of limits in ${totals.runs} runs and ${seconds} s: ` +
-      `${totals.granted} granted, ${totals.calls} calls at the shard, ${totals.violations.length} violations`,
-  );
-  for (const { run: index, kind, text } of totals.violations) {
-    console.error(
-      `violation: ${kind}: ${text}; repeat it: npm run simulate -- --seed ${seed} --run ${index}`,
-    );
-    process.exitCode = EXIT_VIOLATION;
-  }
-  console.log(await refusalTable(seed));
 }
 
-async function playOne(index: number): Promise<void> {
-  const { kind, strategy } = runOf(seed, index);
-  const { violation, checks: played } = await playRun(runOf(seed, index));
-  console.log(
-    `${kind} ${JSON.stringify(strategy)}: ${played} checks, ${violation ?? "no violation"}`,
-  );
-  if (violation !== null) process.exitCode = EXIT_VIOLATION;
+function usable<T>(what: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw new UsageError(
+      `invalid ${what}: ${error instanceof Error ? error.message : String(error)}`,
+    );
+  }
+}
+
+function seedOf(text: string): number {
+  const seed = Number(text);
+  if (!isSeed(seed)) throw new UsageError(`a seed is a whole number below 2^32, not ${text}`);
+  return seed;
+}
+
+function wholeOf(name: string, text: string): number {
+  const value = numberOf(name, text);
+  if (!Number.isInteger(value)) throw new UsageError(`--${name} is a whole number, not ${text}`);
+  return value;
+}
+
+function numberOf(name: string, text: string): number {
+  const value = Number(text);
+  if (!(value >= 0) || text === "") throw new UsageError(`--${name} is a number, not ${text}`);
+  return value;
 }

@@ -2,6 +2,7 @@
  * One run: a deployment, its clients, and what goes wrong, all from one seed. It lasts some simulated minutes with faults; then
  * the faults cease, every client ends what it has begun, what is left is read, and the checkers judge what was seen.
  */
+import { callLines } from "./call-lines.ts";
 import { ClockHistory } from "./checks/clocks.ts";
 import { Moments, type Violation } from "./checks/history.ts";
 import { Random } from "./kernel/random.ts";
@@ -70,7 +71,10 @@ export class World {
     this.random = new Random(options.seed);
     this.time = new VirtualTime(() => this.#endEvent());
     this.trace = new Trace(this.time, options.onTrace ?? null);
-    this.moments = new Moments(() => this.time.nowMs);
+    this.moments = new Moments(
+      () => this.time.nowMs,
+      this.trace.isKept ? callLines(this.trace) : null,
+    );
     const sizes = sizesOf(this.random.fork("sizes"));
     this.sizes = { ...production, ...sizes };
     this.#clients = new Machine(this.time, "clients");

@@ -1,28 +1,32 @@
 /** Many runs, on all processors: which of them broke a promise, and how often each fault happened. */
 import { availableParallelism } from "node:os";
-import { Worker } from "node:worker_threads";
+import type { Plan } from "./plan.ts";
 import type { Played } from "./play.ts";
+import { Player } from "./player.ts";
 
 export interface CampaignTotals {
   runs: number;
   operations: number;
   events: number;
   simulatedMs: number;
+  /** How often each fault happened, by kind and step. */
   readonly faults: Map<string, number>;
   readonly failed: Played[];
 }
 
 /**
- * Plays a run for each seed.
+ * Plays plans.
  *
- * @param options.failuresMax it ends before, when so many runs have broken a promise
+ * @param options.failuresMax no other run begins when so many have broken a promise
+ * @param options.untilMs no other run begins then, ms since the epoch
+ * @param options.planted a fault that is planted in the code, by name
  */
 export async function campaign(options: {
-  readonly seeds: Iterable<number>;
+  readonly plans: Iterable<Plan>;
   readonly threads?: number;
   readonly failuresMax?: number;
-  /** Another one does not begin then. */
   readonly untilMs?: number;
+  readonly planted?: string | null;
   readonly onRun?: (played: Played, totals: CampaignTotals) => void;
 }): Promise<CampaignTotals> {
   const { failuresMax = 1, untilMs = Infinity, threads = availableParallelism() } = options;
@@ -34,27 +38,23 @@ export async function campaign(options: {
     faults: new Map(),
     failed: [],
   };
-  const seeds = options.seeds[Symbol.iterator]();
-  await Promise.all(
-    Array.from({ length: threads }, async () => {
-      const worker = new Worker(new URL("./thread.ts", import.meta.url));
-      const done = Promise.withResolvers<void>();
-      worker.on("error", done.reject);
-      worker.on("exit", () => done.resolve());
-      worker.on("message", (played: Played | null) => {
-        if (played !== null) {
-          add(totals, played);
-          options.onRun?.(played, totals);
-        }
-        const isOver = totals.failed.length >= failuresMax || Date.now() >= untilMs;
-        const next = isOver ? { done: true as const } : seeds.next();
-        if (next.done === true) void worker.terminate();
-        // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-        else worker.postMessage(next.value);
-      });
-      await done.promise;
-    }),
-  );
+  const plans = options.plans[Symbol.iterator]();
+  const isOver = (): boolean => totals.failed.length >= failuresMax || Date.now() >= untilMs;
+  const playSome = async (): Promise<void> => {
+    const player = new Player({ planted: options.planted ?? null });
+    try {
+      while (!isOver()) {
+        const next = plans.next();
+        if (next.done === true) return;
+        const played = await player.play(next.value);
+        add(totals, played);
+        options.onRun?.(played, totals);
+      }
+    } finally {
+      await player.close();
+    }
+  };
+  await Promise.all(Array.from({ length: threads }, playSome));
   return totals;
 }
 
@@ -67,9 +67,4 @@ function add(totals: CampaignTotals, played: Played): void {
     totals.faults.set(fault, (totals.faults.get(fault) ?? 0) + count);
   }
   if (played.violations.length > 0) totals.failed.push(played);
-}
-
-/** Seeds from a first one on. */
-export function* seedsFrom(first: number, count: number): Generator<number> {
-  for (let i = 0; i < count; i++) yield (first + i) % 2 ** 32;
 }

@@ -18,6 +18,9 @@ export interface Plan {
   readonly hasFaults: boolean;
 }
 
+/** Seeds are below it. */
+export const SEEDS = 2 ** 32;
+
 const DURATION_MS = 600_000;
 const SHARDS_MAX = 8;
 const CLIENTS = { least: 10, most: 100 };
@@ -47,3 +50,33 @@ export function planOf(seed: number): Plan {
     hasFaults: !random.chance(0.02),
   };
 }
+
+/** Plans of seeds from a first one on. */
+export function* plansFrom(first: number, count: number): Generator<Plan> {
+  for (let i = 0; i < count; i++) yield planOf((first + i) % SEEDS);
+}
+
+/**
+ * Reads a plan from the command line: a JSON object with a seed, and with each part of the seed's own plan that differs.
+ *
+ * @throws Error when it is not a plan
+ */
+export function readPlan(json: string): Plan {
+  const given = JSON.parse(json) as Partial<Plan>;
+  if (!isSeed(given.seed)) throw new Error("a plan needs a seed, a whole number below 2^32");
+  const own = planOf(given.seed);
+  const unknown = Object.keys(given).find((name) => !(name in own));
+  if (unknown !== undefined) throw new Error(`a plan has no ${unknown}`);
+  return { ...own, ...given };
+}
+
+/** As `readPlan` reads it: what differs from the seed's own plan. */
+export function writePlan(plan: Plan): string {
+  const own = planOf(plan.seed) as unknown as Record<string, unknown>;
+  const differs = ([name, value]: [string, unknown]): boolean =>
+    name === "seed" || JSON.stringify(value) !== JSON.stringify(own[name]);
+  return JSON.stringify(Object.fromEntries(Object.entries(plan).filter(differs)));
+}
+
+export const isSeed = (seed: unknown): seed is number =>
+  Number.isInteger(seed) && (seed as number) >= 0 && (seed as number) < SEEDS;

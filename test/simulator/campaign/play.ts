@@ -45,7 +45,7 @@ export async function play(
   try {
     const violations = await inMacrotask(() => {
       if (plan.hasFaults) new Disturbances(world, counts).start();
-      return world.play();
+      return playOrFail(world);
     });
     return {
       plan,
@@ -59,5 +59,15 @@ export async function play(
   } finally {
     process.off("unhandledRejection", onUnhandled);
     world.close();
+  }
+}
+
+/** What the simulator itself throws is a finding, too: the campaign goes on, and its seed is known. */
+function playOrFail(world: World): readonly Violation[] {
+  try {
+    return world.play();
+  } catch (error) {
+    const message = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return [...world.violations, { promise: "The simulator", subject: "the run", message }];
   }
 }

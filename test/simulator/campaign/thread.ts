@@ -1,16 +1,23 @@
-/** A thread of a campaign: plays the seeds that it is given, one after the other. */
-import { parentPort } from "node:worker_threads";
+/** A thread of a campaign: plays the plans that it is given, one after the other. */
+import { parentPort, workerData } from "node:worker_threads";
 import { releaseOfToday } from "./releases.ts";
-import { planOf } from "./plan.ts";
-import { play, type Played } from "./play.ts";
+import type { Plan } from "./plan.ts";
+import { play } from "./play.ts";
 
-const release = await releaseOfToday();
-parentPort!.on("message", (seed: number) => {
-  void play(planOf(seed), release).then(tell);
-});
-tell(null);
-
-function tell(played: Played | null): void {
-  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
-  parentPort!.postMessage(played);
+/** What a thread needs to begin. */
+export interface ThreadOptions {
+  /** A fault that is planted in the code of today, by name; null for none. */
+  readonly planted: string | null;
 }
+
+const release = releaseOfToday((workerData as ThreadOptions).planted);
+// A plan that comes while the code is bundled must not be the first to learn that it can't be.
+release.catch(() => {});
+
+parentPort!.on("message", (plan: Plan) => {
+  void release.then(async (code) => {
+    const played = await play(plan, code);
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
+    parentPort!.postMessage(played);
+  });
+});

@@ -59,13 +59,23 @@ export interface Violation {
   readonly message: string;
 }
 
+/** Hears of what clients ask and get. */
+export interface CallListener {
+  onBegin(call: Call<unknown, unknown>): void;
+  /** It has an outcome, or its client has given up. */
+  onEnd(call: Call<unknown, unknown>): void;
+}
+
 /** Takes moments: each has a tick of its own. Histories of one run share it, so that their moments are ordered, too. */
 export class Moments {
+  readonly listener: CallListener | null;
   #tick = 0;
   readonly #nowMs: () => number;
 
-  constructor(nowMs: () => number) {
+  /** @param listener hears of all calls of the histories that share the moments; null where nobody wants to read of them */
+  constructor(nowMs: () => number, listener: CallListener | null = null) {
     this.#nowMs = nowMs;
+    this.listener = listener;
   }
 
   now(): Moment {
@@ -87,6 +97,7 @@ export class History<Operation, Outcome> {
     const open = { ended: null, outcome: "unknown", settled: null } as const;
     const call = { ...asked, begun: this.#moments.now(), ...open };
     this.calls.push(call);
+    this.#moments.listener?.onBegin(call);
     return call;
   }
 
@@ -94,11 +105,13 @@ export class History<Operation, Outcome> {
   end(call: Call<Operation, Outcome>, outcome: Outcome | "refused"): void {
     call.ended = this.#moments.now();
     call.outcome = outcome;
+    this.#moments.listener?.onEnd(call);
   }
 
   /** The client gave up, or learned that the outcome is unknown. The call may take effect later. */
   giveUp(call: Call<Operation, Outcome>): void {
     call.ended = this.#moments.now();
+    this.#moments.listener?.onEnd(call);
   }
 
   /** From now on the call can't take effect any more, if it has not done so. */

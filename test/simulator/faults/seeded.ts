@@ -20,6 +20,10 @@ const RATES = {
 } as const;
 export type ChanceFault = keyof typeof RATES;
 
+/** The first time that a step comes in a run, a fault is so much more probable there: steps that are rare are met, too. */
+const RARE_BONUS = 30;
+const PROBABILITY_MAX = 0.2;
+
 /** A slow message takes so long at most, in ms: longer than the time that any caller waits. */
 const SLOW_MS = 30_000;
 
@@ -27,6 +31,7 @@ export class SeededFaults implements Faults {
   readonly #random: Random;
   readonly #counts: FaultCounts;
   readonly #rates: Readonly<Record<ChanceFault, number>>;
+  readonly #times = new Map<ChanceFault, Map<string, number>>();
   #hasCeased = false;
 
   constructor(random: Random, counts: FaultCounts) {
@@ -79,8 +84,21 @@ export class SeededFaults implements Faults {
   }
 
   #happens(kind: ChanceFault, at: string): boolean {
-    if (this.#hasCeased || !this.#random.chance(this.#rates[kind])) return false;
+    const rate = this.#rates[kind];
+    if (this.#hasCeased || rate === 0) return false;
+    const times = this.#timesAt(kind, at);
+    if (!this.#random.chance(Math.min(PROBABILITY_MAX, rate * (1 + RARE_BONUS / times))))
+      return false;
     this.#counts.add(kind, at);
     return true;
+  }
+
+  /** How often a fault could have happened at a step so far, this time included. */
+  #timesAt(kind: ChanceFault, at: string): number {
+    let times = this.#times.get(kind);
+    if (times === undefined) this.#times.set(kind, (times = new Map()));
+    const now = (times.get(at) ?? 0) + 1;
+    times.set(at, now);
+    return now;
   }
 }

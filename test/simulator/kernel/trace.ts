@@ -6,9 +6,21 @@ import type { VirtualTime } from "./virtual-time.ts";
 
 export type TracePart = string | number | bigint | boolean | null | undefined;
 
+/** Texts whose hashes are remembered at once. */
+const HASHES_MAX = 10_000;
+const NUMBER = new Float64Array(1);
+const WORDS = new Uint32Array(NUMBER.buffer);
+
+function hashOf(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return hash;
+}
+
 export class Trace {
   #low = 0x811c9dc5;
   #high = 0x9e3779b9;
+  readonly #hashes = new Map<string, number>();
   readonly #time: VirtualTime;
   readonly #keep: ((line: string) => void) | null;
 
@@ -35,25 +47,47 @@ export class Trace {
    * @param who whose it is, such as `Shard default/0 #2`
    */
   note(what: string, who: string, ...parts: readonly TracePart[]): void {
-    this.#mix(what);
-    this.#mix(who);
-    for (const part of parts) this.#mix(String(part));
-    const { nowMs, elapsedMs, tick } = this.#time;
-    this.#mix(String(nowMs));
-    this.#keep?.(
-      `${String(tick).padStart(7)} ${elapsedMs.toFixed(3).padStart(12)} ms  ${who}: ${what} ${parts.join(" ")}`.trimEnd(),
-    );
+    this.#mixText(what);
+    this.#mixText(who);
+    for (const part of parts) this.#mixPart(part);
+    this.#mixNumber(this.#time.nowMs);
+    if (this.#keep !== null) this.#tell(`${who}: ${what} ${parts.join(" ")}`.trimEnd());
   }
 
-  #mix(text: string): void {
-    let low = this.#low;
-    let high = this.#high;
-    for (let i = 0; i < text.length; i++) {
-      const code = text.charCodeAt(i);
-      low = Math.imul(low ^ code, 0x01000193);
-      high = Math.imul(high ^ code, 0x85ebca6b) ^ (high >>> 15);
+  /** A line for a person alone, which no hash depends on: its text is made only where one reads it. */
+  say(who: string, text: () => string): void {
+    if (this.#keep !== null) this.#tell(`${who}: ${text()}`);
+  }
+
+  #tell(line: string): void {
+    const { elapsedMs, tick } = this.#time;
+    this.#keep!(`${String(tick).padStart(7)} ${elapsedMs.toFixed(3).padStart(12)} ms  ${line}`);
+  }
+
+  #mixPart(part: TracePart): void {
+    if (typeof part === "number") this.#mixNumber(part);
+    else this.#mixText(String(part));
+  }
+
+  /** Most texts are noted many times: each is read once. */
+  #mixText(text: string): void {
+    let hash = this.#hashes.get(text);
+    if (hash === undefined) {
+      if (this.#hashes.size >= HASHES_MAX) this.#hashes.clear();
+      hash = hashOf(text);
+      this.#hashes.set(text, hash);
     }
-    this.#low = Math.imul(low ^ 0xff, 0x01000193);
-    this.#high = high;
+    this.#mix(hash);
+  }
+
+  #mixNumber(value: number): void {
+    NUMBER[0] = value;
+    this.#mix(WORDS[0]!);
+    this.#mix(WORDS[1]!);
+  }
+
+  #mix(word: number): void {
+    this.#low = Math.imul(this.#low ^ word, 0x01000193) ^ (this.#low >>> 16);
+    this.#high = Math.imul(this.#high ^ word, 0x85ebca6b) ^ (this.#high >>> 15);
   }
 }

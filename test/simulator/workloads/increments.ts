@@ -47,7 +47,9 @@ export class Increments implements Workload {
       await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
       const key = random.int(KEYS);
       world.operations++;
+      world.trace.say(life.name, () => `increments ${nameOf(key)} over ${port.door}`);
       const [answer] = await port.exchange([operations.increment(nameOf(key), TTL)]);
+      world.trace.say(life.name, () => `gets ${answer!.kind} for ${nameOf(key)}`);
       if (answer!.kind === "reply") this.#tallies[key]!.acknowledged++;
       else if (answer!.kind === "unknown") this.#tallies[key]!.unknown++;
     }

@@ -1,0 +1,104 @@
+/** A campaign of simulated runs of the whole server: its progress, its faults, and the runs that broke a promise. */
+import { mkdirSync, writeFileSync } from "node:fs";
+import { SingleBar } from "cli-progress";
+import { campaign, type CampaignTotals } from "../../test/simulator/campaign/campaign.ts";
+import { writePlan, type Plan } from "../../test/simulator/campaign/plan.ts";
+import type { Played } from "../../test/simulator/campaign/play.ts";
+import { play } from "../../test/simulator/campaign/play.ts";
+import { releaseOfToday } from "../../test/simulator/campaign/releases.ts";
+import { shrunk } from "../../test/simulator/campaign/shrink.ts";
+import { missingFaults } from "../../test/simulator/faults/required.ts";
+import { EXIT_VIOLATION } from "./exit.ts";
+import { faultTable, violationLines } from "./report.ts";
+
+/** From so many runs on, each fault at each step must have happened. */
+const RUNS_WITH_ALL_FAULTS = 1000;
+/** Where traces are written. */
+const FOLDER = ".wrangler/simulator";
+/** So many lines of a trace are printed: the last ones. */
+const LINES_PRINTED = 60;
+/** How often progress is told where no bar can be drawn, in ms. */
+const PROGRESS_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const BAR =
+  "[{bar}] {value}/{total} runs, {rate} a second, {hours} simulated hours, {operations} operations, {faults} faults, {violations} runs with violations";
+
+export async function simulateServer(options: {
+  readonly first: number;
+  readonly seeds: number;
+  readonly plans: Iterable<Plan>;
+  /** Of true time, in ms. */
+  readonly durationMs: number;
+  readonly failuresMax: number;
+  readonly threads: number | undefined;
+}): Promise<void> {
+  const { first, seeds, plans, failuresMax, durationMs, threads } = options;
+  console.log(`seeds ${first} to ${first + seeds - 1}: --first ${first} repeats them`);
+  const bar = new SingleBar({
+    format: BAR,
+    hideCursor: true,
+    noTTYOutput: true,
+    notTTYSchedule: PROGRESS_MS,
+  });
+  const beganMs = Date.now();
+  const figuresOf = (totals: CampaignTotals): object => ({
+    rate: (totals.runs / Math.max(1, (Date.now() - beganMs) / 1000)).toFixed(1),
+    hours: (totals.simulatedMs / HOUR_MS).toFixed(1),
+    operations: totals.operations,
+    faults: faultsOf(totals),
+    violations: totals.failed.length,
+  });
+  bar.start(seeds, 0, { rate: 0, hours: 0, operations: 0, faults: 0, violations: 0 });
+  const totals = await campaign({
+    plans,
+    failuresMax,
+    untilMs: beganMs + durationMs,
+    ...(threads !== undefined && { threads }),
+    onRun: (_, sofar) => bar.update(sofar.runs, figuresOf(sofar)),
+  });
+  bar.stop();
+  console.log(faultTable(new Map([...totals.faults].toSorted(([a], [b]) => (a < b ? -1 : 1)))));
+  reportMissing(totals);
+  for (const failed of totals.failed) await reportFailed(failed);
+  if (totals.failed.length > 0) process.exitCode = EXIT_VIOLATION;
+  console.log(summaryOf(totals, Date.now() - beganMs));
+}
+
+function reportMissing(totals: CampaignTotals): void {
+  if (totals.runs < RUNS_WITH_ALL_FAULTS) return;
+  const missing = missingFaults(totals.faults);
+  for (const fault of missing) console.error(`never happened: ${fault}`);
+  if (missing.length > 0) process.exitCode = EXIT_VIOLATION;
+}
+
+async function reportFailed(failed: Played): Promise<void> {
+  const { seed } = failed.plan;
+  console.error(`\nseed ${seed}: ${failed.violations.length} violations`);
+  for (const line of violationLines(failed)) console.error(line);
+  const release = await releaseOfToday();
+  const smallest = await shrunk(failed, async (plan) => await play(plan, release));
+  const lines: string[] = [];
+  const { violations } = await play(smallest.plan, release, (line) => lines.push(line));
+  mkdirSync(FOLDER, { recursive: true });
+  const path = `${FOLDER}/${seed}.trace`;
+  const text = violationLines({ ...smallest, violations }).join("\n");
+  writeFileSync(path, `${JSON.stringify(smallest.plan)}\n${lines.join("\n")}\n${text}\n`);
+  console.error(`repeat it:          npm run simulate -- --seed ${seed} --trace`);
+  console.error(
+    `repeat it, shrunk:  npm run simulate -- --plan '${writePlan(smallest.plan)}' --trace`,
+  );
+  console.error(`the trace of the shrunk run is ${path}, ${lines.length} lines; its end:`);
+  for (const line of lines.slice(-LINES_PRINTED)) console.error(line);
+  console.error(text);
+}
+
+function summaryOf(totals: CampaignTotals, tookMs: number): string {
+  const { runs, simulatedMs, operations, failed } = totals;
+  return (
+    `${runs} runs in ${(tookMs / 1000).toFixed(0)} s: ${(simulatedMs / HOUR_MS).toFixed(1)} simulated hours, ` +
+    `${operations} operations, ${faultsOf(totals)} faults; ${failed.length} runs with violations`
+  );
+}
+
+const faultsOf = ({ faults }: CampaignTotals): number =>
+  [...faults.values()].reduce((sum, count) => sum + count, 0);
