@@ -7,7 +7,6 @@ import { cpSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
-const SHARD_FOLDER = "v3/do/throttr-edge-Shard";
 const DATABASE_SUFFIX = ".sqlite";
 /** The platform's own. */
 const METADATA = "metadata.sqlite";
@@ -20,11 +19,11 @@ export interface Cuts {
 }
 
 /**
- * @param stateFolder what no server works on at present
+ * @param shardsFolder databases that no server works on at present
  * @param copyFolder where there is room for a copy; removed afterwards
  */
-export function inspectCuts(stateFolder: string, copyFolder: string): Cuts {
-  cpSync(join(stateFolder, SHARD_FOLDER), copyFolder, { recursive: true });
+export function inspectCuts(shardsFolder: string, copyFolder: string): Cuts {
+  cpSync(shardsFolder, copyFolder, { recursive: true });
   try {
     const shards = readdirSync(copyFolder)
       .filter((name) => name.endsWith(DATABASE_SUFFIX) && name !== METADATA)

@@ -10,7 +10,7 @@ import { protocolByName } from "../../src/wire/throttr/protocol.ts";
 import { Client } from "./client.ts";
 import { inspectCuts } from "./cuts.ts";
 import { Random } from "./random.ts";
-import { Site } from "./site.ts";
+import { SERVER_DEFAULT, Site } from "./site.ts";
 import { withTimeout } from "./timeout.ts";
 import { createShared, verify, type Verdict } from "./verify.ts";
 import { CrashViolation } from "./violation.ts";
@@ -46,6 +46,7 @@ export interface CrashTotals {
  * @param seed decides on the requests, the depths and the time until each kill. How far the server has
  * come by then is not in our hands, so the same seed repeats the load and not the outcome
  * @param log takes one line a round
+ * @param server how the server is run; 4 shards under `wrangler dev` unless given
  * @throws CrashViolation that names the keys, what they might have been, and what was found
  *
  * @example
@@ -55,8 +56,9 @@ export async function crashRounds(
   rounds: number,
   seed: number,
   log: (line: string) => void,
+  server = SERVER_DEFAULT,
 ): Promise<CrashTotals> {
-  const site = await Site.create();
+  const site = await Site.create(server);
   const dispose = (): void => site.dispose();
   process.once("exit", dispose);
   try {
@@ -102,7 +104,7 @@ class Rounds {
     const loadMs = new Random(this.#seed, round).between(LOAD_MS_MIN, LOAD_MS_MAX);
     const acknowledgedWrites = await this.#loadAndKill(round, loadMs);
     const inDoubt = this.#works.flatMap(ownKeysOf).reduce((sum, key) => sum + key.inDoubt, 0);
-    const { completed, underWay } = inspectCuts(site.stateFolder, site.copyFolder);
+    const { completed, underWay } = inspectCuts(site.shardsFolder, site.copyFolder);
     await site.start();
     const { verifiedKeys, violations } = await this.#verify(round);
     this.#report(`round ${round}, after the crash`, violations);

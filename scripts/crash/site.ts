@@ -1,24 +1,12 @@
-/**
- * Where a crash test takes place: a temporary folder, spare ports, and the server that is killed.
- *
- * The Worker is built once, so that every start runs the same code whatever happens to the sources
- * meanwhile.
- */
-import { spawnSync } from "node:child_process";
+/** Where a crash test takes place: a temporary folder, spare ports, and the server that is killed. */
 import { randomInt } from "node:crypto";
-import {
-  closeSync,
-  mkdirSync,
-  mkdtempSync,
-  openSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { configWithPorts, ROOT, startServer, waitUntilReady, type Server } from "../server.ts";
+import type { Launch, Launcher, Running, ServerKind } from "./launcher.ts";
+import { ServeLauncher } from "./serve-launcher.ts";
+import { StartLauncher } from "./start-launcher.ts";
 import { CrashViolation } from "./violation.ts";
 
 /** Ports below those that the system gives to outgoing connections; a block of ten for each run. */
@@ -30,30 +18,59 @@ const HTTP_OFFSET = 9;
 /** Offsets of the TCP ports, as in the project's configuration. */
 const TCP_OFFSETS = [0, 1, 2, 4, 8] as const;
 const TCP_BASE = 9000;
+/** A single shard has room for all keys at their largest, 102 MiB: a shard that is full refuses new ones. */
+const SHARD_BYTES_MAX = 112 << 20;
 const LOG_TAIL_CHARACTERS = 2000;
+
+/** The server of a crash test. */
+export interface ServerChoice {
+  readonly kind: ServerKind;
+  /** The variable `SHARDS`. */
+  readonly shards: number;
+}
+
+export const SERVER_DEFAULT: ServerChoice = { kind: "start", shards: 4 };
 
 export class Site {
   readonly folder: string;
   readonly #portBase: number;
-  #server: Server | null = null;
+  readonly #launcher: Launcher;
+  #server: Running | null = null;
+  /** What the server that was started last has printed. */
+  #log = (): string => "";
   #isDisposed = false;
 
-  static async create(): Promise<Site> {
-    return new Site(await findPortBlock());
+  static async create(server = SERVER_DEFAULT): Promise<Site> {
+    return new Site(await findPortBlock(), server);
   }
 
-  private constructor(portBase: number) {
+  private constructor(portBase: number, { kind, shards }: ServerChoice) {
     this.#portBase = portBase;
     this.folder = mkdtempSync(join(tmpdir(), "throttr-crash-"));
     mkdirSync(this.#temporaryFolder);
+    const launch: Launch = {
+      httpPort: portBase + HTTP_OFFSET,
+      tcpPorts: Object.fromEntries(
+        TCP_OFFSETS.map((offset) => [TCP_BASE + offset, portBase + offset]),
+      ),
+      variables: {
+        DURABILITY: "strict",
+        SHARDS: String(shards),
+        SHARD_BYTES_MAX: String(SHARD_BYTES_MAX),
+      },
+      buildFolder: this.folder,
+      stateFolder: join(this.folder, "state"),
+      environment: this.#environment,
+    };
+    this.#launcher = kind === "start" ? new StartLauncher(launch) : new ServeLauncher(launch);
   }
 
-  /** Where the server keeps its data. */
-  get stateFolder(): string {
-    return join(this.folder, "state");
+  /** Where the databases of the shards are. */
+  get shardsFolder(): string {
+    return this.#launcher.shardsFolder;
   }
 
-  /** Where its data may be copied to. */
+  /** Where they may be copied to. */
   get copyFolder(): string {
     return join(this.folder, "copy");
   }
@@ -68,22 +85,9 @@ export class Site {
     return `http://127.0.0.1:${this.#portBase + HTTP_OFFSET}`;
   }
 
-  /** Builds the Worker. Nothing else runs meanwhile. */
+  /** Builds the server. Nothing else runs meanwhile. */
   build(): void {
-    const config = this.#writeConfig("build.toml", join(ROOT, "src/worker/index.ts"));
-    const { status, stderr, stdout } = spawnSync(
-      process.execPath,
-      [
-        join(ROOT, "node_modules/wrangler/bin/wrangler.js"),
-        "deploy",
-        "--dry-run",
-        `--outdir=${join(this.folder, "worker")}`,
-        `--config=${config}`,
-      ],
-      { cwd: ROOT, encoding: "utf8", env: { ...process.env, ...this.#environment } },
-    );
-    if (status !== 0) throw new Error(`the Worker could not be built:\n${stdout}${stderr}`);
-    this.#writeConfig("wrangler.toml", join(this.folder, "worker/index.js"), "no_bundle = true\n");
+    this.#launcher.build();
   }
 
   /**
@@ -93,26 +97,11 @@ export class Site {
    */
   async start(): Promise<void> {
     if (this.#isDisposed) throw new Error("the crash test has ended");
-    const log = openSync(this.#logPath, "w");
-    const server = startServer({
-      config: join(this.folder, "wrangler.toml"),
-      port: this.#portBase + HTTP_OFFSET,
-      persistTo: this.stateFolder,
-      variables: {
-        ACCESS: "open",
-        DURABILITY: "strict",
-      },
-      environment: this.#environment,
-      stdio: ["ignore", log, log],
-    });
+    const server = this.#launcher.start();
     this.#server = server;
-    closeSync(log);
-    const ended = new Promise<never>((_, reject) => {
-      server.process.once("exit", () => reject(new Error("the server ended while it started")));
-    });
-    const tcpPorts = TCP_OFFSETS.map((offset) => this.#portBase + offset);
+    this.#log = () => server.log();
     try {
-      await Promise.race([waitUntilReady(this.#portBase + HTTP_OFFSET, tcpPorts), ended]);
+      await server.ready();
     } catch (error) {
       const text = `the server did not start: ${String(error)}; its log ends with:\n`;
       throw new CrashViolation(text + this.logTail(), { cause: error });
@@ -127,7 +116,7 @@ export class Site {
 
   /** The last words of the server that was started last. */
   logTail(): string {
-    return readFileSync(this.#logPath, "utf8").slice(-LOG_TAIL_CHARACTERS);
+    return this.#log().slice(-LOG_TAIL_CHARACTERS);
   }
 
   /** Ends the server and removes the folder, at once: also fit for a process that is about to exit. */
@@ -141,10 +130,6 @@ export class Site {
     return join(this.folder, "temporary");
   }
 
-  get #logPath(): string {
-    return join(this.folder, "server.log");
-  }
-
   /** What a killed server leaves in shared places goes to the run's folder, and nothing leaves the machine. */
   get #environment(): Record<string, string> {
     return {
@@ -156,14 +141,6 @@ export class Site {
       CLOUDFLARE_CF_FETCH_ENABLED: "false",
       CI: "true",
     };
-  }
-
-  #writeConfig(name: string, main: string, head = ""): string {
-    const ports = TCP_OFFSETS.map((offset) => [TCP_BASE + offset, this.#portBase + offset]);
-    const config = configWithPorts(Object.fromEntries(ports) as Record<number, number>, main);
-    const path = join(this.folder, name);
-    writeFileSync(path, head + config);
-    return path;
   }
 }
 
