@@ -3,7 +3,7 @@
  * the faults cease, every client ends what it has begun, what is left is read, and the checkers judge what was seen.
  */
 import { callLines } from "./call-lines.ts";
-import { ClockHistory } from "./checks/clocks.ts";
+import type { ClockHistory } from "./checks/clocks.ts";
 import { Moments, type Violation } from "./checks/history.ts";
 import { Random } from "./kernel/random.ts";
 import { Trace } from "./kernel/trace.ts";
@@ -12,9 +12,9 @@ import { Cluster, type Release } from "./platform/cluster.ts";
 import { Door } from "./platform/door.ts";
 import type { Faults } from "./platform/faults.ts";
 import { LifeOver } from "./platform/life.ts";
-import type { SimulatedObject } from "./platform/object.ts";
 import { RunningLife } from "./platform/running-life.ts";
 import { Machine } from "./platform/site.ts";
+import { Witness } from "./witness.ts";
 import { sizesOf, type Sizes } from "./platform/sizes.ts";
 import * as production from "../../src/engine/sizes.ts";
 
@@ -54,7 +54,8 @@ export class World {
   readonly moments: Moments;
   /** Sizes of the server in this run. */
   readonly sizes: Sizes;
-  readonly clocks = new ClockHistory();
+  /** What befell objects and connections, for checkers. */
+  readonly witness: Witness;
   readonly violations: Violation[] = [];
   /** Clients end what they have begun, and begin nothing new. */
   isClosing = false;
@@ -78,6 +79,7 @@ export class World {
     const sizes = sizesOf(this.random.fork("sizes"));
     this.sizes = { ...production, ...sizes };
     this.#clients = new Machine(this.time, "clients");
+    this.witness = new Witness(this.moments);
     this.cluster = new Cluster({
       time: this.time,
       trace: this.trace,
@@ -87,9 +89,14 @@ export class World {
       variables: options.variables,
       machines: options.machines,
       sizes,
-      onStart: (object) => this.#noteClock(object),
+      watcher: this.witness,
     });
     for (let i = 0; i < options.doors; i++) this.openDoor();
+  }
+
+  /** What the clocks of objects have shown. */
+  get clocks(): ClockHistory {
+    return this.witness.facts.clocks;
   }
 
   /** An isolate of the Worker more. */
@@ -111,12 +118,8 @@ export class World {
   setClock(machine: Machine, offsetMs: number): void {
     machine.offsetMs = offsetMs;
     for (const object of this.cluster.objects) {
-      if (object.life?.machine === machine) this.#noteClock(object);
+      if (object.life?.machine === machine) this.witness.noteClock(object, this.time.nowMs);
     }
-  }
-
-  #noteClock({ className, name, life }: SimulatedObject): void {
-    this.clocks.set(`${className} ${name}`, this.time.nowMs, life!.machine.offsetMs);
   }
 
   /** A number that no other connection or body of this run has. */
@@ -153,6 +156,7 @@ export class World {
       this.start(`finish of ${workload.name}`, async (life) => await workload.finish?.(this, life));
     }
     this.#untilEnded();
+    this.witness.addConnections();
     if (this.violations.length === 0) {
       for (const workload of workloads) this.violations.push(...workload.check(this));
     }

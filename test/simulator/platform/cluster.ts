@@ -3,7 +3,13 @@ import { Disk } from "./disk/disk.ts";
 import type { Faults } from "./faults.ts";
 import { Isolate } from "./isolate.ts";
 import { Network } from "./net/network.ts";
-import { ObjectLife, SimulatedObject, type ObjectHost, type ObjectInstance } from "./object.ts";
+import {
+  ObjectLife,
+  SimulatedObject,
+  type ObjectHost,
+  type ObjectInstance,
+  type Watcher,
+} from "./object.ts";
 import type { Bundle } from "./realm.ts";
 import type { RunningLife } from "./running-life.ts";
 import { Machine, type Site } from "./site.ts";
@@ -40,8 +46,7 @@ export interface ClusterOptions {
   readonly machines: number;
   /** Sizes of the production code that differ from its own, in all isolates alike. */
   readonly sizes?: Partial<Sizes>;
-  /** An object begins a new life, perhaps on another machine. */
-  readonly onStart?: (object: SimulatedObject) => void;
+  readonly watcher?: Watcher;
 }
 
 export class Cluster implements ObjectHost {
@@ -54,7 +59,7 @@ export class Cluster implements ObjectHost {
   /** Those that run; objects of one machine share one. */
   readonly #isolates: Isolate[] = [];
   readonly #sizes: Partial<Sizes>;
-  readonly #onStart: (object: SimulatedObject) => void;
+  readonly watcher: Watcher;
   readonly #forObjects = new Map<Machine, Isolate>();
   #isolateCount = 0;
 
@@ -70,7 +75,7 @@ export class Cluster implements ObjectHost {
     this.#bindings = options.bindings ?? SERVER_BINDINGS;
     this.#variables = options.variables;
     this.#sizes = options.sizes ?? {};
-    this.#onStart = options.onStart ?? (() => {});
+    this.watcher = options.watcher ?? {};
   }
 
   /** All objects that have been asked for so far. */
@@ -144,7 +149,7 @@ export class Cluster implements ObjectHost {
       ctx: object,
       env: object,
     ) => ObjectInstance;
-    this.#onStart(object);
+    this.watcher.onStart?.(object, life);
     return new Class(this.#contextOf(object, life), this.environmentOf(life));
   }
 

@@ -12,6 +12,7 @@ import { endAllOf } from "./net/endings.ts";
 import { HibernatingSockets, type SocketHandlers } from "./net/hibernation.ts";
 import { makeBlob } from "./net/network.ts";
 import type { SimRequest, SimResponse } from "./net/messages.ts";
+import type { SocketEnd } from "./net/socket-end.ts";
 
 /** Something that comes from outside, and is the object's next event. */
 export interface Incoming {
@@ -191,12 +192,25 @@ export class ObjectLife extends RunningLife {
   }
 }
 
+/** Hears what befalls objects. */
+export interface Watcher {
+  /** An object begins a new life, perhaps on another machine. */
+  onStart?(object: SimulatedObject, life: ObjectLife): void;
+  /** @param isReset false for one that was put to sleep */
+  onEnd?(object: SimulatedObject, life: ObjectLife, isReset: boolean): void;
+  /** The life is no longer the object's, and goes on. */
+  onPartition?(object: SimulatedObject, life: ObjectLife): void;
+  /** The object has accepted a hibernating socket. */
+  onSocket?(object: SimulatedObject, end: SocketEnd): void;
+}
+
 /** How an object is made, and what it lives on. */
 export interface ObjectHost {
   readonly site: Site;
   /** The isolate that a new life begins in. */
   isolateFor(object: SimulatedObject): Isolate;
   construct(object: SimulatedObject, life: ObjectLife): ObjectInstance;
+  readonly watcher: Watcher;
 }
 
 export class SimulatedObject {
@@ -231,6 +245,7 @@ export class SimulatedObject {
           return host.site.time.nowMs;
         },
         wake: (what, event) => this.#deliverSocketEvent(what, event),
+        onAccepted: (end) => host.watcher.onSocket?.(this, end),
       },
       makeBlob,
     );
@@ -245,6 +260,7 @@ export class SimulatedObject {
     const { life, disk } = this;
     if (life === null || !life.isReady) return;
     this.#host.site.trace.note("partition", life.name);
+    this.#host.watcher.onPartition?.(this, life);
     this.life = null;
     disk.onAlarmChanged = () => {};
     this.disk = disk.handOver(this.#host.site.random);
@@ -281,6 +297,7 @@ export class SimulatedObject {
 
   /** A life has ended by a crash, an abort or a failed commit. */
   lose(life: ObjectLife): void {
+    this.#host.watcher.onEnd?.(this, life, true);
     if (this.life !== life) return;
     this.life = null;
     this.sockets.loseAll();
@@ -289,6 +306,7 @@ export class SimulatedObject {
 
   /** A life was put to sleep: what it wrote is durable, and its sockets stay. */
   forget(life: ObjectLife): void {
+    this.#host.watcher.onEnd?.(this, life, false);
     if (this.life === life) this.life = null;
   }
 

@@ -3,7 +3,8 @@
  * fails that is not answered, and every later one by the same stub; a new stub finds the next life.
  */
 import { clone, cloneError } from "./clone.ts";
-import { SimRequest, type SimRequestInit, type SimResponse } from "./net/messages.ts";
+import { SimRequest, SimResponse, type SimRequestInit } from "./net/messages.ts";
+import { endOf } from "./net/web-socket.ts";
 import { resultOf, type ObjectLife, type SimulatedObject } from "./object.ts";
 import { lostConnection, type RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
@@ -101,7 +102,7 @@ class Channel {
         const give = (outcome: { value: unknown } | { error: Error }): void => {
           life.whenDurable(() => {
             end();
-            if (isAnswerLost) this.#loseAnswer(method, settle);
+            if (isAnswerLost) this.#loseAnswer(method, settle, outcome);
             else settle(outcome);
           });
         };
@@ -118,7 +119,12 @@ class Channel {
     });
   }
 
-  #loseAnswer(method: string, settle: Pending["settle"]): void {
+  #loseAnswer(
+    method: string,
+    settle: Pending["settle"],
+    outcome: { value: unknown } | { error: Error },
+  ): void {
+    if ("value" in outcome && outcome.value instanceof SimResponse) dropSocketOf(outcome.value);
     this.#site.trace.note("answer lost", this.#caller.name, this.#target.name, method);
     this.#break(lostConnection());
     settle({ error: lostConnection() });
@@ -147,6 +153,11 @@ class Channel {
     this.#lastAnswerMs = Math.max(this.#lastAnswerMs, time.nowMs + faults.latencyMs("object"));
     return this.#lastAnswerMs - time.nowMs;
   }
+}
+
+/** A WebSocket that never reaches its peer. */
+function dropSocketOf({ webSocket }: SimResponse): void {
+  if (webSocket !== null) endOf(webSocket).abandon();
 }
 
 function tried<T>(make: () => T): { value: T } | { error: Error } {

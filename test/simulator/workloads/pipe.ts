@@ -6,7 +6,7 @@ import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { World } from "../world.ts";
 import type { Answer } from "./port.ts";
-import { openWire, type Protocol, type Wire, type WireKind } from "./wire.ts";
+import { addressOf, openWire, type Protocol, type Wire, type WireKind } from "./wire.ts";
 
 /** A frame to be sent. */
 export interface Sent {
@@ -53,6 +53,7 @@ export class Pipe {
     this.#events = events;
     this.kind = options.kind;
     this.connection = options.connection;
+    world.witness.dial(options.connection, addressOf(options.connection));
     this.#wire = openWire(world, client, random, options, {
       onBytes: (bytes) => this.#read(bytes),
       onEnd: (reason, wasOpen) => this.#end(reason, wasOpen),
@@ -80,12 +81,14 @@ export class Pipe {
   end(): void {
     if (this.isOver) return;
     this.isOver = true;
+    this.#world.witness.noteEnd(this.connection);
     this.#wire.end();
   }
 
   /** Gives the connection up without a word. */
   destroy(): void {
     if (this.#hasEnded) return;
+    this.#world.witness.noteEnd(this.connection);
     this.#wire.destroy();
     this.#end("given up", true);
   }

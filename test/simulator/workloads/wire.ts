@@ -97,12 +97,16 @@ function openTcp(
     isOver = true;
     events.onEnd(reason, true);
   };
+  const { witness } = world;
   const tcp = connectTcp(
     world.cluster.site.network,
     client,
     { enter: (event) => world.door(random).enterTcp(event) },
     {
-      onBytes: (bytes) => events.onBytes(bytes),
+      onBytes: (bytes) => {
+        witness.noteOpen(connection);
+        events.onBytes(bytes);
+      },
       onEnd: () => {
         tcp.end();
         end("the server has ended the connection");
@@ -114,6 +118,7 @@ function openTcp(
       remoteAddress: `${addressOf(connection)}:${1024 + (connection % 60_000)}`,
     },
   );
+  tcp.link.whenOver(() => witness.noteEnd(connection));
   return {
     write: (bytes) => tcp.write(bytes),
     end: () => tcp.end(),
@@ -137,7 +142,10 @@ function openSocket(
     return await exchange(world.cluster.site.network, client, door, request);
   };
   const url = `wss://edge.example${protocol.path}`;
-  return new ClientWebSocket(client, dial, url, subprotocols);
+  const socket = new ClientWebSocket(client, dial, url, subprotocols);
+  socket.addEventListener("open", () => world.witness.noteOpen(connection));
+  socket.addEventListener("close", () => world.witness.noteEnd(connection));
+  return socket;
 }
 
 /** Messages are a stream of bytes: a frame may be cut anywhere. */

@@ -26,6 +26,8 @@ export interface SleepingObject {
   wake(what: string, event: (handlers: SocketHandlers, life: Life) => unknown): void;
   /** True time, ms since the epoch, as the runtime's clock shows it. */
   readonly clockMs: number;
+  /** The object has accepted a socket. */
+  onAccepted?(end: SocketEnd): void;
 }
 
 /** `new WebSocketRequestResponsePair(request, response)`. */
@@ -104,6 +106,7 @@ export class HibernatingSockets {
     };
     this.#all.set(end, socketOf);
     this.#handlesOfLife(life).set(end, socket);
+    this.#object.onAccepted?.(end);
     end.use(this.#userOf(socketOf));
   }
 

@@ -71,12 +71,19 @@ export class Link<Message> {
   /** By the side that sends. */
   readonly #wires: readonly [Wire<Message>, Wire<Message>] = [new Wire(), new Wire()];
   readonly #ports: [Port<Message> | null, Port<Message> | null] = [null, null];
+  readonly #watchers: (() => void)[] = [];
 
   constructor(world: LinkWorld, options: LinkOptions<Message>) {
     this.#world = world;
     this.#options = options;
     this.name = options.name;
     this.latencyMs = options.latencyMs ?? AT_ONCE;
+  }
+
+  /** Tells when the link is cut, abandoned or closed. */
+  whenOver(watcher: () => void): void {
+    if (this.isOver) watcher();
+    else this.#watchers.push(watcher);
   }
 
   attach(side: Side, port: Port<Message>): void {
@@ -190,6 +197,7 @@ export class Link<Message> {
     if (this.isOver) return;
     this.isOver = true;
     this.#options.onOver?.(this);
+    for (const watcher of this.#watchers.splice(0)) watcher();
   }
 
   #arrive(sender: Side): void {

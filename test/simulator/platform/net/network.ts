@@ -56,7 +56,10 @@ export class Network {
     if (end.isAccepted)
       throw new TypeError("Can't return WebSocket in a Response after calling accept().");
     this.carry(end, latencyMs);
-    return new SimWebSocket(to, end, makeBlob);
+    const passed = new SimWebSocket(to, end, makeBlob);
+    // Nobody is left to accept it.
+    if (to.isOver) end.abandon();
+    return passed;
   }
 
   /** What the end of a socket sends and receives takes its time from now on, and faults can act upon it. */

@@ -37,10 +37,11 @@ export class SocketEnd {
   readonly side: Side;
   /** The other end of the pair. */
   peer!: SocketEnd;
-  hasSentClose = false;
-  hasReceivedClose = false;
-  /** The other end is gone: what is sent vanishes. */
-  isLost = false;
+  /** Hears once that this end has sent or received a close, or is lost. */
+  onEnding: (() => void) | null = null;
+  #hasSentClose = false;
+  #hasReceivedClose = false;
+  #isLost = false;
   /** V8's serialization; null without one. */
   attachment: Uint8Array | null = null;
   /** What came before anything accepted this end; null for its loss. */
@@ -63,6 +64,34 @@ export class SocketEnd {
     ends[0].peer = ends[1];
     ends[1].peer = ends[0];
     return ends;
+  }
+
+  get hasSentClose(): boolean {
+    return this.#hasSentClose;
+  }
+
+  set hasSentClose(value: boolean) {
+    this.#hasSentClose = value;
+    this.#noteEnding();
+  }
+
+  get hasReceivedClose(): boolean {
+    return this.#hasReceivedClose;
+  }
+
+  set hasReceivedClose(value: boolean) {
+    this.#hasReceivedClose = value;
+    this.#noteEnding();
+  }
+
+  /** The other end is gone: what is sent vanishes. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
+  set isLost(value: boolean) {
+    this.#isLost = value;
+    this.#noteEnding();
   }
 
   get isAccepted(): boolean {
@@ -113,6 +142,11 @@ export class SocketEnd {
   abandon(): void {
     this.isLost = true;
     this.link.abandon(this.side);
+  }
+
+  #noteEnding(): void {
+    this.onEnding?.();
+    this.onEnding = null;
   }
 
   #take(frame: Frame | null): void {

@@ -236,7 +236,7 @@ export interface TcpEvents {
 
 /** A client's end of a connection. Bytes can be written at once. */
 export class TcpClient {
-  readonly link: Pick<Link<never>, "cut" | "stall" | "resume" | "isOver" | "name">;
+  readonly link: Pick<Link<never>, "cut" | "stall" | "resume" | "isOver" | "name" | "whenOver">;
   readonly #side: TcpSide;
   readonly #events: TcpEvents;
   /** Ends the pause of the reader; null while it reads. */

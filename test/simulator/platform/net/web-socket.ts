@@ -116,7 +116,7 @@ export class SimWebSocket {
   /** A new copy for each call; null without an attachment. */
   deserializeAttachment(): unknown {
     this.#life.call("socket.deserializeAttachment");
-    return this.#end.attachment === null ? null : deserialize(this.#end.attachment);
+    return attachmentOf(this.#end);
   }
 
   #assertAccepted(): void {
@@ -193,6 +193,11 @@ function serialize(value: unknown): Uint8Array {
   serializer.writeHeader();
   serializer.writeValue(value);
   return serializer.releaseBuffer();
+}
+
+/** What code has left with a socket. */
+export function attachmentOf({ attachment }: SocketEnd): unknown {
+  return attachment === null ? null : deserialize(attachment);
 }
 
 function deserialize(bytes: Uint8Array): unknown {

@@ -1,0 +1,140 @@
+/**
+ * Notes what checkers must know of a run beside what clients saw: the lives of objects, their clocks, second copies of them, and
+ * when each connection lived for the server. It knows connections by the addresses of their clients.
+ */
+import type { Moment, Moments } from "./checks/history.ts";
+import { earlier, NEVER } from "./checks/order.ts";
+import { World, type Connection, type Ending } from "./checks/world.ts";
+import type { SocketEnd } from "./platform/net/socket-end.ts";
+import { attachmentOf } from "./platform/net/web-socket.ts";
+import type { ObjectLife, SimulatedObject, Watcher } from "./platform/object.ts";
+
+/** Of what a Hub leaves with each socket. */
+interface Attachment {
+  readonly id: Uint8Array;
+  readonly ip: string;
+}
+
+/** A connection as a Hub had it. */
+interface Hosted {
+  readonly hub: string;
+  readonly end: SocketEnd;
+  /** Its link was cut or closed, or its Hub has ended it. */
+  endBegun: Moment | null;
+  /** Its Hub knows that it has ended, or is no more. */
+  ended: Moment | null;
+}
+
+/** A connection as its client has it. */
+interface Dialed {
+  readonly number: number;
+  readonly address: string;
+  readonly begun: Moment;
+  opened: Moment | null;
+  endBegun: Moment | null;
+}
+
+export class Witness implements Watcher {
+  readonly facts = new World();
+  readonly #moments: Moments;
+  readonly #lives = new Map<
+    ObjectLife,
+    { begun: Moment; ended: Moment | null; isReset: boolean }
+  >();
+  readonly #copies = new Map<ObjectLife, { object: string; asOf: Moment; until: Moment }>();
+  readonly #hosted: Hosted[] = [];
+  readonly #dialed = new Map<number, Dialed>();
+
+  constructor(moments: Moments) {
+    this.#moments = moments;
+  }
+
+  /** The clock of an object shows what that of its machine does. */
+  noteClock(object: SimulatedObject, nowMs: number): void {
+    this.facts.clocks.set(nameOf(object), nowMs, object.life!.machine.offsetMs);
+  }
+
+  onStart(object: SimulatedObject, life: ObjectLife): void {
+    const begun = this.#moments.now();
+    const span = { begun, ended: null, isReset: false };
+    this.#lives.set(life, span);
+    this.facts.addLife(nameOf(object), span);
+    this.noteClock(object, begun.ms);
+  }
+
+  onEnd(_object: SimulatedObject, life: ObjectLife, isReset: boolean): void {
+    const ended = this.#moments.now();
+    const copy = this.#copies.get(life);
+    if (copy !== undefined) copy.until = ended;
+    // A life that has crashed before its constructor has no span.
+    else Object.assign(this.#lives.get(life) ?? {}, { ended, isReset });
+  }
+
+  onPartition(object: SimulatedObject, life: ObjectLife): void {
+    const asOf = this.#moments.now();
+    Object.assign(this.#lives.get(life)!, { ended: asOf, isReset: true });
+    const copy = { object: nameOf(object), asOf, until: NEVER };
+    this.#copies.set(life, copy);
+    this.facts.addStale(copy);
+  }
+
+  onSocket(object: SimulatedObject, end: SocketEnd): void {
+    const hosted: Hosted = { hub: nameOf(object), end, endBegun: null, ended: null };
+    this.#hosted.push(hosted);
+    end.link.whenOver(() => (hosted.endBegun ??= this.#moments.now()));
+    end.onEnding = () => {
+      hosted.ended = this.#moments.now();
+      hosted.endBegun ??= hosted.ended;
+    };
+  }
+
+  /** A client begins to connect. */
+  dial(number: number, address: string): void {
+    const begun = this.#moments.now();
+    this.#dialed.set(number, { number, address, begun, opened: null, endBegun: null });
+  }
+
+  /** The client has learned that its connection is open. */
+  noteOpen(number: number): void {
+    this.#dialed.get(number)!.opened ??= this.#moments.now();
+  }
+
+  /** The client has begun to end its connection, or has lost it. */
+  noteEnd(number: number): void {
+    this.#dialed.get(number)!.endBegun ??= this.#moments.now();
+  }
+
+  /** Adds all connections to the facts. To be called when the run has ended. */
+  addConnections(): void {
+    const byAddress = new Map<string, Hosted>();
+    for (const hosted of this.#hosted) {
+      const attachment = attachmentOf(hosted.end) as Attachment | null;
+      if (attachment !== null) byAddress.set(attachment.ip, hosted);
+    }
+    for (const dialed of this.#dialed.values()) {
+      this.facts.addConnection(connectionOf(dialed, byAddress.get(dialed.address)));
+    }
+  }
+}
+
+export const nameOf = ({ className, name }: SimulatedObject): string => `${className} ${name}`;
+
+function connectionOf(dialed: Dialed, hosted: Hosted | undefined): Connection {
+  const { number, begun, opened } = dialed;
+  const attachment = hosted === undefined ? null : (attachmentOf(hosted.end) as Attachment);
+  return {
+    number,
+    id: attachment === null ? `none ${number}` : Buffer.from(attachment.id).toString("hex"),
+    hub: hosted?.hub ?? "none",
+    begun,
+    opened,
+    ending: endingOf(dialed, hosted),
+  };
+}
+
+function endingOf({ endBegun }: Dialed, hosted: Hosted | undefined): Ending | null {
+  const ends = [endBegun, hosted?.endBegun ?? null].filter((end) => end !== null);
+  if (ends.length === 0) return null;
+  const begun = ends.reduce(earlier);
+  return { begun, ended: hosted === undefined ? begun : hosted.ended };
+}
