@@ -42,15 +42,32 @@ export class ClockHistory {
   /** The least and the greatest time that an object may have had between two moments of true time. */
   spanOf(object: string, beginMs: number, endMs: number): MsSpan {
     let least = Infinity;
-    // An object whose clock was ahead may still have the time that it had then.
-    let greatest = -Infinity;
     for (const { atMs, offsetMs } of this.#stepsOf(object)) {
       if (atMs > endMs) break;
       if (atMs <= beginMs) least = beginMs + offsetMs;
       else least = Math.min(least, atMs + offsetMs);
-      greatest = Math.max(greatest, offsetMs);
     }
-    return { fromMs: Math.floor(least) - ROUNDING_MS, toMs: Math.ceil(endMs + greatest) };
+    const leadMs = this.#leadAt(object, endMs);
+    return { fromMs: Math.floor(least) - ROUNDING_MS, toMs: Math.ceil(endMs + leadMs) };
+  }
+
+  /**
+   * By how much an object's time may be ahead of true time: where its clock went back, what it was ahead by goes on, and shrinks
+   * at a tenth of the pace; a step forwards comes on top, as the object can't know that its clock is right again.
+   */
+  #leadAt(object: string, ms: number): number {
+    let leadMs = -Infinity;
+    let last: Step | null = null;
+    for (const step of this.#stepsOf(object)) {
+      if (step.atMs > ms) break;
+      if (last !== null) {
+        const forwardsMs = Math.max(0, step.offsetMs - last.offsetMs);
+        leadMs = leadAfter(leadMs, last, step.atMs) + forwardsMs;
+      }
+      leadMs = Math.max(leadMs, step.offsetMs);
+      last = step;
+    }
+    return last === null ? 0 : leadAfter(leadMs, last, ms);
   }
 
   /** How much of an object's time may have passed from a moment of one span of true time to a later one of another span. */
@@ -74,4 +91,10 @@ export class ClockHistory {
   #stepsOf(object: string): readonly Step[] {
     return this.#steps.get(object) ?? RIGHT;
   }
+}
+
+/** What is left of a lead when no step has happened since the last one. */
+function leadAfter(leadMs: number, { atMs, offsetMs }: Step, ms: number): number {
+  if (leadMs <= offsetMs) return leadMs;
+  return Math.max(offsetMs, leadMs - (ms - atMs) * (1 - SLEWED_PACE));
 }

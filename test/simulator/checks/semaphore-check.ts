@@ -344,12 +344,15 @@ export class SemaphoreCheck {
   }
 
   #describeHolders(at: Moment): string {
-    const held: string[] = [];
+    const rows: { readonly low: number; readonly text: string }[] = [];
     for (const { name, held: bounds } of this.#holders) {
       for (const { low, high } of bounds.between(at, at)) {
-        if (high > 0) held.push(`${name} holds ${low === high ? low : `${low} to ${high}`}`);
+        if (high === 0) continue;
+        rows.push({ low, text: `${name} holds ${low === high ? low : `${low} to ${high}`}` });
       }
     }
+    // Those that hold something for sure say the most.
+    const held = rows.toSorted((a, b) => b.low - a.low).map(({ text }) => text);
     if (held.length === 0) return "there was no holder";
     const more = held.length > SHOWN_HOLDERS ? ` and ${held.length - SHOWN_HOLDERS} more` : "";
     return `at ${describeMoment(at)} ${held.slice(0, SHOWN_HOLDERS).join(", ")}${more}`;

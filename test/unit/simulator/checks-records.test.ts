@@ -597,8 +597,15 @@ describe("the clocks of objects", () => {
 
   it("a step forwards within a span widens it, and so does one backwards", () => {
     expect(clocks.spanOf("shard 0", 900, 1100)).toEqual({ fromMs: 898, toMs: 1600 });
-    expect(clocks.spanOf("shard 0", 1900, 2100)).toEqual({ fromMs: 1798, toMs: 2600 });
-    expect(clocks.spanOf("shard 0", 3000, 3000)).toEqual({ fromMs: 2798, toMs: 3500 });
+    expect(clocks.spanOf("shard 0", 1900, 2100)).toEqual({ fromMs: 1798, toMs: 2590 });
+    expect(clocks.spanOf("shard 0", 3000, 3000)).toEqual({ fromMs: 2798, toMs: 3400 });
+  });
+
+  it("a clock that goes back and forwards again adds to what the object is ahead by, which shrinks slowly", () => {
+    const again = clockOf([1000, 500], [2000, -200], [3000, 500]);
+    expect(again.spanOf("shard 0", 3000, 3000).toMs).toBe(3000 + 400 + 700);
+    expect(again.spanOf("shard 0", 4000, 4000).toMs).toBe(4000 + 1000);
+    expect(again.spanOf("shard 0", 90_000, 90_000).toMs).toBe(90_500);
   });
 
   it("time that passed jumps with a step forwards, stands still at one backwards, and is slow after it", () => {
