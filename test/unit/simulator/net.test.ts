@@ -813,6 +813,20 @@ describe("an isolate that crashes", () => {
   );
 
   test(
+    "loses a WebSocket that is given up on its way",
+    simulated((world) => {
+      const [client, server] = world.network.pair(world.life("object"));
+      server.accept();
+      const passed = world.network.passSocket(client, world.life("door"), () => 0);
+      endOf(passed).abandon();
+      const { events } = listen(passed);
+      passed.accept();
+      world.run();
+      expect(events.at(-1)).toBe(`close 1006 ${GONE} false state 3`);
+    }),
+  );
+
+  test(
     "leaves alone the WebSocket that it has passed on",
     simulated((world) => {
       const door = world.life("door");

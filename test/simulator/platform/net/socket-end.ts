@@ -124,6 +124,8 @@ export class SocketEnd {
     this.#forgetHolder();
     this.#user = user;
     for (const frame of this.#early.splice(0)) this.#take(frame);
+    // It was given up on its way here.
+    if (this.isLost) user.onLost();
   }
 
   send(frame: Frame): void {
