@@ -1,0 +1,293 @@
+/**
+ * Clients share semaphores: by their connections, over the yrmcds protocol, and by leases, over all doors. Holders sleep, are cut,
+ * close, and are reset with their Hubs; in the end what nobody holds is free.
+ */
+import { ShardMap } from "../../../src/dispatch/placement.ts";
+import { Keyspace } from "../../../src/wire/keyspace.ts";
+import type { Plan } from "../campaign/plan.ts";
+import { History, type Violation } from "../checks/history.ts";
+import { checkSemaphores } from "../checks/semaphores.ts";
+import type {
+  SemaphoreCall,
+  SemaphoreOperation,
+  SemaphoreOutcome,
+  SemaphoreRules,
+} from "../checks/semaphore-calls.ts";
+import type { Random } from "../kernel/random.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import type { Workload, World } from "../world.ts";
+import { Pipe } from "./pipe.ts";
+import type { Port } from "./port.ts";
+import { bindingPort, httpPort } from "./ports.ts";
+import { callLease, type Told } from "./semaphores/leases.ts";
+import { outcomeOfYrmcds, yrmcdsRequest } from "./semaphores/yrmcds.ts";
+import { gatewayPort, tcpPort, webSocketPort } from "./socket-port.ts";
+import { YRMCDS, type WireKind } from "./wire.ts";
+
+const NAMES = 5;
+const PREFIX = "semaphores:";
+const MAXIMUM = 6;
+const LEASE_MS = { least: 50, most: 120_000 };
+/** Between two requests of a client, in ms. */
+const PAUSE_MS = { least: 0.5, most: 20_000 };
+/** Most requests that a connection sends without waiting for replies. */
+const PIPELINED_MOST = 6;
+/** How often a client ends its connection: with a goodbye, or without one. */
+const END_SHARE = 0.03;
+const DESTROY_SHARE = 0.03;
+/** After so long nothing is left of a request whose connection has ended, or that was given up. */
+const SETTLED_MS = 240_000;
+const WIRES: readonly WireKind[] = ["websocket", "tcp", "gateway"];
+const PORTS = [httpPort, bindingPort, webSocketPort, tcpPort, gatewayPort];
+const DAY_MS = 86_400_000;
+const HOLDER_TIMEOUT_MS = 15_000;
+/** How late alarms, calls and restarts of a run may let the end of a holder be. */
+const SLACK_MS = 240_000;
+
+export class Semaphores implements Workload {
+  readonly name = "semaphores";
+  readonly #plan: Plan;
+  #history!: History<SemaphoreOperation, SemaphoreOutcome>;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+  }
+
+  start(world: World): void {
+    this.#history = new History(world.moments);
+    const { clients, operations } = this.#plan;
+    for (let i = 0; i < clients; i++) {
+      world.start(`semaphores ${i}`, async (life) => {
+        const random = world.random.fork(life.name);
+        const client = { world, life, random, number: i, most: operations / clients };
+        await (random.chance(0.5)
+          ? new ConnectionHolder(client, this.#history).work()
+          : new LeaseHolder(client, this.#history).work());
+      });
+    }
+  }
+
+  /** When the holders of all connections that have ended must have been found out, nothing but leases is held. */
+  async finish(world: World, life: RunningLife): Promise<void> {
+    await life.settled(HOLDER_TIMEOUT_MS + SLACK_MS, "rest", () => {});
+    for (const call of this.#history.calls) {
+      if (call.outcome === "unknown" && call.settled === null) this.#history.settle(call);
+    }
+    const random = world.random.fork("finish of semaphores");
+    const port = httpPort(world, life, random);
+    const calls = new Calls(world, this.#history, -1);
+    const reads: SemaphoreOperation[] = [{ type: "list", prefix: PREFIX, isDump: false }];
+    for (let i = 0; i < NAMES; i++) {
+      reads.push({ type: "get", name: nameOf(i) }, { type: "holders", name: nameOf(i) });
+    }
+    for (const operation of reads) {
+      const told = await calls.lease(port, operation);
+      if (told === "unknown" || told === "refused") throw new Error("the last read failed");
+    }
+  }
+
+  check(world: World): Violation[] {
+    return checkSemaphores(this.#history.calls, world.witness.facts, rulesOf(this.#plan));
+  }
+}
+
+function rulesOf(plan: Plan): SemaphoreRules {
+  const map = new ShardMap("default", plan.shards, "");
+  return {
+    shardOf: (name) => {
+      const bytes = new TextEncoder().encode(name);
+      return `Shard default/${map.shardOf(Keyspace.semaphores, bytes, 0, bytes.length)}`;
+    },
+    wasFull: () => false,
+    statsIntervalMs: DAY_MS,
+    undoneWithinMs: 0,
+    holderTimeoutMs: HOLDER_TIMEOUT_MS,
+    slackMs: SLACK_MS,
+  };
+}
+
+const nameOf = (index: number): string => `${PREFIX}${index}`;
+
+interface Client {
+  readonly world: World;
+  readonly life: RunningLife;
+  readonly random: Random;
+  readonly number: number;
+  /** Requests to make. */
+  readonly most: number;
+}
+
+const pause = async ({ life, random }: Client): Promise<void> =>
+  await life.settled(random.skewed(PAUSE_MS.least, PAUSE_MS.most), "pause", () => {});
+
+/** Notes calls and what they came to. */
+class Calls {
+  readonly #world: World;
+  readonly #history: History<SemaphoreOperation, SemaphoreOutcome>;
+  readonly #client: number;
+  made = 0;
+
+  constructor(
+    world: World,
+    history: History<SemaphoreOperation, SemaphoreOutcome>,
+    client: number,
+  ) {
+    this.#world = world;
+    this.#history = history;
+    this.#client = client;
+  }
+
+  begin(
+    door: Port["door"],
+    connection: number | null,
+    operation: SemaphoreOperation,
+  ): SemaphoreCall {
+    this.made++;
+    this.#world.operations++;
+    return this.#history.begin({ client: this.#client, door, connection, operation });
+  }
+
+  end(call: SemaphoreCall, told: Told): void {
+    if (told !== "unknown") {
+      this.#history.end(call, told);
+      return;
+    }
+    this.#history.giveUp(call);
+    this.#world.time.after(SETTLED_MS, () => this.#history.settle(call));
+  }
+
+  async lease(port: Port, operation: SemaphoreOperation): Promise<Told> {
+    const call = this.begin(port.door, null, operation);
+    const told = await callLease(port, operation);
+    this.end(call, told);
+    return told;
+  }
+}
+
+/** Holds by its connection. */
+class ConnectionHolder {
+  readonly #client: Client;
+  readonly #calls: Calls;
+  readonly #kind: WireKind;
+  #pipe: Pipe | null = null;
+  #opaque = 0;
+
+  constructor(client: Client, history: History<SemaphoreOperation, SemaphoreOutcome>) {
+    this.#client = client;
+    this.#kind = client.random.pick(WIRES);
+    this.#calls = new Calls(client.world, history, client.number);
+  }
+
+  async work(): Promise<void> {
+    const { world, random, most } = this.#client;
+    while (this.#calls.made < most && !world.isClosing) {
+      await pause(this.#client);
+      const pipe = this.#open();
+      const count = 1 + Math.floor(random.skewed(1, PIPELINED_MOST));
+      const answered = this.#send(pipe, count);
+      if (random.chance(END_SHARE)) pipe.end();
+      else if (random.chance(DESTROY_SHARE)) pipe.destroy();
+      if (random.chance(0.7)) await answered;
+    }
+    this.#pipe?.end();
+  }
+
+  #open(): Pipe {
+    const { world, life, random } = this.#client;
+    if (this.#pipe?.isOver === false) return this.#pipe;
+    const connection = world.newConnection();
+    const options = { kind: this.#kind, protocol: YRMCDS, connection };
+    return (this.#pipe = new Pipe(world, life, random, options));
+  }
+
+  /** Several requests back to back. */
+  async #send(pipe: Pipe, count: number): Promise<void> {
+    const { random } = this.#client;
+    const asked = Array.from({ length: count }, () => {
+      const operation = requestOf(random);
+      const opaque = ++this.#opaque;
+      const call = this.#calls.begin(pipe.kind, pipe.connection, operation);
+      return { call, operation, opaque, sent: yrmcdsRequest(operation, opaque) };
+    });
+    const answers = pipe.send(asked.map(({ sent }) => sent));
+    await Promise.all(
+      asked.map(async ({ call, operation, opaque }, i) => {
+        const answer = await answers[i]!;
+        const told =
+          answer.kind === "reply" ? outcomeOfYrmcds(operation, opaque, answer.reply) : answer.kind;
+        this.#calls.end(call, told);
+      }),
+    );
+  }
+}
+
+function requestOf(random: Random): SemaphoreOperation {
+  const name = nameOf(random.int(NAMES));
+  const resources = 1 + random.int(3);
+  const at = random.next();
+  if (at < 0.45) return { type: "acquire", name, resources, maximum: maximumOf(random, resources) };
+  if (at < 0.75) return { type: "release", name, resources: random.int(3) };
+  if (at < 0.93) return { type: "get", name };
+  if (at < 0.97) return { type: "list", prefix: "", isDump: true };
+  return { type: "stats" };
+}
+
+const maximumOf = (random: Random, resources: number): number =>
+  Math.max(resources, 1 + random.int(MAXIMUM));
+
+/** Holds by leases. */
+class LeaseHolder {
+  readonly #client: Client;
+  readonly #calls: Calls;
+  readonly #port: Port;
+  /** That it has asked for, with what it asked. */
+  readonly #leases: { name: string; leaseId: string; resources: number }[] = [];
+
+  constructor(client: Client, history: History<SemaphoreOperation, SemaphoreOutcome>) {
+    const { world, life, random } = client;
+    this.#client = client;
+    this.#calls = new Calls(world, history, client.number);
+    this.#port = random.pick(PORTS)(world, life, random);
+  }
+
+  async work(): Promise<void> {
+    const { world, random, most } = this.#client;
+    while (this.#calls.made < most && !world.isClosing) {
+      await pause(this.#client);
+      await this.#calls.lease(this.#port, this.#next(random));
+    }
+    this.#port.close();
+  }
+
+  #next(random: Random): SemaphoreOperation {
+    const at = random.next();
+    const ttlMs = Math.round(random.skewed(LEASE_MS.least, LEASE_MS.most));
+    const name = nameOf(random.int(NAMES));
+    if (at < 0.15) return { type: "get", name };
+    if (at < 0.2) return { type: "holders", name };
+    if (at < 0.23) return { type: "list", prefix: PREFIX, isDump: false };
+    const known = this.#leases.length > 0 ? random.pick(this.#leases) : null;
+    if (known === null || at < 0.5) {
+      const lease = { name, leaseId: leaseIdOf(random), resources: 1 + random.int(3) };
+      this.#leases.push(lease);
+      return {
+        type: "acquire lease",
+        ...lease,
+        maximum: maximumOf(random, lease.resources),
+        ttlMs,
+      };
+    }
+    const { leaseId } = known;
+    if (at < 0.6) {
+      const maximum = maximumOf(random, known.resources);
+      return { type: "acquire lease", ...known, maximum, ttlMs };
+    }
+    if (at < 0.8) return { type: "renew lease", name: known.name, leaseId, ttlMs };
+    return { type: "release lease", name: known.name, leaseId };
+  }
+}
+
+function leaseIdOf(random: Random): string {
+  const hex = Buffer.from(random.bytes(16)).toString("hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20)}`;
+}
