@@ -16,8 +16,9 @@ interface Step {
 }
 
 /** Objects read whole milliseconds, and a slower pace is rounded to them. */
-const ROUNDING_MS = 2;
-const SLEWED_PACE = 0.9;
+export const ROUNDING_MS = 2;
+/** Of a shard's time while it is ahead of its clock. */
+export const SLEWED_PACE = 0.9;
 const RIGHT: readonly Step[] = [{ atMs: -Infinity, offsetMs: 0 }];
 
 export class ClockHistory {
@@ -49,6 +50,18 @@ export class ClockHistory {
     }
     const leadMs = this.#leadAt(object, endMs);
     return { fromMs: Math.floor(least) - ROUNDING_MS, toMs: Math.ceil(endMs + leadMs) };
+  }
+
+  /** By how much an object's time may have been ahead of its clock between two moments, because that went back. */
+  lagMost(object: string, beginMs: number, endMs: number): number {
+    let most = 0;
+    for (const { atMs, offsetMs } of this.#stepsOf(object)) {
+      if (atMs > endMs) break;
+      const ms = Math.max(atMs, beginMs);
+      const lagMs = Math.max(0, this.#leadAt(object, ms) - offsetMs);
+      most = atMs <= beginMs ? lagMs : Math.max(most, lagMs);
+    }
+    return most === 0 ? 0 : Math.ceil(most) + ROUNDING_MS;
   }
 
   /**

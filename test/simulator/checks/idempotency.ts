@@ -88,7 +88,7 @@ export function checkSameAnswers<Operation extends Onceable, Outcome>(
   const first = new Map<string, Call<Operation, Outcome>>();
   for (const call of calls) {
     const { key, once } = call.operation;
-    if (once === undefined || !isAnswered(call) || isError(call.outcome)) continue;
+    if (once === undefined || !isAnswered(call) || isNotKept(call.outcome)) continue;
     const name = JSON.stringify([key, once]);
     const kept = first.get(name);
     if (kept === undefined || !isSurelyKept(kept, call, terms)) first.set(name, call);
@@ -118,12 +118,9 @@ function isSurelyKept<Operation extends Onceable, Outcome>(
   return elapsed(call.operation.key, span(kept), span(call)).toMs < ttlMs;
 }
 
-/** An error is not kept. Neither says what the answer was. */
-function isError(outcome: unknown): boolean {
-  return (
-    typeof outcome === "object" &&
-    outcome !== null &&
-    "code" in outcome &&
-    outcome.code !== undefined
-  );
+/** Errors and long values are not kept. */
+function isNotKept(outcome: unknown): boolean {
+  if (typeof outcome !== "object" || outcome === null) return false;
+  const { code, record } = outcome as RecordAnswer;
+  return code !== undefined || (record?.value?.length ?? 0) > VALUE_BYTES_KEPT;
 }

@@ -46,7 +46,7 @@ export type Linearization<State, Operation, Outcome> =
   | { readonly verdict: "stuck"; readonly stuck: Stuck<State, Operation, Outcome> };
 
 /** Points of a search before it is given up: some 0.2 s. */
-const POINTS_MAX = 100_000;
+const POINTS_MAX = 20_000;
 const STATES_SHOWN = 5;
 
 interface Entry<Operation, Outcome> {
@@ -275,15 +275,19 @@ class Search<State, Operation, Outcome> {
     return left.every((other) => other >= i || this.#known[other]!.connection !== connection);
   }
 
-  /** Of two equal calls that may both be next, the one that ends first may as well be the first. */
+  /**
+   * Of two equal calls that may both be next, the one that ends first may as well be the first; not of those of a connection,
+   * where others come before them and behind them.
+   */
   #hasEarlierTwin(entry: Entry<Operation, Outcome>, turn: Turn): boolean {
-    const { connection, endTick } = entry;
-    const others = turn.left.map((i) => this.#known[i]!).filter((other) => other !== entry);
-    if (connection !== null && others.some((other) => other.connection === connection))
-      return false;
+    if (entry.connection !== null) return false;
     const twin = this.#twinOf(entry);
     if (twin === null) return false;
-    return others.some((other) => other.endTick < endTick && this.#twinOf(other) === twin);
+    return turn.left.some((i) => {
+      const other = this.#known[i]!;
+      if (other === entry || other.connection !== null) return false;
+      return other.endTick < entry.endTick && this.#twinOf(other) === twin;
+    });
   }
 
   #twinOf(entry: Entry<Operation, Outcome>): string | null {

@@ -19,7 +19,7 @@ import {
   type RecordState,
 } from "../../support/models/record.ts";
 import type { MsSpan } from "../../support/models/span.ts";
-import { ClockHistory } from "./clocks.ts";
+import { type ClockHistory, ROUNDING_MS, SLEWED_PACE } from "./clocks.ts";
 import {
   describeCall,
   isAnswered,
@@ -45,6 +45,8 @@ export interface RecordTerms {
   /** The object that owns a key, as `clocks` names it. */
   readonly objectOf: (key: string) => string;
   readonly idempotencyTtlMs: number;
+  /** Whether an answer may be of a second copy of the key's object, which a partition keeps alive. */
+  readonly mayBeStale?: (object: string, call: RecordCall) => boolean;
 }
 
 export interface RecordsVerdict {
@@ -77,6 +79,32 @@ export function checkRecords(calls: readonly RecordCall[], terms: RecordTerms): 
 
 const READS: readonly string[] = ["query", "get"];
 const isRead = ({ operation }: RecordCall): boolean => READS.includes(operation.name);
+
+/**
+ * Callers get times of the platform's clock. While a shard's time is ahead of it and runs slower, more of that is left of a record
+ * than of the shard's: a ninth more, and no more than the shard is ahead.
+ */
+function byObjectsTime(call: RecordCall, clocks: ClockHistory, object: string): RecordCall {
+  if (!isAnswered(call)) return call;
+  const { begun, ended } = call;
+  const outcome: RecordAnswer = call.outcome;
+  const { record } = outcome;
+  if (record === undefined || record === null || record.left === undefined) return call;
+  const lagMs = clocks.lagMost(object, begun.ms, ended.ms);
+  if (lagMs === 0) return call;
+  const { fromMs, toMs } = record.left;
+  const least = Math.max(fromMs - lagMs, Math.floor(fromMs * SLEWED_PACE)) - ROUNDING_MS;
+  return { ...call, outcome: { ...outcome, record: { ...record, left: { fromMs: least, toMs } } } };
+}
+
+/** What a second copy of an object says of a record may be old; it can change none. So the answer may say nothing. */
+function withoutStale(call: RecordCall): RecordCall {
+  if (!isAnswered(call)) return call;
+  const { success, code } = call.outcome;
+  if (isRead(call) || success === false || code !== undefined)
+    return { ...call, outcome: "refused" };
+  return success === true ? call : { ...call, outcome: "unknown" };
+}
 
 function isReadAtEnd(calls: readonly RecordCall[]): boolean {
   const end = calls.reduce((last, call) => {
@@ -115,12 +143,13 @@ class KeyCheck {
 
   constructor(key: string, calls: readonly RecordCall[], terms: RecordTerms) {
     this.#key = key;
-    // A read whose answer is not known says nothing.
-    this.#calls = calls.filter(
-      (call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)),
-    );
-    this.#terms = terms;
     const object = terms.objectOf(key);
+    // A read whose answer is not known says nothing.
+    this.#calls = calls
+      .map((call) => (terms.mayBeStale?.(object, call) === true ? withoutStale(call) : call))
+      .filter((call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)))
+      .map((call) => byObjectsTime(call, terms.clocks, object));
+    this.#terms = terms;
     this.#elapsed = (since, at) => terms.clocks.elapsed(object, since, at);
     this.#repeated = repeatedOf(calls);
   }

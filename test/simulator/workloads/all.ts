@@ -1,14 +1,14 @@
 /** All workloads, by name. */
 import type { Plan } from "../campaign/plan.ts";
 import type { Workload } from "../world.ts";
-import { Increments } from "./increments.ts";
+import { Records } from "./records.ts";
 import { Semaphores } from "./semaphores.ts";
 
-export type WorkloadName = "increments" | "semaphores";
+export type WorkloadName = "records" | "semaphores";
 
 /** A run has some of them, whose clients share the deployment. */
 export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>> = {
-  increments: (plan) => new Increments(plan),
+  records: (plan) => new Records(plan),
   semaphores: (plan) => new Semaphores(plan),
 };
 

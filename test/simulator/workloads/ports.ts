@@ -24,6 +24,7 @@ export function httpPort(world: World, client: RunningLife, random: Random): Por
       return connection;
     },
     async exchange(operations) {
+      connection = world.newConnection();
       const body = messageOf(operations);
       const request = new SimRequest(DOOR, { method: "POST", body });
       const door = { enter: (event: never) => world.door(random).enter(event) };
@@ -36,8 +37,6 @@ export function httpPort(world: World, client: RunningLife, random: Random): Por
         return splitReplies(operations, await response.bytes());
       } catch (error) {
         return all(operations, { kind: "unknown", reason: String(error) });
-      } finally {
-        connection = world.newConnection();
       }
     },
     close: () => {},
@@ -53,13 +52,12 @@ export function bindingPort(world: World, client: RunningLife, random: Random): 
       return connection;
     },
     async exchange(operations) {
+      connection = world.newConnection();
       try {
         return splitReplies(operations, await callBinding(world, client, random, operations));
       } catch (error) {
         const { code } = ThrottrError.from(error instanceof Error ? error.message : String(error));
         return all(operations, answerOf(code));
-      } finally {
-        connection = world.newConnection();
       }
     },
     close: () => {},

@@ -135,6 +135,59 @@ const CORRECT: readonly Case[] = [
       call(22, 23, get, holding("new")),
     ],
   ],
+  [
+    "of equal calls on two connections, where another comes before the one that ends first",
+    [
+      call(0, 1, set("a"), ok),
+      call(2, 20, purge, ok, { connection: 1 }),
+      call(3, 10, set("b"), ok, { connection: 2 }),
+      call(4, 11, purge, ok, { connection: 2 }),
+    ],
+  ],
+  [
+    "of a long answer that is not kept for its idempotency key",
+    [
+      call(0, 1, set("x".repeat(2000)), ok),
+      call(
+        2,
+        3,
+        { ...swap("a", "b"), once: "k" },
+        {
+          success: false,
+          record: { value: "x".repeat(2000) },
+        },
+      ),
+      call(4, 5, set("y".repeat(2000)), ok),
+      call(
+        6,
+        7,
+        { ...swap("a", "b"), once: "k" },
+        {
+          success: false,
+          record: { value: "y".repeat(2000) },
+        },
+      ),
+    ],
+  ],
+  [
+    "of a clock that went back: callers get the platform's time, of which more is left",
+    [
+      call(0, 10, insert(1n), ok),
+      call(70, 80, expire("patch", 1000), { success: true, record: { left: leftOfMs(1111) } }),
+    ],
+    clockOf([-10_000, 50_000], [20, 0]),
+  ],
+  [
+    "of a clock that went forwards while the shard was ahead: that adds up",
+    [
+      call(0, 10, insert(1n), ok),
+      call(70, 80, expire("patch", 3_600_000), {
+        success: true,
+        record: { left: leftOfMs(3_695_000) },
+      }),
+    ],
+    clockOf([-10_000, 50_000], [20, 0], [30, 50_000], [40, 0]),
+  ],
   ["of calls at once, in either order", [call(0, 9, add(1n), at(3n)), call(1, 8, add(2n), at(2n))]],
   [
     "of an unknown call that took effect long after its client gave up",
@@ -456,6 +509,19 @@ const FORGED: readonly ForgedCase[] = [
     clockOf([-10_000, 50_000], [-5000, 0]),
   ],
   [
+    "more time that is left than by any time that the shard can have been ahead",
+    "Order per key",
+    /no order of the calls explains/,
+    [
+      call(0, 10, insert(1n), ok),
+      call(70, 80, expire("patch", 3_600_000), {
+        success: true,
+        record: { left: leftOfMs(3_670_000) },
+      }),
+    ],
+    clockOf([-10_000, 50_000], [20, 0]),
+  ],
+  [
     "a call that was applied twice under one idempotency key",
     "Idempotency keys",
     /applied more than once under one idempotency key/,
@@ -509,6 +575,28 @@ describe("a forged history is refused", () => {
       expect(others.every((other) => other.promise === "Idempotency keys")).toBe(true);
     });
   }
+});
+
+describe("answers of a second copy of a shard", () => {
+  const stale = (calls: readonly Forged[]) =>
+    judge(calls, { ...termsOf(), mayBeStale: (_, { begun }) => begun.ms >= 100 }).violations;
+
+  it("may be old where they changed nothing", () => {
+    const calls = [
+      call(0, 1, insert(1n), ok),
+      call(2, 3, purge, ok),
+      call(100, 101, query, at(1n)),
+      call(102, 103, insert(5n), no),
+      call(104, 105, { ...swap("a", "b"), key }, { code: "kind_mismatch" }),
+    ];
+    expect(stale(calls)).toEqual([]);
+    expect(judge(calls).violations).toHaveLength(1);
+  });
+
+  it("are as good as others where they changed something", () => {
+    const calls = [call(0, 1, insert(1n), ok), call(100, 101, insert(5n), ok)];
+    expect(stale(calls)).toMatchObject([{ promise: "Durable before the reply" }]);
+  });
 });
 
 it("a message names the call, its answer, and what the key could be", () => {

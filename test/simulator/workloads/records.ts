@@ -1,0 +1,237 @@
+/**
+ * Clients use counters and buffers in all ways: alone and together, in single requests and in bodies of hundreds, as commands
+ * and as frames of dialect 7.3, and again under the same idempotency key where they don't know what became of a call.
+ */
+import { Keyspace } from "../../../src/wire/keyspace.ts";
+import { ShardMap } from "../../../src/dispatch/placement.ts";
+import { protocolByName } from "../../../src/wire/throttr/protocol.ts";
+import type { Operation } from "../../../src/wire/edge/operation.ts";
+import type { RecordAnswer, RecordOperation } from "../../support/models/record.ts";
+import type { Plan } from "../campaign/plan.ts";
+import { History, isAnswered, type Violation } from "../checks/history.ts";
+import { checkRecords, type RecordCall } from "../checks/records.ts";
+import type { Random } from "../kernel/random.ts";
+import type { RunningLife } from "../platform/running-life.ts";
+import type { Workload, World } from "../world.ts";
+import type { Answer, Port } from "./port.ts";
+import { bindingPort, httpPort } from "./ports.ts";
+import { Chooser, isBuffer, Keys } from "./records/choice.ts";
+import { bytesOf, commandFrame } from "./records/commands.ts";
+import { frameOf } from "./records/frames.ts";
+import { outcomeOf } from "./records/outcome.ts";
+
+const PREFIX = "records:";
+const EDGE = protocolByName("edge", undefined)!;
+const BATCH = { share: 0.04, least: 2, most: 300 };
+/** Messages that a client sends without waiting for the answer to another. */
+const AT_ONCE_MOST = 4;
+const AT_ONCE_SHARE = 0.1;
+const ONCE_SHARE = 0.3;
+/** Of calls with an idempotency key: sent again though their answer came. */
+const NEEDLESS_SHARE = 0.1;
+/** Of repetitions: another call under the same key. */
+const CONFLICT_SHARE = 0.05;
+const REPETITIONS_MOST = 4;
+/** Longer than anything is on its way, and than any disk is full. */
+const REST_MS = 180_000;
+const READS_AT_ONCE = 200;
+const BURST_SHARE = 0.6;
+
+export class Records implements Workload {
+  readonly name = "records";
+  readonly #plan: Plan;
+  readonly #keys = new Set<string>();
+  #history!: History<RecordOperation, RecordAnswer>;
+  #shared!: Keys;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+  }
+
+  start(world: World): void {
+    this.#history = new History(world.moments);
+    this.#shared = new Keys(world.random.fork("keys of records"), PREFIX);
+    for (let i = 0; i < this.#plan.clients; i++) {
+      world.start(`records ${i}`, async (life) => await this.#work(world, life, i));
+    }
+  }
+
+  async #work(world: World, life: RunningLife, client: number): Promise<void> {
+    const random = world.random.fork(life.name);
+    const chooser = new Chooser(random.fork("choice"), this.#shared, String(client));
+    const open = random.chance(0.5) ? httpPort : bindingPort;
+    const port = open(world, life, random);
+    const calls = new RecordClient(world, this.#history, port, client, chooser, this.#keys);
+    const { operations, clients, durationMs } = this.#plan;
+    const most = operations / clients;
+    const pauseMs = durationMs / most;
+    while (calls.made < most && !world.isClosing) {
+      const isBurst = random.chance(BURST_SHARE);
+      const ms = isBurst ? random.skewed(0.1, 20) : random.skewed(10, pauseMs * 8);
+      await life.settled(ms, "pause", () => {});
+      const messages = random.chance(AT_ONCE_SHARE) ? 1 + random.int(AT_ONCE_MOST) : 1;
+      await Promise.all(Array.from({ length: messages }, async () => await calls.send(random)));
+    }
+    port.close();
+  }
+
+  async finish(world: World, life: RunningLife): Promise<void> {
+    await life.settled(REST_MS, "rest", () => {});
+    const history = this.#history;
+    for (const call of history.calls) if (!isAnswered(call)) history.settle(call);
+    const port = httpPort(world, life, world.random.fork("finish of records"));
+    const client = new RecordClient(world, history, port, -1, null, this.#keys);
+    await readAll(client, [...this.#keys]);
+  }
+
+  check(world: World): readonly Violation[] {
+    const { variables } = this.#plan;
+    const map = new ShardMap("default", Number(variables["SHARDS"]), "");
+    const objectOf = (key: string): string => {
+      const bytes = bytesOf(key);
+      return `Shard default/${map.shardOf(Keyspace.throttr, bytes, 0, bytes.length)}`;
+    };
+    const idempotencyTtlMs = Number(variables["IDEMPOTENCY_TTL_MS"] ?? 600_000);
+    const { facts } = world.witness;
+    const mayBeStale = (object: string, { begun, ended }: RecordCall): boolean =>
+      ended !== null && facts.staleSince(object, begun, ended) !== begun;
+    const terms = { clocks: world.clocks, objectOf, idempotencyTtlMs, mayBeStale };
+    return checkRecords(this.#history.calls, terms).violations;
+  }
+}
+
+/** Reads all keys: as what they most often are, and those of the other kind again. */
+async function readAll(client: RecordClient, keys: readonly string[]): Promise<void> {
+  for (let at = 0; at < keys.length; at += READS_AT_ONCE) {
+    const some = keys.slice(at, at + READS_AT_ONCE);
+    const strange = await readAs(client, some, isBuffer);
+    if (strange.length > 0) await readAs(client, strange, (key) => !isBuffer(key));
+  }
+}
+
+/** @returns the keys of which the record is of another kind */
+async function readAs(
+  client: RecordClient,
+  keys: readonly string[],
+  isGet: (key: string) => boolean,
+): Promise<string[]> {
+  const reads = keys.map((key): RecordOperation => ({
+    key,
+    dialect: "edge",
+    name: isGet(key) ? "get" : "query",
+  }));
+  const calls = await client.exchange(reads);
+  if (!calls.every(isAnswered)) throw new Error("the last read failed");
+  return calls
+    .filter(({ outcome }) => outcome.code !== undefined)
+    .map(({ operation }) => operation.key);
+}
+
+/** One client's way to make calls, and to note what it saw. */
+class RecordClient {
+  /** Requests that it has made. */
+  made = 0;
+  readonly #world: World;
+  readonly #history: History<RecordOperation, RecordAnswer>;
+  readonly #port: Port;
+  readonly #client: number;
+  readonly #chooser: Chooser | null;
+  readonly #keys: Set<string>;
+  #onces = 0;
+
+  constructor(
+    world: World,
+    history: History<RecordOperation, RecordAnswer>,
+    port: Port,
+    client: number,
+    chooser: Chooser | null,
+    keys: Set<string>,
+  ) {
+    this.#world = world;
+    this.#history = history;
+    this.#port = port;
+    this.#client = client;
+    this.#chooser = chooser;
+    this.#keys = keys;
+  }
+
+  /** Sends a message of one request or many, and what became of it unknown again, if it may be. */
+  async send(random: Random): Promise<void> {
+    const count = random.chance(BATCH.share)
+      ? Math.round(random.skewed(BATCH.least, BATCH.most))
+      : 1;
+    let operations = Array.from({ length: count }, () => this.#choose(random));
+    for (let i = 0; operations.length > 0 && i < REPETITIONS_MOST; i++) {
+      const calls = await this.exchange(operations);
+      operations = calls
+        .filter(({ operation }) => operation.once !== undefined)
+        .filter(({ outcome }) => outcome === "unknown" || random.chance(NEEDLESS_SHARE))
+        .map(({ operation }) => operation)
+        .map((operation) =>
+          random.chance(CONFLICT_SHARE) ? this.#conflicting(operation) : operation,
+        );
+    }
+  }
+
+  #choose(random: Random): RecordOperation {
+    const operation = this.#chooser!.next();
+    const canBeOnce = operation.dialect === "edge" && !isRead(operation);
+    if (!canBeOnce || !random.chance(ONCE_SHARE)) return operation;
+    return { ...operation, once: `${this.#client}.${++this.#onces}` };
+  }
+
+  /** Another call under the key of this one. */
+  #conflicting({ key, once }: RecordOperation): RecordOperation {
+    return { ...this.#chooser!.increment(key), once: once! } as RecordOperation;
+  }
+
+  /** Sends requests as one message. @returns the calls, as they have ended */
+  async exchange(operations: readonly RecordOperation[]): Promise<readonly RecordCall[]> {
+    const history = this.#history;
+    this.made += operations.length;
+    this.#world.operations += operations.length;
+    const frames = operations.map((operation) => this.#frameOf(operation));
+    const isMessage = operations.length > 1;
+    const { door, connection } = this.#port;
+    const calls = operations.map((operation) => {
+      this.#keys.add(operation.key);
+      return history.begin({
+        client: this.#client,
+        door,
+        connection: isMessage ? connection : null,
+        operation,
+      });
+    });
+    const answers = await this.#port.exchange(frames);
+    for (const [i, call] of calls.entries()) this.#end(call, frames[i]!, answers[i]!);
+    return calls;
+  }
+
+  #frameOf(operation: RecordOperation): Operation<RecordAnswer> {
+    return operation.dialect === "edge" ? commandFrame(operation) : frameOf(operation, EDGE);
+  }
+
+  #end(call: RecordCall, frame: Operation<RecordAnswer>, answer: Answer): void {
+    const history = this.#history;
+    const outcome =
+      answer.kind === "reply" ? outcomeOf(() => frame.read(answer.reply)) : answer.kind;
+    if (outcome === "unknown") history.giveUp(call);
+    else history.end(call, outcome);
+    this.#noteValue(call);
+  }
+
+  /** A value to compare with. */
+  #noteValue({ operation, outcome }: RecordCall): void {
+    const chooser = this.#chooser;
+    if (chooser === null || outcome === "unknown" || outcome === "refused") return;
+    const { name, key } = operation;
+    const { success, record } = outcome;
+    if (name === "get") chooser.noteValue(key, record?.value ?? null);
+    else if (name === "set" && success === true) chooser.noteValue(key, operation.value);
+    else if (name === "compareAndSet") {
+      chooser.noteValue(key, success === true ? operation.value : (record?.value ?? null));
+    }
+  }
+}
+
+const isRead = ({ name }: RecordOperation): boolean => name === "query" || name === "get";
