@@ -2,18 +2,18 @@
 import type { Request } from "../../src/wire/throttr/encode.ts";
 import type { Protocol } from "../../src/wire/throttr/protocol.ts";
 import { Attribute, Change } from "../../src/wire/throttr/requests.ts";
-import { unitNs, type BufferState, type CounterState } from "./model.ts";
-import { valueMaxOf } from "./observation.ts";
+import { leftAt, unitMs, valueMax, type RecordState } from "../../test/support/models/record.ts";
+import type { MsSpan } from "../../test/support/models/span.ts";
 import type { OwnKey } from "./own-key.ts";
 import type { Random } from "./random.ts";
-import type { Span } from "./span.ts";
+import { elapsed } from "./time.ts";
 
-const HOUR_NS = 3_600_000_000_000n;
+const HOUR_MS = 3_600_000;
 /** TTLs are long: none may come to its end while a run lasts. */
 const TTL_HOURS_MIN = 48;
 const TTL_HOURS_MAX = 240;
 /** What a decrease leaves. */
-const LEFT_HOURS_MIN = 24n;
+const LEFT_HOURS_MIN = 24;
 /** Changes of a TTL are far larger than what is uncertain about an expiry. */
 const CHANGE_HOURS_MIN = 2;
 const CHANGE_HOURS_MAX = 20;
@@ -24,29 +24,31 @@ const TTL_TYPES: Readonly<Record<number, readonly number[]>> = {
   8: [1, 2, 3, 4, 5, 6],
 };
 
+type Living = Exclude<RecordState, null>;
+type Counter = Extract<Living, { kind: "counter" }>;
+
 type Weights = readonly (readonly [weight: number, choose: () => Request])[];
 
 /** The next request on a key of the connection's own. */
-export function chooseRequest(random: Random, protocol: Protocol, key: OwnKey, at: Span): Request {
+export function chooseRequest(
+  random: Random,
+  protocol: Protocol,
+  key: OwnKey,
+  at: MsSpan,
+): Request {
   const choice = new Choice(random, protocol, key, at);
   const { state } = key;
-  switch (state.kind) {
-    case "absent":
-      return choice.ofAbsent();
-    case "counter":
-      return choice.ofCounter(state);
-    case "buffer":
-      return choice.ofBuffer(state);
-  }
+  if (state === null) return choice.ofAbsent();
+  return state.kind === "counter" ? choice.ofCounter(state) : choice.ofBuffer(state);
 }
 
 class Choice {
   readonly #random: Random;
   readonly #protocol: Protocol;
   readonly #key: OwnKey;
-  readonly #at: Span;
+  readonly #at: MsSpan;
 
-  constructor(random: Random, protocol: Protocol, key: OwnKey, at: Span) {
+  constructor(random: Random, protocol: Protocol, key: OwnKey, at: MsSpan) {
     this.#random = random;
     this.#protocol = protocol;
     this.#key = key;
@@ -65,7 +67,7 @@ class Choice {
     ]);
   }
 
-  ofCounter(state: CounterState): Request {
+  ofCounter(state: Counter): Request {
     return this.#weighted([
       [60, () => this.#updateQuota(state)],
       [20, () => this.#updateTtl(state)],
@@ -78,7 +80,7 @@ class Choice {
     ]);
   }
 
-  ofBuffer(state: BufferState): Request {
+  ofBuffer(state: Living): Request {
     return this.#weighted([
       [50, () => this.#set()],
       [20, () => this.#updateTtl(state)],
@@ -118,7 +120,7 @@ class Choice {
 
   #quota(): bigint {
     if (this.#random.chance(80)) return BigInt(this.#random.between(0, 1000));
-    return this.#random.u64() & valueMaxOf(this.#protocol);
+    return this.#random.u64() & this.#valueMax;
   }
 
   #ttl(): { ttlType: number; ttl: bigint } {
@@ -130,33 +132,38 @@ class Choice {
   }
 
   /** Any of the three changes; those that leave the range are refused and must change nothing. */
-  #updateQuota({ quota }: CounterState): Request {
+  #updateQuota({ quota }: Counter): Request {
     const change = this.#random.pick([Change.patch, Change.increase, Change.decrease]);
     const isSmall = change === Change.decrease && quota < 1000n && this.#random.chance(90);
     const value = isSmall ? BigInt(this.#random.between(0, Number(quota))) : this.#quota();
     return this.#update(Attribute.quota, change, value);
   }
 
-  #updateTtl({ ttlType, expires }: CounterState | BufferState): Request {
+  #updateTtl({ unit, end }: Living): Request {
     const { ttl } = Attribute;
     if (this.#random.chance(3)) return this.#update(ttl, Change.patch, 0n);
-    if (this.#random.chance(2)) return this.#update(ttl, Change.patch, valueMaxOf(this.#protocol));
+    if (this.#random.chance(2)) return this.#update(ttl, Change.patch, this.#valueMax);
     if (this.#random.chance(30)) {
-      return this.#update(ttl, Change.patch, this.#hours(ttlType, TTL_HOURS_MIN, TTL_HOURS_MAX));
+      return this.#update(ttl, Change.patch, this.#hours(unit, TTL_HOURS_MIN, TTL_HOURS_MAX));
     }
-    const beyond = (expires.toNs - this.#at.fromNs + HOUR_NS) / unitNs(ttlType)!;
-    if (this.#random.chance(2) && beyond <= valueMaxOf(this.#protocol)) {
-      return this.#update(ttl, Change.decrease, beyond);
+    const left = leftAt(end, this.#at, elapsed);
+    const beyond = Math.ceil((left.toMs + HOUR_MS) / unitMs(unit));
+    if (this.#random.chance(2) && beyond <= Number(this.#valueMax)) {
+      return this.#update(ttl, Change.decrease, BigInt(beyond));
     }
-    const value = this.#hours(ttlType, CHANGE_HOURS_MIN, CHANGE_HOURS_MAX);
-    const leftNs = expires.fromNs - value * unitNs(ttlType)! - this.#at.toNs;
-    const canDecrease = leftNs > LEFT_HOURS_MIN * HOUR_NS;
+    const value = this.#hours(unit, CHANGE_HOURS_MIN, CHANGE_HOURS_MAX);
+    const canDecrease = left.fromMs - Number(value) * unitMs(unit) > LEFT_HOURS_MIN * HOUR_MS;
     const isDecrease = canDecrease && this.#random.chance(60);
     return this.#update(ttl, isDecrease ? Change.decrease : Change.increase, value);
   }
 
   /** A random duration in a unit. */
-  #hours(ttlType: number, min: number, max: number): bigint {
-    return (BigInt(this.#random.between(min, max)) * HOUR_NS) / unitNs(ttlType)!;
+  #hours(unit: number, min: number, max: number): bigint {
+    return BigInt(Math.round((this.#random.between(min, max) * HOUR_MS) / unitMs(unit)));
+  }
+
+  /** The largest number that a field of the door's value size can say. */
+  get #valueMax(): bigint {
+    return valueMax(this.#protocol.valueSize);
   }
 }

@@ -1,11 +1,12 @@
 /** What a single connection does between the loads: makes the shared counters, and compares all keys. */
 import { STATUS_SUCCESS } from "../../src/wire/throttr/requests.ts";
+import { describeAnswer, describeOperation } from "../../test/support/models/record.ts";
+import type { MsSpan } from "../../test/support/models/span.ts";
 import type { Client } from "./client.ts";
-import { ABSENT } from "./model.ts";
-import { describe, observeGet, observeQuery, type Observation } from "./observation.ts";
-import type { OwnKey } from "./own-key.ts";
+import type { OwnKey, Read } from "./own-key.ts";
+import { answerOf, operationOf } from "./record.ts";
 import type { SharedCounter } from "./shared-counter.ts";
-import { nowNs, span } from "./span.ts";
+import { span } from "./time.ts";
 import { CrashViolation } from "./violation.ts";
 import { ownKeysOf, type Work } from "./work.ts";
 
@@ -14,10 +15,7 @@ export interface Verdict {
   readonly violations: readonly string[];
 }
 
-const READS = [
-  ["query", observeQuery],
-  ["get", observeGet],
-] as const;
+const READS = ["query", "get"] as const;
 const TTL_TYPE_HOURS = 6;
 /** More than any run takes. */
 const SHARED_TTL_HOURS = 10_000n;
@@ -48,42 +46,45 @@ export async function createShared(
 export async function verify(client: Client, works: readonly Work[]): Promise<Verdict> {
   const own = works.flatMap(ownKeysOf);
   const shared = [...new Set(works.flatMap((work) => work.shared))];
+  const sentMs = Date.now();
   const found = await readKeys(
     client,
     [...own, ...shared].map(({ bytes }) => bytes),
   );
+  const at = span(sentMs, Date.now());
   const violations = [
-    ...own.map((key, index) => settleOwn(key, found[index]!)),
+    ...own.map((key, index) => settleOwn(key, found[index]!, at)),
     ...shared.map((counter, index) => settleShared(counter, found[own.length + index]!)),
   ].filter((violation) => violation !== null);
   return { verifiedKeys: found.length, violations };
 }
 
-function settleOwn(key: OwnKey, found: readonly Observation[]): string | null {
-  const now = nowNs();
-  const problem = (text: string): string =>
-    `key ${key.name}: expected\n${key.describeStates(now)}\n  found: ${text}`;
-  if (found.length > 1) return problem("a counter and a buffer at once");
-  const only = found[0] ?? ABSENT;
-  return key.settle(only) ? null : problem(describe(only, now));
+function settleOwn(key: OwnKey, reads: readonly Read[], at: MsSpan): string | null {
+  if (key.settle(reads, at)) return null;
+  return `key ${key.name}: expected\n${key.describeStates(at)}\n  found: ${textOf(reads)}`;
 }
 
-function settleShared(counter: SharedCounter, found: readonly Observation[]): string | null {
-  const [only] = found;
-  if (only?.kind === "counter" && counter.settle(only.quota)) return null;
-  const text = only === undefined ? "absent" : describe(only, nowNs());
-  return `key ${counter.name}: expected ${counter.min} to ${counter.max}, found: ${text}`;
+function settleShared(counter: SharedCounter, reads: readonly Read[]): string | null {
+  const quotas = reads.flatMap(({ answer }) => answer.record?.quota ?? []);
+  if (quotas.length === 1 && counter.settle(quotas[0]!)) return null;
+  return `key ${counter.name}: expected ${counter.min} to ${counter.max}, found: ${textOf(reads)}`;
 }
+
+const textOf = (reads: readonly Read[]): string =>
+  reads
+    .map(({ operation, answer }) => `${describeOperation(operation)}: ${describeAnswer(answer)}`)
+    .join("; ");
 
 /** Asks for each key as a counter and as a buffer: what was found, in the order of the keys. */
-async function readKeys(client: Client, keys: readonly Uint8Array[]): Promise<Observation[][]> {
-  const found = keys.map((): Observation[] => []);
-  const sentNs = nowNs();
+async function readKeys(client: Client, keys: readonly Uint8Array[]): Promise<Read[][]> {
+  const found = keys.map((): Read[] => []);
+  const { protocol } = client;
   keys.forEach((key, index) => {
-    for (const [type, observe] of READS) {
-      client.request({ type, key }, (reply) => {
-        const observation = observe(client.protocol, reply, span(sentNs, nowNs()));
-        if (observation !== null) found[index]!.push(observation);
+    for (const type of READS) {
+      const request = { type, key };
+      const operation = operationOf(request, protocol)!;
+      client.request(request, (reply) => {
+        found[index]!.push({ operation, answer: answerOf(protocol, type, reply) });
       });
     }
   });

@@ -6,25 +6,23 @@
  */
 import type { Request } from "../../src/wire/throttr/encode.ts";
 import { Attribute, Change, STATUS_SUCCESS } from "../../src/wire/throttr/requests.ts";
-import { chooseRequest } from "./choice.ts";
-import type { Client } from "./client.ts";
-import type { State } from "./model.ts";
 import {
   agrees,
-  describe,
-  observeGet,
-  observeQuery,
-  valueMaxOf,
-  type Observation,
-} from "./observation.ts";
+  describeAnswer,
+  describeOperation,
+  describeState,
+} from "../../test/support/models/record.ts";
+import { chooseRequest } from "./choice.ts";
+import type { Client } from "./client.ts";
 import type { OwnKey } from "./own-key.ts";
 import type { Random } from "./random.ts";
+import { answerOf, operationOf, outcomesOf } from "./record.ts";
 import type { SharedCounter } from "./shared-counter.ts";
-import { nowNs, span, type Span } from "./span.ts";
+import { elapsed, span } from "./time.ts";
 import type { Work } from "./work.ts";
 
 /** A request is executed within this time, or the server is killed before it. */
-const REQUEST_NS_MAX = 60_000_000_000n;
+const REQUEST_MS_MAX = 60_000;
 /** Requests in a hundred that go to the shared counters. */
 const SHARED_PERCENT = 15;
 const SHARED_READS_PERCENT = 20;
@@ -66,16 +64,25 @@ export class Writer {
 
   #askOwn(): void {
     const key = this.#pickOwn();
-    const sentNs = nowNs();
-    const at = span(sentNs, sentNs + REQUEST_NS_MAX);
+    const sentMs = Date.now();
+    const at = span(sentMs, sentMs + REQUEST_MS_MAX);
     const { protocol } = this.#client;
     const before = key.state;
     const request = chooseRequest(this.#random, protocol, key, at);
-    const isSuccess = key.sent(request, at, valueMaxOf(protocol));
+    const operation = operationOf(request, protocol);
+    key.sent(operation, at);
     this.#client.request(request, (reply) => {
       key.acknowledged();
-      this.#checkStatus(key.name, request, before, reply, isSuccess);
-      if (isSuccess) this.#checkRead(key.name, request, before, reply, span(sentNs, nowNs()));
+      const answer = answerOf(protocol, request.type, reply);
+      const outcomes = outcomesOf(before, operation, span(sentMs, Date.now()));
+      if (!outcomes.some((outcome) => agrees(outcome.answer, answer))) {
+        const asked = operation === null ? describeRequest(request) : describeOperation(operation);
+        const expected = outcomes.map((outcome) => describeAnswer(outcome.answer)).join(", or ");
+        this.violations.push(
+          `key ${key.name}: ${asked} on ${describeState(before, at, elapsed)}: ` +
+            `expected ${expected}, found ${describeAnswer(answer)}`,
+        );
+      } else if (answer.success === true && !isRead(request)) this.acknowledgedWrites++;
     });
   }
 
@@ -113,58 +120,20 @@ export class Writer {
     const { min } = counter;
     const { protocol } = this.#client;
     this.#client.request({ type: "query", key: counter.bytes }, (reply) => {
-      const found = observeQuery(protocol, reply, span(0n, 0n));
-      const quota = found?.kind === "counter" ? found.quota : null;
-      if (quota !== null && counter.read(quota, min)) return;
+      const quota = answerOf(protocol, "query", reply).record?.quota;
+      if (quota !== undefined && counter.read(quota, min)) return;
       this.violations.push(
         `key ${counter.name}: expected ${min} to ${counter.max}, read ${quota ?? "no counter"}`,
       );
     });
   }
-
-  #checkStatus(
-    name: string,
-    request: Request,
-    before: State,
-    reply: Uint8Array,
-    isSuccess: boolean,
-  ): void {
-    const expected = isSuccess ? 1 : 0;
-    if (reply[0] !== expected) {
-      this.violations.push(
-        `key ${name}: ${describeRequest(request)} on ${describe(before, nowNs())}: ` +
-          `expected status ${expected}, found ${reply[0]}`,
-      );
-    } else if (isSuccess && request.type !== "query" && request.type !== "get") {
-      this.acknowledgedWrites++;
-    }
-  }
-
-  #checkRead(name: string, request: Request, before: State, reply: Uint8Array, at: Span): void {
-    const found = observe(this.#client, request, reply, at);
-    if (found === null || agrees(before, found)) return;
-    const now = nowNs();
-    this.violations.push(
-      `key ${name}: expected ${describe(before, now)}, read ${describe(found, now)}`,
-    );
-  }
 }
 
-function observe(
-  { protocol }: Client,
-  request: Request,
-  reply: Uint8Array,
-  at: Span,
-): Observation | null {
-  if (request.type === "query") return observeQuery(protocol, reply, at);
-  return request.type === "get" ? observeGet(protocol, reply, at) : null;
-}
+const isRead = ({ type }: Request): boolean => type === "query" || type === "get";
 
-/** A request without its key and value, for a message. */
+/** An UPDATE that the protocol does not have. */
 function describeRequest(request: Request): string {
-  const fields = Object.entries(request).filter(([name]) => name !== "key" && name !== "type");
-  const texts = fields.map(([name, field]: [string, unknown]) =>
-    field instanceof Uint8Array ? `${name} of ${field.length} bytes` : `${name} ${String(field)}`,
-  );
-  return [request.type.toUpperCase(), ...texts].join(", ");
+  if (request.type !== "update") return request.type.toUpperCase();
+  const { attribute, change, value } = request;
+  return `UPDATE, attribute ${attribute}, change ${change}, value ${value}`;
 }

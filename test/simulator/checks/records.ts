@@ -9,9 +9,8 @@ import {
   agrees,
   describeAnswer,
   describeOperation,
-  describeRecord,
+  describeState,
   execute,
-  leftAt,
   sharpened,
   type Elapsed,
   type RecordAnswer,
@@ -224,7 +223,10 @@ class KeyCheck {
   #explain(stuck: Stuck<KeyState, RecordOperation, RecordAnswer>): Violation {
     const call = stuck.call as AnsweredCall<RecordOperation, RecordAnswer>;
     const [promise, reason] = this.#reason(call);
-    const states = stuck.states.map(({ record }) => `  ${this.#describe(record, call)}`);
+    const at = { fromMs: call.begun.ms, toMs: call.ended.ms };
+    const states = stuck.states.map(
+      ({ record }) => `  ${describeState(record, at, this.#elapsed)}`,
+    );
     const message = [
       `${describeOperation(call.operation)} was answered: ${describeAnswer(call.outcome)}`,
       `  by ${describeCall(call)}`,
@@ -316,15 +318,6 @@ class KeyCheck {
     const isUndone = (suspect: RecordCall): boolean =>
       this.#isExplained(writes.filter((each) => each !== suspect));
     return suspects.slice(-SUSPECTS_MAX).toReversed().find(isUndone) ?? null;
-  }
-
-  #describe(
-    record: RecordState,
-    { begun, ended }: AnsweredCall<RecordOperation, RecordAnswer>,
-  ): string {
-    if (record === null) return describeRecord(null);
-    const left = leftAt(record.end, { fromMs: begun.ms, toMs: ended.ms }, this.#elapsed);
-    return describeRecord({ ...record, left });
   }
 }
 

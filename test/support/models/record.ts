@@ -141,7 +141,6 @@ function living(state: RecordState, at: MsSpan, elapsed: Elapsed): readonly Reco
 }
 
 export function leftAt({ since, left }: End, at: MsSpan, elapsed: Elapsed): MsSpan {
-  if (left.fromMs >= LONGEST_MS) return left;
   const passed = elapsed(since, at);
   return { fromMs: left.fromMs - passed.toMs, toMs: left.toMs - passed.fromMs };
 }
@@ -253,12 +252,11 @@ function endIn(ms: number, since: MsSpan): End {
 /** Null for an end that has come for certain. */
 function endAfter({ since, left }: End, change: ChangeOf, byMs: number, at: MsSpan): End | null {
   if (change === "patch") return byMs === 0 ? null : endIn(byMs, at);
-  // Of an end in the year 2554 it is not known what is left after that.
-  if (left.toMs === Infinity)
-    return { since: at, left: { fromMs: change === "increase" ? LONGEST_MS : 0, toMs: Infinity } };
   const by = change === "increase" ? byMs : -byMs;
-  if (left.toMs + by >= LONGEST_MS) return { since, left: FAR };
-  return { since, left: { fromMs: left.fromMs + by, toMs: left.toMs + by } };
+  // Of an end beyond the range it is known that at least the longest life is left.
+  const fromMs = Math.min(left.fromMs + by, LONGEST_MS);
+  const toMs = left.toMs + by >= LONGEST_MS ? Infinity : left.toMs + by;
+  return { since, left: { fromMs, toMs } };
 }
 
 type Change = Extract<RecordOperation, { name: "change" }>;
@@ -325,6 +323,11 @@ export function describeRecord(record: ShownRecord | null): string {
   return `${name} ${what}`.trim() + (unit === undefined ? "" : ` in unit ${unit}`) + time;
 }
 
+/** A record as it is at some moment of a span. */
+export function describeState(state: RecordState, at: MsSpan, elapsed: Elapsed): string {
+  return describeRecord(state === null ? null : { ...state, left: leftAt(state.end, at, elapsed) });
+}
+
 export function spanText({ fromMs, toMs }: MsSpan): string {
   if (fromMs >= LONGEST_MS || toMs === Infinity) return `more than ${msText(fromMs)}`;
   return toMs - fromMs < ROUNDING_MS ? msText(fromMs) : `${msText(fromMs)} to ${msText(toMs)}`;
@@ -339,7 +342,7 @@ function shortened(value: string): string {
   return value.length > VALUE_CHARACTERS_MAX ? `${text}… (${value.length} bytes)` : text;
 }
 
-export function describeAnswer({ success, record, code }: RecordAnswer): string {
+export function describeAnswer({ success, record, code }: RecordAnswer | ModelAnswer): string {
   if (code !== undefined && code !== null) return code;
   const parts = [
     ...(success === undefined ? [] : [success ? "success" : "failure"]),

@@ -29,6 +29,9 @@ type More = Partial<Forged>;
 
 const ms = (count: number) => ({ count, unit: 3 });
 const HOUR = ms(3_600_000);
+/** A life that ends beyond the range, and what is left of it: until the year 2554. */
+const FAR = ms(2 ** 44);
+const FAR_LEFT = 16_651_375_770_000n;
 const key = "k";
 const throttr = { key, dialect: "throttr" } as const;
 const edge = { key, dialect: "edge" } as const;
@@ -259,6 +262,23 @@ const CORRECT: readonly Case[] = [
     [call(0, 10, insert(1n, ms(1000)), ok), call(990, 1015, query, no)],
   ],
   [
+    "of an end beyond the range, which comes nearer from read to read",
+    [
+      call(0, 1, insert(1n, FAR), ok),
+      call(2, 3, query, { success: true, record: { left: leftOfTtl(FAR_LEFT, 3) } }),
+      call(900, 901, query, { success: true, record: { left: leftOfTtl(FAR_LEFT - 898n, 3) } }),
+    ],
+  ],
+  [
+    "of an end beyond the range that was brought near, and pushed back a little",
+    [
+      call(0, 1, insert(1n, FAR), ok),
+      call(2, 3, expire("decrease", Number(FAR_LEFT) - 200), ok),
+      call(4, 5, expire("increase", 100), ok),
+      call(900, 901, query, no),
+    ],
+  ],
+  [
     "of changed TTLs",
     [
       call(0, 10, insert(1n, ms(1000)), ok),
@@ -356,6 +376,16 @@ type ForgedCase = readonly [
 ];
 
 const FORGED: readonly ForgedCase[] = [
+  [
+    "an end beyond the range that was brought nearer by an hour, and a record that is gone",
+    "Order per key",
+    /more than 15999996\d+ ms left/,
+    [
+      call(0, 1, insert(1n, FAR), ok),
+      call(2, 3, expire("decrease", 3_600_000), ok),
+      call(4, 5, query, no),
+    ],
+  ],
   [
     "a lost write",
     "Durable before the reply",
