@@ -6,7 +6,7 @@ import { copyError } from "./clone.ts";
 import type { Disk } from "./disk/disk.ts";
 import type { Isolate } from "./isolate.ts";
 import { LifeOver, type Life } from "./life.ts";
-import { RunningLife } from "./running-life.ts";
+import { lostConnection, RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
 import { endAllOf } from "./net/endings.ts";
 import { HibernatingSockets, type SocketHandlers } from "./net/hibernation.ts";
@@ -115,6 +115,11 @@ export class ObjectLife extends RunningLife {
 
   /** Takes an event from outside: now, or when no earlier one blocks it. */
   receive(incoming: Incoming): void {
+    // It has crashed in its constructor.
+    if (this.isOver) {
+      incoming.fail(this.reason ?? lostConnection());
+      return;
+    }
     if (!this.#isBlocked && this.#held.length === 0) {
       this.#take(incoming);
       return;
@@ -165,7 +170,13 @@ export class ObjectLife extends RunningLife {
   }
 
   #take(incoming: Incoming): void {
-    this.run(incoming.what, () => incoming.run(this));
+    let hasBegun = false;
+    this.run(incoming.what, () => {
+      hasBegun = true;
+      incoming.run(this);
+    });
+    // The life has crashed as the event came.
+    if (!hasBegun) incoming.fail(this.reason ?? lostConnection());
   }
 
   /** What was held is delivered in its order, one event each, before anything that is planned from now on. */
