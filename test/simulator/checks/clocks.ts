@@ -40,6 +40,14 @@ export class ClockHistory {
     return this.#stepsOf(object).every(({ atMs }) => atMs === -Infinity);
   }
 
+  /** When the clock of an object went back, in the order of time. */
+  stepsBack(object: string): number[] {
+    const steps = this.#stepsOf(object);
+    return steps
+      .filter(({ offsetMs }, i) => i > 0 && offsetMs < steps[i - 1]!.offsetMs)
+      .map(({ atMs }) => atMs);
+  }
+
   /** The least and the greatest time that an object may have had between two moments of true time. */
   spanOf(object: string, beginMs: number, endMs: number): MsSpan {
     let least = Infinity;

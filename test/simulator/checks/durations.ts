@@ -33,8 +33,18 @@ export class Durations {
   /** Ms of true time from which on it is certainly over; Infinity where that can't be said. */
   latestEnd(begun: MsSpan, durationMs: number): number {
     if (durationMs === Infinity || begun.toMs === Infinity) return Infinity;
+    let endMs = this.#firstOver(begun, durationMs, begun.toMs);
+    // An object that took no reading of its clock before that went back does not know that time had passed.
+    for (const stepMs of this.#clocks.stepsBack(this.#object)) {
+      if (stepMs < endMs || this.#isOver(begun, durationMs, stepMs)) continue;
+      endMs = this.#firstOver(begun, durationMs, stepMs);
+    }
+    return endMs;
+  }
+
+  #firstOver(begun: MsSpan, durationMs: number, fromMs: number): number {
     const isOver = (ms: number): boolean => this.#isOver(begun, durationMs, ms);
-    let lowMs = begun.toMs;
+    let lowMs = fromMs;
     let stepMs = durationMs + ROUNDING_MS;
     while (!isOver(lowMs + stepMs)) {
       lowMs += stepMs;

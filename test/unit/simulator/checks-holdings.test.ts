@@ -1199,3 +1199,21 @@ describe("the checker of budgets", () => {
     },
   );
 });
+
+describe("durations by the time of an object", () => {
+  const MINUTE_MS = 60_000;
+  const from = { fromMs: 1000, toMs: 1000 };
+
+  it("are over when they have passed, where the clock was never set", () => {
+    const endMs = new Durations(new ClockHistory(), SHARD).latestEnd(from, MINUTE_MS);
+    expect(endMs).toBeGreaterThanOrEqual(1000 + MINUTE_MS);
+    expect(endMs).toBeLessThan(1010 + MINUTE_MS);
+  });
+
+  it("may last on behind a clock that goes back, as the object may have taken no reading before", () => {
+    const clocks = new ClockHistory();
+    clocks.set(SHARD, 2 * MINUTE_MS, -10 * MINUTE_MS);
+    const endMs = new Durations(clocks, SHARD).latestEnd(from, MINUTE_MS);
+    expect(endMs).toBeGreaterThan(2 * MINUTE_MS);
+  });
+});
