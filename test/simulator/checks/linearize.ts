@@ -91,6 +91,8 @@ interface OpenPoint<State> {
 }
 
 const bit = (i: number): bigint => 1n << BigInt(i);
+/** -1 where no bit is set. */
+const highestBit = (bits: bigint): number => (bits === 0n ? -1 : bits.toString(2).length - 1);
 
 /** Judges calls on one key, in the order in which they began. Those that were refused are left out. */
 export function linearize<State, Operation, Outcome>(
@@ -344,10 +346,13 @@ class Search<State, Operation, Outcome> {
     });
   }
 
-  /** The latest begin of a known call that has taken effect: nothing else takes effect before it. */
-  #latestBegin({ from, beyond }: Point<State>): number {
-    const last = beyond === 0n ? from - 1 : from + beyond.toString(2).length - 1;
-    return last < 0 ? -Infinity : this.#known[last]!.beginTick;
+  /** The latest begin of a call that has taken effect: nothing else takes effect before it. */
+  #latestBegin({ from, beyond, unknown }: Point<State>): number {
+    const known = beyond === 0n ? from - 1 : from + highestBit(beyond);
+    return Math.max(
+      this.#known[known]?.beginTick ?? -Infinity,
+      this.#unknown[highestBit(unknown)]?.beginTick ?? -Infinity,
+    );
   }
 
   #withKnown({ from, beyond, unknown }: Point<State>, state: State, i: number): Point<State> {
