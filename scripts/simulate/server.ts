@@ -5,7 +5,7 @@ import { campaign, type CampaignTotals } from "../../test/simulator/campaign/cam
 import { writePlan, type Plan } from "../../test/simulator/campaign/plan.ts";
 import type { Played } from "../../test/simulator/campaign/play.ts";
 import { play } from "../../test/simulator/campaign/play.ts";
-import { releaseOfToday } from "../../test/simulator/campaign/releases.ts";
+import { loadReleases } from "../../test/simulator/campaign/releases.ts";
 import { shrunk } from "../../test/simulator/campaign/shrink.ts";
 import { missingFaults } from "../../test/simulator/faults/required.ts";
 import { EXIT_VIOLATION } from "./exit.ts";
@@ -75,10 +75,10 @@ async function reportFailed(failed: Played): Promise<void> {
   const { seed } = failed.plan;
   console.error(`\nseed ${seed}: ${failed.violations.length} violations`);
   for (const line of violationLines(failed)) console.error(line);
-  const release = await releaseOfToday();
-  const smallest = await shrunk(failed, async (plan) => await play(plan, release));
+  const releases = await loadReleases();
+  const smallest = await shrunk(failed, async (plan) => await play(plan, releases));
   const lines: string[] = [];
-  const { violations } = await play(smallest.plan, release, (line) => lines.push(line));
+  const { violations } = await play(smallest.plan, releases, (line) => lines.push(line));
   mkdirSync(FOLDER, { recursive: true });
   const path = `${FOLDER}/${seed}.trace`;
   const text = violationLines({ ...smallest, violations }).join("\n");

@@ -8,7 +8,8 @@ import { Moments, type Violation } from "./checks/history.ts";
 import { Random } from "./kernel/random.ts";
 import { Trace } from "./kernel/trace.ts";
 import { VirtualTime } from "./kernel/virtual-time.ts";
-import { Cluster, type Release } from "./platform/cluster.ts";
+import { Cluster } from "./platform/cluster.ts";
+import type { Release } from "./platform/realm.ts";
 import { Door } from "./platform/door.ts";
 import type { Faults } from "./platform/faults.ts";
 import { LifeOver } from "./platform/life.ts";
@@ -30,6 +31,7 @@ export interface Workload {
 
 export interface WorldOptions {
   readonly seed: number;
+  /** What it begins with. */
   readonly release: Release;
   readonly faults: (random: Random) => Faults;
   readonly variables: Readonly<Record<string, string>>;
@@ -120,6 +122,11 @@ export class World {
     for (const object of this.cluster.objects) {
       if (object.life?.machine === machine) this.witness.noteClock(object, this.time.nowMs);
     }
+  }
+
+  /** How long clients work, in ms of virtual time. */
+  get durationMs(): number {
+    return this.#options.durationMs;
   }
 
   /** A number that no other connection or body of this run has. */

@@ -1,5 +1,6 @@
 /** What a run is made of, from its seed alone: shards, machines, doors, clients, and which of the workloads they have. */
 import { Random } from "../kernel/random.ts";
+import { BEFORE, type ReleaseName } from "./release-names.ts";
 import { WORKLOADS, type WorkloadName } from "../workloads/all.ts";
 import { TCP_PORTS } from "../workloads/wire.ts";
 
@@ -14,10 +15,14 @@ export interface Plan {
   readonly durationMs: number;
   readonly workloads: readonly WorkloadName[];
   readonly variables: Readonly<Record<string, string>>;
+  /** What the run begins with. Where that is not today's code, a deployment puts it in place. */
+  readonly release: ReleaseName;
   /** Whether anything goes wrong. */
   readonly hasFaults: boolean;
 }
 
+/** So often a run begins with the release before. */
+const BEFORE_SHARE = 0.15;
 /** Seeds are below it. */
 export const SEEDS = 2 ** 32;
 
@@ -48,6 +53,7 @@ export function planOf(seed: number): Plan {
       HUBS_MAX: String(1 + random.int(3)),
     },
     hasFaults: !random.chance(0.02),
+    release: random.chance(BEFORE_SHARE) ? BEFORE : "today",
   };
 }
 

@@ -4,7 +4,7 @@ import { FaultCounts } from "../faults/counts.ts";
 import { SeededFaults } from "../faults/seeded.ts";
 import { inMacrotask } from "../kernel/drain.ts";
 import { calm } from "../platform/faults.ts";
-import type { Release } from "../platform/cluster.ts";
+import type { Releases } from "./releases.ts";
 import type { Violation } from "../checks/history.ts";
 import { workloadsOf } from "../workloads/all.ts";
 import { World } from "../world.ts";
@@ -24,14 +24,15 @@ export interface Played {
 /** Plays a run, as one piece of synchronous work. */
 export async function play(
   plan: Plan,
-  release: Release,
+  releases: Releases,
   onTrace: ((line: string) => void) | null = null,
 ): Promise<Played> {
   const counts = new FaultCounts();
   const workloads = workloadsOf(plan);
+  const successor = plan.release === "today" ? null : releases.today;
   const world = new World({
     seed: plan.seed,
-    release,
+    release: releases[plan.release],
     faults: (random) => (plan.hasFaults ? new SeededFaults(random, counts) : calm(random)),
     variables: plan.variables,
     machines: plan.machines,
@@ -44,7 +45,7 @@ export async function play(
   process.on("unhandledRejection", onUnhandled);
   try {
     const violations = await inMacrotask(() => {
-      if (plan.hasFaults) new Disturbances(world, counts).start();
+      if (plan.hasFaults) new Disturbances(world, counts).start(successor);
       return playOrFail(world);
     });
     return {

@@ -1,10 +1,21 @@
 /** The code that a deployment of a run can have. */
-import type { Release } from "../platform/cluster.ts";
-import { bundle } from "../platform/realm.ts";
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { bundle, bundleOf, type Release } from "../platform/realm.ts";
 import { planting } from "../planted/plugin.ts";
+import { BEFORE, type ReleaseName } from "./release-names.ts";
 
-/** @param planted a fault that is planted in it, by name; null for none */
-export async function releaseOfToday(planted: string | null = null): Promise<Release> {
+export type Releases = Readonly<Record<ReleaseName, Release>>;
+
+/** @param planted a fault that is planted in the code of today, by name; null for none */
+export async function loadReleases(planted: string | null = null): Promise<Releases> {
   const plugins = planted === null ? [] : [planting(planted)];
-  return { name: "today", bundle: await bundle("src/worker/index.ts", { plugins }) };
+  return {
+    today: { name: "today", bundle: await bundle("src/worker/index.ts", { plugins }) },
+    [BEFORE]: { name: BEFORE, bundle: bundleOf(`release ${BEFORE}`, sourceOfRelease(BEFORE)) },
+  };
 }
+
+const sourceOfRelease = (name: string): string =>
+  gunzipSync(readFileSync(resolve(import.meta.dirname, `../../data/${name}.js.gz`))).toString();

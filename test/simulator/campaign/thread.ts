@@ -1,6 +1,6 @@
 /** A thread of a campaign: plays the plans that it is given, one after the other. */
 import { parentPort, workerData } from "node:worker_threads";
-import { releaseOfToday } from "./releases.ts";
+import { loadReleases } from "./releases.ts";
 import type { Plan } from "./plan.ts";
 import { play } from "./play.ts";
 
@@ -10,13 +10,13 @@ export interface ThreadOptions {
   readonly planted: string | null;
 }
 
-const release = releaseOfToday((workerData as ThreadOptions).planted);
+const releases = loadReleases((workerData as ThreadOptions).planted);
 // A plan that comes while the code is bundled must not be the first to learn that it can't be.
-release.catch(() => {});
+releases.catch(() => {});
 
 parentPort!.on("message", (plan: Plan) => {
-  void release.then(async (code) => {
-    const played = await play(plan, code);
+  void releases.then(async (loaded) => {
+    const played = await play(plan, loaded);
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread has no origin
     parentPort!.postMessage(played);
   });

@@ -1,6 +1,7 @@
 /** What befalls the deployment at moments that the seed chooses: sleep, resets, new releases, clocks that are set, partitions. */
 import type { Random } from "../kernel/random.ts";
 import type { FaultyLink } from "../platform/net/network.ts";
+import type { Release } from "../platform/realm.ts";
 import type { SimulatedObject } from "../platform/object.ts";
 import type { World } from "../world.ts";
 import type { FaultCounts } from "./counts.ts";
@@ -32,6 +33,11 @@ const FULL_MS = 20_000;
 /** A reader reads nothing for so long at most, in ms. */
 const STALL_MS = 30_000;
 
+/** How long a deployment takes in which a release takes the place of another, in ms. */
+const DEPLOYMENT_MS = { least: 10_000, most: 180_000 };
+/** A release that takes the place of another does so before this part of the run has passed. */
+const DEPLOYED_UNTIL = 0.7;
+
 export class Disturbances {
   readonly #world: World;
   readonly #random: Random;
@@ -48,8 +54,17 @@ export class Disturbances {
     this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 200, PAUSE_MS.most);
   }
 
-  start(): void {
+  /** @param successor takes the place of the release that the run begins with; null where that stays */
+  start(successor: Release | null): void {
     this.#next();
+    if (successor === null) return;
+    const { durationMs, time } = this.#world;
+    time.after(this.#random.between(0, durationMs * DEPLOYED_UNTIL), () =>
+      this.#note(
+        "deployment",
+        this.#deploy(successor, this.#random.skewed(DEPLOYMENT_MS.least, DEPLOYMENT_MS.most)),
+      ),
+    );
   }
 
   #next(): void {
@@ -69,10 +84,12 @@ export class Disturbances {
   }
 
   #disturb(kind: Kind): void {
-    const { trace } = this.#world;
     const subject = this.#apply(kind);
-    if (subject === null) return;
-    trace.note("disturbance", kind, subject);
+    if (subject !== null) this.#note(kind, subject);
+  }
+
+  #note(kind: Kind, subject: string): void {
+    this.#world.trace.note("disturbance", kind, subject);
     this.#counts.add(kind, subject.split(" ")[0]!);
   }
 
@@ -105,8 +122,7 @@ export class Disturbances {
         return machine.name;
       }
       case "deployment":
-        cluster.deploy(cluster.release);
-        return "deployment";
+        return this.#deploy(cluster.release, this.#random.skewed(1, DEPLOYMENT_MS.most));
       case "clock set": {
         const machine = this.#random.pick(cluster.machines);
         const isSmall = this.#random.chance(0.7);
@@ -127,6 +143,13 @@ export class Disturbances {
       case "storm":
         return this.#resetAll();
     }
+  }
+
+  #deploy(release: Release, overMs: number): string {
+    const { cluster } = this.#world;
+    const subject = `${cluster.release.name}-to-${release.name}`;
+    cluster.deploy(release, overMs);
+    return subject;
   }
 
   #toObject(befall: (object: SimulatedObject) => boolean): string | null {

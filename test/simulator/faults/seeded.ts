@@ -44,6 +44,10 @@ export class SeededFaults implements Faults {
     this.#rates = Object.fromEntries(rates) as Record<ChanceFault, number>;
   }
 
+  meet(caller: Mortal, callee: Mortal): void {
+    this.#counts.add("releases meet", `${nameOf(caller)} calls ${nameOf(callee)}`);
+  }
+
   cease(): void {
     this.#hasCeased = true;
   }
@@ -102,3 +106,5 @@ export class SeededFaults implements Faults {
     return now;
   }
 }
+
+const nameOf = ({ kind, release }: Mortal): string => `${kind} ${release}`;

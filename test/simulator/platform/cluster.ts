@@ -10,7 +10,7 @@ import {
   type ObjectInstance,
   type Watcher,
 } from "./object.ts";
-import type { Bundle } from "./realm.ts";
+import type { Release } from "./realm.ts";
 import type { RunningLife } from "./running-life.ts";
 import { Machine, type Site } from "./site.ts";
 import type { Sizes } from "./sizes.ts";
@@ -26,12 +26,6 @@ const SERVER_BINDINGS: Readonly<Record<string, string>> = {
   CHANNEL: "Channel",
   DIRECTORY: "Directory",
 };
-
-/** The code of a release, and under which name the trace knows it. */
-export interface Release {
-  readonly name: string;
-  readonly bundle: Bundle;
-}
 
 export interface ClusterOptions {
   readonly time: VirtualTime;
@@ -57,10 +51,11 @@ export class Cluster implements ObjectHost {
   readonly #variables: Readonly<Record<string, string>>;
   readonly #objects = new Map<string, SimulatedObject>();
   /** Those that run; objects of one machine share one. */
-  readonly #isolates: Isolate[] = [];
+  #isolates: Isolate[] = [];
   readonly #sizes: Partial<Sizes>;
   readonly watcher: Watcher;
-  readonly #forObjects = new Map<Machine, Isolate>();
+  /** By machine and release. */
+  readonly #forObjects = new Map<string, Isolate>();
   #isolateCount = 0;
 
   constructor(options: ClusterOptions) {
@@ -92,24 +87,14 @@ export class Cluster implements ObjectHost {
         className,
         name,
         disk: new Disk(site, key),
+        release: this.release,
       });
       this.#objects.set(key, object);
     }
     return object;
   }
 
-  /** The isolate that a machine runs the code of today in. */
-  isolateOn(machine: Machine): Isolate {
-    let isolate = this.#forObjects.get(machine);
-    if (isolate === undefined || isolate.isOver) {
-      isolate = this.newIsolate(machine);
-      this.#forObjects.set(machine, isolate);
-    }
-    return isolate;
-  }
-
-  newIsolate(machine: Machine): Isolate {
-    const { name, bundle } = this.release;
+  newIsolate(machine: Machine, { name, bundle }: Release = this.release): Isolate {
     const isolate = new Isolate(this.site, machine, {
       name: `isolate ${++this.#isolateCount} (${name})`,
       release: name,
@@ -120,27 +105,43 @@ export class Cluster implements ObjectHost {
     return isolate;
   }
 
-  isolateFor(): Isolate {
-    return this.isolateOn(this.site.random.pick(this.machines));
+  isolateFor({ release }: SimulatedObject): Isolate {
+    const machine = this.site.random.pick(this.machines);
+    const key = `${machine.name} ${release.name}`;
+    let isolate = this.#forObjects.get(key);
+    if (isolate === undefined || isolate.isOver) {
+      isolate = this.newIsolate(machine, release);
+      this.#forObjects.set(key, isolate);
+    }
+    return isolate;
   }
 
   /** A machine loses its power, with all objects and doors on it. */
   endMachine(machine: Machine): void {
-    this.#end("the machine has ended", (isolate) => isolate.machine === machine);
+    const what = "the machine has ended";
+    for (const { life } of this.objects) if (life?.machine === machine) life.crash(what);
+    for (const isolate of this.#isolates) if (isolate.machine === machine) isolate.crash(what);
+    this.#isolates = this.#isolates.filter(({ isOver }) => !isOver);
   }
 
-  /** A release takes the place of the one before: all objects and doors end, and begin anew with its code. */
-  deploy(release: Release): void {
+  /**
+   * A release takes the place of the one before: each object and each door ends at a moment of its own, and begins anew with the code of
+   * the release. Until then old ones meet new ones.
+   *
+   * @param overMs how long it takes, in ms
+   */
+  deploy(release: Release, overMs: number): void {
+    const { random, time } = this.site;
     this.release = release;
-    this.#end("deployment", () => true);
-  }
-
-  #end(what: string, isMeant: (isolate: Isolate) => boolean): void {
-    for (const { life } of this.objects)
-      if (life !== null && isMeant(life.isolate)) life.crash(what);
-    for (const isolate of this.#isolates.splice(0)) {
-      if (isMeant(isolate)) isolate.crash(what);
-      else this.#isolates.push(isolate);
+    for (const object of this.objects) {
+      time.after(random.between(0, overMs), () => {
+        object.release = release;
+        object.life?.crash("deployment");
+      });
+    }
+    const ofObjects = new Set(this.#forObjects.values());
+    for (const isolate of this.#isolates.filter((each) => !ofObjects.has(each))) {
+      time.after(random.between(0, overMs), () => isolate.crash("deployment"));
     }
   }
 

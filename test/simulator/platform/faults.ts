@@ -18,6 +18,8 @@ export type CommitFate = "durable" | "failed" | "durable, and reported as failed
 export interface Mortal {
   /** The class of an object, `door` or `client`. */
   readonly kind: string;
+  /** Whose code it runs; null for a client. */
+  readonly release: string | null;
 }
 
 export interface Faults {
@@ -29,6 +31,8 @@ export interface Faults {
   commitMs(): number;
   callFate(target: string, method: string): CallFate;
   commitFate(object: string): CommitFate;
+  /** A life calls another one, which runs the code of another release. */
+  meet(caller: Mortal, callee: Mortal): void;
   /** From now on nothing goes wrong. */
   cease(): void;
   /** How much later than asked for an alarm rings, in ms. */
@@ -43,6 +47,7 @@ export function calm(random: Random): Faults {
     commitMs: () => random.skewed(0.2, 10),
     callFate: () => "delivered",
     commitFate: () => "durable",
+    meet: () => {},
     cease: () => {},
     alarmLateMs: () => random.skewed(0.1, 5),
   };

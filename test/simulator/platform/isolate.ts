@@ -18,8 +18,6 @@ class Instance {
 
 export class Isolate extends RunningLife {
   readonly exports: Exports;
-  /** Of another release, or of the code of today. */
-  readonly release: string;
 
   constructor(
     site: Site,
@@ -31,8 +29,7 @@ export class Isolate extends RunningLife {
       readonly sizes: Partial<Sizes>;
     },
   ) {
-    super(site, machine, "door", options.name);
-    this.release = options.release;
+    super(site, machine, "door", options.name, options.release);
     const globals = globalsOf({
       // Globals are the isolate's; what is called belongs to whose event it is.
       life: () => site.running ?? this,

@@ -5,6 +5,7 @@
 import { copyError } from "./clone.ts";
 import type { Disk } from "./disk/disk.ts";
 import type { Isolate } from "./isolate.ts";
+import type { Release } from "./realm.ts";
 import { LifeOver, type Life } from "./life.ts";
 import { lostConnection, RunningLife } from "./running-life.ts";
 import type { Site } from "./site.ts";
@@ -45,7 +46,7 @@ export class ObjectLife extends RunningLife {
   readonly #stubs: ((error: Error) => void)[] = [];
 
   constructor(site: Site, object: SimulatedObject, isolate: Isolate, disk: Disk, name: string) {
-    super(site, isolate.machine, object.className, name);
+    super(site, isolate.machine, object.className, name, isolate.release);
     this.object = object;
     this.isolate = isolate;
     this.disk = disk;
@@ -225,6 +226,8 @@ export interface ObjectHost {
 }
 
 export class SimulatedObject {
+  /** Whose code its lives run. */
+  release: Release;
   readonly className: string;
   readonly name: string;
   disk: Disk;
@@ -244,8 +247,10 @@ export class SimulatedObject {
       readonly className: string;
       readonly name: string;
       readonly disk: Disk;
+      readonly release: Release;
     },
   ) {
+    this.release = options.release;
     this.#host = host;
     this.className = options.className;
     this.name = options.name;

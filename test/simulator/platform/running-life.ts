@@ -8,6 +8,8 @@ export class RunningLife implements Life {
   readonly name: string;
   readonly kind: Mortal["kind"];
   readonly machine: Machine;
+  /** Whose code it runs; null for a client. */
+  readonly release: string | null;
   isOver = false;
   /** Events that are planned and have not happened. */
   planned = 0;
@@ -17,7 +19,14 @@ export class RunningLife implements Life {
   /** Calls that are not answered: they keep the life awake, and learn of its end. */
   protected readonly watchers = new Set<(error: Error) => void>();
 
-  constructor(site: Site, machine: Machine, kind: Mortal["kind"], name: string) {
+  constructor(
+    site: Site,
+    machine: Machine,
+    kind: Mortal["kind"],
+    name: string,
+    release: string | null = null,
+  ) {
+    this.release = release;
     this.site = site;
     this.kind = kind;
     this.machine = machine;

@@ -139,6 +139,7 @@ class Channel {
       return null;
     }
     this.#life = life;
+    if (life.release !== this.#caller.release) this.#site.faults.meet(this.#caller, life);
     life.onEnd((error) => this.#break(error));
     return life;
   }

@@ -206,6 +206,8 @@ class BridgeWire implements Wire {
     let wasOpen = false;
     socket.binaryType = "arraybuffer";
     socket.addEventListener("open", () => {
+      // A server before 0.5.0 speaks another protocol here: a gateway refuses it (`bridge_unsupported`).
+      if (socket.protocol !== BRIDGE_SUBPROTOCOL) return socket.terminate();
       wasOpen = true;
       this.#send();
     });

@@ -3,12 +3,20 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { describe, expect, inject, it } from "vitest";
 import { campaign } from "../../simulator/campaign/campaign.ts";
-import { planOf, plansFrom, readPlan, writePlan } from "../../simulator/campaign/plan.ts";
+import {
+  planOf,
+  plansFrom,
+  readPlan,
+  writePlan,
+  type Plan,
+} from "../../simulator/campaign/plan.ts";
 import { Player } from "../../simulator/campaign/player.ts";
+import { BEFORE } from "../../simulator/campaign/release-names.ts";
 import { shrunk } from "../../simulator/campaign/shrink.ts";
 import { REGRESSIONS } from "../../simulator/regressions.ts";
 import { violationLines } from "../../../scripts/simulate/report.ts";
 
+const DEPLOYMENT_RUNS = 8;
 const FIXED_RUNS = 40;
 const OWN_RUNS = Math.round(160 * inject("runs"));
 /** Runs take seconds of the processor, which other tests have, too. */
@@ -37,6 +45,27 @@ describe("simulated runs of the whole server", () => {
   );
 
   it(
+    "data of the release before goes on where today's takes its place, and calls between the two break no promise",
+    async () => {
+      const plans = [...plansFrom(1, DEPLOYMENT_RUNS)].map((plan): Plan => ({
+        ...plan,
+        hasFaults: true,
+        release: BEFORE,
+      }));
+      const { faults, failed } = await campaign({ plans, threads: 2 });
+      expect(failed.flatMap(violationLines)).toEqual([]);
+      expect(faults.get(`deployment: ${BEFORE}-to-today`)).toBe(plans.length);
+      expect([...faults.keys()]).toEqual(
+        expect.arrayContaining([
+          `releases meet: door ${BEFORE} calls Shard today`,
+          `releases meet: door today calls Shard ${BEFORE}`,
+        ]),
+      );
+    },
+    PATIENCE_MS,
+  );
+
+  it(
     "two processes play one seed alike, event by event",
     async () => {
       const player = new Player();
@@ -54,13 +83,15 @@ describe("simulated runs of the whole server", () => {
   it(
     "a run that breaks a promise is shrunk to one that breaks the same",
     async () => {
-      const player = new Player({ planted: "a reply before the commit" });
-      const failed = await player.play(planOf(14));
-      const smallest = await shrunk(failed, (plan) => player.play(plan));
+      const planted = "a reply before the commit";
+      const plans = plansFrom(1, 200);
+      const { failed } = await campaign({ plans, planted, threads: 2 });
+      const [first] = failed;
+      const player = new Player({ planted });
+      const smallest = await shrunk(first!, (plan) => player.play(plan));
       await player.close();
-      expect(failed.violations).not.toEqual([]);
-      expect(smallest.violations[0]!.promise).toBe(failed.violations[0]!.promise);
-      expect(smallest.operations).toBeLessThan(failed.operations);
+      expect(smallest.violations[0]!.promise).toBe(first!.violations[0]!.promise);
+      expect(smallest.operations).toBeLessThan(first!.operations);
       expect(readPlan(writePlan(smallest.plan))).toEqual(smallest.plan);
     },
     PATIENCE_MS,
