@@ -24,9 +24,6 @@ export interface Incoming {
   readonly fail: (error: Error) => void;
 }
 
-/** What production code gets as `ctx`. */
-export type ObjectContext = object;
-
 export interface ObjectInstance {
   fetch?(request: SimRequest): Promise<SimResponse> | SimResponse;
   alarm?(info: { retryCount: number; isRetry: boolean }): Promise<void> | void;
