@@ -19,11 +19,13 @@ import * as operations from "../../src/wire/edge/operations.ts";
 import { Keyspace } from "../../src/wire/keyspace.ts";
 import type { Throttr } from "../../src/worker/rpc.ts";
 import { bytesOf, concat, replyAt } from "../support/frames/index.ts";
-import { ClockHistory } from "../simulator/checks/clocks.ts";
-import { History, isAnswered, Moments } from "../simulator/checks/history.ts";
-import { checkRecords, type RecordCall } from "../simulator/checks/records.ts";
+import {
+  isLinearizable,
+  RECORD,
+  type Call,
+  type RecordOperation,
+} from "../support/commands/history.ts";
 import { refusalOf } from "../support/commands/calls.ts";
-import type { RecordAnswer, RecordOperation } from "../support/models/record.ts";
 import { openSocket, type SocketDoor } from "../support/pool/doors.ts";
 import { breakJournal, holdSync, shardStub } from "../support/pool/shards.ts";
 import { bearerOf } from "../support/pool/tokens.ts";
@@ -41,66 +43,51 @@ const CALLS = 9;
 /** What a caller may learn of a call that was killed. */
 const UNKNOWN = ["outcome_unknown", "connection_lost", "hub_failed"];
 
-const ASKED = { key: KEY, dialect: "edge" } as const;
-const ttl = { count: TTL.ttlMs, unit: 3 };
-
 let namespaces = 0;
 let ids = 0;
+let clock = 0;
 
 afterEach(async () => {
   await reset();
 });
 
-/** The operation as a frame, with its answer as the model says it. */
-function typed(operation: RecordOperation, once: operations.Once): Operation<RecordAnswer> {
-  const as = <Result>(made: Operation<Result>, show: (result: Result) => RecordAnswer) => ({
+/** The operation as a frame, with its result as the specification says it. */
+function typed(operation: RecordOperation, once: operations.Once): Operation<string> {
+  const as = <Result>(made: Operation<Result>, show: (result: Result) => string) => ({
     ...made,
     read: (reply: Uint8Array) => show(made.read(reply)),
   });
   switch (operation.name) {
     case "insert":
-      return as(operations.insert(KEY, { quota: operation.quota, ...TTL, ...once }), statusOf);
+      return as(operations.insert(KEY, { quota: operation.quota, ...TTL, ...once }), String);
     case "increment":
-      return as(operations.increment(KEY, { by: operation.by, ...TTL, ...once }), (quota) => ({
-        success: true,
-        record: { kind: "counter", quota },
-      }));
-    case "change":
+      return as(operations.increment(KEY, { by: operation.by, ...TTL, ...once }), String);
+    case "decrease":
       return as(operations.decrease(KEY, operation.amount, once), (change) =>
         change === null
-          ? { success: false, record: null }
-          : { success: change.applied, record: { kind: "counter", quota: change.quota } },
+          ? "null"
+          : change.applied
+            ? String(change.quota)
+            : `refused at ${change.quota}`,
       );
     case "query":
-      return as(operations.query(KEY), (counter) =>
-        counter === null
-          ? { success: false, record: null }
-          : { success: true, record: { kind: "counter", quota: counter.quota } },
-      );
+      return as(operations.query(KEY), (counter) => String(counter?.quota ?? null));
     case "get":
-      return as(operations.get(KEY), (buffer) => ({
-        success: buffer !== null,
-        record: bufferOf(buffer?.value ?? null),
-      }));
+      return as(operations.get(KEY), (buffer) => String(textOf(buffer?.value ?? null)));
     case "purge":
-      return as(operations.purge(KEY, once), statusOf);
+      return as(operations.purge(KEY, once), String);
     case "compareAndSet": {
       const { expected, value } = operation;
       return as(
         operations.compareAndSet(KEY, { expected, value, ...TTL, ...once }),
-        ({ applied, current }) =>
-          applied ? { success: true } : { success: false, record: bufferOf(current) },
+        ({ applied, current }) => (applied ? "applied" : `refused at ${textOf(current)}`),
       );
     }
-    default:
-      throw new Error(`no caller asks for ${operation.name}`);
   }
 }
 
-const statusOf = (success: boolean): RecordAnswer => ({ success });
-
-const bufferOf = (bytes: Uint8Array | null) =>
-  bytes === null ? null : ({ kind: "buffer", value: new TextDecoder().decode(bytes) } as const);
+const textOf = (bytes: Uint8Array | null): string | null =>
+  bytes === null ? null : new TextDecoder().decode(bytes);
 
 /** Sends frames and gives their replies, as far as they come. */
 interface Door {
@@ -175,36 +162,25 @@ interface Turn {
 
 const amount = fc.bigInt(1n, 3n);
 const text = fc.constantFrom("a", "b", null);
-const increment = amount.map((by) => ({ ...ASKED, name: "increment" as const, by, ttl }));
-const decrease = amount.map((by) => ({
-  ...ASKED,
-  name: "change" as const,
-  change: "decrease" as const,
-  amount: by,
-}));
-const plain = <Name extends "query" | "get" | "purge">(...names: Name[]) =>
-  fc.constantFrom(...names).map((name) => ({ ...ASKED, name }));
 const operation: fc.Arbitrary<RecordOperation> = fc.oneof(
-  amount.map((quota) => ({ ...ASKED, name: "insert" as const, quota, ttl })),
-  { weight: 4, arbitrary: increment },
-  { weight: 2, arbitrary: decrease },
-  { weight: 2, arbitrary: plain("query", "get") },
-  plain("purge"),
+  fc.record({ name: fc.constant("insert" as const), quota: amount }),
+  { weight: 4, arbitrary: fc.record({ name: fc.constant("increment" as const), by: amount }) },
+  { weight: 2, arbitrary: fc.record({ name: fc.constant("decrease" as const), amount }) },
+  { weight: 2, arbitrary: fc.record({ name: fc.constantFrom("query" as const, "get" as const) }) },
+  fc.record({ name: fc.constant("purge" as const) }),
   {
     weight: 4,
-    arbitrary: fc.tuple(text, text).map(([expected, value]) => ({
-      ...ASKED,
-      name: "compareAndSet" as const,
-      expected,
-      value,
-      ttl,
-    })),
+    arbitrary: fc.record({
+      name: fc.constant("compareAndSet" as const),
+      expected: text,
+      value: text,
+    }),
   },
 );
 const counting: fc.Arbitrary<RecordOperation> = fc.oneof(
-  { weight: 4, arbitrary: increment },
-  { weight: 2, arbitrary: decrease },
-  { weight: 2, arbitrary: plain("query") },
+  { weight: 4, arbitrary: fc.record({ name: fc.constant("increment" as const), by: amount }) },
+  { weight: 2, arbitrary: fc.record({ name: fc.constant("decrease" as const), amount }) },
+  { weight: 2, arbitrary: fc.record({ name: fc.constant("query" as const) }) },
 );
 const turnOf = (operation: fc.Arbitrary<RecordOperation>): fc.Arbitrary<Turn> =>
   fc.record({
@@ -219,28 +195,13 @@ function programs(rounds: number, operation: fc.Arbitrary<RecordOperation>): Tur
   return fc.sample(callers, { seed, numRuns: rounds });
 }
 
-type Calls = readonly RecordCall[];
-type RecordHistory = History<RecordOperation, RecordAnswer>;
-
-/** Whether some order of the calls on the one record explains all answers. */
-function isLinearizable(calls: Calls): boolean {
-  const { violations, undecided } = checkRecords(calls, {
-    clocks: new ClockHistory(),
-    objectOf: () => "shard",
-    // A call that is asked again is one call here: what was asked twice must not happen twice.
-    idempotencyTtlMs: 0,
-  });
-  expect(undecided).toEqual([]);
-  return violations.length === 0;
-}
+type History = Call<RecordOperation>[];
 
 /** Takes a turn, and writes down what came of it. */
-async function take(door: Door, turn: Turn, history: RecordHistory): Promise<void> {
-  const { operations, isOnce } = turn;
+async function take(door: Door, { operations, isOnce }: Turn, history: History): Promise<void> {
   const started = operations.map((operation) => {
     const once = isOnce ? { idempotencyKey: `id-${ids++}` } : {};
-    const asked = { client: 1, door: "binding", connection: null, operation } as const;
-    return { call: typed(operation, once), begun: history.begin(asked) };
+    return { operation, call: typed(operation, once), startedAt: ++clock };
   });
   let left = started;
   for (let round = 1; left.length > 0; round++) {
@@ -249,14 +210,16 @@ async function take(door: Door, turn: Turn, history: RecordHistory): Promise<voi
       left.map(({ call }) => call.frame),
     );
     const known = left.filter((_, i) => replies[i] !== null);
-    for (const { call, begun } of known) {
+    for (const { operation, call, startedAt } of known) {
       const reply = replies[left.findIndex((entry) => entry.call === call)]!;
-      history.end(begun, answerOf(call, reply));
+      history.push({ operation, startedAt, endedAt: ++clock, result: resultOf(call, reply) });
     }
     left = left.filter((_, i) => replies[i] === null);
     const isAskedAgain = isOnce && round < 20;
     if (isAskedAgain) continue;
-    for (const { begun } of left) history.giveUp(begun);
+    for (const { operation, startedAt } of left) {
+      history.push({ operation, startedAt, endedAt: Infinity, result: null });
+    }
     return;
   }
 }
@@ -271,11 +234,11 @@ async function sendOrNot(door: Door, frames: Uint8Array[]): Promise<(Uint8Array 
   }
 }
 
-function answerOf(call: Operation<RecordAnswer>, reply: Uint8Array): RecordAnswer {
+function resultOf(call: Operation<string>, reply: Uint8Array): string {
   try {
     return call.read(reply);
   } catch (error) {
-    return { success: false, code: ThrottrError.from(error).code };
+    return ThrottrError.from(error).code;
   }
 }
 
@@ -283,7 +246,7 @@ function answerOf(call: Operation<RecordAnswer>, reply: Uint8Array): RecordAnswe
 async function record(
   program: Turn[][],
   disturb: (shard: DurableObjectStub<Shard>, round: number) => Promise<void>,
-): Promise<Calls> {
+): Promise<History> {
   const namespace = `lin-${namespaces++}`;
   const doors = await Promise.all(
     program.map(async (_, i) => {
@@ -291,8 +254,7 @@ async function record(
       return i % 3 === 1 ? await httpDoor(namespace) : await socketDoor(namespace);
     }),
   );
-  // Records live for an hour: without times, states that differ in their ends alone are one to the search.
-  const history: RecordHistory = new History(new Moments(() => 0));
+  const history: History = [];
   let rounds = 0;
   await Promise.all(
     program.map(async (turns, i) => {
@@ -304,7 +266,7 @@ async function record(
       }
     }),
   );
-  return history.calls;
+  return history;
 }
 
 /** A stub of the object that has the record: a new one, as those of killed objects fail for good. */
@@ -328,14 +290,13 @@ async function kill(shard: DurableObjectStub<Shard>, round: number): Promise<voi
 }
 
 /** How many calls overlapped with others, and how many were never answered. */
-function shapeOf(calls: Calls): { overlapping: number; unknown: number } {
-  const endOf = (call: RecordCall): number => (isAnswered(call) ? call.ended.tick : Infinity);
-  const overlapping = calls.filter((call) =>
-    calls.some(
-      (other) => other !== call && other.begun.tick < endOf(call) && call.begun.tick < endOf(other),
+function shapeOf(history: History): { overlapping: number; unknown: number } {
+  const overlapping = history.filter((call) =>
+    history.some(
+      (other) => other !== call && other.startedAt < call.endedAt && call.startedAt < other.endedAt,
     ),
   ).length;
-  return { overlapping, unknown: calls.filter((call) => !isAnswered(call)).length };
+  return { overlapping, unknown: history.filter(({ result }) => result === null).length };
 }
 
 const MIXES = [
@@ -350,7 +311,7 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
       const { overlapping, unknown } = shapeOf(history);
       expect(unknown).toBe(0);
       expect(overlapping).toBeGreaterThan(history.length / 2);
-      expect(isLinearizable(history)).toBe(true);
+      expect(isLinearizable(RECORD, history)).toBe(true);
     }
   });
 
@@ -358,7 +319,7 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
     for (const program of programs(2, mix)) {
       const history = await record(program, () => evictAllDurableObjects());
       expect(shapeOf(history).unknown).toBe(0);
-      expect(isLinearizable(history)).toBe(true);
+      expect(isLinearizable(RECORD, history)).toBe(true);
     }
   });
 
@@ -367,7 +328,7 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
     for (const program of programs(6, mix)) {
       const history = await record(program, kill);
       unknown += shapeOf(history).unknown;
-      expect(isLinearizable(history)).toBe(true);
+      expect(isLinearizable(RECORD, history)).toBe(true);
     }
     expect(unknown).toBeGreaterThan(0);
   });
@@ -375,29 +336,96 @@ describe.each(MIXES)("one record as a %s", (_, mix) => {
   it("a record that is not linearizable would be found out", async () => {
     const [program] = programs(1, mix);
     const history = await record(program!, async () => {});
-    expect(isLinearizable(history)).toBe(true);
-    const sums = history.filter(
-      (call) => call.operation.name === "increment" && quotaIn(call) !== undefined,
+    expect(isLinearizable(RECORD, history)).toBe(true);
+    const numbers = history.filter(
+      ({ operation, result }) => operation.name === "increment" && result !== "kind_mismatch",
     );
-    expect(sums.length).toBeGreaterThan(3);
-    for (const wrong of sums.slice(0, 5)) {
-      const outcome: RecordAnswer = { success: true, record: { quota: quotaIn(wrong)! + 1000n } };
-      const forged = history.map((call) => (call === wrong ? { ...call, outcome } : call));
-      expect(isLinearizable(forged)).toBe(false);
+    expect(numbers.length).toBeGreaterThan(3);
+    for (const wrong of numbers.slice(0, 5)) {
+      const result = String(BigInt(wrong.result!) + 1000n);
+      const forged = history.map((call) => (call === wrong ? { ...call, result } : call));
+      expect(isLinearizable(RECORD, forged)).toBe(false);
     }
   });
 });
 
-const quotaIn = (call: RecordCall): bigint | undefined =>
-  isAnswered(call) ? call.outcome.record?.quota : undefined;
-
-it("the checker finds out replies that did not wait for the disk", async () => {
-  let isFound = false;
-  await withSettings({ DURABILITY: "relaxed" }, async () => {
-    for (const program of programs(20, counting)) {
-      isFound = !isLinearizable(await record(program, kill));
-      if (isFound) break;
-    }
+describe("the checker", () => {
+  it("the checker finds out replies that did not wait for the disk", async () => {
+    let isFound = false;
+    await withSettings({ DURABILITY: "relaxed" }, async () => {
+      for (const program of programs(20, counting)) {
+        const history = await record(program, kill);
+        isFound = !isLinearizable(RECORD, history);
+        if (isFound) break;
+      }
+    });
+    expect(isFound).toBe(true);
   });
-  expect(isFound).toBe(true);
+
+  const call = (
+    startedAt: number,
+    endedAt: number,
+    operation: RecordOperation,
+    result: string | null,
+  ): Call<RecordOperation> => ({ startedAt, endedAt, operation, result });
+  const add = { name: "increment", by: 1n } as const;
+  const query = { name: "query" } as const;
+  const take = (expected: string | null, value: string | null): RecordOperation => ({
+    name: "compareAndSet",
+    expected,
+    value,
+  });
+
+  it.each<[string, boolean, History]>([
+    ["nothing", true, []],
+    ["one after the other", true, [call(1, 2, add, "1"), call(3, 4, add, "2")]],
+    ["in the wrong order", false, [call(1, 2, add, "2"), call(3, 4, add, "1")]],
+    ["in either order at once", true, [call(1, 3, add, "2"), call(2, 4, add, "1")]],
+    ["twice the same", false, [call(1, 3, add, "1"), call(2, 4, add, "1")]],
+    ["a stale read", false, [call(1, 2, add, "1"), call(3, 4, query, "null")]],
+    ["a read of what is under way", true, [call(1, 4, add, "1"), call(2, 3, query, "1")]],
+    [
+      "a read that goes back",
+      false,
+      [call(1, 6, add, "1"), call(2, 3, query, "1"), call(4, 5, query, "null")],
+    ],
+    ["a lost update", false, [call(1, 2, add, "1"), call(3, 4, add, "2"), call(5, 6, query, "1")]],
+    [
+      "an unknown call that happened",
+      true,
+      [call(1, Infinity, add, null), call(2, 3, query, "1"), call(4, 5, query, "1")],
+    ],
+    [
+      "an unknown call that did not",
+      true,
+      [call(1, Infinity, add, null), call(2, 3, query, "null"), call(4, 5, query, "null")],
+    ],
+    [
+      "an unknown call that happened later",
+      true,
+      [call(1, Infinity, add, null), call(2, 3, query, "null"), call(4, 5, query, "1")],
+    ],
+    [
+      "an unknown call that happened twice",
+      false,
+      [call(1, Infinity, add, null), call(2, 3, query, "2")],
+    ],
+    [
+      "an unknown call that was taken back",
+      false,
+      [call(1, Infinity, add, null), call(2, 3, query, "1"), call(4, 5, query, "null")],
+    ],
+    [
+      "a lock that two have",
+      false,
+      [call(1, 3, take(null, "a"), "applied"), call(2, 4, take(null, "b"), "applied")],
+    ],
+    [
+      "a lock that is handed over",
+      true,
+      [call(1, 4, take("a", null), "applied"), call(2, 3, take(null, "a"), "applied")],
+    ],
+  ])("the checker judges %s: %s", (_, isFine, history) => {
+    expect(isLinearizable(RECORD, history)).toBe(isFine);
+  });
 });
