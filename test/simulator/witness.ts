@@ -3,7 +3,7 @@
  * when each connection lived for the server. It knows connections by the addresses of their clients.
  */
 import type { Moment, Moments } from "./checks/history.ts";
-import { earlier, NEVER } from "./checks/order.ts";
+import { afterMs, earlier, NEVER } from "./checks/order.ts";
 import { World, type Connection, type Ending } from "./checks/world.ts";
 import type { SocketEnd } from "./platform/net/socket-end.ts";
 import { attachmentOf } from "./platform/net/web-socket.ts";
@@ -106,6 +106,10 @@ export class Witness implements Watcher {
 
   /** Adds all connections to the facts. To be called when the run has ended. */
   addConnections(): void {
+    // A copy that no caller reaches any more answers nothing, however long it goes on.
+    for (const [life, copy] of this.#copies) {
+      copy.until = earlier(copy.until, afterMs(life.lastTakenMs));
+    }
     const byAddress = new Map<string, Hosted>();
     for (const hosted of this.#hosted) {
       const attachment = attachmentOf(hosted.end) as Attachment | null;

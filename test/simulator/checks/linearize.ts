@@ -45,8 +45,8 @@ export type Linearization<State, Operation, Outcome> =
   | { readonly verdict: "explained" | "undecided" }
   | { readonly verdict: "stuck"; readonly stuck: Stuck<State, Operation, Outcome> };
 
-/** Points of a search before it is given up: some 0.2 s. */
-const POINTS_MAX = 20_000;
+/** Points of a search before it is given up: some 0.1 s at most. */
+const POINTS_MAX = 2500;
 const STATES_SHOWN = 5;
 
 interface Entry<Operation, Outcome> {

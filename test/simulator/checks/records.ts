@@ -83,17 +83,28 @@ const isRead = ({ operation }: RecordCall): boolean => READS.includes(operation.
  * Callers get times of the platform's clock. While a shard's time is ahead of it and runs slower, more of that is left of a record
  * than of the shard's: a ninth more, and no more than the shard is ahead.
  */
-function byObjectsTime(call: RecordCall, clocks: ClockHistory, object: string): RecordCall {
+function byObjectsTime(
+  call: RecordCall,
+  begunMs: number,
+  clocks: ClockHistory,
+  object: string,
+): RecordCall {
   if (!isAnswered(call)) return call;
-  const { begun, ended } = call;
   const outcome: RecordAnswer = call.outcome;
   const { record } = outcome;
   if (record === undefined || record === null || record.left === undefined) return call;
-  const lagMs = clocks.lagMost(object, begun.ms, ended.ms);
+  const lagMs = clocks.lagMost(object, begunMs, call.ended.ms);
   if (lagMs === 0) return call;
   const { fromMs, toMs } = record.left;
   const least = Math.max(fromMs - lagMs, Math.floor(fromMs * SLEWED_PACE)) - ROUNDING_MS;
   return { ...call, outcome: { ...outcome, record: { ...record, left: { fromMs: least, toMs } } } };
+}
+
+/** When the answer of a call may have been made: a repetition gets that of the first call. */
+function firstBegun(calls: readonly RecordCall[], { operation, begun }: RecordCall): number {
+  const { once } = operation;
+  if (once === undefined) return begun.ms;
+  return calls.find((other) => other.operation.once === once)!.begun.ms;
 }
 
 /** What a second copy of an object says of a record may be old; it can change none. So the answer may say nothing. */
@@ -139,6 +150,8 @@ class KeyCheck {
   readonly #elapsed: Elapsed;
   /** Idempotency keys that came more than once. */
   readonly #repeated: ReadonlySet<string>;
+  readonly #keptNames = new WeakMap<readonly KeptAnswer[], string>();
+  readonly #keptNumbers = new Map<string, number>();
 
   constructor(key: string, calls: readonly RecordCall[], terms: RecordTerms) {
     this.#key = key;
@@ -147,7 +160,7 @@ class KeyCheck {
     this.#calls = calls
       .map((call) => (terms.mayBeStale?.(object, call) === true ? withoutStale(call) : call))
       .filter((call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)))
-      .map((call) => byObjectsTime(call, terms.clocks, object));
+      .map((call) => byObjectsTime(call, firstBegun(calls, call), terms.clocks, object));
     this.#terms = terms;
     this.#elapsed = (since, at) => terms.clocks.elapsed(object, since, at);
     this.#repeated = repeatedOf(calls);
@@ -181,10 +194,23 @@ class KeyCheck {
       isWithoutEffect: ({ name }, { success, code }) =>
         READS.includes(name) || success === false || code !== undefined,
       nameOf: ({ record, kept }) =>
-        kept.length === 0 ? nameOf(record) : nameOf(record) + answerText(kept),
+        kept.length === 0 ? nameOf(record) : nameOf(record) + this.#nameOfKept(kept),
       twinOf: (operation, outcome) =>
         operation.once === undefined ? textOf(operation) + answerText(outcome) : null,
     };
+  }
+
+  /** Equal for equal answers. Many states share what is kept, so that each is named once. */
+  #nameOfKept(kept: readonly KeptAnswer[]): string {
+    let name = this.#keptNames.get(kept);
+    if (name === undefined) {
+      const text = answerText(kept);
+      const known = this.#keptNumbers.get(text);
+      name = String(known ?? this.#keptNumbers.size);
+      if (known === undefined) this.#keptNumbers.set(text, this.#keptNumbers.size);
+      this.#keptNames.set(kept, name);
+    }
+    return ` ${name}`;
   }
 
   /** A repeated call gets the answer of the first, unless that is forgotten. */

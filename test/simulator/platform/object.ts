@@ -35,6 +35,8 @@ export class ObjectLife extends RunningLife {
   readonly isolate: Isolate;
   readonly disk: Disk;
   instance: ObjectInstance | null = null;
+  /** When it took the last event from outside, in true time. */
+  lastTakenMs = -Infinity;
   /** Why it is over; null while it is not, and when the process died. */
   reason: Error | null = null;
   #isBlocked = false;
@@ -168,6 +170,7 @@ export class ObjectLife extends RunningLife {
   }
 
   #take(incoming: Incoming): void {
+    this.lastTakenMs = this.site.time.nowMs;
     let hasBegun = false;
     this.run(incoming.what, () => {
       hasBegun = true;

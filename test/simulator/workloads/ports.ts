@@ -6,7 +6,7 @@ import {
   type Operation,
 } from "../../../src/wire/edge/operation.ts";
 import { clone, cloneError } from "../platform/clone.ts";
-import { exchange } from "../platform/net/exchange.ts";
+import { exchange, type Door } from "../platform/net/exchange.ts";
 import { SimRequest } from "../platform/net/messages.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Random } from "../kernel/random.ts";
@@ -27,9 +27,9 @@ export function httpPort(world: World, client: RunningLife, random: Random): Por
       connection = world.newConnection();
       const body = messageOf(operations);
       const request = new SimRequest(DOOR, { method: "POST", body });
-      const door = { enter: (event: never) => world.door(random).enter(event) };
       try {
-        const response = await exchange(world.cluster.site.network, client, door, request);
+        const { network } = world.cluster.site;
+        const response = await exchange(network, client, doorTo(world, random), request);
         if (response.status !== 200) {
           const problem = (await response.json()) as { code: string };
           return all(operations, answerOf(problem.code));
@@ -54,7 +54,10 @@ export function bindingPort(world: World, client: RunningLife, random: Random): 
     async exchange(operations) {
       connection = world.newConnection();
       try {
-        return splitReplies(operations, await callBinding(world, client, random, operations));
+        return splitReplies(
+          operations,
+          await callBinding(world, client, random, messageOf(operations)),
+        );
       } catch (error) {
         const { code } = ThrottrError.from(error instanceof Error ? error.message : String(error));
         return all(operations, answerOf(code));
@@ -64,15 +67,21 @@ export function bindingPort(world: World, client: RunningLife, random: Random): 
   };
 }
 
-function callBinding(
+/** The network leads each request to one of the doors. */
+export const doorTo = (world: World, random: Random): Door => ({
+  enter: (event) => world.door(random).enter(event as never),
+});
+
+/** Calls `exchange` of the entrypoint with the frames of a message. */
+export function callBinding(
   world: World,
   client: RunningLife,
   random: Random,
-  operations: readonly Operation<unknown>[],
+  message: Uint8Array,
 ): Promise<Uint8Array> {
   const { time, faults } = world.cluster.site;
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>();
-  const body = clone(messageOf(operations));
+  const body = clone(message);
   const back = (settle: () => void): void => {
     client.later(faults.latencyMs("client"), "answer of binding", settle);
   };

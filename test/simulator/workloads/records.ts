@@ -4,8 +4,6 @@
  */
 import { Keyspace } from "../../../src/wire/keyspace.ts";
 import { ShardMap } from "../../../src/dispatch/placement.ts";
-import { protocolByName } from "../../../src/wire/throttr/protocol.ts";
-import type { Operation } from "../../../src/wire/edge/operation.ts";
 import type { RecordAnswer, RecordOperation } from "../../support/models/record.ts";
 import type { Plan } from "../campaign/plan.ts";
 import { History, isAnswered, type Violation } from "../checks/history.ts";
@@ -13,15 +11,12 @@ import { checkRecords, type RecordCall } from "../checks/records.ts";
 import type { Random } from "../kernel/random.ts";
 import type { RunningLife } from "../platform/running-life.ts";
 import type { Workload, World } from "../world.ts";
-import type { Answer, Port } from "./port.ts";
-import { bindingPort, httpPort } from "./ports.ts";
+import { httpPort } from "./ports.ts";
 import { Chooser, isBuffer, Keys } from "./records/choice.ts";
-import { bytesOf, commandFrame } from "./records/commands.ts";
-import { frameOf } from "./records/frames.ts";
-import { outcomeOf } from "./records/outcome.ts";
+import { bytesOf } from "./records/commands.ts";
+import { PortSender, senderOf, type Sender } from "./records/sender.ts";
 
 const PREFIX = "records:";
-const EDGE = protocolByName("edge", undefined)!;
 const BATCH = { share: 0.04, least: 2, most: 300 };
 /** Messages that a client sends without waiting for the answer to another. */
 const AT_ONCE_MOST = 4;
@@ -58,10 +53,14 @@ export class Records implements Workload {
 
   async #work(world: World, life: RunningLife, client: number): Promise<void> {
     const random = world.random.fork(life.name);
-    const chooser = new Chooser(random.fork("choice"), this.#shared, String(client));
-    const open = random.chance(0.5) ? httpPort : bindingPort;
-    const port = open(world, life, random);
-    const calls = new RecordClient(world, this.#history, port, client, chooser, this.#keys);
+    const sender = senderOf(world, life, random);
+    const chooser = new Chooser(
+      random.fork("choice"),
+      this.#shared,
+      String(client),
+      sender.hasFrames,
+    );
+    const calls = new RecordClient(world, this.#history, sender, client, chooser, this.#keys);
     const { operations, clients, durationMs } = this.#plan;
     const most = operations / clients;
     const pauseMs = durationMs / most;
@@ -72,7 +71,7 @@ export class Records implements Workload {
       const messages = random.chance(AT_ONCE_SHARE) ? 1 + random.int(AT_ONCE_MOST) : 1;
       await Promise.all(Array.from({ length: messages }, async () => await calls.send(random)));
     }
-    port.close();
+    sender.close();
   }
 
   async finish(world: World, life: RunningLife): Promise<void> {
@@ -80,7 +79,8 @@ export class Records implements Workload {
     const history = this.#history;
     for (const call of history.calls) if (!isAnswered(call)) history.settle(call);
     const port = httpPort(world, life, world.random.fork("finish of records"));
-    const client = new RecordClient(world, history, port, -1, null, this.#keys);
+    const sender = new PortSender(port);
+    const client = new RecordClient(world, history, sender, -1, null, this.#keys);
     await readAll(client, [...this.#keys]);
   }
 
@@ -133,7 +133,7 @@ class RecordClient {
   made = 0;
   readonly #world: World;
   readonly #history: History<RecordOperation, RecordAnswer>;
-  readonly #port: Port;
+  readonly #sender: Sender;
   readonly #client: number;
   readonly #chooser: Chooser | null;
   readonly #keys: Set<string>;
@@ -142,14 +142,14 @@ class RecordClient {
   constructor(
     world: World,
     history: History<RecordOperation, RecordAnswer>,
-    port: Port,
+    sender: Sender,
     client: number,
     chooser: Chooser | null,
     keys: Set<string>,
   ) {
     this.#world = world;
     this.#history = history;
-    this.#port = port;
+    this.#sender = sender;
     this.#client = client;
     this.#chooser = chooser;
     this.#keys = keys;
@@ -160,7 +160,7 @@ class RecordClient {
     const count = random.chance(BATCH.share)
       ? Math.round(random.skewed(BATCH.least, BATCH.most))
       : 1;
-    let operations = Array.from({ length: count }, () => this.#choose(random));
+    let operations = Array.from({ length: count }, () => this.#choose(random, count > 1));
     for (let i = 0; operations.length > 0 && i < REPETITIONS_MOST; i++) {
       const calls = await this.exchange(operations);
       operations = calls
@@ -173,8 +173,8 @@ class RecordClient {
     }
   }
 
-  #choose(random: Random): RecordOperation {
-    const operation = this.#chooser!.next();
+  #choose(random: Random, isOfMany: boolean): RecordOperation {
+    const operation = this.#chooser!.next(isOfMany);
     const canBeOnce = operation.dialect === "edge" && !isRead(operation);
     if (!canBeOnce || !random.chance(ONCE_SHARE)) return operation;
     return { ...operation, once: `${this.#client}.${++this.#onces}` };
@@ -190,34 +190,24 @@ class RecordClient {
     const history = this.#history;
     this.made += operations.length;
     this.#world.operations += operations.length;
-    const frames = operations.map((operation) => this.#frameOf(operation));
-    const isMessage = operations.length > 1;
-    const { door, connection } = this.#port;
+    const { door } = this.#sender;
+    const connection = this.#sender.connectionOf(operations.length);
     const calls = operations.map((operation) => {
       this.#keys.add(operation.key);
-      return history.begin({
-        client: this.#client,
-        door,
-        connection: isMessage ? connection : null,
-        operation,
-      });
+      return history.begin({ client: this.#client, door, connection, operation });
     });
-    const answers = await this.#port.exchange(frames);
-    for (const [i, call] of calls.entries()) this.#end(call, frames[i]!, answers[i]!);
+    const outcomes = this.#sender.send(operations);
+    await Promise.all(
+      calls.map(async (call, i) => {
+        const outcome = await outcomes[i]!;
+        if (outcome === "unknown") {
+          history.giveUp(call);
+          this.#chooser?.noteUnknown(call.operation.key);
+        } else history.end(call, outcome);
+        this.#noteValue(call);
+      }),
+    );
     return calls;
-  }
-
-  #frameOf(operation: RecordOperation): Operation<RecordAnswer> {
-    return operation.dialect === "edge" ? commandFrame(operation) : frameOf(operation, EDGE);
-  }
-
-  #end(call: RecordCall, frame: Operation<RecordAnswer>, answer: Answer): void {
-    const history = this.#history;
-    const outcome =
-      answer.kind === "reply" ? outcomeOf(() => frame.read(answer.reply)) : answer.kind;
-    if (outcome === "unknown") history.giveUp(call);
-    else history.end(call, outcome);
-    this.#noteValue(call);
   }
 
   /** A value to compare with. */

@@ -3,40 +3,71 @@ import type { ChangeOf, RecordOperation, Ttl } from "../../../support/models/rec
 import type { Random } from "../../kernel/random.ts";
 
 const SHARED_MOST = 8;
-const MANY = { least: 20, most: 1500 };
+const RARE = { least: 20, most: 1500 };
 const OWN = 4;
-/** After so many requests on a shared key, clients go on to another: what they saw of one stays quick to judge. */
+/**
+ * After so many requests on a key, or so many whose outcome is unknown, clients go on to another in its place: what they saw of
+ * one stays quick to judge.
+ */
 const USES_MAX = 48;
+const UNKNOWN_MAX = 6;
 
-/** The keys that all clients of a run use. */
+/** One of the keys that is in use, and those that were in its place before. */
+interface Place {
+  generation: number;
+  uses: number;
+  unknown: number;
+}
+
+/** The keys that the clients of a run use. */
 export class Keys {
   readonly #prefix: string;
-  readonly #many: number;
-  /** How often each shared key was used, those of before included. */
-  readonly #uses: number[];
+  readonly #shared: number;
+  readonly #rare: number;
+  readonly #places = new Map<string, Place>();
 
   /** @param prefix that no other workload's keys have */
   constructor(random: Random, prefix: string) {
     this.#prefix = prefix;
-    this.#uses = Array.from({ length: 1 + random.int(SHARED_MOST) }, () => 0);
-    this.#many = Math.round(random.skewed(MANY.least, MANY.most));
+    this.#shared = 1 + random.int(SHARED_MOST);
+    this.#rare = Math.round(random.skewed(RARE.least, RARE.most));
   }
 
   /** One that all clients use all the time. */
   shared(random: Random): string {
-    const index = random.int(this.#uses.length);
-    const generation = Math.floor(this.#uses[index]!++ / USES_MAX);
-    return `${this.#prefix}s${generation}.${index}`;
+    return this.#use(`s${random.int(this.#shared)}`);
   }
 
   /** One that few clients use, now and then. */
   rare(random: Random): string {
-    return `${this.#prefix}m${random.int(this.#many)}`;
+    return this.#use(`m${random.int(this.#rare)}`);
   }
 
   /** One of a client's own. */
   own(random: Random, client: string): string {
-    return `${this.#prefix}o${client}.${random.int(OWN)}`;
+    return this.#use(`o${client}.${random.int(OWN)}`);
+  }
+
+  /** It is not known what became of a request on a key. */
+  noteUnknown(key: string): void {
+    const name = key.slice(key.indexOf(".") + 1);
+    const place = this.#places.get(name);
+    if (place !== undefined) place.unknown++;
+  }
+
+  #use(name: string): string {
+    let place = this.#places.get(name);
+    if (place === undefined) {
+      place = { generation: 0, uses: 0, unknown: 0 };
+      this.#places.set(name, place);
+    }
+    if (place.uses >= USES_MAX || place.unknown >= UNKNOWN_MAX) {
+      place.generation++;
+      place.uses = 0;
+      place.unknown = 0;
+    }
+    place.uses++;
+    return `${this.#prefix}${place.generation}.${name}`;
   }
 }
 
@@ -58,6 +89,8 @@ const OF_BUFFERS: readonly (readonly [number, Choice])[] = [
   [1, (chooser, key) => chooser.purge(key)],
   [4, (chooser, key) => chooser.get(key)],
 ];
+const SHARED_SHARE = 0.45;
+const MANY_SHARED_SHARE = 0.1;
 /** A request of the other kind. */
 const STRANGE_SHARE = 0.03;
 const MS = 3;
@@ -69,30 +102,40 @@ export class Chooser {
   readonly #random: Random;
   readonly #keys: Keys;
   readonly #name: string;
+  readonly #hasFrames: boolean;
   #made = 0;
   /** The last value that this client knows of a key: what it compares with. */
   readonly #values = new Map<string, string | null>();
 
-  /** @param name of the client, part of its values and keys */
-  constructor(random: Random, keys: Keys, name: string) {
+  /**
+   * @param name of the client, part of its values and keys
+   * @param hasFrames whether it can send frames of dialect 7.3 beside commands
+   */
+  constructor(random: Random, keys: Keys, name: string, hasFrames: boolean) {
     this.#random = random;
+    this.#hasFrames = hasFrames;
     this.#keys = keys;
     this.#name = name;
   }
 
-  next(): RecordOperation {
+  /** @param isOfMany a message of many requests has few on each key */
+  next(isOfMany: boolean): RecordOperation {
     const random = this.#random;
-    const key = this.#key();
+    const key = this.#key(isOfMany ? MANY_SHARED_SHARE : SHARED_SHARE);
     const isStrange = random.chance(STRANGE_SHARE);
     const choices = isBuffer(key) === isStrange ? OF_COUNTERS : OF_BUFFERS;
     return weighted(random, choices)(this, key);
   }
 
-  #key(): string {
+  #key(sharedShare: number): string {
     const random = this.#random;
-    const share = random.next();
-    if (share < 0.45) return this.#keys.shared(random);
-    return share < 0.75 ? this.#keys.rare(random) : this.#keys.own(random, this.#name);
+    if (random.chance(sharedShare)) return this.#keys.shared(random);
+    return random.chance(0.6) ? this.#keys.rare(random) : this.#keys.own(random, this.#name);
+  }
+
+  /** It is not known what became of a request on a key. */
+  noteUnknown(key: string): void {
+    this.#keys.noteUnknown(key);
   }
 
   /** A value that was seen, or one that was sent and may be there. */
@@ -146,7 +189,7 @@ export class Chooser {
   }
 
   #dialect(): "edge" | "throttr" {
-    return this.#random.chance(0.4) ? "throttr" : "edge";
+    return this.#hasFrames && this.#random.chance(0.4) ? "throttr" : "edge";
   }
 
   #amount(): bigint {
