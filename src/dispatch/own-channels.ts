@@ -3,10 +3,10 @@
  *
  * An id says which Hub has its connection, so a message goes there without asking a directory of connections. But ids
  * can be made up, and an object exists, with files of its own, from its first call on: so only Hubs are called that the
- * Directory knows.
+ * Directory knows. Messages to one Hub go in one call at a time: two calls could overtake each other.
  */
 import type { Environment } from "../base/environment.ts";
-import { binaryBytes, ByteWriter } from "../wire/bytes.ts";
+import { binaryBytes, ByteWriter, joinBytes } from "../wire/bytes.ts";
 import { forEachPublication, writePublication } from "../wire/channel-batch.ts";
 import { writeMessage } from "../wire/messages.ts";
 import { hubOfChannel } from "../base/connection-id.ts";
@@ -15,7 +15,11 @@ import { inTime } from "../base/in-time.ts";
 import { hubName } from "../base/names.ts";
 import { directoryStub, hubStub } from "../base/stubs.ts";
 import { orIfUnknown } from "../base/unknown-method.ts";
-import { OWN_NAMESPACES_MAX } from "../engine/sizes.ts";
+import { OWN_NAMESPACES_MAX, SLOW_HUB_QUEUE_BYTES_MAX } from "../engine/sizes.ts";
+import { Lane, type Carry, type Piece } from "./lane.ts";
+import { logWarning } from "../base/log.ts";
+
+const nothing = (): void => {};
 
 /** Bytes of an own channel's name. */
 export const OWN_NAME_BYTES = 32;
@@ -27,16 +31,33 @@ export const OWN_NAME_BYTES = 32;
  */
 const known = new Map<string, Set<string>>();
 
-/** Messages that go to one Hub, in one call. */
+/** Messages of one publication that go to one Hub. */
 interface ToHub {
   readonly out: ByteWriter;
   readonly indexes: number[];
+}
+
+/** The same, on its way. */
+interface Delivery extends Piece {
+  readonly publications: Uint8Array;
+  readonly count: number;
+  resolve(delivered: Uint32Array): void;
+}
+
+/** How many took each message that went to a Hub; undefined when that is not known in time. */
+interface Sent {
+  readonly indexes: readonly number[];
+  readonly answer: Promise<Uint32Array | undefined>;
 }
 
 /** Of one door; what Hubs there are is known to the whole isolate. */
 export class OwnChannels {
   readonly #env: Environment;
   readonly #namespace: string;
+  /** By name of the Hub; those that have something to carry. */
+  readonly #lanes = new Map<string, Lane<Delivery>>();
+  /** Publications to Hubs that are not known yet, one after the other. */
+  #lookups: Promise<void> = Promise.resolve();
 
   constructor(env: Environment, namespace: string) {
     this.#env = env;
@@ -51,22 +72,94 @@ export class OwnChannels {
    */
   async publish(publications: Uint8Array, count: number): Promise<Uint32Array> {
     const delivered = new Uint32Array(count);
-    await Promise.all(
-      Array.from(await this.#byHub(publications), async ([hub, { out, indexes }]) => {
-        const stub = hubStub(this.#env, hub);
-        const bytes = out.take();
-        const sent = orIfUnknown(stub.deliverToOwners(bytes), () => sendOneByOne(stub, bytes));
-        const answer = await inTime(sent, hub);
-        indexes.forEach((index, i) => (delivered[index] = answer?.[i] ?? 0));
-      }),
-    );
+    for (const { indexes, answer } of await this.#route(publications)) {
+      const counts = await answer;
+      indexes.forEach((index, i) => (delivered[index] = counts?.[i] ?? 0));
+    }
     return delivered;
   }
 
+  /** Sends messages on their way, behind all that were given before for the same Hub. */
+  async #route(publications: Uint8Array): Promise<Sent[]> {
+    const hubs = known.get(this.#namespace);
+    if (hubs !== undefined && this.#isKnown(publications, hubs))
+      return this.#send(publications, hubs);
+    const sent = this.#lookups.then(async () => {
+      let listed = known.get(this.#namespace);
+      // The one before may have asked for the same Hub.
+      if (listed === undefined || !this.#isKnown(publications, listed)) listed = await this.#list();
+      return this.#send(publications, listed);
+    });
+    this.#lookups = sent.then(nothing, nothing);
+    return await sent;
+  }
+
+  #isKnown(publications: Uint8Array, hubs: ReadonlySet<string>): boolean {
+    let isKnown = true;
+    forEachPublication(publications, (channel) => {
+      const hub = this.#hubOf(channel);
+      isKnown &&= hub === null || hubs.has(hub);
+    });
+    return isKnown;
+  }
+
+  /** Asks the Directory what Hubs there are. */
+  async #list(): Promise<Set<string>> {
+    const listed = new Set(await directoryStub(this.#env, this.#namespace).hubs());
+    if (known.size >= OWN_NAMESPACES_MAX) known.clear();
+    known.set(this.#namespace, listed);
+    return listed;
+  }
+
+  #send(publications: Uint8Array, hubs: ReadonlySet<string>): Sent[] {
+    return Array.from(this.#byHub(publications, hubs), ([hub, { out, indexes }]) => {
+      const answer = this.#sendTo(hub, out.take(), indexes.length);
+      return { indexes, answer: inTime(answer, hub) };
+    });
+  }
+
+  /** Behind a Hub that does not answer, messages wait; what is too much is lost to it. */
+  async #sendTo(hub: string, publications: Uint8Array, count: number): Promise<Uint32Array> {
+    const lane = this.#laneOf(hub);
+    if (lane.queuedBytes > SLOW_HUB_QUEUE_BYTES_MAX) {
+      logWarning("hub_slow", { channel: "own channels", hub, lost: count });
+      return new Uint32Array(count);
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Uint32Array>();
+    const bytes = publications.length;
+    lane.submit({ bytes, publications, count, resolve, fail: reject });
+    return await promise;
+  }
+
+  #laneOf(hub: string): Lane<Delivery> {
+    let lane = this.#lanes.get(hub);
+    if (lane === undefined) {
+      lane = new Lane<Delivery>(
+        () => this.#carryTo(hub),
+        () => void this.#lanes.delete(hub),
+      );
+      this.#lanes.set(hub, lane);
+    }
+    return lane;
+  }
+
+  #carryTo(hub: string): Carry<Delivery> {
+    const stub = hubStub(this.#env, hub);
+    return async (deliveries) => {
+      const bytes = joinBytes(deliveries.map(({ publications }) => publications));
+      const call = stub.deliverToOwners(bytes);
+      const delivered = await orIfUnknown(call, () => sendOneByOne(stub, bytes));
+      let at = 0;
+      for (const delivery of deliveries) {
+        delivery.resolve(delivered.subarray(at, at + delivery.count));
+        at += delivery.count;
+      }
+    };
+  }
+
   /** Messages by Hub; those of Hubs that don't exist are left out. */
-  async #byHub(publications: Uint8Array): Promise<Map<string, ToHub>> {
+  #byHub(publications: Uint8Array, hubs: ReadonlySet<string>): Map<string, ToHub> {
     const byHub = new Map<string, ToHub>();
-    const hubs = await this.#hubsFor(publications);
     let index = -1;
     forEachPublication(publications, (channel, at, length) => {
       index++;
@@ -82,21 +175,6 @@ export class OwnChannels {
       to.indexes.push(index);
     });
     return byHub;
-  }
-
-  /** Hubs that exist; asks the Directory when messages are for one that is not known yet. */
-  async #hubsFor(publications: Uint8Array): Promise<ReadonlySet<string>> {
-    const hubs = known.get(this.#namespace) ?? new Set();
-    let isKnown = true;
-    forEachPublication(publications, (channel) => {
-      const hub = this.#hubOf(channel);
-      isKnown &&= hub === null || hubs.has(hub);
-    });
-    if (isKnown) return hubs;
-    const listed = new Set(await directoryStub(this.#env, this.#namespace).hubs());
-    if (known.size >= OWN_NAMESPACES_MAX) known.clear();
-    known.set(this.#namespace, listed);
-    return listed;
   }
 
   /** Name of the Hub that a channel named like a connection's id would be in; null for any other name. */
