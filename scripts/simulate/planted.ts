@@ -1,7 +1,7 @@
 /** `npm run simulate -- --planted`: how many seeds it takes to find each fault that is planted in the production code. */
 import { campaign } from "../../test/simulator/campaign/campaign.ts";
-import { plansFrom } from "../../test/simulator/campaign/plan.ts";
 import { PLANTED } from "../../test/simulator/planted/faults.ts";
+import { plansFor } from "../../test/simulator/planted/plans.ts";
 import { EXIT_USAGE, EXIT_VIOLATION } from "./exit.ts";
 
 /** @param options.name of one fault; null for all of them */
@@ -18,9 +18,10 @@ export async function findPlanted(options: {
     );
     process.exitCode = EXIT_USAGE;
   }
-  for (const { name: planted } of faults) {
+  for (const fault of faults) {
+    const planted = fault.name;
     const totals = await campaign({
-      plans: plansFrom(1, seeds),
+      plans: plansFor(fault, 1, seeds),
       planted,
       ...(threads !== undefined && { threads }),
     });

@@ -1,7 +1,9 @@
 /**
- * Faults to be planted in the production code, one at a time: what the simulator must find. Each is what a tired person might write, or
- * leave out.
+ * Faults to be planted in the production code, one at a time: the simulator must find each of them. Each is something that a tired
+ * person might write, or leave out.
  */
+
+import type { WorkloadName } from "../workloads/all.ts";
 
 export interface PlantedFault {
   readonly name: string;
@@ -11,6 +13,10 @@ export interface PlantedFault {
   readonly text: string;
   /** What takes its place. */
   readonly planted: string;
+  /** Whose clients see it. */
+  readonly workload: WorkloadName;
+  /** A seed that finds it: see `plansFor`. */
+  readonly seed: number;
 }
 
 export const PLANTED: readonly PlantedFault[] = [
@@ -19,5 +25,23 @@ export const PLANTED: readonly PlantedFault[] = [
     module: "src/objects/shard/group-commit.ts",
     text: "if (this.#isStrict && !isRelaxed) await this.#flushNow();",
     planted: "if (this.#isStrict && !isRelaxed) void this.#flushNow();",
+    workload: "records",
+    seed: 4,
+  },
+  {
+    name: "a removed record has no tombstone",
+    module: "src/engine/records.ts",
+    text: "this.commit.removed(this.segment, this.slot);",
+    planted: "",
+    workload: "records",
+    seed: 1,
+  },
+  {
+    name: "a snapshot is in force before it is complete",
+    module: "src/objects/shard/journal.ts",
+    text: "if (step.cursor !== null) return;",
+    planted: "this.#cursor = null;",
+    workload: "records",
+    seed: 6,
   },
 ];

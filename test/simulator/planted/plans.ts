@@ -1,0 +1,15 @@
+/** The runs that look for a planted fault: of the workload alone that can find it, and short. */
+import { plansFrom, type Plan } from "../campaign/plan.ts";
+import type { PlantedFault } from "./faults.ts";
+
+const OPERATIONS = 1500;
+
+export function* plansFor(fault: PlantedFault, first: number, count: number): Generator<Plan> {
+  const own = {
+    workloads: [fault.workload],
+    operations: OPERATIONS,
+    release: "today",
+    hasFaults: true,
+  } as const;
+  for (const plan of plansFrom(first, count)) yield { ...plan, ...own };
+}

@@ -1,0 +1,25 @@
+/** Faults that are planted in the production code: what the simulator finds, it can find. */
+import { describe, expect, it } from "vitest";
+import { campaign } from "../../simulator/campaign/campaign.ts";
+import { PLANTED } from "../../simulator/planted/faults.ts";
+import { plansFor } from "../../simulator/planted/plans.ts";
+
+/** The seed is known to find the fault. Where a change of the simulator has made another run of it, one of these does. */
+const RUNS_MAX = 40;
+const PATIENCE_MS = 300_000;
+
+describe("a fault that is planted in the code", () => {
+  it.each(PLANTED)(
+    "is found by simulated runs: $name",
+    async (fault) => {
+      const { failed } = await campaign({
+        plans: plansFor(fault, fault.seed, RUNS_MAX),
+        planted: fault.name,
+        threads: 1,
+      });
+      expect(failed).not.toEqual([]);
+      expect(failed[0]!.violations.map(({ promise }) => promise)).not.toContain("The simulator");
+    },
+    PATIENCE_MS,
+  );
+});
