@@ -96,7 +96,10 @@ export class Records implements Workload {
     const mayBeStale = (object: string, { begun, ended }: RecordCall): boolean =>
       ended !== null && facts.staleSince(object, begun, ended) !== begun;
     const terms = { clocks: world.clocks, objectOf, idempotencyTtlMs, mayBeStale };
-    return checkRecords(this.#history.calls, terms).violations;
+    // Shards of the release before take the time of their clock after a restart, also where it went back: what had ended returns.
+    const isJudged = ({ operation }: RecordCall): boolean =>
+      this.#plan.release === "today" || world.clocks.isSteady(objectOf(operation.key));
+    return checkRecords(this.#history.calls.filter(isJudged), terms).violations;
   }
 }
 
