@@ -37,11 +37,27 @@ export const PLANTED: readonly PlantedFault[] = [
     seed: 1,
   },
   {
+    name: "a cut leaves a row out of its snapshot",
+    module: "src/objects/shard/journal.ts",
+    text: "for (const row of step.rows) {",
+    planted: "for (const row of step.rows.slice(1)) {",
+    workload: "records",
+    seed: 2,
+  },
+  {
     name: "a snapshot is in force before it is complete",
     module: "src/objects/shard/journal.ts",
     text: "if (step.cursor !== null) return;",
     planted: "this.#cursor = null;",
     workload: "records",
     seed: 6,
+  },
+  {
+    name: "an idempotency key of another call is accepted",
+    module: "src/engine/kept-answers.ts",
+    text: "if (segment.arena[at + i] === this.#kept.bytes[keyBytes + i]) continue;",
+    planted: "continue;",
+    workload: "records",
+    seed: 1,
   },
 ];
