@@ -3,7 +3,7 @@
  *
  * Requests go down: socket, `Session` (finds the frames), `ConnectionRequests` (gives runs to what answers them).
  * Replies come back up: `Session` (counts what is answered), the connection, socket. Beside that a connection is a
- * `Subscriber`, whose pushes take the last step of the same way. How it ends: docs/architecture.md, "Connections".
+ * `Subscriber`, whose pushes take the last step. How it ends: docs/architecture.md, "Connections".
  *
  * What it needs to come back after hibernation is in the socket's attachment: the id, the subscriptions and the bytes
  * of an unfinished frame at once, tallies within a second.
@@ -410,7 +410,7 @@ export class Connection implements SessionHost, Subscriber {
   #acknowledge(consumedBytes: number): void {
     if (!this.#isBridge || consumedBytes === 0) return;
     try {
-      this.#socket.send(this.#flow.wrap(NOTHING, consumedBytes));
+      this.#socket.send(this.#flow.wrap(new Uint8Array(0), consumedBytes));
     } catch {
       // The bridge has passed on everything already.
     }
@@ -443,10 +443,8 @@ export class Connection implements SessionHost, Subscriber {
     const reserved = this.#session.reservedBytes;
     this.#hub.pendingBytes += reserved - this.#pendingBytes;
     this.#pendingBytes = reserved;
-    if (reserved <= HUB_PENDING_BYTES_LITTLE || this.#hub.pendingBytes <= HUB_PENDING_BYTES_MAX)
-      return;
-    this.close(pendingBytes(HUB_PENDING_BYTES_MAX));
+    const isTooMuch = this.#hub.pendingBytes > HUB_PENDING_BYTES_MAX;
+    if (isTooMuch && reserved > HUB_PENDING_BYTES_LITTLE)
+      this.close(pendingBytes(HUB_PENDING_BYTES_MAX));
   }
 }
-
-const NOTHING = new Uint8Array(0);

@@ -14,5 +14,13 @@ export const WORKLOADS: Readonly<Record<WorkloadName, (plan: Plan) => Workload>>
   semaphores: (plan) => new Semaphores(plan),
 };
 
-export const workloadsOf = (plan: Plan): Workload[] =>
-  plan.workloads.map((name) => WORKLOADS[name](plan));
+/** They share the clients and the operations of the run. */
+export function workloadsOf(plan: Plan): Workload[] {
+  const { workloads } = plan;
+  const share = {
+    ...plan,
+    clients: Math.ceil(plan.clients / workloads.length),
+    operations: Math.ceil(plan.operations / workloads.length),
+  };
+  return workloads.map((name) => WORKLOADS[name](share));
+}

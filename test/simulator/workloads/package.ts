@@ -1,6 +1,5 @@
 /** The package for callers, as a client of a run has it: modules with a state of their own, and the globals of its life. */
 import type * as clients from "../../../src/client/index.ts";
-import type * as limiters from "../../../src/ratelimit/index.ts";
 import type { Random } from "../kernel/random.ts";
 import { globalsOf } from "../platform/globals.ts";
 import { exchange } from "../platform/net/exchange.ts";
@@ -10,10 +9,8 @@ import type { World } from "../world.ts";
 import { callBinding, doorTo } from "./ports.ts";
 
 type Clients = typeof clients;
-type Limiters = typeof limiters;
 
 const clientBundle = await bundle("src/client/index.ts");
-const limiterBundle = await bundle("src/ratelimit/index.ts");
 
 export const SERVER = "https://edge.example";
 
@@ -36,10 +33,6 @@ const globalsFor = (
 /** `throttr-edge/client` in the life of a client. */
 export const clientPackage = (world: World, life: RunningLife, random: Random): Clients =>
   clientBundle(globalsFor(world, life, random), {}) as unknown as Clients;
-
-/** `throttr-edge/ratelimit` in the life of a client. */
-export const limiterPackage = (world: World, life: RunningLife, random: Random): Limiters =>
-  limiterBundle(globalsFor(world, life, random), {}) as unknown as Limiters;
 
 /** A service binding to the deployment. */
 export const bindingOf = (

@@ -175,15 +175,3 @@ export class ClientWebSocket {
     if (failure !== null) throw failure.error;
   }
 }
-
-/** The class for one client, as its code calls it: `new WebSocket(url, protocols)`. */
-export function webSocketClass(
-  life: Life,
-  dial: Dial,
-): new (url: string, protocols?: string | readonly string[]) => ClientWebSocket {
-  return class extends ClientWebSocket {
-    constructor(url: string, protocols?: string | readonly string[]) {
-      super(life, dial, url, protocols);
-    }
-  };
-}
