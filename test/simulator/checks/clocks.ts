@@ -109,6 +109,21 @@ export class ClockHistory {
     return { fromMs: Math.max(0, Math.floor(least)), toMs: Math.ceil(most) };
   }
 
+  /**
+   * By how much the time of an object may have gone back between two moments: where its clock went back over a restart, it goes on
+   * at the time of its last row, and only reads have seen a later one.
+   */
+  backMost(object: string, fromMs: number, toMs: number): number {
+    let backMs = 0;
+    let offset = -Infinity;
+    for (const { atMs, offsetMs } of this.#stepsOf(object)) {
+      if (atMs > toMs) break;
+      if (atMs >= fromMs) backMs += Math.max(0, offset - offsetMs);
+      offset = offsetMs;
+    }
+    return Math.ceil(backMs);
+  }
+
   #stepsOf(object: string): readonly Step[] {
     return this.#steps.get(object) ?? RIGHT;
   }

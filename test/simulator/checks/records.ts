@@ -162,7 +162,10 @@ class KeyCheck {
       .filter((call) => call.outcome !== "refused" && (isAnswered(call) || !isRead(call)))
       .map((call) => byObjectsTime(call, firstBegun(calls, call), terms.clocks, object));
     this.#terms = terms;
-    this.#elapsed = (since, at) => terms.clocks.elapsed(object, since, at);
+    this.#elapsed = (since, at) => {
+      const { fromMs, toMs } = terms.clocks.elapsed(object, since, at);
+      return { fromMs: fromMs - terms.clocks.backMost(object, since.fromMs, at.toMs), toMs };
+    };
     this.#repeated = repeatedOf(calls);
   }
 

@@ -181,6 +181,15 @@ const CORRECT: readonly Case[] = [
     clockOf([-10_000, 50_000], [20, 0]),
   ],
   [
+    "of a clock that went back over a restart: the shard goes on at the time of its last row, which a read has seen pass",
+    [
+      call(0, 1, insert(1n, ms(3458)), ok),
+      call(70, 71, query, { success: true, record: { left: leftOfMs(3388) } }),
+      call(1450, 1460, query, { success: true, record: { left: leftOfMs(3842) } }),
+    ],
+    clockOf([-10_000, 33_000], [1400, 0]),
+  ],
+  [
     "of a clock that went forwards while the shard was ahead: that adds up",
     [
       call(0, 10, insert(1n), ok),
