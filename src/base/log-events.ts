@@ -147,7 +147,7 @@ export const LOG_EVENTS = {
     severity: "warning",
     meaning: "A Hub accepts messages more slowly than they are published, so it loses some.",
     fields: {
-      channel: "name of the group of channels",
+      channel: "name of the group of channels, or `own channels`",
       hub: "name of the Hub",
       lost: "messages that it lost",
     },
