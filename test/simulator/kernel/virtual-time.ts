@@ -3,12 +3,7 @@
  * planned. Between two events every promise that can be settled is settled, so that a run depends on nothing but its seed.
  */
 import { drain } from "./drain.ts";
-
-interface PlannedEvent {
-  readonly atMs: number;
-  readonly order: number;
-  run: (() => void) | null;
-}
+import { EventQueue } from "./event-queue.ts";
 
 /** The first moment of every run: 2026-01-01. */
 const BEGIN_MS = 1_767_225_600_000;
@@ -18,9 +13,7 @@ export class VirtualTime {
   nowMs = BEGIN_MS;
   /** Events so far. A number that grows with each of them orders what happened at one moment. */
   tick = 0;
-  #planned = 0;
-  /** A binary heap: no event is earlier than its parent. */
-  readonly #heap: PlannedEvent[] = [];
+  readonly #queue = new EventQueue();
   readonly #afterEvent: () => void;
 
   /** @param afterEvent runs after each event, when all promises are settled that can be */
@@ -39,9 +32,7 @@ export class VirtualTime {
    * @returns cancels it
    */
   at(atMs: number, run: () => void): () => void {
-    const event: PlannedEvent = { atMs: Math.max(atMs, this.nowMs), order: this.#planned++, run };
-    this.#heap.push(event);
-    this.#rise(this.#heap.length - 1);
+    const event = this.#queue.plan(Math.max(atMs, this.nowMs), run);
     return () => {
       event.run = null;
     };
@@ -53,8 +44,7 @@ export class VirtualTime {
 
   /** When the next event happens; Infinity when none is planned. */
   get nextMs(): number {
-    while (this.#heap[0]?.run === null) this.#removeFirst();
-    return this.#heap[0]?.atMs ?? Infinity;
+    return this.#queue.first()?.atMs ?? Infinity;
   }
 
   /**
@@ -68,42 +58,11 @@ export class VirtualTime {
 
   /** The next event, and all that follows from it at once. */
   step(): void {
-    const event = this.#heap[0]!;
-    this.#removeFirst();
-    if (event.run === null) return;
-    this.nowMs = event.atMs;
+    const { atMs, run } = this.#queue.take()!;
+    this.nowMs = atMs;
     this.tick++;
-    event.run();
+    run!();
     drain();
     this.#afterEvent();
   }
-
-  #rise(from: number): void {
-    const heap = this.#heap;
-    for (let i = from; i > 0;) {
-      const parent = (i - 1) >> 1;
-      if (!isBefore(heap[i]!, heap[parent]!)) return;
-      [heap[i], heap[parent]] = [heap[parent]!, heap[i]!];
-      i = parent;
-    }
-  }
-
-  #removeFirst(): void {
-    const heap = this.#heap;
-    const last = heap.pop()!;
-    if (heap.length === 0) return;
-    heap[0] = last;
-    for (let i = 0; ;) {
-      let least = i;
-      for (const child of [2 * i + 1, 2 * i + 2]) {
-        if (child < heap.length && isBefore(heap[child]!, heap[least]!)) least = child;
-      }
-      if (least === i) return;
-      [heap[i], heap[least]] = [heap[least]!, heap[i]!];
-      i = least;
-    }
-  }
 }
-
-const isBefore = (a: PlannedEvent, b: PlannedEvent): boolean =>
-  a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);

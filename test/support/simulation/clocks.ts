@@ -1,6 +1,7 @@
 /** Clocks that are wrong: of machines, and of isolates, where time stands still while code runs. */
 import type { Clock } from "../../../src/wire/clock.ts";
-import type { PlannedEvent, VirtualTime } from "./virtual-time.ts";
+import type { PlannedEvent } from "../../simulator/kernel/event-queue.ts";
+import type { VirtualTime } from "./virtual-time.ts";
 
 const START_MS = 1_761_884_055_342;
 
