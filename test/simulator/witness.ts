@@ -4,7 +4,7 @@
  */
 import type { Moment, Moments } from "./checks/history.ts";
 import { afterMs, earlier, NEVER } from "./checks/order.ts";
-import { World, type Connection, type Ending } from "./checks/world.ts";
+import { Facts, type Connection, type Ending } from "./checks/facts.ts";
 import type { SocketEnd } from "./platform/net/socket-end.ts";
 import { attachmentOf } from "./platform/net/web-socket.ts";
 import type { ObjectLife, SimulatedObject, Watcher } from "./platform/object.ts";
@@ -35,7 +35,7 @@ interface Dialed {
 }
 
 export class Witness implements Watcher {
-  readonly facts = new World();
+  readonly facts = new Facts();
   readonly #moments: Moments;
   readonly #lives = new Map<
     ObjectLife,

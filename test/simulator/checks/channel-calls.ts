@@ -1,6 +1,6 @@
 /** Calls on channels over all doors, what subscribers received, and what a run lets them expect. */
 import type { Call, Moment } from "./history.ts";
-import type { Connection } from "./world.ts";
+import type { Connection } from "./facts.ts";
 
 export type ChannelOperation =
   | { type: "subscribe" | "unsubscribe"; channel: string }

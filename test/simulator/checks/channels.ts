@@ -17,7 +17,7 @@ import { describeCall, type Violation } from "./history.ts";
 import { describeMoment, isBefore } from "./order.ts";
 import { Numbers } from "./replay.ts";
 import { Subscriptions } from "./subscriptions.ts";
-import type { World } from "./world.ts";
+import type { Facts } from "./facts.ts";
 
 /** A publication, with its place among all calls. */
 export interface Published {
@@ -38,16 +38,16 @@ type Receivers = Map<number, number>;
 export function checkChannels(
   calls: readonly ChannelCall[],
   subscribers: ReadonlyMap<number, Subscriber>,
-  world: World,
+  facts: Facts,
   rules: ReplayRules | null,
 ): Violation[] {
-  return new ChannelsCheck(calls, subscribers, world, rules).check();
+  return new ChannelsCheck(calls, subscribers, facts, rules).check();
 }
 
 class ChannelsCheck {
   readonly #calls: readonly ChannelCall[];
   readonly #subscribers: ReadonlyMap<number, Subscriber>;
-  readonly #world: World;
+  readonly #facts: Facts;
   readonly #rules: ReplayRules | null;
   readonly #published = new Map<number, Published>();
   readonly #lanes = new Map<string, number>();
@@ -60,14 +60,14 @@ class ChannelsCheck {
   constructor(
     calls: readonly ChannelCall[],
     subscribers: ReadonlyMap<number, Subscriber>,
-    world: World,
+    facts: Facts,
     rules: ReplayRules | null,
   ) {
     this.#calls = calls;
     this.#subscribers = subscribers;
-    this.#world = world;
+    this.#facts = facts;
     this.#rules = rules;
-    this.#subscriptions = new Subscriptions(calls, subscribers, world);
+    this.#subscriptions = new Subscriptions(calls, subscribers, facts);
     for (const [order, call] of calls.entries()) {
       if (call.operation.type === "listen") this.#starts.set(call.connection!, startOf(call));
       if (!isPublication(call)) continue;
@@ -90,7 +90,7 @@ class ChannelsCheck {
     for (const subscriber of this.#subscribers.values()) this.#checkReceipts(subscriber);
     for (const [message, published] of this.#published) this.#checkPublication(message, published);
     if (this.#rules !== null) {
-      const numbers = new Numbers(this.#published, this.#subscribers, this.#world, this.#rules);
+      const numbers = new Numbers(this.#published, this.#subscribers, this.#facts, this.#rules);
       this.#violations.push(...numbers.check(this.#calls));
     }
     return this.#violations;
@@ -186,7 +186,7 @@ class ChannelsCheck {
         continue;
       }
       most++;
-      isVague ||= this.#world.hadOutage(connection.hub, call.begun, ended ?? call.begun);
+      isVague ||= this.#facts.hadOutage(connection.hub, call.begun, ended ?? call.begun);
       if (part === "takes it") {
         least++;
         if (count === 0) {

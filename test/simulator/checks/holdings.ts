@@ -13,7 +13,7 @@ import {
   type Lifetimes,
 } from "./lifetimes.ts";
 import { afterMs, compare, earlier, isBefore, later, NEVER } from "./order.ts";
-import { appliedBy, type Connection, type World } from "./world.ts";
+import { appliedBy, type Connection, type Facts } from "./facts.ts";
 import type { HolderTimes, SemaphoreCall } from "./semaphore-calls.ts";
 
 /** What a connection holds after some of its requests: any amount between the two. */
@@ -118,7 +118,7 @@ export function endOfHolding(
   connection: Connection,
   calls: readonly SemaphoreCall[],
   shard: string,
-  world: World,
+  facts: Facts,
   times: HolderTimes,
 ): Interval | null {
   const { ending } = connection;
@@ -128,16 +128,16 @@ export function endOfHolding(
   const lastAt = calls.reduce((last, call) => {
     return call.outcome === "refused" ? last : later(last, appliedBy(call));
   }, ending.ended);
-  return { from: ending.begun, to: afterMs(foundOutBy(lastAt.ms, shard, world, times)) };
+  return { from: ending.begun, to: afterMs(foundOutBy(lastAt.ms, shard, facts, times)) };
 }
 
 /** True time at which a shard has released what a vanished connection held. A shard that is reset meanwhile counts anew. */
-function foundOutBy(goneMs: number, shard: string, world: World, times: HolderTimes): number {
-  const durations = new Durations(world.clocks, shard);
+function foundOutBy(goneMs: number, shard: string, facts: Facts, times: HolderTimes): number {
+  const durations = new Durations(facts.clocks, shard);
   const deadline = (fromMs: number): number =>
     durations.latestEnd({ fromMs, toMs: fromMs }, times.holderTimeoutMs) + times.slackMs;
   let dueMs = deadline(goneMs);
-  const lives = world.livesOf(shard);
+  const lives = facts.livesOf(shard);
   for (const [i, life] of lives.entries()) {
     // What is evicted leaves an alarm, which wakes it in time.
     if (!life.isReset || life.ended!.ms < goneMs || life.ended!.ms > dueMs) continue;

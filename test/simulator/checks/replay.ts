@@ -6,7 +6,7 @@ import { CHANNELS, type ChannelCall, type ReplayRules, type Subscriber } from ".
 import type { Published } from "./channels.ts";
 import { describeCall, type Moment, type Violation } from "./history.ts";
 import { describeMoment, isBefore, later, NEVER } from "./order.ts";
-import type { World } from "./world.ts";
+import type { Facts } from "./facts.ts";
 
 /** What a kept message may take beside its payload, with its share of the row that it is in. */
 const KEPT_OVERHEAD_BYTES = 256;
@@ -19,7 +19,7 @@ interface NumberedMessage {
 export class Numbers {
   readonly #published: ReadonlyMap<number, Published>;
   readonly #subscribers: ReadonlyMap<number, Subscriber>;
-  readonly #world: World;
+  readonly #facts: Facts;
   readonly #rules: ReplayRules;
   /** By channel and number. */
   readonly #messages = new Map<string, Map<number, NumberedMessage>>();
@@ -32,12 +32,12 @@ export class Numbers {
   constructor(
     published: ReadonlyMap<number, Published>,
     subscribers: ReadonlyMap<number, Subscriber>,
-    world: World,
+    facts: Facts,
     rules: ReplayRules,
   ) {
     this.#published = published;
     this.#subscribers = subscribers;
-    this.#world = world;
+    this.#facts = facts;
     this.#rules = rules;
   }
 
@@ -169,7 +169,7 @@ export class Numbers {
     }
     const { begun, ended } = published.call;
     const { hub } = this.#subscribers.get(call.connection!)!.connection;
-    if (this.#world.hadOutage(hub, begun, ended ?? NEVER)) return null;
+    if (this.#facts.hadOutage(hub, begun, ended ?? NEVER)) return null;
     return "but it got later ones";
   }
 
@@ -180,7 +180,7 @@ export class Numbers {
     if (number <= start - messagesMax || call.ended === null) return false;
     const { channel } = published.call.operation;
     const group = rules.groupOf(channel);
-    const { clocks } = this.#world;
+    const { clocks } = this.#facts;
     const nowMs = clocks.spanOf(group, call.begun.ms, call.ended.ms).toMs;
     const isOld = (moment: Moment): boolean =>
       nowMs - clocks.spanOf(group, moment.ms, moment.ms).fromMs >= keptMs;

@@ -18,7 +18,7 @@ import { coversAll, meetsAny } from "./lifetimes.ts";
 import { checkListing, type Listing } from "./listings.ts";
 import { describeMoment, isBefore } from "./order.ts";
 import type { HolderRow, SemaphoreCall, SemaphoreRules } from "./semaphore-calls.ts";
-import { appliedBy, type World } from "./world.ts";
+import { appliedBy, type Facts } from "./facts.ts";
 
 export const SEMAPHORES = "Semaphores";
 
@@ -36,7 +36,7 @@ interface Grant {
 export class SemaphoreCheck {
   readonly #name: string;
   readonly #shard: string;
-  readonly #world: World;
+  readonly #facts: Facts;
   readonly #rules: SemaphoreRules;
   readonly #calls: readonly SemaphoreCall[];
   readonly #holders: Holder[] = [];
@@ -49,10 +49,10 @@ export class SemaphoreCheck {
   readonly #grants: readonly Grant[];
   readonly #violations: Violation[] = [];
 
-  constructor(name: string, calls: readonly SemaphoreCall[], world: World, rules: SemaphoreRules) {
+  constructor(name: string, calls: readonly SemaphoreCall[], facts: Facts, rules: SemaphoreRules) {
     this.#name = name;
     this.#shard = rules.shardOf(name);
-    this.#world = world;
+    this.#facts = facts;
     this.#rules = rules;
     this.#calls = calls;
     const byConnection = new Map<number, SemaphoreCall[]>();
@@ -146,11 +146,11 @@ export class SemaphoreCheck {
   }
 
   #addConnection(number: number, calls: readonly SemaphoreCall[]): void {
-    const connection = this.#world.connections.get(number);
+    const connection = this.#facts.connections.get(number);
     if (connection === undefined) {
       throw new Error(`connection ${number} has calls, and the run does not know it`);
     }
-    const end = endOfHolding(connection, calls, this.#shard, this.#world, this.#rules);
+    const end = endOfHolding(connection, calls, this.#shard, this.#facts, this.#rules);
     const name = `connection ${number}`;
     const { holder, requests } = holdByConnection(name, calls, end, (call) => this.#isUndone(call));
     this.#holders.push(holder);
@@ -159,7 +159,7 @@ export class SemaphoreCheck {
   }
 
   #addLease(id: string, calls: readonly SemaphoreCall[]): void {
-    const durations = new Durations(this.#world.clocks, this.#shard);
+    const durations = new Durations(this.#facts.clocks, this.#shard);
     const lease = holdByLease(`lease ${id}`, calls, durations, (call) => this.#isUndone(call));
     this.#holders.push(lease.holder);
     this.#byId.set(id, lease.holder);
@@ -171,13 +171,13 @@ export class SemaphoreCheck {
     const { undoneWithinMs } = this.#rules;
     if (undoneWithinMs === 0 || call.ended === null) return false;
     const until = { tick: Infinity, ms: call.ended.ms + undoneWithinMs };
-    return this.#world.wasReset(this.#shard, call.begun, until);
+    return this.#facts.wasReset(this.#shard, call.begun, until);
   }
 
   /** When an answer that changed nothing was true: a stale copy of the shard answers with what was. */
   #seenBetween(call: SemaphoreCall): [from: Moment, to: Moment] {
     const to = call.ended!;
-    return [this.#world.staleSince(this.#shard, call.begun, to), to];
+    return [this.#facts.staleSince(this.#shard, call.begun, to), to];
   }
 
   #checkRequest({ call, from, to, before }: AppliedRequest): void {
@@ -256,7 +256,7 @@ export class SemaphoreCheck {
   /** Callers get times of the platform's clock. Where the shard's own is ahead, the lease lasts a ninth longer. */
   #checkLeaseEnd(call: SemaphoreCall, endsAtMs: number, ttlMs: number): void {
     const { begun, ended } = call;
-    const span = this.#world.clocks.spanOf(this.#shard, begun.ms, ended!.ms);
+    const span = this.#facts.clocks.spanOf(this.#shard, begun.ms, ended!.ms);
     const isSet = span.toMs - span.fromMs > ended!.ms - begun.ms + CLOCK_ROUNDING_MS;
     const latestMs = span.toMs + (isSet ? Math.ceil((ttlMs * 10) / 9) : ttlMs);
     if (endsAtMs >= span.fromMs + ttlMs && endsAtMs <= latestMs) return;
@@ -316,7 +316,7 @@ export class SemaphoreCheck {
   /** Whether no boundary of the statistics can have been between two moments, by the shard's clock. */
   #isOneInterval(from: Moment, to: Moment): boolean {
     const { statsIntervalMs } = this.#rules;
-    const { fromMs, toMs } = this.#world.clocks.spanOf(this.#shard, from.ms, to.ms);
+    const { fromMs, toMs } = this.#facts.clocks.spanOf(this.#shard, from.ms, to.ms);
     return Math.floor(fromMs / statsIntervalMs) === Math.floor(toMs / statsIntervalMs);
   }
 

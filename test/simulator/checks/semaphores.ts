@@ -6,24 +6,24 @@ import { describeCall, isAnswered, type Moment, type Violation } from "./history
 import { checkListing } from "./listings.ts";
 import type { SemaphoreCall, SemaphoreRow, SemaphoreRules } from "./semaphore-calls.ts";
 import { SemaphoreCheck, SEMAPHORES } from "./semaphore-check.ts";
-import type { World } from "./world.ts";
+import type { Facts } from "./facts.ts";
 
 /** All semaphores of a run. Calls are in the order in which they began; those of a connection in which they were sent. */
 export function checkSemaphores(
   calls: readonly SemaphoreCall[],
-  world: World,
+  facts: Facts,
   rules: SemaphoreRules,
 ): Violation[] {
   const semaphores = new Map<string, SemaphoreCheck>();
   for (const [name, own] of callsByName(calls)) {
-    semaphores.set(name, new SemaphoreCheck(name, own, world, rules));
+    semaphores.set(name, new SemaphoreCheck(name, own, facts, rules));
   }
   const violations: Violation[] = [];
   for (const semaphore of semaphores.values()) violations.push(...semaphore.check());
   for (const call of calls) {
     if (!isAnswered(call) || typeof call.outcome !== "object") continue;
     if ("rows" in call.outcome) {
-      violations.push(...checkRows(call, call.outcome.rows, semaphores, world, rules));
+      violations.push(...checkRows(call, call.outcome.rows, semaphores, facts, rules));
     } else if ("objects" in call.outcome) {
       violations.push(...checkObjects(call, call.outcome.objects, semaphores));
     }
@@ -47,13 +47,13 @@ function checkRows(
   call: SemaphoreCall,
   rows: readonly SemaphoreRow[],
   semaphores: ReadonlyMap<string, SemaphoreCheck>,
-  world: World,
+  facts: Facts,
   rules: SemaphoreRules,
 ): Violation[] {
   const { operation, begun } = call;
   if (operation.type !== "list") return [];
   const ended = call.ended!;
-  const sinceOf = (name: string): Moment => world.staleSince(rules.shardOf(name), begun, ended);
+  const sinceOf = (name: string): Moment => facts.staleSince(rules.shardOf(name), begun, ended);
   const what = `${describeCall(call)}: the list of semaphores`;
   const violations = checkListing(
     {
@@ -63,7 +63,7 @@ function checkRows(
       isComplete: true,
       rows: rows.map(({ name }) => name),
       includes: (name) => name.startsWith(operation.prefix),
-      mayRepeat: (name) => operation.isDump && world.wasAway(rules.shardOf(name), begun, ended),
+      mayRepeat: (name) => operation.isDump && facts.wasAway(rules.shardOf(name), begun, ended),
     },
     {
       keys: semaphores.keys(),

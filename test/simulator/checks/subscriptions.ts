@@ -2,7 +2,7 @@
 import type { ChannelCall, Publication, Subscriber } from "./channel-calls.ts";
 import { describeCall, type Moment } from "./history.ts";
 import { earlier, isBefore, NEVER } from "./order.ts";
-import type { World } from "./world.ts";
+import type { Facts } from "./facts.ts";
 
 /** One subscription of a connection to a channel. */
 interface Span {
@@ -27,7 +27,7 @@ export interface Member {
 }
 
 export class Subscriptions {
-  readonly #world: World;
+  readonly #facts: Facts;
   readonly #byChannel = new Map<string, Map<number, Member>>();
   /** Answers to SUBSCRIBE and UNSUBSCRIBE that can't be. */
   readonly faults: { readonly channel: string; readonly message: string }[] = [];
@@ -35,9 +35,9 @@ export class Subscriptions {
   constructor(
     calls: readonly ChannelCall[],
     subscribers: ReadonlyMap<number, Subscriber>,
-    world: World,
+    facts: Facts,
   ) {
-    this.#world = world;
+    this.#facts = facts;
     for (const subscriber of subscribers.values()) {
       if (!subscriber.hasDefaults) continue;
       const { id, begun, opened } = subscriber.connection;
@@ -76,7 +76,7 @@ export class Subscriptions {
     if (outcome === "refused" || operation.payloadBytes > payloadBytesMax)
       return "must not have it";
     const isAnswered = outcome !== "unknown" && ended !== null;
-    const isSlow = this.#world.hadOutage(connection.hub, begun, ended ?? NEVER);
+    const isSlow = this.#facts.hadOutage(connection.hub, begun, ended ?? NEVER);
     if (connection.number === publication.connection) {
       // Its own requests are applied in their order, and its push comes before its status.
       const isSubscribed = spans.some((span) => span.order < order && order < span.endOrder);

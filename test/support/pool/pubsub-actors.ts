@@ -1,7 +1,7 @@
 /** Publish and subscribe with everything under way at once: what peers do, and what they remember of it. */
 import fc from "fast-check";
 import { expect } from "vitest";
-import type { Connection } from "../../simulator/checks/world.ts";
+import type { Connection } from "../../simulator/checks/facts.ts";
 import {
   askChannel,
   askChannels,

@@ -9,7 +9,7 @@ import {
 import { checkChannels } from "../../simulator/checks/channels.ts";
 import type { Moment, Violation } from "../../simulator/checks/history.ts";
 import { NEVER } from "../../simulator/checks/order.ts";
-import { World, type Connection } from "../../simulator/checks/world.ts";
+import { Facts, type Connection } from "../../simulator/checks/facts.ts";
 import { tick, type Message, type Peer } from "./peers.ts";
 
 /** Ticks alone order what happens here: clocks play no part. */
@@ -18,7 +18,7 @@ const now = (): Moment => momentAt(tick());
 
 export class PubSubRecord {
   readonly #calls: ChannelCall[] = [];
-  readonly #world = new World();
+  readonly #facts = new Facts();
   readonly #peers = new Map<Connection, Peer>();
   /** Of connections, and of bodies of several frames. */
   #numbers = 0;
@@ -38,7 +38,7 @@ export class PubSubRecord {
       opened: now(),
       ending: null,
     };
-    this.#world.addConnection(connection);
+    this.#facts.addConnection(connection);
     this.#peers.set(connection, peer);
     return connection;
   }
@@ -56,7 +56,7 @@ export class PubSubRecord {
    * @param number of the connection or body that it travels in
    */
   begin(operation: ChannelOperation, client: number, number: number | null): ChannelCall {
-    const door = this.#world.connections.has(number!) ? "websocket" : "http";
+    const door = this.#facts.connections.has(number!) ? "websocket" : "http";
     const call: ChannelCall = {
       client,
       door,
@@ -107,6 +107,6 @@ export class PubSubRecord {
         heardUntil: NEVER,
       });
     }
-    return checkChannels(this.#calls, subscribers, this.#world, null);
+    return checkChannels(this.#calls, subscribers, this.#facts, null);
   }
 }

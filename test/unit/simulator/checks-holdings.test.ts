@@ -43,7 +43,7 @@ import type {
   SemaphoreRules,
 } from "../../simulator/checks/semaphore-calls.ts";
 import { checkSemaphores } from "../../simulator/checks/semaphores.ts";
-import { World } from "../../simulator/checks/world.ts";
+import { Facts } from "../../simulator/checks/facts.ts";
 
 /** A forged moment: its tick is its time, so that a test reads one number. */
 const at = (ms: number): Moment => ({ tick: ms, ms });
@@ -94,11 +94,11 @@ describe("the checker of semaphores", () => {
   };
 
   /** Connections 1 to 3 live; `ends` says when one ended, or that nobody knows when. */
-  function worldOf(ends: Record<number, [begun: number, ended: number | null]> = {}): World {
-    const world = new World();
+  function factsOf(ends: Record<number, [begun: number, ended: number | null]> = {}): Facts {
+    const facts = new Facts();
     for (const number of [1, 2, 3]) {
       const end = ends[number];
-      world.addConnection({
+      facts.addConnection({
         number,
         id: `id${number}`,
         hub: HUB,
@@ -110,11 +110,11 @@ describe("the checker of semaphores", () => {
             : { begun: at(end[0]), ended: end[1] === null ? null : at(end[1]) },
       });
     }
-    return world;
+    return facts;
   }
 
-  const check = (steps: readonly Step[], world = worldOf(), changed = {}): string =>
-    messagesOf(checkSemaphores(steps.map(forge), world, { ...rules, ...changed }));
+  const check = (steps: readonly Step[], facts = factsOf(), changed = {}): string =>
+    messagesOf(checkSemaphores(steps.map(forge), facts, { ...rules, ...changed }));
 
   const acquire = (
     connection: number,
@@ -269,9 +269,9 @@ describe("the checker of semaphores", () => {
   });
 
   it("accepts a holding of a connection that ended until the holder's timeout, and no longer", () => {
-    const world = worldOf({ 1: [100, 200] });
+    const facts = factsOf({ 1: [100, 200] });
     const seenAt = (ms: number, inUse: number): string =>
-      check([acquire(1, 10), get(ms, inUse)], world);
+      check([acquire(1, 10), get(ms, inUse)], facts);
     for (const inUse of [0, 1]) {
       expect(seenAt(150, inUse)).toBe("");
       expect(seenAt(15_000, inUse)).toBe("");
@@ -280,29 +280,29 @@ describe("the checker of semaphores", () => {
     expect(seenAt(15_400, 0)).toBe("");
     expect(seenAt(15_400, 1)).toContain("told that 1 are in use, but it was 0");
     expect(seenAt(90, 0)).toContain("told that 0 are in use, but it was 1");
-    expect(check([acquire(1, 10), get(1e6, 1)], worldOf({ 1: [100, null] }))).toBe("");
+    expect(check([acquire(1, 10), get(1e6, 1)], factsOf({ 1: [100, null] }))).toBe("");
   });
 
   it("counts the holder's timeout from the next start of a shard that was reset meanwhile", () => {
-    const world = worldOf({ 1: [100, 200] });
-    world.addLife(SHARD, { begun: at(0), ended: at(10_000), isReset: true });
-    world.addLife(SHARD, { begun: at(12_000), ended: null, isReset: false });
-    const seenAt = (ms: number): string => check([acquire(1, 10), get(ms, 1)], world);
+    const facts = factsOf({ 1: [100, 200] });
+    facts.addLife(SHARD, { begun: at(0), ended: at(10_000), isReset: true });
+    facts.addLife(SHARD, { begun: at(12_000), ended: null, isReset: false });
+    const seenAt = (ms: number): string => check([acquire(1, 10), get(ms, 1)], facts);
     expect(seenAt(27_000)).toBe("");
     expect(seenAt(27_200)).toContain("told that 1 are in use, but it was 0");
   });
 
   it("counts no new holder's timeout for a shard that was evicted", () => {
-    const world = worldOf({ 1: [100, 200] });
-    world.addLife(SHARD, { begun: at(0), ended: at(10_000), isReset: false });
-    world.addLife(SHARD, { begun: at(12_000), ended: null, isReset: false });
-    expect(check([acquire(1, 10), get(15_400, 1)], world)).toContain("told that 1 are in use");
+    const facts = factsOf({ 1: [100, 200] });
+    facts.addLife(SHARD, { begun: at(0), ended: at(10_000), isReset: false });
+    facts.addLife(SHARD, { begun: at(12_000), ended: null, isReset: false });
+    expect(check([acquire(1, 10), get(15_400, 1)], facts)).toContain("told that 1 are in use");
   });
 
   it("counts the holder's timeout by a shard's clock that was set back", () => {
-    const world = worldOf({ 1: [100, 200] });
-    world.clocks.set(SHARD, 5000, -60_000);
-    expect(check([acquire(1, 10), get(16_000, 1)], world)).toBe("");
+    const facts = factsOf({ 1: [100, 200] });
+    facts.clocks.set(SHARD, 5000, -60_000);
+    expect(check([acquire(1, 10), get(16_000, 1)], facts)).toBe("");
   });
 
   it.each([
@@ -347,22 +347,22 @@ describe("the checker of semaphores", () => {
 
   it("accepts a lease that lives longer by the clock of its shard, and a shorter one where the clock jumped", () => {
     const seen = [acquireLease("a", 10), get(700, 0), get(1500, 1)];
-    const back = worldOf();
+    const back = factsOf();
     back.clocks.set(SHARD, 100, -1000);
     expect(check(seen.toSpliced(1, 1), back)).toBe("");
-    const ahead = worldOf();
+    const ahead = factsOf();
     ahead.clocks.set(SHARD, 600, 60_000);
     expect(check(seen.toSpliced(2, 1), ahead)).toBe("");
     expect(check(seen)).toContain("told that 0 are in use");
   });
 
   it("expects a lease to last where its shard's time waits for a clock that was ahead", () => {
-    const world = worldOf();
-    world.clocks.set(SHARD, -Infinity, 60_000);
-    world.clocks.set(SHARD, 5, 0);
+    const facts = factsOf();
+    facts.clocks.set(SHARD, -Infinity, 60_000);
+    facts.clocks.set(SHARD, 5, 0);
     const lease = acquireLease("a", 10, { endsAtMs: 60_000 });
-    expect(check([lease, get(1050, 1)], world)).toBe("");
-    expect(check([lease, get(500, 0)], world)).toContain("told that 0 are in use, but it was 1");
+    expect(check([lease, get(1050, 1)], facts)).toBe("");
+    expect(check([lease, get(500, 0)], facts)).toContain("told that 0 are in use, but it was 1");
   });
 
   it("joins what holders give back and take at one moment", () => {
@@ -376,21 +376,21 @@ describe("the checker of semaphores", () => {
   });
 
   it("accepts a stale answer of a second copy, but no stale write", () => {
-    const world = worldOf();
-    world.addStale({ object: SHARD, asOf: at(5), until: at(100) });
-    expect(check([acquire(1, 10), get(50, 0)], world)).toBe("");
-    expect(check([acquire(1, 10), get(150, 0)], world)).toContain("told that 0 are in use");
-    expect(check([acquire(1, 10), acquire(2, 50)], world)).toContain("was granted 1 of at most 1");
+    const facts = factsOf();
+    facts.addStale({ object: SHARD, asOf: at(5), until: at(100) });
+    expect(check([acquire(1, 10), get(50, 0)], facts)).toBe("");
+    expect(check([acquire(1, 10), get(150, 0)], facts)).toContain("told that 0 are in use");
+    expect(check([acquire(1, 10), acquire(2, 50)], facts)).toContain("was granted 1 of at most 1");
   });
 
   it("lets a reset undo relaxed answers of its last milliseconds only", () => {
-    const world = worldOf();
-    world.addLife(SHARD, { begun: at(0), ended: at(40), isReset: true });
-    world.addLife(SHARD, { begun: at(60), ended: null, isReset: false });
+    const facts = factsOf();
+    facts.addLife(SHARD, { begun: at(0), ended: at(40), isReset: true });
+    facts.addLife(SHARD, { begun: at(60), ended: null, isReset: false });
     const steps = [acquire(1, 10), get(70, 0)];
-    expect(check(steps, world, { undoneWithinMs: 50 })).toBe("");
-    expect(check(steps, world)).toContain("told that 0 are in use");
-    expect(check(steps, world, { undoneWithinMs: 20 })).toContain("told that 0 are in use");
+    expect(check(steps, facts, { undoneWithinMs: 50 })).toBe("");
+    expect(check(steps, facts)).toContain("told that 0 are in use");
+    expect(check(steps, facts, { undoneWithinMs: 20 })).toContain("told that 0 are in use");
   });
 
   const list = (
@@ -472,12 +472,12 @@ describe("the checker of semaphores", () => {
     const rows: [string, number, number][] = [["gpu", 1, 1]];
     const seen = [list(20, rows), holders(30, [["id1", 1]])];
     expect(check([acquire(1, 10), ...seen])).toBe("");
-    const world = worldOf();
-    world.addLife(SHARD, { begun: at(0), ended: at(21), isReset: true });
-    world.addLife(SHARD, { begun: at(22), ended: null, isReset: false });
+    const facts = factsOf();
+    facts.addLife(SHARD, { begun: at(0), ended: at(21), isReset: true });
+    facts.addLife(SHARD, { begun: at(22), ended: null, isReset: false });
     const twice = [...rows, ...rows];
-    expect(check([acquire(1, 10), list(20, twice, true)], world)).toBe("");
-    expect(check([acquire(1, 10), list(20, twice)], world)).toContain("listed more than once");
+    expect(check([acquire(1, 10), list(20, twice, true)], facts)).toBe("");
+    expect(check([acquire(1, 10), list(20, twice)], facts)).toContain("listed more than once");
   });
 });
 
@@ -593,7 +593,7 @@ describe("the checker of channels", () => {
   function check(
     steps: readonly Step[],
     clients: Record<number, Client>,
-    world = new World(),
+    facts = new Facts(),
   ): string {
     const subscribers = new Map<number, Subscriber>();
     for (const [key, client] of Object.entries(clients)) {
@@ -610,7 +610,7 @@ describe("the checker of channels", () => {
             ? null
             : { begun: at(end[0]), ended: end[1] === null ? null : at(end[1]) },
       };
-      world.addConnection(connection);
+      facts.addConnection(connection);
       subscribers.set(number, {
         connection,
         hasDefaults,
@@ -624,7 +624,7 @@ describe("the checker of channels", () => {
         heardUntil: heardUntil === undefined ? NEVER : heardUntil === null ? null : at(heardUntil),
       });
     }
-    return messagesOf(checkChannels(steps.map(forge), subscribers, world, RULES));
+    return messagesOf(checkChannels(steps.map(forge), subscribers, facts, RULES));
   }
 
   const subscribe = (connection: number, from: number, more: Partial<Step> = {}): Step => ({
@@ -718,9 +718,9 @@ describe("the checker of channels", () => {
 
   it("accepts a message that a slow Hub lost, or gave late", () => {
     for (const got of [[], [[1, 90]]] as Got[][]) {
-      const world = new World();
-      world.addOutage({ object: HUB, from: at(15), until: at(80) });
-      expect(check([subscribe(1, 10), publish(1, 20, { status: 0 })], { 1: { got } }, world)).toBe(
+      const facts = new Facts();
+      facts.addOutage({ object: HUB, from: at(15), until: at(80) });
+      expect(check([subscribe(1, 10), publish(1, 20, { status: 0 })], { 1: { got } }, facts)).toBe(
         "",
       );
     }

@@ -48,7 +48,7 @@ export interface Outage {
   readonly until: Moment;
 }
 
-export class World {
+export class Facts {
   readonly connections = new Map<number, Connection>();
   readonly clocks: ClockHistory;
   readonly #lives = new Map<string, LifeSpan[]>();
